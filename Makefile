@@ -7,10 +7,12 @@ BIN := bin
 # experiment builds the plain version of the same code.
 export GOEXPERIMENT := $(shell GOEXPERIMENT=runtimesecret $(GO) version >/dev/null 2>&1 && echo runtimesecret)
 
-# No paths and no version control stamp: the same source gives the same bytes in every directory.
+# No paths and no version control stamp: the same source gives the same bytes in every directory. Tests and analysers
+# are told as much, so that they compile nothing a second time.
 BUILD := $(GO) build -trimpath -buildvcs=false
+export GOFLAGS := -trimpath $(GOFLAGS)
 
-.PHONY: run build enclave eif test campaign turn test-vsock test-nitro check fuzz interop clean
+.PHONY: run build enclave eif app-eif test campaign turn test-vsock test-nitro check fuzz interop clean
 
 run: build # settings for the simulator: make run ARGS='-data-dir /tmp/second -api-addr 127.0.0.1:9080'
 	@$(BIN)/cloister-sim $(ARGS)
@@ -21,6 +23,7 @@ build:
 	$(BUILD) -o $(BIN)/cloister-sim ./sim
 	$(BUILD) -o $(BIN)/cloister-host ./host
 	$(BUILD) -o $(BIN)/cloister-verify ./attestation/verify
+	$(BUILD) -o $(BIN)/cloister-replay ./enclave/replay
 
 enclave: # the production enclave, static, the same bytes wherever it is built
 	@mkdir -p $(BIN)
@@ -29,6 +32,10 @@ enclave: # the production enclave, static, the same bytes wherever it is built
 eif: # the enclave image and its measurements: make eif EIF_KERNEL=bzImage; eif/build.sh says what else can be set
 	@$(BUILD) -o $(BIN)/cloister-eif ./eif
 	@GO=$(GO) eif/build.sh $(BIN)/cloister.eif
+
+app-eif: # the base image of customers' programs, by the same settings
+	@$(BUILD) -o $(BIN)/cloister-eif ./eif
+	@GO=$(GO) EIF_PACKAGE=./enclave/app/init eif/build.sh $(BIN)/cloister-app.eif
 
 # What one waits for: checks, every test, each campaign once. ONLY=REGEXP chooses stages, here and in the campaign.
 test: build

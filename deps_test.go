@@ -18,20 +18,13 @@ import (
 
 var update = flag.Bool("update", false, "write enclave/deps.txt anew, keeping its reasons")
 
-const (
-	depsFile = "enclave/deps.txt"
-	noReason = "REASON MISSING"
-)
+const noReason = "REASON MISSING"
 
-// production is the enclave's command; in a tree without one, everything of it but the wiring.
-func production() string {
-	if _, err := os.Stat("enclave/main.go"); err != nil {
-		return "./enclave/core"
-	}
-	return "./enclave"
-}
+// productions are the commands that run in enclaves, each with the list of what it links: the signer, and the first process
+// beside customers' programs.
+var productions = map[string]string{"./enclave": "enclave/deps.txt", "./enclave/app/init": "enclave/app/init/deps.txt"}
 
-// What the enclave never links, and why.
+// What an enclave never links, and why.
 var forbidden = []struct{ path, reason string }{
 	{"net/http", "the enclave speaks one framed protocol to its host and no other"},
 	{"os/exec", "nothing is started inside"},
@@ -53,11 +46,17 @@ const depsHead = `# Every package that the production enclave links; deps_test.g
 
 // TestDeps holds the list against what go list says of the production build.
 func TestDeps(t *testing.T) {
-	linked, production := linkedPackages(t), production()
-	toolchain, reasons := readDeps(t)
+	for production, file := range productions {
+		checkDeps(t, production, file)
+	}
+}
+
+func checkDeps(t *testing.T, production, depsFile string) {
+	linked := linkedPackages(t, production)
+	toolchain, reasons := readDeps(t, depsFile)
 	if *update {
-		writeDeps(t, linked, reasons)
-		toolchain, reasons = readDeps(t)
+		writeDeps(t, depsFile, linked, reasons)
+		toolchain, reasons = readDeps(t, depsFile)
 	}
 	for path, std := range linked {
 		if reason, ok := reasons[path]; !ok && (toolchain == runtime.Version() || !internalOf(path, std)) {
@@ -124,8 +123,8 @@ func internalOf(path string, std bool) bool {
 
 // linkedPackages is what the production build links, by import path: whether it is of the standard library. The build is
 // the one of scripts/enclave.sh.
-func linkedPackages(t *testing.T) map[string]bool {
-	cmd := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{.Standard}}", production())
+func linkedPackages(t *testing.T, production string) map[string]bool {
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{.Standard}}", production)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=", "GOEXPERIMENT=runtimesecret")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -142,7 +141,7 @@ func linkedPackages(t *testing.T) map[string]bool {
 }
 
 // readDeps reads the toolchain that the list was made with, and the reasons by import path.
-func readDeps(t *testing.T) (toolchain string, reasons map[string]string) {
+func readDeps(t *testing.T, depsFile string) (toolchain string, reasons map[string]string) {
 	raw, err := os.ReadFile(depsFile)
 	if err != nil && !*update {
 		t.Fatal(err)
@@ -166,7 +165,7 @@ func readDeps(t *testing.T) (toolchain string, reasons map[string]string) {
 	return toolchain, reasons
 }
 
-func writeDeps(t *testing.T, linked map[string]bool, reasons map[string]string) {
+func writeDeps(t *testing.T, depsFile string, linked map[string]bool, reasons map[string]string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\ntoolchain %s\n\n", depsHead, runtime.Version())
 	paths := slices.Sorted(maps.Keys(linked))

@@ -25,10 +25,15 @@ type row struct{ from, ours, theirs, tests string }
 
 var table = []row{
 	// Anyone can check.
-	{"attestation", "", "cbor nitrite", ""},
-	{"attestation/verify", "attestation attestation/client enclave/lint", "", "host/api sim/rig"},
+	{"attestation", "attestation/commitment attestation/tlog", "cbor nitrite", "attestation/tlog/tlogtest"},
+	{"attestation/commitment", "", "", ""},
+	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request attestation/tlog enclave/lint shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/nsm sim/rig"},
+	{"attestation/monitor", "attestation attestation/request attestation/tlog", "x/mod", "attestation/tlog/tlogtest sim/witness"},
 	{"attestation/checks", "attestation", "", ""},
+	{"attestation/programs", "attestation attestation/commitment shared/tvc", "", ""},
 	{"attestation/wasm", "attestation/checks enclave/lint", "", ""},
+	{"attestation/tlog", "", "cbor merkle x/mod", "attestation/tlog/tlogtest"},
+	{"attestation/tlog/tlogtest", "attestation/tlog", "x/mod", ""},                              // makes logged proofs
 	{"attestation/request", "", "secp256k1", "attestation attestation/client host/api sim/rig"}, // clients import it, ours too
 	{"attestation/client", "attestation", "", "attestation/request host/api shared/wire sim/laptop sim/rig"},
 
@@ -39,6 +44,11 @@ var table = []row{
 
 	// What crosses.
 	{"shared/wire", "", "cbor", ""},
+
+	// What signer, host and enclaves of customers' programs tell each other.
+	{"shared/tvc", "", "", ""},
+	{"shared/tvc/tvctest", "shared/tvc", "", ""}, // makes apps
+	{"shared/program", "shared/tvc", "", ""},     // customers' programs import it
 
 	// What both processes run under.
 	{"shared/collector", "", "", ""},
@@ -58,106 +68,135 @@ var table = []row{
 	{"enclave/internal/erase", "enclave/internal/tally", "", ""},
 	{"enclave/internal/secret", "enclave/internal/erase", "", ""},
 	{"enclave/internal/secret/secrettest", "enclave/internal/secret", "", ""}, // secrets of bytes that a test knows
+	{"enclave/internal/shamir", "enclave/internal/secret", "", ""},
 	{"enclave/internal/p256", "enclave/internal/tally enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/seal", "enclave/internal/tally enclave/internal/fault enclave/internal/insecure enclave/internal/secret", "", ""},
 	{"enclave/internal/policy", "enclave/internal/fault", "", ""},
 	{"enclave/internal/policy/policytest", "", "", "enclave/internal/policy enclave/internal/fault"}, // a second evaluator
 	{"enclave/internal/webauthn", "enclave/internal/tally enclave/internal/fault enclave/internal/strictjson", "cbor", "sim/authenticator"},
-	{"enclave/internal/org", "enclave/internal/fault", "cbor", ""},
+	{"enclave/internal/org", "enclave/internal/fault attestation/tlog", "cbor", ""},
 	{"enclave/internal/chain", "enclave/internal/p256 enclave/internal/fault", "base58 secp256k1 x/crypto", "enclave/internal/chain/... enclave/internal/keys enclave/internal/policy enclave/internal/secret"},
 	{"enclave/internal/chain/rlp", "", "", ""}, // the encoding of two chains
 	{"enclave/internal/chain/addressonly", "enclave/internal/chain", "base58 bech32 x/crypto", "enclave/internal/fault"},
 	{"enclave/internal/chain/btc", "enclave/internal/chain enclave/internal/fault", "bech32 secp256k1", "x/crypto"},
 	{"enclave/internal/chain/eth", "enclave/internal/chain enclave/internal/chain/rlp enclave/internal/strictjson enclave/internal/fault", "secp256k1", "x/crypto"},
 	{"enclave/internal/chain/sol", "enclave/internal/chain enclave/internal/strictjson enclave/internal/fault", "base58", ""},
+	{"enclave/internal/chain/spark", "enclave/internal/chain", "secp256k1", ""},
 	{"enclave/internal/chain/tempo", "enclave/internal/chain enclave/internal/chain/rlp", "", "enclave/internal/fault secp256k1 x/crypto"},
 	{"enclave/internal/chain/tron", "enclave/internal/chain", "", "enclave/internal/fault base58 protowire x/crypto"},
-	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase enclave/internal/secret",
+	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/chain/spark enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase enclave/internal/secret",
 		"secp256k1 schnorr bip39 bigmod x/crypto", "base58"},
 	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "base58", ""},
 	{"enclave/internal/login", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", "sim/idp"},
+	{"enclave/internal/onramp", "enclave/internal/p256 enclave/internal/login enclave/internal/strictjson enclave/internal/fault enclave/internal/secret", "", "enclave/internal/secret/secrettest"},
+	{"enclave/internal/billing", "enclave/internal/org enclave/internal/login enclave/internal/secret enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/secret/secrettest"},
+	{"enclave/internal/program", "enclave/internal/strictjson enclave/internal/fault enclave/internal/secret shared/tvc", "", "enclave/internal/secret/secrettest"},
 	{"enclave/internal/stamp", "enclave/internal/tally enclave/internal/p256 enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
 	{"enclave/internal/webhook", "enclave/internal/tally enclave/internal/secret", "", "attestation"},
-	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase enclave/internal/secret", "cbor", ""},
-	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/secret enclave/internal/fault enclave/internal/insecure shared/wire",
-		"merkle", ""},
-	{"enclave/internal/activity", "enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/login " +
-		"enclave/internal/strictjson enclave/internal/fault", "",
+	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase enclave/internal/secret enclave/internal/shamir", "cbor", ""},
+	{"enclave/internal/log", "enclave/internal/insecure enclave/internal/secret attestation/tlog shared/wire", "merkle x/mod", "enclave/internal/secret/secrettest"},
+	{"enclave/internal/history", "enclave/internal/org attestation/tlog", "cbor", ""}, // what an exported history is written in
+	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/log enclave/internal/seal enclave/internal/secret enclave/internal/fault enclave/internal/insecure attestation/tlog shared/wire",
+		"merkle", "cbor sim/witness"},
+	{"enclave/internal/activity", "enclave/internal/program enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/login " +
+		"enclave/internal/onramp enclave/internal/billing enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/... sim/authenticator"}, // its tests ask for kinds of all rooms
 	{"enclave/internal/activity/tag", "enclave/internal/org enclave/internal/activity enclave/internal/fault", "", "enclave/internal/activity/activitytest"},
 	{"enclave/internal/activity/wallet", "enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/keys " +
-		"enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... enclave/internal/login enclave/internal/fault", "",
-		"enclave/internal/activity/activitytest enclave/internal/activity/kinds secp256k1 x/crypto"},
+		"enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... enclave/internal/login enclave/internal/onramp enclave/internal/fault", "",
+		"enclave/internal/activity/activitytest enclave/internal/activity/kinds protowire secp256k1 x/crypto"},
 	{"enclave/internal/activity/user", "enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/chain " +
 		"enclave/internal/login enclave/internal/webauthn enclave/internal/fault", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds sim/authenticator"},
 	{"enclave/internal/activity/organization", "enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/wallet " +
-		"enclave/internal/policy enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "",
+		"enclave/internal/billing enclave/internal/policy enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds"},
 	{"enclave/internal/activity/auth", "enclave/internal/org enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/organization " +
 		"enclave/internal/policy enclave/internal/secret enclave/internal/bundle enclave/internal/login enclave/internal/fault", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds sim/authenticator"},
-	{"enclave/internal/activity/kinds", "enclave/internal/activity enclave/internal/activity/tag enclave/internal/activity/wallet enclave/internal/activity/user " +
+	{"enclave/internal/activity/tvc", "enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/policy enclave/internal/program " +
+		"enclave/internal/shamir enclave/internal/secret enclave/internal/fault shared/tvc", "", "enclave/internal/secret/secrettest enclave/internal/activity/activitytest enclave/internal/activity/kinds"},
+	{"enclave/internal/activity/kinds", "enclave/internal/activity enclave/internal/activity/tag enclave/internal/activity/tvc enclave/internal/activity/wallet enclave/internal/activity/user " +
 		"enclave/internal/activity/organization enclave/internal/activity/auth", "", ""},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface
 	{"enclave/internal/activity/activitytest", "enclave/internal/org enclave/internal/activity enclave/internal/activity/apitest " +
-		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/keys " +
+		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/keys enclave/internal/billing " +
 		"enclave/internal/secret/... enclave/internal/bundle enclave/internal/login enclave/internal/fault sim/authenticator", "secp256k1", ""}, // an organization for the tests of all rooms
-	{"enclave/internal/query", "enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/organization " +
-		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
-		"enclave/internal/fault", "", "enclave/internal/activity/apitest enclave/internal/activity/activitytest"},
+	{"enclave/internal/query", "enclave/internal/activity/tvc enclave/internal/program shared/tvc enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/organization " +
+		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/keys enclave/internal/login enclave/internal/onramp enclave/internal/billing enclave/internal/chain " +
+		"enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest enclave/internal/activity/activitytest"},
 	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/user " +
 		"enclave/internal/activity/organization enclave/internal/activity/auth enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/apitest enclave/internal/activity/kinds enclave/internal/stamp"},
 	{"enclave/internal/outward", "enclave/internal/strictjson enclave/internal/secret", "", ""},
-	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
+	{"enclave/internal/settings", "enclave/internal/program shared/tvc enclave/internal/billing enclave/internal/outward enclave/internal/login enclave/internal/onramp enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/kms", "enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},
+	{"enclave/internal/guest", "enclave/internal/nsm enclave/internal/pid1", "vsock x/sys", ""},
 	// The rooms of core, which nobody else may enter: what a call is not decided in.
 	{"enclave/core/internal/tenant", "enclave/internal/org", "", ""},
 	{"enclave/core/internal/link", "enclave/internal/ledger enclave/internal/fault shared/wire", "", ""},
 	{"enclave/core/internal/ranges", "enclave/core/internal/link enclave/internal/org enclave/internal/ledger enclave/internal/seal enclave/internal/strictjson " +
 		"enclave/internal/fault shared/wire", "", ""},
-	{"enclave/core/internal/outside", "enclave/core/internal/link enclave/core/internal/tenant enclave/internal/org enclave/internal/ledger enclave/internal/activity " +
-		"enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/fault shared/wire", "", ""},
-	{"enclave/core/internal/outgoing", "enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
-		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/webhook " +
-		"enclave/internal/erase shared/wire", "", ""},
+	{"enclave/core/internal/outside", "enclave/internal/program enclave/internal/secret enclave/core/internal/link enclave/core/internal/tenant enclave/internal/org enclave/internal/ledger enclave/internal/activity " +
+		"enclave/internal/login enclave/internal/onramp enclave/internal/billing enclave/internal/query enclave/internal/outward enclave/internal/settings enclave/internal/fault shared/pace shared/wire", "", ""},
+	{"enclave/core/internal/outgoing", "enclave/internal/activity/tvc enclave/internal/program shared/tvc enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
+		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/billing enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/webhook " +
+		"enclave/internal/erase enclave/internal/seal enclave/internal/fault enclave/core/internal/tenant shared/wire", "", ""},
 	{"enclave/core/internal/proxy", "enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
 		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/authproxy enclave/internal/login enclave/internal/stamp enclave/internal/p256 " +
 		"enclave/internal/erase enclave/internal/secret enclave/internal/fault shared/wire shared/pace", "", ""},
 	{"enclave/core/internal/lifecycle", "enclave/core/internal/link enclave/core/internal/ranges enclave/internal/org enclave/internal/ledger enclave/internal/boot " +
-		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/settings enclave/internal/strictjson " +
-		"enclave/internal/fault enclave/internal/insecure attestation shared/wire", "", ""},
-	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "",
-		"sim/nsm sim/laptop sim/rig"},
+		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/shamir enclave/internal/settings enclave/internal/strictjson " +
+		"enclave/internal/fault enclave/internal/insecure attestation attestation/commitment attestation/tlog shared/wire", "", ""},
+	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 -enclave/internal/guest attestation attestation/tlog shared/tvc shared/wire shared/pace", "",
+		"host/store sim/nsm sim/laptop sim/rig"},
+
+	// The enclave of a customer's program, which knows nothing of the signer's but how it boots and what a share is.
+	{"enclave/app", "attestation/commitment enclave/internal/secret enclave/internal/shamir enclave/internal/strictjson shared/tvc", "",
+		"attestation attestation/programs shared/program shared/tvc/tvctest sim/nsm"},
+	{"enclave/app/sandbox", "enclave/app shared/tvc", "x/sys", "shared/program"},
+	{"enclave/app/init", "enclave/app enclave/app/sandbox enclave/internal/guest shared/tvc", "", ""},
+
+	// A stranger decides an exported history again: never linked by the enclave.
+	{"enclave/internal/replay", "enclave/core enclave/internal/history enclave/internal/org attestation attestation/tlog", "x/mod", "containerregistry shared/tvc enclave/internal/activity enclave/internal/bundle enclave/internal/onramp enclave/internal/secret shared/wire sim/laptop sim/rig"},
+	{"enclave/replay", "attestation/request attestation/tlog enclave/core enclave/internal/activity enclave/internal/history enclave/internal/onramp enclave/internal/org enclave/internal/replay", "", "host/api shared/wire sim/laptop sim/rig"},
 
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/lint", "enclave/internal/policy", "", ""},
 
-	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/pid1 shared/collector shared/slack", "vsock x/sys", ""},
+	{"enclave", "enclave/core enclave/internal/guest shared/collector shared/slack", "", ""},
 
 	// The host, which knows nothing of the enclave but shared/wire.
 	{"host/store", "shared/wire host/store/tree", "", ""},
-	{"host/store/tree", "shared/wire", "merkle", "host/store/..."},
+	{"host/store/tree", "attestation/tlog shared/wire", "merkle", "host/store/... sim/witness/witnesstest x/mod"},
 	{"host/store/sqlite", "host/store host/store/tree shared/wire", "sqlite goose", "host/store/storetest"},
 	{"host/store/postgres", "host/store host/store/tree shared/wire", "pgx goose", "host/store/storetest"},
-	{"host/store/storetest", "host/store shared/wire", "pgx merkle", ""},
+	{"host/store/storetest", "attestation/tlog host/store shared/wire", "pgx merkle", ""},
 	{"host/store/open", "host/store host/store/sqlite host/store/postgres", "", "host/store/..."},
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
 	{"host/egress", "host/store shared/internet shared/wire", "base58 smtp sasl", "host/store/..."},
-	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
+	{"host/registry", "shared/tvc shared/wire", "containerregistry", ""},
+	{"host/api", "host/cosign host/link host/tiles shared/wire shared/pace", "mux prometheus", "host/leaves/leavestest host/store/... host/witness"},
 	{"host/backup", "host/store host/store/tree shared/wire", "minio", "host/store/..."},
 	{"host/drill", "", "secp256k1 base58 x/crypto", ""}, // holds signatures against addresses
 	{"host/cert", "", "x/crypto", ""},
+	{"host/programs", "shared/wire host/link shared/tvc", "", "shared/tvc/tvctest"},
 	{"host/dashboard", "", "", ""},
-	{"host", "attestation/request host/... shared/wire shared/collector shared/pace shared/slack", "", "prometheus"},
+	{"host/witness", "attestation/tlog shared/wire", "", "sim/witness/..."}, // reads policies and verifies nothing
+	{"host/leaves", "attestation/tlog host/store/tree shared/wire", "", "host/store/... host/leaves/leavestest merkle x/mod"},
+	{"host/leaves/leavestest", "attestation/tlog host/store host/store/tree shared/wire", "", ""},
+	{"host/heads", "attestation/tlog host/leaves host/store host/witness shared/wire", "", "host/store/... host/leaves/leavestest sim/witness/..."},
+	{"host/tail", "attestation/tlog host/leaves host/store host/store/tree host/witness shared/wire", "", "host/store/... sim/witness/witnesstest"},
+	{"host/tiles", "host/leaves host/store host/store/tree host/witness shared/wire", "", "attestation/tlog host/store/... host/leaves/leavestest sim/witness/... merkle x/mod"},
+	{"host/cosign", "attestation/tlog host/leaves host/store host/witness shared/wire", "", "host/store/... host/leaves/leavestest sim/witness/..."},
+	{"host", "attestation/request host/... shared/wire shared/collector shared/pace shared/slack", "", "attestation/tlog prometheus sim/witness/..."},
 
 	// The image in QEMU.
 	{"scripts/internal/guest", "", "", ""},
 	{"scripts/internal/operators", "attestation", "", ""},
-	{"scripts/nitro", "attestation eif/cpio scripts/internal/guest sim/vhostvsock", "cbor", ""},
+	{"scripts/nitro", "attestation attestation/commitment eif/cpio scripts/internal/guest sim/vhostvsock", "cbor", ""},
 	{"scripts/nitro/parent", "attestation scripts/internal/operators shared/wire sim/guest/setup", "vsock x/sys", ""},
 
 	// Load tests and others are clients.
@@ -171,66 +210,74 @@ var table = []row{
 	{"scripts/stages", "", "x/sys", ""},
 	{"scripts/sending", "attestation/request scripts/internal/deployment", "secp256k1 x/crypto", ""},
 	{"scripts/webhooks", "attestation scripts/internal/deployment", "", ""},
-	{"scripts/vsock", "attestation/request attestation eif/cpio scripts/internal/guest scripts/internal/operators sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
+	{"scripts/vsock", "attestation/request attestation attestation/commitment eif/cpio scripts/internal/guest scripts/internal/operators sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
-	{"sim/nsm", "", "cbor", "attestation nitrite"},
+	{"sim/nsm", "", "cbor", "attestation attestation/commitment nitrite"},
 	{"sim/cuse", "", "", ""},
 	{"sim/guest/setup", "", "x/sys", ""},
 	{"sim/guest", "sim/cuse sim/guest/setup sim/nsm", "vsock x/sys", ""},
 	{"sim/vhostvsock", "", "x/sys", ""},
+	{"sim/cosigner", "shared/program", "", ""}, // an example of a program
+	{"sim/beside", "enclave/app enclave/app/sandbox sim/laptop sim/nsm", "", "containerregistry attestation attestation/programs host/egress host/programs host/registry shared/tvc shared/tvc/tvctest sim/rig"},
 	{"sim/loopback", "", "", ""},
 	{"sim/inbox", "sim/loopback", "smtp", ""},
 	{"sim/idp", "sim/loopback", "jose", ""},
-	{"sim/laptop", "attestation/request enclave/core attestation shared/wire sim/nsm sim/idp", "x/crypto", ""},
+	{"sim/laptop", "attestation/request enclave/core attestation attestation/tlog shared/wire sim/nsm sim/idp", "x/crypto", ""},
 	{"sim/script", "attestation/request sim/laptop sim/passcode", "secp256k1", "host/api sim/rig"},
-	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace attestation sim/authenticator sim/inbox"},
+	{"sim/rig", "attestation attestation/tlog enclave/core host/... shared/wire sim/laptop sim/witness", "", "base58 cbor containerregistry shared/pace shared/tvc sim/authenticator sim/inbox"},
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
-	{"sim/linear", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
+	{"sim/logmodel", "", "", ""},
+	{"sim/witness", "attestation/tlog sim/loopback", "merkle x/mod", "attestation/tlog/tlogtest enclave/core host/store/tree host/tiles host/witness shared/wire sim/laptop sim/rig sim/witness/witnesstest"},
+	{"sim/witness/witnesstest", "attestation/tlog host/store/tree shared/wire sim/witness", "merkle sqlite x/crypto x/mod", ""}, // starts others' too
+	{"sim/linear", "", "", "attestation/tlog enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
+	{"sim/restart", "", "", "attestation attestation/tlog enclave/core host/cosign host/link host/store host/store/sqlite host/store/tree shared/wire sim/laptop sim/logmodel sim/witness"},
 	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
 	{"sim/budget", "", "", "enclave/core host/store/sqlite shared/wire sim/laptop sim/rig"},
 	{"sim/backup", "", "", "host/... shared/wire sim/laptop sim/rig"},
-	{"sim/crash", "", "", "host/... shared/wire sim/laptop pgx"},
+	{"sim/crash", "", "", "attestation attestation/tlog host/... shared/wire sim/laptop sim/witness pgx"},
 	{"sim/passcode", "", "", ""},
-	{"sim/handover", "", "", "attestation enclave/core host/link host/store host/store/sqlite shared/wire sim/laptop sim/nsm"},
-	{"sim/leak", "", "", "host/... shared/wire sim/inbox sim/laptop sim/passcode sim/rig bip39 cbor secp256k1 base58"},
+	{"sim/handover", "", "", "attestation attestation/tlog enclave/core host/heads host/link host/store host/store/sqlite host/store/tree host/witness shared/wire sim/laptop sim/nsm sim/rig sim/witness"},
+	{"sim/leak", "", "", "attestation/tlog host/... shared/wire sim/inbox sim/laptop sim/passcode sim/rig bip39 cbor secp256k1 base58"},
 	{"sim/authenticator", "", "cbor", "enclave/internal/..."},
-	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58"},
-	{"sim/ranges", "", "", "attestation attestation/client attestation/request enclave/core host/api host/link host/store/... shared/wire sim/laptop"},
+	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58 secp256k1"},
+	{"sim/ranges", "", "", "attestation attestation/client attestation/request enclave/core host/api host/link host/store/... shared/wire sim/laptop sim/rig"},
 	{"sim/votes", "", "", "enclave/core shared/wire sim/laptop sim/rig"},
 	{"sim/policies", "", "", "enclave/core host/api shared/wire sim/authenticator sim/laptop sim/rig base58 bech32"},
 	{"sim/proxy", "", "", "enclave/core host/api host/store host/store/sqlite shared/pace shared/wire sim/authenticator sim/hostile sim/inbox sim/laptop sim/passcode sim/rig"},
-	{"sim/shares", "", "", "attestation attestation/checks attestation/client enclave/core host/... shared/wire sim/laptop sim/nsm"},
+	{"sim/shares", "", "", "attestation attestation/checks attestation/client attestation/monitor attestation/request attestation/tlog enclave/core host/... shared/wire sim/laptop sim/nsm sim/rig"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
 	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
-	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace shared/slack sim/...", "x/sys", "porcupine pgx"},
+	{"sim", "enclave/core host/... attestation attestation/tlog shared/wire shared/collector shared/pace shared/slack sim/...", "x/sys", "porcupine pgx"},
 }
 
 // Others' modules by the names of the table. A module is added with its reason in a commit of its own.
 var modules = map[string]string{
-	"base58":     "github.com/mr-tron/base58",                     // addresses; nothing in the standard library
-	"bech32":     "github.com/btcsuite/btcd/btcutil/bech32",       // BIP-173 and BIP-350
-	"bigmod":     "filippo.io/bigmod",                             // the standard library's constant-time arithmetic, which it does not export
-	"bip39":      "github.com/tyler-smith/go-bip39",               // the word list
-	"cbor":       "github.com/fxamacker/cbor/v2",                  // strict CBOR with limits
-	"goose":      "github.com/pressly/goose/v3",                   // migrations, with a lock between hosts
-	"jose":       "github.com/go-jose/go-jose/v4",                 // tokens and key sets of the simulator's identity provider
-	"merkle":     "github.com/transparency-dev/merkle",            // RFC 6962 proofs
-	"minio":      "github.com/minio/minio-go/v7",                  // backups in an S3-compatible store
-	"mux":        "github.com/gorilla/mux",                        // routes of the host
-	"nitrite":    "github.com/hf/nitrite",                         // Nitro attestation documents
-	"pgx":        "github.com/jackc/pgx/v5",                       // PostgreSQL
-	"porcupine":  "github.com/anishathalye/porcupine",             // linearizability of histories
-	"prometheus": "github.com/prometheus/client_golang",           // metrics of the host
-	"protowire":  "google.golang.org/protobuf/encoding/protowire", // the wire format of protocol buffers, without their machinery
-	"sasl":       "github.com/emersion/go-sasl",                   // log-in at mail servers, for smtp
-	"schnorr":    "github.com/btcsuite/btcd/btcec/v2/schnorr",     // BIP-340 over the same curve
-	"secp256k1":  "github.com/decred/dcrd/dcrec/secp256k1/v4",     // the curve that the standard library lacks
-	"smtp":       "github.com/emersion/go-smtp",                   // mail that arrives at the simulator, and mails that the enclave leaves to the host
-	"sqlite":     "modernc.org/sqlite",                            // the embedded store, without cgo
-	"vsock":      "github.com/mdlayher/vsock",                     // the way into the enclave
-	"x/sys":      "golang.org/x/sys",                              // the system calls of an enclave that is PID 1
-	"x/crypto":   "golang.org/x/crypto",                           // Keccak-256; ACME for the host; scrypt for the seed file of the simulator
+	"base58":            "github.com/mr-tron/base58",                     // addresses; nothing in the standard library
+	"bech32":            "github.com/btcsuite/btcd/btcutil/bech32",       // BIP-173 and BIP-350
+	"bigmod":            "filippo.io/bigmod",                             // the standard library's constant-time arithmetic, which it does not export
+	"bip39":             "github.com/tyler-smith/go-bip39",               // the word list
+	"cbor":              "github.com/fxamacker/cbor/v2",                  // strict CBOR with limits
+	"goose":             "github.com/pressly/goose/v3",                   // migrations, with a lock between hosts
+	"jose":              "github.com/go-jose/go-jose/v4",                 // tokens and key sets of the simulator's identity provider
+	"merkle":            "github.com/transparency-dev/merkle",            // RFC 6962 proofs
+	"containerregistry": "github.com/google/go-containerregistry",        // images of customers' programs
+	"minio":             "github.com/minio/minio-go/v7",                  // backups in an S3-compatible store
+	"mux":               "github.com/gorilla/mux",                        // routes of the host
+	"nitrite":           "github.com/hf/nitrite",                         // Nitro attestation documents
+	"pgx":               "github.com/jackc/pgx/v5",                       // PostgreSQL
+	"porcupine":         "github.com/anishathalye/porcupine",             // linearizability of histories
+	"prometheus":        "github.com/prometheus/client_golang",           // metrics of the host
+	"protowire":         "google.golang.org/protobuf/encoding/protowire", // the wire format of protocol buffers, without their machinery
+	"sasl":              "github.com/emersion/go-sasl",                   // log-in at mail servers, for smtp
+	"schnorr":           "github.com/btcsuite/btcd/btcec/v2/schnorr",     // BIP-340 over the same curve
+	"secp256k1":         "github.com/decred/dcrd/dcrec/secp256k1/v4",     // the curve that the standard library lacks
+	"smtp":              "github.com/emersion/go-smtp",                   // mail that arrives at the simulator, and mails that the enclave leaves to the host
+	"sqlite":            "modernc.org/sqlite",                            // the embedded store, without cgo
+	"vsock":             "github.com/mdlayher/vsock",                     // the way into the enclave
+	"x/sys":             "golang.org/x/sys",                              // the system calls of an enclave that is PID 1
+	"x/mod":             "golang.org/x/mod",                              // signed notes, for those who verify the log; a second verifier of proofs in tests
+	"x/crypto":          "golang.org/x/crypto",                           // Keccak-256; ACME for the host; scrypt for the seed file of the simulator; the agent of a witness under test
 }
 
 // any test may use these.
@@ -240,6 +287,10 @@ var testsOfAny = []string{"pgregory.net/rapid", "go.uber.org/goleak", module + "
 // import. Its main and tests may.
 var handedIn = []string{"crypto/rand", "database/sql", "flag", "log", "math/rand", "math/rand/v2", "net/http", "os", "os/exec",
 	"os/signal", "plugin", "syscall", "testing", "unsafe"}
+
+// The device itself, the machine around it, what confines a program there, and commands take for themselves
+// what others are handed; test support takes what tests take.
+var taking = []string{"enclave/internal/nsm", "enclave/internal/guest", "enclave/app/sandbox", "enclave/app/init", "enclave/replay"}
 
 var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
@@ -277,8 +328,7 @@ func (r row) check(t *testing.T, path string) {
 		return
 	}
 	test := strings.HasSuffix(path, "_test.go")
-	// internal/nsm is the device itself, which it reads; test support takes what tests take.
-	room := strings.HasPrefix(r.from, "enclave/") && r.from != "enclave/internal/nsm" && !support(module+r.from)
+	room := strings.HasPrefix(r.from, "enclave/") && !slices.Contains(taking, r.from) && !support(module+r.from)
 	for _, spec := range file.Imports {
 		name, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {

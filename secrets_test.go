@@ -19,16 +19,19 @@ var crossings = []struct{ room, public, private string }{
 	{"core/internal/lifecycle", "Device.Attest.publicKey Device.Attest.userData Device.Attest.nonce Device.Attest. Device.ExtendPCR.data Device.ExtendPCR. Device.DescribePCR.value " +
 		"Key.Public Key.Sign.text Key.Sign. Serving.Deployment Serving.BootProof. Enclave.Status. Enclave.Operate.body Enclave.Operate.",
 		"Device.Random.p"}, // the module's randomness
-	{"core/internal/ranges", "Ranges.Take.body Ranges.Give.body", ""},
+	{"core/internal/ranges", "Ranges.Take.body Ranges.Give.body Ranges.Publish.manifest", ""},
 	{"core/internal/outside", "", ""},
-	{"core/internal/outgoing", "", ""},
+	{"core/internal/outgoing", "Config.Deployment Config.KeyedHash", ""},
 	{"core/internal/proxy", "Call.Body Call.Cut.body Call.Cut.", ""},
+	{"app", "Device.Attest.publicKey Device.Attest.userData Device.Attest.nonce Device.Attest. Device.ExtendPCR.data Device.ExtendPCR. Device.DescribePCR.value Config.RootSHA256", ""},
 	{"internal/boot", "Opener.info Opener.box NewOpener.point Keyring.HandTo.info Keyring.HandTo.box TakeOver.info TakeOver.box Keyring.Wrap.deployment Keyring.Wrap. Keyring.Hash. " +
 		"Unwrap.deployment Unwrap.sealed Genesis.Quorum Genesis.Random NewGenesis. Deployment.genesis Deployment. QuorumPublicKey. ParseGenesis.record " +
 		"Law.Manifest Law.Operators Law.Quorum Law.Allows.hash Law.Next.hash Law.Next.quorum Keyring.SealLaw.deployment Keyring.SealLaw. " +
 		"Keyring.OpenLaw.deployment Keyring.OpenLaw.sealed Factor.Blob NewShareSet.deployment", ""},
+	{"internal/shamir", "", ""},
 	{"internal/keys", "Holder.ExportMnemonic.owner Holder.ExportMnemonic.sealed Holder.Organization Holder.Activity Vault.Open.owner Vault.Open.sealed " +
-		"Holder.OpenWallet.sealed Holder.OpenKey.owner Holder.OpenKey.sealed DecodePayload. Digest.payload Digest.", ""},
+		"Holder.OpenWallet.sealed Holder.OpenKey.owner Holder.OpenKey.sealed Stored.Owner Stored.Sealed DecodePayload. Digest.payload Digest. " +
+		"SparkTransfer.ID SparkSent.Refunds SparkReceived.Cipher SparkPackages.Signature Holder.SharePreimage.hash", ""},
 	{"internal/settings", "",
 		"Parse.raw"}, // the document as it comes, with the passwords in it
 	{"internal/outward", "Field.Value Request.Body Response.Body Reading.Discovery Reading.Keys Roots.extra Mail.Message", ""},
@@ -40,6 +43,7 @@ var crossings = []struct{ room, public, private string }{
 	{"internal/bundle", "", ""},
 	{"internal/login", "Signup.APIKeys Signup.Authenticators Signup.OauthProviders ParseDiscovery.raw MarshalDiscovery. ParseKeySet.raw MarshalKeySet. Mail.Bytes. " +
 		"Request.Body HeaderField.Value OAuth2Provider.AccessToken.body OAuth2Provider.Subject.body Passcode.MarshalJSON.", ""},
+	{"internal/onramp", "ReadMoonPay.body ReadCoinbaseSession.body ReadCoinbase.body", ""},
 	{"internal/webhook", "Signer.JWKS. Delivery.Body", ""},
 	{"internal/kms", "Recipient.Public GenerateRequest.document GenerateRequest. DecryptRequest.blob DecryptRequest.document DecryptRequest. Recipient.Open.answer", ""},
 	{"internal/p256", "Signature. NewKey.point NewSigner.point Signer.Sign.digest Sign.digest FromDER.der Signature.DER. Verify.digest Verify.signature Uncompressed.b " +

@@ -32,13 +32,15 @@ func ApproveManifest(key *ecdsa.PrivateKey, manifestHash [32]byte) (ManifestAppr
 	return ManifestApproval{public, signature}, err
 }
 
-// CheckApprovals refuses approvals unless each is a valid signature over the
-// manifest by another of these operators and they are as many as the threshold.
-func (o Operators) CheckApprovals(manifestHash [32]byte, approvals []ManifestApproval) error {
+// CheckApprovals refuses approvals unless each is a valid signature over the manifest, whose hash is given, by another
+// of these operators and they are as many as it takes. That is Threshold, and RecoverThreshold, where it is higher, if
+// the manifest recovers a log, or if it would let fewer of these operators, or others, approve that one next: else
+// Threshold of them could first say so, and then recover.
+func (o Operators) CheckApprovals(m *Manifest, hash [32]byte, approvals []ManifestApproval) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := checkSignatures(manifestHash, approvals); err != nil {
+	if err := checkSignatures(hash, approvals); err != nil {
 		return err
 	}
 	for _, a := range approvals {
@@ -46,10 +48,23 @@ func (o Operators) CheckApprovals(manifestHash [32]byte, approvals []ManifestApp
 			return errors.New("approvals: one is by nobody of the operators")
 		}
 	}
-	if len(approvals) < o.Threshold {
-		return fmt.Errorf("approvals: %d of %d operators, want %d", len(approvals), len(o.PublicKeys), o.Threshold)
+	want := o.Threshold
+	if len(m.Recover) > 0 || o.easier(m.Operators) {
+		want = o.toRecover()
+	}
+	if len(approvals) < want {
+		return fmt.Errorf("approvals: %d of %d operators, want %d", len(approvals), len(o.PublicKeys), want)
 	}
 	return nil
+}
+
+// toRecover is how many approve a manifest that recovers a log.
+func (o Operators) toRecover() int { return max(o.Threshold, o.RecoverThreshold) }
+
+// easier tells whether under the next manifest's operators fewer of these, or others, approve a recovery.
+func (o Operators) easier(next Operators) bool {
+	other := func(key string) bool { return !slices.Contains(o.PublicKeys, key) }
+	return next.toRecover() < o.toRecover() || slices.ContainsFunc(next.PublicKeys, other)
 }
 
 // CheckOwnApprovals refuses a manifest without a predecessor unless the operators that it
@@ -58,7 +73,7 @@ func (m *Manifest) CheckOwnApprovals(hash [32]byte, approvals []ManifestApproval
 	if m.Predecessor != "" || !m.Operators.Named() {
 		return nil
 	}
-	return m.Operators.CheckApprovals(hash, approvals)
+	return m.Operators.CheckApprovals(m, hash, approvals)
 }
 
 // CheckSuccession refuses a manifest that may not follow this one, whose hash is given: it must name this
@@ -72,7 +87,17 @@ func (m *Manifest) CheckSuccession(hash [32]byte, next *Manifest, nextHash [32]b
 	case next.DeploymentLabel != m.DeploymentLabel || next.Kind != m.Kind:
 		return errors.New("predecessor is of another deployment")
 	}
-	return m.Operators.CheckApprovals(nextHash, approvals)
+	if m.Drill {
+		return errors.New("nothing comes after a drill")
+	}
+	if err := m.Log.CheckNext(next.Log); err != nil && !next.Drill {
+		return err
+	}
+	// Else a manifest after it, which does not recover anything, would fit the log from before as well.
+	if len(next.Recover) > 0 && m.Log.Continues(next.Log) {
+		return errors.New("recover: it comes with terms of its own: log.generation is one more, though the witnesses stay")
+	}
+	return m.Operators.CheckApprovals(next, nextHash, approvals)
 }
 
 func (p Policy) checkApprovals(m *Manifest, hash [32]byte, approvals []ManifestApproval) error {
@@ -85,7 +110,7 @@ func (p Policy) checkApprovals(m *Manifest, hash [32]byte, approvals []ManifestA
 		}
 	}
 	if p.Operators.Named() {
-		return p.Operators.CheckApprovals(hash, approvals)
+		return p.Operators.CheckApprovals(m, hash, approvals)
 	}
 	return nil
 }

@@ -42,9 +42,9 @@ func TestApprovals(t *testing.T) {
 	one := approvals(t, hash, three)
 	two := m.Operators
 	two.Threshold = 2
-	must(t, m.Operators.CheckApprovals(hash, one))
-	must(t, m.Operators.CheckApprovals(hash, both))
-	must(t, two.CheckApprovals(hash, both))
+	must(t, m.Operators.CheckApprovals(m, hash, one))
+	must(t, m.Operators.CheckApprovals(m, hash, both))
+	must(t, two.CheckApprovals(m, hash, both))
 	high := approvals(t, hash, three)
 	sig, err := hex.DecodeString(high[0].Signature)
 	must(t, err)
@@ -78,7 +78,7 @@ func TestApprovals(t *testing.T) {
 		"more than there may be":   {m.Operators, slices.Repeat(one, attestation.MaxOperators+1)},
 		"not as long as signature": {m.Operators, []attestation.ManifestApproval{{PublicKey: one[0].PublicKey, Signature: one[0].Signature[:126]}}},
 	} {
-		refused(t, c.o.CheckApprovals(hash, c.list), name)
+		refused(t, c.o.CheckApprovals(m, hash, c.list), name)
 	}
 	if _, err := attestation.ApproveManifest(newKey(t, elliptic.P384()), hash); err == nil {
 		t.Error("a key of another curve approves")
@@ -111,8 +111,100 @@ func TestSuccession(t *testing.T) {
 	} {
 		refused(t, check(change, fixedKey(t, 4)), name)
 	}
+	refused(t, check(func(n *attestation.Manifest) {
+		w := witnessed(t)
+		n.Freshness, n.Log = w.Freshness, w.Log
+		n.Log.Generation = 2
+	}, fixedKey(t, 4)), "first witnesses in a second generation")
+	refused(t, check(func(n *attestation.Manifest) {
+		r := recovering(t)
+		n.Freshness, n.Log, n.Recover = r.Freshness, r.Log, r.Recover
+	}, fixedKey(t, 4)), "a recovery where nobody witnessed")
 	refused(t, check(func(*attestation.Manifest) {}, fixedKey(t, 9)), "approved by the new set")
 	refused(t, check(func(*attestation.Manifest) {}), "approved by nobody")
+}
+
+// TestRecoverySuccession: a recovery names a generation of its own in its terms, whoever witnesses it.
+func TestRecoverySuccession(t *testing.T) {
+	m := witnessed(t)
+	raw, err := m.Encode()
+	must(t, err)
+	hash := attestation.Hash(raw)
+	check := func(generation uint32) error {
+		next := recovering(t)
+		next.Predecessor, next.Nonce, next.Log.Generation = hex.EncodeToString(hash[:]), m.Nonce+1, generation
+		raw, err := next.Encode()
+		must(t, err)
+		h := attestation.Hash(raw)
+		return m.CheckSuccession(hash, next, h, approvals(t, h, fixedKey(t, 4)))
+	}
+	must(t, check(2))
+	refused(t, check(0), "a recovery under the terms before")
+}
+
+// Two of five operators approve a manifest, and four one that recovers a log. Neither in one step nor in two do
+// fewer than four recover one.
+func TestRecoverThreshold(t *testing.T) {
+	five := []*ecdsa.PrivateKey{fixedKey(t, 11), fixedKey(t, 12), fixedKey(t, 13), fixedKey(t, 14), fixedKey(t, 15)}
+	var keys []string
+	for _, k := range five {
+		keys = append(keys, compressed(t, k))
+	}
+	m := witnessed(t)
+	m.Operators = attestation.Operators{Threshold: 2, RecoverThreshold: 4, PublicKeys: keys}
+	raw, err := m.Encode()
+	must(t, err)
+	hash := attestation.Hash(raw)
+	must(t, m.CheckOwnApprovals(hash, approvals(t, hash, five[:2]...)))
+	if got := m.Operators.String(); got != "2 of 5, 4 of them a recovery and who may approve one" {
+		t.Errorf("in words: %s", got)
+	}
+	stranger := compressed(t, fixedKey(t, 9))
+	recovers := func(n *attestation.Manifest) {
+		r := recovering(t)
+		n.Recover, n.Log = r.Recover, r.Log
+		n.Log.Generation = 2
+	}
+	for name, c := range map[string]struct {
+		change func(*attestation.Manifest)
+		want   int
+	}{
+		"nothing":                        {func(*attestation.Manifest) {}, 2},
+		"a higher one":                   {func(n *attestation.Manifest) { n.Operators.RecoverThreshold = 5 }, 2},
+		"one operator less":              {func(n *attestation.Manifest) { n.Operators.PublicKeys = keys[1:] }, 2},
+		"another order":                  {func(n *attestation.Manifest) { n.Operators.PublicKeys = append(slices.Clone(keys[1:]), keys[0]) }, 2},
+		"one approves":                   {func(n *attestation.Manifest) { n.Operators.Threshold = 1 }, 2},
+		"four approve all":               {func(n *attestation.Manifest) { n.Operators.Threshold, n.Operators.RecoverThreshold = 4, 0 }, 2},
+		"a recovery":                     {recovers, 4},
+		"a recovery, a lower one":        {func(n *attestation.Manifest) { recovers(n); n.Operators.RecoverThreshold = 0 }, 4},
+		"a recovery, a higher one":       {func(n *attestation.Manifest) { recovers(n); n.Operators.RecoverThreshold = 5 }, 4},
+		"a lower one":                    {func(n *attestation.Manifest) { n.Operators.RecoverThreshold = 3 }, 4},
+		"none":                           {func(n *attestation.Manifest) { n.Operators.RecoverThreshold = 0 }, 4},
+		"three approve all":              {func(n *attestation.Manifest) { n.Operators.Threshold, n.Operators.RecoverThreshold = 3, 0 }, 4},
+		"a stranger besides":             {func(n *attestation.Manifest) { n.Operators.PublicKeys = append(slices.Clone(keys), stranger) }, 4},
+		"a stranger in place of another": {func(n *attestation.Manifest) { n.Operators.PublicKeys = append(slices.Clone(keys[1:]), stranger) }, 4},
+		"a stranger, and a higher one": {func(n *attestation.Manifest) {
+			n.Operators.PublicKeys, n.Operators.RecoverThreshold = append(slices.Clone(keys), stranger), 5
+		}, 4},
+		"no operators": {func(n *attestation.Manifest) { n.Operators = attestation.Operators{} }, 4},
+	} {
+		next := *m
+		next.Predecessor, next.Nonce = hex.EncodeToString(hash[:]), m.Nonce+1
+		c.change(&next)
+		raw, err := next.Encode()
+		must(t, err)
+		h := attestation.Hash(raw)
+		for n := range len(five) + 1 {
+			list := approvals(t, h, five[:n]...)
+			if err := m.CheckSuccession(hash, &next, h, list); (err == nil) != (n >= c.want) {
+				t.Errorf("%s, approved by %d of 5, want %d: %v", name, n, c.want, err)
+			}
+		}
+		// Whom a caller pins counts alike: he sees no predecessor.
+		if err := m.Operators.CheckApprovals(&next, h, approvals(t, h, five[:c.want-1]...)); err == nil {
+			t.Errorf("%s: one approval less than %d is enough under what a caller pins", name, c.want)
+		}
+	}
 }
 
 func TestOwnApprovals(t *testing.T) {

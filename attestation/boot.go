@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cloister/attestation/commitment"
 )
 
 // A BootProof is what get_boot_proof answers. Only the document and what it covers (live key, manifest) is
@@ -52,7 +54,7 @@ type Policy struct {
 	ExpectedApplicationDigest string
 	// AllowedManifestSHA256, when not empty, lists the acceptable manifests, each
 	// 32 bytes in lower-case hex. A manifest of our format names image and root secret,
-	// so it pins both. Every upgrade has a manifest of its own.
+	// so it pins both. Every upgrade has a manifest of its own. One of a drill is taken only where it is listed.
 	AllowedManifestSHA256 []string
 	// Operators, when named, must have approved the manifest by their threshold: a first manifest's own, else
 	// its predecessor's. They pin the deployment across upgrades. ShareKeys are not looked at.
@@ -71,6 +73,12 @@ type Policy struct {
 	// MaxBootAge and MaxProofAge bound the age of the document and of an app
 	// proof at Now; zero means no bound.
 	MaxBootAge, MaxProofAge time.Duration
+	// MaxCheckpointAge bounds at Now how long ago a quorum of witnesses cosigned the checkpoint of a logged
+	// proof; zero means no bound. An old checkpoint proves what is in it and hides what is newer.
+	MaxCheckpointAge time.Duration
+	// KnownGenerations are the newest generations of logs that the verifier has seen, by what their origins
+	// begin with: NAME/DEPLOYMENT/RANGE. A logged proof of an older one is refused.
+	KnownGenerations map[string]uint32
 	// Chains, when not nil, remembers chains of certificates from one document to the next.
 	Chains *Chains
 }
@@ -162,7 +170,7 @@ func (b *Boot) checkCommitment() error {
 	if len(b.Document.PCRs) != pcrCount {
 		return errors.New("document does not hold exactly 32 PCRs")
 	}
-	if b.Document.PCRs[LivePCR] != LiveCommitment(b.PublicKeyHex, b.ManifestHash) {
+	if b.Document.PCRs[commitment.LivePCR] != commitment.LiveRegister(b.PublicKeyHex, b.ManifestHash) {
 		return errors.New("PCR17 does not commit to live key and manifest")
 	}
 	return nil
@@ -183,6 +191,9 @@ func (b *Boot) checkManifest(raw []byte, said BootProof) error {
 		return err
 	}
 	b.Manifest = m
+	if m.Drill && len(b.policy.AllowedManifestSHA256) == 0 {
+		return errors.New("the manifest is of a drill, on a copy of the deployment that may be old: who means it pins its SHA-256")
+	}
 	if err := b.checkImage(); err != nil {
 		return err
 	}

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"cloister/attestation"
+	"cloister/attestation/tlog"
+	"cloister/attestation/tlog/tlogtest"
 )
 
 // With -write the files that the command is tested with are made anew, with new
@@ -16,6 +19,7 @@ import (
 var (
 	write     = flag.Bool("write", false, "make verify/testdata anew")
 	writeKeys = flag.Bool("write-keys", false, "make verify/testdata/keys-*.json anew")
+	writeLogs = flag.Bool("write-logs", false, "make verify/testdata/log-*.json anew")
 )
 
 const fixtures = "verify/testdata"
@@ -28,6 +32,9 @@ func TestFixtures(t *testing.T) {
 	}
 	if *writeKeys {
 		writeKeysFixtures(t)
+	}
+	if *writeLogs {
+		writeLogFixtures(t)
 	}
 	boot := readReply(t, "boot.json").BootProofs
 	root, err := os.ReadFile(filepath.Join(fixtures, "root.pem"))
@@ -95,6 +102,37 @@ func writeKeysFixtures(t *testing.T) {
 	d = m.keysDocument()
 	d.AppProof = m.appProof(addressClaim())
 	save("keys-address.json", d)
+}
+
+func writeLogFixtures(t *testing.T) {
+	save := saver(t)
+	for name, l := range map[string]*logged{
+		"log":           newLogged(t, 1, tlog.ModeStrict, nil),
+		"log-moved":     newLogged(t, 2, tlog.ModeBounded, &tlog.Adopt{How: tlog.HowMoved, Origin: logsOf + "/1", Size: 40}),
+		"log-recovered": newLogged(t, 3, tlog.ModeStrict, &tlog.Adopt{How: tlog.HowRecovered, Origin: logsOf + "/1", Size: 40, Witnessed: 43}),
+	} {
+		save(name+"-credentials.json", credentialsOf(l.maker))
+		save(name+"-boot.json", map[string]any{"bootProof": l.bootProof(nil)})
+		save(name+"-proof.json", attestation.LogProof{LogProof: l.text, LogKey: l.logKey})
+		save(name+"-submit.json", map[string]any{"activity": map[string]any{"id": activity, "appProofs": []attestation.AppProof{l.proof}}})
+		if name == "log" {
+			another := addressClaim()
+			another.Freshness = nil
+			save("log-address.json", l.appProof(another))
+			save("log-altered.json", attestation.LogProof{LogProof: flip(l.text, len(l.text)/4), LogKey: l.logKey})
+			save("log-root.pem", []byte(l.rootPEM()))
+			reply := func(id string) map[string]any {
+				return map[string]any{"logProof": l.text, "logKey": l.logKey, "activity": map[string]any{"id": id, "organizationId": "11111111-1111-4111-8111-111111111111",
+					"type": "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", "status": "ACTIVITY_STATUS_COMPLETED", "fingerprint": attestation.Fingerprint([]byte("body")), "appProofs": []attestation.AppProof{l.proof}}}
+			}
+			save("log-reply.json", reply(activity))
+			save("log-pasted.json", reply("33333333-3333-4333-8333-333333333333"))
+			for generation := range 4 { // whose logs package tlogtest has
+				key := tlogtest.NewSigner(fmt.Sprintf("%s/%d", logsOf, generation+1), tlog.TypeLog, fmt.Sprintf("log %s/%d", logsOf, generation+1))
+				save(fmt.Sprintf("log-key-%d.json", generation+1), l.appProof(&attestation.LogKey{Origin: key.Name(), Key: key.String()}))
+			}
+		}
+	}
 }
 
 func writeFixtures(t *testing.T) {

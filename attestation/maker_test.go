@@ -20,6 +20,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"cloister/attestation"
+	"cloister/attestation/commitment"
 )
 
 // doc is the payload, open for every kind of damage.
@@ -86,7 +87,7 @@ func (m *maker) setManifest(man *attestation.Manifest) {
 }
 
 func (m *maker) commit() {
-	c := attestation.LiveCommitment(m.liveHex, attestation.Hash(m.manifest))
+	c := commitment.LiveRegister(m.liveHex, attestation.Hash(m.manifest))
 	m.pcrs[17] = c[:]
 }
 

@@ -26,9 +26,17 @@ const (
 	SeedHandover        = "handover"         // the enclave that ran before
 )
 
-// FreshSinceBoot is the one freshness mode without witnesses: within a boot
-// nothing can be rolled back, across boots nothing is promised.
-const FreshSinceBoot = "since-boot"
+// What is promised about rollback.
+const (
+	// FreshSinceBoot is the mode without witnesses: within a boot nothing can be rolled back;
+	// of what a boot begins with nothing is promised to whoever verifies. The enclave refuses
+	// a log in pieces, and an older one as a whole it cannot tell.
+	FreshSinceBoot = "since-boot"
+	// FreshWitnessed is the mode with them: nothing is rolled back across boots either, while no
+	// more witnesses lie or forget than Manifest.Log tolerates; in bounded mode but for what was
+	// told in its last moments.
+	FreshWitnessed = "witnessed"
+)
 
 // A Manifest says what an enclave was started as. Its SHA-256 is the user_data
 // of the attestation document, so nothing in it can change during a boot.
@@ -60,9 +68,24 @@ type Manifest struct {
 	// key is under that. MinKeyringEpoch is then the new epoch: one more than it was.
 	RotateStorageKey bool `json:"rotateStorageKey,omitempty"`
 	ForgetStorageKey bool `json:"forgetStorageKey,omitempty"`
+	// AdoptLog lets the enclave begin the log of a range that has none with what the store holds. It
+	// is for the first boot of a deployment that was made by a release before logs, and for that
+	// alone: under it a host may show any state of before as the newest.
+	AdoptLog bool `json:"adoptLog,omitempty"`
 	// ConfigurationSHA256 is the SHA-256, in hex, of the configuration that the
 	// enclave runs under. Absent, it runs under none.
 	ConfigurationSHA256 string `json:"configurationSha256,omitempty"`
+	// Log is who cosigns the deployment's logs, exactly where Freshness is FreshWitnessed.
+	Log *LogTerms `json:"log,omitempty"`
+	// Recover is for ranges whose store lost what witnesses have seen, in their order.
+	Recover []RecoveredLog `json:"recover,omitempty"`
+	// SigningAfterRecovery is SigningOpen if the organizations of recovered ranges may sign at once. Absent, each waits until
+	// its root quorum lets it: credentials that were revoked in the lost time are good again.
+	SigningAfterRecovery string `json:"signingAfterRecovery,omitempty"`
+	// Drill is for a copy of the deployment that shows that a backup can be restored, and is thrown away. Its enclave answers
+	// queries, derives accounts, and signs what begins with DrillPrefix; it does nothing else, sends nothing, shows no witness
+	// anything, and what it writes no other enclave of the deployment believes. No manifest comes after it.
+	Drill bool `json:"drill,omitempty"`
 }
 
 // Measurements are the image's PCR 0, 1 and 2, each 48 bytes in hex.
@@ -76,6 +99,9 @@ type Measurements struct {
 // Both are zero where no operators are named (simulator only).
 type Operators struct {
 	Threshold int `json:"threshold"`
+	// RecoverThreshold is how many approve a manifest that recovers a log, and one under which it would be
+	// easier to approve such a manifest; see CheckApprovals. More than Threshold, or absent: as many.
+	RecoverThreshold int `json:"recoverThreshold,omitempty"`
 	// PublicKeys verify what operators sign.
 	PublicKeys []string `json:"publicKeys"`
 	// ShareKeys, in the same order, are those that the shares of the root secret are encrypted
@@ -103,12 +129,21 @@ func ParseOperators(raw []byte) (Operators, error) {
 	return o, nil
 }
 
+// String says in words how many of them approve what.
+func (o Operators) String() string {
+	text := fmt.Sprintf("%d of %d", o.Threshold, len(o.PublicKeys))
+	if o.RecoverThreshold != 0 {
+		text += fmt.Sprintf(", %d of them a recovery and who may approve one", o.RecoverThreshold)
+	}
+	return text
+}
+
 // Named says whether there are any.
 func (o Operators) Named() bool { return len(o.PublicKeys) > 0 }
 
 // Freshness is the manifest's part of the freshness promise.
 type Freshness struct {
-	Mode string `json:"mode"` // FreshSinceBoot
+	Mode string `json:"mode"` // FreshSinceBoot or FreshWitnessed
 }
 
 // ParseManifest reads a manifest. It accepts exactly the bytes that Encode
@@ -161,11 +196,13 @@ func (m *Manifest) check() error {
 		return errors.New("rotateStorageKey or forgetStorageKey: one of them, in a later manifest, with the epoch that comes of it")
 	case m.Nonce > maxExactInt || m.MinKeyringEpoch > maxExactInt:
 		return errors.New("nonce or minKeyringEpoch is out of range")
-	case m.Freshness.Mode != FreshSinceBoot:
-		return errors.New("unknown freshness mode")
 	}
 	if err := cmp.Or(
 		m.checkKind(),
+		checkFreshMode(m.Freshness.Mode),
+		m.checkLog(),
+		m.checkRecovery(),
+		m.checkDrill(),
 		checkText("version", m.Version, 1),
 		checkText("deploymentLabel", m.DeploymentLabel, 1),
 		checkText("owner", m.Owner, 0),
@@ -184,7 +221,7 @@ func (m *Manifest) check() error {
 	if shares && len(m.Operators.ShareKeys) == 0 {
 		return errors.New("operators: no keys for shares, which seedSource asks for")
 	}
-	if m.Kind == KindSimulator && !m.Operators.Named() && m.Operators.Threshold == 0 && len(m.Operators.ShareKeys) == 0 {
+	if m.Kind == KindSimulator && !m.Operators.Named() && m.Operators.Threshold == 0 && m.Operators.RecoverThreshold == 0 && len(m.Operators.ShareKeys) == 0 {
 		return nil
 	}
 	return m.Operators.check()
@@ -217,6 +254,9 @@ func (o Operators) check() error {
 	n := len(o.PublicKeys)
 	if n > MaxOperators || o.Threshold < 1 || o.Threshold > n {
 		return errors.New("operators: threshold or number is out of range")
+	}
+	if o.RecoverThreshold != 0 && (o.RecoverThreshold <= o.Threshold || o.RecoverThreshold > n) {
+		return errors.New("operators: recoverThreshold is absent, or above threshold and at most their number")
 	}
 	if len(o.ShareKeys) != 0 && len(o.ShareKeys) != n {
 		return errors.New("operators: not as many keys for shares as operators")

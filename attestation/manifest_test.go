@@ -68,6 +68,10 @@ func TestManifestsRefused(t *testing.T) {
 		"no freshness":                     func(m *attestation.Manifest) { m.Freshness.Mode = "" },
 		"threshold 0":                      func(m *attestation.Manifest) { m.Operators.Threshold = 0 },
 		"threshold above the number":       func(m *attestation.Manifest) { m.Operators.Threshold = 3 },
+		"as many for a recovery":           func(m *attestation.Manifest) { m.Operators.RecoverThreshold = 1 },
+		"more for a recovery than all":     func(m *attestation.Manifest) { m.Operators.RecoverThreshold = 3 },
+		"fewer for a recovery than none":   func(m *attestation.Manifest) { m.Operators.RecoverThreshold = -1 },
+		"nobody for a recovery":            func(m *attestation.Manifest) { m.Operators = attestation.Operators{RecoverThreshold: 1} },
 		"threshold without operators":      func(m *attestation.Manifest) { m.Operators.PublicKeys = nil },
 		"an operator twice":                func(m *attestation.Manifest) { m.Operators.PublicKeys[1] = m.Operators.PublicKeys[0] },
 		"an operator who is no key":        func(m *attestation.Manifest) { m.Operators.PublicKeys[1] = "02" },
@@ -117,6 +121,8 @@ func TestManifestBytesRefused(t *testing.T) {
 		"empty configuration":        sub(`"minKeyringEpoch":`, `"configurationSha256":"","minKeyringEpoch":`),
 		"empty configuration behind": append(append([]byte{}, good[:len(good)-1]...), `,"configurationSha256":""}`...),
 		"configuration ahead":        sub(`"minKeyringEpoch":`, `"configurationSha256":"`+hexOf(7, 32)+`","minKeyringEpoch":`),
+		"no threshold for recovery":  sub(`"threshold":1,`, `"threshold":1,"recoverThreshold":0,`),
+		"one for recovery elsewhere": sub(`"threshold":1,`, `"recoverThreshold":2,"threshold":1,`),
 		"cut":                        good[:len(good)-1],
 	} {
 		if bytes.Equal(raw, good) {
@@ -138,6 +144,9 @@ func FuzzManifest(f *testing.F) {
 	good, err := testManifest(f).Encode()
 	must(f, err)
 	f.Add(good)
+	logged, err := witnessed(f).Encode()
+	must(f, err)
+	f.Add(logged)
 	f.Add([]byte(`{"format":1,"pcrs":{"0":""}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := attestation.ParseManifest(raw)

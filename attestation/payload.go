@@ -18,6 +18,8 @@ const (
 	TypePolicyOutcome     = "APP_PROOF_TYPE_POLICY_OUTCOME"
 	TypeSignature         = "APP_PROOF_TYPE_SIGNATURE"
 	TypePublicKeys        = "APP_PROOF_TYPE_PUBLIC_KEYS"
+	TypeLog               = "APP_PROOF_TYPE_LOG"
+	TypeHistory           = "APP_PROOF_TYPE_HISTORY"
 )
 
 var outcomes = map[string]bool{
@@ -26,7 +28,8 @@ var outcomes = map[string]bool{
 	"OUTCOME_REQUIRES_AUTHENTICATORS": true, "OUTCOME_TIME_INACTIVE": true,
 }
 
-// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome, *SignatureMade or *PublicKeys.
+// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome, *SignatureMade,
+// *PublicKeys, *LogKey or *HistoryPage.
 type Claim interface {
 	// Type is the proof's type, one of the Type constants.
 	Type() string
@@ -42,7 +45,7 @@ type Claim interface {
 
 // ClaimFreshness says how far the state behind a claim can be trusted to be the newest.
 type ClaimFreshness struct {
-	Mode       string `json:"mode"`       // FreshSinceBoot
+	Mode       string `json:"mode"`       // as in the manifest
 	BootNumber string `json:"bootNumber"` // decimal, as the enclave counts
 	SeedSource string `json:"seedSource"` // as in the manifest
 }
@@ -101,6 +104,8 @@ type payload struct {
 	Policy        *PolicyOutcome     `json:"policyOutcomeProof,omitempty"`
 	SignatureMade *SignatureMade     `json:"signatureProof,omitempty"`
 	PublicKeys    *PublicKeys        `json:"publicKeysProof,omitempty"`
+	LogKey        *LogKey            `json:"logKeyProof,omitempty"`
+	History       *HistoryPage       `json:"historyProof,omitempty"`
 }
 
 // EncodePayload gives the text to be signed, the same for the same arguments. It refuses a
@@ -166,6 +171,12 @@ func (p payload) claim() (Claim, error) {
 	}
 	if p.PublicKeys != nil {
 		found = append(found, p.PublicKeys)
+	}
+	if p.LogKey != nil {
+		found = append(found, p.LogKey)
+	}
+	if p.History != nil {
+		found = append(found, p.History)
 	}
 	if len(found) != 1 || found[0].Type() != p.Type {
 		return nil, errors.New("unknown type, or its claim is not the only one")
@@ -335,8 +346,12 @@ func checkFresh(f *ClaimFreshness) error {
 	if f == nil {
 		return nil
 	}
-	if f.Mode != FreshSinceBoot {
+	return cmp.Or(checkFreshMode(f.Mode), checkDecimal("bootNumber", f.BootNumber, maxExactInt), checkText("seedSource", f.SeedSource, 1))
+}
+
+func checkFreshMode(mode string) error {
+	if mode != FreshSinceBoot && mode != FreshWitnessed {
 		return errors.New("unknown freshness mode")
 	}
-	return cmp.Or(checkDecimal("bootNumber", f.BootNumber, maxExactInt), checkText("seedSource", f.SeedSource, 1))
+	return nil
 }

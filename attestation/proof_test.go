@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/attestation/commitment"
 )
 
 func TestProofsAccepted(t *testing.T) {
@@ -109,8 +110,8 @@ func TestForgedBootProofsRefused(t *testing.T) {
 		}),
 		"31 PCRs":                      m.bootProof(func(d *doc) { delete(d.PCRs, 31) }),
 		"PCR17 not extended":           m.bootProof(func(d *doc) { d.PCRs[17] = make([]byte, 48) }),
-		"PCR17 commits to setup":       m.bootProof(func(d *doc) { c := attestation.SetupCommitment(m.liveHex, hash); d.PCRs[17] = c[:] }),
-		"PCR17 commits to another key": m.bootProof(func(d *doc) { c := attestation.LiveCommitment(other.liveHex, hash); d.PCRs[17] = c[:] }),
+		"PCR17 commits to setup":       m.bootProof(func(d *doc) { c := commitment.SetupRegister(m.liveHex, hash); d.PCRs[17] = c[:] }),
+		"PCR17 commits to another key": m.bootProof(func(d *doc) { c := commitment.LiveRegister(other.liveHex, hash); d.PCRs[17] = c[:] }),
 		"another image":                m.bootProof(func(d *doc) { d.PCRs[0] = d.PCRs[1] }),
 		"debug mode":                   m.bootProof(func(d *doc) { d.PCRs[0], d.PCRs[1], d.PCRs[2] = d.PCRs[31], d.PCRs[31], d.PCRs[31] }),
 		"manifest swapped":             alter(base, func(b *attestation.BootProof) { b.QOSManifestB64 = b64(second) }),
@@ -326,7 +327,9 @@ func TestPayloadIsJSON(t *testing.T) {
 		many := signatureClaim("body")
 		many.Digests = append(many.Digests, many.Digests...)
 		for member, c := range map[string]attestation.Claim{"policyOutcomeProof": full, "policyOutcomeProof ": &bare, "signatureProof": many, "addressDerivationProof": addressClaim(),
-			"publicKeysProof": &attestation.PublicKeys{Keys: someKeys(t), AttestationRootSHA256: strings.Repeat("0A", 32), Freshness: fresh}} {
+			"publicKeysProof": &attestation.PublicKeys{Keys: someKeys(t), AttestationRootSHA256: strings.Repeat("0A", 32), Freshness: fresh},
+			"logKeyProof":     logKeyClaim(t),
+			"historyProof":    historyClaim()} {
 			got, err := attestation.EncodePayload(at, c)
 			must(t, err)
 			var want strings.Builder
@@ -346,7 +349,7 @@ func TestPayloadGolden(t *testing.T) {
 	at := time.UnixMilli(1767225600123)
 	var got strings.Builder
 	for _, c := range []attestation.Claim{addressClaim(), policyClaim(), signatureClaim("body"),
-		&attestation.PublicKeys{Keys: someKeys(t), AttestationRootSHA256: strings.Repeat("0A", 32), Freshness: fresh}} {
+		&attestation.PublicKeys{Keys: someKeys(t), AttestationRootSHA256: strings.Repeat("0A", 32), Freshness: fresh}, logKeyClaim(t)} {
 		text, err := attestation.EncodePayload(at, c)
 		must(t, err)
 		again, claim, err := attestation.ParsePayload(string(text))

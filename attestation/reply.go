@@ -1,6 +1,7 @@
 package attestation
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,13 +11,17 @@ import (
 type Reply struct {
 	AppProofs  []AppProof
 	BootProofs []BootProof
-	// OrganizationID, ActivityID and Fingerprint are those of the reply's
-	// activity, empty where there is none. They are the host's word.
-	OrganizationID, ActivityID, Fingerprint string
+	LogProof   *LogProof // nil: there is none
+	// OrganizationID, ActivityID, Fingerprint, Type and Status are those of the reply's
+	// activity, empty where there is none; a refusal names the first of them not. They are the host's word.
+	OrganizationID, ActivityID, Fingerprint, Type, Status string
+
+	tells bool // of an activity or a refusal, and is no proof alone
 }
 
 // ParseReply finds proofs in JSON as the interface answers it: an app proof or a boot proof
-// alone, {"appProofs": […]}, {"bootProof": {…}} or {"activity": {…}} with appProofs in it.
+// alone, {"appProofs": […]}, {"bootProof": {…}}, {"logProof": …, "logKey": {…}} or {"activity": {…}} with
+// appProofs in it, which may have logProof and logKey beside it, as may a refusal.
 // Other members are ignored, but those within a proof are held against the format.
 func ParseReply(raw []byte) (*Reply, error) {
 	r, err := parseReply(raw)
@@ -41,6 +46,9 @@ func parseReply(raw []byte) (*Reply, error) {
 	if top["awsAttestationDocB64"] != nil {
 		return r, r.addBootProof(raw)
 	}
+	if err := r.addLogProof(top["logProof"], top["logKey"]); err != nil {
+		return nil, err
+	}
 	if v := top["bootProof"]; v != nil {
 		if err := r.addBootProof(v); err != nil {
 			return nil, err
@@ -54,7 +62,13 @@ func parseReply(raw []byte) (*Reply, error) {
 			return nil, err
 		}
 	}
-	if len(r.AppProofs) == 0 && len(r.BootProofs) == 0 {
+	r.tells = top["activity"] != nil || top["code"] != nil
+	if v := top["details"]; v != nil && top["activity"] == nil {
+		if err := r.addRefused(v); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.AppProofs) == 0 && len(r.BootProofs) == 0 && r.LogProof == nil {
 		return nil, errors.New("holds no proof")
 	}
 	return r, nil
@@ -65,12 +79,39 @@ func (r *Reply) addActivity(raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	for name, to := range map[string]*string{"organizationId": &r.OrganizationID, "id": &r.ActivityID, "fingerprint": &r.Fingerprint} {
+	for name, to := range map[string]*string{"organizationId": &r.OrganizationID, "id": &r.ActivityID, "fingerprint": &r.Fingerprint, "type": &r.Type, "status": &r.Status} {
 		if v := a[name]; v != nil && json.Unmarshal(v, to) != nil {
 			return errors.New("activity does not have the expected form")
 		}
 	}
 	return r.addAppProofs(a["appProofs"])
+}
+
+const (
+	refusedActivity = "type.googleapis.com/cloister.v1.RefusedActivity"
+	statusFailed    = "ACTIVITY_STATUS_FAILED"
+)
+
+// addRefused finds the activity that a refusal is kept as, if it is.
+func (r *Reply) addRefused(raw json.RawMessage) error {
+	var details []struct {
+		Type        string `json:"@type"`
+		ActivityID  string `json:"activityId"`
+		Fingerprint string `json:"fingerprint"`
+	}
+	if err := json.Unmarshal(raw, &details); err != nil {
+		return errors.New("details do not have the expected form")
+	}
+	for _, d := range details {
+		if d.Type != refusedActivity {
+			continue
+		}
+		if r.ActivityID != "" {
+			return errors.New("two refused activities")
+		}
+		r.ActivityID, r.Fingerprint, r.Status = d.ActivityID, d.Fingerprint, statusFailed
+	}
+	return nil
 }
 
 func (r *Reply) addAppProofs(raw json.RawMessage) error {
@@ -107,6 +148,20 @@ func (r *Reply) addBootProof(raw []byte) error {
 	return nil
 }
 
+func (r *Reply) addLogProof(text, key json.RawMessage) error {
+	if text == nil && key == nil {
+		return nil
+	}
+	r.LogProof = new(LogProof)
+	if err := json.Unmarshal(text, &r.LogProof.LogProof); err != nil {
+		return errors.New("logProof is not a text")
+	}
+	if err := decodeStrict(key, 2*MaxPayload, &r.LogProof.LogKey); err != nil {
+		return fmt.Errorf("logKey: %w", err)
+	}
+	return nil
+}
+
 // Expects is what a proof that came with this reply must say to be about the activity beside it. An address
 // may belong to an organization that the activity made, and a proof of another maker's may name no activity.
 func (r *Reply) Expects(p *Proof) Expectation {
@@ -119,6 +174,34 @@ func (r *Reply) Expects(p *Proof) Expectation {
 		e.OrganizationID = r.OrganizationID
 	}
 	return e
+}
+
+// CheckLogged refuses a verified entry that is not the one that this reply tells of: another activity's, another
+// step of the same one, or one of which the app proofs in the reply did not come. A log proof alone tells of nothing.
+func (r *Reply) CheckLogged(l *LoggedEntry) error {
+	if l == nil || l.Logged == nil {
+		return errors.New("no logged proof")
+	}
+	if !r.tells {
+		return nil
+	}
+	if r.ActivityID == "" || r.Fingerprint == "" || r.Status == "" {
+		return errors.New("the reply with the log proof does not name its activity")
+	}
+	f := l.Facts
+	if err := cmp.Or(
+		Expectation{OrganizationID: r.OrganizationID, ActivityID: r.ActivityID, Fingerprint: r.Fingerprint}.CheckLogged(l),
+		checkSame("type", r.Type, f.Type),
+		checkSame("status", r.Status, f.Status),
+	); err != nil {
+		return fmt.Errorf("the log proof does not fit what the reply tells: %w", err)
+	}
+	for i, a := range r.AppProofs {
+		if !l.States(a) {
+			return fmt.Errorf("app proof %d did not come of the entry that the log proof shows", i+1)
+		}
+	}
+	return nil
 }
 
 // members splits an object by exact name. A null member counts as absent.

@@ -60,13 +60,18 @@ func TestReplies(t *testing.T) {
 func FuzzReply(f *testing.F) {
 	f.Add([]byte(`{"activity":{"id":"i","appProofs":[{"scheme":"s","publicKey":"","proofPayload":"{}","signature":""}]}}`))
 	f.Add([]byte(`{"bootProof":{"awsAttestationDocB64":"hEQ=","createdAt":{"seconds":"1","nanos":"0"}}}`))
+	f.Add([]byte(`{"activity":{"id":"i","type":"t","status":"s"},"logProof":"x","logKey":{"scheme":"s","publicKey":"","proofPayload":"{}","signature":""}}`))
+	f.Add([]byte(`{"code":7,"details":[{"@type":"type.googleapis.com/cloister.v1.RefusedActivity","activityId":"i"}],"logProof":"x","logKey":{}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r, err := attestation.ParseReply(raw)
 		if (r == nil) == (err == nil) {
 			t.Fatal("result and error do not exclude each other")
 		}
-		if err == nil && len(r.AppProofs)+len(r.BootProofs) == 0 {
+		if err == nil && len(r.AppProofs)+len(r.BootProofs) == 0 && r.LogProof == nil {
 			t.Fatal("accepted a reply without proofs")
+		}
+		if err == nil && r.CheckLogged(nil) == nil {
+			t.Fatal("a log proof that nobody has verified fits")
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"cloister/attestation/commitment"
 )
 
 // SetupNonceSize is the size in bytes of the nonce that a setup document is asked for with.
@@ -93,9 +95,9 @@ func verifySetup(a SetupAnswer, nonce [SetupNonceSize]byte, p Policy) (*Setup, e
 		return nil, errors.New("made for another nonce: it may be old")
 	case !bytes.Equal(doc.UserData, s.ManifestHash[:]):
 		return nil, errors.New("user_data is not the hash of the manifest")
-	case len(doc.PCRs) != SetupPCR+1:
+	case len(doc.PCRs) != commitment.SetupPCR+1:
 		return nil, errors.New("not exactly the registers up to PCR16 are locked")
-	case doc.PCRs[SetupPCR] != SetupCommitment(s.PublicKeyHex, s.ManifestHash):
+	case doc.PCRs[commitment.SetupPCR] != commitment.SetupRegister(s.PublicKeyHex, s.ManifestHash):
 		return nil, errors.New("PCR16 does not commit to setup key and manifest")
 	}
 	// What a boot proof's manifest is held against, this one is too.
@@ -109,7 +111,7 @@ func verifySetup(a SetupAnswer, nonce [SetupNonceSize]byte, p Policy) (*Setup, e
 			return nil, err
 		}
 	}
-	if err := p.Operators.CheckApprovals(s.ManifestHash, approvals); err != nil {
+	if err := p.Operators.CheckApprovals(s.Manifest, s.ManifestHash, approvals); err != nil {
 		return nil, err
 	}
 	return s, s.checkPredecessor(a.Predecessor)

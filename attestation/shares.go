@@ -130,11 +130,13 @@ func (o Operators) CheckHolders() error {
 	return nil
 }
 
-// Equal tells whether these are the same operators, in the same order.
+// Equal tells whether these are the same operators, in the same order, of whom as many hold the root secret.
 func (o Operators) Equal(other Operators) bool { return o.Digest() == other.Digest() }
 
-// Digest is the SHA-256 of the operators' JSON as manifests hold it, behind a domain of its own.
+// Digest is the SHA-256 of the operators' JSON as manifests hold it, behind a domain of its own. It leaves out how many
+// approve a recovery, which shares know nothing of.
 func (o Operators) Digest() [32]byte {
+	o.RecoverThreshold = 0
 	if o.PublicKeys == nil {
 		o.PublicKeys = []string{}
 	}

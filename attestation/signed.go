@@ -22,6 +22,13 @@ const (
 	HeaderDeployment     = "X-Cloister-Deployment"      // 32 bytes, lower-case hex
 )
 
+// HeaderLogProof asks for the logged proof of what a submit comes to, in its reply: with the one value LogProofWait,
+// since the reply waits until witnesses have cosigned it.
+const (
+	HeaderLogProof = "X-Cloister-Log-Proof"
+	LogProofWait   = "wait"
+)
+
 // MaxReplyNonce is the longest nonce of a signed reply in bytes.
 const MaxReplyNonce = 64
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cloister/attestation"
+	"cloister/attestation/commitment"
 )
 
 type vectorFile struct {
@@ -98,11 +99,11 @@ func TestCommitmentsOfVectors(t *testing.T) {
 	f, _ := readVectors(t)
 	raw, err := hex.DecodeString(f.Hash)
 	must(t, err)
-	live := attestation.LiveCommitment(f.Key, [32]byte(raw))
+	live := commitment.LiveRegister(f.Key, [32]byte(raw))
 	if got := hex.EncodeToString(live[:]); got != f.PCRs["17"] {
 		t.Errorf("PCR17 is %s, want %s", got, f.PCRs["17"])
 	}
-	setup := attestation.SetupCommitment(f.Key, [32]byte(raw))
+	setup := commitment.SetupRegister(f.Key, [32]byte(raw))
 	if got := hex.EncodeToString(setup[:]); got != f.PCRs["16"] {
 		t.Errorf("PCR16 is %s, want %s", got, f.PCRs["16"])
 	}

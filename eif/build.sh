@@ -13,6 +13,7 @@
 # EIF_VERSION        version of the release; "development" if not said
 # EIF_PLATFORM       qemu for an image that is not for AWS
 # EIF_SOURCE         git commit, for the record
+# EIF_PACKAGE        the command that is /init: ./enclave, or ./enclave/app/init for the base image of customers' programs
 set -euo pipefail
 out=${1:?usage: eif/build.sh IMAGE}
 # Files are named from where the caller stands.
@@ -29,7 +30,7 @@ fi
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$top/scripts/enclave.sh" "$work/enclave"
+"$top/scripts/enclave.sh" "$work/enclave" "${EIF_PACKAGE:-./enclave}"
 # Settings as for the enclave, so that what both are made of is compiled once.
 (cd "$top" && CGO_ENABLED=0 GOAMD64=v1 GOFLAGS=-mod=readonly GOWORK=off GOEXPERIMENT=runtimesecret GOFIPS140=off "${GO:-go}" build -trimpath -buildvcs=false -o "$work/cloister-eif" ./eif)
 "$work/cloister-eif" build -init "$work/enclave" -o "$out" "${flags[@]}"

@@ -8,19 +8,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
 	"os"
 	"time"
 
-	"github.com/mdlayher/vsock"
-
 	"cloister/enclave/core"
-	"cloister/enclave/internal/nsm"
-	"cloister/enclave/internal/pid1"
+	"cloister/enclave/internal/guest"
 	"cloister/shared/collector"
 	"cloister/shared/slack"
 )
@@ -37,32 +31,20 @@ const (
 func main() {
 	first := os.Getpid() == 1
 	fmt.Fprintln(os.Stderr, "cloister-enclave:", run(first))
-	stop(first, exitFailed)
+	guest.Stop(first, exitFailed)
 }
 
 // run serves until it cannot, and says why.
 func run(first bool) error {
 	collector.Spare(core.SpareBytes)
+	device, err := guest.Start(first)
+	if err != nil {
+		return err
+	}
 	if first {
-		if err := pid1.Prepare(linux); err != nil {
-			return err
-		}
-		go reap()
+		go guest.Reap()
 	}
-	if err := pid1.Harden(linux); err != nil {
-		return err
-	}
-	if err := slack.Allow(linux, linux.Write); err != nil {
-		return err
-	}
-	var device *nsm.Device
-	if err := pid1.Await(patience, pause, absent, func() (err error) {
-		device, err = nsm.Open(time.Now)
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := pid1.Seed(linux, device.Random); err != nil {
+	if err := slack.Allow(guest.Kernel, guest.Kernel.Write); err != nil {
 		return err
 	}
 	sum, err := measure()
@@ -71,46 +53,19 @@ func run(first bool) error {
 	}
 	fenced := func(reason error) {
 		fmt.Fprintln(os.Stderr, "cloister-enclave: fenced:", reason)
-		stop(first, exitFenced)
+		guest.Stop(first, exitFenced)
 	}
 	c := core.New(core.Config{
-		Device: device, Clock: clock{device}, Rand: rand.Reader, ApplicationDigest: sum,
+		Device: device, Clock: guest.Clock{Device: device}, Rand: rand.Reader, ApplicationDigest: sum,
 		Fence: fenced,
 	})
-	var l *vsock.Listener
-	if err := pid1.Await(patience, pause, absent, func() (err error) {
-		l, err = vsock.Listen(port, nil)
+	l, err := guest.Listen(port, first)
+	if err != nil {
 		return err
-	}); err != nil {
-		return fmt.Errorf("listening: %w", err)
-	}
-	if first {
-		if err := heartbeat(); err != nil {
-			return err
-		}
 	}
 	go func() { fenced(device.Follow(context.Background(), time.After)) }()
 	fmt.Fprintln(os.Stderr, "cloister-enclave: listening")
-	return c.Serve(context.Background(), parentOnly{l})
-}
-
-// patience is how often a device, or the parent, is looked for: 30 seconds of pauses.
-const patience = 300
-
-func pause() { time.Sleep(100 * time.Millisecond) }
-
-// absent tells whether a device is not there yet.
-func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
-// heartbeat tells the parent that this enclave runs.
-func heartbeat() error {
-	return pid1.Await(patience, pause, func(error) bool { return true }, func() error {
-		c, err := vsock.Dial(pid1.ParentCID, pid1.HeartbeatPort, nil)
-		if err != nil {
-			return fmt.Errorf("heartbeat: %w", err)
-		}
-		return pid1.Heartbeat(c, time.Now().Add(5*time.Second))
-	})
+	return c.Serve(context.Background(), l)
 }
 
 // measure is the SHA-256 of this program as it runs.
@@ -125,26 +80,4 @@ func measure() (string, error) {
 		return "", fmt.Errorf("measuring this program: %w", err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// clock is the module's time of day with a monotonic reading beside it.
-type clock struct{ device *nsm.Device }
-
-func (c clock) Now() time.Time                       { return c.device.Now() }
-func (clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
-// parentOnly takes connections from the parent instance alone.
-type parentOnly struct{ *vsock.Listener }
-
-func (l parentOnly) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if a, ok := c.RemoteAddr().(*vsock.Addr); ok && a.ContextID == pid1.ParentCID {
-			return c, nil
-		}
-		_ = c.Close()
-	}
 }

@@ -109,15 +109,33 @@ type Config struct {
 	// it is better given through the environment than as a flag.
 	Chain nodes `flag:"chain" default:""`
 
+	// File of the tokens whose balances are told, of chains that have a node: a JSON
+	// list of {"caip19", "symbol", "name", "decimals", "logoUrl", "stable"}, of which
+	// the last two may be left out. caip19 is eip155:NUMBER/erc20:0x… or
+	// solana:NETWORK/token:MINT. Coins of chains are told without it.
+	Assets string `flag:"assets" default:""`
+
 	// How long a node may take for one question.
 	ChainTimeout time.Duration `flag:"chain-timeout" default:"5s"`
 
 	// Private destinations that the enclave may reach besides everything public, for
-	// a mail server, a gateway or an identity provider of the operator's own:
+	// a mail server, a gateway, a registry or an identity provider of one's own:
 	// HOST:PORT with commas between them, names or addresses just as the
 	// configuration has them. "loopback" is all of this machine, for a simulated
 	// enclave.
 	Reach string `flag:"reach" default:""`
+
+	// What runs customers' programs: nitro:FILE for enclaves of the base image in that file, which nitro-cli starts on
+	// this machine, or process:COMMAND for the simulator's, whose arguments stand behind it with blanks between them. Empty:
+	// this host runs none, and what is approved waits for one that does. Give it to one host of a deployment.
+	Programs string `flag:"programs" default:""`
+
+	// Cores and memory of one enclave that nitro-cli starts: CPUS,MIB.
+	ProgramSize string `flag:"program-size" default:"2,1024"`
+
+	// Where customers' programs are reached: APP=ADDRESS with commas between them. Connections to the address lead to the app's
+	// live deployment, byte for byte; TLS ends in front of it or in the program.
+	ProgramIngress string `flag:"program-ingress" default:""`
 
 	// Mail server for the mails that the enclave's configuration leaves to the host
 	// ("through": "host"; otherwise the enclave hands them in itself, unread, and this
@@ -141,6 +159,19 @@ type Config struct {
 
 	// How long the store may take for one question of the enclave.
 	StoreTimeout time.Duration `flag:"store-timeout" default:"30s"`
+
+	// How long a round of cosigning may take before the enclave is given what came,
+	// and how long a witness may take for an answer. The witnesses are those of the
+	// manifest.
+	WitnessTimeout time.Duration `flag:"witness-timeout" default:"1s"`
+
+	// File of PEM certificates to hold witnesses' own against. Empty: the system's.
+	WitnessRoots string `flag:"witness-roots" default:""`
+
+	// Serve the logs to everybody at /log/ of the public interface, by the protocol
+	// C2SP tlog-tiles. They tell that batches were made, when and by which boot; no
+	// organization, count or amount.
+	PublicLog bool `flag:"public-log" default:"false"`
 
 	// Age from which the enclave's attestation document makes /readyz fail.
 	// "0s" means never.
@@ -261,6 +292,18 @@ func redact(s setting, err error) error {
 	return fmt.Errorf("not a value of -%s", s.flag)
 }
 
+// assets are those of the file, if there is one.
+func (c *Config) assets() (egress.Assets, error) {
+	if c.Assets == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.Assets)
+	if err != nil {
+		return nil, err
+	}
+	return egress.ParseAssets(text)
+}
+
 // check refuses what cannot work.
 func (c *Config) check() error {
 	if _, err := c.level(); err != nil {
@@ -281,6 +324,9 @@ func (c *Config) check() error {
 	if _, err := egress.ParseNodes(c.Chain.text); err != nil {
 		return fmt.Errorf("-chain: %w", err)
 	}
+	if _, err := c.assets(); err != nil {
+		return fmt.Errorf("-assets: %w", err)
+	}
 	if _, err := egress.ParseReach(c.Reach); err != nil {
 		return fmt.Errorf("-reach: %w", err)
 	}
@@ -289,6 +335,12 @@ func (c *Config) check() error {
 	}
 	if c.StoreTimeout <= 0 || c.ShutdownTimeout <= 0 || c.AttestationAge < 0 {
 		return errors.New("-store-timeout, -shutdown-timeout and -attestation-age: want a time that is not negative")
+	}
+	if c.WitnessTimeout <= 0 || c.WitnessTimeout > maxWitnessTimeout {
+		return fmt.Errorf("-witness-timeout: want more than 0 and at most %v", maxWitnessTimeout)
+	}
+	if _, err := roots("-witness-roots", c.WitnessRoots); err != nil {
+		return err
 	}
 	if c.ChainTimeout <= 0 || c.ChainTimeout > egress.MaxTimeout {
 		return fmt.Errorf("-chain-timeout: want more than 0 and at most %v", egress.MaxTimeout)
@@ -324,21 +376,34 @@ func (c *Config) mailer() (egress.Mailer, error) {
 		}
 		return nil, nil
 	}
-	var roots *x509.CertPool
-	if c.SMTPRoots != "" {
-		b, err := os.ReadFile(c.SMTPRoots)
-		if err != nil {
-			return nil, fmt.Errorf("-smtp-roots: %w", err)
-		}
-		if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(b) {
-			return nil, errors.New("-smtp-roots: holds no certificate")
-		}
+	pool, err := roots("-smtp-roots", c.SMTPRoots)
+	if err != nil {
+		return nil, err
 	}
-	s, err := egress.ParseMailServer(c.SMTP, roots)
+	s, err := egress.ParseMailServer(c.SMTP, pool)
 	if err != nil {
 		return nil, fmt.Errorf("-smtp: %w", err)
 	}
 	return s, nil
+}
+
+// maxWitnessTimeout bounds -witness-timeout: the enclave waits for no round longer than its right to serve lasts.
+const maxWitnessTimeout = 10 * time.Second
+
+// roots reads the certificates of a setting's file, nil for those of the system.
+func roots(setting, file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("%s: holds no certificate", setting)
+	}
+	return pool, nil
 }
 
 // file is the store in the data folder.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"cloister/attestation/request"
@@ -35,6 +36,14 @@ those of the organization itself, holds each signature against public key and
 address, compares with a running deployment if -compare names one, and tells how
 long each step took. Nothing goes out: no mail, no webhook, no transaction.
 
+Let operators bring it up under a manifest that says "drill": true, with the running
+one as predecessor. Its enclave then signs nothing but what this command asks for and
+sends nothing, and asks no witness for anything. A deployment with witnesses is
+drilled in no other way: what a copy has cosigned the running one cannot go on from.
+One without is not either, unless -any-manifest says so: under the running manifest
+the second enclave signs whatever it is asked for. Only a backup of a deployment that
+no release with logs has served yet needs that.
+
 The second enclave is a second copy of the deployment: end it when the drill is
 over. On a laptop cloister-sim drill does all of it.
 
@@ -46,6 +55,7 @@ type drillFlags struct {
 	credentials                    list
 	signatures                     int
 	wait                           time.Duration
+	any                            bool
 }
 
 // list is a repeatable flag.
@@ -66,6 +76,7 @@ func runDrill(ctx context.Context, w *world, args []string) (err error) {
 	set.StringVar(&f.compare, "compare", "", "`URL` of the running deployment's interface, to compare addresses with")
 	set.Var(&f.credentials, "credentials", "`FILE` with organization and API key, as create-organization writes it; may be given again")
 	set.IntVar(&f.signatures, "signatures", 100, "how many signatures to make at most, for each of the credentials")
+	set.BoolVar(&f.any, "any-manifest", false, "take an enclave whose manifest is not of a drill")
 	set.DurationVar(&f.wait, "wait", 30*time.Minute, "how long to wait for the second enclave")
 	if err := parseOnlyFlags(set, args); err != nil {
 		return err
@@ -107,7 +118,8 @@ func (f *drillFlags) run(ctx context.Context, w *world, from backup.Folder, expe
 	at := step("restored", began)
 
 	log := slog.New(slog.NewJSONHandler(w.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l, err := link.New(link.Options{Address: f.enclave, Store: st, StoreTimeout: 30 * time.Second, Log: log, Now: w.now, Pause: pause})
+	witnesses := new(noWitnesses)
+	l, err := link.New(link.Options{Address: f.enclave, Store: st, StoreTimeout: 30 * time.Second, Log: log, Witnesses: witnesses, Now: w.now, Pause: pause})
 	if err != nil {
 		return err
 	}
@@ -121,7 +133,7 @@ func (f *drillFlags) run(ctx context.Context, w *world, from backup.Folder, expe
 	}
 	defer stop()
 	fmt.Fprintf(w.stdout, "waiting for the enclave at %s, to be brought up at %s\n", f.enclave, url)
-	if err := f.awaitServing(ctx, l, sum.Header.Deployment); err != nil {
+	if err := f.awaitServing(ctx, l, witnesses, sum.Header.Deployment); err != nil {
 		return err
 	}
 	at = step("booted", at)
@@ -163,23 +175,36 @@ func (f *drillFlags) listen(w *world, l *link.Link, ping func(context.Context) e
 	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
 }
 
+// noWitnesses shows no checkpoint of a copy to anybody: witnesses would cosign it, and the running deployment's log no more.
+type noWitnesses struct{ asked atomic.Bool }
+
+func (n *noWitnesses) Witness(context.Context, wire.Witness) (wire.Cosigned, error) {
+	n.asked.Store(true)
+	return wire.Cosigned{}, errDrillWitnessed
+}
+
+// ProveLogged knows of no log.
+func (n *noWitnesses) ProveLogged(context.Context, wire.ProveLogged) (wire.Logged, error) {
+	return wire.Logged{}, errDrillWitnessed
+}
+
+var errDrillWitnessed = errors.New(`the second enclave runs under a manifest that names witnesses, and a copy must not be shown to them: ` +
+	`end it, have operators approve a manifest that says "drill": true, names no log and has the running one as predecessor, and begin again`)
+
 // awaitServing waits until the second enclave serves the deployment.
-func (f *drillFlags) awaitServing(ctx context.Context, l *link.Link, deployment wire.Hash) error {
+func (f *drillFlags) awaitServing(ctx context.Context, l *link.Link, witnesses *noWitnesses, deployment wire.Hash) error {
 	ctx, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
 	for {
+		if witnesses.asked.Load() {
+			return errDrillWitnessed
+		}
 		asked, end := context.WithTimeout(ctx, 5*time.Second)
 		reply, err := l.Call(asked, &wire.Call{Door: wire.DoorBoot, Op: wire.OpStatus, Body: []byte("{}"), WithinMs: 5000})
 		end()
-		var s struct{ State, Deployment string }
-		if err == nil && json.Unmarshal(reply.Body, &s) == nil {
-			switch {
-			case s.State == "fenced":
-				return errors.New("the enclave was fenced")
-			case s.State == "serving" && s.Deployment != hex.EncodeToString(deployment[:]):
-				return errors.New("the enclave serves another deployment")
-			case s.State == "serving":
-				return nil
+		if err == nil {
+			if serving, err := f.isServing(reply.Body, deployment); serving || err != nil {
+				return err
 			}
 		}
 		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
@@ -187,6 +212,31 @@ func (f *drillFlags) awaitServing(ctx context.Context, l *link.Link, deployment 
 		}
 	}
 }
+
+// isServing tells from its status whether the second enclave serves, and refuses one that is not to be drilled with.
+func (f *drillFlags) isServing(status []byte, deployment wire.Hash) (serving bool, err error) {
+	var s struct {
+		State, Deployment string
+		Drill             bool
+	}
+	if json.Unmarshal(status, &s) != nil {
+		return false, nil
+	}
+	switch {
+	case s.State == "fenced":
+		return false, errors.New("the enclave was fenced")
+	case s.State != "serving":
+		return false, nil
+	case s.Deployment != hex.EncodeToString(deployment[:]):
+		return false, errors.New("the enclave serves another deployment")
+	case !s.Drill && !f.any:
+		return false, errNoDrill
+	}
+	return true, nil
+}
+
+var errNoDrill = errors.New(`the second enclave runs under a manifest that does not say "drill": true, and signs whatever it is asked for: ` +
+	`end it, have operators approve one that says so and has the running one as predecessor, and begin again (or see -any-manifest in -help)`)
 
 // drilled counts the parts of a drill.
 type drilled struct{ organizations, addresses, signers, signatures, computed, same, more int }
@@ -320,9 +370,9 @@ func (f *drillFlags) sign(ctx context.Context, a asker, with map[string]signer, 
 		if err != nil {
 			return err
 		}
-		payload := fmt.Sprintf("cloister drill, signature %d", n)
-		activity, err := a.Submit(ctx, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]string{"signWith": s.with, "payload": payload,
-			"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": hash})
+		payload := fmt.Appendf([]byte(drill.Prefix), "signature %d", n)
+		activity, err := a.Submit(ctx, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]string{"signWith": s.with, "payload": hex.EncodeToString(payload),
+			"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": hash})
 		if err != nil {
 			return err
 		}
@@ -330,7 +380,7 @@ func (f *drillFlags) sign(ctx context.Context, a asker, with map[string]signer, 
 		if err := activity.Into(&r); err != nil {
 			return fmt.Errorf("signing with %s: %w", s.with, err)
 		}
-		computed, err := s.key.Verify([]byte(payload), r.R, r.S)
+		computed, err := s.key.Verify(payload, r.R, r.S)
 		if err != nil {
 			return fmt.Errorf("signing with %s: %w", s.with, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,7 @@ type stamped struct {
 	valid  bool
 	public string
 	scheme string
+	wish   []string // for a logged proof
 }
 
 func judge(t *testing.T, r *http.Request) stamped {
@@ -77,7 +79,7 @@ func judge(t *testing.T, r *http.Request) stamped {
 	if err != nil {
 		t.Error(err)
 	}
-	s := stamped{path: r.URL.Path, body: body}
+	s := stamped{path: r.URL.Path, body: body, wish: r.Header.Values(wire.HeaderLogProof)}
 	raw, err := base64.RawURLEncoding.DecodeString(r.Header.Get("X-Stamp"))
 	if err != nil {
 		t.Error(err)
@@ -162,6 +164,7 @@ func TestRequest(t *testing.T) {
 		{"submit as it is", "", []string{"/public/v1/submit/x", ` {"a":1}`}, ` {"a":1}`},
 		{"submit filled in", "", []string{"-submit", "ACTIVITY_TYPE_X", "/public/v1/submit/x", `{"a":1}`}, `{"type":"ACTIVITY_TYPE_X","timestampMs":"1745383555000","organizationId":"org-1","parameters":{"a":1}}`},
 		{"submit with proofs", "", []string{"-submit", "ACTIVITY_TYPE_X", "-proofs", "/public/v1/submit/x", `{}`}, `{"type":"ACTIVITY_TYPE_X","timestampMs":"1745383555000","organizationId":"org-1","parameters":{},"generateAppProofs":true}`},
+		{"submit with its logged proof", "", []string{"-log-proof", "/public/v1/submit/x", `{}`}, `{}`},
 		{"standard input", `{"b":2}`, []string{"-raw", "/public/v1/query/x"}, `{"b":2}`},
 		{"standard input by name", `{"b":2}`, []string{"-raw", "/public/v1/query/x", "-"}, `{"b":2}`},
 		{"file", "", []string{"-raw", "/public/v1/query/x", "@" + writeFile(t, "body", `{"c":3}`)}, `{"c":3}`},
@@ -175,6 +178,9 @@ func TestRequest(t *testing.T) {
 			one := (*got)[0]
 			if string(one.body) != c.body || !one.valid || one.public != key.PublicKey || len(one.public) != 66 {
 				t.Fatalf("body %s, want %s; stamp valid: %v", one.body, c.body, one.valid)
+			}
+			if wants := slices.Contains(c.args, "-log-proof"); wants != slices.Equal(one.wish, []string{"wait"}) || !wants && one.wish != nil {
+				t.Errorf("asks for a logged proof: %q", one.wish)
 			}
 			if want := c.args[len(c.args)-1]; !strings.HasPrefix(one.path, "/public/v1/") {
 				t.Fatal(one.path, want)
@@ -233,6 +239,7 @@ func TestRequestFails(t *testing.T) {
 		"no key":              {"/p", "{}"},
 		"raw and submit":      {"-credentials", file, "-raw", "-submit", "T", "/p", "{}"},
 		"proofs of nothing":   {"-credentials", file, "-proofs", "/p", "{}"},
+		"a query's log proof": {"-credentials", file, "-log-proof", "/public/v1/query/whoami", "{}"},
 		"unknown flag":        {"-credentials", file, "-frobnicate", "/p", "{}"},
 		"no such file":        {"-credentials", file + "x", "/p", "{}"},
 		"no such body":        {"-credentials", file, "/p", "@" + file + "x"},
@@ -317,6 +324,35 @@ func TestCreateOrganization(t *testing.T) {
 	}
 }
 
+// Plans are stamped for each range that an earlier reply does not name.
+func TestPutPlans(t *testing.T) {
+	url, got := listener(t, 200, `{"version":"3","ranges":[0,2],"of":3}`)
+	admission, err := request.NewKeyPair(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, plans := writeFile(t, "admission-key", admission.PrivateKey+"\n"), writeFile(t, "plans.json", `{"version":3,"default":"free","plans":[{"id":"free","name":"Free"}]}`)
+	if r := runWith(t, "", nil, "put-plans", "-admission-key", key, "-plans", plans, "-api-url", url); r.code != exitDone || !strings.Contains(r.stdout, "version 3 are in force in 3 ranges") {
+		t.Fatalf("%+v", r)
+	}
+	want := []string{`{"default":"free","plans":[{"id":"free","name":"Free"}],"timestampMs":"1745383555000","version":3}`,
+		`{"default":"free","plans":[{"id":"free","name":"Free"}],"range":1,"timestampMs":"1745383555000","version":3}`}
+	for i, one := range *got {
+		if i >= len(want) || string(one.body) != want[i] || one.path != "/boot/v1/put_plans" || !one.valid || one.public != admission.PublicKey {
+			t.Errorf("%+v", one)
+		}
+	}
+	for _, args := range [][]string{{"put-plans"}, {"put-plans", "-admission-key", key}, {"put-plans", "-admission-key", key, "-plans", plans, "more"}} {
+		if r := runWith(t, "", nil, args...); r.code != exitUsage {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	url, _ = listener(t, 400, `{"code":9,"message":"plans of version 4 are in force"}`)
+	if r := runWith(t, "", nil, "put-plans", "-admission-key", key, "-plans", plans, "-api-url", url); r.code != exitFailed || !strings.Contains(r.stderr, "version 4") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestCreateOrganizationAgain: a lost reply is followed by the same body, a
 // refusal by a new one.
 func TestCreateOrganizationAgain(t *testing.T) {
@@ -377,7 +413,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{Enclave: "vsock://16:5000", EnclaveConnections: 1, DataDir: "cloister-data", APIAddr: "127.0.0.1:8080", AuthProxyAddr: "127.0.0.1:8081", Origins: "*",
-		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info", AddressRate: "off", ChainTimeout: 5 * time.Second, Dashboard: true}
+		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, WitnessTimeout: time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info", AddressRate: "off", ChainTimeout: 5 * time.Second, Dashboard: true, ProgramSize: "2,1024"}
 	if *c != want {
 		t.Fatalf("%+v", *c)
 	}
@@ -409,24 +445,28 @@ func TestConfig(t *testing.T) {
 		t.Fatalf("%q, %v", c.Chain.text, err)
 	}
 	for name, try := range map[string]func() (*Config, error){
-		"unknown flag":     func() (*Config, error) { return get(nil, "-frobnicate") },
-		"argument":         func() (*Config, error) { return get(nil, "x") },
-		"level":            func() (*Config, error) { return get(nil, "-log-level", "loud") },
-		"no number":        func() (*Config, error) { return get(map[string]string{"CLOISTER_ENCLAVE_CONNECTIONS": "two"}) },
-		"no connections":   func() (*Config, error) { return get(nil, "-enclave-connections", "0") },
-		"many connections": func() (*Config, error) { return get(nil, "-enclave-connections", "17") },
-		"no duration":      func() (*Config, error) { return get(map[string]string{"CLOISTER_STORE_TIMEOUT": "30"}) },
-		"negative":         func() (*Config, error) { return get(nil, "-store-timeout", "-1s") },
-		"no request time":  func() (*Config, error) { return get(nil, "-request-timeout", "0s") },
-		"too long":         func() (*Config, error) { return get(nil, "-request-timeout", "6m") },
-		"no rate":          func() (*Config, error) { return get(nil, "-address-rate", "10") },
-		"rate of none":     func() (*Config, error) { return get(map[string]string{"CLOISTER_ADDRESS_RATE": "0/s"}) },
-		"no bool":          func() (*Config, error) { return get(map[string]string{"CLOISTER_TRUST_FORWARDED": "perhaps"}) },
-		"no address":       func() (*Config, error) { return get(nil, "-api-addr", "") },
-		"no chain time":    func() (*Config, error) { return get(nil, "-chain-timeout", "0s") },
-		"much chain time":  func() (*Config, error) { return get(nil, "-chain-timeout", "10s") },
-		"no key":           func() (*Config, error) { return get(nil, "-tls-cert", "c") },
-		"no certificate":   func() (*Config, error) { return get(map[string]string{"CLOISTER_TLS_KEY": "k"}) },
+		"unknown flag":        func() (*Config, error) { return get(nil, "-frobnicate") },
+		"argument":            func() (*Config, error) { return get(nil, "x") },
+		"level":               func() (*Config, error) { return get(nil, "-log-level", "loud") },
+		"no number":           func() (*Config, error) { return get(map[string]string{"CLOISTER_ENCLAVE_CONNECTIONS": "two"}) },
+		"no connections":      func() (*Config, error) { return get(nil, "-enclave-connections", "0") },
+		"many connections":    func() (*Config, error) { return get(nil, "-enclave-connections", "17") },
+		"no duration":         func() (*Config, error) { return get(map[string]string{"CLOISTER_STORE_TIMEOUT": "30"}) },
+		"negative":            func() (*Config, error) { return get(nil, "-store-timeout", "-1s") },
+		"no request time":     func() (*Config, error) { return get(nil, "-request-timeout", "0s") },
+		"too long":            func() (*Config, error) { return get(nil, "-request-timeout", "6m") },
+		"no rate":             func() (*Config, error) { return get(nil, "-address-rate", "10") },
+		"rate of none":        func() (*Config, error) { return get(map[string]string{"CLOISTER_ADDRESS_RATE": "0/s"}) },
+		"no bool":             func() (*Config, error) { return get(map[string]string{"CLOISTER_TRUST_FORWARDED": "perhaps"}) },
+		"no address":          func() (*Config, error) { return get(nil, "-api-addr", "") },
+		"no chain time":       func() (*Config, error) { return get(nil, "-chain-timeout", "0s") },
+		"no witness time":     func() (*Config, error) { return get(nil, "-witness-timeout", "0s") },
+		"much witness time":   func() (*Config, error) { return get(nil, "-witness-timeout", "11s") },
+		"no witness roots":    func() (*Config, error) { return get(nil, "-witness-roots", "/nowhere") },
+		"empty witness roots": func() (*Config, error) { return get(nil, "-witness-roots", os.DevNull) },
+		"much chain time":     func() (*Config, error) { return get(nil, "-chain-timeout", "10s") },
+		"no key":              func() (*Config, error) { return get(nil, "-tls-cert", "c") },
+		"no certificate":      func() (*Config, error) { return get(map[string]string{"CLOISTER_TLS_KEY": "k"}) },
 		"two certificates": func() (*Config, error) {
 			return get(nil, "-tls-cert", "c", "-tls-key", "k", "-acme-names", "a.example")
 		},

@@ -22,11 +22,15 @@ import (
 	"time"
 
 	"cloister/host/api"
+	"cloister/host/cosign"
 	"cloister/host/dashboard"
 	"cloister/host/egress"
 	"cloister/host/link"
+	"cloister/host/registry"
 	"cloister/host/store"
 	"cloister/host/store/open"
+	"cloister/host/tiles"
+	"cloister/host/witness"
 	"cloister/shared/collector"
 	"cloister/shared/pace"
 	"cloister/shared/slack"
@@ -40,6 +44,7 @@ const usage = `usage: cloister-host [command] [flags]
   boot                 carry what operators and a starting enclave say to each other
   webhooks             list webhooks that could not be delivered, send them again
   ranges               tell which enclave owns what; retire one
+  log                  tell how logs and their witnesses do; what witnesses have seen and the store lacks
   upgrade              have one enclave follow another, with all that it has
   backup               write what the store holds to a folder or an S3-compatible store; verify it
   restore              fill an empty store from a backup
@@ -83,10 +88,12 @@ var commands = map[string]func(context.Context, *world, []string) error{
 	"serve":               loadAndServe,
 	"request":             sendRequest,
 	"create-organization": createOrganization,
+	"put-plans":           putPlans,
 	"upgrade":             upgrade,
 	"ranges":              ranges,
 	"boot":                boot,
 	"webhooks":            webhooks,
+	"log":                 logs,
 	"backup":              backups,
 	"restore":             restore,
 	"drill":               runDrill,
@@ -186,14 +193,50 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	}
 	metrics := api.NewMetrics()
 	chains := egress.NewChains(nodes, c.ChainTimeout)
+	assets, err := c.assets()
+	if err != nil {
+		return err
+	}
+	chains.SetAssets(assets)
+	trusted, err := roots("-witness-roots", c.WitnessRoots)
+	if err != nil {
+		return err
+	}
+	cosigner, err := cosign.New(cosign.Options{Store: st, Checkpoints: st, Transport: witness.NewTransport(trusted), Timeout: c.WitnessTimeout, Log: log, Observer: metrics, Now: w.now, Pause: pause})
+	if err != nil {
+		return err
+	}
+	defer cosigner.Close()
 	var sender *egress.Sender
 	var hooks *egress.Webhooks
 	var enclaves []api.Watched
 	links := link.LinksOptions{Own: st.Own, Log: log, Now: w.now, Pause: pause, Rand: w.rand}
+	outside := &egress.Dialer{Reach: reach}
+	images := registry.New(outside.DialContext, log)
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	runner, err := c.programs(beside, images, log)
+	if err != nil {
+		stop()
+		return err
+	}
+	defer func() {
+		stop()
+		if runner != nil {
+			runner.Host.Stop()
+		}
+	}()
+	if err := c.ingress(beside, runner, log); err != nil {
+		return err
+	}
+	var told link.Programs
+	var tells egress.Programs
+	if runner != nil {
+		told, tells = runner, runner
+	}
 	for _, address := range splitList(c.Enclave) {
 		one, err := link.New(link.Options{Address: address, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
-			Log: log.With("enclave", address), Observer: metrics, Chains: chains, Outside: &egress.Dialer{Reach: reach},
-			Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})
+			Log: log.With("enclave", address), Observer: metrics, Chains: chains, Outside: outside, Images: images, Programs: told,
+			Witnesses: cosigner, Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})
 		if err != nil {
 			return err
 		}
@@ -204,7 +247,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
-	if sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: st, Enclave: l, Mailer: mailer, Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
+	if sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: st, Enclave: l, Mailer: mailer, Programs: tells, Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
 		return err
 	}
 	if hooks, err = egress.NewWebhooks(egress.WebhookOptions{Outbox: st, Enclave: l, Dialer: &egress.Dialer{Loopback: c.WebhookLoopback}, Observer: metrics,
@@ -227,8 +270,13 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
+	var public *tiles.Server
+	if c.PublicLog {
+		public = tiles.New(st, w.now)
+	}
 	a := api.New(api.Options{Outbox: outbox(st), Certificates: certificates, Enclave: l, Enclaves: enclaves, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: boot,
-		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages})
+		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages,
+		Logs: cosigner.Statuses, Tiles: public})
 	servers, err := listen(c, a, secure, log)
 	if err != nil {
 		return err

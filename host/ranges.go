@@ -60,7 +60,7 @@ func ranges(ctx context.Context, w *world, args []string) error {
 	return bad
 }
 
-// ownedText lists ranges, with + after those that were handed on with tips.
+// ownedText lists ranges, with + after those that were handed on with the heads of their logs.
 func ownedText(t *wire.Table) string {
 	var b strings.Builder
 	for _, r := range t.Owned {

@@ -45,7 +45,7 @@ const defaultURL = "http://127.0.0.1:8080"
 
 type requestFlags struct {
 	credentials, keyFile, url, organization, submit string
-	proofs, raw                                     bool
+	proofs, logProof, raw                           bool
 	timeout                                         time.Duration
 	path, body                                      string
 }
@@ -59,6 +59,7 @@ func parseRequest(w *world, args []string) (*requestFlags, error) {
 	fs.StringVar(&f.organization, "organization", "", "`ID` of the organization (default: of the credentials)")
 	fs.StringVar(&f.submit, "submit", "", "BODY is the parameters of an activity of this `TYPE`")
 	fs.BoolVar(&f.proofs, "proofs", false, "with -submit: ask for app proofs")
+	fs.BoolVar(&f.logProof, "log-proof", false, "wait for the logged proof, which then stands in the reply to a submit")
 	fs.BoolVar(&f.raw, "raw", false, "send BODY as it is")
 	fs.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the reply")
 	if err := parseFlags(fs, args); err != nil {
@@ -73,6 +74,8 @@ func parseRequest(w *world, args []string) (*requestFlags, error) {
 		return nil, fmt.Errorf("%w: -raw and -submit exclude each other", errUsage)
 	case f.proofs && f.submit == "":
 		return nil, fmt.Errorf("%w: -proofs needs -submit", errUsage)
+	case f.logProof && !strings.HasPrefix(fs.Arg(0), "/public/v1/submit/"):
+		return nil, fmt.Errorf("%w: -log-proof goes with a submit", errUsage)
 	case !strings.HasPrefix(fs.Arg(0), "/"):
 		return nil, fmt.Errorf("%w: PATH begins with /", errUsage)
 	}
@@ -138,7 +141,7 @@ func (f *requestFlags) fill(w *world) (*request.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &request.API{URL: f.url, OrganizationID: f.organization, Key: key, AppProofs: f.proofs, Now: w.now}, nil
+	return &request.API{URL: f.url, OrganizationID: f.organization, Key: key, AppProofs: f.proofs, LogProofs: f.logProof, Now: w.now}, nil
 }
 
 func readBody(w *world, arg string) ([]byte, error) {

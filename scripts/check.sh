@@ -87,18 +87,18 @@ only() { # only WHAT FOLDER FILES PATTERN
 proven() {
 	only "grants are made by policy alone" enclave 'enclave/internal/policy/grant.go' 'policy\.Grant\{|&Grant\{|new\((policy\.)?Grant\)' &&
 	only "keys has no interface for grants" enclave/internal/keys '' 'type Grant interface|Spend\(action string\)' &&
-	only "wallets' keys sign in keys alone, P-256 in p256" enclave \
-		'enclave/internal/(keys/(secp256k1|schnorr|ed25519)|p256/p256|webhook/[a-z]+|boot/[a-z]+)\.go' \
+	only "wallets' keys sign in keys alone, P-256 in p256, a log's checkpoints in log" enclave \
+		'enclave/internal/(keys/(secp256k1|schnorr|ed25519)|p256/p256|webhook/[a-z]+|boot/[a-z]+|log/keys)\.go' \
 		'ecdsa\.Sign|SignCompact|schnorr\.Sign|ed25519\.Sign\(|\.Sign\(nil, ' &&
 	only "what signs is called where it is verified" enclave/internal/keys 'enclave/internal/keys/private_key.go' '\bs\.sign\(' &&
 	only "no build tells a secret" enclave '' 'insecure\.Record|TestOnlyRecord' &&
-	only "keys has no arithmetic of its own but one verifier's equation" enclave/internal/keys 'enclave/internal/keys/secp256k1.go' '"math/big"|"math/bits"|NonConst|Inverse|ipad|0x5c'
+	only "keys has no arithmetic of its own but one verifier's equation and one blinded product" enclave/internal/keys 'enclave/internal/keys/secp256k1.go' '"math/big"|"math/bits"|NonConst|Inverse|ipad|0x5c'
 }
 
 # Inside the enclave JSON is read by strictjson and CBOR by modes that refuse what could be read in two ways: never by a
-# default decoder.
+# default decoder. cloister-replay is a command for people, whose own credentials it reads.
 strictly_read() {
-	only "read by a default decoder" enclave '' \
+	only "read by a default decoder" enclave 'enclave/replay/fetch\.go' \
 		'\b(json\.(Unmarshal|NewDecoder|Decoder)|cbor\.(Unmarshal|UnmarshalFirst|NewDecoder|Decoder)|(gob|xml)\.)\b'
 }
 

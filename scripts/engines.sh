@@ -112,7 +112,7 @@ await() {
 
 # start_geth DIR: a chain with every fork that geth's developer mode has, under the chain id of a public test network,
 # because clients and the enclave know chains by their public names. It seals a block for each transaction that comes.
-# Transactions without a chain id (before EIP-155) are let in.
+# Transactions without a chain id (before EIP-155) are let in. $geth_alloc is more of the genesis: accounts, each with a comma.
 start_geth() {
 	local dir=$1 port
 	geth_chain_id=11155111
@@ -122,7 +122,7 @@ start_geth() {
 	mkdir -p "$dir"
 	"$geth" --dev dumpgenesis 2>"$dir/init.log" |
 		sed -e "s/\"chainId\":1337/\"chainId\":$geth_chain_id/" \
-			-e "s/\"alloc\":{/\"alloc\":{\"$funded\":{\"balance\":\"0xd3c21bcecceda1000000\"},/" >"$dir/genesis.json"
+			-e "s/\"alloc\":{/\"alloc\":{\"$funded\":{\"balance\":\"0xd3c21bcecceda1000000\"},${geth_alloc:-}/" >"$dir/genesis.json"
 	"$geth" init --datadir "$dir/data" "$dir/genesis.json" >>"$dir/init.log" 2>&1 || { tail -n 20 "$dir/init.log"; return 1; }
 	port=$(free_port)
 	"$geth" --dev --datadir "$dir/data" --http --http.addr 127.0.0.1 --http.port "$port" --http.api eth,net,web3,txpool \

@@ -24,6 +24,7 @@ type configured struct {
 	issuer   string
 	sandbox  bool
 	oauth2   string
+	onRamps  string
 }
 
 // The document, as package settings describes it.
@@ -34,6 +35,7 @@ type configuration struct {
 	Issuer  string               `json:"issuer,omitempty"`
 	Sandbox bool                 `json:"sandbox,omitempty"`
 	OAuth2  map[string]endpoints `json:"oauth2,omitempty"`
+	OnRamps map[string]onRamp    `json:"onRamps,omitempty"`
 }
 
 type mailServer struct {
@@ -56,6 +58,10 @@ type textGateway struct {
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 	From     string `json:"from"`
+}
+
+type onRamp struct {
+	APIURL string `json:"apiUrl,omitempty"`
 }
 
 type endpoints struct {
@@ -120,6 +126,13 @@ func (o *options) configuration() ([]byte, error) {
 			c.OAuth2 = map[string]endpoints{}
 		}
 		c.OAuth2[name] = endpoints{token, user}
+	}
+	for _, one := range strings.Fields(x.onRamps) {
+		name, apiURL, _ := strings.Cut(one, "=")
+		if c.OnRamps == nil {
+			c.OnRamps = map[string]onRamp{}
+		}
+		c.OnRamps[name] = onRamp{apiURL}
 	}
 	b, err := json.Marshal(c)
 	if err != nil || string(b) == "{}" {

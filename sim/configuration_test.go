@@ -33,6 +33,8 @@ func TestConfiguration(t *testing.T) {
 		"-api-addr :80 -sms http://a:b@127.0.0.1:1/x?y=z":                                                        `{"text":{"url":"http://127.0.0.1:1/x?y=z","user":"a","password":"b","from":"Cloister"}}`,
 		"-api-addr :80 -issuer-roots " + roots:                                                                   `{"roots":"PEM\n"}`,
 		"-api-addr :80 -oauth2 X=http://127.0.0.1:1/t,http://127.0.0.1:1/u":                                      `{"oauth2":{"X":{"tokenUrl":"http://127.0.0.1:1/t","userUrl":"http://127.0.0.1:1/u"}}}`,
+		"-api-addr :80 -on-ramps A=http://127.0.0.1:1":                                                           `{"onRamps":{"A":{"apiUrl":"http://127.0.0.1:1"}}}`,
+		"-api-addr :80 -on-ramps A":                                                                              `{"onRamps":{"A":{}}}`,
 		"-smtp smtp://127.0.0.1:25 -configuration " + document:                                                   `{"salt":"1"}`,
 	} {
 		o, err := parse(strings.Fields(args), none, io.Discard)

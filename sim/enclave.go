@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,6 +77,15 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 
 // runBoot boots the enclave at -enclave-addr and writes credentials.json.
 func runBoot(ctx context.Context, o *options, stdout, _ io.Writer) error {
+	if o.logTermsFile != "" {
+		b, err := os.ReadFile(o.logTermsFile)
+		if err == nil {
+			err = json.Unmarshal(b, &o.logTerms) // the enclave refuses a manifest with other members or values
+		}
+		if err != nil {
+			return fmt.Errorf("-log-terms: %w", err)
+		}
+	}
 	if o.join {
 		d := o.dir()
 		var err error

@@ -1,6 +1,12 @@
 package main
 
-import "io"
+import (
+	"context"
+	"io"
+
+	"cloister/attestation"
+	"cloister/sim/witness"
+)
 
 // Outside is the world outside of the enclave, as the tests see it.
 type Outside struct{ Inbox, SMTP, SMS, Issuer, XToken, DiscordToken string }
@@ -26,3 +32,17 @@ const (
 
 // Gateway is who may send text messages.
 var Gateway = gateway
+
+// StartWitnesses starts the witnesses as the flags say.
+func StartWitnesses(args ...string) (witness.Locals, *attestation.LogTerms, error) {
+	o, err := parse(args, func(string) (string, bool) { return "", false }, io.Discard)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o.startWitnesses()
+}
+
+// Drill is the command drill.
+func Drill(ctx context.Context, args ...string) error {
+	return runDrill(ctx, args, io.Discard, io.Discard)
+}

@@ -15,12 +15,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"cloister/sim/beside"
 )
 
 const usage = `usage:
   cloister-sim [flags]          start host and simulated enclave
   cloister-sim enclave [flags]  the enclave alone
   cloister-sim boot [flags]     give a waiting enclave its manifest, alone
+  cloister-sim beside DIR       an enclave for a customer's program, which its host starts; DIR is the data directory
   cloister-sim drill [flags]    restore a backup beside a second enclave, sign, compare
 
 cloister-sim -h lists the flags.
@@ -48,6 +51,16 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 			}
 		case "boot":
 			run, args = runBoot, args[1:]
+		case "beside":
+			self, err := os.Executable()
+			if err == nil {
+				err = beside.Main([]string{self, "beside"}, args[1:])
+			}
+			if err != nil {
+				fmt.Fprintln(stderr, "cloister-sim beside:", err)
+				return 1
+			}
+			return 0
 		}
 	}
 	o, err := parse(args, env, stderr)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/attestation"
 	"cloister/enclave/core"
 	"cloister/shared/pace"
 	"cloister/sim/laptop"
@@ -40,9 +41,13 @@ type options struct {
 	inboxAddr     string // the inbox's page, the SMS gateway and the identity provider
 	inboxSMTPAddr string
 	noInbox       bool
+	log           string // what a reply waits for, by its name; empty: as before
 	idpRedirects  string // URIs besides loopback, separated by commas
 	idpClients    string // id=secret, separated by commas
 	outside       addresses
+	witnessDelay  time.Duration
+	logTerms      *attestation.LogTerms // of the witnesses that were started
+	logTermsFile  string
 	configured    configured
 	loopback      bool   // webhooks may go to this machine
 	insecure      string // checks to switch off; refused by builds that cannot
@@ -65,6 +70,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.StringVar(&o.hostBinary, "host-binary", "", "cloister-host to run (default: the one beside this program)")
 	f.IntVar(&o.ranges, "ranges", 1, "how many ranges a new deployment has, so that several enclaves can share it; fixed when it is made")
 	f.BoolVar(&o.join, "join", false, "boot: one more enclave of a deployment that was booted before")
+	f.StringVar(&o.logTermsFile, "log-terms", "", "boot: file with what a new manifest says of the logs, as its member log; the witnesses are others' (default: as before)")
 	f.IntVar(&o.organizations, "organizations", 0, "make this many organizations more, for tests; organizations.json lists them")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Int64Var(&o.stateBytes, "state-bytes", 0, "enclave memory for opened organizations (default 1 GiB)")
@@ -80,6 +86,8 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.StringVar(&o.inboxAddr, "inbox-addr", defaultInboxAddr, "address of the inbox and the identity provider, loopback only; the usual one gives way to any free port")
 	f.StringVar(&o.inboxSMTPAddr, "inbox-smtp-addr", defaultInboxSMTPAddr, "where the inbox takes mail, likewise")
 	f.BoolVar(&o.noInbox, "no-inbox", false, "start neither inbox nor identity provider")
+	f.StringVar(&o.log, "log", "", "what a reply waits for: strict (three of four witnesses on this machine must have cosigned), bounded (they may lag for two seconds) or none, without witnesses; none may become bounded, and that strict (default: as before, none at first)")
+	f.DurationVar(&o.witnessDelay, "witness-delay", 0, "how much later these witnesses answer, as if they were as far away")
 	f.StringVar(&o.idpRedirects, "idp-redirect-uris", "", "where the identity provider may send people besides this machine, separated by commas")
 	f.StringVar(&o.idpClients, "idp-clients", "", "clients whose secret it checks: id=secret, separated by commas (others may bring any)")
 	f.StringVar(&o.configured.smtp, "smtp", "", "mail server: smtp://USER:PASSWORD@HOST:PORT (plain on loopback, else STARTTLS), smtps:// or smtp+starttls:// (default: no mail goes out)")
@@ -91,6 +99,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.StringVar(&o.configured.issuer, "issuer", "", "base URL that tokens of ours name as their issuer (default: the public API's, on loopback)")
 	f.BoolVar(&o.configured.sandbox, "sandbox", false, "fixed passcodes for the sandbox's contacts")
 	f.StringVar(&o.configured.oauth2, "oauth2", "", "other endpoints of OAuth 2.0 providers: NAME=TOKENURL,USERURL with spaces between them")
+	f.StringVar(&o.configured.onRamps, "on-ramps", "", "on-ramp providers that organizations may use: NAME, or NAME=URL to ask elsewhere than there, with spaces between them")
 	f.StringVar(&o.configured.document, "configuration", "", "file with the enclave's whole configuration, instead of the flags above from -smtp on")
 	f.BoolVar(&o.loopback, "webhook-loopback", false, "let webhooks go to receivers on this machine's loopback, also without TLS: http://127.0.0.1:…")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
@@ -130,5 +139,5 @@ func hostBeside() string {
 // dir is the data directory as the laptop's enclave sees it.
 func (o *options) dir() *laptop.Dir {
 	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr,
-		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy, Ranges: o.ranges, Shares: o.shares}
+		Log: o.logTerms, InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy, Ranges: o.ranges, Shares: o.shares}
 }

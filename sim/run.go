@@ -90,6 +90,12 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		defer out.stop() // last, as the enclave may still be sending
 		o.outside = out.addresses
 	}
+	witnesses, terms, err := o.startWitnesses()
+	if err != nil {
+		return err
+	}
+	defer witnesses.Stop() // after the enclave
+	o.logTerms = terms
 	quotas, err := o.quotas.MarshalText()
 	if err != nil {
 		return err
@@ -113,6 +119,15 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	defer enclave.stop() // before the host, which it needs to store what is decided
 	if err := os.WriteFile(filepath.Join(o.dataDir, "pids"), fmt.Appendf(nil, "%d enclave\n%d host\n%d sim\n", enclave.cmd.Process.Pid, h.Process.Pid, os.Getpid()), 0o600); err != nil {
 		return err
+	}
+	if terms != nil {
+		following, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			if err := laptop.FollowLogs(following, address, witnesses.Add); err != nil {
+				fmt.Fprintln(stderr, "cloister-sim: witnesses:", err)
+			}
+		}()
 	}
 	c, err := o.bootOrDie(ctx, address, enclave, host)
 	if err != nil {
@@ -169,6 +184,9 @@ func (o *options) tell(w io.Writer, c *laptop.Credentials) {
 	outside := ""
 	if o.outside != (addresses{}) {
 		outside = fmt.Sprintf("\n  inbox         %s\n  identities    %s", o.outside.inbox, o.outside.issuer)
+	}
+	if o.logTerms != nil {
+		outside += fmt.Sprintf("\n  witnesses     %d of %d must cosign the log (%s); all run on this machine, so they show how, and protect from nobody who has it", witnessQuorum, witnessCount, o.logTerms.Mode)
 	}
 	// A passkey is of a name, and an address is none.
 	dashboard := strings.Replace(c.APIURL, "//127.0.0.1:", "//localhost:", 1) + "/dashboard/"

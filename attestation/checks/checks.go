@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ const (
 // A Question is what to verify, and what is believed beforehand.
 type Question struct {
 	// Texts are JSON as the interface answers it: boot proofs, app proofs, replies
-	// that hold either, keys documents.
+	// that hold either, log proofs, keys documents.
 	Texts []string `json:"texts"`
 	// Expected are measurements: a release file, {"0": hex, …}, or what nitro-cli
 	// prints. Empty: none are known.
@@ -40,7 +41,7 @@ type Question struct {
 	Operators string `json:"operators"`
 	// SimulatorRoot is a simulator's root in PEM, believed instead of AWS's.
 	SimulatorRoot string `json:"simulatorRoot"`
-	// Body is the exact body of the request that the app proofs are to be about, nil if that is not asked.
+	// Body is the exact body of the request that app proofs and log proofs are to be about, nil if that is not asked.
 	Body *string `json:"body"`
 	// NowMs is the reader's time in milliseconds since 1970; what lies after it is refused. 0: not looked at.
 	NowMs int64 `json:"nowMs"`
@@ -66,15 +67,20 @@ type Fact struct {
 	Value string `json:"value"`
 }
 
-// A Report is the answer. Facts and Statements are empty unless Verified.
+// A Report is the answer. Facts, Statements, Entries and Recovered are empty unless Verified.
 type Report struct {
 	Verified bool `json:"verified"`
+	// Recovered says, of a log that went on from a backup, how much of it was left behind. What is verified is
+	// then true of the log as it goes on: never say "verified" without it.
+	Recovered string `json:"recovered,omitempty"`
 	// Reason is why not, empty if Verified.
 	Reason string  `json:"reason"`
 	Checks []Check `json:"checks"`
 	Facts  []Fact  `json:"facts"`
 	// Statements are what each app proof states.
 	Statements [][]Fact `json:"statements"`
+	// Entries are what each log proof shows.
+	Entries [][]Fact `json:"entries,omitempty"`
 }
 
 // Ask reads a question in JSON and gives the report in JSON.
@@ -101,6 +107,7 @@ type examination struct {
 	replies  []*attestation.Reply
 	boots    []attestation.BootProof // of all replies
 	apps     int                     // app proofs in all replies
+	logs     []*attestation.Reply    // those that hold a log proof
 	keys     [][]byte
 	err      error // the first refusal
 }
@@ -114,6 +121,9 @@ func Make(q Question) *Report {
 		e.boot(b)
 	}
 	e.proofs()
+	for _, l := range e.logs {
+		e.log(l)
+	}
 	for _, raw := range e.keys {
 		e.step("Keys", func() (string, error) {
 			_, err := attestation.VerifyKeys(raw, e.policy)
@@ -121,7 +131,7 @@ func Make(q Question) *Report {
 		})
 	}
 	if e.err != nil {
-		e.Reason, e.Facts, e.Statements = e.err.Error(), []Fact{}, [][]Fact{}
+		e.Reason, e.Facts, e.Statements, e.Entries, e.Recovered = e.err.Error(), []Fact{}, [][]Fact{}, nil, ""
 	} else {
 		e.Verified = true
 	}
@@ -228,15 +238,18 @@ func (e *examination) read() (string, error) {
 		if json.Unmarshal([]byte(text), &top) == nil && top["keys"] != nil && top["appProof"] != nil {
 			e.keys = append(e.keys, []byte(text))
 		}
+		if r.LogProof != nil {
+			e.logs = append(e.logs, r)
+		}
 		e.replies, e.boots, e.apps = append(e.replies, r), append(e.boots, r.BootProofs...), e.apps+len(r.AppProofs)
 	}
 	if len(e.boots) == 0 {
 		return "", errors.New("no boot proof: without one nobody knows whose key signed")
 	}
-	if e.question.Body != nil && e.apps == 0 {
-		return "", errors.New("a request is given, and no app proof that could be about it")
+	if e.question.Body != nil && e.apps+len(e.logs) == 0 {
+		return "", errors.New("a request is given, and no app proof or log proof that could be about it")
 	}
-	return fmt.Sprintf("Found %d boot proof(s), %d app proof(s) and %d keys document(s).", len(e.boots), e.apps, len(e.keys)), nil
+	return fmt.Sprintf("Found %d boot proof(s), %d app proof(s), %d log proof(s) and %d keys document(s).", len(e.boots), e.apps, len(e.logs), len(e.keys)), nil
 }
 
 // boot verifies a boot proof, part by part and then whole.
@@ -293,6 +306,15 @@ func (e *examination) tell(b *attestation.Boot) {
 		Fact{"Manifest, SHA-256", hex.EncodeToString(b.ManifestHash[:])},
 		Fact{"Live key", b.PublicKeyHex},
 	)
+	if m.Log != nil {
+		e.Facts = append(e.Facts, Fact{"Witnesses", m.Log.String()})
+	}
+	for i := range m.Recover {
+		e.Facts = append(e.Facts, Fact{"Recovered", m.Recover[i].String()})
+	}
+	if m.Drill {
+		e.Facts = append(e.Facts, Fact{"Drill", "a copy of the deployment that may be old, and is thrown away"})
+	}
 	for i := range 3 {
 		pcr := b.Document.PCRs[i]
 		e.Facts = append(e.Facts, Fact{"PCR " + strconv.Itoa(i), hex.EncodeToString(pcr[:])})
@@ -335,6 +357,61 @@ func (e *examination) proofs() {
 		}
 		return words, nil
 	})
+}
+
+// log verifies the log proof of a reply, and ties it to what that tells and to the request.
+func (e *examination) log(r *attestation.Reply) {
+	e.step("Log proof", func() (string, error) {
+		l := r.LogProof
+		at := slices.IndexFunc(e.boots, func(b attestation.BootProof) bool { return b.EphemeralPublicKeyHex == l.LogKey.PublicKey })
+		if at < 0 {
+			return "", errors.New("no boot proof of the live key that names the log's key")
+		}
+		boot, err := attestation.VerifyBootProof(e.boots[at], e.policy)
+		if err != nil {
+			return "", err
+		}
+		entry, err := attestation.VerifyLogProof(l.LogProof, l.LogKey, boot)
+		if err != nil {
+			return "", err
+		}
+		if err := r.CheckLogged(entry); err != nil {
+			return "", err
+		}
+		words := "The entry stands in the log that the live key names, and as many of the manifest's witnesses as it takes have cosigned that."
+		if r.ActivityID != "" {
+			words += " It is the step that the reply beside it tells of."
+		}
+		if e.question.Body != nil {
+			if err := (attestation.Expectation{Fingerprint: attestation.Fingerprint([]byte(*e.question.Body))}).CheckLogged(entry); err != nil {
+				return "", err
+			}
+			words += " It is about the request that you gave."
+		}
+		if lost, recovered := entry.Lost(); recovered {
+			e.Recovered = fmt.Sprintf("The log was recovered from a backup, and %d batch(es) that witnesses had seen are lost: what was answered in them is in no history that goes on.", lost)
+		}
+		e.Entries = append(e.Entries, entryFacts(entry))
+		return words, nil
+	})
+}
+
+func entryFacts(l *attestation.LoggedEntry) []Fact {
+	f := l.Facts
+	return []Fact{
+		{"Log", l.Origin.String()},
+		{"History", l.History()},
+		{"Leaf", fmt.Sprintf("%d of %d", l.Index, l.Checkpoint.Size)},
+		{"Witnesses", l.Signers()},
+		{"Mode", l.Wait()},
+		{"Organization", attestation.UUID(f.Organization)},
+		{"Entry", fmt.Sprintf("%d of %d by then", f.Seq, l.Opening.Count)},
+		{"Activity", attestation.UUID(f.Activity)},
+		{"Type", f.Type},
+		{"Status", f.Status},
+		{"Request", fmt.Sprintf("sha256:%x", f.Fingerprint)},
+		{"Decided", time.UnixMilli(int64(min(f.TimeMs, 1<<53-1))).UTC().Format(time.RFC3339)},
+	}
 }
 
 // statement is a claim as rows. Lists and inner objects are shown as JSON.

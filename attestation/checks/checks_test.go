@@ -82,6 +82,60 @@ func TestVerified(t *testing.T) {
 	}
 }
 
+// logQuestion asks about a log proof that the command is tested with.
+func logQuestion(t testing.TB, name string) checks.Question {
+	var all struct {
+		Root     string            `json:"attestationRootPem"`
+		Manifest string            `json:"manifestSha256"`
+		PCRs     map[string]string `json:"pcrs"`
+	}
+	if err := json.Unmarshal([]byte(file(t, name+"-credentials.json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	body := file(t, "log-body.json")
+	return checks.Question{Texts: []string{file(t, name+"-boot.json"), file(t, name+"-submit.json"), file(t, name+"-proof.json")}, SimulatorRoot: all.Root, Manifest: all.Manifest, Body: &body}
+}
+
+func TestLogProof(t *testing.T) {
+	for name, says := range map[string]string{"log": "first generation", "log-moved": "moved", "log-recovered": "recovered, 3 batches lost"} {
+		r := checks.Make(logQuestion(t, name))
+		if !r.Verified || !strings.HasSuffix(outcomes(r), "App proofs: passed\nLog proof: passed\n") || len(r.Entries) != 1 {
+			t.Errorf("%s: %+v", name, r)
+			continue
+		}
+		if recovered := name == "log-recovered"; recovered != strings.Contains(r.Recovered, "3 batch(es)") || recovered != (r.Recovered != "") {
+			t.Errorf("%s: %q", name, r.Recovered)
+		}
+		if !slices.ContainsFunc(r.Entries[0], func(f checks.Fact) bool { return f.Name == "History" && strings.Contains(f.Value, says) }) {
+			t.Errorf("%s: %+v", name, r.Entries[0])
+		}
+	}
+	beside := logQuestion(t, "log") // in the reply to the submit itself
+	beside.Texts = []string{beside.Texts[0], file(t, "log-reply.json")}
+	if r := checks.Make(beside); !r.Verified || len(r.Entries) != 1 || len(r.Statements) != 1 || !strings.Contains(r.Checks[len(r.Checks)-1].Words, "the reply beside it tells of") {
+		t.Errorf("in a reply: %+v", r)
+	}
+	other := `{"another":"request"}`
+	for name, change := range map[string]func(*checks.Question){
+		"beside another activity": func(q *checks.Question) {
+			q.Texts = []string{q.Texts[0], strings.Replace(file(t, "log-pasted.json"), `"appProofs"`, `"others"`, 1)} // which would be refused before
+		},
+		"altered":            func(q *checks.Question) { q.Texts = []string{q.Texts[0], file(t, "log-altered.json")} },
+		"another boot's":     func(q *checks.Question) { q.Texts = []string{q.Texts[0], file(t, "log-moved-proof.json")} },
+		"of another request": func(q *checks.Question) { q.Texts, q.Body = []string{q.Texts[0], q.Texts[2]}, &other },
+		"from the future": func(q *checks.Question) {
+			q.Texts, q.NowMs = []string{q.Texts[0], q.Texts[2]}, 1_777_636_800_000-1_000_000
+		},
+		"of nobody's manifest": func(q *checks.Question) { q.Manifest = strings.Repeat("ab", 32) },
+	} {
+		q := logQuestion(t, "log")
+		change(&q)
+		if r := checks.Make(q); r.Verified || len(r.Facts)+len(r.Entries) > 0 || r.Recovered != "" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 func credential(t *testing.T, name string) string {
 	var all map[string]any
 	if err := json.Unmarshal([]byte(file(t, "keys-credentials.json")), &all); err != nil {

@@ -36,6 +36,10 @@ const maxBoots = 64
 // with a fresh nonce, verifies the boot proof of each live key once, and gives back only
 // replies that answer the very request that was sent: its path, body and credential headers.
 //
+// A submit that asks for its logged proof (attestation.HeaderLogProof) is answered with one or with a refusal: the
+// proof is verified, and is about what the reply tells of. After a recovery of the log Policy.KnownGenerations must name
+// its generation.
+//
 // With an error no reply is returned. A reply without signature, such as the host's own 503,
 // gives an *Unsigned. Requests that are no operations of the interface (attestation.Route) are
 // refused and not sent; so are redirects, since nobody signs them. A request's body is read
@@ -94,7 +98,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.check(r.Context(), want, resp, body); err != nil {
+	if err := t.check(r.Context(), want, len(out.Header[attestation.HeaderLogProof]) > 0, resp, body); err != nil {
 		return nil, err
 	}
 	resp.Request, resp.Body, resp.ContentLength, resp.TransferEncoding = r, io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
@@ -178,8 +182,30 @@ func readBounded(r io.Reader, most int64) ([]byte, error) {
 	return b, err
 }
 
-// check holds a reply against what was sent.
-func (t *Transport) check(ctx context.Context, want attestation.SignedReply, resp *http.Response, body []byte) error {
+// checkLogged wants the logged proof of what a reply tells of that it was to wait for. A refusal has one if it is kept.
+func checkLogged(boot *attestation.Boot, status int, body []byte) error {
+	r, err := attestation.ParseReply(body)
+	if err != nil || r.LogProof == nil {
+		if status != http.StatusOK {
+			return nil
+		}
+		return errors.New("client: reply has no log proof, for which it was to wait")
+	}
+	entry, err := attestation.VerifyLogProof(r.LogProof.LogProof, r.LogProof.LogKey, boot)
+	if err != nil {
+		return err
+	}
+	if err := r.CheckLogged(entry); err != nil {
+		return err
+	}
+	if err := entry.CheckHistory(); err != nil {
+		return fmt.Errorf("client: a log of which the policy does not know what became of it: %w", err)
+	}
+	return nil
+}
+
+// check holds a reply against what was sent; logged tells that a logged proof was asked for.
+func (t *Transport) check(ctx context.Context, want attestation.SignedReply, logged bool, resp *http.Response, body []byte) error {
 	if len(resp.Header[attestation.HeaderReplySignature]) == 0 {
 		return &Unsigned{resp.StatusCode}
 	}
@@ -205,10 +231,17 @@ func (t *Transport) check(ctx context.Context, want attestation.SignedReply, res
 	if err != nil {
 		return err
 	}
-	if err := boot.At(t.now()).VerifyReply(want, signature); err != nil {
+	boot = boot.At(t.now())
+	if err := boot.VerifyReply(want, signature); err != nil {
 		return err
 	}
-	return t.checkDeployment(want.Deployment)
+	if err := t.checkDeployment(want.Deployment); err != nil {
+		return err
+	}
+	if logged {
+		return checkLogged(boot, resp.StatusCode, body)
+	}
+	return nil
 }
 
 func (t *Transport) now() time.Time {

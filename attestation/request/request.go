@@ -18,6 +18,8 @@ import (
 // MaxReply is the longest reply that is read, in bytes.
 const MaxReply = 64 << 20
 
+const submits = "/public/v1/submit/"
+
 // An API is the public interface as one key of one organization uses it. It is safe
 // for concurrent use once its fields are set.
 type API struct {
@@ -26,6 +28,9 @@ type API struct {
 	Key            *Key
 	// AppProofs asks for the app proofs of every activity.
 	AppProofs bool
+	// LogProofs asks for the logged proof of every submit, whose reply then waits until witnesses have
+	// cosigned it: see Activity.LogProof.
+	LogProofs bool
 	// HTTP carries the requests; nil means http.DefaultClient. Redirects are not
 	// followed: a stamp is not for others.
 	HTTP *http.Client
@@ -65,6 +70,9 @@ type Activity struct {
 	Result         json.RawMessage   `json:"result"` // one member, named after the type; see Into
 	Failure        json.RawMessage   `json:"failure"`
 	AppProofs      []json.RawMessage `json:"appProofs"`
+	// LogProof and LogKey stand beside the activity in the reply to a submit that asked for them.
+	LogProof string          `json:"-"`
+	LogKey   json.RawMessage `json:"-"`
 }
 
 // Waits tells whether the activity is not decided yet: it wants other votes, or is being done.
@@ -113,7 +121,7 @@ func (a *API) Submit(ctx context.Context, typ string, parameters any) (*Activity
 	if err != nil {
 		return nil, err
 	}
-	return a.activity(ctx, "/public/v1/submit/"+Operation(typ), body)
+	return a.activity(ctx, submits+Operation(typ), body)
 }
 
 // Wait asks after an activity until it waits no more. pause is called before each
@@ -138,7 +146,9 @@ func (a *API) Wait(ctx context.Context, activity *Activity, pause func(context.C
 
 func (a *API) activity(ctx context.Context, path string, body []byte) (*Activity, error) {
 	var reply struct {
-		Activity *Activity `json:"activity"`
+		Activity *Activity       `json:"activity"`
+		LogProof string          `json:"logProof"`
+		LogKey   json.RawMessage `json:"logKey"`
 	}
 	if err := a.ask(ctx, path, body, &reply); err != nil {
 		return nil, err
@@ -146,6 +156,7 @@ func (a *API) activity(ctx context.Context, path string, body []byte) (*Activity
 	if reply.Activity == nil {
 		return nil, errors.New("reply holds no activity")
 	}
+	reply.Activity.LogProof, reply.Activity.LogKey = reply.LogProof, reply.LogKey
 	return reply.Activity, nil
 }
 
@@ -208,6 +219,9 @@ func (a *API) ask(ctx context.Context, path string, body []byte, reply any) erro
 	return nil
 }
 
+// HeaderLogProof asks for a logged proof, with the value wait.
+const HeaderLogProof = "X-Cloister-Log-Proof"
+
 // Post stamps exactly these bytes, sends them to a path and gives the reply. A status of
 // an error is no error here, but a redirect is.
 func (a *API) Post(ctx context.Context, path string, body []byte) (status int, reply []byte, err error) {
@@ -216,6 +230,9 @@ func (a *API) Post(ctx context.Context, path string, body []byte) (status int, r
 		return 0, nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if a.LogProofs && strings.HasPrefix(path, submits) {
+		r.Header.Set(HeaderLogProof, "wait")
+	}
 	if err := a.Key.Set(r.Header, body); err != nil {
 		return 0, nil, err
 	}

@@ -54,15 +54,20 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.one.Outcome, "outcome", "", "OUTCOME_… that one app proof must state")
 	f.StringVar(&o.one.PublicKey, "public-key", "", "`hex` of the key that signed, in one app proof")
 	f.Func("digest", "`hex` of a digest signed, in one app proof (repeatable, all in order)", list(&o.one.Digests))
+	return o, parse(f, args, o.check)
+}
+
+// parse reads flags and has check judge what they say, and what stands behind them. What is wrong is told where the flags
+// tell of their own errors.
+func parse(f *flag.FlagSet, args []string, check func(rest []string) error) error {
 	err := f.Parse(args)
 	if err == nil {
-		err = o.check(f.Args())
-		if err != nil {
-			fmt.Fprintln(stderr, "cloister-verify:", err)
+		if err = check(f.Args()); err != nil {
+			fmt.Fprintln(f.Output(), "cloister-verify:", err)
 			f.Usage()
 		}
 	}
-	return o, err
+	return err
 }
 
 // beliefs are the flags that say what is believed.

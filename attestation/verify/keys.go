@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -31,13 +32,12 @@ func parseKeysFlags(args []string, stderr io.Writer) (*keysOptions, error) {
 	f.StringVar(&o.url, "url", "", "`URL` of the public interface of a running deployment: the document is asked for there, and the enclave must sign its reply to a fresh nonce")
 	f.BoolVar(&o.json, "json", false, "write the keys as JSON, for tools that pin them")
 	o.beliefs(f)
-	err := f.Parse(args)
-	if err == nil && ((o.document == "") == (o.url == "") || f.NArg() > 0 || o.credentials != "" && o.root != "") {
-		err = fmt.Errorf("want -document or -url, at most one of -credentials and -simulator-root, and nothing behind the flags")
-		fmt.Fprintln(stderr, "cloister-verify:", err)
-		f.Usage()
-	}
-	return o, err
+	return o, parse(f, args, func(rest []string) error {
+		if (o.document == "") == (o.url == "") || len(rest) > 0 || o.credentials != "" && o.root != "" {
+			return errors.New("want -document or -url, at most one of -credentials and -simulator-root, and nothing behind the flags")
+		}
+		return nil
+	})
 }
 
 // patience is how long a deployment may take to answer.

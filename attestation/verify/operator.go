@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -33,18 +35,33 @@ type operatorKey struct {
 
 var operatorCommands = map[string]func(*operatorFlags) error{
 	"operator-key": newOperatorKey, "manifest": canonicalManifest, "approve": approve, "nonce": newNonce, "shares": checkShares, "share": giveShare,
+	"program-key": newProgramKey, "program-approve": approveProgram, "program-share": giveProgramShare,
 }
 
 const operatorUsage = `usage of the operators' commands:
 
   cloister-verify operator-key -out KEY         make a key file (mode 0600); prints its public half for genesis
-  cloister-verify manifest -manifest DRAFT      write a manifest in its one encoding
+  cloister-verify manifest -manifest DRAFT      write a manifest in its one encoding; -policy FILE puts the text of a
+                                                tlog-policy into its "log"
+  cloister-verify manifest -after M             write the manifest that comes after M, which asks for nothing that is done once;
+                                                with -recover FILE, the last line of cloister-host log heads, it recovers from
+                                                there; with -policy FILE these witnesses cosign it; either way
+                                                its log's generation is one higher
   cloister-verify approve -key KEY -manifest M  show a manifest and sign it once "yes" is typed (or -yes); prints the approval
   cloister-verify nonce                         draw a nonce for a setup document
   cloister-verify shares -key KEY -shares S …   check that a share set was made in the expected image and holds a share for KEY
                                                 with -operators FILE also that it is shared among these and nobody else
   cloister-verify share -key KEY -shares S -nonce N -setup D -operators M …
                                                 check a waiting enclave in every respect and encrypt the share to it; prints the submission
+
+Of customers' programs:
+
+  cloister-verify program-key -out KEY          make a key file (mode 0600); prints the 130 bytes that name the operator
+  cloister-verify program-approve -key KEY -manifest M
+                                                show a program's manifest and sign it once "yes" is typed (or -yes); prints the signature
+  cloister-verify program-share -key KEY -shares BOX -setup D -manifest M
+                                                check an enclave that waits for shares against this manifest in every respect, open
+                                                the share of BOX (hex) and encrypt it to the enclave; prints what is posted
 
 What is expected of an image: -release FILE, -measurements FILE or -pcr0, -pcr1 and -pcr2.
 
@@ -56,8 +73,8 @@ type operatorFlags struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
 
-	out, key, manifest, shares, setup, nonce string
-	yes                                      bool
+	out, key, manifest, after, recover, logPolicy, shares, setup, nonce string
+	yes                                                                 bool
 }
 
 func runOperator(name string, args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
@@ -68,6 +85,9 @@ func runOperator(name string, args []string, in *input, stdout, stderr io.Writer
 	f.StringVar(&o.out, "out", "", "`file` for the new key; must not exist")
 	f.StringVar(&o.key, "key", "", "`file` of operator-key")
 	f.StringVar(&o.manifest, "manifest", "", "manifest `file`")
+	f.StringVar(&o.after, "after", "", "`file` with the manifest in force, for the one after it")
+	f.StringVar(&o.recover, "recover", "", "`file` with where ranges go on, for the manifest after the one in force")
+	f.StringVar(&o.logPolicy, "policy", "", "`file` with the policy of witnesses, for the draft of a manifest")
 	f.StringVar(&o.shares, "shares", "", "`file` with the attested share set, or with genesis' reply that holds it")
 	f.StringVar(&o.setup, "setup", "", "`file` with the enclave's answer to setup-document")
 	f.StringVar(&o.nonce, "nonce", "", "`hex` that the setup document was asked for with")
@@ -153,17 +173,32 @@ func (o *operatorFlags) readKey() (*operatorKey, error) {
 	return k, nil
 }
 
-// canonicalManifest takes any order and blanks, and no member that it does not know.
+// canonicalManifest writes a draft, or the manifest after the one in force.
 func canonicalManifest(o *operatorFlags) error {
-	raw, err := o.in.read(o.manifest, attestation.MaxManifest)
+	if (o.after == "") == (o.manifest == "") || o.recover != "" && o.after == "" {
+		return fmt.Errorf("%w: want -manifest, or -after and with it perhaps -recover", errUnreadable)
+	}
+	m, err := new(attestation.Manifest), error(nil)
+	if o.after != "" {
+		m, err = o.next()
+	} else {
+		err = o.readDraft(o.manifest, m)
+	}
 	if err != nil {
 		return err
 	}
-	var m attestation.Manifest
-	dec := json.NewDecoder(strings.NewReader(string(raw)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&m); err != nil {
-		return fmt.Errorf("%s: %w", o.manifest, err)
+	if o.logPolicy != "" {
+		if m.Log == nil {
+			return fmt.Errorf("%s: it has no \"log\" that a policy belongs to", cmp.Or(o.manifest, o.after))
+		}
+		text, err := o.in.read(o.logPolicy, attestation.MaxManifest)
+		if err != nil {
+			return err
+		}
+		m.Log.Policy = string(text)
+	}
+	if m.Log != nil && o.after != "" && (o.logPolicy != "" || o.recover != "") { // terms of its own
+		m.Log.Generation = m.Log.FirstGeneration() + 1
 	}
 	out, err := m.Encode()
 	if err != nil {
@@ -171,6 +206,39 @@ func canonicalManifest(o *operatorFlags) error {
 	}
 	_, err = o.stdout.Write(out)
 	return err
+}
+
+// next is the manifest after the one in force: the same, but for what is done once and for where ranges are recovered.
+func (o *operatorFlags) next() (*attestation.Manifest, error) {
+	raw, err := o.in.read(o.after, attestation.MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := attestation.ParseManifest(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.after, err)
+	}
+	hash := attestation.Hash(raw)
+	m.Predecessor, m.Nonce = hex.EncodeToString(hash[:]), m.Nonce+1
+	m.RotateRootSecret, m.RotateStorageKey, m.ForgetStorageKey, m.AdoptLog, m.Recover, m.SigningAfterRecovery = false, false, false, false, nil, ""
+	if o.recover != "" {
+		err = o.readDraft(o.recover, &m.Recover)
+	}
+	return m, err
+}
+
+// readDraft takes any order and blanks, and no member that it does not know.
+func (o *operatorFlags) readDraft(name string, into any) error {
+	raw, err := o.in.read(name, attestation.MaxManifest)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // approve shows what is signed before it is signed.
@@ -191,19 +259,38 @@ func approve(o *operatorFlags) error {
 	if err := printJSON(o.stderr, m); err != nil {
 		return err
 	}
+	if m.Log != nil { // a policy in JSON is one long line
+		fmt.Fprintf(o.stderr, "%s\n%s\n", m.Log, m.Log.Policy)
+	}
+	fmt.Fprintf(o.stderr, "operators: %s\n", m.Operators)
+	for i := range m.Recover {
+		fmt.Fprintf(o.stderr, "recover: %s\n", &m.Recover[i])
+	}
+	if m.Drill {
+		fmt.Fprintln(o.stderr, "drill: for a copy of the deployment that is thrown away")
+	}
 	fmt.Fprintf(o.stderr, "SHA-256 %x\n", hash)
-	if !o.yes {
-		fmt.Fprint(o.stderr, "Type yes to approve it: ")
-		line, err := io.ReadAll(io.LimitReader(o.in.stdin, 16))
-		if err != nil || strings.TrimSpace(string(line)) != "yes" {
-			return errors.New("not approved")
-		}
+	if err := o.confirm(); err != nil {
+		return err
 	}
 	a, err := attestation.ApproveManifest(k.sign, hash)
 	if err != nil {
 		return err
 	}
 	return printJSON(o.stdout, a)
+}
+
+// confirm has the operator say that he means what was shown.
+func (o *operatorFlags) confirm() error {
+	if o.yes {
+		return nil
+	}
+	fmt.Fprint(o.stderr, "Type yes to approve it: ")
+	line, err := io.ReadAll(io.LimitReader(o.in.stdin, 16))
+	if err != nil || strings.TrimSpace(string(line)) != "yes" {
+		return errors.New("not approved")
+	}
+	return nil
 }
 
 func newNonce(o *operatorFlags) error {

@@ -39,9 +39,16 @@ func printBoot(w io.Writer, b *attestation.Boot, r *attestation.Release) {
 	}
 	line(w, "", fmt.Sprintf("%s %q, deployment %q of %q, kind %s, number %d", m.Application, m.Version, m.DeploymentLabel, m.Owner, m.Kind, m.Nonce))
 	line(w, "", "enclave binary "+m.ApplicationDigest)
-	line(w, "", fmt.Sprintf("root secret from %s; operators %d of %d", m.SeedSource, m.Operators.Threshold, len(m.Operators.PublicKeys)))
+	line(w, "", fmt.Sprintf("root secret from %s; operators %s", m.SeedSource, m.Operators))
 	line(w, "", "configuration "+cmp.Or(m.ConfigurationSHA256, "none"))
-	line(w, "freshness", "since boot: within a boot nothing was rolled back, across boots nothing is promised")
+	line(w, "freshness", freshness(m))
+}
+
+func freshness(m *attestation.Manifest) string {
+	if m.Log == nil {
+		return "since boot: within a boot nothing was rolled back, across boots nothing is promised"
+	}
+	return "witnessed: " + m.Log.String()
 }
 
 func pins(b *attestation.Boot) string {

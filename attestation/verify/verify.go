@@ -11,23 +11,28 @@ import (
 )
 
 const (
-	exitVerified = 0
-	exitRefused  = 1
-	exitUsage    = 2
-	exitUnpinned = 3
+	exitVerified  = 0
+	exitRefused   = 1
+	exitUsage     = 2
+	exitUnpinned  = 3
+	exitRecovered = 4
 )
 
 // errUnpinned ends what was looked at and accepted under -unpinned or -allow-debug alone.
 var errUnpinned = errors.New("true of some enclave, and nothing shows which program it runs for whom")
 
-// run is the whole command. now is asked only when an age is bounded. Only readFile touches
-// the disk, and operator-key, which makes a file.
+// run is the whole command. now is asked only when an age is bounded, and by the monitor. Only readFile touches
+// the disk, and operator-key and monitor, which make a file.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func(string) ([]byte, error), now func() time.Time) int {
 	in := &input{stdin: stdin, readFile: readFile}
 	if len(args) > 0 {
 		switch name := args[0]; {
 		case name == "keys":
 			return runKeys(args[1:], in, stdout, stderr, now)
+		case name == "log":
+			return runLog(args[1:], in, stdout, stderr, now)
+		case name == "monitor":
+			return runMonitor(args[1:], in, stdout, stderr, now)
 		case name == "policies":
 			return runPolicies(args[1:], in, stdout, stderr)
 		case operatorCommands[name] != nil:
@@ -56,6 +61,9 @@ func verdict(err error, stderr io.Writer) int {
 	case errors.Is(err, errUnpinned):
 		fmt.Fprintln(stderr, "NOT PINNED:", err)
 		return exitUnpinned
+	case errors.Is(err, errRecovered):
+		fmt.Fprintln(stderr, "RECOVERED:", err)
+		return exitRecovered
 	case errors.Is(err, errUnreadable):
 		fmt.Fprintln(stderr, "cloister-verify:", err)
 		return exitUsage

@@ -65,11 +65,12 @@ var bootHandlers = map[string]bootHandler{
 	wire.OpIssuerKeys:         issuer(keySetOf),
 	wire.OpWebhookKeys:        bare(func(c *Core) ([]byte, error) { return c.serving.webhooks.JWKS(), nil }),
 	wire.OpCreateOrganization: (*Core).createOrganization,
+	wire.OpPutPlans:           (*Core).putPlans,
 }
 
 // counters are the alarms, caches, batches and expensive operations, by name.
 func (c *Core) counters() map[string]uint64 {
-	m := map[string]uint64{"reply_bytes": uint64(c.replies.Given())}
+	m := map[string]uint64{"reply_bytes": uint64(c.replies.Given()), "log_proofs_waited_for": uint64(c.proving.Given())}
 	for k, n := range c.alarms.Counts() {
 		m["alarm_"+k] = n
 	}
@@ -206,15 +207,27 @@ type admission struct {
 	RootAPIKeyID   string `json:"rootApiKeyId"`
 }
 
-// createOrganization makes a first organization, stamped by the manifest's admission key.
-// A body that is sent again gets the same answer, from the organization's records.
-func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
+// admit verifies that the manifest's admission key has stamped a call.
+func (c *Core) admit(call *wire.Call) (*stamp.Caller, error) {
 	who, err := c.stamps.Verify(stampHead(call), call.Body)
 	if err != nil {
 		return nil, err
 	}
 	if who.Scheme() != stamp.P256 || who.PublicKey() != hex.EncodeToString(c.serving.admission) {
 		return nil, fault.WithCode(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND", "not the admission key that the manifest names")
+	}
+	if c.serving.Manifest.Drill {
+		return nil, errDrill
+	}
+	return who, nil
+}
+
+// createOrganization makes a first organization, stamped by the manifest's admission key.
+// A body that is sent again gets the same answer, from the organization's records.
+func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
+	who, err := c.admit(call)
+	if err != nil {
+		return nil, err
 	}
 	in, err := organization.ParseFirst(who.Body())
 	if err != nil {
@@ -262,12 +275,15 @@ func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.Fir
 	if err != nil {
 		return err
 	}
+	if first.TimestampMs <= l.LeastFloor() { // it may have been done in a time that was lost
+		return errRecovered
+	}
 	child, err := l.NewChild(id, now)
 	if err != nil {
 		return err
 	}
 	tx := child.Tx()
-	root, key, err := first.Make(&activity.Tx{Tx: tx, Limits: c.cfg.Quotas, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
+	root, key, err := first.Make(&activity.Tx{Tx: tx, Recovered: l.LastRecovery(), Limits: c.cfg.Quotas, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
 	if err != nil {
 		return err
 	}

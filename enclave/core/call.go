@@ -98,7 +98,7 @@ func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []by
 		return c.breach()
 	}
 	v := c.visit()
-	if v.state != wire.StateServing {
+	if v.state != wire.StateServing || c.serving.Manifest.Drill { // a drill sends nothing
 		return wire.KindFailed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
@@ -132,6 +132,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	defer cancel()
 	v := c.visit()
 	v.room = of
+	defer func() { v.proving.leave(c) }()
 	a, err := c.door(ctx, call, v)
 	of.settle(int64(len(a.body)))
 	// No reply of any kind leaves before all that it could have seen is stored. Wait looks
@@ -174,6 +175,9 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (a answer, e
 	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
 		return a, fault.New(fault.InvalidArgument, "request too large")
 	}
+	if call, v.proving, err = takeProving(call); err != nil {
+		return a, err
+	}
 	if call.Door == wire.DoorBoot {
 		a.status = 200
 		a.body, err = c.bootDoor(ctx, call, v)
@@ -181,6 +185,9 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (a answer, e
 	}
 	if v.state != wire.StateServing {
 		return a, lifecycle.ErrNotServing
+	}
+	if v.proving != nil && !c.serving.Ranges.Witnessed() {
+		return a, ledger.ErrNotWitnessed
 	}
 	if err := c.serving.Ranges.Serving(ctx); err != nil {
 		return a, err
@@ -248,6 +255,7 @@ type visit struct {
 	// request; see ledger.Step.
 	toll     toll
 	room     *room                        // of the reply
+	proving  *proving                     // nil: nobody wants the logged proof
 	origins  map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
 	lookups  *outside.Lookups             // at identity providers; nil before the enclave serves
 	chain    *activity.ChainKnown         // what the activity needs of its chain
@@ -262,7 +270,7 @@ func (c *Core) visit() *visit {
 	v := &visit{core: c, state: c.life.State(), Visit: new(ranges.Visit), timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
 	if v.state == wire.StateServing {
 		v.Visit = c.serving.Ranges.Visit()
-		v.lookups = c.serving.outside.Providers.Lookups()
+		v.lookups = c.serving.outside.Lookups()
 	}
 	return v
 }

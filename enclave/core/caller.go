@@ -142,15 +142,15 @@ func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 }
 
 // unknownKey is the one answer to an unknown credential, a missing organization and a deleted
-// one, so that outsiders cannot tell them apart.
+// one, so that outsiders cannot tell them apart. Clients look for the words of either.
 func unknownKey(id org.ID, s *requester) error {
 	if s.passkey != nil {
 		return fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
-			"credential ID could not be found in organization or its parent organization: organizationId=%s", id)
+			"credential ID could not be found in organization or its parent organization, or no organization found with the given ID: organizationId=%s", id)
 	}
 	_, public := s.name()
 	return fault.WithCode(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
-		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, public)
+		"could not find public key in organization or its parent organization, or no organization found with the given ID: organizationId=%s publicKey=%s", id, public)
 }
 
 // below are the organizations under tx's that know the requester's credential, two at most.
@@ -206,7 +206,7 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 	case errors.As(err, new(*stranger)) || errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(id, s)
 	case err == nil && unknown.deleted: // those who may read are told
-		err = fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
+		err = activity.NoOrganization(id)
 	}
 	return u, err
 }

@@ -24,6 +24,7 @@ import (
 	"cloister/enclave/core/internal/link"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/ledger"
@@ -90,6 +91,12 @@ type Core struct {
 	keys    *keys.Cache[activity.KeyID]
 	meter   *meter
 	replies *tenant.Portion // of replyBytes
+	proving *tenant.Portion // of maxProving
+
+	// perform runs an activity that is granted. Only a replay has another than activity.Version.Run.
+	perform func(*activity.Version, *activity.Tx, *activity.Intent) (result []byte, err error)
+	// recorded, in a replay, are the plans that the step was decided under, as far as its records tell.
+	recorded func() *billing.Plans
 
 	serving *serving      // set before the enclave serves
 	refs    atomic.Uint64 // of errors that users see as internal
@@ -117,11 +124,11 @@ func New(cfg Config) *Core {
 		cfg.Rates = cfg.Rates.withUsual()
 	}
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), replies: tenant.NewPortion(replyBytes), active: make(chan struct{}, 1)}
+		meter: newMeter(cfg.Rates), replies: tenant.NewPortion(replyBytes), proving: tenant.NewPortion(maxProving), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.frame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
 		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Alarms: &c.alarms, Host: c.host, Equip: c.equip,
-		Taken: func() { c.serving.outgoing.Forget() }, Fence: cfg.Fence})
+		Taken: func() { c.serving.outgoing.Forget(); c.serving.tariffs.forget() }, Fence: cfg.Fence})
 	return c
 }
 

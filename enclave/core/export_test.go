@@ -86,3 +86,12 @@ func (c *Core) OnBehalf(ctx context.Context, first, next org.ID) (org.ID, error)
 	}
 	return v.By, err
 }
+
+// TakeProving takes places of a tenant's for submits that wait for their logged proofs; n may give some back.
+func (c *Core) TakeProving(who org.ID, n int64) bool {
+	if n < 0 {
+		c.proving.Add(who, n)
+		return true
+	}
+	return c.proving.Take(who, n)
+}

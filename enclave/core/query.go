@@ -8,6 +8,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/core/internal/lifecycle"
+	"cloister/enclave/core/internal/outside"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/auth"
@@ -35,6 +36,7 @@ type reading struct {
 	who       *caller
 	view      *ledger.View
 	waits     map[org.ID]uint64 // activities that wait, with the seq of their newest entries
+	onRamps   *outside.OnRampLookups
 }
 
 // query answers from the newest state. It writes nothing.
@@ -54,7 +56,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	}
 	if err == nil && r.query.Fetches {
 		from := sources{ctx, r}
-		err = r.req.Fetch(from, from, from, from)
+		err = r.req.Fetch(from, from, from, from, from, from)
 	}
 	var body []byte
 	if err == nil {
@@ -126,9 +128,19 @@ func (r *reading) fix(t *ledger.Turn, tx *org.Tx) (err error) {
 func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 	err = r.visit.Step(ctx, r.id, func(t, above *ledger.Turn) error {
 		tx := t.Begin(r.core.now())
-		v := &query.View{Tx: tx, Caller: r.who.user, Credential: r.who.credential, Home: r.who.home}
+		v := &query.View{Tx: tx, Caller: r.who.user, Credential: r.who.credential, Home: r.who.home, Tariff: r.visit}
+		v.Programs, v.Images = r.core.serving.outside.Told.Programs, r.visit.lookups
+		r.visit.lookups.Tenant = r.payer
+		top := t
 		if above != nil {
-			v.Parent = above.Begin(tx.NowMs)
+			v.Parent, top = above.Begin(tx.NowMs), above
+		}
+		if r.query.Fetches {
+			if r.onRamps == nil {
+				r.onRamps = r.core.serving.outside.OnRamps.Lookups(r.payer, r.core.serving.Manifest.Drill)
+			}
+			key, keyID := top.Key()
+			v.OnRamps = &query.OnRamps{OnRampStates: r.onRamps, Vault: r.core.vault(top.ID(), key, keyID), Rand: mixed{r.core}}
 		}
 		if strings.HasPrefix(r.query.Op, "list_") { // about as much as all that there is to tell
 			if err := r.visit.room.raise(r.payer, r.readBytes+min(int64(t.State.Bytes()), maxList)); err != nil {
@@ -221,6 +233,33 @@ func (c *Core) bootProof(ctx context.Context, publicKeyHex string) ([]byte, erro
 	return json.Marshal(&p)
 }
 
+// LogProof shows a step of an activity in the log, with whose log that is.
+func (x sources) LogProof(id org.ID, seq *uint64) (*query.LogProof, error) {
+	e, err := x.step(id, seq)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	return x.core.logProof(x.ctx, x.view, e.Seq)
+}
+
+// step is the newest one of an activity, or the one at seq; of any activity or none if that is zero.
+func (x sources) step(id org.ID, seq *uint64) (*org.Entry, error) {
+	if seq == nil {
+		return x.Activity(id)
+	}
+	if *seq >= x.view.Count() {
+		return nil, nil
+	}
+	e, err := x.view.Entry(x.ctx, *seq)
+	if err == nil {
+		err = x.count(e)
+	}
+	if err != nil || !id.Zero() && e.Activity != id {
+		return nil, err
+	}
+	return e, nil
+}
+
 // Known asks how a chain stands.
 func (x sources) Known(need *activity.ChainNeed) (*activity.ChainKnown, error) {
 	return x.core.serving.outside.Chains.Known(x.ctx, x.id, need)
@@ -230,4 +269,30 @@ func (x sources) Known(need *activity.ChainNeed) (*activity.ChainKnown, error) {
 func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
 	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.id, []org.SendRef{ref})
 	return m[ref], err
+}
+
+// ReadChain asks what there is on a chain.
+func (x sources) ReadChain(q *query.ChainQuestion) (*query.ChainReading, error) {
+	return x.core.serving.outside.Chains.Read(x.ctx, x.payer, x.id, q)
+}
+
+// MailEvents are those of an address, which the top-level organization has.
+func (x sources) MailEvents(address string) ([]org.MailEvent, error) {
+	if x.payer != x.id {
+		return nil, fault.New(fault.InvalidArgument, "email events are kept by the organization of the top level: ask for its")
+	}
+	return x.core.serving.outgoing.MailEvents(x.ctx, x.visit.Visit, x.id, address)
+}
+
+// Account reads the newest state.
+func (x sources) Account(match string) (a *org.Account, err error) {
+	err = x.visit.Turn(x.ctx, x.id, func(t *ledger.Turn) error {
+		tx := t.Begin(x.core.now())
+		o, ok, err := tx.ByAddress(match)
+		if err == nil && ok && o.No > 0 {
+			a, err = tx.Account(o.ID, o.No)
+		}
+		return err
+	})
+	return a, err
 }

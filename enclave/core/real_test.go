@@ -98,6 +98,16 @@ func TestRealMail(t *testing.T) {
 				t.Errorf("%s: %s: %+v", door, to, s)
 			}
 		}
+		// What became of each is told in the server's own words.
+		for to, want := range map[string]string{"ada@example.com": "250 2.0.0 queued", "nobody@example.com": "550 5.1.1 no such mailbox", "spam@example.com": "554 5.7.1 refused", "later@example.com": "451 4.2.1 try later"} {
+			if to == "later@example.com" {
+				put(t, r, letterTo(t, r, to, 3, "t"))
+			}
+			d := events(t, r, to, 2)[0]["details"].(object)
+			if d["deliverySmtpResponse"] != want && d["diagnosticCode"] != want {
+				t.Errorf("%s: %s: %v", door, to, d)
+			}
+		}
 		quiet(t, r)
 		r.Kill()
 	}

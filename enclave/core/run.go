@@ -9,7 +9,9 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -21,8 +23,14 @@ func (s *step) run(g *policy.Grant) (err error) {
 	if s.request.visit.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
 		return err
 	}
+	if err := s.checkFrozen(); err != nil {
+		return err
+	}
 	at := s.activityTx(g)
-	result, err := s.version.Run(at, s.intent)
+	if err := s.meter(at); err != nil {
+		return err
+	}
+	result, err := s.request.core.perform(s.version, at, s.intent)
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
 		s.end(f) // kept, so that the same body gets the same answer
 		if rest := s.turn.Begin(s.tx.NowMs); at.Remains(rest) {
@@ -34,9 +42,39 @@ func (s *step) run(g *policy.Grant) (err error) {
 		return err // nothing happened
 	}
 	s.entry.Status, s.entry.Result, s.entry.Sends = org.StatusCompleted, result, at.Sends
-	s.parent = at.Parent
+	if s.parent = at.Parent; s.parent == nil {
+		s.entry.Sends = append(s.entry.Sends, s.told...)
+	}
 	if at.WantsProofs {
 		s.entry.Proofs, err = s.prove(at.Claims)
+	}
+	return err
+}
+
+// drillPrefix is how all that is signed begins in a drill; empty: this is none.
+func (c *Core) drillPrefix() string {
+	if c.serving.Manifest.Drill {
+		return attestation.DrillPrefix
+	}
+	return ""
+}
+
+// drills are the kinds that a drill takes.
+var drills = []string{"SIGN_RAW_PAYLOAD", "SIGN_RAW_PAYLOADS", "CREATE_WALLET_ACCOUNTS"}
+
+var errDrill = fault.WithCode(fault.FailedPrecondition, "DRILL", "this is a drill on a copy of the deployment: it answers queries, derives accounts and signs raw payloads of a drill")
+
+var errFrozen = fault.WithCode(fault.FailedPrecondition, "SIGNING_FROZEN", "the store was recovered without what was written last, so credentials that were removed then are back: look at them, and have the root quorum submit remove_organization_feature with the name %s", organization.FeatureFrozen)
+
+// checkFrozen refuses what uses a key while the organization's root quorum has not said that it may, after a recovery. Nothing is
+// kept, so that the same body may come again.
+func (s *step) checkFrozen() error {
+	if action := s.version.Kind.Action; s.request.core.serving.Manifest.Drill || action != keys.ActionSign && action != keys.ActionExport {
+		return nil
+	}
+	o, err := s.tx.Organization()
+	if err == nil && organization.Frozen(o, s.turn.Ledger().LastRecovery()) {
+		err = errFrozen
 	}
 	return err
 }
@@ -49,9 +87,9 @@ func (s *step) activityTx(g *policy.Grant) *activity.Tx {
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.pending.Initiator, Activity: s.entry.Activity, Grant: g,
 		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: func() (*activity.Tx, error) { return s.newOrganization(g) },
 		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.turn),
-		Seq: s.seq(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
+		Seq: s.seq(), Recovered: s.turn.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
 		Roles: c.serving.roles, Outside: c.serving.outside.Told, Providers: v.lookups.For(s.entry.Activity),
-		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback,
+		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from,
 	}
 	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.last == nil {
 		at.Verification = by.token
@@ -63,6 +101,10 @@ func (s *step) activityTx(g *policy.Grant) *activity.Tx {
 		at.Parent = s.law
 	} else if s.above != nil {
 		at.Parent = s.above.Begin(s.tx.NowMs)
+	}
+	if s.above != nil {
+		key, keyID := s.above.Key()
+		at.ParentVault = c.vault(s.above.ID(), key, keyID)
 	}
 	return at
 }
@@ -81,7 +123,7 @@ func (s *step) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	tx := child.Tx()
 	s.entry.Other = id
 	s.children = append(s.children, ledger.Addition{Child: child, Tx: tx, Entry: s.beside()})
-	return &activity.Tx{Tx: tx, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.turn.ID()}, nil
+	return &activity.Tx{Tx: tx, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.turn.ID(), Recovered: s.turn.Ledger().LastRecovery()}, nil
 }
 
 // decisionContext is all that a decision was made from besides the organization's records. A

@@ -38,6 +38,7 @@ type serving struct {
 	outside   *outside.Outside
 	outgoing  *outgoing.Outgoing
 	proxy     *proxy.Proxy
+	tariffs   tariffs
 }
 
 // equip takes from the keyring what calls are answered with. The identity tokens that the
@@ -57,11 +58,12 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 		return err
 	}
 	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
-	if s.outside, err = outside.New(outside.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator},
+	if s.outside, err = outside.New(outside.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator, PullKey: s.roles.OnRamp},
 		set, login.KeySetOf(s.tokens.Public())); err != nil {
 		return err
 	}
-	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Outside: s.outside, Webhooks: s.webhooks})
+	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Outside: s.outside, Webhooks: s.webhooks,
+		Host: c.host, Deployment: of.Deployment, KeyedHash: s.keyedHash, Alarms: &c.alarms})
 	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.outside.Told.Text, Tokens: s.tokenKeys(),
 		Find: func(ctx context.Context, config org.ID) ([]ledger.IndexRow, error) {
 			return s.Ranges.PageIndex(ctx, s.proxyKey(config), 1)

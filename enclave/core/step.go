@@ -35,7 +35,8 @@ type step struct {
 	records  *org.Tx // what the step writes, nil for nothing
 	parent   *org.Tx // and in the parent
 	children []ledger.Addition
-	heard    []org.ID // who in the parent hears of it
+	heard    []org.ID   // who in the parent hears of it
+	told     []org.Send // usage of a plan, of the organization whose bill it is on
 }
 
 // errAtOnce refuses a step in a sub-organization by a parent's user that would have to wait:
@@ -125,6 +126,9 @@ func (s *step) decide() error {
 	}
 	s.records = s.tx
 	denied := d.Outcome != policy.Allow && d.Outcome != policy.RequiresConsensus
+	if never := s.version.Never(); never != nil {
+		return s.forget(&d, denied, never)
+	}
 	if lacks != nil && !denied && s.law == s.tx {
 		if err := s.keepEvaluation(&policy.Decision{Outcome: policy.RequiresAuthenticators}); err != nil {
 			return err
@@ -146,6 +150,17 @@ func (s *step) decide() error {
 	}
 	s.end(denial(s.entry, &d))
 	return nil
+}
+
+// forget refuses a version of whose bodies nothing is kept: by the policies, or for good.
+func (s *step) forget(d *policy.Decision, denied bool, never *fault.Error) error {
+	if !denied {
+		return never
+	}
+	if err := s.keepEvaluation(d); err != nil { // in an entry that comes to nothing
+		return err
+	}
+	return denial(s.entry, d)
 }
 
 // rootCan tells whether members who approved or may still approve can meet the root quorum.
@@ -202,13 +217,14 @@ func (s *step) keepEvaluation(d *policy.Decision) error {
 
 // denial tells why the policies said no, from the entry's newest evaluation and names in d.
 func denial(e *org.Entry, d *policy.Decision) *fault.Error {
-	f := &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Message: "request not authorized", Denied: true}
+	f := &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Denied: true}
 	if n := len(e.Evaluations); n > 0 {
 		f.Evaluations = activity.PolicyEvaluations(activity.Outcomes(&e.Evaluations[n-1]))
 		for i, one := range d.Evaluations.Each() {
 			f.Evaluations[i].Name = one.Name
 		}
 	}
+	f.Message = activity.DenialMessage(f.Evaluations)
 	return f
 }
 
@@ -257,18 +273,27 @@ func (s *step) commit() (a answer, err error) {
 	}
 	if s.parent != nil && s.parent.Changed() {
 		s.entry.Other, s.entry.OtherSeq = s.parent.ID, s.above.Tip().Count
-		others = append(others, ledger.Addition{Turn: s.above, Tx: s.parent, Entry: s.beside()})
+		above := s.beside()
+		if s.entry.Status == org.StatusCompleted {
+			above.Sends = s.told
+		}
+		others = append(others, ledger.Addition{Turn: s.above, Tx: s.parent, Entry: above})
 	}
 	first, records := s.entry, s.records
 	if s.last != nil {
 		first, records = entries[1], nil
 		others = append([]ledger.Addition{{Entry: s.entry, Tx: s.records}}, others...)
 	}
+	seq := s.seq()
 	if _, err := s.turn.Append(first, records, others...); err != nil {
 		return a, err
 	}
+	s.request.visit.tells(s.turn, seq)
 	s.request.core.letGo()
 	outgoing.UpdateAudience(s.turn, s.records)
+	if s.version.Kind.Plans {
+		s.request.core.serving.tariffs.unchoose(s.turn.ID())
+	}
 	if s.above != nil {
 		outgoing.UpdateAudience(s.above, s.parent)
 	}
@@ -390,6 +415,11 @@ func (s *step) know() error {
 		return err
 	}
 	r := s.request
+	if p := s.intent.Payer(); p != nil {
+		if err := p.LookUpPayer(s.top); err != nil && !(fault.Of(err) != nil && r.version.Kind.Rejects()) {
+			return err
+		}
+	}
 	need, err := s.version.Need(s.tx, s.intent)
 	if need == nil || err != nil || r.visit.blind {
 		return err
@@ -406,6 +436,18 @@ func (s *step) know() error {
 	}
 	s.intent.Know(k)
 	return nil
+}
+
+// top are the records of the top-level organization.
+func (s *step) top() (*org.Tx, error) {
+	o, err := s.tx.Organization()
+	switch {
+	case err != nil || o.Parent.Zero():
+		return s.tx, err
+	case s.above == nil:
+		return nil, activity.ErrNeedsParent
+	}
+	return s.above.Begin(s.tx.NowMs), nil
 }
 
 // hear finds who in the parent hears of the step.

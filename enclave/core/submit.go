@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"time"
 
 	"cloister/enclave/core/internal/tenant"
@@ -68,6 +69,9 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 		err = r.foreign(ctx, unknown)
 	case err == nil && old != nil:
 		a, err = r.repeat(ctx, old)
+	}
+	if err == nil && v.proving != nil {
+		a.body, err = v.prove(ctx, a.body)
 	}
 	return a, err
 }
@@ -198,7 +202,7 @@ func (s *step) hold(n int64) error {
 	if err != nil {
 		return err
 	}
-	return s.request.visit.room.raise(payer, 3*n)
+	return s.request.visit.reserve(payer, n)
 }
 
 // starts is what a new body passes: recent, well formed, within what its credential is for.
@@ -209,6 +213,9 @@ func (s *step) starts() error {
 	}
 	if err := r.decode(); err != nil {
 		return err
+	}
+	if r.core.serving.Manifest.Drill && !slices.Contains(drills, r.version.Kind.Name) {
+		return errDrill
 	}
 	if s.who.credential.Type == auth.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
 		return errRecovery
@@ -247,6 +254,7 @@ type earlier struct {
 	seq  uint64
 	byID bool // below the floor: the host's index is asked
 	user org.ID
+	over bool // the floor is above now: a recovery has raised it
 }
 
 // lookBack tells whether this body may have made an activity before.
@@ -258,7 +266,7 @@ func (s *step) lookBack() *earlier {
 		return &earlier{view: s.turn.View(), seq: seq, user: s.who.user.ID}
 	}
 	if s.request.sub.TimestampMs <= s.turn.FloorMs() {
-		return &earlier{view: s.turn.View(), byID: true, user: s.who.user.ID}
+		return &earlier{view: s.turn.View(), byID: true, user: s.who.user.ID, over: s.turn.FloorMs() > s.tx.NowMs}
 	}
 	return nil
 }
@@ -278,12 +286,22 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	if e == nil || e.Fingerprint != r.fingerprint {
 		// Nothing starts at or below the floor, so a host that hides an entry
 		// gets a refusal and no second activity.
+		if f.over {
+			return a, errRecovered
+		}
 		return a, errTime
 	}
 	if e.Refused != 0 {
-		return answer{status: int(e.Refused), body: e.Failure}, nil
+		a = answer{status: int(e.Refused), body: e.Failure}
+		if r.visit.proving == nil {
+			return a, nil
+		}
+		return a, r.visit.Turn(ctx, r.organization, func(t *ledger.Turn) error {
+			r.visit.tells(t, e.Seq)
+			return nil
+		})
 	}
-	if err := r.visit.room.raise(r.visit.room.who, 3*int64(e.Size())); err != nil {
+	if err := r.visit.reserve(r.visit.room.who, int64(e.Size())); err != nil {
 		return a, err
 	}
 	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {
@@ -298,6 +316,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	// Its users are shown as they are now, so the answer waits for that to be stored.
 	a.status = 200
 	err = r.visit.Turn(ctx, r.organization, func(t *ledger.Turn) error {
+		r.visit.tells(t, e.Seq)
 		a.body, err = activityReply(e, t.Begin(r.core.now()), f.user, nil, nil)
 		return err
 	})
@@ -337,6 +356,8 @@ const (
 	maxAge   = time.Hour
 	maxAhead = 5 * time.Minute
 )
+
+var errRecovered = fault.WithCode(fault.FailedPrecondition, "RECOVERED_RECENTLY", "the store was recovered without what was written last: nothing stamped before that, or up to five minutes behind, is begun; stamp the request again then")
 
 var errTime = fault.WithCode(fault.InvalidArgument, "INVALID_TIME", "timestampMs outside of the accepted window")
 

@@ -157,6 +157,7 @@ func (s *step) same(mine *org.PendingVote) (a answer, err error) {
 			return s.commit()
 		}
 	}
+	s.request.visit.tells(s.turn, s.request.visit.votedSeq)
 	body, err := activityReply(s.last, s.tx, s.who.user.ID, s.version, s.intent)
 	return answer{status: 200, body: body}, err
 }

@@ -23,7 +23,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/host/cosign"
 	"cloister/host/link"
+	"cloister/host/tiles"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
 
@@ -56,7 +58,7 @@ type Watched struct {
 }
 
 // Options of an API. Enclaves, Origins, TrustForwarded, AddressRate, AttestationAge,
-// Outbox, Certificates and Dashboard may be zero.
+// Outbox, Certificates, Logs, Tiles and Dashboard may be zero.
 type Options struct {
 	Enclave Enclave
 	// Enclaves are the same one by one, for whoever watches. None: Enclave is the only
@@ -86,6 +88,10 @@ type Options struct {
 	// Certificates tells until when the certificate of each name is good. Nil: there
 	// are none.
 	Certificates func() map[string]time.Time
+	// Logs tells how logs and their witnesses do. Nil: nothing is told.
+	Logs func() []cosign.Status
+	// Tiles are the logs for everybody, at and below /log/ of the public interface. Nil: there are none.
+	Tiles *tiles.Server
 	// Dashboard answers everything at and below /dashboard of the public
 	// interface. Nil: there is none.
 	Dashboard http.Handler
@@ -99,11 +105,12 @@ type API struct {
 	askers  []*asker // one for each enclave
 
 	addresses *pace.Buckets[netip.Addr]
+	reading   chan struct{} // questions for logs that are under way
 }
 
 // New makes an API and tells metrics where to read.
 func New(o Options) *API {
-	a := &API{options: o, addresses: pace.New[netip.Addr](o.AddressRate, maxAddresses)}
+	a := &API{options: o, addresses: pace.New[netip.Addr](o.AddressRate, maxAddresses), reading: make(chan struct{}, maxReading)}
 	if len(o.Origins) > 0 && o.Origins[0] != "*" {
 		a.origins = map[string]bool{}
 		for _, origin := range o.Origins {
@@ -125,6 +132,9 @@ func (a *API) Public(ops bool) http.Handler {
 	r := a.router()
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
+	r.HandleFunc("/tkhq/api/v1/{op:noop-codegen-anchor|refresh_feature_flags|test_rate_limits}", func(w http.ResponseWriter, q *http.Request) {
+		refuse(w, http.StatusNotImplemented, codeUnimplemented, "UNIMPLEMENTED: "+mux.Vars(q)["op"]+": internal to the hosted service; rates and features are the operator's settings here")
+	}).Methods(http.MethodPost)
 	for _, op := range wire.BootOperations {
 		if op.Public {
 			r.HandleFunc("/boot/v1/{op:"+op.Name+"}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
@@ -137,13 +147,16 @@ func (a *API) Public(ops bool) http.Handler {
 		r.Handle("/dashboard", a.options.Dashboard)
 		r.PathPrefix("/dashboard/").Handler(a.options.Dashboard)
 	}
+	if a.options.Tiles != nil {
+		a.addLogs(r)
+	}
 	if ops {
 		a.addOps(r)
 	}
 	return a.wrap(r)
 }
 
-// Ops is /healthz, /readyz and /metrics.
+// Ops is /healthz, /readyz, /metrics and LogsPath.
 func (a *API) Ops() http.Handler {
 	r := a.router()
 	a.addOps(r)
@@ -175,6 +188,7 @@ func (a *API) addOps(r *mux.Router) {
 	get("/healthz", http.HandlerFunc(a.health))
 	get("/readyz", http.HandlerFunc(a.ready))
 	get("/metrics", a.options.Metrics.handler())
+	get(LogsPath, http.HandlerFunc(a.logStatuses))
 }
 
 // Server wraps a handler in a server with this package's time-outs. The caller

@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"cloister/host/api"
+	"cloister/host/cosign"
 	"cloister/host/link"
+	"cloister/host/witness"
 	"cloister/shared/wire"
 )
 
@@ -103,6 +105,10 @@ func TestPathsAndMethods(t *testing.T) {
 		isError(t, send(t, method, r.at+"/public/v1/query/whoami", nil), http.StatusMethodNotAllowed, 12)
 	}
 	isError(t, send(t, http.MethodPost, r.at+"/healthz", nil), http.StatusMethodNotAllowed, 12)
+	for _, op := range []string{"noop-codegen-anchor", "refresh_feature_flags", "test_rate_limits"} { // internal to the hosted service
+		isError(t, post(t, r.at+"/tkhq/api/v1/"+op, "{}"), http.StatusNotImplemented, 12)
+	}
+	isError(t, post(t, r.at+"/tkhq/api/v1/other", "{}"), http.StatusNotFound, 5)
 	r.peer.mu.Lock()
 	defer r.peer.mu.Unlock()
 	if len(r.calls) != 0 {
@@ -170,7 +176,7 @@ func TestEnclaveAway(t *testing.T) {
 // the table says of them.
 func TestPublicBootOperations(t *testing.T) {
 	r := start(t, nil)
-	public := []string{"status", "keys", "discovery_boot_proof", "create_organization"}
+	public := []string{"status", "keys", "discovery_boot_proof", "create_organization", "put_plans"}
 	for _, op := range wire.BootOperations {
 		if slices.Contains(public, op.Name) {
 			if got := post(t, r.at+"/boot/v1/"+op.Name, "{}"); got.status != 200 {
@@ -484,9 +490,17 @@ func TestReadiness(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	long := strings.Repeat("x", 65)
+	var metrics *api.Metrics
 	r := start(t, func(o *api.Options) {
+		metrics = o.Metrics
 		o.Outbox = func(context.Context) (api.Outbox, error) {
 			return api.Outbox{Sends: api.Waiting{Count: 3, OldestDue: time.Now().Add(time.Hour)}, Webhooks: api.Waiting{Count: 1, OldestDue: time.Now().Add(-time.Hour)}, Dead: 2}, nil
+		}
+		o.Logs = func() []cosign.Status {
+			return []cosign.Status{{Range: 3, Size: 900, Cosigned: 899, Witnesses: []cosign.WitnessStatus{
+				{Status: witness.Status{Witness: "w0.example", Size: 900, Signed: time.Unix(1_800_000_000, 5e8), Took: 20 * time.Millisecond}},
+				{Status: witness.Status{Witness: "w1.example", Size: 7, Other: true}, Owing: time.Minute},
+			}}}
 		}
 		o.Certificates = func() map[string]time.Time {
 			return map[string]time.Time{"api.example.com": time.Unix(1_800_000_000, 0)}
@@ -527,16 +541,26 @@ func TestMetrics(t *testing.T) {
 		`cloister_enclave_info{application="a1",deployment="d1",enclave=""} 1`,
 		`cloister_enclave_boot_number{enclave=""} 4`,
 		`cloister_enclave_attestation_age_limit_seconds 3600`,
-		`cloister_link_connections_wanted 7`,
+		`cloister_link_connections_wanted 9`,
 		`cloister_store_up 1`,
 		`cloister_batches_total{verdict="conflict"} 0`,
 		`cloister_outbox_waiting{lane="sends"} 3`,
 		`cloister_outbox_overdue_seconds{lane="sends"} 0`,
 		`cloister_outbox_waiting{lane="webhooks"} 1`,
 		`cloister_outbox_dead_letters 2`,
+		`cloister_log_size{range="3"} 900`,
+		`cloister_log_cosigned_size{range="3"} 899`,
+		`cloister_witness_size{range="3",witness="w1.example"} 7`,
+		`cloister_witness_owing_seconds{range="3",witness="w0.example"} 0`,
+		`cloister_witness_owing_seconds{range="3",witness="w1.example"} 60`,
+		`cloister_witness_refuses{range="3",witness="w0.example"} 0`,
+		`cloister_witness_refuses{range="3",witness="w1.example"} 1`,
+		`cloister_witness_signed_timestamp_seconds{range="3",witness="w0.example"} 1.8000000005e+09`,
+		`cloister_witness_seconds{range="3",witness="w0.example"} 0.02`,
+		`cloister_log_quorum_seconds_count 0`,
 		`cloister_certificate_expiry_timestamp_seconds{name="api.example.com"} 1.8e+09`,
 		`cloister_enclave_attestation_age_seconds{enclave=""} 1`,
-		`cloister_link_connections 7`,
+		`cloister_link_connections 9`,
 		`cloister_link_breaches_total 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {
@@ -578,8 +602,13 @@ func TestMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	metrics.Round(3, cosign.Quorum, 30*time.Millisecond)
+	metrics.Round(3, cosign.Lost, time.Second)
 	text = scrape()
 	for _, want := range []string{
+		`cloister_log_rounds_total{range="3",result="quorum"} 1`, `cloister_log_rounds_total{range="3",result="lost"} 1`,
+		`cloister_log_rounds_total{range="3",result="short"} 0`, `cloister_log_rounds_total{range="3",result="failed"} 0`,
+		`cloister_log_quorum_seconds_count 1`, `cloister_log_quorum_seconds_sum 0.03`,
 		`cloister_batches_total{verdict="stored"} 1`, `cloister_batch_entries_sum 2`, `cloister_batch_bytes_total 12`,
 		`cloister_store_seconds_count{question="batch"} 2`, `cloister_store_failures_total{question="batch"} 1`, `cloister_store_seconds_count{question="own"} 2`,
 	} {

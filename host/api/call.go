@@ -27,16 +27,21 @@ var credentials = [...]struct{ kept, name string }{
 	{"X-Stamp-Attested", "X-Stamp-Attested"},
 	{"X-Session", "X-Session"},
 	signReply,
+	logProof,
 }
 
 // signReply is the wish for a signed reply, which every door takes.
 var signReply = struct{ kept, name string }{wire.HeaderSignReply, wire.HeaderSignReply}
+
+// logProof is the wish for a logged proof. The enclave hears of it at every door, so that it can say where it has none.
+var logProof = struct{ kept, name string }{wire.HeaderLogProof, wire.HeaderLogProof}
 
 // ofProxy are the headers that the enclave is given at the auth proxy's door.
 var ofProxy = [...]struct{ kept, name string }{
 	{"X-Auth-Proxy-Config-Id", "X-Auth-Proxy-Config-Id"},
 	{"X-Captcha-Token", "X-Captcha-Token"},
 	signReply,
+	logProof,
 }
 
 // ofDocuments is the one header that the enclave is given with a question for a

@@ -2,9 +2,11 @@ package api
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
+	"cloister/host/cosign"
 	"cloister/shared/wire"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +27,7 @@ var phaseNames = [...]string{"stamp", "decide", "execute", "store"}
 
 var seconds = []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 
-// Metrics are the host's counters. It is a link.Observer.
+// Metrics are the host's counters. It is a link.Observer and a cosign.Observer.
 type Metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -38,6 +40,8 @@ type Metrics struct {
 	failures *prometheus.CounterVec
 	refused  prometheus.Counter
 	webhooks *prometheus.HistogramVec
+	rounds   *prometheus.CounterVec
+	round    prometheus.Histogram
 
 	mu   sync.RWMutex
 	ops  map[opKey]*opMetrics
@@ -79,6 +83,10 @@ func NewMetrics() *Metrics {
 			Help: "Requests refused because their address had sent too many."}),
 		webhooks: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cloister_webhook_seconds",
 			Help: "Attempts to deliver a webhook, by what came of them: delivered, later, dead, gone.", Buckets: seconds}, []string{"result"}),
+		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cloister_log_rounds_total",
+			Help: "Checkpoints that the enclave wanted cosigned, by range and by what came of them: quorum, short, lost, failed."}, []string{"range", "result"}),
+		round: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "cloister_log_quorum_seconds",
+			Help: "Time from the enclave's question to a quorum of cosignatures.", Buckets: seconds}),
 	}
 	phases := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cloister_phase_seconds",
 		Help: "Time a request spent in each phase, as the enclave says.", Buckets: seconds}, []string{"phase"})
@@ -93,7 +101,7 @@ func NewMetrics() *Metrics {
 		m.webhooks.WithLabelValues(result)
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused, m.webhooks)
+	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused, m.webhooks, m.rounds, m.round)
 	return m
 }
 
@@ -117,6 +125,17 @@ func (m *Metrics) Question(question string, took time.Duration, failed bool) {
 // Webhook counts one attempt to deliver a webhook.
 func (m *Metrics) Webhook(result string, took time.Duration) {
 	m.webhooks.WithLabelValues(result).Observe(took.Seconds())
+}
+
+// Round counts one round of cosigning.
+func (m *Metrics) Round(in wire.Range, r cosign.Result, took time.Duration) {
+	for _, each := range cosign.Results {
+		m.rounds.WithLabelValues(strconv.Itoa(int(in)), string(each)) // also without one: see NewMetrics
+	}
+	m.rounds.WithLabelValues(strconv.Itoa(int(in)), string(r)).Inc()
+	if r == cosign.Quorum {
+		m.round.Observe(took.Seconds())
+	}
 }
 
 // observeCall counts one request that reached the link.

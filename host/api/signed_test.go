@@ -58,6 +58,22 @@ func TestSignedReplies(t *testing.T) {
 	}
 }
 
+// A wish for a logged proof goes in at every door, for the enclave to grant or to refuse, and a page may have it.
+func TestLogProofWish(t *testing.T) {
+	r := start(t, nil)
+	signs(r)
+	for _, at := range []string{r.at + "/public/v1/submit/x", r.at + "/public/v1/query/x", r.at + "/boot/v1/keys", r.proxy + "/v1/x"} {
+		post(t, at, "{}", "X-Cloister-Log-Proof", "wait", "X-Cloister-Sign-Reply", "n")
+		if head := r.last(t).Head; !slices.Equal(head, []wire.Header{{Name: "X-Cloister-Sign-Reply", Value: "n"}, {Name: "X-Cloister-Log-Proof", Value: "wait"}}) {
+			t.Errorf("%s: %+v", at, head)
+		}
+		allowed := send(t, http.MethodOptions, at, nil, "Origin", "https://app.example", "Access-Control-Request-Headers", "x-cloister-log-proof").header.Get("Access-Control-Allow-Headers")
+		if !strings.Contains(allowed, ", x-cloister-log-proof") {
+			t.Errorf("%s: a page may not ask: %q", at, allowed)
+		}
+	}
+}
+
 // What the host says by itself carries no signature, whoever asks for one.
 func TestOwnAnswersAreUnsigned(t *testing.T) {
 	r := start(t, nil)

@@ -28,6 +28,9 @@ type status struct {
 	Application      string             `json:"applicationDigest"`
 	Counters         map[string]float64 `json:"counters"`
 	Shares           *shares            `json:"shares"` // while it waits for them
+	Logs             []struct {
+		VKey string `json:"vkey"`
+	} `json:"logs"`
 }
 
 // shares are operators' shares of the root secret.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ const stateAway = "away"
 // watch registers metrics that are read at scrape time.
 func (m *Metrics) watch(a *API) { m.registry.MustRegister(&collector{a}) }
 
-// A collector reads link, enclave, store and certificates at scrape time.
+// A collector reads link, enclave, store, logs and certificates at scrape time.
 type collector struct{ api *API }
 
 var (
@@ -52,6 +53,13 @@ var (
 	waitingDesc     = prometheus.NewDesc("cloister_outbox_waiting", "What has not ended: sends (transactions, mail, text messages) and webhooks. Counted up to 10000.", []string{"lane"}, nil)
 	overdueDesc     = prometheus.NewDesc("cloister_outbox_overdue_seconds", "How long the one that is due first has been due; 0 when none is.", []string{"lane"}, nil)
 	deadDesc        = prometheus.NewDesc("cloister_outbox_dead_letters", "Webhooks that nobody will deliver unless told to. Counted up to 10000.", nil, nil)
+	logSizeDesc     = prometheus.NewDesc("cloister_log_size", "Leaves in the newest checkpoint of a range that this host was to have cosigned.", []string{"range"}, nil)
+	cosignedDesc    = prometheus.NewDesc("cloister_log_cosigned_size", "Leaves in the newest one that a quorum has cosigned.", []string{"range"}, nil)
+	witnessSizeDesc = prometheus.NewDesc("cloister_witness_size", "Leaves that a witness has cosigned, by its own account.", []string{"range", "witness"}, nil)
+	signedDesc      = prometheus.NewDesc("cloister_witness_signed_timestamp_seconds", "When a witness has cosigned last, as Unix time.", []string{"range", "witness"}, nil)
+	owingDesc       = prometheus.NewDesc("cloister_witness_owing_seconds", "How long a witness has been asked for a cosignature and has given none; 0 when it has cosigned the newest checkpoint.", []string{"range", "witness"}, nil)
+	refusesDesc     = prometheus.NewDesc("cloister_witness_refuses", "1 while a witness says that it has seen other leaves than those that it was asked to cosign.", []string{"range", "witness"}, nil)
+	witnessTookDesc = prometheus.NewDesc("cloister_witness_seconds", "Time that a witness's last cosignature took.", []string{"range", "witness"}, nil)
 	certificateDesc = prometheus.NewDesc("cloister_certificate_expiry_timestamp_seconds", "Until when the certificate for a name is good, as Unix time.", []string{"name"}, nil)
 )
 
@@ -60,6 +68,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		alarmsDesc, counterDesc, upDesc, stateDesc, infoDesc, bootDesc, servingDesc, sharesDesc, ageDesc, ageLimitDesc, connectedDesc, wantedDesc, inFlightDesc,
 		lateDesc, dialsDesc, breachesDesc, wrongDesc, storeDesc, waitingDesc, overdueDesc, deadDesc, certificateDesc,
+		logSizeDesc, cosignedDesc, witnessSizeDesc, signedDesc, owingDesc, refusesDesc, witnessTookDesc,
 	} {
 		ch <- d
 	}
@@ -95,6 +104,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(ch, certificateDesc, float64(until.Unix()), name)
 		}
 	}
+	if c.api.options.Logs != nil {
+		c.logs(ch)
+	}
 	if limit := c.api.options.AttestationAge; limit > 0 {
 		gauge(ch, ageLimitDesc, limit.Seconds())
 	}
@@ -104,6 +116,24 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	all.Go(func() { c.store(ch) })
 	all.Wait()
+}
+
+// logs collects the metrics of logs and their witnesses.
+func (c *collector) logs(ch chan<- prometheus.Metric) {
+	for _, l := range c.api.options.Logs() {
+		in := strconv.Itoa(int(l.Range))
+		gauge(ch, logSizeDesc, float64(l.Size), in)
+		gauge(ch, cosignedDesc, float64(l.Cosigned), in)
+		for _, w := range l.Witnesses {
+			gauge(ch, witnessSizeDesc, float64(w.Size), in, w.Witness)
+			gauge(ch, owingDesc, w.Owing.Seconds(), in, w.Witness)
+			gauge(ch, refusesDesc, gaugeOf(w.Other), in, w.Witness)
+			if !w.Signed.IsZero() {
+				gauge(ch, signedDesc, float64(w.Signed.UnixMilli())/1e3, in, w.Witness)
+				gauge(ch, witnessTookDesc, w.Took.Seconds(), in, w.Witness)
+			}
+		}
+	}
 }
 
 // store collects the metrics of the store and its outbox. A store that does not answer has no outbox.

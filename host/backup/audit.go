@@ -78,6 +78,20 @@ func (a *audit) follow(r store.Row) error {
 		if r.State < wire.SendIncluded {
 			a.sum.Unsent++
 		}
+	case *store.TableRow:
+		return a.owner(r.Range)
+	case *store.PageRow:
+		return a.owner(r.Range)
+	case *store.CheckpointRow:
+		return a.owner(r.Range)
+	}
+	return nil
+}
+
+// owner checks that a range whose tip table, page or checkpoint there is has had an owner, who alone makes them.
+func (a *audit) owner(r uint32) error {
+	if a.owners[r] == 0 {
+		return fmt.Errorf("a tip table or checkpoint of range %d, which nobody has owned", r)
 	}
 	return nil
 }

@@ -260,6 +260,14 @@ func TestForged(t *testing.T) {
 		"no keyring":       {h, edit(store.KindObject, good), backup.ErrDamaged},
 		"owner's epoch":    {h, edit(store.KindOwner, func(store.Row) []store.Row { return []store.Row{&store.OwnerRow{Boot: wire.ID{1}, Epoch: 1}} }), backup.ErrDamaged},
 		"other deployment": {backup.Header{Release: "0.6", Schema: h.Schema, CreatedMs: nowMs}, rows, backup.ErrForeign},
+		"a table of no range's": {h, edit(store.KindTable, func(r store.Row) []store.Row {
+			return []store.Row{r, &store.TableRow{Range: 9, Table: []byte("of nobody's")}}
+		}), backup.ErrDamaged},
+		"a page of no range's": {h, edit(store.KindCheckpoint, func(r store.Row) []store.Row {
+			return []store.Row{&store.PageRow{Range: 9, Page: []byte("of nobody's")}, r}
+		}), backup.ErrDamaged},
+		"a checkpoint of no range's": {h, append(slices.Clone(rows), &store.CheckpointRow{Range: 9, Size: 1, Signed: []byte("of nobody's")}), backup.ErrDamaged},
+		"a page before a table":      {h, append(slices.Clone(rows), &store.TableRow{Table: []byte("late")}), backup.ErrDamaged},
 		"hidden deployment": {h, edit(store.KindObject, func(store.Row) []store.Row {
 			return []store.Row{rows[1], &store.ObjectRow{Name: "genesis", Bytes: []byte("2")}}
 		}), backup.ErrDamaged},
@@ -272,6 +280,45 @@ func TestForged(t *testing.T) {
 		if _, err := backup.Verify(t.Context(), d, deployment(), open.Schema()); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
+	}
+}
+
+// TestEarlierRelease restores what a release wrote that knew no tip tables.
+func TestEarlierRelease(t *testing.T) {
+	rows := slices.DeleteFunc(storetest.Rows(t, filled(t)), func(r store.Row) bool { return r.Kind() > store.KindSend })
+	d := backup.Dir{Path: filepath.Join(t.TempDir(), "x")}
+	rewritten(t, d, backup.Header{Release: "0.6", Schema: 8, Deployment: *deployment(), CreatedMs: nowMs}, rows)
+	to := empty(t)
+	if _, err := backup.Restore(t.Context(), d, to, deployment()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Same(t, rows, storetest.Rows(t, to))
+	if table, err := to.LoadTable(t.Context(), wire.LoadTable{}); err != nil || len(table.Table) != 0 {
+		t.Fatal(table, err)
+	}
+}
+
+// TestLargeTable backs up and restores the largest row there is.
+func TestLargeTable(t *testing.T) {
+	s := filled(t)
+	owned, err := s.Own(t.Context(), wire.Own{Action: wire.OwnLook})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.LoadTable(t.Context(), wire.LoadTable{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := bytes.Repeat([]byte{7}, wire.MaxTable)
+	if done, err := s.PutTable(t.Context(), wire.PutTable{Boot: owned.Boot, Epoch: owned.Epoch, Table: table, Over: sha256.Sum256(before.Table)}); err != nil || !done.OK {
+		t.Fatal(done, err)
+	}
+	to := empty(t)
+	if _, err := backup.Restore(t.Context(), written(t, s), to, nil); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := to.LoadTable(t.Context(), wire.LoadTable{}); err != nil || !bytes.Equal(back.Table, table) {
+		t.Fatalf("%d bytes of a table, %v", len(back.Table), err)
 	}
 }
 
@@ -341,7 +388,7 @@ func TestLocations(t *testing.T) {
 }
 
 func FuzzRow(f *testing.F) {
-	for k := range store.RowKind(14) {
+	for k := range store.RowKind(16) {
 		if r := store.NewRow(k); r != nil {
 			b, err := backup.AppendRow(nil, r)
 			if err != nil {

@@ -34,9 +34,9 @@ const Format = 1
 
 // Bounds of what is read. They are part of the format.
 const (
-	MaxChunk   = 8 << 20                // bytes of one chunk
-	MaxChunks  = wire.MaxElements       // of one backup: 512 GiB
-	MaxRow     = wire.MaxSealed + 1<<16 // one row: an entry and what stands beside it
+	MaxChunk   = 8 << 20               // bytes of one chunk
+	MaxChunks  = wire.MaxElements      // of one backup: 512 GiB
+	MaxRow     = wire.MaxTable + 1<<16 // one row: a tip table, or an entry and what stands beside it
 	MaxHeader  = 4 << 10
 	MaxIndex   = 4 << 20
 	maxRelease = 64

@@ -53,6 +53,27 @@ func Restore(ctx context.Context, from Folder, to store.Store, deployment *wire.
 	return r.sum, nil
 }
 
+// Rows gives all rows of a backup, and verifies as it reads: if it fails, what it gave is worth nothing. Errors are those of
+// Verify, and each's.
+func Rows(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64, each func(store.Row) error) error {
+	r, err := open(ctx, from, deployment, schema)
+	if err != nil {
+		return err
+	}
+	for {
+		row, err := r.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = each(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // reader is a backup being read, chunk by chunk.
 type reader struct {
 	ctx   context.Context

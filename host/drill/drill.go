@@ -18,6 +18,10 @@ import (
 	"golang.org/x/crypto/sha3"
 )
 
+// Prefix begins whatever a drill has signed, before it is hashed, so that no signature of it is worth anything: under a manifest
+// of a drill the enclave signs nothing else. It is attestation.DrillPrefix.
+const Prefix = "\xbfcloister drill 1\n"
+
 // A Key is the key of an address, as the interface lists it.
 type Key struct {
 	Curve     string // CURVE_SECP256K1, CURVE_P256 or CURVE_ED25519

@@ -101,13 +101,14 @@ func NewChains(nodes Nodes, timeout time.Duration) *Chains {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	// Redirects are not followed: they lead to a node that nobody configured.
-	client := &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 32, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
-	}
 	c := &Chains{nodes: map[string]*node{}, timeout: timeout}
 	for name, address := range nodes {
+		// Each has connections of its own: nodes of several chains may stand behind one address, where one that hangs
+		// would take all of them. Redirects are not followed: they lead to a node that nobody configured.
+		client := &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 32, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
+		}
 		c.nodes[canonical(name)] = &node{name: canonical(name), url: address, client: client, timeout: timeout}
 	}
 	return c
@@ -115,12 +116,25 @@ func NewChains(nodes Nodes, timeout time.Duration) *Chains {
 
 // Chain answers one question, within the timeout.
 func (c *Chains) Chain(ctx context.Context, ask wire.Chain) wire.ChainState {
-	n := c.nodes[canonical(ask.Name)]
+	return c.about(ctx, ask.Name, ask.Want != 0, func(ctx context.Context, n *node) wire.ChainState {
+		switch {
+		case ask.Want == 0:
+			return wire.ChainState{Verdict: wire.ChainKnown}
+		case n.isEthereum():
+			return n.ethereum(ctx, ask)
+		}
+		return n.solana(ctx, ask)
+	})
+}
+
+// about answers by ask, or says why there is no node to ask. Unless asked is set, ask asks the node nothing.
+func (c *Chains) about(ctx context.Context, name string, asked bool, ask func(context.Context, *node) wire.ChainState) wire.ChainState {
+	n := c.nodes[canonical(name)]
 	if n == nil {
 		return wire.ChainState{Verdict: wire.ChainNoNode}
 	}
-	if ask.Want == 0 {
-		return wire.ChainState{Verdict: wire.ChainKnown}
+	if !asked {
+		return ask(ctx, n)
 	}
 	// A node that hangs uses up its own chain's places, and no other's.
 	if n.asked.Add(1) > maxAsked {
@@ -133,10 +147,7 @@ func (c *Chains) Chain(ctx context.Context, ask wire.Chain) wire.ChainState {
 	if err := n.prove(ctx); err != nil {
 		return verdict(err)
 	}
-	if n.isEthereum() {
-		return n.ethereum(ctx, ask)
-	}
-	return n.solana(ctx, ask)
+	return ask(ctx, n)
 }
 
 // runAll runs questions at once and returns the first error in their order.

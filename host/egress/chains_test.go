@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -45,7 +46,7 @@ func TestEthereumIsKnown(t *testing.T) {
 	c := chains(n)
 	got := c.Chain(t.Context(), wire.Chain{Name: "eip155:1", Want: wire.WantNonces | wire.WantFees | wire.WantGas, From: []byte(from), To: []byte(to), Value: []byte{0x04, 0x00}, Data: []byte{5, 6}})
 	want := wire.ChainState{Verdict: wire.ChainKnown, Latest: 0x28, Pending: 0x2a, BaseFee: 1e9, Tip: 1e8, Gas: 21000}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v", got)
 	}
 	if n.count("eth_chainId") != 1 {
@@ -230,4 +231,39 @@ func FuzzNode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDelegation: whose code an account has, and how many executions that has counted.
+func TestDelegation(t *testing.T) {
+	account := bytes.Repeat([]byte{3}, 20)
+	ask := wire.Chain{Name: "eip155:1", Want: wire.WantDelegation, Account: account}
+	delegate := strings.Repeat("2a", 20)
+	slot := func(digits string) string { return "0x" + strings.Repeat("0", 64-len(digits)) + digits }
+	for name, c := range map[string]struct {
+		code, value string
+		want        wire.ChainState
+	}{
+		"no code":          {"0x", slot(""), wire.ChainState{Verdict: wire.ChainKnown, Transactions: 9}},
+		"given up":         {"0x", slot("7"), wire.ChainState{Verdict: wire.ChainKnown, Transactions: 9, Executions: 7}},
+		"a delegate":       {"0xEF0100" + delegate, slot("ff"), wire.ChainState{Verdict: wire.ChainKnown, Transactions: 9, Executions: 255, Delegate: bytes.Repeat([]byte{0x2a}, 20)}},
+		"high bytes":       {"0x", "0x" + strings.Repeat("f", 32) + strings.Repeat("0", 31) + "1", wire.ChainState{Verdict: wire.ChainKnown, Transactions: 9, Executions: 1}},
+		"a contract":       {"0x6001", slot(""), wire.ChainState{Verdict: wire.ChainWrong}},
+		"a longer one":     {"0xef0100" + delegate + "00", slot(""), wire.ChainState{Verdict: wire.ChainWrong}},
+		"a shorter one":    {"0xef0100" + delegate[2:], slot(""), wire.ChainState{Verdict: wire.ChainWrong}},
+		"no code at all":   {"", slot(""), wire.ChainState{Verdict: wire.ChainWrong}},
+		"a short value":    {"0x", "0x07", wire.ChainState{Verdict: wire.ChainWrong}},
+		"a long value":     {"0x", slot("7") + "00", wire.ChainState{Verdict: wire.ChainWrong}},
+		"more than counts": {"0x", slot("1" + strings.Repeat("0", 16)), wire.ChainState{Verdict: wire.ChainWrong}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.say("eth_getCode", c.code)
+			n.say("eth_getStorageAt", c.value)
+			n.say("eth_getTransactionCount", "0x9")
+			got := chains(n).Chain(t.Context(), ask)
+			if got.Text = ""; !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
 }

@@ -19,10 +19,10 @@ const (
 	longDelivery  = 5 * time.Minute
 )
 
-// servers are the enclave's mail and text servers among the sender's nodes.
-var servers = map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "text"}
+// servers are the enclave's own, of mails, texts and payments, among the sender's nodes.
+var servers = map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "text", wire.SendUsage: "payments"}
 
-// deliver lets the enclave hand a mail or a text message to its server.
+// deliver lets the enclave hand a message to its server.
 func (a *attempt) deliver(ctx context.Context) {
 	server := servers[a.send.Kind]
 	why, ok := a.sender.enter(server)

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -68,10 +69,22 @@ func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
 			return err
 		})
 	}
+	if ask.Want&wire.WantDelegation != 0 {
+		account := encodeHex(ask.Account)
+		asks = append(asks,
+			func() (err error) { s.Delegate, err = n.delegate(ctx, account); return err },
+			func() error {
+				return n.call(ctx, (*quantity)(&s.Transactions), "eth_getTransactionCount", account, "latest")
+			})
+	}
 	if ask.Want&wire.WantBlockhash != 0 {
 		return wire.ChainState{Verdict: wire.ChainWrong, Text: "no such thing on this chain"}
 	}
 	err := runAll(asks...)
+	if err == nil && ask.Want&wire.WantDelegation != 0 {
+		// After the nonces: an execution of a transaction that they count is counted here, unless it failed.
+		s.Executions, err = n.executions(ctx, encodeHex(ask.Account))
+	}
 	switch {
 	case err != nil:
 		return verdict(err)
@@ -106,6 +119,42 @@ func callOf(ask wire.Chain) map[string]string {
 		call["data"] = encodeHex(ask.Data)
 	}
 	return call
+}
+
+// delegationPrefix is how the code of an account begins that has taken on a contract's (EIP-7702).
+const delegationPrefix = "0xef0100"
+
+// delegate is the contract whose code an account has taken on, nil for none.
+func (n *node) delegate(ctx context.Context, account string) ([]byte, error) {
+	var code string
+	if err := n.call(ctx, &code, "eth_getCode", account, "latest"); err != nil {
+		return nil, err
+	}
+	if code == "0x" {
+		return nil, nil
+	}
+	digits, ok := strings.CutPrefix(strings.ToLower(code), delegationPrefix)
+	b := decodeHex("0x"+digits, 21)
+	if !ok || len(b) != 20 {
+		return nil, fmt.Errorf("eth_getCode: %w: the account has code of its own", errWrong)
+	}
+	return b, nil
+}
+
+// executionsSlot is where TKGasDelegate keeps its count in an account's storage, in the low 16 bytes.
+const executionsSlot = "0x34d5be385818fa5c8c4e7f9d5a028251d28ebab8aaf203a072d1dde2d49a1100"
+
+// executions is how many executions an account has had: the number of the next.
+func (n *node) executions(ctx context.Context, account string) (uint64, error) {
+	var value string
+	if err := n.call(ctx, &value, "eth_getStorageAt", account, executionsSlot, "latest"); err != nil {
+		return 0, err
+	}
+	b := decodeHex(value, 33)
+	if len(b) != 32 || binary.BigEndian.Uint64(b[16:]) != 0 {
+		return 0, fmt.Errorf("eth_getStorageAt: %w", errWrong)
+	}
+	return binary.BigEndian.Uint64(b[24:]), nil
 }
 
 // baseFee is the price of a unit of gas in the next block, before tips.

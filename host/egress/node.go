@@ -42,6 +42,7 @@ type node struct {
 	ids     atomic.Uint64
 	proven  atomic.Bool // it is of the chain
 	asked   atomic.Int32
+	tokens  []token // that the operator names
 }
 
 func (n *node) isEthereum() bool {

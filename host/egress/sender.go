@@ -44,7 +44,7 @@ type Enclave interface {
 	Deliverer
 }
 
-// Options of a Sender. All but Mailer are needed.
+// Options of a Sender. All but Mailer and Programs are needed.
 type Options struct {
 	Chains *Chains
 	Outbox interface {
@@ -53,10 +53,12 @@ type Options struct {
 	}
 	Enclave Enclave
 	Mailer  Mailer // for mails that the enclave leaves to the host
-	Log     *slog.Logger
-	Now     func() time.Time
-	Pause   func(context.Context, time.Duration) // waits for d or until the context ends
-	Rand    io.Reader
+	// Programs runs customers' programs; nil: this host runs none.
+	Programs Programs
+	Log      *slog.Logger
+	Now      func() time.Time
+	Pause    func(context.Context, time.Duration) // waits for d or until the context ends
+	Rand     io.Reader
 }
 
 // A bell wakes a sender from its pause.
@@ -180,7 +182,7 @@ func (s *Sender) Run(ctx context.Context) {
 
 // prune forgets some sends that ended long ago, and returns the time until the next prune.
 func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
-	n, err := s.options.Outbox.PruneSends(ctx, store.PruneSends{EndedMs: ms(now.Add(-keepEnded)), DeadMs: ms(now.Add(-keepDead)), Limit: pruned})
+	n, err := s.options.Outbox.PruneSends(ctx, store.PruneSends{EndedMs: ms(now.Add(-keepEnded)), DeadMs: ms(now.Add(-keepDead)), Mails: wire.MailObjects(ms(now)/wire.MailPeriodMs - 1), Limit: pruned})
 	switch {
 	case err != nil && ctx.Err() == nil:
 		s.options.Log.Error("outbox not pruned", "error", err)
@@ -297,8 +299,12 @@ func (a *attempt) leaveNode() {
 // run makes the attempt and changes a.send, which is to be kept.
 func (a *attempt) run(ctx context.Context) {
 	a.send.Tries++
-	if a.send.Kind == wire.SendMail || a.send.Kind == wire.SendText {
+	if servers[a.send.Kind] != "" {
 		a.deliver(ctx)
+		return
+	}
+	if a.send.Kind == wire.SendProgram {
+		a.tellPrograms(ctx)
 		return
 	}
 	if len(a.send.Memo) > 0 && json.Unmarshal(a.send.Memo, &a.memo) != nil {

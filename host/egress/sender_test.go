@@ -304,34 +304,35 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// TestExpired: a send expires when it stands as told, not after a time: what a node is
+// sent after it forgot, it knows again.
 func TestExpired(t *testing.T) {
-	for what, put := range map[string]func(w *world) wire.SendID{
-		"before it was opened": func(w *world) wire.SendID { return w.put(&wire.Opened{Found: true, Expired: true}) },
-		"before a node took it": func(w *world) wire.SendID {
-			w.node.refuse("eth_sendRawTransaction", -32000, "txpool is full")
-			id := w.put(ether(0))
-			time.AfterFunc(50*time.Millisecond, func() { w.expire(id) })
-			return id
-		},
-		"when the node had forgotten it": func(w *world) wire.SendID {
-			c := ethereum(w.node)
-			id := w.put(ether(0))
-			time.AfterFunc(50*time.Millisecond, func() { w.expire(id); c.forget() })
-			return id
-		},
+	for what, test := range map[string]struct {
+		body  *wire.Opened
+		full  bool
+		stand func(w *world, c *chain, id wire.SendID)
+	}{
+		"before it was opened": {body: &wire.Opened{Found: true, Expired: true}, stand: func(*world, *chain, wire.SendID) {}},
+		"before a node took it": {body: ether(0), full: true, stand: func(w *world, _ *chain, id wire.SendID) {
+			w.until(id, wire.SendWaiting, "txpool is full")
+			w.expire(id)
+		}},
+		"when the node had forgotten it": {body: ether(0), stand: func(w *world, c *chain, id wire.SendID) {
+			w.until(id, wire.SendAccepted, "")
+			w.expire(id)
+			c.forget()
+		}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
-			ethereum(w.node)
-			id := put(w)
-			w.sends()
-			for range 300_000 {
-				if w.standing(id).State == wire.SendExpired {
-					return
-				}
-				time.Sleep(time.Millisecond)
+			c := ethereum(w.node)
+			if test.full {
+				w.node.refuse("eth_sendRawTransaction", -32000, "txpool is full")
 			}
-			t.Fatalf("%+v", w.standing(id))
+			id := w.put(test.body)
+			w.sends()
+			test.stand(w, c, id)
+			w.until(id, wire.SendExpired, "")
 		})
 	}
 }

@@ -54,7 +54,13 @@ func (l *Link) answers() map[wire.Kind]fromStore {
 		wire.KindPageIndex:        relay(s.PageIndex),
 		wire.KindSends:            relay(s.SendStates),
 		wire.KindLoadKeys:         relay(s.LoadKeys),
+		wire.KindLoadHeaders:      relay(s.LoadHeaders),
+		wire.KindLoadTips:         relay(s.LoadTips),
+		wire.KindLoadTable:        relay(s.LoadTable),
+		wire.KindLoadPages:        relay(s.LoadPages),
+		wire.KindProveLogged:      relay(l.proveLogged),
 		wire.KindPutKeys:          relay(s.PutKeys),
+		wire.KindPutTable:         relay(l.putTable),
 		wire.KindPutSnapshot:      relay(l.putSnapshot),
 		wire.KindPutObject:        relay(s.PutObject),
 	}
@@ -104,6 +110,14 @@ func (l *Link) putSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done
 	return done, err
 }
 
+func (l *Link) putTable(ctx context.Context, put wire.PutTable) (wire.Done, error) {
+	done, err := l.options.Store.PutTable(ctx, put)
+	if err == nil && !done.OK {
+		l.options.Log.Error("tip table not stored", "range", put.Range, "epoch", put.Epoch)
+	}
+	return done, err
+}
+
 func hasSends(batch *wire.Batch) bool {
 	for i := range batch.Entries {
 		if len(batch.Entries[i].Sends) > 0 {
@@ -114,26 +128,74 @@ func hasSends(batch *wire.Batch) bool {
 }
 
 // chain answers one question about a chain.
-func (l *Link) chain(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
-	var ask wire.Chain
-	err := wire.Unmarshal(payload, &ask)
-	if err == nil {
+func (l *Link) chain(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
+	q := wire.QuestionOf(kind)
+	var name, said string
+	var verdict wire.ChainVerdict
+	ask := relay(func(ctx context.Context, ask wire.Chain) (wire.ChainState, error) {
 		s := wire.ChainState{Verdict: wire.ChainNoNode}
-		begin := l.options.Now()
 		if l.options.Chains != nil {
 			s = l.options.Chains.Chain(ctx, ask)
 		}
-		if s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts {
-			l.options.Log.Warn("chain not asked", "chain", ask.Name, "verdict", s.Verdict, "said", s.Text)
+		name, verdict, said = ask.Name, s.Verdict, s.Text
+		return s, nil
+	})
+	if kind == wire.KindReadChain {
+		ask = relay(func(ctx context.Context, ask wire.ReadChain) (wire.ChainReading, error) {
+			r := wire.ChainReading{Verdict: wire.ChainNoNode}
+			if l.options.Chains != nil {
+				r = l.options.Chains.Read(ctx, ask)
+			}
+			name, verdict, said = ask.Name, r.Verdict, r.Text
+			return r, nil
+		})
+	}
+	begin := l.options.Now()
+	answer, err := ask(ctx, payload)
+	if err == nil {
+		known := verdict == wire.ChainKnown || verdict == wire.ChainReverts
+		if !known {
+			l.options.Log.Warn("chain not asked", "chain", name, "verdict", verdict, "said", said)
 		}
 		if l.options.Observer != nil {
-			l.options.Observer.Question("chain", l.options.Now().Sub(begin), s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts)
+			l.options.Observer.Question(q.Name, l.options.Now().Sub(begin), !known)
 		}
 		var out []byte
-		if out, err = wire.Marshal(&s); err == nil {
-			return wire.KindChainState, out
+		if out, err = wire.Marshal(answer); err == nil {
+			return q.Answer, out
 		}
 	}
 	l.options.Log.Error("chain question not answered", "error", err)
 	return wire.KindFailed, failed
+}
+
+// witness answers one question for cosignatures. Who brings them counts rounds, and why they fail.
+func (l *Link) witness(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
+	answer, err := relay(l.cosign)(ctx, payload)
+	if err == nil {
+		var out []byte
+		if out, err = wire.Marshal(answer); err == nil {
+			return wire.KindCosigned, out
+		}
+	}
+	if !errors.Is(err, context.Canceled) {
+		l.options.Log.Error("checkpoint not witnessed", "error", err)
+	}
+	return wire.KindFailed, failed
+}
+
+var errNoWitnesses = errors.New("this host was given no way to witnesses")
+
+func (l *Link) cosign(ctx context.Context, ask wire.Witness) (wire.Cosigned, error) {
+	if l.options.Witnesses == nil {
+		return wire.Cosigned{}, errNoWitnesses
+	}
+	return l.options.Witnesses.Witness(ctx, ask)
+}
+
+func (l *Link) proveLogged(ctx context.Context, ask wire.ProveLogged) (wire.Logged, error) {
+	if l.options.Witnesses == nil {
+		return wire.Logged{}, errNoWitnesses
+	}
+	return l.options.Witnesses.ProveLogged(ctx, ask)
 }

@@ -1,6 +1,7 @@
 // Package link keeps the host's connections to the enclave: it carries calls
-// in, serves the enclave's batches, loads and snapshots from the store, and
-// carries the byte streams to names outside that the enclave asks for, unread.
+// in, serves the enclave's batches, loads and snapshots from the store, has its
+// checkpoints witnessed, and carries the byte streams to names outside that the
+// enclave asks for, unread.
 //
 // What it promises:
 //
@@ -37,6 +38,7 @@ const (
 	snapshots = 1
 	chains    = 1
 	dials     = 1
+	witnesses = 2
 )
 
 // maxChainAsks bounds the questions about chains that are under way: each is one to
@@ -75,6 +77,14 @@ type Store interface {
 // own.
 type Chains interface {
 	Chain(context.Context, wire.Chain) wire.ChainState
+	Read(context.Context, wire.ReadChain) wire.ChainReading
+}
+
+// Witnesses bring a checkpoint of a log to those who witness it, and give what they
+// signed, within a time of their own. They tell where an entry is in such a log.
+type Witnesses interface {
+	Witness(context.Context, wire.Witness) (wire.Cosigned, error)
+	ProveLogged(context.Context, wire.ProveLogged) (wire.Logged, error)
 }
 
 // An Observer is told what happens; it must be quick. Kind is a short word
@@ -84,7 +94,8 @@ type Observer interface {
 	Question(kind string, took time.Duration, failed bool)
 }
 
-// Options of a Link. All are needed but Calls, Observer, Chains, Outside, Sends and Dial.
+// Options of a Link. All are needed but Calls, Observer, Chains, Outside, Images, Programs, Witnesses, Sends
+// and Dial.
 type Options struct {
 	Address      string        // of the enclave, see Dial
 	Calls        int           // connections for calls; 0 means 1
@@ -92,8 +103,11 @@ type Options struct {
 	Store        Store
 	Log          *slog.Logger
 	Observer     Observer
-	Chains       Chains  // nil: no node is configured
-	Outside      Outside // nil: nothing outside is reached
+	Chains       Chains    // nil: no node is configured
+	Outside      Outside   // nil: nothing outside is reached
+	Images       Images    // nil: no registry is asked
+	Programs     Programs  // nil: no programs run here
+	Witnesses    Witnesses // nil: no witness is asked, and the enclave told that it failed
 	// Sends is told when a batch was stored that has something to send; it must be
 	// quick.
 	Sends func()
@@ -152,7 +166,8 @@ func New(o Options) (*Link, error) {
 	}
 	l := &Link{options: o}
 	l.stored = l.answers()
-	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains, wire.RoleDials: dials} {
+	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains, wire.RoleDials: dials,
+		wire.RoleWitnesses: witnesses} {
 		for range n {
 			l.slots = append(l.slots, &slot{role: wire.Role(role)})
 		}
@@ -235,6 +250,8 @@ func (l *Link) connect(ctx context.Context, role wire.Role) (*wire.Conn, error) 
 		o.Handler, o.MaxInFlight = l.chain, maxChainAsks
 	case wire.RoleDials:
 		o.Handler, o.MaxInFlight = l.dial, wire.MaxStreams
+	case wire.RoleWitnesses:
+		o.Handler = l.witness
 	default:
 		o.Handler = l.answer
 	}

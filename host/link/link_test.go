@@ -176,10 +176,10 @@ func TestCall(t *testing.T) {
 		o, _ := options(t, address)
 		o.Calls = 2
 		l := run(t, o)
-		if got := p.all(8); len(got[wire.RoleCalls]) != 2 || len(got[wire.RoleStores]) != 1 || len(got[wire.RoleLoads]) != 2 || len(got[wire.RoleSnapshots]) != 1 || len(got[wire.RoleChains]) != 1 || len(got[wire.RoleDials]) != 1 {
+		if got := p.all(10); len(got[wire.RoleCalls]) != 2 || len(got[wire.RoleStores]) != 1 || len(got[wire.RoleLoads]) != 2 || len(got[wire.RoleSnapshots]) != 1 || len(got[wire.RoleChains]) != 1 || len(got[wire.RoleDials]) != 1 || len(got[wire.RoleWitnesses]) != 2 {
 			t.Fatal(got)
 		}
-		waitFor(t, func() bool { return l.Ready() == nil && l.Stats().Connected == 8 }) // the other side may see a connection first
+		waitFor(t, func() bool { return l.Ready() == nil && l.Stats().Connected == 10 }) // the other side may see a connection first
 		var wg sync.WaitGroup
 		for i := range 40 {
 			wg.Go(func() {
@@ -191,7 +191,7 @@ func TestCall(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if s := l.Stats(); s.Connected != 8 || s.Wanted != 8 || s.Dials != 8 || s.InFlight != 0 {
+		if s := l.Stats(); s.Connected != 10 || s.Wanted != 10 || s.Dials != 10 || s.InFlight != 0 {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -211,7 +211,7 @@ func TestCallsThatGetNoReply(t *testing.T) {
 	}))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	p.all(7)
+	p.all(9)
 	waitFor(t, func() bool { return l.Ready() == nil })
 	for op, want := range map[string]error{"failed": link.ErrUnavailable, "other_request": link.ErrWrongReply, "no_request": link.ErrWrongReply, "fine": nil} {
 		r, err := l.Call(t.Context(), &wire.Call{Op: op, Body: []byte("b")})
@@ -237,7 +237,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	})
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	p.all(7)
+	p.all(9)
 	waitFor(t, func() bool { return l.Ready() == nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
@@ -259,7 +259,7 @@ func TestEnclaveAwayAndBack(t *testing.T) {
 	}
 	for range 3 {
 		p := listen(t, address, replyWith(echo))
-		conns := p.all(7)
+		conns := p.all(9)
 		waitFor(t, func() bool { return l.Ready() == nil })
 		if _, err := l.Call(t.Context(), &wire.Call{Body: []byte("b")}); err != nil {
 			t.Fatal(err)
@@ -275,8 +275,8 @@ func TestEnclaveAwayAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(out.String(), "enclave connected"); n != 21 {
-		t.Fatalf("%d connections were logged, want 21", n)
+	if n := strings.Count(out.String(), "enclave connected"); n != 27 {
+		t.Fatalf("%d connections were logged, want 27", n)
 	}
 }
 
@@ -359,18 +359,77 @@ type chains func(wire.Chain) wire.ChainState
 
 func (c chains) Chain(_ context.Context, ask wire.Chain) wire.ChainState { return c(ask) }
 
+func (c chains) Read(_ context.Context, ask wire.ReadChain) wire.ChainReading {
+	s := c(wire.Chain{Name: ask.Name})
+	return wire.ChainReading{Verdict: s.Verdict, Text: s.Text}
+}
+
 // TestNoChains: without any node the enclave is told so.
 func TestNoChains(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, out := options(t, "unix:"+p.l.Addr().String())
 	run(t, o)
-	conn := p.all(7)[wire.RoleChains][0]
+	conn := p.all(9)[wire.RoleChains][0]
 	if a := ask[wire.ChainState](t, conn, wire.KindChain, wire.KindChainState, wire.Chain{Name: "eip155:1"}); a.Verdict != wire.ChainNoNode {
 		t.Fatalf("%+v", a)
 	}
 	ask[wire.Failed](t, conn, wire.KindChain, wire.KindFailed, wire.Done{OK: true})
 	if !strings.Contains(out.String(), "chain not asked") || !strings.Contains(out.String(), "not answered") {
 		t.Fatal(out.String())
+	}
+}
+
+type witnesses func(wire.Witness) (wire.Cosigned, error)
+
+func (w witnesses) Witness(_ context.Context, ask wire.Witness) (wire.Cosigned, error) { return w(ask) }
+
+func (witnesses) ProveLogged(_ context.Context, ask wire.ProveLogged) (wire.Logged, error) {
+	if ask.Seq == 404 {
+		return wire.Logged{}, errors.New("it is nowhere")
+	}
+	return wire.Logged{Header: fmt.Appendf(nil, "%d in %d", ask.Seq, ask.Size)}, nil
+}
+
+// TestWitness: what the host knows of a question for cosignatures it hands on, and what came back.
+func TestWitness(t *testing.T) {
+	p := listen(t, socket(t), replyWith(echo))
+	o, out := options(t, "unix:"+p.l.Addr().String())
+	want := wire.Witness{Range: 3, Policy: "quorum none\n", Checkpoint: []byte("note")}
+	o.Witnesses = witnesses(func(got wire.Witness) (wire.Cosigned, error) {
+		if !reflect.DeepEqual(got, want) {
+			return wire.Cosigned{}, errors.New("it is another question")
+		}
+		return wire.Cosigned{Lines: []string{"one\n", "two\n"}}, nil
+	})
+	run(t, o)
+	all := p.all(9)
+	for _, conn := range all[wire.RoleWitnesses] {
+		if a := ask[wire.Cosigned](t, conn, wire.KindWitness, wire.KindCosigned, want); len(a.Lines) != 2 || a.Lines[1] != "two\n" {
+			t.Errorf("%+v", a)
+		}
+		ask[wire.Failed](t, conn, wire.KindWitness, wire.KindFailed, wire.Witness{Range: 4})
+		ask[wire.Failed](t, conn, wire.KindWitness, wire.KindFailed, []byte("no question"))
+	}
+	loads := all[wire.RoleLoads][0]
+	if a := ask[wire.Logged](t, loads, wire.KindProveLogged, wire.KindLogged, wire.ProveLogged{Seq: 5, Size: 9}); string(a.Header) != "5 in 9" {
+		t.Errorf("%+v", a)
+	}
+	ask[wire.Failed](t, loads, wire.KindProveLogged, wire.KindFailed, wire.ProveLogged{Seq: 404, Size: 9})
+	if !strings.Contains(out.String(), "another question") || !strings.Contains(out.String(), "it is nowhere") {
+		t.Error(out.String())
+	}
+}
+
+// TestNoWitnesses: a host without witnesses says that it failed.
+func TestNoWitnesses(t *testing.T) {
+	p := listen(t, socket(t), replyWith(echo))
+	o, out := options(t, "unix:"+p.l.Addr().String())
+	run(t, o)
+	all := p.all(9)
+	ask[wire.Failed](t, all[wire.RoleWitnesses][0], wire.KindWitness, wire.KindFailed, wire.Witness{Policy: "quorum none\n"})
+	ask[wire.Failed](t, all[wire.RoleLoads][0], wire.KindProveLogged, wire.KindFailed, wire.ProveLogged{Size: 9})
+	if !strings.Contains(out.String(), "no way to witnesses") {
+		t.Error(out.String())
 	}
 }
 
@@ -393,7 +452,7 @@ func TestOpenSend(t *testing.T) {
 	if _, err := l.OpenSend(t.Context(), wire.SendID{Seq: 7}); err != nil && !errors.Is(err, link.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	p.all(7)
+	p.all(9)
 	waitFor(t, func() bool { return l.Ready() == nil })
 	if got, err := l.OpenSend(t.Context(), wire.SendID{Seq: 7}); err != nil || got.Name != "7" {
 		t.Fatalf("%+v, %v", got, err)
@@ -418,7 +477,7 @@ func TestStoreIsServed(t *testing.T) {
 		return wire.ChainState{Verdict: wire.ChainKnown, Latest: 4, Text: ask.Name}
 	})
 	run(t, o)
-	conns := p.all(7)
+	conns := p.all(9)
 	stores, loads, snapshots := conns[wire.RoleStores][0], conns[wire.RoleLoads][1], conns[wire.RoleSnapshots][0]
 
 	if a := ask[wire.Owned](t, stores, wire.KindOwn, wire.KindOwned, wire.Own{Action: wire.OwnTake, Boot: id(1)}); !a.OK || a.Epoch != 1 {
@@ -448,12 +507,24 @@ func TestStoreIsServed(t *testing.T) {
 	if a := ask[wire.ChainState](t, conns[wire.RoleChains][0], wire.KindChain, wire.KindChainState, wire.Chain{Name: "eip155:1"}); a.Latest != 4 || a.Text != "eip155:1" {
 		t.Fatalf("%+v", a)
 	}
+	if a := ask[wire.ChainReading](t, conns[wire.RoleChains][0], wire.KindReadChain, wire.KindReading, wire.ReadChain{Name: "eip155:1"}); a.Verdict != wire.ChainKnown || a.Text != "eip155:1" {
+		t.Fatalf("%+v", a)
+	}
 	ahead := wire.PutSnapshot{Organization: id(2), Count: 1, Pieces: [][]byte{piece}, Boot: id(1), Epoch: 1}
 	put := wire.PutSnapshot{Organization: id(2), Count: 1, Snapshot: []byte("snapshot"), Boot: id(1), Epoch: 1}
 	for _, p := range []wire.PutSnapshot{ahead, put, put} {
 		if a := ask[wire.Done](t, snapshots, wire.KindPutSnapshot, wire.KindDone, p); !a.OK {
 			t.Fatalf("%+v", a)
 		}
+	}
+	page := []byte("a page of tips")
+	table := wire.PutTable{Boot: id(1), Epoch: 1, Table: []byte("table"), Pages: [][]byte{page}}
+	if a := ask[wire.Done](t, snapshots, wire.KindPutTable, wire.KindDone, table); !a.OK {
+		t.Fatalf("%+v", a)
+	}
+	table.Boot = id(9)
+	if a := ask[wire.Done](t, snapshots, wire.KindPutTable, wire.KindDone, table); a.OK {
+		t.Fatal("a table of who does not own the range was taken")
 	}
 	put.Snapshot = []byte("another, of the same count")
 	if a := ask[wire.Done](t, snapshots, wire.KindPutSnapshot, wire.KindDone, put); a.OK {
@@ -481,12 +552,24 @@ func TestStoreIsServed(t *testing.T) {
 	if a := ask[wire.IndexRows](t, loads, wire.KindPageIndex, wire.KindIndexRows, wire.PageIndex{Key: wire.Hash{9}, Limit: 10}); len(a.Rows) != 1 || a.Rows[0] != (wire.IndexRow{Rank: 5, Organization: id(2)}) {
 		t.Fatalf("%+v", a)
 	}
+	if a := ask[wire.Headers](t, loads, wire.KindLoadHeaders, wire.KindHeaders, wire.LoadHeaders{Epoch: 1, Number: 1}); len(a.Headers) != 1 || string(a.Headers[0]) != "header" {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.Tips](t, loads, wire.KindLoadTips, wire.KindTips, wire.LoadTips{To: id(9), Limit: 10}); len(a.Tips) != 1 || a.Tips[0].Organization != id(2) || a.Tips[0].Count != 1 {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.TipTable](t, loads, wire.KindLoadTable, wire.KindTable, wire.LoadTable{}); string(a.Table) != "table" {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.Pieces](t, loads, wire.KindLoadPages, wire.KindPieces, wire.LoadPages{Pages: []wire.Hash{{}, sha256.Sum256(page)}}); len(a.Pieces) != 2 || !bytes.Equal(a.Pieces[1], page) || len(a.Pieces[0]) != 0 {
+		t.Fatalf("%+v", a)
+	}
 	if a := ask[wire.Object](t, loads, wire.KindLoadObject, wire.KindObject, wire.LoadObject{Name: "genesis"}); !a.Found || string(a.Bytes) != "g" {
 		t.Fatalf("%+v", a)
 	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	if len(seen.kinds) != 13 || seen.kinds["batch"] != 3 || seen.entries != 3 || len(seen.failed) != 0 {
+	if len(seen.kinds) != 19 || seen.kinds["batch"] != 3 || seen.entries != 3 || len(seen.failed) != 0 {
 		t.Fatalf("%+v", seen)
 	}
 }
@@ -496,7 +579,7 @@ func TestRefusedQuestions(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, out := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	conns := p.all(7)
+	conns := p.all(9)
 	for name, c := range map[string]struct {
 		role wire.Role
 		kind wire.Kind
@@ -506,6 +589,8 @@ func TestRefusedQuestions(t *testing.T) {
 		"page of nothing":           {wire.RoleLoads, wire.KindPage, wire.Page{Organization: id(1)}},
 		"rows of the index, none":   {wire.RoleLoads, wire.KindPageIndex, wire.PageIndex{Key: wire.Hash{9}}},
 		"too many pieces":           {wire.RoleLoads, wire.KindLoadPieces, wire.LoadPieces{Pieces: make([]wire.Hash, wire.MaxPieces+1)}},
+		"no tips":                   {wire.RoleLoads, wire.KindLoadTips, wire.LoadTips{}},
+		"table of nothing":          {wire.RoleSnapshots, wire.KindPutTable, wire.PutTable{}},
 		"snapshot of nothing":       {wire.RoleSnapshots, wire.KindPutSnapshot, wire.PutSnapshot{}},
 		"object without a name":     {wire.RoleSnapshots, wire.KindPutObject, wire.PutObject{Bytes: []byte("x")}},
 		"another message":           {wire.RoleStores, wire.KindBatch, wire.Page{Organization: id(1)}},
@@ -515,13 +600,13 @@ func TestRefusedQuestions(t *testing.T) {
 			t.Errorf("%s: the reason crossed: %q", name, a.Text)
 		}
 	}
-	if n := strings.Count(out.String(), "store failed"); n != 8 {
-		t.Fatalf("%d failures were logged, want 8: %s", n, out)
+	if n := strings.Count(out.String(), "store failed"); n != 10 {
+		t.Fatalf("%d failures were logged, want 10: %s", n, out)
 	}
 	// The link may be behind with counting those that it has just made.
-	for end := time.Now().Add(5 * time.Minute); l.Stats().Connected != 7; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); l.Stats().Connected != 9; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("a refused question must not cost the connection: %d of 7 stand", l.Stats().Connected)
+			t.Fatalf("a refused question must not cost the connection: %d of 9 stand", l.Stats().Connected)
 		}
 	}
 }
@@ -532,7 +617,7 @@ func TestEveryQuestionIsAnswered(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	run(t, o)
-	conns := p.all(7)
+	conns := p.all(9)
 	for _, q := range wire.Questions {
 		if q.Asker != wire.SideEnclave {
 			continue
@@ -559,7 +644,7 @@ func TestClosedStoreIsUnknown(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	run(t, o)
-	conns := p.all(7)
+	conns := p.all(9)
 	if err := o.Store.(*sqlite.Store).Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -317,7 +317,7 @@ func TestLostOnTheWay(t *testing.T) {
 	}
 }
 
-// A new enclave gets its share, with tips, and who retires gives all of it.
+// A new enclave gets its share, with the heads of logs, and who retires gives all of it.
 func TestLevels(t *testing.T) {
 	g := newGroup()
 	a, b, c := newNode(t, g, "a", 0, 1, 2, 3, 4, 5, 6, 7), newNode(t, g, "b"), newNode(t, g, "c")
@@ -333,7 +333,7 @@ func TestLevels(t *testing.T) {
 		n.group.mu.Lock()
 		for _, m := range n.moves {
 			if strings.HasPrefix(m, "take") && !strings.HasSuffix(m, "true") {
-				t.Errorf("%s took without tips: %s", n.name, m)
+				t.Errorf("%s took without a head: %s", n.name, m)
 			}
 		}
 		n.group.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 // Times of placing. An owner that shows no sign of life for abandoned, many times the quarter of a
 // lease after which it renews, loses its range. A range without an owner for loose is taken without
-// the tips that its last owner may have handed on.
+// the head of its log that its last owner may have handed on.
 const (
 	placeEvery = 500 * time.Millisecond // and up to as much more
 	restEvery  = 15 * time.Second       // where there is nothing to place
@@ -258,7 +258,7 @@ func (l *Links) adopt(ctx context.Context) {
 		if len(ms) == 0 || ctx.Err() != nil {
 			return
 		}
-		// A move that broke off half way has given it to one of them, with its tips.
+		// A move that broke off half way has given it to one of them, with the head of its log.
 		if rows[r].row.Released && slices.ContainsFunc(ms, func(m member) bool { return l.takeGiven(ctx, m, r) }) {
 			continue
 		}
@@ -270,7 +270,7 @@ func (l *Links) adopt(ctx context.Context) {
 	}
 }
 
-// level moves ranges, with their tips, from the enclave that owns most to the one that owns least,
+// level moves ranges, with the heads of their logs, from the enclave that owns most to the one that owns least,
 // and all from one that retires. It does so once all ranges have owners.
 func (l *Links) level(ctx context.Context) {
 	ms := l.members()

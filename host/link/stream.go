@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,6 +17,36 @@ type Outside interface {
 	// Open connects to a host, a name or an IP address without brackets. With a connection the
 	// verdict is wire.DialOpen, with an error another one.
 	Open(ctx context.Context, host string, port uint16) (net.Conn, wire.DialVerdict, error)
+}
+
+// Images gets images from registries for the enclave.
+type Images interface {
+	// Open is a stream over which an image's blobs are given as wire.Pull says. Verdict and error are as those of Outside.
+	Open(ctx context.Context, q *wire.Pull) (net.Conn, wire.DialVerdict, error)
+}
+
+// Programs tells how customers' programs stand here.
+type Programs interface {
+	About(ctx context.Context, q *wire.AboutProgram) (wire.ProgramSaid, error)
+}
+
+// program answers one question about a deployment. What does not run here is not known.
+func (l *Link) program(ctx context.Context, payload []byte) (wire.Kind, []byte) {
+	var q wire.AboutProgram
+	err := wire.Unmarshal(payload, &q)
+	said := wire.ProgramSaid{}
+	if err == nil && l.options.Programs != nil {
+		said, err = l.options.Programs.About(ctx, &q)
+	}
+	var out []byte
+	if err == nil {
+		out, err = wire.Marshal(&said)
+	}
+	if err != nil {
+		l.options.Log.Error("question about a program not answered", "error", err)
+		return wire.KindFailed, failed
+	}
+	return wire.KindProgramSaid, out
 }
 
 // Times and room of a stream.
@@ -30,19 +61,22 @@ var errNoOutside = errors.New("nothing outside is configured")
 
 // dial answers one question for a stream. It connects to the outside first, so that the enclave
 // sees no stream that leads nowhere.
-func (l *Link) dial(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
-	var ask wire.Dial
-	if err := wire.Unmarshal(payload, &ask); err != nil {
+func (l *Link) dial(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
+	if kind == wire.KindProgram {
+		return l.program(ctx, payload)
+	}
+	d, err := l.destination(kind, payload)
+	if err != nil {
 		l.options.Log.Error("dial not answered", "error", err)
 		return wire.KindFailed, failed
 	}
 	begin := l.options.Now()
-	verdict, err := l.open(ctx, &ask)
+	verdict, err := l.open(ctx, d)
 	if err != nil {
-		l.options.Log.Warn("outside not reached", "host", ask.Host, "port", ask.Port, "verdict", verdict, "error", err)
+		l.options.Log.Warn("outside not reached", "to", d.name, "verdict", verdict, "error", err)
 	}
 	if l.options.Observer != nil {
-		l.options.Observer.Question("dial", l.options.Now().Sub(begin), err != nil)
+		l.options.Observer.Question(wire.QuestionOf(kind).Name, l.options.Now().Sub(begin), err != nil)
 	}
 	out, err := wire.Marshal(&wire.Dialed{Verdict: verdict})
 	if err != nil {
@@ -51,26 +85,64 @@ func (l *Link) dial(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind
 	return wire.KindDialed, out
 }
 
-// open makes and starts a stream.
-func (l *Link) open(ctx context.Context, ask *wire.Dial) (wire.DialVerdict, error) {
+// destination is where a stream is to lead.
+type destination struct {
+	name   string // for the log
+	ticket wire.Ticket
+	within uint32 // milliseconds
+	open   func(ctx context.Context) (net.Conn, wire.DialVerdict, error)
+}
+
+// destination reads one question for a stream.
+func (l *Link) destination(kind wire.Kind, payload []byte) (*destination, error) {
+	refuse := func(why error) func(context.Context) (net.Conn, wire.DialVerdict, error) {
+		return func(context.Context) (net.Conn, wire.DialVerdict, error) { return nil, wire.DialRefused, why }
+	}
+	if kind == wire.KindPull {
+		var q wire.Pull
+		if err := wire.Unmarshal(payload, &q); err != nil {
+			return nil, err
+		}
+		d := &destination{name: q.Image, ticket: q.Ticket, within: q.WithinMs, open: refuse(errNoOutside)}
+		if len(q.Image) > wire.MaxImageName || len(q.Auth) > wire.MaxAuth {
+			d.open = refuse(errors.New("no such image"))
+		} else if l.options.Images != nil {
+			d.open = func(ctx context.Context) (net.Conn, wire.DialVerdict, error) { return l.options.Images.Open(ctx, &q) }
+		}
+		return d, nil
+	}
+	var q wire.Dial
+	if err := wire.Unmarshal(payload, &q); err != nil {
+		return nil, err
+	}
+	d := &destination{name: net.JoinHostPort(q.Host, strconv.Itoa(int(q.Port))), ticket: q.Ticket, within: q.WithinMs, open: refuse(errNoOutside)}
 	switch {
 	case l.options.Outside == nil:
-		return wire.DialRefused, errNoOutside
-	case ask.Host == "" || len(ask.Host) > wire.MaxDialHost || ask.Port == 0:
-		return wire.DialRefused, errors.New("no such destination")
-	case !l.streams.enter():
+	case q.Host == "" || len(q.Host) > wire.MaxDialHost || q.Port == 0:
+		d.open = refuse(errors.New("no such destination"))
+	default:
+		d.open = func(ctx context.Context) (net.Conn, wire.DialVerdict, error) {
+			return l.options.Outside.Open(ctx, q.Host, q.Port)
+		}
+	}
+	return d, nil
+}
+
+// open makes and starts a stream.
+func (l *Link) open(ctx context.Context, d *destination) (wire.DialVerdict, error) {
+	if !l.streams.enter() {
 		return wire.DialBusy, errors.New("too many streams")
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(streamWait, time.Duration(ask.WithinMs)*time.Millisecond))
+	ctx, cancel := context.WithTimeout(ctx, min(streamWait, time.Duration(d.within)*time.Millisecond))
 	defer cancel()
-	outside, verdict, err := l.options.Outside.Open(ctx, ask.Host, ask.Port)
+	outside, verdict, err := d.open(ctx)
 	if err != nil {
 		l.streams.leave(nil)
 		return verdict, err
 	}
 	enclave, err := l.options.Dial(ctx, l.options.Address)
 	if err == nil {
-		if err = wire.WriteHello(enclave, wire.Hello{Role: wire.RoleStream, Ticket: &ask.Ticket}, l.options.Now().Add(dialTimeout)); err != nil {
+		if err = wire.WriteHello(enclave, wire.Hello{Role: wire.RoleStream, Ticket: &d.ticket}, l.options.Now().Add(dialTimeout)); err != nil {
 			_ = enclave.Close()
 		}
 	}

@@ -21,8 +21,8 @@ const (
 )
 
 // Upgrade lets one enclave follow another. The next one has its manifest and waits; it gets the
-// keyring from the one that serves, then each of its ranges with their tips, and then the old one
-// ends. Hosts that know both enclaves hold calls to a range while it moves. told hears of every
+// keyring from the one that serves, then each of its ranges with the head of its log, and then the
+// old one ends. Hosts that know both enclaves hold calls to a range while it moves. told hears of every
 // step.
 //
 // If Upgrade fails before the keyring was taken over, nothing has changed. After that, call it

@@ -25,6 +25,12 @@ type Archive interface {
 	// Import checks the bounds of rows (CheckRow) and their order, and makes the nodes of the
 	// trees itself. The caller must check that entries are those that were exported.
 	Import(ctx context.Context, next func() (Row, error)) error
+	// Extend stores a batch behind those of a range that nobody owns: one of a boot that is gone, from another copy. The
+	// range must be released, and is afterwards, under the batch's boot and epoch; the batch is the next of its boot, or the
+	// first of one with a higher epoch. Sends are rows of the outbox for its entries, as they stood in that copy: the entries
+	// have no marks. Any verdict but wire.VerdictStored leaves everything as it was. The caller must check that the batch is
+	// what the enclave made.
+	Extend(ctx context.Context, batch *wire.Batch, sends []SendRow) (wire.Stored, error)
 	// Schema is the number of the newest migration in this release, the same for every kind of
 	// store. It rises with releases.
 	Schema() uint64
@@ -51,6 +57,9 @@ const (
 	KindBlind        RowKind = 10
 	KindIndex        RowKind = 11
 	KindSend         RowKind = 12
+	KindTable        RowKind = 13
+	KindPage         RowKind = 14
+	KindCheckpoint   RowKind = 15
 )
 
 // OwnerRow says which boot owned a range.
@@ -98,7 +107,19 @@ type EntryRow struct {
 	Status   uint8   `cbor:"5,keyasint,omitempty"`
 	Next     uint64  `cbor:"6,keyasint,omitempty"` // one more than the seq of the activity's next entry; 0: none
 	Sealed   []byte  `cbor:"7,keyasint"`
+	// Batch is where the header of its batch is among the rows; zero: that is not known.
+	Batch BatchPlace `cbor:"8,keyasint,omitzero"`
 }
+
+// A BatchPlace says which batch it is.
+type BatchPlace struct {
+	Range  uint32 `cbor:"1,keyasint"`
+	Epoch  uint64 `cbor:"2,keyasint"`
+	Number uint64 `cbor:"3,keyasint"`
+}
+
+// Known tells that it names a batch.
+func (p BatchPlace) Known() bool { return p.Epoch > 0 }
 
 // EndRow ends an organization. Root is the root of its RFC 6962 tree, made from the leaf hashes
 // that the store has kept since the entries were appended, and not from the exported bytes.
@@ -150,6 +171,39 @@ type SendRow struct {
 	Activity     wire.ID        `cbor:"12,keyasint"`
 }
 
+// TableRow is the tip table of a range.
+type TableRow struct {
+	Range uint32 `cbor:"1,keyasint"`
+	Table []byte `cbor:"2,keyasint"`
+}
+
+// PageRow is a page of a tip table, by range and SHA-256 of the page.
+type PageRow struct {
+	Range uint32 `cbor:"1,keyasint"`
+	Page  []byte `cbor:"2,keyasint"`
+}
+
+// CheckpointRow is the newest checkpoint of a range's log, by range and generation: see Checkpoint.
+type CheckpointRow struct {
+	Range        uint32 `cbor:"1,keyasint"`
+	Generation   uint32 `cbor:"2,keyasint"`
+	Policy       string `cbor:"3,keyasint"`
+	Size         uint64 `cbor:"4,keyasint"`
+	Signed       []byte `cbor:"5,keyasint"`
+	CosignedSize uint64 `cbor:"6,keyasint,omitempty"`
+	Cosigned     []byte `cbor:"7,keyasint,omitempty"`
+}
+
+// NewCheckpointRow is the row of a checkpoint.
+func NewCheckpointRow(c *Checkpoint) *CheckpointRow {
+	return &CheckpointRow{uint32(c.Range), c.Generation, c.Policy, c.Size, c.Signed, c.CosignedSize, c.Cosigned}
+}
+
+// Checkpoint is what the row holds.
+func (r *CheckpointRow) Checkpoint() *Checkpoint {
+	return &Checkpoint{wire.Range(r.Range), r.Generation, r.Policy, r.Size, r.Signed, r.CosignedSize, r.Cosigned}
+}
+
 // Kind implements Row.
 func (*OwnerRow) Kind() RowKind        { return KindOwner }
 func (*ObjectRow) Kind() RowKind       { return KindObject }
@@ -163,6 +217,9 @@ func (*PieceRow) Kind() RowKind        { return KindPiece }
 func (*BlindRow) Kind() RowKind        { return KindBlind }
 func (*IndexRow) Kind() RowKind        { return KindIndex }
 func (*SendRow) Kind() RowKind         { return KindSend }
+func (*TableRow) Kind() RowKind        { return KindTable }
+func (*PageRow) Kind() RowKind         { return KindPage }
+func (*CheckpointRow) Kind() RowKind   { return KindCheckpoint }
 
 var emptyRows = map[RowKind]func() Row{
 	KindOwner:        func() Row { return new(OwnerRow) },
@@ -177,6 +234,9 @@ var emptyRows = map[RowKind]func() Row{
 	KindBlind:        func() Row { return new(BlindRow) },
 	KindIndex:        func() Row { return new(IndexRow) },
 	KindSend:         func() Row { return new(SendRow) },
+	KindTable:        func() Row { return new(TableRow) },
+	KindPage:         func() Row { return new(PageRow) },
+	KindCheckpoint:   func() Row { return new(CheckpointRow) },
 }
 
 // NewRow makes an empty row of a kind, nil for an unknown kind.
@@ -237,6 +297,21 @@ func CheckRow(r Row) error {
 		}
 	case *SendRow:
 		return checkSendRow(r)
+	case *TableRow:
+		if len(r.Table) == 0 || len(r.Table) > wire.MaxTable {
+			return refuse("tip table of %d bytes", len(r.Table))
+		}
+		return checkRange(r.Range)
+	case *PageRow:
+		if err := checkPage(r.Page); err != nil {
+			return err
+		}
+		return checkRange(r.Range)
+	case *CheckpointRow:
+		if err := checkRange(r.Range); err != nil {
+			return err
+		}
+		return CheckCheckpoint(r.Checkpoint())
 	default:
 		return refuse("row of kind %T", r)
 	}
@@ -249,6 +324,9 @@ func checkEntryRow(r *EntryRow) error {
 	}
 	if r.Activity == zero && (r.Type != "" || r.Status != 0 || r.Next != 0) {
 		return refuse("entry %d of no activity with a type", r.Seq)
+	}
+	if b := r.Batch; b != (BatchPlace{}) && (b.Epoch == 0 || b.Epoch > MaxEpoch || b.Number == 0 || b.Number > MaxNumber || b.Range >= wire.MaxRanges) {
+		return refuse("entry %d of batch %d of epoch %d of range %d", r.Seq, b.Number, b.Epoch, b.Range)
 	}
 	return checkEntry(&wire.Entry{Organization: wire.ID{1}, Seq: r.Seq, Sealed: r.Sealed, Type: r.Type, TimeMs: r.TimeMs})
 }

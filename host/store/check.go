@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -232,6 +234,80 @@ func CheckSnapshot(put wire.PutSnapshot) error {
 	}
 	if total > wire.MaxFrame {
 		return refuse("snapshot and pieces of %d bytes", total)
+	}
+	return nil
+}
+
+// CheckHeaders bounds a LoadHeaders. Errors are ErrRefused.
+func CheckHeaders(ask wire.LoadHeaders) error {
+	if ask.Epoch > MaxEpoch || ask.Number > MaxNumber {
+		return refuse("headers from batch %d of epoch %d", ask.Number, ask.Epoch)
+	}
+	return checkRange(uint32(ask.Range))
+}
+
+// CheckTips bounds a LoadTips. Errors are ErrRefused.
+func CheckTips(ask wire.LoadTips) error {
+	if ask.Limit == 0 || ask.Limit > wire.MaxTipsPage {
+		return refuse("%d tips", ask.Limit)
+	}
+	return nil
+}
+
+// CheckTable bounds a LoadTable. Errors are ErrRefused.
+func CheckTable(ask wire.LoadTable) error { return checkRange(uint32(ask.Range)) }
+
+// CompareTable tells whether the stored table, nil if there is none, is the one that put replaces, or is
+// put's own: then nothing is left to do.
+func CompareTable(there []byte, put wire.PutTable) (fits, same bool) {
+	if bytes.Equal(there, put.Table) {
+		return false, true
+	}
+	var over wire.Hash
+	if there != nil {
+		over = sha256.Sum256(there)
+	}
+	return over == put.Over, false
+}
+
+// CheckPages bounds a LoadPages. Errors are ErrRefused.
+func CheckPages(ask wire.LoadPages) error {
+	if len(ask.Pages) > wire.MaxPieces {
+		return refuse("%d pages", len(ask.Pages))
+	}
+	return checkRange(uint32(ask.Range))
+}
+
+// CheckNewTable bounds a PutTable. Errors are ErrRefused.
+func CheckNewTable(put wire.PutTable) error {
+	switch {
+	case put.Boot == zero:
+		return refuse("no boot")
+	case put.Epoch == 0 || put.Epoch > MaxEpoch:
+		return refuse("epoch %d", put.Epoch)
+	case len(put.Table) == 0 && (len(put.Pages) == 0) == (len(put.Drop) == 0):
+		return refuse("%d pages, %d to drop without a table", len(put.Pages), len(put.Drop))
+	case len(put.Table) > wire.MaxTable:
+		return refuse("table of %d bytes", len(put.Table))
+	case len(put.Pages) > MaxNewPages || len(put.Drop) > wire.MaxDropPages:
+		return refuse("%d pages, %d to drop", len(put.Pages), len(put.Drop))
+	}
+	total := len(put.Table)
+	for _, p := range put.Pages {
+		if err := checkPage(p); err != nil {
+			return err
+		}
+		total += len(p)
+	}
+	if total > wire.MaxFrame {
+		return refuse("table and pages of %d bytes", total)
+	}
+	return checkRange(uint32(put.Range))
+}
+
+func checkPage(page []byte) error {
+	if len(page) == 0 || len(page) > wire.MaxPage {
+		return refuse("page of %d bytes", len(page))
 	}
 	return nil
 }

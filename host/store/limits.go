@@ -19,6 +19,8 @@ const (
 	MaxSealedPiece = wire.MaxPiece + 1<<10   // one piece, sealed
 	MaxNewPieces   = 1 << 12                 // pieces in one PutSnapshot
 	MaxDrop        = 1 << 16                 // pieces dropped by one PutSnapshot
+	MaxHeaders     = 1 << 12                 // headers in one answer
+	MaxNewPages    = 1 << 12                 // pages in one PutTable
 	MaxFilter      = 256                     // types or statuses in a Page
 	MaxClaims      = 256                     // sends claimed at a time
 	MaxMemo        = 1 << 10                 // what a sender remembers of a send

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 )
 
@@ -108,6 +109,14 @@ func keyOf(r Row) (key []byte, twice bool) {
 	case *SendRow:
 		key = append(key, r.Organization[:]...)
 		n(r.Seq, uint64(r.Number))
+	case *TableRow:
+		n(uint64(r.Range))
+	case *PageRow:
+		n(uint64(r.Range))
+		hash := sha256.Sum256(r.Page)
+		key = append(key, hash[:]...)
+	case *CheckpointRow:
+		n(uint64(r.Range), uint64(r.Generation))
 	}
 	return key, false
 }

@@ -8,8 +8,8 @@
 //     machine, if the disk keeps what it confirmed.
 //   - A batch is stored whole, in one transaction that first locks and checks the row of the
 //     owner. A boot that has lost the store cannot add to it, not even bytes that are stored
-//     already. Nor can it replace a snapshot or drop pieces: what the next boot has loaded stays
-//     loadable.
+//     already. Nor can it replace a snapshot or a tip table, or drop pieces or pages: what the
+//     next boot has loaded stays loadable.
 //   - The same bytes under the same number count as stored. Entry seq of an organization goes in
 //     only directly after seq-1.
 //   - An entry's changes of the index are made in its batch's transaction, once, in the order of
@@ -64,6 +64,7 @@ type Store interface {
 	Outbox
 	Pruner
 	Watched
+	Checkpoints
 	Archive
 	// Ping asks whether the store can be reached now.
 	Ping(ctx context.Context) error
@@ -89,6 +90,10 @@ type Writer interface {
 	// wholly after another boot's Take. OK is false, with nothing changed, when the boot does not
 	// own the range. A key that is not stored is not added.
 	PutKeys(ctx context.Context, put wire.PutKeys) (wire.Done, error)
+	// PutTable replaces a range's tip table, drops pages and adds pages, or does one of the latter alone,
+	// in one transaction, wholly before or wholly after another boot's Take. OK is false, with nothing
+	// changed, when the boot does not own the range. Putting the very same again is OK.
+	PutTable(ctx context.Context, put wire.PutTable) (wire.Done, error)
 	// PutObject stores an object. OK is false when Once forbids it.
 	PutObject(ctx context.Context, put wire.PutObject) (wire.Done, error)
 }
@@ -105,6 +110,16 @@ type Loader interface {
 	LoadPieces(ctx context.Context, ask wire.LoadPieces) (wire.Pieces, error)
 	// LoadKeys gives wrapped data keys in the order of organization and key.
 	LoadKeys(ctx context.Context, ask wire.LoadKeys) (wire.Keys, error)
+	// LoadHeaders gives headers of one range's batches by epoch and number, from the place asked for
+	// on, at most MaxHeaders: at least one, unless there is none.
+	LoadHeaders(ctx context.Context, ask wire.LoadHeaders) (wire.Headers, error)
+	// LoadTips gives organizations that have entries, by id, with their number and the root of their
+	// tree. Roots are made from the hashes kept since the entries were appended; entries are not read.
+	LoadTips(ctx context.Context, ask wire.LoadTips) (wire.Tips, error)
+	// LoadTable gives the tip table of a range that was put last, an empty one if there is none.
+	LoadTable(ctx context.Context, ask wire.LoadTable) (wire.TipTable, error)
+	// LoadPages answers as LoadPieces does. Another range's pages are missing.
+	LoadPages(ctx context.Context, ask wire.LoadPages) (wire.Pieces, error)
 	// LoadObject gives one object.
 	LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object, error)
 }
@@ -118,6 +133,9 @@ type Finder interface {
 	// Page lists activities by the seq of their newest entry below TreeSize, highest first.
 	// Types and Statuses are those of that entry.
 	Page(ctx context.Context, ask wire.Page) (wire.Proven, error)
+	// HeaderOf gives the header of the batch that an entry came in, nil if there is no such entry or that
+	// is not known: it is kept since there are commitments in entries.
+	HeaderOf(ctx context.Context, organization wire.ID, seq uint64) ([]byte, error)
 	// PageIndex lists the organizations that have a key, by rank and then by id.
 	PageIndex(ctx context.Context, ask wire.PageIndex) (wire.IndexRows, error)
 }

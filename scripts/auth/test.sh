@@ -37,7 +37,7 @@ serve() {
 
 flow() {
 	CLOISTER_CREDENTIALS=$sim_credentials CLOISTER_HOST=$PWD/bin/cloister-host CLOISTER_PAGE=$work/page CLOISTER_CHROMIUM=$chromium \
-		CLOISTER_MAILS=$work/mails CLOISTER_OPENID_ISSUER=$issuer NODE_EXTRA_CA_CERTS=$work/tls/root.pem \
+		CLOISTER_MAILS=$work/mails CLOISTER_MOONPAY_PORT=$moonpay_port CLOISTER_OPENID_ISSUER=$issuer NODE_EXTRA_CA_CERTS=$work/tls/root.pem \
 		node --test --test-timeout=900000 --test-reporter=spec "$work/node/$1.mjs"
 }
 
@@ -68,9 +68,10 @@ cp "$here"/node/*.mjs "$work/node/"
 cp "$here"/page/* "$work/page/"
 ln -s "$modules/node_modules" "$work/node_modules"
 esbuild() {
-	"$modules/node_modules/.bin/esbuild" "$work/page/$1.mjs" --bundle --minify --format="$2" --platform=browser --log-level=warning --outfile="$work/page/$1.js"
+	"$modules/node_modules/.bin/esbuild" "$work/page/$1.mjs" --bundle --minify --define:process.env.NODE_ENV='"production"' --format="$2" --platform=browser --log-level=warning --outfile="$work/page/$1.js"
 }
 esbuild wallet esm
+esbuild kit esm
 esbuild extension iife
 
 certificates "$work/tls"
@@ -81,9 +82,11 @@ port=$(free_port)
 issuer=https://localhost:$port
 serve "$work/provider" node "$work/oidc/provider.mjs" "$issuer" "$work/tls/cert.pem" "$work/tls/key.pem" "$port"
 mail_port=$(head -n 1 "$work/mails" | sed 's/.*"tls": *\([0-9]*\).*/\1/')
-CLOISTER_SMTP=smtps://user:pass%20word@localhost:$mail_port CLOISTER_ISSUER_ROOTS=$work/tls/root.pem CLOISTER_AUTH_PROXY_UNLIMITED=true \
+moonpay_port=$(free_port)
+CLOISTER_ON_RAMPS=FIAT_ON_RAMP_PROVIDER_MOONPAY=http://127.0.0.1:$moonpay_port \
+	CLOISTER_SMTP=smtps://user:pass%20word@localhost:$mail_port CLOISTER_ISSUER_ROOTS=$work/tls/root.pem CLOISTER_AUTH_PROXY_UNLIMITED=true \
 	start_sim "$work/data"
-[ $# -gt 0 ] || set -- browser passkey code encrypted oauth openid wallet session
+[ $# -gt 0 ] || set -- browser passkey code encrypted oauth openid wallet session onramp secrets
 for name in "$@"; do
 	stage "$name" flow "$name"
 done

@@ -20,18 +20,28 @@ refused() {
 	grep -q "$says" "$work/refused" || { echo "refused in other words: $*"; cat "$work/refused"; return 1; }
 }
 
-# simulator DIR: one with a wallet, whose interface is $api.
+# simulator DIR MODE: one with a wallet, whose interface is $api, and whose log witnesses cosign in that mode.
 simulator() {
 	local port
 	port=$(free_port)
 	api=http://127.0.0.1:$port
 	: >"$1.log"
-	bin/cloister-sim -data-dir "$1" -api-addr "127.0.0.1:$port" -auth-proxy-addr "127.0.0.1:$(free_port)" -no-inbox >"$1.log" 2>&1 &
+	bin/cloister-sim -data-dir "$1" -api-addr "127.0.0.1:$port" -auth-proxy-addr "127.0.0.1:$(free_port)" -no-inbox -log "$2" >"$1.log" 2>&1 &
 	started+=($!)
 	await $! "$1.log" grep -q "Stop with Ctrl-C" "$1.log"
 	bin/cloister-host request -credentials "$1/credentials.json" -submit ACTIVITY_TYPE_CREATE_WALLET /public/v1/submit/create_wallet '{"walletName":"First","accounts":[
 		{"curve":"CURVE_SECP256K1","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'/60'/0'/0"'/0","addressFormat":"ADDRESS_FORMAT_ETHEREUM"},
 		{"curve":"CURVE_ED25519","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'/501'/0'/0'"'","addressFormat":"ADDRESS_FORMAT_SOLANA"}]}' >/dev/null
+}
+
+# nothing_lost STORE: witnesses have seen no more than it has. What was decided just now is on its way to one that was not needed.
+nothing_lost() {
+	local deadline=$((SECONDS + 60))
+	until bin/cloister-host log heads -store "$1" >"$work/heads" && grep -q "nothing is \(lost\|missing\)" "$work/heads"; do
+		[ $SECONDS -lt $deadline ] || { cat "$work/heads"; return 1; }
+		sleep 0.2
+	done
+	cat "$work/heads"
 }
 
 # written: the folder that the last backup's output, in $work/out, names.
@@ -41,7 +51,9 @@ written() {
 
 folder() {
 	trap stop_engines EXIT
-	simulator "$work/a"
+	simulator "$work/a" strict
+	bin/cloister-host log -url "$api"
+	nothing_lost "$work/a/cloister.db"
 	bin/cloister-host backup -store "$work/a/cloister.db" -to "$work/backups" | tee "$work/out"
 	local backup deployment
 	backup=$(written)
@@ -52,13 +64,34 @@ folder() {
 	grep -q "^2 addresses in 1 organizations, 100 signatures with 2 of them; 2 addresses computed anew" "$work/drill"
 	grep -q "^2 addresses and keys are the same" "$work/drill"
 	refused "not empty" bin/cloister-host restore -from "$backup" -store "$work/a/cloister.db"
+
+	# Two activities later the backup is behind what the witnesses have seen, and says so; a copy that has the rest mends it.
+	for name in one two; do
+		bin/cloister-host request -credentials "$work/a/credentials.json" -submit ACTIVITY_TYPE_CREATE_USER_TAG /public/v1/submit/create_user_tag "{\"userTagName\":\"$name\",\"userIds\":[]}" >/dev/null
+	done
+	nothing_lost "$work/a/cloister.db"
+	bin/cloister-host restore -from "$backup" -store "$work/behind.db"
+	if bin/cloister-host log heads -store "$work/behind.db" | tee "$work/heads"; then
+		echo "nothing is missing in an old backup"
+		return 1
+	fi
+	grep -q "batches are missing: [34] of 4 witnesses have seen" "$work/heads"
+	tail -n 1 "$work/heads" | grep -q '^\[{"range":0,"origin":".*","size":[0-9]*,"root":"[0-9a-f]*","witnessed":[0-9]*,"generation":2}\]$'
+	bin/cloister-host backup -store "$work/a/cloister.db" -to "$work/backups" >"$work/out"
+	bin/cloister-host log tail -store "$work/behind.db" "$(written)"
+	nothing_lost "$work/behind.db"
+	bin/cloister-host log tail -store "$work/behind.db" "$work/a/cloister.db"
+	bin/cloister-host backup -store "$work/behind.db" -to "$work/backups" >"$work/out"
+	bin/cloister-host backup verify -from "$(written)"
+	bin/cloister-sim drill -data-dir "$work/a" -from "$(written)" -compare "$api" | tee "$work/drill"
+	grep -q "^2 addresses and keys are the same" "$work/drill"
 	refused "another deployment" bin/cloister-host restore -from "$backup" -store "$work/b.db" -deployment "${deployment//[0-9]/0}"
 	sed -i 's/^cloister backup 1$/cloister backup 2/' "$backup/header"
 	refused "later release" bin/cloister-host restore -from "$backup" -store "$work/b.db"
 	sed -i 's/^cloister backup 2$/cloister backup 1/' "$backup/header"
 	truncate -s -1 "$backup/chunk-00000000"
 	refused "damaged" bin/cloister-host restore -from "$backup" -store "$work/b.db"
-	simulator "$work/other"
+	simulator "$work/other" none
 	bin/cloister-host backup -store "$work/other/cloister.db" -to "$work/backups" >"$work/out"
 	refused "another deployment" bin/cloister-sim drill -data-dir "$work/a" -from "$(written)"
 }
@@ -75,7 +108,7 @@ s3() {
 	await $! "$work/s3.log" listening "$port"
 	export AWS_ACCESS_KEY_ID=operator AWS_SECRET_ACCESS_KEY=throw-away-secret
 	export CLOISTER_S3_ENDPOINT=127.0.0.1:$port CLOISTER_S3_ROOTS=$work/s3.pem CLOISTER_S3_PATH_STYLE=true CLOISTER_S3_REGION=us-east-1
-	simulator "$work/c"
+	simulator "$work/c" none
 	bin/cloister-host backup -store "$work/c/cloister.db" -to s3://bucket/cloister/daily | tee "$work/out"
 	backup=$(written)
 	bin/cloister-host backup verify -from "$backup"

@@ -295,11 +295,28 @@ test("wallets are made with chosen chains; addresses are copied; long lists come
   await click("Copy address of Ethereum and its kind");
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), ethereum.address);
 
+  // Balances are said to be the node's word; without a node, that there is none.
+  await click("Balances of Ethereum and its kind m/44'/60'/0'/0/0");
+  await click("Ask the node", dialog());
+  await dialog().getByRole("alert").filter({ hasText: "no node of eip155:1 is configured" }).waitFor();
+  await page.route("**/get_wallet_address_balances", (route) => {
+    assert.deepEqual([route.request().postDataJSON().address, route.request().postDataJSON().caip2], [ethereum.address, "eip155:8453"]);
+    return route.fulfill({ json: { balances: [{ caip19: "eip155:8453/slip44:60", symbol: "ETH", name: "<b>Ether</b>", decimals: 18, balance: "1500000000000000000", display: { crypto: "1.5" } }] } });
+  });
+  await dialog().getByLabel("Network").selectOption("Base");
+  await click("Ask the node", dialog());
+  await page.getByText("As your node of eip155:8453 says. Nobody has verified it.").waitFor();
+  await page.getByRole("cell", { name: "1.5" }).waitFor();
+  await page.getByText("<b>Ether</b>").waitFor();
+  await picture(page, "wallet-balances");
+  await click("Done");
+  await page.unroute("**/get_wallet_address_balances");
+
   await click("Add accounts");
   await dialog().getByLabel("Solana").check();
   await dialog().getByLabel("Number").fill("7");
   await click("Add accounts", dialog());
-  await page.getByRole("cell", { name: "m/44'/501'/7'/0'" }).waitFor();
+  await page.getByRole("cell", { name: "m/44'/501'/7'/0'", exact: true }).waitFor();
   await root.submit("create_wallet_accounts", "CREATE_WALLET_ACCOUNTS", {
     walletId, accounts: Array.from({ length: 45 }, (_, i) => ({ curve: "CURVE_SECP256K1", pathFormat: "PATH_FORMAT_BIP32", path: `m/44'/60'/1'/0/${i}`, addressFormat: "ADDRESS_FORMAT_ETHEREUM" })),
   });
@@ -311,6 +328,30 @@ test("wallets are made with chosen chains; addresses are copied; long lists come
   assert.equal(new Set(await page.locator("tbody tr code[title]").evaluateAll((all) => all.map((c) => c.title))).size, 60);
   await go("wallets", "Wallets");
   await picture(page, "wallets");
+  calm();
+});
+
+test("secrets are listed with their properties, by pages", async () => {
+  await go("secrets", "Secrets");
+  await page.getByText("There is no secret yet.").waitFor();
+  // The answers are made here: encrypting a secret takes a client's library.
+  const all = Array.from({ length: 51 }, (_, i) => ({
+    secretId: `019${String(i).padStart(5, "0")}-0000-7000-8000-000000000000`, ...(i % 2 === 0 && { name: `Secret ${i}` }), createdAtUnixMs: "1700000000000",
+    staticProperties: i === 0 ? [{ key: "env", value: "<b>prod</b>" }] : [],
+  }));
+  await page.route("**/list_secrets", async (route) => {
+    const { limit, after } = JSON.parse(route.request().postData()).paginationOptions;
+    const from = all.findIndex((s) => s.secretId === after) + 1;
+    await route.fulfill({ json: { secrets: all.slice(from, from + Number(limit)) } });
+  });
+  await page.reload();
+  await page.getByText("env = <b>prod</b>").waitFor();
+  await picture(page, "secrets");
+  await click("Show more");
+  await page.getByText("Secret 50").waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 51);
+  assert.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
+  await page.unroute("**/list_secrets");
   calm();
 });
 
@@ -411,6 +452,25 @@ test("what waits for approval is approved and rejected, by people who see what t
   calm();
 });
 
+test("typed data: what its types do not name is shown as not signed", async () => {
+  const { wallets } = await root.query("list_wallets");
+  const { accounts } = await root.query("list_wallet_accounts", { walletId: wallets.find((w) => w.walletName === "Treasury").walletId, paginationOptions: { limit: "100" } });
+  const ethereum = accounts.find((a) => a.addressFormat === "ADDRESS_FORMAT_ETHEREUM");
+  const order = { types: { Order: [{ name: "legs", type: "Leg[]" }], Leg: [{ name: "size", type: "uint256" }] }, primaryType: "Order", domain: { name: "Exchange" },
+    message: { legs: [{ size: "1" }, { size: "2", note: "nobody signs this" }], signatureChainId: "0xa4b1" } };
+  const sign = (payload) => root.submit("sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", { signWith: ethereum.address, payload: JSON.stringify(payload), encoding: "PAYLOAD_ENCODING_EIP712", hashFunction: "HASH_FUNCTION_NO_OP" });
+  await go(`activities/${(await sign(order)).id}`, "Sign raw payload");
+  const note = page.getByRole("note").filter({ hasText: "Not signed" });
+  await note.waitFor();
+  assert.deepEqual(await note.locator("li").allInnerTexts(), ["message.legs.1.note", "message.signatureChainId"]);
+  await picture(page, "activity-unsigned");
+  order.message = { legs: [] };
+  await go(`activities/${(await sign(order)).id}`, "Sign raw payload");
+  await page.getByText("What came of it").waitFor();
+  assert.equal(await note.count(), 0);
+  calm();
+});
+
 test("activities are filtered by address and by choice, and come by pages", async () => {
   for (let i = 0; i < 12; i++) {
     await root.submit("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_SMS_AUTH", value: "" });
@@ -479,7 +539,7 @@ test("everything can be reached and done by keyboard", async () => {
     await page.keyboard.press("Shift+Tab");
     order.unshift((await active()).replace(/\s+/g, " "));
   }
-  assert.deepEqual(order, ["Skip to content", home, "Overview", "Activities", "Users", "Wallets", "Policies", "Webhooks", "Auth", "Verify", "Theme: System", "Sign out"]);
+  assert.deepEqual(order, ["Skip to content", home, "Overview", "Activities", "Users", "Wallets", "Secrets", "Policies", "Webhooks", "Auth", "Verify", "Theme: System", "Sign out"]);
   assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), "solid");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");

@@ -103,6 +103,33 @@ test("app proofs hold for the request that was sent, and for no other", async ()
   calm();
 });
 
+test("a log proof holds, and whoever was recovered from a backup says so", async () => {
+  const stored = (name) => readFileSync(`attestation/verify/testdata/${name}`, "utf8"); // as the command is tested with
+  const logs = await open(browser);
+  await logs.page.addInitScript(() => { Date.now = () => Date.parse("2026-05-01T13:00:00Z"); });
+  await logs.page.goto(`${base}verify`);
+  const fill = (name, text) => logs.page.getByLabel(name).first().fill(text);
+  const verifies = async (word) => {
+    await logs.page.getByRole("button", { name: "Verify on this machine" }).click();
+    await logs.page.locator(".verdict h2", { hasText: word }).waitFor();
+  };
+  for (const [name, word] of [["log", "Verified"], ["log-moved", "Verified"], ["log-recovered", "Holds, in a log that was recovered"]]) {
+    await logs.page.reload();
+    await logs.page.setInputFiles("input[type=file]", { name: "credentials.json", mimeType: "application/json", buffer: Buffer.from(stored(`${name}-credentials.json`)) });
+    await logs.page.waitForFunction(() => document.querySelector("[name=manifest]").value);
+    await fill("Boot proof", stored(`${name}-boot.json`));
+    await fill("Log proof", stored(`${name}-proof.json`));
+    await fill("Your request", stored("log-body.json"));
+    await verifies(word);
+    await picture(logs.page, `verify-${name}`);
+  }
+  await logs.page.getByText("3 batch(es) that witnesses had seen are lost").waitFor();
+  await fill("Your request", "another");
+  await verifies("Refused");
+  assert.deepEqual(logs.complaints, []);
+  await logs.context.close();
+});
+
 test("by keyboard alone", async () => {
   await page.goto(`${base}verify`);
   await ready();

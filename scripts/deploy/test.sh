@@ -31,8 +31,9 @@ together() {
 	exec 3>&-
 	bin/cloister-host serve -help 2>"$work/settings"
 	bin/cloister-host backup -help 2>>"$work/settings"
-	# This simulator has no certificate and waits for no shares; backups are told of by the unit that makes them.
+	# This simulator has no certificate and no witnesses and waits for no shares; backups are told of by the unit that makes them.
 	for each in 'cloister_certificate_expiry_timestamp_seconds host/api/watch.go' 'cloister_enclave_shares host/api/watch.go' \
+		'cloister_log_rounds_total host/api/metrics.go' 'cloister_log_size host/api/watch.go' 'cloister_witness_size host/api/watch.go' 'cloister_witness_owing_seconds host/api/watch.go' 'cloister_witness_refuses host/api/watch.go' \
 		"cloister_backup_last_success_timestamp_seconds $here/systemd/run-backup"; do
 		read -r name by <<<"$each"
 		grep -qw "$name" "$by"

@@ -28,9 +28,9 @@ trap 'stop_all; rm -rf "$work"' EXIT
 # start_again: by the environment alone, the way an operator runs a second instance, with the addresses that the first start
 # had: the measured configuration names those of the inbox. Waits up to five minutes.
 start_again() {
-	CLOISTER_AUTH_PROXY=false CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
+	CLOISTER_AUTH_PROXY=false CLOISTER_LOG=bounded CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
 		CLOISTER_API_ADDR=127.0.0.1:$api CLOISTER_AUTH_PROXY_ADDR=127.0.0.1:$proxy \
-		CLOISTER_INBOX_ADDR=127.0.0.1:$inbox CLOISTER_INBOX_SMTP_ADDR=127.0.0.1:$smtp \
+		CLOISTER_CHAIN=eip155:11155111=http://127.0.0.1:$chain CLOISTER_INBOX_ADDR=127.0.0.1:$inbox CLOISTER_INBOX_SMTP_ADDR=127.0.0.1:$smtp \
 		"$bin/cloister-sim" >>"$data.log" 2>&1 &
 	sim=$!
 	await "$sim" "$data.log" again_up
@@ -109,7 +109,7 @@ replies() {
 
 # sdks PHASE: made (everything is made) or kept (everything is still there).
 sdks() {
-	export CLOISTER_CREDENTIALS=$data/credentials.json CLOISTER_STATE=$data.state CLOISTER_VERIFY=$bin/cloister-verify CLOISTER_VERIFIER=$PWD/host/dashboard/verifier
+	export CLOISTER_NODE_PORT=$chain CLOISTER_CREDENTIALS=$data/credentials.json CLOISTER_STATE=$data.state CLOISTER_VERIFY=$bin/cloister-verify CLOISTER_VERIFIER=$PWD/host/dashboard/verifier
 	mkdir -p "$CLOISTER_STATE"
 	if [ "$have_node" = yes ]; then
 		node --test --test-reporter=spec --test-concurrency=1 "$work/node/$1"*.mjs
@@ -127,6 +127,7 @@ whole() {
 	proxy=$(free_port)
 	inbox=$(free_port)
 	smtp=$(free_port)
+	chain=$(free_port)
 	start_again
 	sdks made
 	kill_family "$sim"

@@ -6,6 +6,7 @@
 #
 #   scripts/load/run.sh [REPETITIONS [SECONDS]]       results in scripts/load/out
 #   ORGANIZATIONS=100000 scripts/load/run.sh          with that many organizations in the store
+#   LOG=bounded scripts/load/run.sh                   with witnesses, on CPU 0 as well and not counted; or strict
 #   YARDSTICK=dir                                     the yardstick's folder, ../shared/bench unless said otherwise
 #
 # Wants python3, taskset and a machine that does nothing else.
@@ -26,7 +27,7 @@ cp "$src/sidebyside.py" "$out"
 rm -rf "$src"
 data=$(mktemp -d)
 api=127.0.0.1:${PORT:-18480}
-taskset -c 0 bin/cloister-sim -data-dir "$data" -enclave-addr "unix:$data/enclave.sock" -api-addr "$api" -auth-proxy-addr "127.0.0.1:$((${PORT:-18480} + 1))" -organizations "${ORGANIZATIONS:-0}" \
+taskset -c 0 bin/cloister-sim -data-dir "$data" -enclave-addr "unix:$data/enclave.sock" -api-addr "$api" -auth-proxy-addr "127.0.0.1:$((${PORT:-18480} + 1))" -organizations "${ORGANIZATIONS:-0}" -log "${LOG:-none}" \
 	-log-level warn >"$out/sim.log" 2>&1 &
 sim=$!
 trap 'kill -9 $sim 2>/dev/null || true; wait $sim 2>/dev/null || true; rm -rf "$data"' EXIT

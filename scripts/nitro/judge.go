@@ -14,6 +14,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"cloister/attestation"
+	"cloister/attestation/commitment"
 )
 
 // An exchange is what the enclave was asked at the door boot and what it answered.
@@ -179,8 +180,8 @@ func registers(r *attestation.Release, document, userData, nonce []byte, manifes
 	}
 	want := map[int]string{0: r.PCRs.PCR0, 1: r.PCRs.PCR1, 2: r.PCRs.PCR2, 8: r.PCRs.PCR8, 3: extendZeros(role), 4: extendZeros(instanceID)}
 	if manifest != nil {
-		commitment := attestation.SetupCommitment(hex.EncodeToString(d.PublicKey), *manifest)
-		want[attestation.SetupPCR] = hex.EncodeToString(commitment[:])
+		committed := commitment.SetupRegister(hex.EncodeToString(d.PublicKey), *manifest)
+		want[commitment.SetupPCR] = hex.EncodeToString(committed[:])
 	}
 	for i, v := range want {
 		if got := hex.EncodeToString(d.PCRs[i]); v == "" || got != v {

@@ -44,15 +44,29 @@ func (w *world) run(rich string) error {
 	liar, late := &liar{}, httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	lying := httptest.NewServer(liar)
 	w.chains = fmt.Sprintf("%s=%s eip155:137=%s eip155:8453=%s", caip2, w.node.url, lying.URL, late.URL)
+	funder, err := newFunder(rich)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		token, err := funder.deployToken(&w.node, 1_000_000)
+		if err != nil {
+			return fmt.Errorf("making a token: %w", err)
+		}
+		w.listed = append(w.listed, token)
+	}
+	if err := w.listTokens(w.listed...); err != nil {
+		return err
+	}
+	setting, err := w.configure(w.Dir)
+	if err != nil {
+		return err
+	}
+	w.settings = []string{setting}
 	if err := w.start(); err != nil {
 		return err
 	}
-	var err error
 	if w.account, err = w.createWallet(); err != nil {
-		return err
-	}
-	funder, err := newFunder(rich)
-	if err != nil {
 		return err
 	}
 	if err := funder.pay(&w.node, w.account, new(big.Int).Exp(big.NewInt(10), big.NewInt(18), nil)); err != nil {
@@ -67,6 +81,11 @@ func (w *world) run(rich string) error {
 		{"a refused one leaves a gap, the next one fills it", w.gap},
 		{"a transaction that fails in its block", func() error { return w.reverts(funder) }},
 		{"one that was signed before is sent as it is", w.raw},
+		{"balances and history are those of the chain", func() error { return w.reads(funder) }},
+		{"several calls that the account pays for", w.batches},
+		{"what stands in the place of swaps and earning", func() error { return w.twoCalls(funder) }},
+		{"sponsored ones, and the end of a delegation", func() error { return w.sponsor(funder) }},
+		{"a window that 1,000 requests fill at once, killed in the middle", w.window},
 		{"nodes that lie, are late or are none", func() error { return w.wrong(liar) }},
 	} {
 		begin := time.Now()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Transactions sent through the simulator to go-ethereum: many at once, with host and simulator killed in the middle, a gap
-# repaired, nodes that are late or lie. Needs bin/ as `make build` leaves it.
+# repaired, nodes that are late or lie; balances and histories held against the chain, with a token that is deployed to it. Needs bin/ as `make build` leaves it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/stage.sh
@@ -11,6 +11,10 @@ trap 'stop_engines; rm -rf "$work"' EXIT
 sent() {
 	trap stop_engines EXIT # a stage is a shell of its own: what it starts it ends
 	"$GO" build -o "$work/sending" ./scripts/sending
+	local published=2a31ef110e4cdb9c332aa1d8633510214299c48b:TKGasDelegate\ 1cbbd58e521e1133f09e2ba207e3e75c4db404d5:TKGasStation one
+	for one in $published; do
+		geth_alloc+="\"${one%:*}\":{\"balance\":\"0x0\",\"code\":\"0x$(cat "scripts/sending/testdata/${one#*:}.hex")\"},"
+	done
 	start_geth "$work/geth"
 	"$work/sending" -sim bin/cloister-sim -dir "$work" -node "$geth_url" -rich "$geth_funded_key" -port "$(free_port)" -proxy-port "$(free_port)"
 }

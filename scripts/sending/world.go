@@ -19,13 +19,17 @@ type object = deployment.Object
 // A world is a simulator that is started and killed, and the node beside it.
 type world struct {
 	deployment.Simulator
-	chains  string
-	node    node
-	account string
+	chains      string
+	node        node
+	account     string
+	listed      []string // addresses of tokens
+	assets      string   // file of their list
+	settings    []string
+	poor, payer string // an account without coins, and who pays for it
 }
 
 func (w *world) start() error {
-	return w.Start([]string{"CLOISTER_CHAIN=" + w.chains, "CLOISTER_CHAIN_TIMEOUT=2s"})
+	return w.Start(append([]string{"CLOISTER_CHAIN=" + w.chains, "CLOISTER_CHAIN_TIMEOUT=2s", "CLOISTER_ASSETS=" + w.assets}, w.settings...))
 }
 
 func (w *world) body(typ string, parameters object) []byte {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +33,7 @@ type event struct {
 }
 
 // readTests reads what `go test -json` prints and writes what a person wants to see of it: one line for each package, the
-// whole output of whatever failed, and the lines marked with "counted: ".
+// whole output of whatever failed, the end of what never ended, and the lines marked with "counted: ".
 func readTests(in io.Reader, out io.Writer) (*tally, error) {
 	var sum tally
 	output := map[string][]string{} // by package and test
@@ -73,6 +75,9 @@ func readTests(in io.Reader, out io.Writer) (*tally, error) {
 			}
 			delete(output, name)
 		case "fail":
+			if e.Test == "" {
+				writeUnended(output, e.Package, out)
+			}
 			if e.Test == "" && blamed[e.Package] {
 				break // its tests have said why
 			}
@@ -82,7 +87,31 @@ func readTests(in io.Reader, out io.Writer) (*tally, error) {
 			delete(output, name)
 		}
 	}
+	writeUnended(output, "", out) // go was killed
 	return &sum, lines.Err()
+}
+
+// shown is how many lines are shown of a test that never ended, before the trace and of it.
+const shown = 200
+
+// writeUnended writes what the tests of a package, or of all, said last whose process died: of them go tells no end, and of one
+// is the trace. What is written is forgotten.
+func writeUnended(output map[string][]string, pkg string, out io.Writer) {
+	for _, name := range slices.Sorted(maps.Keys(output)) {
+		of, test, _ := strings.Cut(name, " ")
+		if test == "" || pkg != "" && of != pkg {
+			continue
+		}
+		lines := output[name]
+		trace := slices.IndexFunc(lines, func(line string) bool {
+			return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
+		})
+		if trace < 0 {
+			trace = len(lines)
+		}
+		fmt.Fprintf(out, "--- never ended: %s\n%s", name, strings.Join(lines[max(trace-shown, 0):min(trace+shown, len(lines))], ""))
+		delete(output, name)
+	}
 }
 
 // reasonOf is what a skipped test gave as its reason: its line that begins with a file and a line number.

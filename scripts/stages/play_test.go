@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -214,6 +216,42 @@ go: no such module
 	for _, want := range []string{"a_test.go:10: wrong", "panic: no test", "no such module"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("not shown: %s", want)
+		}
+	}
+}
+
+// Of tests whose process died go tells no end: what they said last is shown, with the trace, once and not without bound.
+func TestLogOfTheDead(t *testing.T) {
+	var log, out strings.Builder
+	said := func(pkg, test, line string) {
+		b, err := json.Marshal(event{Action: "output", Package: pkg, Test: test, Output: line + "\n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Write(append(b, '\n'))
+	}
+	said("p", "Good", "nobody needs this")
+	log.WriteString(`{"Action":"pass","Package":"p","Test":"Good"}` + "\n")
+	said("p", "Wrong", "this is wrong")
+	log.WriteString(`{"Action":"fail","Package":"p","Test":"Wrong"}` + "\n")
+	said("p", "Waits", "=== PAUSE Waits")
+	for i := range 1000 {
+		said("p", "Dies", fmt.Sprintf("before %d.", i))
+	}
+	said("p", "Dies", "panic: in a goroutine")
+	for i := range 1000 {
+		said("p", "Dies", fmt.Sprintf("trace %d.", i))
+	}
+	said("pp", "Killed", "the last word")
+	log.WriteString(`{"Action":"fail","Package":"p"}` + "\n")
+	sum, err := readTests(strings.NewReader(log.String()), &out)
+	if err != nil || sum.Failed != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	for line, want := range map[string]int{"nobody needs this": 0, "this is wrong": 1, "--- never ended: p Waits\n=== PAUSE Waits\n": 1, "--- never ended: p Dies\nbefore 800.\n": 1,
+		"before 799.": 0, "panic: in a goroutine": 1, "trace 198.\n---": 1, "--- never ended: pp Killed\nthe last word\n": 1, "--- never ended": 3} {
+		if got := strings.Count(out.String(), line); got != want {
+			t.Errorf("%q is shown %d times, want %d", line, got, want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/attestation/commitment"
 	"cloister/attestation/request"
 	"cloister/scripts/internal/operators"
 	"cloister/sim/laptop"
@@ -163,7 +164,7 @@ func (w *world) verify(a attestation.SetupAnswer, nonce [attestation.SetupNonceS
 		return nil, errors.New("the document is for another nonce")
 	case string(d.UserData) != string(hash[:]):
 		return nil, errors.New("the document is for another manifest")
-	case d.PCRs[attestation.SetupPCR] != attestation.SetupCommitment(key, hash):
+	case d.PCRs[commitment.SetupPCR] != commitment.SetupRegister(key, hash):
 		return nil, errors.New("PCR16 does not commit to setup key and manifest")
 	}
 	return &attestation.Setup{Document: d, Manifest: &w.deployment.manifest, ManifestHash: hash, PublicKeyHex: key, Nonce: nonce}, nil
@@ -218,7 +219,7 @@ func (w *world) proof(ctx context.Context, o script.Organization) error {
 		return errors.New("the document is for another live key")
 	case string(d.UserData) != string(hash[:]):
 		return errors.New("the document is for another manifest")
-	case len(d.PCRs) != 32 || d.PCRs[attestation.LivePCR] != attestation.LiveCommitment(key, hash):
+	case len(d.PCRs) != 32 || d.PCRs[commitment.LivePCR] != commitment.LiveRegister(key, hash):
 		return errors.New("the registers do not commit to live key and manifest, or are not all locked")
 	}
 	return nil

@@ -139,9 +139,10 @@ test("what is not known or not whole is refused, and nothing is written", () => 
     };
   };
   const cases = {
-    "a version that the tool does not know": [target, (s) => s.replace("const AES_KEY_INFO", "const OTHER_INFO"), /not a file that this tool knows/],
-    "another key compiled in": [target, (s) => s.replace("04cf288f", "04cf288e"), /not a file that this tool knows/],
-    "a constant twice": [target, (s) => s + '\nconst PRODUCTION_SIGNER_SIGN_PUBLIC_KEY = "04";', /not a file that this tool knows/],
+    "a file that somebody changed": [target, (s) => s.replace("const AES_KEY_INFO", "const OTHER_INFO"), /not as it was published/],
+    "a version whose files are another's": [join(other, copies[2], "package.json"), (s) => s.replace(/"version": "[^"]*"/, '"version": "2.7.0"'), /not as it was published/],
+    "another key compiled in": [target, (s) => s.replace("04cf288f", "04cf288e"), /not as it was published/],
+    "a constant twice": [target, (s) => s + '\nconst PRODUCTION_SIGNER_SIGN_PUBLIC_KEY = "04";', /not as it was published/],
     "a mark that is made up": [target, (s) => s + "\n// rewritten by Cloister's pin-keys.mjs, which restores it; before: {}\n", null],
     "keys in another file": [join(other, copies[2], "dist/turnkey.js"), (s) => s + "// 04cf288fe433cc4e1aa0ce1632feac4ea26bf2f5a09dcfe5a42c398e06898710330f0572882f4dbdf0f5304b8fc8703acd69adca9a4bbf7f5d00d20a5e364b2569", /holds the signer's key in/],
   };
@@ -162,6 +163,24 @@ test("what is not known or not whole is refused, and nothing is written", () => 
   }
   rmSync(join(other, copies[1], "dist/constants.mjs"));
   assert.match(pin("--keys", keysFile, other).stderr, /has no dist\/constants.mjs/);
+
+  // Copies of a version that is not in the table: a tree with one is pinned but for it.
+  const old = join(work, "old");
+  install(old);
+  const version = join(old, copies[3], "package.json");
+  change(version, (s) => s.replace(/"version": "[^"]*"/, '"version": "2.6.0"'));
+  const untouched = constantsOf(old);
+  const done = pin("--keys", keysFile, old);
+  assert.equal(done.status, 0, done.stderr);
+  assert.equal(done.stderr, `left as it is, a version that this tool does not know: 2.6.0 ${join(old, copies[3])}\n`);
+  assert.equal(done.stdout.match(/^pinned: /gm).length, copies.length - 1);
+  for (const [path, text] of Object.entries(constantsOf(old))) assert.equal(text === untouched[path], path.startsWith(copies[3]), path);
+  assert.equal(pin("--check", "--keys", keysFile, old).status, 1);
+  assert.equal(pin("--check", "--keys", keysFile, "--leave", "2.5.0", old).status, 1);
+  assert.equal(pin("--check", "--keys", keysFile, "--leave", "2.6.0", old).status, 0);
+  assert.equal(pin("--restore", old).status, 0);
+  assert.deepEqual(constantsOf(old), untouched);
+  assert.match(pin("--keys", keysFile, join(old, copies[3], "..", "..", "..")).stderr, /no installed copy of @turnkey\/crypto is of a version/);
 
   const good = JSON.parse(readFileSync(keysFile, "utf8"));
   const fresh = join(work, "fresh");
@@ -189,6 +208,6 @@ test("what is not known or not whole is refused, and nothing is written", () => 
   symlinkSync(join(fresh, "node_modules"), join(empty, "node_modules")); // somebody else's
   assert.equal(pin("--keys", keysFile, empty).status, 1);
   assert.equal(pin("--keys", keysFile, join(work, "nowhere")).status, 1);
-  for (const args of [[], ["--restore", "--keys", keysFile], ["--restore", "--check"], ["--unknown"]]) assert.equal(pin(...args).status, 2, args.join(" "));
+  for (const args of [[], ["--restore", "--keys", keysFile], ["--restore", "--check"], ["--unknown"], ["--keys", keysFile, "--leave", "2.6.0"]]) assert.equal(pin(...args).status, 2, args.join(" "));
   assert.ok(!readdirSync(join(fresh, copies[0], "dist")).some((name) => name.includes("cloister")), "no temporary file is left");
 });

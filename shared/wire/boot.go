@@ -44,6 +44,7 @@ const (
 	OpIssuerKeys         = "discovery_openid_keys"
 	OpWebhookKeys        = "webhook_jwks"
 	OpCreateOrganization = "create_organization"
+	OpPutPlans           = "put_plans"
 )
 
 // A BootOperation is one thing that can be asked for at the door boot. The enclave
@@ -83,7 +84,7 @@ const (
 // dispatches by this table, hosts serve to everybody what it says, and enclave/README.md holds it.
 var BootOperations = []BootOperation{
 	{Name: OpStatus, Public: true, Looks: true, Reply: `{"state","applicationDigest","counters",…}`,
-		Does: "how far it has come; in seed threshold and whose shares are here, in serving deployment, boot number and age of the attestation"},
+		Does: "how far it has come; in seed threshold and whose shares are here, in serving deployment, boot number, age of the attestation and whether it is a drill"},
 	{Name: OpGenesis, States: inHello, Body: `{"ranges":n,"operators":{"threshold":m,"publicKeys":[…],"shareKeys":[…]},"keyService":{"ciphertextBlob","ciphertextForRecipient"}}`,
 		Reply: `{"quorumPublicKey","deployment","shares"}`, Does: "makes a deployment, and attests its share set; asked again it answers the same"},
 	{Name: OpShares, Body: `{"quorumPublicKey":hex}`, Reply: `{"quorumPublicKey","shares"}`, Does: "the newest share set of that secret from the store, with its document"},
@@ -111,6 +112,8 @@ var BootOperations = []BootOperation{
 	{Name: OpWebhookKeys, States: inServing, Path: "/public/v1/discovery/webhooks/jwks", Looks: true, Reply: "JWK set", Does: "the key that signs webhooks"},
 	{Name: OpCreateOrganization, States: inServing, Public: true, Body: "stamped by the admission key", Reply: `{"organizationId","rootUserId","rootApiKeyId"}`,
 		Does: "makes a first organization; one body, one organization"},
+	{Name: OpPutPlans, States: inServing, Public: true, Body: "stamped by the admission key", Reply: `{"version","ranges":[n,…],"of":n}`,
+		Does: "keeps the plans of top-level organizations, in each range of this enclave"},
 }
 
 var bootOperations = func() map[string]*BootOperation {

@@ -636,7 +636,7 @@ func TestHello(t *testing.T) {
 		"id":               rawFrame(1, wire.KindHello, []byte{0xa2, 1, 1, 2, 1}),
 		"version":          rawFrame(0, wire.KindHello, []byte{0xa2, 1, 2, 2, 1}),
 		"role 0":           rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 0}),
-		"role 8":           rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 8}),
+		"role 9":           rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 9}),
 		"no ticket":        rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 7}),
 		"ticket too soon":  rawFrame(0, wire.KindHello, append([]byte{0xa3, 1, 1, 2, 6, 3, 0x50}, make([]byte, 16)...)),
 		"ticket too short": rawFrame(0, wire.KindHello, append([]byte{0xa3, 1, 1, 2, 7, 3, 0x4f}, make([]byte, 15)...)),

@@ -27,8 +27,11 @@ const (
 	maxSmall  = 1 << 10  // questions and answers of a few fixed fields
 	maxLookup = 64 << 10 // questions that carry lists of ids, hashes or names
 	maxChain  = MaxChainData + maxSmall
+	maxTips   = MaxTipsPage * 80
 	maxKeys   = MaxKeysPage * (MaxWrapped + 64)
 	maxStates = MaxStates * (MaxChainText + MaxRevert + 64)
+	// Symbol, name and address of a token's picture are the longest of what is in a reading.
+	maxReading = MaxTokens*(3*MaxChainText+256) + MaxStates*MaxChainText
 )
 
 // limits is the part of Questions that one end of one connection needs, indexed by

@@ -41,6 +41,16 @@ const (
 	KindLoadKeys    Kind = 80 // RoleLoads
 	KindKeys        Kind = 81
 	KindPutKeys     Kind = 82 // RoleSnapshots
+	KindLoadHeaders Kind = 83 // RoleLoads
+	KindHeaders     Kind = 84
+	KindLoadTips    Kind = 85
+	KindTips        Kind = 86
+	KindLoadTable   Kind = 87
+	KindTable       Kind = 88
+	KindLoadPages   Kind = 89 // answered by KindPieces
+	KindPutTable    Kind = 90 // RoleSnapshots
+	KindProveLogged Kind = 91 // RoleLoads
+	KindLogged      Kind = 92
 	KindPutObject   Kind = 51
 	KindDone        Kind = 52
 
@@ -49,9 +59,18 @@ const (
 
 	KindChain      Kind = 70 // RoleChains
 	KindChainState Kind = 71
+	KindReadChain  Kind = 76
+	KindReading    Kind = 77
 
 	KindDial   Kind = 72 // RoleDials
 	KindDialed Kind = 73
+	KindPull   Kind = 78 // answered by KindDialed
+
+	KindProgram     Kind = 93 // RoleDials
+	KindProgramSaid Kind = 94
+
+	KindWitness  Kind = 74 // RoleWitnesses
+	KindCosigned Kind = 75
 )
 
 // A Role is what a connection is for. The host dials all of them.
@@ -59,7 +78,7 @@ type Role uint8
 
 // RoleCalls carries calls from the host. On the others the enclave asks and the host answers; they are apart
 // so that a slow load never delays a batch, and a slow node of a chain or name outside neither. RoleStream
-// carries no frames behind its hello: it is the byte stream that the enclave asked for by KindDial.
+// carries no frames behind its hello: it is the byte stream that the enclave asked for by KindDial or KindPull.
 const (
 	RoleCalls     Role = 1
 	RoleStores    Role = 2
@@ -68,10 +87,11 @@ const (
 	RoleChains    Role = 5
 	RoleDials     Role = 6
 	RoleStream    Role = 7
+	RoleWitnesses Role = 8
 )
 
 // Roles is the number of roles, which count from 1.
-const Roles = 7
+const Roles = 8
 
 // ID names an organization or an activity: the 16 bytes of its UUID.
 type ID [16]byte
@@ -149,6 +169,10 @@ type Reply struct {
 // HeaderSignReply is the name of the header, in a call's Head, by which a client asks
 // for a signed reply; its value is the client's nonce.
 const HeaderSignReply = "X-Cloister-Sign-Reply"
+
+// HeaderLogProof is the name of the header, in a submit's Head, by which a client asks for
+// the logged proof beside what the reply tells of.
+const HeaderLogProof = "X-Cloister-Log-Proof"
 
 // Signed is what a signed reply carries beside its body; package attestation says what is signed.
 type Signed struct {
@@ -247,12 +271,50 @@ type Batch struct {
 	Boot   ID     `cbor:"1,keyasint"`
 	Epoch  uint64 `cbor:"2,keyasint"`
 	Number uint64 `cbor:"3,keyasint"` // 1 for the boot's first
-	// Header binds boot, number, the header before and the tips moved. The
-	// host stores it as it is; it is a leaf of the deployment's log.
+	// Header holds the batch's leaf of the range's log and the tips that it moves, names the header
+	// before it, and ends in a MAC. The host stores it as it is and shows it to the next boot. A batch
+	// without entries is one that only says something in the log.
 	Header  Bytes        `cbor:"4,keyasint"`
 	Entries []Entry      `cbor:"5,keyasint"`
 	Keys    []WrappedKey `cbor:"6,keyasint,omitempty"`
 	Range   Range        `cbor:"7,keyasint,omitempty"` // of all its organizations
+}
+
+// A BatchHeader is what a batch's Header holds, with a MAC of 32 bytes behind it by which a starting enclave
+// believes it: where the batch stands in the log of its range, its leaf there, and the tips that it moves.
+type BatchHeader struct {
+	Format     uint8      `cbor:"1,keyasint"` // 2; 1 was of batches before there was a log
+	Deployment Hash       `cbor:"2,keyasint"`
+	Range      Range      `cbor:"3,keyasint"`
+	Generation uint32     `cbor:"4,keyasint"`
+	Position   uint64     `cbor:"5,keyasint"` // of the leaf in the log, from 0
+	Previous   Hash       `cbor:"6,keyasint"` // SHA-256 of the header before, its MAC included; zero: there is none
+	Leaf       []byte     `cbor:"7,keyasint"` // as package tlog of attestation writes it
+	Tips       []Tip      `cbor:"8,keyasint,omitempty"`
+	Table      *TableHead `cbor:"9,keyasint,omitempty"` // with a leaf that commits to one
+}
+
+// A TableHead commits to a tip table, and to the log up to where the table stands.
+type TableHead struct {
+	Covers   uint64 `cbor:"1,keyasint"` // how many batches of the log the table has the tips of
+	LogRoot  Hash   `cbor:"2,keyasint"` // of the leaves of these
+	Previous Hash   `cbor:"3,keyasint"` // SHA-256 of the last one's header; zero: there is none
+	Tips     uint64 `cbor:"4,keyasint"`
+	Root     Hash   `cbor:"5,keyasint"` // of the pages
+	// Policy and Mode are in force where the table stands, as the leaf of a boot says them.
+	Policy Hash  `cbor:"6,keyasint,omitzero"`
+	Mode   uint8 `cbor:"7,keyasint,omitempty"`
+	// Boots is the number of that boot.
+	Boots uint64 `cbor:"8,keyasint,omitempty"`
+	// Recovered is the newest generation that began with a recovery after which each organization's root quorum has to let
+	// it sign again, and RecoveredMs the time of the newest recovery; 0: there was none.
+	Recovered   uint32 `cbor:"9,keyasint,omitempty"`
+	RecoveredMs uint64 `cbor:"10,keyasint,omitempty"`
+	// ManifestNonce is that of the manifest in force there.
+	ManifestNonce uint64 `cbor:"11,keyasint,omitempty"`
+	// WaitMs is how long, in milliseconds, an enclave of earlier terms may serve that no boot has waited for yet; 0: no longer
+	// than one of the terms in force.
+	WaitMs uint64 `cbor:"12,keyasint,omitempty"`
 }
 
 // Verdict is the store's answer to a batch.
@@ -409,6 +471,73 @@ type PutSnapshot struct {
 	Range        Range    `cbor:"9,keyasint,omitempty"`
 }
 
+// LoadHeaders asks for headers of a range's batches in the order in which they were stored, from batch
+// Number of Epoch on; those of later epochs follow.
+type LoadHeaders struct {
+	Range    Range  `cbor:"1,keyasint,omitempty"`
+	Epoch    uint64 `cbor:"2,keyasint"`
+	Number   uint64 `cbor:"3,keyasint"`
+	MaxBytes uint32 `cbor:"4,keyasint"`
+}
+
+// Headers answers LoadHeaders; at least one unless there is none.
+type Headers struct {
+	Headers [][]byte `cbor:"1,keyasint,omitempty"`
+}
+
+// A Tip is where an organization's ledger stands: how many entries, and the root of their tree.
+type Tip struct {
+	Organization ID     `cbor:"1,keyasint"`
+	Count        uint64 `cbor:"2,keyasint"`
+	Root         Hash   `cbor:"3,keyasint"`
+}
+
+// LoadTips asks where the ledgers of organizations From to To, both included, stand, by ascending id. An
+// enclave asks it for a range that has no log yet.
+type LoadTips struct {
+	From  ID     `cbor:"1,keyasint"`
+	To    ID     `cbor:"2,keyasint"`
+	Limit uint32 `cbor:"3,keyasint"` // 1 to MaxTipsPage
+}
+
+// Tips answers LoadTips. Fewer than the limit: there are no more.
+type Tips struct {
+	Tips []Tip `cbor:"1,keyasint,omitempty"`
+}
+
+// LoadTable asks for the newest tip table of a range.
+type LoadTable struct {
+	Range Range `cbor:"1,keyasint,omitempty"`
+}
+
+// TipTable answers LoadTable; empty: there is none.
+type TipTable struct {
+	Table []byte `cbor:"1,keyasint,omitempty"`
+}
+
+// LoadPages asks for pages of a range's tip table by the hash of their bytes. It is answered as LoadPieces is.
+type LoadPages struct {
+	Range Range  `cbor:"1,keyasint,omitempty"`
+	Pages []Hash `cbor:"2,keyasint"`
+}
+
+// PutTable stores a range's tip table in the place of the one before. Pages are new ones; Drop are those that
+// only the one before names. Without a Table it brings pages ahead of the one that will name them, or drops
+// more pages behind it, and not both.
+//
+// It is done only for the owner of the range, and a table only in the place of the one that it was made from:
+// Over is the SHA-256 of that one's bytes, zero if there is none. With OK false nothing was changed. The same
+// again counts as done.
+type PutTable struct {
+	Range Range    `cbor:"1,keyasint,omitempty"`
+	Boot  ID       `cbor:"2,keyasint"`
+	Epoch uint64   `cbor:"3,keyasint"`
+	Table []byte   `cbor:"4,keyasint,omitempty"`
+	Pages [][]byte `cbor:"5,keyasint,omitempty"` // stored under SHA-256 of the bytes
+	Drop  []Hash   `cbor:"6,keyasint,omitempty"`
+	Over  Hash     `cbor:"7,keyasint"` // not looked at without a Table
+}
+
 // PutObject stores a small object of the deployment under a name: the genesis record, the wrapped keyring,
 // boot proofs. Once makes it fail to replace: the same bytes count as done.
 type PutObject struct {
@@ -432,6 +561,41 @@ type Object struct {
 // Done answers a Put.
 type Done struct {
 	OK bool `cbor:"1,keyasint"`
+}
+
+// Witness asks for cosignatures of a range's checkpoint by the witnesses of a policy (tlog-policy). The answer
+// comes when as many have cosigned as the policy's quorum takes, or when the host gives up on the others.
+type Witness struct {
+	Range      Range  `cbor:"1,keyasint,omitempty"`
+	Policy     string `cbor:"2,keyasint"`
+	Checkpoint []byte `cbor:"3,keyasint"` // a note that the log has signed
+}
+
+// Cosigned answers Witness: the signature lines of witnesses, as they stand in a note, each with its newline.
+// Only who verifies them knows what they are worth.
+type Cosigned struct {
+	Lines []string `cbor:"1,keyasint,omitempty"`
+}
+
+// ProveLogged asks for what shows that an entry is in a range's log: in one of its first Size leaves.
+type ProveLogged struct {
+	Range        Range  `cbor:"1,keyasint,omitempty"`
+	Generation   uint32 `cbor:"2,keyasint"`
+	Organization ID     `cbor:"3,keyasint"`
+	Seq          uint64 `cbor:"4,keyasint"`
+	Size         uint64 `cbor:"5,keyasint"`
+	// Header, unless empty, is of the batch that is asked about in place of the one that the entry came in.
+	Header Bytes `cbor:"6,keyasint,omitempty"`
+}
+
+// Logged answers ProveLogged. Without a Header it is not there: it came before that was kept, in another
+// generation, or behind these leaves.
+type Logged struct {
+	Header Bytes  `cbor:"1,keyasint,omitempty"` // of the batch that the entry came in, or of the one that was asked about
+	Path   []Hash `cbor:"2,keyasint,omitempty"` // of that batch's leaf, from it up to the root of the first Size leaves
+	// First is the log's first leaf, and FirstPath is its path, in generations after the first.
+	First     []byte `cbor:"3,keyasint,omitempty"`
+	FirstPath []Hash `cbor:"4,keyasint,omitempty"`
 }
 
 // Failed says that the host could not answer. Text is for the host's own log.

@@ -36,13 +36,23 @@ var Questions = []Question{
 	{Kind: KindLoadObject, Name: "load_object", Role: RoleLoads, Asker: SideEnclave, Asks: LoadObject{}, Most: maxSmall, Answer: KindObject, Tells: Object{}, MostAnswer: MaxObject + maxSmall},
 	{Kind: KindSends, Name: "sends", Role: RoleLoads, Asker: SideEnclave, Asks: Sends{}, Most: maxLookup, Answer: KindSendStates, Tells: SendStates{}, MostAnswer: maxStates},
 	{Kind: KindLoadKeys, Name: "load_keys", Role: RoleLoads, Asker: SideEnclave, Asks: LoadKeys{}, Most: maxSmall, Answer: KindKeys, Tells: Keys{}, MostAnswer: maxKeys},
+	{Kind: KindLoadHeaders, Name: "load_headers", Role: RoleLoads, Asker: SideEnclave, Asks: LoadHeaders{}, Most: maxSmall, Answer: KindHeaders, Tells: Headers{}, MostAnswer: MaxFrame},
+	{Kind: KindLoadTips, Name: "load_tips", Role: RoleLoads, Asker: SideEnclave, Asks: LoadTips{}, Most: maxSmall, Answer: KindTips, Tells: Tips{}, MostAnswer: maxTips},
+	{Kind: KindLoadTable, Name: "load_table", Role: RoleLoads, Asker: SideEnclave, Asks: LoadTable{}, Most: maxSmall, Answer: KindTable, Tells: TipTable{}, MostAnswer: MaxTable + maxSmall},
+	{Kind: KindProveLogged, Name: "prove_logged", Role: RoleLoads, Asker: SideEnclave, Asks: ProveLogged{}, Most: maxSmall, Answer: KindLogged, Tells: Logged{}, MostAnswer: MaxFrame},
+	{Kind: KindLoadPages, Name: "load_pages", Role: RoleLoads, Asker: SideEnclave, Asks: LoadPages{}, Most: maxLookup, Answer: KindPieces, Tells: Pieces{}, MostAnswer: MaxFrame},
 
 	{Kind: KindPutSnapshot, Name: "put_snapshot", Role: RoleSnapshots, Asker: SideEnclave, Asks: PutSnapshot{}, Most: MaxFrame, Answer: KindDone, Tells: Done{}, MostAnswer: maxSmall, Writes: true},
 	{Kind: KindPutKeys, Name: "put_keys", Role: RoleSnapshots, Asker: SideEnclave, Asks: PutKeys{}, Most: maxKeys, Answer: KindDone, Tells: Done{}, MostAnswer: maxSmall, Writes: true},
+	{Kind: KindPutTable, Name: "put_table", Role: RoleSnapshots, Asker: SideEnclave, Asks: PutTable{}, Most: MaxFrame, Answer: KindDone, Tells: Done{}, MostAnswer: maxSmall, Writes: true},
 	{Kind: KindPutObject, Name: "put_object", Role: RoleSnapshots, Asker: SideEnclave, Asks: PutObject{}, Most: MaxObject + maxSmall, Answer: KindDone, Tells: Done{}, MostAnswer: maxSmall, Writes: true},
 
 	{Kind: KindChain, Name: "chain", Role: RoleChains, Asker: SideEnclave, Asks: Chain{}, Most: maxChain, Answer: KindChainState, Tells: ChainState{}, MostAnswer: 2 * maxSmall},
+	{Kind: KindReadChain, Name: "read_chain", Role: RoleChains, Asker: SideEnclave, Asks: ReadChain{}, Most: maxLookup, Answer: KindReading, Tells: ChainReading{}, MostAnswer: maxReading},
+	{Kind: KindWitness, Name: "witness", Role: RoleWitnesses, Asker: SideEnclave, Asks: Witness{}, Most: maxLookup, Answer: KindCosigned, Tells: Cosigned{}, MostAnswer: maxLookup},
 	{Kind: KindDial, Name: "dial", Role: RoleDials, Asker: SideEnclave, Asks: Dial{}, Most: maxSmall, Answer: KindDialed, Tells: Dialed{}, MostAnswer: maxSmall},
+	{Kind: KindProgram, Name: "program", Role: RoleDials, Asker: SideEnclave, Asks: AboutProgram{}, Most: maxSmall, Answer: KindProgramSaid, Tells: ProgramSaid{}, MostAnswer: MaxProgram + maxSmall},
+	{Kind: KindPull, Name: "pull", Role: RoleDials, Asker: SideEnclave, Asks: Pull{}, Most: maxLookup, Answer: KindDialed, Tells: Dialed{}, MostAnswer: maxSmall},
 }
 
 var questions = func() (byKind [256]*Question) {

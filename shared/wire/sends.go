@@ -1,5 +1,7 @@
 package wire
 
+import "fmt"
+
 // A SendKind says what goes out. Kinds are never renumbered.
 type SendKind uint8
 
@@ -12,8 +14,15 @@ const (
 	SendText        SendKind = 3
 )
 
-// SendWebhook is an event for one receiver.
-const SendWebhook SendKind = 4
+// SendWebhook is an event for one receiver. SendUsage is what an organization has used of its plan on a day, which the enclave
+// tells the payment processor.
+const (
+	SendWebhook SendKind = 4
+	SendUsage   SendKind = 5
+)
+
+// SendProgram is a word to the host about a customer's program: what it is to run now, or a share to bring there.
+const SendProgram SendKind = 6
 
 // A SendMark tells the host that an entry holds something that must go out, not
 // before DueMs, and nothing of what it is.
@@ -61,10 +70,51 @@ type Opened struct {
 
 	Gone    bool     `cbor:"20,keyasint,omitempty"`
 	Webhook *Webhook `cbor:"21,keyasint,omitempty"`
+	Program *Program `cbor:"23,keyasint,omitempty"`
 
 	// Moved is one more than the range of the send's organization, when this enclave
 	// does not own it.
 	Moved uint16 `cbor:"22,keyasint,omitempty"`
+}
+
+// A Program is what the host is to do about a deployment of a customer's program, as it stands when it is opened. Run and
+// Share are documents of package shared/tvc, at most MaxProgram bytes; one of them is set.
+type Program struct {
+	Deployment string `cbor:"1,keyasint"`
+	Run        []byte `cbor:"2,keyasint,omitempty"`
+	// Auth is for the registry of the image that Run names: see Pull.
+	Auth string `cbor:"3,keyasint,omitempty"`
+	// Once tells that the send ends when the host has done what it says. Without it the deployment runs until Run says that it
+	// stops: the send is opened again from time to time, and whenever a host begins.
+	Once bool `cbor:"4,keyasint,omitempty"`
+	// SetupKey names the enclave that Share is for.
+	SetupKey string `cbor:"5,keyasint,omitempty"`
+	Share    []byte `cbor:"6,keyasint,omitempty"`
+}
+
+// A ProgramWant says what is asked of a deployment.
+type ProgramWant uint8
+
+// What can be wanted.
+const (
+	WantReplicas ProgramWant = 1 // how many there are, and are well
+	WantSetup    ProgramWant = 2 // what an enclave of it that waits for shares attests to
+	WantOutput   ProgramWant = 3 // what its programs wrote last
+)
+
+// AboutProgram asks how a deployment stands at the host.
+type AboutProgram struct {
+	Deployment string      `cbor:"1,keyasint"`
+	Want       ProgramWant `cbor:"2,keyasint"`
+}
+
+// ProgramSaid answers AboutProgram: the host's word, but for what a document proves.
+type ProgramSaid struct {
+	Known    bool     `cbor:"1,keyasint"` // whether it runs there
+	Desired  uint32   `cbor:"2,keyasint,omitempty"`
+	Ready    uint32   `cbor:"3,keyasint,omitempty"`
+	Document []byte   `cbor:"4,keyasint,omitempty"` // an attestation document
+	Output   [][]byte `cbor:"5,keyasint,omitempty"` // of each replica, MaxProgram bytes together
 }
 
 // A Webhook is one attempt to tell a receiver of an event: a POST of Body to URL
@@ -74,6 +124,18 @@ type Webhook struct {
 	URL  string   `cbor:"1,keyasint"` // at most MaxURL bytes
 	Head []Header `cbor:"2,keyasint"`
 	Body []byte   `cbor:"3,keyasint"` // JSON, at most MaxWebhook bytes
+}
+
+// MailPeriodMs is how long the objects are written to in which the enclave keeps, sealed, what became of mails. Those of
+// this period and the one before are read.
+const MailPeriodMs = 30 * 24 * 60 * 60 * 1000
+
+// MailObjects is what the names of a period's objects begin with. In their order, periods come in theirs.
+func MailObjects(period uint64) string { return fmt.Sprintf("mail/%08d/", period) }
+
+// MailObject is the name of one, by a hash that only the enclave can make.
+func MailObject(period uint64, tag Hash) string {
+	return fmt.Sprintf("%s%x", MailObjects(period), tag[:])
 }
 
 // A DeliverResult is what became of a message.
@@ -158,12 +220,14 @@ type SendStanding struct {
 // A ChainWant is a set of things to know of a chain.
 type ChainWant uint8
 
-// What can be wanted. Nonces and Gas are of the account From.
+// What can be wanted. Nonces and Gas are of the account From, Delegation is of Account.
 const (
 	WantNonces    ChainWant = 1 << 0
 	WantFees      ChainWant = 1 << 1
 	WantGas       ChainWant = 1 << 2
 	WantBlockhash ChainWant = 1 << 3
+	// WantDelegation is what code an account has taken on, and how many executions that has counted for it.
+	WantDelegation ChainWant = 1 << 4
 )
 
 // Chain asks how a chain stands, or with nothing wanted whether there is a node
@@ -177,6 +241,8 @@ type Chain struct {
 	To    []byte `cbor:"4,keyasint,omitempty"`
 	Value []byte `cbor:"5,keyasint,omitempty"`
 	Data  []byte `cbor:"6,keyasint,omitempty"`
+	// Account is 20 bytes.
+	Account []byte `cbor:"7,keyasint,omitempty"`
 }
 
 // A ChainVerdict says what a ChainState is worth.
@@ -205,4 +271,50 @@ type ChainState struct {
 	Tip       uint64 `cbor:"6,keyasint,omitempty"`
 	Gas       uint64 `cbor:"7,keyasint,omitempty"`
 	Blockhash Hash   `cbor:"8,keyasint"`
+	// Delegate is the contract whose code the account has, 20 bytes, or empty for none.
+	Delegate   []byte `cbor:"9,keyasint,omitempty"`
+	Executions uint64 `cbor:"10,keyasint,omitempty"`
+	// Transactions are how many of the account are in blocks.
+	Transactions uint64 `cbor:"11,keyasint,omitempty"`
+}
+
+// ReadChain asks what there is on a chain: which tokens the operator names, and of
+// Address, unless it is empty, how much of each it has; and of Transactions, by their names on the
+// network and MaxStates at most, in which block they are.
+type ReadChain struct {
+	Name         string   `cbor:"1,keyasint"` // CAIP-2
+	Address      string   `cbor:"2,keyasint,omitempty"`
+	Transactions []string `cbor:"3,keyasint,omitempty"`
+}
+
+// ChainReading answers ReadChain. All of it is the host's word, and most of it a node's.
+type ChainReading struct {
+	Verdict ChainVerdict `cbor:"1,keyasint"`
+	Text    string       `cbor:"2,keyasint,omitempty"` // that of ChainState
+	// Coin is how much the address has of the chain's own coin, Tokens are all that the
+	// operator names. Amounts are big-endian, in the smallest unit.
+	Coin         []byte  `cbor:"3,keyasint,omitempty"`
+	Tokens       []Token `cbor:"4,keyasint,omitempty"`
+	Transactions []Mined `cbor:"5,keyasint,omitempty"` // in the order of the question
+}
+
+// A Token is an asset that the operator names.
+type Token struct {
+	CAIP19   string `cbor:"1,keyasint"`
+	Symbol   string `cbor:"2,keyasint"`
+	Name     string `cbor:"3,keyasint"`
+	Decimals uint8  `cbor:"4,keyasint"`
+	LogoURL  string `cbor:"5,keyasint,omitempty"`
+	Stable   bool   `cbor:"6,keyasint,omitempty"`
+	Balance  []byte `cbor:"7,keyasint,omitempty"`
+}
+
+// Mined is where a transaction is. Without a hash it is in no block that its node knows.
+type Mined struct {
+	Block  uint64 `cbor:"1,keyasint"`
+	Hash   string `cbor:"2,keyasint,omitempty"` // of the block, as its network writes it
+	TimeMs uint64 `cbor:"3,keyasint,omitempty"` // of the block
+	Fee    []byte `cbor:"4,keyasint,omitempty"` // like an amount
+	Failed bool   `cbor:"5,keyasint,omitempty"`
+	Final  bool   `cbor:"6,keyasint,omitempty"` // no other block takes its place any more
 }

@@ -29,8 +29,8 @@ type TableRange struct {
 	Range   Range  `json:"range"`
 	Epoch   uint64 `json:"epoch"`   // under which it was taken: how often the range has been
 	SinceMs uint64 `json:"sinceMs"` // when that was
-	// Handed says that the owner before gave it away and handed on the tips that it
-	// remembered. Without that the state is fresh since then and no longer.
+	// Handed says that the owner before gave it away and handed on where its log ended.
+	// Without that the state is fresh since then and no longer.
 	Handed bool `json:"handed"`
 }
 

@@ -50,6 +50,7 @@ func compile(t *testing.T, to, tags, from string) {
 }
 
 func TestMain(m *testing.M) {
+	isWitness()
 	dir, err := os.MkdirTemp("", "crash")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -87,6 +87,9 @@ func (k *campaign) run(seed uint64, list []blow) []string {
 	if k.pg != nil {
 		all |= killPostgres
 	}
+	if k.witnesses != nil {
+		all |= killWitnesses
+	}
 	k.kill(all)
 	if err := k.recover(); err != nil {
 		return append(k.problems.all(), err.Error())
@@ -241,7 +244,7 @@ func (k *campaign) report(took time.Duration, bodies, resent int) {
 	for p := range phases {
 		var each []string
 		n := 0
-		for v := killHost; v <= killHost|killEnclave|killPostgres; v++ {
+		for v := killHost; v <= allVictims; v++ {
 			if m := k.count[blow{p, v}]; m > 0 {
 				n += m
 				each = append(each, fmt.Sprintf("%v %d", v, m))
@@ -252,7 +255,7 @@ func (k *campaign) report(took time.Duration, bodies, resent int) {
 	}
 	k.t.Logf("counted: kills, all: %d in %v; bodies %d, acknowledged %d, sent again %d times", total, took.Round(time.Second), bodies, k.acked.Load(), resent)
 	var all []time.Duration
-	for v := killHost; v <= killHost|killEnclave|killPostgres; v++ {
+	for v := killHost; v <= allVictims; v++ {
 		if ds := k.ready[v]; len(ds) > 0 {
 			all = append(all, ds...)
 			k.t.Logf("counted: time to ready after %v: %s", v, spread(ds))
@@ -263,6 +266,11 @@ func (k *campaign) report(took time.Duration, bodies, resent int) {
 		lease = "default (2s)"
 	}
 	k.t.Logf("counted: time to ready with lease %s: %s", lease, spread(all))
+	if k.witnesses != nil {
+		within := serveFor + 3*time.Second
+		late := slices.IndexFunc(append(all, within+1), func(d time.Duration) bool { return d > within })
+		k.t.Logf("counted: of %d times to ready %d above W + 3 s = %v", len(all), len(all)-late, within)
+	}
 }
 
 func spread(ds []time.Duration) string {

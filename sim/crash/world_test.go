@@ -34,6 +34,7 @@ type setting struct {
 	// snapshots says that the enclave makes them often, so that kills meet them.
 	snapshots bool
 	enclave   []string // more flags of the enclave
+	witnesses *seats   // of the log; nil: none
 }
 
 // victims are what a kill ends.
@@ -47,7 +48,7 @@ const (
 
 func (v victims) String() string {
 	var names []string
-	for i, name := range []string{"host", "enclave", "postgres"} {
+	for i, name := range []string{"host", "enclave", "postgres", "witness 1", "witness 2", "witness 3", "witness 4"} {
 		if v&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -169,6 +170,9 @@ func (w *world) kill(v victims) {
 		w.pg.Kill9()
 		w.pgDown = true
 	}
+	if w.witnesses != nil {
+		w.witnesses.end(v)
+	}
 	if v&killHost != 0 {
 		w.host.kill()
 	}
@@ -203,6 +207,9 @@ func (w *world) raise() (up bool, err error) {
 	if w.pgDown {
 		w.pg.Start()
 		w.pgDown = false
+	}
+	if err := w.raiseWitnesses(); err != nil {
+		return false, err
 	}
 	if err := w.raiseHost(); err != nil {
 		return false, err
@@ -244,6 +251,15 @@ func (w *world) hasBooted(b boot) bool {
 		w.problems.add("boot failed with nothing killed: %v", b.err)
 	}
 	return false
+}
+
+func (w *world) raiseWitnesses() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.witnesses == nil {
+		return nil
+	}
+	return w.witnesses.raise(w.dir)
 }
 
 func (w *world) raiseHost() error {
@@ -299,7 +315,16 @@ type boot struct {
 // went.
 func (w *world) boot(address string, done chan<- boot) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	cmd := exec.CommandContext(ctx, w.programs.sim, "boot", "-enclave-addr", address, "-data-dir", w.dir, "-organizations", strconv.Itoa(topLevel), "-auth-proxy=false")
+	args := []string{"boot", "-enclave-addr", address, "-data-dir", w.dir, "-organizations", strconv.Itoa(topLevel), "-auth-proxy=false"}
+	if w.witnesses != nil {
+		file, err := w.witnesses.file()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		args = append(args, "-log-terms", file)
+		go w.witnesses.follow(ctx, address)
+	}
+	cmd := exec.CommandContext(ctx, w.programs.sim, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out := new(strings.Builder)
 	cmd.Stdout, cmd.Stderr = out, out

@@ -297,7 +297,7 @@ func TestNoRangeBeforeFarewell(t *testing.T) {
 		t.Errorf("taken back: %q", refusal)
 	}
 	if _, refusal := next.ask("take", map[string]any{"ranges": all[:1]}); !strings.Contains(refusal, "RANGE_NOT_HANDED") {
-		t.Errorf("taken without tips: %q", refusal)
+		t.Errorf("taken without a head: %q", refusal)
 	}
 	old.must("give", map[string]any{"ranges": all[1:], "to": next.boot()})
 	next.must("take", map[string]any{"ranges": all[1:], "handed": true})

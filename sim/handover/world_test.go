@@ -30,6 +30,7 @@ import (
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/nsm"
+	"cloister/sim/rig"
 )
 
 // ranges of the deployment.
@@ -128,11 +129,15 @@ type world struct {
 	t         testing.TB
 	root      *nsm.Root
 	store     *keeps
+	file      string // of the store
 	operators []*operator
 	admission laptop.KeyPair
 	manifest  *attestation.Manifest
 	shares    []byte
 	last      atomic.Int64
+	// witnesses cosign the logs, brought there by cosigner.
+	witnesses *rig.Witnesses
+	cosigner  link.Witnesses
 }
 
 func newWorld(t testing.TB) *world {
@@ -145,10 +150,11 @@ func newWorld(t testing.TB) *world {
 // newWorldUnder is newWorld on hardware of a root.
 func newWorldUnder(t testing.TB, root *nsm.Root) *world {
 	t.Helper()
-	s, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "cloister.db"))
+	file := filepath.Join(t.TempDir(), "cloister.db")
+	s, err := sqlite.Open(context.Background(), file)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	w := &world{t: t, root: root, store: &keeps{Store: s}, operators: []*operator{newOperator(t), newOperator(t)}}
+	w := &world{t: t, root: root, store: &keeps{Store: s}, file: file, operators: []*operator{newOperator(t), newOperator(t)}}
 	w.admission, err = laptop.NewKey()
 	must(t, err)
 	named := attestation.Operators{Threshold: len(w.operators)}
@@ -156,6 +162,8 @@ func newWorldUnder(t testing.TB, root *nsm.Root) *world {
 		named.PublicKeys = append(named.PublicKeys, o.public(t))
 		named.ShareKeys = append(named.ShareKeys, compress(o.share.PublicKey().Bytes()))
 	}
+	w.witnesses = rig.StartWitnesses(t, rig.WitnessOptions{Serve: 500 * time.Millisecond})
+	w.cosigner, _ = rig.NewCosigner(t, w.store, pause)
 	e := w.start(program, nil)
 	got := e.must("genesis", map[string]any{"operators": named, "ranges": ranges})
 	w.shares = got["shares"]
@@ -164,7 +172,8 @@ func newWorldUnder(t testing.TB, root *nsm.Root) *world {
 	w.manifest = &attestation.Manifest{
 		Format: 1, Kind: attestation.KindSimulator, Application: attestation.Application, Version: "one", ApplicationDigest: program, DeploymentLabel: "hand-over",
 		Nonce: 1, PCRs: measured(program), QuorumPublicKey: quorum, Operators: named, AdmissionKey: w.admission.PublicKey,
-		SeedSource: attestation.SeedOperatorShares, Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1,
+		SeedSource: attestation.SeedOperatorShares, Freshness: attestation.Freshness{Mode: attestation.FreshWitnessed}, MinKeyringEpoch: 1,
+		Log: &w.witnesses.Terms,
 	}
 	e.stop()
 	return w
@@ -232,6 +241,7 @@ func (w *world) start(program string, change func(*nsm.Config, *core.Config)) *e
 	ran.Go(func() { _ = e.core.Serve(ctx, l) })
 	e.link = w.linkTo(e.address)
 	ran.Go(func() { e.link.Run(ctx) })
+	ran.Go(func() { w.witnesses.Follow(ctx, w.t, e.address) })
 	e.stop = sync.OnceFunc(func() { cancel(); e.core.Close(); ran.Wait() })
 	w.t.Cleanup(e.stop)
 	for s := e.link.Stats(); s.Wanted == 0 || s.Connected < s.Wanted; s = e.link.Stats() {
@@ -242,7 +252,7 @@ func (w *world) start(program string, change func(*nsm.Config, *core.Config)) *e
 
 func (w *world) linkTo(address string) *link.Link {
 	w.t.Helper()
-	l, err := link.New(link.Options{Address: address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
+	l, err := link.New(link.Options{Address: address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
 	must(w.t, err)
 	return l
 }

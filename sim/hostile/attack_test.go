@@ -18,11 +18,9 @@ type attack struct {
 	counter string
 	// off are the checks, by their names in package insecure, without which the
 	// attack succeeds. Where that is empty, behind says why nothing succeeds.
-	off    []string
-	behind string
-	// first: only for the first opening of a boot, which takes its tip from the
-	// host, does switching off suffice.
-	first   bool
+	off     []string
+	behind  string
+	closed  bool         // switching off suffices only for an organization that is not open yet
 	prepare func(*field) // once before the first strike
 	strike  func(f *field, v *victim, r *rand.Rand) outcome
 }

@@ -58,8 +58,8 @@ func succeeds(t *testing.T, f *field, a *attack) {
 	var notes []string
 	for i := range tries {
 		v := f.victims[i%len(f.victims)]
-		if !a.first {
-			f.good(v) // open: its tip is remembered
+		if !a.closed {
+			f.good(v)
 		}
 		out := a.strike(f, v, r)
 		if out.believed {

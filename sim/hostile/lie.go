@@ -82,11 +82,17 @@ var forms = map[wire.Kind]form{
 	wire.KindPageIndex: byValue[wire.PageIndex](), wire.KindIndexRows: byPointer[wire.IndexRows](),
 	wire.KindLoadObject: byValue[wire.LoadObject](), wire.KindObject: byPointer[wire.Object](),
 	wire.KindLoadKeys: byValue[wire.LoadKeys](), wire.KindKeys: byPointer[wire.Keys](), wire.KindPutKeys: byValue[wire.PutKeys](),
+	wire.KindLoadHeaders: byValue[wire.LoadHeaders](), wire.KindHeaders: byPointer[wire.Headers](),
+	wire.KindLoadTips: byValue[wire.LoadTips](), wire.KindTips: byPointer[wire.Tips](),
+	wire.KindLoadTable: byValue[wire.LoadTable](), wire.KindTable: byPointer[wire.TipTable](),
+	wire.KindLoadPages: byValue[wire.LoadPages](), wire.KindPutTable: byValue[wire.PutTable](),
+	wire.KindProveLogged: byValue[wire.ProveLogged](), wire.KindLogged: byPointer[wire.Logged](),
 	wire.KindPutSnapshot: byValue[wire.PutSnapshot](), wire.KindPutObject: byValue[wire.PutObject](), wire.KindDone: byPointer[wire.Done](),
 	wire.KindFailed:   byPointer[wire.Failed](),
 	wire.KindOpenSend: byPointer[wire.AboutSend](), wire.KindOpened: byPointer[wire.Opened](),
 	wire.KindSends: byValue[wire.Sends](), wire.KindSendStates: byPointer[wire.SendStates](),
 	wire.KindChain: byValue[wire.Chain](), wire.KindChainState: byPointer[wire.ChainState](),
+	wire.KindReadChain: byValue[wire.ReadChain](), wire.KindReading: byPointer[wire.ChainReading](),
 }
 
 // Decode reads the payload of a frame as the message of its kind; the result is a pointer to it.

@@ -13,7 +13,7 @@ import (
 
 // loads are attacks on what the enclave loads to open an organization.
 var loads = []attack{
-	{name: "flip a data key", touches: "wrapped key", counter: "alarm_key", off: []string{"tag"}, first: true,
+	{name: "flip a data key", touches: "wrapped key", counter: "alarm_key", off: []string{"tag"},
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) { o.Keys[0].Sealed = x.flip(o.Keys[0].Sealed, 0) }), who)},
 	{name: "truncate a data key", touches: "wrapped key", counter: "alarm_key", behind: "a key has one size",
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) { o.Keys[0].Sealed = x.cut(o.Keys[0].Sealed) }), who)},
@@ -21,7 +21,7 @@ var loads = []attack{
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) { o.Keys[0].Sealed = x.held(x.w).Keys[0].Sealed }), who)},
 	{name: "withhold the data key", touches: "wrapped key", counter: "alarm_key", behind: "nothing opens without it",
 		strike: lied(organization(func(o *wire.Organization, _ *spoiler) { o.Keys = nil }), who)},
-	{name: "flip an entry", touches: "sealed entry", counter: "alarm_open", off: []string{"tag"}, first: true,
+	{name: "flip an entry", touches: "sealed entry", counter: "alarm_open", off: []string{"tag", "tip"},
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
 			x.last(o, func(b []byte) []byte { return x.flip(b, entryHead) })
 		}), who)},
@@ -29,27 +29,27 @@ var loads = []attack{
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
 			x.last(o, func(b []byte) []byte { return b[:len(b)-1-x.IntN(16)] })
 		}), who)},
-	{name: "rewrite an entry's root", touches: "root beside the entry", counter: "alarm_sequence", off: []string{"root", "name"}, first: true,
+	{name: "rewrite an entry's root", touches: "root beside the entry", counter: "alarm_sequence", off: []string{"root", "name", "tip"},
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
 			x.last(o, func(b []byte) []byte { b = bytes.Clone(b); b[4+x.IntN(32)] ^= 1 << x.IntN(8); return b })
 		}), who)},
 	{name: "rewrite an entry's key id", touches: "key id beside the entry", counter: "alarm_key", behind: "there is no such key",
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
-			x.last(o, func(b []byte) []byte { b = bytes.Clone(b); b[x.IntN(4)] ^= 1 << (1 + x.IntN(7)); return b })
+			x.last(o, func(b []byte) []byte { b = bytes.Clone(b); b[1+x.IntN(3)] ^= 1 << (1 + x.IntN(7)); return b })
 		}), who)},
-	{name: "reorder entries", touches: "entries behind the snapshot", counter: "alarm_sequence", off: []string{"root", "name"}, first: true,
+	{name: "reorder entries", touches: "entries behind the snapshot", counter: "alarm_sequence", off: []string{"root", "name", "tip"},
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
 			es, i := slices.Clone(o.Entries), x.IntN(len(o.Entries)-1)
 			es[i], es[i+1] = es[i+1], es[i]
 			o.Entries = es
 		}), who)},
-	{name: "omit an entry", touches: "entries behind the snapshot", counter: "alarm_sequence", off: []string{"root", "name"}, first: true,
+	{name: "omit an entry", touches: "entries behind the snapshot", counter: "alarm_sequence", off: []string{"root", "name", "tip"},
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
 			i := x.IntN(len(o.Entries) - 1)
 			o.Entries = slices.Delete(slices.Clone(o.Entries), i, i+1)
 			o.Count--
 		}), who)},
-	{name: "duplicate an entry", touches: "entries behind the snapshot", counter: "alarm_sequence", off: []string{"root", "name"}, first: true,
+	{name: "duplicate an entry", touches: "entries behind the snapshot", counter: "alarm_sequence", off: []string{"root", "name", "tip"},
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
 			i := x.IntN(len(o.Entries))
 			o.Entries = slices.Insert(slices.Clone(o.Entries), i, o.Entries[i])
@@ -73,7 +73,7 @@ var loads = []attack{
 		}), who)},
 	{name: "roll back the whole store", touches: "every organization", counter: "alarm_tip", off: []string{"tip"}, strike: rollBackAll},
 	{name: "withhold an organization", touches: "all of an organization", counter: "alarm_tip", off: []string{"tip"}, strike: withhold},
-	{name: "swap organizations", touches: "all of an organization", counter: "alarm_key", off: []string{"name", "target"}, first: true, strike: swapOrganizations},
+	{name: "swap organizations", touches: "all of an organization", counter: "alarm_key", off: []string{"name", "target", "tip"}, closed: true, strike: swapOrganizations},
 	{name: "swap deployments", touches: "all of an organization", counter: "alarm_key", behind: "another deployment has another storage key",
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
 			*o = x.f.g.foreign.organization
@@ -88,7 +88,7 @@ var loads = []attack{
 			es[0] = slices.Concat(es[0][:entryHead], x.v.puts[x.IntN(2)].Snapshot[4:])
 			o.Entries = es
 		}), who)},
-	{name: "flip a snapshot", touches: "snapshot", counter: "alarm_open", off: []string{"tag"}, first: true,
+	{name: "flip a snapshot", touches: "snapshot", counter: "alarm_open", off: []string{"tag"},
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) { o.Snapshot = x.flip(o.Snapshot, 4) }), who)},
 	{name: "truncate a snapshot", touches: "snapshot", counter: "alarm_open", behind: "the strict decoder",
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) { o.Snapshot = o.Snapshot[:len(o.Snapshot)-1-x.IntN(40)] }), who)},
@@ -98,7 +98,7 @@ var loads = []attack{
 		strike: lied(organization(func(o *wire.Organization, _ *spoiler) { o.Snapshot = nil }), who)},
 	{name: "plant an old snapshot as a newer one", touches: "snapshot", counter: "alarm_open", behind: "the snapshot itself says what it covers",
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) { o.Snapshot = x.v.puts[0].Snapshot }), who)},
-	{name: "plant an old snapshot under the newest entries", touches: "snapshot", counter: "alarm_sequence", off: []string{"root", "name"}, first: true,
+	{name: "plant an old snapshot under the newest entries", touches: "snapshot", counter: "alarm_sequence", off: []string{"root", "name", "tip"},
 		strike: lied(organization(func(o *wire.Organization, x *spoiler) {
 			o.Snapshot, o.From = x.v.puts[0].Snapshot, 4
 			o.Count = 4 + uint64(len(o.Entries))
@@ -110,7 +110,7 @@ var loads = []attack{
 			o.Entries = append(slices.Clone(o.Entries), x.v.hidden)
 			o.Count++
 		}), hidden)},
-	{name: "flip a piece", touches: "piece or chunk", counter: "alarm_snapshot", off: []string{"piece", "tag"}, first: true,
+	{name: "flip a piece", touches: "piece or chunk", counter: "alarm_snapshot", off: []string{"piece", "tag"},
 		strike: lied(piece(anyCall, func(p []byte, x *spoiler) []byte { return x.flip(p, 4) }), who)},
 	{name: "flip a piece that is loaded when needed", touches: "piece", counter: "alarm_snapshot", off: []string{"piece", "tag"},
 		strike: lied(piece(0, func(p []byte, x *spoiler) []byte { return x.flip(p, 4) }), accounts)},
@@ -120,7 +120,7 @@ var loads = []attack{
 		strike: lied(piece(anyCall, func([]byte, *spoiler) []byte { return []byte{} }), who)},
 	{name: "withhold a piece that is loaded when needed", touches: "piece", counter: "alarm_snapshot", behind: "there is nothing to believe",
 		strike: lied(piece(0, func([]byte, *spoiler) []byte { return []byte{} }), accounts)},
-	{name: "plant an old piece", touches: "piece", counter: "alarm_snapshot", off: []string{"piece"}, first: true,
+	{name: "plant an old piece", touches: "piece", counter: "alarm_snapshot", off: []string{"piece"},
 		strike: lied(piece(0, func(_ []byte, x *spoiler) []byte { return x.v.puts[0].Pieces[0] }), who)},
 	{name: "plant an old chunk of fingerprints", touches: "chunk", counter: "alarm_snapshot", behind: "the snapshot says how many there are",
 		strike: lied(piece(1, func(_ []byte, x *spoiler) []byte { return x.v.puts[0].Pieces[2] }), who)},

@@ -29,9 +29,9 @@ var deployments = []attack{
 		strike: bootedWith(object("keyring/", func(o *wire.Object, x *spoiler) { o.Bytes = x.flip(o.Bytes, 0) }))},
 	{name: "truncate the keyring", touches: "object", counter: "alarm_key", behind: "the decoder",
 		strike: bootedWith(object("keyring/", func(o *wire.Object, x *spoiler) { o.Bytes = x.cut(o.Bytes) }))},
-	{name: "swap deployments: the keyring", touches: "object", counter: "alarm_key", off: []string{"name"},
+	{name: "swap deployments: the keyring", touches: "object", counter: "alarm_key", behind: "the log is of another deployment",
 		strike: bootedWith(object("keyring/", func(o *wire.Object, x *spoiler) { o.Bytes = x.f.g.foreign.keyring }))},
-	{name: "swap deployments: the genesis record", touches: "object", counter: "alarm_key", off: []string{"name"},
+	{name: "swap deployments: the genesis record", touches: "object", counter: "alarm_key", behind: "the log is of another deployment",
 		strike: bootedWith(object("genesis", func(o *wire.Object, x *spoiler) { o.Bytes = x.f.g.foreign.genesis }))},
 	{name: "a genesis record of another root secret", touches: "object", counter: "alarm_record", behind: "the root secret's key is compared",
 		strike: bootedWith(object("genesis", func(o *wire.Object, x *spoiler) {
@@ -54,8 +54,8 @@ var deployments = []attack{
 }
 
 // genesisTail is what follows the public key in a genesis record: 32 random
-// bytes with their CBOR head and key.
-const genesisTail = 32 + 2 + 1
+// bytes with their CBOR head and key, and the number of ranges with its key.
+const genesisTail = 32 + 2 + 1 + 2
 
 // secondTakes boots a second enclave on the honest store. The first one answers
 // nothing more.

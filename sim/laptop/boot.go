@@ -26,16 +26,31 @@ import (
 // A Door speaks to the enclave at the door boot, as an operator's command would.
 type Door struct{ conn *wire.Conn }
 
+// DialDoor connects to an enclave at tcp://HOST:PORT or unix:PATH.
 func DialDoor(ctx context.Context, address string) (*Door, error) {
+	return new(Dir).DialDoor(ctx, address)
+}
+
+func dial(ctx context.Context, address string) (net.Conn, error) {
 	network, where := "tcp", strings.TrimPrefix(address, "tcp://")
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		network, where = "unix", path
 	}
-	nc, err := new(net.Dialer).DialContext(ctx, network, where)
+	return new(net.Dialer).DialContext(ctx, network, where)
+}
+
+// DialDoor connects to an enclave in the directory's way.
+func (d *Dir) DialDoor(ctx context.Context, address string) (*Door, error) {
+	way := d.Dial
+	if way == nil {
+		way = dial
+	}
+	nc, err := way(ctx, address)
 	if err != nil {
 		return nil, err
 	}
 	if err := wire.WriteHello(nc, wire.Hello{Role: wire.RoleCalls}, time.Now().Add(5*time.Second)); err != nil {
+		_ = nc.Close()
 		return nil, err
 	}
 	return &Door{wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost})}, nil
@@ -156,7 +171,7 @@ type Credentials struct {
 // Boot leads a waiting enclave from hello to serving. On the first start of a
 // data directory that includes genesis, manifest and the first organization.
 func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials, error) {
-	e, err := DialDoor(ctx, address)
+	e, err := d.DialDoor(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +214,7 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 
 // Join leads one more enclave of a deployment that was booted before from hello to serving.
 func (d *Dir) Join(ctx context.Context, address string) error {
-	e, err := DialDoor(ctx, address)
+	e, err := d.DialDoor(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -211,6 +226,9 @@ func (d *Dir) Join(ctx context.Context, address string) error {
 	_, _, err = d.begin(ctx, e, admission)
 	return err
 }
+
+// AdmissionKey stamps what makes first organizations, and plans.
+func (d *Dir) AdmissionKey() (KeyPair, error) { return d.key(fileAdmissionKey) }
 
 // begun is what an enclave answers to its manifest.
 type begun struct {
@@ -245,7 +263,7 @@ func (d *Dir) begin(ctx context.Context, e *Door, admission KeyPair) (b begun, p
 }
 
 // manifest is the data directory's manifest, written anew with a higher nonce
-// when program or configuration are not those that it names.
+// when program, configuration or witnesses are not those that it names.
 func (d *Dir) manifest(quorum, admission string) ([]byte, map[string]string, error) {
 	sum, err := Digest()
 	if err != nil {
@@ -265,6 +283,17 @@ func (d *Dir) manifest(quorum, admission string) ([]byte, map[string]string, err
 	if len(d.Configuration) > 0 {
 		sum := sha256.Sum256(d.Configuration)
 		m.ConfigurationSHA256 = hex.EncodeToString(sum[:])
+	}
+	if m.Log = d.Log; m.Log == nil {
+		if m.Log, err = d.LogTerms(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if m.Drill = d.Drill; d.Drill {
+		m.Log = nil
+	}
+	if m.Log != nil {
+		m.Freshness.Mode = attestation.FreshWitnessed
 	}
 	old, err := os.ReadFile(d.file(fileManifest))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -4,11 +4,15 @@
 package laptop
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
+
+	"cloister/attestation"
 )
 
 // Dir is a data directory. The files under enclave stand for what a real enclave
@@ -19,6 +23,12 @@ type Dir struct {
 	// Configuration is what the enclave is to run under, of which the manifest holds
 	// the hash; empty: none. Boot leaves a copy in configuration.json.
 	Configuration []byte
+	// Log is what the manifest says of the deployment's logs; nil: what it said before, of a new
+	// deployment nothing.
+	Log *attestation.LogTerms
+	// Drill makes the manifest that of a drill, which names no witnesses: the directory is a copy of another. Such an enclave
+	// is joined and not booted, since it makes no organization.
+	Drill bool
 	// InboxURL and IdentityProviderURL likewise; empty where there are none.
 	InboxURL, IdentityProviderURL string
 	// AuthProxy turns the proxy of the root organization on at the first boot.
@@ -30,6 +40,8 @@ type Dir struct {
 	Shares bool
 	// Now is the time that requests are stamped with; nil: the machine's.
 	Now func() time.Time
+	// Dial reaches the enclave at an address; nil: over tcp or a unix socket.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 func (d *Dir) now() time.Time {
@@ -67,11 +79,17 @@ func (d *Dir) kept(name string, make func() ([]byte, error)) ([]byte, error) {
 	if b, err = make(); err != nil {
 		return nil, err
 	}
-	return b, writeSecret(d.file(name), b)
+	err = placeSecret(d.file(name), b, os.Link)
+	if errors.Is(err, fs.ErrExist) {
+		return os.ReadFile(d.file(name)) // another process was first
+	}
+	return b, err
 }
 
 // writeSecret writes a file that only its owner may read, whole or not at all.
-func writeSecret(name string, b []byte) error {
+func writeSecret(name string, b []byte) error { return placeSecret(name, b, os.Rename) }
+
+func placeSecret(name string, b []byte, place func(from, to string) error) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
@@ -84,5 +102,5 @@ func writeSecret(name string, b []byte) error {
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), name)
+	return place(tmp.Name(), name)
 }

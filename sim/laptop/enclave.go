@@ -55,8 +55,19 @@ func (d *Dir) ModuleRoot() (*nsm.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nsm.ParseRoot(b)
+	if root, read := roots.Load(string(b)); read {
+		return root.(*nsm.Root), nil
+	}
+	root, err := nsm.ParseRoot(b)
+	if err != nil {
+		return nil, err
+	}
+	one, _ := roots.LoadOrStore(string(b), root)
+	return one.(*nsm.Root), nil
 }
+
+// roots are those that were read, by what they were read from: enclaves of one process share the authorities of theirs.
+var roots sync.Map
 
 // IdentityKeys are the keys of the simulator's identity provider, made when absent:
 // tokens and key sets that others keep stay good over a start.

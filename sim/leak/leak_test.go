@@ -53,6 +53,9 @@ func TestLeaks(t *testing.T) {
 	s.half()
 	began = time.Now()
 	l := s.work(wallets, signatures)
+	for i := range s.tenants { // what the log's proofs open is on its way too
+		s.query(&s.tenants[i], "get_log_proof", map[string]any{"seq": "1"})
+	}
 	idle := time.Now()
 	took := idle.Sub(began)
 
@@ -166,14 +169,17 @@ func (s *stack) idleEnclave(l *load, found map[find]int, size int64, erasing boo
 	if len(distinct[kindUsed]) == 0 || len(distinct[kindUsed]) > int(declared) {
 		s.t.Errorf("memory of the enclave: %d keys in use found, %d declared", len(distinct[kindUsed]), declared)
 	}
+	if keys, states := len(distinct["log-key"]), len(distinct["log-key state"]); keys == 0 || states != 4 {
+		s.t.Errorf("memory of the enclave: %d keys of a log, which it signs with, and %d of the 4 halves of those that hide tips and authenticate headers: the scan looks for others", keys, states)
+	}
 	forgotten := 0
-	for _, kind := range []string{kindEntropy, kindSeed, kindNode, kindUnused, kindTarget, kindProxy} {
+	for _, kind := range []string{kindEntropy, kindSeed, kindNode, kindUnused, kindTarget, kindKept, kindProxy, kindSpark} {
 		forgotten += len(distinct[kind])
 	}
-	// Of the deployment only the storage key, the key under which tips are handed on, the
+	// Of the deployment only the storage key, the key under which heads are handed on, the
 	// blind-index key, the keys that sign bundles, sessions, verification tokens and
 	// webhooks, those that open OAuth and on-ramp credentials, the data keys of open
-	// organizations and the live key stay in use.
+	// organizations, those of logs and the live key stay in use.
 	idle := len(distinct["root-secret"]) + len(distinct["keyring"]) + max(0, len(distinct["sealing-key"])-2-len(s.tenants))
 	if erasing && idle > 0 {
 		s.t.Errorf("memory of the enclave: %d keys of the deployment that it should have forgotten", idle)

@@ -31,8 +31,11 @@ type load struct {
 	signed              map[string]bool // public keys of what was signed with
 	accounts, keys      map[string]bool // all public keys, compressed
 	targets             map[string]bool // import targets, compressed
+	kept                map[string]bool // secrets that came in
 	users               map[string]bool // API keys of users
-	live                [][]byte        // the halves of the live key
+	frost               []frostShare    // that were made
+	preimages           preimages
+	live                [][]byte // the halves of the live key
 }
 
 // each runs f for 0 to n-1, eight at a time.
@@ -60,7 +63,7 @@ func each(t *testing.T, n int, f func(i int) error) {
 // thirds of them.
 func (s *stack) work(wallets, signatures int) *load {
 	s.t.Helper()
-	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}, targets: map[string]bool{}, users: map[string]bool{}, live: s.liveKey()}
+	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}, targets: map[string]bool{}, kept: map[string]bool{}, users: map[string]bool{}, live: s.liveKey()}
 	each(s.t, wallets*len(s.tenants), func(i int) error {
 		var accounts []any
 		for _, p := range paths {
@@ -128,12 +131,12 @@ func (s *stack) work(wallets, signatures int) *load {
 			"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": x.hash})
 		return err
 	})
-	s.derive(10)
+	s.derive(l, 10)
 	return l
 }
 
 // derive derives keys of some wallets of every organization and keeps none.
-func (s *stack) derive(wallets int) {
+func (s *stack) derive(l *load, wallets int) {
 	s.t.Helper()
 	for i := range s.tenants {
 		o := &s.tenants[i]
@@ -143,8 +146,11 @@ func (s *stack) derive(wallets int) {
 			for k, p := range paths {
 				accounts = append(accounts, map[string]any{"curve": p.curve, "pathFormat": "PATH_FORMAT_BIP32", "path": passing[k], "addressFormat": p.format})
 			}
-			_, err := s.submit(o, "create_wallet_accounts", "ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS",
-				map[string]any{"walletId": rig.Text(rows[len(rows)-1-j], "walletId"), "accounts": accounts, "persist": false})
+			id := rig.Text(rows[len(rows)-1-j], "walletId")
+			_, err := s.submit(o, "create_wallet_accounts", "ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS", map[string]any{"walletId": id, "accounts": accounts, "persist": false})
+			if err == nil {
+				err = s.spark(o, l, id)
+			}
 			return err
 		})
 	}
@@ -167,7 +173,9 @@ const (
 	kindUsed    = "key that was signed with"
 	kindUnused  = "key that was not signed with"
 	kindTarget  = "key of an import target"
+	kindKept    = "secret that is kept for an organization"
 	kindProxy   = "key that the auth proxy stamps with"
+	kindSpark   = "nonce, preimage or difference of keys, of Spark"
 )
 
 // secretsOf opens the deployment, and derives all that follows from its secrets.
@@ -188,7 +196,7 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 		}
 		return kindUnused
 	}
-	accounts, keys, targets, proxies := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
+	accounts, keys, targets, kept, proxies := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	var entropies [][]byte
 	for _, half := range l.live {
 		add("live-key", half)
@@ -203,6 +211,11 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 			return
 		}
 		sealed[string(b)] = true
+		if l.kept[string(b)] {
+			kept[string(b)] = true
+			add(kindKept, b)
+			return
+		}
 		if public := ""; len(b) == 32 {
 			if public = curves["CURVE_P256"].public(s.t, b); l.targets[public] {
 				targets[public] = true
@@ -231,6 +244,9 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 		add(kindEntropy, e)
 		seed := seedOf(s.t, e)
 		add(kindSeed, seed)
+		for _, n := range s.sparkSecrets(l, seed) {
+			add(n.kind, n.bytes)
+		}
 		for i, p := range paths {
 			for _, n := range curves[p.curve].nodes(s.t, seed, passing[i]) {
 				add(kindNode, n)
@@ -245,11 +261,17 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 			add(use(public), last)
 		}
 	}
+	for _, b := range l.preimages.all {
+		add(kindSpark, b)
+	}
+	if len(l.frost) > 0 {
+		s.t.Fatalf("%d shares are of no key that is known", len(l.frost))
+	}
 	l.wallets = len(entropies)
 	if proxies != 1 {
 		s.t.Fatalf("%d keys of the one auth proxy", proxies)
 	}
-	for what, pair := range map[string][2]map[string]bool{"account": {l.accounts, accounts}, "private key": {l.keys, keys}, "import target": {l.targets, targets}} {
+	for what, pair := range map[string][2]map[string]bool{"account": {l.accounts, accounts}, "private key": {l.keys, keys}, "import target": {l.targets, targets}, "kept secret": {l.kept, kept}} {
 		for public := range pair[0] {
 			if !pair[1][public] {
 				s.t.Fatalf("the secret of %s %s is not known", what, public)

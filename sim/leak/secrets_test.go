@@ -1,11 +1,14 @@
 package leak_test
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/sha256"
+	"encoding"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -19,8 +22,10 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"cloister/attestation/tlog"
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
+	"cloister/shared/wire"
 	"cloister/sim/laptop"
 )
 
@@ -72,6 +77,20 @@ func derived(t *testing.T, secret []byte, purpose string) []byte {
 	return k
 }
 
+// logKey is a key of the log of range 0 in its first generation.
+func logKey(t *testing.T, secret []byte, use string, deployment [32]byte) []byte {
+	t.Helper()
+	logs, err := hkdf.Key(sha256.New, secret, nil, "logs of ranges", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := hkdf.Key(sha256.New, logs, nil, fmt.Sprintf("cloister log 1 %s %x/0/1", use, deployment[:16]), 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 // ringKeys are what the keys of a keyring are, by their numbers there.
 var ringKeys = map[uint64]string{2: "sealing-key", 3: "blind-key", 4: "bundle-signer", 5: "keyring", 6: "session-signer", 7: "token-signer", 8: "token-signer",
 	9: "credential-opener", 10: "credential-opener", 11: "webhook-signer", 12: "keyring"}
@@ -100,6 +119,8 @@ func (s *stack) open(tell func(kind string, b []byte)) {
 	var storage []byte
 	keys := map[dataKey][]byte{}
 	var at [16]byte // the organization whose entries come
+	var headers [][]byte
+	keyed := map[string][]byte{} // of the log
 	err = db.Export(s.t.Context(), func(r store.Row) error {
 		switch r := r.(type) {
 		case *store.ObjectRow:
@@ -126,7 +147,18 @@ func (s *stack) open(tell func(kind string, b []byte)) {
 				}
 				storage = ring[2].([]byte)
 				tell("sealing-key", derived(s.t, ring[3].([]byte), "tips of a range"))
+				tell("log-key", logKey(s.t, ring[12].([]byte), "sign", deployment))
+				for _, use := range []string{"mac", "salt"} {
+					k := logKey(s.t, ring[12].([]byte), use, deployment)
+					keyed[use] = k
+					tell("log-key", k)
+					for _, pad := range []byte{0x36, 0x5c} {
+						tell("log-key state", hmacState(s.t, k, pad))
+					}
+				}
 			}
+		case *store.BatchRow:
+			headers = append(headers, r.Header)
 		case *store.KeyRow:
 			plain, err := unseal(storage, deployment, sealedName{kind: sealedDataKey, key: r.KeyID, organization: r.Organization}, r.Sealed)
 			if err != nil {
@@ -136,23 +168,28 @@ func (s *stack) open(tell func(kind string, b []byte)) {
 			tell("sealing-key", plain)
 		case *store.OrganizationRow:
 			at = r.ID
-		case *store.EntryRow: // key id ‖ tree root before it ‖ sealed
+		case *store.EntryRow: // key id with its first bit set ‖ tree root before it ‖ commitment ‖ sealed
 			n := sealedName{kind: sealedEntry, key: binary.BigEndian.Uint32(r.Sealed), organization: at, place: r.Seq, root: [32]byte(r.Sealed[4:])}
-			key := keys[dataKey{at, n.key}]
-			plain, err := unseal(key, deployment, n, r.Sealed[36:])
+			id := n.key &^ (1 << 31)
+			key := keys[dataKey{at, id}]
+			plain, err := unseal(key, deployment, n, r.Sealed[68:])
 			if err != nil {
 				return fmt.Errorf("entry %d: %w", r.Seq, err)
 			}
 			var texts, owners [][]byte
-			byteStrings(plain, func(b []byte) {
-				texts = append(texts, b)
-				if len(b) >= 16 {
-					owners = append(owners, b[len(b)-16:]) // an id, or the end of a record's key
-				}
-			})
+			for rest := plain[16:]; len(rest) > 0; { // behind the seed, parts with their lengths
+				size := 4 + binary.BigEndian.Uint32(rest)
+				byteStrings(rest[4:size], func(b []byte) {
+					texts = append(texts, b)
+					if len(b) >= 16 {
+						owners = append(owners, b[len(b)-16:]) // an id, or the end of a record's key
+					}
+				})
+				rest = rest[size:]
+			}
 			for _, sealed := range texts {
 				for _, owner := range owners {
-					secret, err := unseal(key, deployment, sealedName{kind: sealedSecret, key: n.key, organization: at, owner: [16]byte(owner)}, sealed)
+					secret, err := unseal(key, deployment, sealedName{kind: sealedSecret, key: id, organization: at, owner: [16]byte(owner)}, sealed)
 					if err == nil {
 						tell("", secret)
 						break
@@ -164,6 +201,56 @@ func (s *stack) open(tell func(kind string, b []byte)) {
 	})
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	s.checkLog(headers, keyed["mac"], keyed["salt"])
+}
+
+// hmacState is half of what HMAC makes of a key before it sees anything, in the form in which it is kept: whoever has both
+// halves needs no key.
+func hmacState(t *testing.T, key []byte, pad byte) []byte {
+	t.Helper()
+	block := bytes.Repeat([]byte{pad}, sha256.BlockSize)
+	for i, b := range key {
+		block[i] ^= b
+	}
+	h := sha256.New()
+	_, _ = h.Write(block)
+	b, err := h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[4 : 4+sha256.Size] // behind what says that it is of SHA-256
+}
+
+// checkLog holds the log's keys against what the enclave has made with them: the MAC behind each header, and what hides a tip.
+func (s *stack) checkLog(headers [][]byte, mac, salt []byte) {
+	s.t.Helper()
+	keyed := func(key, b []byte) []byte {
+		h := hmac.New(sha256.New, key)
+		_, _ = h.Write(b)
+		return h.Sum(nil)
+	}
+	alone := 0
+	for _, b := range headers {
+		at := len(b) - sha256.Size
+		var h wire.BatchHeader
+		if err := wire.Unmarshal(b[:at], &h); err != nil || !hmac.Equal(keyed(mac, b[:at]), b[at:]) {
+			s.t.Fatalf("a header that the key of the log did not authenticate: %v", err)
+		}
+		if len(h.Tips) != 1 {
+			continue
+		}
+		tip := h.Tips[0]
+		leaf, err := tlog.ParseLeaf(h.Leaf)
+		o := tlog.Opening{Organization: tip.Organization, Count: tip.Count, Root: tip.Root,
+			Salt: [16]byte(keyed(salt, binary.BigEndian.AppendUint64(tip.Organization[:], tip.Count)))}
+		if err != nil || leaf.Root != o.Hash() {
+			s.t.Fatalf("a tip that another key has hidden: %v", err)
+		}
+		alone++
+	}
+	if alone == 0 {
+		s.t.Fatalf("of %d batches none moves one tip", len(headers))
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
+	"cloister/sim/rig"
 )
 
 // build makes one of the product's commands, with the flags of the Makefile.
@@ -90,7 +91,17 @@ func up(t *testing.T, sim, host string, o settings) *stack {
 	s.enclave = s.start(sim, true, "enclave", "-data-dir", s.dir, "-enclave-addr", "127.0.0.1:0", "-auth-proxy-unlimited")
 	proxy := "tcp://" + record(t, s.traffic, "enclave", strings.TrimPrefix(s.enclaveAddr, "tcp://"))
 	s.host = s.start(host, false, append([]string{"serve", "-enclave", proxy, "-store", "sqlite:" + filepath.Join(s.dir, "cloister.db"), "-api-addr", addr, "-auth-proxy-addr", authProxy, "-log-level", "debug"}, o.host...)...)
-	boot := exec.Command(sim, append([]string{"boot", "-data-dir", s.dir, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(o.organizations - 1)}, o.boot...)...)
+	w := rig.StartWitnesses(t, rig.WitnessOptions{}) // so that there is something to sign with the keys of logs
+	terms, err := json.Marshal(w.Terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "terms")
+	if err := os.WriteFile(file, terms, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go w.Follow(t.Context(), t, s.enclaveAddr)
+	boot := exec.Command(sim, append([]string{"boot", "-data-dir", s.dir, "-log-terms", file, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(o.organizations - 1)}, o.boot...)...)
 	if out, err := boot.CombinedOutput(); err != nil {
 		t.Fatalf("booting: %v\n%s", err, out)
 	}

@@ -7,14 +7,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
-// transfer imports a wallet and a private key, exports both and an account, and
-// leaves a target unused. What the client knows lies in this process, which is not
+// transfer imports a wallet, a private key and secrets, exports them and an account, and
+// leaves targets unused. What the client knows lies in this process, which is not
 // searched.
 func (s *stack) transfer(o *laptop.Organization, l *load) {
 	s.t.Helper()
@@ -38,6 +39,31 @@ func (s *stack) transfer(o *laptop.Organization, l *load) {
 	s.done(o, "export_wallet", "EXPORT_WALLET", "exportWalletResult", map[string]any{"walletId": rig.Text(wallet, "walletId"), "targetPublicKey": public})
 	s.done(o, "export_wallet_account", "EXPORT_WALLET_ACCOUNT", "exportWalletAccountResult", map[string]any{"address": rig.Text(wallet, "addresses", "0"), "targetPublicKey": public})
 	s.done(o, "export_private_key", "EXPORT_PRIVATE_KEY", "exportPrivateKeyResult", map[string]any{"privateKeyId": rig.Text(made, "privateKeyId"), "targetPublicKey": public})
+	s.transferSecrets(o, l, public)
+}
+
+// transferSecrets imports secrets of several sizes, one of which stays, and leaves a target unused.
+func (s *stack) transferSecrets(o *laptop.Organization, l *load, public string) {
+	s.t.Helper()
+	const suite = "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"
+	sizes := []int{16, 48, 5_000, 64 << 10}
+	r := s.done(o, "init_import_secrets", "INIT_IMPORT_SECRETS", "initImportSecretsResult", map[string]any{"encryptionSuite": suite, "numSecrets": len(sizes) + 1})
+	var in, out []any
+	for i, size := range append(sizes, 0) {
+		point := s.keyIn(l, rig.Text(r, "enclaveTargetMessages", strconv.Itoa(i)))
+		if size == 0 {
+			continue
+		}
+		b := make([]byte, size)
+		_, _ = rand.Read(b)
+		l.kept[string(b)] = true
+		in = append(in, map[string]any{"secretPayload": s.seal(point, b), "targetPublicKey": hex.EncodeToString(point), "encryptionSuite": suite})
+	}
+	made := s.done(o, "import_secrets", "IMPORT_SECRETS", "importSecretsResult", map[string]any{"secrets": in})
+	for i := range len(sizes) - 1 {
+		out = append(out, map[string]any{"secretId": rig.Text(made, "secretIds", strconv.Itoa(i)), "targetPublicKey": public, "encryptionSuite": suite})
+	}
+	s.done(o, "export_secrets", "EXPORT_SECRETS", "exportSecretsResult", map[string]any{"secrets": out})
 }
 
 // done submits what must succeed and answers its result.
@@ -64,8 +90,14 @@ func (s *stack) target(o *laptop.Organization, l *load, what string) []byte {
 	s.t.Helper()
 	r := s.done(o, "init_import_"+strings.ToLower(what), "INIT_IMPORT_"+what, map[string]string{"WALLET": "initImportWalletResult", "PRIVATE_KEY": "initImportPrivateKeyResult"}[what],
 		map[string]any{"userId": o.RootUserID})
+	return s.keyIn(l, rig.Text(r, "importBundle"))
+}
+
+// keyIn is the key that an import target's message says. It notes it.
+func (s *stack) keyIn(l *load, message string) []byte {
+	s.t.Helper()
 	var outer, inner map[string]string
-	if err := json.Unmarshal([]byte(rig.Text(r, "importBundle")), &outer); err != nil {
+	if err := json.Unmarshal([]byte(message), &outer); err != nil {
 		s.t.Fatal(err)
 	}
 	data, err := hex.DecodeString(outer["data"])

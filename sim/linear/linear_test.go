@@ -11,6 +11,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/core"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
@@ -107,7 +108,7 @@ func run(w *world, t *tenant, clients, n int, done *atomic.Int64) ([]porcupine.O
 }
 
 func TestOneOrganization(t *testing.T) {
-	w := newWorld(t, rig.Options{})
+	w := newWorld(t, rig.Options{Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{})})
 	one := w.rootTenant()
 	if err := w.people(one); err != nil {
 		t.Fatal(err)
@@ -124,7 +125,8 @@ func TestOneOrganization(t *testing.T) {
 // must hold after; what they were not told they ask again.
 func TestOneOrganizationAcrossLosses(t *testing.T) {
 	const losses = 5
-	w := newWorld(t, rig.Options{Limits: core.Limits{Lease: 300 * time.Millisecond, SnapshotEvery: 50}})
+	w := newWorld(t, rig.Options{Limits: core.Limits{Lease: 300 * time.Millisecond, SnapshotEvery: 50},
+		Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{Mode: tlog.ModeStrict, Serve: 300 * time.Millisecond})})
 	history, err := acrossLosses(t, w, losses, 120)
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,22 @@
 package matrix_test
 
 import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/ecdh"
+	"crypto/hkdf"
 	"crypto/hpke"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"github.com/mr-tron/base58"
 
 	"cloister/sim/rig"
@@ -171,13 +179,24 @@ func (t *tenant) sealed(what string, by *principal, self bool, plain string) str
 	to := target()
 	if self && by.user == t.root.user {
 		r := t.do("init_import_"+what, "ACTIVITY_TYPE_INIT_IMPORT_"+strings.ToUpper(what), object{"userId": by.user})
-		var outer, inner map[string]string
-		if json.Unmarshal([]byte(rig.Text(r, "importBundle")), &outer) == nil {
-			if data, err := hex.DecodeString(outer["data"]); err == nil && json.Unmarshal(data, &inner) == nil {
-				to = inner["targetPublic"]
-			}
+		to = targetIn(rig.Text(r, "importBundle"))
+	}
+	return sealTo(to, plain)
+}
+
+// targetIn is the key that an import target's message says.
+func targetIn(message string) string {
+	var outer, inner map[string]string
+	if json.Unmarshal([]byte(message), &outer) == nil {
+		if data, err := hex.DecodeString(outer["data"]); err == nil && json.Unmarshal(data, &inner) == nil {
+			return inner["targetPublic"]
 		}
 	}
+	return ""
+}
+
+// sealTo encrypts to a public key as clients do.
+func sealTo(to, plain string) string {
 	point, err := hex.DecodeString(to)
 	if err != nil {
 		return err.Error()
@@ -195,6 +214,40 @@ func (t *tenant) sealed(what string, by *principal, self bool, plain string) str
 		return err.Error()
 	}
 	return fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, ciphertext)
+}
+
+// operatorKeys are two operators' of customers' programs.
+var operatorKeys = [2]string{
+	"04b6073617064dbdeafab9eb1bf18df518333cdba81cd054d2becdc38db524591d41541e3212d4ef0b79a72376a33b492cd70c1036b145510c74fcf2a6a1e7c906" +
+		"04b89622860bcc34be5526dff1d1f6a6df9bfaaae33f62a5a26c3d2ea271d0b0dbae57d73fdda1cfc5c136c1e433ee957a9ca654ee255105a6df6f9bbac0385e88",
+	"042fd6a3b2d4161044e5c5282b33af0ff38e328c12a0460b55f53ef582c45cc31d9ccb109da10a9ac6d1bc12cd86ec6182288c3fab040842673fd5db7bb8bab665" +
+		"04e50530deea22bf3c7ae64b438515d3e5587006baa48ae67d9aa3fb3a45eacc19b868ae928a6d8793a92caf543368ea1a5fa18d2a33b1a84941fe79f7afd03e4a",
+}
+
+func (t *tenant) newApp() object {
+	set := object{"name": "Set", "threshold": 2, "newOperators": list(object{"name": "One", "publicKey": operatorKeys[0]}, object{"name": "Two", "publicKey": operatorKeys[1]})}
+	return object{"name": t.name("App"), "quorumPublicKey": operatorKeys[0], "manifestSetParams": set, "shareSetParams": set}
+}
+
+// app is one of a top-level organization's: others have none.
+func (t *tenant) app() string {
+	if t.parent != nil {
+		return noID
+	}
+	return rig.Text(t.do("create_tvc_app", "ACTIVITY_TYPE_CREATE_TVC_APP", t.newApp()), "appId")
+}
+
+const suite = "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"
+
+// newSecret is a secret, encrypted to an import target that the root user has asked for.
+func (t *tenant) newSecret(name, key, value string) object {
+	r := t.do("init_import_secrets", "ACTIVITY_TYPE_INIT_IMPORT_SECRETS", object{"encryptionSuite": suite, "numSecrets": 1})
+	to := targetIn(rig.Text(r, "enclaveTargetMessages", "0"))
+	return object{"name": name, "secretPayload": sealTo(to, "a secret"), "targetPublicKey": to, "encryptionSuite": suite, "staticProperties": list(object{"key": key, "value": value})}
+}
+
+func (t *tenant) secret() string {
+	return rig.Text(t.do("import_secrets", "ACTIVITY_TYPE_IMPORT_SECRETS", object{"secrets": list(t.newSecret(t.name("Secret"), "env", "prod"))}), "secretIds", "0")
 }
 
 // solana is the address of an account of the tenant's.
@@ -331,6 +384,15 @@ var submits = map[string]maker{
 		return object{"fiatOnrampCredentialId": noID, "onrampProvider": "FIAT_ON_RAMP_PROVIDER_MOONPAY", "publishableApiKey": "pk", "encryptedSecretApiKey": "none"}
 	})},
 	"delete_fiat_on_ramp_credential": {"ACTIVITY_TYPE_DELETE_FIAT_ON_RAMP_CREDENTIAL", fixed(func(*tenant) object { return object{"fiatOnrampCredentialId": noID} })},
+	"init_fiat_on_ramp": {"ACTIVITY_TYPE_INIT_FIAT_ON_RAMP", fixed(func(*tenant) object {
+		return object{"onrampProvider": "FIAT_ON_RAMP_PROVIDER_MOONPAY", "walletAddress": "0x000000000000000000000000000000000000dEaD", "network": "FIAT_ON_RAMP_BLOCKCHAIN_NETWORK_BASE",
+			"cryptoCurrencyCode": "FIAT_ON_RAMP_CRYPTO_CURRENCY_ETH"}
+	})},
+	"delete_payment_method": {"ACTIVITY_TYPE_DELETE_PAYMENT_METHOD", fixed(func(*tenant) object { return object{"paymentMethodId": "pm_1"} })},
+	"set_payment_method": {"ACTIVITY_TYPE_SET_PAYMENT_METHOD_V2", fixed(func(*tenant) object {
+		return object{"paymentMethodId": "pm_1", "cardHolderEmail": "payer@example.org", "cardHolderName": "Payer"}
+	})},
+	"activate_billing_tier": {"ACTIVITY_TYPE_ACTIVATE_BILLING_TIER", fixed(func(*tenant) object { return object{"productId": "self-hosted"} })},
 
 	// tags
 	"create_user_tag": {"ACTIVITY_TYPE_CREATE_USER_TAG", fixed(func(t *tenant) object { return object{"userTagName": t.name("Tag"), "userIds": list(t.second)} })},
@@ -358,6 +420,7 @@ var submits = map[string]maker{
 	})},
 	"delete_policy":      {"ACTIVITY_TYPE_DELETE_POLICY", fixed(func(t *tenant) object { return object{"policyId": t.policy()} })},
 	"delete_policies":    {"ACTIVITY_TYPE_DELETE_POLICIES", fixed(func(t *tenant) object { return object{"policyIds": list(t.policy())} })},
+	"export_history":     {"ACTIVITY_TYPE_EXPORT_HISTORY", fixed(func(*tenant) object { return object{} })},
 	"update_root_quorum": {"ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", fixed(func(t *tenant) object { return object{"threshold": 1, "userIds": list(t.root.user)} })},
 	"set_organization_feature": {"ACTIVITY_TYPE_SET_ORGANIZATION_FEATURE", fixed(func(*tenant) object {
 		return object{"name": "FEATURE_NAME_EMAIL_AUTH", "value": ""}
@@ -465,9 +528,25 @@ var submits = map[string]maker{
 	"eth_send_transaction": {"ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2", fixed(func(t *tenant) object {
 		return object{"from": t.once("address", t.address), "caip2": "eip155:11155111", "calls": list(object{"to": "0x000000000000000000000000000000000000dEaD", "value": "1"})}
 	})},
+	"eth_undelegate_7702": {"ACTIVITY_TYPE_ETH_UNDELEGATE_7702", fixed(func(t *tenant) object {
+		return object{"from": t.once("address", t.address), "caip2": "eip155:11155111"}
+	})},
+	"upsert_gas_usage_config": {"ACTIVITY_TYPE_UPSERT_GAS_USAGE_CONFIG", fixed(func(*tenant) object { return gasLimits })},
 	"sol_send_transaction": {"ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2", fixed(func(t *tenant) object {
 		address := t.once("solana address", t.solana)
 		return object{"unsignedTransaction": solanaTransfer(address), "signWiths": list(address), "caip2": "solana:devnet"}
+	})},
+	"spark_sign_frost": {"ACTIVITY_TYPE_SPARK_SIGN_FROST", fixed(func(t *tenant) object {
+		return object{"signWith": t.once("spark address", t.spark), "signatures": list(object{"derivation": leafKey("leaf"), "message": strings.Repeat("ab", 32), "verifyingKey": sparkKeys[0],
+			"operatorCommitments": list(object{"id": strings.Repeat("00", 31) + "01", "hiding": sparkKeys[1], "binding": sparkKeys[2]})})}
+	})},
+	"spark_prepare_transfer": {"ACTIVITY_TYPE_SPARK_PREPARE_TRANSFER", fixed(func(t *tenant) object {
+		return object{"signWith": t.once("spark address", t.spark), "transfer": sparkGroup(object{"transferId": noID, "receiverPublicKey": sparkKeys[0],
+			"leaves": list(object{"leafId": "leaf", "oldLeafDerivation": leafKey("leaf"), "newLeafDerivation": leafKey("new")})})}
+	})},
+	"spark_claim_transfer": {"ACTIVITY_TYPE_SPARK_CLAIM_TRANSFER", fixed((*tenant).sparkClaim)},
+	"spark_prepare_lightning_receive": {"ACTIVITY_TYPE_SPARK_PREPARE_LIGHTNING_RECEIVE", fixed(func(t *tenant) object {
+		return object{"signWith": t.once("spark address", t.spark), "lightningReceive": sparkGroup(object{})}
 	})},
 	"export_wallet": {"ACTIVITY_TYPE_EXPORT_WALLET", fixed(func(t *tenant) object {
 		return object{"walletId": t.once("wallet", t.walletID), "targetPublicKey": target()}
@@ -490,6 +569,37 @@ var submits = map[string]maker{
 		return object{"userId": t.about(by, self), "privateKeyName": t.name("Imported"), "curve": "CURVE_ED25519", "addressFormats": list(),
 			"encryptedBundle": t.sealed("private_key", by, self, "thirty-two bytes of a secret key")}
 	}},
+	"init_import_secrets": {"ACTIVITY_TYPE_INIT_IMPORT_SECRETS", fixed(func(*tenant) object { return object{"encryptionSuite": suite, "numSecrets": 2} })},
+	"import_secrets": {"ACTIVITY_TYPE_IMPORT_SECRETS", fixed(func(t *tenant) object {
+		return object{"secrets": list(t.newSecret(t.name("Secret"), "env", "prod"))}
+	})},
+	"export_secrets": {"ACTIVITY_TYPE_EXPORT_SECRETS", fixed(func(t *tenant) object {
+		return object{"secrets": list(object{"secretId": t.once("secret", t.secret), "targetPublicKey": target(), "encryptionSuite": suite})}
+	})},
+
+	"create_tvc_app": {"ACTIVITY_TYPE_CREATE_TVC_APP", fixed((*tenant).newApp)},
+	"create_tvc_operator": {"ACTIVITY_TYPE_CREATE_TVC_OPERATOR", fixed(func(t *tenant) object {
+		return object{"walletName": t.name("Operators"), "path": "m/5527107'/0'/0'", "operatorName": "Operator"}
+	})},
+	"create_tvc_quorum_key": {"ACTIVITY_TYPE_CREATE_TVC_QUORUM_KEY", fixed(func(*tenant) object {
+		return object{"threshold": 2, "operatorEncryptKeys": list(operatorKeys[0][:130], operatorKeys[1][:130])}
+	})},
+	// No registry is asked for an app that there is none of.
+	"create_tvc_deployment": {"ACTIVITY_TYPE_CREATE_TVC_DEPLOYMENT", fixed(func(*tenant) object {
+		return object{"appId": noID, "qosVersion": "cloister-1", "pivotContainerImageUrl": "localhost/app@sha256:" + strings.Repeat("00", 32), "pivotPath": "/app", "pivotArgs": list(),
+			"expectedPivotDigest": strings.Repeat("00", 32), "healthCheckType": "TVC_HEALTH_CHECK_TYPE_HTTP", "healthCheckPort": 80, "publicIngressPort": 80}
+	})},
+	"create_tvc_manifest_approvals": {"ACTIVITY_TYPE_CREATE_TVC_MANIFEST_APPROVALS", fixed(func(*tenant) object {
+		return object{"manifestId": noID, "approvals": list(object{"operatorId": noID, "signature": strings.Repeat("00", 64)})}
+	})},
+	"post_tvc_quorum_key_share": {"ACTIVITY_TYPE_POST_TVC_QUORUM_KEY_SHARE", fixed(func(*tenant) object {
+		return object{"deploymentId": noID, "ephemeralPublicKeyHex": operatorKeys[0],
+			"shareApprovalBundle": object{"operatorId": noID, "signature": strings.Repeat("00", 64), "reEncryptedShareHex": strings.Repeat("00", 130)}}
+	})},
+	"set_tvc_app_live_deployment":    {"ACTIVITY_TYPE_UPDATE_TVC_APP_LIVE_DEPLOYMENT", fixed(func(*tenant) object { return object{"deploymentId": noID} })},
+	"delete_tvc_deployment":          {"ACTIVITY_TYPE_DELETE_TVC_DEPLOYMENT", fixed(func(*tenant) object { return object{"deploymentId": noID} })},
+	"restore_tvc_deployment":         {"ACTIVITY_TYPE_RESTORE_TVC_DEPLOYMENT", fixed(func(*tenant) object { return object{"deploymentId": noID} })},
+	"delete_tvc_app_and_deployments": {"ACTIVITY_TYPE_DELETE_TVC_APP_AND_DEPLOYMENTS", fixed(func(t *tenant) object { return object{"appId": t.app()} })},
 
 	// votes
 	"approve_activity": {"ACTIVITY_TYPE_APPROVE_ACTIVITY", vote},
@@ -500,6 +610,51 @@ func (t *tenant) expiring() object {
 	k := apiKey(t.name("Key"), t.newKey())
 	k["expirationSeconds"] = "86400"
 	return k
+}
+
+// sparkKeys are points: 1, 2 and 3 times the base point of secp256k1.
+var sparkKeys = []string{"0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798", "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5",
+	"02f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9"}
+
+func leafKey(id string) object { return object{"signingLeaf": object{"leafId": id}} }
+
+func sparkGroup(o object) object {
+	o["threshold"] = 2
+	o["operatorRecipients"] = list(object{"operatorId": "one", "encryptionPublicKey": sparkKeys[0]}, object{"operatorId": "two", "encryptionPublicKey": sparkKeys[1]})
+	return o
+}
+
+func (t *tenant) sparkWallet() (address, public string) {
+	id := rig.Text(t.do("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": t.name("Wallet"), "accounts": list(object{
+		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/8797555'/0'/0'", "addressFormat": "ADDRESS_FORMAT_SPARK_MAINNET"})}), "walletId")
+	a := t.look("list_wallet_accounts", object{"walletId": id})
+	return rig.Text(a, "accounts", "0", "address"), rig.Text(a, "accounts", "0", "publicKey")
+}
+
+func (t *tenant) spark() string { address, _ := t.sparkWallet(); return address }
+
+// sparkClaim is of a leaf whose key, 3, somebody with the key 1 has encrypted to the account with 1 as the ephemeral key: what
+// both have in common is the account's own point.
+func (t *tenant) sparkClaim() object {
+	address, public := t.sparkWallet()
+	raw, _ := hex.DecodeString(public)
+	to, err := secp256k1.ParsePubKey(raw)
+	if err != nil {
+		t.w.t.Error(err)
+		return object{}
+	}
+	one := secp256k1.NewPrivateKey(new(secp256k1.ModNScalar).SetInt(1))
+	point := one.PubKey().SerializeUncompressed()
+	key, _ := hkdf.Key(sha256.New, append(bytes.Clone(point), to.SerializeUncompressed()...), nil, "", 32)
+	block, _ := aes.NewCipher(key)
+	aead, _ := cipher.NewGCMWithNonceSize(block, 16)
+	sealed := aead.Seal(nil, make([]byte, 16), append(make([]byte, 31), 3), nil)
+	box := slices.Concat(point, make([]byte, 16), sealed[32:], sealed[:32])
+	hash := sha256.Sum256(slices.Concat([]byte("leaf"), []byte(noID), box))
+	sig := ecdsa.Sign(one, hash[:])
+	r, v := sig.R(), sig.S()
+	return object{"signWith": address, "claim": sparkGroup(object{"transferId": noID, "senderIdentityPublicKey": sparkKeys[0],
+		"leaves": list(object{"leafId": "leaf", "ciphertext": hex.EncodeToString(box), "senderSignature": r.String() + v.String()})})}
 }
 
 func (t *tenant) walletID() string { id, _ := t.wallet(); return id }

@@ -46,30 +46,72 @@ var queries = map[string]func(t *tenant) object{
 	"get_oauth2_credential":         func(*tenant) object { return object{"oauth2CredentialId": noID} },
 	"list_oauth2_credentials":       nothing,
 	"list_fiat_on_ramp_credentials": nothing,
+	"get_billing":                   nothing,
+	"get_onramp_transaction_status": func(*tenant) object { return object{"transactionId": noID} },
 
 	"get_wallet":   func(t *tenant) object { return object{"walletId": t.once("wallet", t.walletID)} },
 	"list_wallets": nothing,
 	"get_wallet_account": func(t *tenant) object {
 		return object{"walletId": t.once("wallet", t.walletID), "path": "m/44'/60'/0'/0/0"}
 	},
-	"list_wallet_accounts":  func(t *tenant) object { return object{"walletId": t.once("wallet", t.walletID)} },
-	"get_private_key":       func(t *tenant) object { return object{"privateKeyId": t.once("private key", t.privateKey)} },
-	"list_private_keys":     nothing,
-	"list_private_key_tags": nothing,
+	"list_wallet_accounts":                    func(t *tenant) object { return object{"walletId": t.once("wallet", t.walletID)} },
+	"get_private_key":                         func(t *tenant) object { return object{"privateKeyId": t.once("private key", t.privateKey)} },
+	"list_private_keys":                       nothing,
+	"list_secrets":                            nothing,
+	"get_tvc_app":                             func(t *tenant) object { return object{"tvcAppId": t.once("app", t.app)} },
+	"list_tvc_apps":                           nothing,
+	"list_tvc_app_deployments":                func(t *tenant) object { return object{"appId": t.once("app", t.app)} },
+	"get_tvc_deployment":                      func(*tenant) object { return object{"deploymentId": noID} },
+	"get_app_status":                          func(t *tenant) object { return object{"appId": t.once("app", t.app)} },
+	"get_tvc_deployment_provisioning_details": func(*tenant) object { return object{"deploymentId": noID} },
+	"get_tvc_deployment_debug_logs":           func(*tenant) object { return object{"deploymentId": noID} },
+	"get_tvc_quorum_key":                      func(*tenant) object { return object{"quorumKeyId": noID} },
+	"get_tvc_qos_versions":                    nothing,
+	"validate_tvc_image":                      func(*tenant) object { return object{"pivotContainerImageUrl": "@"} },
+	"list_private_key_tags":                   nothing,
 
 	"get_activity":          func(t *tenant) object { return object{"activityId": t.once("pending", t.waiting)} },
 	"list_activities":       nothing,
 	"list_app_proofs":       func(t *tenant) object { return object{"activityId": t.once("pending", t.waiting)} },
 	"get_boot_proof":        func(t *tenant) object { return object{"ephemeralKey": t.once("boot key", t.bootKey)} },
 	"get_latest_boot_proof": func(*tenant) object { return object{"appName": "cloister"} },
+	"get_log_proof":         func(t *tenant) object { return object{"activityId": t.once("pending", t.waiting)} },
+	"get_history":           func(t *tenant) object { return object{"activityId": t.once("export", t.exported)} },
 
 	"get_nonces": func(*tenant) object {
 		return object{"address": "0x000000000000000000000000000000000000dEaD", "caip2": "eip155:1", "nonce": true}
 	},
+	"get_gas_usage":               sponsors,
+	"get_gas_station":             sponsors,
 	"get_send_transaction_status": func(t *tenant) object { return object{"sendTransactionStatusId": t.once("send", t.sent)} },
+	"get_wallet_address_balances": func(t *tenant) object {
+		return object{"address": t.once("address", t.address), "caip2": "eip155:1"}
+	},
+	"list_email_events":     func(*tenant) object { return object{"email": "somebody@example.com"} },
+	"list_supported_assets": func(*tenant) object { return object{"caip2": "eip155:1"} },
+	"list_eth_transaction_history": func(t *tenant) object {
+		return object{"address": t.once("address", t.address), "caip2": "eip155:1"}
+	},
+	"list_sol_transaction_history": func(t *tenant) object {
+		return object{"address": t.once("solana address", t.solana), "caip2": "solana:devnet"}
+	},
 }
 
 func nothing(*tenant) object { return object{} }
+
+var gasLimits = object{"orgWindowLimitUsd": "100", "subOrgWindowLimitUsd": "1.5", "windowDurationMinutes": "60"}
+
+// sponsors has the organization at the top pay for transactions.
+func sponsors(t *tenant) object {
+	t.once("gas limits", func() string {
+		at := t
+		if t.parent != nil {
+			at = t.parent
+		}
+		return rig.Text(at.do("upsert_gas_usage_config", "ACTIVITY_TYPE_UPSERT_GAS_USAGE_CONFIG", gasLimits), "gasUsageConfigId")
+	})
+	return object{}
+}
 
 func (t *tenant) anyKey() string {
 	return rig.Text(t.look("get_api_keys", object{"userId": t.second}), "apiKeys", "0", "apiKeyId")
@@ -86,6 +128,12 @@ func (t *tenant) authenticatorOf(user string) string {
 func (t *tenant) waiting() string {
 	t.pending("")
 	return rig.Text(t.look("list_activities", object{"filterByStatus": list("ACTIVITY_STATUS_CONSENSUS_NEEDED")}), "activities", "0", "id")
+}
+
+// exported is the id of an export_history that the root member has submitted.
+func (t *tenant) exported() string {
+	t.do("export_history", "ACTIVITY_TYPE_EXPORT_HISTORY", object{})
+	return rig.Text(t.look("list_activities", object{"filterByType": list("ACTIVITY_TYPE_EXPORT_HISTORY")}), "activities", "0", "id")
 }
 
 // sent is what the status of a transaction is asked by.

@@ -68,6 +68,7 @@ func (w *world) plant(name string, t *tenant, live map[string]bool) *victim {
 	keys["privateKeys"].([]any)[0].(object)["privateKeyName"] = v.mark()
 	keys["privateKeys"].([]any)[0].(object)["privateKeyTags"] = list(keyTag)
 	key := rig.Text(do("create_private_keys", "ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", keys), "privateKeys", "0", "privateKeyId")
+	do("import_secrets", "ACTIVITY_TYPE_IMPORT_SECRETS", object{"secrets": list(t.newSecret(v.mark(), v.mark(), v.mark()))})
 	policy := t.newPolicy()
 	policy["policyName"], policy["notes"], policy["condition"] = v.mark(), v.mark(), "activity.resource == '"+v.mark()+"'"
 	policyID := rig.Text(do("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", policy), "policyId")
@@ -103,6 +104,7 @@ func (w *world) plant(name string, t *tenant, live map[string]bool) *victim {
 		"get_wallet": {"walletId": walletID}, "get_wallet_account": {"walletId": walletID, "path": "m/44'/60'/0'/0/0"}, "list_wallet_accounts": {"walletId": walletID},
 		"get_private_key": {"privateKeyId": key}, "get_activity": {"activityId": act}, "list_app_proofs": {"activityId": act}, "get_policy_evaluations": {"activityId": act},
 		"get_mfa_status": {"activityId": act}, "list_activities": {"paginationOptions": object{"limit": "100"}}, "get_boot_proof": {"ephemeralKey": strings.Repeat("04", 65)},
+		"get_log_proof": {"activityId": act}, "get_history": {"activityId": t.exported()},
 		"get_latest_boot_proof": {"appName": "cloister"}, "get_api_key": {"apiKeyId": t.anyKey()},
 		"list_suborgs":      {"filterType": "NAME", "filterValue": v.canaries[0]},
 		"evaluate_policies": {"activity": object{"type": "ACTIVITY_TYPE_UPDATE_WALLET", "parameters": object{"walletId": walletID, "walletName": "x"}}},

@@ -40,7 +40,10 @@ type world struct {
 func newWorld(t testing.TB, tops int) *world {
 	w := &world{t: t, clock: new(clock)}
 	dir := t.TempDir()
-	w.Rig = rig.Start(t, rig.Options{Dir: dir, Clock: w.clock, Organizations: tops, Nodes: rig.Nodes(t)})
+	// Nobody waits for the witnesses, though the clock goes forward.
+	witnesses := rig.StartWitnesses(t, rig.WitnessOptions{Serve: time.Minute, Bound: time.Minute})
+	w.Rig = rig.Start(t, rig.Options{Dir: dir, Clock: w.clock, Organizations: tops, Nodes: rig.Nodes(t), Witnesses: witnesses,
+		Configuration: []byte(`{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{}},"tvc":` + rig.Programs(t) + `}`)})
 	b, err := os.ReadFile(filepath.Join(dir, "organizations.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +127,7 @@ var words = map[string]string{
 	"401 16 CREDENTIAL_NOT_FOUND":            "unknown",
 	"401 16 API_KEY_EXPIRED":                 "expired",
 	"403 7 REQUEST_NOT_AUTHORIZED by policy": "denied",
+	"403 7 <nil>":                            "initiator",
 	"400 3 ORGANIZATION_MISMATCH":            "mismatch",
 	"400 3 INVALID_ACTIVITY_CALLER":          "caller",
 	"400 3 REQUEST_INVALID":                  "invalid",
@@ -132,6 +136,7 @@ var words = map[string]string{
 	"404 5 OAUTH2_CREDENTIAL_NOT_FOUND":      "not-found",
 	"400 9 FEATURE_DISABLED":                 "feature-off",
 	"400 9 EMAIL_SENDING_DISABLED":           "unsendable",
+	"400 9 <nil>":                            "not-set-up",
 	"404 5 <nil>":                            "not-found",
 }
 

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -37,6 +39,8 @@ var levels = []struct {
 // A Root is a simulator's own certificate authority.
 type Root struct {
 	link
+	mu    sync.Mutex
+	below []link // region, zone and instance, of all devices
 }
 
 type link struct {
@@ -51,7 +55,7 @@ func NewRoot(rand io.Reader, now time.Time) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a root: %w", err)
 	}
-	return &Root{l}, nil
+	return &Root{link: l}, nil
 }
 
 // PEM is the root certificate, for verifiers.
@@ -103,53 +107,66 @@ func parseRoot(raw []byte) (*Root, error) {
 	if !cert.IsCA || cert.CheckSignatureFrom(cert) != nil {
 		return nil, errors.New("certificate is no root")
 	}
-	return &Root{link{cert, key}}, nil
+	return &Root{link: link{cert, key}}, nil
 }
 
-// renew makes the first level that does not last, and all below it, anew. At the
-// first call that is the whole chain.
+// renew makes the leaf anew if it does not last, or an authority above it does not. At the first call there is none.
 func (d *Device) renew(now time.Time) error {
 	if now.Before(d.root.cert.NotBefore) || now.Add(leafLife).After(d.root.cert.NotAfter) {
 		return errors.New("the clock is outside the root's validity")
 	}
-	keep := 0
-	for keep < len(d.chain) && d.lasts(keep, now) {
-		keep++
+	above, err := d.root.authorities(d.rand, now)
+	if err != nil {
+		return err
 	}
-	chain := append([]link(nil), d.chain[:keep]...)
-	for i := keep; i < len(levels); i++ {
-		parent := &d.root.link
-		if i > 0 {
-			parent = &chain[i-1]
-		}
-		name := levels[i].name + ".sim-enclaves"
-		if i == len(levels)-1 {
-			name = d.moduleID
-		}
-		// None may outlive its issuer: verifiers check all at one time.
-		end := now.Add(levels[i].life)
-		if end.After(parent.cert.NotAfter) {
-			end = parent.cert.NotAfter
-		}
-		l, err := issue(d.rand, parent, name, len(levels)-2-i, now.Add(-backdated), end)
-		if err != nil {
-			return err
-		}
-		chain = append(chain, l)
+	if i := len(above); len(d.chain) > i && d.chain[i-1].cert == above[i-1].cert && d.chain[i].lasts(now, margin) {
+		return nil
 	}
-	d.chain = chain
+	l, err := under(d.rand, above[len(above)-1], len(above), d.moduleID, now)
+	if err != nil {
+		return err
+	}
+	d.chain = append(above, l)
 	return nil
 }
 
-// lasts says whether a level is valid now and long enough: an authority for the
-// whole life of a leaf that may be made under it, the leaf for a margin.
-func (d *Device) lasts(level int, now time.Time) bool {
-	need := leafLife
-	if level == len(levels)-1 {
-		need = margin
+// authorities are those above every leaf. The first level that does not last, for the whole life of a leaf that may be made
+// under it, and all below it are made anew.
+func (r *Root) authorities(rand io.Reader, now time.Time) ([]link, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	keep := 0
+	for keep < len(r.below) && r.below[keep].lasts(now, leafLife) {
+		keep++
 	}
-	c := d.chain[level].cert
-	return !now.Before(c.NotBefore) && now.Add(need).Before(c.NotAfter)
+	below := slices.Clone(r.below[:keep])
+	for i := keep; i < len(levels)-1; i++ {
+		parent := r.link
+		if i > 0 {
+			parent = below[i-1]
+		}
+		l, err := under(rand, parent, i, levels[i].name+".sim-enclaves", now)
+		if err != nil {
+			return nil, err
+		}
+		below = append(below, l)
+	}
+	r.below = below
+	return slices.Clone(below), nil
+}
+
+// lasts says whether a certificate is valid now and for as long as is needed.
+func (l link) lasts(now time.Time, need time.Duration) bool {
+	return !now.Before(l.cert.NotBefore) && now.Add(need).Before(l.cert.NotAfter)
+}
+
+// under issues a certificate of a level. None may outlive its issuer: verifiers check all at one time.
+func under(rand io.Reader, parent link, level int, name string, now time.Time) (link, error) {
+	end := now.Add(levels[level].life)
+	if end.After(parent.cert.NotAfter) {
+		end = parent.cert.NotAfter
+	}
+	return issue(rand, &parent, name, len(levels)-2-level, now.Add(-backdated), end)
 }
 
 // issue makes a key and a certificate for it. below is how many authorities may

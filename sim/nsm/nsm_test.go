@@ -16,6 +16,7 @@ import (
 	"github.com/hf/nitrite"
 
 	"cloister/attestation"
+	"cloister/attestation/commitment"
 	"cloister/sim/nsm"
 )
 
@@ -138,10 +139,10 @@ func TestBootCommitment(t *testing.T) {
 	manifest := []byte("any manifest")
 	hash := attestation.Hash(manifest)
 	key := hex.EncodeToString(bytes.Repeat([]byte{4}, 130))
-	ext := attestation.LiveExtension(key, hash)
-	got, err := d.ExtendPCR(attestation.LivePCR, ext[:])
+	ext := commitment.Live(key, hash)
+	got, err := d.ExtendPCR(commitment.LivePCR, ext[:])
 	must(t, err)
-	want := attestation.LiveCommitment(key, hash)
+	want := commitment.LiveRegister(key, hash)
 	if !bytes.Equal(got, want[:]) {
 		t.Fatalf("PCR17 is %x, want %x", got, want)
 	}

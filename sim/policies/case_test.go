@@ -92,11 +92,3 @@ func readBook(t *testing.T) *book {
 	}
 	return &k
 }
-
-// leftOut are the cases that are not sent over HTTP, with the reason. A kind that is not live yet must answer so.
-const notLive = "the kind is not live"
-
-var leftOut = map[string]string{
-	"P045": notLive,
-	"P190": notLive, "P191": notLive, "P192": notLive, "P193": notLive,
-}

@@ -34,19 +34,19 @@ func (e *enclave) soon(op, body string, within time.Duration) string {
 // decides and answers nothing more in the range, gives it to nobody else and does not
 // take it back, and the give goes on to its end once the store lets it.
 func TestGiveThatFails(t *testing.T) {
-	tips := func(name string) bool { return strings.HasPrefix(name, "tips/000/") }
+	head := func(name string) bool { return name == "head/000" }
 	for name, lie := range map[string]func(*liar){
-		"tips refused": func(s *liar) {
+		"head refused": func(s *liar) {
 			s.put = func(_ context.Context, p wire.PutObject) error {
-				if tips(p.Name) {
+				if head(p.Name) {
 					return errAway
 				}
 				return nil
 			}
 		},
-		"tips without an answer": func(s *liar) {
+		"head without an answer": func(s *liar) {
 			s.put = func(ctx context.Context, p wire.PutObject) error {
-				if tips(p.Name) {
+				if head(p.Name) {
 					<-ctx.Done()
 					return ctx.Err()
 				}
@@ -81,14 +81,14 @@ func TestGiveThatFails(t *testing.T) {
 				t.Fatal("given without the store")
 			}
 			w.store.mu.Lock()
-			sealed := len(w.store.objects[fmt.Sprintf("tips/%03d/%05d", 0, 0)])
+			sealed := len(w.store.objects["head/000"])
 			w.store.mu.Unlock()
 			if sealed == 0 {
-				t.Fatal("no tips were sealed")
+				t.Fatal("no head was sealed")
 			}
 			nothing := func() {
 				t.Helper()
-				a.elsewhere(w.tag(o, "behind the tips"), 0)
+				a.elsewhere(w.tag(o, "behind the head"), 0)
 				a.elsewhere(w.whoami(o), 0)
 				for _, x := range []struct{ op, body string }{{"give", give(0, c.table().Boot)}, {"give", `{"ranges":[0]}`}, {"take", taking(0)}, {"take", handed(0)}} {
 					if a.soon(x.op, x.body, time.Second) == "" {
@@ -117,7 +117,7 @@ func TestGiveThatFails(t *testing.T) {
 	}
 }
 
-// Tips that were sealed for a boot are good until it has taken the range. So long the
+// A head that was sealed for a boot is good until it has taken the range. So long the
 // giver does not take it back, whatever row it is shown and whatever word of another.
 func TestTakenBackFromTheAddressee(t *testing.T) {
 	w := newWorld(t)

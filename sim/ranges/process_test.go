@@ -250,9 +250,9 @@ func (d *deployment) retire(i, ranges int) {
 					handed++
 				}
 			}
-			d.t.Logf("enclave %d retired: all its ranges moved after %v, %d of %d owned with tips", i, time.Since(began).Round(10*time.Millisecond), handed, ranges)
+			d.t.Logf("enclave %d retired: all its ranges moved after %v, %d of %d owned with heads", i, time.Since(began).Round(10*time.Millisecond), handed, ranges)
 			if handed < ranges/2 {
-				d.t.Error("moved without tips")
+				d.t.Error("moved without heads")
 			}
 			return
 		}

@@ -31,42 +31,12 @@ func TestSignedRepliesOfTwoEnclaves(t *testing.T) {
 	a, b := w.start(), w.start()
 	move(t, 2, a, b)
 	at := serveBoth(t, w, a, b)
-
-	raw, err := os.ReadFile(w.dir.CredentialsFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var c laptop.Credentials
-	if err := json.Unmarshal(raw, &c); err != nil {
-		t.Fatal(err)
-	}
-	policy := attestation.Policy{SimulatorRootPEM: c.AttestationRootPEM, ExpectedPCRs: map[int]string{}, AllowedManifestSHA256: []string{c.ManifestSHA256}}
-	for i := range 3 {
-		policy.ExpectedPCRs[i] = c.PCRs[strconv.Itoa(i)]
-	}
-	keys := map[string]bool{}
-	find := replies.Discovery(at, nil)
-	insists := &http.Client{Timeout: time.Minute, Transport: &replies.Transport{Policy: policy, Proofs: func(ctx context.Context, key string) (attestation.BootProof, error) {
-		keys[key] = true
-		return find(ctx, key)
-	}}}
+	insists, keys := w.insists(at)
 	ask := func(r wire.Range) {
 		t.Helper()
 		for door, call := range map[string]*wire.Call{"query": w.whoami(w.in(r)), "submit": w.tag(w.in(r), strconv.FormatInt(w.now(), 10))} {
-			req, err := http.NewRequest(http.MethodPost, at+"/public/v1/"+door+"/"+call.Op, bytes.NewReader(call.Body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, h := range call.Head {
-				req.Header.Set(h.Name, h.Value)
-			}
-			resp, err := insists.Do(req)
-			if err != nil {
-				t.Fatalf("range %d: %v", r, err)
-			}
-			body, err := io.ReadAll(resp.Body)
-			if _ = resp.Body.Close(); err != nil || resp.StatusCode != 200 {
-				t.Errorf("range %d: %d %s, %v", r, resp.StatusCode, body, err)
+			if status, body, err := w.post(insists, at+"/public/v1/"+door+"/", call); err != nil || status != 200 {
+				t.Errorf("range %d: %d %s, %v", r, status, body, err)
 			}
 		}
 	}
@@ -85,11 +55,56 @@ func TestSignedRepliesOfTwoEnclaves(t *testing.T) {
 	}
 }
 
+// insists is a client that takes nothing but signed replies of the deployment, and the live keys that it asks about.
+func (w *world) insists(at string) (c *http.Client, keys map[string]bool) {
+	t := w.t
+	t.Helper()
+	raw, err := os.ReadFile(w.dir.CredentialsFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known laptop.Credentials
+	if err := json.Unmarshal(raw, &known); err != nil {
+		t.Fatal(err)
+	}
+	policy := attestation.Policy{SimulatorRootPEM: known.AttestationRootPEM, ExpectedPCRs: map[int]string{}, AllowedManifestSHA256: []string{known.ManifestSHA256}}
+	for i := range 3 {
+		policy.ExpectedPCRs[i] = known.PCRs[strconv.Itoa(i)]
+	}
+	keys = map[string]bool{}
+	find := replies.Discovery(at, nil)
+	return &http.Client{Timeout: time.Minute, Transport: &replies.Transport{Policy: policy, Proofs: func(ctx context.Context, key string) (attestation.BootProof, error) {
+		w.mu.Lock()
+		keys[key] = true
+		w.mu.Unlock()
+		return find(ctx, key)
+	}}}, keys
+}
+
+// post sends a call over HTTP.
+func (w *world) post(c *http.Client, path string, call *wire.Call) (int, []byte, error) {
+	w.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, path+call.Op, bytes.NewReader(call.Body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, h := range call.Head {
+		req.Header.Set(h.Name, h.Value)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
 // serveBoth is a host over HTTP that serves through all of these enclaves.
 func serveBoth(t *testing.T, w *world, all ...*enclave) string {
 	var links []*link.Link
 	for _, e := range all {
-		l, err := link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
+		l, err := link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
+	"cloister/sim/rig"
 )
 
 // ranges of the deployments here.
@@ -96,6 +97,10 @@ type world struct {
 	store *liar
 	orgs  []laptop.Organization
 	last  atomic.Int64
+	mu    sync.Mutex // of what clients note
+	// witnesses cosign the ranges' logs, brought there by cosigner.
+	witnesses *rig.Witnesses
+	cosigner  link.Witnesses
 }
 
 func newWorld(t *testing.T) *world {
@@ -107,6 +112,9 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	w.store = &liar{Store: s, objects: map[string][][]byte{}}
+	w.witnesses = rig.StartWitnesses(t, rig.WitnessOptions{Serve: lease})
+	w.dir.Log = &w.witnesses.Terms
+	w.cosigner, _ = rig.NewCosigner(t, w.store, pause)
 	return w
 }
 
@@ -138,11 +146,12 @@ func (w *world) start() *enclave {
 	var ran sync.WaitGroup
 	ran.Go(func() { _ = e.core.Serve(ctx, l) })
 	e.address = "tcp://" + l.Addr().String()
-	e.link, err = link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
+	e.link, err = link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	ran.Go(func() { e.link.Run(ctx) })
+	ran.Go(func() { w.witnesses.Follow(ctx, w.t, e.address) })
 	e.stop = sync.OnceFunc(func() { cancel(); e.core.Close(); ran.Wait() })
 	w.t.Cleanup(e.stop)
 	boot, done := context.WithTimeout(ctx, 5*time.Minute)

@@ -32,7 +32,7 @@ func Nodes(t testing.TB) egress.Nodes {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	ethereum := map[string]any{"eth_getTransactionCount": "0x5", "eth_maxPriorityFeePerGas": "0x1", "eth_estimateGas": "0x5208",
+	ethereum := map[string]any{"eth_getTransactionCount": "0x5", "eth_maxPriorityFeePerGas": "0x1", "eth_estimateGas": "0x5208", "eth_getBalance": "0x1",
 		"eth_feeHistory": map[string]any{"baseFeePerGas": []string{"0x7"}}}
 	with := func(id string) map[string]any {
 		m := map[string]any{"eth_chainId": id}

@@ -127,8 +127,11 @@ func (w *world) leads(name, address string) {
 
 // options are of a rig that has this world outside.
 func (w *world) options() rig.Options {
-	configuration, err := json.Marshal(map[string]string{
-		"roots": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.root.Raw})), "issuer": "https://cloister.example",
+	configuration, err := json.Marshal(map[string]any{
+		"onRamps": map[string]any{moonPay: map[string]any{}, coinbase: map[string]any{}},
+		"billing": map[string]any{"processor": "stripe", "key": stripeKey, "meter": "signatures"},
+		"roots":   string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.root.Raw})), "issuer": "https://cloister.example",
+		"tvc": json.RawMessage(rig.Programs(w.t)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

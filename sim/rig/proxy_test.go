@@ -112,7 +112,9 @@ func TestProxyOAuthThatIsRefused(t *testing.T) {
 	p.refuses("another audience", logIn(p.bound("me", key, "aud", "other"), ""), 404, "ORGANIZATION_NOT_FOUND")
 	p.refuses("another's organization", logIn(p.bound("me", key), other), 404, none)
 	p.refuses("the proxy's own organization", logIn(p.bound("me", key), p.id), 404, "ORGANIZATION_NOT_FOUND")
-	p.refuses("of nobody", logIn(p.bound("me", key), "6ba7b810-9dad-41d1-80b4-00c04fd430c8"), 404, "ORGANIZATION_NOT_FOUND")
+	for _, id := range []string{"6ba7b810-9dad-41d1-80b4-00c04fd430c8", "00000000-0000-0000-0000-000000000000"} {
+		p.refuses("of nobody", logIn(p.bound("me", key), id), 404, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: "+id)
+	}
 	p.refuses("no token", logIn("x", ""), 400, "INVALID_OIDC_TOKEN", "not a signed token")
 	if got := logIn(p.bound("me", key), sub); got.status != 200 {
 		t.Errorf("%v", got)

@@ -20,6 +20,7 @@ import (
 	"cloister/enclave/core"
 	"cloister/host/egress"
 	"cloister/host/link"
+	"cloister/host/registry"
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
@@ -46,10 +47,14 @@ type Options struct {
 	Fence func(error)
 	// Organizations are made besides the root organization.
 	Organizations int
-	// Nodes of chains, by their names.
-	Nodes egress.Nodes
+	// Nodes of chains, by their names, and the tokens there.
+	Nodes  egress.Nodes
+	Assets egress.Assets
 	// Configuration is what the enclave runs under: a document of package settings.
 	Configuration []byte
+	// Programs runs customers' programs, and About tells of them; nil: none run.
+	Programs egress.Programs
+	About    link.Programs
 	// Outside connects to names outside; nil: to what is public, and to loopback.
 	Outside func(ctx context.Context, host string, port uint16) (net.Conn, error)
 	// Mailer hands in the mails that the configuration leaves to the host; nil: nobody.
@@ -60,6 +65,9 @@ type Options struct {
 	Receivers *egress.Dialer
 	// Roots are whom receivers' certificates lead to; nil: the system's.
 	Roots *x509.CertPool
+	// Witnesses cosign the logs, and the manifest says so; nil: as it said before, at first none do. They are the test's
+	// and outlive the rig, as witnesses do.
+	Witnesses *Witnesses
 }
 
 // Rig is a running host and enclave.
@@ -147,10 +155,12 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 		outside = network(o.Outside)
 	}
 	chains := egress.NewChains(o.Nodes, 0)
+	chains.SetAssets(o.Assets)
 	var sender *egress.Sender
 	var webhooks *egress.Webhooks
+	cosigner, endCosigner := NewCosigner(t, r.Store, o.Pause)
 	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
-		Chains: chains, Outside: outside, Sends: func() {
+		Chains: chains, Outside: outside, Programs: o.About, Images: registry.New((&egress.Dialer{Loopback: true}).DialContext, slog.New(slog.DiscardHandler)), Witnesses: cosigner, Sends: func() {
 			if sender.Due(); webhooks != nil {
 				webhooks.Due()
 			}
@@ -158,7 +168,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: r.Store, Enclave: r.Link, Mailer: o.Mailer, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause, Rand: rand.Reader})
+	sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: r.Store, Enclave: r.Link, Mailer: o.Mailer, Programs: o.Programs, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause, Rand: rand.Reader})
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +185,11 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 		}
 		ran.Go(func() { webhooks.Run(ctx) })
 	}
-	r.stop[0] = func() { end(); ran.Wait() }
+	if o.Witnesses != nil {
+		r.Dir.Log = &o.Witnesses.Terms
+		ran.Go(func() { o.Witnesses.Follow(ctx, t, r.Address) })
+	}
+	r.stop[0] = func() { end(); ran.Wait(); endCosigner() }
 	boot, done := context.WithTimeout(ctx, patience)
 	defer done()
 	r.Credentials, err = r.Dir.Boot(boot, r.Address, o.Organizations)
@@ -248,6 +262,20 @@ func (r *Rig) SubmitBody(op string, body []byte) (int, map[string]any) {
 	return r.ask(wire.DoorSubmit, op, body)
 }
 
+// PutPlans stamps a document of plans with the admission key and has the enclave keep it.
+func (r *Rig) PutPlans(version int, byDefault string, plans ...any) (int, map[string]any) {
+	r.t.Helper()
+	b, err := json.Marshal(map[string]any{"timestampMs": strconv.FormatInt(r.NowMs(), 10), "version": version, "default": byDefault, "plans": plans})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	key, err := r.Dir.AdmissionKey()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.askAs(key, wire.DoorBoot, "put_plans", b)
+}
+
 // Query asks as the root user; organizationId is filled in where it is absent.
 func (r *Rig) Query(op string, request map[string]any) (int, map[string]any) {
 	r.t.Helper()
@@ -266,9 +294,14 @@ func (r *Rig) Query(op string, request map[string]any) (int, map[string]any) {
 
 func (r *Rig) ask(door wire.Door, op string, body []byte) (int, map[string]any) {
 	r.t.Helper()
+	return r.askAs(r.Credentials.RootAPIKey, door, op, body)
+}
+
+func (r *Rig) askAs(key laptop.KeyPair, door wire.Door, op string, body []byte) (int, map[string]any) {
+	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	reply, err := r.Send(ctx, door, op, body, r.Credentials.RootAPIKey)
+	reply, err := r.Send(ctx, door, op, body, key)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -36,6 +36,8 @@ type world struct {
 	store   store.Store
 	between func(string) string
 	address string
+	solana  string // another
+	assets  egress.Assets
 }
 
 func newWorld(t testing.TB) *world { return newWorldBetween(t, nil) }
@@ -53,7 +55,7 @@ func newWorldBetween(t testing.TB, between func(string) string) *world {
 }
 
 func (w *world) start() {
-	w.Rig = rig.Start(w.t, rig.Options{Dir: w.dir, Store: w.store, Between: w.between, Nodes: egress.Nodes{caip2: w.chain.URL}})
+	w.Rig = rig.Start(w.t, rig.Options{Dir: w.dir, Store: w.store, Between: w.between, Nodes: egress.Nodes{caip2: w.chain.URL}, Assets: w.assets})
 }
 
 func (w *world) params(more ...object) object {
@@ -138,6 +140,9 @@ func TestNoncesOfAnAccount(t *testing.T) {
 	if status, m := ask(nil); status != 200 || m["nonce"] != "3" {
 		t.Fatalf("%d %v", status, m)
 	}
+	if status, m := ask(object{"gasStationNonce": true}); status != 200 || m["nonce"] != "3" || m["gasStationNonce"] != "4" {
+		t.Fatalf("%d %v", status, m)
+	}
 	for _, c := range []struct {
 		more   object
 		status int
@@ -145,7 +150,6 @@ func TestNoncesOfAnAccount(t *testing.T) {
 	}{
 		{object{"caip2": "eip155:1"}, 400, "no node of eip155:1 is configured"},
 		{object{"caip2": "eip155:2"}, 400, "caip2"},
-		{object{"gasStationNonce": true}, 501, "UNIMPLEMENTED"},
 		{object{"address": "0x12"}, 400, "address"},
 	} {
 		if status, m := ask(c.more); status != c.status || !strings.Contains(rig.Text(m, "message"), c.says) {

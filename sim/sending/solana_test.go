@@ -73,6 +73,12 @@ func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			status = object{"slot": 1, "confirmationStatus": "confirmed", "err": nil}
 		}
 		reply["result"] = object{"value": []any{status}}
+	case "getBalance":
+		reply["result"] = object{"value": 1_500_000_000}
+	case "getTransaction":
+		reply["result"] = object{"slot": 7, "blockTime": 0x68000000, "meta": object{"fee": 5000, "err": nil}, "transaction": object{"signatures": ask.Params[:1]}}
+	case "getBlock":
+		reply["result"] = object{"blockhash": recent}
 	default:
 		reply["error"] = object{"code": -32601, "message": "Method not found"}
 	}
@@ -89,32 +95,37 @@ func signedBy(tx []byte) string {
 	return base58.Encode(tx[1:65])
 }
 
-func TestSolana(t *testing.T) {
-	n := newNetwork(t)
-	w := &world{t: t, dir: t.TempDir()}
-	w.Rig = rig.Start(t, rig.Options{Dir: w.dir, Nodes: egress.Nodes{"solana:devnet": n.URL}})
+// payment makes an account, and the parameters of a transaction in which it pays.
+func (w *world) payment() (address string, params object) {
 	status, m := w.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": "First", "accounts": []any{object{
 		"curve": "CURVE_ED25519", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/0'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"}}})
 	if status != 200 {
-		t.Fatalf("%d %v", status, m)
+		w.t.Fatalf("%d %v", status, m)
 	}
-	address := rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
+	address = rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
 	key, err := base58.Decode(address)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	// One signer pays 5 lamports to account 9…; the blockhash is left open.
 	tx := append([]byte{1}, make([]byte, 64)...)
 	tx = append(append(tx, 1, 0, 1, 3), key...)
 	tx = append(append(tx, strings.Repeat("\x09", 32)...), make([]byte, 64)...)
 	tx = append(tx, 1, 2, 2, 0, 1, 12, 2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0)
-	params := object{"unsignedTransaction": hex.EncodeToString(tx), "signWiths": []string{address}, "caip2": "solana:devnet"}
+	return address, object{"unsignedTransaction": hex.EncodeToString(tx), "signWiths": []string{address}, "caip2": "solana:devnet"}
+}
+
+func TestSolana(t *testing.T) {
+	n := newNetwork(t)
+	w := &world{t: t, dir: t.TempDir()}
+	w.Rig = rig.Start(t, rig.Options{Dir: w.dir, Nodes: egress.Nodes{"solana:devnet": n.URL}})
+	_, params := w.payment()
 	n.set(func() { n.down = true })
 	if status, m := w.Submit("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2", params); status != 503 || rig.Text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" {
 		t.Fatalf("%d %v", status, m)
 	}
 	n.set(func() { n.down = false })
-	status, m = w.Submit("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2", params)
+	status, m := w.Submit("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2", params)
 	id := rig.Text(m, "activity", "result", "solSendTransactionResultV2", "sendTransactionStatusId")
 	if status != 200 {
 		t.Fatalf("%d %v", status, m)

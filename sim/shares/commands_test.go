@@ -30,6 +30,39 @@ type desk struct {
 	t            *testing.T
 	dir          string
 	enclave, api string
+	digest       string // of the enclave's program
+}
+
+// newDesk builds the commands.
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, dir: t.TempDir(), enclave: "tcp://" + free(t), api: free(t)}
+	for name, from := range map[string]string{"cloister-sim": "cloister/sim", "cloister-host": "cloister/host", "cloister-verify": "cloister/attestation/verify"} {
+		out, err := exec.Command("go", "build", "-o", d.file(name), from).CombinedOutput()
+		if err != nil {
+			t.Fatalf("building %s: %s", name, out)
+		}
+	}
+	return d
+}
+
+// image writes what operators know: the root of the simulated module, and the image, here the program.
+func (d *desk) image() (measured map[string]string) {
+	d.t.Helper()
+	root, err := (&laptop.Dir{Path: d.dir}).ModuleRoot()
+	must(d.t, err)
+	d.write("root.pem", []byte(root.PEM()))
+	program, err := os.ReadFile(d.file("cloister-sim"))
+	must(d.t, err)
+	sum := sha256.Sum256(program)
+	d.digest, measured = hex.EncodeToString(sum[:]), map[string]string{}
+	for i, v := range laptop.Measurements(d.digest) {
+		measured[fmt.Sprint(i)] = hex.EncodeToString(v[:])
+	}
+	raw, err := json.Marshal(measured)
+	must(d.t, err)
+	d.write("measurements.json", raw)
+	return measured
 }
 
 func (d *desk) file(name string) string { return filepath.Join(d.dir, name) }
@@ -42,6 +75,50 @@ func (d *desk) write(name string, b []byte) string {
 
 // patience bounds one wait. It ends a test that hangs; nothing is measured by it.
 const patience = 10 * time.Minute
+
+// hire makes three operators, of whom any two act together, and the flags of genesis that name them.
+func (d *desk) hire() (o attestation.Operators, genesis []string) {
+	d.t.Helper()
+	o.Threshold, genesis = 2, []string{"-threshold", "2"}
+	for n := 1; n <= 3; n++ {
+		public := d.run("cloister-verify", "operator-key", "-out", d.file(fmt.Sprintf("key-%d", n)))
+		var k struct{ PublicKey, ShareKey string }
+		must(d.t, json.Unmarshal(public, &k))
+		o.PublicKeys, o.ShareKeys = append(o.PublicKeys, k.PublicKey), append(o.ShareKeys, k.ShareKey)
+		genesis = append(genesis, "-operator", d.write(fmt.Sprintf("public-%d", n), public))
+		if st, err := os.Stat(d.file(fmt.Sprintf("key-%d", n))); err != nil || st.Mode() != 0o600 {
+			d.t.Fatalf("key file: %v", st.Mode())
+		}
+	}
+	return o, genesis
+}
+
+// draft is the first manifest of a deployment whose genesis was answered, with its admission key on the desk.
+func (d *desk) draft(genesis []byte, operators attestation.Operators, measured map[string]string) attestation.Manifest {
+	d.t.Helper()
+	var made struct{ QuorumPublicKey string }
+	must(d.t, json.Unmarshal(genesis, &made))
+	admission, err := laptop.NewKey()
+	must(d.t, err)
+	d.write("admission-key", []byte(admission.PrivateKey))
+	return attestation.Manifest{Format: 1, Kind: attestation.KindSimulator, Application: attestation.Application, Version: "test", ApplicationDigest: d.digest,
+		DeploymentLabel: "commands", Nonce: 1, PCRs: attestation.Measurements{PCR0: measured["0"], PCR1: measured["1"], PCR2: measured["2"]},
+		QuorumPublicKey: made.QuorumPublicKey, Operators: operators, AdmissionKey: admission.PublicKey, SeedSource: attestation.SeedOperatorShares,
+		Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1}
+}
+
+// approved writes a manifest in its one encoding, and what two operators say to it.
+func (d *desk) approved(m attestation.Manifest) (manifest string, give []string) {
+	d.t.Helper()
+	draft, err := json.MarshalIndent(m, "", "  ")
+	must(d.t, err)
+	manifest = d.write("manifest.json", d.run("cloister-verify", "manifest", "-manifest", d.write("draft.json", draft)))
+	give = []string{"-manifest", manifest}
+	for n := 1; n <= 2; n++ {
+		give = append(give, "-approval", d.write(fmt.Sprintf("approval-%d", n), d.run("cloister-verify", "approve", "-yes", "-key", d.file(fmt.Sprintf("key-%d", n)), "-manifest", manifest)))
+	}
+	return manifest, give
+}
 
 // try runs a command and gives what it wrote, and its errors' text if it failed.
 func (d *desk) try(args ...string) (out []byte, refusal string) {
@@ -173,44 +250,12 @@ func (d *desk) upgrade(m attestation.Manifest, before, next string) {
 // and genesis to an enclave that serves, once more after it is gone, and to the one
 // that comes after it.
 func TestCommands(t *testing.T) {
-	d := &desk{t: t, dir: t.TempDir(), enclave: "tcp://" + free(t), api: free(t)}
-	for name, from := range map[string]string{"cloister-sim": "cloister/sim", "cloister-host": "cloister/host", "cloister-verify": "cloister/attestation/verify"} {
-		out, err := exec.Command("go", "build", "-o", d.file(name), from).CombinedOutput()
-		if err != nil {
-			t.Fatalf("building %s: %s", name, out)
-		}
-	}
+	d := newDesk(t)
 	stop := d.startEnclave()
 	next := "tcp://" + free(t) // of the enclave that comes after; it is not there yet
 	d.start("cloister-host", "serve", "-enclave", d.enclave+","+next, "-store", "sqlite:"+d.file("cloister.db"), "-api-addr", d.api)
-	// What operators know: the root of the simulated module and the image, here the program.
-	root, err := (&laptop.Dir{Path: d.dir}).ModuleRoot()
-	must(t, err)
-	d.write("root.pem", []byte(root.PEM()))
-	program, err := os.ReadFile(d.file("cloister-sim"))
-	must(t, err)
-	sum := sha256.Sum256(program)
-	measured := map[string]string{}
-	for i, v := range laptop.Measurements(hex.EncodeToString(sum[:])) {
-		measured[fmt.Sprint(i)] = hex.EncodeToString(v[:])
-	}
-	raw, err := json.Marshal(measured)
-	must(t, err)
-	d.write("measurements.json", raw)
-
-	genesis := []string{"-threshold", "2"}
-	var operators attestation.Operators
-	operators.Threshold = 2
-	for n := 1; n <= 3; n++ {
-		public := d.run("cloister-verify", "operator-key", "-out", d.file(fmt.Sprintf("key-%d", n)))
-		var k struct{ PublicKey, ShareKey string }
-		must(t, json.Unmarshal(public, &k))
-		operators.PublicKeys, operators.ShareKeys = append(operators.PublicKeys, k.PublicKey), append(operators.ShareKeys, k.ShareKey)
-		genesis = append(genesis, "-operator", d.write(fmt.Sprintf("public-%d", n), public))
-		if st, err := os.Stat(d.file(fmt.Sprintf("key-%d", n))); err != nil || st.Mode() != 0o600 {
-			t.Fatalf("key file: %v", st.Mode())
-		}
-	}
+	measured := d.image()
+	operators, genesis := d.hire()
 	if _, refusal := d.try("cloister-verify", "operator-key", "-out", d.file("key-1")); refusal == "" {
 		t.Error("a key file was written over")
 	}
@@ -233,26 +278,12 @@ func TestCommands(t *testing.T) {
 			t.Errorf("shares -operators %s: %q", name, refusal)
 		}
 	}
-	var made struct{ QuorumPublicKey string }
-	out, err := os.ReadFile(shares)
+	replied, err := os.ReadFile(shares)
 	must(t, err)
-	must(t, json.Unmarshal(out, &made))
-	admission, err := laptop.NewKey()
-	must(t, err)
-	d.write("admission-key", []byte(admission.PrivateKey))
-	m := attestation.Manifest{Format: 1, Kind: attestation.KindSimulator, Application: attestation.Application, Version: "test", ApplicationDigest: hex.EncodeToString(sum[:]),
-		DeploymentLabel: "commands", Nonce: 1, PCRs: attestation.Measurements{PCR0: measured["0"], PCR1: measured["1"], PCR2: measured["2"]},
-		QuorumPublicKey: made.QuorumPublicKey, Operators: operators, AdmissionKey: admission.PublicKey, SeedSource: attestation.SeedOperatorShares,
-		Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1}
-	draft, err := json.MarshalIndent(m, "", "  ")
-	must(t, err)
-	manifest := d.write("manifest.json", d.run("cloister-verify", "manifest", "-manifest", d.write("draft.json", draft)))
+	m := d.draft(replied, operators, measured)
+	manifest, give := d.approved(m)
 	if _, refusal := d.try("cloister-verify", "approve", "-key", d.file("key-1"), "-manifest", manifest); !strings.Contains(refusal, "not approved") {
 		t.Errorf("approved without a yes: %q", refusal)
-	}
-	give := []string{"-manifest", manifest}
-	for n := 1; n <= 2; n++ {
-		give = append(give, "-approval", d.write(fmt.Sprintf("approval-%d", n), d.run("cloister-verify", "approve", "-yes", "-key", d.file(fmt.Sprintf("key-%d", n)), "-manifest", manifest)))
 	}
 	if _, refusal := d.try("cloister-host", "boot", "-enclave", d.enclave, "-manifest", manifest, "-approval", d.file("approval-1"), "manifest"); !strings.Contains(refusal, "MANIFEST_NOT_APPROVED") {
 		t.Errorf("one approval of two: %q", refusal)
@@ -291,7 +322,7 @@ func TestCommands(t *testing.T) {
 	// An operator who expects another image gives nothing.
 	nonce := strings.TrimSpace(string(d.run("cloister-verify", "nonce")))
 	measured["0"] = strings.Repeat("07", 48)
-	raw, err = json.Marshal(measured)
+	raw, err := json.Marshal(measured)
 	must(t, err)
 	d.write("measurements.json", raw)
 	args := append([]string{"cloister-verify", "share", "-key", d.file("key-1"), "-shares", shares, "-nonce", nonce, "-setup", d.file("setup.json"), "-operators", manifest}, d.expected()...)

@@ -1,11 +1,15 @@
 package shares_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
 	"cloister/attestation"
+	"cloister/attestation/tlog"
 )
 
 // newest is the share set of a secret as an enclave answers it from the store.
@@ -125,5 +129,78 @@ func TestRootSecretRotates(t *testing.T) {
 	}
 	if _, refusal := w.trial(m, w.manifest, ops, w.shares, p, ops[0], ops[1]); refusal == "" {
 		t.Error("the old secret starts it still")
+	}
+}
+
+// Two of four operators approve a manifest, and three one that recovers a log. What counts is what the manifest says that
+// the deployment runs under, which the law names.
+func TestRecoverThreshold(t *testing.T) {
+	w := newWorld(t, newRoot(t), 2, 4)
+	ops := w.operators
+	boot := func(m, before *attestation.Manifest, by []*operator) {
+		t.Helper()
+		if _, refusal := w.trial(m, before, by, w.shares, w.policy(), ops[0], ops[3]); refusal != "" {
+			t.Fatal(refusal)
+		}
+	}
+	given := func(m, before *attestation.Manifest, by []*operator) string {
+		t.Helper()
+		e := w.start()
+		defer e.stop()
+		_, refusal := e.ask("manifest", submission(t, m, before, by))
+		return refusal
+	}
+	witness, err := tlog.NewKey("one", tlog.TypeCosignature, bytes.Repeat([]byte{1}, 32))
+	must(t, err)
+	w.manifest.Freshness.Mode = attestation.FreshWitnessed
+	w.manifest.Log = &attestation.LogTerms{Name: "log.example", Policy: fmt.Sprintf("witness one %s http://127.0.0.1:1/\nquorum one\n", witness), Mode: "strict", ServeMs: 1000}
+	recovers := func(before *attestation.Manifest) *attestation.Manifest {
+		m := successor(t, before)
+		terms := *before.Log
+		terms.Generation, m.Log = 2, &terms
+		m.Recover = []attestation.RecoveredLog{{Origin: "log.example/00112233445566778899aabbccddeeff/0/1", Size: 4, Root: program, Witnessed: 5, Generation: 2}}
+		return m
+	}
+	boot(w.manifest, nil, ops[:2])
+	if refusal := given(recovers(w.manifest), w.manifest, ops[:2]); refusal != "" {
+		t.Errorf("where no manifest says more: %s", refusal)
+	}
+	higher := successor(t, w.manifest)
+	higher.Operators.RecoverThreshold = 3
+	boot(higher, w.manifest, ops[:2])
+	const refused = "MANIFEST_NOT_APPROVED"
+	if refusal := given(recovers(higher), higher, ops[:2]); !strings.Contains(refusal, refused) {
+		t.Errorf("a recovery that two approve: %q", refusal)
+	}
+	if refusal := given(recovers(higher), higher, ops[1:]); refusal != "" {
+		t.Errorf("a recovery that three approve: %s", refusal)
+	}
+	lower := successor(t, higher)
+	lower.Operators.RecoverThreshold = 0
+	if refusal := given(lower, higher, ops[:2]); !strings.Contains(refusal, refused) {
+		t.Errorf("two lower it: %q", refusal)
+	}
+	theirs := successor(t, higher)
+	theirs.Operators = named(t, 2, []*operator{ops[0], ops[1], newOperator(t), newOperator(t)})
+	theirs.Operators.RecoverThreshold = 3
+	if refusal := given(theirs, higher, ops[:2]); !strings.Contains(refusal, refused) {
+		t.Errorf("two have theirs in the place of the others: %q", refusal)
+	}
+	// Behind the back of the one that is in force, from the one before it.
+	aside := successor(t, w.manifest)
+	aside.Version = "aside"
+	if _, refusal := w.trial(aside, w.manifest, ops[:2], w.shares, w.policy(), ops[0], ops[3]); !strings.Contains(refusal, "nor one that may come after it") {
+		t.Errorf("beside the manifest that is in force: %q", refusal)
+	}
+	law := w.store.objects
+	w.store.objects = maps.Clone(law)
+	delete(w.store.objects, "law/0000000003")
+	// Known: which law is the newest is the host's word. With the one before, and two operators, it goes on from there, and
+	// the log says that it did.
+	boot(aside, w.manifest, ops[:2])
+	w.store.objects = law
+	boot(lower, higher, ops[:3])
+	if refusal := given(recovers(lower), lower, ops[:2]); refusal != "" {
+		t.Errorf("once three have lowered it: %s", refusal)
 	}
 }

@@ -41,6 +41,28 @@ type memory struct {
 	objects    map[string][]byte
 	epoch      uint64
 	boot       wire.ID
+	headers    [][]byte
+}
+
+func (m *memory) LoadTable(context.Context, wire.LoadTable) (wire.TipTable, error) {
+	return wire.TipTable{}, nil
+}
+
+// LoadHeaders is asked from the beginning, and then from behind what it gave.
+func (m *memory) LoadHeaders(_ context.Context, ask wire.LoadHeaders) (wire.Headers, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ask.Epoch > 0 {
+		return wire.Headers{}, nil
+	}
+	return wire.Headers{Headers: slices.Clone(m.headers)}, nil
+}
+
+func (m *memory) Append(_ context.Context, b *wire.Batch) (wire.Stored, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.headers = append(m.headers, b.Header)
+	return wire.Stored{Number: b.Number, Verdict: wire.VerdictStored}, nil
 }
 
 func (m *memory) Own(_ context.Context, ask wire.Own) (wire.Owned, error) {

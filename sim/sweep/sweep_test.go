@@ -83,7 +83,8 @@ func TestEveryCallFailsOnce(t *testing.T) {
 	t.Logf("counted: %d store calls and %d frames in an undisturbed run of %.2f s; %d runs, %d failures injected, one in each, %d boots, %.0f s",
 		total[false], total[true], alone.Seconds(), len(ps), n, boots, time.Since(began).Seconds())
 	for _, p := range ps {
-		if p.n = 0; struck[p] == 0 {
+		// A run makes some calls once more or less often by the clock; the first of each name it always makes.
+		if p.n == 1 && struck[point{name: p.name, mode: p.mode}] == 0 {
 			t.Errorf("nothing failed at %v", p)
 		}
 	}

@@ -24,7 +24,8 @@ type submitBody struct {
 	GenerateAppProofs bool           `json:"generateAppProofs"`
 }
 
-// ParseSubmit reads the body of a submit request strictly, parameters for syntax only. Errors are InvalidArgument.
+// ParseSubmit reads the body of a submit request strictly, parameters for syntax only. Errors are
+// InvalidArgument, and NotFound for an id that no organization has.
 func ParseSubmit(body stamp.Body) (*Submit, error) {
 	var b submitBody
 	if err := strictjson.Decode(body.Bytes(), &b); err != nil {
@@ -40,8 +41,16 @@ func ParseSubmit(body stamp.Body) (*Submit, error) {
 // ParseOrganization reads the organizationId of a request.
 func ParseOrganization(text string) (org.ID, error) {
 	id, err := org.ParseID(text)
-	if err != nil || id.Zero() {
+	switch {
+	case err != nil:
 		return id, fault.WithCode(fault.InvalidArgument, "INVALID_ORGANIZATION_ID", "malformed organization ID provided")
+	case id.Zero(): // nobody's, so that whoever asks learns nothing of anybody
+		return id, NoOrganization(id)
 	}
 	return id, nil
+}
+
+// NoOrganization says that there is none, to whom that may be told.
+func NoOrganization(id org.ID) error {
+	return fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
 }

@@ -65,7 +65,12 @@ func TestParseSubmitRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.body, err, c.says)
 		}
 	}
-	for _, id := range []string{"x", "6ba7b8109dad41d180b400c04fd430c8", "00000000-0000-0000-0000-000000000000", "{6ba7b810-9dad-41d1-80b4-00c04fd430c8}"} {
+	const none = "00000000-0000-0000-0000-000000000000" // the id of nobody: that there is none may be told to anybody
+	_, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(replace("6ba7b810-9dad-41d1-80b4-00c04fd430c8", none))))
+	if e := fault.Of(err); e == nil || e.Code != fault.NotFound || e.Name != "ORGANIZATION_NOT_FOUND" || e.Message != "no organization found with the given ID: "+none {
+		t.Error(err)
+	}
+	for _, id := range []string{"x", "6ba7b8109dad41d180b400c04fd430c8", "{6ba7b810-9dad-41d1-80b4-00c04fd430c8}"} {
 		_, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(replace("6ba7b810-9dad-41d1-80b4-00c04fd430c8", id))))
 		if e := fault.Of(err); e == nil || e.Name != "INVALID_ORGANIZATION_ID" || e.Message != "malformed organization ID provided" {
 			t.Errorf("%s: %v", id, err)

@@ -60,16 +60,31 @@ func appendViolation(dst []byte, v *fault.Violation) []byte {
 	return append(dst, '}')
 }
 
-// appendDenial tells which policies denied, or that none allowed. Clients compare the second text.
-func appendDenial(dst []byte, es []fault.Evaluation) []byte {
-	var deniers []string
+// noneAllowed is compared by clients, in the detail and in the message.
+const noneAllowed = "No policies evaluated to outcome: Allow"
+
+// DenialMessage is what a refusal by policies says outside of its details. Not all clients show those, and some
+// look for the words behind the colon.
+func DenialMessage(es []fault.Evaluation) string {
+	if deniers(es) != nil {
+		return "request not authorized: policy engine denied request explicitly"
+	}
+	return "request not authorized: " + noneAllowed
+}
+
+func deniers(es []fault.Evaluation) (ids []string) {
 	for _, e := range es {
 		if strings.HasPrefix(e.Outcome, "OUTCOME_DENY_EXPLICIT") {
-			deniers = append(deniers, e.PolicyID)
+			ids = append(ids, e.PolicyID)
 		}
 	}
-	text := "No policies evaluated to outcome: Allow"
-	if deniers != nil {
+	return ids
+}
+
+// appendDenial tells which policies denied, or that none allowed.
+func appendDenial(dst []byte, es []fault.Evaluation) []byte {
+	text := noneAllowed
+	if deniers := deniers(es); deniers != nil {
 		text = "The following policies denied this action: " + strings.Join(deniers, ", ")
 	}
 	dst = AppendText(dst, `"message":`, text)

@@ -36,11 +36,15 @@ func decided(t *testing.T, conditions ...string) *policy.Decision {
 func TestOutcomes(t *testing.T) {
 	kept := func(d *policy.Decision) []org.PolicyOutcome {
 		e := activity.EvaluationOf(org.ID{1}, org.ID{2}, 3, d)
-		b, err := (&org.Entry{Evaluations: []org.Evaluation{e}}).Encode(nil)
+		b, _, err := (&org.Entry{Evaluations: []org.Evaluation{e}}).Encode(nil, [16]byte{}, org.Place{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		entry, err := org.DecodeEntry(b)
+		parts, err := org.SplitParts(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, _, err := parts.Decode()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func FuzzIntent(f *testing.F) {
 			return
 		}
 		b := v.AppendIntent(nil, in)
-		if wrong := activitytest.API.Check("Intent", b); len(wrong) > 0 {
+		if wrong := activitytest.API.Check("Intent", b); len(wrong) > 0 && !slices.Contains(own, v.Type) {
 			t.Fatalf("%s: %q", b, wrong)
 		}
 		var m map[string]json.RawMessage

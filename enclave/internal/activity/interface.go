@@ -13,7 +13,8 @@ type operation struct {
 	versions int
 }
 
-// operations are all of the interface, live or not. Paths that it does not publish have the name of their kind.
+// operations are all of the interface, live or not, and export_history, which is ours. Paths that it does not publish have
+// the name of their kind.
 var operations = []operation{
 	{"accept_invitation", 2}, {"activate_billing_tier", 1}, {"approve_activity", 1}, {"claim_earn_fees", 1},
 	{"claim_swap_fees", 1}, {"create_api_keys", 2}, {"create_api_only_users", 1}, {"create_authenticators", 2},
@@ -33,7 +34,7 @@ var operations = []operation{
 	{"delete_wallet_accounts", 1}, {"delete_wallets", 1}, {"delete_webhook_endpoint", 1}, {"disable_auth_proxy", 1},
 	{"disable_private_key", 1}, {"earn_deploy_wrapper", 1}, {"earn_deposit", 1}, {"earn_set_wrapper_state", 1},
 	{"earn_withdraw", 1}, {"email_auth", 3}, {"enable_auth_proxy", 1}, {"eth_send_raw_transaction", 1},
-	{"eth_send_transaction", 2}, {"eth_undelegate_7702", 1}, {"execute_swap", 2}, {"export_private_key", 1},
+	{"eth_send_transaction", 2}, {"eth_undelegate_7702", 1}, {"execute_swap", 2}, {"export_history", 1}, {"export_private_key", 1},
 	{"export_secrets", 1}, {"export_wallet", 1}, {"export_wallet_account", 1}, {"import_private_key", 1},
 	{"import_secrets", 1}, {"import_wallet", 1}, {"init_fiat_on_ramp", 1}, {"init_import_private_key", 1},
 	{"init_import_secrets", 1}, {"init_import_wallet", 1}, {"init_otp", 3}, {"init_otp_auth", 3},
@@ -108,5 +109,5 @@ func (t Table) Lookup(op, typ string) (*Version, error) {
 	case operationOf[typ] != op:
 		return nil, fault.WithCode(fault.InvalidArgument, "REQUEST_INVALID", "bad request body: this path does not take this activity type")
 	}
-	return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", op)
+	return nil, NotLive(op)
 }

@@ -21,7 +21,9 @@ import (
 	"strconv"
 	"strings"
 
+	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -55,7 +57,11 @@ type Tx struct {
 	Activity org.ID
 	// Parent is the organization above, if the step holds it too. Nil in a top-level organization; use Above.
 	Parent *org.Tx
-	Grant  *policy.Grant
+	// ParentVault is of Parent, nil where that is.
+	ParentVault Vault
+	// From is the address that the request comes from, as the host says. It decides nothing.
+	From  string
+	Grant *policy.Grant
 	// Grantor is the organization that gave the Grant, if it is not this one: the one that makes it.
 	Grantor org.ID
 	// WantsProofs asks that Claims be gathered.
@@ -85,8 +91,17 @@ type Tx struct {
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
 	Sends []org.Send
 	Seq   uint64
+	// Recovered is the newest generation of the range's log that began with a recovery, if organizations wait for their root
+	// quorum then; 0: none did.
+	Recovered uint32
+	// Drill, unless empty, is how all that is signed begins, before it is hashed.
+	Drill string
+	// Opened, in a replay, is in the place of what opens with an import target's key, or bundle.ErrOpen.
+	Opened func() (secret.Secret, error)
 	// Loopback tells that webhooks may go to this machine's own receivers.
 	Loopback bool
+	// Plans are the deployment's, nil if it has none, for a kind that has Plans set.
+	Plans *billing.Plans
 
 	lasting []func(*org.Tx)
 }
@@ -139,6 +154,14 @@ func (t *Tx) Top() (*org.Tx, error) {
 	return top, err
 }
 
+// TopVault is of the organization whose records Top has given.
+func (t *Tx) TopVault() Vault {
+	if t.Parent != nil {
+		return t.ParentVault
+	}
+	return t.Vault
+}
+
 // AboveUsers is Above for an organization whose record need not be there yet. Then Parent must be set.
 func (t *Tx) AboveUsers() (*org.Tx, error) {
 	if o, err := t.Organization(); err != nil || o == nil {
@@ -187,6 +210,8 @@ type Kind[I, R any] struct {
 	Attested bool
 	// ByProxy tells that the auth proxy's key may stamp the kind. It may stamp no other, whatever policies say.
 	ByProxy bool
+	// Plans tells that it depends on the deployment's plans.
+	Plans bool
 
 	// Run does it.
 	Run func(*Tx, *I) (*R, error)
@@ -216,6 +241,11 @@ type Kind[I, R any] struct {
 	// Self tells that users may do this to themselves unless a policy says otherwise. It returns the id of the
 	// user whom the intent names, or an empty text if it is always about who asks.
 	Self func(*I) string
+	// Signatures is how many it makes, of a kind that signs. Nil: one.
+	Signatures func(*I) int
+	// Verify holds a recorded result and sends against what tx, the organization with what the activity wrote, says in public,
+	// for those who have no secrets. Nil: nothing can be held.
+	Verify func(tx *org.Tx, in *I, r *R, sends []org.Send) error
 	// OnlySelf tells that nobody may do this for another user, the root quorum included. It returns the id of
 	// the user whom the intent names.
 	OnlySelf func(*I) string
@@ -234,6 +264,7 @@ type Traits struct {
 	Name, Resource, Action                                       string
 	Op                                                           string // the last segment of its path
 	RootQuorum, Vote, ByCredential, FromAbove, Attested, ByProxy bool
+	Plans                                                        bool
 }
 
 // Older is a version below the newest.
@@ -243,6 +274,8 @@ type Older struct {
 
 	result, of reflect.Type // its own and that which it is made of; nil: the newest
 	narrow     func(any) any
+
+	never *fault.Error
 }
 
 // Upgrade is a version from whose intent carry makes the newest.
@@ -251,6 +284,12 @@ func Upgrade[O, I any](carry func(*O) I) Older {
 		in := carry(o)
 		return &in
 	})}
+}
+
+// Never is version o, refused whoever asks and whatever policies allow: its bodies hold what must not be kept.
+func Never(o Older, why *fault.Error) Older {
+	o.never = why
+	return o
 }
 
 // Downgrade is version o with a result that narrow makes of the newest.
@@ -270,12 +309,19 @@ type Version struct {
 	need   func(*org.Tx, any) (*ChainNeed, error)
 	ask    func(tx *org.Tx, newest any, r *policy.Request, bare bool) error
 	run    func(*Tx, any) (any, error)
+	signs  func(newest any) uint64
+	verify func(tx *org.Tx, newest any, result []byte, sends []org.Send) error
 	narrow func(any) any // from the newest result to this version's; nil: the same
 	intent reflect.Type
 	result reflect.Type
 	newest bool
 	secret bool
+	never  *fault.Error
 }
+
+// Never is the refusal of a version that nobody is granted, nil of any other. Of its bodies nothing is kept: no activity, no
+// vote, no fingerprint, whatever is answered.
+func (v *Version) Never() *fault.Error { return v.never }
 
 // Secret tells that bodies hold something good for one use in clear, such as a passcode. Readers of the
 // activity see neither that nor the body.
@@ -326,6 +372,37 @@ func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	return append(AppendShape(dst, r), '}'), nil
 }
 
+// Take is Run with what is recorded of an earlier run in the place of the kind's function: for who replays
+// a history without the secrets that the function needs. record answers the recorded result object.
+func (v *Version) Take(tx *Tx, record func() ([]byte, error)) ([]byte, error) {
+	tx.Limits = tx.Limits.WithDefaults()
+	result, err := record()
+	if err == nil {
+		err = tx.stayBounded()
+	}
+	if err == nil {
+		err = tx.Link()
+	}
+	return result, err
+}
+
+// Verify holds a recorded result object of the version against public keys, as far as its kind can: see Kind.
+// One that is narrower than the newest is not held.
+func (v *Version) Verify(tx *org.Tx, in *Intent, result []byte, sends []org.Send) error {
+	if v.narrow != nil {
+		return nil
+	}
+	var m map[string]strictjson.Raw
+	if err := strictjson.Decode(result, &m); err != nil {
+		return err
+	}
+	return v.verify(tx, in.newest, m[v.ResultKey], sends)
+}
+
+// Signatures is how many the activity makes with keys of the organization, as plans count them: of payloads each, of a
+// transaction one.
+func (v *Version) Signatures(in *Intent) uint64 { return v.signs(in.newest) }
+
 // appender is a shape that writes itself, where the general way is too slow.
 type appender interface{ AppendJSON([]byte) []byte }
 
@@ -342,14 +419,14 @@ type checker interface{ Check() error }
 
 // versions are the kind's types, as the table of families takes them.
 func (k Kind[I, R]) versions() []*Version {
-	traits := &Traits{k.Name, k.Resource, k.Action, operationName(k.Name), k.RootQuorum, k.Vote, k.ByCredential, k.FromAbove, k.Attested, k.ByProxy}
+	traits := &Traits{k.Name, k.Resource, k.Action, operationName(k.Name), k.RootQuorum, k.Vote, k.ByCredential, k.FromAbove, k.Attested, k.ByProxy, k.Plans}
 	intent, result := reflect.TypeFor[I](), reflect.TypeFor[R]()
 	vs := make([]*Version, len(k.Older)+1)
 	for i := range vs {
 		suffix := versionSuffix(i + 1)
 		v := &Version{
 			Type: "ACTIVITY_TYPE_" + k.Name, IntentKey: CamelCase(k.Name) + "Intent" + suffix, ResultKey: CamelCase(k.Name) + "Result", Kind: traits,
-			need: k.need, ask: k.ask, run: k.run, intent: intent, result: result, newest: i == len(k.Older),
+			need: k.need, ask: k.ask, run: k.run, signs: k.signs, verify: k.verify, intent: intent, result: result, newest: i == len(k.Older),
 		}
 		if i > 0 {
 			v.Type += "_" + suffix
@@ -367,7 +444,7 @@ func (k Kind[I, R]) versions() []*Version {
 			if o.newest != intent || o.of != nil && o.of != result {
 				panic("activity: version " + strconv.Itoa(i+1) + " of " + k.Name + " does not become the newest")
 			}
-			v.decode, v.intent = o.decode, o.intent
+			v.decode, v.intent, v.never = o.decode, o.intent, o.never
 			if o.of != nil {
 				v.narrow, v.result = o.narrow, o.result
 			}
@@ -385,6 +462,27 @@ func (k Kind[I, R]) run(tx *Tx, newest any) (any, error) {
 		return nil, err // never a typed nil
 	}
 	return r, nil
+}
+
+func (k Kind[I, R]) signs(newest any) uint64 {
+	switch {
+	case k.Action != keys.ActionSign:
+		return 0
+	case k.Signatures == nil:
+		return 1
+	}
+	return uint64(k.Signatures(newest.(*I)))
+}
+
+func (k Kind[I, R]) verify(tx *org.Tx, newest any, result []byte, sends []org.Send) error {
+	if k.Verify == nil {
+		return nil
+	}
+	r := new(R)
+	if err := strictjson.Decode(result, r); err != nil {
+		return err
+	}
+	return k.Verify(tx, newest.(*I), r, sends)
 }
 
 func (k Kind[I, R]) need(tx *org.Tx, newest any) (*ChainNeed, error) {

@@ -61,6 +61,7 @@ var (
 	Interfaces  = Quota{"smart contract interfaces", func(l *org.Limits) int { return l.Interfaces }, func(o *org.Organization) *uint32 { return &o.Interfaces }}
 	Profiles    = Quota{"session profiles", func(l *org.Limits) int { return l.Profiles }, func(o *org.Organization) *uint32 { return &o.Profiles }}
 	Endpoints   = Quota{"webhook endpoints", func(*org.Limits) int { return org.MaxEndpoints }, func(o *org.Organization) *uint32 { return &o.Endpoints }}
+	Secrets     = Quota{"secrets", func(*org.Limits) int { return org.MaxSecrets }, func(o *org.Organization) *uint32 { return &o.Secrets }}
 )
 
 // Add counts n more in the organization's record, and refuses too many. A negative n, for things that

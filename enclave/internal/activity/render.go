@@ -117,13 +117,16 @@ func (t Table) appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []
 
 // AppendProofs writes an array of AppProof objects.
 func AppendProofs(dst []byte, ps []org.Proof) []byte {
-	return AppendList(dst, "", ps, func(dst []byte, p *org.Proof) []byte {
-		dst = append(dst, `{"scheme":"SIGNATURE_SCHEME_EPHEMERAL_KEY_P256"`...)
-		dst = AppendHex(dst, `,"publicKey":`, p.Key)
-		dst = AppendText(dst, `,"proofPayload":`, p.Payload)
-		dst = AppendHex(dst, `,"signature":`, p.Signature)
-		return append(dst, '}')
-	})
+	return AppendList(dst, "", ps, AppendProof)
+}
+
+// AppendProof writes an AppProof object.
+func AppendProof(dst []byte, p *org.Proof) []byte {
+	dst = append(dst, `{"scheme":"SIGNATURE_SCHEME_EPHEMERAL_KEY_P256"`...)
+	dst = AppendHex(dst, `,"publicKey":`, p.Key)
+	dst = AppendText(dst, `,"proofPayload":`, p.Payload)
+	dst = AppendHex(dst, `,"signature":`, p.Signature)
+	return append(dst, '}')
 }
 
 // AppendUser writes a User object.

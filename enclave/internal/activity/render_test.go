@@ -226,6 +226,19 @@ func TestAppendError(t *testing.T) {
 	}
 }
 
+// Clients look for these words, and not all of them show details.
+func TestDenialMessage(t *testing.T) {
+	for outcome, want := range map[string]string{
+		"OUTCOME_DENY_EXPLICIT": "request not authorized: policy engine denied request explicitly",
+		"OUTCOME_DENY_IMPLICIT": "request not authorized: No policies evaluated to outcome: Allow",
+		"OUTCOME_ERROR":         "request not authorized: No policies evaluated to outcome: Allow",
+	} {
+		if got := activity.DenialMessage([]fault.Evaluation{{PolicyID: "p", Outcome: "OUTCOME_ALLOW"}, {PolicyID: "q", Outcome: outcome}}); got != want {
+			t.Errorf("%s: %s", outcome, got)
+		}
+	}
+}
+
 // The names of errors that this package gives are the interface's.
 func TestErrorNames(t *testing.T) {
 	known := map[string]bool{}

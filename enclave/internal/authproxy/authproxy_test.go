@@ -280,7 +280,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		"otp_verify_v2": {`{}`, `{"otpId":"i"}`, `{"otpId":"i","otpCode":"c"}`, `{"otpId":"i","encryptedOtpBundle":{}}`},
 		"otp_login": {`{}`, `{"verificationToken":"t"}`, `{"publicKey":"k"}`, `{"verificationToken":"t","publicKey":"k","expirationSeconds":"99999999"}`, `{"verificationToken":"t","publicKey":"k","organizationId":"x"}`,
 			`{"verificationToken":"t","publicKey":"k","clientSignature":["00"]}`, `{"verificationToken":"t","publicKey":"k","clientSignature":{"publicKey":"p"}}`, `{"verificationToken":"t","publicKey":"k","sessionProfileId":"x"}`,
-			`{"verificationToken":"t","publicKey":"k","invalidateExisting":"yes"}`, `{"verificationToken":"t","publicKey":"k","organizationId":"00000000-0000-0000-0000-000000000000"}`},
+			`{"verificationToken":"t","publicKey":"k","invalidateExisting":"yes"}`, `{"verificationToken":"t","publicKey":"k","organizationId":"6ba7b8109dad41d180b400c04fd430c8"}`},
 		"otp_login_v2": {`{}`, `{"verificationToken":"t","publicKey":"k"}`, `{"verificationToken":"t","publicKey":"k","clientSignature":null}`,
 			`{"verificationToken":"t","publicKey":"k","clientSignature":{"publicKey":"p","scheme":"OTHER","message":"m","signature":"s"}}`},
 		"oauth_login":         {`{}`, `{"oidcToken":"t"}`, `{"publicKey":"k"}`, `{"oidcToken":"t","publicKey":"k","clientSignature":{}}`, `{"oidcToken":"t","publicKey":"k","organizationId":"x"}`},

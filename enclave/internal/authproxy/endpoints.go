@@ -133,7 +133,7 @@ func (e *Endpoint) Read(body []byte) (*Request, error) {
 		r.Account = in
 	}
 	if activity.TextOf(named) != "" {
-		id, err := activity.ParseOrganization(*named)
+		id, err := org.ParseID(*named)
 		if err != nil {
 			return nil, fault.Field("organizationId", "malformed organization ID provided")
 		}

@@ -276,9 +276,13 @@ type Genesis struct {
 	Quorum    []byte   `cbor:"3,keyasint"` // quorum public key, 130 bytes
 	Random    [32]byte `cbor:"4,keyasint"`
 	// Ranges is how many ranges the deployment's organizations lie in, for good. It
-	// is there in format 2 and more than 1; a record of format 1 means 1.
+	// is there in format 2 and more than 1, and in format 3; a record of format 1 means 1.
 	Ranges uint8 `cbor:"5,keyasint,omitempty"`
 }
+
+// Logged tells whether the deployment was made with a log for each range: format 3. Ranges of
+// an earlier one got theirs later.
+func (g *Genesis) Logged() bool { return g.Format >= 3 }
 
 // MaxRanges bounds Genesis.Ranges.
 const MaxRanges = 64
@@ -292,10 +296,7 @@ func NewGenesis(rand io.Reader, q secret.Secret, nowMs uint64, ranges int) ([]by
 	if err != nil {
 		return nil, err
 	}
-	g := Genesis{Format: 1, CreatedMs: nowMs, Quorum: pub}
-	if ranges > 1 {
-		g.Format, g.Ranges = 2, uint8(ranges)
-	}
+	g := Genesis{Format: 3, CreatedMs: nowMs, Quorum: pub, Ranges: uint8(ranges)}
 	if _, err := io.ReadFull(rand, g.Random[:]); err != nil {
 		return nil, fmt.Errorf("drawing a deployment: %w", err)
 	}
@@ -374,7 +375,8 @@ func ParseGenesis(record []byte) (*Genesis, error) {
 	if !decodeExact(record, g) || len(g.Quorum) != quorumSize {
 		return nil, errors.New("genesis record does not decode")
 	}
-	if one, more := g.Format == 1 && g.Ranges == 0, g.Format == 2 && g.Ranges > 1 && g.Ranges <= MaxRanges; !one && !more {
+	one, more := g.Format == 1 && g.Ranges == 0, g.Format == 2 && g.Ranges > 1 && g.Ranges <= MaxRanges
+	if logged := g.Format == 3 && g.Ranges >= 1 && g.Ranges <= MaxRanges; !one && !more && !logged {
 		return nil, errors.New("genesis record of another format")
 	}
 	g.Ranges = max(g.Ranges, 1)

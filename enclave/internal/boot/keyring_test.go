@@ -21,6 +21,7 @@ import (
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/secret/secrettest"
+	"cloister/enclave/internal/shamir"
 )
 
 var (
@@ -239,7 +240,7 @@ func TestWipe(t *testing.T) {
 // A keyring and what stands beside it print nothing and have no encoding.
 func TestNothingIsPrinted(t *testing.T) {
 	k := newKeyring(t)
-	parts, err := boot.Split(rand.Reader, q, 2, 2)
+	parts, err := shamir.Split(rand.Reader, q, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +254,7 @@ func TestNothingIsPrinted(t *testing.T) {
 	all := struct {
 		k      *boot.Keyring
 		ring   boot.Keyring
-		parts  []boot.Part
+		parts  []shamir.Part
 		factor *boot.Factor
 		open   boot.Opener
 		q      secret.Secret
@@ -332,7 +333,7 @@ func TestGenesis(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := boot.ParseGenesis(record)
-	if err != nil || g.Format != 1 || g.CreatedMs != 1234567890123 {
+	if err != nil || g.Format != 3 || !g.Logged() || g.CreatedMs != 1234567890123 {
 		t.Fatalf("%+v, %v", g, err)
 	}
 	if pub, err := boot.QuorumPublicKey(q); err != nil || !bytes.Equal(pub, g.Quorum) || len(pub) != 130 {
@@ -357,28 +358,41 @@ func TestGenesisIsFixed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "44b6786375cc4780835323a211045ce832a81ea0a83998627ea01f047f1063e9"
+	const want, earlier = "eadc024060b7bd512573c10190d24f2170a012a6753adb3adf28abafed5dfe16", "44b6786375cc4780835323a211045ce832a81ea0a83998627ea01f047f1063e9"
 	if d := boot.Deployment(record); hex.EncodeToString(d[:]) != want {
 		t.Fatalf("deployment %x of record %x", d, record)
 	}
+	record = formatOne(record)
+	if d := boot.Deployment(record); hex.EncodeToString(d[:]) != earlier {
+		t.Fatalf("deployment %x of record %x", d, record)
+	}
+	if g, err := boot.ParseGenesis(record); err != nil || g.Logged() || g.Ranges != 1 {
+		t.Fatalf("%+v, %v", g, err)
+	}
+}
+
+// formatOne is a record of one range as releases before logs made it.
+func formatOne(record []byte) []byte {
+	b := bytes.Clone(record[:len(record)-2]) // without ranges, the last member
+	b[0]--
+	b[2] = 1
+	return b
 }
 
 func TestGenesisOfRanges(t *testing.T) {
-	for _, n := range []int{2, 16, boot.MaxRanges} {
+	for _, n := range []int{1, 2, 16, boot.MaxRanges} {
 		record, err := boot.NewGenesis(&stream{}, q, 1700000000000, n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g, err := boot.ParseGenesis(record); err != nil || g.Format != 2 || int(g.Ranges) != n {
+		if g, err := boot.ParseGenesis(record); err != nil || g.Format != 3 || int(g.Ranges) != n {
 			t.Fatalf("%d ranges: %+v, %v", n, g, err)
 		}
-	}
-	one, err := boot.NewGenesis(&stream{}, q, 1700000000000, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g, err := boot.ParseGenesis(one); err != nil || g.Format != 1 || g.Ranges != 1 {
-		t.Fatalf("%+v, %v", g, err)
+		earlier := bytes.Clone(record)
+		earlier[2] = 2
+		if g, err := boot.ParseGenesis(earlier); (err == nil) != (n > 1) || err == nil && (g.Logged() || int(g.Ranges) != n) {
+			t.Fatalf("%d ranges before logs: %+v, %v", n, g, err)
+		}
 	}
 	for _, n := range []int{-1, 0, boot.MaxRanges + 1, 256} {
 		if _, err := boot.NewGenesis(&stream{}, q, 1700000000000, n); err == nil {
@@ -412,6 +426,7 @@ func TestParseGenesisRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	record = formatOne(record)
 	refuse := func(what string, b []byte) {
 		t.Helper()
 		if g, err := boot.ParseGenesis(b); err == nil || g != nil {
@@ -424,6 +439,8 @@ func TestParseGenesisRefuses(t *testing.T) {
 	refuse("bytes behind", append(bytes.Clone(record), 0))
 	edit := func(what string, f func([]byte) []byte) { t.Helper(); refuse(what, f(bytes.Clone(record))) }
 	edit("another format", func(b []byte) []byte { b[2] = 2; return b })
+	edit("format 3 without ranges", func(b []byte) []byte { b[2] = 3; return b })
+	edit("format 4", func(b []byte) []byte { b[0]++; b[2] = 4; return append(b, 5, 1) })
 	edit("ranges in format 1", func(b []byte) []byte { b[0]++; return append(b, 5, 2) })
 	for n, last := range map[string][]byte{"one range": {5, 1}, "no range": {5, 0}, "too many ranges": {5, 0x18, 65}, "ranges in a long form": {5, 0x18, 16}} {
 		edit(n, func(b []byte) []byte { b[0]++; b[2] = 2; return append(b, last...) })
@@ -454,7 +471,7 @@ func FuzzParseGenesis(f *testing.F) {
 		if (err == nil) != (g != nil) {
 			t.Fatal("neither a record nor a refusal")
 		}
-		if g != nil && (g.Format < 1 || g.Format > 2 || g.Ranges < 1 || len(g.Quorum) != 130) {
+		if g != nil && (g.Format < 1 || g.Format > 3 || g.Ranges < 1 || len(g.Quorum) != 130) {
 			t.Fatalf("accepted %+v", g)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"cloister/enclave/internal/p256"
 	"cloister/enclave/internal/secret"
@@ -59,6 +60,18 @@ func (s *Signer) Target(organization, user string, private secret.Secret) (strin
 		return "", err
 	}
 	return s.message(encodeTarget(public.Bytes(), organization, user))
+}
+
+// SaysTarget tells whether a message of Target has this organization, user and public key in it. It verifies no
+// signature.
+func SaysTarget(message, organization, user string, public PublicKey) bool {
+	return strings.HasPrefix(message, fmt.Sprintf(`{"version":"v1.0.0","data":"%x",`, encodeTarget(public.point.Bytes(), organization, user)))
+}
+
+// PublicOf is the public half of a private key, to which Target has others encrypt.
+func PublicOf(private secret.Secret) (PublicKey, error) {
+	point, err := publicOf(private)
+	return PublicKey{point}, err
 }
 
 // message wraps an inner document, with a signature of ECDSA over SHA-256 with low s, in

@@ -13,7 +13,7 @@ type Alarm uint8
 const (
 	AlarmFrame      Alarm = iota // a frame that is malformed, too large or out of place
 	AlarmOpen                    // a sealed record that does not open under its name
-	AlarmTip                     // an organization at another tip than the one remembered
+	AlarmTip                     // an organization at another tip than the log names, or a log at another head than the one known
 	AlarmInclusion               // an old entry without a valid inclusion proof
 	AlarmSnapshot                // a snapshot or piece that is not the one named, or a snapshot refused
 	AlarmSequence                // entries out of order, repeated or missing
@@ -23,10 +23,11 @@ const (
 	AlarmIndex                   // an answer to a search that does not fit the question
 	AlarmKey                     // a wrapped key that does not open under its name
 	AlarmLate                    // an answer that came after its deadline
+	AlarmLog                     // a batch header, tip table or page of it that is not of the range's log
 	alarms
 )
 
-var alarmTexts = [alarms]string{"frame", "open", "tip", "inclusion", "snapshot", "sequence", "conflict", "superseded", "record", "index", "key", "late"}
+var alarmTexts = [alarms]string{"frame", "open", "tip", "inclusion", "snapshot", "sequence", "conflict", "superseded", "record", "index", "key", "late", "log"}
 
 // String is the alarm's metric label.
 func (a Alarm) String() string {

@@ -22,7 +22,9 @@
 // Written here are the steps between the libraries, for which the enclave would
 // otherwise link a Bitcoin node's packages (hdkeychain, txscript): the walk of
 // BIP-32 and SLIP-0010, the tweak of BIP-341, the words of BIP-39. They add scalars
-// with the libraries' types and have no arithmetic of their own.
+// with the libraries' types and have no arithmetic of their own. So do the user's shares
+// of Spark (spark.go), for whose ciphersuite there is no library: frostNonce says why no
+// nonce of theirs is used twice.
 package keys
 
 // The limits of this package.

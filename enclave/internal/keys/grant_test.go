@@ -63,7 +63,33 @@ func TestGrants(t *testing.T) {
 		}
 		return key
 	}
+	// wallet is one that was opened under another grant.
+	wallet := func(k policy.Key) *keys.Wallet {
+		h := granted(t, keys.ActionSign, k)
+		h.Vault = vault
+		w, err := h.OpenWallet(keys.ActionSign, k, sealed(k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
 	stored := []doing{
+		{"sign for Spark", keys.ActionSign, func(h *keys.Holder, k policy.Key) error {
+			_, err := h.SignFrost(rand.Reader, wallet(k), nil)
+			return err
+		}},
+		{"sign a transfer of Spark", keys.ActionSign, func(h *keys.Holder, k policy.Key) error {
+			_, err := h.PrepareTransfer(rand.Reader, wallet(k), &keys.SparkTransfer{Account: "m/8797555'/0'"})
+			return err
+		}},
+		{"sign a claim of Spark", keys.ActionSign, func(h *keys.Holder, k policy.Key) error {
+			_, err := h.ClaimTransfer(rand.Reader, wallet(k), &keys.SparkClaim{Account: "m/8797555'/0'"})
+			return err
+		}},
+		{"sign for a preimage", keys.ActionSign, func(h *keys.Holder, k policy.Key) error {
+			_, _, err := h.SharePreimage(rand.Reader, k, &keys.SparkGroup{Threshold: 1})
+			return err
+		}},
 		{"open a wallet to sign", keys.ActionSign, func(h *keys.Holder, k policy.Key) error {
 			_, err := h.OpenWallet(keys.ActionSign, k, sealed(k))
 			return err
@@ -142,7 +168,7 @@ func TestGrants(t *testing.T) {
 			if err := d.do(h, key); err != nil {
 				t.Errorf("account %d: %s: %v", no, d.name, err)
 			}
-			if err := d.do(h, key); (err == nil) != !(d.name == "sign" || strings.HasPrefix(d.name, "export")) {
+			if err := d.do(h, key); (err == nil) != !(strings.HasPrefix(d.name, "sign") || strings.HasPrefix(d.name, "export")) {
 				t.Errorf("account %d: %s twice with one grant: %v", no, d.name, err)
 			}
 		}

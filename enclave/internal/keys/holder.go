@@ -14,6 +14,7 @@ const (
 	ActionImport = "IMPORT"
 	ActionSign   = "SIGN"
 	ActionExport = "EXPORT"
+	actionUpdate = "UPDATE"
 )
 
 // A Holder is a running activity with the Grant that the policies gave for it. Nothing here

@@ -209,3 +209,11 @@ func (PrivateKey) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.PrivateK
 
 // LogValue is the type's name.
 func (PrivateKey) LogValue() slog.Value { return slog.StringValue("keys.PrivateKey") }
+
+// NewSponsor draws the key of an account that pays for others. An activity that changes how it pays makes it.
+func (h *Holder) NewSponsor(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
+	if err := h.Grant.Allows(h.use(actionUpdate)); err != nil {
+		return nil, err
+	}
+	return generatePrivateKey(rand, c)
+}

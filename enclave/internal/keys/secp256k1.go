@@ -2,6 +2,7 @@ package keys
 
 import (
 	"errors"
+	"io"
 
 	"github.com/btcsuite/btcd/btcec/v2/schnorr"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
@@ -157,4 +158,27 @@ func tapTweak(d *secp256k1.ModNScalar, public chain.PublicKey) bool {
 	}
 	d.Add(&t)
 	return ok && !d.IsZero()
+}
+
+// multiply is key*point. The library takes a time that depends on the number, and the point may be a stranger's choice:
+// so that nothing is learned of the key, it is the sum of a number that is drawn and the rest.
+func multiply(rand io.Reader, key *secp256k1.ModNScalar, point chain.PublicKey) (chain.PublicKey, error) {
+	var part, rest secp256k1.ModNScalar
+	defer part.Zero()
+	defer rest.Zero()
+	if err := drawScalar(rand, &part); err != nil {
+		return chain.PublicKey{}, err
+	}
+	rest.NegateVal(&part).Add(key)
+	p, err := secp256k1.ParsePubKey(point.Bytes())
+	if err != nil {
+		return chain.PublicKey{}, err
+	}
+	var of, first, second, sum secp256k1.JacobianPoint
+	p.AsJacobian(&of)
+	secp256k1.ScalarMultNonConst(&part, &of, &first)
+	secp256k1.ScalarMultNonConst(&rest, &of, &second)
+	secp256k1.AddNonConst(&first, &second, &sum)
+	sum.ToAffine()
+	return chain.NewPublicKey(chain.Secp256k1, secp256k1.NewPublicKey(&sum.X, &sum.Y).SerializeUncompressed())
 }

@@ -47,12 +47,9 @@ func (h *Holder) SignEach(asked ...KeyDigests) ([][]Signature, error) {
 	}
 	out := make([][]Signature, len(asked))
 	for i, a := range asked {
-		out[i] = make([]Signature, len(a.Digests))
-		for j, d := range a.Digests {
-			var err error
-			if out[i][j], err = a.Key.sign(d.Scheme, d.Message); err != nil {
-				return nil, err
-			}
+		var err error
+		if out[i], err = a.sign(); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
@@ -128,4 +125,52 @@ func join(b *[64]byte, s *Signature) []byte {
 	copy(b[:32], s.R[:])
 	copy(b[32:], s.S[:])
 	return b[:]
+}
+
+// A Turn is what one key shall sign once others have: Digests are made from the signatures so far.
+type Turn struct {
+	Key     *PrivateKey
+	Digests func(before [][]Signature) ([]chain.Digest, error)
+}
+
+// SignInTurn is SignEach where what a key signs holds signatures made before: it spends the Grant once, on all of
+// the keys, and returns the signatures of each turn, all or none.
+func (h *Holder) SignInTurn(turns ...Turn) (out [][]Signature, err error) {
+	ids := make([]identity, len(turns))
+	for i, t := range turns {
+		if t.Key == nil {
+			return nil, errWiped
+		}
+		ids[i] = t.Key.identity
+	}
+	if err := h.spend(ActionSign, ids...); err != nil {
+		return nil, err
+	}
+	for _, t := range turns {
+		a := KeyDigests{Key: t.Key}
+		if a.Digests, err = t.Digests(out); err != nil {
+			return nil, err
+		}
+		if err := a.check(); err != nil {
+			return nil, err
+		}
+		made, err := a.sign()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, made)
+	}
+	return out, nil
+}
+
+// sign signs under a Grant that is spent.
+func (a *KeyDigests) sign() ([]Signature, error) {
+	out := make([]Signature, len(a.Digests))
+	for i, d := range a.Digests {
+		var err error
+		if out[i], err = a.Key.sign(d.Scheme, d.Message); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

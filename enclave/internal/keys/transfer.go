@@ -43,6 +43,36 @@ func mnemonicOf(entropy, passphrase secret.Secret) (secret.Secret, error) {
 	return secret.From(text[:n])
 }
 
+// Stored is what a Vault has sealed under its owner's id.
+type Stored struct {
+	Owner  [16]byte
+	Sealed []byte
+}
+
+// ExportSecrets spends the Grant on all of them at once and gives each to give, which encrypts it. It is wiped
+// behind that.
+func (h *Holder) ExportSecrets(all []Stored, give func(i int, s secret.Secret) error) error {
+	ids := make([]identity, len(all))
+	for i := range all {
+		ids[i] = identity{h.Organization, policy.Key{Owner: all[i].Owner}}
+	}
+	if err := h.spend(ActionExport, ids...); err != nil {
+		return err
+	}
+	for i := range all {
+		s, err := h.Vault.Open(all[i].Owner, all[i].Sealed)
+		if err != nil {
+			return err
+		}
+		err = give(i, s)
+		s.Wipe()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ExportKey spends the Grant and gives the 32 private bytes: the big-endian
 // scalar, or the seed for ed25519. The caller encrypts the Secret and wipes it.
 func (h *Holder) ExportKey(k *PrivateKey) (secret.Secret, error) {

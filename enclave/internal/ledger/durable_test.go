@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -388,43 +389,33 @@ func TestReadingMakesRoom(t *testing.T) {
 	r.quiet()
 }
 
-type header struct {
-	Format     uint8       `cbor:"1,keyasint"`
-	Deployment wire.Hash   `cbor:"2,keyasint"`
-	Boot       wire.ID     `cbor:"3,keyasint"`
-	BootNumber uint64      `cbor:"4,keyasint"`
-	Epoch      uint64      `cbor:"5,keyasint"`
-	Number     uint64      `cbor:"6,keyasint"`
-	Previous   wire.Hash   `cbor:"7,keyasint"`
-	Tips       []headerTip `cbor:"8,keyasint"`
-}
-
-type headerTip struct {
-	Organization wire.ID   `cbor:"1,keyasint"`
-	Count        uint64    `cbor:"2,keyasint"`
-	Root         wire.Hash `cbor:"3,keyasint"`
-}
-
 // checkHeaders holds a boot's batches against the chain that they must form.
 func checkHeaders(t *testing.T, s *memStore, epoch uint64) (batches int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var before wire.Hash
+	var before [32]byte
 	number := uint64(0)
-	for _, b := range s.batches {
+	for position, b := range s.batches {
+		var h wire.BatchHeader
+		if err := wire.Unmarshal(b.Header[:len(b.Header)-sha256.Size], &h); err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := tlog.ParseLeaf(h.Leaf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Format != 2 || h.Deployment != deployment || h.Position != uint64(position) || h.Previous != before {
+			t.Fatalf("batch %d has header %+v", position, h)
+		}
+		before = sha256.Sum256(b.Header)
 		if b.Epoch != epoch {
 			continue
 		}
 		number++
-		var h header
-		if err := wire.Unmarshal(b.Header, &h); err != nil {
-			t.Fatal(err)
+		if leaf.Boot != [16]byte(b.Boot) || leaf.Epoch != epoch || leaf.Number != number || b.Number != number {
+			t.Fatalf("batch %d has leaf %+v", number, leaf)
 		}
-		if h.Format != 1 || h.Deployment != deployment || h.Boot != b.Boot || h.BootNumber != epoch || h.Epoch != epoch || h.Number != number || b.Number != number || h.Previous != before {
-			t.Fatalf("batch %d has header %+v", number, h)
-		}
-		before = sha256.Sum256(b.Header)
 		want := map[wire.ID]uint64{}
 		for _, e := range b.Entries {
 			want[e.Organization] = e.Seq + 1
@@ -433,6 +424,7 @@ func checkHeaders(t *testing.T, s *memStore, epoch uint64) (batches int) {
 			t.Fatalf("batch %d moves %d tips, its header %d", number, len(want), len(h.Tips))
 		}
 		for _, tip := range h.Tips {
+			tip := wire.Tip{Organization: tip.Organization, Count: tip.Count, Root: tip.Root}
 			if root := rootOf(leaves(s.of(tip.Organization).entries[:tip.Count])); want[tip.Organization] != tip.Count || tip.Root != root {
 				t.Fatalf("batch %d: tip at %d, want %d, or another root", number, tip.Count, want[tip.Organization])
 			}

@@ -1,33 +1,61 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"errors"
-	"maps"
-	"slices"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/org"
-	"cloister/shared/wire"
 )
 
-// End ends the ledger while the enclave goes on with others. Nothing more is decided or opened for
-// the first time, all that is decided gets stored, and then nothing is answered any more. The tips
-// that it returns are final, so that another owner can go on from them. If ctx ends before all is
-// stored, the range is served on as if nothing had happened. The row stays this boot's until Free.
-func (l *Ledger) End(ctx context.Context) (map[org.ID]Tip, error) {
-	if !l.shut(true) {
-		return nil, ErrGiven
+// Publish says in the log that the keyring may go to an enclave under this manifest, by its SHA-256,
+// and waits for the witnesses.
+func (l *Ledger) Publish(ctx context.Context, manifest [32]byte) error {
+	batch, err := l.say(ctx, tlog.Leaf{Manifest: &tlog.Manifest{SHA256: manifest}}, nil)
+	if err != nil || l.cfg.Witnesses == nil {
+		return err
 	}
-	if err := l.drain(ctx); err != nil {
+	return l.witnesses.has(ctx, l, batch)
+}
+
+// Shut ends deciding: what is decided by then gets stored. If ctx ends before that, the range is
+// served on as if nothing had happened. A boot that waits for its right to serve cannot name another
+// that has it: it waits before.
+func (l *Ledger) Shut(ctx context.Context) error {
+	if l.cfg.Witnesses != nil {
+		if err := l.witnesses.turn(ctx, l); err != nil {
+			return err
+		}
+	}
+	if !l.shut(true) {
+		return ErrGiven
+	}
+	err := l.drain(ctx)
+	if err != nil {
 		l.shut(false)
-		return nil, err
+	}
+	return err
+}
+
+// End ends a ledger that is shut, while the enclave goes on with others. With witnesses, the log's last
+// batch names the boot that goes on, unless that is zero, and waits for their quorum, for as long as
+// ctx lasts; after an error there is no way back all the same. Nothing is answered any more. Where the
+// log ends that it returns is final, so that another owner can go on from there. The row stays this
+// boot's until Free.
+func (l *Ledger) End(ctx context.Context, next org.ID) (*Past, error) {
+	if l.cfg.Witnesses != nil && !next.Zero() {
+		last := l.pipe.say(tlog.Leaf{Close: &tlog.Close{Boot: next}}, nil)
+		err := l.pipe.wait(ctx, last)
+		if err == nil {
+			err = l.witnesses.has(ctx, l, last)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	l.halt()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.tips, nil
+	l.pipe.mu.Lock()
+	defer l.pipe.mu.Unlock()
+	return &Past{log: l.pipe.log, epoch: l.pipe.epoch, number: l.pipe.stored}, nil
 }
 
 // shut sets given once decisions under way are done. It returns false if it was so before.
@@ -47,44 +75,4 @@ func (l *Ledger) shut(given bool) bool {
 func (l *Ledger) Quit() {
 	l.fenced.Store(true)
 	l.stop()
-}
-
-// tipSize is one tip as it is handed on: organization, count (big-endian), root.
-const tipSize = 16 + 8 + 32
-
-// MaxTips is how many tips EncodeTips puts together.
-const MaxTips = 16_000
-
-// EncodeTips encodes tips by ascending organization in at least one part of at most MaxTips.
-func EncodeTips(tips map[org.ID]Tip) (parts [][]byte) {
-	ids := slices.SortedFunc(maps.Keys(tips), func(a, b org.ID) int { return bytes.Compare(a[:], b[:]) })
-	for first := true; first || len(ids) > 0; first = false {
-		n := min(len(ids), MaxTips)
-		part := make([]byte, 0, n*tipSize)
-		for _, id := range ids[:n] {
-			t := tips[id]
-			part = append(part, id[:]...)
-			part = binary.BigEndian.AppendUint64(part, t.Count)
-			part = append(part, t.Root[:]...)
-		}
-		parts, ids = append(parts, part), ids[n:]
-	}
-	return parts
-}
-
-// DecodeTips adds the tips of a part to tips. Each tip is there once, in order, in the only
-// encoding. last is the organization before.
-func DecodeTips(tips map[org.ID]Tip, last *org.ID, part []byte) error {
-	if len(part)%tipSize != 0 || len(part) > MaxTips*tipSize {
-		return errors.New("ledger: tips of no whole number")
-	}
-	for ; len(part) > 0; part = part[tipSize:] {
-		id := org.ID(part[:16])
-		t := Tip{Count: binary.BigEndian.Uint64(part[16:24]), Root: wire.Hash(part[24:tipSize])}
-		if bytes.Compare(id[:], last[:]) <= 0 || t.Count == 0 {
-			return errors.New("ledger: tips out of order")
-		}
-		tips[id], *last = t, id
-	}
-	return nil
 }

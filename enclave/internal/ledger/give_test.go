@@ -3,13 +3,13 @@ package ledger_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
-	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/shared/wire"
@@ -31,8 +31,8 @@ func TestEnd(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if tips, err := r.l.End(soon); tips != nil || err == nil {
-		t.Fatalf("ended with entries that are not stored: %d tips, %v", len(tips), err)
+	if past, err := r.shutEnd(soon); past != nil || err == nil {
+		t.Fatalf("ended with entries that are not stored: %v, %v", past, err)
 	}
 	s.lie(hooks{})
 	r.found(orgID(5)) // it goes on
@@ -48,13 +48,13 @@ func TestEnd(t *testing.T) {
 	}
 	<-storing
 	s.lie(hooks{})
-	ended := make(chan map[org.ID]ledger.Tip)
+	ended := make(chan *ledger.Past)
 	go func() {
-		tips, err := r.l.End(ctx(t))
+		past, err := r.shutEnd(ctx(t))
 		if err != nil {
 			t.Error(err)
 		}
-		ended <- tips
+		ended <- past
 	}()
 	eventually(t, func() bool {
 		_, err := r.l.Create(r.child(orgID(6), org.ID{}), &org.Entry{TimeMs: 1}, nil)
@@ -64,11 +64,9 @@ func TestEnd(t *testing.T) {
 		t.Errorf("decided while it ends: %v", err)
 	}
 	close(stored)
-	tips := <-ended
-	for n := range 6 {
-		if stood := s.stored(wid(orgID(n))); tips[orgID(n)].Count != stood || stood == 0 {
-			t.Errorf("organization %d ended at %d, stored are %d", n, tips[orgID(n)].Count, stood)
-		}
+	past := <-ended
+	if past.Head() != s.head() || past.Head().Size < 9 {
+		t.Errorf("ended at %+v, stored is %+v", past.Head(), s.head())
 	}
 	// Nothing is decided or answered, while the row is still its own.
 	if row := s.row; row.Released || row.Epoch != 1 {
@@ -80,7 +78,7 @@ func TestEnd(t *testing.T) {
 	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); err == nil {
 		t.Fatal("decided after it ended")
 	}
-	if _, err := r.l.End(ctx(t)); !errors.Is(err, ledger.ErrGiven) {
+	if _, err := r.shutEnd(ctx(t)); !errors.Is(err, ledger.ErrGiven) {
 		t.Fatalf("ended twice: %v", err)
 	}
 	s.lie(hooks{own: func(wire.Own, func() wire.Owned) (wire.Owned, error) { return wire.Owned{}, away }})
@@ -92,20 +90,31 @@ func TestEnd(t *testing.T) {
 		t.Fatalf("%+v, %v", s.row, err)
 	}
 
-	// The next believes the tips: an organization that is shown older, or not at all,
-	// is refused.
-	n := unstarted(t, s, func(c *ledger.Config) {
-		c.Tips = maps.Clone(tips)
-		c.Tips[orgID(1)] = ledger.Tip{Count: 2, Root: tips[orgID(1)].Root}
-		c.Tips[orgID(77)] = ledger.Tip{Count: 1}
-	})
+	// The next goes on from there and from nowhere else. An organization that is shown older, or
+	// not at all, is refused.
+	for what, wrong := range map[string]ledger.Head{"more": {Size: past.Head().Size + 1, Last: past.Head().Last}, "another": {Size: past.Head().Size}} {
+		n := unstarted(t, s.copy(), func(c *ledger.Config) { c.Head = &wrong })
+		if err := n.l.Take(ctx(t), nil); err == nil || n.alarms.Counts()["tip"] != 1 {
+			t.Errorf("%s: %v, %v", what, err, n.alarms.Counts())
+		}
+	}
+	head := past.Head()
+	n := unstarted(t, s, func(c *ledger.Config) { c.Head = &head })
 	if err := n.l.Take(ctx(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.step(orgID(0), &org.Entry{TimeMs: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []org.ID{orgID(1), orgID(77)} {
+	s.lie(hooks{org: func(q wire.LoadOrganization, o wire.Organization) (wire.Organization, error) {
+		if q.Organization == wid(orgID(1)) {
+			return wire.Organization{}, nil
+		}
+		o.Count--
+		o.Entries = o.Entries[:len(o.Entries)-1]
+		return o, nil
+	}})
+	for _, id := range []org.ID{orgID(1), orgID(2)} {
 		if _, err := n.step(id, &org.Entry{TimeMs: 1}, nil); err == nil || errors.Is(err, ledger.ErrNoOrganization) {
 			t.Fatalf("an older state than handed on: %v", err)
 		}
@@ -115,13 +124,20 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A boot that takes a range again believes what goes on from where it left it, and
-// nothing else, however many entries there are: not those of another boot that went on
-// from an older state, and not behind a snapshot either.
+// head is where the log stands in the store.
+func (s *memStore) head() ledger.Head {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ledger.Head{Size: uint64(len(s.batches)), Last: sha256.Sum256(s.batches[len(s.batches)-1].Header)}
+}
+
+// A boot that takes a range again believes what goes on from where it left it, and nothing else,
+// also where the tip table covers what came in between: not the log of another boot that went on
+// from an older state.
 func TestTakenBack(t *testing.T) {
-	for name, every := range map[string]int{"from entries": 1000, "from a snapshot": 4} {
+	for name, every := range map[string]uint64{"from headers": 1000, "from a table": 4} {
 		t.Run(name, func(t *testing.T) {
-			limit := func(c *ledger.Config) { c.Limits.SnapshotEvery = every }
+			limit := func(c *ledger.Config) { c.Limits.TableEvery = every }
 			s := newStore()
 			r := start(t, s, limit)
 			id := orgID(0)
@@ -129,7 +145,7 @@ func TestTakenBack(t *testing.T) {
 			r.user(id, 1, "before")
 			fork := s.copy()
 			r.user(id, 2, "seen")
-			floor, err := r.l.End(ctx(t))
+			past, err := r.shutEnd(ctx(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,42 +155,52 @@ func TestTakenBack(t *testing.T) {
 					o.user(id, 10+n, names)
 				}
 				if every < 6 {
-					o.snapshots(1)
+					o.tables(t, 1)
 				}
-				if _, err := o.l.End(ctx(t)); err != nil {
+				if _, err := o.shutEnd(ctx(t)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			goOn(s, "honest")
 			goOn(fork, "forked")
-			floored := func(c *ledger.Config) { limit(c); c.Floor = floor }
-			back := start(t, s, floored)
+			passed := func(c *ledger.Config) { limit(c); c.Past = past }
+			back := start(t, s, passed)
 			back.mustRead(id, 2, "seen")
 			back.mustRead(id, 12, "honest")
 			back.quiet()
-			for what, tips := range map[string]map[org.ID]ledger.Tip{"with nobody's tips": nil, "with the other's tips": tipsIn(fork, id)} {
-				b := start(t, fork, func(c *ledger.Config) { floored(c); c.Tips = tips })
-				before := b.alarms.Counts()
-				_, err := b.read(id, 1)
-				if err := b.breached(err, fault.AlarmTip, before); err != nil {
-					t.Errorf("%s: %v", what, err)
+			head := fork.head()
+			for what, handed := range map[string]*ledger.Head{"handed on by nobody": nil, "handed on by the other": &head} {
+				b := unstarted(t, fork.copy(), func(c *ledger.Config) { passed(c); c.Head = handed })
+				if err := b.l.Take(ctx(t), nil); err == nil {
+					t.Errorf("%s: taken", what)
 				}
 			}
-			for what, h := range map[string]hooks{
-				"withheld": {proven: func(wire.Find, wire.Proven) (wire.Proven, error) { return wire.Proven{}, nil }},
-				"another entry": {proven: func(q wire.Find, p wire.Proven) (wire.Proven, error) {
-					return wire.Proven{Entries: []wire.ProvenEntry{proven(s.of(q.Organization).entries, q.TreeSize, int(q.Seqs[0])+1)}}, nil
-				}},
+			for what, change := range map[string]func(all [][]byte) [][]byte{
+				"withheld":   func([][]byte) [][]byte { return nil },
+				"altered":    func(all [][]byte) [][]byte { all[0][9] ^= 1; return all },
+				"left out":   func(all [][]byte) [][]byte { return all[1:] },
+				"twice":      func(all [][]byte) [][]byte { return append(all[:1:1], all...) },
+				"of another": func([][]byte) [][]byte { return [][]byte{fork.batches[len(fork.batches)-1].Header} },
 			} {
-				s.lie(h)
-				b := start(t, s, floored)
-				if _, err := b.read(id, 1); err == nil {
-					t.Errorf("%s: believed", what)
+				lied := s.copy()
+				lied.lie(hooks{headers: func(q wire.LoadHeaders, h wire.Headers) (wire.Headers, error) {
+					if q.Epoch == 1 && len(h.Headers) > 1 {
+						h.Headers = change(h.Headers)
+					}
+					return h, nil
+				}})
+				if err := unstarted(t, lied, passed).l.Take(ctx(t), nil); err == nil {
+					t.Errorf("%s: taken", what)
 				}
-				s.lie(hooks{})
 			}
 		})
 	}
+}
+
+// tables waits until so many tip tables are kept.
+func (r *rig) tables(t testing.TB, n uint64) {
+	t.Helper()
+	eventually(t, func() bool { return r.l.Stats()["tip_tables"] >= n }, func() string { return "no tip table" })
 }
 
 // copy is the store as it is now.
@@ -182,7 +208,11 @@ func (s *memStore) copy() *memStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := newStore()
-	c.row = s.row
+	c.row, c.last, c.table, c.pages = s.row, s.last, bytes.Clone(s.table), maps.Clone(s.pages)
+	c.batches = slices.Clone(s.batches)
+	for i := range c.batches {
+		c.batches[i].Header = bytes.Clone(c.batches[i].Header)
+	}
 	for id, o := range s.orgs {
 		n := *o
 		n.entries, n.history = slices.Clone(o.entries), slices.Clone(o.history)
@@ -190,12 +220,6 @@ func (s *memStore) copy() *memStore {
 		c.orgs[id] = &n
 	}
 	return c
-}
-
-// tipsIn is where an organization stands in a store.
-func tipsIn(s *memStore, id org.ID) map[org.ID]ledger.Tip {
-	es := s.of(wid(id)).entries
-	return map[org.ID]ledger.Tip{id: {Count: uint64(len(es)), Root: rootOf(leaves(es))}}
 }
 
 // A ledger takes no organization of another range.
@@ -249,62 +273,10 @@ func TestTakeFits(t *testing.T) {
 	}
 }
 
-func tipsOf(n int) map[org.ID]ledger.Tip {
-	tips := map[org.ID]ledger.Tip{}
-	for i := range n {
-		tips[orgID(i)] = ledger.Tip{Count: uint64(i + 1), Root: wire.Hash(bytes.Repeat([]byte{byte(i)}, 32))}
+// shutEnd ends a rig's ledger for nobody in particular.
+func (r *rig) shutEnd(ctx context.Context) (*ledger.Past, error) {
+	if err := r.l.Shut(ctx); err != nil {
+		return nil, err
 	}
-	return tips
-}
-
-func decodeTips(parts ...[]byte) (map[org.ID]ledger.Tip, error) {
-	tips, last := map[org.ID]ledger.Tip{}, org.ID{}
-	for _, p := range parts {
-		if err := ledger.DecodeTips(tips, &last, p); err != nil {
-			return nil, err
-		}
-	}
-	return tips, nil
-}
-
-func TestTips(t *testing.T) {
-	for _, n := range []int{0, 1, 2, ledger.MaxTips, ledger.MaxTips + 1, 2*ledger.MaxTips + 5} {
-		tips := tipsOf(n)
-		parts := ledger.EncodeTips(tips)
-		if want := max(1, (n+ledger.MaxTips-1)/ledger.MaxTips); len(parts) != want {
-			t.Fatalf("%d tips in %d parts", n, len(parts))
-		}
-		back, err := decodeTips(parts...)
-		if err != nil || !maps.Equal(back, tips) {
-			t.Fatalf("%d tips come back as %d, %v", n, len(back), err)
-		}
-		if len(parts) > 1 {
-			if _, err := decodeTips(parts[1], parts[0]); err == nil {
-				t.Fatal("parts in another order")
-			}
-		}
-	}
-	one := ledger.EncodeTips(tipsOf(2))[0]
-	for what, b := range map[string][]byte{
-		"cut": one[:len(one)-1], "more": append(bytes.Clone(one), 0), "twice": append(bytes.Clone(one), one...),
-		"the other way round": append(bytes.Clone(one[56:]), one[:56]...), "no entry": append(append(bytes.Clone(one[:16]), make([]byte, 8)...), one[24:]...),
-		"of nobody": append(make([]byte, 16), one[16:56]...), "too many": make([]byte, 56*(ledger.MaxTips+1)),
-	} {
-		if _, err := decodeTips(b); err == nil {
-			t.Errorf("%s: decodes", what)
-		}
-	}
-}
-
-func FuzzDecodeTips(f *testing.F) {
-	f.Add(ledger.EncodeTips(tipsOf(3))[0])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		tips, err := decodeTips(b)
-		if err != nil {
-			return
-		}
-		if again := ledger.EncodeTips(tips); len(again) != 1 || !bytes.Equal(again[0], b) {
-			t.Fatal("two encodings of the same tips")
-		}
-	})
+	return r.l.End(ctx, org.ID{})
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"slices"
 
 	"github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
@@ -132,16 +134,8 @@ func (v *View) find(ctx context.Context, f wire.Find) (wire.Proven, error) {
 
 // prove believes an old entry only with its inclusion proof under the tip.
 func (v *View) prove(p *wire.ProvenEntry) (*org.Entry, error) {
-	path := make([][]byte, len(p.Proof))
-	for i := range p.Proof {
-		path[i] = p.Proof[i][:]
-	}
-	leaf := rfc6962.DefaultHasher.HashLeaf(p.Sealed)
-	if len(p.Proof) > wire.MaxProof || p.Seq >= v.tip.Count {
-		return nil, v.ledger.breach(fault.AlarmInclusion, "entry outside of the tree")
-	}
-	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, p.Seq, v.tip.Count, leaf, path, v.tip.Root[:]); err != nil && !insecure.Skip(insecure.Inclusion) {
-		return nil, v.ledger.breach(fault.AlarmInclusion, "entry not in the tree")
+	if _, err := v.include(v.tip, p); err != nil {
+		return nil, err
 	}
 	e, err := openEntry(v.ledger, v.keys, v.id, p.Seq, p.Sealed, nil)
 	if err == nil {
@@ -150,12 +144,102 @@ func (v *View) prove(p *wire.ProvenEntry) (*org.Entry, error) {
 	return e, err
 }
 
-// Wait returns when batch n is stored and this enclave may answer.
+// include verifies that the tree at a tip has a stored entry in its place, as the leaf that it returns.
+func (v *View) include(tip Tip, p *wire.ProvenEntry) (leaf wire.Hash, err error) {
+	leaf = tlog.HashStored(p.Sealed)
+	if len(p.Proof) > wire.MaxProof || p.Seq >= tip.Count {
+		return leaf, v.ledger.breach(fault.AlarmInclusion, "entry outside of the tree")
+	}
+	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, p.Seq, tip.Count, leaf[:], pathOf(p.Proof), tip.Root[:]); err != nil && !insecure.Skip(insecure.Inclusion) {
+		return leaf, v.ledger.breach(fault.AlarmInclusion, "entry not in the tree")
+	}
+	return leaf, nil
+}
+
+func pathOf(hashes []wire.Hash) (path [][]byte) {
+	for i := range hashes {
+		path = append(path, hashes[i][:])
+	}
+	return path
+}
+
+// An Opened entry is what a stored one has in it, as it was written.
+type Opened struct {
+	Stored wire.Hash  // SHA-256 of the stored bytes
+	Leaf   wire.Hash  // in the organization's tree
+	Parts  *org.Parts // nil for an entry of the first format
+	Plain  []byte     // what the parts were read from
+}
+
+// openAtOnce is how many entries one question asks for.
+const openAtOnce = 32
+
+// Open opens entries in order, from seq on, until they have about that many bytes or there is no
+// other. It opens one at least, if there is one.
+func (v *View) Open(ctx context.Context, from uint64, bytes int) (all []Opened, err error) {
+	for size := 0; from < v.tip.Count && size < bytes; {
+		ask := wire.Find{}
+		for seq := from; seq < v.tip.Count && len(ask.Seqs) < openAtOnce; seq++ {
+			ask.Seqs = append(ask.Seqs, seq)
+		}
+		got, err := v.find(ctx, ask)
+		if err != nil && len(ask.Seqs) > 1 { // they may be too many for one answer
+			ask.Seqs = ask.Seqs[:1]
+			got, err = v.find(ctx, ask)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(got.Entries) == 0 || len(got.Entries) > len(ask.Seqs) {
+			return nil, v.ledger.breach(fault.AlarmIndex, "entries withheld, or more than asked for")
+		}
+		for i := range got.Entries {
+			p := &got.Entries[i]
+			if p.Seq != from && !insecure.Skip(insecure.Answer) {
+				return nil, v.ledger.breach(fault.AlarmIndex, "another entry than asked for")
+			}
+			leaf, err := v.include(v.tip, p)
+			if err != nil {
+				return nil, err
+			}
+			o := Opened{Stored: sha256.Sum256(p.Sealed), Leaf: leaf}
+			if o.Plain, o.Parts, err = openStored(v.ledger, v.keys, v.id, p.Seq, p.Sealed, nil); err != nil {
+				return nil, err
+			}
+			if all = append(all, o); size+len(o.Plain) >= bytes {
+				return all, nil
+			}
+			size += len(o.Plain)
+			from++
+		}
+	}
+	return all, nil
+}
+
+// BootNumber is that of the boot that reads.
+func (v *View) BootNumber() uint64 { return v.ledger.BootNumber() }
+
+// Tip is where the history ends.
+func (v *View) Tip() Tip { return v.tip }
+
+// Wait returns when batch n is stored, its witnesses have cosigned what they must, and this enclave
+// may answer.
 func (l *Ledger) Wait(ctx context.Context, n uint64) error {
 	if err := l.pipe.wait(ctx, n); err != nil {
 		return err
 	}
+	if err := l.witnesses.release(ctx, l, n); err != nil {
+		return err
+	}
 	return l.Serving(ctx)
+}
+
+// AwaitQuorum returns when witnesses have cosigned batch n, whatever the deployment's mode.
+func (l *Ledger) AwaitQuorum(ctx context.Context, n uint64) error {
+	if l.cfg.Witnesses == nil || insecure.Skip(insecure.Quorum) {
+		return nil
+	}
+	return l.witnesses.has(ctx, l, n)
 }
 
 // IndexRow is an organization that has a key, as the host says.

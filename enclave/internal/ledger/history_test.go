@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -296,5 +297,65 @@ func TestEntryOfTheWholeHistory(t *testing.T) {
 				t.Fatal("two entries alike")
 			}
 		}
+	}
+}
+
+// All entries are opened in order, as they were written; a host that shows others, or fewer, is caught.
+func TestOpenHistory(t *testing.T) {
+	r, s := annals(t)
+	v := r.view(orgID(0))
+	for _, bytes := range []int{1, 2000, 1 << 20} {
+		var from uint64
+		for from < v.Tip().Count {
+			got, err := v.Open(ctx(t), from, bytes)
+			if err != nil || len(got) == 0 || bytes == 1 && len(got) > 1 || bytes == 1<<20 && len(got) != 21 {
+				t.Fatalf("%d bytes from %d: %d entries, %v", bytes, from, len(got), err)
+			}
+			for _, o := range got {
+				e, at, err := o.Parts.Decode()
+				if err != nil || at.Seq != from || from > 0 && e.Activity != itemID(int(from-1)) {
+					t.Fatalf("entry %d: %+v %v", from, at, err)
+				}
+				hashes := o.Parts.Hashes()
+				if tlog.HashEntry(tlog.Commitment(&hashes), o.Stored) != o.Leaf {
+					t.Errorf("entry %d: another leaf", from)
+				}
+				from++
+			}
+		}
+	}
+	for name, lie := range map[string]func(*wire.Proven){
+		"none":     func(p *wire.Proven) { p.Entries = nil },
+		"swapped":  func(p *wire.Proven) { p.Entries[0], p.Entries[1] = p.Entries[1], p.Entries[0] },
+		"left out": func(p *wire.Proven) { p.Entries = p.Entries[1:] },
+		"twice":    func(p *wire.Proven) { p.Entries[1] = p.Entries[0] },
+		"a bit": func(p *wire.Proven) {
+			p.Entries[3].Sealed = bytes.Clone(p.Entries[3].Sealed)
+			p.Entries[3].Sealed[50] ^= 1
+		},
+		"no proof": func(p *wire.Proven) { p.Entries[2].Proof = nil },
+		"too many": func(p *wire.Proven) {
+			for len(p.Entries) < 100 {
+				p.Entries = append(p.Entries, p.Entries[0])
+			}
+		},
+	} {
+		s.lie(hooks{proven: func(_ wire.Find, got wire.Proven) (wire.Proven, error) {
+			lie(&got)
+			return got, nil
+		}})
+		if _, err := v.Open(ctx(t), 0, 1<<20); !errors.As(err, new(*fault.Breach)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A host whose answers hold fewer is asked for one after the other.
+	s.lie(hooks{proven: func(q wire.Find, got wire.Proven) (wire.Proven, error) {
+		if len(q.Seqs) > 1 {
+			return wire.Proven{}, errors.New("too large")
+		}
+		return got, nil
+	}})
+	if got, err := v.Open(ctx(t), 0, 1<<20); err != nil || len(got) != 21 {
+		t.Errorf("%d entries, %v", len(got), err)
 	}
 }

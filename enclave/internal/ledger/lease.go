@@ -3,9 +3,12 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"time"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/shared/wire"
@@ -45,9 +48,10 @@ func (l *lease) valid(now time.Time) bool {
 // ErrTaken says that a range went to another boot.
 var ErrTaken = errors.New("the range went to another boot")
 
-// Take takes the range for this boot. If the last boot did not give it back, replies, but not
-// loading, wait until its lease has ended. fits, unless nil, sees the row as the host shows
-// it before, and may refuse.
+// Take takes the range for this boot, reads its log, and puts the leaf of this ownership behind
+// it. If the last boot did not give it back, replies, but not loading, wait until its lease has
+// ended. fits, unless nil, sees the row as the host shows it before, and may refuse. A log that is
+// refused is a *fault.Breach; the row is taken by then.
 func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	asked := l.cfg.Clock.Now()
 	row, err := l.own(ctx, wire.OwnLook, 0)
@@ -68,17 +72,74 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 		return ErrTaken
 	}
 	l.pipe.epoch = got.Epoch
-	l.cfg.BootNumber = got.Epoch
 	l.lease.mu.Lock()
 	if !free {
 		l.lease.from = l.cfg.Clock.Now().Add(l.cfg.Limits.Lease)
 	}
 	l.lease.mu.Unlock()
 	l.lease.extend(asked, l.cfg.Limits.Lease)
+	if err := l.spawn(l.renew); err != nil {
+		return err
+	}
+	// Nobody appends to the range any more, so that what is read now is the end of its log.
+	first, err := l.begin(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the log of range %d: %w", l.cfg.Range, err)
+	}
+	if err := l.spawn(l.pipe.run); err != nil {
+		return err
+	}
+	if first.moves {
+		if err := l.move(ctx); err != nil {
+			return fmt.Errorf("moving the log of range %d to other witnesses: %w", l.cfg.Range, err)
+		}
+	}
+	if first.recovers {
+		if err := l.recoverLog(ctx); err != nil {
+			return fmt.Errorf("recovering the log of range %d: %w", l.cfg.Range, err)
+		}
+	}
+	if first.drills {
+		if err := l.drill(ctx); err != nil {
+			return fmt.Errorf("a drill of range %d: %w", l.cfg.Range, err)
+		}
+	}
+	start := l.cfg.Start
+	at, _, _ := l.pipe.head()
+	start.Number = at.Force().Boots + 1
+	if start.Number == 1 { // before boots had numbers, it was the host that counted
+		start.Number = got.Epoch
+	}
+	l.cfg.BootNumber = start.Number
+	if _, err := io.ReadFull(l.cfg.Rand, start.Nonce[:]); err != nil {
+		return err
+	}
+	said, err := l.say(ctx, tlog.Leaf{Start: &start}, nil)
+	if err != nil {
+		return err
+	}
+	if err := l.spawn(l.tabulate); err != nil {
+		return err
+	}
+	if l.cfg.Witnesses != nil {
+		if err := l.spawn(l.witness, func() { l.enter(said, first.wait) }); err != nil {
+			return err
+		}
+	}
+	if l.cfg.Before != nil {
+		return l.spawn(l.rewrap)
+	}
+	return nil
+}
+
+// spawn starts goroutines of the ledger.
+func (l *Ledger) spawn(fs ...func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.spawnLocked(l.pipe.run) || !l.spawnLocked(l.renew) || l.cfg.Before != nil && !l.spawnLocked(l.rewrap) {
-		return ErrFenced
+	for _, f := range fs {
+		if !l.spawnLocked(f) {
+			return ErrFenced
+		}
 	}
 	return nil
 }
@@ -90,8 +151,11 @@ func (l *Ledger) own(ctx context.Context, a wire.OwnAction, expect uint64) (wire
 // IsFree tells by its row that nobody owns a range.
 func IsFree(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
 
-// BootNumber is how often the range was taken, this time included, by the host's count.
+// BootNumber is how many boots have written to the range's log, this one included.
 func (l *Ledger) BootNumber() uint64 { return l.cfg.BootNumber }
+
+// Epoch is how often the range was taken, this time included, by the host's count.
+func (l *Ledger) Epoch() uint64 { return l.pipe.epoch }
 
 // renew keeps the lease while nothing is written.
 func (l *Ledger) renew() {
@@ -144,14 +208,15 @@ func (l *Ledger) drain(ctx context.Context) error {
 	l.pipe.mu.Lock()
 	last := l.pipe.queue[len(l.pipe.queue)-1]
 	n := last.number
-	if len(last.entries) == 0 {
+	if last.empty() {
 		n--
 	}
 	l.pipe.mu.Unlock()
 	return l.pipe.wait(ctx, n)
 }
 
-// Serving waits until this enclave may answer. Without a lease it does not even answer queries.
+// Serving waits until this enclave may answer. Without a lease, and the right to serve that witnesses
+// give, it does not even answer queries.
 func (l *Ledger) Serving(ctx context.Context) error {
 	for {
 		now := l.cfg.Clock.Now()
@@ -159,7 +224,7 @@ func (l *Ledger) Serving(ctx context.Context) error {
 			return ErrFenced
 		}
 		if l.lease.valid(now) {
-			return nil
+			return l.witnesses.serve(ctx, l)
 		}
 		select {
 		case <-ctx.Done():

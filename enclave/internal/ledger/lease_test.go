@@ -92,10 +92,17 @@ func TestLateAnswerGivesAShortLease(t *testing.T) {
 	s := newStore()
 	r := unstarted(t, s, leased(c))
 	s.lie(hooks{own: func(q wire.Own, honest func() wire.Owned) (wire.Owned, error) {
-		if q.Action == wire.OwnTake {
+		switch q.Action {
+		case wire.OwnTake:
 			c.advance(lease)
+		case wire.OwnRenew: // begins when the clock has moved, and would give a lease that counts from then
+			return wire.Owned{}, errors.New("later")
 		}
 		return honest(), nil
+	}, append: func(_ context.Context, _ *wire.Batch, honest func() wire.Stored) (wire.Stored, error) {
+		got := honest()
+		c.advance(lease)
+		return got, nil
 	}})
 	r.take()
 	if serves(r) {
@@ -110,7 +117,7 @@ func TestLateAnswerGivesAShortLease(t *testing.T) {
 	if _, err := r.l.Create(ch, &org.Entry{}, ch.Tx()); err != nil {
 		t.Fatal(err)
 	}
-	r.stat("batches_stored", 1)
+	r.stat("batches_stored", 3)
 	if serves(r) {
 		t.Fatal("a batch stored a lease ago gives a lease")
 	}

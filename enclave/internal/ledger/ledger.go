@@ -9,8 +9,8 @@
 //   - a turn sees exactly the state after the last entry decided;
 //   - an entry decided is stored in its order or the enclave is fenced: there is
 //     no "failed";
-//   - an organization that was open in this boot is opened again only at the tip
-//     remembered, and an old entry is believed only with its inclusion proof;
+//   - an organization is opened only where the range's log says that it stands, and an old entry
+//     is believed only with its inclusion proof;
 //   - memory is bounded: organizations are evicted, least recently used first,
 //     never one with an unstored entry, and unstored bytes have a bound.
 //
@@ -25,12 +25,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/log"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/secret"
@@ -52,6 +53,14 @@ type Store interface {
 	PutSnapshot(context.Context, wire.PutSnapshot) (wire.Done, error)
 	LoadKeys(context.Context, wire.LoadKeys) (wire.Keys, error)
 	PutKeys(context.Context, wire.PutKeys) (wire.Done, error)
+	LoadHeaders(context.Context, wire.LoadHeaders) (wire.Headers, error)
+	LoadTips(context.Context, wire.LoadTips) (wire.Tips, error)
+	LoadTable(context.Context, wire.LoadTable) (wire.TipTable, error)
+	LoadPages(context.Context, wire.LoadPages) (wire.Pieces, error)
+	PutTable(context.Context, wire.PutTable) (wire.Done, error)
+	ProveLogged(context.Context, wire.ProveLogged) (wire.Logged, error)
+	// Witness asks for cosignatures of a checkpoint, for as long as the host tries.
+	Witness(context.Context, wire.Witness) (wire.Cosigned, error)
 }
 
 // Clock is the enclave's own time. Now carries a monotonic reading.
@@ -77,13 +86,32 @@ type Config struct {
 	// Fence is called once, when another enclave has written or may write. The process must end.
 	Fence  func(reason error)
 	Limits Limits
-	// Tips are what the range's last owner handed on, or nil. They are believed like this boot's.
-	Tips map[org.ID]Tip
-	// Floor is what this boot remembered when it owned the range before. An organization may
-	// have gone on since, and is believed only if it has gone on from there.
-	Floor map[org.ID]Tip
+	// Log makes the keys of the range's log.
+	Log secret.Secret
+	// Logged says that the deployment was made with a log: a range of it that has none is empty.
+	Logged bool
+	// Witnesses are the log's, or nil.
+	Witnesses *Terms
+	// Left are the terms of the manifest before, where these do not go on with its logs: what they witness is closed, and
+	// adopted by the next generation. Otherwise nil.
+	Left *Terms
+	// Recover is where operators say that a log goes on that ends before that generation, or nil.
+	Recover *Recovery
+	// Drill tells that the store is a copy: what is written stands in a log of its own, which no witness sees.
+	Drill bool
+	// Start is what the first leaf of this ownership says. Its nonce is drawn.
+	Start tlog.Start
+	// Head is where the range's last owner left the log, if it has handed it on, or nil. The log
+	// must end there.
+	Head *Head
+	// Past is where this boot left the log when it owned the range before, or nil. The log must
+	// go on from there.
+	Past *Past
 	// Loads, shared by the ledgers of one enclave, bounds organizations loaded at a time; or nil.
 	Loads chan struct{}
+	// Decided, unless nil, sees the entries of a step, complete, before they take effect together, and
+	// may refuse them. Who replays a history compares them there; an enclave leaves it nil.
+	Decided func([]Addition) error
 }
 
 // NewLoads makes a Config.Loads for all ledgers of an enclave.
@@ -91,12 +119,14 @@ func NewLoads() chan struct{} { return make(chan struct{}, maxLoads) }
 
 // Limits bound memory. Zero fields take the defaults.
 type Limits struct {
-	StateBytes    int64 // opened organizations, windows included
-	UnstoredBytes int64 // sealed and not yet confirmed
-	WindowMarks   int   // fingerprints of one organization
-	SnapshotEvery int   // entries between snapshots of an organization
-	SnapshotBytes int   // or their sealed bytes, whichever comes first
-	RootBytes     int   // of a snapshot's root
+	StateBytes    int64  // opened organizations, windows included
+	UnstoredBytes int64  // sealed and not yet confirmed
+	WindowMarks   int    // fingerprints of one organization
+	SnapshotEvery int    // entries between snapshots of an organization
+	SnapshotBytes int    // or their sealed bytes, whichever comes first
+	RootBytes     int    // of a snapshot's root
+	TableEvery    uint64 // batches between tip tables
+	TableTips     int    // or organizations that have moved, whichever comes first
 	Lease         time.Duration
 }
 
@@ -149,12 +179,15 @@ type Ledger struct {
 	gate  sync.RWMutex
 	given bool
 
+	tips      tips
+	witnesses *witnesses
+	recovered recovered // set by Take
+
 	turns   sync.Mutex // of all queues
 	waiting int        // claims in them
 
 	mu    sync.Mutex
 	orgs  map[org.ID]*organization
-	tips  map[org.ID]Tip
 	used  *list.List   // of *organization, least recently used in front
 	bytes atomic.Int64 // of opened organizations; added to under mu
 
@@ -169,6 +202,7 @@ type Ledger struct {
 
 	loads, evicted  atomic.Uint64 // of organizations
 	shots, tooLarge atomic.Uint64 // snapshots stored, and not sent since no store would take their root
+	tables          atomic.Uint64 // tip tables kept
 	rewrapped       atomic.Uint64 // data keys wrapped anew
 	wrapped         atomic.Bool   // all of the range's that the host shows are under the storage key
 }
@@ -177,27 +211,6 @@ type Ledger struct {
 type Tip struct {
 	Count uint64
 	Root  wire.Hash
-}
-
-// above tells that another tip is older than this one, or of another history at the same
-// place. Whether a higher one goes on from this one, only the entries tell.
-func (t Tip) above(other Tip) bool {
-	return other.Count < t.Count || other.Count == t.Count && other.Root != t.Root
-}
-
-// RaiseFloor is a copy of floor with what is higher in tips. rises tells that nothing is
-// lower: an owner in between has only added.
-func RaiseFloor(floor, tips map[org.ID]Tip) (raised map[org.ID]Tip, rises bool) {
-	raised, rises = make(map[org.ID]Tip, len(tips)), true
-	maps.Copy(raised, floor)
-	for id, t := range tips {
-		if least, known := raised[id]; known && least.above(t) {
-			rises = false
-		} else {
-			raised[id] = t
-		}
-	}
-	return raised, rises
 }
 
 // New starts a ledger. Take must succeed before anything is opened.
@@ -209,15 +222,16 @@ func New(cfg Config) *Ledger {
 	l.SnapshotEvery = cmp.Or(l.SnapshotEvery, DefaultSnapshotEvery)
 	l.SnapshotBytes = cmp.Or(l.SnapshotBytes, DefaultSnapshotBytes)
 	l.RootBytes = cmp.Or(l.RootBytes, wire.MaxSnapshot)
+	l.TableEvery = cmp.Or(l.TableEvery, DefaultTableEvery)
+	l.TableTips = cmp.Or(l.TableTips, DefaultTableTips)
 	l.Lease = cmp.Or(l.Lease, DefaultLease)
-	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: map[org.ID]Tip{}, used: list.New(), done: make(chan struct{}), slots: cfg.Loads}
+	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: tips{moved: map[org.ID]Tip{}, again: map[org.ID]*restated{}, table: new(log.Table)}, used: list.New(), done: make(chan struct{}), slots: cfg.Loads}
 	if led.slots == nil {
 		led.slots = NewLoads()
 	}
-	maps.Copy(led.tips, cfg.Tips)
 	led.Share(l.StateBytes, l.UnstoredBytes)
 	led.life, led.end = context.WithCancel(context.Background())
-	led.pipe = newPipe(led)
+	led.pipe, led.witnesses = newPipe(led), newWitnesses(cfg.Witnesses)
 	return led
 }
 
@@ -271,16 +285,20 @@ func (l *Ledger) fence(reason error) {
 // Stats are counters for the operator.
 func (l *Ledger) Stats() map[string]uint64 {
 	l.mu.Lock()
-	n, b, t := len(l.orgs), l.bytes.Load(), len(l.tips)
+	n, b := len(l.orgs), l.bytes.Load()
 	l.mu.Unlock()
 	l.pipe.mu.Lock()
-	stored, unstored := l.pipe.stored, l.pipe.unstored
+	stored, unstored, size := l.pipe.stored, l.pipe.unstored, uint64(0)
+	if l.pipe.log != nil {
+		size = l.pipe.log.Size()
+	}
 	l.pipe.mu.Unlock()
+	_, _, table := l.tips.look(org.ID{})
 	l.turns.Lock()
 	waiting := l.waiting
 	l.turns.Unlock()
 	m := map[string]uint64{
-		"turns_waited_for": uint64(waiting), "organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(t),
+		"turns_waited_for": uint64(waiting), "organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(l.tips.count()), "tip_table": uint64(table.Tips()), "log_size": size, "log_unwitnessed": l.witnesses.count(), "tip_tables": l.tables.Load(),
 		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(), "snapshots_too_large": l.tooLarge.Load(),
 		"batches_stored": stored, "unstored_bytes": uint64(unstored),
 	}

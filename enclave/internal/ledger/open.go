@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
@@ -14,44 +16,108 @@ import (
 	"cloister/shared/wire"
 )
 
-// A stored entry is key id (4 bytes, big-endian) ‖ tree root before it (32) ‖ sealed record.
-// Opening proves key id and root, which are part of the record's name.
-const entryPrefix = 4 + 32
+// A stored entry is a prefix of key id and tree root (tlog.EntryPrefix) and a sealed record, in format 2
+// with the commitment (32 bytes) to the record's parts in front of it. Opening proves key id, with the bit
+// that tells the formats apart, and root, which are part of the record's name, and that the parts are those
+// that are committed to.
+const entryCommits = tlog.EntryPrefix + 32
 
+// sealEntry makes the stored form of the entry that comes next at a tip.
 func (o *organization) sealEntry(at Tip, e *org.Entry) ([]byte, error) {
-	n := o.ledger.name(seal.KindEntry, o.id, o.keyID)
+	n := o.ledger.name(seal.KindEntry, o.id, o.keyID|tlog.EntryFormat2)
 	n.Place, n.Root = at.Count, at.Root
-	b := make([]byte, 0, entryPrefix+seal.Overhead+e.Size())
-	b = append(binary.BigEndian.AppendUint32(b, o.keyID), at.Root[:]...)
-	b, err := e.Encode(append(b, make([]byte, seal.NonceSize)...))
+	var seed [tlog.SeedSize]byte
+	if _, err := io.ReadFull(o.ledger.cfg.Rand, seed[:]); err != nil {
+		return nil, fmt.Errorf("drawing an entry's seed: %w", err)
+	}
+	b := make([]byte, entryCommits+seal.NonceSize, entryCommits+seal.Overhead+e.Size())
+	binary.BigEndian.PutUint32(b, n.KeyID)
+	copy(b[4:], at.Root[:])
+	b, commitment, err := e.Encode(b, seed, org.Place{Organization: o.id, Seq: at.Count, Mode: o.mode()})
 	if err != nil {
 		return nil, fmt.Errorf("encoding an entry: %w", err)
 	}
-	return o.key.InPlace(b, entryPrefix, o.ledger.cfg.Rand, n)
+	copy(b[tlog.EntryPrefix:], commitment[:])
+	return o.key.InPlace(b, entryCommits, o.ledger.cfg.Rand, n)
+}
+
+// mode is what replies that tell of the organization wait for at least.
+func (o *organization) mode() tlog.Mode {
+	if o.strict {
+		return tlog.ModeStrict
+	}
+	return o.ledger.mode()
+}
+
+// mode is what replies wait for at least.
+func (l *Ledger) mode() tlog.Mode {
+	if l.cfg.Witnesses == nil {
+		return tlog.ModeNone
+	}
+	return l.cfg.Witnesses.Mode
+}
+
+// openStored is the plain text of the entry of organization id at seq, which must be behind root unless that is nil,
+// and its parts, nil for an entry of the first format.
+func openStored(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stored []byte, root *wire.Hash) (plain []byte, parts *org.Parts, err error) {
+	if len(stored) < tlog.EntryPrefix {
+		return nil, nil, l.breach(fault.AlarmOpen, "short entry")
+	}
+	keyID, from := binary.BigEndian.Uint32(stored), tlog.EntryPrefix
+	commitment, second := tlog.CommitmentOf(stored)
+	if second {
+		from = entryCommits
+	}
+	k := keys[keyID&^tlog.EntryFormat2]
+	if k == nil {
+		return nil, nil, l.breach(fault.AlarmKey, "entry under an unknown key")
+	}
+	n := l.name(seal.KindEntry, id, keyID)
+	n.Place, n.Root = seq, [32]byte(stored[4:tlog.EntryPrefix])
+	if root != nil && n.Root != [32]byte(*root) && !insecure.Skip(insecure.Root) {
+		return nil, nil, l.breach(fault.AlarmSequence, "entry behind another root")
+	}
+	plain, err = k.Open(n, stored[from:])
+	if err != nil {
+		return nil, nil, l.breach(fault.AlarmOpen, "entry does not open")
+	}
+	if !second {
+		return plain, nil, nil
+	}
+	if parts, err = org.SplitParts(plain); err != nil {
+		return nil, nil, err
+	}
+	hashes := parts.Hashes()
+	if tlog.Commitment(&hashes) != commitment {
+		return nil, nil, l.breach(fault.AlarmOpen, "entry commits to something else")
+	}
+	return plain, parts, nil
 }
 
 // openEntry opens the entry of organization id at seq, which must be behind root unless that is nil.
 func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stored []byte, root *wire.Hash) (*org.Entry, error) {
-	if len(stored) < entryPrefix {
-		return nil, l.breach(fault.AlarmOpen, "short entry")
-	}
-	keyID := binary.BigEndian.Uint32(stored)
-	k := keys[keyID]
-	if k == nil {
-		return nil, l.breach(fault.AlarmKey, "entry under an unknown key")
-	}
-	n := l.name(seal.KindEntry, id, keyID)
-	n.Place, n.Root = seq, [32]byte(stored[4:entryPrefix])
-	if root != nil && n.Root != [32]byte(*root) && !insecure.Skip(insecure.Root) {
-		return nil, l.breach(fault.AlarmSequence, "entry behind another root")
-	}
-	plain, err := k.Open(n, stored[entryPrefix:])
+	plain, parts, err := openStored(l, keys, id, seq, stored, root)
 	if err != nil {
-		return nil, l.breach(fault.AlarmOpen, "entry does not open")
+		return nil, err
 	}
-	e, err := org.DecodeEntry(plain)
+	return decodeEntry(l, id, seq, plain, parts)
+}
+
+// decodeEntry reads what openStored has opened.
+func decodeEntry(l *Ledger, id org.ID, seq uint64, plain []byte, parts *org.Parts) (*org.Entry, error) {
+	if parts == nil {
+		e, err := org.DecodeEntry(plain)
+		if err != nil {
+			return nil, fmt.Errorf("decoding an entry: %w", err)
+		}
+		return e, nil
+	}
+	e, at, err := parts.Decode()
 	if err != nil {
 		return nil, fmt.Errorf("decoding an entry: %w", err)
+	}
+	if (at.Organization != id || at.Seq != seq) && !insecure.Skip(insecure.Name) {
+		return nil, l.breach(fault.AlarmOpen, "entry of another place")
 	}
 	return e, nil
 }
@@ -156,10 +222,11 @@ func (o *organization) account() (full bool) {
 	return false
 }
 
-// evictLocked closes the least recently used organization without uses and unstored entries.
+// evictLocked closes the least recently used organization without uses and entries that nobody may
+// see yet: who opens it again would not know that there is something to wait for.
 func (l *Ledger) evictLocked() bool {
 	l.pipe.mu.Lock()
-	stored := l.pipe.stored
+	stored := l.witnesses.visible(l.pipe.stored)
 	l.pipe.mu.Unlock()
 	for e := l.used.Front(); e != nil; e = e.Next() {
 		o := e.Value.(*organization)
@@ -217,19 +284,25 @@ func (l *Ledger) load(o *organization) {
 }
 
 func (l *Ledger) read(ctx context.Context, o *organization) error {
+	tip, exists, err := l.tipOf(ctx, o.id)
+	if insecure.Skip(insecure.Tip) {
+		exists, err = true, nil
+	}
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return ErrNoOrganization
+	}
 	got, err := askStore(ctx, l.cfg.Store.LoadOrganization, wire.LoadOrganization{Organization: wire.ID(o.id), MaxBytes: loadBytes})
 	if err != nil {
 		return ErrBusy
 	}
 	if got.Count == 0 {
-		l.mu.Lock()
-		_, known := l.tips[o.id]
-		l.mu.Unlock()
-		_, owned := l.cfg.Floor[o.id]
-		if (known || owned) && !insecure.Skip(insecure.Tip) {
-			return l.breach(fault.AlarmTip, "organization withheld")
+		if insecure.Skip(insecure.Tip) {
+			return ErrNoOrganization
 		}
-		return ErrNoOrganization
+		return l.breach(fault.AlarmTip, "organization withheld")
 	}
 	keys, err := l.unwrap(o.id, got.Keys)
 	if err != nil {
@@ -250,56 +323,12 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	if err := l.replay(ctx, o, keys, got); err != nil {
 		return err
 	}
-	if least, owned := l.cfg.Floor[o.id]; owned && !insecure.Skip(insecure.Tip) {
-		if err := l.checkExtends(ctx, o, keys, least); err != nil {
-			return err
-		}
-	}
 	if rec, err := org.Begin(o.id, o.state, 0).Organization(); err != nil || rec == nil || (rec.ID != o.id && !insecure.Skip(insecure.Target)) {
 		return l.breach(fault.AlarmRecord, "state of another organization")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	tip, known := l.tips[o.id]
-	if !known {
-		// Only the first opening in a boot takes its tip from the host. Once the tips are
-		// handed on, no successor would learn of another one.
-		if l.given {
-			return ErrGiven
-		}
-		l.tips[o.id] = o.tip()
-		return nil
-	}
+	o.raise(l.recovered.floorMs)
 	if o.tip() != tip && !insecure.Skip(insecure.Tip) {
-		return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d", o.count, tip.Count)
-	}
-	return nil
-}
-
-// checkExtends refuses an organization that has not gone on from where an earlier ownership
-// of this boot left it. More entries are not enough: they may be of another history.
-func (l *Ledger) checkExtends(ctx context.Context, o *organization, keys map[uint32]*seal.Key, least Tip) error {
-	if o.count < least.Count {
-		return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d from an earlier ownership", o.count, least.Count)
-	}
-	root := o.root
-	if o.count > least.Count {
-		// The entry behind the tip names the root before it.
-		v := &View{ledger: l, id: o.id, tip: o.tip(), keys: keys}
-		got, err := askStore(ctx, v.find, wire.Find{Seqs: []uint64{least.Count}})
-		if err != nil {
-			return err
-		}
-		if len(got.Entries) != 1 || got.Entries[0].Seq != least.Count {
-			return l.breach(fault.AlarmIndex, "entry withheld")
-		}
-		if _, err := v.prove(&got.Entries[0]); err != nil {
-			return err
-		}
-		root = wire.Hash(got.Entries[0].Sealed[4:entryPrefix])
-	}
-	if root != least.Root {
-		return l.breach(fault.AlarmTip, "organization of another history than remembered at entry %d from an earlier ownership", least.Count)
+		return l.breach(fault.AlarmTip, "organization at entry %d, by the log at %d", o.count, tip.Count)
 	}
 	return nil
 }
@@ -315,7 +344,7 @@ func (l *Ledger) unwrap(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.
 	keys := map[uint32]*seal.Key{}
 	for _, w := range wrapped {
 		opened, _, err := l.openKey(&w)
-		if err != nil || w.Organization != wire.ID(id) {
+		if err != nil || w.Organization != wire.ID(id) || w.KeyID >= tlog.EntryFormat2 {
 			opened.Wipe()
 			return nil, l.breach(fault.AlarmKey, "data key does not open")
 		}

@@ -2,15 +2,17 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"sync"
 	"time"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/log"
 	"cloister/enclave/internal/org"
 	"cloister/shared/wire"
 )
@@ -22,7 +24,11 @@ type batch struct {
 	keys    []wire.WrappedKey
 	tips    map[org.ID]Tip
 	bytes   int64
+	leaf    *tlog.Leaf // what the batch says in the log instead of entries; nil: nothing
+	table   *wire.TableHead
+	again   *restated     // that the batch says in place of entries; nil: nothing
 	closed  bool          // takes no more
+	sent    time.Time     // when it first went to the store
 	done    chan struct{} // closed when stored
 }
 
@@ -43,21 +49,40 @@ type pipe struct {
 	queue    []*batch
 	stored   uint64
 	unstored int64
-	prev     wire.Hash // hash of the header before
+	log      *log.Log      // up to the last stored batch
+	covers   uint64        // batches of the log that the newest tip table covers
+	due      chan struct{} // it is time for another table
+	making   *cut          // a table; or nil
+	relieved bool          // the next table says that nobody waits for an enclave of earlier terms
+	sent     time.Time     // when the last stored batch first went to the store
 	kick     chan struct{}
 	epoch    uint64
 }
 
 func newPipe(l *Ledger) *pipe {
-	return &pipe{ledger: l, queue: []*batch{newBatch(1)}, kick: make(chan struct{}, 1)}
+	return &pipe{ledger: l, queue: []*batch{newBatch(1)}, kick: make(chan struct{}, 1), due: make(chan struct{}, 1)}
+}
+
+// begin says where the log stands before the first batch.
+func (p *pipe) begin(at *log.Log, covers uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log, p.covers = at, covers
 }
 
 func newBatch(n uint64) *batch {
 	return &batch{number: n, tips: map[org.ID]Tip{}, done: make(chan struct{})}
 }
 
-// checkUnstored refuses to decide more when too much is unstored.
+// empty tells that there is nothing to store.
+func (b *batch) empty() bool { return len(b.entries) == 0 && b.leaf == nil && b.again == nil }
+
+// checkUnstored refuses to decide more when too much is unstored, or has been without a quorum of
+// witnesses for too long.
 func (p *pipe) checkUnstored() error {
+	if err := p.ledger.witnesses.check(p.ledger.cfg.Clock.Now()); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.unstored > p.ledger.unstoredBytes.Load() && !insecure.Skip(insecure.Unstored) {
@@ -89,23 +114,117 @@ func (p *pipe) add(as ...addition) uint64 {
 	for i := range as {
 		more += int64(as[i].bytes())
 	}
-	if len(b.entries) > 0 && (b.closed || b.bytes+more > wire.MaxBatchBytes || len(b.entries)+len(as) > wire.MaxBatch) {
-		b.closed = true
-		b = newBatch(b.number + 1)
-		p.queue = append(p.queue, b)
+	if !b.empty() && (b.closed || b.bytes+more > wire.MaxBatchBytes || len(b.entries)+len(as) > wire.MaxBatch) {
+		b = p.closeLocked()
 	}
 	for _, a := range as {
 		b.entries = append(b.entries, a.entry)
 		b.keys = append(b.keys, a.keys...)
 		b.tips[a.id] = a.tip
+		p.ledger.tips.move(a.id, a.tip)
 	}
 	b.bytes += more
 	p.unstored += more
+	signal(p.kick)
+	return b.number
+}
+
+// signal wakes who waits for the channel, which holds one.
+func signal(c chan struct{}) {
 	select {
-	case p.kick <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
+}
+
+// say puts a batch that has no entries, and stands in the log for what its leaf says, behind all
+// that was decided. It returns the batch's number.
+func (p *pipe) say(leaf tlog.Leaf, table *wire.TableHead) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.closeLocked()
+	b.leaf, b.table = &leaf, table
+	p.closeLocked()
+	signal(p.kick)
 	return b.number
+}
+
+// restate puts a batch behind all that was decided that moves an organization, whose turn is held, to where it stands.
+func (p *pipe) restate(id org.ID, tip Tip) *restated {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.closeLocked()
+	b.again = &restated{batch: b.number, tip: log.Tip{Organization: wire.ID(id), Count: tip.Count, Root: tip.Root}}
+	p.closeLocked()
+	signal(p.kick)
+	return b.again
+}
+
+// closeLocked ends the batch that fills, if there is anything in it, and returns the one that fills now.
+func (p *pipe) closeLocked() *batch {
+	b := p.queue[len(p.queue)-1]
+	if !b.empty() {
+		b.closed = true
+		b = newBatch(b.number + 1)
+		p.queue = append(p.queue, b)
+	}
+	return b
+}
+
+// head is the log as far as it is stored, with the last batch and when that was sent.
+func (p *pipe) head() (at *log.Log, number uint64, sent time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Clone(), p.stored, p.sent
+}
+
+// A cut is where a tip table ends: what it covers, and what that has moved since the table before.
+type cut struct {
+	batch uint64 // the last one that it covers
+	moved map[org.ID]Tip
+	log   *log.Log // up to there, once that is stored
+	said  bool     // the log names the table
+}
+
+// cut begins a tip table over all that was decided, if it is time for one.
+func (p *pipe) cut() *cut {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dueLocked() {
+		return nil
+	}
+	p.relieved = false
+	p.making = &cut{batch: p.closeLocked().number - 1, moved: p.ledger.tips.take()}
+	if p.making.batch == p.stored {
+		p.making.log = p.log.Clone()
+	}
+	return p.making
+}
+
+// made takes note that a table is kept.
+func (p *pipe) made(c *cut) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.covers, p.making = c.log.Size(), nil
+	if p.dueLocked() { // by what came meanwhile
+		signal(p.due)
+	}
+}
+
+// relieve has a tip table made where the one before says that an enclave of earlier terms may serve: this boot has waited for it.
+func (p *pipe) relieve() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.relieved = p.log.Force().WaitMs > 0; p.relieved {
+		p.log.EndWait()
+		signal(p.due)
+	}
+}
+
+// dueLocked tells whether it is time for a tip table.
+func (p *pipe) dueLocked() bool {
+	limits := &p.ledger.cfg.Limits
+	return p.making == nil && (p.relieved || p.log.Size() >= p.covers+limits.TableEvery || p.ledger.tips.count() >= limits.TableTips)
 }
 
 // wait returns nil when batch n is stored. Its errors say that nothing is known.
@@ -161,7 +280,7 @@ func (p *pipe) next() *batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.queue[0]
-	if len(b.entries) == 0 {
+	if b.empty() {
 		return nil
 	}
 	b.closed = true
@@ -170,12 +289,13 @@ func (p *pipe) next() *batch {
 
 // send stores b, trying again with the same bytes. It returns false when the ledger is done.
 func (p *pipe) send(b *batch) bool {
-	msg, header, err := p.encode(b)
+	msg, next, err := p.encode(b)
 	if err != nil {
 		p.ledger.fence(fmt.Errorf("encoding a batch: %w", err))
 		return false
 	}
 	wait := 5 * time.Millisecond
+	b.sent = p.ledger.cfg.Clock.Now()
 	for {
 		began := p.ledger.cfg.Clock.Now()
 		ctx, cancel := context.WithTimeout(p.ledger.life, 10*time.Second)
@@ -186,12 +306,14 @@ func (p *pipe) send(b *batch) bool {
 			case got.Number != b.number && got.Verdict == wire.VerdictStored && !insecure.Skip(insecure.Late):
 				_ = p.ledger.breach(fault.AlarmLate, "answer for another batch") // counted; the batch goes again
 			case got.Verdict == wire.VerdictStored:
-				p.finish(b, header)
+				if err := p.finish(b, next); err != nil {
+					p.ledger.fence(err)
+					return false
+				}
 				p.ledger.lease.extend(began, p.ledger.cfg.Limits.Lease)
 				return true
 			case insecure.Skip(insecure.Owner):
-				p.finish(b, header)
-				return true
+				return p.finish(b, next) == nil
 			case got.Verdict == wire.VerdictSuperseded:
 				p.ledger.cfg.Alarms.Raise(fault.AlarmSuperseded)
 				p.ledger.fence(errors.New("another boot owns the range"))
@@ -211,51 +333,60 @@ func (p *pipe) send(b *batch) bool {
 	}
 }
 
-// header binds a batch to its boot and the batch before. It is a leaf of the deployment's log.
-type header struct {
-	Format     uint8       `cbor:"1,keyasint"`
-	Deployment [32]byte    `cbor:"2,keyasint"`
-	Boot       wire.ID     `cbor:"3,keyasint"`
-	BootNumber uint64      `cbor:"4,keyasint"`
-	Epoch      uint64      `cbor:"5,keyasint"`
-	Number     uint64      `cbor:"6,keyasint"`
-	Previous   wire.Hash   `cbor:"7,keyasint"`
-	Tips       []headerTip `cbor:"8,keyasint"`
-	Range      wire.Range  `cbor:"9,keyasint,omitempty"`
-}
-
-type headerTip struct {
-	Organization wire.ID   `cbor:"1,keyasint"`
-	Count        uint64    `cbor:"2,keyasint"`
-	Root         wire.Hash `cbor:"3,keyasint"`
-}
-
-func (p *pipe) encode(b *batch) (msg, head []byte, err error) {
-	h := header{Format: 1, Deployment: p.ledger.cfg.Deployment, Boot: p.ledger.cfg.Boot, BootNumber: p.ledger.cfg.BootNumber, Epoch: p.epoch, Number: b.number, Previous: p.prev, Range: p.ledger.cfg.Range}
+func (p *pipe) encode(b *batch) (msg []byte, next *log.Next, err error) {
+	leaf := tlog.Leaf{}
+	if b.leaf != nil {
+		leaf = *b.leaf
+	}
+	leaf.Boot, leaf.Epoch, leaf.Number = p.ledger.cfg.Boot, p.epoch, b.number
+	var moved []log.Tip
 	for i := range b.entries { // in order of appearance; an organization's last tip counts
 		id := org.ID(b.entries[i].Organization)
 		if t, ok := b.tips[id]; ok && t.Count == b.entries[i].Seq+1 {
-			h.Tips = append(h.Tips, headerTip{wire.ID(id), t.Count, t.Root})
+			moved = append(moved, log.Tip{Organization: wire.ID(id), Count: t.Count, Root: t.Root})
 		}
 	}
-	if head, err = wire.Marshal(&h); err != nil {
+	if b.again != nil {
+		moved = append(moved, b.again.tip)
+	}
+	if len(moved) == 0 {
+		if _, err := io.ReadFull(p.ledger.cfg.Rand, leaf.Root[:]); err != nil {
+			return nil, nil, err
+		}
+	}
+	if next, err = p.log.Next(leaf, moved, b.table); err != nil {
 		return nil, nil, err
 	}
-	msg, err = wire.Marshal(&wire.Batch{Boot: p.ledger.cfg.Boot, Epoch: p.epoch, Number: b.number, Header: head, Entries: b.entries, Keys: b.keys, Range: p.ledger.cfg.Range})
+	msg, err = wire.Marshal(&wire.Batch{Boot: p.ledger.cfg.Boot, Epoch: p.epoch, Number: b.number, Header: next.Header, Entries: b.entries, Keys: b.keys, Range: p.ledger.cfg.Range})
 	if err == nil && len(msg) > wire.MaxFrame {
 		err = fmt.Errorf("batch of %d bytes", len(msg))
 	}
-	return msg, head, err
+	return msg, next, err
 }
 
-func (p *pipe) finish(b *batch, head []byte) {
+// finish takes note that a batch is stored.
+func (p *pipe) finish(b *batch, next *log.Next) error {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.log.Append(next); err != nil {
+		return err
+	}
 	p.stored = b.number
+	if b.again != nil {
+		b.again.header = next.Header
+	}
 	p.unstored -= b.bytes
 	if p.queue = p.queue[1:]; len(p.queue) == 0 {
 		p.queue = append(p.queue, newBatch(b.number+1))
 	}
-	p.prev = wire.Hash(sha256.Sum256(head))
-	p.mu.Unlock()
+	if p.making != nil && b.number == p.making.batch {
+		p.making.log = p.log.Clone()
+	}
+	if p.dueLocked() {
+		signal(p.due)
+	}
+	p.sent = b.sent
+	p.ledger.witnesses.show(p.ledger.cfg.Clock.Now())
 	close(b.done)
+	return nil
 }

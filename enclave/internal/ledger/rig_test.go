@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -90,7 +91,7 @@ func storageKey(t testing.TB) *seal.Key {
 func unstarted(t testing.TB, s *memStore, edit func(*ledger.Config)) *rig {
 	r := &rig{t: t, store: s, alarms: new(fault.Alarms), fences: make(chan error, 8)}
 	cfg := ledger.Config{Deployment: deployment, Storage: storageKey(t), Store: s, Clock: realClock{}, Rand: rand.Reader, Alarms: r.alarms,
-		Fence: func(err error) { r.fences <- err }, Limits: ledger.Limits{Lease: time.Minute}}
+		Fence: func(err error) { r.fences <- err }, Log: secrettest.Of(bytes.Repeat([]byte{2}, 32)), Logged: true, Start: tlog.Start{Seed: "test"}, Limits: ledger.Limits{Lease: time.Minute}}
 	_, _ = rand.Read(cfg.Boot[:])
 	if edit != nil {
 		edit(&cfg)

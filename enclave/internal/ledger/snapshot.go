@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/log"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/shared/wire"
@@ -280,7 +281,7 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 	for i := range s.Edge {
 		edge[i] = s.Edge[i][:]
 	}
-	if o.edge, err = ranges.NewRange(0, s.Count, edge); err != nil {
+	if o.edge, err = log.EdgeFactory.NewRange(0, s.Count, edge); err != nil {
 		return fmt.Errorf("decoding a snapshot: %w", err)
 	}
 	root, err := o.edge.GetRootHash(nil)

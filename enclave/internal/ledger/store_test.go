@@ -10,6 +10,7 @@ import (
 
 	"github.com/transparency-dev/merkle/rfc6962"
 
+	"cloister/attestation/tlog"
 	"cloister/shared/wire"
 )
 
@@ -21,6 +22,10 @@ type memStore struct {
 	orgs    map[wire.ID]*memOrg
 	batches []wire.Batch
 	last    [32]byte // hash of the owner's last batch
+	table   []byte   // the tip table
+	pages   map[wire.Hash][]byte
+
+	witnesses []*seen // who cosigns; none: nobody answers
 
 	// hooks stand between the enclave and the honest answer; nil leaves it.
 	hooks hooks
@@ -37,6 +42,12 @@ type hooks struct {
 	index   func(wire.PageIndex, wire.IndexRows) (wire.IndexRows, error)
 	put     func(ctx context.Context, q wire.PutSnapshot, honest func() wire.Done) (wire.Done, error)
 	keys    func(wire.LoadKeys, wire.Keys) (wire.Keys, error)
+	headers func(wire.LoadHeaders, wire.Headers) (wire.Headers, error)
+	tips    func(wire.LoadTips, wire.Tips) (wire.Tips, error)
+	table   func(wire.TipTable) (wire.TipTable, error)
+	pages   func(wire.LoadPages, wire.Pieces) (wire.Pieces, error)
+	logged  func(wire.ProveLogged, wire.Logged) (wire.Logged, error)
+	tabled  func(ctx context.Context, q wire.PutTable, honest func() wire.Done) (wire.Done, error)
 }
 
 type memOrg struct {
@@ -71,6 +82,100 @@ func (s *memStore) of(id wire.ID) *memOrg {
 		s.orgs[id] = o
 	}
 	return o
+}
+
+// LoadHeaders gives three at a time, so that reading takes several questions.
+func (s *memStore) LoadHeaders(_ context.Context, q wire.LoadHeaders) (wire.Headers, error) {
+	s.mu.Lock()
+	var got wire.Headers
+	for i := range s.batches {
+		b := &s.batches[i]
+		if len(got.Headers) < 3 && b.Range == q.Range && (b.Epoch > q.Epoch || b.Epoch == q.Epoch && b.Number >= q.Number) {
+			got.Headers = append(got.Headers, bytes.Clone(b.Header))
+		}
+	}
+	s.mu.Unlock()
+	if h := s.hook().headers; h != nil {
+		return h(q, got)
+	}
+	return got, nil
+}
+
+func (s *memStore) LoadTips(_ context.Context, q wire.LoadTips) (wire.Tips, error) {
+	s.mu.Lock()
+	var got wire.Tips
+	for id, o := range s.orgs {
+		if len(o.entries) == 0 || bytes.Compare(id[:], q.From[:]) < 0 || bytes.Compare(id[:], q.To[:]) > 0 {
+			continue
+		}
+		got.Tips = append(got.Tips, wire.Tip{Organization: id, Count: uint64(len(o.entries)), Root: rootOf(leaves(o.entries))})
+	}
+	s.mu.Unlock()
+	slices.SortFunc(got.Tips, func(a, b wire.Tip) int { return bytes.Compare(a.Organization[:], b.Organization[:]) })
+	got.Tips = got.Tips[:min(len(got.Tips), int(q.Limit))]
+	if h := s.hook().tips; h != nil {
+		return h(q, got)
+	}
+	return got, nil
+}
+
+func (s *memStore) LoadTable(context.Context, wire.LoadTable) (wire.TipTable, error) {
+	s.mu.Lock()
+	got := wire.TipTable{Table: bytes.Clone(s.table)}
+	s.mu.Unlock()
+	if h := s.hook().table; h != nil {
+		return h(got)
+	}
+	return got, nil
+}
+
+func (s *memStore) LoadPages(_ context.Context, q wire.LoadPages) (wire.Pieces, error) {
+	s.mu.Lock()
+	var got wire.Pieces
+	for _, h := range q.Pages {
+		got.Pieces = append(got.Pieces, bytes.Clone(s.pages[h]))
+	}
+	s.mu.Unlock()
+	if h := s.hook().pages; h != nil {
+		return h(q, got)
+	}
+	return got, nil
+}
+
+func (s *memStore) PutTable(ctx context.Context, q wire.PutTable) (wire.Done, error) {
+	honest := func() wire.Done {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.row.Boot != q.Boot || s.row.Epoch != q.Epoch || s.row.Released {
+			return wire.Done{}
+		}
+		if len(q.Table) > 0 && !bytes.Equal(q.Table, s.table) {
+			var over wire.Hash
+			if len(s.table) > 0 {
+				over = sha256.Sum256(s.table)
+			}
+			if over != q.Over {
+				return wire.Done{}
+			}
+		}
+		if s.pages == nil {
+			s.pages = map[wire.Hash][]byte{}
+		}
+		for _, page := range q.Pages {
+			s.pages[sha256.Sum256(page)] = bytes.Clone(page)
+		}
+		for _, h := range q.Drop {
+			delete(s.pages, h)
+		}
+		if len(q.Table) > 0 {
+			s.table = bytes.Clone(q.Table)
+		}
+		return wire.Done{OK: true}
+	}
+	if h := s.hook().tabled; h != nil {
+		return h(ctx, q, honest)
+	}
+	return honest(), nil
 }
 
 func (s *memStore) LoadKeys(_ context.Context, q wire.LoadKeys) (wire.Keys, error) {
@@ -149,7 +254,7 @@ func (s *memStore) Append(ctx context.Context, msg []byte) (wire.Stored, error) 
 	if err := wire.Unmarshal(msg, &b); err != nil {
 		return wire.Stored{}, err
 	}
-	if len(msg) > wire.MaxFrame || len(b.Entries) == 0 || len(b.Entries) > wire.MaxBatch {
+	if len(msg) > wire.MaxFrame || len(b.Header) == 0 || len(b.Entries) > wire.MaxBatch {
 		return wire.Stored{}, errors.New("batch out of bounds")
 	}
 	honest := func() wire.Stored { return s.append(&b, sha256.Sum256(msg)) }
@@ -251,9 +356,50 @@ func (s *memStore) LoadPieces(ctx context.Context, q wire.LoadPieces) (wire.Piec
 	return got, ctx.Err()
 }
 
+// ProveLogged finds the first batch that has the entry.
+func (s *memStore) ProveLogged(_ context.Context, q wire.ProveLogged) (wire.Logged, error) {
+	s.mu.Lock()
+	got := s.loggedLocked(q)
+	s.mu.Unlock()
+	if h := s.hook().logged; h != nil {
+		return h(q, got)
+	}
+	return got, nil
+}
+
+func (s *memStore) loggedLocked(q wire.ProveLogged) (got wire.Logged) {
+	var all []wire.Hash
+	for i := range s.batches {
+		header := s.batches[i].Header
+		h := new(wire.BatchHeader)
+		if s.batches[i].Range != q.Range || wire.Unmarshal(header[:len(header)-sha256.Size], h) != nil || h.Generation != q.Generation || h.Position >= q.Size {
+			continue
+		}
+		if all = append(all, tlog.HashLeaf(h.Leaf)); h.Position == 0 && q.Generation > 1 {
+			got.First = h.Leaf
+		}
+		of := func(t wire.Tip) bool { return t.Organization == q.Organization && t.Count > q.Seq }
+		// An index knows entries: no batch is found by it that says again where an organization stands.
+		came := slices.ContainsFunc(s.batches[i].Entries, func(e wire.Entry) bool { return e.Organization == q.Organization && e.Seq >= q.Seq })
+		if got.Header == nil && (bytes.Equal(q.Header, header) || len(q.Header) == 0 && came) && slices.ContainsFunc(h.Tips, of) {
+			got.Header = bytes.Clone(header)
+		}
+	}
+	if got.Header == nil || uint64(len(all)) != q.Size {
+		return wire.Logged{}
+	}
+	h := new(wire.BatchHeader)
+	_ = wire.Unmarshal(got.Header[:len(got.Header)-sha256.Size], h)
+	got.Path = pathOf(int(h.Position), all)
+	if q.Generation > 1 {
+		got.FirstPath = pathOf(0, all)
+	}
+	return got
+}
+
 func leaves(es []wire.Entry) (out []wire.Hash) {
 	for _, e := range es {
-		out = append(out, wire.Hash(rfc6962.DefaultHasher.HashLeaf(e.Sealed)))
+		out = append(out, tlog.HashStored(e.Sealed))
 	}
 	return out
 }

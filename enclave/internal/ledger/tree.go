@@ -1,12 +1,13 @@
 package ledger
 
 import (
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/rfc6962"
 
+	"cloister/attestation/tlog"
+	"cloister/enclave/internal/log"
 	"cloister/shared/wire"
 )
 
@@ -18,14 +19,15 @@ type tree struct {
 }
 
 func newTree() tree {
-	return tree{root: wire.Hash(rfc6962.DefaultHasher.EmptyRoot()), edge: ranges.NewEmptyRange(0)}
+	return tree{root: wire.Hash(rfc6962.DefaultHasher.EmptyRoot()), edge: log.EdgeFactory.NewEmptyRange(0)}
 }
 
 func (t *tree) tip() Tip { return Tip{t.count, t.root} }
 
 // grow appends a sealed entry.
 func (t *tree) grow(sealed []byte) error {
-	if err := t.edge.Append(rfc6962.DefaultHasher.HashLeaf(sealed), nil); err != nil {
+	leaf := tlog.HashStored(sealed)
+	if err := t.edge.Append(leaf[:], nil); err != nil {
 		return fmt.Errorf("growing a tree: %w", err)
 	}
 	root, err := t.edge.GetRootHash(nil)
@@ -35,17 +37,4 @@ func (t *tree) grow(sealed []byte) error {
 	t.root = wire.Hash(root)
 	t.count++
 	return nil
-}
-
-var ranges = compact.RangeFactory{Hash: hashChildren}
-
-// hashChildren is rfc6962.DefaultHasher's, which allocates three times for each hash:
-// an entry takes as many of them as its tree has levels.
-func hashChildren(left, right []byte) []byte {
-	var b [1 + 2*sha256.Size]byte
-	b[0] = rfc6962.RFC6962NodeHashPrefix
-	copy(b[1:], left)
-	copy(b[1+sha256.Size:], right)
-	sum := sha256.Sum256(b[:])
-	return sum[:]
 }

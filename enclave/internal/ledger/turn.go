@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"cloister/attestation/tlog"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/log"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/shared/wire"
@@ -32,6 +34,7 @@ type organization struct {
 	drops         []wire.Hash      // pieces that the next snapshot's root names no more
 	pending       *pendingSnapshot // on its way to the store
 	size          int64            // as last counted into the ledger's bytes
+	strict        bool             // its replies wait for the log's witnesses; false until somebody asks
 
 	// The ledger's mutex guards these.
 	uses  int
@@ -53,6 +56,21 @@ func (t *Turn) ID() org.ID { return t.organization.id }
 // Begin reads the state, and changes it for one entry.
 func (t *Turn) Begin(nowMs uint64) *org.Tx { return org.Begin(t.organization.id, t.State, nowMs) }
 
+// Strict tells whether the organization's replies wait for the log's witnesses: by the deployment's mode,
+// or since its root quorum said so.
+func (t *Turn) Strict() (bool, error) {
+	mode := t.organization.ledger.mode()
+	if mode != tlog.ModeBounded {
+		return mode == tlog.ModeStrict, nil
+	}
+	o, err := t.Begin(0).Organization()
+	if err != nil || o == nil {
+		return false, err
+	}
+	_, t.organization.strict = o.Features[org.FeatureStrictLog]
+	return t.organization.strict, nil
+}
+
 // Tip is where the ledger stands, unstored entries included.
 func (t *Turn) Tip() Tip { return t.organization.tip() }
 
@@ -73,6 +91,12 @@ type Addition struct {
 	Tx    *org.Tx // its writes are the entry's; may be nil
 	Child *Child  // the new organization whose first entry it is, or nil
 	Turn  *Turn   // whose entry it is; nil: the turn's own, or Child's
+}
+
+// Of is whose entry it is.
+func (a *Addition) Of() org.ID {
+	o, _ := a.of()
+	return o.id
 }
 
 // A Child is an organization in the making, which nobody else can open.
@@ -164,6 +188,11 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	if err := fits(as); err != nil {
 		return 0, err
 	}
+	if l.cfg.Decided != nil {
+		if err := l.cfg.Decided(all); err != nil {
+			return 0, err
+		}
+	}
 	l.mu.Lock()
 	for i := range all {
 		if c := all[i].Child; c != nil && l.existsLocked(c.organization.id) {
@@ -177,7 +206,6 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 		if all[i].Child != nil {
 			l.orgs[o.id] = o // whoever asks for it waits until it is adopted
 		}
-		l.tips[o.id] = as[i].tip
 	}
 	l.mu.Unlock()
 	n := l.pipe.add(as...)
@@ -227,7 +255,7 @@ type draft struct {
 func (d *draft) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a addition, err error) {
 	if d.last != nil {
 		if d.edge == d.organization.edge {
-			if d.edge, err = ranges.NewRange(0, d.count, slices.Clone(d.edge.Hashes())); err != nil {
+			if d.edge, err = log.EdgeFactory.NewRange(0, d.count, slices.Clone(d.edge.Hashes())); err != nil {
 				return a, fmt.Errorf("copying a tree's edge: %w", err)
 			}
 		}
@@ -240,10 +268,11 @@ func (d *draft) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a additi
 	return a, err
 }
 
-// existsLocked tells that an organization with this id is there or on its way.
+// existsLocked tells that an organization with this id is open, on its way, or has moved since the
+// tip table. Ids are random, or the organization was looked for before.
 func (l *Ledger) existsLocked(id org.ID) bool {
-	_, known := l.tips[id]
-	return known || l.orgs[id] != nil
+	_, moved, _ := l.tips.look(id)
+	return moved || l.orgs[id] != nil
 }
 
 // fits tells whether entries that belong together fit into one batch.
@@ -315,16 +344,21 @@ func (o *organization) follow(e *org.Entry, sealed []byte) error {
 	if err := o.grow(sealed); err != nil {
 		return err
 	}
-	if e.FloorMs > o.floorMs {
-		o.floorMs = e.FloorMs
-		o.window.Raise(minuteOf(e.FloorMs))
-	}
+	o.raise(e.FloorMs)
 	if e.StampedMs != 0 && e.Prior == 0 {
 		o.window.Add(org.Mark{Print: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
 	}
 	o.since++
 	o.sinceSize += len(sealed)
 	return nil
+}
+
+// raise raises the floor; it never goes back.
+func (o *organization) raise(floorMs uint64) {
+	if floorMs > o.floorMs {
+		o.floorMs = floorMs
+		o.window.Raise(minuteOf(floorMs))
+	}
 }
 
 // floorAt is the floor that an entry decided at nowMs may raise: the last millisecond of a

@@ -1,7 +1,6 @@
 package org
 
 import (
-	"bytes"
 	"slices"
 )
 
@@ -40,6 +39,9 @@ func (s Status) Terminal() bool {
 }
 
 // Entry is one step of one activity as sealed: who asked for what, and what came of it.
+//
+// The first format of entries is the CBOR map of all that has a number here. In the second one
+// each is in one of five parts (Parts), under the same number.
 type Entry struct {
 	Activity    ID     `cbor:"1,keyasint"` // zero: the first entry of an organization
 	Type        string `cbor:"2,keyasint,omitempty"`
@@ -131,21 +133,17 @@ type Proof struct {
 	Signature []byte `cbor:"3,keyasint"` // r ‖ s
 }
 
-// Encode writes the entry as it is sealed behind what stands in dst.
-func (e *Entry) Encode(dst []byte) ([]byte, error) {
-	b := bytes.NewBuffer(dst)
-	err := encoding.MarshalToBuffer(e, b)
-	return b.Bytes(), err
-}
-
 // Size is about how many bytes the entry has encoded, seldom less.
 func (e *Entry) Size() int {
-	n := 1024 + len(e.Body) + len(e.Result) + len(e.Failure)
+	n := 1088 + len(e.Body) + len(e.Result) + len(e.Failure)
 	for i := range e.Votes {
 		n += len(e.Votes[i].Message)
 	}
 	for i := range e.Proofs {
 		n += len(e.Proofs[i].Payload)
+	}
+	for i := range e.Evaluations {
+		n += 64 + len(e.Evaluations[i].Asked) + len(e.Evaluations[i].Verdicts)
 	}
 	for i := range e.Writes {
 		n += len(e.Writes[i].Key) + len(e.Writes[i].Value)
@@ -156,7 +154,7 @@ func (e *Entry) Size() int {
 	return n
 }
 
-// DecodeEntry reads what Encode wrote, strictly.
+// DecodeEntry reads an entry of the first format, which nobody writes any more, strictly.
 func DecodeEntry(b []byte) (*Entry, error) {
 	return unmarshal[Entry](b, "%w")
 }

@@ -126,13 +126,37 @@ func TestLimitsFitIntoMemory(t *testing.T) {
 		{"interfaces", l.Interfaces, name + notes + things}, // the text is loaded on demand
 		{"profiles", l.Profiles, text + notes + name + things},
 		{"pending", l.Pending, org.MaxValue},
-		{"names", l.Policies + l.Tags + l.Wallets + l.PrivateKeys + l.Interfaces + l.Profiles + l.Pending, things},
+		{"targets of secrets", org.MaxSecretTargets, things},
+		{"names", l.Policies + l.Tags + l.Wallets + l.PrivateKeys + l.Interfaces + l.Profiles + l.Pending + org.MaxSecrets, things},
 	} {
 		total += c.count * (c.each + slot)
 	}
 	t.Logf("%d MiB", total>>20)
 	if total > memory {
 		t.Errorf("an organization may fill %d MiB", total>>20)
+	}
+}
+
+// Who deletes an organization reads what is known of all its secrets, each piece in a run of its step: a step has 1,000.
+func TestSecretsAreReadInOneStep(t *testing.T) {
+	s := org.NewState()
+	tx := org.Begin(org.ID{1}, s, 0)
+	for i := range org.MaxSecrets {
+		secret := &org.Secret{ID: org.ID{14: byte(i >> 8), 15: byte(i)}, Name: strings.Repeat("n", 255*4), CreatedMs: 1 << 41, Exported: true}
+		for range 20 {
+			secret.Properties = append(secret.Properties, org.Property{Key: strings.Repeat("k", org.MaxPropertiesText/20)})
+		}
+		if err := tx.PutSecret(secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx.Keep()
+	f, n := s.Fold(), 0
+	for f.Next() {
+		n += len(f.Parts())
+	}
+	if t.Logf("%d pieces, %d MiB", n, s.Bytes()>>20); n > 500 || s.Bytes() > memory/16 {
+		t.Errorf("what is known of secrets lies in %d pieces and %d MiB", n, s.Bytes()>>20)
 	}
 }
 

@@ -26,7 +26,15 @@ type Organization struct {
 	Interfaces  uint32 `cbor:"18,keyasint,omitempty"`
 	Profiles    uint32 `cbor:"19,keyasint,omitempty"`
 	Endpoints   uint32 `cbor:"25,keyasint,omitempty"` // of webhooks
+	// Recovered is the newest generation of the log, of those that began with a recovery, in which the organization may sign:
+	// it was made in it, or its root quorum has said so.
+	Recovered uint32 `cbor:"26,keyasint,omitempty"`
+	Secrets   uint32 `cbor:"27,keyasint,omitempty"` // how many there are
 }
+
+// FeatureStrictLog is the feature of an organization whose replies wait for the log's witnesses, also
+// where the deployment's do not. It does nothing where there are no witnesses.
+const FeatureStrictLog = "FEATURE_NAME_STRICT_LOG"
 
 // Root tells whether user is a member of the root quorum.
 func (o *Organization) Root(user ID) bool {
@@ -52,6 +60,8 @@ const (
 	NameProfile    = 's'
 	NameInterface  = 'i'
 	NameEndpoint   = 'h'
+	NameSecret     = 'x'
+	NameTVCApp     = 'v'
 )
 
 type nameRecord struct {

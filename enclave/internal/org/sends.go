@@ -27,6 +27,8 @@ const (
 	SendMail        SendKind = 2 // a Mail; the enclave delivers it, the host never sees it
 	SendText        SendKind = 3 // a Text; likewise
 	SendWebhook     SendKind = 4 // an Event, about the entry's activity
+	SendUsage       SendKind = 5 // a UsageDay; the enclave delivers it
+	SendProgram     SendKind = 6 // a Program; the host opens it
 )
 
 // Transaction is the content of a send: a signed transaction and what is needed to follow it.
@@ -101,6 +103,20 @@ func DecodeText(b []byte) (*Text, error) {
 	return t, nil
 }
 
+// UsageDay is the content of a send: that a day's signatures are to be told to the payment processor, once the day is over. How many
+// they are stands in the bill.
+type UsageDay struct {
+	Day uint32 `cbor:"1,keyasint"` // as DayUse has it
+}
+
+// Encode makes the content of a send.
+func (u *UsageDay) Encode() ([]byte, error) { return encoding.Marshal(u) }
+
+// DecodeUsageDay reads what Encode wrote, strictly.
+func DecodeUsageDay(b []byte) (*UsageDay, error) {
+	return unmarshal[UsageDay](b, "decoding a usage: %w")
+}
+
 // A SendRef names a send: its number in the entry at seq.
 type SendRef struct {
 	Seq    uint64 `cbor:"1,keyasint"`
@@ -161,4 +177,22 @@ func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceU
 	return list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(k string, u *NonceUse) bool {
 		return visit(binary.BigEndian.Uint64([]byte(k[len(prefix):])), u)
 	})
+}
+
+// Program is the content of a send: a word to the host about a deployment of a customer's program. What it is to run is
+// made from the newest records when the send is opened; a share stands in it.
+type Program struct {
+	App        ID     `cbor:"1,keyasint"`
+	Deployment ID     `cbor:"2,keyasint"`
+	Once       bool   `cbor:"3,keyasint,omitempty"` // something has changed: another send keeps the deployment running
+	SetupKey   string `cbor:"4,keyasint,omitempty"` // of the enclave that Share is for
+	Share      []byte `cbor:"5,keyasint,omitempty"`
+}
+
+// Encode makes the content of a send.
+func (p *Program) Encode() ([]byte, error) { return encoding.Marshal(p) }
+
+// DecodeProgram reads what Encode wrote, strictly.
+func DecodeProgram(b []byte) (*Program, error) {
+	return unmarshal[Program](b, "decoding a program: %w")
 }

@@ -81,13 +81,14 @@ func TestMessagesAreKept(t *testing.T) {
 	kept(t, mail, org.DecodeMail)
 	kept(t, &org.Mail{To: "a@example.com"}, org.DecodeMail)
 	kept(t, &org.Text{To: "+15550100", Body: "code 123456", ID: "id"}, org.DecodeText)
+	kept(t, &org.UsageDay{Day: 20_000}, org.DecodeUsageDay)
 	b, err := (&org.Transaction{Chain: "eip155:1", Signed: []byte("passcode")}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, decode := range map[string]func() error{
 		"mail": func() error { _, err := org.DecodeMail(b); return err },
-		"text": func() error { _, err := org.DecodeText(b); return err },
+		"text": func() error { _, err := org.DecodeText(b); return err }, "day": func() error { _, err := org.DecodeUsageDay(b); return err },
 	} {
 		if err := decode(); err == nil || strings.Contains(err.Error(), "passcode") {
 			t.Errorf("a transaction as a %s: %v", name, err)

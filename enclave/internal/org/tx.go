@@ -35,6 +35,11 @@ const (
 	collectionOnRamps      Collection = 'S' // on-ramp credential id
 	collectionAuthProxies  Collection = 'T' // configuration id
 	collectionEndpoints    Collection = 'U' // webhook endpoint id
+	collectionBill         Collection = 'V' // what a top-level organization has used of its plan, one record
+	collectionLease        Collection = 'W' // what a sub-organization has drawn on that, one record
+	collectionPlans        Collection = 'X' // the document of plans, one record
+
+	collectionGasConfig Collection = 'Y' // one record: how the organization pays for transactions
 
 	collectionLarge         Collection = 'a'
 	collectionAccounts      Collection = 'a' // wallet id, number
@@ -49,6 +54,19 @@ const (
 	collectionPasscodes      Collection = 'i' // passcode id
 	collectionPasscodeCounts Collection = 'j' // hash of a contact or the like, passcode id
 	collectionVerifications  Collection = 'k' // id of a verification token
+
+	collectionSecrets Collection = 'l' // secret id: what is known of it
+	collectionSealed  Collection = 'm' // secret id: its bytes, sealed
+
+	collectionGasSpends       Collection = 'y' // time, activity id: what a sponsored transaction can cost
+	collectionCounts          Collection = 'z' // what, chain, address, number: until when it is somebody's
+	collectionTVCOperators    Collection = 'n' // operator id
+	collectionTVCOperatorSets Collection = 'o' // operator set id
+	collectionTVCApps         Collection = 'p' // app id
+	collectionTVCDeployments  Collection = 'q' // deployment id
+	collectionTVCManifests    Collection = 'r' // manifest id: the manifest and its approvals
+	collectionTVCQuorumKeys   Collection = 's' // quorum key id
+	collectionTVCShares       Collection = 't' // deployment id, operator id: a share on its way to the deployment
 )
 
 // Large tells whether the pieces of this collection are loaded on demand.
@@ -98,6 +116,23 @@ func (t *Tx) Writes() ([]Write, error) {
 		ws = append(ws, w)
 	}
 	return ws, nil
+}
+
+// Put makes writes that another change made before, in their order.
+func (t *Tx) Put(ws ...Write) {
+	for _, w := range ws {
+		var v *slot
+		if w.Value != nil {
+			v = &slot{bytes: w.Value}
+		}
+		t.set(string(w.Key), v)
+	}
+}
+
+// Replace makes the change be these writes and no others.
+func (t *Tx) Replace(ws []Write) {
+	t.mine, t.order, t.policies = nil, nil, false
+	t.Put(ws...)
 }
 
 // Changed tells whether anything was put or deleted.

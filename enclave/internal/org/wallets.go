@@ -195,23 +195,26 @@ func bigEndian(n uint64) string { return string(binary.BigEndian.AppendUint64(ma
 const (
 	TargetWallet     = 'w'
 	TargetPrivateKey = 'p'
+	TargetSecret     = 's' // of no user: whoever may import secrets may use it
 )
 
-// Import targets: at most MaxTargets of a user live, each for TargetMs.
+// Import targets: at most MaxTargets of a user live, MaxSecretTargets of an organization, each for TargetMs.
 const (
 	MaxTargets = 10
 	TargetMs   = 24 * 60 * 60 * 1000
 )
 
-// Target is a key of the enclave to which a user may encrypt one secret for import, once.
+// Target is a key of the enclave to which something may be encrypted for import, once.
 type Target struct {
 	ID        ID     `cbor:"1,keyasint"`
-	User      ID     `cbor:"2,keyasint"`
-	For       uint8  `cbor:"3,keyasint"` // TargetWallet or TargetPrivateKey
+	User      ID     `cbor:"2,keyasint"` // who may use it; zero: of a secret
+	For       uint8  `cbor:"3,keyasint"` // TargetWallet and so on
 	Key       []byte `cbor:"4,keyasint"` // private key, sealed once more under the target's id
 	CreatedMs uint64 `cbor:"5,keyasint"`
 	// Boot made it: after another boot nobody can tell whether it was used.
 	Boot ID `cbor:"6,keyasint"`
+	// PublicKey is Key's, lower-case hex, compressed: what an import of a secret names.
+	PublicKey string `cbor:"7,keyasint,omitempty"`
 }
 
 // Live tells whether the target may still be used at nowMs in this boot.
@@ -244,4 +247,46 @@ func (t *Tx) DeleteTargets(user ID) error {
 		t.DeleteTarget(user, g.ID)
 	}
 	return err
+}
+
+// EachChangedTarget visits the import targets that this change puts, in the order in which it did.
+func (t *Tx) EachChangedTarget(visit func(*Target) error) error {
+	for _, k := range t.order {
+		if t.mine[k] == nil || Collection(k[0]) != collectionTargets {
+			continue
+		}
+		g, err := get[Target](t, k)
+		if err == nil {
+			err = visit(g)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EachChangedKey visits the accounts and private keys that this change puts, in the order in which it did.
+func (t *Tx) EachChangedKey(account func(*Account) error, private func(*PrivateKey) error) (err error) {
+	for _, k := range t.order {
+		if t.mine[k] == nil {
+			continue
+		}
+		switch Collection(k[0]) {
+		case collectionAccounts:
+			var a *Account
+			if a, err = get[Account](t, k); err == nil {
+				err = account(a)
+			}
+		case collectionPrivateKeys:
+			var p *PrivateKey
+			if p, err = get[PrivateKey](t, k); err == nil {
+				err = private(p)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // mozilla is the list of root certificates in the image; roots/README.md says
@@ -22,14 +23,22 @@ const maxRoots = 512
 // configuration, each a PEM block of type CERTIFICATE; text between the blocks is passed
 // over. Whether a root is still valid is asked at every use, at the enclave's time.
 func Roots(extra []byte) (*x509.CertPool, error) {
-	pool := x509.NewCertPool()
-	for _, bundle := range [][]byte{mozilla, extra} {
-		if err := addAuthorities(pool, bundle); err != nil {
-			return nil, err
-		}
+	pool, err := ofImage()
+	if err != nil {
+		return nil, err
+	}
+	pool = pool.Clone()
+	if err := addAuthorities(pool, extra); err != nil {
+		return nil, err
 	}
 	return pool, nil
 }
+
+// ofImage reads the image's list, once: a process may read many configurations.
+var ofImage = sync.OnceValues(func() (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	return pool, addAuthorities(pool, mozilla)
+})
 
 // addAuthorities reads PEM. What is no certificate, or no authority's, is refused rather
 // than left out: who configured it would believe it to be there.

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cloister/enclave/internal/secret"
@@ -36,6 +37,7 @@ func (r Result) String() string {
 type Outcome struct {
 	Result Result
 	Code   int    // what the server answered last: an SMTP code or an HTTP status; 0 for none
+	Said   string // the words of that, of a mail server that TLS has proven; they may repeat the mail
 	ID     string // a text message's id at the gateway
 	Err    error  // nil exactly when Delivered
 }
@@ -121,11 +123,11 @@ func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 	var said *refusal
 	switch {
 	case err == nil:
-		return Outcome{Result: Delivered, Code: t.code}
+		return Outcome{Result: Delivered, Code: t.code, Said: t.said()}
 	case errors.As(err, &said) && t.sure && said.final:
-		return Outcome{Result: Permanent, Code: t.code, Err: said}
+		return Outcome{Result: Permanent, Code: t.code, Err: said, Said: t.said()}
 	case said != nil: // before TLS, it is the word of whoever holds the stream
-		return Outcome{Result: Temporary, Code: t.code, Err: said}
+		return Outcome{Result: Temporary, Code: t.code, Err: said, Said: t.said()}
 	}
 	return Outcome{Result: Temporary, Code: t.code, Err: l.explain(Away, "the connection ended in the middle of a mail", err)}
 }
@@ -178,6 +180,14 @@ type talk struct {
 	code       int      // of the last reply
 	lines      []string // likewise, without the code
 	extensions []string // of the last greeting
+}
+
+// said is the last reply, code and all, in one line.
+func (t *talk) said() string {
+	if !t.sure {
+		return ""
+	}
+	return strconv.Itoa(t.code) + " " + strings.Join(t.lines, " ")
 }
 
 // Read reads from the connection as it is now, within the bound of all replies.

@@ -30,7 +30,7 @@ func Decide(s State, r Request) (Decision, error) {
 	return decideEach(s, r)
 }
 
-// Each is the request once for each of its payloads, or as it is.
+// Each is the request once for each of its payloads, or as it is. A payload may have parameters of its own.
 func (r *Request) Each() []Request {
 	if len(r.Payloads) == 0 {
 		return []Request{*r}
@@ -41,6 +41,9 @@ func (r *Request) Each() []Request {
 		rs[i].Payloads, rs[i].Facts = nil, make(Facts, len(r.Facts)+len(facts))
 		maps.Copy(rs[i].Facts, r.Facts)
 		maps.Copy(rs[i].Facts, facts)
+		if params, own := facts[roots[rootParams].name]; own {
+			rs[i].Params = params
+		}
 	}
 	return rs
 }

@@ -90,7 +90,8 @@ type Request struct {
 	Facts        Facts
 	Keys         []Key // that the activity uses: what a Grant is for
 	// Payloads are the roots of each payload, on top of Facts, where an activity is
-	// about several. Each payload is decided about by itself.
+	// about several. Each payload is decided about by itself, one that has the root
+	// activity.params with these in the place of Params.
 	Payloads   []Facts
 	RootQuorum bool // no policy can grant it
 	Self       bool // the initiator does this to himself: allowed where no policy speaks

@@ -225,7 +225,7 @@ var paramKinds = [...][2]string{
 	{"user_ids", "DELETE_USERS"},
 	{"user_id", "CREATE_API_KEYS DELETE_API_KEYS"},
 	{"api_key_ids", "DELETE_API_KEYS"},
-	{"target_public_key", "EXPORT_WALLET EXPORT_WALLET_ACCOUNT EXPORT_PRIVATE_KEY"},
+	{"target_public_key", "EXPORT_WALLET EXPORT_WALLET_ACCOUNT EXPORT_PRIVATE_KEY EXPORT_SECRETS"},
 	{"wallet_id", "UPDATE_WALLET"},
 	{"otp_length", "INIT_OTP_AUTH"},
 	{"session_profile_id", "OTP_LOGIN STAMP_LOGIN OAUTH_LOGIN"},
@@ -253,6 +253,8 @@ func carries(k *Kind, n *node) bool {
 		return k.Name == "EXPORT_WALLET_ACCOUNT"
 	case "private_key":
 		return k.Resource == "PRIVATE_KEY" && k.Action == "EXPORT"
+	case "secret":
+		return k.Name == "IMPORT_SECRETS" || k.Name == "EXPORT_SECRETS"
 	}
 	return false
 }

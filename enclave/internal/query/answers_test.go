@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"reflect"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/query"
 )
 
 func TestWhoami(t *testing.T) {
@@ -377,4 +379,63 @@ func TestMissingPiecesPassThrough(t *testing.T) {
 			t.Errorf("%s missed nothing", c.op)
 		}
 	}
+}
+
+func TestLogProof(t *testing.T) {
+	w := newWorld(t)
+	w.entries = []*org.Entry{{Activity: id('A', 1)}}
+	of := func(seq any) object {
+		ask := object{"activityId": id('A', 1).String()}
+		if seq != nil {
+			ask["seq"] = seq
+		}
+		return ask
+	}
+	want := object{"logProof": "c2sp.org/tlog-proof@v1\n",
+		"logKey": object{"scheme": "SIGNATURE_SCHEME_EPHEMERAL_KEY_P256", "publicKey": "04", "proofPayload": "{}", "signature": "05"}}
+	if got := w.get("get_log_proof", of(nil)); !reflect.DeepEqual(got, want) || w.logged != nil {
+		t.Errorf("%v of %v", got, w.logged)
+	}
+	if got := w.get("get_log_proof", of("5")); !reflect.DeepEqual(got, want) || w.logged == nil || *w.logged != 5 {
+		t.Errorf("%v of %v", got, w.logged)
+	}
+	if got := w.get("get_log_proof", object{"seq": "5"}); !reflect.DeepEqual(got, want) || w.logged == nil || *w.logged != 5 {
+		t.Errorf("%v of %v", got, w.logged)
+	}
+	w.refused("get_log_proof", object{"seq": "6"}, 5, "entry not found: 6")
+	w.refused("get_log_proof", of("6"), 5, "activity not found: "+id('A', 1).String())
+	w.refused("get_log_proof", object{"activityId": id('A', 9).String()}, 5, "activity not found: "+id('A', 9).String())
+	w.refused("get_log_proof", object{"activityId": "x"}, 3, "UUID")
+	w.refused("get_log_proof", object{}, 3, "activityId")
+	for _, bad := range []any{"-1", "+5", "05", "5.0", " 5", "x", "18446744073709551616", "9223372036854775808", 5} {
+		w.refused("get_log_proof", of(bad), 3, "")
+		w.refused("get_log_proof", object{"seq": bad}, 3, "")
+	}
+}
+
+// A page of the history goes to who was allowed to have it, for an hour.
+func TestHistory(t *testing.T) {
+	w := newWorld(t)
+	allowed := &org.Entry{Activity: id('H', 1), Type: "ACTIVITY_TYPE_EXPORT_HISTORY", Status: org.StatusCompleted, Initiator: w.user.ID, TimeMs: 1_000_000}
+	other := &org.Entry{Activity: id('H', 2), Type: "ACTIVITY_TYPE_CREATE_WALLET", Status: org.StatusCompleted, Initiator: w.user.ID, TimeMs: 1_000_000}
+	waits := &org.Entry{Activity: id('H', 3), Type: "ACTIVITY_TYPE_EXPORT_HISTORY", Status: org.StatusConsensusNeeded, Initiator: w.user.ID, TimeMs: 1_000_000}
+	theirs := &org.Entry{Activity: id('H', 4), Type: "ACTIVITY_TYPE_EXPORT_HISTORY", Status: org.StatusCompleted, Initiator: id('U', 99), TimeMs: 1_000_000}
+	w.entries = []*org.Entry{allowed, other, waits, theirs}
+	ask := func(n byte, from string) object { return object{"activityId": id('H', n).String(), "from": from} }
+	if got := w.get("get_history", ask(1, "")); got["history"] != base64.StdEncoding.EncodeToString([]byte("a page")) || got["next"] != "7" {
+		t.Error(got)
+	}
+	if got := w.get("get_history", ask(1, "7")); got["history"] != base64.StdEncoding.EncodeToString([]byte("the rest")) || got["next"] != nil {
+		t.Error(got)
+	}
+	w.refused("get_history", ask(1, "x"), 3, "next")
+	w.refused("get_history", object{"activityId": "x"}, 3, "")
+	for _, n := range []byte{2, 3, 5} {
+		w.refused("get_history", ask(n, ""), 9, "no export_history that was allowed")
+	}
+	w.refused("get_history", ask(4, ""), 7, "who has submitted")
+	w.later = query.HistoryMs
+	w.get("get_history", ask(1, ""))
+	w.later++
+	w.refused("get_history", ask(1, ""), 9, "more than an hour ago")
 }

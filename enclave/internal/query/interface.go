@@ -3,6 +3,7 @@ package query
 import (
 	"slices"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 )
 
@@ -26,7 +27,7 @@ var operations = []string{
 }
 
 // own are the queries that the published interface does not have.
-var own = []string{"evaluate_policies", "get_auth_proxy_config"}
+var own = []string{"evaluate_policies", "get_auth_proxy_config", "get_billing", "get_gas_station", "get_history", "get_log_proof", "get_tvc_quorum_key"}
 
 // KnownOp tells whether op is a query of the interface, live or not.
 func KnownOp(op string) bool {
@@ -41,7 +42,7 @@ func Lookup(op string) (*Query, error) {
 	case q != nil:
 		return q, nil
 	case KnownOp(op):
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", op)
+		return nil, activity.NotLive(op)
 	}
 	return nil, fault.New(fault.NotFound, "no such path")
 }

@@ -13,6 +13,7 @@ var proofs = []*Query{
 	fetchQuery("list_app_proofs", fetchActivity, answerAppProofs),
 	fetchQuery("get_boot_proof", fetchBootProof, answerBootProof),
 	fetchQuery("get_latest_boot_proof", fetchLatestBootProof, answerBootProof),
+	fetchQuery("get_log_proof", fetchLogProof, answerLogProof),
 }
 
 // appName is what the enclave calls itself in boot proofs.
@@ -42,6 +43,50 @@ func fetchLatestBootProof(in *latestBootProofRequest, s *sources) (proof []byte,
 		proof, err = s.Latest()
 	}
 	return proof, checkProofFound(proof, err, in.AppName)
+}
+
+type logProofRequest struct {
+	Head
+	ActivityID string `json:"activityId,omitempty"`
+	// Seq is an entry by its number: which step of the activity, as the facts of its next one tell, or without an
+	// activity any. Without it the activity's newest.
+	Seq string `json:"seq,omitempty"`
+}
+
+func fetchLogProof(in *logProofRequest, s *sources) (*LogProof, error) {
+	var seq *uint64
+	if in.Seq != "" {
+		n, err := strconv.ParseUint(in.Seq, 10, 63)
+		if err != nil || strconv.FormatUint(n, 10) != in.Seq {
+			return nil, fault.Field("seq", "must be the number of an entry")
+		}
+		seq = &n
+	}
+	if in.ActivityID == "" && seq == nil {
+		return nil, fault.Field("activityId", "activityId or seq must be given")
+	}
+	if in.ActivityID != "" {
+		return findNamed("activity", "activityId", in.ActivityID, func(id org.ID) (*LogProof, error) { return s.LogProof(id, seq) })
+	}
+	p, err := s.LogProof(org.ID{}, seq)
+	if err == nil && p == nil {
+		err = fault.New(fault.NotFound, "entry not found: %d", *seq)
+	}
+	return p, err
+}
+
+func answerLogProof(_ *View, p *LogProof) ([]byte, error) {
+	return AppendLogProof(nil, p), nil
+}
+
+// AppendLogProof ends an object with a logged proof: dst is one that lacks its last brace, or empty.
+func AppendLogProof(dst []byte, p *LogProof) []byte {
+	open := `,"logProof":`
+	if len(dst) == 0 {
+		open = `{"logProof":`
+	}
+	dst = activity.AppendText(dst, open, p.Text)
+	return append(activity.AppendProof(append(dst, `,"logKey":`...), &p.Key), '}')
 }
 
 const maxShown = 64 // bytes of a name in an error

@@ -1,8 +1,14 @@
 package query
 
 import (
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/wallet"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
+	"cloister/enclave/internal/strictjson"
 )
 
 // The credentials that organizations have with other services. Their secrets are
@@ -11,6 +17,7 @@ var providerCredentials = []*Query{
 	stateQuery("get_oauth2_credential", getOAuth2Credential),
 	stateQuery("list_oauth2_credentials", listOAuth2Credentials),
 	stateQuery("list_fiat_on_ramp_credentials", listOnRampCredentials),
+	fetchQuery("get_onramp_transaction_status", fetchPurchase, answerPurchase),
 }
 
 type oauth2CredentialRequest struct {
@@ -59,4 +66,73 @@ func (v *View) appendOnRampCredential(dst []byte, c *org.OnRampCredential) []byt
 	}
 	dst = flag(dst, `,"sandboxMode":`, c.Sandbox)
 	return append(times(dst, c.CreatedMs, c.UpdatedMs), '}')
+}
+
+// purchaseRequest names a purchase by its activity.
+type purchaseRequest struct {
+	Head
+	TransactionID string `json:"transactionId" rule:"required"`
+	Refresh       *bool  `json:"refresh"`
+}
+
+// purchase is what a purchase's activity says of it.
+type purchase struct {
+	OnRampQuestion
+	sandbox, refresh bool
+}
+
+func fetchPurchase(in *purchaseRequest, s *sources) (*purchase, error) {
+	const what = "on-ramp transaction"
+	e, err := findNamed(what, "transactionId", in.TransactionID, s.Activity)
+	if err != nil {
+		return nil, err
+	}
+	if e.Type != "ACTIVITY_TYPE_INIT_FIAT_ON_RAMP" || e.Status != org.StatusCompleted {
+		return nil, fault.New(fault.NotFound, "%s not found: %s", what, e.Activity)
+	}
+	sub, err := activity.ParseSubmit(stamp.BodyFromEntry(e.Body))
+	if err != nil {
+		return nil, err
+	}
+	var intent wallet.InitOnRamp
+	if err := strictjson.Decode(sub.Parameters, &intent, strictjson.AllowUnknown()); err != nil {
+		return nil, err
+	}
+	return &purchase{OnRampQuestion{Provider: intent.OnrampProvider, Activity: e.Activity}, activity.IsOn(intent.SandboxMode), activity.IsOn(in.Refresh)}, nil
+}
+
+// answerPurchase asks with the credential that the top-level organization has now.
+func answerPurchase(v *View, p *purchase) ([]byte, error) {
+	top, err := v.top()
+	if err != nil {
+		return nil, err
+	}
+	c, err := wallet.OnRampCredentialFor(top, p.Provider, p.sandbox)
+	if err != nil {
+		return nil, err
+	}
+	id := p.Activity.String()
+	q := p.OnRampQuestion
+	q.Ask = func(base string) (*login.Request, error) {
+		if q.Provider == onramp.MoonPay {
+			return onramp.MoonPayStatus(base, id, c.PublishableKey), nil
+		}
+		key, err := wallet.OpenCoinbaseKey(v.OnRamps.Vault, c)
+		if err != nil {
+			return nil, err
+		}
+		defer key.Wipe()
+		return onramp.CoinbaseStatus(base, id, onramp.CoinbaseKey{ID: c.PublishableKey, Private: key, Rand: v.OnRamps.Rand, NowMs: v.NowMs})
+	}
+	q.Read = func(status int, body []byte) (onramp.State, error) {
+		if q.Provider == onramp.MoonPay {
+			return onramp.ReadMoonPay(status, body, id)
+		}
+		return onramp.ReadCoinbase(status, body)
+	}
+	state, err := v.OnRamps.State(&q, p.refresh)
+	if err != nil {
+		return nil, err
+	}
+	return append(text(nil, `{"transactionStatus":`, string(state)), '}'), nil
 }

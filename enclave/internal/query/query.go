@@ -15,13 +15,18 @@ package query
 import (
 	"bytes"
 	"cmp"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/program"
 	"cloister/enclave/internal/stamp"
 	"cloister/enclave/internal/strictjson"
 )
@@ -37,6 +42,59 @@ type View struct {
 	// Parent is the parent of the organization asked about, if the turn holds it
 	// too; see activity.ErrNeedsParent.
 	Parent *org.Tx
+	// Tariff are the deployment's plans.
+	Tariff Tariff
+	// OnRamps is nil for a query that fetches nothing.
+	OnRamps *OnRamps
+	// Programs is what customers' programs run in, nil if nothing.
+	Programs *program.Platform
+	Images   Images
+}
+
+// Images are looked at in their registries, by way of the host. What must be asked first is an *org.Missing.
+type Images interface {
+	Resolve(*activity.Image) (program.Digest, error)
+	// Said is what the host says of a deployment.
+	Said(deployment org.ID, want ProgramWant) (*ProgramSaid, error)
+}
+
+// A ProgramWant says what is asked of a deployment.
+type ProgramWant uint8
+
+// What can be wanted, by the numbers of package wire.
+const (
+	WantReplicas ProgramWant = 1
+	WantSetup    ProgramWant = 2
+	WantOutput   ProgramWant = 3
+)
+
+// ProgramSaid is the host's word, but for what a document proves.
+type ProgramSaid struct {
+	Known          bool
+	Desired, Ready uint32
+	Document       []byte
+	Output         [][]byte
+}
+
+// OnRamps asks how purchases at on-ramp providers stand.
+type OnRamps struct {
+	OnRampStates
+	Vault keys.Vault // of the top-level organization
+	Rand  io.Reader
+}
+
+// OnRampStates tells how purchases stand, as their providers say. What must be asked first is an *org.Missing.
+type OnRampStates interface {
+	State(q *OnRampQuestion, refresh bool) (onramp.State, error)
+}
+
+// An OnRampQuestion is how a provider is asked about the purchase of an activity. Ask makes the request, which goes to what
+// begins with base.
+type OnRampQuestion struct {
+	Provider onramp.Provider
+	Activity org.ID
+	Ask      func(base string) (*login.Request, error)
+	Read     func(status int, body []byte) (onramp.State, error)
 }
 
 // top is the organization that holds the session profiles: the parent of a
@@ -69,6 +127,9 @@ type History interface {
 	// Page returns the newest entry of each activity. An unknown cursor is a
 	// *fault.Error, InvalidArgument.
 	Page(Page) ([]*org.Entry, error)
+	// Export is a page of the whole history, from the entry at from on, in the form of package history, and from
+	// where the next one goes on; 0: there is none.
+	Export(from uint64) (page []byte, next uint64, err error)
 }
 
 // BootProofs are the proofs of all boots, as JSON of the interface's BootProof, or
@@ -84,6 +145,28 @@ type BootProofs interface {
 type Chains interface {
 	Known(*activity.ChainNeed) (*activity.ChainKnown, error)
 	Standing(org.SendRef) (activity.Standing, error)
+	ReadChain(*ChainQuestion) (*ChainReading, error)
+	// Account is the wallet account whose address has this match key, as of now; nil if there is none.
+	Account(match string) (*org.Account, error)
+}
+
+// Mails tells what became of mails to an address.
+type Mails interface {
+	// MailEvents are newest first, of the last 30 days. Only organizations of the top level have some.
+	MailEvents(address string) ([]org.MailEvent, error)
+}
+
+// A LogProof shows a step of an activity in the log.
+type LogProof struct {
+	Text string    // as tlog.ParseLoggedProof takes it
+	Key  org.Proof // whose log it is: an app proof of a LogKey
+}
+
+// Logs shows what is in the log, to whoever has no other way to know.
+type Logs interface {
+	// LogProof shows the newest step of an activity, or the one at seq, of any activity or none if that is
+	// zero; nil when there is none. It waits for the log's witnesses.
+	LogProof(activity org.ID, seq *uint64) (*LogProof, error)
 }
 
 // Query is one thing that can be read.
@@ -106,19 +189,21 @@ type sources struct {
 	BootProofs
 	Index
 	Chains
+	Logs
+	Mails
 }
 
 // Decode reads the body of a request strictly. Its errors are *fault.Error,
 // InvalidArgument.
 func (q *Query) Decode(body stamp.Body) (*Request, error) { return q.decode(body.Bytes()) }
 
-// Fetch reads what the answer needs of history, boot proofs, index and chains.
+// Fetch reads what the answer needs of history, boot proofs, index, chains, logs and mails.
 // Errors that are no *fault.Error are the sources' own.
-func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains) error {
+func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Mails) error {
 	if r.fetch == nil {
 		return nil
 	}
-	return r.fetch(&sources{h, p, x, c})
+	return r.fetch(&sources{h, p, x, c, l, m})
 }
 
 // Answer writes the response. The caller is told a *fault.Error. An *org.Missing
@@ -191,8 +276,8 @@ func index(families ...[]*Query) map[string]*Query {
 }
 
 // live are the queries that can be asked today.
-var live = index(organizations, policies, interfaces, sessionProfiles, suborgs, users, credentials, providerCredentials, wallets, privateKeys, activities, proofs,
-	evaluations, sending, authProxy)
+var live = index(organizations, policies, interfaces, sessionProfiles, suborgs, users, credentials, providerCredentials, wallets, privateKeys, secrets, activities, proofs,
+	evaluations, sending, gas, chains, mails, authProxy, histories, bills, tvcApps, tvcDeployments, tvcRunning)
 
 // id reads an id that a request names.
 func id(field, text string) (org.ID, error) {

@@ -30,29 +30,43 @@ type noncesRequest struct {
 
 // fetchNonces asks for the nonce that the node would give to one more transaction:
 // those that wait are counted.
-func fetchNonces(in *noncesRequest, s *sources) (next *uint64, err error) {
+// That of the gas station is the account's count of executions, those in blocks alone.
+func fetchNonces(in *noncesRequest, s *sources) (*nonces, error) {
 	address, err := wallet.EthAddress("address", in.Address)
 	if err != nil {
 		return nil, err
 	}
-	if in.GasStationNonce != nil && *in.GasStationNonce {
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: get_nonces with gasStationNonce: there is no gas station")
+	n := &nonces{next: activity.IsOn(in.Nonce), execution: activity.IsOn(in.GasStationNonce)}
+	need := &activity.ChainNeed{Chain: string(in.CAIP2)}
+	if n.next {
+		need.Nonces, need.From = true, address[:]
 	}
-	if in.Nonce == nil || !*in.Nonce {
-		return nil, nil
+	if n.execution {
+		need.Account = address[:]
 	}
-	k, err := s.Known(&activity.ChainNeed{Chain: string(in.CAIP2), Nonces: true, From: address[:]})
-	if err != nil {
-		return nil, err
+	if n.next || n.execution {
+		n.known, err = s.Known(need)
 	}
-	return &k.Pending, nil
+	return n, err
 }
 
-func answerNonces(_ *View, next *uint64) ([]byte, error) {
-	if next == nil {
-		return []byte(`{}`), nil
+type nonces struct {
+	next, execution bool // what was asked for
+	known           *activity.ChainKnown
+}
+
+func answerNonces(_ *View, n *nonces) ([]byte, error) {
+	dst := []byte{'{'}
+	if n.next {
+		dst = number(dst, `"nonce":`, n.known.Pending)
 	}
-	return append(number(nil, `{"nonce":`, *next), '}'), nil
+	if n.execution {
+		if n.next {
+			dst = append(dst, ',')
+		}
+		dst = number(dst, `"gasStationNonce":`, n.known.Executions)
+	}
+	return append(dst, '}'), nil
 }
 
 // sendStatusRequest names a sent transaction by the id that sending it answered,

@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/query"
 )
 
 // outside is what a world's host says of chains.
@@ -31,6 +32,15 @@ func (w *world) Standing(ref org.SendRef) (activity.Standing, error) {
 	return w.outside.standing, w.outside.fails
 }
 
+// ReadChain and Account are never asked here: sim/sending reads chains.
+func (w *world) ReadChain(*query.ChainQuestion) (*query.ChainReading, error) {
+	return nil, w.outside.fails
+}
+
+func (w *world) MailEvents(string) ([]org.MailEvent, error) { return w.mailed, w.outside.fails }
+
+func (w *world) Account(string) (*org.Account, error) { return nil, nil }
+
 const someAddress = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
 
 func TestNonces(t *testing.T) {
@@ -48,6 +58,19 @@ func TestNonces(t *testing.T) {
 	if got := w.get("get_nonces", ask); got["nonce"] != "18446744073709551613" {
 		t.Fatal(got)
 	}
+	// The delegate's nonce is another.
+	w.outside.known.Executions, w.outside.asked = 12, nil
+	ask["gasStationNonce"] = true
+	if got := w.get("get_nonces", ask); got["nonce"] != "18446744073709551613" || got["gasStationNonce"] != "12" {
+		t.Fatal(got)
+	}
+	if need := w.outside.asked[0]; len(w.outside.asked) != 1 || hex.EncodeToString(need.Account) != strings.ToLower(someAddress[2:]) {
+		t.Fatalf("%+v", need)
+	}
+	if got := w.get("get_nonces", object{"address": someAddress, "caip2": "eip155:1", "gasStationNonce": true}); len(got) != 1 || got["gasStationNonce"] != "12" {
+		t.Fatal(got)
+	}
+	delete(ask, "gasStationNonce")
 	// What is not asked for is neither fetched nor answered.
 	w.outside.asked = nil
 	for _, ask := range []object{
@@ -72,7 +95,6 @@ func TestNonces(t *testing.T) {
 		{object{"address": someAddress, "caip2": "eip155:2", "nonce": true}, fault.InvalidArgument, "caip2"},
 		{object{"address": someAddress, "caip2": "solana:mainnet", "nonce": true}, fault.InvalidArgument, "caip2"},
 		{object{"address": someAddress, "caip2": "eip155:1", "nonce": "yes"}, fault.InvalidArgument, "nonce"},
-		{object{"address": someAddress, "caip2": "eip155:1", "gasStationNonce": true}, fault.Unimplemented, "gas station"},
 	} {
 		w.refused("get_nonces", bad.ask, bad.code, bad.says)
 	}

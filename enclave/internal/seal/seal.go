@@ -53,15 +53,20 @@ const (
 	KindRoot     Kind = 8 // the root secret, under a development passphrase
 	KindLaw      Kind = 9 // which manifest the deployment runs under, under a key of the keyring
 
-	// KindTips are a range's tips on their way from owner to owner. Place: the giver's epoch;
-	// organization: the taker's boot; owner: range, number of parts; key id: which part.
-	KindTips Kind = 20
+	// 20 were a range's tips on their way from owner to owner, before there were logs.
+
 	// KindFarewell is an enclave's word, its live key, that it serves no longer.
 	// Root: SHA-256 of the setup key that it gave the keyring to.
 	KindFarewell Kind = 21
-	// KindTaken is a boot's word that it took a range with the tips given. Place: the
+	// KindTaken is a boot's word that it took a range with the head given. Place: the
 	// giver's epoch; organization: the taker's boot; owner: range.
 	KindTaken Kind = 22
+	// KindHead is where a range's log ended, on its way from owner to owner. Place: the giver's
+	// epoch; organization: the taker's boot; owner: range.
+	KindHead Kind = 23
+	// KindMails is what became of mails to one address. Place: the period; organization: the tenant;
+	// root: a keyed hash of the address.
+	KindMails Kind = 24
 )
 
 // A Name says what a sealed object is and where it belongs.

@@ -29,8 +29,8 @@ type Secret struct {
 // Unencodable, embedded in a struct, forbids == and encoders to it.
 type Unencodable struct{ _ [0]func() }
 
-// MaxSize bounds a Secret, in bytes.
-const MaxSize = 4096
+// MaxSize bounds a Secret, in bytes: what an organization may have kept for it.
+const MaxSize = 64 << 10
 
 type cell struct {
 	mu    sync.RWMutex

@@ -16,6 +16,9 @@
 //	  "roots": "-----BEGIN CERTIFICATE-----\n…",
 //	  "issuer": "https://auth.example.com",
 //	  "sandbox": false,
+//	  "billing": {"processor": "stripe", "key": "rk_live_…", "meter": "signatures"},
+//	  "onRamps": {"FIAT_ON_RAMP_PROVIDER_MOONPAY": {}, "FIAT_ON_RAMP_PROVIDER_COINBASE": {}},
+//	  "gas": {"prices": {"eip155:1": 2500000000}},
 //	  "salt": "…"
 //	}
 //
@@ -31,6 +34,19 @@
 //	issuer    the public base URL of this deployment, below which its host serves
 //	          /.well-known/openid-configuration: the issuer of the enclave's tokens.
 //	sandbox   whether passcodes to the sandbox's contacts are fixed and nothing is sent to them.
+//	onRamps   the on-ramp providers whose pages organizations may ask for, and which the enclave asks how purchases stand:
+//	          MoonPay at api.moonpay.com, Coinbase at api.developer.coinbase.com. The accounts there are the
+//	          organizations' own. apiUrl, in a simulator only, is another place to ask.
+//	billing   the payment processor, which is stripe (at api.stripe.com), and a key there that may write customers and payment methods
+//	          and meter events. Organizations' usage is told as events of the meter with this event name; without one it is not.
+//	          apiUrl, in a simulator only, is another place to ask.
+//	gas       what a coin of each chain counts whose transactions top-level organizations may pay for, in millionths of a
+//	          US dollar. Their limits are counted in it; transactions of other chains are not sponsored.
+//	tvc       what customers' programs run in ("tvc": {"domain": "apps.example.com", "root": "-----BEGIN CERTIFICATE-----…",
+//	          "pcr3": "…", "versions": [{"name": "cloister-1", "commit": "…", "pcr0": "…", "pcr1": "…", "pcr2": "…"}]}):
+//	          the name below which apps are reached, the root certificate of their attestation, the PCR 3 of the
+//	          machines that run them (all zero if absent), and the releases of the base image with their measurements, the
+//	          newest one last. These stand in the manifests that customers' operators approve.
 //	oauth2    simulator only: other tokenUrl and userUrl of OAuth 2.0 providers, by the providers' names.
 //	salt      up to 128 random characters. The hash is public: without them, who knows the rest of the document
 //	          could try passwords against it.
@@ -69,10 +85,13 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/program"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 )
@@ -82,6 +101,7 @@ const (
 	Max         = 256 << 10 // bytes
 	maxDomains  = 100
 	maxPassword = 1 << 10
+	maxGasPrice = 1e15 // a billion dollars
 )
 
 // field is what errors call the document.
@@ -94,7 +114,19 @@ type Settings struct {
 	Roots   *x509.CertPool   // the image's root certificates and the document's
 	Issuer  string           // empty: none
 	Sandbox bool
-	OAuth2  map[string]Endpoints // by the provider's name; in a simulator only
+	OAuth2  map[string]Endpoints       // by the provider's name; in a simulator only
+	OnRamps map[onramp.Provider]string // those that are set up, with where they are asked
+	Billing *Payments                  // nil: there is none
+	// GasPrices are by a chain's CAIP-2.
+	GasPrices map[string]uint64
+	Programs  *program.Platform // what customers' programs run in; nil: nothing
+}
+
+// Payments are where payment methods are kept, at a payment processor.
+type Payments struct {
+	Base  string // of its URLs
+	Key   secret.Secret
+	Meter string // of usage; empty: none is told
 }
 
 // Mail is where mail is handed in.
@@ -121,7 +153,26 @@ type document struct {
 	Issuer  string               `json:"issuer"`
 	Sandbox bool                 `json:"sandbox"`
 	OAuth2  map[string]Endpoints `json:"oauth2" rule:"omitempty,dive"`
+	OnRamps map[string]onRamp    `json:"onRamps"`
+	Billing *payments            `json:"billing"`
+	Gas     *gas                 `json:"gas"`
+	TVC     *tvcPlatform         `json:"tvc"`
 	Salt    string               `json:"salt" rule:"max=128"`
+}
+
+type onRamp struct {
+	APIURL string `json:"apiUrl"`
+}
+
+type payments struct {
+	Processor string         `json:"processor" rule:"required,oneof=stripe"`
+	Key       strictjson.Raw `json:"key"`
+	Meter     string         `json:"meter" rule:"max=100"`
+	APIURL    string         `json:"apiUrl"`
+}
+
+type gas struct {
+	Prices map[string]uint64 `json:"prices" rule:"required"`
 }
 
 type mail struct {
@@ -162,6 +213,14 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 		}
 	}
 	s := &Settings{Issuer: d.Issuer, Sandbox: d.Sandbox, OAuth2: d.OAuth2}
+	if d.Gas != nil {
+		s.GasPrices = d.Gas.Prices
+	}
+	for name, price := range s.GasPrices {
+		if !strings.HasPrefix(name, "eip155:") || price > maxGasPrice {
+			return nil, errMember(".gas.prices", "has a name that is none of eip155:…, or a price that no coin has")
+		}
+	}
 	var err error
 	if s.Roots, err = outward.Roots([]byte(d.Roots)); err != nil {
 		return nil, errAt(".roots", err)
@@ -176,6 +235,19 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 	}
 	if err := checkOverrides(d.OAuth2, simulator); err != nil {
 		return nil, err
+	}
+	if s.OnRamps, err = onRamps(d.OnRamps, simulator); err != nil {
+		return nil, err
+	}
+	if d.Billing != nil {
+		if s.Billing, err = d.Billing.read(simulator); err != nil {
+			return nil, err
+		}
+	}
+	if d.TVC != nil {
+		if s.Programs, err = d.TVC.read(); err != nil {
+			return nil, err
+		}
 	}
 	if d.Mail != nil {
 		if s.Mail, err = d.Mail.read(simulator); err != nil {
@@ -214,6 +286,53 @@ func checkOverrides(all map[string]Endpoints, simulator bool) error {
 		}
 	}
 	return nil
+}
+
+// onRamps are providers with where they are asked.
+func onRamps(all map[string]onRamp, simulator bool) (map[onramp.Provider]string, error) {
+	out := map[onramp.Provider]string{}
+	for name, o := range all {
+		p := onramp.Provider(name)
+		switch {
+		case !p.Valid():
+			return nil, errMember(".onRamps", "names a provider that is not known")
+		case o.APIURL == "":
+			out[p] = map[onramp.Provider]string{onramp.MoonPay: onramp.MoonPayAPI, onramp.Coinbase: onramp.CoinbaseAPI}[p]
+			continue
+		case !simulator:
+			return nil, errMember(".onRamps", "has an apiUrl, which is for simulators only")
+		}
+		if err := outward.CheckURL(o.APIURL, simulator); err != nil {
+			return nil, errAt(".onRamps", err)
+		}
+		out[p] = strings.TrimSuffix(o.APIURL, "/")
+	}
+	return out, nil
+}
+
+func (d *payments) read(simulator bool) (p *Payments, err error) {
+	p = &Payments{Base: billing.StripeAPI, Meter: d.Meter}
+	switch {
+	case len(d.Key) == 0:
+		return nil, errMember(".billing.key", "is missing")
+	case d.Meter != "" && !billing.IsName(d.Meter):
+		return nil, errMember(".billing.meter", "must be letters, digits and underscores")
+	case d.APIURL == "":
+	case !simulator:
+		return nil, errMember(".billing.apiUrl", "is for simulators only")
+	default:
+		if err := outward.CheckURL(d.APIURL, simulator); err != nil {
+			return nil, errAt(".billing.apiUrl", err)
+		}
+		p.Base = strings.TrimSuffix(d.APIURL, "/")
+	}
+	p.Key, err = password(".billing.key", d.Key, "processor")
+	p.Key.Use(func(b []byte) {
+		if err == nil && !billing.IsName(string(b)) {
+			err = errMember(".billing.key", "must be letters, digits and underscores")
+		}
+	})
+	return p, err
 }
 
 func (d *mail) read(simulator bool) (*Mail, error) {

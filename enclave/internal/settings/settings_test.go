@@ -2,14 +2,20 @@ package settings_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/outward"
 	"cloister/enclave/internal/settings"
 )
@@ -64,6 +70,39 @@ const (
 	server = `"host":"smtp.example.com","port":587,"security":"tls"`
 )
 
+// The payment processor is asked at its own place, in the name of who has the key.
+func TestPayments(t *testing.T) {
+	s, err := settings.Parse([]byte(`{"billing":{"processor":"stripe","key":"rk_live_1","meter":"signatures"}}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := ""
+	s.Billing.Key.Use(func(b []byte) { key = string(b) })
+	if p := s.Billing; p.Base != "https://api.stripe.com" || p.Meter != "signatures" || key != "rk_live_1" {
+		t.Errorf("%+v", p)
+	}
+	if s, err := settings.Parse([]byte(`{"billing":{"processor":"stripe","key":"rk_1","apiUrl":"http://127.0.0.1:1/"}}`), true); err != nil || s.Billing.Base != "http://127.0.0.1:1" || s.Billing.Meter != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := settings.Parse([]byte(`{}`), false); err != nil || s.Billing != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// On-ramp providers are asked at their own places, and nobody is asked whom the document does not name.
+func TestOnRamps(t *testing.T) {
+	s, err := settings.Parse([]byte(`{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{},"FIAT_ON_RAMP_PROVIDER_COINBASE":{}}}`), false)
+	if err != nil || len(s.OnRamps) != 2 || s.OnRamps[onramp.MoonPay] != "https://api.moonpay.com" || s.OnRamps[onramp.Coinbase] != "https://api.developer.coinbase.com" {
+		t.Errorf("%v %v", s, err)
+	}
+	if s, err := settings.Parse(nil, false); err != nil || len(s.OnRamps) != 0 {
+		t.Errorf("%v %v", s, err)
+	}
+	if s, err := settings.Parse([]byte(`{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{"apiUrl":"http://127.0.0.1:1/"}}}`), true); err != nil || s.OnRamps[onramp.MoonPay] != "http://127.0.0.1:1" {
+		t.Errorf("%v %v", s, err)
+	}
+}
+
 func mailOf(members ...string) string { return `{"mail":{` + strings.Join(members, ",") + `}}` }
 
 func TestDefaults(t *testing.T) {
@@ -110,6 +149,9 @@ var local = map[string]string{
 	"gateway on loopback":   `{"text":{"url":"https://localhost:8443/sms","from":"+1"}}`,
 	"issuer over http":      `{"issuer":"http://127.0.0.1:8080"}`,
 	"provider's endpoints":  `{"oauth2":{"OAUTH2_PROVIDER_X":{"tokenUrl":"http://127.0.0.1:1/t","userUrl":"http://127.0.0.1:1/u"}}}`,
+	"on-ramp on loopback":   `{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{"apiUrl":"http://127.0.0.1:1"}}}`,
+	"payments elsewhere":    `{"billing":{"processor":"stripe","key":"rk_1","apiUrl":"https://pay.example"}}`,
+	"on-ramp elsewhere":     `{"onRamps":{"FIAT_ON_RAMP_PROVIDER_COINBASE":{"apiUrl":"https://pay.example"}}}`,
 	"public endpoints":      `{"oauth2":{"OAUTH2_PROVIDER_X":{"tokenUrl":"https://x.example/t","userUrl":"https://x.example/u"}}}`,
 }
 
@@ -184,6 +226,23 @@ var refusedAlways = map[string]string{
 	"unknown provider":          `{"oauth2":{"OTHER":{"tokenUrl":"https://a.example/","userUrl":"https://a.example/"}}}`,
 	"provider without userUrl":  `{"oauth2":{"OAUTH2_PROVIDER_X":{"tokenUrl":"https://a.example/"}}}`,
 	"provider over http":        `{"oauth2":{"OAUTH2_PROVIDER_X":{"tokenUrl":"http://a.example/","userUrl":"https://a.example/"}}}`,
+	"unknown processor":         `{"billing":{"processor":"other","key":"rk_1"}}`,
+	"no processor":              `{"billing":{"key":"rk_1"}}`,
+	"no key of the processor":   `{"billing":{"processor":"stripe"}}`,
+	"an empty key":              `{"billing":{"processor":"stripe","key":""}}`,
+	"a key of two lines":        `{"billing":{"processor":"stripe","key":"hunter2\r\nX: y"}}`,
+	"a meter that is none":      `{"billing":{"processor":"stripe","key":"rk_1","meter":"a b"}}`,
+	"payments over http":        `{"billing":{"processor":"stripe","key":"rk_1","apiUrl":"http://a.example"}}`,
+	"payments with more":        `{"billing":{"processor":"stripe","key":"rk_1","secret":"hunter2"}}`,
+	"unknown on-ramp":           `{"onRamps":{"OTHER":{}}}`,
+	"on-ramp over http":         `{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{"apiUrl":"http://a.example"}}}`,
+	"on-ramp with more":         `{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{"apiKey":"hunter2"}}}`,
+	"programs without a domain": `{"tvc":` + strings.Replace(programs, "Apps.example.com", "apps", 1) + `}`,
+	"programs without a root":   `{"tvc":` + strings.Replace(programs, "-----BEGIN", "-----END", 1) + `}`,
+	"programs in nothing":       `{"tvc":{"domain":"apps.example.com","root":"x","versions":[]}}`,
+	"a short measurement":       `{"tvc":` + strings.Replace(programs, `"pcr1":"0b`, `"pcr1":"`, 1) + `}`,
+	"two releases of one name":  `{"tvc":` + strings.Replace(programs, "cloister-1", "cloister-0", 1) + `}`,
+	"on-ramps a list":           `{"onRamps":["FIAT_ON_RAMP_PROVIDER_MOONPAY"]}`,
 	"long salt":                 `{"salt":"` + strings.Repeat("s", 129) + `"}`,
 	"too long":                  `{"salt":""` + strings.Repeat(" ", settings.Max) + `}`,
 	"nested deep":               `{"mail":` + strings.Repeat(`[`, 100) + strings.Repeat(`]`, 100) + `}`,
@@ -240,4 +299,32 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%+v", s)
 		}
 	})
+}
+
+// programs is what customers' programs run in.
+var programs = func() string {
+	pcr := strings.Repeat("0b", 48)
+	release := func(name string) string {
+		return `{"name":"` + name + `","commit":"c","pcr0":"` + pcr + `","pcr1":"` + pcr + `","pcr2":"` + strings.ToUpper(pcr) + `"}`
+	}
+	_, key, _ := ed25519.GenerateKey(nil)
+	der, _ := x509.CreateCertificate(nil, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{SerialNumber: big.NewInt(1)}, key.Public(), key)
+	root, _ := json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	return `{"domain":"Apps.example.com","root":` + string(root) + `,"versions":[` + release("cloister-0") + `,` + release("cloister-1") + `]}`
+}()
+
+func TestPrograms(t *testing.T) {
+	s, err := settings.Parse([]byte(`{"tvc":`+programs+`}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.Programs
+	b := p.Base("cloister-1")
+	if p.Domain != "apps.example.com" || len(p.Bases) != 2 || b == nil || b.Enclave.PCR2 != strings.Repeat("0b", 48) || b.Enclave.PCR3 != strings.Repeat("00", 48) || b.Enclave.QOSCommit != "c" ||
+		!strings.HasPrefix(b.Enclave.AWSRootCertificate, "308") || p.Base("cloister-2") != nil {
+		t.Errorf("%+v", p)
+	}
+	if s, err := settings.Parse(nil, false); err != nil || s.Programs != nil {
+		t.Errorf("%v %v", s, err)
+	}
 }

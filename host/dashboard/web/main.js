@@ -10,6 +10,7 @@ import { activities } from "./sections/activities.js";
 import { auth } from "./sections/auth.js";
 import { overview } from "./sections/overview.js";
 import { policies } from "./sections/policies.js";
+import { secrets } from "./sections/secrets.js";
 import { users } from "./sections/users.js";
 import { wallets } from "./sections/wallets.js";
 import { webhooks } from "./sections/webhooks.js";
@@ -20,6 +21,7 @@ const sections = {
   activities: ["Activities", activities],
   users: ["Users", users],
   wallets: ["Wallets", wallets],
+  secrets: ["Secrets", secrets],
   policies: ["Policies", policies],
   webhooks: ["Webhooks", webhooks],
   auth: ["Auth", auth],

@@ -159,6 +159,28 @@ export function grown(all, draw, step = 50) {
   return place;
 }
 
+// paged shows a page, and the next one below it on request. after fetches what follows the last that is shown.
+export function paged(first, size, after, draw, failed) {
+  const all = [...first];
+  const place = h("div", { class: "grown" });
+  const show = (full) => {
+    const next = full && button("Show more", { class: "button quiet", onclick: async () => {
+      next.disabled = true;
+      try {
+        const got = await after(all.at(-1));
+        all.push(...got);
+        show(got.length === size);
+      } catch (error) {
+        next.disabled = false;
+        failed(error);
+      }
+    } });
+    fill(place, draw(all), next);
+  };
+  show(first.length === size);
+  return place;
+}
+
 // field is a labelled input. Kinds: text, password, email, tel, url, number, textarea, select, checkbox, lines (one value a line).
 export function field({ name, label, hint, kind = "text", options = [], value, wide = true, ...rest }) {
   const id = unique(name);

@@ -73,7 +73,8 @@ function questions(place) {
         area({ name: "boot", label: "Boot proof", required: true, hint: "What get_boot_proof or the keys document of a server answers, in JSON." }),
         button("Fetch from this server", { class: "button small", onclick: fetchBoot })),
       area({ name: "proofs", label: "App proofs", hint: "The reply of a request that asked for proofs, or what list_app_proofs answers." }),
-      area({ name: "body", label: "Your request", rows: 3, hint: "Its exact body. The proofs must then be about it: a true proof may be about something else." }),
+      area({ name: "log", label: "Log proof", rows: 3, hint: "What get_log_proof answers: that witnesses have cosigned a log with this decision in it." }),
+      area({ name: "body", label: "Your request", rows: 3, hint: "Its exact body. App proofs and log proof must then be about it: a true proof may be about something else." }),
       area({ name: "expected", label: "Expected measurements", hint: "A release file, what nitro-cli prints, or {\"0\": …, \"1\": …, \"2\": …}. Take them from a release that you trust, never from this server." }),
       area({ name: "operators", label: "Expected operators", rows: 3, hint: "The deployment's first manifest or the one before, or {\"threshold\": …, \"publicKeys\": […]}, from whoever runs it, never from this server. Measurements alone fit anybody's deployment of the same image." }),
       field({ name: "manifest", label: "Expected manifest", hint: "Its SHA-256, 64 digits, likewise. It pins image and deployment.", pattern: "[0-9a-f]{64}", title: "64 digits of lower-case hex", autocapitalize: "off", spellcheck: "false" }),
@@ -83,8 +84,8 @@ function questions(place) {
         area({ name: "simulatorRoot", label: "Root certificate", hint: "In PEM." }))),
     ],
     action: "Verify on this machine",
-    run: async ({ boot, proofs, body, expected, operators, manifest, simulatorRoot }) => {
-      const report = ask({ texts: [boot, proofs].filter((t) => t.trim()), expected: expected.trim(), operators: operators.trim(), manifest, simulatorRoot: simulatorRoot.trim(), body: body || null, nowMs: Date.now() });
+    run: async ({ boot, proofs, log, body, expected, operators, manifest, simulatorRoot }) => {
+      const report = ask({ texts: [boot, proofs, log].filter((t) => t.trim()), expected: expected.trim(), operators: operators.trim(), manifest, simulatorRoot: simulatorRoot.trim(), body: body || null, nowMs: Date.now() });
       fill(place, outcome(report));
       place.querySelector("h2").focus();
     },
@@ -93,15 +94,16 @@ function questions(place) {
 
 const tones = { passed: ["Holds", "good"], refused: ["Refused", "bad"], skipped: ["Not asked", "neutral"] };
 
-function outcome({ verified, reason, checks, facts: said, statements }) {
+function outcome({ verified, recovered, reason, checks, facts: said, statements, entries = [] }) {
   const rows = (all) => facts(all.map(({ name, value }) => [name, value === "" ? "–" : value.length > 40 ? copyable(value, name, { whole: value.length < 140 }) : value]));
   return [
-    h("section", { class: `panel verdict ${verified ? "good" : "bad"}` },
-      h("h2", { tabindex: "-1" }, verified ? "Verified" : "Refused"),
-      h("p", null, verified ? "Everything that you gave holds under what you expect." : reason),
+    h("section", { class: `panel verdict ${!verified ? "bad" : recovered ? "wait" : "good"}` },
+      h("h2", { tabindex: "-1" }, !verified ? "Refused" : recovered ? "Holds, in a log that was recovered" : "Verified"),
+      h("p", null, verified ? recovered || "Everything that you gave holds under what you expect." : reason),
       h("ol", { class: "checks" }, checks.map(({ name, outcome: how, words }) => h("li", null, badge(...tones[how]), h("div", null, h("p", { class: "strong" }, name), h("p", { class: "note" }, words)))))),
     said.length > 0 && panel("What runs there", rows(said)),
     statements.map((s, i) => panel(`App proof ${i + 1}`, rows(s))),
+    entries.map((entry) => panel("Log proof", rows(entry))),
   ];
 }
 

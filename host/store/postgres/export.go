@@ -28,11 +28,13 @@ func (s *Store) Export(ctx context.Context, give func(store.Row) error) error {
 	}}
 	err := s.read(ctx, func(tx pgx.Tx) error {
 		x.tx = tx
-		// All of a table is read along its key, never sorted.
-		if _, err := tx.Exec(ctx, "SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL idle_in_transaction_session_timeout = 0", pgx.QueryExecModeSimpleProtocol); err != nil {
+		if err := alongKeys(ctx, tx); err != nil {
 			return err
 		}
-		for _, part := range []func() error{x.heads, x.organizations, x.pieces, x.rest} {
+		if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+			return err
+		}
+		for _, part := range []func() error{x.heads, x.organizations, x.pieces, x.rest, x.tipTables} {
 			if err := part(); err != nil {
 				return err
 			}
@@ -133,19 +135,23 @@ func (x *exporter) organizations() error {
 func (x *exporter) entries(of []*store.OrganizationRow, kinds map[int32]kind) error {
 	w := store.NewWalk(of, x.give)
 	var place, time int64
-	var next *int64
+	var next, batch *int64
+	var in *int16
 	var activity *[16]byte
 	var number *int32
 	var leaf, sealed []byte
-	const text = "SELECT id, time, activity, kind, next, leaf, sealed FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id"
+	const text = "SELECT id, time, activity, kind, next, range, batch, leaf, sealed FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id"
 	args := []any{store.Place(int64(of[0].Number), 0), store.Place(int64(of[len(of)-1].Number), store.MaxSeq)}
-	err := each(x.ctx, x.tx, text, args, []any{&place, &time, &activity, &number, &next, &leaf, &sealed}, func() error {
+	err := each(x.ctx, x.tx, text, args, []any{&place, &time, &activity, &number, &next, &in, &batch, &leaf, &sealed}, func() error {
 		e := &store.EntryRow{Seq: store.Seq(place), TimeMs: uint64(time), Sealed: keep(&sealed)}
 		if activity != nil && number != nil {
 			e.Activity, e.Type, e.Status = *activity, kinds[*number].text, kinds[*number].status
 		}
 		if next != nil {
 			e.Next = store.Seq(*next) + 1
+		}
+		if in != nil && batch != nil {
+			e.Batch = store.BatchPlace{Range: uint32(*in), Epoch: uint64(*batch) >> 40, Number: uint64(*batch) & store.MaxNumber}
 		}
 		hash, err := hashOf(leaf)
 		if err != nil {
@@ -213,6 +219,25 @@ func (x *exporter) rest() error {
 				}
 				return row, nil
 			}},
+	)
+}
+
+// tipTables are tip tables and their pages, and checkpoints.
+func (x *exporter) tipTables() error {
+	var row checkpointRow
+	var r int16
+	var bytes []byte
+	return x.tables(
+		table{"SELECT range, bytes FROM tip_table ORDER BY range", []any{&r, &bytes}, func() (store.Row, error) {
+			return &store.TableRow{Range: uint32(r), Table: keep(&bytes)}, nil
+		}},
+		table{"SELECT range, bytes FROM tip_page ORDER BY range, hash", []any{&r, &bytes}, func() (store.Row, error) {
+			return &store.PageRow{Range: uint32(r), Page: keep(&bytes)}, nil
+		}},
+		table{checkpointRows, row.values(), func() (store.Row, error) {
+			c := row.checkpoint()
+			return store.NewCheckpointRow(&c), nil
+		}},
 	)
 }
 

@@ -135,6 +135,22 @@ func (f *finder) prove(ctx context.Context, places []int64) error {
 	return nil
 }
 
+// HeaderOf implements store.Finder.
+func (s *Store) HeaderOf(ctx context.Context, organization wire.ID, seq uint64) (header []byte, err error) {
+	if seq > store.MaxSeq {
+		return nil, nil
+	}
+	err = s.read(ctx, func(tx pgx.Tx) error {
+		rows, err := column[[]byte](ctx, tx, `SELECT header FROM entry JOIN batch ON batch.range = entry.range AND epoch = batch >> 40 AND number = batch & $3
+			WHERE entry.id = (SELECT id::bigint << 32 FROM organization WHERE uuid = $1) + $2`, [16]byte(organization), int64(seq), int64(store.MaxNumber))
+		if header = nil; len(rows) > 0 {
+			header = rows[0]
+		}
+		return err
+	})
+	return store.Result(header, err, "finding the batch of an entry")
+}
+
 // Page implements store.Finder.
 func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
 	if err := store.CheckPage(ask); err != nil {

@@ -22,7 +22,8 @@ const (
 
 const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 FROM object) OR EXISTS (SELECT 1 FROM batch)
 	OR EXISTS (SELECT 1 FROM organization) OR EXISTS (SELECT 1 FROM wrapped) OR EXISTS (SELECT 1 FROM blind)
-	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)`
+	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)
+	OR EXISTS (SELECT 1 FROM tip_table) OR EXISTS (SELECT 1 FROM tip_page) OR EXISTS (SELECT 1 FROM checkpoint)`
 
 // Import implements store.Archive. Every other writer waits.
 func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) error {
@@ -96,13 +97,16 @@ func newImporter(tx pgx.Tx) *importer {
 		"batch":        {"range", "epoch", "number", "header"},
 		"wrapped":      {"organization", "key", "sealed"},
 		"organization": {"id", "uuid"},
-		"entry":        {"id", "next", "time", "activity", "kind", "leaf", "sealed"},
+		"entry":        {"id", "next", "time", "activity", "kind", "range", "batch", "leaf", "sealed"},
 		"node":         {"id", "hash"},
 		"snapshot":     {"organization", "count", "sealed"},
 		"piece":        {"organization", "hash", "sealed"},
 		"blind":        {"hash", "entry"},
 		"blind_index":  {"key", "rank", "organization"},
 		"outbox":       {"organization", "seq", "number", "kind", "state", "due", "tries", "said", "revert", "memo", "receiver", "activity"},
+		"tip_table":    {"range", "bytes"},
+		"tip_page":     {"range", "hash", "bytes"},
+		"checkpoint":   {"range", "generation", "policy", "size", "signed", "cosigned_size", "cosigned"},
 	} {
 		m.to[table] = &copied{table: table, columns: columns}
 	}
@@ -169,6 +173,13 @@ func (m *importer) row(ctx context.Context, r store.Row) error {
 		return m.put(ctx, "blind_index", 64, r.Key[:], int64(r.Rank), [16]byte(r.Organization))
 	case *store.SendRow:
 		return m.send(ctx, r)
+	case *store.TableRow:
+		return m.put(ctx, "tip_table", len(r.Table), int16(r.Range), r.Table)
+	case *store.PageRow:
+		hash := sha256.Sum256(r.Page)
+		return m.put(ctx, "tip_page", len(r.Page), int16(r.Range), hash[:], r.Page)
+	case *store.CheckpointRow:
+		return m.put(ctx, "checkpoint", len(r.Policy)+len(r.Signed)+len(r.Cosigned), checkpointValues(r.Checkpoint())...)
 	}
 	return nil
 }
@@ -184,7 +195,7 @@ func (m *importer) send(ctx context.Context, r *store.SendRow) error {
 
 func (m *importer) entry(ctx context.Context, e *store.EntryRow) error {
 	number := int64(m.order.Number())
-	var kind, activity, next any
+	var kind, activity, next, in, batch any
 	if e.Activity != (wire.ID{}) {
 		n, err := m.kind(ctx, e)
 		if err != nil {
@@ -195,8 +206,11 @@ func (m *importer) entry(ctx context.Context, e *store.EntryRow) error {
 	if e.Next > 0 {
 		next = store.Place(number, e.Next-1)
 	}
+	if b := e.Batch; b.Known() {
+		in, batch = int16(b.Range), int64(b.Epoch<<40|b.Number)
+	}
 	leaf := tree.Leaf(e.Sealed)
-	if err := m.put(ctx, "entry", len(e.Sealed), store.Place(number, e.Seq), next, int64(e.TimeMs), activity, kind, leaf[:], e.Sealed); err != nil {
+	if err := m.put(ctx, "entry", len(e.Sealed), store.Place(number, e.Seq), next, int64(e.TimeMs), activity, kind, in, batch, leaf[:], e.Sealed); err != nil {
 		return err
 	}
 	made, err := m.tree.Add(leaf)

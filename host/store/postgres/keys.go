@@ -38,14 +38,13 @@ func (s *Store) PutKeys(ctx context.Context, put wire.PutKeys) (done wire.Done, 
 	for i, k := range put.Keys {
 		ids[i], keys[i], sealed[i] = k.Organization, int64(k.KeyID), k.Sealed
 	}
-	of := wire.PutSnapshot{Range: put.Range, Boot: put.Boot, Epoch: put.Epoch}
 	err = s.write(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE wrapped SET sealed = n.s FROM unnest($1::uuid[], $2::bigint[], $3::bytea[]) AS n (o, k, s)
 			WHERE wrapped.organization = n.o AND wrapped.key = n.k`, ids, keys, sealed)
 		if err != nil {
 			return err
 		}
-		held, err := owns(ctx, tx, of, " FOR SHARE")
+		held, err := owns(ctx, tx, put.Range, put.Boot, put.Epoch, " FOR SHARE")
 		if err == nil && !held {
 			err = errLost
 		}

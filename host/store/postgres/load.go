@@ -94,15 +94,7 @@ func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, ro
 		if err != nil {
 			return nil, err
 		}
-		n := 0
-		for _, size := range sizes {
-			want -= int(size) + framing
-			room -= int(size) + framing
-			if room < 0 || want < 0 && len(list)+n > 0 {
-				break
-			}
-			n++
-		}
+		n := fitting(sizes, &want, &room, len(list) == 0)
 		if n > 0 {
 			more, err := column[[]byte](ctx, tx, "SELECT sealed FROM entry WHERE id >= $1 AND id < $2 ORDER BY id",
 				store.Place(number, from), store.Place(number, from)+int64(n))
@@ -119,37 +111,55 @@ func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, ro
 	return list, nil
 }
 
+// fitting is how many go into an answer, by their sizes, and takes them off what is wanted and what the frame
+// has room for. The first of an answer goes in however little is wanted.
+func fitting(sizes []int32, want, room *int, first bool) (n int) {
+	for _, size := range sizes {
+		*want -= int(size) + framing
+		*room -= int(size) + framing
+		if *room < 0 || *want < 0 && !(first && n == 0) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
 // LoadPieces implements store.Loader.
 func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pieces, err error) {
 	if err := store.CheckPieces(ask); err != nil {
 		return p, err
 	}
-	want := make([][]byte, len(ask.Pieces))
-	for i := range ask.Pieces {
-		want[i] = ask.Pieces[i][:]
-	}
 	err = s.read(ctx, func(tx pgx.Tx) error {
-		p = wire.Pieces{Pieces: make([][]byte, len(ask.Pieces))}
 		n, err := number(ctx, tx, ask.Organization)
-		if err != nil || n == 0 {
-			return err
+		if err == nil {
+			p.Pieces, err = byHash(ctx, tx, "sealed", "piece ON organization = $1", n, ask.Pieces)
 		}
-		const from = "FROM unnest($2::bytea[]) WITH ORDINALITY AS w (h, i) JOIN piece ON organization = $1 AND hash = h"
-		var total int64
-		if err := tx.QueryRow(ctx, "SELECT coalesce(sum(octet_length(sealed)), 0) "+from, n, list(want)).Scan(&total); err != nil {
-			return err
-		}
-		if err := store.CheckAnswer(int(total)); err != nil {
-			return err
-		}
-		var i int64
-		var sealed []byte
-		return each(ctx, tx, "SELECT i, sealed "+from, []any{n, list(want)}, []any{&i, &sealed}, func() error {
-			p.Pieces[i-1], sealed = sealed, nil
-			return nil
-		})
+		return err
 	})
 	return store.Result(p, err, "loading pieces")
+}
+
+// byHash reads a field of rows that are kept by their hash under a key, in the order asked. Those that are
+// not there are empty.
+func byHash(ctx context.Context, tx pgx.Tx, field, table string, key any, asked []wire.Hash) ([][]byte, error) {
+	found := make([][]byte, len(asked))
+	from := " FROM unnest($2::bytea[]) WITH ORDINALITY AS w (h, i) JOIN " + table + " AND hash = h"
+	args := []any{key, list(slicesOf(asked))}
+	var total int64
+	if err := tx.QueryRow(ctx, "SELECT coalesce(sum(octet_length("+field+")), 0)"+from, args...).Scan(&total); err != nil {
+		return nil, err
+	}
+	if err := store.CheckAnswer(int(total)); err != nil {
+		return nil, err
+	}
+	var i int64
+	var b []byte
+	err := each(ctx, tx, "SELECT i, "+field+from, args, []any{&i, &b}, func() error {
+		found[i-1], b = b, nil
+		return nil
+	})
+	return found, err
 }
 
 // LoadObject implements store.Loader.

@@ -175,6 +175,15 @@ func BenchmarkOutbox(b *testing.B) {
 	storetest.BenchOutbox(b, s, 20_000)
 }
 
+func BenchmarkLog(b *testing.B) {
+	s, err := postgres.Open(b.Context(), storetest.StartPostgres(b).Database())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	storetest.BenchLog(b, s, 10_000)
+}
+
 func BenchmarkArchive(b *testing.B) {
 	server := storetest.StartPostgres(b)
 	storetest.BenchArchive(b, func(b *testing.B) store.Store {

@@ -16,6 +16,8 @@ var pruneSends = [2]string{
 		WHERE state = 5 AND receiver IS NOT NULL AND due < $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED)`,
 }
 
+const pruneMails = `DELETE FROM object WHERE name IN (SELECT name FROM object WHERE name >= 'mail/' AND name < $1 ORDER BY name LIMIT $2 FOR UPDATE SKIP LOCKED)`
+
 // PruneSends implements store.Pruner.
 func (s *Store) PruneSends(ctx context.Context, ask store.PruneSends) (n int, err error) {
 	if err := store.CheckPrune(ask); err != nil {
@@ -28,5 +30,9 @@ func (s *Store) PruneSends(ctx context.Context, ask store.PruneSends) (n int, er
 		}
 		n += int(wrote.RowsAffected())
 	}
-	return n, nil
+	wrote, err := s.pool.Exec(ctx, pruneMails, ask.Mails, ask.Limit)
+	if err != nil {
+		return n, fmt.Errorf("pruning objects about mails: %w", err)
+	}
+	return n + int(wrote.RowsAffected()), nil
 }

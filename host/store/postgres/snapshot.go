@@ -34,7 +34,7 @@ func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wir
 // megabytes on their way. If another boot has taken the store meanwhile, everything is rolled
 // back. The check at the beginning only saves writing in vain.
 func putSnapshot(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot) (ok bool, err error) {
-	if held, err := owns(ctx, tx, put, ""); err != nil || !held {
+	if held, err := owns(ctx, tx, put.Range, put.Boot, put.Epoch, ""); err != nil || !held {
 		return false, err
 	}
 	n, err := number(ctx, tx, put.Organization)
@@ -59,16 +59,17 @@ func putSnapshot(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot) (ok bool,
 			return false, err
 		}
 	}
-	held, err := owns(ctx, tx, put, " FOR SHARE")
+	held, err := owns(ctx, tx, put.Range, put.Boot, put.Epoch, " FOR SHARE")
 	if err == nil && !held {
 		err = errLost
 	}
 	return held, err
 }
 
-func owns(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot, lock string) (held bool, err error) {
+// owns tells whether a boot owns a range under an epoch. With a lock it stays so until the transaction ends.
+func owns(ctx context.Context, tx pgx.Tx, r wire.Range, boot wire.ID, epoch uint64, lock string) (held bool, err error) {
 	err = tx.QueryRow(ctx, "SELECT boot = $1 AND epoch = $2 AND NOT released FROM owner WHERE id = $3"+lock,
-		[16]byte(put.Boot), int64(put.Epoch), rowOf(put.Range)).Scan(&held)
+		[16]byte(boot), int64(epoch), rowOf(r)).Scan(&held)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
@@ -95,22 +96,32 @@ func replaceSnapshot(ctx context.Context, tx pgx.Tx, number int64, put wire.PutS
 		}
 		return false, err == nil && uint64(there) == put.Count && bytes.Equal(sealed, put.Snapshot), err
 	}
-	drop := make([][]byte, len(put.Drop))
-	for i := range put.Drop {
-		drop[i] = put.Drop[i][:]
-	}
-	_, err = tx.Exec(ctx, "DELETE FROM piece WHERE organization = $1 AND hash = ANY ($2)", number, list(drop))
+	_, err = tx.Exec(ctx, "DELETE FROM piece WHERE organization = $1 AND hash = ANY ($2)", number, list(slicesOf(put.Drop)))
 	return err == nil, false, err
 }
 
-func addPieces(ctx context.Context, tx pgx.Tx, number int64, pieces [][]byte) error {
-	hashes := make([][]byte, len(pieces))
+// slicesOf gives hashes as the driver takes them.
+func slicesOf(hashes []wire.Hash) [][]byte {
+	all := make([][]byte, len(hashes))
+	for i := range hashes {
+		all[i] = hashes[i][:]
+	}
+	return all
+}
+
+// hashesOf gives the hashes under which pieces are kept.
+func hashesOf(pieces [][]byte) [][]byte {
+	all := make([][]byte, len(pieces))
 	for i, p := range pieces {
 		h := sha256.Sum256(p)
-		hashes[i] = h[:]
+		all[i] = h[:]
 	}
+	return all
+}
+
+func addPieces(ctx context.Context, tx pgx.Tx, number int64, pieces [][]byte) error {
 	_, err := tx.Exec(ctx, `INSERT INTO piece (organization, hash, sealed)
-		SELECT $1, h, p FROM unnest($2::bytea[], $3::bytea[]) AS n (h, p) ON CONFLICT DO NOTHING`, number, list(hashes), list(pieces))
+		SELECT $1, h, p FROM unnest($2::bytea[], $3::bytea[]) AS n (h, p) ON CONFLICT DO NOTHING`, number, list(hashesOf(pieces)), list(pieces))
 	return err
 }
 

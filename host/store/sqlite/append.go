@@ -126,7 +126,7 @@ func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, 
 const maxNumber = 1<<32 - 1
 
 func (a *appender) id() int64 {
-	return int64(a.batch.Epoch<<40 | uint64(a.batch.Range)<<32 | a.batch.Number)
+	return batchID(a.batch.Range, a.batch.Epoch, a.batch.Number)
 }
 
 func (a *appender) insert(ctx context.Context) (wire.Verdict, error) {
@@ -170,8 +170,8 @@ func (a *appender) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (fo
 			return false, err
 		}
 	}
-	err = w.exec(ctx, "INSERT INTO entry (id, kind, time, activity, leaf, sealed) VALUES (?, ?, ?, ?, ?, ?)",
-		place, kind, int64(e.TimeMs), activity, leaf[:], []byte(e.Sealed))
+	err = w.exec(ctx, "INSERT INTO entry (id, kind, time, activity, batch, leaf, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		place, kind, int64(e.TimeMs), activity, a.id(), leaf[:], []byte(e.Sealed))
 	if err != nil {
 		return false, err
 	}

@@ -127,12 +127,15 @@ func (x *exporter) organizations(ctx context.Context) error {
 		}
 		last = int64(some[len(some)-1].Number)
 		w := store.NewWalk(some, x.each)
-		err = x.conn.query(ctx, `SELECT id, time, activity, kind, next, leaf, sealed FROM entry WHERE id >= ? AND id <= ? ORDER BY id`, func(values []driver.Value) (bool, error) {
+		err = x.conn.query(ctx, `SELECT id, time, activity, kind, next, leaf, sealed, batch FROM entry WHERE id >= ? AND id <= ? ORDER BY id`, func(values []driver.Value) (bool, error) {
 			c := columns{values: values}
 			place, kind := c.number(0), kinds[c.number(3)]
 			e := &store.EntryRow{Seq: place & store.MaxSeq, TimeMs: c.number(1), Activity: c.id(2), Type: kind.text, Status: kind.status, Sealed: c.bytes(6)}
 			if next := c.number(4); next > 0 {
 				e.Next = next&store.MaxSeq + 1
+			}
+			if id := c.number(7); id > 0 {
+				e.Batch = store.BatchPlace{Range: uint32(id >> 32 & 255), Epoch: id >> 40, Number: id & maxNumber}
 			}
 			if leaf := c.hash(5); c.err == nil {
 				c.err = w.Entry(int64(place), e, leaf)
@@ -179,6 +182,13 @@ func (x *exporter) rest(ctx context.Context) error {
 				State: wire.SendState(c.number(4)), DueMs: c.number(5), Tries: uint32(c.number(6)), Text: c.text(7), Revert: c.bytes(8), Memo: c.bytes(9),
 				Receiver: c.id(10), Activity: c.id(11)}
 		}},
+		table{text: "SELECT range, bytes FROM tip_table ORDER BY range", row: func(c *columns) store.Row {
+			return &store.TableRow{Range: uint32(c.number(0)), Table: c.bytes(1)}
+		}},
+		table{text: "SELECT range, bytes FROM tip_page ORDER BY range, hash", row: func(c *columns) store.Row {
+			return &store.PageRow{Range: uint32(c.number(0)), Page: c.bytes(1)}
+		}},
+		table{text: checkpointRows, row: func(c *columns) store.Row { return store.NewCheckpointRow(checkpointOf(c)) }},
 	)
 }
 

@@ -109,6 +109,23 @@ func (f *finder) prove(ctx context.Context, places []int64) error {
 	return nil
 }
 
+// HeaderOf implements store.Finder.
+func (s *Store) HeaderOf(ctx context.Context, organization wire.ID, seq uint64) (header []byte, err error) {
+	if seq > store.MaxSeq {
+		return nil, nil
+	}
+	err = s.read(ctx, func(c *conn) error {
+		header = nil
+		row, err := c.one(ctx, `SELECT header FROM batch WHERE id = (SELECT batch FROM entry
+			WHERE id = (SELECT id << 32 FROM organization WHERE uuid = ?) + ?)`, organization[:], int64(seq))
+		if row != nil {
+			header = row[0].([]byte)
+		}
+		return err
+	})
+	return store.Result(header, err, "finding the batch of an entry")
+}
+
 // Page implements store.Finder.
 func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
 	if err := store.CheckPage(ask); err != nil {

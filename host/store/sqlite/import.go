@@ -15,7 +15,8 @@ import (
 
 const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 FROM object) OR EXISTS (SELECT 1 FROM batch)
 	OR EXISTS (SELECT 1 FROM organization) OR EXISTS (SELECT 1 FROM wrapped) OR EXISTS (SELECT 1 FROM blind)
-	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)`
+	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)
+	OR EXISTS (SELECT 1 FROM tip_table) OR EXISTS (SELECT 1 FROM tip_page) OR EXISTS (SELECT 1 FROM checkpoint)`
 
 // Import implements store.Archive. It holds up every other writer. The log grows to the size of all
 // that is imported before it is copied into the file.
@@ -83,7 +84,7 @@ func (m *importer) row(ctx context.Context, r store.Row) error {
 		if r.Number > maxNumber {
 			return fmt.Errorf("%w: number %d", store.ErrRefused, r.Number)
 		}
-		return put("INSERT INTO batch (id, header) VALUES (?, ?)", int64(r.Epoch<<40|uint64(r.Range)<<32|r.Number), r.Header)
+		return put("INSERT INTO batch (id, header) VALUES (?, ?)", batchID(wire.Range(r.Range), r.Epoch, r.Number), r.Header)
 	case *store.KeyRow:
 		return put("INSERT INTO wrapped (organization, key, sealed) VALUES (?, ?, ?)", r.Organization[:], int64(r.KeyID), r.Sealed)
 	case *store.OrganizationRow:
@@ -101,20 +102,31 @@ func (m *importer) row(ctx context.Context, r store.Row) error {
 	case *store.IndexRow:
 		return put("INSERT INTO blind_index (key, rank, organization) VALUES (?, ?, ?)", r.Key[:], int64(r.Rank), r.Organization[:])
 	case *store.SendRow:
-		var receiver, activity driver.Value
-		if r.Receiver != (wire.ID{}) {
-			receiver, activity = r.Receiver[:], r.Activity[:]
-		}
-		return put(`INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo, receiver, activity)
-			VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`, r.Organization[:], int64(r.Seq), int64(r.Number), int64(r.SendKind), int64(r.State),
-			int64(r.DueMs), int64(r.Tries), r.Text, notNull(r.Revert), notNull(r.Memo), receiver, activity)
+		return m.send(ctx, r)
+	case *store.TableRow:
+		return put("INSERT INTO tip_table (range, bytes) VALUES (?, ?)", int64(r.Range), r.Table)
+	case *store.PageRow:
+		hash := sha256.Sum256(r.Page)
+		return put("INSERT INTO tip_page (range, hash, bytes) VALUES (?, ?, ?)", int64(r.Range), hash[:], r.Page)
+	case *store.CheckpointRow:
+		return put("INSERT INTO checkpoint (range, generation, policy, size, signed, cosigned_size, cosigned) VALUES (?, ?, ?, ?, ?, ?, ?)", checkpointValues(r.Checkpoint())...)
 	}
 	return nil
 }
 
+func (m *importer) send(ctx context.Context, r *store.SendRow) error {
+	var receiver, activity driver.Value
+	if r.Receiver != (wire.ID{}) {
+		receiver, activity = r.Receiver[:], r.Activity[:]
+	}
+	return m.conn.exec(ctx, `INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo, receiver, activity)
+		VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`, r.Organization[:], int64(r.Seq), int64(r.Number), int64(r.SendKind), int64(r.State),
+		int64(r.DueMs), int64(r.Tries), r.Text, notNull(r.Revert), notNull(r.Memo), receiver, activity)
+}
+
 func (m *importer) entry(ctx context.Context, e *store.EntryRow) error {
 	number := int64(m.order.Number())
-	var kind, activity, next driver.Value
+	var kind, activity, next, batch driver.Value
 	if e.Activity != (wire.ID{}) {
 		n, err := m.kind(ctx, e)
 		if err != nil {
@@ -125,9 +137,15 @@ func (m *importer) entry(ctx context.Context, e *store.EntryRow) error {
 	if e.Next > 0 {
 		next = store.Place(number, e.Next-1)
 	}
+	if in := e.Batch; in.Known() {
+		if in.Number > maxNumber {
+			return fmt.Errorf("%w: number %d", store.ErrRefused, in.Number)
+		}
+		batch = batchID(wire.Range(in.Range), in.Epoch, in.Number)
+	}
 	leaf := tree.Leaf(e.Sealed)
-	err := m.conn.exec(ctx, "INSERT INTO entry (id, kind, next, time, activity, leaf, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		store.Place(number, e.Seq), kind, next, int64(e.TimeMs), activity, leaf[:], e.Sealed)
+	err := m.conn.exec(ctx, "INSERT INTO entry (id, kind, next, time, activity, batch, leaf, sealed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		store.Place(number, e.Seq), kind, next, int64(e.TimeMs), activity, batch, leaf[:], e.Sealed)
 	if err != nil {
 		return err
 	}

@@ -91,29 +91,34 @@ func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pie
 		return p, err
 	}
 	err = s.read(ctx, func(c *conn) error {
-		p = wire.Pieces{Pieces: make([][]byte, len(ask.Pieces))}
 		number, err := organization(ctx, c, ask.Organization)
-		if err != nil || number == 0 {
-			return err
+		if err == nil {
+			p.Pieces, err = byHash(ctx, c, "SELECT sealed FROM piece WHERE organization = ? AND hash = ?", number, ask.Pieces)
 		}
-		total := 0
-		for i, h := range ask.Pieces {
-			row, err := c.one(ctx, "SELECT sealed FROM piece WHERE organization = ? AND hash = ?", number, h[:])
-			if err != nil {
-				return err
-			}
-			if row == nil {
-				continue
-			}
-			p.Pieces[i] = row[0].([]byte)
-			total += len(p.Pieces[i])
-			if err := store.CheckAnswer(total); err != nil {
-				return err
-			}
-		}
-		return nil
+		return err
 	})
 	return store.Result(p, err, "loading pieces")
+}
+
+// byHash reads bytes that are kept by their hash under a key, in the order asked. Those that are not
+// there are empty.
+func byHash(ctx context.Context, c *conn, text string, key int64, asked []wire.Hash) ([][]byte, error) {
+	list, total := make([][]byte, len(asked)), 0
+	for i, h := range asked {
+		row, err := c.one(ctx, text, key, h[:])
+		if err != nil {
+			return nil, err
+		}
+		if row == nil {
+			continue
+		}
+		list[i] = row[0].([]byte)
+		total += len(list[i])
+		if err := store.CheckAnswer(total); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // LoadObject implements store.Loader.

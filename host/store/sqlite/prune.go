@@ -15,6 +15,8 @@ var pruneSends = [2]string{
 		WHERE state = 5 AND receiver IS NOT NULL AND due < ? ORDER BY due LIMIT ?) RETURNING 1`,
 }
 
+const pruneMails = `DELETE FROM object WHERE name IN (SELECT name FROM object WHERE name >= 'mail/' AND name < ? ORDER BY name LIMIT ?) RETURNING 1`
+
 // PruneSends implements store.Pruner.
 func (s *Store) PruneSends(ctx context.Context, ask store.PruneSends) (n int, err error) {
 	if err := store.CheckPrune(ask); err != nil {
@@ -26,6 +28,10 @@ func (s *Store) PruneSends(ctx context.Context, ask store.PruneSends) (n int, er
 			if err := s.writer.query(ctx, pruneSends[i], func([]driver.Value) (bool, error) { n++; return true, nil }, int64(before), int64(ask.Limit)); err != nil {
 				return false, err
 			}
+		}
+		err := s.writer.query(ctx, pruneMails, func([]driver.Value) (bool, error) { n++; return true, nil }, ask.Mails, int64(ask.Limit))
+		if err != nil {
+			return false, err
 		}
 		s.countWritten(int64(n) << 10)
 		return n > 0, nil

@@ -82,6 +82,15 @@ func BenchmarkOutbox(b *testing.B) {
 	storetest.BenchOutbox(b, s, 20_000)
 }
 
+func BenchmarkLog(b *testing.B) {
+	s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	storetest.BenchLog(b, s, 10_000)
+}
+
 func BenchmarkArchive(b *testing.B) {
 	storetest.BenchArchive(b, func(b *testing.B) store.Store {
 		s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"))

@@ -61,6 +61,15 @@ func Full(t testing.TB, s store.Store) {
 	if !w.put(id(1), wire.PutSnapshot{Count: 200, Snapshot: []byte("snapshot"), Pieces: [][]byte{[]byte("piece a"), []byte("piece b")}}) {
 		t.Fatal("snapshot refused")
 	}
+	if !w.putTable(tipTable("tip table", []int{3, 0, 2}, nil)) {
+		t.Fatal("tip table refused")
+	}
+	for generation := range uint32(2) {
+		c := store.Checkpoint{Generation: generation + 1, Policy: "policy", Size: 5, Signed: []byte("signed"), CosignedSize: 4, Cosigned: []byte("cosigned")}
+		if err := s.PutCheckpoint(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, name := range []string{"keyring/0000000001", "genesis", "bootproof/x"} {
 		must(s.PutObject(t.Context(), wire.PutObject{Name: name, Bytes: []byte(name)}))(t)
 	}
@@ -119,7 +128,8 @@ func testArchive(t *testing.T, open Opener) {
 		}
 	}
 	want := map[store.RowKind]int{store.KindOwner: 1, store.KindObject: 3, store.KindBatch: 5, store.KindKey: 3, store.KindOrganization: 3, store.KindEntry: 307,
-		store.KindEnd: 3, store.KindSnapshot: 1, store.KindPiece: 2, store.KindBlind: 6, store.KindIndex: 4, store.KindSend: 6}
+		store.KindEnd: 3, store.KindSnapshot: 1, store.KindPiece: 2, store.KindBlind: 6, store.KindIndex: 4, store.KindSend: 6,
+		store.KindTable: 1, store.KindPage: 3, store.KindCheckpoint: 2}
 	if !reflect.DeepEqual(kinds, want) {
 		t.Fatalf("rows by kind %v, want %v", kinds, want)
 	}
@@ -131,6 +141,9 @@ func testArchive(t *testing.T, open Opener) {
 	Same(t, rows, Rows(t, to))
 	to = reopen()
 	Same(t, rows, Rows(t, to))
+	holdsTable(t, to, 0, "tip table", 0, 2, 3)
+	all := wire.LoadTips{To: highest(), Limit: 10}
+	sameTips(t, must(to.LoadTips(t.Context(), all))(t).Tips, must(s.LoadTips(t.Context(), all))(t).Tips)
 
 	// Whoever owned it has lost it; the next boot comes behind.
 	owner := rows[0].(*store.OwnerRow)
@@ -264,6 +277,18 @@ func testArchiveRefused(t *testing.T, open Opener) {
 		"blind twice":           twice(at(store.KindBlind)),
 		"index twice":           twice(at(store.KindIndex)),
 		"send twice":            twice(at(store.KindSend)),
+		"table twice":           twice(at(store.KindTable)),
+		"page twice":            twice(at(store.KindPage)),
+		"pages not by hash":     with(at(store.KindPage), rows[at(store.KindPage)+2]),
+		"checkpoint twice":      twice(at(store.KindCheckpoint)),
+		"checkpoint of nothing": with(at(store.KindCheckpoint), &store.CheckpointRow{Generation: 1}),
+		"checkpoint of a range": with(len(rows)-1, &store.CheckpointRow{Range: wire.MaxRanges, Generation: 1, Size: 1, Signed: []byte{1}}),
+		"empty table":           with(at(store.KindTable), &store.TableRow{}),
+		"large table":           with(at(store.KindTable), &store.TableRow{Table: make([]byte, wire.MaxTable+1)}),
+		"table of no range":     with(at(store.KindTable), &store.TableRow{Range: wire.MaxRanges, Table: []byte{1}}),
+		"empty page":            with(at(store.KindPage), &store.PageRow{}),
+		"large page":            with(at(store.KindPage), &store.PageRow{Page: make([]byte, wire.MaxPage+1)}),
+		"page of no range":      with(at(store.KindPage)+2, &store.PageRow{Range: wire.MaxRanges, Page: []byte{1}}),
 		"owner last":            append(without(at(store.KindOwner)), rows[at(store.KindOwner)]),
 		"other range":           with(0, &store.OwnerRow{Range: wire.MaxRanges, Boot: id(1), Epoch: 1}),
 		"epoch without end":     with(0, &store.OwnerRow{Boot: id(1), Epoch: store.MaxEpoch}),
@@ -271,6 +296,9 @@ func testArchiveRefused(t *testing.T, open Opener) {
 		"next beyond the end":   with(at(store.KindEnd)-1, &store.EntryRow{Seq: 302, Activity: id(1), Next: 400, Sealed: []byte{1}}),
 		"next before the entry": with(at(store.KindEntry), &store.EntryRow{Activity: id(1), Next: 1, Sealed: []byte{1}}),
 		"type of no activity":   with(at(store.KindEntry), &store.EntryRow{Type: "X", Sealed: []byte{1}}),
+		"entry of no epoch":     with(at(store.KindEntry), &store.EntryRow{Sealed: []byte{1}, Batch: store.BatchPlace{Number: 1}}),
+		"entry of no batch":     with(at(store.KindEntry), &store.EntryRow{Sealed: []byte{1}, Batch: store.BatchPlace{Epoch: 1}}),
+		"entry of no range":     with(at(store.KindEntry), &store.EntryRow{Sealed: []byte{1}, Batch: store.BatchPlace{Range: wire.MaxRanges, Epoch: 1, Number: 1}}),
 		"empty entry":           with(at(store.KindEntry), &store.EntryRow{}),
 		"id of two":             with(at(store.KindEnd)+1, &store.OrganizationRow{Number: 2, ID: id(1)}),
 		"number too high":       with(at(store.KindEnd)+1, &store.OrganizationRow{Number: 1 << 31, ID: id(2)}),
@@ -379,6 +407,9 @@ func testArchiveRanges(t *testing.T, open Opener) {
 			for range 2 {
 				w.fill(id(10*boot+uint64(r)), 1, 20)
 			}
+			if !w.putTable(tipTable("", []int{int(boot), 5}, nil)) || !w.putTable(tipTable(fmt.Sprint("table of ", r), nil, nil)) {
+				t.Fatal("tip table refused")
+			}
 		}
 	}
 	rows := Rows(t, s)
@@ -400,6 +431,7 @@ func testArchiveRanges(t *testing.T, open Opener) {
 	}
 	Same(t, rows, Rows(t, to))
 	for _, r := range []wire.Range{0, 2, wire.MaxRanges - 1} {
+		holdsTable(t, to, r, fmt.Sprint("table of ", r), 0, 1, 2, 5)
 		w := &writer{t: t, backend: to, boot: id(5), in: r, ledgers: map[wire.ID][]wire.Entry{}}
 		if w.take(); w.epoch != 4 {
 			t.Fatalf("range %d: epoch %d after 3", r, w.epoch)

@@ -10,6 +10,7 @@ import (
 	"github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
 
+	"cloister/attestation/tlog"
 	"cloister/host/store"
 	"cloister/shared/wire"
 )
@@ -20,7 +21,8 @@ func roots(t testing.TB, ledger []wire.Entry) [][]byte {
 	tree := (&compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}).NewEmptyRange(0)
 	list := [][]byte{rfc6962.DefaultHasher.EmptyRoot()}
 	for _, e := range ledger {
-		if err := tree.Append(rfc6962.DefaultHasher.HashLeaf(e.Sealed), nil); err != nil {
+		leaf := tlog.HashStored(e.Sealed)
+		if err := tree.Append(leaf[:], nil); err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, must(tree.GetRootHash(nil))(t))
@@ -37,8 +39,8 @@ func verify(t testing.TB, e wire.ProvenEntry, ledger []wire.Entry, size uint64, 
 	for i := range path {
 		path[i] = e.Proof[i][:]
 	}
-	leaf := rfc6962.DefaultHasher.HashLeaf(e.Sealed)
-	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, e.Seq, size, leaf, path, root); err != nil {
+	leaf := tlog.HashStored(e.Sealed)
+	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, e.Seq, size, leaf[:], path, root); err != nil {
 		t.Fatalf("entry %d in a tree of %d: %v", e.Seq, size, err)
 	}
 }
@@ -63,9 +65,9 @@ func testProofs(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
 	x := id(10)
-	w.fill(id(9), 700, 8) // neighbours on both sides
-	w.fill(x, 530, 8)
-	w.fill(id(11), 700, 8)
+	w.fill(id(9), 700, 80) // neighbours on both sides
+	w.fill(x, 530, 80)
+	w.fill(id(11), 700, 80)
 	all := roots(t, w.ledgers[x])
 	try := func(size uint64, seqs ...uint64) {
 		t.Helper()
@@ -101,7 +103,7 @@ func testProofsLarge(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
 	x := id(10)
-	w.fill(x, 70_000, 24)
+	w.fill(x, 70_000, 70)
 	all := roots(t, w.ledgers[x])
 	r := rand.New(rand.NewPCG(1, 2))
 	sizes := []uint64{65_535, 65_536, 65_537, 65_792, 70_000}

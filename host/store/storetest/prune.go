@@ -62,10 +62,27 @@ func testPrune(t *testing.T, open Opener) {
 		}
 	}
 	before := standing(t, s, stay...)
+	objects := []string{wire.MailObject(7, wire.Hash{1}), wire.MailObject(8, wire.Hash{1}), wire.MailObject(10, wire.Hash{1}), "mai", "mail", "maim", "a"}
+	for _, name := range objects {
+		must(s.PutObject(t.Context(), wire.PutObject{Name: name, Bytes: []byte("o")}))(t)
+	}
 	prune := func(limit int) int {
 		t.Helper()
 		return must(s.PruneSends(t.Context(), store.PruneSends{EndedMs: 10 * day, DeadMs: 5 * day, Limit: limit}))(t)
 	}
+	defer func() {
+		if n := must(s.PruneSends(t.Context(), store.PruneSends{Mails: wire.MailObjects(8), Limit: 1}))(t); n != 1 {
+			t.Errorf("%d objects went", n)
+		}
+		if n := must(s.PruneSends(t.Context(), store.PruneSends{Mails: wire.MailObjects(8), Limit: 1}))(t); n != 0 {
+			t.Errorf("%d more went", n)
+		}
+		for i, name := range objects {
+			if o := must(s.LoadObject(t.Context(), wire.LoadObject{Name: name}))(t); o.Found != (i > 0) {
+				t.Errorf("%s: %v", name, o.Found)
+			}
+		}
+	}()
 	// Two of each kind at most: a dead letter and five others.
 	if a, b, c, d := prune(2), prune(2), prune(2), prune(2); a != 3 || b != 2 || c != 1 || d != 0 {
 		t.Fatalf("pruned %d, %d, %d, %d", a, b, c, d)

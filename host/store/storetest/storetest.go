@@ -33,6 +33,7 @@ func Run(t *testing.T, open Opener) {
 		{"RangesRace", testRangesRace},
 		{"AppendOrder", testAppendOrder},
 		{"AppendAgain", testAppendAgain},
+		{"EmptyBatch", testEmptyBatch},
 		{"AppendSuperseded", testAppendSuperseded},
 		{"AppendRace", testAppendRace},
 		{"AppendWhole", testAppendWhole},
@@ -62,12 +63,23 @@ func Run(t *testing.T, open Opener) {
 		{"SnapshotOwner", testSnapshotOwner},
 		{"SnapshotRace", testSnapshotRace},
 		{"SnapshotTakeRace", testSnapshotTakeRace},
+		{"Headers", testHeaders},
+		{"HeadersBounds", testHeadersBounds},
+		{"HeaderOf", testHeaderOf},
+		{"Tips", testTips},
+		{"Table", testTable},
+		{"TableOwner", testTableOwner},
+		{"TableRace", testTableRace},
+		{"TableTakeRace", testTableTakeRace},
+		{"Checkpoints", testCheckpoints},
+		{"CheckpointRace", testCheckpointRace},
 		{"Objects", testObjects},
 		{"Archive", testArchive},
 		{"ArchiveRanges", testArchiveRanges},
 		{"ArchiveMoment", testArchiveMoment},
 		{"ArchiveRefused", testArchiveRefused},
 		{"ArchiveEmpty", testArchiveEmpty},
+		{"Extend", testExtend},
 		{"Reopen", testReopen},
 		{"Cancel", testCancel},
 	} {
@@ -115,6 +127,9 @@ func (w *writer) entry(org wire.ID, size int) wire.Entry {
 	seq := uint64(len(w.ledgers[org]))
 	sealed := make([]byte, size)
 	copy(sealed, fmt.Sprintf("%x/%d/%d", org[:8], seq, w.epoch))
+	if seq%2 == 1 {
+		sealed[0] |= 0x80 // of the second format, if it is long enough to have a commitment
+	}
 	return wire.Entry{Organization: org, Seq: seq, Sealed: sealed, TimeMs: 1000 + seq}
 }
 

@@ -11,7 +11,7 @@ import (
 
 var edges = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 
-// A Node is one that is stored: level 8, 16 or 24.
+// A Node is a complete one. Stored are those of levels 8, 16 and 24.
 type Node struct {
 	Level uint
 	Index uint64
@@ -56,13 +56,4 @@ func (b *Builder) Add(leaf wire.Hash) ([]Node, error) {
 func (b *Builder) Size() uint64 { return b.edge.End() }
 
 // Root is the RFC 6962 root over all leaves; without leaves it is the hash of nothing.
-func (b *Builder) Root() (wire.Hash, error) {
-	if b.edge.End() == 0 {
-		return wire.Hash(rfc6962.DefaultHasher.EmptyRoot()), nil
-	}
-	root, err := b.edge.GetRootHash(nil)
-	if err != nil {
-		return wire.Hash{}, fmt.Errorf("root of a tree: %w", err)
-	}
-	return wire.Hash(root), nil
-}
+func (b *Builder) Root() (wire.Hash, error) { return rootOf(b.edge) }

@@ -9,9 +9,9 @@ package tree
 import (
 	"fmt"
 
-	"github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
 
+	"cloister/attestation/tlog"
 	"cloister/shared/wire"
 )
 
@@ -20,10 +20,8 @@ const Span = 256
 
 const step = 8 // levels between stored levels
 
-// Leaf is the hash of an entry's sealed bytes.
-func Leaf(sealed []byte) wire.Hash {
-	return wire.Hash(rfc6962.DefaultHasher.HashLeaf(sealed))
-}
+// Leaf is the hash of an entry's sealed bytes, whatever their format.
+func Leaf(sealed []byte) wire.Hash { return tlog.HashStored(sealed) }
 
 // CompletedLevels lists the stored levels, ascending, at which the leaf completes a node. The node's
 // index is index>>level.
@@ -40,10 +38,15 @@ func Fold(hashes []wire.Hash) (wire.Hash, error) {
 	if len(hashes) != Span {
 		return wire.Hash{}, fmt.Errorf("folding %d hashes, want %d", len(hashes), Span)
 	}
+	return Peak(hashes), nil
+}
+
+// Peak is the node above consecutive hashes of one level, as many as a power of two.
+func Peak(hashes []wire.Hash) wire.Hash {
 	for len(hashes) > 1 {
 		hashes = above(hashes)
 	}
-	return hashes[0], nil
+	return hashes[0]
 }
 
 // above gives the complete nodes of the next level.
@@ -60,7 +63,7 @@ func above(hashes []wire.Hash) []wire.Hash {
 type Source func(level uint, from uint64, count int) ([]wire.Hash, error)
 
 // A Prover makes inclusion proofs under one tree size and keeps what it has read, so that
-// neighbouring entries cost little more than one.
+// neighbouring entries cost little more than one. One goroutine at a time may use it.
 type Prover struct {
 	size   uint64
 	source Source
@@ -80,27 +83,7 @@ func NewProver(size uint64, source Source) *Prover {
 // Prove gives the inclusion proof of a leaf. It fails when the leaf is not in the tree or a hash
 // cannot be read.
 func (p *Prover) Prove(index uint64) ([]wire.Hash, error) {
-	nodes, err := proof.Inclusion(index, p.size)
-	if err != nil {
-		return nil, fmt.Errorf("proving a leaf: %w", err)
-	}
-	hashes := make([][]byte, len(nodes.IDs))
-	for i, id := range nodes.IDs {
-		h, err := p.node(id.Level, id.Index)
-		if err != nil {
-			return nil, err
-		}
-		hashes[i] = h[:]
-	}
-	hashes, err = nodes.Rehash(hashes, rfc6962.DefaultHasher.HashChildren)
-	if err != nil {
-		return nil, fmt.Errorf("proving a leaf: %w", err)
-	}
-	path := make([]wire.Hash, len(hashes))
-	for i, h := range hashes {
-		path[i] = wire.Hash(h)
-	}
-	return path, nil
+	return Nodes(p.node).ProveInclusion(index, p.size)
 }
 
 func (p *Prover) node(level uint, index uint64) (wire.Hash, error) {

@@ -15,7 +15,7 @@ export const someone = () => `person-${process.pid}-${++people}@example.com`;
 export const somebodysPhone = () => `+1555${String(process.pid % 100000).padStart(5, "0")}${String(++people).padStart(2, "0")}`;
 
 // submit sends one activity of the root user.
-function submit(name, parameters) {
+export function submit(name, parameters) {
   const out = execFileSync(process.env.CLOISTER_HOST, ["request", "-credentials", process.env.CLOISTER_CREDENTIALS,
     "-submit", `ACTIVITY_TYPE_${name.toUpperCase()}`, `/public/v1/submit/${name}`, JSON.stringify(parameters)], { encoding: "utf8" });
   return Object.values(JSON.parse(out).activity.result)[0];
@@ -26,21 +26,22 @@ export function openProxy(origin, changes = {}) {
   return submit("update_auth_proxy_config", { allowedOrigins: [origin], sessionExpirationSeconds: 900, ...changes }).configId;
 }
 
-// serve serves the page that test.sh has bundled; browsers allow passkeys on localhost without TLS.
-async function serve() {
+// serve serves a page that test.sh has bundled; browsers allow passkeys on localhost without TLS.
+async function serve(name) {
   const file = (name) => readFileSync(join(process.env.CLOISTER_PAGE, name));
   const server = createServer((request, answer) => {
     const script = request.url === "/wallet.js";
     answer.setHeader("Content-Type", script ? "text/javascript" : "text/html");
-    answer.end(script ? file("wallet.js") : file("index.html"));
+    answer.end(script ? file(`${name}.js`) : file("index.html"));
   });
   await new Promise((ok) => server.listen(0, "127.0.0.1", ok));
   return { origin: `http://localhost:${server.address().port}`, close: () => server.close() };
 }
 
-// world starts page and browser; its close ends both. Without proxy: false there is a proxy.
-export async function world({ proxy = true } = {}) {
-  const site = await serve();
+// world starts page and browser; its close ends both. Without proxy: false there is a proxy. The page is one of those in
+// page/, as the web client is by itself or in the React kit.
+export async function world({ proxy = true, page = "wallet" } = {}) {
+  const site = await serve(page);
   let config, browser;
   try {
     config = {

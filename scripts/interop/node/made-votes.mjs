@@ -57,6 +57,10 @@ async function denied(words, call) {
     assert.equal(error.code, 7, String(error));
     details = error.details.find((d) => d["@type"] === "type.googleapis.com/errors.v1.PolicyEnginePermissionError");
     assert.ok(details?.message.startsWith(words), JSON.stringify(error.details));
+    // What clients of other languages look for, who show no details.
+    const explicit = details.message.startsWith("The following policies denied this action: ");
+    const said = error.message.split(" (Details:")[0];
+    assert.equal(said, `Turnkey error 7: request not authorized: ${explicit ? "policy engine denied request explicitly" : "No policies evaluated to outcome: Allow"}`);
     return true;
   });
   return details.policyEvaluations;

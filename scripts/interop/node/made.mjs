@@ -250,9 +250,10 @@ test("what is refused, and how", async () => {
   await refused(3, "", sign(secp.address, { timestampMs: String(Date.now() - 2 * 3600_000) }));
 
   await refused(16, "", () => new Turnkey(settings(keyOf(generateP256KeyPair()))).apiClient().getWhoami());
-  await refused(12, "UNIMPLEMENTED", () => root.getTvcApps({}));
 
   const moved = await root.stampGetWhoami({});
+  const unserved = await send({ ...moved, url: moved.url.replace("whoami", "get_swap_status") });
+  assert.deepEqual([unserved.status, unserved.body.code], [501, 12]);
   const altered = await send({ ...moved, body: moved.body.replace("{", "{ ") });
   assert.equal(altered.status, 401);
   assert.equal(altered.body.code, 16);

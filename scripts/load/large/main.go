@@ -217,7 +217,7 @@ func (b *bench) again() error {
 	return nil
 }
 
-// measure fills a column. With start the enclave is started anew, which makes it forget the tips.
+// measure fills a column. With start the enclave is started anew: it reads the log, and has opened nothing.
 func (b *bench) measure(what string, start bool) error {
 	b.Column(what)
 	b.Put("activities in all", "%d", b.activities.Load())

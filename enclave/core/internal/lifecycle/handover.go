@@ -27,12 +27,12 @@ import (
 //     (hand_over);
 //  3. the next one verifies that the giver is an enclave under its predecessor
 //     manifest, takes the keyring and serves, without a range (take_over);
-//  4. ranges go over one by one with their tips (give, take);
+//  4. ranges go over one by one with the heads of their logs (give, take);
 //  5. this one states that it owns nothing and never will, and ends (farewell).
 //
 // Between 3 and 5 both have the keyring. Until the farewell the next one takes only ranges
-// that are handed to it with their tips: a host that shows the two different stores gets
-// neither to serve what the other serves.
+// that are handed to it with the heads of their logs: a host that shows the two different
+// stores gets neither to serve what the other serves.
 //
 // For that the line must not fork. Keyring and farewell go to one setup key for ever. And an
 // enclave that was handed over to hands over only once it has the farewell to itself, so
@@ -109,8 +109,11 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err := e.announce(ctx, next, in.Setup); err != nil {
 		return nil, err
 	}
+	if err := s.Ranges.Publish(ctx, next.ManifestHash); err != nil {
+		return nil, err
+	}
 	e.handingOver.to = next.PublicKeyHex
-	s.Ranges.Follow()
+	s.Ranges.Follow(nextLogs(s.Manifest, next.Manifest))
 	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.Deployment, next.ManifestHash, nonce))
 	if err != nil {
 		return nil, err
@@ -129,6 +132,15 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	h.Signature = hex.EncodeToString(sig)
 	return json.Marshal(&h)
+}
+
+// nextLogs begins the origins of the logs that a manifest begins after the one before it, empty if it goes on with the
+// same ones.
+func nextLogs(before, next *attestation.Manifest) string {
+	if before.Log.Continues(next.Log) {
+		return ""
+	}
+	return next.Log.Name
 }
 
 // trust is the policy to verify another enclave of the deployment by. The module's root is
@@ -166,11 +178,19 @@ func (e *Enclave) successor(a attestation.SetupAnswer, nonce [attestation.SetupN
 	if err != nil {
 		return nil, err
 	}
+	if next.Manifest.Drill {
+		return nil, errors.New("a drill is of a copy, which is started by shares")
+	}
+	if err := own.Log.CheckNext(next.Manifest.Log); err != nil {
+		return nil, err
+	}
 	switch {
 	case next.Manifest.Predecessor != hex.EncodeToString(e.serving.manifestID[:]):
 		return nil, errors.New("not the manifest that comes after this enclave's")
 	case next.Manifest.QuorumPublicKey != own.QuorumPublicKey:
 		return nil, errors.New("manifest of another root secret")
+	case len(next.Manifest.Recover) > 0:
+		return nil, errors.New("a log is recovered when an enclave is started by shares")
 	case next.Manifest.RotateStorageKey || next.Manifest.ForgetStorageKey:
 		return nil, errors.New("storage keys change when an enclave is started by shares")
 	case !next.Manifest.Operators.Equal(own.Operators):
@@ -269,7 +289,7 @@ func (r *recovery) inherit(ctx context.Context, deployment [32]byte) error {
 	if err != nil {
 		return err
 	}
-	r.serving.Deployment, r.serving.count = deployment, int(g.Ranges)
+	r.serving.Deployment, r.serving.count, r.serving.logged = deployment, int(g.Ranges), g.Logged()
 	return nil
 }
 

@@ -175,6 +175,10 @@ func (e *Enclave) Status(counters map[string]uint64) ([]byte, error) {
 		out["attestationAgeMs"] = now.Sub(e.serving.proof.current(now).at).Milliseconds()
 		out["bootNumber"] = e.serving.Ranges.BootNumber()
 		out["deployment"] = hex.EncodeToString(e.serving.Deployment[:])
+		out["logs"] = e.serving.Ranges.Logs()
+		if e.serving.Manifest.Drill {
+			out["drill"] = true
+		}
 		if e.serving.next != "" {
 			out["nextQuorumPublicKey"] = e.serving.next
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/attestation/commitment"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/settings"
 	"cloister/enclave/internal/strictjson"
@@ -208,11 +209,11 @@ func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
 
 // commitSetup extends PCR16 and locks it: documents show only locked registers.
 func (e *Enclave) commitSetup(keyHex string, manifest [32]byte) error {
-	ext := attestation.SetupExtension(keyHex, manifest)
-	if _, err := e.cfg.Device.ExtendPCR(attestation.SetupPCR, ext[:]); err != nil {
-		return fmt.Errorf("extending PCR %d: %w", attestation.SetupPCR, err)
+	ext := commitment.Setup(keyHex, manifest)
+	if _, err := e.cfg.Device.ExtendPCR(commitment.SetupPCR, ext[:]); err != nil {
+		return fmt.Errorf("extending PCR %d: %w", commitment.SetupPCR, err)
 	}
-	if err := e.cfg.Device.LockPCRs(attestation.SetupPCR + 1); err != nil {
+	if err := e.cfg.Device.LockPCRs(commitment.SetupPCR + 1); err != nil {
 		return fmt.Errorf("locking PCRs: %w", err)
 	}
 	return nil

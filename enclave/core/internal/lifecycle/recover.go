@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/attestation/commitment"
+	"cloister/attestation/tlog"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
@@ -39,12 +42,24 @@ func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, root sec
 	}
 	s := &Serving{Manifest: g.manifest, manifestID: g.id, seedSource: g.manifest.SeedSource}
 	r := &recovery{Enclave: e, given: g, serving: s, root: root}
-	if err := r.recover(ctx, open); err != nil {
-		e.Fence(fmt.Errorf("boot: %w", err))
-		return nil, fault.New(fault.FailedPrecondition, "boot failed: %v", err)
+	err := r.recover(ctx, open)
+	if err == nil {
+		e.serving = s
+		if !e.state.CompareAndSwap(uint32(wire.StateRecovering), uint32(wire.StateServing)) {
+			err = ledger.ErrFenced // meanwhile
+		}
 	}
-	e.serving = s
-	e.state.Store(uint32(wire.StateServing))
+	if err != nil {
+		e.Fence(fmt.Errorf("boot: %w", err))
+		if s.Ranges != nil {
+			s.Ranges.Close() // what it has taken so far
+		}
+		failed := fault.New(fault.FailedPrecondition, "boot failed: %v", err)
+		if why := fault.Of(err); why != nil { // such as a log that this manifest does not fit
+			failed.Name = why.Name
+		}
+		return nil, failed
+	}
 	out := map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.Public, "bootNumber": s.Ranges.BootNumber(),
 		"deployment": hex.EncodeToString(s.Deployment[:])}
 	if s.next != "" {
@@ -97,7 +112,7 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 		}
 	}
 	// Derived from the blind-index key, which never rotates: enclaves of different epochs of
-	// the keyring hand ranges to each other.
+	// the keyring hand ranges to each other. The name is from before there were logs.
 	hands, err := seal.Derive(ring.Blind, "tips of a range")
 	if err != nil {
 		return err
@@ -112,21 +127,41 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 	if _, err := r.cfg.Mixed.Read(id[:]); err != nil {
 		return err
 	}
+	if s.Live, err = newKey(r.cfg.Mixed); err != nil {
+		return err
+	}
+	// The keyring is wiped, and ranges may be taken later.
+	logs, err := ring.Log.Derive("", "logs of ranges", boot.SecretSize)
+	if err != nil {
+		return err
+	}
+	terms, err := witnessTerms(s.Manifest.Log)
+	if err != nil {
+		return err
+	}
+	var left *ledger.Terms
+	if before := r.given.before; before != nil && !s.Manifest.Drill && !before.Log.Continues(s.Manifest.Log) {
+		if left, err = witnessTerms(before.Log); err != nil {
+			return err
+		}
+	}
+	start := tlog.Start{Manifest: s.manifestID, ManifestNonce: s.Manifest.Nonce, LiveKey: sha256.Sum256(s.Live.Public), Mode: tlog.ModeNone, Seed: s.seedSource}
+	if terms != nil {
+		start.Policy, start.Mode = terms.Hash, terms.Mode
+	}
 	s.Ranges = ranges.New(ranges.Config{
-		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, Before: before, Store: r.cfg.Host, Clock: r.cfg.Clock, Rand: r.cfg.Rand,
+		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, Before: before, Log: logs, Logged: s.logged || !r.adoptsLog(), Witnesses: terms, Left: left, Drill: s.Manifest.Drill, Start: start,
+			Store: r.cfg.Host, Clock: r.cfg.Clock, Rand: r.cfg.Rand,
 			Alarms: r.cfg.Alarms, Limits: r.cfg.Limits},
-		Count: s.count, Hands: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, Taken: r.cfg.Taken, Fence: r.Fence,
+		Count: s.count, Recover: recoveries(s.Manifest), Hands: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, Taken: r.cfg.Taken, Fence: r.Fence,
 	})
 	if err := s.Ranges.Start(ctx); err != nil {
 		return fmt.Errorf("taking the store: %w", err)
 	}
-	if r.law != nil {
+	if r.law != nil && !s.Manifest.Drill {
 		if err := r.succeed(ctx); err != nil {
 			return err
 		}
-	}
-	if s.Live, err = newKey(r.cfg.Mixed); err != nil {
-		return err
 	}
 	if err := r.attest(); err != nil {
 		return err
@@ -135,6 +170,45 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 		s.ring = ring
 	}
 	return r.cfg.Host.PutOnce(ctx, BootProofObject(s.Live.PublicHex), s.proof.kept.Load().json)
+}
+
+// recoveries are where a manifest says that ranges go on.
+func recoveries(m *attestation.Manifest) map[wire.Range]*ledger.Recovery {
+	all := map[wire.Range]*ledger.Recovery{}
+	for i := range m.Recover {
+		r := &m.Recover[i]
+		all[wire.Range(r.Range)] = &ledger.Recovery{Origin: r.Origin, Size: r.Size, Witnessed: r.Witnessed, Root: r.Root256(), Generation: r.Generation,
+			Open: m.SigningAfterRecovery == attestation.SigningOpen}
+	}
+	return all
+}
+
+// witnessTerms are what a manifest says of the log, nil if it says nothing.
+func witnessTerms(l *attestation.LogTerms) (*ledger.Terms, error) {
+	if l == nil {
+		return nil, nil
+	}
+	policy, err := tlog.ParsePolicy(l.Policy)
+	if err != nil {
+		return nil, err
+	}
+	mode, err := tlog.ParseMode(l.Mode)
+	if err != nil {
+		return nil, err
+	}
+	t := &ledger.Terms{Name: l.Name, Policy: policy, Text: l.Policy, Hash: l.Hash(), Generation: l.FirstGeneration(), Mode: mode, Serve: time.Duration(l.ServeMs) * time.Millisecond,
+		Bound: time.Duration(l.BoundMs) * time.Millisecond}
+	if mode == tlog.ModeStrict {
+		t.Bound = t.Serve // without a quorum for so long nothing could be answered
+	}
+	return t, nil
+}
+
+// adoptsLog tells whether a range without a log may get one that begins with what the store
+// holds: where the operators say so, and where there are none.
+func (r *recovery) adoptsLog() bool {
+	m := r.serving.Manifest
+	return m.AdoptLog || m.Kind == attestation.KindSimulator && !m.Operators.Named()
 }
 
 // openKeyring opens the newest keyring of the deployment that the root secret belongs to.
@@ -159,7 +233,7 @@ func (r *recovery) openKeyring(ctx context.Context) error {
 		r.cfg.Alarms.Raise(fault.AlarmRecord)
 		return errors.New("the store holds another deployment")
 	}
-	s.Deployment, s.count = boot.Deployment(record), int(g.Ranges)
+	s.Deployment, s.count, s.logged = boot.Deployment(record), int(g.Ranges), g.Logged()
 	s.keyrings = keyringsOf(hex.EncodeToString(quorum), hex.EncodeToString(g.Quorum))
 	wrapped, err := r.cfg.Host.Newest(ctx, s.keyrings)
 	if err != nil || wrapped == nil {
@@ -180,9 +254,9 @@ func (r *recovery) attest() error {
 			return err
 		}
 	}
-	live := attestation.LiveExtension(s.Live.PublicHex, s.manifestID)
-	if _, err := r.cfg.Device.ExtendPCR(attestation.LivePCR, live[:]); err != nil {
-		return fmt.Errorf("extending PCR %d: %w", attestation.LivePCR, err)
+	live := commitment.Live(s.Live.PublicHex, s.manifestID)
+	if _, err := r.cfg.Device.ExtendPCR(commitment.LivePCR, live[:]); err != nil {
+		return fmt.Errorf("extending PCR %d: %w", commitment.LivePCR, err)
 	}
 	if err := r.cfg.Device.LockPCRs(32); err != nil {
 		return fmt.Errorf("locking PCRs: %w", err)

@@ -138,7 +138,8 @@ type Serving struct {
 
 	manifestID [32]byte
 	proof      bootProofOf
-	count      int // of the deployment's ranges
+	count      int  // of the deployment's ranges
+	logged     bool // it was made with logs
 	// ring is for the enclave that comes after this one, nil if no operators can approve one.
 	ring        *boot.Keyring
 	keyrings    string // where the deployment's keyrings lie in the store
@@ -146,6 +147,14 @@ type Serving struct {
 	predecessor string // live key, in hex, of the enclave that handed it over; empty: none did
 	setup       string // setup key, in hex, that it was handed to
 	next        string // quorum public key, in hex, of the root secret that the manifest had made
+}
+
+// Bare is a Serving without a deployment, whose live key nobody vouches for: for who decides again what an
+// enclave has decided.
+func Bare(rand io.Reader) (*Serving, error) {
+	live, err := newKey(rand)
+	return &Serving{Ranges: new(ranges.Ranges), Live: live, seedSource: "none",
+		Manifest: &attestation.Manifest{Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}}}, err
 }
 
 // BootProof is the boot proof as it stands, as JSON.

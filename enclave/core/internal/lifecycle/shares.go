@@ -16,6 +16,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/kms"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/shamir"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
 )
@@ -43,8 +44,8 @@ func (e *Enclave) split(ctx context.Context, q secret.Secret, deployment [32]byt
 type holders struct {
 	set    *attestation.ShareSet
 	digest [32]byte
-	parts  map[int]boot.Part // by operator, from 1
-	factor *boot.Factor      // of the key service, once it is here
+	parts  map[int]shamir.Part // by operator, from 1
+	factor *boot.Factor        // of the key service, once it is here
 }
 
 // status tells what is here and what is missing.
@@ -82,7 +83,7 @@ func (e *Enclave) holdersOf(ctx context.Context, g *given) (*holders, error) {
 	if (g.manifest.SeedSource == attestation.SeedCloudKMS) != (set.KeyService != nil) {
 		return nil, fault.WithCode(fault.FailedPrecondition, "SHARES_OF_ANOTHER", "the manifest names another source of the root secret than its share set")
 	}
-	return &holders{set: set, digest: attestation.ShareSetDigest(raw), parts: map[int]boot.Part{}}, nil
+	return &holders{set: set, digest: attestation.ShareSetDigest(raw), parts: map[int]shamir.Part{}}, nil
 }
 
 // share takes one operator's share. With the last one needed it goes on to recovering. A
@@ -135,7 +136,7 @@ func (w *waiting) take(in *attestation.ShareSubmission, now time.Time) error {
 		return fault.WithCode(fault.InvalidArgument, "SHARE_WRONG", "operator %d: the share is not the one that was given out", in.Operator)
 	}
 	w.parts[in.Operator].Y.Wipe() // if it came before
-	w.parts[in.Operator] = boot.Part{X: byte(in.Operator), Y: opened}
+	w.parts[in.Operator] = shamir.Part{X: byte(in.Operator), Y: opened}
 	return nil
 }
 
@@ -148,7 +149,7 @@ func (h *holders) combine() (q secret.Secret, err error) {
 		}
 		clear(h.parts)
 	}()
-	combined, err := boot.Combine(slices.Collect(maps.Values(h.parts)))
+	combined, err := shamir.Combine(slices.Collect(maps.Values(h.parts)))
 	if err != nil {
 		return q, err
 	}

@@ -217,6 +217,16 @@ func (h *Host) Chain(ctx context.Context, q wire.Chain) (wire.ChainState, error)
 	return question[wire.ChainState](ctx, h, wire.KindChain, q)
 }
 
+// ReadChain asks what there is on a chain.
+func (h *Host) ReadChain(ctx context.Context, q wire.ReadChain) (wire.ChainReading, error) {
+	return question[wire.ChainReading](ctx, h, wire.KindReadChain, q)
+}
+
+// Program asks how a deployment of a customer's program stands.
+func (h *Host) Program(ctx context.Context, q wire.AboutProgram) (wire.ProgramSaid, error) {
+	return question[wire.ProgramSaid](ctx, h, wire.KindProgram, q)
+}
+
 // Sends asks where sends stand.
 func (h *Host) Sends(ctx context.Context, q wire.Sends) (wire.SendStates, error) {
 	return question[wire.SendStates](ctx, h, wire.KindSends, q)
@@ -262,6 +272,34 @@ func (h *Host) LoadObject(ctx context.Context, q wire.LoadObject) (wire.Object, 
 
 func (h *Host) LoadKeys(ctx context.Context, q wire.LoadKeys) (wire.Keys, error) {
 	return question[wire.Keys](ctx, h, wire.KindLoadKeys, q)
+}
+
+func (h *Host) LoadHeaders(ctx context.Context, q wire.LoadHeaders) (wire.Headers, error) {
+	return question[wire.Headers](ctx, h, wire.KindLoadHeaders, q)
+}
+
+func (h *Host) LoadTips(ctx context.Context, q wire.LoadTips) (wire.Tips, error) {
+	return question[wire.Tips](ctx, h, wire.KindLoadTips, q)
+}
+
+func (h *Host) LoadTable(ctx context.Context, q wire.LoadTable) (wire.TipTable, error) {
+	return question[wire.TipTable](ctx, h, wire.KindLoadTable, q)
+}
+
+func (h *Host) LoadPages(ctx context.Context, q wire.LoadPages) (wire.Pieces, error) {
+	return question[wire.Pieces](ctx, h, wire.KindLoadPages, q)
+}
+
+func (h *Host) ProveLogged(ctx context.Context, q wire.ProveLogged) (wire.Logged, error) {
+	return question[wire.Logged](ctx, h, wire.KindProveLogged, q)
+}
+
+func (h *Host) Witness(ctx context.Context, q wire.Witness) (wire.Cosigned, error) {
+	return question[wire.Cosigned](ctx, h, wire.KindWitness, q)
+}
+
+func (h *Host) PutTable(ctx context.Context, q wire.PutTable) (wire.Done, error) {
+	return question[wire.Done](ctx, h, wire.KindPutTable, q)
 }
 
 func (h *Host) PutKeys(ctx context.Context, q wire.PutKeys) (wire.Done, error) {

@@ -58,6 +58,21 @@ func (h *Host) Lane(most int) *Lane { return &Lane{of: h.streams, most: most} }
 
 // Dial is an outward.Dial. Of what the host says its errors tell only the verdict.
 func (l *Lane) Dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
+	return l.open(ctx, wire.KindDial, func(t wire.Ticket) any {
+		return &wire.Dial{Host: host, Port: port, Ticket: t, WithinMs: uint32(dialWait.Milliseconds())}
+	})
+}
+
+// Pull opens a stream over which the host gives an image's blobs.
+func (l *Lane) Pull(ctx context.Context, q wire.Pull) (net.Conn, error) {
+	return l.open(ctx, wire.KindPull, func(t wire.Ticket) any {
+		q.Ticket, q.WithinMs = t, uint32(dialWait.Milliseconds())
+		return &q
+	})
+}
+
+// open asks for a stream by the question that ask makes with its ticket.
+func (l *Lane) open(ctx context.Context, kind wire.Kind, ask func(wire.Ticket) any) (net.Conn, error) {
 	x := l.of
 	var ticket wire.Ticket
 	if _, err := io.ReadFull(x.host.cfg.Rand, ticket[:]); err != nil {
@@ -69,7 +84,7 @@ func (l *Lane) Dial(ctx context.Context, host string, port uint16) (net.Conn, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialWait)
 	defer cancel()
-	conn, err := x.ask(ctx, wire.Dial{Host: host, Port: port, Ticket: ticket, WithinMs: uint32(dialWait.Milliseconds())}, came)
+	conn, err := x.ask(ctx, kind, ask(ticket), came)
 	if err != nil {
 		l.giveUp(ticket, came)
 		return nil, err
@@ -86,9 +101,14 @@ func (l *Lane) Dial(ctx context.Context, host string, port uint16) (net.Conn, er
 	return s, nil
 }
 
-// ask has the host dial, and waits for the stream.
-func (x *streams) ask(ctx context.Context, q wire.Dial, came <-chan net.Conn) (net.Conn, error) {
-	a, err := question[wire.Dialed](ctx, x.host, wire.KindDial, q)
+// ask has the host make a stream, and waits for it.
+func (x *streams) ask(ctx context.Context, kind wire.Kind, q any, came <-chan net.Conn) (net.Conn, error) {
+	b, err := wire.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	var a wire.Dialed
+	err = x.host.ask(ctx, kind, b, &a)
 	if err != nil {
 		return nil, err
 	}

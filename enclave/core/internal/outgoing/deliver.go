@@ -9,7 +9,9 @@ import (
 
 	"cloister/enclave/core/internal/outside"
 	"cloister/enclave/core/internal/ranges"
+	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
@@ -55,11 +57,24 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID)
 	case o.nowMs() >= s.ExpiresMs:
 		return &wire.Delivered{Found: true, Expired: true}, nil
 	}
-	if server := o.cfg.Outside.Settings.Mail; s.Kind == org.SendMail && server != nil && server.ByHost {
-		defer clear(s.Content)
-		return mailForHost(s.Content, server), nil
+	server := o.cfg.Outside.Settings.Mail
+	var noted *mailing
+	if s.Kind == org.SendMail {
+		noted = o.mailing(ctx, v, org.ID(id.Organization), s.Content, server)
+		if server != nil && server.ByHost {
+			defer clear(s.Content)
+			noted.note(org.MailEvent{Kind: org.MailSent})
+			return mailForHost(s.Content, server), nil
+		}
 	}
 	try := map[org.SendKind]func(context.Context, []byte) outward.Outcome{org.SendMail: o.mail, org.SendText: o.text}[s.Kind]
+	if s.Kind == org.SendUsage {
+		q, came, err := o.usage(ctx, v, org.ID(id.Organization), s)
+		if q == nil {
+			return came, err
+		}
+		try = func(ctx context.Context, _ []byte) outward.Outcome { return o.cfg.Outside.Payments.Tell(ctx, q) }
+	}
 	if try == nil {
 		return nil, errors.New("a send that is not for the enclave to deliver")
 	}
@@ -67,7 +82,9 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID)
 	if mine {
 		go o.deliveries.run(d, going, func() outward.Outcome {
 			defer clear(s.Content)
-			return try(context.WithoutCancel(ctx), s.Content)
+			came := try(context.WithoutCancel(ctx), s.Content)
+			noted.noteOutcome(came, s.Content)
+			return came
 		})
 	} else {
 		clear(s.Content)
@@ -78,6 +95,33 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// usage is what a send tells the payment processor of a day, from the newest bill; without it, what came of the send.
+func (o *Outgoing) usage(ctx context.Context, v *ranges.Visit, id org.ID, s *org.Send) (q *billing.Question, came *wire.Delivered, err error) {
+	at := o.cfg.Outside.Settings.Billing
+	switch {
+	case at == nil || at.Meter == "":
+		return nil, &wire.Delivered{Found: true, Result: wire.DeliverPermanent, Text: "the configuration names no meter"}, nil
+	case o.nowMs() < s.DueMs: // the day may not be over
+		return nil, &wire.Delivered{Found: true, Result: wire.DeliverTemporary, Text: "it is not due"}, nil
+	}
+	u, err := org.DecodeUsageDay(s.Content)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+		b, err := t.Begin(o.nowMs()).Bill()
+		q = billing.Told(b, id.String(), u.Day, at.Meter)
+		return err
+	})
+	if err == nil {
+		err = v.Wait(ctx)
+	}
+	if err == nil && q == nil {
+		came = &wire.Delivered{Found: true, Result: wire.DeliverPermanent, Text: "nothing is known of the day"}
+	}
+	return q, came, err
 }
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()

@@ -13,6 +13,7 @@ import (
 	"cloister/enclave/core/internal/link"
 	"cloister/enclave/core/internal/outside"
 	"cloister/enclave/core/internal/ranges"
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/webhook"
@@ -25,12 +26,18 @@ type Config struct {
 	Rand     io.Reader
 	Outside  *outside.Outside
 	Webhooks *webhook.Signer
+	// What became of mails is kept at the host, for a deployment, under names that KeyedHash makes.
+	Host       *link.Host
+	Deployment [32]byte
+	KeyedHash  func([]byte) [32]byte
+	Alarms     *fault.Alarms
 }
 
 // Outgoing is what becomes of sends.
 type Outgoing struct {
 	cfg        Config
 	deliveries deliveries
+	shelves    shelves
 	audiences
 }
 
@@ -84,6 +91,8 @@ func (o *Outgoing) Open(ctx context.Context, v *ranges.Visit, id wire.SendID) (*
 		return &wire.Opened{Found: true, Expired: true}, nil
 	case s.Kind == org.SendWebhook:
 		return o.openWebhook(ctx, v, org.ID(id.Organization), e, s)
+	case s.Kind == org.SendProgram:
+		return o.openProgram(ctx, v, org.ID(id.Organization), s)
 	case s.Kind != org.SendTransaction:
 		return nil, errors.New("a send that is not for the host to see")
 	}

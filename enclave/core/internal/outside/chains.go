@@ -3,12 +3,18 @@ package outside
 import (
 	"context"
 	"errors"
+	"math"
+	"math/big"
+	"strings"
 	"time"
 
 	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/query"
+	"cloister/shared/pace"
 	"cloister/shared/wire"
 )
 
@@ -23,8 +29,23 @@ const chainWait = 10 * time.Second
 // (EIP-2681).
 const maxNonce = 1<<64 - 3
 
+// Bounds on reading what there is on chains: at a time of all tenants, and of one organization.
+const (
+	maxReads    = 32
+	maxReaders  = 1 << 14
+	readsSecond = 10
+)
+
 // Chains asks the host how chains stand.
-type Chains struct{ cfg Config }
+type Chains struct {
+	cfg   Config
+	reads *tenant.Portion
+	paces *pace.Buckets[org.ID]
+}
+
+func newChains(cfg Config) *Chains {
+	return &Chains{cfg, tenant.NewPortion(maxReads), pace.New[org.ID](pace.Rate{Count: readsSecond, Per: time.Second}, maxReaders)}
+}
 
 const rpcError = "RPC_CALL_ERROR"
 
@@ -33,11 +54,11 @@ func (c *Chains) Known(ctx context.Context, id org.ID, need *activity.ChainNeed)
 	k := &activity.ChainKnown{HeardMs: uint64(c.cfg.Clock.Now().UnixMilli())}
 	ctx, cancel := context.WithTimeout(ctx, chainWait)
 	defer cancel()
-	ask := wire.Chain{Name: need.Chain, From: need.From, To: need.To, Data: need.Data}
+	ask := wire.Chain{Name: need.Chain, From: need.From, To: need.To, Data: need.Data, Account: need.Account}
 	for _, w := range []struct {
 		wanted bool
 		want   wire.ChainWant
-	}{{need.Nonces, wire.WantNonces}, {need.Fees, wire.WantFees}, {need.Gas, wire.WantGas}, {need.Blockhash, wire.WantBlockhash}} {
+	}{{need.Nonces, wire.WantNonces}, {need.Fees, wire.WantFees}, {need.Gas, wire.WantGas}, {need.Blockhash, wire.WantBlockhash}, {need.Account != nil, wire.WantDelegation}} {
 		if w.wanted {
 			ask.Want |= w.want
 		}
@@ -58,6 +79,80 @@ func (c *Chains) Known(ctx context.Context, id org.ID, need *activity.ChainNeed)
 	return k, err
 }
 
+// Read asks the host what there is on a chain, for an organization, whose tenant pays. Nobody else waits for what one
+// tenant asks of a node that hangs.
+func (c *Chains) Read(ctx context.Context, payer, id org.ID, q *query.ChainQuestion) (*query.ChainReading, error) {
+	if q.Address == "" && len(q.Transactions) == 0 {
+		return c.read(ctx, q) // no node is asked for the operator's list
+	}
+	if n := c.paces.Take(id, c.cfg.Clock.Now()); n.Refused {
+		return nil, fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: chains are read %d times a second, try again in %s: organizationId=%s", readsSecond, n.Again(), id)
+	}
+	if !c.reads.Take(payer, 1) {
+		return nil, fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: chains are being read for too many requests of this organization, try again")
+	}
+	defer c.reads.Add(payer, -1)
+	return c.read(ctx, q)
+}
+
+func (c *Chains) read(ctx context.Context, q *query.ChainQuestion) (*query.ChainReading, error) {
+	ctx, cancel := context.WithTimeout(ctx, chainWait)
+	defer cancel()
+	got, err := c.cfg.Host.ReadChain(ctx, wire.ReadChain{Name: q.Chain, Address: q.Address, Transactions: q.Transactions})
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, link.ErrNoConnection) {
+		got, err = wire.ChainReading{Verdict: wire.ChainLate}, nil
+	}
+	if err == nil {
+		err = readState(&activity.ChainNeed{Chain: q.Chain}, &wire.ChainState{Verdict: got.Verdict, Text: got.Text}, &activity.ChainKnown{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := readReading(q, &got)
+	if r == nil {
+		return nil, fault.WithCode(fault.Unavailable, rpcError, "the node of %s gave no answer that makes sense", q.Chain)
+	}
+	return r, nil
+}
+
+// amountSize is of the largest amount; maxDecimals is as many digits as that has.
+const (
+	amountSize  = 32
+	maxDecimals = 77
+)
+
+// readReading takes over what the host said of a chain, nil if it makes no sense.
+func readReading(q *query.ChainQuestion, got *wire.ChainReading) *query.ChainReading {
+	if len(got.Coin) > amountSize || len(got.Tokens) > wire.MaxTokens || len(got.Transactions) != len(q.Transactions) {
+		return nil
+	}
+	r := &query.ChainReading{Coin: new(big.Int).SetBytes(got.Coin)}
+	seen := map[string]bool{}
+	for _, t := range got.Tokens {
+		for _, text := range []string{t.CAIP19, t.Symbol, t.Name, t.LogoURL} {
+			if len(text) > wire.MaxChainText || Printable(text) != text {
+				return nil
+			}
+		}
+		if !strings.HasPrefix(t.CAIP19, q.Chain+"/") || strings.HasPrefix(t.CAIP19, q.Chain+"/slip44:") || seen[t.CAIP19] || t.Decimals > maxDecimals || len(t.Balance) > amountSize ||
+			t.LogoURL != "" && !strings.HasPrefix(t.LogoURL, "https://") {
+			return nil
+		}
+		seen[t.CAIP19] = true
+		r.Tokens = append(r.Tokens, query.Asset{CAIP19: t.CAIP19, Symbol: t.Symbol, Name: t.Name, LogoURL: t.LogoURL, Decimals: int(t.Decimals), Stable: t.Stable, Balance: new(big.Int).SetBytes(t.Balance)})
+	}
+	for _, m := range got.Transactions {
+		if len(m.Fee) > amountSize || len(m.Hash) > wire.MaxChainText || Printable(m.Hash) != m.Hash || m.Block > math.MaxInt64 || m.TimeMs > maxTimeMs {
+			return nil
+		}
+		r.Mined = append(r.Mined, query.Mined{Block: m.Block, Hash: m.Hash, TimeMs: m.TimeMs, Fee: new(big.Int).SetBytes(m.Fee), Failed: m.Failed, Final: m.Final})
+	}
+	return r
+}
+
+// maxTimeMs is the end of the year 9999, the last that RFC 3339 can write.
+const maxTimeMs = 253402300799999
+
 // readState takes over what the host said of a chain, or tells what is wrong with it.
 func readState(need *activity.ChainNeed, s *wire.ChainState, k *activity.ChainKnown) error {
 	said := ""
@@ -66,10 +161,12 @@ func readState(need *activity.ChainNeed, s *wire.ChainState, k *activity.ChainKn
 	}
 	switch s.Verdict {
 	case wire.ChainKnown:
-		if need.Nonces && (s.Latest > s.Pending || s.Pending > maxNonce) || need.Gas && s.Gas == 0 || need.Blockhash && s.Blockhash == (wire.Hash{}) {
+		if need.Nonces && (s.Latest > s.Pending || s.Pending > maxNonce) || need.Gas && s.Gas == 0 || need.Blockhash && s.Blockhash == (wire.Hash{}) ||
+			need.Account != nil && (len(s.Delegate) != 0 && len(s.Delegate) != 20 || max(s.Executions, s.Transactions) > maxNonce) {
 			return fault.WithCode(fault.Unavailable, rpcError, "the node of %s gave no answer that makes sense", need.Chain)
 		}
 		k.Latest, k.Pending, k.BaseFee, k.Tip, k.Gas, k.Blockhash = s.Latest, s.Pending, s.BaseFee, s.Tip, s.Gas, s.Blockhash
+		k.Delegate, k.Executions, k.Transactions = s.Delegate, s.Executions, s.Transactions
 		return nil
 	case wire.ChainNoNode:
 		return fault.WithCode(fault.FailedPrecondition, rpcError, "no node of %s is configured: its operator names one with -chain", need.Chain)

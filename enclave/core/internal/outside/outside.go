@@ -1,8 +1,10 @@
 // Package outside asks for what an activity or a query needs to know: identity providers for
-// their keys and for what an authorization code is worth, chains for how they stand.
+// their keys and for what an authorization code is worth, on-ramp providers for sessions and
+// for how purchases stand, the payment processor, chains for how they stand, registries for the images of
+// programs.
 //
 // Nothing is asked while a turn is held; a step that lacks something is run again. What
-// waits is bounded, and one tenant cannot keep the others from asking. TLS to identity
+// waits is bounded, and one tenant cannot keep the others from asking. TLS to
 // providers ends here, so the host can withhold their answers and not make them up.
 package outside
 
@@ -17,6 +19,7 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/settings"
 	"cloister/shared/wire"
 )
@@ -28,6 +31,7 @@ type Config struct {
 	Rand      io.Reader
 	Alarms    *fault.Alarms
 	Simulator bool
+	PullKey   secret.Secret // opens the secrets of registries
 }
 
 // Outside is what an enclave speaks to names outside with.
@@ -38,16 +42,21 @@ type Outside struct {
 	// Told is what activities are told of the configuration.
 	Told      activity.Outside
 	Providers *Providers
+	OnRamps   *OnRamps
+	Payments  *Payments
 	Chains    *Chains
+	Programs  *Programs
 }
 
 // New makes the clients; own are the keys of tokens that this enclave issues itself.
 // Each client has half of the streams: a provider that hangs holds up no mail.
 func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err error) {
-	o = &Outside{Settings: set, Chains: &Chains{cfg}, Told: activity.Outside{Mail: set.Mail != nil, Text: set.Text != nil, Sandbox: set.Sandbox, Issuer: set.Issuer}}
+	o = &Outside{Settings: set, Chains: newChains(cfg), Told: activity.Outside{Mail: set.Mail != nil, Text: set.Text != nil, Sandbox: set.Sandbox, Issuer: set.Issuer, Payments: set.Billing != nil, GasPrices: set.GasPrices}}
 	if m := set.Mail; m != nil {
 		o.Told.Sender, o.Told.Domains = m.Sender, m.Domains
 	}
+	o.Programs = &Programs{host: cfg.Host, clock: cfg.Clock, lane: cfg.Host.Lane(maxLooks), key: cfg.PullKey, looks: tenant.NewPortion(maxLooks), all: map[lookKey]*look{}}
+	o.Told.Programs = set.Programs
 	var providers *outward.Client // for names that organizations choose: issuers of identity tokens, OAuth 2.0 providers
 	for _, client := range []**outward.Client{&providers, &o.Delivery} {
 		dial := cfg.Host.Lane(wire.MaxStreams / 2).Dial
@@ -63,5 +72,9 @@ func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err
 	})
 	o.Providers = &Providers{clock: cfg.Clock, client: providers, issuers: issuers, issuer: set.Issuer, own: own, others: set.OAuth2,
 		loadsOf: tenant.NewPortion(maxLoads), exchangesOf: tenant.NewPortion(maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
+	o.OnRamps = &OnRamps{clock: cfg.Clock, client: o.Delivery, bases: set.OnRamps, asks: tenant.NewPortion(maxOnRampAsks), held: tenant.NewPortion(maxPurchases),
+		purchases: map[org.ID]*purchase{}}
+	o.Told.OnRamps = o.OnRamps.set()
+	o.Payments = &Payments{client: o.Delivery, processor: set.Billing, asks: tenant.NewPortion(maxPaymentAsks)}
 	return o, nil
 }

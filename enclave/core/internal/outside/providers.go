@@ -14,6 +14,7 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/query"
 	"cloister/enclave/internal/settings"
 )
 
@@ -64,10 +65,19 @@ type Lookups struct {
 	Tenant    org.ID           // that they are for
 	tried     map[string]error // issuers, with what came of it
 	exchange  *exchange        // that the request's activity shares in
+	onRamps   *OnRamps
+	session   *session // at an on-ramp provider; nil: none was asked for
+	payments  *Payments
+	paid      map[string]*paid // at the payment processor, by the questions' texts
+	programs  *Programs
+	look      *look // into the one image that it asks about
+	said      map[saidKey]*query.ProgramSaid
 }
 
 // Lookups begins a request's.
-func (o *Providers) Lookups() *Lookups { return &Lookups{providers: o} }
+func (o *Outside) Lookups() *Lookups {
+	return &Lookups{providers: o.Providers, onRamps: o.OnRamps, payments: o.Payments, programs: o.Programs}
+}
 
 // End gives up the request's share in an exchange.
 func (a *Lookups) End() { a.providers.leave(a.exchange) }
@@ -271,7 +281,7 @@ func (o *Providers) exchange(ctx context.Context, e *activity.Exchange) (*activi
 	if err != nil {
 		return nil, err
 	}
-	status, body, err := o.ask(ctx, p.Name, ask)
+	status, body, err := send(ctx, o.client, p.Name, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +291,7 @@ func (o *Providers) exchange(ctx context.Context, e *activity.Exchange) (*activi
 		return nil, err
 	}
 	defer token.Wipe()
-	if status, body, err = o.ask(ctx, p.Name, p.WhoAmI(token)); err != nil {
+	if status, body, err = send(ctx, o.client, p.Name, p.WhoAmI(token)); err != nil {
 		return nil, err
 	}
 	got := new(activity.Exchanged)
@@ -294,14 +304,14 @@ func (o *Providers) exchange(ctx context.Context, e *activity.Exchange) (*activi
 	return got, err
 }
 
-// ask makes one request of a provider and wipes it.
-func (o *Providers) ask(ctx context.Context, name string, ask *login.Request) (status int, body []byte, err error) {
+// send makes one request of a provider and wipes it.
+func send(ctx context.Context, client *outward.Client, name string, ask *login.Request) (status int, body []byte, err error) {
 	defer ask.Wipe()
 	out := outward.Request{Method: ask.Method, URL: ask.URL, Body: ask.Body, Wait: exchangeWait}
 	for _, h := range ask.Header {
 		out.Fields = append(out.Fields, outward.Field{Name: h.Name, Value: h.Value})
 	}
-	answer, err := o.client.Exchange(ctx, out)
+	answer, err := client.Exchange(ctx, out)
 	if err != nil {
 		return 0, nil, fault.New(fault.Unavailable, "%s could not be asked: %s; try again", name, failureText(err))
 	}

@@ -290,6 +290,8 @@ func (x *Call) target(ctx context.Context, r *authproxy.Request) (of org.ID, err
 		switch {
 		case err != nil:
 			return err
+		case child == nil && r.Organization != nil: // of another, or of nobody
+			return activity.NoOrganization(*r.Organization)
 		case child == nil:
 			return fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found to log in to")
 		}

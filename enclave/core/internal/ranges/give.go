@@ -21,21 +21,20 @@ import (
 // ranges about, as the host can end service anyway. Nobody can have a range served from an
 // older state than the one that was handed on.
 //
-// To give a range to a boot, the owner seals the tips that it remembers for that boot, under
-// a key that only enclaves of the deployment have, with range and epoch. They lie in the
-// store. The taker believes them only if it takes the range at the very next epoch, and the
+// To give a range to a boot, the owner seals for that boot where the range's log ends, under
+// a key that only enclaves of the deployment have, with range and epoch. This head lies in the
+// store. The taker believes it only if it takes the range at the very next epoch, and the
 // epochs under which a boot owns a range rise: a message that is shown again fits nowhere.
 //
-// Sealed tips stay good for their addressee, whatever the host says came of them. So the
+// A sealed head stays good for its addressee, whatever the host says came of it. So the
 // giver ends its ledger before it seals, and there is no way back: it insists until the
-// store has taken the tips and released the row, and gives the range to nobody else
+// store has taken the head and released the row, and gives the range to nobody else
 // meanwhile. It takes the range again only if an owner hands it on, or once the addressee
-// has left word that its tips are used up.
+// has left word that its head is used up.
 
 const (
-	objectTips   = "tips/"  // with range and part behind it
-	objectTaken  = "taken/" // with range and taker behind it: the word that tips are used up
-	maxTipsParts = 1024
+	objectHead  = "head/"  // with range behind it
+	objectTaken = "taken/" // with range and taker behind it: the word that a head is used up
 )
 
 // A giver asks the store until it answers: each time for giveAsk, after a pause.
@@ -50,16 +49,12 @@ type addressee struct {
 	epoch uint64
 }
 
-func tipsObject(r wire.Range, part int) string {
-	return fmt.Sprintf("%s%03d/%05d", objectTips, r, part)
-}
+func headObject(r wire.Range) string { return fmt.Sprintf("%s%03d", objectHead, r) }
 
-// tipsName binds one part of a range's sealed tips to the count of parts, the epoch at which
-// the range was released, and the boot that they are for.
-func (s *Ranges) tipsName(r wire.Range, epoch uint64, to org.ID, part, parts int) seal.Name {
-	n := seal.Name{Kind: seal.KindTips, KeyID: uint32(part), Deployment: s.cfg.Ledger.Deployment, Organization: to, Place: epoch}
+// headName binds a range's head to the epoch at which the range was released, and the boot that it is for.
+func (s *Ranges) headName(r wire.Range, epoch uint64, to org.ID) seal.Name {
+	n := seal.Name{Kind: seal.KindHead, Deployment: s.cfg.Ledger.Deployment, Organization: to, Place: epoch}
 	n.Owner[0] = byte(r)
-	binary.BigEndian.PutUint32(n.Owner[1:], uint32(parts))
 	return n
 }
 
@@ -92,7 +87,7 @@ type from int
 const (
 	anyOwner   from = iota // also one that may still be there, which it supersedes
 	onlyFree               // nobody
-	onlyHanded             // an owner that has given it to this very boot, with its tips
+	onlyHanded             // an owner that has given it to this very boot, with its head
 )
 
 // takeOne makes a range this enclave's.
@@ -111,10 +106,10 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 		}
 	}
 	cfg := s.cfg.Ledger
-	cfg.Range = r
+	cfg.Range, cfg.Recover = r, s.cfg.Recover[r]
 	s.mu.Lock()
 	followed, used, given := s.followed, s.used[r], s.given[r]
-	cfg.Floor = s.past[r]
+	cfg.Past = s.past[r]
 	s.mu.Unlock()
 	if followed {
 		return fault.WithCode(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
@@ -126,12 +121,8 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 		}
 	}
 	if handed {
-		if epoch, cfg.Tips, err = s.loadTips(ctx, r); err != nil {
+		if epoch, cfg.Head, err = s.loadHead(ctx, r); err != nil {
 			return err
-		}
-		if _, rises := ledger.RaiseFloor(cfg.Floor, cfg.Tips); !rises {
-			s.cfg.Ledger.Alarms.Raise(fault.AlarmTip)
-			return fault.New(fault.FailedPrecondition, "range %d is handed on with less than this boot has seen of it", r)
 		}
 	}
 	s.mu.Lock()
@@ -155,7 +146,7 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 		err = ledger.ErrFenced
 	}
 	if err == nil {
-		s.used[r] = o.ledger.BootNumber()
+		s.used[r] = o.ledger.Epoch()
 		s.owned[r] = o
 		delete(s.given, r)
 	}
@@ -163,6 +154,9 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 	s.mu.Unlock()
 	if err != nil {
 		o.ledger.Close()
+		if breach, is := errors.AsType[*fault.Breach](err); is {
+			return fault.WithCode(fault.FailedPrecondition, "RANGE_LOG_REFUSED", "range %d: %v", r, breach)
+		}
 		return err
 	}
 	s.cfg.Taken()
@@ -183,7 +177,7 @@ func (s *Ranges) takenName(r wire.Range, epoch uint64, by org.ID) seal.Name {
 	return n
 }
 
-// leaveWord tells the giver of a range that this boot has used up the tips of that epoch.
+// leaveWord tells the giver of a range that this boot has used up the head of that epoch.
 func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) error {
 	by := org.ID(s.cfg.Ledger.Boot)
 	word, err := s.cfg.Hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.takenName(r, epoch, by), nil)
@@ -194,7 +188,7 @@ func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) erro
 }
 
 // checkUsedUp refuses to take a range back until its addressee has left word that it took
-// it, then or later: before that it may still begin from the tips that it has.
+// it, then or later: before that it may still begin from the head that it has.
 func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g addressee) error {
 	word, err := s.cfg.Host.Object(ctx, takenObject(r, g.to))
 	if err != nil {
@@ -210,94 +204,75 @@ func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g addressee) err
 	return fault.WithCode(fault.FailedPrecondition, "RANGE_GIVEN", "range %d was given to boot %x, which may take it still: another enclave can take it, or that one", r, g.to[:])
 }
 
-// loadTips opens the tips that another enclave of the deployment has sealed for this boot,
+// loadHead opens the head that another enclave of the deployment has sealed for this boot,
 // with the epoch at which that released the range.
-func (s *Ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips map[org.ID]ledger.Tip, err error) {
-	refused := fault.New(fault.FailedPrecondition, "no tips of range %d that are for this boot", r)
-	tips = map[org.ID]ledger.Tip{}
-	parts := 1
-	var last org.ID
-	for part := 0; part < parts; part++ {
-		b, err := s.cfg.Host.Object(ctx, tipsObject(r, part))
-		if err != nil {
-			return 0, nil, err
-		}
-		// epoch ‖ number of parts ‖ sealed tips; both are part of the name.
-		if len(b) < 12 {
-			return 0, nil, refused
-		}
-		e, n := binary.BigEndian.Uint64(b), int(binary.BigEndian.Uint32(b[8:]))
-		if n < 1 || n > maxTipsParts || part > 0 && (e != epoch || n != parts) {
-			return 0, nil, refused
-		}
-		epoch, parts = e, n
-		plain, err := s.cfg.Hands.Open(s.tipsName(r, epoch, org.ID(s.cfg.Ledger.Boot), part, parts), b[12:])
-		if err != nil || ledger.DecodeTips(tips, &last, plain) != nil {
-			return 0, nil, refused
+func (s *Ranges) loadHead(ctx context.Context, r wire.Range) (epoch uint64, head *ledger.Head, err error) {
+	b, err := s.cfg.Host.Object(ctx, headObject(r))
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(b) > 8 { // epoch ‖ sealed size ‖ hash; the epoch is part of the name
+		epoch = binary.BigEndian.Uint64(b)
+		plain, err := s.cfg.Hands.Open(s.headName(r, epoch, org.ID(s.cfg.Ledger.Boot)), b[8:])
+		if err == nil && len(plain) == 8+len(wire.Hash{}) {
+			return epoch, &ledger.Head{Size: binary.BigEndian.Uint64(plain), Last: wire.Hash(plain[8:])}, nil
 		}
 	}
-	for id := range tips {
-		if wire.RangeOf(wire.ID(id), s.cfg.Count) != r {
-			return 0, nil, refused
-		}
-	}
-	return epoch, tips, nil
+	return 0, nil, fault.New(fault.FailedPrecondition, "no head of range %d that is for this boot", r)
 }
 
 // giveOne gives a range away once all that was decided in it is stored, to a boot with the
-// tips, or to nobody. If ctx ends before all is stored, nothing has happened; if it ends
+// log's head, or to nobody. If ctx ends before all is stored, nothing has happened; if it ends
 // later, only the answer is late.
 func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	o, done, err := s.reserve(r, true)
 	if err != nil {
 		return err
 	}
-	tips, err := o.ledger.End(ctx)
-	if err != nil {
+	if err := o.ledger.Shut(ctx); err != nil {
 		done()
 		return err
 	}
 	s.mu.Lock()
 	delete(s.owned, r)
 	s.shareLocked(len(s.owned))
-	// Tips are remembered for as long as this boot lasts. Otherwise whoever has it give a
-	// range and take it back could show it an older state.
-	s.past[r], _ = ledger.RaiseFloor(s.past[r], tips)
 	if !to.Zero() {
-		s.given[r] = addressee{to, o.ledger.BootNumber()}
+		s.given[r] = addressee{to, o.ledger.Epoch()}
 	}
 	s.mu.Unlock()
 	ended := make(chan error, 1)
 	go func() {
 		defer done()
-		ended <- s.handOn(o, to, tips)
+		ended <- s.handOn(o, to)
 	}()
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "range %d is given away, and the store has not taken that yet", r)
+		return fault.New(fault.Unavailable, "range %d is given away, and the store or the log's witnesses have not taken that yet", r)
 	}
 }
 
-// handOn stores the tips of a range that was given to a boot, and releases its row.
-func (s *Ranges) handOn(o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
-	parts := ledger.EncodeTips(tips)
-	if to.Zero() {
-		parts = nil
+// handOn ends a range's ledger, stores the head of one that was given to a boot, and releases its row.
+func (s *Ranges) handOn(o *owned, to org.ID) error {
+	past, err := o.ledger.End(s.life, to)
+	if err != nil {
+		return err
 	}
-	if len(parts) > maxTipsParts {
-		return errors.New("too many tips to hand on")
-	}
-	epoch := o.ledger.BootNumber()
-	for i, part := range parts {
-		b := binary.BigEndian.AppendUint64(nil, epoch)
-		b = binary.BigEndian.AppendUint32(b, uint32(len(parts)))
-		b, err := s.cfg.Hands.Append(b, s.cfg.Ledger.Rand, s.tipsName(o.of, epoch, to, i, len(parts)), part)
+	// It is remembered for as long as this boot lasts. Otherwise whoever has it give a
+	// range and take it back could show it an older state.
+	s.mu.Lock()
+	s.past[o.of] = past
+	s.mu.Unlock()
+	if !to.Zero() {
+		head := past.Head()
+		epoch := o.ledger.Epoch()
+		plain := append(binary.BigEndian.AppendUint64(nil, head.Size), head.Last[:]...)
+		b, err := s.cfg.Hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.headName(o.of, epoch, to), plain)
 		if err != nil {
 			return err
 		}
-		put := wire.PutObject{Name: tipsObject(o.of, i), Bytes: b}
+		put := wire.PutObject{Name: headObject(o.of), Bytes: b}
 		if err := s.insist(func(ctx context.Context) error { return s.cfg.Host.PutObject(ctx, put) }); err != nil {
 			return err
 		}
@@ -344,7 +319,7 @@ func (s *Ranges) each(named []uint32, do func(wire.Range) error) error {
 func (s *Ranges) Take(ctx context.Context, body []byte) error {
 	var in struct {
 		Ranges []uint32 `json:"ranges"`
-		Handed bool     `json:"handed"` // only those given to this very boot, with tips
+		Handed bool     `json:"handed"` // only those given to this very boot, with the heads of their logs
 	}
 	if err := strictjson.Decode(body, &in); err != nil {
 		return err
@@ -401,7 +376,7 @@ func (s *Ranges) Table(nowMs uint64) wire.Table {
 	t.Retiring = s.retiring
 	s.mu.Unlock()
 	for _, o := range s.all() {
-		t.Owned = append(t.Owned, wire.TableRange{Range: o.of, Epoch: o.ledger.BootNumber(), SinceMs: o.sinceMs, Handed: o.handed})
+		t.Owned = append(t.Owned, wire.TableRange{Range: o.of, Epoch: o.ledger.Epoch(), SinceMs: o.sinceMs, Handed: o.handed})
 	}
 	return t
 }
@@ -440,11 +415,12 @@ func (s *Ranges) Alone(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Follow says that another enclave comes after this one.
-func (s *Ranges) Follow() {
+// Follow says that another enclave comes after this one. If its manifest has other terms of the logs, nextLogs is how the
+// origins of those begin that it will begin.
+func (s *Ranges) Follow(nextLogs string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.retiring, s.followed = true, true
+	s.retiring, s.followed, s.nextLogs = true, true, nextLogs
 }
 
 // Farewell ends all, once nothing is owned or moving, and leaves word of it to a setup key.

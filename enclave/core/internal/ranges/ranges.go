@@ -28,26 +28,29 @@ type Ranges struct {
 
 	mu    sync.Mutex
 	owned map[wire.Range]*owned
-	used  map[wire.Range]uint64                // highest epoch under which this boot has owned it
-	busy  map[wire.Range]bool                  // being taken or given
-	past  map[wire.Range]map[org.ID]ledger.Tip // tips of ranges that were given away; a map in it never changes
-	given map[wire.Range]addressee             // to whom ranges were given that this boot has not owned since
+	used  map[wire.Range]uint64       // highest epoch under which this boot has owned it
+	busy  map[wire.Range]bool         // being taken or given
+	past  map[wire.Range]*ledger.Past // where ranges that were given away ended
+	given map[wire.Range]addressee    // to whom ranges were given that this boot has not owned since
 	ended bool
 
 	life context.Context // until this enclave has ended
 	end  context.CancelFunc
 
-	retiring bool // hosts shall move all ranges elsewhere
-	alone    bool // no enclave before this one may still serve
-	followed bool // another enclave comes after this one: nothing is taken any more
+	retiring bool   // hosts shall move all ranges elsewhere
+	alone    bool   // no enclave before this one may still serve
+	followed bool   // another enclave comes after this one: nothing is taken any more
+	nextLogs string // begins the origins of the logs that it begins; empty: none
 }
 
 // Config is what ranges are made with.
 type Config struct {
 	Ledger ledger.Config // of each range, but for what is its own
 	Count  int           // of the deployment
-	Hands  *seal.Key     // seals tips on their way to another owner, and farewells
-	Host   *link.Host    // keeps them
+	// Recover is where operators say that ranges go on.
+	Recover map[wire.Range]*ledger.Recovery
+	Hands   *seal.Key  // seals heads on their way to another owner, and farewells
+	Host    *link.Host // keeps them
 	// Rand is randomness for what must not repeat, the module's and the kernel's.
 	Rand io.Reader
 	// Predecessor is the live key, in hex, of the enclave that handed over to this one, and
@@ -68,7 +71,7 @@ type owned struct {
 	// have been used since: it is dead.
 	term    org.ID
 	sinceMs uint64
-	handed  bool // by the owner before, with its tips
+	handed  bool // by the owner before, with its head
 }
 
 // Moved says that an organization lies in a range that this enclave does not own.
@@ -85,7 +88,7 @@ var ErrElsewhere = fault.WithCode(fault.Unavailable, "MOVED", "another enclave s
 // New makes those of an enclave that owns none yet.
 func New(cfg Config) *Ranges {
 	s := &Ranges{cfg: cfg, alone: cfg.Predecessor == "", owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{},
-		past: map[wire.Range]map[org.ID]ledger.Tip{}, given: map[wire.Range]addressee{}}
+		past: map[wire.Range]*ledger.Past{}, given: map[wire.Range]addressee{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	each := &s.cfg.Ledger
 	if each.Limits.StateBytes == 0 {
@@ -170,6 +173,14 @@ func (s *Ranges) shareLocked(n int) (l ledger.Limits) {
 // leastUnstored is what one range may have unstored, however many there are.
 const leastUnstored = 1 << 20
 
+// Mine are the ranges that this enclave owns, of how many there are.
+func (s *Ranges) Mine() (all []wire.Range, of int) {
+	for _, o := range s.all() {
+		all = append(all, o.of)
+	}
+	return all, s.cfg.Count
+}
+
 func (s *Ranges) at(r wire.Range) (*owned, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,6 +235,46 @@ func (s *Ranges) PageIndex(ctx context.Context, key org.Hash, limit int) ([]ledg
 		return nil, &Moved{0} // any other enclave can ask
 	}
 	return all[0].ledger.PageIndex(ctx, key, nil, nil, limit)
+}
+
+// Witnessed tells whether witnesses cosign the logs.
+func (s *Ranges) Witnessed() bool { return s.cfg.Ledger.Witnesses != nil }
+
+// A Log is that of a range, as its witnesses are to know it.
+type Log struct {
+	Range wire.Range `json:"range"`
+	VKey  string     `json:"vkey"` // the name in it is the origin of the log's checkpoints
+}
+
+// Logs are those of all ranges that this enclave owns, and, once an enclave with other witnesses comes after it, those that
+// this one begins for them: whoever runs witnesses makes them known before the ranges move.
+func (s *Ranges) Logs() []Log {
+	s.mu.Lock()
+	next := s.nextLogs
+	s.mu.Unlock()
+	logs := []Log{}
+	if s.cfg.Ledger.Drill {
+		return logs // no witness hears of it
+	}
+	for _, o := range s.all() {
+		logs = append(logs, Log{o.of, o.ledger.LogKey().String()})
+		if next == "" {
+			continue
+		}
+		if key, err := o.ledger.NextLogKey(next); err == nil {
+			logs = append(logs, Log{o.of, key.String()})
+		}
+	}
+	return logs
+}
+
+// Publish says in a log that the keyring may go to an enclave under another manifest, and waits for
+// the witnesses. An enclave that owns no range has no log to say it in.
+func (s *Ranges) Publish(ctx context.Context, manifest [32]byte) error {
+	for _, o := range s.all() {
+		return o.ledger.Publish(ctx, manifest)
+	}
+	return nil
 }
 
 // Stats are the sums over all ledgers.

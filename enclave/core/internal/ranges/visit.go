@@ -17,6 +17,7 @@ type Visit struct {
 	at     *owned // nil before the first look
 	By     org.ID // the first organization that it looked at: on whose behalf it waits
 	Batch  uint64 // the newest seen: no reply leaves before that is stored
+	strict bool   // nor before witnesses have cosigned it, since one of the organizations wants it so
 }
 
 // Visit begins a call's.
@@ -42,6 +43,17 @@ func (v *Visit) Look(ctx context.Context, id org.ID) (*ledger.Ledger, error) {
 	return v.at.ledger, nil
 }
 
+// Ledger is that in which the visit is, nil before its first look.
+func (v *Visit) Ledger() *ledger.Ledger {
+	if v.at == nil {
+		return nil
+	}
+	return v.at.ledger
+}
+
+// Range is that in which the visit is, of how many. It has looked at something.
+func (v *Visit) Range() (r wire.Range, of int) { return v.at.of, v.ranges.cfg.Count }
+
 // Serving is Ranges.Serving.
 func (v *Visit) Serving(ctx context.Context) error { return v.ranges.Serving(ctx) }
 
@@ -52,6 +64,16 @@ func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Tur
 		return err
 	}
 	return l.Step(ctx, id, v.By, func(t, above *ledger.Turn) error {
+		// Before f: what that decides must not be decided again for want of a piece.
+		for _, seen := range []*ledger.Turn{t, above} {
+			if seen == nil || v.strict {
+				continue
+			}
+			var err error
+			if v.strict, err = seen.Strict(); err != nil {
+				return err
+			}
+		}
 		err := f(t, above)
 		v.Batch = max(v.Batch, t.Batch())
 		if above != nil {
@@ -71,6 +93,11 @@ func (v *Visit) Turn(ctx context.Context, id org.ID, f func(t *ledger.Turn) erro
 func (v *Visit) Wait(ctx context.Context) error {
 	if v.at == nil {
 		return v.ranges.Serving(ctx)
+	}
+	if v.strict {
+		if err := v.at.ledger.AwaitQuorum(ctx, v.Batch); err != nil {
+			return err
+		}
 	}
 	return v.at.ledger.Wait(ctx, v.Batch)
 }

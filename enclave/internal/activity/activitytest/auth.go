@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/secret"
@@ -23,6 +24,9 @@ var ErrNotYet = errors.New("not fetched yet")
 type providers struct {
 	Sets      map[string]*login.KeySet
 	Exchanged func(*activity.Exchange) (*activity.Exchanged, error)
+	Found     func(*activity.Image) error
+	Session   func(ask func(base string) (*login.Request, error)) (string, error)
+	Paid      func(*billing.Question) (*billing.Answer, error)
 }
 
 func newProviders() *providers { return &providers{Sets: map[string]*login.KeySet{}} }
@@ -45,6 +49,30 @@ func (o *providers) Exchange(x *activity.Exchange) (*activity.Exchanged, error) 
 		return nil, ErrNotYet
 	}
 	return o.Exchanged(x)
+}
+
+// OnRampSession is what the test says.
+func (o *providers) OnRampSession(ask func(base string) (*login.Request, error)) (string, error) {
+	if o.Session == nil {
+		return "", ErrNotYet
+	}
+	return o.Session(ask)
+}
+
+// Pay is what the test says.
+func (o *providers) Pay(q *billing.Question) (*billing.Answer, error) {
+	if o.Paid == nil {
+		return nil, ErrNotYet
+	}
+	return o.Paid(q)
+}
+
+// Program is found if the test says nothing else.
+func (o *providers) Program(i *activity.Image) error {
+	if o.Found == nil {
+		return nil
+	}
+	return o.Found(i)
 }
 
 func newRoles(w *World) *activity.Roles {

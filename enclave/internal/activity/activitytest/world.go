@@ -213,7 +213,7 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 	var subTx *activity.Tx
 	tx := &activity.Tx{Tx: w.Tx(), Limits: w.Limits, Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.NewID(), WantsProofs: true}
 	if w.Above != nil {
-		tx.Parent = w.Above.Tx()
+		tx.Parent, tx.ParentVault = w.Above.Tx(), w.Above.Vault
 	}
 	tx.NewOrganization = func() (*activity.Tx, error) {
 		sub = &World{TB: w.TB, Rand: w.Rand, Keys: w.Keys, Now: w.Now, Subs: map[org.ID]*World{}, Above: w, Bundles: w.Bundles, Boot: w.Boot, Sessions: w.Sessions, Tokens: w.Tokens, Outside: w.Outside, Providers: w.Providers, Roles: w.Roles}
@@ -227,6 +227,11 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 	w.Seq++
 	tx.Seq = w.Seq
 	w.Last = tx
+	if p := in.Payer(); p != nil {
+		if err := p.LookUpPayer(tx.Top); err != nil {
+			return nil, err
+		}
+	}
 	need, err := v.Need(tx.Tx, in)
 	if err == nil && need != nil && w.Heard != nil {
 		var k *activity.ChainKnown

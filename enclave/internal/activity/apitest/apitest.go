@@ -30,8 +30,11 @@ type Endpoint struct {
 	ActivityTypes               map[string]string
 }
 
-// Operation is a row of the list of operations; Type is "-" for a query.
-type Operation struct{ Name, Kind, Type string }
+// Operation is a row of the list of operations; Type is "-" for a query. Asked are those of the project's specification.
+type Operation struct {
+	Name, Kind, Type string
+	Asked            bool
+}
 
 // Description is the interface.
 type Description struct {
@@ -51,7 +54,7 @@ func Load() *Description {
 	}
 	for _, line := range strings.Split(strings.TrimSpace(operationsText), "\n")[1:] {
 		f := strings.Split(line, "\t")
-		d.Operations = append(d.Operations, Operation{f[0], f[1], f[2]})
+		d.Operations = append(d.Operations, Operation{f[0], f[1], f[2], f[4] == "yes" || f[5] == "yes"})
 	}
 	return d
 }

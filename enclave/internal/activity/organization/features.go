@@ -30,14 +30,23 @@ type FeatureName string
 // switches are the features that are on or off.
 var switches = []FeatureName{
 	"FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY",
+	org.FeatureStrictLog, // ours: the interface has none for it
 }
 
 // futures are features of the interface that are not live.
 var futures = []FeatureName{"FEATURE_NAME_SOLANA_RENT_PREFUND_ENABLED", "FEATURE_NAME_SWAP_CONFIG", "FEATURE_NAME_EARN_CONFIG"}
 
-// Valid tells whether n is one of the interface's, live or not.
+// FeatureFrozen is not of the interface: an organization whose log was recovered has it until its root quorum removes it, and
+// signs and exports nothing until then. Credentials that were revoked in the lost time are good again: the root quorum looks
+// at them first.
+const FeatureFrozen FeatureName = "FEATURE_NAME_SIGNING_FROZEN"
+
+// Frozen tells whether an organization waits for its root quorum, recovered being Tx.Recovered.
+func Frozen(o *org.Organization, recovered uint32) bool { return o.Recovered < recovered }
+
+// Valid tells whether n is one of the interface's, live or not, or FeatureFrozen.
 func (n FeatureName) Valid() bool {
-	return n == user.FeatureOrigins || n == org.FeatureWebhook || n == user.FeatureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
+	return n == FeatureFrozen || n == user.FeatureOrigins || n == org.FeatureWebhook || n == user.FeatureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
 }
 
 // SetOrganizationFeature turns a feature on, or gives it another value.
@@ -59,6 +68,8 @@ func (in *SetOrganizationFeature) Check() error {
 		return checkWebhook("value", in.Value)
 	case in.Name == user.FeatureAuthProxy:
 		return errAuthProxyFeature()
+	case in.Name == FeatureFrozen:
+		return fault.Field("name", "%s is there after a recovery alone", FeatureFrozen)
 	}
 	return activity.Unimplemented("set_organization_feature", string(in.Name))
 }
@@ -155,11 +166,15 @@ func changeFeatures(tx *activity.Tx, change func(map[string]string) error) (*Fea
 	if err := change(o.Features); err != nil {
 		return nil, err
 	}
+	return featuresOn(&o), tx.PutOrganization(&o)
+}
+
+func featuresOn(o *org.Organization) *Features {
 	r := &Features{make([]Feature, 0, len(o.Features))}
 	for _, name := range slices.Sorted(maps.Keys(o.Features)) {
 		r.Features = append(r.Features, Feature{FeatureName(name), o.Features[name]})
 	}
-	return r, tx.PutOrganization(&o)
+	return r
 }
 
 // FeaturesOf is a copy of the features that are on, to be changed.
@@ -183,13 +198,32 @@ func (in *RemoveOrganizationFeature) Check() error {
 }
 
 func removeOrganizationFeature(tx *activity.Tx, in *RemoveOrganizationFeature) (*Features, error) {
+	if in.Name == FeatureFrozen {
+		return resumeSigning(tx)
+	}
 	return changeFeatures(tx, func(m map[string]string) error {
 		if _, on := m[string(in.Name)]; !on {
-			return fault.Field("name", "feature is not set: %s", in.Name)
+			return errNotSet(in.Name)
 		}
 		delete(m, string(in.Name))
 		return nil
 	})
+}
+
+func errNotSet(name FeatureName) error { return fault.Field("name", "feature is not set: %s", name) }
+
+// resumeSigning lets a recovered organization sign again.
+func resumeSigning(tx *activity.Tx) (*Features, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if !Frozen(old, tx.Recovered) {
+		return nil, errNotSet(FeatureFrozen)
+	}
+	o := *old
+	o.Recovered, o.UpdatedMs = tx.Recovered, tx.NowMs
+	return featuresOn(&o), tx.PutOrganization(&o)
 }
 
 // UpdateAllowedOrigins is how WEBAUTHN_ORIGINS was set before there were features.

@@ -36,6 +36,6 @@ func (in *FirstOrganization) Make(tx *activity.Tx) (root, key org.ID, err error)
 	if err != nil {
 		return root, key, err
 	}
-	o := &org.Organization{ID: tx.ID, Name: in.OrganizationName, RootUsers: []org.ID{u.ID}, Threshold: 1, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Users: 1}
+	o := &org.Organization{ID: tx.ID, Name: in.OrganizationName, RootUsers: []org.ID{u.ID}, Threshold: 1, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Users: 1, Recovered: tx.Recovered}
 	return u.ID, u.APIKeys[0].ID, tx.PutOrganization(o)
 }

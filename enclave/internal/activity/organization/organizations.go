@@ -17,7 +17,7 @@ import (
 // Organizations are the kinds that make, rename and delete them.
 var Organizations = activity.Family{
 	activity.Kind[CreateSubOrganization, SubOrganization]{
-		Name: "CREATE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "CREATE", ByProxy: true, Run: createSubOrganization,
+		Name: "CREATE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "CREATE", ByProxy: true, Plans: true, Run: createSubOrganization,
 		Results: []int{1, 3, 4, 5, 6, 7, 8},
 		Older: []activity.Older{
 			activity.Downgrade(activity.Upgrade(carryOrganizationV1), bareOrganization),
@@ -255,7 +255,7 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 func fillOrganization(sub *activity.Tx, parent org.ID, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {
 	o := &org.Organization{
 		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
-		Users: uint32(len(in.RootUsers)), PrivateKeys: uint32(len(in.privateKeys)), Features: in.features(),
+		Users: uint32(len(in.RootUsers)), PrivateKeys: uint32(len(in.privateKeys)), Features: in.features(), Recovered: sub.Recovered,
 	}
 	if err := sub.PutOrganization(o); err != nil {
 		return nil, nil, err
@@ -321,11 +321,12 @@ func deleteSubOrganization(tx *activity.Tx, in *DeleteSubOrganization) (*Deleted
 	return &DeletedSubOrganization{tx.ID.String()}, markDeleted(tx, old)
 }
 
-// removeSecrets removes every wallet and private key with its secret. Unless forced, all must have been
-// exported. Accounts, of which there may be any number, stay: without their seed they are mere addresses.
+// removeSecrets removes every wallet and private key with its secret, and every secret that is kept. Unless forced,
+// all must have been exported. Accounts, of which there may be any number, stay: without their seed they are mere addresses.
 func removeSecrets(tx *activity.Tx, force bool) error {
 	var ws []*org.Wallet
 	var ks []*org.PrivateKey
+	var ss []*org.Secret
 	exported := true
 	err := tx.EachWallet(func(w *org.Wallet) bool {
 		ws, exported = append(ws, w), exported && w.Exported
@@ -334,6 +335,12 @@ func removeSecrets(tx *activity.Tx, force bool) error {
 	if err == nil {
 		err = tx.EachPrivateKey(func(k *org.PrivateKey) bool {
 			ks, exported = append(ks, k), exported && k.Exported
+			return true
+		})
+	}
+	if err == nil {
+		err = tx.EachSecret(org.ID{}, func(s *org.Secret) bool {
+			ss, exported = append(ss, s), exported && s.Exported
 			return true
 		})
 	}
@@ -348,6 +355,9 @@ func removeSecrets(tx *activity.Tx, force bool) error {
 	}
 	for _, k := range ks {
 		tx.DeletePrivateKey(k, wallet.MatchesOf(k))
+	}
+	for _, s := range ss {
+		tx.DeleteSecret(s.ID)
 	}
 	if err := tx.DeleteProviderCredentials(); err != nil {
 		return err
@@ -474,7 +484,7 @@ func createOrganization(tx *activity.Tx, in *CreateOrganization) (*OrganizationI
 		return nil, err
 	}
 	top.Limits = tx.Limits
-	o := &org.Organization{ID: top.ID, Name: in.OrganizationName, Threshold: 1, CreatedMs: top.NowMs, UpdatedMs: top.NowMs, Users: 1}
+	o := &org.Organization{ID: top.ID, Name: in.OrganizationName, Threshold: 1, CreatedMs: top.NowMs, UpdatedMs: top.NowMs, Users: 1, Recovered: top.Recovered}
 	if err := top.PutOrganization(o); err != nil {
 		return nil, err
 	}

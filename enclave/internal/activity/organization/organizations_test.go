@@ -392,7 +392,7 @@ func TestUpdateOrganizationName(t *testing.T) {
 
 // Only the root quorum decides about these.
 func TestRootQuorumKinds(t *testing.T) {
-	want := strings.Fields("UPDATE_ROOT_QUORUM SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ORGANIZATION_NAME CREATE_ORGANIZATION UPDATE_ALLOWED_ORIGINS")
+	want := strings.Fields("UPDATE_ROOT_QUORUM SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ORGANIZATION_NAME CREATE_ORGANIZATION UPDATE_ALLOWED_ORIGINS EXPORT_HISTORY")
 	for typ, v := range kinds.Live {
 		if v.Kind.RootQuorum != slices.Contains(want, v.Kind.Name) {
 			t.Errorf("%s: %v", typ, v.Kind.RootQuorum)

@@ -243,9 +243,9 @@ func TestDeletePolicies(t *testing.T) {
 // stricter are kinds that policies could be about, but never are.
 var stricter = map[string]bool{"UPDATE_ALLOWED_ORIGINS": true}
 
-// unruled are kinds that no policy can be about: votes, and what only the root
+// unruled are kinds that no policy can be about: votes, the history, and what only the root
 // quorum of a top-level organization does.
-var unruled = map[string]bool{"APPROVE_ACTIVITY": true, "REJECT_ACTIVITY": true, "CREATE_ORGANIZATION": true}
+var unruled = map[string]bool{"APPROVE_ACTIVITY": true, "REJECT_ACTIVITY": true, "CREATE_ORGANIZATION": true, "EXPORT_HISTORY": true}
 
 func TestKindsAreThoseThatPoliciesKnow(t *testing.T) {
 	known := map[string]policy.Kind{}

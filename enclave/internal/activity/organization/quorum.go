@@ -9,10 +9,15 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// RootQuorum is the kind that replaces the root quorum.
+// RootQuorum are the kinds that nobody but the root quorum may ask for: to replace it, and to hand out the
+// organization's history.
 var RootQuorum = activity.Family{
+	activity.Kind[activity.Nothing, activity.Nothing]{Name: "EXPORT_HISTORY", RootQuorum: true, Run: exportHistory},
 	activity.Kind[UpdateRootQuorum, activity.Nothing]{Name: "UPDATE_ROOT_QUORUM", RootQuorum: true, Run: updateRootQuorum},
 }
+
+// exportHistory does nothing: that it was allowed lets its initiator ask for get_history.
+func exportHistory(_ *activity.Tx, in *activity.Nothing) (*activity.Nothing, error) { return in, nil }
 
 // UpdateRootQuorum replaces the members of the root quorum and its threshold.
 type UpdateRootQuorum struct {

@@ -27,6 +27,14 @@ func (c EthChain) ID() uint64 {
 	return n
 }
 
+// A DelegateChain is an EthChain whose accounts can give up code that they have taken on.
+type DelegateChain string
+
+// Valid tells whether c is one of the interface's. Tempo has transactions of its own kind.
+func (c DelegateChain) Valid() bool {
+	return EthChain(c).Valid() && c != "eip155:4217" && c != "eip155:42431"
+}
+
 // EthAddress reads an account's address. The error is a *fault.Error about field.
 func EthAddress(field, text string) (address [20]byte, err error) {
 	if address, err = eth.ParseAddress(text); err != nil {

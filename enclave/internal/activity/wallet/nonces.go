@@ -156,6 +156,8 @@ func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err err
 	k := in.known
 	if in.gas != nil {
 		gas = *in.gas
+	} else if in.delegated() {
+		gas = in.delegatedGas()
 	} else if gas = k.Gas; gas > maxGas {
 		return 0, nil, nil, fault.WithCode(fault.FailedPrecondition, "RPC_CALL_ERROR", "the node of %s asks for %d gas, more than %d: give gasLimit", in.CAIP2, gas, maxGas)
 	} else if gas != 21_000 { // what the call finds may have changed until it is in a block

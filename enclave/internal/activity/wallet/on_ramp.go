@@ -1,17 +1,27 @@
 package wallet
 
 import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 )
 
-// OnRamps are the kinds about credentials at on-ramp providers.
+// OnRamps are the kinds about on-ramp providers: credentials at them, and purchases.
 var OnRamps = activity.Family{
 	activity.Kind[CreateOnRampCredential, OnRampCredentialID]{Name: "CREATE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "CREATE", Run: createOnRampCredential},
 	activity.Kind[UpdateOnRampCredential, OnRampCredentialID]{Name: "UPDATE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "UPDATE", Run: updateOnRampCredential},
 	activity.Kind[DeleteOnRampCredential, OnRampCredentialID]{Name: "DELETE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "DELETE", Run: deleteOnRampCredential},
+	activity.Kind[InitOnRamp, OnRampPage]{Name: "INIT_FIAT_ON_RAMP", Resource: "FIAT_TRANSACTION", Action: "CREATE", Run: initOnRamp},
 }
 
 // Bounds of the credentials at on-ramp providers. They are always in memory.
@@ -21,21 +31,13 @@ const (
 	maxOnRampSecret      = 4 << 10 // characters of an encrypted secret
 )
 
-// OnRampProvider is the interface's name of a provider.
-type OnRampProvider string
-
-// Valid tells whether p is one of the interface's.
-func (p OnRampProvider) Valid() bool {
-	return p == "FIAT_ON_RAMP_PROVIDER_COINBASE" || p == "FIAT_ON_RAMP_PROVIDER_MOONPAY"
-}
-
 // OnRampParams are the terms on which an on-ramp provider knows the organization.
 type OnRampParams struct {
-	OnrampProvider         OnRampProvider `json:"onrampProvider" rule:"required"`
-	ProjectID              *string        `json:"projectId" rule:"omitempty"`
-	PublishableAPIKey      string         `json:"publishableApiKey" rule:"required"`
-	EncryptedSecretAPIKey  string         `json:"encryptedSecretApiKey" rule:"required"`
-	EncryptedPrivateAPIKey *string        `json:"encryptedPrivateApiKey" rule:"omitempty"`
+	OnrampProvider         onramp.Provider `json:"onrampProvider" rule:"required"`
+	ProjectID              *string         `json:"projectId" rule:"omitempty"`
+	PublishableAPIKey      string          `json:"publishableApiKey" rule:"required"`
+	EncryptedSecretAPIKey  string          `json:"encryptedSecretApiKey" rule:"required"`
+	EncryptedPrivateAPIKey *string         `json:"encryptedPrivateApiKey" rule:"omitempty"`
 }
 
 // CreateOnRampCredential stores what an on-ramp provider knows the organization by.
@@ -136,4 +138,159 @@ func deleteOnRampCredential(tx *activity.Tx, in *DeleteOnRampCredential) (*OnRam
 	}
 	tx.DeleteOnRampCredential(c.ID)
 	return &OnRampCredentialID{c.ID.String()}, nil
+}
+
+// InitOnRamp asks for the page of a provider where somebody buys for one of the organization's addresses.
+type InitOnRamp struct {
+	OnrampProvider         onramp.Provider  `json:"onrampProvider" rule:"required"`
+	WalletAddress          string           `json:"walletAddress" rule:"required"`
+	Network                onramp.Network   `json:"network" rule:"required"`
+	CryptoCurrencyCode     onramp.Asset     `json:"cryptoCurrencyCode" rule:"required"`
+	FiatCurrencyCode       *onramp.Currency `json:"fiatCurrencyCode"`
+	FiatCurrencyAmount     *string          `json:"fiatCurrencyAmount"`
+	PaymentMethod          *onramp.Method   `json:"paymentMethod"`
+	CountryCode            *string          `json:"countryCode"`
+	CountrySubdivisionCode *string          `json:"countrySubdivisionCode"`
+	SandboxMode            *bool            `json:"sandboxMode"`
+	URLForSignature        *string          `json:"urlForSignature"`
+}
+
+// OnRampPage is the result. The signature is that of the intent's urlForSignature.
+type OnRampPage struct {
+	OnRampURL           string  `json:"onRampUrl"`
+	OnRampTransactionID string  `json:"onRampTransactionId"`
+	OnRampURLSignature  *string `json:"onRampUrlSignature"`
+}
+
+func (in *InitOnRamp) purchase(id string) *onramp.Purchase {
+	p := &onramp.Purchase{Provider: in.OnrampProvider, Network: in.Network, Asset: in.CryptoCurrencyCode, Address: in.WalletAddress, Amount: activity.TextOf(in.FiatCurrencyAmount),
+		Country: activity.TextOf(in.CountryCode), Subdivision: activity.TextOf(in.CountrySubdivisionCode), Sandbox: activity.IsOn(in.SandboxMode), ID: id}
+	if in.FiatCurrencyCode != nil {
+		p.Currency = *in.FiatCurrencyCode
+	}
+	if in.PaymentMethod != nil {
+		p.Method = *in.PaymentMethod
+	}
+	return p
+}
+
+func (in *InitOnRamp) Check() error {
+	if in.URLForSignature != nil && in.OnrampProvider != onramp.MoonPay {
+		return fault.Field("urlForSignature", "only MoonPay takes signatures")
+	}
+	return in.purchase("").Check()
+}
+
+// OnRampCredentialFor is the newest credential of a top-level organization at a provider, in its sandbox or not.
+func OnRampCredentialFor(top *org.Tx, provider onramp.Provider, sandbox bool) (*org.OnRampCredential, error) {
+	all, err := activity.Collect(top.EachOnRampCredential, func(c *org.OnRampCredential) bool {
+		return c.Provider == string(provider) && c.Sandbox == sandbox
+	})
+	if err == nil && len(all) == 0 {
+		what := "for its live mode"
+		if sandbox {
+			what = "for its sandbox"
+		}
+		return nil, fault.New(fault.NotFound, "on-ramp credential not found: the top-level organization has none of %s %s", provider, what)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.MaxFunc(all, func(a, b *org.OnRampCredential) int {
+		return cmp.Or(cmp.Compare(a.CreatedMs, b.CreatedMs), bytes.Compare(a.ID[:], b.ID[:]))
+	}), nil
+}
+
+// initOnRamp makes a page's address for an address of the organization, so that nobody else's stands in it.
+func initOnRamp(tx *activity.Tx, in *InitOnRamp) (*OnRampPage, error) {
+	top, err := tx.Top()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(tx.Outside.OnRamps, in.OnrampProvider) {
+		return nil, activity.OnRampNotSet(in.OnrampProvider)
+	}
+	c, err := OnRampCredentialFor(top, in.OnrampProvider, activity.IsOn(in.SandboxMode))
+	if err != nil {
+		return nil, err
+	}
+	p := in.purchase(tx.Activity.String())
+	if p.Address, err = receiving(tx.Tx, p); err != nil {
+		return nil, err
+	}
+	made := &OnRampPage{OnRampTransactionID: p.ID}
+	if p.Provider == onramp.Coinbase {
+		made.OnRampURL, err = coinbasePage(tx, p, c)
+		return made, err
+	}
+	own := func(address string) (ok bool, err error) {
+		_, ok, err = tx.ByAddress(chain.MatchKey(address))
+		return ok, err
+	}
+	if in.URLForSignature != nil {
+		if err := onramp.CheckToSign(*in.URLForSignature, p.Sandbox, c.PublishableKey, own); err != nil {
+			return nil, err
+		}
+	}
+	key, err := tx.TopVault().Open(c.ID, c.Secret)
+	if err != nil {
+		return nil, err
+	}
+	defer key.Wipe()
+	made.OnRampURL = p.MoonPayURL(c.PublishableKey)
+	made.OnRampURL = onramp.WithSignature(made.OnRampURL, onramp.SignMoonPay(made.OnRampURL, key))
+	if in.URLForSignature != nil {
+		signature := onramp.SignMoonPay(*in.URLForSignature, key)
+		made.OnRampURLSignature = &signature
+	}
+	return made, nil
+}
+
+// receiving is the address to which the provider sends, as the organization has it stored, if it is on the network.
+func receiving(tx *org.Tx, p *onramp.Purchase) (string, error) {
+	s, err := findSigningKey(tx, p.Address)
+	if fault.Of(err) != nil {
+		return "", fault.Field("walletAddress", "is not an address of the organization's")
+	}
+	if err != nil {
+		return "", err
+	}
+	fits := false
+	switch format := s.format.String(); p.Network {
+	case "FIAT_ON_RAMP_BLOCKCHAIN_NETWORK_BITCOIN":
+		fits = strings.HasPrefix(format, "ADDRESS_FORMAT_BITCOIN_MAINNET_") || p.Sandbox && strings.HasPrefix(format, "ADDRESS_FORMAT_BITCOIN_TESTNET_")
+	case "FIAT_ON_RAMP_BLOCKCHAIN_NETWORK_SOLANA":
+		fits = s.format == chain.Solana
+	default:
+		fits = s.format == chain.Ethereum
+	}
+	if !fits {
+		return "", fault.Field("walletAddress", "is not an address of the network that is asked for")
+	}
+	by, err := s.chainKey()
+	return by.Address, err
+}
+
+// coinbasePage asks Coinbase for a session, in which it keeps the address.
+func coinbasePage(tx *activity.Tx, p *onramp.Purchase, c *org.OnRampCredential) (string, error) {
+	key, err := OpenCoinbaseKey(tx.TopVault(), c)
+	if err != nil {
+		return "", err
+	}
+	defer key.Wipe()
+	session, err := tx.Providers.OnRampSession(func(base string) (*login.Request, error) {
+		return p.CoinbaseSession(base, tx.From, onramp.CoinbaseKey{ID: c.PublishableKey, Private: key, Rand: tx.Rand, NowMs: tx.NowMs})
+	})
+	if err != nil {
+		return "", err
+	}
+	return p.CoinbaseURL(session), nil
+}
+
+// OpenCoinbaseKey opens the private key of a credential at Coinbase. The vault is of the credential's organization.
+func OpenCoinbaseKey(v keys.Vault, c *org.OnRampCredential) (secret.Secret, error) {
+	if len(c.Private) == 0 {
+		return secret.Secret{}, fault.New(fault.FailedPrecondition, "the on-ramp credential has no private key: update it with encryptedPrivateApiKey")
+	}
+	return v.Open(c.ID, c.Private)
 }

@@ -7,6 +7,7 @@ import (
 	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/secret/secrettest"
@@ -87,4 +88,53 @@ func TestOnRampCredentials(t *testing.T) {
 	if kept() != nil {
 		t.Error("it is still there")
 	}
+}
+
+// A page is for an address of the network in each of its formats, and of nobody else.
+func TestInitOnRamp(t *testing.T) {
+	w := activitytest.New(t)
+	w.Outside.OnRamps = []onramp.Provider{onramp.MoonPay}
+	create := func(more ...any) {
+		in := object{"onrampProvider": onramp.MoonPay, "publishableApiKey": "pk", "encryptedSecretApiKey": compact(w, w.PublicOf(w.Roles.OnRamp), "secret")}
+		for i := 0; i < len(more); i += 2 {
+			in[more[i].(string)] = more[i+1]
+		}
+		w.Run("CREATE_FIAT_ON_RAMP_CREDENTIAL", in)
+	}
+	create()
+	create("sandboxMode", true)
+	of := func(format, path, curve string) string {
+		account := object{"curve": curve, "pathFormat": "PATH_FORMAT_BIP32", "path": path, "addressFormat": format}
+		return w.Run("CREATE_WALLET", object{"walletName": format, "accounts": []any{account}})["addresses"].([]any)[0].(string)
+	}
+	const k1, ed = "CURVE_SECP256K1", "CURVE_ED25519"
+	eth, sol := of("ADDRESS_FORMAT_ETHEREUM", "m/44'/60'/0'/0/0", k1), of("ADDRESS_FORMAT_SOLANA", "m/44'/501'/0'", ed)
+	taproot, testnet := of("ADDRESS_FORMAT_BITCOIN_MAINNET_P2TR", "m/86'/0'/0'/0/0", k1), of("ADDRESS_FORMAT_BITCOIN_TESTNET_P2WPKH", "m/84'/1'/0'/0/0", k1)
+	public, tron := of("ADDRESS_FORMAT_COMPRESSED", "m/1", k1), of("ADDRESS_FORMAT_TRON", "m/44'/195'/0'/0/0", k1)
+	key := w.Run("CREATE_PRIVATE_KEYS_V2", object{"privateKeys": []any{activitytest.PrivateKey("k", "SECP256K1", "ETHEREUM")}})["privateKeys"].([]any)[0].(object)
+	keys := key["addresses"].([]any)[0].(object)["address"].(string)
+	ask := func(address, network, asset string, sandbox bool) object {
+		return object{"onrampProvider": onramp.MoonPay, "walletAddress": address, "network": "FIAT_ON_RAMP_BLOCKCHAIN_NETWORK_" + network, "cryptoCurrencyCode": "FIAT_ON_RAMP_CRYPTO_CURRENCY_" + asset, "sandboxMode": sandbox}
+	}
+	for _, c := range []struct {
+		address, network, asset string
+		sandbox, taken          bool
+	}{
+		{eth, "ETHEREUM", "ETH", false, true}, {eth, "BASE", "USDC", true, true}, {keys, "ETHEREUM", "USDC", false, true}, {sol, "SOLANA", "SOL", false, true}, {sol, "SOLANA", "USDC", true, true},
+		{taproot, "BITCOIN", "BTC", false, true}, {testnet, "BITCOIN", "BTC", true, true},
+		{testnet, "BITCOIN", "BTC", false, false}, {eth, "SOLANA", "USDC", false, false}, {sol, "BASE", "USDC", false, false}, {tron, "ETHEREUM", "ETH", false, false},
+		{public, "ETHEREUM", "ETH", false, false}, {taproot, "ETHEREUM", "ETH", false, false}, {strings.ReplaceAll(key["privateKeyId"].(string), "-", ""), "ETHEREUM", "ETH", false, false},
+	} {
+		in := ask(c.address, c.network, c.asset, c.sandbox)
+		if !c.taken {
+			w.Refuse("INIT_FIAT_ON_RAMP", in, 3, "is not an address of")
+			continue
+		}
+		if text := w.Run("INIT_FIAT_ON_RAMP", in)["onRampUrl"].(string); !strings.Contains(text, "&walletAddress="+c.address+"&") || strings.HasPrefix(text, "https://buy-sandbox.") != c.sandbox {
+			t.Errorf("%v: %s", c, text)
+		}
+	}
+	w.Refuse("INIT_FIAT_ON_RAMP", ask("6ba7b810-9dad-41d1-80b4-00c04fd430c8", "ETHEREUM", "ETH", false), 3, "letters and digits")
+	w.Outside.OnRamps = nil
+	w.Refuse("INIT_FIAT_ON_RAMP", ask(eth, "ETHEREUM", "ETH", false), 9, "onRamps")
 }

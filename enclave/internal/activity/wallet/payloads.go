@@ -1,6 +1,7 @@
 package wallet
 
 import (
+	"bytes"
 	"slices"
 
 	"cloister/enclave/internal/chain"
@@ -30,6 +31,11 @@ type payload struct {
 	hash     keys.HashFunction
 	document document // nil for bytes
 	root     string   // of the document's facts
+}
+
+// beginsWith tells whether a payload is bytes that begin so and are hashed after.
+func (p *payload) beginsWith(prefix string) bool {
+	return p.document == nil && p.hash != keys.HashNoOp && bytes.HasPrefix(p.bytes, []byte(prefix))
 }
 
 // A document is a payload with a meaning.

@@ -17,7 +17,7 @@ import (
 // Keys are the kinds about private keys that are of no wallet.
 var Keys = activity.Family{
 	activity.Kind[CreatePrivateKeys, PrivateKeys]{
-		Name: "CREATE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeys, Results: []int{1, 2},
+		Name: "CREATE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeys, Verify: verifyPrivateKeys, Results: []int{1, 2},
 		Older: []activity.Older{activity.Downgrade(activity.Upgrade(func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), privateKeyIDs)},
 	},
 	activity.Kind[PrivateKeyID, PrivateKeyID]{

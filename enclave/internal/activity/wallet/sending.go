@@ -21,23 +21,31 @@ import (
 // Sending are the kinds that sign a transaction, if need be, and have it sent.
 var Sending = activity.Family{
 	activity.Kind[EthSendRawTransaction, TransactionHash]{
-		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendRawTransaction,
-		Need: func(tx *org.Tx, in *EthSendRawTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
-		Ask:  func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) },
+		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendRawTransaction, Verify: verifyRawSend,
+		Signatures: func(*EthSendRawTransaction) int { return 0 }, // it is signed already
+		Need:       func(tx *org.Tx, in *EthSendRawTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
+		Ask:        func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 	activity.Kind[EthSendTransaction, SendStatusID]{
-		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendTransaction, Results: []int{2},
+		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendTransaction, Verify: verifyEthSend, Results: []int{2},
 		Older: []activity.Older{activity.Upgrade(func(v *EthSendTransactionV1) EthSendTransaction {
 			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, EthTerms: v.EthTerms,
 				Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
 		})},
 		Examine: func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) },
 		Need:    func(tx *org.Tx, in *EthSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
-		Keys:    func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return policyKeys(tx, in.From) },
+		Keys:    func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return in.keys(tx) },
 		Ask:     func(tx *org.Tx, in *EthSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
+	activity.Kind[EthUndelegate7702, SendStatusID]{
+		Name: "ETH_UNDELEGATE_7702", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethUndelegate7702, Verify: verifyUndelegate,
+		Examine: func(tx *org.Tx, in *EthUndelegate7702) error { return in.send.examine(tx) },
+		Need:    func(tx *org.Tx, in *EthUndelegate7702) (*activity.ChainNeed, error) { return in.send.need(tx) },
+		Keys:    func(tx *org.Tx, in *EthUndelegate7702) ([]policy.Key, error) { return in.send.keys(tx) },
+		Ask:     func(tx *org.Tx, in *EthUndelegate7702, q *policy.Request) error { return in.send.ask(tx, q) },
+	},
 	activity.Kind[SolSendTransaction, SendStatusID]{
-		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: solSendTransaction, Results: []int{2},
+		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: solSendTransaction, Verify: verifySolSend, Results: []int{2},
 		Older: []activity.Older{activity.Upgrade(func(v *SolSendTransactionV1) SolSendTransaction {
 			return SolSendTransaction{UnsignedTransaction: v.UnsignedTransaction, SignWiths: []string{v.SignWith}, Sponsor: v.Sponsor, CAIP2: v.CAIP2, RecentBlockhash: v.RecentBlockhash}
 		})},
@@ -162,17 +170,23 @@ type EthSendTransactionV1 struct {
 }
 
 // EthTerms are optional: the chain's node is asked for those left out. Deadline and GasStationNonce are for
-// sponsored transactions only.
+// transactions that the delegate's code carries out: sponsored ones and those of several calls.
 type EthTerms struct {
+	EthFees
+	Deadline        *string `json:"deadline"`
+	GasStationNonce *string `json:"gasStationNonce"`
+}
+
+// EthFees are the terms of the transaction that gets into a block.
+type EthFees struct {
 	Nonce                *string `json:"nonce"`
 	GasLimit             *string `json:"gasLimit"`
 	MaxFeePerGas         *string `json:"maxFeePerGas"`
 	MaxPriorityFeePerGas *string `json:"maxPriorityFeePerGas"`
-	Deadline             *string `json:"deadline"`
-	GasStationNonce      *string `json:"gasStationNonce"`
 }
 
-// EthSendTransaction signs a transaction of type 2 and sends it.
+// EthSendTransaction signs a transaction and sends it: of type 2 for one call that the account pays for, otherwise one that
+// the delegate's code carries out.
 type EthSendTransaction struct {
 	From    string   `json:"from" rule:"required"`
 	CAIP2   EthChain `json:"caip2" rule:"required"`
@@ -182,16 +196,20 @@ type EthSendTransaction struct {
 
 	flat bool // it came as the first version
 
-	sender      org.Sender
-	to          [20]byte
-	value       *big.Int
-	data        []byte
-	nonce, gas  *uint64  // nil: not given
-	feeCap, tip *big.Int // likewise
-	known       *activity.ChainKnown
-	chosen      uint64 // nonce, once it is examined
-	read        *transaction
-	unknown     []string // facts that are not known yet
+	sender       org.Sender
+	calls        []eth.Call
+	nonce, gas   *uint64  // nil: not given
+	feeCap, tip  *big.Int // likewise
+	stationNonce *uint64  // likewise
+	deadline     *uint64  // likewise
+	undelegates  bool     // it makes no call: the account gives up the code that it has
+	sponsor      *sponsor // once who pays was looked up
+	known        *activity.ChainKnown
+
+	chosen    uint64 // nonce, once it is examined
+	execution *eth.Execution
+	reads     []*transaction // what each call is to policies; of a single one that is not sponsored, the transaction itself
+	unknown   []string       // facts that are not known yet
 }
 
 // EthCall is one call of a transaction.
@@ -205,51 +223,84 @@ type EthCall struct {
 const maxCallData = 127 << 10
 
 func (in *EthSendTransaction) Check() (err error) {
-	if len(in.Calls) > 1 {
-		return activity.Unimplemented("eth_send_transaction", "several calls in one transaction")
-	}
-	in.sender.Chain = in.CAIP2.ID()
-	if in.sender.Address, err = EthAddress("from", in.From); err != nil {
+	if err := in.EthFees.read(in, in.From, in.CAIP2); err != nil {
 		return err
 	}
-	c, at := &in.Calls[0], "calls.0."
-	if in.flat {
-		at = ""
+	if len(in.Calls) > eth.MaxCalls {
+		return fault.Field("calls", "at most %d in one transaction: the accounts' delegate takes no more", eth.MaxCalls)
 	}
-	if in.to, err = EthAddress(at+"to", c.To); err != nil {
+	size := 0
+	in.calls = make([]eth.Call, len(in.Calls))
+	for i := range in.Calls {
+		at := fmt.Sprintf("calls.%d.", i)
+		if in.flat {
+			at = ""
+		}
+		if in.calls[i], err = in.Calls[i].read(at); err != nil {
+			return err
+		}
+		if size += len(in.calls[i].Data); size > maxCallData {
+			return fault.Field("calls", "at most %d bytes of data in all", maxCallData)
+		}
+	}
+	if in.stationNonce, err = number("gasStationNonce", in.GasStationNonce); err != nil {
 		return err
 	}
-	if in.value, err = amount(at+"value", c.Value); err != nil {
+	if in.stationNonce != nil && *in.stationNonce > maxNonce {
+		return fault.Field("gasStationNonce", "at most %d", uint64(maxNonce))
+	}
+	if in.deadline, err = number("deadline", in.Deadline); err != nil {
 		return err
 	}
-	if in.value == nil {
-		in.value = new(big.Int)
+	if activity.IsOn(in.Sponsor) && in.nonce != nil {
+		return fault.Field("nonce", "the sponsor's transactions are numbered here: gasStationNonce numbers those that it pays for")
+	}
+	return nil
+}
+
+func (c *EthCall) read(at string) (call eth.Call, err error) {
+	if call.To, err = EthAddress(at+"to", c.To); err != nil {
+		return call, err
+	}
+	if call.Value, err = amount(at+"value", c.Value); err != nil {
+		return call, err
+	}
+	if call.Value == nil {
+		call.Value = new(big.Int)
 	}
 	if data := activity.TextOf(c.Data); data != "" {
 		digits, ok := strings.CutPrefix(data, "0x")
 		if len(digits) > 2*maxCallData {
-			return fault.Field(at+"data", "at most %d bytes", maxCallData)
+			return call, fault.Field(at+"data", "at most %d bytes", maxCallData)
 		}
-		if in.data, err = hex.DecodeString(digits); err != nil || !ok {
-			return fault.Field(at+"data", "must be hexadecimal with 0x")
+		if call.Data, err = hex.DecodeString(digits); err != nil || !ok {
+			return call, fault.Field(at+"data", "must be hexadecimal with 0x")
 		}
 	}
-	if in.nonce, err = number("nonce", in.Nonce); err != nil {
+	return call, nil
+}
+
+func (t *EthFees) read(into *EthSendTransaction, from string, on EthChain) (err error) {
+	into.sender.Chain = on.ID()
+	if into.sender.Address, err = EthAddress("from", from); err != nil {
 		return err
 	}
-	if in.nonce != nil && *in.nonce > maxNonce {
+	if into.nonce, err = number("nonce", t.Nonce); err != nil {
+		return err
+	}
+	if into.nonce != nil && *into.nonce > maxNonce {
 		return fault.Field("nonce", "at most %d", uint64(maxNonce))
 	}
-	if in.gas, err = number("gasLimit", in.GasLimit); err != nil {
+	if into.gas, err = number("gasLimit", t.GasLimit); err != nil {
 		return err
 	}
-	if in.feeCap, err = amount("maxFeePerGas", in.MaxFeePerGas); err != nil {
+	if into.feeCap, err = amount("maxFeePerGas", t.MaxFeePerGas); err != nil {
 		return err
 	}
-	if in.tip, err = amount("maxPriorityFeePerGas", in.MaxPriorityFeePerGas); err != nil {
+	if into.tip, err = amount("maxPriorityFeePerGas", t.MaxPriorityFeePerGas); err != nil {
 		return err
 	}
-	if in.feeCap != nil && in.tip != nil && in.tip.Cmp(in.feeCap) > 0 {
+	if into.feeCap != nil && into.tip != nil && into.tip.Cmp(into.feeCap) > 0 {
 		return fault.Field("maxPriorityFeePerGas", "must not be above maxFeePerGas")
 	}
 	return nil
@@ -288,45 +339,66 @@ func number(field string, text *string) (*uint64, error) {
 // Know takes what the host has said.
 func (in *EthSendTransaction) Know(k *activity.ChainKnown) { in.known = k }
 
-// need is what the host is asked for before the transaction is made. A sponsored one is refused here: policies
-// can be asked about it, but it cannot be sent.
-func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
-	if activity.IsOn(in.Sponsor) {
-		return nil, activity.Unimplemented("eth_send_transaction", "sponsor: there is no gas station")
+// keys are the keys that sign: the account's and, if another account pays, that one's.
+func (in *EthSendTransaction) keys(tx *org.Tx) ([]policy.Key, error) {
+	ks, err := policyKeys(tx, in.From)
+	if in.sponsor != nil {
+		ks = append(ks, policy.Key{Owner: in.sponsor.config.ID})
 	}
+	return ks, err
+}
+
+// need is what the host is asked for before the transaction is made.
+func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
 	s, err := lookUpSigningKey(tx, in.From)
 	if s == nil || err != nil {
 		return nil, err
 	}
 	n := &activity.ChainNeed{
 		Chain: string(in.CAIP2), From: in.sender.Address[:],
-		Nonces: true, Fees: in.feeCap == nil || in.tip == nil, Gas: in.gas == nil,
+		Nonces: true, Fees: in.feeCap == nil || in.tip == nil || in.sponsor != nil, Gas: in.gas == nil && !in.delegated(),
 	}
 	if n.Gas {
-		n.To, n.Value, n.Data = in.to[:], in.value, in.data
+		n.To, n.Value, n.Data = in.calls[0].To[:], in.calls[0].Value, in.calls[0].Data
+	}
+	if in.delegated() && !in.undelegates {
+		n.Account = in.sender.Address[:]
+	}
+	if in.sponsor != nil {
+		n.From = in.sponsor.address[:]
+		return n, nil
 	}
 	n.Sends, err = openSends(tx, in.sender)
 	return n, err
 }
 
-// examine makes the transaction as it will be signed. Before the host has answered, it is made as far as it is
-// known, for questions about what would be.
+// examine makes the transaction as it will be signed, as far as that can be without signatures. Before the host has
+// answered, it is made as far as it is known, for questions about what would be.
 func (in *EthSendTransaction) examine(tx *org.Tx) error {
-	in.read, in.unknown = nil, nil
+	in.reads, in.unknown, in.execution = nil, nil, nil
 	s, err := lookUpSigningKey(tx, in.From)
 	if s == nil || err != nil {
 		return err
 	}
 	in.chosen = 0
 	gas, feeCap, tip := uint64(0), new(big.Int), new(big.Int)
+	sponsored := activity.IsOn(in.Sponsor) // who is sponsored pays no fees
 	if in.known != nil {
-		if in.chosen, err = in.choose(tx); err != nil {
+		if in.delegated() {
+			err = in.execute(tx)
+		}
+		if err == nil && !sponsored {
+			in.chosen, err = in.choose(tx)
+		}
+		if err != nil {
 			return err
 		}
-		if gas, feeCap, tip, err = in.price(); err != nil {
+		if g, f, t, err := in.price(); err != nil {
 			return err
+		} else if !sponsored {
+			gas, feeCap, tip = g, f, t
 		}
-	} else if !activity.IsOn(in.Sponsor) { // who is sponsored pays no fees
+	} else if !sponsored {
 		for _, f := range []struct {
 			is   bool
 			name string
@@ -343,20 +415,56 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 		if in.feeCap != nil {
 			feeCap = in.feeCap
 		}
+	} else if in.stationNonce == nil {
+		in.unknown = append(in.unknown, "nonce")
 	}
-	unsigned := eth.Unsigned1559(in.sender.Chain, in.chosen, tip, feeCap, gas, &in.to, in.value, in.data)
-	in.read, err = readTransaction(s, "TRANSACTION_TYPE_ETHEREUM", unsigned, nil)
-	return err
+	nonce := in.chosen
+	if sponsored && in.execution != nil {
+		nonce = in.execution.Nonce
+	} else if sponsored {
+		activity.Set(&nonce, in.stationNonce)
+	}
+	calls := in.calls
+	if in.undelegates {
+		calls = []eth.Call{{To: in.sender.Address, Value: new(big.Int)}}
+	}
+	for i := range calls {
+		c := &calls[i]
+		t, err := readTransaction(s, "TRANSACTION_TYPE_ETHEREUM", eth.Unsigned1559(in.sender.Chain, nonce, tip, feeCap, gas, &c.To, c.Value, c.Data), nil)
+		if err != nil {
+			return err
+		}
+		if in.delegated() {
+			t.Transaction = delegatedCall{t.Transaction}
+		}
+		in.reads = append(in.reads, t)
+	}
+	return nil
 }
 
-// ask asks about the very transaction that will be signed.
+// ask asks about the very transaction that will be signed, or about each of its calls as about one of its own: the decision
+// must hold for all.
 func (in *EthSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
-	if in.read == nil {
+	if len(in.reads) == 0 {
 		return nil
 	}
 	q.Facts = policy.Facts{}
-	if err := in.read.facts(tx, q.Facts, in.unknown...); err != nil {
-		return err
+	for _, read := range in.reads {
+		facts := q.Facts
+		if len(in.reads) > 1 {
+			facts = policy.Facts{}
+			q.Payloads = append(q.Payloads, facts)
+		}
+		if err := read.facts(tx, facts, in.unknown...); err != nil {
+			return err
+		}
+	}
+	if in.undelegates {
+		facts := eth.Delegation(in.sender.Chain, in.contract(), in.chosen+1).Facts()
+		if slices.Contains(in.unknown, "nonce") {
+			facts["nonce"] = nil
+		}
+		q.Facts["eth.eip_7702_authorization"] = factOf(facts)
 	}
 	s, err := findSigningKey(tx, in.From)
 	if err != nil {
@@ -378,7 +486,10 @@ func ethSendTransaction(tx *activity.Tx, in *EthSendTransaction) (*SendStatusID,
 	if err := in.examine(tx.Tx); err != nil {
 		return nil, err
 	}
-	signed, err := in.read.sign(tx, s)
+	if in.delegated() {
+		return in.sendDelegated(tx, s)
+	}
+	signed, err := in.reads[0].sign(tx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -130,8 +130,15 @@ func TestEthSendIsRefused(t *testing.T) {
 		code fault.Code
 		says string
 	}{
-		{ethSend(from, object{"sponsor": true}), 12, "no gas station"},
-		{ethSend(from, object{"calls": []object{{"to": activitytest.SomeAddress}, {"to": activitytest.SomeAddress}}}), 12, "several calls"},
+		{ethSend(from, object{"sponsor": true}), 9, "no gas usage configuration"},
+		{ethSend(from, object{"sponsor": true, "nonce": "1"}), 3, "numbered here"},
+		{ethSend(from, object{"calls": manyCalls(21)}), 3, "at most 20"},
+		{ethSend(from, object{"calls": manyCalls(51)}), 3, "calls"},
+		{ethSend(from, object{"calls": []object{{"to": activitytest.SomeAddress}, {"to": "0x12"}}}), 3, "must be an Ethereum address"},
+		{ethSend(from, object{"calls": manyCalls(2), "gasStationNonce": "18446744073709551615"}), 3, "at most"},
+		{ethSend(from, object{"calls": manyCalls(2), "gasStationNonce": "-1"}), 3, "decimal number"},
+		{ethSend(from, object{"calls": manyCalls(2), "deadline": "1"}), 3, "in the next 24 hours"},
+		{ethSend(from, object{"calls": manyCalls(2), "deadline": "9999999999"}), 3, "in the next 24 hours"},
 		{ethSend(from, object{"calls": []object{}}), 3, "calls"},
 		{ethSend(from, object{"caip2": "eip155:5"}), 3, "caip2"},
 		{ethSend(ids[0]), 3, "must be an Ethereum address"},

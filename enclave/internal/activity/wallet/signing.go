@@ -16,7 +16,7 @@ import (
 // Signing are the kinds that sign and hand out what was signed.
 var Signing = activity.Family{
 	activity.Kind[SignRawPayload, Signature]{
-		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayload,
+		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayload, Verify: verifyPayload,
 		Older: []activity.Older{activity.Upgrade(func(v *SignRawPayloadV1) SignRawPayload {
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
 		})},
@@ -27,15 +27,16 @@ var Signing = activity.Family{
 		},
 	},
 	activity.Kind[SignRawPayloads, Signatures]{
-		Name: "SIGN_RAW_PAYLOADS", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayloads,
-		Params: func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
-		Keys:   func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
+		Name: "SIGN_RAW_PAYLOADS", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayloads, Verify: verifyEachPayload,
+		Signatures: func(in *SignRawPayloads) int { return len(in.Payloads) },
+		Params:     func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
+		Keys:       func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
 		Ask: func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, in.decoded, q)
 		},
 	},
 	activity.Kind[SignTransaction, SignedTransaction]{
-		Name: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signTransaction,
+		Name: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signTransaction, Verify: verifyTransaction,
 		Older: []activity.Older{activity.Upgrade(func(v *SignTransactionV1) SignTransaction {
 			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
 		})},
@@ -163,6 +164,9 @@ func signPayloads(tx *activity.Tx, signWith string, payloads ...payload) ([]chai
 	}
 	digests := make([]chain.Digest, len(payloads))
 	for i := range payloads {
+		if tx.Drill != "" && !payloads[i].beginsWith(tx.Drill) {
+			return nil, fault.WithCode(fault.FailedPrecondition, "DRILL", "a drill signs only payloads that begin with the bytes %x and are hashed here", tx.Drill)
+		}
 		if digests[i], err = payloads[i].digest(s.curve, s.format); err != nil {
 			return nil, err
 		}

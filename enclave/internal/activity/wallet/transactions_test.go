@@ -161,6 +161,11 @@ func TestWhatPoliciesReadOfTransactions(t *testing.T) {
 	with := activitytest.List(w.Run("CREATE_WALLET", activitytest.Wallet("Hot", activitytest.EthAccount(7))), "addresses")[0]
 	call := transaction(with, transfer)
 	typed := object{"signWith": with, "encoding": "PAYLOAD_ENCODING_EIP712", "hashFunction": "HASH_FUNCTION_NO_OP", "payload": typedMail(7)}
+	unsigned := object{"signWith": with, "encoding": "PAYLOAD_ENCODING_EIP712", "hashFunction": "HASH_FUNCTION_NO_OP",
+		"payload": `{"types":{"EIP712Domain":[],"Mail":[{"name":"amount","type":"uint8"}]},"primaryType":"Mail","domain":{"verifyingContract":"` + tokenAt + `"},"message":{"limit":7,"amount":7}}`}
+	const beyond = "170141183460469231731687303715884105728" // the int of policies
+	wide := object{"signWith": with, "encoding": "PAYLOAD_ENCODING_EIP712", "hashFunction": "HASH_FUNCTION_NO_OP",
+		"payload": `{"types":{"M":[{"name":"i","type":"int256"},{"name":"u","type":"uint256"},{"name":"all","type":"int256[]"}]},"primaryType":"M","domain":{},"message":{"i":` + beyond + `,"u":` + beyond + `,"all":[1,-1` + beyond + `]}}`}
 	authorization := object{"signWith": with, "encoding": "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION", "hashFunction": "HASH_FUNCTION_NO_OP",
 		"payload": `{"address":"` + tokenAt + `","chainId":1,"nonce":3}`}
 	batch := object{"signWith": with, "encoding": "PAYLOAD_ENCODING_EIP712", "hashFunction": "HASH_FUNCTION_NO_OP", "payloads": []any{typedMail(7), typedMail(8)}}
@@ -181,6 +186,14 @@ func TestWhatPoliciesReadOfTransactions(t *testing.T) {
 		{"SIGN_RAW_PAYLOAD_V2", typed, "eth.eip_712.primary_type == 'Mail' && eth.eip_712.domain.name == 'Post' && eth.eip_712.domain.chain_id == 1", holds},
 		{"SIGN_RAW_PAYLOAD_V2", typed, "eth.eip_712.message['amount'] == 7 && wallet.label == 'Hot'", holds},
 		{"SIGN_RAW_PAYLOAD_V2", typed, "eth.tx.value == 7", fails},
+		{"SIGN_RAW_PAYLOAD_V2", wide, "eth.eip_712.message['u'] == 170141183460469231731687303715884105728", holds},
+		{"SIGN_RAW_PAYLOAD_V2", wide, "eth.eip_712.message['i'] == 170141183460469231731687303715884105728", fails},
+		{"SIGN_RAW_PAYLOAD_V2", wide, "eth.eip_712.message['i'] != 1 || true", fails},
+		{"SIGN_RAW_PAYLOAD_V2", wide, "eth.eip_712.message['all'].count() == 2 && eth.eip_712.message['all'][0] == 1", holds},
+		{"SIGN_RAW_PAYLOAD_V2", wide, "eth.eip_712.message['all'].any(x, x == 1)", fails},
+		{"SIGN_RAW_PAYLOAD_V2", unsigned, "eth.eip_712.message['amount'] == 7", holds},
+		{"SIGN_RAW_PAYLOAD_V2", unsigned, "eth.eip_712.message['limit'] == 7", fails},
+		{"SIGN_RAW_PAYLOAD_V2", unsigned, "eth.eip_712.domain.verifying_contract == ''", holds},
 		{"SIGN_RAW_PAYLOAD_V2", authorization, "eth.eip_7702_authorization.address == '" + tokenAt + "' && eth.eip_7702_authorization.chain_id == 1 && eth.eip_7702_authorization.nonce == 3", holds},
 		{"SIGN_RAW_PAYLOADS", batch, "eth.eip_712.message['amount'] > 6", holds},
 		{"SIGN_RAW_PAYLOADS", batch, "eth.eip_712.message['amount'] > 7", not},

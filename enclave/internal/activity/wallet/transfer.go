@@ -115,40 +115,66 @@ type ImportBundle struct {
 }
 
 func initImport(use uint8) func(*activity.Tx, *InitImport) (*ImportBundle, error) {
-	return func(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) { return newTarget(tx, use) }
+	return func(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) {
+		made, err := newTargets(tx, tx.User, use, 1, org.MaxTargets)
+		if err != nil {
+			return nil, err
+		}
+		return &ImportBundle{made[0]}, nil
+	}
 }
 
-// newTarget makes an import target for the submitter. It removes expired targets, and the oldest if there are too many.
-func newTarget(tx *activity.Tx, use uint8) (*ImportBundle, error) {
-	gs, err := tx.Targets(tx.User)
+// newTargets makes n import targets that user may use, or with no id whoever may import secrets. It removes expired ones,
+// and the oldest if there are more than most.
+func newTargets(tx *activity.Tx, user org.ID, use uint8, n, most int) ([]string, error) {
+	gs, err := tx.Targets(user)
 	if err != nil {
 		return nil, err
 	}
 	live := slices.DeleteFunc(slices.Clone(gs), func(g *org.Target) bool { return !g.Live(tx.Boot, tx.NowMs) })
-	live = live[max(0, len(live)+1-org.MaxTargets):]
+	live = live[max(0, len(live)+n-most):]
 	for _, g := range gs {
 		if !slices.Contains(live, g) {
 			tx.DeleteTarget(g.User, g.ID)
 		}
 	}
+	made := make([]string, n)
+	for i := range made {
+		if made[i], err = newTarget(tx, user, use); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+func newTarget(tx *activity.Tx, user org.ID, use uint8) (string, error) {
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	private, err := bundle.NewPrivateKey(tx.Rand)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer private.Wipe()
-	g := &org.Target{ID: id, User: tx.User, For: use, CreatedMs: tx.NowMs, Boot: tx.Boot}
+	g := &org.Target{ID: id, User: user, For: use, CreatedMs: tx.NowMs, Boot: tx.Boot}
 	if g.Key, err = tx.Vault.Seal(id, private); err != nil {
-		return nil, err
+		return "", err
 	}
-	text, err := tx.Bundles.Target(tx.ID.String(), tx.User.String(), private)
-	if err != nil {
-		return nil, err
+	named := ""
+	if user.Zero() {
+		public, err := bundle.PublicOf(private)
+		if err != nil {
+			return "", err
+		}
+		g.PublicKey = public.String()
+	} else {
+		named = user.String()
 	}
-	return &ImportBundle{text}, tx.PutTarget(g)
+	if err := tx.PutTarget(g); err != nil {
+		return "", err
+	}
+	return tx.Bundles.Target(tx.ID.String(), named, private)
 }
 
 // openImport opens what a user encrypted to an import target of theirs, and spends the target whatever comes
@@ -181,6 +207,9 @@ func openImport(tx *activity.Tx, use uint8, sealed *bundle.Sealed) (secret.Secre
 }
 
 func openWith(tx *activity.Tx, g *org.Target, sealed *bundle.Sealed) (secret.Secret, error) {
+	if tx.Opened != nil {
+		return tx.Opened()
+	}
 	private, err := tx.Vault.Open(g.ID, g.Key)
 	if err != nil {
 		return secret.Secret{}, err
@@ -311,9 +340,11 @@ func (t *ExportTarget) Check() (err error) {
 	return err
 }
 
-// params are what policies may read of an export.
-func (t *ExportTarget) params() policy.Value {
-	return activity.Param("target_public_key", policy.Hex(t.TargetPublicKey))
+func (t *ExportTarget) params() policy.Value { return exportParams(t.TargetPublicKey) }
+
+// exportParams are what policies may read of an export.
+func exportParams(target string) policy.Value {
+	return activity.Param("target_public_key", policy.Hex(target))
 }
 
 // ExportWallet hands a wallet's mnemonic out, encrypted.

@@ -21,9 +21,9 @@ import (
 
 // Wallets are the kinds about wallets and their accounts.
 var Wallets = activity.Family{
-	activity.Kind[CreateWallet, WalletResult]{Name: "CREATE_WALLET", Resource: "WALLET", Action: "CREATE", Run: createWallet},
+	activity.Kind[CreateWallet, WalletResult]{Name: "CREATE_WALLET", Resource: "WALLET", Action: "CREATE", Run: createWallet, Verify: verifyWallet},
 	activity.Kind[CreateWalletAccounts, Addresses]{
-		Name: "CREATE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "CREATE", Run: createWalletAccounts,
+		Name: "CREATE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "CREATE", Run: createWalletAccounts, Verify: verifyAccounts,
 		Keys: func(_ *org.Tx, in *CreateWalletAccounts) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
 	},
 	activity.Kind[UpdateWallet, WalletID]{
@@ -247,9 +247,15 @@ type Addresses struct {
 }
 
 func createWalletAccounts(tx *activity.Tx, in *CreateWalletAccounts) (*Addresses, error) {
+	addresses, err := AddAccounts(tx, in)
+	return &Addresses{addresses}, err
+}
+
+// AddAccounts derives accounts of a wallet that is there, for a Grant to create them.
+func AddAccounts(tx *activity.Tx, in *CreateWalletAccounts) ([]string, error) {
 	old, err := activity.Find(tx.Wallet, "wallet", in.WalletID)
 	if err != nil || len(in.Accounts) == 0 {
-		return &Addresses{[]string{}}, err
+		return []string{}, err
 	}
 	seed, err := tx.Holder().OpenWallet(keys.ActionCreate, policy.Key{Owner: old.ID}, sealedWallet(old))
 	if err != nil {
@@ -260,10 +266,10 @@ func createWalletAccounts(tx *activity.Tx, in *CreateWalletAccounts) (*Addresses
 	persist := in.Persist == nil || *in.Persist
 	addresses, err := addAccounts(tx, &w, seed, "accounts", in.Accounts, persist)
 	if err != nil || !persist {
-		return &Addresses{addresses}, err
+		return addresses, err
 	}
 	w.UpdatedMs = tx.NowMs
-	return &Addresses{addresses}, tx.PutWallet(&w)
+	return addresses, tx.PutWallet(&w)
 }
 
 // UpdateWallet gives a wallet another name, unless that is empty.

@@ -20,7 +20,11 @@ type Signed struct {
 	ChainID, Nonce uint64          // ChainID is 0 before EIP-155, when any chain may take it
 	Unsigned       []byte          // what has been signed, as Chain.Read takes it
 	Key            chain.PublicKey // has signed it
+	To, Data       []byte          // To is empty where a contract is created
 }
+
+// AddressText is an account's address with the checksum of EIP-55.
+func AddressText(account [20]byte) string { return checksumAddress(account[:]) }
 
 // ReadSigned reads a signed transaction, as strictly as Chain.Read an unsigned one, and
 // recovers who has signed it. The s of the signature must be in the lower half, as all
@@ -53,7 +57,7 @@ func ReadSigned(b []byte) (*Signed, error) {
 	if err := l.Err(); err != nil {
 		return nil, errSignedField(chain.Invalid("%v", err))
 	}
-	out := &Signed{Hash: chain.Keccak(b), ChainID: f.chainID, Nonce: f.nonce, Unsigned: f.unsignedBody(body)}
+	out := &Signed{Hash: chain.Keccak(b), ChainID: f.chainID, Nonce: f.nonce, Unsigned: f.unsignedBody(body), To: f.to, Data: f.data}
 	if out.Key, err = recoverKey(chain.Keccak(out.Unsigned), byte(v), r, s); err != nil {
 		return nil, errSignedField(chain.Invalid("%v", err))
 	}

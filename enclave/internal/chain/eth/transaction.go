@@ -36,6 +36,7 @@ type fields struct {
 	tip, blobPrice      *big.Int // nil where the type has none
 	value               *big.Int
 	to, data            []byte // to is empty where a contract is created
+	authorizations      []byte // items of the list of type 4
 }
 
 // A transaction has been read and not been signed.
@@ -135,7 +136,9 @@ func (f *fields) read(l *rlp.List) []byte {
 		f.blobPrice = l.Big("maxFeePerBlobGas")
 		readBlobHashes(l.List("blobVersionedHashes"))
 	case typeSetCode:
-		readAuthorizations(l.List("authorizationList"))
+		list := l.List("authorizationList")
+		f.authorizations = list.Unread()
+		readAuthorizations(list)
 	}
 	return all[:len(all)-len(l.Unread())]
 }
@@ -280,15 +283,19 @@ func Unsigned1559(chainID, nonce uint64, tip, feeCap *big.Int, gas uint64, to *[
 	if to != nil {
 		addressee = to[:]
 	}
-	body := make([]byte, 0, len(data)+160)
+	body := append1559(make([]byte, 0, len(data)+160), chainID, nonce, tip, feeCap, gas, addressee, value, data)
+	return rlp.AppendList([]byte{typeDynamicFee}, body)
+}
+
+// append1559 are the items that types 2 and 4 begin with, up to an empty access list.
+func append1559(body []byte, chainID, nonce uint64, tip, feeCap *big.Int, gas uint64, to []byte, value *big.Int, data []byte) []byte {
 	body = rlp.AppendUint(body, chainID)
 	body = rlp.AppendUint(body, nonce)
 	body = rlp.AppendBig(body, tip)
 	body = rlp.AppendBig(body, feeCap)
 	body = rlp.AppendUint(body, gas)
-	body = rlp.AppendBytes(body, addressee)
+	body = rlp.AppendBytes(body, to)
 	body = rlp.AppendBig(body, value)
 	body = rlp.AppendBytes(body, data)
-	body = rlp.AppendList(body)
-	return rlp.AppendList([]byte{typeDynamicFee}, body)
+	return rlp.AppendList(body)
 }

@@ -51,6 +51,10 @@ type typedMember struct {
 // as hexadecimal strings with 0x; addresses in any case; bytes with 0x. Types may lack
 // EIP712Domain, which then has the members of the domain, in the order of the EIP.
 //
+// Members of the message that their type does not name are in no hash, as the EIP has it and
+// wallets do: they are passed over, and Facts lack them. So it is with the domain, unless it
+// comes without a type: then programs disagree on them.
+//
 // It refuses what two programs could read in two ways: a member that is missing, null, or
 // not of its type; uint and int without a size; types that hold themselves; names that
 // Solidity does not allow. The primary type alone may have ':', '.' or '-' in its name,

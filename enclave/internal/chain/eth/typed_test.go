@@ -141,6 +141,37 @@ func TestTypedDataForms(t *testing.T) {
 	}
 }
 
+// What no type names is in no hash, and policies do not see it.
+func TestTypedDataUnsigned(t *testing.T) {
+	signed, err := eth.ParseTypedData([]byte(etherMail))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{
+		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","signatureChainId":"0xa4b1"`}, {`"contents":"Hello, Bob!"`, `"Contents":"Hello, Eve!","contents":"Hello, Bob!"`},
+		{`"message":{`, `"message":{"type":"order","nonce":null,"deep":{"a":[1,{"}":"]"},[]],"contents":"Hello, Eve!"},`}, {`"message":{`, `"message":{"":1,"__proto__":{"contents":"x"},"a b":true,`},
+		{`"wallet":"0xCD`, `"EIP712Domain":[],"Mail":{"from":1},"wallet":"0xCD`}, {`{"name":"Bob",`, `{"address":"0x00","name":"Bob","more":-1e9 ,`},
+		{`"chainId":1`, `"chainId":1,"salt":"0x00","verifyingcontract":"0x00","spender":"me"`},
+	} {
+		got, err := eth.ParseTypedData([]byte(changed(t, etherMail, c[0], c[1])))
+		if err != nil {
+			t.Errorf("%s: %v", c[1], err)
+		} else if got.Digest() != signed.Digest() || !reflect.DeepEqual(got.Facts(), signed.Facts()) {
+			t.Errorf("%s: %x, %v", c[1], got.Digest(), got.Facts())
+		}
+	}
+	// A domain whose type lacks what it holds.
+	lacks := changed(t, etherMail, `{"name":"chainId","type":"uint256"},{"name":"verifyingContract","type":"address"}`, `{"name":"salt","type":"bytes32"}`)
+	lacks = changed(t, lacks, `"chainId":1,`, `"salt":"0x`+strings.Repeat("00", 32)+`","chainId":1,`)
+	got, err := eth.ParseTypedData([]byte(lacks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := plain(got.Facts()).(map[string]any)["domain"]; !reflect.DeepEqual(d, map[string]any{"name": "Ether Mail", "version": "1", "chain_id": "0", "verifying_contract": ""}) {
+		t.Errorf("policies see %v", d)
+	}
+}
+
 func TestTypedDataRefuses(t *testing.T) {
 	refused := func(text, says string) {
 		t.Helper()
@@ -210,7 +241,6 @@ func TestTypedDataRefuses(t *testing.T) {
 		{domain, `{"name":"chain_id","type":"uint256"}`, "types.EIP712Domain.chain_id is no member"},
 		{domain, domain + `,{"name":"salt","type":"bytes31"}`, "types.EIP712Domain.salt is no member"},
 		{domain, domain + `,{"name":"salt","type":"bytes32"}`, "domain.salt is missing"},
-		{`{"name":"version","type":"string"},`, ``, `domain."version" is no member of the type EIP712Domain`},
 		{`{"name":"version","type":"string"}`, `{"name":"version","type":"uint256"}`, "types.EIP712Domain.version is no member"},
 		{`"version":"1",`, ``, "domain.version is missing"},
 		{`"version":"1"`, `"version":null`, "domain.version must be a string"},
@@ -237,9 +267,11 @@ func TestTypedDataRefuses(t *testing.T) {
 		{`"chainId":1`, `"chainId":null`, "domain.chainId must be a whole number"},
 		{`"domain":{"name":"Ether Mail"`, `"domain":[1],"x":{"name":"Ether Mail"`, "unknown field"},
 		// The message.
-		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","more":1`, `message."more" is no member of the type Mail`},
-		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","Contents":""`, `message."Contents" is no member of the type Mail`},
 		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","contents":"Hello, Bob!"`, `repeated field "message.contents"`},
+		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","more":1,"more":1`, `repeated field "message.more"`},
+		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","more":{"a":[{"b":1,"b":1}]}`, `repeated field "message.more.a.0.b"`},
+		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","more":nil`, ``},
+		{`"contents":"Hello, Bob!"`, `"Contents":"Hello, Bob!"`, "message.contents is missing, of type string"},
 		{`,"contents":"Hello, Bob!"`, ``, "message.contents is missing, of type string"},
 		{`"contents":"Hello, Bob!"`, `"contents":null`, "message.contents must be a string"},
 		{`"contents":"Hello, Bob!"`, `"contents":7`, "message.contents must be a string"},
@@ -275,7 +307,7 @@ func TestTypedDataRefuses(t *testing.T) {
 		{"bytes2", `"0xab"`}, {"bytes2", `"0xababab"`}, {"bytes32", `"0x"`}, {"address", `"0x` + strings.Repeat("0", 64) + `"`}, {"address", `1`}, {"address", `"vitalik.eth"`},
 		{"bool[]", `true`}, {"bool[]", `null`}, {"bool[]", `{}`}, {"bool[]", `[null]`}, {"bool[]", `[[true]]`}, {"bool[2]", `[true]`}, {"bool[2]", `[true,true,true]`}, {"bool[2]", `[]`}, {"bool[2147483648]", `[]`},
 		{"bool[2147483649]", `[]`}, {"bool[][2]", `[[true]]`}, {"bool[2][]", `[[true]]`}, {"bool[2][]", `[[true,false],[true]]`}, {"bool[][]", `[true]`},
-		{"N", `[]`}, {"N", `"0x"`}, {"N[]", `{}`}, {"N[]", `[{}]`}, {"N[]", `[{"b":true,"c":1}]`}, {"N[]", `[{"b":true},null]`},
+		{"N", `[]`}, {"N", `"0x"`}, {"N[]", `{}`}, {"N[]", `[{}]`}, {"N[]", `[{"c":true}]`}, {"N[]", `[{"b":true},null]`},
 	} {
 		refused(`{"types":{"M":[{"name":"v","type":"`+c[0]+`"}],"N":[{"name":"b","type":"bool"}]},"primaryType":"M","domain":{},"message":{"v":`+c[1]+`}}`, ".v")
 	}

@@ -9,7 +9,8 @@ import (
 	"cloister/enclave/internal/chain"
 )
 
-// object reads a struct: its hash, and what policies see of it.
+// object reads a struct: its hash, and what policies see of it. It passes over members that the
+// type does not name.
 func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *misfit) {
 	if !r.enter('{') {
 		return hash, nil, refusal("must be an object, of type " + s.name)
@@ -24,8 +25,9 @@ func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *
 	for r.more('}') {
 		name := r.name()
 		i, ok := s.index[string(name)]
-		if !ok {
-			return hash, nil, refusal("is no member of the type " + s.name).under(quoteShort(string(name)))
+		if !ok { // in no hash, so in no fact
+			r.skip()
+			continue
 		}
 		word, fact, m := r.value(s.members[i].typ, s.members[i].typ.dimensions)
 		if m != nil {

@@ -209,6 +209,12 @@ func TestValues(t *testing.T) {
 		{one(`"i128"`), append(make([]byte, 15), 0x80), x("-170141183460469231731687303715884105728")},
 		{one(`"i128"`), append(ff(15), 0x7f), x("170141183460469231731687303715884105727")},
 		{one(`"i256"`), ff(32), x("-1")},
+		{one(`"i256"`), append(append(ff(15), 0x7f), make([]byte, 16)...), x("170141183460469231731687303715884105727")},
+		{one(`"i256"`), append(append(make([]byte, 15), 0x80), make([]byte, 16)...), x(nil)}, // beyond the int of policies
+		{one(`"i256"`), append(append(make([]byte, 15), 0x80), ff(16)...), x("-170141183460469231731687303715884105728")},
+		{one(`"i256"`), append(append(ff(15), 0x7f), ff(16)...), x(nil)},
+		{one(`"i256"`), append(make([]byte, 31), 0x80), x(nil)},
+		{one(`"i256"`), append(ff(31), 0x7f), x(nil)},
 		{one(`"f32"`), le32(math.Float32bits(1.5)), x(nil)},
 		{one(`"f64"`), le64(math.Float64bits(math.Inf(1))), x(nil)},
 		{one(`"pubkey"`), number(9).key(), x(number(9).name())},

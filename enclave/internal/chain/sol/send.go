@@ -12,8 +12,9 @@ import (
 
 // RequiredSigner is who must sign a transaction.
 type RequiredSigner struct {
-	Address string
-	Signed  bool // the slot is not all zeros; what is in it is unchecked
+	Address  string
+	Signed   bool // the slot is not all zeros; what is in it is unchecked
+	Writable bool
 }
 
 // Signers lists who must sign a wire transaction, in the order of the slots; the
@@ -25,9 +26,38 @@ func Signers(tx []byte) ([]RequiredSigner, error) {
 	}
 	out := make([]RequiredSigner, w.signers)
 	for i := range out {
-		out[i] = RequiredSigner{w.keys[i].String(), w.filled(i)}
+		out[i] = RequiredSigner{w.keys[i].String(), w.filled(i), w.writes(i)}
 	}
 	return out, nil
+}
+
+// A Transfer is what an instruction of the system program moves, in lamports. An account that a table on the chain
+// holds is not known.
+type Transfer struct {
+	From, To string
+	Amount   uint64
+}
+
+// Transfers are a transaction's own transfers, not those that programs make. The errors are those of Read.
+func Transfers(tx []byte) (all []Transfer, err error) {
+	w, err := parse(tx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.instructions {
+		in := &w.instructions[i]
+		if w.keys[in.program] != systemProgram || systemNumber(in) != systemTransfer {
+			continue
+		}
+		name := func(i int) string {
+			if a := int(in.accounts[i]); a < len(w.keys) {
+				return w.keys[a].String()
+			}
+			return lookedUp
+		}
+		all = append(all, Transfer{name(0), name(1), transferAmount(in)})
+	}
+	return all, nil
 }
 
 // Signature is the name of a signed transaction on its network: its first signature, in

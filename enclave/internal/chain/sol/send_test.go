@@ -17,12 +17,12 @@ import (
 func TestSigners(t *testing.T) {
 	raw := loading.bytes()
 	got, err := sol.Signers(raw)
-	if err != nil || !slices.Equal(got, []sol.RequiredSigner{{number(1).name(), false}, {number(2).name(), false}}) {
+	if err != nil || !slices.Equal(got, []sol.RequiredSigner{{number(1).name(), false, true}, {number(2).name(), false, false}}) {
 		t.Error(got, err)
 	}
 	raw[1+64+63] = 1
 	got, err = sol.Signers(raw)
-	if err != nil || !slices.Equal(got, []sol.RequiredSigner{{number(1).name(), false}, {number(2).name(), true}}) {
+	if err != nil || !slices.Equal(got, []sol.RequiredSigner{{number(1).name(), false, true}, {number(2).name(), true, false}}) {
 		t.Error(got, err)
 	}
 	_, err = sol.Signers(raw[:9])

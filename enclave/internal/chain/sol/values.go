@@ -47,8 +47,8 @@ func (v *values) length() (int, bool) {
 	return int(n), n <= math.MaxInt32
 }
 
-// read takes one value of type t, in its only form. An option that is none and a
-// floating-point number, which policies cannot hold, are nil. A variant is a map with one
+// read takes one value of type t, in its only form. An option that is none, and what policies
+// cannot hold, a floating-point number or an i256 beyond 128 bits, are nil. A variant is a map with one
 // entry, which is true if it has no fields.
 func (v *values) read(t *typ, depth int) (any, bool) {
 	*v.budget--
@@ -119,7 +119,7 @@ func unsignedInt(b []byte) any {
 	return new(big.Int).SetBytes(b)
 }
 
-// signedInt reads a number in two's complement.
+// signedInt reads a number in two's complement, nil beyond the int of policies, which has 128 bits.
 func signedInt(b []byte) any {
 	n, bits := unsignedInt(b), uint(8*len(b))
 	if u, small := n.(uint64); small {
@@ -128,6 +128,9 @@ func signedInt(b []byte) any {
 	wide, one := n.(*big.Int), big.NewInt(1)
 	if wide.Bit(int(bits)-1) == 1 {
 		wide.Sub(wide, one.Lsh(one, bits))
+	}
+	if limit := one.Lsh(big.NewInt(1), 127); wide.Cmp(limit) >= 0 || wide.CmpAbs(limit) > 0 {
+		return nil
 	}
 	return wide
 }

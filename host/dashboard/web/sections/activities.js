@@ -3,6 +3,7 @@
 import { query, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
 import { badge, button, confirm, copyable, dialog, empty, facts, load, loadOne, panel, problem, table, title, toast, when, words } from "../ui.js";
+import { unsigned } from "../typed.js";
 import { evaluations } from "./evaluations.js";
 
 const page = 25;
@@ -29,9 +30,10 @@ export const activityTable = (caption, all) => table(caption, ["Activity", "Stat
 const statuses = ["CONSENSUS_NEEDED", "AUTHENTICATORS_NEEDED", "COMPLETED", "FAILED", "REJECTED", "PENDING"];
 const types = [
   "CREATE_WALLET", "CREATE_WALLET_ACCOUNTS", "SIGN_TRANSACTION_V2", "SIGN_RAW_PAYLOAD_V2", "SIGN_RAW_PAYLOADS", "ETH_SEND_TRANSACTION_V2", "SOL_SEND_TRANSACTION_V2",
+  "SPARK_SIGN_FROST", "SPARK_PREPARE_TRANSFER", "SPARK_CLAIM_TRANSFER", "SPARK_PREPARE_LIGHTNING_RECEIVE",
   "CREATE_USERS_V4", "UPDATE_USER", "DELETE_USERS", "CREATE_API_KEYS_V2", "DELETE_API_KEYS", "CREATE_AUTHENTICATORS_V2", "DELETE_AUTHENTICATORS",
   "CREATE_POLICY_V3", "CREATE_POLICIES", "UPDATE_POLICY_V2", "DELETE_POLICY", "APPROVE_ACTIVITY", "REJECT_ACTIVITY", "UPDATE_ROOT_QUORUM",
-  "SET_ORGANIZATION_FEATURE", "REMOVE_ORGANIZATION_FEATURE", "CREATE_SUB_ORGANIZATION_V8", "STAMP_LOGIN", "EXPORT_WALLET", "IMPORT_WALLET", "EXPORT_PRIVATE_KEY",
+  "SET_ORGANIZATION_FEATURE", "REMOVE_ORGANIZATION_FEATURE", "CREATE_SUB_ORGANIZATION_V8", "STAMP_LOGIN", "EXPORT_WALLET", "IMPORT_WALLET", "EXPORT_PRIVATE_KEY", "IMPORT_SECRETS", "EXPORT_SECRETS",
   "CREATE_WEBHOOK_ENDPOINT", "UPDATE_WEBHOOK_ENDPOINT", "DELETE_WEBHOOK_ENDPOINT", "ENABLE_AUTH_PROXY", "DISABLE_AUTH_PROXY", "UPDATE_AUTH_PROXY_CONFIG",
 ];
 
@@ -87,6 +89,18 @@ const json = (content) => h("pre", { class: "json", tabindex: "0" }, h("code", n
 
 const inner = (one) => Object.values(one ?? {})[0];
 
+// asked shows what was asked for, and says what of it no signature will cover.
+function asked(intent) {
+  const left = unsigned(inner(intent));
+  return [
+    json(inner(intent)),
+    left.length > 0 && h("div", { class: "state bad", role: "note" },
+      h("p", { class: "strong" }, "Not signed"),
+      h("p", null, "The types of the typed data do not name these members. They are in the text above and in no hash:"),
+      h("ul", null, left.map((path) => h("li", null, h("code", { class: "wrap" }, path))))),
+  ];
+}
+
 function vote(activity, verb, again) {
   const approve = verb === "approve";
   const run = async () => {
@@ -94,7 +108,7 @@ function vote(activity, verb, again) {
     toast(waits(target) ? "Your vote is counted. It takes more of them." : approve ? "Approved." : "Rejected.");
     again();
   };
-  const what = [h("p", null, `${typeText(activity.type)}, asked for by ${initiator(activity)}.`), json(inner(activity.intent))];
+  const what = [h("p", null, `${typeText(activity.type)}, asked for by ${initiator(activity)}.`), asked(activity.intent)];
   if (approve) dialog({ heading: "Approve this?", intro: what, action: "Approve", run });
   else confirm("Reject this?", what, "Reject", run);
 }
@@ -122,7 +136,7 @@ function draw({ activity, said }, again) {
       ["Activity id", copyable(activity.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, activity.type)], ["Fingerprint", copyable(activity.fingerprint, "fingerprint")],
       activity.appProofs?.length && ["Proofs", String(activity.appProofs.length)],
     ])),
-    panel("What was asked for", json(inner(activity.intent))),
+    panel("What was asked for", asked(activity.intent)),
     inner(activity.result) && panel("What came of it", json(inner(activity.result))),
     panel("Votes", activity.votes.length ? voteTable(activity.votes) : empty("No votes.")),
     said.length > 0 && panel("What policies said", evaluations(said)),

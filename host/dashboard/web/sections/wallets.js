@@ -3,7 +3,7 @@
 import { query, resultOf, submit, waits } from "../api.js";
 import { accountOf, chains } from "../chains.js";
 import { fill, h } from "../dom.js";
-import { badge, button, choices, copyable, dialog, done, empty, facts, field, grown, load, loadOne, panel, table, title, when, words } from "../ui.js";
+import { badge, button, choices, copyable, dialog, done, empty, facts, field, grown, load, loadOne, paged, panel, show, table, title, when, words } from "../ui.js";
 
 const page = 50;
 const chainChoices = (value) => choices({ name: "chains", legend: "Accounts", hint: "The first account of each. More can be added at any time.", options: chains.map(([id, text]) => [id, text]), value });
@@ -61,34 +61,36 @@ function addAccounts(wallet, again) {
 
 const formatOf = (account) => chains.find(([, , , , f]) => `ADDRESS_FORMAT_${f}` === account.addressFormat)?.[1] ?? words(account.addressFormat, "ADDRESS_FORMAT_");
 
-const accountTable = (all) => table("Accounts", ["Chain", "Address", "Path"], all.map((a) => [
+const networks = {
+  ADDRESS_FORMAT_ETHEREUM: [["eip155:1", "Ethereum"], ["eip155:8453", "Base"], ["eip155:10", "Optimism"], ["eip155:42161", "Arbitrum"], ["eip155:137", "Polygon"], ["eip155:56", "BNB"], ["eip155:143", "Monad"],
+    ["eip155:4217", "Tempo"], ["eip155:11155111", "Ethereum Sepolia"], ["eip155:84532", "Base Sepolia"], ["eip155:11155420", "Optimism Sepolia"], ["eip155:421614", "Arbitrum Sepolia"], ["eip155:80002", "Polygon Amoy"],
+    ["eip155:97", "BNB testnet"], ["eip155:10143", "Monad testnet"], ["eip155:42431", "Tempo testnet"]],
+  ADDRESS_FORMAT_SOLANA: [["solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "Solana"], ["solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "Solana devnet"]],
+};
+
+// A balance is the word of the node that whoever runs the host has named: nothing here can verify it.
+const saidBy = (caip2) => h("p", { class: "note" }, `As your node of ${caip2} says. Nobody has verified it.`);
+
+function readBalances(address, options) {
+  dialog({
+    heading: "Balances",
+    fields: [field({ name: "caip2", label: "Network", kind: "select", value: options[0][0], options })],
+    action: "Ask the node",
+    run: async ({ caip2 }) => {
+      const { balances } = await query("get_wallet_address_balances", { address, caip2 });
+      show(`Balances of ${address}`, [saidBy(caip2), balances.length === 0 ? empty("Nothing of what is listed.")
+        : table("Balances", ["Asset", "Amount", "Name"], balances.map((b) => [h("span", { class: "strong" }, b.symbol), `${b.display.crypto}`, h("span", null, b.name, " ", copyable(b.caip19, `name of ${b.symbol}`))]))]);
+    },
+  });
+}
+
+const accountTable = (all) => table("Accounts", ["Chain", "Address", "Path", "Balances"], all.map((a) => [
   h("span", null, h("span", { class: "strong" }, formatOf(a)), a.name && h("span", { class: "note" }, ` ${a.name}`)),
-  copyable(a.address, `address of ${formatOf(a)}`, { whole: true }), h("code", null, a.path)]));
+  copyable(a.address, `address of ${formatOf(a)}`, { whole: true }), h("code", null, a.path),
+  networks[a.addressFormat] ? button("Ask the node", { "aria-label": `Balances of ${formatOf(a)} ${a.path}`, onclick: () => readBalances(a.address, networks[a.addressFormat]) }) : "–"]));
 
 const accountsAfter = async (walletId, after) =>
   (await query("list_wallet_accounts", { walletId, paginationOptions: { limit: String(page), ...(after && { after }) } })).accounts;
-
-// accountPages shows a page, and the next one below it on request.
-function accountPages(walletId, first, more) {
-  const all = [...first];
-  const place = h("div", { class: "grown" });
-  const draw = (full) => {
-    const next = full && button("Show more", { class: "button quiet", onclick: async () => {
-      next.disabled = true;
-      try {
-        const got = await accountsAfter(walletId, all.at(-1).walletAccountId);
-        all.push(...got);
-        draw(got.length === page);
-      } catch (error) {
-        next.disabled = false;
-        more(error);
-      }
-    } });
-    fill(place, accountTable(all), next);
-  };
-  draw(first.length === page);
-  return place;
-}
 
 const back = { href: "#/wallets", text: "Wallets" };
 
@@ -96,7 +98,7 @@ function drawOne({ wallet, accounts }, again) {
   const failed = h("p", { class: "error", role: "alert" });
   return [
     title(wallet.walletName, { back, actions: [button("Add accounts", { class: "button primary", onclick: () => addAccounts(wallet, again) })] }),
-    panel("Accounts", [accounts.length ? accountPages(wallet.walletId, accounts, (e) => fill(failed, e.message)) : empty("This wallet has no accounts."), failed]),
+    panel("Accounts", [accounts.length ? paged(accounts, page, (last) => accountsAfter(wallet.walletId, last.walletAccountId), accountTable, (e) => fill(failed, e.message)) : empty("This wallet has no accounts."), failed]),
     panel("About", facts([["Wallet id", copyable(wallet.walletId, "wallet id", { whole: true })], ["Origin", flags(wallet)], ["Created", when(wallet.createdAt)]])),
   ];
 }

@@ -1,0 +1,142 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cloister/attestation"
+	"cloister/attestation/tlog"
+)
+
+// After a recovery a ledger may be shorter than it was, or go on otherwise. What is excused is what the first leaf of the
+// recovered log says is lost, and nothing else: an entry whose batch stands in the part that was taken over must be where it
+// was. For that the monitor remembers its newest entries, each with its place.
+
+// A Place is where an entry was shown.
+type Place struct {
+	Entry      Hash   `json:"entry"` // its leaf in the ledger's tree
+	Generation uint32 `json:"generation"`
+	Leaf       uint64 `json:"leaf"` // of the batch, in that generation of the log
+}
+
+// maxPlaces is how many entries are remembered.
+var maxPlaces = 4096
+
+// A Recovered is what is left of a generation of the log.
+type Recovered struct {
+	Generation uint32 `json:"generation"`
+	Size       uint64 `json:"size"`
+}
+
+// kept tells whether an entry is in what is left. If not, it may be all the same: it may have been shown by a later batch than its own.
+func (r *Recovered) kept(p Place) bool {
+	return p.Generation < r.Generation || p.Generation == r.Generation && p.Leaf < r.Size
+}
+
+// remember adds an entry to the newest ones.
+func (s *State) remember(p Place) {
+	s.Places = append(s.Places, p)
+	if len(s.Places) > maxPlaces {
+		s.Before, s.Places = grow(s.Before, s.Next-uint64(maxPlaces)-1, s.Places[0].Entry), s.Places[1:]
+	}
+}
+
+// edgeAt is the edge of the first entries, of which the newest ones are remembered.
+func (s *State) edgeAt(entries uint64) []Hash {
+	edge := s.Before
+	for seq := s.Next - uint64(len(s.Places)); seq < entries; seq++ {
+		edge = grow(edge, seq, s.Places[seq+uint64(len(s.Places))-s.Next].Entry)
+	}
+	return edge
+}
+
+// adopt holds what a log says that it goes on from against the newest head of that.
+func (m *Monitor) adopt(l *attestation.LoggedEntry, last tlog.Checkpoint, note string) error {
+	a := l.Adopt
+	if a == nil || a.Origin != last.Origin {
+		return nil // a generation between was not shown, of which follow has told
+	}
+	switch {
+	case a.Size == last.Size && a.Root != last.Root, a.How == tlog.HowMoved && a.Size < last.Size:
+		return m.contradict(l.Checkpoint, m.state.Checkpoint, note, fmt.Sprintf("it goes on from %d leaves that are not those that were shown", a.Size))
+	case a.How == tlog.HowRecovered && a.Witnessed < last.Size:
+		m.tell(Event{Kind: KindLog, Alert: true, Log: l.Origin.String(), Text: fmt.Sprintf("its recovery says that witnesses had seen %d leaves, and a head of %d was shown: more is lost than it says", a.Witnessed, last.Size)})
+	}
+	if a.How == tlog.HowRecovered && m.state.Recovered == nil { // what was lost before is lost
+		before, err := tlog.ParseOrigin(a.Origin)
+		if err != nil {
+			return err
+		}
+		m.state.Recovered = &Recovered{before.Generation, a.Size}
+	}
+	return nil
+}
+
+// errMeanwhile ends a turn in which the log was recovered.
+var errMeanwhile = errors.New("the log was recovered meanwhile")
+
+// newest has the entry that was last shown once more, under the newest head.
+func (m *Monitor) newest(ctx context.Context) (*attestation.LoggedEntry, error) {
+	l, err := m.prove(ctx, m.state.Next-1)
+	if errors.Is(err, errNoEntry) { // any other one says whether it is lost
+		if _, err := m.prove(ctx, 0); err != nil && !errors.Is(err, errNoEntry) {
+			return nil, err
+		}
+	}
+	if (err == nil || errors.Is(err, errNoEntry)) && m.state.Recovered != nil {
+		return l, errMeanwhile
+	}
+	return l, err
+}
+
+// resume goes back to what a recovery has left of the ledger.
+func (m *Monitor) resume(ctx context.Context) error {
+	if m.state.Next == 0 {
+		return nil
+	}
+	_, err := m.newest(ctx)
+	if errors.Is(err, errNoEntry) {
+		return nil // of which again tells
+	}
+	if m.state.Recovered == nil {
+		return err
+	}
+	s := &m.state
+	from := s.Next - uint64(len(s.Places))
+	left := from
+	for i, p := range s.Places {
+		if !s.Recovered.kept(p) {
+			l, err := m.prove(ctx, from+uint64(i))
+			if errors.Is(err, errNoEntry) || err == nil && l.Entry != p.Entry {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("entry %d: %w", from+uint64(i), err)
+			}
+		}
+		left++
+	}
+	edge := s.edgeAt(left)
+	if left > 0 {
+		l, err := m.prove(ctx, left-1)
+		if err != nil && !errors.Is(err, errNoEntry) {
+			return fmt.Errorf("entry %d: %w", left-1, err)
+		}
+		if err != nil || !slices.Equal(grow(leftOf(left-1, l.Opening.Count, l.Path), left-1, l.Entry), edge) {
+			seq := left - 1
+			m.tell(Event{Kind: KindRewritten, Alert: true, Seq: &seq, Text: "the recovery of the log does not say that it, or an entry before it, is lost, or it is older than the monitor remembers"})
+			return fmt.Errorf("%w: entry %d is another", ErrRefused, seq)
+		}
+	}
+	if lost := s.Next - left; lost > 0 {
+		m.tell(Event{Kind: KindLost, Alert: true, Seq: &left, Text: fmt.Sprintf("%d entries from this one on, which were told of, are in no history any more", lost)})
+		s.Places = s.Places[:len(s.Places)-int(lost)]
+		// What is listed of that time has been compared, and what follows is of a later second.
+		s.Next, s.Edge, s.Steps, s.Compared = left, edge, nil, s.TimeMs/1000+1
+		m.metrics.lose(left)
+	}
+	s.Recovered = nil
+	return nil
+}

@@ -1,0 +1,208 @@
+// Package programs verifies customers' programs in enclaves of their own: for a share holder that an enclave which waits for
+// his share is what he approved, and for anybody that something was said by a program that a manifest names. It does so
+// offline; every document may come from whomever.
+package programs
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"cloister/attestation"
+	"cloister/attestation/commitment"
+	"cloister/shared/tvc"
+)
+
+// A Policy says what a verifier believes.
+type Policy struct {
+	// ManifestSHA256 is the manifest that was read and approved, or that its app's owner publishes: it pins image, program,
+	// arguments and quorum key at once.
+	ManifestSHA256 [32]byte
+	// SimulatorRootPEM, when not empty, is believed instead of the AWS root.
+	SimulatorRootPEM string
+	// AllowDebug takes a manifest in debug mode, whose enclave keeps no secret.
+	AllowDebug bool
+	// Now is the verifier's time, and MaxBootAge how old a document may be then; zero means that ages are not looked at.
+	Now        time.Time
+	MaxBootAge time.Duration
+}
+
+// open reads an envelope and holds it against the policy: the manifest, its own threshold of approvals, the root.
+func (p Policy) open(raw []byte) (*tvc.Envelope, attestation.Policy, error) {
+	none := attestation.Policy{}
+	e, err := tvc.ParseEnvelope(raw)
+	if err != nil {
+		return nil, none, err
+	}
+	hash, err := e.Check()
+	m := &e.Manifest
+	switch {
+	case err != nil:
+		return nil, none, err
+	case hash != p.ManifestSHA256:
+		return nil, none, errors.New("another manifest than the expected one")
+	case m.Pivot.DebugMode && !p.AllowDebug:
+		return nil, none, errors.New("the manifest is in debug mode")
+	case p.rootSHA256() != hexSum(m.Enclave.AWSRootCertificate):
+		return nil, none, errors.New("the manifest names another root than the one that is believed")
+	}
+	return e, attestation.Policy{
+		SimulatorRootPEM: p.SimulatorRootPEM, AllowDebug: p.AllowDebug, ForeignManifest: true, Now: p.Now, MaxBootAge: p.MaxBootAge,
+		AllowedManifestSHA256: []string{hex.EncodeToString(hash[:])},
+		ExpectedPCRs:          map[int]string{0: m.Enclave.PCR0, 1: m.Enclave.PCR1, 2: m.Enclave.PCR2, 3: m.Enclave.PCR3},
+	}, nil
+}
+
+func (p Policy) rootSHA256() [32]byte {
+	if p.SimulatorRootPEM == "" {
+		return tvc.AWSRootSHA256
+	}
+	block, _ := pem.Decode([]byte(p.SimulatorRootPEM))
+	if block == nil {
+		return [32]byte{}
+	}
+	return sha256.Sum256(block.Bytes)
+}
+
+func hexSum(text string) [32]byte {
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		return [32]byte{}
+	}
+	return sha256.Sum256(raw)
+}
+
+// A Setup is an enclave that waits for shares, verified.
+type Setup struct {
+	Manifest tvc.Manifest
+	// Given are the share holders' approvals that it has had.
+	Given []tvc.Approval
+
+	hash [32]byte
+	key  tvc.Pair
+}
+
+const registers = 32
+
+// VerifySetup verifies what an enclave that waits for shares attests: an image and a manifest that are the policy's, with a
+// threshold of approvals, and a setup key that its registers commit to. Nobody can be told when it was made: a document that is
+// old names a key that ended with its enclave.
+func VerifySetup(a tvc.Attested, p Policy) (*Setup, error) {
+	e, policy, err := p.open(a.Envelope)
+	if err != nil {
+		return nil, fmt.Errorf("setup: %w", err)
+	}
+	doc, err := attestation.VerifyDocument(a.Document, policy)
+	if err != nil {
+		return nil, fmt.Errorf("setup: %w", err)
+	}
+	text := hex.EncodeToString(doc.PublicKey)
+	key, err := tvc.ParsePair(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("setup: %w", err)
+	case doc.Nonce != nil || !bytes.Equal(doc.UserData, p.ManifestSHA256[:]):
+		return nil, errors.New("setup: the document is of another manifest, or for something else")
+	case len(doc.PCRs) != registers || doc.PCRs[commitment.SetupPCR] != commitment.SetupRegister(text, p.ManifestSHA256):
+		return nil, errors.New("setup: PCR16 does not commit to setup key and manifest")
+	}
+	return &Setup{Manifest: e.Manifest, Given: e.ShareSetApprovals, hash: p.ManifestSHA256, key: key}, nil
+}
+
+// Share encrypts a share to the enclave, for its member of the share set, whose key signs that he means this manifest.
+func (s *Setup) Share(rand io.Reader, member tvc.Member, signing *ecdsa.PrivateKey, share []byte) (*tvc.PostedShare, error) {
+	if len(share) != tvc.ShareSize {
+		return nil, errors.New("share is of another size")
+	}
+	box, err := tvc.Seal(rand, s.key.Encryption, share)
+	if err != nil {
+		return nil, err
+	}
+	signature, err := tvc.Approve(signing, s.hash)
+	if err != nil {
+		return nil, err
+	}
+	return &tvc.PostedShare{Approval: tvc.NewApproval(member, signature), Box: hex.EncodeToString(box)}, nil
+}
+
+// A Boot is a program that runs, verified.
+type Boot struct {
+	Manifest tvc.Manifest
+	*attestation.Boot
+}
+
+// VerifyBoot verifies a boot proof of a program, as the interface gives it.
+func VerifyBoot(b attestation.BootProof, p Policy) (*Boot, error) {
+	raw, err := base64.StdEncoding.Strict().DecodeString(b.QOSManifestEnvelopeB64)
+	if err != nil {
+		return nil, errors.New("boot proof: envelope is not base64")
+	}
+	e, policy, err := p.open(raw)
+	if err != nil {
+		return nil, fmt.Errorf("boot proof: %w", err)
+	}
+	boot, err := attestation.VerifyBootProof(b, policy)
+	if err != nil {
+		return nil, err
+	}
+	return &Boot{Manifest: e.Manifest, Boot: boot}, nil
+}
+
+// BootProof is what a running enclave attests, in the form of the interface. It verifies nothing.
+func BootProof(a tvc.Attested, at time.Time) (attestation.BootProof, error) {
+	e, err := tvc.ParseEnvelope(a.Envelope)
+	if err != nil {
+		return attestation.BootProof{}, err
+	}
+	manifest, err := e.Manifest.Encode()
+	if err != nil {
+		return attestation.BootProof{}, err
+	}
+	return attestation.BootProof{
+		EphemeralPublicKeyHex: a.PublicKey, AWSAttestationDocB64: base64.StdEncoding.EncodeToString(a.Document),
+		QOSManifestB64: base64.StdEncoding.EncodeToString(manifest), QOSManifestEnvelopeB64: base64.StdEncoding.EncodeToString(a.Envelope),
+		DeploymentLabel: e.Manifest.Namespace.Name, EnclaveApp: e.Manifest.Namespace.Name, QOSManifestVersion: tvc.Version,
+		CreatedAt: attestation.Timestamp{Seconds: strconv.FormatInt(at.Unix(), 10), Nanos: strconv.Itoa(at.Nanosecond())},
+	}, nil
+}
+
+// VerifyProof verifies an app proof of this boot, puts what it says into claim, and gives the enclave's time. claim is a pointer
+// to a struct with every member that the program's payloads have.
+func (b *Boot) VerifyProof(a attestation.AppProof, claim any) (time.Time, error) {
+	if a.PublicKey != b.PublicKeyHex {
+		return time.Time{}, errors.New("app proof: not signed by the live key of this boot")
+	}
+	if err := attestation.VerifyAppProofSignature(a); err != nil {
+		return time.Time{}, err
+	}
+	var payload map[string]json.RawMessage
+	var ms string
+	if json.Unmarshal([]byte(a.ProofPayload), &payload) != nil || json.Unmarshal(payload["timestampMs"], &ms) != nil {
+		return time.Time{}, errors.New("app proof: no object with timestampMs")
+	}
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}, errors.New("app proof: timestampMs is no number")
+	}
+	decoder := json.NewDecoder(bytes.NewReader([]byte(a.ProofPayload)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(claim); err != nil {
+		return time.Time{}, errors.New("app proof: it says something else than expected")
+	}
+	return time.UnixMilli(at), nil
+}
+
+// VerifyCertified verifies what the program's quorum key signed, which lasts longer than boots and manifests of the app do. Who has
+// the key's shares could have signed it too.
+func VerifyCertified(m *tvc.Manifest, message, signature []byte) error {
+	return tvc.CheckSignature(m.Namespace.QuorumKey, message, signature)
+}

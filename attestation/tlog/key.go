@@ -1,0 +1,98 @@
+package tlog
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The types of signature that a note may carry and this package verifies. Type 0x06
+// (ML-DSA-44) has its place in the formats and is refused as yet.
+const (
+	TypeLog         = 0x01 // Ed25519 over the note's text
+	TypeCosignature = 0x04 // a time, and Ed25519 over it and the note's text
+)
+
+// maxKey bounds a vkey's text: room for a name and the 1,312 bytes of an ML-DSA-44 key.
+const maxKey = MaxName + 2 + 8 + (1313+2)/3*4
+
+// A Key verifies the signatures of one log or witness. It is the note package's
+// Verifier (golang.org/x/mod/sumdb/note).
+type Key struct {
+	name   string
+	kind   byte
+	public ed25519.PublicKey
+}
+
+// NewKey is the key of a log (TypeLog) or witness (TypeCosignature).
+func NewKey(name string, kind byte, public ed25519.PublicKey) (*Key, error) {
+	if !ValidName(name) {
+		return nil, fmt.Errorf("tlog: %.40q is no name", name)
+	}
+	if kind != TypeLog && kind != TypeCosignature {
+		return nil, fmt.Errorf("tlog: no signatures of type 0x%02x are verified here", kind)
+	}
+	if len(public) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("tlog: the public key of %s is not 32 bytes", name)
+	}
+	return &Key{name, kind, public}, nil
+}
+
+// ParseKey reads a vkey: name, key id in hex and base64 of type and public key, with + in
+// between. A key id that is not the key's is refused.
+func ParseKey(vkey string) (*Key, error) {
+	if len(vkey) > maxKey {
+		return nil, errors.New("tlog: a key is too long")
+	}
+	parts := strings.SplitN(vkey, "+", 3) // base64 may hold a + of its own
+	if len(parts) != 3 {
+		return nil, errors.New("tlog: a key is NAME+ID+KEY")
+	}
+	raw, err := base64.StdEncoding.DecodeString(parts[2])
+	if err != nil || len(raw) < 1 {
+		return nil, fmt.Errorf("tlog: the key of %.40q is no base64", parts[0])
+	}
+	k, err := NewKey(parts[0], raw[0], raw[1:])
+	if err == nil && k.String() != vkey {
+		err = fmt.Errorf("tlog: the key id of %s is not its key's", k.name)
+	}
+	return k, err
+}
+
+// String is the vkey.
+func (k *Key) String() string {
+	return fmt.Sprintf("%s+%08x+%s", k.name, k.KeyHash(), base64.StdEncoding.EncodeToString(append([]byte{k.kind}, k.public...)))
+}
+
+// Name is whose key it is.
+func (k *Key) Name() string { return k.name }
+
+// Type is TypeLog or TypeCosignature.
+func (k *Key) Type() byte { return k.kind }
+
+// KeyHash is the key id: the first 32 bits of a hash of name, type and public key.
+func (k *Key) KeyHash() uint32 {
+	h := sha256.Sum256(append([]byte(k.name+"\n"+string(rune(k.kind))), k.public...))
+	return binary.BigEndian.Uint32(h[:])
+}
+
+// Verify tells whether a signature is this key's over a note's text.
+func (k *Key) Verify(text, signature []byte) bool {
+	if k.kind == TypeLog {
+		return ed25519.Verify(k.public, text, signature)
+	}
+	if len(signature) != 8+ed25519.SignatureSize {
+		return false
+	}
+	return ed25519.Verify(k.public, cosignedText(binary.BigEndian.Uint64(signature), text), signature[8:])
+}
+
+// cosignedText is what a cosignature of type 0x04 signs. The witness's name is not in it, so
+// whoever counts witnesses counts keys.
+func cosignedText(seconds uint64, text []byte) []byte {
+	return fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, text)
+}

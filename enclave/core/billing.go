@@ -1,0 +1,342 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"cloister/enclave/core/internal/ranges"
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/billing"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/shared/pace"
+	"cloister/shared/wire"
+)
+
+// The document of plans stands in the ledger of an organization that answers nobody, one in each range, so the log of the
+// range says which is the newest: a host that shows an older one, or none, is refused as with any organization's tip. What
+// was read is remembered for as long as this enclave has the range, since nobody else can write there.
+
+// tariffs is what is remembered of plans. The zero value remembers nothing.
+type tariffs struct {
+	known sync.Map // *ledger.Ledger: *tariff
+
+	mu     sync.Mutex
+	chosen map[org.ID]string // plans that organizations of the top level are on, for their rates
+	paces  map[uint32]*pace.Buckets[org.ID]
+}
+
+// tariff is the document of one range. Whoever tells of it waits for its batch.
+type tariff struct {
+	plans *billing.Plans // nil: there is none
+	batch uint64
+}
+
+// maxChosen bounds tariffs.chosen: some 4 MiB.
+const maxChosen = 1 << 14
+
+// PlansID is the organization in whose ledger the document of one range of so many stands.
+func PlansID(of wire.Range, ranges int) org.ID {
+	h := sha256.Sum256([]byte("cloister plans 1"))
+	id := org.ID(h[:16])
+	id[0] = byte((int(of)*256 + ranges - 1) / ranges)
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// forget forgets all: another enclave may have decided since.
+func (f *tariffs) forget() {
+	f.known.Clear()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.chosen)
+}
+
+// choose remembers which plan an organization of the top level is on; with its turn held, so that it is the newest.
+func (f *tariffs) choose(id org.ID, plan string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.chosen == nil || len(f.chosen) >= maxChosen {
+		f.chosen = map[org.ID]string{}
+	}
+	f.chosen[id] = plan
+}
+
+// unchoose forgets which plan an organization is on, with its turn held.
+func (f *tariffs) unchoose(id org.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.chosen, id)
+}
+
+// Plans are those of the visit's range, nil if there are none, or an *org.Missing that reads them.
+func (v *visit) Plans() (*billing.Plans, error) {
+	if v.core.recorded != nil {
+		return v.core.recorded(), nil
+	}
+	f, l := &v.core.serving.tariffs, v.Ledger()
+	if t, ok := f.known.Load(l); ok {
+		t := t.(*tariff)
+		v.Batch = max(v.Batch, t.batch)
+		return t.plans, nil
+	}
+	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
+		of, all := v.Range()
+		err := v.Turn(ctx, PlansID(of, all), f.read)
+		if errors.Is(err, ledger.ErrNoOrganization) {
+			f.known.LoadOrStore(l, new(tariff)) // a document that has come meanwhile stays
+			return nil
+		}
+		return err
+	}}
+}
+
+// read remembers the document in whose turn it is.
+func (f *tariffs) read(t *ledger.Turn) error {
+	document, err := t.Begin(0).PlansDocument()
+	if err != nil {
+		return err
+	}
+	plans, err := billing.ParsePlans(document)
+	if err != nil {
+		return errKept
+	}
+	f.known.Store(t.Ledger(), &tariff{plans, t.Batch()})
+	return nil
+}
+
+// errKept is no refusal of what was asked: the document was read before it was kept.
+var errKept = errors.New("plans that were kept do not read")
+
+// kept tells which ranges have the document now, of those of this enclave.
+type kept struct {
+	Version uint64 `json:"version,string"`
+	Ranges  []int  `json:"ranges"`
+	Of      int    `json:"of"`
+}
+
+// putPlans keeps a document of plans that the admission key has stamped, in each range of this enclave. With several
+// enclaves each is asked; the reply tells what it has done.
+func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+	who, err := c.admit(call)
+	if err != nil {
+		return nil, err
+	}
+	plans, err := billing.ParsePlans(who.Body().Bytes())
+	if err != nil {
+		return nil, err
+	}
+	owned, all := c.serving.Ranges.Mine()
+	if r := plans.Range; r != nil {
+		if int(*r) >= all {
+			return nil, fault.Field("range", "there are %d ranges", all)
+		}
+		if !slices.Contains(owned, wire.Range(*r)) {
+			return nil, &ranges.Moved{Range: wire.Range(*r)}
+		}
+		owned = []wire.Range{wire.Range(*r)}
+	}
+	if len(owned) == 0 {
+		return nil, &ranges.Moved{} // any other enclave may have some
+	}
+	reply := kept{Version: plans.Version, Of: all}
+	for _, of := range owned {
+		reply.Ranges = append(reply.Ranges, int(of))
+		v := c.visit()
+		if err := v.putPlans(ctx, PlansID(of, all), plans, who.Body().Bytes(), org.Hash(who.Fingerprint())); err != nil {
+			return nil, err
+		}
+		if err := v.Wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(&reply)
+}
+
+// putPlans keeps a document in the visit's range.
+func (v *visit) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, document []byte, fp org.Hash) error {
+	c := v.core
+	l, err := v.Look(ctx, id)
+	if err != nil {
+		return err
+	}
+	fresh := func() error {
+		if plans.TimestampMs <= l.LeastFloor() { // another may have been kept in a time that was lost
+			return errRecovered
+		}
+		return checkTime(c.now(), plans.TimestampMs)
+	}
+	entry := func(tx *org.Tx) (*org.Entry, error) {
+		return &org.Entry{Fingerprint: fp, CreatedMs: tx.NowMs, TimeMs: tx.NowMs}, tx.PutPlansDocument(document)
+	}
+	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+		tx := t.Begin(c.now())
+		old, err := tx.PlansDocument()
+		if err != nil {
+			return err
+		}
+		if string(old) != string(document) {
+			if err := supersedes(old, plans); err != nil {
+				return err
+			}
+			if err := fresh(); err != nil {
+				return err
+			}
+			e, err := entry(tx)
+			if err == nil {
+				_, err = t.Append(e, tx)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return c.serving.tariffs.read(t)
+	})
+	if !errors.Is(err, ledger.ErrNoOrganization) {
+		return err
+	}
+	if err := fresh(); err != nil {
+		return err
+	}
+	child, err := l.NewChild(id, c.now())
+	if err != nil {
+		return err
+	}
+	tx := child.Tx()
+	if err := tx.PutOrganization(&org.Organization{ID: id, Name: "plans", CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Deleted: true}); err != nil {
+		return err
+	}
+	e, err := entry(tx)
+	if err == nil {
+		v.Batch, err = l.Create(child, e, tx)
+	}
+	if err == nil {
+		err = v.Turn(ctx, id, c.serving.tariffs.read)
+	}
+	return err
+}
+
+// supersedes refuses plans that are older than those kept, or others of the same version. The same ones may be stamped again,
+// for a range that did not get them.
+func supersedes(document []byte, plans *billing.Plans) error {
+	old, err := billing.ParsePlans(document)
+	if err != nil {
+		return errKept
+	}
+	if plans.Version < old.Version {
+		return fault.New(fault.FailedPrecondition, "plans of version %d are in force: these have version %d", old.Version, plans.Version)
+	}
+	same := *plans
+	same.TimestampMs, same.Range = old.TimestampMs, old.Range
+	if plans.Version == old.Version && !reflect.DeepEqual(&same, old) {
+		return fault.New(fault.FailedPrecondition, "other plans of version %d are in force: give these the next one", old.Version)
+	}
+	return nil
+}
+
+// meter counts what the activity is about to use of the plan, and refuses what is above it. Nothing is kept of what it
+// refuses, so the same body may come again; and what it counts is part of the activity's own change.
+func (s *step) meter(at *activity.Tx) error {
+	n, kind := s.version.Signatures(s.intent), s.version.Kind
+	if n == 0 && !kind.Plans || s.request.core.serving.Manifest.Drill {
+		return nil
+	}
+	plans, err := s.request.visit.Plans()
+	if err != nil {
+		return err
+	}
+	at.Plans = plans
+	o, err := s.tx.Organization()
+	switch {
+	case plans == nil || err != nil:
+	case n > 0 && o.Parent.Zero():
+		s.told, err = billing.Count(s.tx, plans, n)
+	case n > 0:
+		draws := false
+		if s.told, draws, err = billing.CountBelow(s.tx, at.Parent, plans, n); draws && at.Parent == nil {
+			return activity.ErrNeedsParent
+		}
+	case kind.Name == "CREATE_SUB_ORGANIZATION":
+		a, err := s.tx.Bill()
+		if err != nil {
+			return err
+		}
+		if most := plans.Of(chosen(a)).SubOrganizations; most != nil && o.Children >= *most {
+			return activity.OverQuota(int(*most), "sub-organizations")
+		}
+	}
+	return err
+}
+
+// chosen is the plan that an account is on, empty for the default.
+func chosen(a *org.Bill) string {
+	if a == nil {
+		return ""
+	}
+	return a.Plan
+}
+
+// planPaces counts for how long a plan's requests may come at once.
+const planPaces = 10 * time.Second
+
+// pacePlan counts a request for the organization of the top level above tx, if its plan has a rate.
+func (v *visit) pacePlan(tx *org.Tx, rec *org.Organization) error {
+	if v.core.recorded != nil {
+		return nil // nobody waits in a replay
+	}
+	plans, err := v.Plans()
+	if plans == nil || err != nil {
+		return err
+	}
+	f, top := &v.core.serving.tariffs, rec.Parent
+	if top.Zero() {
+		top = tx.ID
+	}
+	f.mu.Lock()
+	id, known := f.chosen[top]
+	f.mu.Unlock()
+	if !known {
+		return &org.Missing{Fetch: func(ctx context.Context) error {
+			return v.Turn(ctx, top, func(t *ledger.Turn) error {
+				a, err := t.Begin(v.core.now()).Bill()
+				if err == nil {
+					f.choose(top, chosen(a))
+				}
+				return err
+			})
+		}}
+	}
+	rate := plans.Of(id).RequestsPerSecond
+	if rate == 0 {
+		return nil
+	}
+	c := f.pace(rate).Take(top, v.core.cfg.Clock.Now())
+	v.toll.count = pace.Least(v.toll.count, c)
+	if c.Refused {
+		return fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests for the plan: try again in %s: organizationId=%s", c.Again(), top)
+	}
+	return nil
+}
+
+// pace are the buckets of one rate, which plans of it share.
+func (f *tariffs) pace(rate uint32) *pace.Buckets[org.ID] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := f.paces[rate]
+	if b == nil {
+		if f.paces == nil || len(f.paces) >= billing.MaxPlans {
+			f.paces = map[uint32]*pace.Buckets[org.ID]{}
+		}
+		b = pace.New[org.ID](pace.Rate{Count: rate * uint32(planPaces/time.Second), Per: planPaces}, maxBuckets)
+		f.paces[rate] = b
+	}
+	return b
+}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"encoding/hex"
+	"errors"
+	"strconv"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/history"
+	"cloister/enclave/internal/ledger"
+)
+
+// historyBytes is about how many bytes of entries one page of a history has; one entry may have more.
+const historyBytes = 2 << 20
+
+// Export opens entries in order and says what they are in the boot's name. Who has the whole of a history
+// needs nobody's word for entries that commit to their parts: the log says that these are the ones.
+func (x sources) Export(from uint64) (page []byte, next uint64, err error) {
+	tip := x.view.Tip()
+	if from >= tip.Count {
+		return nil, 0, fault.Field("from", "the history has %d entries", tip.Count)
+	}
+	opened, err := x.view.Open(x.ctx, from, historyBytes)
+	if err != nil {
+		return nil, 0, err
+	}
+	var digest history.Digest
+	for i := range opened {
+		if page, err = history.Append(page, record(&opened[i], from+uint64(i), &digest)); err != nil {
+			return nil, 0, err
+		}
+		x.readBytes += int64(len(opened[i].Plain))
+	}
+	if err := x.visit.room.raise(x.payer, x.readBytes+2*int64(len(page))); err != nil {
+		return nil, 0, err
+	}
+	to := from + uint64(len(opened))
+	last := to == tip.Count
+	var logged *history.Logged
+	if last {
+		// Entries that were decided meanwhile are on the page after this one.
+		if logged, last, err = x.newest(tip); err != nil {
+			return nil, 0, err
+		}
+	}
+	sum := digest.Sum()
+	claim := &attestation.HistoryPage{OrganizationID: x.id.String(), From: strconv.FormatUint(from, 10), To: strconv.FormatUint(to, 10),
+		Digest: hex.EncodeToString(sum[:]), Freshness: x.core.serving.Freshness(x.view.BootNumber())}
+	if last {
+		claim.Root = hex.EncodeToString(tip.Root[:])
+	} else {
+		next = to
+	}
+	proof, err := x.prove(claim)
+	if err != nil {
+		return nil, 0, err
+	}
+	if page, err = history.Append(page, &history.Record{Page: proof}); err == nil && logged != nil && last {
+		page, err = history.Append(page, &history.Record{Logged: logged})
+	}
+	return page, next, err
+}
+
+// newest shows the newest entry in the log, if there is one that witnesses cosign. last tells that the log shows
+// none behind it; the newest entry of a release before commitments is in no log proof.
+func (x sources) newest(tip ledger.Tip) (logged *history.Logged, last bool, err error) {
+	shown, key, err := x.view.LogProof(x.ctx, tip.Count-1)
+	if errors.Is(err, ledger.ErrNotWitnessed) {
+		return nil, true, nil
+	}
+	if err != nil || shown.Entry.Opening.Count != tip.Count {
+		return nil, false, err
+	}
+	logged = new(history.Logged)
+	if logged.Proof, err = shown.Text(); err != nil {
+		return nil, false, err
+	}
+	by, err := x.prove(&attestation.LogKey{Origin: key.Name(), Key: key.String()})
+	if err != nil {
+		return nil, false, err
+	}
+	logged.Key = *by
+	return logged, true, nil
+}
+
+// prove signs a claim with the live key.
+func (x sources) prove(c attestation.Claim) (*history.Proof, error) {
+	p, err := x.core.serving.Live.Prove(x.core.cfg.Clock.Now(), c)
+	return &history.Proof{Key: p.Key, Payload: string(p.Payload), Signature: p.Signature}, err
+}
+
+// record is an entry's, and adds one of the first format to its page's digest.
+func record(o *ledger.Opened, seq uint64, digest *history.Digest) *history.Record {
+	if o.Parts == nil {
+		old := &history.Old{Leaf: o.Leaf, Plain: o.Plain}
+		digest.Add(seq, old)
+		return &history.Record{Old: old}
+	}
+	return &history.Record{Entry: &history.Entry{Seed: o.Parts.Seed, Stored: o.Stored, Parts: o.Parts.Content[:]}}
+}

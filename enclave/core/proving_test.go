@@ -1,0 +1,441 @@
+package core_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloister/attestation"
+	"cloister/attestation/tlog"
+	"cloister/enclave/core"
+	"cloister/enclave/internal/org"
+	"cloister/shared/pace"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+// wish is the header of who wants a logged proof.
+var wish = wire.Header{Name: wire.HeaderLogProof, Value: attestation.LogProofWait}
+
+// A prover is a deployment with witnesses, and a client that wants logged proofs.
+type prover struct {
+	*rig.Rig
+	*rig.Witnesses
+	t *testing.T
+}
+
+func newProver(t *testing.T, mode tlog.Mode, o rig.Options) *prover {
+	w := rig.StartWitnesses(t, rig.WitnessOptions{Mode: mode, Serve: attestation.MaxLogTime, Bound: map[tlog.Mode]time.Duration{tlog.ModeBounded: attestation.MaxLogTime}[mode]})
+	o.Witnesses = w
+	return &prover{rig.Start(t, o), w, t}
+}
+
+// call sends a stamped body with more headers. A wait of 0 is the usual one.
+func (p *prover) call(door wire.Door, op string, body []byte, key laptop.KeyPair, wait time.Duration, more ...wire.Header) *wire.Reply {
+	p.t.Helper()
+	head, err := laptop.Stamp(key, body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	reply, err := p.Link.Call(p.t.Context(), &wire.Call{Door: door, Op: op, Head: append(head, more...), Body: body, WithinMs: uint32(wait.Milliseconds())})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return reply
+}
+
+func (p *prover) submit(op string, body []byte, key laptop.KeyPair, more ...wire.Header) *wire.Reply {
+	p.t.Helper()
+	return p.call(wire.DoorSubmit, op, body, key, 0, more...)
+}
+
+func fields(t *testing.T, reply *wire.Reply) (m map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal(reply.Body, &m); err != nil {
+		t.Fatalf("%s: %v", reply.Body, err)
+	}
+	return m
+}
+
+func nameOf(t *testing.T, reply *wire.Reply) string {
+	t.Helper()
+	return rig.Text(fields(t, reply), "turnkeyErrorCode")
+}
+
+// shown is what the proof in a reply shows, which is what the reply tells.
+func (p *prover) shown(reply *wire.Reply) *attestation.LoggedEntry {
+	p.t.Helper()
+	_, m := p.Query("get_latest_boot_proof", map[string]any{"appName": attestation.Application})
+	raw, err := json.Marshal(m)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	boots, err := attestation.ParseReply(raw)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	boot, err := attestation.VerifyBootProof(boots.BootProofs[0], attestation.Policy{SimulatorRootPEM: p.Credentials.AttestationRootPEM, AllowUnpinned: true})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r, err := attestation.ParseReply(reply.Body)
+	if err != nil || r.LogProof == nil {
+		p.t.Fatalf("%d %s: %v", reply.Status, reply.Body, err)
+	}
+	e, err := attestation.VerifyLogProof(r.LogProof.LogProof, r.LogProof.LogKey, boot)
+	if err == nil {
+		err = r.CheckLogged(e)
+	}
+	if err != nil {
+		p.t.Fatalf("%s: %v", reply.Body, err)
+	}
+	return e
+}
+
+// proven submits a body that wants its proof, and then again with and without: one activity, and without the wish the same bytes but for the proof.
+func (p *prover) proven(status uint16, op string, body []byte, key laptop.KeyPair) (*attestation.LoggedEntry, map[string]any) {
+	p.t.Helper()
+	first := p.submit(op, body, key, wish)
+	if first.Status != status {
+		p.t.Fatalf("%s: %d %s", op, first.Status, first.Body)
+	}
+	e := p.shown(first)
+	again := p.submit(op, body, key, wish)
+	if f := p.shown(again).Facts; again.Status != status || f.Seq != e.Facts.Seq {
+		p.t.Errorf("%s: the same body again: %d, entry %d after %d", op, again.Status, f.Seq, e.Facts.Seq)
+	}
+	plain := p.submit(op, body, key)
+	bare := string(plain.Body[:len(plain.Body)-1])
+	if plain.Status != status || !strings.HasPrefix(string(again.Body), bare+`,"logProof":"`) || strings.Contains(bare, "logProof") {
+		p.t.Errorf("%s: without the wish: %d %s", op, plain.Status, plain.Body)
+	}
+	return e, fields(p.t, first)
+}
+
+func newKey(t *testing.T) laptop.KeyPair {
+	t.Helper()
+	k, err := laptop.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func userWith(name string, k laptop.KeyPair) map[string]any {
+	return map[string]any{"userName": name, "authenticators": []any{}, "oauthProviders": []any{},
+		"apiKeys": []any{map[string]any{"apiKeyName": name, "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}
+}
+
+func tagged(user map[string]any) map[string]any {
+	user["userTags"] = []any{}
+	return user
+}
+
+// Whatever a submit comes to, its proof is about that: an activity, one that waits, a vote and what it leads to, a refusal that is kept, a sub-organization.
+func TestLogProofWithASubmit(t *testing.T) {
+	for _, mode := range []tlog.Mode{tlog.ModeStrict, tlog.ModeBounded} {
+		t.Run(mode.String(), func(t *testing.T) {
+			p := newProver(t, mode, rig.Options{})
+			root, user, second := p.Credentials.RootAPIKey, newKey(t), newKey(t)
+			home := p.Credentials.OrganizationID
+			want := func(e *attestation.LoggedEntry, organization, typ, status string, body []byte) {
+				t.Helper()
+				f := e.Facts
+				if attestation.UUID(f.Organization) != organization || f.Type != typ || f.Status != status || attestation.Fingerprint(body) != fmt.Sprintf("sha256:%x", f.Fingerprint) || f.Mode != mode {
+					t.Errorf("%s in %s: %+v", typ, organization, f)
+				}
+			}
+			const done, waits, failed = "ACTIVITY_STATUS_COMPLETED", "ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_FAILED"
+
+			users := p.Body("ACTIVITY_TYPE_CREATE_USERS_V3", map[string]any{"users": []any{tagged(userWith("User", user)), tagged(userWith("Second", second))}})
+			e, m := p.proven(200, "create_users", users, root)
+			want(e, home, "ACTIVITY_TYPE_CREATE_USERS_V3", done, users)
+			ids, _ := rig.Get(m, "activity", "result", "createUsersResult", "userIds").([]any)
+
+			refused := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+			e, m = p.proven(403, "create_wallet", refused, user)
+			want(e, home, "ACTIVITY_TYPE_CREATE_WALLET", failed, refused)
+			if m["activity"] != nil || m["code"] != float64(7) {
+				t.Errorf("%v", m)
+			}
+
+			sub := p.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", map[string]any{"subOrganizationName": "below", "rootQuorumThreshold": 1,
+				"rootUsers": []any{userWith("below", user)}})
+			e, m = p.proven(200, "create_sub_organization", sub, root)
+			want(e, home, "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", done, sub)
+			below := rig.Text(m, "activity", "result", "createSubOrganizationResultV7", "subOrganizationId")
+			own := p.BodyOf(below, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+			e, _ = p.proven(200, "create_wallet", own, user)
+			want(e, below, "ACTIVITY_TYPE_CREATE_WALLET", done, own)
+
+			quorum := p.Body("ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", map[string]any{"threshold": 2, "userIds": append(ids, p.Credentials.RootUserID)})
+			e, _ = p.proven(200, "update_root_quorum", quorum, root)
+			want(e, home, "ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", done, quorum)
+			for _, c := range []struct {
+				op, typ, status string
+			}{{"approve_activity", "ACTIVITY_TYPE_APPROVE_ACTIVITY", done}, {"reject_activity", "ACTIVITY_TYPE_REJECT_ACTIVITY", waits}} {
+				wallet := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": c.op, "accounts": []any{}})
+				begun := p.submit("create_wallet", wallet, root, wish)
+				e = p.shown(begun)
+				want(e, home, "ACTIVITY_TYPE_CREATE_WALLET", waits, wallet)
+				// A vote's proof is of the step that it led to, of the activity that the reply tells of.
+				vote := p.Body(c.typ, map[string]any{"fingerprint": attestation.Fingerprint(wallet)})
+				after, _ := p.proven(200, c.op, vote, user)
+				want(after, home, "ACTIVITY_TYPE_CREATE_WALLET", c.status, wallet)
+				if after.Facts.Prior != e.Facts.Seq+1 {
+					t.Errorf("%s: a step after %d, want %d", c.op, after.Facts.Prior, e.Facts.Seq+1)
+				}
+				if c.status == waits { // a vote that changes nothing shows what is there
+					same := p.submit(c.op, p.Body(c.typ, map[string]any{"fingerprint": attestation.Fingerprint(wallet)}), user, wish)
+					if f := p.shown(same).Facts; same.Status != 200 || f.Seq != after.Facts.Seq {
+						t.Errorf("a vote that changes nothing: %d, entry %d after %d", same.Status, f.Seq, after.Facts.Seq)
+					}
+				}
+				// The body that began it shows what has become of it since.
+				if f := p.shown(p.submit("create_wallet", wallet, root, wish)).Facts; f.Seq != after.Facts.Seq {
+					t.Errorf("%s: the body again shows entry %d, want %d", c.op, f.Seq, after.Facts.Seq)
+				}
+			}
+			if n := p.Counters()["log_proofs_waited_for"]; n != 0 {
+				t.Errorf("%d places are still taken", n)
+			}
+		})
+	}
+}
+
+// Many at a time, in few batches: each has the proof of its own.
+func TestLogProofsOfOneBatch(t *testing.T) {
+	p := newProver(t, tlog.ModeBounded, rig.Options{})
+	replies := make([]*wire.Reply, 20)
+	bodies := make([][]byte, len(replies))
+	var all sync.WaitGroup
+	for i := range replies {
+		bodies[i] = p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": fmt.Sprint(i), "accounts": []any{}})
+		all.Go(func() { replies[i] = p.submit("create_wallet", bodies[i], p.Credentials.RootAPIKey, wish) })
+	}
+	all.Wait()
+	leaves := map[uint64]bool{}
+	for i, reply := range replies {
+		e := p.shown(reply)
+		leaves[e.Index] = true
+		if got := fmt.Sprintf("sha256:%x", e.Facts.Fingerprint); got != attestation.Fingerprint(bodies[i]) {
+			t.Errorf("reply %d has the proof of another request", i)
+		}
+	}
+	t.Logf("%d replies, %d batches", len(replies), len(leaves))
+}
+
+// A signature is over the reply with its proof.
+func TestLogProofInASignedReply(t *testing.T) {
+	p := newProver(t, tlog.ModeBounded, rig.Options{})
+	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, wish, wire.Header{Name: wire.HeaderSignReply, Value: "nonce"})
+	p.shown(reply)
+	if reply.Signed == nil {
+		t.Fatalf("%d %s", reply.Status, reply.Body)
+	}
+	head, err := laptop.Stamp(p.Credentials.RootAPIKey, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// ECDSA draws nothing here: the same key stamps the same body alike.
+	credentials, err := attestation.HashCredentials(attestation.DoorSubmit, func(name string) (values []string) {
+		for _, h := range head {
+			if strings.EqualFold(h.Name, name) {
+				values = append(values, h.Value)
+			}
+		}
+		return values
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := attestation.SignedReply{Deployment: reply.Signed.Deployment, LiveKey: fmt.Sprintf("%x", reply.Signed.LiveKey), Door: attestation.DoorSubmit, Operation: "create_wallet",
+		Credentials: credentials, Request: attestation.Hash(body), Nonce: "nonce", Status: 200, Reply: attestation.Hash(reply.Body), TimeMs: reply.Signed.TimeMs}
+	if err := attestation.VerifyReplySignature(s, reply.Signed.Signature); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is no wish, and a wish where no proof can be, is refused, and nothing is decided.
+func TestLogProofWishRefused(t *testing.T) {
+	p := newProver(t, tlog.ModeBounded, rig.Options{AuthProxy: true})
+	root := p.Credentials.RootAPIKey
+	value := func(v string) wire.Header { return wire.Header{Name: "x-cloister-log-proof", Value: v} }
+	before := p.tip()
+	for name, head := range map[string][]wire.Header{
+		"nothing": {value("")}, "another word": {value("yes")}, "in other letters": {value("Wait")}, "a space": {value("wait ")}, "twice": {wish, value("wait")}, "and another": {wish, value("")},
+	} {
+		reply := p.submit("create_wallet", p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": name, "accounts": []any{}}), root, head...)
+		if reply.Status != 400 || !strings.Contains(string(reply.Body), wire.HeaderLogProof) {
+			t.Errorf("%s: %d %s", name, reply.Status, reply.Body)
+		}
+	}
+	for _, c := range []struct {
+		door wire.Door
+		op   string
+		body string
+		more []wire.Header
+	}{
+		{wire.DoorQuery, "whoami", `{"organizationId":"` + p.Credentials.OrganizationID + `"}`, nil},
+		{wire.DoorProxy, "wallet_kit_config", `{}`, []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: p.Credentials.AuthProxyConfigID}}},
+		{wire.DoorBoot, "status", ``, nil},
+	} {
+		call := wire.Call{Door: c.door, Op: c.op, Body: []byte(c.body), Head: c.more}
+		if c.door == wire.DoorQuery {
+			call.Head, _ = laptop.Stamp(root, call.Body)
+		}
+		plain, err := p.Link.Call(t.Context(), &call)
+		if err != nil || plain.Status != 200 {
+			t.Fatalf("%s: %+v, %v", c.op, plain, err)
+		}
+		call.Head = append(slices.Clone(call.Head), wish)
+		if reply, err := p.Link.Call(t.Context(), &call); err != nil || reply.Status != 400 {
+			t.Errorf("%s: %+v, %v", c.op, reply, err)
+		}
+	}
+	if after := p.tip(); after != before {
+		t.Errorf("%d entries were decided", after-before)
+	}
+}
+
+// tip is how many entries the ledger of the root organization has, whose end the log proof of none tells.
+func (p *prover) tip() (n int) {
+	p.t.Helper()
+	for {
+		status, m := p.Query("get_log_proof", map[string]any{"seq": fmt.Sprint(n)})
+		switch status {
+		case 200:
+			n++
+		case 404:
+			return n
+		default:
+			p.t.Fatal(status, m)
+		}
+	}
+}
+
+// Without witnesses there is nothing to wait for: that is said before anything is decided.
+func TestLogProofWishWithoutWitnesses(t *testing.T) {
+	p := &prover{Rig: rig.Start(t, rig.Options{}), t: t}
+	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, wish); reply.Status != 400 || nameOf(t, reply) != "LOG_NOT_WITNESSED" {
+		t.Errorf("%d %s", reply.Status, reply.Body)
+	}
+	_, m := p.Query("list_activities", nil)
+	if all, ok := m["activities"].([]any); !ok || len(all) != 0 {
+		t.Errorf("%v", m)
+	}
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey); reply.Status != 200 {
+		t.Errorf("%d %s", reply.Status, reply.Body)
+	}
+}
+
+// runsOut submits a body whose wait runs out behind the decision: on a slow machine not at the first try.
+func (p *prover) runsOut(body []byte, name string) *wire.Reply {
+	p.t.Helper()
+	for wait := 250 * time.Millisecond; ; wait *= 2 {
+		reply := p.call(wire.DoorSubmit, "create_wallet", body, p.Credentials.RootAPIKey, wait, wish)
+		if reply.Status == 503 && nameOf(p.t, reply) == name {
+			return reply
+		}
+		if reply.Status != 503 || wait > time.Minute {
+			p.t.Fatalf("%v: %d %s", wait, reply.Status, reply.Body)
+		}
+	}
+}
+
+// Where witnesses take longer than the caller, nobody is told of an activity whose proof he wanted as if he had it: it
+// is decided, once, and the same body gets it with the proof when they are back, and at once without.
+func TestLogProofLater(t *testing.T) {
+	p := newProver(t, tlog.ModeBounded, rig.Options{})
+	root := p.Credentials.RootAPIKey
+	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	p.Locals[0].Stop()
+	p.Locals[1].Stop()
+	for range 2 {
+		reply := p.runsOut(body, "LOG_PROOF_MISSING")
+		if strings.Contains(string(reply.Body), `"logProof"`) {
+			t.Fatalf("%s", reply.Body)
+		}
+	}
+	plain := p.submit("create_wallet", body, root)
+	if plain.Status != 200 {
+		t.Fatalf("%d %s", plain.Status, plain.Body)
+	}
+	if err := p.Locals[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	reply := p.submit("create_wallet", body, root, wish)
+	if e := p.shown(reply); attestation.UUID(e.Facts.Activity) != rig.Text(fields(t, plain), "activity", "id") {
+		t.Errorf("%+v", e.Facts)
+	}
+	if n := p.Counters()["log_proofs_waited_for"]; n != 0 {
+		t.Errorf("%d places are still taken", n)
+	}
+}
+
+// In strict mode no reply tells of what has no quorum, and none says that it was decided.
+func TestLogProofLaterInStrictMode(t *testing.T) {
+	p := newProver(t, tlog.ModeStrict, rig.Options{})
+	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	p.Locals[0].Stop()
+	p.Locals[1].Stop()
+	p.runsOut(body, "LOG_UNAVAILABLE")
+	if err := p.Locals[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.proven(200, "create_wallet", body, p.Credentials.RootAPIKey)
+}
+
+// A tenant that has its share of those that wait gets no more, before anything is decided, and others do.
+func TestLogProofsAreShared(t *testing.T) {
+	p := newProver(t, tlog.ModeBounded, rig.Options{})
+	home, n := organization(t, p.Rig), int64(0)
+	for p.Enclave.TakeProving(home, 1) {
+		n++
+	}
+	if n != 113 {
+		t.Errorf("one tenant has %d places", n)
+	}
+	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	before := p.tip()
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, wish); reply.Status != 429 || nameOf(t, reply) != "LOG_PROOFS_EXCEEDED" {
+		t.Errorf("%d %s", reply.Status, reply.Body)
+	}
+	if after := p.tip(); after != before {
+		t.Errorf("%d entries were decided", after-before)
+	}
+	if !p.Enclave.TakeProving(org.ID{1}, 1) {
+		t.Error("another tenant has no place")
+	}
+	p.Enclave.TakeProving(home, -n)
+	p.proven(200, "create_wallet", body, p.Credentials.RootAPIKey)
+	if n := p.Counters()["log_proofs_waited_for"]; n != 1 {
+		t.Errorf("%d places are taken, want the other tenant's", n)
+	}
+}
+
+// A submit with its proof costs as much of the rates as one and a question for the proof.
+func TestLogProofRate(t *testing.T) {
+	p := newProver(t, tlog.ModeBounded, rig.Options{Rates: core.Rates{Key: pace.Rate{Count: 4, Per: 24 * time.Hour}}})
+	left := func(more ...wire.Header) uint32 {
+		reply := p.submit("create_wallet", p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": fmt.Sprint(p.NowMs()), "accounts": []any{}}), p.Credentials.RootAPIKey, more...)
+		if reply.Status != 200 {
+			t.Fatalf("%d %s", reply.Status, reply.Body)
+		}
+		return reply.Remaining
+	}
+	if got := []uint32{left(), left(wish)}; !slices.Equal(got, []uint32{3, 1}) {
+		t.Errorf("remaining %v", got)
+	}
+	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, wish); reply.Status != 429 || nameOf(t, reply) != "RATE_LIMIT_EXCEEDED" {
+		t.Errorf("%d %s", reply.Status, reply.Body)
+	}
+}

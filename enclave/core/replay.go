@@ -1,0 +1,815 @@
+package core
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"cloister/attestation/tlog"
+	"cloister/enclave/core/internal/lifecycle"
+	"cloister/enclave/core/internal/outgoing"
+	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/ranges"
+	"cloister/enclave/core/internal/tenant"
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/activity/wallet"
+	"cloister/enclave/internal/billing"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/stamp"
+	"cloister/shared/wire"
+)
+
+// A Replay decides again what entries say was decided. The code that decides is the enclave's own:
+// each recorded request goes through the steps of submit.go at its recorded time, in a ledger that
+// has no store, and what they would append is held against what is recorded, byte for byte. Only
+// then does it take effect, so each step sees the records that its first run saw.
+//
+// What an enclave has drawn is not known before, and free: a step is run with ids of ours, those are
+// found in what it would append, and it is run once more with the ids that stand recorded in their
+// places. What needs secrets, or took something from outside, is not run: see replay_rules.go.
+type Replay struct {
+	core      *Core
+	ledger    *ledger.Ledger
+	tape      *tape
+	clock     *stillClock
+	histories map[org.ID]*chronicle
+	order     []org.ID
+	step      *replayed // what is under way
+	report    *ReplayReport
+	bundles   *bundle.Signer
+	terms     map[term]org.ID // which run of the enclave it was, where records say so
+}
+
+// ReplayConfig is what a history is replayed under.
+type ReplayConfig struct {
+	// Quotas were the deployment's.
+	Quotas Quotas
+	// Outside is what the deployment's configuration says of mails and the like.
+	Outside activity.Outside
+	// Loopback tells that webhooks could go to the enclave's own machine, a simulator.
+	Loopback bool
+	// Rand draws keys that nothing depends on.
+	Rand io.Reader
+}
+
+// A Recorded entry is one of a history, opened.
+type Recorded struct {
+	Organization org.ID
+	Seq          uint64
+	Entry        *org.Entry
+	// Root is the root of the organization's tree before the entry; zero: not known.
+	Root org.Hash
+	// Place orders entries of several organizations: that of their batch in the log. Those of one
+	// place are ordered by time.
+	Place uint64
+}
+
+// A ReplayGrade tells how much of an entry was found out again.
+type ReplayGrade uint8
+
+// The grades.
+const (
+	// ReplayRecomputed: every member.
+	ReplayRecomputed ReplayGrade = iota + 1
+	// ReplayVerified: every member but those that are drawn or made with keys, which were held against public keys.
+	ReplayVerified
+	// ReplaySealed: every member but those that are drawn or sealed to somebody, and tokens.
+	ReplaySealed
+	// ReplayTaken: the decision; what the activity did is as recorded, in the records that it may touch.
+	ReplayTaken
+	// ReplayGiven: nothing. It is the first entry of an organization, or the half of a step whose other
+	// half is in a history that is not there.
+	ReplayGiven
+)
+
+// String is the grade in a report.
+func (g ReplayGrade) String() string {
+	if int(g) < len(replayGrades) {
+		return replayGrades[g]
+	}
+	return ""
+}
+
+// ReplayGrades are all, the best first.
+var ReplayGrades = []ReplayGrade{ReplayRecomputed, ReplayVerified, ReplaySealed, ReplayTaken, ReplayGiven}
+
+var replayGrades = [...]string{"", "recomputed", "verified", "sealed", "taken", "given"}
+
+// A ReplayReport tells what a replay found.
+type ReplayReport struct {
+	Entries int
+	// Grades are counted by activity type, "" for entries of no activity.
+	Grades map[string]map[ReplayGrade]int
+}
+
+// A ReplayFinding is the first thing in a history that is not as it would have been decided.
+type ReplayFinding struct {
+	Organization org.ID
+	Seq          uint64
+	Type         string // of the activity, "" for none
+	Check        string // which member or check
+	Want, Got    string // decided, recorded
+}
+
+func (f *ReplayFinding) Error() string {
+	text := fmt.Sprintf("organization %v, entry %d (%s): %s", f.Organization, f.Seq, cmp.Or(f.Type, "of no activity"), f.Check)
+	if f.Want != "" || f.Got != "" {
+		text += fmt.Sprintf(": would have been %s, is recorded as %s", f.Want, f.Got)
+	}
+	return text
+}
+
+// A term is a boot as it owned the range of organizations, which all have the first byte of their ids in common.
+type term struct {
+	first byte
+	boot  uint64
+}
+
+// chronicle is one organization's entries.
+type chronicle struct {
+	id      org.ID
+	entries []*Recorded
+	next    int
+	boot    uint64 // number of the newest one so far
+}
+
+func (h *chronicle) head() *Recorded {
+	if h == nil || h.next >= len(h.entries) {
+		return nil
+	}
+	return h.entries[h.next]
+}
+
+// NewReplay takes the entries of one or more organizations, each from its first, in order.
+func NewReplay(cfg ReplayConfig, entries []*Recorded) (*Replay, error) {
+	r := &Replay{tape: new(tape), clock: new(stillClock), histories: map[org.ID]*chronicle{}, terms: map[term]org.ID{},
+		report: &ReplayReport{Grades: map[string]map[ReplayGrade]int{}}}
+	for _, e := range entries {
+		h := r.histories[e.Organization]
+		if h == nil {
+			h = &chronicle{id: e.Organization}
+			r.histories[e.Organization] = h
+			r.order = append(r.order, e.Organization)
+		}
+		if e.Seq != uint64(len(h.entries)) {
+			return nil, &ReplayFinding{Organization: e.Organization, Seq: e.Seq, Check: "order", Want: fmt.Sprint("entry ", len(h.entries)), Got: fmt.Sprint("entry ", e.Seq)}
+		}
+		e.Entry.Seq = e.Seq
+		h.entries = append(h.entries, e)
+	}
+	return r, r.equip(cfg)
+}
+
+// equip makes the enclave and the ledger that steps are decided in. Their keys are drawn here, so
+// that nothing that they sign or seal is worth anything.
+func (r *Replay) equip(cfg ReplayConfig) error {
+	bare, err := lifecycle.Bare(cfg.Rand)
+	if err != nil {
+		return err
+	}
+	storage, err := drawKey(cfg.Rand, seal.NewKey)
+	if err != nil {
+		return err
+	}
+	sessions, err := drawKey(cfg.Rand, login.NewSigner)
+	if err != nil {
+		return err
+	}
+	if r.bundles, err = drawKey(cfg.Rand, bundle.NewSigner); err != nil {
+		return err
+	}
+	c := &Core{cfg: Config{Device: noDevice{}, Clock: r.clock, Rand: r.tape, Quotas: cfg.Quotas.WithDefaults(), Simulator: cfg.Loopback, WebhookLoopback: cfg.Loopback},
+		stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](1, 1<<20), meter: newMeter(Rates{}),
+		replies: tenant.NewPortion(math.MaxInt64 / 2), active: make(chan struct{}, 1), perform: r.perform}
+	c.serving = &serving{
+		Serving:  bare,
+		sessions: sessions, tokens: sessions, legacy: sessions, keyedHash: r.keyedHash, roles: new(activity.Roles),
+		outside: &outside.Outside{Told: cfg.Outside}, outgoing: outgoing.New(outgoing.Config{Clock: r.clock, Rand: r.tape}),
+	}
+	c.recorded = r.plans
+	r.core = c
+	r.ledger = ledger.New(ledger.Config{Storage: storage, Clock: r.clock, Rand: cfg.Rand, Alarms: new(fault.Alarms), Decided: r.compare,
+		Limits: ledger.Limits{StateBytes: math.MaxInt64 / 2, UnstoredBytes: math.MaxInt64 / 2, SnapshotEvery: math.MaxInt, SnapshotBytes: math.MaxInt}})
+	return nil
+}
+
+// drawKey makes a key of 32 random bytes.
+func drawKey[K any](rand io.Reader, make func(secret.Secret) (K, error)) (key K, err error) {
+	s, err := secret.New(rand, 32)
+	if err != nil {
+		return key, err
+	}
+	return make(s)
+}
+
+// Run replays all entries. The error is a *ReplayFinding if the history is not what would have been decided.
+func (r *Replay) Run(ctx context.Context) (*ReplayReport, error) {
+	defer r.ledger.Close()
+	for {
+		h := r.nextHistory()
+		if h == nil {
+			return r.report, nil
+		}
+		if err := r.advance(ctx, h, 0); err != nil {
+			return r.report, err
+		}
+	}
+}
+
+// nextHistory is the one whose next entry was decided first.
+func (r *Replay) nextHistory() (first *chronicle) {
+	for _, id := range r.order {
+		h := r.histories[id]
+		e := h.head()
+		if e == nil {
+			continue
+		}
+		if first == nil {
+			first = h
+			continue
+		}
+		f := first.head()
+		if c := cmp.Or(cmp.Compare(e.Place, f.Place), cmp.Compare(e.Entry.TimeMs, f.Entry.TimeMs)); c < 0 {
+			first = h
+		}
+	}
+	return first
+}
+
+// otherHalf is the history in which the step of an entry of no activity was decided, or nil.
+func (r *Replay) otherHalf(e *Recorded) *chronicle {
+	if !e.Entry.Activity.Zero() || e.Entry.Other.Zero() {
+		return nil
+	}
+	return r.histories[e.Entry.Other]
+}
+
+// advance replays the next step of a history. depth is how many others it is needed for.
+func (r *Replay) advance(ctx context.Context, h *chronicle, depth int) error {
+	e := h.head()
+	finding := func(check string) error { return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: check} }
+	if depth > 4 {
+		return finding("order: steps name each other in a circle")
+	}
+	other := r.otherHalf(e)
+	if other == nil {
+		if e.Entry.Activity.Zero() {
+			return r.give(ctx, h, e)
+		}
+		return r.decide(ctx, h, e, depth)
+	}
+	for n := h.next; h.next == n; {
+		o := other.head()
+		if o == nil || o.Seq > e.Entry.OtherSeq {
+			return finding("other half: the entry that it names was another step's")
+		}
+		if err := r.advance(ctx, other, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count puts entries into the report.
+func (r *Replay) count(e *Recorded, g ReplayGrade) {
+	m := r.report.Grades[e.Entry.Type]
+	if m == nil {
+		m = map[ReplayGrade]int{}
+		r.report.Grades[e.Entry.Type] = m
+	}
+	m[g]++
+	r.report.Entries++
+}
+
+// give takes an entry as it is: nothing that it was decided from is there.
+func (r *Replay) give(ctx context.Context, h *chronicle, e *Recorded) error {
+	c := *e.Entry
+	r.clock.ms = c.TimeMs
+	r.step = &replayed{replay: r, home: h, given: true}
+	var err error
+	if e.Seq == 0 {
+		var child *ledger.Child
+		if child, err = r.ledger.NewChild(h.id, c.TimeMs); err != nil {
+			return err
+		}
+		child.Tx().Put(c.Writes...)
+		_, err = r.ledger.Create(child, &c, child.Tx())
+	} else {
+		err = r.ledger.Step(ctx, h.id, h.id, func(t, _ *ledger.Turn) error {
+			tx := t.Begin(c.TimeMs)
+			tx.Put(c.Writes...)
+			_, err := t.Append(&c, tx)
+			return err
+		})
+	}
+	if err == nil {
+		h.next++
+		r.count(e, ReplayGiven)
+	}
+	return r.found(h, e, err)
+}
+
+// found makes a finding of what a step ended with.
+func (r *Replay) found(h *chronicle, e *Recorded, err error) error {
+	if err == nil {
+		return nil
+	}
+	if known, ok := errors.AsType[*ReplayFinding](err); ok {
+		if known.Type == "" && known.Organization == h.id {
+			known.Type = e.Entry.Type
+		}
+		return known
+	}
+	f := &ReplayFinding{Organization: h.id, Seq: e.Seq, Type: e.Entry.Type, Check: "decision", Want: "refused without an entry", Got: e.Entry.Type + " " + e.Entry.Status.String()}
+	switch s := (*stranger)(nil); {
+	case fault.Of(err) != nil:
+		f.Want += " (" + fault.Of(err).Message + ")"
+	case errors.As(err, &s):
+		f.Want += " (the organization does not know the key)"
+	case errors.Is(err, errNoParent), errors.Is(err, errOutside):
+		f.Check, f.Want, f.Got = "decision: "+err.Error(), "", ""
+	default:
+		f.Want += " (" + err.Error() + ")"
+	}
+	return f
+}
+
+// replayed is a step that is replayed.
+type replayed struct {
+	replay *Replay
+	home   *chronicle
+	given  bool
+	own    *Recorded // of the request's own activity
+	main   *Recorded // of the activity that it is about: own, or of a vote the one behind it
+	// done are the entries of the step, once it has taken effect.
+	done   []*Recorded
+	grade  ReplayGrade
+	parent org.ID // of the organization, zero at the top
+	again  bool   // ids were learnt: it is to be run again
+}
+
+// decide replays a submission or vote that begins with entry e of h.
+func (r *Replay) decide(ctx context.Context, h *chronicle, e *Recorded, depth int) error {
+	s := &replayed{replay: r, home: h, own: e, main: e}
+	v := kinds.Live[e.Entry.Type]
+	if v == nil {
+		return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: "type", Want: "one of the interface's", Got: e.Entry.Type}
+	}
+	if v.Kind.Vote {
+		if h.next+1 >= len(h.entries) {
+			return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: "vote: nothing follows it"}
+		}
+		s.main = h.entries[h.next+1]
+	}
+	if len(e.Entry.Votes) != 1 {
+		return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: "votes", Want: "1", Got: fmt.Sprint(len(e.Entry.Votes))}
+	}
+	// The parent's part of the step comes next in its history.
+	if up := r.histories[s.main.Entry.Other]; up != nil && s.main.Entry.OtherSeq > 0 {
+		for head := up.head(); head != nil && head.Seq < s.main.Entry.OtherSeq; head = up.head() {
+			if r.otherHalf(head) == h && head.Entry.OtherSeq >= e.Seq {
+				break // it is of this step, or of a later one
+			}
+			if err := r.advance(ctx, up, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	r.step, r.clock.ms = s, e.Entry.TimeMs
+	var first error
+	for _, as := range s.guises() {
+		s.grade, s.done = ReplayRecomputed, nil
+		r.tape.forget()
+		err := s.tryAs(ctx, as)
+		if err == nil {
+			for _, d := range s.done {
+				h := r.histories[d.Organization]
+				h.next, h.boot = h.next+1, d.Entry.Boot
+				r.count(d, s.grade)
+			}
+			return nil
+		}
+		if first == nil || errors.As(first, new(*stranger)) {
+			first = err
+		}
+	}
+	if !s.asksChain() {
+		return r.found(h, e, first)
+	}
+	// What policies saw of a transaction that was not sent a node has said, and nobody has kept.
+	if err := r.give(ctx, h, s.own); err != nil || s.own == s.main {
+		return err
+	}
+	return r.give(ctx, h, s.main)
+}
+
+// plans are those that a step was decided under, as far as it has counted: its records tell of the plan and its quota.
+func (r *Replay) plans() *billing.Plans {
+	s := r.step
+	if s == nil || s.main == nil {
+		return nil
+	}
+	e := s.main.Entry
+	writes := e.Writes
+	if up := r.histories[e.Other]; up != nil && e.OtherSeq < uint64(len(up.entries)) {
+		writes = slices.Concat(writes, up.entries[e.OtherSeq].Entry.Writes)
+	}
+	writes = slices.DeleteFunc(slices.Clone(writes), func(w org.Write) bool { return strings.IndexByte(metered, w.Key[0]) < 0 })
+	if len(writes) == 0 {
+		return nil
+	}
+	tx := org.Begin(s.home.id, org.NewState(), e.TimeMs)
+	tx.Put(writes...)
+	plan := billing.Plan{ID: "default", Sponsorship: true}
+	if b, err := tx.Bill(); err == nil && b != nil {
+		plan.ID, plan.SignaturesPerMonth = cmp.Or(b.Plan, plan.ID), b.Quota
+	}
+	return &billing.Plans{Default: plan.ID, Plans: []billing.Plan{plan}}
+}
+
+// asksChain tells that a signed request was decided by what a chain's node said, and nothing shows what that was.
+func (s *replayed) asksChain() bool {
+	e := s.own.Entry
+	v := kinds.Live[s.main.Entry.Type]
+	if v == nil || s.main.Entry.Status == org.StatusCompleted {
+		return false
+	}
+	switch v.Kind.Name {
+	case "ETH_SEND_TRANSACTION", "ETH_UNDELEGATE_7702", "SOL_SEND_TRANSACTION":
+	default:
+		return false
+	}
+	for _, w := range s.main.Entry.Writes {
+		if w.Key[0] != 'A' && strings.IndexByte(never, w.Key[0]) < 0 { // more than that it waits, or does no more
+			return false
+		}
+	}
+	c := s.replay.core
+	_, err := (&guise{}).requester(&visit{core: c}, &e.Votes[0], e.Body)
+	return err == nil && e.Fingerprint == sha256.Sum256(e.Body) && len(s.main.Entry.Result) == 0 && len(s.main.Entry.Proofs) == 0
+}
+
+// maxTries is how often a step is run at most: ids are learnt in the first, and what depends on their
+// order in those behind it.
+const maxTries = 6
+
+func (s *replayed) tryAs(ctx context.Context, as guise) (err error) {
+	for range maxTries {
+		s.again = false
+		if err = s.run(ctx, as); err == nil || !s.again {
+			break
+		}
+	}
+	if err == nil && s.done == nil {
+		err = errors.New("it was decided before, or changes nothing")
+	}
+	return err
+}
+
+// run runs the step once.
+func (s *replayed) run(ctx context.Context, as guise) error {
+	r, e := s.replay, s.own.Entry
+	c := r.core
+	v := &visit{core: c, state: wire.StateServing, Visit: new(ranges.Visit), timing: timing{clock: r.clock}, room: &room{of: c.replies}, lookups: (&outside.Outside{Providers: new(outside.Providers)}).Lookups()}
+	requester, err := as.requester(v, &e.Votes[0], e.Body)
+	if err != nil {
+		return err
+	}
+	q := &request{core: c, visit: v, requester: requester, op: activity.OpOf(e.Type)}
+	if err := q.route(); err != nil {
+		return err
+	}
+	if err := s.look(ctx, v); err != nil {
+		return err
+	}
+	if named := q.organization; named != s.home.id && (!q.version.Kind.ByCredential || named != s.parent) {
+		return &ReplayFinding{Organization: s.home.id, Seq: s.own.Seq, Check: "organization", Want: named.String(), Got: s.home.id.String()}
+	}
+	if r.histories[q.organization] == nil {
+		return errNoParent
+	}
+	return r.ledger.Step(ctx, q.organization, q.organization, func(t, above *ledger.Turn) error {
+		r.tape.rewind()
+		if q.from, err = as.address(t, above, e.Votes[0].PublicKey); err != nil {
+			return err
+		}
+		tx := t.Begin(c.now())
+		v.chain = wallet.KnownOf(tx, s.main.Entry.Sends)
+		p, err := tx.PendingBy(s.main.Entry.Fingerprint)
+		if err != nil {
+			return err
+		}
+		if p != nil && p.Last < uint64(s.home.next) {
+			v.voted, v.votedSeq = s.home.entries[p.Last].Entry, p.Last
+		}
+		_, _, err = q.step(t, above)
+		return s.lacks(err)
+	})
+}
+
+// lacks lets a step have its parent's turn, if that is in a history. There is nobody to ask for anything else.
+func (s *replayed) lacks(err error) error {
+	m, ok := errors.AsType[*org.Missing](err)
+	if !ok || m.Parent && s.replay.histories[s.parent] != nil || m.Organization == s.home.id {
+		return err
+	}
+	if m.Parent || !s.parent.Zero() && s.replay.histories[s.parent] == nil {
+		return errNoParent
+	}
+	return errOutside
+}
+
+// errNoParent ends a step that is decided by what the parent's history says.
+var errNoParent = errors.New("it takes the history of the parent organization")
+
+// look gives the step what it would ask of the parent's turn before its own.
+func (s *replayed) look(ctx context.Context, v *visit) error {
+	r, parent := s.replay, org.ID{}
+	read := func(id org.ID, f func(*org.Tx) error) error {
+		return r.ledger.Step(ctx, id, id, func(t, _ *ledger.Turn) error { return f(t.Begin(r.core.now())) })
+	}
+	err := read(s.home.id, func(tx *org.Tx) error {
+		o, err := tx.Organization()
+		if err == nil && o != nil {
+			parent = o.Parent
+		}
+		return err
+	})
+	if s.parent = parent; err != nil || r.histories[parent] == nil {
+		return err
+	}
+	return read(parent, func(tx *org.Tx) (err error) {
+		o, err := tx.Organization()
+		if err != nil {
+			return err
+		}
+		v.origins = map[org.ID]*org.Organization{parent: o}
+		v.audience = &outgoing.Audience{Organization: parent}
+		v.audience.Subscribers, err = tx.Subscribers()
+		return err
+	})
+}
+
+// keyedHash gives activities their recorded ids, of which an enclave has the key.
+func (r *Replay) keyedHash(text []byte) (h [32]byte) {
+	if bytes.HasPrefix(text, []byte("cloister activity 1")) && r.step != nil && r.step.own != nil {
+		copy(h[:], r.step.own.Entry.Activity[:])
+		return h
+	}
+	return sha256.Sum256(text)
+}
+
+// A guise is as whom a recorded request may have come: what an entry does not tell, and the decision asks for.
+type guise struct {
+	proxy  bool // at the auth proxy's door
+	above  bool // by a user of the parent
+	factor int  // which of the user's contacts and identities a token vouched for
+	user   org.ID
+	home   org.ID // his organization
+}
+
+// maxFactorsTold bounds the guises of a request that a token vouched for.
+const maxFactorsTold = 2 + 64
+
+// guises are all that fit the recorded vote.
+func (s *replayed) guises() []guise {
+	vote := &s.own.Entry.Votes[0]
+	var all []guise
+	switch vote.Scheme {
+	case stamp.WebAuthn.String():
+		all = []guise{{}, {above: true}}
+	case stamp.AttestedP256.String():
+		for i := range maxFactorsTold {
+			all = append(all, guise{user: vote.User, home: s.home.id, factor: i})
+		}
+	default:
+		all = []guise{{}, {above: true}, {proxy: true}}
+	}
+	return all
+}
+
+// requester makes the stamp of a recorded vote again, and verifies it over the body as any other.
+func (g *guise) requester(v *visit, vote *org.Vote, body []byte) (*requester, error) {
+	var head stamp.Header
+	var err error
+	switch vote.Scheme {
+	case stamp.WebAuthn.String():
+		head = stamp.Header{Name: "X-Stamp-WebAuthn", Value: vote.Signature}
+	case stamp.AttestedP256.String():
+		// The token is not in the entry: its key's signature is verified, and the record says whose it was.
+		head, err = stampHeader("X-Stamp-Attested", map[string]string{"publicKeyAttestation": "-", "scheme": "STAMP_ATTESTED_SCHEME_P256_VERIFICATION_TOKEN", "publicKey": vote.PublicKey, "signature": vote.Signature})
+	default:
+		head, err = stampHeader("X-Stamp", map[string]string{"scheme": vote.Scheme, "publicKey": vote.PublicKey, "signature": vote.Signature})
+	}
+	if err != nil {
+		return nil, err
+	}
+	caller, passkey, attested, err := v.core.stamps.Read([]stamp.Header{head}, body)
+	if err != nil {
+		return nil, err
+	}
+	s := &requester{visit: v, caller: caller, passkey: passkey, attested: attested, proxy: g.proxy}
+	if attested != nil {
+		s.voucher = g
+	}
+	return s, nil
+}
+
+func stampHeader(name string, members map[string]string) (stamp.Header, error) {
+	b, err := json.Marshal(members)
+	return stamp.Header{Name: name, Value: base64.RawURLEncoding.EncodeToString(b)}, err
+}
+
+// address is one from which a request may come, by the allowlist of whose user asks.
+func (g *guise) address(t, above *ledger.Turn, publicKey string) (string, error) {
+	if g.above {
+		if above == nil {
+			return "", nil
+		}
+		t = above
+	}
+	tx := t.Begin(0)
+	all, err := tx.Allowlist("")
+	if err != nil || all == nil || !all.Enabled {
+		return "", err
+	}
+	own, err := tx.Allowlist(publicKey)
+	if err == nil && own != nil && len(own.Rules) > 0 {
+		return addressIn(own.Rules), nil
+	}
+	return addressIn(all.Rules), err
+}
+
+var _ voucher = (*guise)(nil)
+
+// find is the recorded user, with the credential that the token may have proven.
+func (g *guise) find(tx *org.Tx) (*vouched, error) {
+	u, err := tx.User(g.user)
+	if u == nil || err != nil {
+		return nil, err
+	}
+	var proven []org.VoteCredential
+	if u.Email != "" {
+		proven = append(proven, activity.ContactCredential(&login.VerificationToken{Type: login.Email, Contact: u.Email}))
+	}
+	if u.Phone != "" {
+		proven = append(proven, activity.ContactCredential(&login.VerificationToken{Type: login.SMS, Contact: u.Phone}))
+	}
+	for i := range u.OauthProviders {
+		proven = append(proven, activity.IdentityCredential(&u.OauthProviders[i]))
+	}
+	if g.factor >= len(proven) {
+		return nil, nil
+	}
+	return &vouched{u, proven[g.factor], anyKey{}}, nil
+}
+
+// below is the organization of the recorded user.
+func (g *guise) below(*org.Tx) ([]org.ID, error) { return []org.ID{g.home}, nil }
+
+// anyKey stands for a token that is not in the entry.
+type anyKey struct{}
+
+func (anyKey) BoundTo(string) bool { return true }
+
+// compare holds what a step would append against what is recorded.
+func (r *Replay) compare(all []ledger.Addition) error {
+	s := r.step
+	if s.given {
+		return nil
+	}
+	taken := map[org.ID]int{}
+	of := make([]*Recorded, len(all)) // nil where nobody has asked for the history
+	learnt := false
+	for i := range all {
+		id := all[i].Of()
+		h := r.histories[id]
+		if h == nil {
+			continue
+		}
+		at := h.next + taken[id]
+		taken[id]++
+		if at >= len(h.entries) {
+			return &ReplayFinding{Organization: id, Seq: uint64(at), Check: "entry", Want: all[i].Entry.Type + " " + all[i].Entry.Status.String(), Got: "nothing"}
+		}
+		of[i] = h.entries[at]
+		learnt = r.tape.learn(all[i].Entry, of[i].Entry) || learnt
+	}
+	err := s.hold(all, of)
+	if err != nil && learnt {
+		s.again = true
+	}
+	return err
+}
+
+// hold holds entries against the recorded ones, and lets those take effect.
+func (s *replayed) hold(all []ledger.Addition, of []*Recorded) error {
+	for i, e := range of {
+		if e == nil {
+			continue
+		}
+		c := all[i].Entry
+		if err := s.adopt(c, e, i == 0 && s.own != s.main); err != nil {
+			return err
+		}
+		if check, want, got := compareEntries(c, e.Entry); check != "" {
+			return &ReplayFinding{Organization: e.Organization, Seq: e.Seq, Check: check, Want: want, Got: got}
+		}
+		if all[i].Tx == nil {
+			continue
+		}
+		all[i].Tx.Replace(e.Entry.Writes) // with the drawn members
+		if err := s.verify(all[i].Tx, e); err != nil {
+			return &ReplayFinding{Organization: e.Organization, Seq: e.Seq, Check: "keys and signatures", Got: err.Error()}
+		}
+	}
+	s.done = slices.DeleteFunc(of, func(e *Recorded) bool { return e == nil })
+	return nil
+}
+
+// verify holds what an entry's activity made with secrets against public keys. tx has the entry's records.
+func (s *replayed) verify(tx *org.Tx, e *Recorded) error {
+	rule := replayRules[kinds.Live[s.main.Entry.Type].Kind.Name]
+	if rule.draws+rule.taken != "" {
+		if err := wallet.CheckKeys(tx); err != nil {
+			return err
+		}
+	}
+	if e != s.main || e.Entry.Status != org.StatusCompleted {
+		return nil
+	}
+	_, v, in, err := kinds.Live.Reread(e.Entry)
+	if err != nil {
+		return err
+	}
+	return v.Verify(tx, in, e.Entry.Result, e.Entry.Sends)
+}
+
+// compareEntries names the first member in which two entries differ.
+func compareEntries(computed, recorded *org.Entry) (check, want, got string) {
+	a, _, aerr := computed.Encode(nil, [tlog.SeedSize]byte{}, org.Place{})
+	b, _, berr := recorded.Encode(nil, [tlog.SeedSize]byte{}, org.Place{})
+	if aerr == nil && berr == nil && bytes.Equal(a, b) {
+		return "", "", ""
+	}
+	for _, m := range entryMembers {
+		if x, y := m.show(computed), m.show(recorded); x != y {
+			return m.name, shorten(x), shorten(y)
+		}
+	}
+	return "encoding", fmt.Sprint(aerr), fmt.Sprint(berr)
+}
+
+func shorten(text string) string {
+	const most = 300
+	if len(text) > most {
+		return text[:most] + fmt.Sprintf("… (%d bytes)", len(text))
+	}
+	return text
+}
+
+// entryMembers are an entry's, as reports name and show them.
+var entryMembers = []struct {
+	name string
+	show func(*org.Entry) string
+}{
+	{"activity", func(e *org.Entry) string { return e.Activity.String() }},
+	{"type", func(e *org.Entry) string { return e.Type }},
+	{"status", func(e *org.Entry) string { return e.Status.String() + " " + string(e.Failure) }},
+	{"policy outcome", func(e *org.Entry) string { return e.Outcome }},
+	{"failure", func(e *org.Entry) string { return string(e.Failure) }},
+	{"refusal", func(e *org.Entry) string { return fmt.Sprint(e.Refused) }},
+	{"body", func(e *org.Entry) string { return string(e.Body) }},
+	{"fingerprint", func(e *org.Entry) string { return fmt.Sprintf("%x", e.Fingerprint) }},
+	{"time of the stamp", func(e *org.Entry) string { return fmt.Sprint(e.StampedMs) }},
+	{"time of the activity", func(e *org.Entry) string { return fmt.Sprint(e.CreatedMs) }},
+	{"time", func(e *org.Entry) string { return fmt.Sprint(e.TimeMs) }},
+	{"initiator", func(e *org.Entry) string { return e.Initiator.String() }},
+	{"floor", func(e *org.Entry) string { return fmt.Sprint(e.FloorMs) }},
+	{"step before", func(e *org.Entry) string { return fmt.Sprint(e.Prior) }},
+	{"other half", func(e *org.Entry) string { return fmt.Sprint(e.Other, " ", e.OtherSeq) }},
+	{"boot", func(e *org.Entry) string { return fmt.Sprint(e.Boot) }},
+	{"votes", func(e *org.Entry) string { return fmt.Sprintf("%+v", e.Votes) }},
+	{"evaluations", func(e *org.Entry) string { return fmt.Sprintf("%+v", e.Evaluations) }},
+	{"result", func(e *org.Entry) string { return string(e.Result) }},
+	{"writes", func(e *org.Entry) string { return fmt.Sprintf("%q", e.Writes) }},
+	{"sends", func(e *org.Entry) string { return fmt.Sprintf("%+v", e.Sends) }},
+	{"app proofs", func(e *org.Entry) string { return fmt.Sprintf("%q", e.Proofs) }},
+}

@@ -1,0 +1,127 @@
+package core
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cloister/enclave/internal/org"
+)
+
+// A tape is the randomness of a replay: what was learnt of a draw, or bytes of its own.
+type tape struct {
+	at    int
+	made  map[int][]byte // by the number of the draw
+	known map[int][]byte
+}
+
+func (t *tape) rewind() { t.at, t.made = 0, map[int][]byte{} }
+func (t *tape) forget() { t.known = map[int][]byte{} }
+
+// Read is one draw.
+func (t *tape) Read(p []byte) (int, error) {
+	n := t.at
+	t.at++
+	if known := t.known[n]; len(known) == len(p) {
+		return copy(p, known), nil
+	}
+	own := sha256.Sum256(fmt.Appendf(nil, "draw %d", n))
+	for i := range p {
+		p[i] = own[i%len(own)]
+	}
+	t.made[n] = slices.Clone(p)
+	return len(p), nil
+}
+
+// idBytes is how much of an id is looked for: the first byte may be another's.
+const idBytes = 15
+
+// learn finds the tape's own ids in what was computed, and what is recorded in their places.
+func (t *tape) learn(computed, recorded *org.Entry) (learnt bool) {
+	for n, made := range t.made {
+		tail := len(made) // of an id: behind the time in one that is timed
+		if tail != 16 && tail != 10 || t.known[n] != nil {
+			continue
+		}
+		id := org.ID{}
+		copy(id[16-tail:], made)
+		version := byte(0x40)
+		if tail == 10 {
+			version = 0x70
+		}
+		id[6], id[8] = id[6]&0x0f|version, id[8]&0x3f|0x80
+		if found, ok := placeOf(id, min(tail, idBytes), computed, recorded); ok {
+			t.known[n] = found[16-tail:]
+			learnt = true
+		}
+	}
+	return learnt
+}
+
+// placeOf finds what is recorded where an id of ours was computed, by its last bytes.
+func placeOf(id org.ID, tail int, computed, recorded *org.Entry) (found org.ID, ok bool) {
+	full := id.String()
+	cut := 2
+	if tail == 10 {
+		cut = 14
+	}
+	raw, text := id[16-tail:], []byte(full[cut:])
+	in := func(a, b []byte) bool {
+		if i := bytes.Index(a, raw); i >= 16-tail && i+tail <= len(b) {
+			found, ok = org.ID(b[i-(16-tail):i+tail]), true
+			return true
+		}
+		if i := bytes.Index(a, text); i >= cut && i+len(text) <= len(b) {
+			if read, err := org.ParseID(string(b[i-cut : i+len(text)])); err == nil {
+				found, ok = read, true
+			}
+		}
+		return ok
+	}
+	for i := range min(len(computed.Votes), len(recorded.Votes)) {
+		if in(computed.Votes[i].ID[:], recorded.Votes[i].ID[:]) {
+			return found, ok
+		}
+	}
+	for i := range min(len(computed.Evaluations), len(recorded.Evaluations)) {
+		if in(computed.Evaluations[i].ID[:], recorded.Evaluations[i].ID[:]) {
+			return found, ok
+		}
+	}
+	if in(computed.Other[:], recorded.Other[:]) || in(computed.Result, recorded.Result) {
+		return found, ok
+	}
+	for i := range min(len(computed.Writes), len(recorded.Writes)) {
+		a, b := &computed.Writes[i], &recorded.Writes[i]
+		if in(a.Key, b.Key) || in(a.Value, b.Value) {
+			return found, ok
+		}
+	}
+	for i := range min(len(computed.Sends), len(recorded.Sends)) {
+		if in(computed.Sends[i].Content, recorded.Sends[i].Content) {
+			return found, ok
+		}
+	}
+	return found, ok
+}
+
+// stillClock stands at the time of the step that is replayed.
+type stillClock struct{ ms uint64 }
+
+func (c *stillClock) Now() time.Time                       { return time.UnixMilli(int64(c.ms)).UTC() }
+func (c *stillClock) After(time.Duration) <-chan time.Time { return nil }
+
+// noDevice gives nothing, so that only the tape is drawn from.
+type noDevice struct{}
+
+var errNoDevice = errors.New("a replay has no security module")
+
+func (noDevice) Attest(_, _, _ []byte) ([]byte, error) { return nil, errNoDevice }
+func (noDevice) ExtendPCR(int, []byte) ([]byte, error) { return nil, errNoDevice }
+func (noDevice) DescribePCR(int) ([]byte, bool, error) { return nil, false, errNoDevice }
+func (noDevice) LockPCRs(int) error                    { return errNoDevice }
+func (noDevice) Random(p []byte) error                 { clear(p); return nil }
+func (noDevice) Now() time.Time                        { return time.Time{} }

@@ -1,0 +1,131 @@
+package tvc
+
+import (
+	"errors"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/wallet"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+	"cloister/shared/tvc"
+)
+
+var createOperatorKind = activity.Kind[CreateOperator, OperatorResult]{
+	Name: "CREATE_TVC_OPERATOR", Resource: "TVC_OPERATOR", Action: "CREATE", Run: createOperator, Verify: verifyOperator,
+	Keys: func(_ *org.Tx, in *CreateOperator) ([]policy.Key, error) {
+		if id, err := org.ParseID(activity.TextOf(in.WalletID)); err == nil {
+			return []policy.Key{{Owner: id}}, nil
+		}
+		return nil, nil
+	},
+}
+
+// CreateOperator makes an operator whose keys are accounts of a wallet, a new one or one that is there. He approves by
+// sign_raw_payload, as the organization's policies let him.
+type CreateOperator struct {
+	WalletName   *string `json:"walletName" rule:"omitempty,label_length,label"`
+	WalletID     *string `json:"walletId" rule:"omitempty,uuid"`
+	Path         string  `json:"path" rule:"required"`
+	OperatorName string  `json:"operatorName" rule:"required"`
+}
+
+// Check refuses what no state of the organization can make right.
+func (in *CreateOperator) Check() error {
+	if (activity.TextOf(in.WalletName) != "") == (activity.TextOf(in.WalletID) != "") {
+		return fault.Field("walletId", "exactly one of walletName and walletId must be set")
+	}
+	if err := checkName("operatorName", in.OperatorName); err != nil {
+		return err
+	}
+	return (&wallet.CreateWallet{Accounts: in.accounts()}).CheckAt("")
+}
+
+// accounts are the two keys.
+func (in *CreateOperator) accounts() []wallet.WalletAccountParams {
+	account := func(last string) wallet.WalletAccountParams {
+		return wallet.WalletAccountParams{Curve: "CURVE_P256", PathFormat: "PATH_FORMAT_BIP32", Path: in.Path + last, AddressFormat: "ADDRESS_FORMAT_UNCOMPRESSED"}
+	}
+	return []wallet.WalletAccountParams{account(encryptionStep), account(signingStep)}
+}
+
+// The last steps of the paths of an operator's keys.
+const (
+	encryptionStep = "/0"
+	signingStep    = "/1"
+)
+
+// OperatorResult is the result.
+type OperatorResult struct {
+	WalletID         string `json:"walletId"`
+	OperatorID       string `json:"operatorId"`
+	EncryptPublicKey string `json:"encryptPublicKey"`
+	SignPublicKey    string `json:"signPublicKey"`
+}
+
+func createOperator(tx *activity.Tx, in *CreateOperator) (*OperatorResult, error) {
+	if err := activity.CheckTopLevel(tx, "operators"); err != nil {
+		return nil, err
+	}
+	made, err := in.derive(tx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := org.ParseID(made.WalletID)
+	if err != nil {
+		return nil, err
+	}
+	pair := made.Addresses[0] + made.Addresses[1] // in this format an address is the key
+	if _, err := tvc.ParsePair(pair); err != nil {
+		return nil, err
+	}
+	o, err := addOperator(tx, &org.TVCOperator{Name: in.OperatorName, PublicKey: pair, Wallet: id, Path: in.Path})
+	if err != nil {
+		return nil, err
+	}
+	return &OperatorResult{made.WalletID, o.ID.String(), made.Addresses[0], made.Addresses[1]}, nil
+}
+
+func (in *CreateOperator) derive(tx *activity.Tx) (*wallet.WalletResult, error) {
+	if name := activity.TextOf(in.WalletName); name != "" {
+		if err := activity.Wallets.Add(tx, 1); err != nil {
+			return nil, err
+		}
+		return wallet.AddWallet(tx, "", &wallet.CreateWallet{WalletName: name, Accounts: in.accounts()})
+	}
+	addresses, err := wallet.AddAccounts(tx, &wallet.CreateWalletAccounts{WalletID: *in.WalletID, Accounts: in.accounts()})
+	return &wallet.WalletResult{WalletID: *in.WalletID, Addresses: addresses}, err
+}
+
+// verifyOperator holds the recorded keys against the accounts, which the wallet's own check holds against their addresses.
+func verifyOperator(tx *org.Tx, in *CreateOperator, r *OperatorResult, _ []org.Send) error {
+	walletID, err := org.ParseID(r.WalletID)
+	if err != nil {
+		return err
+	}
+	id, err := org.ParseID(r.OperatorID)
+	if err != nil {
+		return err
+	}
+	o, err := tx.TVCOperator(id)
+	if err != nil {
+		return err
+	}
+	if o == nil || o.PublicKey != r.EncryptPublicKey+r.SignPublicKey || o.Wallet != walletID || o.Path != in.Path {
+		return errors.New("an operator of other keys than the result's")
+	}
+	for i, p := range in.accounts() {
+		no, err := tx.AccountAt(walletID, p.Path, string(p.Curve), string(p.AddressFormat))
+		if err != nil {
+			return err
+		}
+		a, err := tx.Account(walletID, no)
+		if err != nil {
+			return err
+		}
+		if a == nil || a.Address != []string{r.EncryptPublicKey, r.SignPublicKey}[i] {
+			return errors.New("an operator whose keys are no accounts of the wallet")
+		}
+	}
+	return nil
+}

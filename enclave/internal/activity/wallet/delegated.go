@@ -1,0 +1,332 @@
+package wallet
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+)
+
+// Transactions that need an account to have code (EIP-7702): several calls in one, which the account pays for itself or a
+// sponsor does, and giving the code up. What the host says of the account can make a transaction fail and cost its fees, no
+// more: the account signs the calls, and takes on the one contract that is named here.
+
+// sponsor is the account that pays for sponsored transactions of a top-level organization and its sub-organizations.
+type sponsor struct {
+	config  *org.GasConfig
+	address [20]byte
+}
+
+// LookUpPayer finds the sponsor of a sponsored transaction.
+func (in *EthSendTransaction) LookUpPayer(top func() (*org.Tx, error)) error {
+	in.sponsor = nil
+	if !activity.IsOn(in.Sponsor) {
+		return nil
+	}
+	t, err := top()
+	if err != nil {
+		return err
+	}
+	c, err := t.GasConfig()
+	switch {
+	case err != nil:
+		return err
+	case c == nil:
+		return fault.New(fault.FailedPrecondition, "sponsor: the top-level organization has no gas usage configuration; upsert_gas_usage_config makes one")
+	case !c.Enabled:
+		return fault.New(fault.FailedPrecondition, "sponsor: the gas usage configuration of the top-level organization is not enabled")
+	}
+	in.sponsor = &sponsor{config: c}
+	in.sponsor.address, err = sponsorAddress(c)
+	return err
+}
+
+// delegated tells that the transaction needs an authorization or the delegate's code.
+func (in *EthSendTransaction) delegated() bool {
+	return in.undelegates || len(in.calls) > 1 || activity.IsOn(in.Sponsor)
+}
+
+// contract is whose code the account takes on; zero: nobody's.
+func (in *EthSendTransaction) contract() (to [20]byte) {
+	if !in.undelegates {
+		to = eth.Delegate
+	}
+	return to
+}
+
+// Gas of what the delegate's code carries out, where the client gives none. Nobody can estimate it before it is signed.
+// What is not used is not paid, but must be there, and counts against a sponsor's limits.
+const (
+	delegatedGas = 150_000 // authorization, check of the signature, nonce
+	gasOfCall    = 200_000
+	gasOfByte    = 40
+)
+
+func (in *EthSendTransaction) delegatedGas() uint64 {
+	n := uint64(delegatedGas)
+	for i := range in.calls {
+		n += gasOfCall + gasOfByte*uint64(len(in.calls[i].Data)+128)
+	}
+	return n
+}
+
+// deadlineMs is how long others may carry out what the account has signed, where the client does not say.
+const deadlineMs = 15 * 60 * 1000
+
+// execute makes what the account signs of several calls or a sponsored one.
+func (in *EthSendTransaction) execute(tx *org.Tx) (err error) {
+	if in.undelegates {
+		return nil
+	}
+	if d := in.known.Delegate; d != nil && [20]byte(d) != eth.Delegate {
+		return fault.New(fault.FailedPrecondition, "%s has delegated to 0x%x, not to 0x%x: eth_undelegate_7702 gives that up", in.From, d, eth.Delegate)
+	}
+	until := (tx.NowMs + deadlineMs) / 1000
+	if in.deadline != nil {
+		if until = *in.deadline; until <= tx.NowMs/1000 || until > (tx.NowMs+ethSendMs)/1000 {
+			return fault.Field("deadline", "must be in the next %d hours, in seconds since 1970", ethSendMs/(60*60*1000))
+		}
+	}
+	e := &eth.Execution{Account: in.sender.Address, ChainID: in.sender.Chain, Deadline: uint32(until), Calls: in.calls}
+	switch {
+	case in.stationNonce != nil:
+		e.Nonce = *in.stationNonce
+	case in.known.Recorded:
+		e.Nonce = in.known.Executions
+	default:
+		e.Nonce, err = tx.FreeNumber(org.Counter{Of: org.CountExecutions, Account: in.sender}, in.known.Executions, in.isFree(tx.NowMs))
+	}
+	if err != nil {
+		return err
+	}
+	in.execution = e
+	return nil
+}
+
+// unseenMs is how long a node may take until it knows of a transaction that was handed to it.
+const unseenMs = 60 * 1000
+
+// isFree tells whether a transaction has no use for its number any more, as far as the host's word about the account that
+// pays goes: it is in a block and its execution did not count, or the node did not take it.
+func (in *EthSendTransaction) isFree(nowMs uint64) func(*org.Taken) bool {
+	return func(u *org.Taken) bool {
+		switch {
+		case u.Sponsored != activity.IsOn(in.Sponsor):
+			return false
+		case u.Within < in.known.Latest:
+			return true
+		}
+		return u.Within >= in.known.Pending && nowMs >= u.TakenMs+unseenMs
+	}
+}
+
+// delegatedCall is a call that the delegate's code makes, to policies.
+type delegatedCall struct{ chain.Transaction }
+
+func (c delegatedCall) Facts(described chain.Described) (chain.Struct, error) {
+	f, err := c.Transaction.Facts(described)
+	if err == nil {
+		f["type"] = "TYPE_4"
+	}
+	return f, err
+}
+
+// outer is the transaction that gets into a block.
+type outer struct {
+	from        [20]byte
+	nonce, gas  uint64
+	feeCap, tip *big.Int
+	top         *org.Tx // of the sponsor; nil: the account pays
+}
+
+// sendDelegated signs what the account signs, and then the transaction around it, under one grant.
+func (in *EthSendTransaction) sendDelegated(tx *activity.Tx, s *signingKey) (*SendStatusID, error) {
+	o := &outer{from: in.sender.Address, nonce: in.chosen}
+	var err error
+	if o.gas, o.feeCap, o.tip, err = in.price(); err != nil {
+		return nil, err
+	}
+	if in.sponsor != nil {
+		if err := in.charge(tx, o); err != nil {
+			return nil, err
+		}
+	}
+	signed, err := in.signDelegated(tx, s, o)
+	if err != nil {
+		return nil, err
+	}
+	made, err := eth.ReadSigned(signed)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was signed: %v", err)
+	}
+	if made.From != o.from || made.ChainID != in.sender.Chain || made.Nonce != o.nonce {
+		return nil, errors.New("another transaction was signed than asked for")
+	}
+	lifeMs := uint64(ethSendMs)
+	sponsored := o.top != nil
+	if e := in.execution; e != nil {
+		lifeMs = uint64(e.Deadline)*1000 - tx.NowMs
+		u := &org.Taken{UntilMs: tx.NowMs + lifeMs, Within: o.nonce, Sponsored: sponsored}
+		if err := tx.TakeNumber(org.Counter{Of: org.CountExecutions, Account: in.sender}, e.Nonce, u); err != nil {
+			return nil, err
+		}
+	}
+	if sponsored {
+		// A deadline of the client's keeps nobody else's transactions waiting behind his.
+		u := &org.Taken{UntilMs: tx.NowMs + min(lifeMs, deadlineMs), Within: o.nonce, Sponsored: true}
+		err = o.top.TakeNumber(in.sponsor.counter(in.sender.Chain), o.nonce, u)
+	} else if err = reserveNonce(tx, in.known, in.sender, o.nonce); err == nil {
+		if d, takes := eth.ReadDelegation(made.Unsigned); takes {
+			err = reserveNonce(tx, in.known, in.sender, d.Nonce)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sendTransaction(tx, &org.Transaction{Chain: string(in.CAIP2), Signed: signed, Name: "0x" + hex.EncodeToString(made.Hash[:]),
+		From: o.from[:], Nonce: o.nonce}, lifeMs)
+}
+
+func (s *sponsor) counter(chainID uint64) org.Counter {
+	return org.Counter{Of: org.CountSponsored, Account: org.Sender{Chain: chainID, Address: s.address}}
+}
+
+// charge has the sponsor pay: its limits must leave room for the most that the transaction can cost.
+func (in *EthSendTransaction) charge(tx *activity.Tx, o *outer) (err error) {
+	price, ok := tx.Outside.GasPrices[string(in.CAIP2)]
+	if !ok {
+		return fault.New(fault.FailedPrecondition, "sponsor: the deployment's configuration has no price for %s in gas.prices", in.CAIP2)
+	}
+	if o.top, err = tx.Top(); err != nil {
+		return err
+	}
+	micro, err := costOf(o.gas, o.feeCap, price)
+	if err != nil {
+		return err
+	}
+	// All transactions of the tree wait behind one that no block takes.
+	if o.gas > maxGas {
+		return fault.Field("gasLimit", "at most %d where another account pays", maxGas)
+	}
+	if base := new(big.Int).SetUint64(in.known.BaseFee); o.feeCap.Cmp(base) < 0 {
+		return fault.New(fault.FailedPrecondition, "maxFeePerGas: a unit of gas costs %s on %s now, and nobody else's transactions wait until it costs less", base, in.CAIP2)
+	}
+	if err := spendGas(tx, o.top, in.sponsor.config, micro); err != nil {
+		return err
+	}
+	o.from = in.sponsor.address
+	o.nonce, err = o.top.FreeNumber(in.sponsor.counter(in.sender.Chain), in.known.Latest, in.isFree(tx.NowMs))
+	return err
+}
+
+// signDelegated has the account sign its calls and, unless it has the code, that it takes it on; then the one who pays signs.
+func (in *EthSendTransaction) signDelegated(tx *activity.Tx, s *signingKey, o *outer) (signed []byte, err error) {
+	sponsored := o.top != nil
+	var digests []chain.Digest
+	add := func(sum [32]byte) { digests = append(digests, chain.Digest{Scheme: chain.ECDSA, Message: sum[:]}) }
+	if in.execution != nil {
+		add(in.execution.Digest())
+	}
+	var takes *eth.Authorization
+	if in.undelegates || len(in.known.Delegate) == 0 {
+		nonce := o.nonce + 1 // the transaction counts first
+		if sponsored {
+			nonce = in.known.Transactions
+		}
+		takes = eth.Delegation(in.sender.Chain, in.contract(), nonce)
+		add(takes.Digest())
+	}
+	by, err := s.chainKey()
+	if err != nil {
+		return nil, err
+	}
+	if by.Public.KeccakAccount() != in.sender.Address || by.Format != chain.Ethereum {
+		return nil, fault.Field("from", "must be an Ethereum account")
+	}
+	var last chain.Transaction
+	around := func(payer chain.PublicKey) func([][]keys.Signature) ([]chain.Digest, error) {
+		return func(before [][]keys.Signature) (_ []chain.Digest, err error) {
+			made := before[0]
+			to, data := in.sender.Address, []byte(nil)
+			if sponsored {
+				to = eth.Station
+			}
+			if in.execution != nil {
+				data = in.execution.CallData(made[0], sponsored)
+			}
+			unsigned := eth.Unsigned1559(in.sender.Chain, o.nonce, o.tip, o.feeCap, o.gas, &to, new(big.Int), data)
+			if takes != nil {
+				unsigned = eth.UnsignedSetCode(in.sender.Chain, o.nonce, o.tip, o.feeCap, o.gas, to, data, takes.Encode(made[len(made)-1]))
+			}
+			if last, err = readers["TRANSACTION_TYPE_ETHEREUM"].chain.Read(unsigned, chain.SigningKey{Public: payer}); err != nil {
+				return nil, err
+			}
+			return last.Digests(), nil
+		}
+	}
+	err = withKey(tx, s, func(k *keys.PrivateKey) error {
+		pays := k
+		if sponsored {
+			h := tx.Holder()
+			h.Vault = tx.TopVault()
+			if pays, err = h.OpenKey(keys.ActionSign, in.sponsor.config.ID, chain.Secp256k1, in.sponsor.config.Key); err != nil {
+				return err
+			}
+			defer pays.Wipe()
+		}
+		made, err := tx.Holder().SignInTurn(
+			keys.Turn{Key: k, Digests: func([][]keys.Signature) ([]chain.Digest, error) { return digests, nil }},
+			keys.Turn{Key: pays, Digests: around(pays.Public())})
+		if err != nil {
+			return err
+		}
+		if tx.WantsProofs {
+			if claimed := digests; sponsored {
+				claimSignatures(tx, keys.KeyDigests{Key: k, Digests: claimed})
+			} else {
+				claimSignatures(tx, keys.KeyDigests{Key: k, Digests: append(claimed, last.Digests()...)})
+			}
+		}
+		signed, err = last.Assemble(made[1])
+		return err
+	})
+	return signed, err
+}
+
+// EthUndelegate7702 gives up the code that an account has taken on. The account pays.
+type EthUndelegate7702 struct {
+	From  string        `json:"from" rule:"required"`
+	CAIP2 DelegateChain `json:"caip2" rule:"required"`
+	EthFees
+
+	send EthSendTransaction
+}
+
+// undelegateGas is what it takes, with room for chains that charge for data in gas.
+const undelegateGas = 100_000
+
+func (in *EthUndelegate7702) Check() error {
+	in.send = EthSendTransaction{From: in.From, CAIP2: EthChain(in.CAIP2), undelegates: true}
+	if err := in.EthFees.read(&in.send, in.From, in.send.CAIP2); err != nil {
+		return err
+	}
+	if in.send.gas == nil {
+		gas := uint64(undelegateGas)
+		in.send.gas = &gas
+	}
+	return nil
+}
+
+// Know takes what the host has said.
+func (in *EthUndelegate7702) Know(k *activity.ChainKnown) { in.send.known = k }
+
+func ethUndelegate7702(tx *activity.Tx, in *EthUndelegate7702) (*SendStatusID, error) {
+	return ethSendTransaction(tx, &in.send)
+}

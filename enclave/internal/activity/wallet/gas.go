@@ -1,0 +1,195 @@
+package wallet
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// Gas are the kinds about who pays for transactions.
+var Gas = activity.Family{
+	activity.Kind[UpsertGasUsageConfig, GasUsageConfigID]{Name: "UPSERT_GAS_USAGE_CONFIG", Resource: "SPONSORSHIP", Action: "UPDATE", Plans: true, Run: upsertGasUsageConfig},
+}
+
+// UpsertGasUsageConfig says how much an organization pays for transactions of its tree in any window of time: for all
+// of them together and for each sub-organization.
+type UpsertGasUsageConfig struct {
+	OrgWindowLimitUSD     string        `json:"orgWindowLimitUsd" rule:"required,numeric"`
+	SubOrgWindowLimitUSD  string        `json:"subOrgWindowLimitUsd" rule:"required,numeric"`
+	WindowDurationMinutes string        `json:"windowDurationMinutes" rule:"required,numeric"`
+	Enabled               *bool         `json:"enabled"`
+	SolanaConfig          *SolanaConfig `json:"solanaConfig"`
+
+	tree, each, minutes uint64
+}
+
+// SolanaConfig is about sponsored transactions on Solana, of which there are none.
+type SolanaConfig struct {
+	RentPrefundEnabled *bool `json:"rentPrefundEnabled"`
+}
+
+// maxLimitUSD bounds limits, so that sums of amounts fit.
+const maxLimitUSD = 1_000_000_000
+
+func (in *UpsertGasUsageConfig) Check() (err error) {
+	if in.SolanaConfig != nil && activity.IsOn(in.SolanaConfig.RentPrefundEnabled) {
+		return activity.Unimplemented("upsert_gas_usage_config", "rentPrefundEnabled: transactions on Solana are not sponsored")
+	}
+	for _, m := range []struct {
+		field, text string
+		into        *uint64
+	}{{"orgWindowLimitUsd", in.OrgWindowLimitUSD, &in.tree}, {"subOrgWindowLimitUsd", in.SubOrgWindowLimitUSD, &in.each}} {
+		n, ok := ParseMicro(m.text)
+		if !ok || n > maxLimitUSD*1_000_000 {
+			return fault.Field(m.field, "must be 0 to %d with at most 6 decimals", maxLimitUSD)
+		}
+		*m.into = n
+	}
+	minutes, err := number("windowDurationMinutes", &in.WindowDurationMinutes)
+	if err != nil || *minutes < 1 || *minutes > org.MaxWindowMinutes {
+		return fault.Field("windowDurationMinutes", "must be 1 to %d", org.MaxWindowMinutes)
+	}
+	in.minutes = *minutes
+	return nil
+}
+
+// ParseMicro reads a decimal number of at most 6 decimals as millionths.
+func ParseMicro(text string) (n uint64, ok bool) {
+	whole, decimals, _ := strings.Cut(text, ".")
+	if len(whole) < 1 || len(whole) > 12 || len(decimals) > 6 || strings.Trim(whole+decimals, "0123456789") != "" || strings.HasSuffix(text, ".") {
+		return 0, false
+	}
+	for _, digit := range whole + decimals + strings.Repeat("0", 6-len(decimals)) {
+		n = 10*n + uint64(digit-'0')
+	}
+	return n, true
+}
+
+// FormatMicro writes millionths as a decimal number without needless digits.
+func FormatMicro(n uint64) string {
+	text := fmt.Sprintf("%d.%06d", n/1_000_000, n%1_000_000)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// GasUsageConfigID is the result: the same for every change.
+type GasUsageConfigID struct {
+	GasUsageConfigID string `json:"gasUsageConfigId"`
+}
+
+func upsertGasUsageConfig(tx *activity.Tx, in *UpsertGasUsageConfig) (*GasUsageConfigID, error) {
+	if err := activity.CheckTopLevel(tx, "gas usage configurations"); err != nil {
+		return nil, err
+	}
+	var plan string // empty: the default
+	switch b, err := tx.Bill(); {
+	case err != nil:
+		return nil, err
+	case b != nil:
+		plan = b.Plan
+	}
+	if !tx.Plans.Of(plan).Sponsorship {
+		return nil, fault.New(fault.FailedPrecondition, "the plan does not include sponsored transactions: send ACTIVITY_TYPE_ACTIVATE_BILLING_TIER for one that does")
+	}
+	old, err := tx.GasConfig()
+	if err != nil {
+		return nil, err
+	}
+	c := &org.GasConfig{Enabled: true, CreatedMs: tx.NowMs}
+	if old != nil {
+		*c = *old
+	} else if err := makeSponsor(tx, c); err != nil {
+		return nil, err
+	}
+	c.TreeLimit, c.EachLimit, c.WindowMinutes, c.UpdatedMs = in.tree, in.each, in.minutes, tx.NowMs
+	activity.Set(&c.Enabled, in.Enabled)
+	return &GasUsageConfigID{c.ID.String()}, tx.PutGasConfig(c)
+}
+
+// makeSponsor draws the key of the account that pays. It is no private key of the organization's: nothing signs with it on
+// request, and nothing exports it.
+func makeSponsor(tx *activity.Tx, c *org.GasConfig) (err error) {
+	if c.ID, err = org.NewID(tx.Rand); err != nil {
+		return err
+	}
+	k, err := tx.Holder().NewSponsor(tx.Rand, chain.Secp256k1)
+	if err != nil {
+		return err
+	}
+	defer k.Wipe()
+	c.PublicKey = hex.EncodeToString(k.Public().Bytes())
+	c.Key, err = sealKey(tx, c.ID, k)
+	return err
+}
+
+// sponsorAddress is the account that pays.
+func sponsorAddress(c *org.GasConfig) (address [20]byte, err error) {
+	p, err := publicKey("CURVE_SECP256K1", c.PublicKey)
+	if err != nil {
+		return address, err
+	}
+	return p.KeccakAccount(), nil
+}
+
+// GasStation are the addresses that sponsored transactions go through: who pays, and the two contracts.
+func GasStation(c *org.GasConfig) (payer, station, delegate string, err error) {
+	address, err := sponsorAddress(c)
+	return eth.Checksum(address), eth.Checksum(eth.Station), eth.Checksum(eth.Delegate), err
+}
+
+// maxGasSpends bounds the sponsored transactions in one window.
+const maxGasSpends = 10_000
+
+// GasUsage is what the last window has cost at most: the whole tree, or one organization. count is of the tree's.
+func GasUsage(top *org.Tx, c *org.GasConfig, of org.ID) (tree, each uint64, count int, err error) {
+	err = top.EachGasSpend(c.WindowMinutes*60*1000, func(s *org.GasSpend) {
+		count++
+		tree += s.Micro
+		if s.Organization == of {
+			each += s.Micro
+		}
+	})
+	return tree, each, count, err
+}
+
+// spendGas counts what a transaction can cost against the limits of whoever pays, or refuses it.
+func spendGas(tx *activity.Tx, top *org.Tx, c *org.GasConfig, micro uint64) error {
+	tree, each, count, err := GasUsage(top, c, tx.ID)
+	if err != nil {
+		return err
+	}
+	over := func(limit string, most, used uint64) error {
+		return fault.New(fault.ResourceExhausted, "%s of %s USD in %d minutes would be passed: %s are used, and the transaction can cost %s",
+			limit, FormatMicro(most), c.WindowMinutes, FormatMicro(used), FormatMicro(micro))
+	}
+	switch {
+	case tree+micro > c.TreeLimit:
+		return over("orgWindowLimitUsd", c.TreeLimit, tree)
+	case top.ID != tx.ID && each+micro > c.EachLimit:
+		return over("subOrgWindowLimitUsd", c.EachLimit, each)
+	case count >= maxGasSpends:
+		return activity.OverQuota(maxGasSpends, "sponsored transactions in a window")
+	}
+	if err := top.ForgetGasSpends(64); err != nil {
+		return err
+	}
+	return top.PutGasSpend(tx.Activity, &org.GasSpend{Organization: tx.ID, Micro: micro})
+}
+
+// costOf is what gas at a fee can cost in millionths of a dollar, rounded up; price is that of a coin, 10^18 of the fee's unit.
+func costOf(gas uint64, feeCap *big.Int, price uint64) (uint64, error) {
+	n := new(big.Int).SetUint64(gas)
+	n.Mul(n, feeCap).Mul(n, new(big.Int).SetUint64(price))
+	coin := big.NewInt(1e18)
+	n.Add(n, coin).Sub(n, big.NewInt(1)).Div(n, coin)
+	if n.BitLen() > 60 {
+		return 0, fault.Field("maxFeePerGas", "the transaction could cost more than any limit")
+	}
+	return n.Uint64(), nil
+}

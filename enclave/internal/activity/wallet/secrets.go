@@ -1,0 +1,372 @@
+package wallet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
+)
+
+// Secrets are the kinds about bytes that an organization keeps and gives to whom its policies say.
+var Secrets = activity.Family{
+	activity.Kind[InitImportSecrets, SecretTargets]{
+		Name: "INIT_IMPORT_SECRETS", Resource: "SECRET", Action: "IMPORT", Run: initImportSecrets, Verify: verifyTargets,
+	},
+	activity.Kind[ImportSecrets, SecretIDs]{
+		Name: "IMPORT_SECRETS", Resource: "SECRET", Action: "IMPORT", Run: importSecrets,
+		Ask: func(_ *org.Tx, in *ImportSecrets, q *policy.Request) error {
+			q.Payloads = activity.MapList(in.Secrets, func(s *ImportSecret) policy.Facts { return secretFacts(s.properties()) })
+			return nil
+		},
+	},
+	activity.Kind[ExportSecrets, SecretPayloads]{
+		Name: "EXPORT_SECRETS", Resource: "SECRET", Action: "EXPORT", Run: exportSecrets,
+		// What is not there is refused before any policy is asked: the batch is as allowed as its least allowed secret.
+		Examine: func(tx *org.Tx, in *ExportSecrets) error { _, err := in.find(tx); return err },
+		Ask:     func(tx *org.Tx, in *ExportSecrets, q *policy.Request) error { return in.ask(tx, q) },
+		Keys: func(_ *org.Tx, in *ExportSecrets) ([]policy.Key, error) {
+			return activity.MapList(in.Secrets, func(s *ExportSecret) policy.Key { return ownerKeys(s.SecretID)[0] }), nil
+		},
+	},
+}
+
+// Bounds of secrets, in one activity and of each.
+const (
+	maxSecretBatch    = 100
+	maxProperties     = 20
+	maxPropertyText   = 256 // bytes of a key, and of a value
+	maxExportedSealed = 512 << 10
+)
+
+// EncryptionSuite is the interface's name of how secrets are encrypted on their way.
+type EncryptionSuite string
+
+// Valid tells whether e is the only one there is.
+func (e EncryptionSuite) Valid() bool {
+	return e == "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"
+}
+
+func checkSecretBatch(field string, n int) error {
+	if n < 1 || n > maxSecretBatch {
+		return fault.Field(field, "must be 1 to %d secrets", maxSecretBatch)
+	}
+	return nil
+}
+
+// secretFacts is the root secret.
+func secretFacts(properties []org.Property) policy.Facts {
+	entries := activity.MapList(properties, func(p *org.Property) policy.Member {
+		return policy.Member{Name: p.Key, Value: policy.String(p.Value)}
+	})
+	return policy.Facts{"secret": policy.Struct(policy.Member{Name: "static_properties", Value: policy.Map(entries...)})}
+}
+
+// InitImportSecrets asks for targets to encrypt secrets to.
+type InitImportSecrets struct {
+	EncryptionSuite EncryptionSuite `json:"encryptionSuite" rule:"required"`
+	NumSecrets      int32           `json:"numSecrets" rule:"required"`
+}
+
+func (in *InitImportSecrets) Check() error { return checkSecretBatch("numSecrets", int(in.NumSecrets)) }
+
+// SecretTargets is the result: targets, signed.
+type SecretTargets struct {
+	EnclaveTargetMessages []string `json:"enclaveTargetMessages"`
+}
+
+func initImportSecrets(tx *activity.Tx, in *InitImportSecrets) (*SecretTargets, error) {
+	made, err := newTargets(tx, org.ID{}, org.TargetSecret, int(in.NumSecrets), org.MaxSecretTargets)
+	return &SecretTargets{made}, err
+}
+
+// verifyTargets holds the recorded messages against the targets that were made: each says the key of one, in their order.
+func verifyTargets(tx *org.Tx, _ *InitImportSecrets, r *SecretTargets, _ []org.Send) error {
+	left := r.EnclaveTargetMessages
+	err := tx.EachChangedTarget(func(g *org.Target) error {
+		public, err := bundle.ParsePublicKey("publicKey", g.PublicKey)
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 || !bundle.SaysTarget(left[0], tx.ID.String(), "", public) {
+			return errors.New("an import target whose key its message does not say")
+		}
+		left = left[1:]
+		return nil
+	})
+	if err == nil && len(left) > 0 {
+		err = errors.New("a message of no import target")
+	}
+	return err
+}
+
+// StaticProperty is what a policy may read of a secret.
+type StaticProperty struct {
+	Key   *string `json:"key"`
+	Value *string `json:"value"`
+}
+
+// ImportSecret is a secret as it comes in.
+type ImportSecret struct {
+	Name             *string          `json:"name" rule:"omitempty,label,label_length"`
+	SecretPayload    string           `json:"secretPayload" rule:"required"`
+	TargetPublicKey  string           `json:"targetPublicKey" rule:"required"`
+	EncryptionSuite  EncryptionSuite  `json:"encryptionSuite" rule:"required"`
+	StaticProperties []StaticProperty `json:"staticProperties,omitempty"`
+
+	sealed *bundle.Sealed
+	target bundle.PublicKey
+}
+
+func (s *ImportSecret) properties() []org.Property {
+	return activity.MapList(s.StaticProperties, func(p *StaticProperty) org.Property {
+		return org.Property{Key: activity.TextOf(p.Key), Value: activity.TextOf(p.Value)}
+	})
+}
+
+// ImportSecrets keeps secrets, all or none.
+type ImportSecrets struct {
+	Secrets []ImportSecret `json:"secrets"`
+}
+
+func (in *ImportSecrets) Check() error {
+	if err := checkSecretBatch("secrets", len(in.Secrets)); err != nil {
+		return err
+	}
+	targets, names := map[string]bool{}, map[string]bool{}
+	for i := range in.Secrets {
+		s := &in.Secrets[i]
+		field := func(name string) string { return activity.FieldAt("secrets", i, name) }
+		var err error
+		if s.sealed, err = bundle.ParseClient(field("secretPayload"), s.SecretPayload); err != nil {
+			return err
+		}
+		if s.target, err = bundle.ParsePublicKey(field("targetPublicKey"), s.TargetPublicKey); err != nil {
+			return err
+		}
+		target, name := s.target.String(), activity.TextOf(s.Name)
+		switch {
+		case targets[target]:
+			return fault.Field(field("targetPublicKey"), "named twice: a target is for one secret")
+		case name != "" && names[name]:
+			return activity.NotUnique("secret", field("name"))
+		}
+		targets[target], names[name] = true, true
+		if err := checkProperties(field("staticProperties"), s.properties()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkProperties(field string, ps []org.Property) error {
+	if len(ps) > maxProperties {
+		return fault.Field(field, "must have at most %d elements", maxProperties)
+	}
+	size := 0
+	for i, p := range ps {
+		size += len(p.Key) + len(p.Value)
+		switch {
+		case p.Key == "":
+			return fault.Field(activity.FieldAt(field, i, "key"), "missing field")
+		case len(p.Key) > maxPropertyText || len(p.Value) > maxPropertyText:
+			return fault.Field(fmt.Sprintf("%s.%d", field, i), "key and value must have at most %d bytes each", maxPropertyText)
+		case slices.ContainsFunc(ps[:i], func(q org.Property) bool { return q.Key == p.Key }):
+			return fault.Field(activity.FieldAt(field, i, "key"), "named twice")
+		case size > org.MaxPropertiesText:
+			return fault.Field(field, "must have at most %d bytes of keys and values together", org.MaxPropertiesText)
+		}
+	}
+	return nil
+}
+
+// SecretIDs is the result of importing: the ids in the order of the request.
+type SecretIDs struct {
+	SecretIDs []string `json:"secretIds"`
+}
+
+// importSecrets checks first what does not depend on what is encrypted, so that a taken name spends no target. Then it
+// spends all targets, whatever comes of the rest: with each key something is opened once.
+func importSecrets(tx *activity.Tx, in *ImportSecrets) (*SecretIDs, error) {
+	if err := activity.Secrets.Add(tx, len(in.Secrets)); err != nil {
+		return nil, err
+	}
+	made, err := newSecrets(tx, in)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := secretTargets(tx, in)
+	if err != nil {
+		return nil, err
+	}
+	tx.ChangeForGood(func(t *org.Tx) {
+		for _, g := range targets {
+			t.DeleteTarget(g.User, g.ID)
+		}
+	})
+	for i, s := range made {
+		if err := keepSecret(tx, s.ID, targets[i], in.Secrets[i].sealed); errors.Is(err, bundle.ErrOpen) {
+			return nil, fault.Field(activity.FieldAt("secrets", i, "secretPayload"), "bundle is not encrypted to the import target named")
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return &SecretIDs{activity.MapList(made, func(s **org.Secret) string { return (*s).ID.String() })}, nil
+}
+
+// newSecrets stores what is known of the secrets, under ids that ascend.
+func newSecrets(tx *activity.Tx, in *ImportSecrets) ([]*org.Secret, error) {
+	ids := make([]org.ID, len(in.Secrets))
+	for i := range ids {
+		var err error
+		if ids[i], err = org.NewTimedID(tx.Rand, tx.NowMs); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(ids, func(a, b org.ID) int { return bytes.Compare(a[:], b[:]) })
+	made := make([]*org.Secret, len(ids))
+	for i, id := range ids {
+		in := &in.Secrets[i]
+		s := &org.Secret{ID: id, Name: activity.TextOf(in.Name), Properties: in.properties(), CreatedMs: tx.NowMs}
+		if s.Name != "" {
+			if err := activity.TakeName(tx, org.NameSecret, "secret", activity.FieldAt("secrets", i, "name"), s.Name, id); err != nil {
+				return nil, err
+			}
+		}
+		if err := tx.PutSecret(s); err != nil {
+			return nil, err
+		}
+		made[i] = s
+	}
+	return made, nil
+}
+
+// secretTargets are the import targets that the secrets name.
+func secretTargets(tx *activity.Tx, in *ImportSecrets) ([]*org.Target, error) {
+	gs, err := tx.Targets(org.ID{})
+	if err != nil {
+		return nil, err
+	}
+	live := make(map[string]*org.Target, len(gs))
+	for _, g := range gs {
+		if g.For == org.TargetSecret && g.Live(tx.Boot, tx.NowMs) {
+			live[g.PublicKey] = g
+		}
+	}
+	named := make([]*org.Target, len(in.Secrets))
+	for i := range in.Secrets {
+		if named[i] = live[in.Secrets[i].target.String()]; named[i] == nil {
+			return nil, fault.Field(activity.FieldAt("secrets", i, "targetPublicKey"),
+				"not an import target of this organization that is still good: one is good for one import within 24 hours and one run of the enclave; ask for a new one")
+		}
+	}
+	return named, nil
+}
+
+// keepSecret opens what was encrypted to a target and seals it under the secret's id.
+func keepSecret(tx *activity.Tx, id org.ID, g *org.Target, in *bundle.Sealed) error {
+	opened, err := openWith(tx, g, in)
+	if err != nil {
+		return err
+	}
+	defer opened.Wipe()
+	sealed, err := tx.Vault.Seal(id, opened)
+	if err != nil {
+		return err
+	}
+	return tx.PutSealedSecret(id, sealed)
+}
+
+// ExportSecret names a secret and who is to have it.
+type ExportSecret struct {
+	SecretID        string          `json:"secretId" rule:"required"`
+	TargetPublicKey string          `json:"targetPublicKey" rule:"required"`
+	EncryptionSuite EncryptionSuite `json:"encryptionSuite" rule:"required"`
+
+	to bundle.PublicKey
+}
+
+// ExportSecrets gives secrets out, encrypted, all or none.
+type ExportSecrets struct {
+	Secrets []ExportSecret `json:"secrets"`
+}
+
+func (in *ExportSecrets) Check() error {
+	if err := checkSecretBatch("secrets", len(in.Secrets)); err != nil {
+		return err
+	}
+	for i := range in.Secrets {
+		s := &in.Secrets[i]
+		var err error
+		if s.to, err = bundle.ParsePublicKey(activity.FieldAt("secrets", i, "targetPublicKey"), s.TargetPublicKey); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find finds the secrets that are named.
+func (in *ExportSecrets) find(tx *org.Tx) ([]*org.Secret, error) {
+	found := make([]*org.Secret, len(in.Secrets))
+	for i := range in.Secrets {
+		var err error
+		if found[i], err = activity.FindField(tx.Secret, "secret", activity.FieldAt("secrets", i, "secretId"), in.Secrets[i].SecretID); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (in *ExportSecrets) ask(tx *org.Tx, q *policy.Request) error {
+	found, err := in.find(tx)
+	if err != nil {
+		return err
+	}
+	q.Payloads = make([]policy.Facts, len(found))
+	for i, s := range found {
+		q.Payloads[i] = secretFacts(s.Properties)
+		q.Payloads[i]["activity.params"] = exportParams(in.Secrets[i].TargetPublicKey)
+	}
+	return nil
+}
+
+// SecretPayloads is the result of exporting: what each receiver opens, in the order of the request.
+type SecretPayloads struct {
+	SecretPayloads []string `json:"secretPayloads"`
+}
+
+func exportSecrets(tx *activity.Tx, in *ExportSecrets) (*SecretPayloads, error) {
+	found, err := in.find(tx.Tx)
+	if err != nil {
+		return nil, err
+	}
+	all, size := make([]keys.Stored, len(found)), 0
+	for i, s := range found {
+		all[i].Owner = s.ID
+		if all[i].Sealed, err = tx.SealedSecret(s.ID); err != nil {
+			return nil, err
+		}
+		if size += len(all[i].Sealed); size > maxExportedSealed {
+			return nil, fault.Field("secrets", "together have more than %d bytes: export them in several activities", maxExportedSealed)
+		}
+	}
+	out := make([]string, len(all))
+	err = tx.Holder().ExportSecrets(all, func(i int, s secret.Secret) (err error) {
+		out[i], err = tx.Bundles.Export(tx.ID.String(), in.Secrets[i].to, s)
+		return err
+	})
+	for i := 0; err == nil && i < len(found); i++ {
+		if s := *found[i]; !s.Exported {
+			s.Exported = true
+			err = tx.PutSecret(&s)
+		}
+	}
+	return &SecretPayloads{out}, err
+}

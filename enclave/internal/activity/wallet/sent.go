@@ -1,0 +1,71 @@
+package wallet
+
+import (
+	"math/big"
+	"strings"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/sol"
+	"cloister/enclave/internal/org"
+)
+
+// A Sent is what a transaction that was sent says of itself.
+type Sent struct {
+	From    string   // who pays its fee
+	To      string   // of Ethereum's; empty where a contract is made
+	Signers []Signer // of Solana's, in order
+	Moves   []Move
+}
+
+// A Signer is who signs a transaction of Solana's.
+type Signer = sol.RequiredSigner
+
+// A Move is of the chain's own coin, by the transaction itself, if it does not fail.
+type Move struct {
+	From, To string
+	Amount   *big.Int
+}
+
+// ReadSent reads the content of a send.
+func ReadSent(t *org.Transaction) (*Sent, error) {
+	if !strings.HasPrefix(t.Chain, "eip155:") {
+		return readSolana(t.Signed)
+	}
+	signed, err := eth.ReadSigned(t.Signed)
+	if err != nil {
+		return nil, err
+	}
+	read, err := eth.Chain{}.Read(signed.Unsigned, chain.SigningKey{Public: signed.Key})
+	if err != nil {
+		return nil, err
+	}
+	facts, err := read.Facts(nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sent{From: eth.AddressText(signed.From)}
+	if to, err := eth.ParseAddress(string(facts["to"].(chain.Hex))); err == nil { // of a contract in the making there is none
+		s.To = eth.AddressText(to)
+	}
+	if value := facts["value"].(*big.Int); value.Sign() > 0 {
+		s.Moves = []Move{{s.From, s.To, value}}
+	}
+	return s, nil
+}
+
+func readSolana(signed []byte) (*Sent, error) {
+	signers, err := sol.Signers(signed)
+	if err != nil {
+		return nil, err
+	}
+	transfers, err := sol.Transfers(signed)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sent{From: signers[0].Address, Signers: signers}
+	for _, m := range transfers {
+		s.Moves = append(s.Moves, Move{m.From, m.To, new(big.Int).SetUint64(m.Amount)})
+	}
+	return s, nil
+}

@@ -1,0 +1,607 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"cloister/attestation/tlog"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/log"
+	"cloister/enclave/internal/org"
+	"cloister/shared/wire"
+)
+
+// The log of a range says where every organization stands: a tip table, and the headers of the
+// batches behind it. A boot begins with both as the host has kept them, and from then on an
+// organization is opened at the tip that they name, or does not exist. So the host can show an
+// old log as a whole, and never organizations of different times.
+
+// unnamed begins a log's origin where no terms say how.
+const unnamed = "cloister"
+
+// tips are where the organizations of the range stand.
+type tips struct {
+	mu    sync.Mutex
+	moved map[org.ID]Tip // by batches that the table does not cover
+	// taken are those that the table in the making takes in; moved ones are newer.
+	taken map[org.ID]Tip
+	table *log.Table
+	// again are those that the log says again.
+	again map[org.ID]*restated
+	// over is the SHA-256 of what the host keeps of the table, zero if it keeps none. Only who
+	// makes tables looks at it.
+	over wire.Hash
+}
+
+func (t *tips) begin(table *log.Table, moved map[org.ID]Tip) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.table, t.moved = table, moved
+}
+
+// look finds the tip of an organization that has moved since the table, or else the table.
+func (t *tips) look(id org.ID) (tip Tip, moved bool, table *log.Table) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if tip, moved = t.moved[id]; !moved {
+		tip, moved = t.taken[id]
+	}
+	return tip, moved, t.table
+}
+
+func (t *tips) move(id org.ID, tip Tip) {
+	t.mu.Lock()
+	t.moved[id] = tip
+	t.mu.Unlock()
+}
+
+// maxRestated bounds those that are remembered. Of what was forgotten there is another batch when somebody asks.
+const maxRestated = 4096
+
+func (t *tips) recall(id org.ID) *restated {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.again[id]
+}
+
+func (t *tips) remember(id org.ID, at *restated) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.again) >= maxRestated {
+		clear(t.again)
+	}
+	t.again[id] = at
+}
+
+// count is how many organizations have moved and are in no table.
+func (t *tips) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.moved) + len(t.taken)
+}
+
+// all are the table and where organizations have moved to since.
+func (t *tips) all() (*log.Table, []log.Tip) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.table, logTips(t.moved)
+}
+
+// take gives what has moved to a table in the making.
+func (t *tips) take() map[org.ID]Tip {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken, t.moved = t.moved, map[org.ID]Tip{}
+	return t.taken
+}
+
+// install puts the table that was made in the place of the one before.
+func (t *tips) install(table *log.Table) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.table, t.taken = table, nil
+}
+
+func logTips(m map[org.ID]Tip) []log.Tip {
+	all := make([]log.Tip, 0, len(m))
+	for id, t := range m {
+		all = append(all, log.Tip{Organization: wire.ID(id), Count: t.Count, Root: t.Root})
+	}
+	return all
+}
+
+// origin is the log's in a generation.
+func (l *Ledger) origin(name string, generation uint32) tlog.Origin {
+	return tlog.Origin{Name: name, Deployment: [16]byte(l.cfg.Deployment[:16]), Range: uint16(l.cfg.Range), Generation: generation}
+}
+
+// logName begins the origins of the log while these terms are in force.
+func (l *Ledger) logName() string {
+	if w := l.cfg.Witnesses; w != nil {
+		return w.Name
+	}
+	return unnamed
+}
+
+// A beginning is how a boot goes on with a log.
+type beginning struct {
+	wait            time.Duration // until whoever may have served before has lost the right to
+	moves, recovers bool          // to the next generation
+	drills          bool          // in a log of its own
+}
+
+// begin reads the log as the host has kept it. The range is this boot's, so that nobody
+// appends meanwhile.
+func (l *Ledger) begin(ctx context.Context) (first beginning, err error) {
+	place := log.Place{Deployment: l.cfg.Deployment, Range: l.cfg.Range, Generation: tlog.FirstGeneration}
+	keys, err := log.NewKeys(l.cfg.Log, l.origin(l.logName(), place.Generation))
+	if err != nil {
+		return first, err
+	}
+	kept, err := askStore(ctx, l.cfg.Store.LoadTable, wire.LoadTable{Range: l.cfg.Range})
+	if err != nil {
+		return first, err
+	}
+	at, table, ask := log.Empty(keys, place), new(log.Table), wire.LoadHeaders{Range: l.cfg.Range, MaxBytes: loadBytes}
+	if len(kept.Table) > 0 {
+		l.tips.over = sha256.Sum256(kept.Table)
+		if at, table, ask.Epoch, ask.Number, err = log.Begin(keys, place, kept.Table); err != nil {
+			return first, l.breach(fault.AlarmLog, "tip table does not open")
+		}
+	}
+	covers, generation, named, moved := at.Size(), at.Generation(), false, map[org.ID]Tip{}
+	none, err := l.follow(ctx, at, ask, func(h *wire.BatchHeader, leaf *tlog.Leaf) {
+		named = leaf.Close != nil && leaf.Close.Boot == l.cfg.Boot
+		for i := range h.Tips {
+			moved[org.ID(h.Tips[i].Organization)] = Tip{h.Tips[i].Count, h.Tips[i].Root}
+		}
+	})
+	if err != nil {
+		return first, err
+	}
+	none = none && covers == 0
+	if !none && !at.Believed() && !insecure.Skip(insecure.Believed) {
+		return first, l.breach(fault.AlarmLog, "tip table that the log does not name")
+	}
+	if err := l.checkHead(ctx, at); err != nil {
+		return first, err
+	}
+	if r := l.cfg.Recover; none && r != nil {
+		return first, errHead(r, "has no log")
+	} else if none && l.cfg.Drill {
+		return first, fault.WithCode(fault.FailedPrecondition, "LOG_DRILLED", "the store has no log to drill")
+	} else if none {
+		if err := l.checkGeneration(0); err != nil {
+			return first, err
+		}
+		// Of several boots that begin the log one gets a quorum, and before it nobody served: there is
+		// nobody to wait out.
+		if !l.cfg.Logged {
+			first.wait = l.serveTime(at)
+		}
+		return first, l.beginLog(ctx, keys, place)
+	}
+	if err := l.checkManifest(at); err != nil {
+		return first, err
+	}
+	if l.cfg.Drill {
+		first.drills = !at.IsDrill()
+	} else if at.IsDrill() {
+		return first, fault.WithCode(fault.FailedPrecondition, "LOG_DRILLED", "the store is a copy that was drilled: restore the backup anew")
+	} else if r := l.cfg.Recover; r != nil && at.Generation() < r.Generation {
+		first.recovers, err = true, l.checkRecovery(at)
+	} else {
+		first.moves, err = l.checkForce(at)
+	}
+	if err != nil {
+		return first, err
+	}
+	if at.Generation() != generation {
+		covers = 0
+	}
+	if !named {
+		first.wait = l.serveTime(at)
+	}
+	l.tips.begin(table, moved)
+	l.pipe.begin(at, covers)
+	l.recovered = recoveredBy(at.Force())
+	return first, nil
+}
+
+// serveTime is how long an enclave may serve that this one does not know of: under these terms, those before, or any
+// earlier ones that no boot has waited for.
+func (l *Ledger) serveTime(at *log.Log) time.Duration {
+	d := time.Duration(at.Force().WaitMs) * time.Millisecond
+	for _, t := range []*Terms{l.cfg.Witnesses, l.cfg.Left} {
+		if t != nil {
+			d = max(d, t.Serve)
+		}
+	}
+	return d
+}
+
+// follow brings a log to the end of the headers in the store. none tells that there are none
+// from the place asked for, or, where no table says a place, only those of a release before logs.
+func (l *Ledger) follow(ctx context.Context, at *log.Log, ask wire.LoadHeaders, each func(*wire.BatchHeader, *tlog.Leaf)) (none bool, err error) {
+	for none = true; ; none = false {
+		got, err := askStore(ctx, l.cfg.Store.LoadHeaders, ask)
+		if err != nil || len(got.Headers) == 0 {
+			return none, err
+		}
+		for i, header := range got.Headers {
+			h, leaf, err := at.Follow(header)
+			if errors.Is(err, log.ErrHeader) && none && i == 0 && !l.cfg.Logged && ask.Epoch == 0 {
+				return true, nil
+			}
+			if err != nil {
+				return false, l.breach(fault.AlarmLog, "batch header: %v", err)
+			}
+			each(h, leaf)
+			ask.Epoch, ask.Number = leaf.Epoch, leaf.Number+1
+		}
+	}
+}
+
+var errWitnessesChanged = fault.WithCode(fault.FailedPrecondition, "LOG_WITNESSES_CHANGED", "the log has other witnesses, or another name, than the manifest says, and they are not those of the manifest before")
+
+// checkManifest refuses to go on with a log under a manifest before the one that it was last written
+// under. Which manifest a deployment runs under, the store says beside the log, and a host could show
+// an older record of that alone.
+func (l *Ledger) checkManifest(at *log.Log) error {
+	if in, ours := at.Force().ManifestNonce, l.cfg.Start.ManifestNonce; ours < in {
+		return fault.WithCode(fault.FailedPrecondition, "LOG_MANIFEST", "the log was written under a manifest with nonce %d, and this one has %d: boot under that one, or under one that comes after it", in, ours)
+	}
+	return nil
+}
+
+// checkForce refuses terms that are weaker than those in force, or have other witnesses: these have
+// not seen the log, and would sign any. The terms of the next manifest may take over, in another generation.
+func (l *Ledger) checkForce(at *log.Log) (moves bool, err error) {
+	in, ours, left := at.Force(), log.Force{Policy: l.cfg.Start.Policy, Mode: l.cfg.Start.Mode}, l.cfg.Left
+	if c := at.CloseLeaf(); left != nil && in.Policy == left.Hash {
+		next := tlog.Close{Origin: l.origin(l.logName(), at.Generation()+1).String(), Policy: ours.Policy}
+		if c != nil && *c != next && !insecure.Skip(insecure.Closed) {
+			return false, errWitnessesChanged
+		}
+		return true, l.checkGeneration(at.Generation() + 1)
+	} else if c != nil {
+		return false, errWitnessesChanged
+	}
+	if in.Policy != ([32]byte{}) && in.Policy != ours.Policy {
+		return false, errWitnessesChanged
+	}
+	if in.Mode > ours.Mode {
+		return false, fault.WithCode(fault.FailedPrecondition, "LOG_MODE_WEAKENED", "the log's mode is a stronger one than the manifest says")
+	}
+	return false, l.checkGeneration(at.Generation())
+}
+
+// checkGeneration refuses a log of a generation that the witnesses have not seen, 0 for none.
+func (l *Ledger) checkGeneration(generation uint32) error {
+	if w := l.cfg.Witnesses; w != nil && w.Generation > max(generation, tlog.FirstGeneration) && !insecure.Skip(insecure.Generation) {
+		return fault.WithCode(fault.FailedPrecondition, "LOG_GENERATION", "the manifest's witnesses are for generation %d of the log, and the host shows generation %d: boot under the manifest before, or show the newest store", w.Generation, generation)
+	}
+	return nil
+}
+
+// A Head says where a range's log ended for its last owner.
+type Head struct {
+	Size uint64
+	Last wire.Hash // SHA-256 of the newest header
+}
+
+// checkHead refuses a log that is not the one handed on, or that does not go on from where an
+// earlier ownership of this boot left it.
+func (l *Ledger) checkHead(ctx context.Context, at *log.Log) error {
+	head := Head{at.Size(), at.Last()}
+	if h := l.cfg.Head; h != nil && *h != head && !insecure.Skip(insecure.Tip) {
+		return l.breach(fault.AlarmTip, "log of %d batches, handed on with %d", head.Size, h.Size)
+	}
+	past := l.cfg.Past
+	if past == nil || insecure.Skip(insecure.Tip) {
+		return nil
+	}
+	between := past.log.Clone()
+	_, err := l.follow(ctx, between, wire.LoadHeaders{Range: l.cfg.Range, Epoch: past.epoch, Number: past.number + 1, MaxBytes: loadBytes}, func(*wire.BatchHeader, *tlog.Leaf) {})
+	if err != nil {
+		return err
+	}
+	if (Head{between.Size(), between.Last()}) != head {
+		return l.breach(fault.AlarmTip, "log of %d batches does not go on from %d of an earlier ownership", head.Size, past.log.Size())
+	}
+	return nil
+}
+
+// A Past is where an ownership ended.
+type Past struct {
+	log           *log.Log
+	epoch, number uint64 // of its last batch
+}
+
+// Head is where the log stood then.
+func (p *Past) Head() Head { return Head{p.log.Size(), p.log.Last()} }
+
+// beginLog begins the log of a range. A deployment that was made with logs has nothing there; what
+// lies in the store of a release before logs is taken as the host shows it.
+func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) error {
+	at, table := log.Empty(keys, place), new(log.Table)
+	if !l.cfg.Logged {
+		found, err := l.found(ctx)
+		if err != nil {
+			return err
+		}
+		change, err := table.Update(found, nil)
+		if err != nil {
+			return l.breach(fault.AlarmLog, "tips of a range without a log: %v", err)
+		}
+		kept, err := at.Keep(change.Table, l.pipe.epoch, 1)
+		if err != nil {
+			return err
+		}
+		if err := l.putTable(ctx, change.Pages, kept); err != nil {
+			return err
+		}
+		table = change.Table
+	}
+	l.tips.begin(table, map[org.ID]Tip{})
+	l.pipe.begin(at, 0)
+	head := at.Head(table)
+	l.pipe.say(tlog.Leaf{Adopt: &tlog.Adopt{How: tlog.HowFirst, Root: head.LogRoot, Table: log.Commitment(head), Manifest: l.cfg.Start.Manifest}}, head)
+	return nil
+}
+
+// found are the tips of all organizations in the range, as the host tells them.
+func (l *Ledger) found(ctx context.Context) (all []log.Tip, err error) {
+	keys := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
+	ask := wire.LoadTips{From: keys.From, To: keys.To, Limit: wire.MaxTipsPage}
+	for {
+		got, err := askStore(ctx, l.cfg.Store.LoadTips, ask)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, got.Tips...)
+		if len(got.Tips) < int(ask.Limit) {
+			return all, nil
+		}
+		next, more := after(got.Tips[len(got.Tips)-1].Organization)
+		if !more {
+			return all, nil
+		}
+		ask.From = next
+	}
+}
+
+// after is the id behind another.
+func after(id wire.ID) (next wire.ID, more bool) {
+	for i := len(id) - 1; i >= 0; i-- {
+		if id[i]++; id[i] != 0 {
+			return id, true
+		}
+	}
+	return id, false
+}
+
+var errTableRefused = errors.New("the host keeps another tip table, or the range is another boot's")
+
+// tableBytes is about how much of a table one question puts.
+const tableBytes = 1 << 20
+
+// putTable brings a table's new pages to the host, and then the table.
+func (l *Ledger) putTable(ctx context.Context, pages [][]byte, kept []byte) error {
+	for len(pages) > 0 {
+		n, size := 0, 0
+		for n < len(pages) && (n == 0 || size+len(pages[n]) <= tableBytes) {
+			size += len(pages[n])
+			n++
+		}
+		if err := l.put(ctx, wire.PutTable{Pages: pages[:n]}); err != nil {
+			return err
+		}
+		pages = pages[n:]
+	}
+	if err := l.put(ctx, wire.PutTable{Table: kept, Over: l.tips.over}); err != nil {
+		return err
+	}
+	l.tips.over = sha256.Sum256(kept)
+	return nil
+}
+
+// dropPages has the host drop pages that no table names any more. If it does not, they stay.
+func (l *Ledger) dropPages(ctx context.Context, drop []wire.Hash) {
+	for len(drop) > 0 {
+		n := min(len(drop), wire.MaxDropPages)
+		_ = l.put(ctx, wire.PutTable{Drop: drop[:n]})
+		drop = drop[n:]
+	}
+}
+
+func (l *Ledger) put(ctx context.Context, put wire.PutTable) error {
+	put.Range, put.Boot, put.Epoch = l.cfg.Range, l.cfg.Boot, l.pipe.epoch
+	done, err := askStore(ctx, l.cfg.Store.PutTable, put)
+	if err == nil && !done.OK {
+		return errTableRefused
+	}
+	return err
+}
+
+// emptyPage is the hash of a page without tips, which nobody keeps.
+var emptyPage = sha256.Sum256(nil)
+
+// loadPages asks for pages of the table by number, and checks each.
+func (l *Ledger) loadPages(ctx context.Context, table *log.Table, numbers []int) (map[int][]byte, error) {
+	pages := make(map[int][]byte, len(numbers))
+	ask, asked := wire.LoadPages{Range: l.cfg.Range}, []int(nil)
+	load := func() error {
+		got, err := askStore(ctx, l.cfg.Store.LoadPages, ask)
+		if err != nil {
+			return ErrBusy
+		}
+		for i, number := range asked {
+			if len(got.Pieces) != len(asked) || sha256.Sum256(got.Pieces[i]) != table.Hash(number) && !insecure.Skip(insecure.Page) {
+				return errPage
+			}
+			pages[number] = got.Pieces[i]
+		}
+		ask.Pages, asked = nil, nil
+		return nil
+	}
+	for _, number := range numbers {
+		hash := table.Hash(number)
+		if hash == emptyPage {
+			pages[number] = nil
+			continue
+		}
+		ask.Pages, asked = append(ask.Pages, hash), append(asked, number)
+		if len(asked) == wire.MaxPieces {
+			if err := load(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(asked) > 0 {
+		return pages, load()
+	}
+	return pages, nil
+}
+
+var errPage = fault.NewBreach(fault.AlarmLog, "page of the tip table withheld or altered")
+
+// tipOf tells where an organization stands, or that it does not exist.
+func (l *Ledger) tipOf(ctx context.Context, id org.ID) (tip Tip, exists bool, err error) {
+	for {
+		tip, moved, table := l.tips.look(id)
+		page := table.Page(id)
+		if moved || page < 0 {
+			return tip, moved, nil
+		}
+		pages, err := l.loadPages(ctx, table, []int{page})
+		if err == nil {
+			found, exists, err := table.Find(id, pages[page])
+			return Tip{found.Count, found.Root}, exists, err
+		}
+		// The host drops a page once another table has taken the place of the one that named it.
+		if _, _, now := l.tips.look(id); now == table {
+			return Tip{}, false, l.raiseAlarm(err)
+		}
+	}
+}
+
+// A table is made when the log has grown by so many batches, or by batches that moved so many
+// organizations, since the one before.
+const (
+	DefaultTableEvery = 1024
+	DefaultTableTips  = 25_000
+	tablePause        = time.Second // after a failure
+)
+
+// tabulate makes tip tables until the ledger is done.
+func (l *Ledger) tabulate() {
+	for {
+		select {
+		case <-l.pipe.due:
+		case <-l.done:
+			return
+		}
+		c := l.pipe.cut()
+		if c == nil {
+			continue
+		}
+		for err := l.makeTable(l.life, c); err != nil; err = l.makeTable(l.life, c) {
+			_ = l.raiseAlarm(err)
+			select {
+			case <-l.cfg.Clock.After(tablePause):
+			case <-l.done:
+				return
+			}
+		}
+	}
+}
+
+// makeTable makes a table while the ledger goes on. The log names it before the host keeps it
+// in the place of the one before, so that a boot finds the one or the other.
+func (l *Ledger) makeTable(ctx context.Context, c *cut) error {
+	if err := l.pipe.wait(ctx, c.batch); err != nil {
+		return err
+	}
+	_, _, before := l.tips.look(org.ID{})
+	change, err := l.updateTable(ctx, before, logTips(c.moved))
+	if err != nil {
+		return err
+	}
+	head := c.log.Head(change.Table)
+	kept, err := c.log.Keep(change.Table, l.pipe.epoch, c.batch+1)
+	if err != nil {
+		return err
+	}
+	if !c.said {
+		if _, err := l.say(ctx, tlog.Leaf{Table: &tlog.Table{Root: log.Commitment(head)}}, head); err != nil {
+			return err
+		}
+		c.said = true
+	}
+	if err := l.keepTable(ctx, before, change, kept); err != nil {
+		return err
+	}
+	l.pipe.made(c)
+	l.tables.Add(1)
+	return nil
+}
+
+// updateTable is a table after organizations have moved.
+func (l *Ledger) updateTable(ctx context.Context, before *log.Table, moved []log.Tip) (*log.Change, error) {
+	pages, err := l.loadPages(ctx, before, before.Needs(moved))
+	if err != nil {
+		return nil, err
+	}
+	change, err := before.Update(moved, func(page int) ([]byte, error) {
+		kept, loaded := pages[page]
+		if !loaded { // one that is divided
+			one, err := l.loadPages(ctx, before, []int{page})
+			return one[page], err
+		}
+		return kept, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a tip table: %w", err)
+	}
+	return change, nil
+}
+
+// keepTable has the host keep a table in the place of the one before. The log has named it.
+func (l *Ledger) keepTable(ctx context.Context, before *log.Table, change *log.Change, kept []byte) error {
+	var drop []wire.Hash
+	var fresh [][]byte
+	for i, page := range change.Numbers {
+		if page < before.Pages() && before.Hash(page) != change.Table.Hash(page) && before.Hash(page) != emptyPage {
+			drop = append(drop, before.Hash(page))
+		}
+		if len(change.Pages[i]) > 0 {
+			fresh = append(fresh, change.Pages[i])
+		}
+	}
+	if err := l.putTable(ctx, fresh, kept); err != nil {
+		return err
+	}
+	l.tips.install(change.Table)
+	l.dropPages(ctx, drop) // nobody asks for them any more
+	return nil
+}
+
+// say puts a leaf into the log that stands for no entries, and waits until it is stored.
+func (l *Ledger) say(ctx context.Context, leaf tlog.Leaf, table *wire.TableHead) (batch uint64, err error) {
+	l.gate.RLock()
+	given := l.given
+	if !given {
+		batch = l.pipe.say(leaf, table)
+	}
+	l.gate.RUnlock()
+	if given {
+		return 0, ErrGiven
+	}
+	return batch, l.pipe.wait(ctx, batch)
+}

@@ -1,0 +1,325 @@
+package ledger
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cloister/attestation/tlog"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/log"
+	"cloister/shared/wire"
+)
+
+// Witnesses outside of the operator's control cosign the log's checkpoints, and none of them
+// signs two that do not fit. So of two histories at most one gets a quorum. What follows turns
+// that into rules (the model of them is sim/logmodel):
+//
+//   - A batch is stored before a witness sees it, and a reply that could have seen it leaves when
+//     a quorum has cosigned it (strict), or while no stored batch has waited for that too long (bounded).
+//   - Nothing is answered without the right to serve: a batch of this boot with a quorum that was
+//     sent less than Serve ago, by the enclave's own clock. A batch cannot be cosigned before it is
+//     made, so that a boot which was left behind has it for that long at most.
+//   - A new boot therefore waits for that long after its first batch has a quorum, unless the batch
+//     before that is the word of the one before it that it is the next.
+
+// Terms say who witnesses a log, and what waits for them.
+type Terms struct {
+	Name   string // begins the log's origin
+	Policy *tlog.Policy
+	Text   string   // of the policy
+	Hash   [32]byte // attestation.LogTerms.Hash
+	Mode   tlog.Mode
+	// Generation is the first one of a log that they are for.
+	Generation uint32
+	// Serve is how long a batch that has a quorum gives the right to serve. Bound is how long one
+	// may be without before the enclave stops.
+	Serve, Bound time.Duration
+}
+
+// ErrLog says that too few witnesses have answered.
+var ErrLog = fault.WithCode(fault.Unavailable, "LOG_UNAVAILABLE", "the log's witnesses have not cosigned yet: try again")
+
+// witnesses is what they have cosigned. Without terms there are none, and nothing waits for them.
+type witnesses struct {
+	terms *Terms
+	want  chan struct{} // a stored batch lacks a quorum
+	hurry chan struct{} // somebody waits for one
+
+	mu      sync.Mutex
+	waiting []time.Time // when the batches behind logged were stored
+	logged  uint64      // the last batch that has a quorum
+	newest  *cosigned   // the last round that had one
+	from    time.Time   // before which nothing is answered; zero: not known yet
+	until   time.Time   // the right to serve
+	beating bool        // a heartbeat is about to be said
+	beaten  uint64      // the last one's batch
+	changed chan struct{}
+}
+
+func newWitnesses(terms *Terms) *witnesses {
+	return &witnesses{terms: terms, want: make(chan struct{}, 1), hurry: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// cosigned is a log under a checkpoint that a quorum has signed.
+type cosigned struct {
+	log        *log.Log
+	checkpoint []byte // as Policy.VerifyExactly takes it
+}
+
+// show takes note of a stored batch, which witnesses may see now.
+func (w *witnesses) show(now time.Time) {
+	if w.terms == nil {
+		return
+	}
+	w.mu.Lock()
+	w.waiting = append(w.waiting, now)
+	w.mu.Unlock()
+	signal(w.want)
+}
+
+// keep takes note of a round, ahead of those who wait for it.
+func (w *witnesses) keep(newest *cosigned) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.newest = newest
+}
+
+// advance takes note that a quorum has cosigned the log up to a batch that was sent then.
+func (w *witnesses) advance(number uint64, sent time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting = w.waiting[number-w.logged:]
+	w.logged = number
+	if until := sent.Add(w.terms.Serve); until.After(w.until) {
+		w.until = until
+	}
+	w.tellLocked()
+}
+
+func (w *witnesses) tellLocked() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// enter says when this boot may answer for the first time.
+func (w *witnesses) enter(from time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.from = from
+	w.tellLocked()
+}
+
+// count is how many stored batches lack a quorum.
+func (w *witnesses) count() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return uint64(len(w.waiting))
+}
+
+// visible is the last batch that every reply may have seen, of those up to the last stored one.
+func (w *witnesses) visible(stored uint64) uint64 {
+	if w.terms == nil {
+		return stored
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return min(w.logged, stored)
+}
+
+// has returns when a batch has a quorum.
+func (w *witnesses) has(ctx context.Context, l *Ledger, number uint64) error {
+	return w.await(ctx, l, func(time.Time) (bool, time.Time) { return w.logged >= number, time.Time{} })
+}
+
+// turn returns once this boot has waited for its turn, or need not.
+func (w *witnesses) turn(ctx context.Context, l *Ledger) error {
+	return w.await(ctx, l, func(now time.Time) (bool, time.Time) {
+		return !w.from.IsZero() && !now.Before(w.from), w.from
+	})
+}
+
+// stalledLocked tells whether a stored batch has waited for a quorum for too long.
+func (w *witnesses) stalledLocked(now time.Time) bool {
+	return len(w.waiting) > 0 && now.Sub(w.waiting[0]) > w.terms.Bound
+}
+
+// check refuses to decide more while witnesses are away.
+func (w *witnesses) check(now time.Time) error {
+	if w.terms == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stalledLocked(now) {
+		return ErrLog
+	}
+	return nil
+}
+
+// await returns when f is so. It is called with mu held, whenever something has changed and at
+// the times that it names; a zero time is none.
+func (w *witnesses) await(ctx context.Context, l *Ledger, f func(now time.Time) (so bool, at time.Time)) error {
+	for {
+		now := l.cfg.Clock.Now()
+		w.mu.Lock()
+		so, at := f(now)
+		changed := w.changed
+		w.mu.Unlock()
+		if so {
+			return nil
+		}
+		signal(w.hurry)
+		var later <-chan time.Time
+		if !at.IsZero() {
+			later = l.cfg.Clock.After(max(at.Sub(now), time.Millisecond))
+		}
+		select {
+		case <-changed:
+		case <-later:
+		case <-ctx.Done():
+			return ErrLog
+		case <-l.done:
+			return ErrFenced
+		}
+	}
+}
+
+// release returns when what has seen batch n may leave, the right to serve aside.
+func (w *witnesses) release(ctx context.Context, l *Ledger, n uint64) error {
+	if w.terms == nil || insecure.Skip(insecure.Quorum) {
+		return nil
+	}
+	return w.await(ctx, l, func(now time.Time) (bool, time.Time) {
+		if w.terms.Mode == tlog.ModeStrict {
+			return w.logged >= n, time.Time{}
+		}
+		return !w.stalledLocked(now), time.Time{}
+	})
+}
+
+// serve returns once this enclave has the right to serve. Who asks keeps it.
+func (w *witnesses) serve(ctx context.Context, l *Ledger) error {
+	if w.terms == nil || insecure.Skip(insecure.Right) {
+		return nil
+	}
+	return w.await(ctx, l, func(now time.Time) (bool, time.Time) {
+		if w.from.IsZero() {
+			return false, time.Time{}
+		}
+		if now.Before(w.from) {
+			return false, w.from
+		}
+		if w.until.Sub(now) < w.terms.Serve*2/3 && len(w.waiting) == 0 && w.logged >= w.beaten && !w.beating {
+			w.beating = true
+			go l.beat()
+		}
+		return now.Before(w.until), time.Time{}
+	})
+}
+
+// beat puts a batch into the log that says nothing, so that its quorum renews the right to serve.
+// Another checkpoint over the same leaves would not do: cosignatures of one second are the same
+// bytes, and an old one could be passed off as new.
+func (l *Ledger) beat() {
+	var number uint64
+	l.gate.RLock()
+	if !l.given {
+		number = l.pipe.say(tlog.Leaf{}, nil)
+	}
+	l.gate.RUnlock()
+	l.witnesses.mu.Lock()
+	l.witnesses.beaten, l.witnesses.beating = number, false
+	l.witnesses.mu.Unlock()
+}
+
+// enter has this boot answer once its first batch has a quorum, and the boot before it has lost
+// the right to serve, unless that has named this one. That one had it for wait at most since its newest batch was sent, which
+// was before: on top of ours none of its batches gets a quorum. The clocks of two machines run
+// a hundredth apart at most.
+func (l *Ledger) enter(first uint64, wait time.Duration) {
+	if l.witnesses.has(l.life, l, first) != nil {
+		return
+	}
+	from := l.cfg.Clock.Now()
+	if !insecure.Skip(insecure.Turn) {
+		from = from.Add(wait + wait/100)
+	}
+	l.witnesses.enter(from)
+	if l.witnesses.turn(l.life, l) == nil {
+		l.pipe.relieve()
+	}
+}
+
+// witnessPause is how long a round waits that follows one without a quorum, twice as long after
+// each more, up to longWitnessPause.
+const (
+	witnessPause     = 50 * time.Millisecond
+	longWitnessPause = 800 * time.Millisecond
+)
+
+// witness has stored batches cosigned, one checkpoint over all of them at a time.
+func (l *Ledger) witness() {
+	w := l.witnesses
+	for {
+		select {
+		case <-w.want:
+		case <-l.done:
+			return
+		}
+		for pause := witnessPause; w.count() > 0; {
+			if !l.round() {
+				select {
+				case <-l.cfg.Clock.After(pause):
+					pause = min(2*pause, longWitnessPause)
+					continue
+				case <-l.done:
+					return
+				}
+			}
+			pause = witnessPause
+			// The next round takes all that comes until somebody waits for it: in strict mode every
+			// reply does.
+			select {
+			case <-w.hurry:
+			case <-l.cfg.Clock.After(min(w.terms.Bound/4, w.terms.Serve/6)):
+			case <-l.done:
+				return
+			}
+		}
+	}
+}
+
+// round has the log cosigned as far as it is stored.
+func (l *Ledger) round() bool {
+	at, number, sent := l.pipe.head()
+	checkpoint := at.Checkpoint()
+	whole := l.cosign(l.life, l.cfg.Witnesses, checkpoint)
+	if whole == nil {
+		return false
+	}
+	l.witnesses.keep(&cosigned{at, whole})
+	l.witnesses.advance(number, sent)
+	return true
+}
+
+// cosign has the host bring a checkpoint to the witnesses of some terms, and puts it together with what a
+// quorum of them signed; nil: there was none.
+func (l *Ledger) cosign(ctx context.Context, by *Terms, checkpoint []byte) []byte {
+	got, err := askStore(ctx, l.cfg.Store.Witness, wire.Witness{Range: l.cfg.Range, Policy: by.Text, Checkpoint: checkpoint})
+	if err != nil {
+		return nil
+	}
+	return by.Policy.Collect(checkpoint, got.Lines)
+}
+
+// LogKey is what the log's checkpoints verify by, nil until it has been read.
+func (l *Ledger) LogKey() *tlog.Key {
+	l.pipe.mu.Lock()
+	defer l.pipe.mu.Unlock()
+	if l.pipe.log == nil {
+		return nil
+	}
+	return l.pipe.log.Key()
+}

@@ -1,0 +1,67 @@
+package log
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"cloister/attestation/tlog"
+)
+
+// tree is the tree over the tips of a batch: its levels, the leaves first.
+func (k *Keys) tree(position uint64, tips []Tip) (levels [][][]byte) {
+	size := 1
+	for size < len(tips) {
+		size *= 2
+	}
+	leaves := make([][]byte, 0, size)
+	for i := range tips {
+		leaf := k.opening(tips[i]).Hash()
+		leaves = append(leaves, leaf[:])
+	}
+	b := binary.BigEndian.AppendUint64([]byte("nobody"), position)
+	for i := len(tips); i < size; i++ {
+		nobody := k.salt(binary.BigEndian.AppendUint64(b, uint64(i)))
+		leaves = append(leaves, rfc6962.DefaultHasher.HashLeaf(nobody[:]))
+	}
+	slices.SortFunc(leaves, bytes.Compare)
+	for levels = [][][]byte{leaves}; len(leaves) > 1; levels = append(levels, leaves) {
+		above := make([][]byte, len(leaves)/2)
+		for i := range above {
+			above[i] = rfc6962.DefaultHasher.HashChildren(leaves[2*i], leaves[2*i+1])
+		}
+		leaves = above
+	}
+	return levels
+}
+
+func (k *Keys) opening(t Tip) *tlog.Opening {
+	salt := k.salt(binary.BigEndian.AppendUint64(t.Organization[:], t.Count))
+	return &tlog.Opening{Organization: t.Organization, Count: t.Count, Root: t.Root, Salt: [16]byte(salt[:])}
+}
+
+// MovedRoot is what the leaf at a position commits to: the tips that its batch moves,
+// each organization once, in any order.
+func (k *Keys) MovedRoot(position uint64, tips []Tip) [32]byte {
+	if len(tips) == 1 { // as most often
+		return k.opening(tips[0]).Hash()
+	}
+	levels := k.tree(position, tips)
+	return [32]byte(levels[len(levels)-1][0])
+}
+
+// Open shows the i-th of the tips under the root that MovedRoot made of them.
+func (k *Keys) Open(position uint64, tips []Tip, i int) *tlog.Opening {
+	o := k.opening(tips[i])
+	leaf := o.Hash()
+	levels := k.tree(position, tips)
+	at, _ := slices.BinarySearchFunc(levels[0], leaf[:], bytes.Compare)
+	o.Index = uint64(at)
+	for _, level := range levels[:len(levels)-1] {
+		o.Path = append(o.Path, level[at^1])
+		at /= 2
+	}
+	return o
+}

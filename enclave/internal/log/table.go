@@ -1,0 +1,250 @@
+package log
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+
+	"github.com/transparency-dev/merkle/compact"
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"cloister/enclave/internal/insecure"
+	"cloister/shared/wire"
+)
+
+// A Tip is where an organization's ledger stands.
+type Tip = wire.Tip
+
+// A Table holds the tips of a range's organizations in pages, which the host keeps, and
+// remembers a hash of each: 1 MiB for a million organizations. Who has a page in hand
+// knows the tip of each organization that belongs there, and that others do not exist.
+//
+// A page is the tips of the organizations whose hash leads to it, in the order of their
+// ids, 56 bytes each. There is one for every 32 organizations: whenever there are more
+// a page is added and takes half of another's, so that no update touches more than it
+// must (linear hashing). The zero Table is empty.
+type Table struct {
+	pages []pageHash
+	tips  int
+}
+
+type pageHash = [32]byte
+
+// Tips on a page: perPage on average, maxTips at most. An organization's id is random, and
+// no page of a table that this package has made comes near.
+const (
+	perPage  = 32
+	maxTips  = 1 << 12
+	tipBytes = 16 + 8 + 32
+)
+
+// MaxPageBytes bounds a page.
+const MaxPageBytes = maxTips * tipBytes
+
+// NewTable is the table with these page hashes and so many tips, as it was when Hashes and
+// Tips told. That it is the one that was committed to, its Root says.
+func NewTable(pages [][32]byte, tips int) (*Table, error) {
+	if tips < 0 || len(pages) != pagesFor(tips) {
+		return nil, fmt.Errorf("log: %d pages for %d tips", len(pages), tips)
+	}
+	return &Table{slices.Clone(pages), tips}, nil
+}
+
+// pagesFor is how many pages so many tips take.
+func pagesFor(tips int) int { return (tips + perPage - 1) / perPage }
+
+// Pages is how many pages there are.
+func (t *Table) Pages() int { return len(t.pages) }
+
+// Tips is how many organizations there are.
+func (t *Table) Tips() int { return t.tips }
+
+// Hashes are those of the pages.
+func (t *Table) Hashes() [][32]byte { return slices.Clone(t.pages) }
+
+// Root commits to the pages: the root of the RFC 6962 tree over their hashes.
+func (t *Table) Root() [32]byte {
+	edge := (&compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}).NewEmptyRange(0)
+	for i := range t.pages {
+		_ = edge.Append(rfc6962.DefaultHasher.HashLeaf(t.pages[i][:]), nil) // fails for another's range only
+	}
+	root, err := edge.GetRootHash(nil)
+	if err != nil || len(t.pages) == 0 {
+		return [32]byte(rfc6962.DefaultHasher.EmptyRoot())
+	}
+	return [32]byte(root)
+}
+
+// Page is the page of an organization, -1 in a table without pages.
+func (t *Table) Page(organization [16]byte) int { return pageOf(organization, len(t.pages)) }
+
+// pageOf is the page of an organization among so many: by the lowest bits of its hash, of
+// which the pages that are not divided yet look at one less.
+func pageOf(organization [16]byte, pages int) int {
+	if pages == 0 {
+		return -1
+	}
+	sum := sha256.Sum256(organization[:])
+	h := binary.LittleEndian.Uint64(sum[:])
+	whole := bits.Len(uint(pages - 1)) // bits that number every page
+	page := int(h & (1<<whole - 1))
+	if page >= pages {
+		page -= 1 << (whole - 1)
+	}
+	return page
+}
+
+var errPage = errors.New("log: a page is not the one that the table names")
+
+// Open reads a page that the host has kept.
+func (t *Table) Open(page int, kept []byte) ([]Tip, error) {
+	if page < 0 || page >= len(t.pages) || len(kept) > MaxPageBytes || sha256.Sum256(kept) != t.pages[page] && !insecure.Skip(insecure.Page) {
+		return nil, errPage
+	}
+	tips := make([]Tip, 0, len(kept)/tipBytes)
+	for ; len(kept) >= tipBytes; kept = kept[tipBytes:] {
+		tips = append(tips, Tip{Organization: wire.ID(kept), Count: binary.BigEndian.Uint64(kept[16:]), Root: wire.Hash(kept[24:])})
+	}
+	return tips, nil
+}
+
+// Find looks an organization up on its page, which the host has kept. Without a tip it
+// does not exist.
+func (t *Table) Find(organization [16]byte, kept []byte) (tip Tip, exists bool, err error) {
+	if len(t.pages) == 0 {
+		return Tip{}, false, nil
+	}
+	tips, err := t.Open(t.Page(organization), kept)
+	if err != nil {
+		return Tip{}, false, err
+	}
+	i, exists := find(tips, organization)
+	if exists {
+		tip = tips[i]
+	}
+	return tip, exists, nil
+}
+
+func find(tips []Tip, organization [16]byte) (int, bool) {
+	return slices.BinarySearchFunc(tips, Tip{Organization: organization}, compare)
+}
+
+func appendPage(b []byte, tips []Tip) []byte {
+	for i := range tips {
+		b = append(b, tips[i].Organization[:]...)
+		b = binary.BigEndian.AppendUint64(b, tips[i].Count)
+		b = append(b, tips[i].Root[:]...)
+	}
+	return b
+}
+
+// A Change is a new table, and the pages that are not those of the one before, by their
+// numbers in ascending order, as the host keeps them.
+type Change struct {
+	Table   *Table
+	Numbers []int
+	Pages   [][]byte
+}
+
+// Hash is the SHA-256 of a page, by which the host keeps it.
+func (t *Table) Hash(page int) [32]byte { return t.pages[page] }
+
+// Needs are the pages of organizations that have moved, ascending. Update asks for them, and for
+// those that it divides besides.
+func (t *Table) Needs(moved []Tip) []int {
+	pages := map[int]bool{}
+	for i := range moved {
+		if page := t.Page(moved[i].Organization); page >= 0 {
+			pages[page] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(pages))
+}
+
+// Update is the table after organizations have moved to these tips, each named once. The
+// pages that it must see are asked for by number; t stays as it is. A tip below the one
+// in the table is refused: no ledger goes back.
+func (t *Table) Update(moved []Tip, ask func(page int) ([]byte, error)) (*Change, error) {
+	open := map[int][]Tip{} // pages of t
+	load := func(page int) error {
+		if _, is := open[page]; is {
+			return nil
+		}
+		kept, err := ask(page)
+		if err != nil {
+			return err
+		}
+		open[page], err = t.Open(page, kept)
+		return err
+	}
+	tips := t.tips
+	moved = slices.SortedFunc(slices.Values(moved), compare)
+	for i := range moved {
+		if i > 0 && moved[i].Organization == moved[i-1].Organization {
+			return nil, errors.New("log: an organization has two tips")
+		}
+		if moved[i].Count == 0 {
+			return nil, errors.New("log: an organization has no entries")
+		}
+		page := t.Page(moved[i].Organization)
+		if page < 0 {
+			tips++
+			continue
+		}
+		if err := load(page); err != nil {
+			return nil, err
+		}
+		at, is := find(open[page], moved[i].Organization)
+		if !is {
+			tips++
+		} else if open[page][at].Count > moved[i].Count {
+			return nil, errors.New("log: a tip goes back")
+		}
+	}
+	pages := pagesFor(tips)
+	for added := max(len(t.pages), 1); added < pages; added++ { // each takes half of another
+		if from := added - 1<<(bits.Len(uint(added))-1); from < len(t.pages) {
+			if err := load(from); err != nil {
+				return nil, err
+			}
+		}
+	}
+	changed := map[int][]Tip{}
+	put := func(tip Tip) {
+		page := pageOf(tip.Organization, pages)
+		changed[page] = append(changed[page], tip)
+	}
+	for page, kept := range open {
+		changed[page] = nil
+		for _, tip := range kept {
+			if _, again := find(moved, tip.Organization); !again {
+				put(tip)
+			}
+		}
+	}
+	for _, tip := range moved {
+		put(tip)
+	}
+	for page := len(t.pages); page < pages; page++ {
+		changed[page] = append([]Tip{}, changed[page]...) // also one that nobody belongs to
+	}
+	c := &Change{Table: &Table{make([]pageHash, pages), tips}, Numbers: slices.Sorted(maps.Keys(changed))}
+	copy(c.Table.pages, t.pages)
+	for _, page := range c.Numbers {
+		kept := changed[page]
+		if len(kept) > maxTips {
+			return nil, fmt.Errorf("log: a page of %d tips", len(kept))
+		}
+		slices.SortFunc(kept, compare)
+		c.Pages = append(c.Pages, appendPage(make([]byte, 0, len(kept)*tipBytes), kept))
+		c.Table.pages[page] = sha256.Sum256(c.Pages[len(c.Pages)-1])
+	}
+	return c, nil
+}
+
+func compare(a, b Tip) int { return bytes.Compare(a.Organization[:], b.Organization[:]) }

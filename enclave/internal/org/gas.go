@@ -1,0 +1,130 @@
+package org
+
+import "encoding/binary"
+
+// GasConfig is how a top-level organization pays for transactions of its tree: from the account of a key that nothing
+// else uses. Amounts are in millionths of a US dollar.
+type GasConfig struct {
+	ID            ID     `cbor:"1,keyasint"`
+	TreeLimit     uint64 `cbor:"2,keyasint,omitempty"` // for all organizations together
+	EachLimit     uint64 `cbor:"3,keyasint,omitempty"` // for each sub-organization
+	WindowMinutes uint64 `cbor:"4,keyasint"`
+	Enabled       bool   `cbor:"5,keyasint,omitempty"`
+	PublicKey     string `cbor:"6,keyasint"` // the sponsor's, lower-case hex
+	Key           []byte `cbor:"7,keyasint"` // sealed
+	CreatedMs     uint64 `cbor:"8,keyasint"`
+	UpdatedMs     uint64 `cbor:"9,keyasint"`
+}
+
+// MaxWindowMinutes is the longest window.
+const MaxWindowMinutes = 43_200
+
+// GasConfig returns the configuration, or nil.
+func (t *Tx) GasConfig() (*GasConfig, error) { return get[GasConfig](t, key(collectionGasConfig)) }
+
+// PutGasConfig stores the configuration.
+func (t *Tx) PutGasConfig(c *GasConfig) error { return put(t, key(collectionGasConfig), c) }
+
+// GasSpend is the most that a sponsored transaction can cost. It stands with whoever pays.
+type GasSpend struct {
+	Organization ID     `cbor:"1,keyasint"` // whose account it is of
+	Micro        uint64 `cbor:"2,keyasint"`
+}
+
+// PutGasSpend stores what an activity spends now.
+func (t *Tx) PutGasSpend(activity ID, s *GasSpend) error {
+	return put(t, key(collectionGasSpends, bigEndian(t.NowMs), raw(activity)), s)
+}
+
+// EachGasSpend visits what was spent in the last windowMs, oldest first.
+func (t *Tx) EachGasSpend(windowMs uint64, visit func(*GasSpend)) error {
+	var from uint64
+	if t.NowMs >= windowMs {
+		from = t.NowMs - windowMs + 1
+	}
+	prefix := key(collectionGasSpends)
+	return list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(_ string, s *GasSpend) bool {
+		visit(s)
+		return true
+	})
+}
+
+// ForgetGasSpends drops at most most of what was spent before the longest window.
+func (t *Tx) ForgetGasSpends(most int) error {
+	const longestMs = MaxWindowMinutes * 60 * 1000
+	if t.NowMs < longestMs {
+		return nil
+	}
+	prefix := key(collectionGasSpends)
+	var old []string
+	err := list(t, stretch{from: prefix, to: prefix + bigEndian(t.NowMs-longestMs)}, func(k string, _ *GasSpend) bool {
+		old = append(old, k)
+		return len(old) < most
+	})
+	for _, k := range old {
+		t.del(k)
+	}
+	return err
+}
+
+// A Counter counts something of an account on a chain of Ethereum's kind.
+type Counter struct {
+	Of      CounterKind
+	Account Sender
+}
+
+// A CounterKind says what is counted. Kinds are never renumbered.
+type CounterKind uint8
+
+// The kinds.
+const (
+	CountExecutions CounterKind = 1 // executions of an account that has taken on the delegate's code
+	CountSponsored  CounterKind = 2 // transactions of a sponsor
+)
+
+// A Taken says who has a number, and for how long.
+type Taken struct {
+	UntilMs   uint64 `cbor:"1,keyasint"`
+	TakenMs   uint64 `cbor:"2,keyasint"`
+	Within    uint64 `cbor:"3,keyasint,omitempty"` // the nonce of the transaction that uses it
+	Sponsored bool   `cbor:"4,keyasint,omitempty"` // it is a sponsor's transaction, otherwise the account's own
+}
+
+func (c Counter) key() string {
+	return key(collectionCounts, string([]byte{byte(c.Of)}), bigEndian(c.Account.Chain), string(c.Account.Address[:]))
+}
+
+// FreeNumber is the lowest number from from on that nobody has, or whose last owner has no use for it.
+func (t *Tx) FreeNumber(c Counter, from uint64, isFree func(*Taken) bool) (uint64, error) {
+	prefix := c.key()
+	err := list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(k string, u *Taken) bool {
+		if number := binary.BigEndian.Uint64([]byte(k[len(prefix):])); number > from || u.UntilMs <= t.NowMs || isFree(u) {
+			return false
+		}
+		from++
+		return true
+	})
+	return from, err
+}
+
+// TakeNumber takes a number from now on and forgets some of those whose time is over. Those that the chain has counted are
+// kept until then too: a request whose node did not know of it yet must not take it again.
+func (t *Tx) TakeNumber(c Counter, number uint64, u *Taken) error {
+	const most = 64
+	u.TakenMs = t.NowMs
+	prefix := c.key()
+	var old []string
+	err := list(t, stretch{from: prefix, to: prefix + bigEndian(number)}, func(k string, u *Taken) bool {
+		if u.UntilMs <= t.NowMs {
+			old = append(old, k)
+		}
+		return len(old) < most
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range old {
+		t.del(k)
+	}
+	return put(t, prefix+bigEndian(number), u)
+}

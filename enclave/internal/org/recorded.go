@@ -1,0 +1,57 @@
+package org
+
+import (
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// TakeMembers is a record with some members, by their CBOR numbers, as another one has them. Both must have a
+// member or neither.
+func TakeMembers(record, from []byte, members []uint64) ([]byte, error) {
+	var a, b map[uint64]cbor.RawMessage
+	if err := decoding.Unmarshal(record, &a); err != nil {
+		return nil, err
+	}
+	if err := decoding.Unmarshal(from, &b); err != nil {
+		return nil, err
+	}
+	for _, m := range members {
+		if (a[m] == nil) != (b[m] == nil) {
+			return nil, fmt.Errorf("member %d of a record is there in one of two", m)
+		}
+		if a[m] != nil {
+			a[m] = b[m]
+		}
+	}
+	return encoding.Marshal(a)
+}
+
+// BootOf is which run of the enclave a write says that it was of: of an import target, a passcode or what a
+// verification token was used for. ok is false for other writes.
+func (w Write) BootOf() (boot ID, ok bool, err error) {
+	if len(w.Key) == 0 || w.Value == nil {
+		return boot, false, nil
+	}
+	switch Collection(w.Key[0]) {
+	case collectionTargets:
+		g, err := decode[Target](&slot{bytes: w.Value})
+		if err != nil {
+			return boot, true, err
+		}
+		return g.Boot, true, nil
+	case collectionPasscodes:
+		p, err := decode[Passcode](&slot{bytes: w.Value})
+		if err != nil {
+			return boot, true, err
+		}
+		return p.Boot, true, nil
+	case collectionVerifications:
+		v, err := decode[Verification](&slot{bytes: w.Value})
+		if err != nil {
+			return boot, true, err
+		}
+		return v.Boot, true, nil
+	}
+	return boot, false, nil
+}

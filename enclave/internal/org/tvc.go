@@ -1,0 +1,210 @@
+package org
+
+// Programs of customers that run in enclaves beside this one: an app has deployments, a deployment is one manifest, and
+// members of two sets of operators approve what runs and hold the app's key. Nothing that runs reads these records.
+
+// Bounds of what an organization may have of each.
+const (
+	MaxTVCApps         = 100
+	MaxTVCOperators    = 1000
+	MaxTVCOperatorSets = 500
+	MaxTVCDeployments  = 1000
+	MaxTVCQuorumKeys   = 100
+)
+
+// TVCOperator approves manifests, holds shares, or both. PublicKey is two points of P-256 in lower-case hex, for
+// encryption and for signatures, 65 bytes each.
+type TVCOperator struct {
+	ID        ID     `cbor:"1,keyasint"`
+	Name      string `cbor:"2,keyasint"`
+	PublicKey string `cbor:"3,keyasint"`
+	CreatedMs uint64 `cbor:"4,keyasint"`
+	// Wallet and Path, of an operator whose keys are two accounts here, are where: at Path/0 and Path/1.
+	Wallet ID     `cbor:"5,keyasint,omitempty"`
+	Path   string `cbor:"6,keyasint,omitempty"`
+}
+
+// TVCOperatorSet are operators of whom a threshold acts together. It never changes.
+type TVCOperatorSet struct {
+	ID        ID     `cbor:"1,keyasint"`
+	Name      string `cbor:"2,keyasint"`
+	Operators []ID   `cbor:"3,keyasint"`
+	Threshold uint32 `cbor:"4,keyasint"`
+	CreatedMs uint64 `cbor:"5,keyasint"`
+}
+
+// TVCApp is what deployments are of.
+type TVCApp struct {
+	ID              ID     `cbor:"1,keyasint"`
+	Name            string `cbor:"2,keyasint"`
+	QuorumPublicKey string `cbor:"3,keyasint"` // as TVCOperator.PublicKey
+	ManifestSet     ID     `cbor:"4,keyasint"`
+	ShareSet        ID     `cbor:"5,keyasint"`
+	// Debug allows deployments in debug mode. It never changes: such a deployment may have given the app's key away.
+	Debug     bool   `cbor:"6,keyasint,omitempty"`
+	Live      ID     `cbor:"7,keyasint,omitempty"` // the deployment that has the app's name
+	CreatedMs uint64 `cbor:"8,keyasint"`
+	UpdatedMs uint64 `cbor:"9,keyasint"`
+	LastNonce uint32 `cbor:"10,keyasint,omitempty"` // of its newest manifest
+}
+
+// TVCQuorumKey is an app's key as it was made here: its public half, and its shares, each encrypted to one operator.
+// Nobody has the key but as many of them as Threshold says.
+type TVCQuorumKey struct {
+	ID        ID         `cbor:"1,keyasint"`
+	PublicKey string     `cbor:"2,keyasint"` // as TVCOperator.PublicKey
+	Threshold uint32     `cbor:"3,keyasint"`
+	Shares    []TVCShare `cbor:"4,keyasint"`
+	CreatedMs uint64     `cbor:"5,keyasint"`
+}
+
+// TVCShare is one share.
+type TVCShare struct {
+	ID         ID     `cbor:"1,keyasint"`
+	EncryptKey string `cbor:"2,keyasint"` // an operator's, 65 bytes in lower-case hex
+	Sealed     []byte `cbor:"3,keyasint"` // as operators' tools open it
+}
+
+// TVCOperator returns the operator with this id, or nil.
+func (t *Tx) TVCOperator(id ID) (*TVCOperator, error) {
+	return find[TVCOperator](t, collectionTVCOperators, id)
+}
+
+// PutTVCOperator stores o.
+func (t *Tx) PutTVCOperator(o *TVCOperator) error {
+	return put(t, key(collectionTVCOperators, raw(o.ID)), o)
+}
+
+// EachTVCOperator visits the operators in the order of their ids.
+func (t *Tx) EachTVCOperator(visit func(*TVCOperator) bool) error {
+	return each(t, collectionTVCOperators, visit)
+}
+
+// TVCOperatorSet returns the set with this id, or nil.
+func (t *Tx) TVCOperatorSet(id ID) (*TVCOperatorSet, error) {
+	return find[TVCOperatorSet](t, collectionTVCOperatorSets, id)
+}
+
+// PutTVCOperatorSet stores s.
+func (t *Tx) PutTVCOperatorSet(s *TVCOperatorSet) error {
+	return put(t, key(collectionTVCOperatorSets, raw(s.ID)), s)
+}
+
+// EachTVCOperatorSet visits the sets in the order of their ids.
+func (t *Tx) EachTVCOperatorSet(visit func(*TVCOperatorSet) bool) error {
+	return each(t, collectionTVCOperatorSets, visit)
+}
+
+// TVCApp returns the app with this id, or nil.
+func (t *Tx) TVCApp(id ID) (*TVCApp, error) { return find[TVCApp](t, collectionTVCApps, id) }
+
+// PutTVCApp stores a.
+func (t *Tx) PutTVCApp(a *TVCApp) error { return put(t, key(collectionTVCApps, raw(a.ID)), a) }
+
+// DeleteTVCApp removes the app's record, not its name.
+func (t *Tx) DeleteTVCApp(id ID) { t.del(key(collectionTVCApps, raw(id))) }
+
+// EachTVCApp visits the apps in the order of their ids.
+func (t *Tx) EachTVCApp(visit func(*TVCApp) bool) error { return each(t, collectionTVCApps, visit) }
+
+// TVCQuorumKey returns the key with this id, or nil.
+func (t *Tx) TVCQuorumKey(id ID) (*TVCQuorumKey, error) {
+	return find[TVCQuorumKey](t, collectionTVCQuorumKeys, id)
+}
+
+// PutTVCQuorumKey stores k.
+func (t *Tx) PutTVCQuorumKey(k *TVCQuorumKey) error {
+	return put(t, key(collectionTVCQuorumKeys, raw(k.ID)), k)
+}
+
+// EachTVCQuorumKey visits the keys in the order of their ids.
+func (t *Tx) EachTVCQuorumKey(visit func(*TVCQuorumKey) bool) error {
+	return each(t, collectionTVCQuorumKeys, visit)
+}
+
+// TVCDeployment is one manifest of an app, with what it was made from.
+type TVCDeployment struct {
+	ID       ID     `cbor:"1,keyasint"`
+	App      ID     `cbor:"2,keyasint"`
+	Manifest ID     `cbor:"3,keyasint"`
+	Version  string `cbor:"4,keyasint"` // of the base image
+	Image    string `cbor:"5,keyasint"` // NAME@sha256:HEX
+	Path     string `cbor:"6,keyasint"` // of the program in it
+	// PullSecret is as it came, encrypted to a key of the enclave; empty: the image is public.
+	PullSecret  string `cbor:"7,keyasint,omitempty"`
+	HealthCheck string `cbor:"8,keyasint"` // TVC_HEALTH_CHECK_TYPE_…
+	HealthPort  uint16 `cbor:"9,keyasint"`
+	IngressPort uint16 `cbor:"10,keyasint"`
+	Replicas    uint32 `cbor:"11,keyasint"`
+	Debug       bool   `cbor:"12,keyasint,omitempty"`
+	Deleted     bool   `cbor:"13,keyasint,omitempty"` // it may be restored
+	Approved    bool   `cbor:"14,keyasint,omitempty"` // by the threshold: the host was told to run it
+	CreatedMs   uint64 `cbor:"15,keyasint"`
+	UpdatedMs   uint64 `cbor:"16,keyasint"`
+}
+
+// TVCManifest is what a deployment runs, as operators read and approve it.
+type TVCManifest struct {
+	ID         ID            `cbor:"1,keyasint"`
+	Deployment ID            `cbor:"2,keyasint"`
+	Bytes      []byte        `cbor:"3,keyasint"`
+	Approvals  []TVCApproval `cbor:"4,keyasint,omitempty"` // of different operators, in the order in which they came
+	CreatedMs  uint64        `cbor:"5,keyasint"`
+}
+
+// TVCApproval is an operator's.
+type TVCApproval struct {
+	ID        ID     `cbor:"1,keyasint"`
+	Operator  ID     `cbor:"2,keyasint"`
+	Signature []byte `cbor:"3,keyasint"`
+	CreatedMs uint64 `cbor:"4,keyasint"`
+}
+
+// TVCPostedShare is an operator's share of an app's key on its way to the enclaves of a deployment: encrypted to one
+// boot of one of them.
+type TVCPostedShare struct {
+	ID         ID     `cbor:"1,keyasint"`
+	Deployment ID     `cbor:"2,keyasint"`
+	Operator   ID     `cbor:"3,keyasint"`
+	SetupKey   string `cbor:"4,keyasint"`
+	Box        []byte `cbor:"5,keyasint"`
+	Signature  []byte `cbor:"6,keyasint"`
+	CreatedMs  uint64 `cbor:"7,keyasint"`
+}
+
+// TVCDeployment returns the deployment with this id, or nil.
+func (t *Tx) TVCDeployment(id ID) (*TVCDeployment, error) {
+	return find[TVCDeployment](t, collectionTVCDeployments, id)
+}
+
+// PutTVCDeployment stores d.
+func (t *Tx) PutTVCDeployment(d *TVCDeployment) error {
+	return put(t, key(collectionTVCDeployments, raw(d.ID)), d)
+}
+
+// DeleteTVCDeployment removes a deployment with its manifest and the shares that were posted.
+func (t *Tx) DeleteTVCDeployment(d *TVCDeployment) error {
+	t.del(key(collectionTVCDeployments, raw(d.ID)))
+	t.del(key(collectionTVCManifests, raw(d.Manifest)))
+	return t.clear(under(key(collectionTVCShares, raw(d.ID))))
+}
+
+// EachTVCDeployment visits the deployments of all apps in the order of their ids.
+func (t *Tx) EachTVCDeployment(visit func(*TVCDeployment) bool) error {
+	return each(t, collectionTVCDeployments, visit)
+}
+
+// TVCManifest returns the manifest with this id, or nil.
+func (t *Tx) TVCManifest(id ID) (*TVCManifest, error) {
+	return find[TVCManifest](t, collectionTVCManifests, id)
+}
+
+// PutTVCManifest stores m.
+func (t *Tx) PutTVCManifest(m *TVCManifest) error {
+	return put(t, key(collectionTVCManifests, raw(m.ID)), m)
+}
+
+// PutTVCPostedShare stores s in the place of the operator's one before.
+func (t *Tx) PutTVCPostedShare(s *TVCPostedShare) error {
+	return put(t, key(collectionTVCShares, raw(s.Deployment), raw(s.Operator)), s)
+}

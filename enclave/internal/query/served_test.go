@@ -1,0 +1,130 @@
+package query_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/query"
+)
+
+var update = flag.Bool("update", false, "write enclave/INTERFACE.md anew")
+
+const served = "../../INTERFACE.md"
+
+// The table in enclave/INTERFACE.md is what the code answers to every operation of the description. What it calls served
+// stays so: once all of the specification's list is, nothing of it can be taken back.
+func TestServed(t *testing.T) {
+	var types, queries, own bytes.Buffer
+	var all, live, asked, askedLive, allQueries, liveQueries int
+	for _, o := range api.Operations {
+		answer := "served"
+		row := func(err error) bool {
+			if code(err) == fault.Unimplemented {
+				answer = "`" + err.Error() + "`"
+			} else if err != nil {
+				t.Errorf("%s %s: %v", o.Name, o.Type, err)
+			}
+			return err == nil
+		}
+		mark := map[bool]string{true: "yes"}[o.Asked]
+		switch o.Kind {
+		case "submit":
+			_, err := kinds.Live.Lookup(o.Name, o.Type)
+			all++
+			if row(err) {
+				live++
+			}
+			if o.Asked {
+				asked++
+				if err == nil {
+					askedLive++
+				}
+			}
+			fmt.Fprintf(&types, "| %s | %s | %s | %s |\n", strings.TrimPrefix(o.Type, "ACTIVITY_TYPE_"), o.Name, mark, answer)
+		case "query":
+			_, err := query.Lookup(o.Name)
+			allQueries++
+			if row(err) {
+				liveQueries++
+			}
+			fmt.Fprintf(&queries, "| %s | %s | %s |\n", o.Name, mark, answer)
+		}
+	}
+	if all != 162 || allQueries != 67 || asked != 118 {
+		t.Errorf("the description has %d types, %d of them asked for, and %d queries", all, asked, allQueries)
+	}
+	for _, typ := range slices.Sorted(maps.Keys(kinds.Live)) {
+		if _, published := api.Activities[typ]; !published {
+			fmt.Fprintf(&own, "- `/public/v1/submit/%s`, %s\n", kinds.Live[typ].Kind.Op, typ)
+		}
+	}
+	for _, op := range slices.Sorted(maps.Keys(query.Live())) {
+		if slices.Contains(query.Own, op) {
+			fmt.Fprintf(&own, "- `/public/v1/query/%s`\n", op)
+		}
+	}
+	text := fmt.Sprintf(`# What of the interface is served
+
+Made from the code by `+"`go test ./enclave/internal/query -run TestServed -update`"+`, and held against the description of the published
+interface of 2026-08-18 by the same test. Served: **%d of %d activity types** (of the %d that the project's specification lists, %d) and
+**%d of %d queries**. The rest answers 501, code 12, with the sentence in its row, once the stamp is verified. What
+stands below `+"`/tkhq/api/v1`"+` is internal to the hosted service, and answers 501 to anybody.
+
+Types are written without ACTIVITY_TYPE_; their path is `+"`/public/v1/submit/`"+` with the operation behind it.
+
+| type | operation | specification | |
+|---|---|---|---|
+%s
+| query | specification | |
+|---|---|---|
+%s
+## Of our own
+
+%s`, live, all, asked, askedLive, liveQueries, allQueries, types.String(), queries.String(), own.String())
+	kept, err := os.ReadFile(served)
+	for line := range strings.Lines(string(kept)) {
+		if strings.HasSuffix(line, "| served |\n") && !strings.Contains(text, line) {
+			t.Fatalf("no longer so: %s", line)
+		}
+	}
+	if *update {
+		kept, err = []byte(text), nil
+		if err := os.WriteFile(served, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err != nil || string(kept) != text {
+		t.Errorf("%v: enclave/INTERFACE.md is not what the code answers: go test ./enclave/internal/query -run TestServed -update", err)
+	}
+}
+
+// Who asks for what will never be served is told what to do.
+func TestNotLiveTellsWhatToDo(t *testing.T) {
+	n := 0
+	for _, o := range api.Operations {
+		name := o.Name
+		if !strings.Contains(name, "swap") && !strings.Contains(name, "earn") || o.Kind != "submit" && o.Kind != "query" {
+			continue
+		}
+		n++
+		err := activity.NotLive(name)
+		if err.Code != fault.Unimplemented || !strings.HasPrefix(err.Message, "UNIMPLEMENTED: "+name+": ") || !strings.Contains(err.Message, "eth_send_transaction") && !strings.Contains(err.Message, "get_send_transaction_status") {
+			t.Errorf("%s: %s", name, err.Message)
+		}
+	}
+	if n != 18 {
+		t.Errorf("%d operations of swaps and earning", n)
+	}
+	if got := activity.NotLive("validate_tvc_image").Message; got != "UNIMPLEMENTED: validate_tvc_image" {
+		t.Error(got)
+	}
+}

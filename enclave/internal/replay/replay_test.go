@@ -1,0 +1,987 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdh"
+	"crypto/hpke"
+	crand "crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloister/attestation/tlog"
+	"cloister/enclave/core"
+	"cloister/enclave/internal/activity"
+	exported "cloister/enclave/internal/history"
+	"cloister/enclave/internal/onramp"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/replay"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+// A history is a random run of activities in the root organization of a rig and in what is made below it.
+type history struct {
+	t         testing.TB
+	r         *rig.Rig
+	witnesses *rig.Witnesses
+	rand      *rand.Rand
+	n         int
+	orgs      []*member // organizations, the first at the top
+	counts    map[string]int
+}
+
+type object = map[string]any
+
+// A member is an organization with what it has.
+type member struct {
+	id, parent string
+	root       laptop.KeyPair
+	users      []person
+	wallets    []string
+	addresses  []string // ethereum
+	solana     []string
+	spark      []string
+	keys       []string
+	secrets    []string
+	policies   []string
+	tags       []string
+	waits      []string // fingerprints
+}
+
+type person struct {
+	id   string
+	pair laptop.KeyPair
+}
+
+// start begins a history in a deployment with four witnesses.
+func start(t testing.TB) *history {
+	return begin(t, rig.Options{Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{})})
+}
+
+func begin(t testing.TB, o rig.Options) *history {
+	r := rig.Start(t, o)
+	h := &history{t: t, r: r, witnesses: o.Witnesses, rand: rand.New(rand.NewPCG(1, 1)), counts: map[string]int{}}
+	h.orgs = []*member{{id: r.Credentials.OrganizationID, root: r.Credentials.RootAPIKey, users: []person{{r.Credentials.RootUserID, r.Credentials.RootAPIKey}}}}
+	return h
+}
+
+func pick[T any](h *history, all []T) (one T) {
+	if len(all) > 0 {
+		one = all[h.rand.IntN(len(all))]
+	}
+	return one
+}
+
+func (h *history) name(what string) string {
+	h.n++
+	return fmt.Sprintf("%s %d", what, h.n)
+}
+
+// do submits as somebody and answers the result.
+func (h *history) do(o *member, by laptop.KeyPair, typ string, parameters any) (object, int) {
+	return h.send(by, typ, h.r.BodyOf(o.id, "ACTIVITY_TYPE_"+typ, parameters), o)
+}
+
+func (h *history) send(by laptop.KeyPair, typ string, body []byte, o *member) (object, int) {
+	op := strings.ToLower(typ)
+	for _, v := range []string{"_v2", "_v3", "_v4", "_v7"} {
+		op = strings.TrimSuffix(op, v)
+	}
+	time.Sleep(time.Millisecond) // entries of several organizations, where no log orders them, are in the order of their times
+	reply, err := h.r.Send(context.Background(), wire.DoorSubmit, op, body, by)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var m object
+	if err := json.Unmarshal(reply.Body, &m); err != nil {
+		h.t.Fatal(err)
+	}
+	status := rig.Text(m, "activity", "status")
+	h.counts[typ+" "+strconv.Itoa(int(reply.Status))+" "+status]++
+	if status == "ACTIVITY_STATUS_CONSENSUS_NEEDED" || status == "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED" {
+		if print := rig.Text(m, "activity", "fingerprint"); !slices.Contains(o.waits, print) {
+			o.waits = append(o.waits, print)
+		}
+	}
+	result := rig.Get(m, "activity", "result")
+	if r, ok := result.(map[string]any); ok {
+		for _, inner := range r {
+			if i, ok := inner.(map[string]any); ok {
+				return i, int(reply.Status)
+			}
+		}
+	}
+	return object{}, int(reply.Status)
+}
+
+func newPair(t testing.TB) laptop.KeyPair {
+	k, err := laptop.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func userOf(name string, pair laptop.KeyPair, tags ...string) object {
+	if tags == nil {
+		tags = []string{}
+	}
+	return object{"userName": name, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": pair.PublicKey, "curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": tags}
+}
+
+func target(t testing.TB) string {
+	k, err := ecdh.P256().GenerateKey(crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(k.PublicKey().Bytes())
+}
+
+func account(path string) object {
+	return object{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": path, "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}
+}
+
+func sparkWallet(name string) object {
+	a := account("m/8797555'/0'/0'")
+	a["addressFormat"] = "ADDRESS_FORMAT_SPARK_MAINNET"
+	return object{"walletName": name, "accounts": []any{a}}
+}
+
+type asked struct {
+	typ        string
+	parameters object
+}
+
+// sparkRequests are what is asked for Spark with an address: shares, packages, and a claim that a key
+// refuses. It is signed by 2 and holds nothing.
+func sparkRequests(address string) []asked {
+	const one, two = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798", "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5"
+	leaf := func(id string) object { return object{"signingLeaf": object{"leafId": id}} }
+	signing := func(derivation object, message string) object {
+		return object{"derivation": derivation, "message": strings.Repeat(message, 32), "verifyingKey": two, "operatorCommitments": []any{object{"id": strings.Repeat("00", 31) + "01", "hiding": one, "binding": two}}}
+	}
+	group := func(more object) object {
+		more["threshold"], more["operatorRecipients"] = 2, []any{object{"operatorId": "one", "encryptionPublicKey": one}, object{"operatorId": "two", "encryptionPublicKey": two}}
+		return more
+	}
+	id := "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
+	return []asked{
+		{"SPARK_SIGN_FROST", object{"signWith": address, "signatures": []any{signing(object{"identity": object{}}, "aa"), signing(leaf("x"), "bb"), signing(leaf("x"), "cc")}}},
+		{"SPARK_PREPARE_TRANSFER", object{"signWith": address, "transfer": group(object{"transferId": id, "receiverPublicKey": one,
+			"leaves": []any{object{"leafId": "a", "oldLeafDerivation": leaf("a"), "newLeafDerivation": leaf("b")}}})}},
+		{"SPARK_CLAIM_TRANSFER", object{"signWith": address, "claim": group(object{"transferId": id, "senderIdentityPublicKey": two,
+			"leaves": []any{object{"leafId": "leaf", "ciphertext": strings.Repeat("00", 129),
+				"senderSignature": "b8ec3d60898d49136bcfdc61b2e46a3c8045fedc70246a6ae33f81c4d87747aa1efd4ac11ad2383b1f7ffe575cde4ca34b40da6e7481c9dd5f96853cdc962430"}}})}},
+		{"SPARK_PREPARE_LIGHTNING_RECEIVE", object{"signWith": address, "lightningReceive": group(object{})}},
+	}
+}
+
+// ethTransaction is an unsigned transaction of type 2 without a value.
+const ethTransaction = "02e70180843b9aca0084773594008252089400000000000000000000000000000000000000010180c0"
+
+// step is one random activity.
+func (h *history) step() {
+	o := pick(h, h.orgs)
+	by := pick(h, o.users).pair
+	if h.rand.IntN(2) > 0 {
+		by = o.root
+	}
+	switch h.rand.IntN(44) {
+	case 42:
+		r, _ := h.do(o, by, "CREATE_WALLET", sparkWallet(h.name("Spark")))
+		if a := rig.Text(r, "addresses", "0"); strings.HasPrefix(a, "spark") {
+			o.spark = append(o.spark, a)
+		}
+	case 43:
+		all := sparkRequests(pick(h, o.spark))
+		one := all[h.rand.IntN(len(all))]
+		h.do(o, by, one.typ, one.parameters)
+	case 0, 1:
+		pair := newPair(h.t)
+		r, _ := h.do(o, by, "CREATE_USERS_V4", object{"users": []any{userOf(h.name("User"), pair)}})
+		if id := rig.Text(r, "userIds", "0"); len(id) == 36 {
+			o.users = append(o.users, person{id, pair})
+		}
+	case 2, 3:
+		r, _ := h.do(o, by, "CREATE_WALLET", object{"walletName": h.name("Wallet"), "accounts": []any{account("m/44'/60'/0'/0/0"),
+			object{"curve": "CURVE_ED25519", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"}}})
+		if id := rig.Text(r, "walletId"); len(id) == 36 {
+			o.wallets, o.addresses = append(o.wallets, id), append(o.addresses, rig.Text(r, "addresses", "0"))
+			o.solana = append(o.solana, rig.Text(r, "addresses", "1"))
+		}
+	case 4:
+		r, _ := h.do(o, by, "CREATE_WALLET_ACCOUNTS", object{"walletId": pick(h, o.wallets), "accounts": []any{account(fmt.Sprintf("m/44'/60'/0'/0/%d", h.rand.IntN(50)))}})
+		if a := rig.Text(r, "addresses", "0"); strings.HasPrefix(a, "0x") {
+			o.addresses = append(o.addresses, a)
+		}
+	case 5:
+		r, _ := h.do(o, by, "CREATE_PRIVATE_KEYS_V2", object{"privateKeys": []any{
+			object{"privateKeyName": h.name("Key"), "curve": "CURVE_SECP256K1", "privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM"}},
+			object{"privateKeyName": h.name("Key"), "curve": "CURVE_P256", "privateKeyTags": []any{}, "addressFormats": []any{}}}})
+		for i := range 2 {
+			if id := rig.Text(r, "privateKeys", strconv.Itoa(i), "privateKeyId"); len(id) == 36 {
+				o.keys = append(o.keys, id)
+			}
+		}
+	case 6, 7:
+		h.do(o, by, "SIGN_RAW_PAYLOAD_V2", object{"signWith": pick(h, append(o.addresses, o.keys...)), "payload": h.name("payload"), "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256"})
+	case 8:
+		h.do(o, by, "SIGN_RAW_PAYLOADS", object{"signWith": pick(h, o.solana), "payloads": []any{h.name("a"), h.name("b")}, "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_NOT_APPLICABLE", "generateAppProofs": true})
+	case 9, 10:
+		h.do(o, by, "SIGN_TRANSACTION_V2", object{"signWith": pick(h, o.addresses), "type": "TRANSACTION_TYPE_ETHEREUM", "generateAppProofs": true, "unsignedTransaction": ethTransaction})
+	case 11, 12, 13:
+		r, _ := h.do(o, by, "CREATE_POLICY_V3", object{"policyName": h.name("Policy"), "effect": pick(h, []string{"EFFECT_ALLOW", "EFFECT_ALLOW", "EFFECT_DENY"}), "notes": "",
+			"condition": pick(h, []string{"activity.resource == 'WALLET'", "activity.action == 'SIGN'", "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "activity.resource == 'USER' && activity.action == 'CREATE'"}),
+			"consensus": pick(h, []string{"approvers.any(user, true)", "approvers.count() >= 2", "approvers.count() >= 2", "approvers.any(user, user.id == '" + pick(h, o.users).id + "')"})})
+		if id := rig.Text(r, "policyId"); len(id) == 36 {
+			o.policies = append(o.policies, id)
+		}
+	case 14:
+		h.do(o, by, "DELETE_POLICY", object{"policyId": pick(h, o.policies)})
+	case 15:
+		r, _ := h.do(o, by, "CREATE_USER_TAG", object{"userTagName": h.name("Tag"), "userIds": []any{pick(h, o.users).id}})
+		if id := rig.Text(r, "userTagId"); len(id) == 36 {
+			o.tags = append(o.tags, id)
+		}
+	case 16:
+		h.do(o, by, "DELETE_USER_TAGS", object{"userTagIds": []any{pick(h, o.tags)}})
+	case 17, 18, 19, 20, 21:
+		if print := pick(h, o.waits); print != "" {
+			typ := "APPROVE_ACTIVITY"
+			if h.rand.IntN(4) == 0 {
+				typ = "REJECT_ACTIVITY"
+			}
+			if r, status := h.do(o, pick(h, o.users).pair, typ, object{"fingerprint": print}); status == 400 || len(r) > 0 { // it is over
+				o.waits = slices.DeleteFunc(o.waits, func(w string) bool { return w == print })
+			}
+		}
+	case 22:
+		if o.parent != "" {
+			return
+		}
+		pair, pair2 := newPair(h.t), newPair(h.t)
+		wallet := any(object{"walletName": "W", "accounts": []any{account("m/44'/60'/0'/0/0")}})
+		p := object{"subOrganizationName": h.name("Sub"), "rootQuorumThreshold": 1, "rootUsers": []any{without(userOf("Root", pair), "userTags"), without(userOf("Second", pair2), "userTags")}}
+		if h.rand.IntN(2) == 0 {
+			p["wallet"] = wallet
+		}
+		r, _ := h.do(o, by, "CREATE_SUB_ORGANIZATION_V7", p)
+		if id := rig.Text(r, "subOrganizationId"); len(id) == 36 {
+			h.orgs = append(h.orgs, &member{id: id, parent: o.id, root: pair, users: []person{{rig.Text(r, "rootUserIds", "0"), pair}, {rig.Text(r, "rootUserIds", "1"), pair2}}})
+		}
+	case 23:
+		if len(o.users) > 1 && h.rand.IntN(2) == 0 {
+			h.do(o, o.root, "UPDATE_ROOT_QUORUM", object{"threshold": 1, "userIds": []any{o.users[0].id, pick(h, o.users[1:]).id}})
+		} else {
+			h.do(o, o.root, "UPDATE_ROOT_QUORUM", object{"threshold": 1, "userIds": []any{o.users[0].id}})
+		}
+	case 24:
+		h.do(o, by, "EXPORT_WALLET", object{"walletId": pick(h, o.wallets), "targetPublicKey": target(h.t)})
+	case 25:
+		h.do(o, by, "EXPORT_PRIVATE_KEY", object{"privateKeyId": pick(h, o.keys), "targetPublicKey": target(h.t)})
+	case 26:
+		h.do(o, by, "INIT_IMPORT_WALLET", object{"userId": pick(h, o.users).id})
+	case 27:
+		h.do(o, by, "STAMP_LOGIN", object{"publicKey": newPair(h.t).PublicKey, "expirationSeconds": "900"})
+	case 28:
+		h.do(o, by, "CREATE_READ_WRITE_SESSION_V2", object{"targetPublicKey": target(h.t)})
+	case 29:
+		h.do(o, by, "UPDATE_USER", object{"userId": pick(h, o.users).id, "userName": h.name("Renamed")})
+	case 30:
+		h.do(o, by, "CREATE_API_KEYS_V2", object{"userId": pick(h, o.users).id, "apiKeys": []any{object{"apiKeyName": h.name("k"), "publicKey": newPair(h.t).PublicKey, "curveType": "API_KEY_CURVE_P256", "expirationSeconds": "600"}}})
+	case 32, 33, 34, 35:
+		h.do(o, pick(h, o.users).pair, "CREATE_USER_TAG", object{"userTagName": h.name("Tag"), "userIds": []any{}})
+	case 36:
+		h.do(o, by, "CREATE_INVITATIONS", object{"invitations": []any{object{"receiverUserName": h.name("Guest"), "receiverUserEmail": fmt.Sprintf("guest%d@example.com", h.n), "receiverUserTags": []any{},
+			"accessType": "ACCESS_TYPE_ALL", "senderUserId": o.users[0].id}}})
+	case 37:
+		u := pick(h, o.users)
+		h.do(o, by, "CREATE_MFA_POLICY", object{"userId": u.id, "mfaPolicyName": h.name("MFA"), "condition": "activity.resource == 'NOTHING'", "order": h.n, "notes": "note",
+			"requiredAuthenticationMethods": []any{object{"any": []any{object{"type": "AUTHENTICATION_TYPE_PASSKEY"}}}}})
+	case 38:
+		h.do(o, o.root, "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK", "value": "https://hooks.example.com/" + strconv.Itoa(h.n)})
+	case 39:
+		session := newPair(h.t)
+		if _, status := h.do(o, by, "STAMP_LOGIN", object{"publicKey": session.PublicKey}); status == 200 {
+			h.do(o, session, "UPDATE_ORGANIZATION_NAME", object{"organizationName": h.name("Org")})
+		}
+	case 40:
+		if id := h.importSecret(o, by, h.rand.IntN(4) == 0); len(id) == 36 {
+			o.secrets = append(o.secrets, id)
+		}
+	case 41:
+		h.do(o, by, "EXPORT_SECRETS", object{"secrets": []any{object{"secretId": pick(h, o.secrets), "targetPublicKey": target(h.t), "encryptionSuite": suite},
+			object{"secretId": pick(h, o.secrets), "targetPublicKey": target(h.t), "encryptionSuite": suite}}})
+	case 31:
+		h.do(o, by, "DELETE_WALLETS", object{"walletIds": []any{pick(h, o.wallets)}})
+	}
+}
+
+func without(o object, member string) object {
+	delete(o, member)
+	return o
+}
+
+// query asks as somebody, and wants an answer.
+func (h *history) query(o *member, by laptop.KeyPair, op string, q object) object {
+	h.t.Helper()
+	q["organizationId"] = o.id
+	body, err := json.Marshal(q)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	reply, err := h.r.Send(context.Background(), wire.DoorQuery, op, body, by)
+	if err != nil || reply.Status != 200 {
+		h.t.Fatalf("%s: %v %d %s", op, err, reply.Status, reply.Body)
+	}
+	var m object
+	if err := json.Unmarshal(reply.Body, &m); err != nil {
+		h.t.Fatal(err)
+	}
+	return m
+}
+
+// export is an organization's history as its root user gets it.
+func (h *history) export(o *member) []byte {
+	h.t.Helper()
+	reply, err := h.r.Send(context.Background(), wire.DoorSubmit, "export_history", h.r.BodyOf(o.id, "ACTIVITY_TYPE_EXPORT_HISTORY", object{}), o.root)
+	if err != nil || reply.Status != 200 {
+		h.t.Fatalf("export_history: %v %d %s", err, reply.Status, reply.Body)
+	}
+	var m object
+	if err := json.Unmarshal(reply.Body, &m); err != nil {
+		h.t.Fatal(err)
+	}
+	file, from := []byte(exported.Magic), ""
+	for {
+		page := h.query(o, o.root, "get_history", object{"activityId": rig.Text(m, "activity", "id"), "from": from})
+		b, err := base64.StdEncoding.Strict().DecodeString(rig.Text(page, "history"))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		file = append(file, b...)
+		next, ok := page["next"].(string)
+		if !ok {
+			return file
+		}
+		from = next
+	}
+}
+
+// trust is what the deployment's boot proof would lead to.
+func (h *history) trust() replay.Trust {
+	proof := h.query(h.orgs[0], h.orgs[0].root, "get_latest_boot_proof", object{"appName": "cloister"})
+	key, err := hex.DecodeString(rig.Text(proof, "bootProof", "ephemeralPublicKeyHex"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if h.witnesses == nil {
+		return replay.Trust{LiveKeys: [][]byte{key}}
+	}
+	policy, err := tlog.ParsePolicy(h.witnesses.Terms.Policy)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return replay.Trust{LiveKeys: [][]byte{key}, Policy: policy}
+}
+
+// read exports all organizations and reads what came.
+func (h *history) read() []*replay.History {
+	h.t.Helper()
+	trust := h.trust()
+	var all []*replay.History
+	for _, o := range h.orgs {
+		one, err := replay.Read(bytes.NewReader(h.export(o)), trust)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if one.Organization.String() != o.id {
+			h.t.Fatalf("the history of %v", one.Organization)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func run(histories []*replay.History) (*core.ReplayReport, error) {
+	return replay.Run(context.Background(), core.ReplayConfig{Rand: crand.Reader, Outside: activity.Outside{OnRamps: []onramp.Provider{onramp.MoonPay}}}, histories...)
+}
+
+// scene is a short history in which everything happens that the tests change.
+func (h *history) scene() {
+	top := h.orgs[0]
+	second := newPair(h.t)
+	r, _ := h.do(top, top.root, "CREATE_USERS_V4", object{"users": []any{userOf("Second", second)}})
+	top.users = append(top.users, person{rig.Text(r, "userIds", "0"), second})
+	h.do(top, top.root, "CREATE_POLICY_V3", object{"policyName": "Two", "effect": "EFFECT_ALLOW", "condition": "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "consensus": "approvers.count() >= 2", "notes": ""})
+	h.do(top, top.root, "CREATE_POLICY_V3", object{"policyName": "Sign", "effect": "EFFECT_ALLOW", "condition": "activity.action == 'SIGN'", "consensus": "approvers.any(user, true)", "notes": ""})
+	h.do(top, second, "CREATE_USER_TAG", object{"userTagName": "Waits", "userIds": []any{}})
+	h.do(top, top.root, "APPROVE_ACTIVITY", object{"fingerprint": top.waits[0]})
+	h.do(top, second, "CREATE_USER_TAG", object{"userTagName": "Rejected", "userIds": []any{}})
+	h.do(top, second, "REJECT_ACTIVITY", object{"fingerprint": top.waits[1]})
+	h.do(top, second, "CREATE_WALLET", object{"walletName": "Denied", "accounts": []any{}})
+	for i := range 2 {
+		r, _ = h.do(top, top.root, "CREATE_WALLET", object{"walletName": fmt.Sprint("Wallet ", i), "accounts": []any{account("m/44'/60'/0'/0/0")}})
+		top.addresses = append(top.addresses, rig.Text(r, "addresses", "0"))
+	}
+	for _, address := range top.addresses {
+		h.do(top, second, "SIGN_RAW_PAYLOAD_V2", object{"signWith": address, "payload": "same", "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256", "generateAppProofs": true})
+		h.do(top, second, "SIGN_TRANSACTION_V2", object{"signWith": address, "type": "TRANSACTION_TYPE_ETHEREUM", "unsignedTransaction": ethTransaction})
+	}
+	for i := range 2 {
+		r, _ = h.do(top, top.root, "CREATE_WALLET", sparkWallet(fmt.Sprint("Spark ", i)))
+		for _, one := range sparkRequests(rig.Text(r, "addresses", "0")) {
+			h.do(top, second, one.typ, one.parameters)
+		}
+	}
+	h.do(top, top.root, "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK", "value": "https://hooks.example.com/"})
+	r, _ = h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{without(userOf("Root", second), "userTags")}})
+	sub := &member{id: rig.Text(r, "subOrganizationId"), parent: top.id, root: second, users: []person{{rig.Text(r, "rootUserIds", "0"), second}}}
+	h.orgs = append(h.orgs, sub)
+	h.do(sub, second, "UPDATE_USER", object{"userId": sub.users[0].id, "userName": "Again", "userEmail": "root@example.com"})
+	h.do(sub, second, "INIT_IMPORT_WALLET", object{"userId": sub.users[0].id})
+	h.do(sub, second, "DELETE_WALLETS", object{"walletIds": []any{sub.id}})
+	h.importSecret(top, second, false) // denied
+	h.importSecret(top, top.root, true)
+	id := h.importSecret(top, top.root, false)
+	h.do(top, top.root, "EXPORT_SECRETS", object{"secrets": []any{object{"secretId": id, "targetPublicKey": target(h.t), "encryptionSuite": suite}}})
+}
+
+const suite = "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"
+
+// importSecret imports a secret through a target of the root user's, encrypted to another key if it is to be refused.
+func (h *history) importSecret(o *member, by laptop.KeyPair, refused bool) string {
+	r, _ := h.do(o, o.root, "INIT_IMPORT_SECRETS", object{"encryptionSuite": suite, "numSecrets": 2})
+	var outer, inner map[string]string
+	if err := json.Unmarshal([]byte(rig.Text(r, "enclaveTargetMessages", "1")), &outer); err != nil {
+		h.t.Fatal(err)
+	}
+	data, err := hex.DecodeString(outer["data"])
+	if err == nil {
+		err = json.Unmarshal(data, &inner)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	to := inner["targetPublic"]
+	if refused {
+		to = target(h.t)
+	}
+	point, err := hex.DecodeString(to)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	pk, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(point)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	enc, sender, err := hpke.NewSender(pk, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ciphertext, err := sender.Seal(append(bytes.Clone(enc), point...), []byte(h.name("secret")))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r, _ = h.do(o, by, "IMPORT_SECRETS", object{"secrets": []any{object{"name": h.name("Secret"), "targetPublicKey": inner["targetPublic"], "encryptionSuite": suite,
+		"secretPayload": fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, ciphertext), "staticProperties": []any{object{"key": "env", "value": h.name("prod")}}}}})
+	return rig.Text(r, "secretIds", "0")
+}
+
+// A forgery changes one entry, or says that it has nothing to change there.
+type forgery struct {
+	name   string
+	change func(h *history, e *org.Entry, all []*core.Recorded) bool
+}
+
+func otherSignature(e *org.Entry, all []*core.Recorded) bool {
+	for _, o := range all {
+		if o.Entry != e && o.Entry.Type == e.Type && len(o.Entry.Result) > 0 && !bytes.Equal(o.Entry.Result, e.Result) && strings.Contains(e.Type, "_SIGN_") {
+			e.Result = o.Entry.Result
+			return true
+		}
+	}
+	return false
+}
+
+var forgeries = []forgery{
+	{"another outcome", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		if e.Outcome == "OUTCOME_ALLOW" {
+			e.Outcome = "OUTCOME_REQUIRES_CONSENSUS"
+		} else {
+			e.Outcome = "OUTCOME_ALLOW"
+		}
+		return !e.Activity.Zero()
+	}},
+	{"a vote dropped", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		if len(e.Votes) == 0 {
+			return false
+		}
+		e.Votes = e.Votes[:len(e.Votes)-1]
+		return true
+	}},
+	{"another user's vote", func(h *history, e *org.Entry, _ []*core.Recorded) bool {
+		if len(e.Votes) == 0 {
+			return false
+		}
+		v := &e.Votes[len(e.Votes)-1]
+		for _, o := range h.orgs {
+			for _, u := range o.users {
+				if id, _ := org.ParseID(u.id); id != v.User {
+					v.User = id
+					return true
+				}
+			}
+		}
+		return false
+	}},
+	{"another key's vote", func(h *history, e *org.Entry, _ []*core.Recorded) bool {
+		if len(e.Votes) == 0 {
+			return false
+		}
+		v := &e.Votes[len(e.Votes)-1]
+		for _, u := range h.orgs[0].users {
+			if u.pair.PublicKey != v.PublicKey {
+				v.PublicKey = u.pair.PublicKey
+				return true
+			}
+		}
+		return false
+	}},
+	{"a signature's bit", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		if len(e.Votes) == 0 {
+			return false
+		}
+		v := &e.Votes[len(e.Votes)-1]
+		digit := "0"
+		if strings.HasSuffix(v.Signature, digit) {
+			digit = "1"
+		}
+		v.Signature = v.Signature[:len(v.Signature)-1] + digit
+		return true
+	}},
+	{"a write added", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.Writes = append(e.Writes, org.Write{Key: []byte("Bsomebody"), Value: []byte{0xa0}})
+		return e.Seq > 0
+	}},
+	{"a write dropped", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		if len(e.Writes) == 0 {
+			return false
+		}
+		e.Writes = e.Writes[:len(e.Writes)-1]
+		return e.Seq > 0
+	}},
+	{"writes in another order", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		slices.Reverse(e.Writes)
+		return len(e.Writes) > 1 && e.Seq > 0
+	}},
+	{"a written bit", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		for i := range e.Writes {
+			if v := e.Writes[i].Value; len(v) > 0 && e.Writes[i].Key[0] != 'E' && e.Writes[i].Key[0] != 'P' {
+				v[len(v)-1] ^= 1
+				return e.Seq > 0
+			}
+		}
+		return false
+	}},
+	{"another status", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		if e.Status == org.StatusCompleted {
+			e.Status = org.StatusFailed
+		} else {
+			e.Status = org.StatusCompleted
+		}
+		return !e.Activity.Zero()
+	}},
+	{"a later time", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.TimeMs += 60_000
+		return e.Seq > 0
+	}},
+	{"an earlier time", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.TimeMs -= 60_000
+		return e.Seq > 0
+	}},
+	{"another creation", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.CreatedMs++
+		return e.Seq > 0
+	}},
+	{"another floor", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		if e.FloorMs += 60_000; e.FloorMs == 60_000 {
+			e.FloorMs = e.TimeMs - 600_000
+		}
+		return e.Seq > 0
+	}},
+	{"another key's result", func(_ *history, e *org.Entry, all []*core.Recorded) bool { return otherSignature(e, all) }},
+	{"no result", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		has := len(e.Result) > 2
+		e.Result = nil
+		return has
+	}},
+	{"another failure", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		has := len(e.Failure) > 0
+		e.Failure = bytes.Replace(e.Failure, []byte("not"), []byte("now"), 1)
+		return has
+	}},
+	{"another refusal", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.Refused++
+		return !e.Activity.Zero()
+	}},
+	{"a verdict", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		for i := range e.Evaluations {
+			if v := e.Evaluations[i].Verdicts; len(v) > 0 {
+				v[0] ^= 1
+				return true
+			}
+		}
+		return false
+	}},
+	{"an evaluation dropped", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		has := len(e.Evaluations) > 0
+		e.Evaluations = nil
+		return has
+	}},
+	{"a send dropped", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		has := len(e.Sends) > 0
+		e.Sends = nil
+		return has
+	}},
+	{"another initiator", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.Initiator[3] ^= 1
+		return !e.Activity.Zero()
+	}},
+	{"another body", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.Body = bytes.Replace(e.Body, []byte(`"parameters":{`), []byte(`"parameters": {`), 1)
+		return len(e.Body) > 0
+	}},
+	{"another fingerprint", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.Fingerprint[0] ^= 1
+		return e.Seq > 0
+	}},
+	{"another stamp time", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.StampedMs++
+		return !e.Activity.Zero()
+	}},
+	{"another step before", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		e.Prior++
+		return !e.Activity.Zero()
+	}},
+	{"another half", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		has := !e.Other.Zero()
+		e.OtherSeq++
+		return has
+	}},
+	{"a proof's digit", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		for i := range e.Proofs {
+			if at := bytes.Index(e.Proofs[i].Payload, []byte(`"digests":["`)); at > 0 {
+				d := &e.Proofs[i].Payload[at+len(`"digests":["`)]
+				*d = '0' + (*d+1)%10
+				return true
+			}
+		}
+		return false
+	}},
+	{"a proof's signature", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
+		if len(e.Proofs) == 0 {
+			return false
+		}
+		e.Proofs[0].Signature[40] ^= 1
+		return true
+	}},
+}
+
+// Nothing that is changed in a history goes unseen, and the entry is named.
+func TestForgeries(t *testing.T) {
+	h := start(t)
+	h.scene()
+	original := h.read()
+	if _, err := run(copied(t, original)); err != nil {
+		t.Fatal(err)
+	}
+	tried := map[string]int{}
+	for i := range original {
+		for n := range original[i].Entries {
+			for j, f := range forgeries {
+				if tried[f.name] > 0 && (n+j)%3 != 0 && testing.Short() {
+					continue
+				}
+				hs := copied(t, original)
+				var all []*core.Recorded
+				for _, one := range hs {
+					all = append(all, one.Entries...)
+				}
+				e := hs[i].Entries[n].Entry
+				if !f.change(h, e, all) {
+					continue
+				}
+				tried[f.name]++
+				_, err := run(hs)
+				found, ok := errors.AsType[*core.ReplayFinding](err)
+				switch {
+				case err == nil:
+					t.Errorf("entry %d (%s %s): %s: not seen", n, e.Type, e.Status, f.name)
+				case !ok:
+					t.Errorf("entry %d: %s: %v", n, f.name, err)
+				case found.Check == "":
+					t.Errorf("entry %d: %s: the finding names nothing", n, f.name)
+				}
+			}
+		}
+	}
+	for _, f := range forgeries {
+		if tried[f.name] == 0 {
+			t.Errorf("%s: nothing to change in the whole history", f.name)
+		}
+	}
+	t.Log(tried)
+}
+
+// copied are histories of their own, read from the bytes that they would be stored in.
+func copied(t *testing.T, all []*replay.History) []*replay.History {
+	out := make([]*replay.History, len(all))
+	for i, h := range all {
+		c := *h
+		c.Entries = make([]*core.Recorded, len(h.Entries))
+		for n, r := range h.Entries {
+			one := *r
+			b, _, err := r.Entry.Encode(nil, [tlog.SeedSize]byte{}, org.Place{})
+			var parts *org.Parts
+			if err == nil {
+				parts, err = org.SplitParts(b)
+			}
+			if err == nil {
+				one.Entry, _, err = parts.Decode()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.Entry.Seq = r.Seq
+			c.Entries[n] = &one
+		}
+		out[i] = &c
+	}
+	return out
+}
+
+// Every decision of a random run is the one that is decided again.
+func TestReplay(t *testing.T) {
+	activities := 10_000
+	if testing.Short() {
+		activities = 500
+	}
+	h := start(t)
+	for range activities {
+		h.step()
+	}
+	histories, entries := h.read(), 0
+	for _, one := range histories {
+		entries += len(one.Entries)
+	}
+	report, err := run(histories)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Entries != entries {
+		t.Errorf("%d of %d entries", report.Entries, entries)
+	}
+	t.Log(h.counts)
+	for typ, grades := range report.Grades {
+		t.Log(typ, grades)
+	}
+}
+
+// Of every kind of record any bit that is another one is noticed.
+func TestBits(t *testing.T) {
+	each := 3400
+	if testing.Short() {
+		each = 200
+	}
+	h := start(t)
+	h.scene()
+	trust, file := h.trust(), h.export(h.orgs[0])
+	if _, err := replay.Read(bytes.NewReader(file), trust); err != nil {
+		t.Fatal(err)
+	}
+	places := map[exported.Kind][]int{} // of the bits
+	for at := len(exported.Magic); at < len(file); {
+		size := 5 + int(binary.BigEndian.Uint32(file[at+1:]))
+		kind := exported.Kind(file[at])
+		for bit := 8 * at; bit < 8*(at+size); bit++ {
+			places[kind] = append(places[kind], bit)
+		}
+		at += size
+	}
+	flip := func(bit int) {
+		changed := bytes.Clone(file)
+		changed[bit/8] ^= 1 << (bit % 8)
+		if _, err := replay.Read(bytes.NewReader(changed), trust); err == nil {
+			t.Errorf("bit %d of byte %d: not noticed", bit%8, bit/8)
+		}
+	}
+	for bit := range 8 * len(exported.Magic) {
+		flip(bit)
+	}
+	for kind, bits := range places {
+		for range each {
+			flip(bits[h.rand.IntN(len(bits))])
+		}
+		t.Logf("%v: %d of %d bits", kind, each, len(bits))
+	}
+	for cut := 0; cut < len(file); cut += 97 {
+		if _, err := replay.Read(bytes.NewReader(file[:cut]), trust); err == nil {
+			t.Errorf("a file cut at %d: not noticed", cut)
+		}
+	}
+}
+
+// A jumping clock is ahead of the machine's.
+type clock struct {
+	laptop.Clock
+	ahead *atomic.Int64
+}
+
+func (c clock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
+
+// Time that passes raises floors, ends sessions and lets approvals lapse.
+func TestReplayOfTime(t *testing.T) {
+	c := clock{ahead: new(atomic.Int64)}
+	h := begin(t, rig.Options{Clock: c})
+	floors := 0
+	for range 24 {
+		for range 8 {
+			h.step()
+		}
+		c.ahead.Add(int64(70 * time.Minute))
+	}
+	histories := h.read()
+	for _, one := range histories {
+		for _, e := range one.Entries {
+			if e.Entry.FloorMs > 0 {
+				floors++
+			}
+		}
+	}
+	if _, err := run(histories); err != nil || floors < 20 {
+		t.Errorf("%d floors, %v", floors, err)
+	}
+}
+
+// What is held against other keys, witnesses or entries is not taken.
+func TestReadRefuses(t *testing.T) {
+	h := start(t)
+	h.scene()
+	trust, top, sub := h.trust(), h.export(h.orgs[0]), h.export(h.orgs[1])
+	records := func(file []byte) (all [][]byte) {
+		for at := len(exported.Magic); at < len(file); {
+			size := 5 + int(binary.BigEndian.Uint32(file[at+1:]))
+			all = append(all, file[at:at+size])
+			at += size
+		}
+		return all
+	}
+	join := func(parts ...[]byte) []byte {
+		return slices.Concat(append([][]byte{[]byte(exported.Magic)}, parts...)...)
+	}
+	mine, theirs := records(top), records(sub)
+	n := len(mine) - 2 // entries; the page and the log's proof follow
+	others := rig.StartWitnesses(t, rig.WitnessOptions{})
+	policy, err := tlog.ParsePolicy(others.Terms.Policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replay.Read(bytes.NewReader(join(mine...)), trust); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		file  []byte
+		trust replay.Trust
+		says  string
+	}{
+		"no live key":              {top, replay.Trust{Policy: trust.Policy}, "not trusted"},
+		"another live key":         {top, replay.Trust{LiveKeys: [][]byte{make([]byte, 130)}, Policy: trust.Policy}, "not trusted"},
+		"other witnesses":          {top, replay.Trust{LiveKeys: trust.LiveKeys, Policy: policy}, ""},
+		"no witnesses":             {top, replay.Trust{LiveKeys: trust.LiveKeys}, "no witnesses to hold it against"},
+		"no proof of the log":      {join(mine[:n+1]...), trust, "no proof that the newest entry is in the log"},
+		"no last page":             {join(mine[:n]...), trust, "before the last page"},
+		"an entry left out":        {join(slices.Concat(mine[:3], mine[4:])...), trust, "in the place of"},
+		"the newest left out":      {join(slices.Concat(mine[:n-1], mine[n:])...), trust, "a page of entries"},
+		"entries swapped":          {join(slices.Concat(mine[:3], mine[4:5], mine[3:4], mine[5:])...), trust, "in the place of"},
+		"another one's entry":      {join(slices.Concat(mine[:2], theirs[2:3], mine[3:])...), trust, "in the place of"},
+		"another one's page":       {join(slices.Concat(mine[:n], theirs[len(theirs)-2:])...), trust, "a page of organization"},
+		"another one's proof":      {join(slices.Concat(mine[:n+1], theirs[len(theirs)-1:])...), trust, "the log says"},
+		"the page twice":           {join(slices.Concat(mine[:n+1], mine[n:])...), trust, "behind its end"},
+		"the proof twice":          {join(slices.Concat(mine, mine[n+1:])...), trust, "behind its end"},
+		"the proof before":         {join(slices.Concat(mine[:n], mine[n+1:])...), trust, "before the last page"},
+		"a page in place of proof": {join(slices.Concat(mine[:n+1], mine[n:n+1])...), trust, "behind its end"},
+		"nothing":                  {[]byte(exported.Magic), trust, "before the last page"},
+	} {
+		if _, err := replay.Read(bytes.NewReader(c.file), c.trust); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A sub-organization decides some things by its parent's records.
+	one, err := replay.Read(bytes.NewReader(sub), trust)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run([]*replay.History{one}); err == nil || !strings.Contains(err.Error(), "parent") {
+		t.Errorf("without its parent's history: %v", err)
+	}
+}
+
+// Only who was allowed gets the history, with the whole of a root quorum.
+func TestExportTakesTheRootQuorum(t *testing.T) {
+	h := start(t)
+	h.scene()
+	top := h.orgs[0]
+	second := top.users[1]
+	ask := func(by laptop.KeyPair, id string) int {
+		body, err := json.Marshal(object{"organizationId": top.id, "activityId": id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := h.r.Send(context.Background(), wire.DoorQuery, "get_history", body, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(reply.Status)
+	}
+	submit := func(by laptop.KeyPair) (string, string) {
+		reply, err := h.r.Send(context.Background(), wire.DoorSubmit, "export_history", h.r.BodyOf(top.id, "ACTIVITY_TYPE_EXPORT_HISTORY", object{}), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m object
+		if err := json.Unmarshal(reply.Body, &m); err != nil {
+			t.Fatal(err)
+		}
+		return rig.Text(m, "activity", "id"), rig.Text(m, "activity", "status") + rig.Text(m, "activity", "fingerprint")
+	}
+	if _, status := submit(second.pair); strings.Contains(status, "COMPLETED") {
+		t.Errorf("by one who is not of the root quorum: %s", status)
+	}
+	h.do(top, top.root, "UPDATE_ROOT_QUORUM", object{"threshold": 2, "userIds": []any{top.users[0].id, second.id}})
+	id, status := submit(top.root)
+	if !strings.HasPrefix(status, "ACTIVITY_STATUS_CONSENSUS_NEEDED") || ask(top.root, id) == 200 {
+		t.Errorf("by one of two: %s", status)
+	}
+	_, print, _ := strings.Cut(status, "sha256:")
+	h.do(top, second.pair, "APPROVE_ACTIVITY", object{"fingerprint": "sha256:" + print})
+	if ask(second.pair, id) == 200 {
+		t.Error("who has only approved gets the history")
+	}
+	if ask(top.root, id) != 200 {
+		t.Error("who was allowed does not get the history")
+	}
+}

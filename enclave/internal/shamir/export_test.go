@@ -1,0 +1,7 @@
+package shamir
+
+// Times and Inverse are the field's.
+var (
+	Times   = times
+	Inverse = inverse
+)

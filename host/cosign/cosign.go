@@ -1,0 +1,417 @@
+// Package cosign answers the enclave's question for cosignatures of a range's checkpoint: it brings the checkpoint to the
+// witnesses of the policy that came with it, and gives what they signed. It also tells where an entry is in such a log.
+//
+// What it promises:
+//
+//   - The answer comes as soon as there are as many lines as the policy's quorum takes, each of another witness, and else,
+//     with what there is, when the time is up. Lines for a checkpoint of another size are not kept.
+//   - A checkpoint whose root is not that of the leaves in the store is brought to nobody: witnesses would remember what
+//     the store has lost.
+//   - Proofs are made from the store's headers, and nothing is kept elsewhere: a restarted host reads those behind the newest
+//     tip table, and the others when a witness is that far behind.
+//   - The newest checkpoint of each log is stored, and the newest that a quorum has cosigned, within a second or two: with them
+//     witnesses are asked where they stand, also when no enclave runs.
+//   - Nothing is verified but what is stored as cosigned. The enclave verifies, and believes nobody else.
+package cosign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cloister/attestation/tlog"
+	"cloister/host/leaves"
+	"cloister/host/store"
+	"cloister/host/witness"
+	"cloister/shared/wire"
+)
+
+const (
+	maxLogs     = 2                // of a range whose leaves and witnesses are kept: its newest, and the one before
+	rereadPause = 10 * time.Second // between two times that a log is read anew
+)
+
+// A Result is what came of a round.
+type Result string
+
+// The results.
+const (
+	Quorum Result = "quorum" // enough have cosigned
+	Short  Result = "short"  // too few, in time
+	Lost   Result = "lost"   // the store does not have what the log signed
+	Failed Result = "failed" // the store did not answer in time, or the question makes no sense
+)
+
+// Results are all of them.
+var Results = []Result{Quorum, Short, Lost, Failed}
+
+// An Observer is told of rounds; it must be quick.
+type Observer interface {
+	Round(in wire.Range, r Result, took time.Duration)
+}
+
+// Options of a Cosigner. All are needed but Observer.
+type Options struct {
+	Store       Store
+	Checkpoints store.Checkpoints // the same store
+	Transport   http.RoundTripper // to witnesses; see witness.NewTransport
+	Timeout     time.Duration     // for a round, and for a witness's answer
+	Log         *slog.Logger
+	Observer    Observer
+	Now         func() time.Time
+	Pause       func(context.Context, time.Duration) // waits for d or until the context ends
+}
+
+// A Cosigner has checkpoints cosigned. Make it with New.
+type Cosigner struct {
+	options Options
+	life    context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	logs map[wire.Range][]*rangeLog // those last asked about first
+}
+
+// New makes a Cosigner that has read nothing and knows no witness.
+func New(o Options) (*Cosigner, error) {
+	if o.Store == nil || o.Checkpoints == nil || o.Transport == nil || o.Log == nil || o.Now == nil || o.Pause == nil || o.Timeout <= 0 {
+		return nil, errors.New("cosign: incomplete options")
+	}
+	c := &Cosigner{options: o, logs: map[wire.Range][]*rangeLog{}}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.running.Go(c.keep)
+	return c, nil
+}
+
+// Close ends what is under way, stores what is not stored yet, and waits for that. Questions fail from then on.
+func (c *Cosigner) Close() {
+	c.mu.Lock() // nothing begins any more
+	c.end()
+	c.mu.Unlock()
+	c.running.Wait()
+}
+
+// Witness is one round, and answers the enclave's question; it is a link.Witnesses.
+func (c *Cosigner) Witness(ctx context.Context, ask wire.Witness) (wire.Cosigned, error) {
+	began := c.options.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	lines, r, err := c.round(ctx, ask)
+	if c.options.Observer != nil && ask.Range < wire.MaxRanges {
+		c.options.Observer.Round(ask.Range, r, c.options.Now().Sub(began))
+	}
+	if err != nil {
+		return wire.Cosigned{}, fmt.Errorf("range %d: %w", ask.Range, err)
+	}
+	return wire.Cosigned{Lines: lines}, nil
+}
+
+func (c *Cosigner) round(ctx context.Context, ask wire.Witness) ([]string, Result, error) {
+	head, err := witness.ParseSigned(ask.Checkpoint)
+	if err == nil && (head.Size == 0 || head.Size > leaves.MaxSize) {
+		err = fmt.Errorf("a checkpoint of %d leaves", head.Size)
+	}
+	if err != nil {
+		return nil, Failed, err
+	}
+	l, err := c.logOf(ask, head.Origin, nil)
+	if err != nil {
+		return nil, Failed, err
+	}
+	err = l.leaves.Check(ctx, &head)
+	if errors.Is(err, leaves.ErrOther) && c.options.Now().Sub(l.since) >= rereadPause {
+		// What was read may be of a store in whose place another has been put.
+		if l, err = c.logOf(ask, head.Origin, l); err == nil {
+			err = l.leaves.Check(ctx, &head)
+		}
+	}
+	switch {
+	case errors.Is(err, leaves.ErrOther):
+		return nil, Lost, err
+	case err != nil:
+		return nil, Failed, err
+	}
+	lines, err := l.bring(ctx, c.life, head.Size, ask.Checkpoint)
+	switch {
+	case err != nil:
+		return nil, Failed, err
+	case len(lines) < l.quorum:
+		return lines, Short, nil
+	}
+	return lines, Quorum, nil
+}
+
+// logOf finds or makes the log that a question is about, in the place of stale, if that is one.
+func (c *Cosigner) logOf(ask wire.Witness, origin string, stale *rangeLog) (*rangeLog, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.logs[ask.Range]
+	i := slices.IndexFunc(all, func(l *rangeLog) bool { return l.origin == origin && l.text == ask.Policy })
+	if i >= 0 && all[i] != stale {
+		l := all[i]
+		c.logs[ask.Range] = slices.Insert(slices.Delete(all, i, i+1), 0, l)
+		return l, nil
+	}
+	if c.life.Err() != nil {
+		return nil, context.Canceled
+	}
+	l, err := c.begin(ask, origin, i >= 0)
+	if err != nil {
+		return nil, err
+	}
+	if i >= 0 {
+		stale.stop()
+		all = slices.Delete(all, i, i+1)
+	}
+	all = slices.Insert(all, 0, l)
+	for len(all) > maxLogs {
+		all[maxLogs].stop()
+		all = slices.Delete(all, maxLogs, maxLogs+1)
+	}
+	c.logs[ask.Range] = all
+	return l, nil
+}
+
+// begin makes a log of which nothing is read, and its client. With whole it trusts no tip table for where to begin.
+func (c *Cosigner) begin(ask wire.Witness, origin string, whole bool) (*rangeLog, error) {
+	in, generation, err := parseOrigin(origin)
+	if err == nil && (in != ask.Range || in >= wire.MaxRanges) {
+		err = fmt.Errorf("a checkpoint of %.255q", origin)
+	}
+	if err != nil {
+		return nil, err
+	}
+	policy, err := tlog.ParsePolicy(ask.Policy)
+	if err != nil {
+		return nil, err
+	}
+	l := &rangeLog{options: &c.options, in: in, origin: origin, generation: generation, text: ask.Policy, policy: policy, quorum: policy.Quorum(), since: c.options.Now(),
+		leaves: leaves.New(c.options.Store, in, generation, whole), owing: map[string]time.Time{}, told: map[string]bool{}, rounds: map[*round]bool{}}
+	l.client, err = witness.New(witness.Options{Policy: policy, Transport: c.options.Transport, Timeout: c.options.Timeout,
+		Cosigned: l.take, Now: c.options.Now, Pause: c.options.Pause})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(c.life)
+	l.stop = stop
+	c.running.Go(func() { l.client.Run(ctx) })
+	return l, nil
+}
+
+// parseOrigin reads the end of an origin, RANGE/GENERATION, in its one form.
+func parseOrigin(origin string) (wire.Range, uint32, error) {
+	words := strings.Split(origin, "/")
+	if len(words) < 3 {
+		return 0, 0, fmt.Errorf("a checkpoint of %.255q, which is no range's log", origin)
+	}
+	in, err := strconv.ParseUint(words[len(words)-2], 10, 16)
+	generation, err2 := strconv.ParseUint(words[len(words)-1], 10, 32)
+	if err = errors.Join(err, err2); err != nil || !strings.HasSuffix(origin, fmt.Sprintf("/%d/%d", in, generation)) {
+		return 0, 0, fmt.Errorf("a checkpoint of %.255q, which is no range's log", origin)
+	}
+	return wire.Range(in), uint32(generation), nil
+}
+
+// A rangeLog is one log of a range: its leaves and its witnesses.
+type rangeLog struct {
+	options    *Options
+	in         wire.Range
+	origin     string
+	generation uint32
+	text       string // of the policy
+	policy     *tlog.Policy
+	quorum     int
+	since      time.Time // when the first of its leaves was read
+	leaves     *leaves.Log
+	client     *witness.Client
+	stop       context.CancelFunc
+
+	mu       sync.Mutex
+	newest   uint64               // size of the largest checkpoint that was sent
+	signed   []byte               // that one
+	lines    map[string]string    // of it, by witness
+	cosigned cosigned             // the largest that has a quorum
+	owing    map[string]time.Time // witnesses that have not signed the largest, since when
+	told     map[string]bool      // those of whom the log says why
+	rounds   map[*round]bool      // under way
+
+	keptSize, keptCosigned uint64 // of what is stored
+}
+
+// A round waits for lines.
+type round struct {
+	size   uint64
+	signed []byte
+	lines  map[string]string // by witness
+	done   chan struct{}     // closed when there are enough
+}
+
+// A cosigned is a checkpoint that enough have cosigned, by their word.
+type cosigned struct {
+	size   uint64
+	signed []byte
+	lines  []string
+	when   time.Time
+}
+
+// note is the checkpoint with a quorum of lines that verify, in the order of the policy; nil if there are too few.
+func (c *cosigned) note(p *tlog.Policy) []byte {
+	if c.size == 0 {
+		return nil
+	}
+	return p.Collect(c.signed, c.lines)
+}
+
+// bring sends a checkpoint and waits for lines. Proofs may be asked for as long as life lasts.
+func (l *rangeLog) bring(ctx, life context.Context, size uint64, signed []byte) ([]string, error) {
+	prove := func(old uint64) ([]wire.Hash, error) {
+		ctx, cancel := context.WithTimeout(life, l.options.Timeout)
+		defer cancel()
+		return l.leaves.ProveConsistency(ctx, old, size)
+	}
+	r := &round{size: size, signed: signed, lines: map[string]string{}, done: make(chan struct{})}
+	defer l.ends(r)
+	if err := l.begins(r, func() error { return l.client.Send(signed, prove) }); err != nil {
+		return nil, err
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
+	return l.linesOf(r), nil
+}
+
+func (l *rangeLog) begins(r *round, send func() error) error {
+	all := l.client.Statuses()
+	now := l.options.Now()
+	l.mu.Lock() // sending does not wait
+	defer l.mu.Unlock()
+	l.rounds[r] = true
+	if r.size >= l.newest {
+		if r.size > l.newest {
+			l.newest, l.signed, l.lines = r.size, r.signed, map[string]string{}
+		}
+		r.lines = maps.Clone(l.lines) // the same leaves were brought before, and too few had answered
+		if len(r.lines) >= l.quorum {
+			l.quorumLocked(r)
+		}
+		for _, s := range all {
+			if l.owing[s.Witness].IsZero() {
+				l.owing[s.Witness] = now
+			}
+		}
+	}
+	return send()
+}
+
+// ends tells who has not signed, once until it does.
+func (l *rangeLog) ends(r *round) {
+	all := l.client.Statuses()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.rounds, r)
+	for _, s := range all {
+		if s.Err == nil {
+			l.told[s.Witness] = false
+		} else if !l.told[s.Witness] {
+			l.told[s.Witness] = true
+			l.options.Log.Warn("witness does not sign", "range", l.in, "witness", s.Witness, "signed", s.Size, "leaves", r.size, "error", s.Err)
+		}
+	}
+}
+
+// linesOf are a round's lines in the order of the policy.
+func (l *rangeLog) linesOf(r *round) (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.client.Statuses() {
+		if line, ok := r.lines[s.Witness]; ok {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// take gives a line to the rounds that wait for it.
+func (l *rangeLog) take(c witness.Cosignature) {
+	now := l.options.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if delete(l.owing, c.Witness); c.Size < l.newest {
+		l.owing[c.Witness] = now // it is late, and there
+	}
+	if c.Size == l.newest { // for a round that is still to come: this one may have ended
+		l.lines[c.Witness] = c.Line
+	}
+	for r := range l.rounds {
+		if r.size != c.Size {
+			continue
+		}
+		had := len(r.lines)
+		if r.lines[c.Witness] = c.Line; had < l.quorum && len(r.lines) == l.quorum {
+			l.quorumLocked(r)
+		}
+	}
+}
+
+// quorumLocked ends the wait of a round that has enough lines.
+func (l *rangeLog) quorumLocked(r *round) {
+	close(r.done)
+	if r.size > l.cosigned.size {
+		l.cosigned = cosigned{r.size, r.signed, slices.Collect(maps.Values(r.lines)), l.options.Now()}
+	}
+}
+
+// A Status is how the log of a range does, as this host sees it.
+type Status struct {
+	Range      wire.Range
+	Origin     string
+	Generation uint32
+	Quorum     int    // how many witnesses it takes
+	Size       uint64 // of the largest checkpoint that the enclave had brought to the witnesses
+	Cosigned   uint64 // and of the largest for which there was a quorum
+	CosignedAt time.Time
+	Witnesses  []WitnessStatus
+}
+
+// A WitnessStatus is how a witness does.
+type WitnessStatus struct {
+	witness.Status
+	// Owing is how long it has not signed the newest checkpoint, or a newer one than before; 0: it has signed that.
+	Owing time.Duration
+}
+
+// Statuses are those of the logs that were last asked about, by range.
+func (c *Cosigner) Statuses() (all []Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, logs := range c.logs {
+		all = append(all, logs[0].status())
+	}
+	slices.SortFunc(all, func(a, b Status) int { return int(a.Range) - int(b.Range) })
+	return all
+}
+
+func (l *rangeLog) status() Status {
+	all := l.client.Statuses()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{Range: l.in, Origin: l.origin, Generation: l.generation, Quorum: l.quorum, Size: l.newest, Cosigned: l.cosigned.size, CosignedAt: l.cosigned.when}
+	for _, w := range all {
+		one := WitnessStatus{Status: w}
+		if since := l.owing[w.Witness]; !since.IsZero() {
+			one.Owing = max(0, l.options.Now().Sub(since))
+		}
+		s.Witnesses = append(s.Witnesses, one)
+	}
+	return s
+}

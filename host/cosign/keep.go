@@ -1,0 +1,63 @@
+package cosign
+
+import (
+	"context"
+	"time"
+
+	"cloister/host/store"
+)
+
+// keepEvery is how often checkpoints are stored, if there are newer ones: an older one asks a witness as well.
+const keepEvery = time.Second
+
+// keep stores the newest checkpoints until the Cosigner is closed, and those that are newer then.
+func (c *Cosigner) keep() {
+	told := false
+	for ended := false; !ended; {
+		c.options.Pause(c.life, keepEvery)
+		ended = c.life.Err() != nil
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), c.options.Timeout)
+		err := c.keepNewest(ctx)
+		cancel()
+		if err != nil && !told {
+			c.options.Log.Warn("checkpoints are not stored", "error", err)
+		}
+		told = err != nil
+	}
+}
+
+func (c *Cosigner) keepNewest(ctx context.Context) error {
+	c.mu.Lock()
+	var all []*rangeLog
+	for _, logs := range c.logs {
+		all = append(all, logs...)
+	}
+	c.mu.Unlock()
+	for _, l := range all {
+		put := l.newer()
+		if put == nil {
+			continue
+		}
+		if err := c.options.Checkpoints.PutCheckpoint(ctx, *put); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.keptSize, l.keptCosigned = put.Size, max(l.keptCosigned, put.CosignedSize)
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// newer is what is to be stored, nil if that is stored.
+func (l *rangeLog) newer() *store.Checkpoint {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.newest == 0 || l.newest == l.keptSize && l.cosigned.size <= l.keptCosigned {
+		return nil
+	}
+	put := &store.Checkpoint{Range: l.in, Generation: l.generation, Policy: l.text, Size: l.newest, Signed: l.signed}
+	if note := l.cosigned.note(l.policy); note != nil {
+		put.CosignedSize, put.Cosigned = l.cosigned.size, note
+	}
+	return put
+}

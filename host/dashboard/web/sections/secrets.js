@@ -1,0 +1,23 @@
+// Secrets: what is known of them. Their bytes go to whom policies say, encrypted, and never through here.
+
+import { query } from "../api.js";
+import { fill, h } from "../dom.js";
+import { copyable, empty, load, paged, problem, table, time, title } from "../ui.js";
+
+const page = 50;
+
+const secretsAfter = async (after) => (await query("list_secrets", { paginationOptions: { limit: String(page), ...(after && { after: after.secretId }) } })).secrets;
+
+const secretTable = (all) => table("Secrets", ["Name", "Properties", "Imported", "Id"], all.map((s) => [
+  s.name ? h("span", { class: "strong" }, s.name) : "–",
+  s.staticProperties.map((p) => h("p", null, h("code", { class: "wrap" }, `${p.key} = ${p.value}`))),
+  time(Number(s.createdAtUnixMs)), copyable(s.secretId, `id of ${s.name ?? "the secret"}`)]));
+
+export function secrets(main) {
+  const place = h("div");
+  const failed = h("div");
+  fill(main, title("Secrets", { intro: "Policies read a secret's properties, which never change. They say who may export it, and to which key." }), place, failed);
+  load(place, "secrets", () => secretsAfter(), (first) =>
+    first.length === 0 ? empty("There is no secret yet. Secrets are imported through the interface.")
+      : paged(first, page, secretsAfter, secretTable, (error) => fill(failed, problem(error, () => fill(failed)))));
+}

@@ -1,0 +1,134 @@
+package tvc
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/hmac"
+	"crypto/sha512"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// ShareSize is the size of a share of a quorum key's seed: its place, 1 to 255, and the values of the polynomials there.
+const ShareSize = 1 + SeedSize
+
+// A Box is bytes encrypted to a pair's encryption key, in the form of the hosted service's operators: a nonce of 12 bytes, the
+// sender's point, the length of the ciphertext (4 bytes, little-endian), the ciphertext of AES-256-GCM. It is not RFC 9180.
+const (
+	nonceSize   = 12
+	boxOverhead = nonceSize + PointSize + 4 + 16
+	// ShareBoxSize is the size of a Box with a share.
+	ShareBoxSize = boxOverhead + ShareSize
+	boxPurpose   = "qos_encryption_hmac_message"
+)
+
+// Seal encrypts to a point.
+func Seal(rand io.Reader, to *ecdh.PublicKey, plain []byte) ([]byte, error) {
+	sender, err := ephemeral(rand)
+	if err != nil {
+		return nil, err
+	}
+	gcm, bound, err := boxCipher(sender, to, sender.PublicKey(), to)
+	if err != nil {
+		return nil, err
+	}
+	var nonce [nonceSize]byte
+	if _, err := io.ReadFull(rand, nonce[:]); err != nil {
+		return nil, fmt.Errorf("sealing: %w", err)
+	}
+	box := slices.Concat(nonce[:], sender.PublicKey().Bytes())
+	box = binary.LittleEndian.AppendUint32(box, uint32(len(plain)+gcm.Overhead()))
+	return gcm.Seal(box, nonce[:], plain, bound), nil
+}
+
+// ephemeral takes the scalar itself from rand: the library's own generator ignores the reader that it is given.
+func ephemeral(rand io.Reader) (*ecdh.PrivateKey, error) {
+	var scalar [32]byte
+	defer clear(scalar[:])
+	for range 4 {
+		if _, err := io.ReadFull(rand, scalar[:]); err != nil {
+			return nil, fmt.Errorf("sealing: %w", err)
+		}
+		if key, err := ecdh.P256().NewPrivateKey(scalar[:]); err == nil {
+			return key, nil
+		}
+	}
+	return nil, errors.New("sealing: randomness gives no key")
+}
+
+// ErrBox is all that is said of a box that does not open.
+var ErrBox = errors.New("box does not open: it was made for another key, or altered")
+
+// Open decrypts a box.
+func Open(key *ecdh.PrivateKey, box []byte) ([]byte, error) {
+	if len(box) < boxOverhead || uint64(binary.LittleEndian.Uint32(box[nonceSize+PointSize:])) != uint64(len(box)-nonceSize-PointSize-4) {
+		return nil, ErrBox
+	}
+	sender, err := ecdh.P256().NewPublicKey(box[nonceSize : nonceSize+PointSize])
+	if err != nil {
+		return nil, ErrBox
+	}
+	gcm, bound, err := boxCipher(key, sender, sender, key.PublicKey())
+	if err != nil {
+		return nil, ErrBox
+	}
+	plain, err := gcm.Open(nil, box[:nonceSize], box[nonceSize+PointSize+4:], bound)
+	if err != nil {
+		return nil, ErrBox
+	}
+	return plain, nil
+}
+
+// boxCipher is the cipher between two, and what it binds: both points, each with its length behind it.
+func boxCipher(own *ecdh.PrivateKey, other, sender, receiver *ecdh.PublicKey) (cipher.AEAD, []byte, error) {
+	shared, err := own.ECDH(other)
+	if err != nil {
+		return nil, nil, ErrBox
+	}
+	defer clear(shared)
+	image := slices.Concat(sender.Bytes(), receiver.Bytes(), shared)
+	defer clear(image)
+	mac := hmac.New(sha512.New, image)
+	mac.Write([]byte(boxPurpose))
+	key := mac.Sum(nil)
+	defer clear(key)
+	block, err := aes.NewCipher(key[:32])
+	if err != nil {
+		return nil, nil, ErrBox
+	}
+	gcm, err := cipher.NewGCM(block)
+	bound := slices.Concat(sender.Bytes(), []byte{PointSize}, receiver.Bytes(), []byte{PointSize})
+	return gcm, bound, err
+}
+
+// A PostedShare is a member's share, encrypted to the setup key of an enclave, and his approval of its manifest.
+type PostedShare struct {
+	Approval Approval `json:"approval"`
+	Box      string   `json:"box"` // of ShareBoxSize, hex
+}
+
+const maxPostedShare = 4 << 10
+
+// ParsePostedShare reads exactly what Encode writes. It verifies nothing but the form.
+func ParsePostedShare(raw []byte) (*PostedShare, error) {
+	p := new(PostedShare)
+	if err := parse("share", raw, maxPostedShare, p, p.Encode); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Encode gives the canonical bytes.
+func (p *PostedShare) Encode() ([]byte, error) {
+	if err := p.Approval.check(); err != nil {
+		return nil, fmt.Errorf("share: %w", err)
+	}
+	if err := checkHex("box", p.Box, ShareBoxSize); err != nil {
+		return nil, fmt.Errorf("share: %w", err)
+	}
+	return encode(p)
+}

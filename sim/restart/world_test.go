@@ -1,0 +1,349 @@
+package restart_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloister/enclave/core"
+	"cloister/host/link"
+	"cloister/host/store/sqlite"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+	"cloister/sim/logmodel"
+)
+
+// patience bounds one wait. It ends a test that hangs; nothing is measured by it.
+const patience = time.Minute
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// rootSecret keeps a root secret in memory: the simulator's way to it, through a passphrase, takes half of
+// a boot.
+type rootSecret struct {
+	laptop.SeedFile
+	mu sync.Mutex
+	q  core.Secret
+}
+
+func (s *rootSecret) Recover() (core.Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.q.Len() == 0 && s.Seed == "" {
+		return s.q, core.ErrNoRootSecret
+	}
+	if s.q.Len() == 0 {
+		q, err := s.SeedFile.Recover()
+		if err != nil {
+			return q, err
+		}
+		s.q = q
+	}
+	return s.q.Clone(), nil
+}
+
+func (s *rootSecret) Keep(q core.Secret) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.q = q.Clone()
+	return nil
+}
+
+// An account is an organization with a user of it who may do everything.
+type account struct {
+	id     string
+	wid    wire.ID
+	key    laptop.KeyPair
+	parent *account // nil: of the top level
+	of     wire.Range
+	quiet  bool // writes nothing
+}
+
+func (h *history) account(id string, key laptop.KeyPair, parent *account) *account {
+	wid := wire.ID(must(hex.DecodeString(strings.ReplaceAll(id, "-", ""))))
+	return &account{id: id, wid: wid, key: key, parent: parent, of: wire.RangeOf(wid, h.ranges)}
+}
+
+// An enclave that runs over a store of its own.
+type enclave struct {
+	core    *core.Core
+	link    *link.Link
+	dir     *laptop.Dir
+	address string
+	store   *liar
+	bodies  *bodies
+	within  time.Duration // for an answer
+	stop    func()        // as a kill would: nothing is given back
+}
+
+// open starts an enclave over a store's file. It has not booted.
+func (h *history) open(file string, limits core.Limits) (*enclave, error) {
+	return h.openWitnessed(file, limits, nil)
+}
+
+// openWitnessed is open with who brings checkpoints to witnesses, given the store.
+func (h *history) openWitnessed(file string, limits core.Limits, bring func(*liar) link.Witnesses) (*enclave, error) {
+	s, err := sqlite.Open(context.Background(), file)
+	if err != nil {
+		return nil, err
+	}
+	e := &enclave{dir: h.dir, store: &liar{Store: s, kept: h.pages, network: h.network}, bodies: h.bodies, within: patience / 2}
+	var witnesses link.Witnesses
+	if bring != nil {
+		witnesses = bring(e.store)
+	}
+	if e.core, err = h.dir.Enclave(core.Config{Limits: limits, Root: h.root, Fault: func(string, error) {}}); err != nil {
+		return nil, err
+	}
+	l, dial, err := h.listen()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var ran sync.WaitGroup
+	ran.Go(func() { _ = e.core.Serve(ctx, l) })
+	e.address = l.Addr().Network() + "://" + l.Addr().String()
+	e.link, err = link.New(link.Options{Address: e.address, Dial: dial, StoreTimeout: patience, Store: e.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: witnesses})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	ran.Go(func() { e.link.Run(ctx) })
+	e.stop = sync.OnceFunc(func() { cancel(); e.core.Close(); ran.Wait(); _ = s.Close() })
+	return e, nil
+}
+
+// listen is where an enclave of the history waits for its host, and that one's way to it; nil: over TCP.
+func (h *history) listen() (net.Listener, func(context.Context, string) (net.Conn, error), error) {
+	if h.network != nil {
+		return h.network.listen(), h.network.dial, nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return l, nil, err
+}
+
+// pause is how long the host waits before it dials an enclave again, which here is there at once.
+func pause(ctx context.Context, d time.Duration) { wait(ctx, min(d, 2*time.Millisecond)) }
+
+// wait waits, unless ctx ends first.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// join boots an enclave of a deployment that is there.
+func (e *enclave) join(h *history) error {
+	ctx, done := context.WithTimeout(context.Background(), patience)
+	defer done()
+	return h.dir.Join(ctx, e.address)
+}
+
+// finish gives the ranges back.
+func (e *enclave) finish() error {
+	ctx, done := context.WithTimeout(context.Background(), patience)
+	defer done()
+	defer e.stop()
+	return e.core.Stop(ctx)
+}
+
+// alarms counts what the enclave has refused of its host, by name.
+func (e *enclave) alarms() map[string]uint64 {
+	ctx, done := context.WithTimeout(context.Background(), patience)
+	defer done()
+	d := must(e.dir.DialDoor(ctx, e.address))
+	defer d.Close()
+	var s struct{ Counters map[string]uint64 }
+	if err := d.Call(ctx, "status", nil, nil, &s); err != nil {
+		panic(err)
+	}
+	for name, n := range s.Counters {
+		if !strings.HasPrefix(name, "alarm_") || n == 0 {
+			delete(s.Counters, name)
+		}
+	}
+	return s.Counters
+}
+
+// bodies are those of one clock.
+type bodies struct{ last atomic.Int64 }
+
+// now is a time for a body, another one at every call.
+func (b *bodies) now() string {
+	for {
+		now, was := time.Now().UnixMilli(), b.last.Load()
+		if b.last.CompareAndSwap(was, max(now, was+1)) {
+			return strconv.FormatInt(max(now, was+1), 10)
+		}
+	}
+}
+
+// An answer is what a caller gets; status 0: none.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// served tells that it says something of an organization.
+func (a answer) served() bool { return a.status == 200 }
+
+// refused tells that the enclave did not believe its host.
+func (a answer) refused() bool {
+	return a.status == 503 && strings.Contains(string(a.body), "an answer that is not believed")
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %.200s", a.status, a.body) }
+
+// call asks as the user of by in organization a, again while the enclave is busy or not connected yet.
+func (e *enclave) call(door wire.Door, op string, a, by *account, fill map[string]any) answer {
+	fill["organizationId"] = a.id
+	body := must(json.Marshal(fill))
+	c := &wire.Call{Door: door, Op: op, Head: must(laptop.Stamp(by.key, body)), Body: body, WithinMs: uint32(e.within.Milliseconds())}
+	ctx, done := context.WithTimeout(context.Background(), 3*e.within)
+	defer done()
+	for {
+		reply, err := e.link.Call(ctx, c)
+		if err != nil && ctx.Err() == nil {
+			pause(ctx, 2*time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return answer{body: []byte(err.Error())}
+		}
+		got := answer{int(reply.Status), reply.Body}
+		if got.status != 503 || got.refused() || ctx.Err() != nil || !strings.Contains(string(got.body), "busy") {
+			return got
+		}
+		pause(ctx, 2*time.Millisecond)
+	}
+}
+
+// tag makes the n-th tag of an organization.
+func (e *enclave) tag(a *account, n int) answer {
+	told := e.store.record.asks(e.store, a, logmodel.AskSubmit)
+	got := e.call(wire.DoorSubmit, "create_user_tag", a, a, map[string]any{"type": "ACTIVITY_TYPE_CREATE_USER_TAG", "timestampMs": e.bodies.now(),
+		"parameters": map[string]any{"userTagName": tagName(n), "userIds": []string{}}})
+	told(got, 0)
+	return got
+}
+
+func tagName(n int) string { return fmt.Sprintf("tag %d", n) }
+
+// tags is how many tags an organization has, as by is told.
+func (e *enclave) tags(a, by *account) (n int, got answer) {
+	told := e.store.record.asks(e.store, a, logmodel.AskQuery)
+	got = e.call(wire.DoorQuery, "list_user_tags", a, by, map[string]any{})
+	defer func() { told(got, n) }()
+	if !got.served() {
+		return 0, got
+	}
+	var list struct {
+		UserTags []struct{ TagName string }
+	}
+	if err := json.Unmarshal(got.body, &list); err != nil {
+		panic(err)
+	}
+	names := map[string]bool{}
+	for _, t := range list.UserTags {
+		if strings.HasPrefix(t.TagName, "tag ") {
+			names[t.TagName] = true
+		}
+	}
+	for i := range len(names) {
+		if !names[tagName(i+1)] {
+			return -1, got // no state that there ever was
+		}
+	}
+	return len(names), got
+}
+
+// send asks what a send holds that is due to leave, of which there is none: it is told as much.
+func (e *enclave) send(a *account) answer {
+	ctx, done := context.WithTimeout(context.Background(), e.within)
+	defer done()
+	told := e.store.record.asks(e.store, a, logmodel.AskQuery)
+	if _, err := e.link.OpenSend(ctx, wire.SendID{Organization: a.wid}); err != nil {
+		return answer{body: []byte(err.Error())}
+	}
+	told(answer{status: 200}, 0)
+	return answer{status: 200}
+}
+
+// sub makes a sub-organization.
+func (e *enclave) sub(h *history, parent *account, name string) *account {
+	key := must(laptop.NewKey())
+	got := e.call(wire.DoorSubmit, "create_sub_organization", parent, parent, map[string]any{"type": "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", "timestampMs": e.bodies.now(),
+		"parameters": map[string]any{"subOrganizationName": name, "rootQuorumThreshold": 1,
+			"rootUsers": []any{map[string]any{"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{},
+				"apiKeys": []any{map[string]any{"apiKeyName": "Key", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}}})
+	var made struct {
+		Activity struct {
+			Result struct {
+				CreateSubOrganizationResultV7 struct{ SubOrganizationID string }
+			}
+		}
+	}
+	if err := json.Unmarshal(got.body, &made); err != nil || made.Activity.Result.CreateSubOrganizationResultV7.SubOrganizationID == "" {
+		panic(fmt.Sprint("create_sub_organization: ", got, err))
+	}
+	return h.account(made.Activity.Result.CreateSubOrganizationResultV7.SubOrganizationID, key, parent)
+}
+
+func copyFile(from, to string) {
+	in := must(os.Open(from))
+	defer in.Close()
+	out := must(os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600))
+	must(io.Copy(out, in))
+	if err := out.Close(); err != nil {
+		panic(err)
+	}
+}
+
+// copyStore copies a store with what is in its journal only.
+func copyStore(from, to string) {
+	for _, part := range []string{"", "-wal"} {
+		if _, err := os.Stat(from + part); err == nil {
+			copyFile(from+part, to+part)
+		}
+	}
+}
+
+// scratch is where histories lie; TestMain removes it.
+var scratch string
+
+func TestMain(m *testing.M) {
+	scratch = must(os.MkdirTemp("", "restart-"))
+	code := m.Run()
+	_ = os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+var files atomic.Int64
+
+// scrap is a name for a file that is copied for one boot, and what removes it.
+func scrap() (name string, remove func()) {
+	name = filepath.Join(scratch, fmt.Sprintf("run-%d.db", files.Add(1)))
+	return name, func() {
+		for _, part := range []string{"", "-wal", "-shm"} {
+			_ = os.Remove(name + part)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package rig_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloister/attestation/tlog"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+// lossClients work at once.
+const lossClients = 6
+
+// A released reply says that something was done, at a time when a quorum had cosigned so many leaves.
+type released struct {
+	activity string
+	quorum   uint64
+}
+
+// A loss is a deployment whose witnesses go and come while clients work.
+type loss struct {
+	*rig.Rig
+	t                *testing.T
+	fronts           rig.Fronts
+	answers, refused atomic.Int64
+	stop             atomic.Bool
+	clients          sync.WaitGroup
+
+	mu  sync.Mutex
+	all []released
+}
+
+// client renames the root user again and again, of which no quota has enough at some time. Without an answer it sends the
+// same body again.
+func (l *loss) client(name string) {
+	for n := 0; !l.stop.Load(); n++ {
+		body := l.Body("ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": l.Credentials.RootUserID, "userName": fmt.Sprint(name, " ", n)})
+		for !l.stop.Load() {
+			status, reply := l.once(wire.DoorSubmit, "update_user_name", body)
+			seen := l.fronts.Quorum(3)
+			if status == 200 {
+				var m map[string]any
+				if err := json.Unmarshal(reply, &m); err != nil {
+					l.t.Error(err)
+				}
+				l.mu.Lock()
+				l.all = append(l.all, released{rig.Text(m, "activity", "id"), seen})
+				l.mu.Unlock()
+				l.answers.Add(1)
+				break
+			}
+			if status != 0 && status != 503 { // of the witnesses, or busy where the machine is
+				l.t.Errorf("%s: %d %s", name, status, reply)
+				return
+			}
+			l.refused.Add(1)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// newLoss has clients work with witnesses who are all there.
+func newLoss(t *testing.T) *loss {
+	t.Helper()
+	w := rig.StartWitnesses(t, rig.WitnessOptions{Mode: tlog.ModeStrict, Serve: 500 * time.Millisecond})
+	l := &loss{t: t, fronts: rig.NewFronts(t, w)}
+	l.Rig = rig.Start(t, rig.Options{Witnesses: w})
+	for n := range lossClients {
+		l.clients.Go(func() { l.client(fmt.Sprint("client ", n)) })
+	}
+	return l
+}
+
+// end has the clients stop.
+func (l *loss) end() {
+	l.stop.Store(true)
+	l.clients.Wait()
+}
+
+// early gives the replies that left before a quorum had cosigned their leaf, by where they stand in the log, as the log shows.
+func (l *loss) early() (all []string) {
+	l.t.Helper()
+	boot, next := bootOf(l.t, l.Rig), atomic.Int64{}
+	var proven sync.WaitGroup
+	var mu sync.Mutex
+	for range 4 {
+		proven.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(l.all) && !l.t.Failed(); i = next.Add(1) - 1 {
+				e, _ := logged(l.t, l.Rig, boot, map[string]any{"activityId": l.all[i].activity})
+				if e.Index >= l.all[i].quorum {
+					mu.Lock()
+					all = append(all, fmt.Sprintf("leaf %d, when a quorum had cosigned %d leaves", e.Index, l.all[i].quorum))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	proven.Wait()
+	return all
+}
+
+// once asks and does not wait for long, as it says: then a refusal comes.
+func (l *loss) once(door wire.Door, op string, body []byte) (int, []byte) {
+	head, err := laptop.Stamp(l.Credentials.RootAPIKey, body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	r, err := l.Link.Call(context.Background(), &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: 700})
+	if err != nil {
+		return 0, nil // no answer
+	}
+	return int(r.Status), r.Body
+}
+
+// until waits for something that must come.
+func (l *loss) until(what string, so func() bool) time.Duration {
+	l.t.Helper()
+	began := time.Now()
+	for ; !so(); time.Sleep(time.Millisecond) {
+		if l.t.Failed() || time.Since(began) > 5*time.Minute {
+			l.t.Fatalf("did not come: %s", what)
+		}
+	}
+	return time.Since(began)
+}
+
+// back waits until somebody is answered again.
+func (l *loss) back(what string) time.Duration {
+	l.t.Helper()
+	before := l.answers.Load()
+	return l.until("an answer "+what, func() bool { return l.answers.Load() > before })
+}
+
+// Witnesses go one after the other, are slow, and flap. No reply leaves of what no quorum has cosigned, and who is refused is
+// told so; when there is a quorum again, there are answers.
+func TestWitnessLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left to make campaign: witnesses that go and come in real time")
+	}
+	const toggles = 500
+	l := newLoss(t)
+	defer l.end()
+	l.back("with four")
+	query := fmt.Appendf(nil, `{"organizationId":%q}`, l.Credentials.OrganizationID)
+	for _, n := range []int{1, 2, 4} {
+		what := fmt.Sprintf("with %d away", n)
+		l.fronts.Away(n)
+		if n == 1 {
+			for range 50 {
+				l.back(what)
+			}
+			l.fronts.Away(0)
+			continue
+		}
+		l.until("a query that is refused "+what, func() bool {
+			status, reply := l.once(wire.DoorQuery, "whoami", query)
+			return status == 503 && strings.Contains(string(reply), "LOG_UNAVAILABLE")
+		})
+		refused, answered := l.refused.Load(), l.answers.Load()
+		l.until("refusals "+what, func() bool { return l.refused.Load() >= refused+3*lossClients })
+		if status, reply := l.once(wire.DoorQuery, "whoami", query); status == 200 {
+			t.Errorf("a query is answered %s: %s", what, reply)
+		}
+		if now := l.answers.Load(); now != answered {
+			t.Errorf("%d answers %s", now-answered, what)
+		}
+		l.fronts.Away(0)
+		t.Logf("counted: %s nothing is answered; %d refusals; answers again %d ms after they are back", what, l.refused.Load()-refused, l.back("after "+what).Milliseconds())
+	}
+	for _, slow := range []time.Duration{50 * time.Millisecond, 1500 * time.Millisecond} { // within a round, and longer than one
+		for _, f := range l.fronts[:2] {
+			f.Slow.Store(int64(slow))
+		}
+		before := l.answers.Load()
+		time.Sleep(5 * slow) // load, of which nothing is expected but that what is answered has a quorum
+		t.Logf("counted: two of four slow by %v: %d answers in %v", slow, l.answers.Load()-before, 5*slow)
+		for _, f := range l.fronts {
+			f.Slow.Store(0)
+		}
+		l.back("when they are quick again")
+	}
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	before, lost := l.answers.Load(), 0
+	for range toggles {
+		f := l.fronts[r.IntN(len(l.fronts))]
+		f.Away.Store(!f.Away.Load())
+		away := 0
+		for _, f := range l.fronts {
+			if f.Away.Load() {
+				away++
+			}
+		}
+		if away > 1 {
+			lost++
+		}
+		time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
+	}
+	flapped := l.answers.Load() - before
+	l.fronts.Away(0)
+	t.Logf("counted: %d toggles, after %d of them no quorum; %d answers meanwhile; answers again %d ms after the last one", toggles, lost, flapped, l.back("after flapping").Milliseconds())
+	for range lossClients {
+		l.back("in the end")
+	}
+	l.end()
+	if early := l.early(); len(early) > 0 {
+		t.Errorf("%d replies left too early: %q", len(early), early)
+	}
+	t.Logf("counted: %d replies, each of a leaf that 3 of 4 witnesses had cosigned; %d refusals", len(l.all), l.refused.Load())
+}
