@@ -12,7 +12,7 @@ export GOEXPERIMENT := $(shell GOEXPERIMENT=runtimesecret $(GO) version >/dev/nu
 BUILD := $(GO) build -trimpath -buildvcs=false
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-.PHONY: run build enclave eif app-eif test campaign turn test-vsock test-nitro check fuzz interop clean
+.PHONY: run build enclave eif app-eif test ci campaign test-vsock test-nitro check fuzz interop clean
 
 run: build # settings for the simulator: make run ARGS='-data-dir /tmp/second -api-addr 127.0.0.1:9080'
 	@$(BIN)/cloister-sim $(ARGS)
@@ -45,8 +45,8 @@ test: build
 campaign: build
 	@GO=$(GO) $(GO) run ./scripts/stages campaign $(if $(AGAIN),-again) '$(ONLY)'
 
-turn: build # of the campaign what comes next, as CI does after make test
-	@GO=$(GO) $(GO) run ./scripts/stages turn -minutes $(or $(MINUTES),45)
+ci: # what CI will say of HEAD: .ci/run on a clean clone; FRESH=1 as on a new machine
+	@scripts/ci.sh
 
 test-vsock: # host and enclave in two virtual machines, joined by AF_VSOCK: part of make campaign too
 	GO=$(GO) scripts/vsock/test.sh

@@ -19,6 +19,25 @@ type tally struct {
 	Lacking []string `json:"lacking,omitempty"` // left out because the machine lacks something, and how to get it
 	Later   []string `json:"later,omitempty"`   // what make test leaves to make campaign
 	Left    []string `json:"left,omitempty"`    // processes that outlived it
+	// Unsteady are the tests that failed and passed when their package ran once more, alone: "package, test".
+	Unsteady []string                 `json:"unsteady,omitempty"`
+	packages map[string]*packageTally // of Go tests, by import path
+}
+
+// A packageTally is what the output of Go tests tells of one package.
+type packageTally struct {
+	passed   int
+	failures int      // what counts as failed: tests, with what is below them, or 1 for a package without a test to blame
+	failed   []string // the tests, without what is below them, and those that never ended
+	bad      bool     // the package as a whole
+}
+
+// blame adds a test to those that failed, once.
+func (p *packageTally) blame(test string) {
+	name, _, _ := strings.Cut(test, "/")
+	if !slices.Contains(p.failed, name) {
+		p.failed = append(p.failed, name)
+	}
 }
 
 // later begins the reason of a test that is skipped under -short.
@@ -35,9 +54,14 @@ type event struct {
 // readTests reads what `go test -json` prints and writes what a person wants to see of it: one line for each package, the
 // whole output of whatever failed, the end of what never ended, and the lines marked with "counted: ".
 func readTests(in io.Reader, out io.Writer) (*tally, error) {
-	var sum tally
+	sum := tally{packages: map[string]*packageTally{}}
+	of := func(path string) *packageTally {
+		if sum.packages[path] == nil {
+			sum.packages[path] = &packageTally{}
+		}
+		return sum.packages[path]
+	}
 	output := map[string][]string{} // by package and test
-	blamed := map[string]bool{}     // packages of which a failure was shown
 
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<26)
@@ -63,6 +87,7 @@ func readTests(in io.Reader, out io.Writer) (*tally, error) {
 		case "pass":
 			if e.Test != "" {
 				sum.Passed++
+				of(e.Package).passed++
 			}
 			delete(output, name)
 		case "skip":
@@ -75,14 +100,20 @@ func readTests(in io.Reader, out io.Writer) (*tally, error) {
 			}
 			delete(output, name)
 		case "fail":
+			p := of(e.Package)
 			if e.Test == "" {
-				writeUnended(output, e.Package, out)
-			}
-			if e.Test == "" && blamed[e.Package] {
-				break // its tests have said why
+				p.bad = true
+				for _, test := range writeUnended(output, e.Package, out) {
+					p.blame(test)
+				}
+				if p.failures > 0 {
+					break // its tests have said why
+				}
+			} else {
+				p.blame(e.Test)
 			}
 			sum.Failed++
-			blamed[e.Package] = true
+			p.failures++
 			fmt.Fprintf(out, "--- failed: %s\n%s", name, strings.Join(output[name], ""))
 			delete(output, name)
 		}
@@ -95,8 +126,8 @@ func readTests(in io.Reader, out io.Writer) (*tally, error) {
 const shown = 200
 
 // writeUnended writes what the tests of a package, or of all, said last whose process died: of them go tells no end, and of one
-// is the trace. What is written is forgotten.
-func writeUnended(output map[string][]string, pkg string, out io.Writer) {
+// is the trace. What is written is forgotten. It returns those tests.
+func writeUnended(output map[string][]string, pkg string, out io.Writer) (tests []string) {
 	for _, name := range slices.Sorted(maps.Keys(output)) {
 		of, test, _ := strings.Cut(name, " ")
 		if test == "" || pkg != "" && of != pkg {
@@ -111,7 +142,9 @@ func writeUnended(output map[string][]string, pkg string, out io.Writer) {
 		}
 		fmt.Fprintf(out, "--- never ended: %s\n%s", name, strings.Join(lines[max(trace-shown, 0):min(trace+shown, len(lines))], ""))
 		delete(output, name)
+		tests = append(tests, test)
 	}
+	return tests
 }
 
 // reasonOf is what a skipped test gave as its reason: its line that begins with a file and a line number.

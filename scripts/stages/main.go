@@ -2,7 +2,6 @@
 //
 //	stages test [REGEXP]               what make test is: small counts, with Go alone
 //	stages campaign [-again] [REGEXP]  everything; a stage that has passed on this commit is not run again unless asked
-//	stages turn [-minutes N]           of the campaign this commit's turn, and of the rest what ends within so many minutes
 //	stages report                      what is known about this commit
 //
 // REGEXP chooses stages by name. What a machine lacks is left out and named, never taken for passed; under
@@ -20,13 +19,9 @@ import (
 	"regexp"
 	"slices"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// grace is what stages of a turn that take longer than they cost have, before they are ended and have failed.
-const grace = 15 * time.Minute
 
 func main() {
 	if len(os.Args) > 3 && os.Args[1] == "alone" {
@@ -51,11 +46,10 @@ func main() {
 
 func run(ctx context.Context, args []string) (ok bool, err error) {
 	if len(args) == 0 {
-		return false, fmt.Errorf("want test, campaign, turn or report")
+		return false, fmt.Errorf("want test, campaign or report")
 	}
 	flags := flag.NewFlagSet("stages "+args[0], flag.ExitOnError)
 	again := flags.Bool("again", false, "run what has passed on this commit too")
-	minutes := flags.Int("minutes", 45, "of a turn: what would not end within them is not begun")
 	_ = flags.Parse(args[1:])
 	only, err := regexp.Compile(flags.Arg(0))
 	if err != nil {
@@ -74,20 +68,6 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 		stages, told = chosen(coffee, only), coffee
 	case "campaign":
 		stages = chosen(campaign, only)
-	case "turn":
-		n, err := turnHere()
-		if err != nil {
-			return false, err
-		}
-		fmt.Printf("turn %d of %d on %s\n", n%turns+1, turns, kept.about)
-		for i := range turns {
-			stages = append(stages, turn(n+i)...)
-		}
-		told = slices.Concat(coffee, campaign[1:])
-		p.until = time.Now().Add(time.Duration(*minutes) * time.Minute)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, p.until.Add(grace))
-		defer cancel()
 	case "report":
 	default:
 		return false, fmt.Errorf("unknown command %q", args[0])
@@ -98,6 +78,10 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 		}
 	}
 	err = p.play(ctx, stages)
+	steady := true
+	if err == nil && args[0] == "test" {
+		steady, err = p.retry(ctx, stages)
+	}
 	fmt.Printf("\n%s\n", kept.about)
 	out := io.Writer(os.Stdout)
 	if args[0] == "test" {
@@ -120,7 +104,7 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	if args[0] == "report" { // a release wants all
 		return !slices.ContainsFunc(told, func(s stage) bool { return !p.results[s.name].whole() }), err
 	}
-	return !slices.ContainsFunc(stages, func(s stage) bool { r := p.results[s.name]; return r != nil && !r.OK }), err
+	return steady && !slices.ContainsFunc(stages, func(s stage) bool { r := p.results[s.name]; return r != nil && !r.OK }), err
 }
 
 func chosen(from []stage, only *regexp.Regexp) []stage {

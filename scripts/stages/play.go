@@ -24,7 +24,6 @@ type play struct {
 	state *state
 	out   io.Writer
 	again bool
-	until time.Time // no stage is begun that would not end before; zero is no limit
 	mu    sync.Mutex
 	// results are what is known of stages by their names, of this run or an earlier one.
 	results map[string]*result
@@ -47,9 +46,8 @@ func (p *play) play(ctx context.Context, stages []stage) error {
 	for i, lane := range lanes {
 		both.Go(func() {
 			for _, s := range lane {
-				ends := time.Now().Add(time.Duration(s.cost) * time.Second)
-				if ctx.Err() != nil || !p.until.IsZero() && ends.After(p.until) {
-					continue
+				if ctx.Err() != nil {
+					return
 				}
 				if errs[i] = p.one(ctx, s); errs[i] != nil {
 					return
@@ -101,7 +99,7 @@ func (s stage) play(ctx context.Context, out io.Writer) (*result, error) {
 	if s.tests() {
 		read = readTests
 		// Vet is the check's, for both builds. The limit is for a test that hangs.
-		words = append([]string{cmp.Or(os.Getenv("GO"), "go"), "test", "-json", "-vet=off", "-count=1", "-timeout=25m"}, words[2:]...)
+		words = append([]string{cmp.Or(os.Getenv("GO"), "go"), "test", "-json", "-vet=off", "-count=1", "-timeout=" + cmp.Or(s.limit, "25m")}, words[2:]...)
 	}
 	if s.aside {
 		words = append([]string{"nice", "-n", "19"}, words...)

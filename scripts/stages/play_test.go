@@ -90,15 +90,11 @@ func TestStagesResume(t *testing.T) {
 	}
 }
 
-// What would not end in time is not begun; what does not end is ended and has failed.
-func TestTime(t *testing.T) {
+// What does not end is ended when it is told to, has failed, and nothing is kept of it.
+func TestEnded(t *testing.T) {
 	run, ran := written(t, "sleep 1000 & wait")
-	long := stage{name: "long", run: run, cost: 60}
-	p := &play{state: &state{dir: t.TempDir()}, out: io.Discard, until: time.Now().Add(59 * time.Second), results: map[string]*result{}}
-	if played(t, p, long); ran() != 0 || p.results["long"] != nil {
-		t.Error("begun without time to end")
-	}
-	p.until = time.Time{}
+	long := stage{name: "long", run: run}
+	p := &play{state: &state{dir: t.TempDir()}, out: io.Discard, results: map[string]*result{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for ran() == 0 {
@@ -180,14 +176,6 @@ func TestState(t *testing.T) {
 	if next := dir(); first == changed || first != again || next == first || next == changed {
 		t.Error(first, changed, again, next)
 	}
-	t.Setenv("CLOISTER_TURN", "")
-	if n, err := turnHere(); n != 2 || err != nil {
-		t.Errorf("turn %d of the second commit: %v", n, err)
-	}
-	t.Setenv("CLOISTER_TURN", "5")
-	if n, err := turnHere(); n != 5 || err != nil {
-		t.Errorf("turn %d, set to 5: %v", n, err)
-	}
 }
 
 func TestLog(t *testing.T) {
@@ -253,5 +241,135 @@ func TestLogOfTheDead(t *testing.T) {
 		if got := strings.Count(out.String(), line); got != want {
 			t.Errorf("%q is shown %d times, want %d", line, got, want)
 		}
+	}
+}
+
+// gotool is a command in the place of go, which tells ends of tests: of all packages at first, then of the one that its last
+// argument names, by what is given for it. It returns where the packages stand that it was asked for one by one.
+func gotool(t *testing.T, first string, alone map[string]string) (asked string) {
+	t.Helper()
+	dir := t.TempDir()
+	for path, log := range alone {
+		if err := os.WriteFile(filepath.Join(dir, path), []byte(log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "..."), []byte(first), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(dir, "go")
+	text := `#!/bin/sh
+for last; do :; done
+last=${last#./}
+[ "$last" = ... ] || echo "$last" "$@" >>` + dir + `/asked
+cat ` + dir + `/$last
+! grep -q '"fail"' ` + dir + `/$last
+`
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GO", script)
+	return filepath.Join(dir, "asked")
+}
+
+// log is what go tells of tests: lines of "package test action", of the package itself without a test.
+func log(lines ...string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		words := strings.Fields(line)
+		e := event{Package: words[0], Action: words[len(words)-1]}
+		if len(words) == 3 {
+			e.Test = words[1]
+		}
+		if e.Action == "output" {
+			e.Output = "said\n"
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			panic(err)
+		}
+		b.Write(append(text, '\n'))
+	}
+	return b.String()
+}
+
+// A package that fails is run once more, alone: what passes then is told as unsteady, and no more than two of them are
+// tolerated. Nothing else is tried twice.
+func TestRetry(t *testing.T) {
+	bad := func(paths ...string) (lines []string) {
+		for _, p := range paths {
+			lines = append(lines, p+" Bad/below fail", p+" Bad fail", p+" fail")
+		}
+		return lines
+	}
+	good := func(path string) string { return log(path+" Bad pass", path+" Good pass", path+" pass") }
+	for name, c := range map[string]struct {
+		first  []string
+		alone  map[string]string
+		left   string // what the stage leaves out
+		green  bool
+		asked  int
+		passed int
+		failed int
+		shown  []string
+	}{
+		"nothing failed": {first: []string{"p A pass", "p pass"}, green: true, passed: 1},
+		"one unsteady": {first: append(bad("p"), "p Good pass", "q A pass", "q pass"), alone: map[string]string{"p": good("p")},
+			green: true, asked: 1, passed: 3, shown: []string{"\nunsteady: p, Bad\n", "== p: passed alone"}},
+		"two unsteady":   {first: bad("p", "q"), alone: map[string]string{"p": good("p"), "q": good("q")}, green: true, asked: 2, passed: 4, shown: []string{"\nunsteady: p, Bad\nunsteady: q, Bad\n"}},
+		"three unsteady": {first: bad("p", "q", "r"), alone: map[string]string{"p": good("p"), "q": good("q"), "r": good("r")}, asked: 3, passed: 6, shown: []string{"\nunsteady: r, Bad\n", "3 packages are unsteady"}},
+		"failed twice": {first: append(bad("p", "q"), "p Good pass"), alone: map[string]string{"p": log(append(bad("p"), "p Good pass")...), "q": good("q")},
+			asked: 2, passed: 3, failed: 2, shown: []string{"failed twice: p, Bad\n", "\nunsteady: q, Bad\n"}},
+		"does not build":           {first: []string{"p fail"}, alone: map[string]string{"p": log("p fail")}, asked: 1, failed: 1, shown: []string{"failed twice: p"}},
+		"hangs once":               {first: []string{"p Slow output", "p fail"}, alone: map[string]string{"p": good("p")}, green: true, asked: 1, passed: 2, shown: []string{"never ended: p Slow", "\nunsteady: p, Slow\n"}},
+		"hangs twice":              {first: []string{"p Slow output", "p fail"}, alone: map[string]string{"p": log("p Slow output", "p fail")}, asked: 1, failed: 1, shown: []string{"failed twice: p, Slow\n"}},
+		"dies between tests":       {first: []string{"p A pass", "p fail"}, alone: map[string]string{"p": good("p")}, green: true, asked: 1, passed: 2, shown: []string{"\nunsteady: p, no test of its own\n"}},
+		"many":                     {first: bad("p", "q", "r", "s", "u", "v"), failed: 12, shown: []string{"nothing is run once more: 6 packages failed"}},
+		"tests nothing":            {failed: 1},
+		"leaves something out":     {first: []string{"p A pass", "p pass"}, left: "a thing", failed: 1, passed: 1, shown: []string{"left out: a thing"}},
+		"unsteady and leaving out": {first: bad("p"), alone: map[string]string{"p": good("p")}, left: "a thing", asked: 1, passed: 2, shown: []string{"left out: a thing", "\nunsteady: p, Bad\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CLOISTER_TEST_REQUIRE", "all")
+			file := gotool(t, log(c.first...), c.alone)
+			if c.left != "" {
+				b, err := os.ReadFile(os.Getenv("GO"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				more := bytes.Replace(b, []byte("cat "), []byte("[ $last != ... ] || echo "+c.left+" >>$CLOISTER_LEFT_OUT\ncat "), 1)
+				if err := os.WriteFile(os.Getenv("GO"), more, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			stages := []stage{{name: "tests", run: "go test -short -p 4 ./first ./...", limit: hung}}
+			p := &play{state: &state{dir: t.TempDir()}, out: &out, again: true, results: map[string]*result{}}
+			played(t, p, stages...)
+			steady, err := p.retry(t.Context(), stages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report(&out, stages, p.results)
+			r := p.results["tests"]
+			if green := steady && r.OK; green != c.green || r.Passed != c.passed || r.Failed != c.failed {
+				t.Errorf("green %v, %d passed, %d failed; want %v, %d, %d\n%s", green, r.Passed, r.Failed, c.green, c.passed, c.failed, &out)
+			}
+			asked, _ := os.ReadFile(file)
+			if got := bytes.Count(asked, []byte("\n")); got != c.asked {
+				t.Errorf("%d packages ran once more, want %d: %s", got, c.asked, asked)
+			}
+			for line := range strings.Lines(string(asked)) {
+				path, words, _ := strings.Cut(strings.TrimSpace(line), " ")
+				if want := "test -json -vet=off -count=1 -timeout=" + hung + " -short -p 4 " + path; words != want {
+					t.Errorf("alone it ran as %q, want %q", words, want)
+				}
+			}
+			for _, want := range c.shown {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("not shown: %q\n%s", want, &out)
+				}
+			}
+		})
 	}
 }

@@ -20,7 +20,7 @@ func (r *result) word() string {
 // report writes how each of the stages ended on this commit, what it counted and what it left out. The last line has the
 // number of tests; a script is one.
 func report(out io.Writer, stages []stage, results map[string]*result) {
-	var table, counted, left, lacking, later, missing []string
+	var table, counted, left, lacking, later, unsteady, missing []string
 	var passed, failed int
 	for _, s := range stages {
 		r := results[s.name]
@@ -30,6 +30,7 @@ func report(out io.Writer, stages []stage, results map[string]*result) {
 		}
 		passed, failed = passed+r.Passed, failed+r.Failed
 		lacking, later = append(lacking, r.Lacking...), append(later, r.Later...)
+		unsteady = append(unsteady, r.Unsteady...)
 		for _, line := range r.Counted {
 			counted = append(counted, s.name+": "+line)
 		}
@@ -55,6 +56,7 @@ func report(out io.Writer, stages []stage, results map[string]*result) {
 	list("left behind", left)
 	list("left out", lacking)
 	list("left to make campaign", later)
+	list("unsteady", unsteady)
 	if len(missing) > 0 {
 		fmt.Fprintf(out, "not run: %s\n", strings.Join(missing, "; "))
 	}

@@ -8,9 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 )
 
 // A result is how a stage ended on one state of the tree.
@@ -102,26 +100,4 @@ func (s *state) save(r *result) error {
 		return err
 	}
 	return os.Rename(name+".new", name)
-}
-
-// turnHere is the number of this commit's turn: CLOISTER_TURN, or the count of commits that lead to it. A shallow copy does
-// not know the count; there the commit's own digits are as good as a die, and without git the minute is.
-func turnHere() (int, error) {
-	if set := os.Getenv("CLOISTER_TURN"); set != "" {
-		n, err := strconv.ParseUint(set, 10, 31)
-		return int(n), err
-	}
-	if shallow, err := git(nil, "rev-parse", "--is-shallow-repository"); err != nil || shallow != "false" {
-		commit, err := git(nil, "rev-parse", "HEAD")
-		if err != nil {
-			return int(time.Now().Unix() / 60), nil
-		}
-		n, err := strconv.ParseUint(commit[:7], 16, 31)
-		return int(n), err
-	}
-	count, err := git(nil, "rev-list", "--count", "HEAD")
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(count)
 }

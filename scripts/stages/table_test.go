@@ -10,33 +10,6 @@ import (
 
 func init() { root = "../.." }
 
-// Every stage but those of make test has one turn, and a turn leaves CI time for installing, building and make test.
-func TestTurns(t *testing.T) {
-	dealt := map[string]int{}
-	for n := range turns {
-		cost := [2]int{}
-		for _, s := range turn(n) {
-			dealt[s.name]++
-			lane := 0
-			if s.aside {
-				lane = 1
-			}
-			cost[lane] += s.cost
-		}
-		if slices.Max(cost[:]) > 45*60 {
-			t.Errorf("turn %d costs %v s", n, cost)
-		}
-		if !slices.EqualFunc(turn(n), turn(n+7*turns), func(a, b stage) bool { return a.name == b.name }) {
-			t.Errorf("turn %d does not come again", n)
-		}
-	}
-	for _, s := range campaign {
-		if want := map[bool]int{false: 1, true: 0}[s.coffee]; dealt[s.name] != want {
-			t.Errorf("%s has %d turns, want %d", s.name, dealt[s.name], want)
-		}
-	}
-}
-
 // Nothing is forgotten: every package that has tests and every folder of scripts with a file test.sh is in the campaign.
 func TestEverythingIsInTheCampaign(t *testing.T) {
 	var patterns, scripts []string
