@@ -54,8 +54,14 @@ var table = []row{
 	{"shared/collector", "", "", ""},
 	{"shared/slack", "", "", ""},
 
+	// Ports for the tests of both.
+	{"shared/porttest", "", "", ""},
+
 	// Which addresses both take for public.
 	{"shared/internet", "", "", ""},
+
+	// What tests measure time by.
+	{"shared/clocktest", "", "", ""},
 
 	// What both count requests with.
 	{"shared/pace", "", "", ""},
@@ -229,7 +235,7 @@ var table = []row{
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
 	{"sim/logmodel", "", "", ""},
 	{"sim/witness", "attestation/tlog sim/loopback", "merkle x/mod", "attestation/tlog/tlogtest enclave/core host/store/tree host/tiles host/witness shared/wire sim/laptop sim/rig sim/witness/witnesstest"},
-	{"sim/witness/witnesstest", "attestation/tlog host/store/tree shared/wire sim/witness", "merkle sqlite x/crypto x/mod", ""}, // starts others' too
+	{"sim/witness/witnesstest", "attestation/tlog host/store/tree shared/porttest shared/wire sim/witness", "merkle sqlite x/crypto x/mod", ""}, // starts others' too
 	{"sim/linear", "", "", "attestation/tlog enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
 	{"sim/restart", "", "", "attestation attestation/tlog enclave/core host/cosign host/link host/store host/store/sqlite host/store/tree shared/wire sim/laptop sim/logmodel sim/witness"},
 	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
@@ -281,7 +287,7 @@ var modules = map[string]string{
 }
 
 // any test may use these.
-var testsOfAny = []string{"pgregory.net/rapid", "go.uber.org/goleak", module + "enclave/internal/secret/secrettest"}
+var testsOfAny = []string{"pgregory.net/rapid", "go.uber.org/goleak", module + "enclave/internal/secret/secrettest", module + "shared/clocktest", module + "shared/porttest"}
 
 // The enclave's rooms are handed clock, randomness, store and network; what they could take for themselves they may not
 // import. Its main and tests may.

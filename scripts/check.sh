@@ -104,7 +104,7 @@ strictly_read() {
 
 stage "gofmt" formatted
 stage "go vet" vetted
-stage "imports and linked packages" "$GO" test -count=1 .
+stage "imports, linked packages, real time in tests" "$GO" test -count=1 .
 stage "staticcheck" analysed
 stage "govulncheck" vulnerable
 stage "no weakening outside of tests" unweakened

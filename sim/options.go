@@ -28,6 +28,7 @@ type options struct {
 	hostBinary    string
 	ranges        int  // of a deployment that is made
 	join          bool // boot: one more enclave of a deployment that there is
+	patience      time.Duration
 	organizations int  // how many besides the root organization to make, for tests
 	shares        bool // enclave: no seed file, operators bring the root secret in
 	logLevel      string
@@ -71,6 +72,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.IntVar(&o.ranges, "ranges", 1, "how many ranges a new deployment has, so that several enclaves can share it; fixed when it is made")
 	f.BoolVar(&o.join, "join", false, "boot: one more enclave of a deployment that was booted before")
 	f.StringVar(&o.logTermsFile, "log-terms", "", "boot: file with what a new manifest says of the logs, as its member log; the witnesses are others' (default: as before)")
+	f.DurationVar(&o.patience, "boot-patience", 0, "boot: how long a step is asked again while the enclave is busy (default 15s)")
 	f.IntVar(&o.organizations, "organizations", 0, "make this many organizations more, for tests; organizations.json lists them")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Int64Var(&o.stateBytes, "state-bytes", 0, "enclave memory for opened organizations (default 1 GiB)")
@@ -138,6 +140,6 @@ func hostBeside() string {
 
 // dir is the data directory as the laptop's enclave sees it.
 func (o *options) dir() *laptop.Dir {
-	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr,
+	return &laptop.Dir{Path: o.dataDir, Patience: o.patience, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr,
 		Log: o.logTerms, InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy, Ranges: o.ranges, Shares: o.shares}
 }

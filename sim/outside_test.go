@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/shared/porttest"
 	sim "cloister/sim"
 )
 
@@ -39,14 +40,13 @@ func get(t *testing.T, at string, into any) {
 	}
 }
 
-var anywhere = []string{"-inbox-addr", "127.0.0.1:0", "-inbox-smtp-addr", "127.0.0.1:0", "-data-dir"}
-
 // Everything is where it is said to be, stays itself over a start, and ends.
 func TestOutside(t *testing.T) {
 	dir := t.TempDir()
 	var kids []string
 	for range 2 {
-		out, stop := begin(t, append(anywhere, dir)...)
+		// Nobody else is there once it has ended.
+		out, stop := begin(t, "-inbox-addr", porttest.Address(t), "-inbox-smtp-addr", porttest.Address(t), "-data-dir", dir)
 		if err := smtp.SendMail(out.SMTP, nil, "a@example.com", []string{"b@example.com"}, []byte("Subject: s\r\n\r\nYour code is 123456\r\n")); err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"cloister/attestation"
 	"cloister/attestation/programs"
 	"cloister/enclave/app"
+	"cloister/shared/clocktest"
 	"cloister/shared/program"
 	"cloister/shared/tvc"
 	"cloister/shared/tvc/tvctest"
@@ -233,9 +234,7 @@ func TestRuns(t *testing.T) {
 	if s.err != nil || string(s.opened) != "for the app" || !slices.Equal(s.args, r.Manifest.Pivot.Args) {
 		t.Fatalf("%+v", s)
 	}
-	for r.status().State != tvc.StateEnded {
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "the program ends", func() bool { return r.status().State == tvc.StateEnded })
 	if got := r.status(); got.Starts != 1 || got.Ended != "exit status 7" {
 		t.Errorf("%+v", got)
 	}
@@ -333,12 +332,8 @@ func TestDebugMode(t *testing.T) {
 	r.refuses("debug mode", tvc.GiveManifest, tvctest.Encode(t, r.Envelope(t, 2)))
 	r.Manifest.Pivot.DebugMode = true
 	r.toRunning()
-	for r.status().Starts == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	for len(r.must(tvc.AskOutput, nil)) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "the program starts", func() bool { return r.status().Starts > 0 })
+	clocktest.Until(t, "it writes", func() bool { return len(r.must(tvc.AskOutput, nil)) > 0 })
 	p := r.policy()
 	p.AllowDebug = false
 	proof, err := programs.BootProof(r.attested(tvc.AskProof), time.Now())

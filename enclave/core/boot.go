@@ -76,6 +76,7 @@ func (c *Core) counters() map[string]uint64 {
 	}
 	d := c.keys.Stats()
 	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
+	m["idle_collections"] = c.idle.Load()
 	m["late_answers"], m["streams"] = c.host.LateAnswers(), c.host.Streams()
 	maps.Copy(m, tally.Counts())
 	if c.life.State() == wire.StateServing {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/org"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/rig"
 )
@@ -92,15 +93,13 @@ func TestMailThroughTheHost(t *testing.T) {
 func TestMailThroughAHostWithoutAServer(t *testing.T) {
 	r := rig.Start(t, rig.Options{Configuration: leaving(t)})
 	id := put(t, r, letter(t, r, "nobody takes it"))
-	for {
-		got, err := r.Store.SendStates(t.Context(), wire.Sends{Sends: []wire.SendID{id}})
-		if err != nil || got.States[0].State.Ended() {
-			t.Fatalf("%+v, %v", got, err)
+	clocktest.Until(t, "a mail that waits for a server", func() bool {
+		s := standing(t, r, id)
+		if s.State.Ended() {
+			t.Fatalf("%+v", s)
 		}
-		if strings.Contains(got.States[0].Text, "-smtp") {
-			break
-		}
-	}
+		return strings.Contains(s.Text, "-smtp")
+	})
 }
 
 // Only the configuration opens mails: a host that has a mail server is given none

@@ -103,6 +103,7 @@ type Core struct {
 	working atomic.Int32  // calls under way
 	calls   atomic.Uint64 // begun and ended, but for those that only look at the enclave
 	active  chan struct{} // holds one token once there was a call
+	idle    atomic.Uint64 // stretches of calls behind which garbage was collected
 }
 
 // keyCacheKeys and keyCacheBytes bound the derived keys that are kept.
@@ -230,5 +231,6 @@ func (c *Core) collectWhenIdle(ctx context.Context) {
 		for range idleCollections {
 			runtime.GC()
 		}
+		c.idle.Add(1)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"cloister/enclave/internal/org"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/rig"
 )
@@ -215,21 +216,26 @@ func put(t testing.TB, r *rig.Rig, sends ...org.Send) wire.SendID {
 	return wire.SendID{Organization: wire.ID(id), Seq: seq}
 }
 
-// ended waits until a send has come to its end.
-func ended(t testing.TB, r *rig.Rig, id wire.SendID) wire.SendStanding {
+// patience ends a test that hangs; nothing is measured by it.
+const patience = 5 * time.Minute
+
+func standing(t testing.TB, r *rig.Rig, id wire.SendID) wire.SendStanding {
 	t.Helper()
-	for range 300_000 {
-		got, err := r.Store.SendStates(t.Context(), wire.Sends{Sends: []wire.SendID{id}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s := got.States[0]; s.State.Ended() {
-			return s
-		}
-		time.Sleep(time.Millisecond)
+	got, err := r.Store.SendStates(t.Context(), wire.Sends{Sends: []wire.SendID{id}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("it did not end")
-	return wire.SendStanding{}
+	return got.States[0]
+}
+
+// ended waits until a send has come to its end.
+func ended(t testing.TB, r *rig.Rig, id wire.SendID) (s wire.SendStanding) {
+	t.Helper()
+	clocktest.Until(t, "the send ends", func() bool {
+		s = standing(t, r, id)
+		return s.State.Ended()
+	})
+	return s
 }
 
 func quiet(t testing.TB, r *rig.Rig) {
@@ -414,9 +420,7 @@ func TestDeadInTheMiddle(t *testing.T) {
 	o := rig.Options{Dir: dir, Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial}
 	r := rig.Start(t, o)
 	id := put(t, r, letter(t, r, "taken or not"))
-	for len(box.got()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "a mail at the server", func() bool { return len(box.got()) > 0 })
 	r.Kill()
 	r = rig.Start(t, o)
 	if s := ended(t, r, id); s.State != wire.SendIncluded {

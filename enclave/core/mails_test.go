@@ -22,7 +22,7 @@ func events(t testing.TB, r *rig.Rig, email string, count int, more ...object) (
 	for _, m := range more {
 		maps.Copy(ask, m)
 	}
-	for range 6000 {
+	for range 30_000 {
 		status, m := r.Query("list_email_events", ask)
 		if status != 200 {
 			t.Fatalf("%d %v", status, m)
@@ -192,7 +192,7 @@ func TestMailEventsOfOthers(t *testing.T) {
 // mailObjects waits for as many objects about mails.
 func mailObjects(t testing.TB, r *rig.Rig, count int) map[string][]byte {
 	t.Helper()
-	for range 6000 {
+	for range 30_000 {
 		all := map[string][]byte{}
 		err := r.Store.Export(t.Context(), func(row store.Row) error {
 			if o, ok := row.(*store.ObjectRow); ok && strings.HasPrefix(o.Name, "mail/") {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/enclave/internal/org"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/rig"
 )
@@ -37,7 +38,7 @@ func lies(t *testing.T, r *rig.Rig) *liar {
 func (l *liar) dial(h wire.Hello) net.Conn {
 	c, err := net.Dial("tcp", l.enclave)
 	if err == nil {
-		err = wire.WriteHello(c, h, time.Now().Add(5*time.Second))
+		err = wire.WriteHello(c, h, time.Now().Add(patience))
 	}
 	if err != nil {
 		l.t.Error(err)
@@ -82,7 +83,7 @@ func verdict(v wire.DialVerdict) (wire.Kind, []byte) {
 
 // gone waits until the enclave has closed a connection.
 func (l *liar) gone(c net.Conn) {
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Minute))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.Copy(io.Discard, c); err != nil {
 		if n, ok := err.(net.Error); ok && n.Timeout() {
 			l.t.Error("a connection that has no place stands")
@@ -171,10 +172,11 @@ func TestHostLiesAboutStreams(t *testing.T) {
 			return wire.DialAway
 		}},
 		{"comes twice", 1, "", func(q wire.Dial) any {
-			first := l.stream(q.Ticket)
-			time.Sleep(10 * time.Millisecond) // either may be the first
-			l.gone(l.stream(q.Ticket))
-			first.Close()
+			both, turned := []net.Conn{l.stream(q.Ticket), l.stream(q.Ticket)}, make(chan int, 2)
+			for i, c := range both {
+				go func() { l.gone(c); turned <- i }()
+			}
+			both[1-<-turned].Close() // either may be the first
 			return wire.DialOpen
 		}},
 		{"comes and says no", 0, "no connection", func(q wire.Dial) any {
@@ -193,22 +195,22 @@ func TestHostLiesAboutStreams(t *testing.T) {
 		l.asked.Store(0)
 		l.do.Store(&do)
 		var d *wire.Delivered
-		for l.asked.Load() == 0 {
+		clocktest.Until(t, "a question to the host that "+c.name, func() bool {
 			var err error
 			if d, err = r.Link.Deliver(t.Context(), id); err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
-		}
+			return l.asked.Load() > 0
+		})
 		l.do.Store(nil)
 		if d.Result != wire.DeliverTemporary || d.Code >= 400 || !strings.Contains(d.Text, c.says) {
 			t.Errorf("%s: %+v", c.name, d)
 		}
 		alarms += c.alarms
-		for range 60_000 { // a stream may end a moment after what was said over it
+		for start := time.Now(); time.Since(start) < patience; time.Sleep(time.Millisecond) { // a stream may end a moment after what was said over it
 			if n := r.Counters(); n["streams"] == 0 && n["alarm_frame"] == alarms {
 				break
 			}
-			time.Sleep(5 * time.Millisecond)
 		}
 		if n := r.Counters(); n["streams"] != 0 || n["alarm_frame"] != alarms {
 			t.Errorf("%s: %d streams, %d alarms, want %d", c.name, n["streams"], n["alarm_frame"], alarms)
@@ -250,11 +252,12 @@ func TestStreamsNobodyWaitsFor(t *testing.T) {
 	}
 	l.do.Store(&do)
 	id := put(t, r, atLeisure(letter(t, r, "secret")))
-	for given.Load() == nil {
+	clocktest.Until(t, "a question for a stream", func() bool {
 		if _, err := r.Link.Deliver(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return given.Load() != nil
+	})
 	for want := range uint64(3) {
 		l.gone(l.stream(*given.Load()))
 		if n := r.Counters()["alarm_frame"]; n != 300+want {

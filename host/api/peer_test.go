@@ -17,6 +17,7 @@ import (
 	"cloister/host/api"
 	"cloister/host/link"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -163,10 +164,10 @@ func start(tb testing.TB, change func(*api.Options)) *rig {
 	}
 	log := slog.New(slog.NewJSONHandler(r.logs, &slog.HandlerOptions{Level: level}))
 	metrics := api.NewMetrics()
-	if r.link, err = link.New(link.Options{Address: socket, Store: r.store, StoreTimeout: 10 * time.Second, Log: log, Observer: metrics, Now: time.Now, Pause: pause}); err != nil {
+	if r.link, err = link.New(link.Options{Address: socket, Store: r.store, StoreTimeout: wire.MaxWait, Log: log, Observer: metrics, Now: time.Now, Pause: pause}); err != nil {
 		tb.Fatal(err)
 	}
-	o := api.Options{Enclave: r.link, Ping: r.store.Ping, Metrics: metrics, Log: log, Now: time.Now, Boot: "test", Wait: 10 * time.Second, AttestationAge: time.Hour}
+	o := api.Options{Enclave: r.link, Ping: r.store.Ping, Metrics: metrics, Log: log, Now: time.Now, Boot: "test", Wait: wire.MaxWait, AttestationAge: time.Hour}
 	if change != nil {
 		change(&o)
 	}
@@ -194,13 +195,7 @@ func serve(tb testing.TB, a *api.API, h http.Handler) string {
 
 func waitFor(tb testing.TB, ok func() bool) {
 	tb.Helper()
-	for range 300_000 {
-		if ok() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	tb.Fatal("did not come")
+	clocktest.Until(tb, "what the test waits for has come", ok)
 }
 
 type response struct {

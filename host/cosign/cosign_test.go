@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloister/attestation/tlog"
@@ -28,13 +30,14 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/host/store/storetest"
 	"cloister/host/witness"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	sim "cloister/sim/witness"
 	"cloister/sim/witness/witnesstest"
 )
 
 // hung bounds a wait that ends a test.
-const hung = time.Minute
+const hung = 5 * time.Minute
 
 // A history is what an enclave has put into one range's log, and the log's key.
 type history struct {
@@ -203,6 +206,58 @@ func (d *disk) append(h *history) {
 	d.counts[h.Range] = len(h.Rows)
 }
 
+// A listener takes connections of this process, which a bubble knows of.
+type listener struct {
+	name   string
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+var listeners sync.Map // by address
+
+func listen(host string) *listener {
+	l := &listener{name: fmt.Sprintf("%s:%d", host, opened.Add(1)), conns: make(chan net.Conn), closed: make(chan struct{})}
+	listeners.Store(l.name, l)
+	return l
+}
+
+var opened atomic.Int64
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed); listeners.Delete(l.name) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr  { return l }
+func (l *listener) Network() string { return "memory" }
+func (l *listener) String() string  { return l.name }
+
+func dial(ctx context.Context, _, address string) (net.Conn, error) {
+	l, ok := listeners.Load(address)
+	if !ok {
+		return nil, errors.New("nobody listens at " + address)
+	}
+	ours, theirs := net.Pipe()
+	select {
+	case l.(*listener).conns <- theirs:
+		return ours, nil
+	case <-l.(*listener).closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // A watcher is a witness behind HTTP that can be made slow, or be away.
 type watcher struct {
 	*sim.Witness
@@ -223,7 +278,7 @@ func watchers(t testing.TB, n int, logs ...*history) (all []*watcher) {
 			}
 		}
 		inner := w.Handler()
-		s := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		s := &httptest.Server{Listener: listen(fmt.Sprintf("w%d.example", i)), Config: &http.Server{Handler: http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
 			w.asked.Add(1)
 			if w.away.Load() {
 				panic(http.ErrAbortHandler)
@@ -241,7 +296,8 @@ func watchers(t testing.TB, n int, logs ...*history) (all []*watcher) {
 				}
 			}
 			inner.ServeHTTP(a, r)
-		}))
+		})}}
+		s.Start()
 		t.Cleanup(s.Close)
 		w.url = s.URL
 		all = append(all, w)
@@ -268,10 +324,13 @@ func policy(k int, all []*watcher) string {
 // A world is a Cosigner between a store and witnesses.
 type world struct {
 	*cosign.Cosigner
-	t      testing.TB
-	disk   *disk
-	log    *lines
-	late   atomic.Int64 // by how much its clock is ahead
+	t    testing.TB
+	disk *disk
+	log  *lines
+	late atomic.Int64 // by how much its clock is ahead
+	// timeout is of a round: one that finds a quorum ends before.
+	timeout time.Duration
+
 	mu     sync.Mutex
 	counts map[cosign.Result]int
 }
@@ -314,8 +373,9 @@ func pause(ctx context.Context, d time.Duration) {
 
 func start(t testing.TB, d *disk, timeout time.Duration) *world {
 	t.Helper()
-	w := &world{t: t, disk: d, log: new(lines), counts: map[cosign.Result]int{}}
+	w := &world{t: t, disk: d, log: new(lines), timeout: timeout, counts: map[cosign.Result]int{}}
 	transport := witness.NewTransport(nil)
+	transport.DialContext = dial
 	w.Cosigner = must(cosign.New(cosign.Options{Store: d, Checkpoints: d, Transport: transport, Timeout: timeout, Log: slog.New(slog.NewTextHandler(w.log, nil)), Observer: w,
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.late.Load())) }, Pause: pause}))
 	t.Cleanup(func() { w.Close(); transport.CloseIdleConnections() })
@@ -330,9 +390,10 @@ func (w *world) ask(h *history, size uint64, policy string) ([]string, error) {
 // cosigned has the whole history cosigned, and verifies it as the enclave does.
 func (w *world) cosigned(h *history, text string) []string {
 	w.t.Helper()
+	began := time.Now()
 	got, err := w.ask(h, h.size(), text)
-	if err != nil {
-		w.t.Fatal(err)
+	if took := time.Since(began); err != nil || took >= w.timeout {
+		w.t.Fatalf("after %v: %v", took, err)
 	}
 	note := append(h.checkpoint(h.size()), strings.Join(got, "")...)
 	if c, _, err := must(tlog.ParsePolicy(text)).VerifyExactly(h.key.Key, note); err != nil || c.Size != h.size() {
@@ -348,15 +409,23 @@ func newDisk(t testing.TB, all ...*history) *disk {
 	return d
 }
 
-// eachStore runs a test with SQLite, and with PostgreSQL where it is.
-func eachStore(t *testing.T, test func(t *testing.T, d *disk)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, &disk{t: t}) })
-	t.Run("postgres", func(t *testing.T) { test(t, &disk{t: t, server: storetest.StartPostgres(t)}) })
+// stored are the tests in which the store matters.
+var stored = map[string]func(*testing.T, *disk){"growth": testGrowth, "restart": testRestart, "kept": testKept, "proofs": testProveLogged}
+
+func TestSQLite(t *testing.T) {
+	for name, test := range stored {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, &disk{t: t}) }) })
+	}
+}
+
+func TestPostgres(t *testing.T) {
+	server := storetest.StartPostgres(t)
+	for name, test := range stored {
+		t.Run(name, func(t *testing.T) { test(t, &disk{t: t, server: server}) })
+	}
 }
 
 // A log that grows batch by batch, and by many, over epochs; the host is restarted now and then.
-func TestGrowth(t *testing.T) { eachStore(t, testGrowth) }
-
 func testGrowth(t *testing.T, d *disk) {
 	h := begin(3, 1)
 	d.replace(h)
@@ -385,7 +454,9 @@ func testGrowth(t *testing.T, d *disk) {
 }
 
 // The answer does not wait for witnesses that are not needed; these sign when they can.
-func TestQuorumIsEnough(t *testing.T) {
+func TestQuorumIsEnough(t *testing.T) { synctest.Test(t, testQuorumIsEnough) }
+
+func testQuorumIsEnough(t *testing.T) {
 	h := begin(0, 1).grow(10)
 	ws := watchers(t, 4, h)
 	w := start(t, newDisk(t, h), hung)
@@ -407,30 +478,29 @@ func TestQuorumIsEnough(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	release()
-	for owing() > 0 {
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "a witness that owes nothing", func() bool { return owing() == 0 })
 }
 
 // A witness that was away when the last round was signs when it is there again, though nothing happens in the log.
-func TestNothingHappens(t *testing.T) {
+func TestNothingHappens(t *testing.T) { synctest.Test(t, testNothingHappens) }
+
+func testNothingHappens(t *testing.T) {
 	h := begin(0, 1).grow(10)
 	ws := watchers(t, 4, h)
 	w := start(t, newDisk(t, h), hung)
 	ws[1].away.Store(true)
 	w.cosigned(h, policy(3, ws))
 	ws[1].away.Store(false)
-	for deadline := time.Now().Add(hung); ; time.Sleep(time.Millisecond) {
-		if s := w.Statuses()[0].Witnesses[1]; s.Size == 10 && s.Owing == 0 && s.Err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("%+v", s)
-		}
-	}
+	clocktest.Until(t, "a witness that is there again", func() bool {
+		s := w.Statuses()[0].Witnesses[1]
+		return s.Size == 10 && s.Owing == 0 && s.Err == nil
+	})
 }
 
 // Without a quorum the answer comes in time, with what there is, and lines of another size are not in it.
-func TestShort(t *testing.T) {
+func TestShort(t *testing.T) { synctest.Test(t, testShort) }
+
+func testShort(t *testing.T) {
 	h := begin(0, 1).grow(300)
 	d, ws := newDisk(t, h), watchers(t, 4, h)
 	text := policy(3, ws)
@@ -440,9 +510,13 @@ func TestShort(t *testing.T) {
 	}
 	ws[0].away.Store(true)
 	release := ws[2].hold()
+	began := time.Now()
 	got, err := w.ask(h, 300, text)
 	if err != nil || len(got) != 2 || w.count(cosign.Short) != 1 {
 		t.Fatal(got, err, w.counts)
+	}
+	if took := time.Since(began); took != 500*time.Millisecond {
+		t.Errorf("the answer came after %v", took)
 	}
 	if s := w.Statuses()[0]; s.Size != 300 || s.Cosigned != 299 {
 		t.Errorf("%+v", s)
@@ -463,9 +537,10 @@ func TestShort(t *testing.T) {
 }
 
 // Witnesses that have seen any part of the log, or none of it, come to its head, also where their place is read again from the store.
-func TestLag(t *testing.T) { testLag(t, &disk{t: t}) }
+func TestLag(t *testing.T) { synctest.Test(t, testLag) }
 
-func testLag(t *testing.T, d *disk) {
+func testLag(t *testing.T) {
+	d := &disk{t: t}
 	size := 20_000
 	if testing.Short() {
 		size = 1_500
@@ -509,8 +584,6 @@ func testLag(t *testing.T, d *disk) {
 
 // A restarted host reads the headers behind the newest tip table before its first round, and those before it when a witness
 // has not come that far: of them, where it is only a little behind, few.
-func TestRestart(t *testing.T) { eachStore(t, testRestart) }
-
 func testRestart(t *testing.T, d *disk) {
 	const table, size = 19_700, 20_000
 	h := begin(0, 1).grow(size)
@@ -544,7 +617,9 @@ func testRestart(t *testing.T, d *disk) {
 }
 
 // A witness that is far behind takes its time, and holds up no other.
-func TestFarBehind(t *testing.T) {
+func TestFarBehind(t *testing.T) { synctest.Test(t, testFarBehind) }
+
+func testFarBehind(t *testing.T) {
 	h := begin(0, 1).grow(5000)
 	h.table = 4900
 	ws := watchers(t, 4, h)
@@ -565,15 +640,13 @@ func TestFarBehind(t *testing.T) {
 		d.append(h.grow(1))
 	}
 	close(held)
-	for deadline := time.Now().Add(hung); w.Statuses()[0].Witnesses[3].Size < 5000; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v", w.Statuses()[0].Witnesses[3])
-		}
-	}
+	clocktest.Until(t, "a witness that was far behind", func() bool { return w.Statuses()[0].Witnesses[3].Size >= 5000 })
 }
 
 // A tip table that does not stand where it says costs a round: the log is read from its first leaf then.
-func TestTableOfNothing(t *testing.T) {
+func TestTableOfNothing(t *testing.T) { synctest.Test(t, testTableOfNothing) }
+
+func testTableOfNothing(t *testing.T) {
 	h := begin(0, 1).grow(1000)
 	ws := watchers(t, 1, h)
 	other := begin(0, 1)
@@ -601,7 +674,9 @@ func TestTableOfNothing(t *testing.T) {
 }
 
 // A store that lost its last commit: what the log signed over it is brought to nobody.
-func TestLost(t *testing.T) {
+func TestLost(t *testing.T) { synctest.Test(t, testLost) }
+
+func testLost(t *testing.T) {
 	h := begin(0, 1).grow(700)
 	ws := watchers(t, 4, h)
 	text := policy(3, ws)
@@ -630,7 +705,9 @@ func TestLost(t *testing.T) {
 }
 
 // Another store in the place of the one that was read: the host goes on from there, and the witnesses decide.
-func TestReplaced(t *testing.T) {
+func TestReplaced(t *testing.T) { synctest.Test(t, testReplaced) }
+
+func testReplaced(t *testing.T) {
 	h := begin(0, 1).grow(1000)
 	ws := watchers(t, 4, h)
 	text := policy(3, ws)
@@ -661,7 +738,9 @@ func TestReplaced(t *testing.T) {
 }
 
 // An old part of the store that is another than before proves nothing, and does not stop the others.
-func TestOldPartChanged(t *testing.T) {
+func TestOldPartChanged(t *testing.T) { synctest.Test(t, testOldPartChanged) }
+
+func testOldPartChanged(t *testing.T) {
 	h := begin(0, 1).grow(10_000)
 	ws := watchers(t, 4, h)
 	d := newDisk(t, h)
@@ -682,16 +761,19 @@ func TestOldPartChanged(t *testing.T) {
 	if got, err := w.ask(h, 10_000, policy(3, ws)); err != nil || len(got) != 3 {
 		t.Fatal(got, err)
 	}
-	s := w.Statuses()[0].Witnesses[3]
-	for ; s.Err == nil || !strings.Contains(s.Err.Error(), "others than before"); s = w.Statuses()[0].Witnesses[3] {
+	clocktest.Until(t, "a witness for which there is no proof", func() bool {
 		if got, err := w.ask(h, 10_000, policy(3, ws)); err != nil || len(got) != 3 {
 			t.Fatal(got, err)
 		}
-	}
+		err := w.Statuses()[0].Witnesses[3].Err
+		return err != nil && strings.Contains(err.Error(), "others than before")
+	})
 }
 
 // Ranges do not see each other, nor do generations of one log; headers of before logs are passed over.
-func TestRangesAndGenerations(t *testing.T) {
+func TestRangesAndGenerations(t *testing.T) { synctest.Test(t, testRangesAndGenerations) }
+
+func testRangesAndGenerations(t *testing.T) {
 	all := []*history{begin(0, 1).grow(400), begin(1, 1).grow(10), begin(63, 1).grow(1)}
 	next := begin(0, 2)
 	ws := watchers(t, 8, append(all, next)...)
@@ -761,7 +843,9 @@ type earlier struct {
 }
 
 // Many ask at once about one log, newer and older sizes: nobody gets a line of another size, and the newest comes through.
-func TestManyAsk(t *testing.T) {
+func TestManyAsk(t *testing.T) { synctest.Test(t, testManyAsk) }
+
+func testManyAsk(t *testing.T) {
 	h := begin(0, 1).grow(2000)
 	ws := watchers(t, 4, h)
 	text := policy(3, ws)
@@ -792,14 +876,25 @@ func TestManyAsk(t *testing.T) {
 }
 
 // What the log signed newest is in the store within some time, and when the host ends; cosigned is what verifies as such.
-func TestKept(t *testing.T) { eachStore(t, testKept) }
-
 func testKept(t *testing.T, d *disk) {
 	h := begin(2, 7).grow(300)
 	d.replace(h)
 	ws := watchers(t, 4, h)
 	text := policy(3, ws)
-	w := start(t, d, time.Second)
+	w := start(t, d, hung)
+	// short asks, for a second each time, until so many lines have come. Those of the time before count.
+	short := func(size uint64, lines int) {
+		t.Helper()
+		clocktest.Until(t, fmt.Sprintf("%d lines for %d leaves", lines, size), func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			got, err := w.Witness(ctx, wire.Witness{Range: h.Range, Policy: text, Checkpoint: h.checkpoint(size)})
+			if len(got.Lines) > lines || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%d leaves: %d lines, want %d: %v", size, len(got.Lines), lines, err)
+			}
+			return len(got.Lines) == lines
+		})
+	}
 	kept := func(size, cosigned uint64) bool {
 		t.Helper()
 		all := must(d.LoadCheckpoints(t.Context()))
@@ -819,11 +914,7 @@ func testKept(t *testing.T, d *disk) {
 	}
 	await := func(size, cosigned uint64) {
 		t.Helper()
-		for deadline := time.Now().Add(hung); !kept(size, cosigned); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("no checkpoint of %d leaves", size)
-			}
-		}
+		clocktest.Until(t, fmt.Sprintf("a stored checkpoint of %d leaves", size), func() bool { return kept(size, cosigned) })
 	}
 	w.cosigned(h, text)
 	await(300, 300)
@@ -831,19 +922,11 @@ func testKept(t *testing.T, d *disk) {
 	d.append(h.grow(20))
 	ws[0].away.Store(true)
 	ws[1].away.Store(true)
-	if got, err := w.ask(h, 320, text); err != nil || len(got) != 2 {
-		t.Fatal(got, err)
-	}
+	short(320, 2)
 	await(320, 300)
 	d.append(h.grow(5))
 	ws[0].away.Store(false)
-	for {
-		if got, err := w.ask(h, 325, text); err != nil {
-			t.Fatal(err)
-		} else if len(got) >= 3 {
-			break
-		}
-	}
+	short(325, 3)
 	w.Close()
 	if !kept(325, 325) {
 		t.Error("the newest is not stored when the host ends")
@@ -851,7 +934,9 @@ func testKept(t *testing.T, d *disk) {
 }
 
 // A store that does not answer, or not in time, costs the round and nothing else.
-func TestStoreAway(t *testing.T) {
+func TestStoreAway(t *testing.T) { synctest.Test(t, testStoreAway) }
+
+func testStoreAway(t *testing.T) {
 	h := begin(0, 1).grow(500)
 	ws := watchers(t, 4, h)
 	d := newDisk(t, h)
@@ -872,7 +957,9 @@ func TestStoreAway(t *testing.T) {
 }
 
 // What makes no sense is refused before anybody is asked.
-func TestRefused(t *testing.T) {
+func TestRefused(t *testing.T) { synctest.Test(t, testRefused) }
+
+func testRefused(t *testing.T) {
 	h := begin(0, 1).grow(5)
 	ws := watchers(t, 16, h)
 	w := start(t, newDisk(t, h), hung)
@@ -918,7 +1005,9 @@ func TestRefused(t *testing.T) {
 }
 
 // However many policies there are, the clients of two run.
-func TestPoliciesAreBounded(t *testing.T) {
+func TestPoliciesAreBounded(t *testing.T) { synctest.Test(t, testPoliciesAreBounded) }
+
+func testPoliciesAreBounded(t *testing.T) {
 	h := begin(0, 1).grow(5)
 	ws := watchers(t, 4, h)
 	w := start(t, newDisk(t, h), hung)
@@ -928,14 +1017,12 @@ func TestPoliciesAreBounded(t *testing.T) {
 		w.cosigned(h, policy(3, ws)+fmt.Sprintf("# %d\n", i))
 	}
 	// Connections that are kept count too. Without a bound there were four goroutines for each policy at least.
-	for deadline := time.Now().Add(hung); runtime.NumGoroutine() > before+100; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, %d with one policy", runtime.NumGoroutine(), before)
-		}
-	}
+	clocktest.Until(t, fmt.Sprintf("at most %d goroutines", before+100), func() bool { return runtime.NumGoroutine() <= before+100 })
 }
 
-func TestIncomplete(t *testing.T) {
+func TestIncomplete(t *testing.T) { synctest.Test(t, testIncomplete) }
+
+func testIncomplete(t *testing.T) {
 	if _, err := cosign.New(cosign.Options{}); err == nil {
 		t.Error("nothing was taken for options")
 	}

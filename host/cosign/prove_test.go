@@ -54,9 +54,7 @@ func entered(d *disk, h *history, id wire.ID) {
 	d.fill(rows, map[wire.Range]int{h.Range: len(h.Rows)})
 }
 
-// TestProveLogged: where an entry is in a log of which a checkpoint was brought to witnesses.
-func TestProveLogged(t *testing.T) { eachStore(t, testProveLogged) }
-
+// testProveLogged: where an entry is in a log of which a checkpoint was brought to witnesses.
 func testProveLogged(t *testing.T, d *disk) {
 	for _, generation := range []uint32{1, 2} {
 		h, id := begin(3, generation).grow(700), wire.ID{9}

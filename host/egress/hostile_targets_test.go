@@ -9,9 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"cloister/host/egress"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -103,12 +103,7 @@ func TestHostileTargets(t *testing.T) {
 			}
 			w.delivers(d)
 			for i, id := range ids {
-				for range 300_000 {
-					if w.standing(id).Text != "" {
-						break
-					}
-					time.Sleep(time.Millisecond)
-				}
+				clocktest.Until(t, "a word about "+urls[i], func() bool { return w.standing(id).Text != "" })
 				s := w.standing(id)
 				if s.State == wire.SendIncluded || s.Text == "" {
 					t.Errorf("%s: %+v", urls[i], s)

@@ -7,11 +7,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mr-tron/base58"
 
 	"cloister/host/egress"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -266,9 +266,7 @@ func TestReadingANodeThatHangs(t *testing.T) {
 	for range 200 {
 		go c.Read(t.Context(), wire.ReadChain{Name: "eip155:1", Address: holder})
 	}
-	for n.count("eth_getBalance") < 32 { // as many as connections to one node
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "as many questions as connections to one node", func() bool { return n.count("eth_getBalance") >= 32 })
 	if got := c.Read(t.Context(), wire.ReadChain{Name: "solana:devnet", Address: ownerText}); got.Verdict != wire.ChainKnown || string(got.Coin) != "\x03" {
 		t.Errorf("%+v", got)
 	}

@@ -19,7 +19,7 @@ import (
 const (
 	lease     = 20 * time.Second // of a claim: how long a dead sender holds others up
 	share     = 5 * time.Second  // of the lease in which a claimed send may begin
-	oneWait   = 12 * time.Second // for one attempt at one send
+	oneWait   = 12 * time.Second // for one attempt at one send, and to keep what came of it
 	poll      = 500 * time.Millisecond
 	firstLook = 250 * time.Millisecond // at a transaction that a node has just taken
 	longLook  = 15 * time.Second
@@ -44,7 +44,7 @@ type Enclave interface {
 	Deliverer
 }
 
-// Options of a Sender. All but Mailer and Programs are needed.
+// Options of a Sender. All but Mailer, Programs and Wait are needed.
 type Options struct {
 	Chains *Chains
 	Outbox interface {
@@ -59,6 +59,8 @@ type Options struct {
 	Now      func() time.Time
 	Pause    func(context.Context, time.Duration) // waits for d or until the context ends
 	Rand     io.Reader
+	// Wait is for one attempt at one send, and to keep what came of it; 0 means oneWait.
+	Wait time.Duration
 }
 
 // A bell wakes a sender from its pause.
@@ -144,6 +146,9 @@ func (s *Sender) rest(node, why string) {
 
 // NewSender makes a Sender; Run makes it work.
 func NewSender(o Options) (*Sender, error) {
+	if o.Wait <= 0 {
+		o.Wait = oneWait
+	}
 	s := &Sender{options: o, bell: make(bell, 1), nodes: map[string]*standing{}}
 	if _, err := io.ReadFull(o.Rand, s.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
@@ -234,7 +239,7 @@ func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) 
 			defer s.back.RUnlock()
 		}
 		if inTime {
-			one, cancel := context.WithTimeout(ctx, oneWait)
+			one, cancel := context.WithTimeout(ctx, s.options.Wait)
 			a := &attempt{sender: s, send: x}
 			a.run(one)
 			a.leaveNode()
@@ -243,7 +248,7 @@ func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) 
 				x = a.send
 			}
 		}
-		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWait)
+		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Wait)
 		if _, err := s.options.Outbox.KeepSend(keep, s.id, x); err != nil {
 			s.options.Log.Error("outbox not written", "error", err)
 		} else if x.State != before {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloister/host/store"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -89,7 +90,6 @@ func TestSends(t *testing.T) {
 // testSends: a node takes so long for each, that those claimed together may not all go out together.
 func testSends(t *testing.T, took time.Duration) {
 	w := newWorld(t)
-	w.steady = true
 	c := ethereum(w.node)
 	take := w.node.on["eth_sendRawTransaction"]
 	w.node.do("eth_sendRawTransaction", func(p []any) (any, error) {
@@ -199,17 +199,13 @@ func TestTriesAgain(t *testing.T) {
 			id := w.put(ether(0))
 			mend := fails(w)
 			w.sends()
-			for range 300_000 {
-				if got := w.standing(id); got.State != wire.SendWaiting {
+			clocktest.Until(t, "a word that the attempt leaves", func() bool {
+				got := w.standing(id)
+				if got.State != wire.SendWaiting {
 					t.Fatalf("%+v", got)
-				} else if got.Text != "" {
-					break
 				}
-				time.Sleep(time.Millisecond)
-			}
-			if w.standing(id).Text == "" {
-				t.Fatal("the attempt left no word")
-			}
+				return got.Text != ""
+			})
 			mend()
 			w.until(id, wire.SendAccepted, "")
 			c.mine()
@@ -273,12 +269,7 @@ func TestForgotten(t *testing.T) {
 		w.until(id, wire.SendAccepted, "")
 		n := len(c.names())
 		c.forget()
-		for range 300_000 {
-			if len(c.names()) > n {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		clocktest.Until(t, "what was forgotten to go out again", func() bool { return len(c.names()) > n })
 	}
 	w.until(id, wire.SendAccepted, "")
 	c.mine()
@@ -431,12 +422,7 @@ func TestManySenders(t *testing.T) {
 	w.sends()
 	w.sends()
 	for _, id := range ids {
-		for n := 0; w.standing(id).State < wire.SendAccepted; n++ {
-			if n == 300_000 {
-				t.Fatalf("send %d waits: %+v", id.Seq, w.standing(id))
-			}
-			time.Sleep(time.Millisecond)
-		}
+		clocktest.Until(t, "a send to be taken", func() bool { return w.standing(id).State >= wire.SendAccepted })
 	}
 	c.mine()
 	for _, id := range ids {
@@ -489,17 +475,13 @@ func TestSolana(t *testing.T) {
 	id := w.put(lamport("name"))
 	w.sends()
 	w.until(id, wire.SendAccepted, "")
-	for range 300_000 { // as long as the network does not have it, it goes out again
+	clocktest.Until(t, "what the network does not have to go out again", func() bool {
 		mu.Lock()
-		n := sent
-		mu.Unlock()
-		if n > 2 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer mu.Unlock()
+		return sent > 2
+	})
 	set(object{"slot": 5, "confirmationStatus": "processed", "err": nil})
-	time.Sleep(20 * time.Millisecond)
+	w.passes(time.Minute)
 	if got := w.standing(id); got.State != wire.SendAccepted {
 		t.Fatalf("%+v", got)
 	}

@@ -122,14 +122,12 @@ func newPostOffice(t testing.TB, c *tls.Certificate, implicit bool) *postOffice 
 
 var epistle = &wire.Mail{From: "login@example.com", To: "ada@example.org", Message: []byte("Subject: code\r\n\r\n.123456\r\n..\r\n")}
 
-func submit(t testing.TB, wait time.Duration, address string, roots *x509.CertPool) (int, bool, error) {
+func submit(t testing.TB, ctx context.Context, address string, roots *x509.CertPool) (int, bool, error) {
 	t.Helper()
 	s, err := egress.ParseMailServer(address, roots)
 	if err != nil {
 		t.Fatalf("%s: %v", address, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), wait)
-	defer cancel()
 	return s.Submit(ctx, epistle)
 }
 
@@ -141,7 +139,7 @@ func TestSubmission(t *testing.T) {
 		"smtps://" + implicit.address: implicit,
 	} {
 		p.messages = nil
-		code, _, err := submit(t, patience, address, roots)
+		code, _, err := submit(t, t.Context(), address, roots)
 		if want := fmt.Sprintf("login@example.com>ada@example.org>%t>%s", strings.Contains(address, "user"), epistle.Message); err != nil || code != 250 || len(p.messages) != 1 || p.messages[0] != want {
 			t.Errorf("%s: %d, %v, %q", address, code, err, p.messages)
 		}
@@ -154,6 +152,17 @@ func TestSubmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hangs.Close()
+	// hang takes one connection, greets, if it has a greeting, and answers nothing. It calls asked at the first question.
+	hang := func(greeting string, asked func()) {
+		c, err := hangs.Accept()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { c.Close() })
+		_, _ = io.WriteString(c, greeting)
+		_, _ = c.Read(make([]byte, 1))
+		asked()
+	}
 	for name, x := range map[string]struct {
 		address string
 		roots   *x509.CertPool
@@ -171,11 +180,12 @@ func TestSubmission(t *testing.T) {
 		"one that hangs":         {"smtps://" + hangs.Addr().String(), roots, 0, false, "in time"},
 		"hangs before STARTTLS":  {"smtp+starttls://" + hangs.Addr().String(), roots, 0, false, "in time"},
 	} {
-		wait := patience
+		ctx, cancel := context.WithCancel(t.Context())
 		if x.says == "in time" {
-			wait = 50 * time.Millisecond
+			go hang(map[bool]string{true: "220 here\r\n"}[strings.HasPrefix(x.address, "smtp+")], cancel)
 		}
-		code, final, err := submit(t, wait, x.address, x.roots)
+		code, final, err := submit(t, ctx, x.address, x.roots)
+		cancel()
 		if err == nil || code != x.code || final != x.final || !strings.Contains(err.Error(), x.says) || strings.Contains(err.Error(), "right") {
 			t.Errorf("%s: %d, final %t, %v", name, code, final, err)
 		}
@@ -185,7 +195,7 @@ func TestSubmission(t *testing.T) {
 	}
 	for code, final := range map[int]bool{451: false, 550: true} {
 		implicit.refuses = &smtp.SMTPError{Code: code, Message: "123456 CANARY"}
-		got, last, err := submit(t, patience, "smtps://user:right@"+implicit.address, roots)
+		got, last, err := submit(t, t.Context(), "smtps://user:right@"+implicit.address, roots)
 		if err == nil || got != code || last != final || strings.Contains(err.Error(), "CANARY") {
 			t.Errorf("%d: %d, final %t, %v", code, got, last, err)
 		}
@@ -215,7 +225,7 @@ func TestSubmissionIsBounded(t *testing.T) {
 			}
 		}
 	}()
-	if _, _, err := submit(t, patience, "smtp://"+l.Addr().String(), nil); err == nil || strings.Contains(err.Error(), "in time") {
+	if _, _, err := submit(t, t.Context(), "smtp://"+l.Addr().String(), nil); err == nil || strings.Contains(err.Error(), "in time") {
 		t.Error(err)
 	}
 	if n := <-said; n > 16<<20 {

@@ -18,6 +18,7 @@ import (
 
 	"cloister/host/egress"
 	"cloister/host/store"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -121,27 +122,27 @@ func (r *receiver) event(w *world, activity byte) wire.SendID { return w.event(r
 
 // counted is an outbox that knows how many sends are in claims, or about to be.
 type counted struct {
-	store.Outbox
+	store.Store
 	claimed atomic.Int32
 	expects atomic.Bool
 }
 
 func (c *counted) Receivers(ctx context.Context, ask store.Receivers) ([]wire.ID, error) {
-	ids, err := c.Outbox.Receivers(ctx, ask)
+	ids, err := c.Store.Receivers(ctx, ask)
 	c.expects.Store(len(ids) > 0)
 	return ids, err
 }
 
 func (c *counted) ClaimSends(ctx context.Context, ask store.ClaimSends) ([]store.Send, error) {
 	c.claimed.Add(1000) // while it is not known how many
-	sends, err := c.Outbox.ClaimSends(ctx, ask)
+	sends, err := c.Store.ClaimSends(ctx, ask)
 	c.claimed.Add(int32(len(sends)) - 1000)
 	c.expects.Store(false)
 	return sends, err
 }
 
 func (c *counted) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (bool, error) {
-	kept, err := c.Outbox.KeepSend(ctx, claimant, x)
+	kept, err := c.Store.KeepSend(ctx, claimant, x)
 	c.claimed.Add(-1)
 	return kept, err
 }
@@ -154,7 +155,7 @@ func (w *world) delivers(d *egress.Dialer, of ...*receiver) (stop func()) {
 	for _, r := range of {
 		roots.AddCert(r.Certificate())
 	}
-	outbox := &counted{Outbox: w.s}
+	outbox := &counted{Store: w.s}
 	s, err := egress.NewWebhooks(egress.WebhookOptions{Outbox: outbox, Enclave: w, Dialer: d, Roots: roots, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
 		Pause: func(ctx context.Context, d time.Duration) {
 			select {
@@ -307,7 +308,6 @@ func TestWebhookConnections(t *testing.T) {
 // days.
 func TestWebhookSchedule(t *testing.T) {
 	w, r := newWorld(t), newReceiver(t)
-	w.still = time.Now() // what the machine needs is no pause
 	var mu sync.Mutex
 	var times []time.Time
 	r.do(func(x http.ResponseWriter, _ *http.Request) {
@@ -329,12 +329,6 @@ func TestWebhookSchedule(t *testing.T) {
 	}
 	id := r.event(w, 1)
 	stop := w.delivers(loopback, r)
-	for range 300_000 {
-		if w.standing(id).State == wire.SendRefused {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
 	w.until(id, wire.SendRefused, "HTTP status 500")
 	stop()
 	tick := 1500 * time.Millisecond // how often is looked, and what it takes
@@ -411,22 +405,15 @@ func TestReceiverThatHangs(t *testing.T) {
 	good := newReceiver(t)
 	w.delivers(loopback, append(hang, good)...)
 	for _, h := range hang {
-		for range 300_000 {
-			if len(h.bodies()) > 0 {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		clocktest.Until(t, "a request to a receiver that hangs", func() bool { return len(h.bodies()) > 0 })
 	}
 	var ids []wire.SendID
 	for i := range 100 {
 		ids = append(ids, good.event(w, byte(i)))
 	}
-	began := time.Now()
 	for _, id := range ids {
 		w.until(id, wire.SendIncluded, "")
 	}
-	t.Logf("100 events out after %v", time.Since(began).Round(time.Millisecond))
 	for i, h := range hang {
 		if h.atOnce() > 8 || len(h.bodies()) == 0 {
 			t.Errorf("receiver %d that hangs had %d requests at a time, %d in all", i, h.atOnce(), len(h.bodies()))
@@ -464,10 +451,7 @@ func TestWebhookNotOpened(t *testing.T) {
 	id := r.event(w, 1)
 	w.delivers(loopback, r)
 	w.until(id, wire.SendWaiting, "the enclave did not open it: away")
-	began := w.now()
-	for w.now().Sub(began) < 4*time.Minute {
-		time.Sleep(time.Millisecond)
-	}
+	w.passes(4 * time.Minute)
 	w.close(nil)
 	w.until(id, wire.SendIncluded, "")
 	sends, err := w.s.ClaimSends(t.Context(), store.ClaimSends{Claimant: wire.ID{1}, NowMs: 1 << 61, UntilMs: 1 << 62, Limit: 1, Receiver: r.id})
@@ -531,12 +515,7 @@ func TestDelivererThatStops(t *testing.T) {
 	r.hang(t)
 	id := r.event(w, 1)
 	stop := w.delivers(loopback, r)
-	for range 300_000 {
-		if len(r.bodies()) > 0 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "a request", func() bool { return len(r.bodies()) > 0 })
 	stop()
 	sends, err := w.s.ClaimSends(t.Context(), store.ClaimSends{Claimant: wire.ID{7}, NowMs: uint64(w.now().UnixMilli()), UntilMs: 1 << 61, Limit: 20, Receiver: r.id})
 	if err != nil || len(sends) != 1 || sends[0].ID != id || sends[0].Tries != 0 {

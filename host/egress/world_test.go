@@ -1,7 +1,6 @@
 package egress_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +19,7 @@ import (
 	"cloister/host/egress"
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -124,6 +124,8 @@ type world struct {
 	t    testing.TB
 	node *node
 	s    store.Store
+	// outbox is s for the senders, which share it.
+	outbox *counted
 
 	mu      sync.Mutex
 	opens   map[wire.SendID]*wire.Opened
@@ -134,8 +136,6 @@ type world struct {
 	opened  int
 	skew    time.Duration
 	steady  bool                              // time does not fly while senders pause
-	late    time.Duration                     // after it an answer of a node's is not waited for, if not patience
-	still   time.Time                         // since when only flying is counted, zero if real time is too
 	stride  func(time.Duration) time.Duration // how far time flies in a pause, if not as long
 	seq     uint64
 	number  uint64
@@ -152,7 +152,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	w := &world{t: t, node: newNode(t), s: s, opens: map[wire.SendID]*wire.Opened{}, organization: someOrganization}
+	w := &world{t: t, node: newNode(t), s: s, outbox: &counted{Store: s}, opens: map[wire.SendID]*wire.Opened{}, organization: someOrganization}
 	if owned, err := s.Own(t.Context(), wire.Own{Action: wire.OwnTake, Boot: wire.ID{9}}); err != nil || !owned.OK {
 		t.Fatal(err)
 	}
@@ -194,14 +194,18 @@ func (w *world) close(err error) {
 	w.closed = err
 }
 
-// now is time as the senders see it, which a test may run ahead.
+// now is time as the senders see it: it stands but for what they pause, and for what a test runs ahead.
 func (w *world) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.still.IsZero() {
-		return w.still.Add(w.skew)
-	}
-	return time.Now().Add(w.skew)
+	return time.Unix(1_800_000_000, 0).Add(w.skew)
+}
+
+// passes waits until so much time has passed as the senders see it.
+func (w *world) passes(d time.Duration) {
+	w.t.Helper()
+	began := w.now()
+	clocktest.Until(w.t, "the senders' pauses", func() bool { return w.now().Sub(began) > d })
 }
 
 func (w *world) ahead(d time.Duration) {
@@ -235,15 +239,16 @@ func (w *world) putKind(kind wire.SendKind, o *wire.Opened) wire.SendID {
 	return id
 }
 
-// sends starts a sender, which stops with the test or when the function is called.
+// sends starts a sender, which stops with the test or when the function is called. Time flies while nothing is under way,
+// unless it is steady.
 func (w *world) sends() (stop func()) {
 	w.t.Helper()
 	nodes := w.node.nodes()
 	maps.Copy(nodes, w.extra)
 	s, err := egress.NewSender(egress.Options{
-		Chains: egress.NewChains(nodes, cmp.Or(w.late, patience)), Outbox: w.s, Enclave: w, Mailer: w.mailer, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
-		Pause: func(ctx context.Context, d time.Duration) { // time flies
-			if !w.steady {
+		Chains: egress.NewChains(nodes, patience), Outbox: w.outbox, Enclave: w, Mailer: w.mailer, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{}, Wait: patience,
+		Pause: func(ctx context.Context, d time.Duration) {
+			if !w.steady && w.outbox.claimed.Load() == 0 {
 				w.ahead(d)
 			}
 			select {
@@ -285,7 +290,7 @@ func (w *world) standing(id wire.SendID) wire.SendStanding {
 func (w *world) until(id wire.SendID, want wire.SendState, says string) wire.SendStanding {
 	w.t.Helper()
 	var got wire.SendStanding
-	for range 150_000 {
+	for range patience / time.Millisecond {
 		got = w.standing(id)
 		if got.State == want && strings.Contains(got.Text, says) {
 			return got
@@ -293,7 +298,7 @@ func (w *world) until(id wire.SendID, want wire.SendState, says string) wire.Sen
 		if got.State.Ended() {
 			break
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(time.Millisecond)
 	}
 	w.t.Fatalf("send %d is in state %d, %q, want %d, %q", id.Seq, got.State, got.Text, want, says)
 	return got

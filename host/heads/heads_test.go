@@ -30,6 +30,9 @@ type log struct {
 	key *witnesstest.Log
 }
 
+// still is a clock that stands.
+func still() time.Time { return time.Unix(1_700_000_000, 0) }
+
 func begin(in wire.Range, generation uint32) *log {
 	return &log{leavestest.New(in, generation), witnesstest.NewLog(fmt.Sprintf("log.example/00/%d/%d", in, generation))}
 }
@@ -48,7 +51,7 @@ type seen struct {
 func witnesses(t *testing.T, n int, logs ...*log) (all []*seen) {
 	t.Helper()
 	for i := range n {
-		w, err := sim.New(sim.Options{Name: fmt.Sprintf("w%d.example", i), Now: time.Now, Key: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{byte(10 + i)}, ed25519.SeedSize))})
+		w, err := sim.New(sim.Options{Name: fmt.Sprintf("w%d.example", i), Now: still, Key: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{byte(10 + i)}, ed25519.SeedSize))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +120,7 @@ func ask(t *testing.T, s store.Store) []heads.Head {
 	t.Helper()
 	transport := witness.NewTransport(nil)
 	defer transport.CloseIdleConnections()
-	all, err := heads.Ask(t.Context(), heads.Options{Store: s, Transport: transport, Timeout: time.Minute, Now: time.Now, Pause: func(context.Context, time.Duration) {}})
+	all, err := heads.Ask(t.Context(), heads.Options{Store: s, Transport: transport, Timeout: 5 * time.Minute, Now: still, Pause: func(context.Context, time.Duration) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +272,7 @@ func TestRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		transport := witness.NewTransport(nil)
-		if all, err := heads.Ask(t.Context(), heads.Options{Store: s, Transport: transport, Timeout: time.Minute, Now: time.Now, Pause: func(context.Context, time.Duration) {}}); err == nil {
+		if all, err := heads.Ask(t.Context(), heads.Options{Store: s, Transport: transport, Timeout: 5 * time.Minute, Now: still, Pause: func(context.Context, time.Duration) {}}); err == nil {
 			t.Errorf("%s: %+v", name, all)
 		}
 	}

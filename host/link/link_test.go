@@ -19,6 +19,7 @@ import (
 
 	"cloister/host/link"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -156,13 +157,7 @@ func run(t *testing.T, o link.Options) *link.Link {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for range 300_000 {
-		if ok() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("did not come")
+	clocktest.Until(t, "what the test waits for has come", ok)
 }
 
 func socket(t *testing.T) string { return "unix:" + filepath.Join(t.TempDir(), "s") }

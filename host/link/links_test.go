@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cloister/host/link"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -205,20 +206,11 @@ func connect(t *testing.T, own *rows, nodes ...*node) *link.Links {
 	done := make(chan struct{})
 	go func() { l.Run(ctx); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
-	until(t, "connected", func() bool {
+	clocktest.Until(t, "connected", func() bool {
 		s := l.Stats()
 		return s.Connected == s.Wanted
 	})
 	return l
-}
-
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not %s", what)
-		}
-	}
 }
 
 func newGroup() *group { return &group{owner: map[wire.Range]*node{}, handed: map[wire.Range]string{}} }
@@ -308,7 +300,7 @@ func TestLostOnTheWay(t *testing.T) {
 		t.Fatalf("%v, %+v", err, reply)
 	}
 	t.Logf("answered by the next owner after %v", time.Since(began))
-	until(t, "all taken", func() bool { return len(b.has()) == nodeRanges })
+	clocktest.Until(t, "all taken", func() bool { return len(b.has()) == nodeRanges })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	b.set(func() { b.away = true })
@@ -328,7 +320,7 @@ func TestLevels(t *testing.T) {
 		slices.Sort(n)
 		return slices.Equal(n, []int{2, 3, 3})
 	}
-	until(t, "shared out", even)
+	clocktest.Until(t, "shared out", even)
 	for _, n := range []*node{b, c} {
 		n.group.mu.Lock()
 		for _, m := range n.moves {
@@ -344,7 +336,7 @@ func TestLevels(t *testing.T) {
 			t.Logf("a %v %q\nb %v %q\nc %v %q", a.has(), a.moves, b.has(), b.moves, c.has(), c.moves)
 		}
 	})
-	until(t, "retired", func() bool { return len(a.has()) == 0 && len(b.has()) == 4 && len(c.has()) == 4 })
+	clocktest.Until(t, "retired", func() bool { return len(a.has()) == 0 && len(b.has()) == 4 && len(c.has()) == 4 })
 	for r := range wire.Range(nodeRanges) {
 		if reply, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorQuery, Op: "x", Body: bodyIn(r, "")}); err != nil || string(reply.Body) == "a" {
 			t.Fatalf("%v, %+v", err, reply)
@@ -365,14 +357,14 @@ func TestTableUnderAnotherKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "heard of", func() bool { // it is asked again when its first table has been looked at
+	clocktest.Until(t, "heard of", func() bool { // it is asked again when its first table has been looked at
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return b.tables > 1
 	})
 	b.set(func() { b.key = other })
 	// What it says counts for nothing. Its rows stand still here, so they are tried for.
-	until(t, "tried for", func() bool {
+	clocktest.Until(t, "tried for", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return slices.Contains(a.moves, "take 4 false")

@@ -48,7 +48,7 @@ func begin(t *testing.T, in wire.Range, generation uint32) *log {
 	t.Helper()
 	l := &log{History: leavestest.New(in, generation), key: witnesstest.NewLog(fmt.Sprintf("log.example/00/%d/%d", in, generation))}
 	var err error
-	if l.witness, err = witness.New(witness.Options{Name: "w.example", Now: time.Now, Key: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))}); err == nil {
+	if l.witness, err = witness.New(witness.Options{Name: "w.example", Now: still, Key: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))}); err == nil {
 		err = l.witness.Add(l.key.Key)
 	}
 	if err != nil {
@@ -118,6 +118,9 @@ func inSQLite(t *testing.T, rows []store.Row) store.Store {
 	return filled(t, s, err, rows)
 }
 
+// still is a clock that stands.
+func still() time.Time { return time.Unix(1_700_000_000, 0) }
+
 // A clock stands still until it is moved.
 type clock struct {
 	mu sync.Mutex
@@ -168,7 +171,7 @@ func TestTiles(t *testing.T) {
 	l := begin(t, 3, 1)
 	l.Grow(size + 20)
 	test := func(t *testing.T, s store.Store, pairs int) {
-		server := tiles.New(s, time.Now)
+		server := tiles.New(s, still)
 		if err := s.PutCheckpoint(t.Context(), *l.cosigned(t, size)); err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +258,7 @@ func TestNone(t *testing.T) {
 	l := begin(t, 0, 1)
 	l.Grow(700)
 	s := inSQLite(t, l.rows())
-	server := tiles.New(s, time.Now)
+	server := tiles.New(s, still)
 	if _, err := server.Checkpoint(t.Context(), 0); !errors.Is(err, tiles.ErrNone) {
 		t.Error(err)
 	}
@@ -265,14 +268,14 @@ func TestNone(t *testing.T) {
 	if err := s.PutCheckpoint(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	server = tiles.New(s, time.Now)
+	server = tiles.New(s, still)
 	if b, err := server.Checkpoint(t.Context(), 0); !errors.Is(err, tiles.ErrNone) {
 		t.Error(len(b), err)
 	}
 	if err := s.PutCheckpoint(t.Context(), *l.cosigned(t, 650)); err != nil {
 		t.Fatal(err)
 	}
-	server = tiles.New(s, time.Now)
+	server = tiles.New(s, still)
 	for _, path := range []string{"0/000", "0/002.p/138", "0/002.p/1", "1/000.p/2", "1/000.p/1", "entries/001", "entries/002.p/138"} {
 		if b, err := server.Tile(t.Context(), 0, path); err != nil || len(b) == 0 {
 			t.Errorf("%s: %d bytes, %v", path, len(b), err)
@@ -295,7 +298,7 @@ func TestNone(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if b, err := tiles.New(s, time.Now).Tile(ended, 0, "0/000"); err == nil {
+	if b, err := tiles.New(s, still).Tile(ended, 0, "0/000"); err == nil {
 		t.Errorf("%d bytes in no time", len(b))
 	}
 }
@@ -448,7 +451,7 @@ func TestTorchwood(t *testing.T) {
 	if err := s.PutCheckpoint(t.Context(), *l.cosigned(t, size)); err != nil {
 		t.Fatal(err)
 	}
-	server := tiles.New(s, time.Now)
+	server := tiles.New(s, still)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var b []byte
 		var err error

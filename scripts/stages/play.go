@@ -172,7 +172,7 @@ func linesOf(file string) (lines []string, err error) {
 func (s stage) result(ok bool, sum *tally, took time.Duration, end *os.ProcessState) *result {
 	slices.Sort(sum.Lacking)
 	sum.Lacking = slices.Compact(sum.Lacking)
-	ok = ok && sum.Failed == 0 && len(sum.Left) == 0 && !(s.tests() && sum.Passed == 0) && !(strict() && len(sum.Lacking) > 0)
+	ok = ok && sum.fine() && !(s.tests() && sum.Passed == 0)
 	switch {
 	case !ok && sum.Failed == 0:
 		sum.Failed = 1
@@ -180,6 +180,11 @@ func (s stage) result(ok bool, sum *tally, took time.Duration, end *os.ProcessSt
 		sum.Passed = 1
 	}
 	return &result{Stage: s.name, OK: ok, Seconds: int(took.Seconds()), Processor: int((end.UserTime() + end.SystemTime()).Seconds()), tally: *sum}
+}
+
+// fine tells whether nothing failed or was left behind, and nothing was left out that must not be.
+func (t *tally) fine() bool {
+	return t.Failed == 0 && len(t.Left) == 0 && !(strict() && len(t.Lacking) > 0)
 }
 
 // strict tells whether nothing may be left out for want of something.

@@ -96,5 +96,5 @@ func (r *result) pass(path string, earlier *packageTally, alone *result) {
 		r.Unsteady = append(r.Unsteady, path+", "+test)
 	}
 	delete(r.packages, path)
-	r.OK = r.Failed == 0 && len(r.Left) == 0 && !(strict() && len(r.Lacking) > 0)
+	r.OK = r.fine()
 }

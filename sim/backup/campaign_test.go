@@ -17,6 +17,7 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/open"
 	"cloister/host/store/storetest"
+	"cloister/shared/clocktest"
 	"cloister/sim/rig"
 )
 
@@ -100,15 +101,12 @@ func TestBackups(t *testing.T) {
 			})
 		}
 	}
-	for _, s := range sources {
-		for s.addresses()*payloads < signatures && !t.Failed() {
-			time.Sleep(10 * time.Millisecond)
-		}
+	for i, s := range sources {
+		clocktest.Until(t, fmt.Sprintf("there are addresses enough in source %d", i), func() bool { return s.addresses()*payloads >= signatures })
 	}
 	all := make([]*taken, count(t))
 	for i := range all {
 		all[i] = take(t, sources[i%2], steps)
-		time.Sleep(20 * time.Millisecond)
 	}
 	cancel()
 	working.Wait()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloister/host/store"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -57,11 +58,14 @@ func (s *source) root() owner {
 	return owner{s.r.Credentials.OrganizationID, s.r.Credentials.RootAPIKey}
 }
 
-// call sends a body of an organization and gives the reply, or why there is none.
+// call sends a body of an organization, again while it is told to, and gives the reply, or why there is none.
 func call(r *rig.Rig, door wire.Door, op string, body []byte, o owner) (map[string]any, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
 	defer cancel()
 	reply, err := r.Send(ctx, door, op, body, o.key)
+	for err == nil && reply.Status == 503 && laptop.Pause(ctx, 10*time.Millisecond) {
+		reply, err = r.Send(ctx, door, op, body, o.key)
+	}
 	if err != nil {
 		return nil, err
 	}

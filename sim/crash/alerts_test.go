@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloister/attestation/tlog"
+	"cloister/shared/porttest"
 )
 
 // shorter makes alerts come within seconds that are to come within minutes. What they look at stays as it is.
@@ -52,7 +53,7 @@ func watch(t *testing.T, w *world) *watcher {
 		}
 		rules = s.rule.ReplaceAll(rules, []byte(s.by))
 	}
-	dir, address := t.TempDir(), freeAddress(t)
+	dir, address := t.TempDir(), porttest.Address(t)
 	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yaml]\nscrape_configs:\n  - job_name: cloister\n    static_configs: [{targets: [%q]}]\n",
 		strings.TrimPrefix(w.api, "http://"))
 	for name, text := range map[string]string{"rules.yaml": string(rules), "prometheus.yaml": config} {

@@ -57,10 +57,19 @@ type campaign struct {
 	count map[blow]int
 	ready map[victims][]time.Duration
 	far   time.Time // when to log how far it has come
+	// linger waits while a batch is held, so that a reply can come out that should not. It tells whether one has for certain,
+	// which ends the campaign.
+	linger func() bool
+	early  bool // what linger told
 }
 
 func newCampaign(w *world, seed uint64, think time.Duration) *campaign {
-	return &campaign{world: w, rng: rand.New(rand.NewPCG(seed, 1)), think: think, count: map[blow]int{}, ready: map[victims][]time.Duration{}}
+	k := &campaign{world: w, rng: rand.New(rand.NewPCG(seed, 1)), think: think, count: map[blow]int{}, ready: map[victims][]time.Duration{}}
+	k.linger = func() bool {
+		time.Sleep(time.Duration(10+k.rng.IntN(40)) * time.Millisecond)
+		return false
+	}
+	return k
 }
 
 // run delivers the blows under load, kills everything once more, and judges what
@@ -71,6 +80,9 @@ func (k *campaign) run(seed uint64, list []blow) []string {
 	began := time.Now()
 	k.far = began
 	for i, b := range list {
+		if k.early {
+			break
+		}
 		time.Sleep(time.Duration(20+k.rng.IntN(130)) * time.Millisecond)
 		if err := k.strike(b); err != nil {
 			k.problems.add("kill %d, %v of %v: %v", i, b.phase, b.victim, err)
@@ -123,9 +135,6 @@ func (k *campaign) leftovers() []string {
 	return wrong
 }
 
-// patienceForPhase bounds the wait for a request to come to the chosen point.
-const patienceForPhase = 30 * time.Second
-
 var errNotReached = errors.New("no request came to this point")
 
 // strike kills at one point and waits until the deployment serves again.
@@ -172,16 +181,15 @@ func (k *campaign) during(b blow) chan victims {
 func (k *campaign) reach(b blow, kill func()) error {
 	switch b.phase {
 	case unsent:
-		return k.held(b, isCall(k.isWaiting), 0, kill)
+		return k.held(b, isCall(k.isWaiting), kill)
 	case sent:
-		// Long enough for a reply to come out that should not.
-		return k.held(b, isBatch, time.Duration(10+k.rng.IntN(40))*time.Millisecond, kill)
+		return k.held(b, isBatch, kill)
 	case stored:
 		want := isStored
 		if k.rng.IntN(2) == 0 {
 			want = isReply(k.isWaiting)
 		}
-		return k.held(b, want, 0, kill)
+		return k.held(b, want, kill)
 	case storing:
 		want := isBatch
 		if k.snapshots && k.rng.IntN(3) == 0 {
@@ -211,7 +219,7 @@ func wait(hit <-chan struct{}) error {
 	select {
 	case <-hit:
 		return nil
-	case <-time.After(patienceForPhase):
+	case <-time.After(patience):
 		return errNotReached
 	}
 }
@@ -219,12 +227,14 @@ func wait(hit <-chan struct{}) error {
 // held kills while the frame is held between host and enclave. What a dead
 // sender had sent may still arrive, and does in half of the cases; a frame that
 // was caught between two who live goes on its way.
-func (k *campaign) held(b blow, want func(*frame) bool, linger time.Duration, kill func()) error {
+func (k *campaign) held(b blow, want func(*frame) bool, kill func()) error {
 	t := k.proxy.set(false, want)
 	if err := wait(t.hit); err != nil {
 		return err
 	}
-	time.Sleep(linger)
+	if b.phase == sent {
+		k.early = k.linger()
+	}
 	kill()
 	switch {
 	case b.victim&(killHost|killEnclave) == 0:

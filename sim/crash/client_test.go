@@ -66,6 +66,9 @@ type client struct {
 	resent       int
 }
 
+// clients are how many there are, each with one body on its way.
+const clients = 8
+
 // wallet is one that a client has.
 type wallet struct{ id, name, address string }
 
@@ -366,7 +369,7 @@ func (w *world) gather(seed uint64, think time.Duration) *crowd {
 	stamped := new(atomic.Int64)
 	root := w.credentials
 	g := &crowd{setup: w.newClient("setup", root.OrganizationID, root.RootAPIKey, seed, stamped), stop: make(chan struct{})}
-	for i := range 8 {
+	for i := range clients {
 		key, err := laptop.NewKey()
 		check(err)
 		organization := root.OrganizationID

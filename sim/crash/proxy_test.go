@@ -101,7 +101,7 @@ func (p *proxy) keep(c net.Conn, open bool) {
 func (p *proxy) connect(host net.Conn) {
 	p.keep(host, true)
 	defer p.keep(host, false)
-	hello, err := wire.ReadHello(host, time.Now().Add(5*time.Second))
+	hello, err := wire.ReadHello(host, time.Now().Add(patience))
 	target := p.target.Load()
 	if err != nil || target == nil {
 		return
@@ -112,7 +112,7 @@ func (p *proxy) connect(host net.Conn) {
 	}
 	p.keep(enclave, true)
 	defer p.keep(enclave, false)
-	if err := wire.WriteHello(enclave, hello, time.Now().Add(5*time.Second)); err != nil {
+	if err := wire.WriteHello(enclave, hello, time.Now().Add(patience)); err != nil {
 		return
 	}
 	ended := make(chan struct{}, 2)

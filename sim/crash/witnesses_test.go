@@ -19,6 +19,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/attestation/tlog"
+	"cloister/shared/porttest"
 	"cloister/sim/laptop"
 	"cloister/sim/witness"
 )
@@ -67,7 +68,7 @@ func newSeats(t *testing.T, mode tlog.Mode) *seats {
 	var policy strings.Builder
 	names := ""
 	for i := range witnessCount {
-		s.address[i] = freeAddress(t)
+		s.address[i] = porttest.Address(t)
 		key, err := witness.ReadKey(filepath.Join(s.folder(i), "key"), rand.Reader)
 		if err != nil {
 			t.Fatal(err)

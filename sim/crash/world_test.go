@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"cloister/host/store/storetest"
+	"cloister/shared/porttest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 )
@@ -120,7 +119,7 @@ func newWorld(t *testing.T, s setting) *world {
 		w.pg = storetest.StartPostgres(t)
 		w.store = w.pg.Database()
 	}
-	w.api = "http://" + freeAddress(t)
+	w.api = "http://" + porttest.Address(t)
 	t.Cleanup(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -138,21 +137,6 @@ func newWorld(t *testing.T, s setting) *world {
 		t.Fatalf("organizations.json: %d organizations, %v", len(w.organizations), err)
 	}
 	return w
-}
-
-// freeAddress is a loopback address below the range that the kernel gives to
-// outgoing connections, so that it stays free while the host is down.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		address := "127.0.0.1:" + strconv.Itoa(20000+rand.IntN(12000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // kill ends processes with SIGKILL, all at once.
@@ -314,8 +298,8 @@ type boot struct {
 // boot does what an operator does after an enclave has started, and tells how it
 // went.
 func (w *world) boot(address string, done chan<- boot) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	args := []string{"boot", "-enclave-addr", address, "-data-dir", w.dir, "-organizations", strconv.Itoa(topLevel), "-auth-proxy=false"}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	args := []string{"boot", "-enclave-addr", address, "-data-dir", w.dir, "-organizations", strconv.Itoa(topLevel), "-auth-proxy=false", "-boot-patience", patience.String()}
 	if w.witnesses != nil {
 		file, err := w.witnesses.file()
 		if err != nil {
@@ -386,7 +370,7 @@ func (w *world) tail(name string) string {
 
 // counters are those of the running enclave.
 func (w *world) counters() (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	d, err := laptop.DialDoor(ctx, w.enclave.first)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/core"
 	"cloister/host/link"
+	"cloister/shared/clocktest"
 	"cloister/sim/laptop"
 	"cloister/sim/nsm"
 )
@@ -56,11 +57,7 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("another answer to the same body:\n%s\n%s", before, again)
 	}
 	send(t, next.link, w.sign(o, []byte("twice")))
-	for until := time.Now().Add(5 * time.Minute); !old.fenced.Load(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("the old enclave goes on")
-		}
-	}
+	clocktest.Until(t, "the old enclave has ended", old.fenced.Load)
 	w.proofs(next, o)
 	// The operators' shares start the new image without the old one, and not the old.
 	next.stop()

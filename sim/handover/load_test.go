@@ -14,6 +14,7 @@ import (
 	"crypto/rand"
 
 	"cloister/host/link"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -62,9 +63,17 @@ func (w *world) client(to caller, o *organization, name string, stop *atomic.Boo
 			}
 		}
 		s.took = time.Since(s.began)
+		w.signed.Add(1)
 		all = append(all, s)
 	}
 	return all
+}
+
+// signs waits until clients have got n signatures more.
+func (w *world) signs(n int64) {
+	w.t.Helper()
+	want := w.signed.Load() + n
+	clocktest.Until(w.t, fmt.Sprintf("clients have %d signatures more", n), func() bool { return w.signed.Load() >= want })
 }
 
 func quantile(ds []time.Duration, q float64) time.Duration {
@@ -92,11 +101,14 @@ func TestHandOverUnderLoad(t *testing.T) {
 	for i, o := range orgs {
 		clients.Go(func() { results[i] = w.client(hosts[i%2], o, fmt.Sprint("client ", i), &stop) })
 	}
-	time.Sleep(time.Second)
+	w.signs(100)
 	began := time.Now()
-	must(t, link.Upgrade(t.Context(), old.asked, next.asked, time.Now, pause, told(t)))
+	must(t, link.Upgrade(t.Context(), old.asked, next.asked, time.Now, pause, func(step string, args ...any) {
+		t.Logf(step, args...)
+		w.signs(1)
+	}))
 	ended := time.Now()
-	time.Sleep(time.Second)
+	w.signs(100)
 	stop.Store(true)
 	clients.Wait()
 

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"cloister/attestation"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -81,7 +81,7 @@ func TestStorageKeyRotates(t *testing.T) {
 	}
 	use(e)
 	stop := func(e *enclave) { // in good order, so that the next need not wait
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
 		defer cancel()
 		must(t, e.core.Stop(ctx))
 		e.stop()
@@ -112,11 +112,7 @@ func TestStorageKeyRotates(t *testing.T) {
 
 	e = w.boot(second, w.manifest) // once more: nothing rotates twice
 	orgs = append(orgs, w.organization(e.link))
-	for until := time.Now().Add(5 * time.Minute); e.counter("data_keys_rewrapping") != 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("data keys are not wrapped anew")
-		}
-	}
+	clocktest.Until(t, "all data keys are wrapped anew", func() bool { return e.counter("data_keys_rewrapping") == 0 })
 	if n := e.counter("data_keys_rewrapped"); n != 6 {
 		t.Errorf("%d data keys wrapped anew", n)
 	}

@@ -72,13 +72,13 @@ func TestWitnessReplacedUnderLoad(t *testing.T) {
 	for i, o := range orgs {
 		clients.Go(func() { results[i] = w.client(hosts[i%2], o, fmt.Sprint("client ", i), &stop) })
 	}
-	time.Sleep(time.Second)
+	w.signs(50)
 	all[0].Stop() // it is away, which is why it is replaced
-	time.Sleep(time.Second)
+	w.signs(50)
 	began := time.Now()
 	must(t, link.Upgrade(t.Context(), old.asked, next.asked, time.Now, pause, told(t)))
 	took := time.Since(began)
-	time.Sleep(time.Second)
+	w.signs(50)
 	stop.Store(true)
 	clients.Wait()
 	if took > 15*time.Second {

@@ -27,6 +27,7 @@ import (
 	"cloister/host/link"
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/nsm"
@@ -135,6 +136,7 @@ type world struct {
 	manifest  *attestation.Manifest
 	shares    []byte
 	last      atomic.Int64
+	signed    atomic.Int64 // signatures that clients got
 	// witnesses cosign the logs, brought there by cosigner.
 	witnesses *rig.Witnesses
 	cosigner  link.Witnesses
@@ -206,11 +208,6 @@ type enclave struct {
 	stop    func()
 }
 
-type clock struct{}
-
-func (clock) Now() time.Time                         { return time.Now() }
-func (clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -223,7 +220,7 @@ func (w *world) start(program string, change func(*nsm.Config, *core.Config)) *e
 	w.t.Helper()
 	e := &enclave{w: w}
 	device := nsm.Config{Root: w.root, Now: time.Now, Rand: rand.Reader, PCRs: laptop.Measurements(program)}
-	cfg := core.Config{Clock: clock{}, Rand: rand.Reader, Simulator: true, ApplicationDigest: program, Limits: core.Limits{Lease: 500 * time.Millisecond},
+	cfg := core.Config{Clock: clocktest.Running(), Rand: rand.Reader, Simulator: true, ApplicationDigest: program, Limits: core.Limits{Lease: 500 * time.Millisecond},
 		Quotas: core.Quotas{Tags: 1_000_000}, Fence: func(error) { e.fenced.Store(true) },
 		Fault: func(ref string, err error) { w.t.Logf("internal error %s: %v", ref, err) }}
 	if change != nil {
@@ -244,15 +241,16 @@ func (w *world) start(program string, change func(*nsm.Config, *core.Config)) *e
 	ran.Go(func() { w.witnesses.Follow(ctx, w.t, e.address) })
 	e.stop = sync.OnceFunc(func() { cancel(); e.core.Close(); ran.Wait() })
 	w.t.Cleanup(e.stop)
-	for s := e.link.Stats(); s.Wanted == 0 || s.Connected < s.Wanted; s = e.link.Stats() {
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(w.t, "the link has all its connections", func() bool {
+		s := e.link.Stats()
+		return s.Wanted > 0 && s.Connected >= s.Wanted
+	})
 	return e
 }
 
 func (w *world) linkTo(address string) *link.Link {
 	w.t.Helper()
-	l, err := link.New(link.Options{Address: address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
+	l, err := link.New(link.Options{Address: address, StoreTimeout: clocktest.Patience, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
 	must(w.t, err)
 	return l
 }
@@ -276,7 +274,7 @@ func (e *enclave) ask(op string, body any) (map[string]json.RawMessage, string) 
 		b, err = json.Marshal(body)
 		must(e.w.t, err)
 	}
-	r, err := e.link.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: b})
+	r, err := e.link.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())})
 	must(e.w.t, err)
 	if r.Status != 200 {
 		return nil, fmt.Sprintf("%d %s", r.Status, r.Body)
@@ -392,7 +390,7 @@ func stamped(t testing.TB, door wire.Door, op string, key laptop.KeyPair, body m
 	must(t, err)
 	head, err := laptop.Stamp(key, b)
 	must(t, err)
-	return &wire.Call{Door: door, Op: op, Head: head, Body: b, WithinMs: 25_000}
+	return &wire.Call{Door: door, Op: op, Head: head, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())}
 }
 
 // organization makes one, and a key in it.
@@ -434,8 +432,13 @@ func (w *world) sign(o *organization, payload []byte) *wire.Call {
 
 func send(t testing.TB, to caller, c *wire.Call) []byte {
 	t.Helper()
-	r, err := to.Call(context.Background(), c)
-	must(t, err)
+	var r *wire.Reply
+	clocktest.Until(t, c.Op+" is answered with another status than 503", func() bool {
+		var err error
+		r, err = to.Call(context.Background(), c)
+		must(t, err)
+		return r.Status != 503
+	})
 	if r.Status != 200 {
 		t.Fatalf("%s: %d %s", c.Op, r.Status, r.Body)
 	}

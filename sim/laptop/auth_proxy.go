@@ -72,7 +72,7 @@ func (d *Door) callStamped(ctx context.Context, door wire.Door, op string, body 
 	if err != nil {
 		return r, err
 	}
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(d.patience); ; {
 		if r, err = d.send(ctx, &wire.Call{Door: door, Op: op, Body: body, Head: head, WithinMs: 60_000}); err != nil {
 			return r, err
 		}

@@ -2,6 +2,7 @@ package laptop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -24,7 +25,10 @@ import (
 )
 
 // A Door speaks to the enclave at the door boot, as an operator's command would.
-type Door struct{ conn *wire.Conn }
+type Door struct {
+	conn     *wire.Conn
+	patience time.Duration
+}
 
 // DialDoor connects to an enclave at tcp://HOST:PORT or unix:PATH.
 func DialDoor(ctx context.Context, address string) (*Door, error) {
@@ -53,7 +57,7 @@ func (d *Dir) DialDoor(ctx context.Context, address string) (*Door, error) {
 		_ = nc.Close()
 		return nil, err
 	}
-	return &Door{wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost})}, nil
+	return &Door{conn: wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost}), patience: cmp.Or(d.Patience, patience)}, nil
 }
 
 // Close ends the connection.
@@ -63,13 +67,13 @@ func (d *Door) Close() { _ = d.conn.Close() }
 // database, or nobody has taken the range. Every boot operation may then be asked again.
 const busy = "try again"
 
-// patience is how long a boot operation is asked again.
+// patience is how long a boot operation is asked again where a directory does not say.
 const patience = 15 * time.Second
 
 // Call asks one boot operation; a refusal is an error with the enclave's words.
 // While the store is still recovering it asks again.
 func (d *Door) Call(ctx context.Context, op string, body []byte, head []wire.Header, into any) error {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(d.patience); ; {
 		r, err := d.ask(ctx, op, body, head)
 		switch {
 		case err != nil:

@@ -40,6 +40,8 @@ type Dir struct {
 	Shares bool
 	// Now is the time that requests are stamped with; nil: the machine's.
 	Now func() time.Time
+	// Patience is how long a step of a boot is asked again while the enclave is busy; 0 means 15 s.
+	Patience time.Duration
 	// Dial reaches the enclave at an address; nil: over tcp or a unix socket.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }

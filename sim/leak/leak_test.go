@@ -1,7 +1,6 @@
 package leak_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cloister/shared/clocktest"
 )
 
 // tally counts finds by what was found, the control apart.
@@ -64,7 +65,7 @@ func TestLeaks(t *testing.T) {
 		t.Fatalf("secrets of %d wallets are known, want %d", l.wallets, want)
 	}
 	scan := newScanner(append(slices.Clip(secrets), s.control))
-	time.Sleep(time.Until(idle.Add(2 * time.Second)))
+	s.collected()
 	inEnclave, size := s.frozen(scan)
 	s.idleEnclave(l, inEnclave, size, true)
 
@@ -120,10 +121,9 @@ func TestLeaksOfThePlainBuild(t *testing.T) {
 	}
 	s := up(t, build(t, "cloister/sim", "", "GOEXPERIMENT="), build(t, "cloister/host", ""), settings{organizations: 1, control: newControl()})
 	l := s.work(30, 150)
-	idle := time.Now()
 	secrets := s.secretsOf(l)
 	scan := newScanner(append(slices.Clip(secrets), s.control))
-	time.Sleep(time.Until(idle.Add(2 * time.Second)))
+	s.collected()
 	found, size := s.frozen(scan)
 	s.idleEnclave(l, found, size, false)
 }
@@ -135,14 +135,7 @@ func (s *stack) frozen(scan *scanner) (found map[find]int, size int64) {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = s.enclave.Process.Signal(syscall.SIGCONT) }()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
-	defer cancel()
-	for state := ""; state != "T"; state = s.state(s.enclave.Process.Pid) {
-		if ctx.Err() != nil {
-			s.t.Fatal("the enclave does not stand still")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(s.t, "the enclave stands still", func() bool { return s.state(s.enclave.Process.Pid) == "T" })
 	found = map[find]int{}
 	return found, scan.memory(s.t, s.enclave.Process.Pid, found)
 }
@@ -193,7 +186,7 @@ func (s *stack) idleEnclave(l *load, found map[find]int, size int64, erasing boo
 	for _, k := range slices.Sorted(maps.Keys(others)) {
 		s.t.Logf("counted: memory of the enclave: %s: %d", k, others[k])
 	}
-	s.t.Logf("counted: memory of the enclave 2 s after the last call, erasing build %v: %.1f MB searched: %d of %d declared keys found, %d others",
+	s.t.Logf("counted: memory of the idle enclave, erasing build %v: %.1f MB searched: %d of %d declared keys found, %d others",
 		erasing, float64(size)/1e6, len(distinct[kindUsed]), declared, forgotten)
 }
 

@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/mr-tron/base58"
 
@@ -106,7 +105,6 @@ func TestOnRampLeaks(t *testing.T) {
 	}
 	s.query(top, "list_fiat_on_ramp_credentials", map[string]any{})
 
-	idle := time.Now()
 	s.plantInStore("leak-control-after")
 	s.pass()
 	o.plant(t, s.control)
@@ -121,7 +119,7 @@ func TestOnRampLeaks(t *testing.T) {
 	found = map[find]int{}
 	clean(t, "traffic to the provider", scan.files(t, o.traffic, nothing, found), len(secrets), found)
 	s.restsClean(scan, len(secrets))
-	time.Sleep(time.Until(idle.Add(2 * time.Second))) // the collector's, as for every key
+	s.collected()
 	found = map[find]int{}
 	clean(t, "memory of the enclave, after the last call", scan.memory(t, s.enclave.Process.Pid, found), len(secrets), found)
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/sim/inbox"
 )
 
@@ -91,7 +92,7 @@ func issued(t *testing.T) (certificate tls.Certificate, root []byte) {
 
 // code waits for the passcode that somebody is sent.
 func (o *outside) code(to string) (string, error) {
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(clocktest.Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		ms := o.box.Messages(to)
 		if len(ms) == 0 {
 			continue

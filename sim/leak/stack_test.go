@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +21,8 @@ import (
 	"time"
 
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
+	"cloister/shared/porttest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -82,10 +83,10 @@ func up(t *testing.T, sim, host string, o settings) *stack {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.log.Close() })
-	addr, authProxy := freeAddress(t), "off"
+	addr, authProxy := porttest.Address(t), "off"
 	s.api = "http://" + addr
 	if o.clients {
-		authProxy = freeAddress(t)
+		authProxy = porttest.Address(t)
 		s.authProxy = "http://" + authProxy
 	}
 	s.enclave = s.start(sim, true, "enclave", "-data-dir", s.dir, "-enclave-addr", "127.0.0.1:0", "-auth-proxy-unlimited")
@@ -101,7 +102,7 @@ func up(t *testing.T, sim, host string, o settings) *stack {
 		t.Fatal(err)
 	}
 	go w.Follow(t.Context(), t, s.enclaveAddr)
-	boot := exec.Command(sim, append([]string{"boot", "-data-dir", s.dir, "-log-terms", file, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(o.organizations - 1)}, o.boot...)...)
+	boot := exec.Command(sim, append([]string{"boot", "-boot-patience", "5m", "-data-dir", s.dir, "-log-terms", file, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(o.organizations - 1)}, o.boot...)...)
 	if out, err := boot.CombinedOutput(); err != nil {
 		t.Fatalf("booting: %v\n%s", err, out)
 	}
@@ -110,20 +111,6 @@ func up(t *testing.T, sim, host string, o settings) *stack {
 		s.api, s.authProxy = "http://"+record(t, s.traffic, "client", addr), "http://"+record(t, s.traffic, "visitor", authProxy)
 	}
 	return s
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		// Below the range of which the kernel gives ports to connections and to who asks for any.
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(20_000+rand.IntN(12_000)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // start starts a process; with address its first line says where it listens.
@@ -252,7 +239,7 @@ func (s *stack) visit(path string, body map[string]any) (map[string]any, error) 
 
 // post posts a body with one header until there is an answer.
 func post(url string, body []byte, name, value string) (map[string]any, error) {
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(clocktest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {
 			return nil, err
@@ -330,6 +317,17 @@ func (s *stack) pass() {
 	r.Body.Close()
 	if r.StatusCode == http.StatusOK {
 		s.t.Fatal("the control was accepted as a request")
+	}
+}
+
+// collected waits until the enclave has collected its garbage as an idle one, twice: it may have begun the first time before
+// the last call.
+func (s *stack) collected() {
+	s.t.Helper()
+	for range 2 {
+		before := s.counters()["idle_collections"]
+		s.query(&s.tenants[0], "whoami", map[string]any{}) // it collects behind calls only
+		clocktest.Until(s.t, "the idle enclave has collected its garbage", func() bool { return s.counters()["idle_collections"] > before })
 	}
 }
 

@@ -173,7 +173,7 @@ func (w *world) run(rows []cell, live map[string]bool) outcomes {
 		s.twin.raise()
 		reading[name] = s
 	}
-	w.clock.ahead.Add(int64(5 * time.Second)) // what expires has expired
+	w.clock.Pass(5 * time.Second) // what expires has expired
 	came := outcomes{}
 	var mu sync.Mutex
 	w.each(len(stages), func(i int) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -20,25 +21,17 @@ import (
 
 type object = map[string]any
 
-// A clock can be put forward, so that keys expire without anybody waiting.
-type clock struct {
-	laptop.Clock
-	ahead atomic.Int64
-}
-
-func (c *clock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
-
 // A world is a running product and the organizations that operators made in it.
 type world struct {
 	*rig.Rig
 	t     testing.TB
-	clock *clock
+	clock *clocktest.Clock
 	mu    sync.Mutex
 	tops  []laptop.Organization // not given out yet
 }
 
 func newWorld(t testing.TB, tops int) *world {
-	w := &world{t: t, clock: new(clock)}
+	w := &world{t: t, clock: clocktest.New()}
 	dir := t.TempDir()
 	// Nobody waits for the witnesses, though the clock goes forward.
 	witnesses := rig.StartWitnesses(t, rig.WitnessOptions{Serve: time.Minute, Bound: time.Minute})

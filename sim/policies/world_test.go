@@ -27,6 +27,7 @@ import (
 
 	"cloister/enclave/core"
 	"cloister/host/api"
+	"cloister/shared/clocktest"
 	"cloister/sim/authenticator"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -59,37 +60,14 @@ func newServer(t *testing.T, organizations int, clock core.Clock) *server {
 	return s
 }
 
-// A moved clock is ahead of the machine's.
-type moved struct {
-	laptop.Clock
-	by time.Duration
-}
-
-func (c moved) Now() time.Time { return c.Clock.Now().Add(c.by) }
-
-// lead is how long before a case's time its organization begins to be made.
-const lead = time.Second
-
-// startedAt is a clock that shows a case's time soon.
-func startedAt(t *testing.T, text string) core.Clock {
-	t.Helper()
-	return moved{by: time.Until(timeOf(t, text)) - lead}
-}
-
-func timeOf(t *testing.T, text string) time.Time {
+// standsAt is a clock that shows a case's time.
+func standsAt(t *testing.T, text string) core.Clock {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at
-}
-
-// waitFor waits until the clock shows a case's time.
-func (s *server) waitFor(text string) {
-	for at := timeOf(s.t, text).UnixMilli(); s.r.NowMs() < at; {
-		time.Sleep(10 * time.Millisecond)
-	}
+	return clocktest.At(at)
 }
 
 // stamper signs a body: a header and its value.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/sim/inbox"
 	"cloister/sim/laptop"
 	"cloister/sim/passcode"
@@ -72,19 +73,13 @@ func (p *post) token(to string) string {
 // code waits for a message to somebody and takes the code in it.
 func (p *post) code(to string) string {
 	p.t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		ms := p.box.Messages(to)
-		if len(ms) == 0 {
-			continue
-		}
-		if ms[0].Code == "" {
-			p.t.Fatalf("no code in %q", ms[0].Text)
-		}
-		p.box.Clear()
-		return ms[0].Code
+	clocktest.Until(p.t, "something arrives for "+to, func() bool { return len(p.box.Messages(to)) > 0 })
+	m := p.box.Messages(to)[0]
+	if m.Code == "" {
+		p.t.Fatalf("no code in %q", m.Text)
 	}
-	p.t.Fatalf("nothing has arrived for %s", to)
-	return ""
+	p.box.Clear()
+	return m.Code
 }
 
 // signsUp makes somebody with a verified mailbox. The token has signed up and can log

@@ -26,7 +26,7 @@ func TestPlansOfRanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e.call(&wire.Call{Door: wire.DoorBoot, Op: "put_plans", Head: head, Body: body, WithinMs: 8000})
+		return e.call(&wire.Call{Door: wire.DoorBoot, Op: "put_plans", Head: head, Body: body, WithinMs: maxWaitMs})
 	}
 	want := func(what string, r *wire.Reply, status int, words string) {
 		t.Helper()

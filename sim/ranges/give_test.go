@@ -12,59 +12,51 @@ import (
 	"time"
 
 	"cloister/host/link"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
 var errAway = errors.New("the store is away")
-
-// soon asks a boot operation with a deadline, and answers the refusal.
-func (e *enclave) soon(op, body string, within time.Duration) string {
-	e.w.t.Helper()
-	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: []byte(body), WithinMs: uint32(within / time.Millisecond)})
-	if err != nil {
-		return err.Error()
-	}
-	if reply.Status == 200 {
-		return ""
-	}
-	return string(reply.Body)
-}
 
 // What a host has of a give that it calls failed is the last state there is: the giver
 // decides and answers nothing more in the range, gives it to nobody else and does not
 // take it back, and the give goes on to its end once the store lets it.
 func TestGiveThatFails(t *testing.T) {
 	head := func(name string) bool { return name == "head/000" }
-	for name, lie := range map[string]func(*liar){
-		"head refused": func(s *liar) {
+	for name, lie := range map[string]func(s *liar, reached func(), lifted <-chan struct{}){
+		"head refused": func(s *liar, reached func(), _ <-chan struct{}) {
 			s.put = func(_ context.Context, p wire.PutObject) error {
 				if head(p.Name) {
+					reached()
 					return errAway
 				}
 				return nil
 			}
 		},
-		"head without an answer": func(s *liar) {
-			s.put = func(ctx context.Context, p wire.PutObject) error {
+		"head without an answer": func(s *liar, reached func(), lifted <-chan struct{}) {
+			s.put = func(_ context.Context, p wire.PutObject) error {
 				if head(p.Name) {
-					<-ctx.Done()
-					return ctx.Err()
+					reached()
+					<-lifted
+					return errAway
 				}
 				return nil
 			}
 		},
-		"release refused": func(s *liar) {
+		"release refused": func(s *liar, reached func(), _ <-chan struct{}) {
 			s.own = func(q wire.Own, honest func() (wire.Owned, error)) (wire.Owned, error) {
 				if q.Action == wire.OwnRelease && q.Range == 0 {
+					reached()
 					return wire.Owned{}, errAway
 				}
 				return honest()
 			}
 		},
-		"released and denied": func(s *liar) {
+		"released and denied": func(s *liar, reached func(), _ <-chan struct{}) {
 			s.own = func(q wire.Own, honest func() (wire.Owned, error)) (wire.Owned, error) {
 				row, err := honest()
 				if q.Action == wire.OwnRelease && q.Range == 0 {
+					reached()
 					return wire.Owned{}, errAway
 				}
 				return row, err
@@ -76,9 +68,26 @@ func TestGiveThatFails(t *testing.T) {
 			a, b, c := w.start(), w.start(), w.start()
 			o := w.in(0)
 			a.must(w.tag(o, "first"))
-			w.store.lie(lie)
-			if a.soon("give", give(0, b.table().Boot), 300*time.Millisecond) == "" {
-				t.Fatal("given without the store")
+			reached, lifted := make(chan struct{}), make(chan struct{})
+			lift := sync.OnceFunc(func() { close(lifted) })
+			t.Cleanup(lift) // before the enclaves end
+			w.store.lie(func(s *liar) { lie(s, sync.OnceFunc(func() { close(reached) }), lifted) })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			given, call := make(chan bool, 1), &wire.Call{Door: wire.DoorBoot, Op: "give", Body: []byte(give(0, b.table().Boot)), WithinMs: maxWaitMs}
+			go func() {
+				reply, err := a.link.Call(ctx, call)
+				given <- err == nil && reply.Status == 200
+			}()
+			select {
+			case <-reached:
+				a.table() // time for an answer that should not come
+				cancel()
+				if <-given {
+					t.Fatal("given without the store")
+				}
+			case <-given:
+				t.Fatal("the store was not asked")
 			}
 			w.store.mu.Lock()
 			sealed := len(w.store.objects["head/000"])
@@ -91,7 +100,7 @@ func TestGiveThatFails(t *testing.T) {
 				a.elsewhere(w.tag(o, "behind the head"), 0)
 				a.elsewhere(w.whoami(o), 0)
 				for _, x := range []struct{ op, body string }{{"give", give(0, c.table().Boot)}, {"give", `{"ranges":[0]}`}, {"take", taking(0)}, {"take", handed(0)}} {
-					if a.soon(x.op, x.body, time.Second) == "" {
+					if table, _ := a.boot(x.op, x.body); table != nil {
 						t.Errorf("%s %s: done", x.op, x.body)
 					}
 				}
@@ -102,15 +111,11 @@ func TestGiveThatFails(t *testing.T) {
 			}
 			a.must(w.tag(w.in(1), "elsewhere"))
 			w.store.lie(func(*liar) {})
-			for until := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-				_, refused := b.boot("take", handed(0))
-				if refused == "" {
-					break
-				}
-				if time.Now().After(until) {
-					t.Fatalf("the give does not come to its end: %s", refused)
-				}
-			}
+			lift()
+			clocktest.Until(t, "the give comes to its end", func() bool {
+				table, _ := b.boot("take", handed(0))
+				return table != nil
+			})
 			b.must(w.tag(o, "second"))
 			a.elsewhere(w.whoami(o), 0)
 		})
@@ -209,7 +214,7 @@ func TestAddresseeLost(t *testing.T) {
 	b.stop()
 	var links []*link.Link
 	for _, e := range []*enclave{a, c} {
-		l, err := link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
+		l, err := link.New(link.Options{Address: e.address, StoreTimeout: clocktest.Patience, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,9 +241,5 @@ func TestAddresseeLost(t *testing.T) {
 		}
 		return nil
 	}
-	for until := time.Now().Add(5 * time.Minute); owner() == nil; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("nobody takes it: %q and %q", a.owned(), c.owned())
-		}
-	}
+	clocktest.Until(t, "somebody takes it", func() bool { return owner() != nil })
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 )
 
@@ -109,7 +110,7 @@ func TestMoveUnderLoad(t *testing.T) {
 					reply, err := at.link.Call(context.Background(), call)
 					if err == nil && reply.Status == 200 {
 						acked.Add(1)
-						time.Sleep(15 * time.Millisecond) // an organization has room for 1,000 tags
+						time.Sleep(15 * time.Millisecond) // so that all fit into one list
 						break
 					}
 					if err != nil || reply.Status != 503 {
@@ -125,10 +126,14 @@ func TestMoveUnderLoad(t *testing.T) {
 			}
 		})
 	}
+	loaded := func() {
+		before := acked.Load()
+		clocktest.Until(t, "there is load", func() bool { return acked.Load() >= before+40 })
+	}
 	for range 5 {
-		time.Sleep(150 * time.Millisecond)
+		loaded()
 		move(t, 1, a, b)
-		time.Sleep(150 * time.Millisecond)
+		loaded()
 		move(t, 1, b, a)
 	}
 	done.Store(true)
@@ -307,7 +312,8 @@ func TestSuperseded(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.start(), w.start()
 	a.must(w.tag(w.in(3), "before"))
-	var lastOld, firstNew atomic.Int64
+	var before, rounds atomic.Int64
+	var taken atomic.Bool
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for _, r := range []wire.Range{3, 0} { // the one that is lost, and one that is not
@@ -318,37 +324,33 @@ func TestSuperseded(t *testing.T) {
 					return
 				default:
 				}
+				late := taken.Load() // when it is sent
 				reply, err := a.link.Call(context.Background(), w.whoami(w.in(r)))
 				if err == nil && reply.Status == 200 && r == 3 {
-					lastOld.Store(time.Now().UnixNano())
+					before.Add(1)
+					if late {
+						t.Error("the superseded enclave answers after its successor")
+					}
 				}
-				time.Sleep(time.Millisecond)
+				rounds.Add(1)
 			}
 		})
 	}
-	time.Sleep(50 * time.Millisecond)
+	clocktest.Until(t, "the first enclave answers", func() bool { return before.Load() > 0 })
 	began := time.Now()
 	if _, refused := b.boot("take", taking(3)); refused != "" {
 		t.Fatal(refused)
 	}
-	call := w.whoami(w.in(3))
-	b.must(call)
-	firstNew.Store(time.Now().UnixNano())
-	if time.Since(began) < lease {
-		t.Errorf("answered %v after the take, within the lease of %v", time.Since(began), lease)
+	b.must(w.whoami(w.in(3)))
+	taken.Store(true)
+	if took := time.Since(began); took < lease {
+		t.Errorf("answered %v after the take, within the lease of %v", took, lease)
 	}
-	for n := 0; !a.fenced.Load() && n < 30_000; n++ {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if !a.fenced.Load() {
-		t.Fatal("the superseded enclave goes on")
-	}
-	time.Sleep(100 * time.Millisecond)
+	clocktest.Until(t, "the superseded enclave ends", a.fenced.Load)
+	asked := rounds.Load() + 50
+	clocktest.Until(t, "it is asked some more", func() bool { return rounds.Load() > asked })
 	close(stop)
 	wg.Wait()
-	if lastOld.Load() == 0 || lastOld.Load() > firstNew.Load() {
-		t.Errorf("the superseded enclave answered %v after its successor", time.Duration(lastOld.Load()-firstNew.Load()))
-	}
 	// All of it has ended, not only the range that was lost.
 	for r := range wire.Range(count) {
 		if reply, err := a.link.Call(t.Context(), w.whoami(w.in(r))); err == nil && reply.Status == 200 {
@@ -383,12 +385,7 @@ func TestOneRange(t *testing.T) {
 	// The next boot takes it by itself, and then this one is fenced.
 	b := w.start()
 	b.must(w.tag(o, "at last"))
-	for n := 0; !a.fenced.Load() && n < 30_000; n++ {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if !a.fenced.Load() {
-		t.Fatal("two own the one range")
-	}
+	clocktest.Until(t, "only one owns the one range", a.fenced.Load)
 }
 
 // A boot that gives a range and takes it back, with or without another in between, is

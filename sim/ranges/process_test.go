@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"cloister/host/store/storetest"
+	"cloister/shared/clocktest"
+	"cloister/shared/porttest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 )
@@ -62,19 +63,20 @@ func launch(t *testing.T, dir, name string, listens bool, program string, args .
 		t.Fatal(err)
 	}
 	t.Cleanup(p.kill)
-	lines := bufio.NewReader(out)
-	if listens {
-		text, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatalf("%s did not start; its log is in %s", name, dir)
-		}
-		p.said = strings.TrimSpace(text)
-	}
+	first := make(chan string, 1)
 	go func() {
+		lines := bufio.NewReader(out)
+		text, _ := lines.ReadString('\n')
+		first <- strings.TrimSpace(text)
 		_, _ = lines.WriteTo(nowhere{})
 		_ = p.cmd.Wait()
 		close(p.done)
 	}()
+	if listens {
+		if p.said = <-first; p.said == "" {
+			t.Fatalf("%s did not start; its log is in %s", name, dir)
+		}
+	}
 	return p
 }
 
@@ -134,14 +136,14 @@ func deploy(t *testing.T, n, ranges, organizations int) *deployment {
 		}
 	})
 	for i := range n {
-		d.addresses[i] = "tcp://127.0.0.1:0"
+		d.addresses[i] = "tcp://" + porttest.Address(t)
 		d.startEnclave(i)
-		d.apis[i] = free(t)
+		d.apis[i] = porttest.Address(t)
 	}
 	for i := range n {
 		d.startHost(i)
 	}
-	d.run("boot", "-ranges", fmt.Sprint(ranges), "-organizations", fmt.Sprint(organizations), "-enclave-addr", d.addresses[0], "-auth-proxy=false")
+	d.run("boot", "-boot-patience", "5m", "-ranges", fmt.Sprint(ranges), "-organizations", fmt.Sprint(organizations), "-enclave-addr", d.addresses[0], "-auth-proxy=false")
 	for i := 1; i < n; i++ {
 		d.join(i)
 	}
@@ -150,16 +152,6 @@ func deploy(t *testing.T, n, ranges, organizations int) *deployment {
 		t.Fatal(err)
 	}
 	return d
-}
-
-// free is an address that nobody listens at.
-func free(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (d *deployment) startEnclave(i int) {
@@ -188,12 +180,12 @@ func (d *deployment) run(args ...string) {
 // join boots one more enclave.
 func (d *deployment) join(i int) {
 	d.t.Helper()
-	d.run("boot", "-join", "-enclave-addr", d.addresses[i], "-auth-proxy=false")
+	d.run("boot", "-boot-patience", "5m", "-join", "-enclave-addr", d.addresses[i], "-auth-proxy=false")
 }
 
 // table is what an enclave owns, nil if it does not say.
 func (d *deployment) table(i int) *wire.Table {
-	ctx, cancel := context.WithTimeout(d.t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), clocktest.Patience)
 	defer cancel()
 	door, err := laptop.DialDoor(ctx, d.addresses[i])
 	if err != nil {
@@ -219,15 +211,17 @@ func (j *jsonText) UnmarshalJSON(b []byte) error { *j = append([]byte{}, b...); 
 func (d *deployment) level(ranges int) time.Duration {
 	d.t.Helper()
 	began := time.Now()
-	for time.Since(began) < 5*time.Minute {
+	d.until("the ranges are shared out", func(a, b *wire.Table) bool { return len(a.Owned) == ranges/2 && len(b.Owned) == ranges/2 })
+	return time.Since(began)
+}
+
+// until waits until both enclaves tell what they own, and that is so.
+func (d *deployment) until(what string, so func(a, b *wire.Table) bool) {
+	d.t.Helper()
+	clocktest.Until(d.t, what, func() bool {
 		a, b := d.table(0), d.table(1)
-		if a != nil && b != nil && len(a.Owned) == ranges/2 && len(b.Owned) == ranges/2 {
-			return time.Since(began)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	d.t.Fatal("the ranges are not shared out")
-	return 0
+		return a != nil && b != nil && so(a, b)
+	})
 }
 
 // retire has an enclave's ranges moved to the other, by the operator's command.
@@ -238,24 +232,22 @@ func (d *deployment) retire(i, ranges int) {
 	if err != nil || !strings.Contains(string(out), "retiring") {
 		d.t.Fatalf("%v: %s", err, out)
 	}
-	for {
-		from, to := d.table(i), d.table(1-i)
-		if from == nil || to == nil || time.Since(began) > 5*time.Minute {
-			d.t.Fatalf("not retired: %+v, %+v", from, to)
+	handed := 0
+	d.until("all has moved to the other", func(a, b *wire.Table) bool {
+		from, to := a, b
+		if i == 1 {
+			from, to = b, a
 		}
-		if len(from.Owned) == 0 && len(to.Owned) == ranges {
-			handed := 0
-			for _, r := range to.Owned {
-				if r.Handed {
-					handed++
-				}
+		handed = 0
+		for _, r := range to.Owned {
+			if r.Handed {
+				handed++
 			}
-			d.t.Logf("enclave %d retired: all its ranges moved after %v, %d of %d owned with heads", i, time.Since(began).Round(10*time.Millisecond), handed, ranges)
-			if handed < ranges/2 {
-				d.t.Error("moved without heads")
-			}
-			return
 		}
-		time.Sleep(20 * time.Millisecond)
+		return len(from.Owned) == 0 && len(to.Owned) == ranges
+	})
+	d.t.Logf("enclave %d retired: all its ranges moved after %v, %d of %d owned with heads", i, time.Since(began).Round(10*time.Millisecond), handed, ranges)
+	if handed < ranges/2 {
+		d.t.Error("moved without heads")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	replies "cloister/attestation/client"
 	"cloister/host/api"
 	"cloister/host/link"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 )
@@ -104,7 +105,7 @@ func (w *world) post(c *http.Client, path string, call *wire.Call) (int, []byte,
 func serveBoth(t *testing.T, w *world, all ...*enclave) string {
 	var links []*link.Link
 	for _, e := range all {
-		l, err := link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
+		l, err := link.New(link.Options{Address: e.address, StoreTimeout: clocktest.Patience, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"cloister/host/link"
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -24,6 +25,9 @@ import (
 
 // ranges of the deployments here.
 const count = 4
+
+// maxWaitMs is how long calls may take.
+const maxWaitMs = uint32(wire.MaxWait / time.Millisecond)
 
 // lease is short, so that taking from a dead owner is.
 const lease = 400 * time.Millisecond
@@ -105,7 +109,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: &laptop.Dir{Path: t.TempDir(), APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Ranges: count}}
+	w := &world{t: t, dir: &laptop.Dir{Path: t.TempDir(), Patience: clocktest.Patience, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Ranges: count}}
 	s, err := sqlite.Open(t.Context(), filepath.Join(w.dir.Path, "cloister.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +150,7 @@ func (w *world) start() *enclave {
 	var ran sync.WaitGroup
 	ran.Go(func() { _ = e.core.Serve(ctx, l) })
 	e.address = "tcp://" + l.Addr().String()
-	e.link, err = link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
+	e.link, err = link.New(link.Options{Address: e.address, StoreTimeout: clocktest.Patience, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -154,7 +158,7 @@ func (w *world) start() *enclave {
 	ran.Go(func() { w.witnesses.Follow(ctx, w.t, e.address) })
 	e.stop = sync.OnceFunc(func() { cancel(); e.core.Close(); ran.Wait() })
 	w.t.Cleanup(e.stop)
-	boot, done := context.WithTimeout(ctx, 5*time.Minute)
+	boot, done := context.WithTimeout(ctx, clocktest.Patience)
 	defer done()
 	if w.orgs == nil {
 		if _, err := w.dir.Boot(boot, e.address, 96); err != nil {
@@ -181,7 +185,7 @@ func pause(ctx context.Context, d time.Duration) {
 // boot asks an operation of the door boot that answers with a table.
 func (e *enclave) boot(op, body string) (*wire.Table, string) {
 	e.w.t.Helper()
-	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: []byte(body)})
+	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: []byte(body), WithinMs: maxWaitMs})
 	if err != nil {
 		e.w.t.Fatal(err)
 	}
@@ -245,7 +249,7 @@ func (w *world) stamped(door wire.Door, op string, o laptop.Organization, fill m
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: 8000}
+	return &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: maxWaitMs}
 }
 
 // tag is an activity: it makes a tag.
@@ -276,10 +280,15 @@ func (e *enclave) call(c *wire.Call) *wire.Reply {
 	return reply
 }
 
-// must answers a call with 200.
+// must answers a call with 200, again while it is told to, as when a renewal takes longer than the lease.
 func (e *enclave) must(c *wire.Call) {
 	e.w.t.Helper()
-	if reply := e.call(c); reply.Status != 200 {
+	var reply *wire.Reply
+	clocktest.Until(e.w.t, c.Op+" is answered", func() bool {
+		reply = e.call(c)
+		return reply.Status != 503 || reply.Moved > 0
+	})
+	if reply.Status != 200 {
 		e.w.t.Fatalf("%s: %d %s", c.Op, reply.Status, reply.Body)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -19,7 +20,7 @@ import (
 // payer is a top-level organization with sub-organizations that sign.
 type payer struct {
 	asker
-	c       *clock
+	c       *clocktest.Clock
 	signers []branch // the organization itself first
 }
 
@@ -29,7 +30,7 @@ type branch struct {
 }
 
 func newPayer(t *testing.T, subs int) *payer {
-	c := new(clock)
+	c := clocktest.Running()
 	p := &payer{asker: asker{t, rig.Start(t, rig.Options{Clock: c, Organizations: 1})}, c: c}
 	p.signers = []branch{{id: p.Credentials.OrganizationID, key: p.Credentials.RootAPIKey}}
 	for range subs {
@@ -178,7 +179,7 @@ func TestPlans(t *testing.T) {
 	p.answers("more", p.sign(p.signers[0], 1), 429)
 	p.used("all of it", "5", "0")
 	late := document(3, 1000)
-	p.c.ahead.Add(int64(2 * time.Hour))
+	p.c.Pass(2 * time.Hour)
 	p.answers("ones that were held back", put(late, admission), 400, "INVALID_TIME")
 	p.answers("the newest ones, again", put(second, admission), 200) // nothing changes
 
@@ -232,7 +233,7 @@ func TestActivateBillingTier(t *testing.T) {
 	for range 2 {
 		p.addSub() // three now
 	}
-	p.c.ahead.Add(int64(32 * 24 * time.Hour))
+	p.c.Pass(32 * 24 * time.Hour)
 	if status, m := p.activate("free"); status != 400 || !strings.Contains(fmt.Sprint(m), "2 sub-organizations") {
 		t.Errorf("down with more sub-organizations than the plan has: %d %v", status, m)
 	}
@@ -289,7 +290,7 @@ func TestRatesOfPlans(t *testing.T) {
 	if refused == 0 || refused > 30 { // ten at once, and those of the time that it takes
 		t.Errorf("%d refused of 40", refused)
 	}
-	p.c.ahead.Add(int64(time.Minute))
+	p.c.Pass(time.Minute)
 	if status, m := p.activate("fast"); status != 200 {
 		t.Fatal(status, m)
 	}
@@ -340,9 +341,7 @@ func TestQuotaIsExact(t *testing.T) {
 	}
 	dir := p.Dir.Path
 	for k := range kills {
-		for next.Load() < int64(requests*(k+1)/(kills+2)) {
-			time.Sleep(time.Millisecond)
-		}
+		clocktest.Until(t, "enough requests were begun", func() bool { return next.Load() >= int64(requests*(k+1)/(kills+2)) })
 		p.Rig.Kill() // with requests under way
 		world.Lock()
 		p.Rig = rig.Start(t, rig.Options{Clock: p.c, Dir: dir})
@@ -408,9 +407,9 @@ func TestQuotaOfMonths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.c.ahead.Store(int64(time.UnixMilli(end).Add(-30 * time.Second).Sub(p.c.Clock.Now())))
+	p.c.Pass(time.UnixMilli(end).Add(-30 * time.Second).Sub(p.c.Now()))
 	p.answers("at the end of the month", p.sign(p.signers[0], 1), 429)
-	p.c.ahead.Add(int64(30 * time.Second))
+	p.c.Pass(30 * time.Second)
 	p.answers("in the next one", p.sign(p.signers[1], 3), 200)
 	p.answers("in the next one", p.sign(p.signers[0], 1), 200)
 	p.answers("in the next one", p.sign(p.signers[0], 1), 429)

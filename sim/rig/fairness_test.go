@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -23,7 +23,7 @@ import (
 // tenant's provider is asked at once.
 func TestSilentIssuersAreTheirTenantsAlone(t *testing.T) {
 	const subs, each, share = 16, 4, 7
-	w, c := newWorldOutside(t), new(clock)
+	w, c := newWorldOutside(t), clocktest.New()
 	o := w.options()
 	o.Clock, o.Organizations = c, 1
 	var begun, standing, most atomic.Int64
@@ -66,9 +66,7 @@ func TestSilentIssuersAreTheirTenantsAlone(t *testing.T) {
 			})
 		}
 	}
-	for end := time.Now().Add(5 * time.Minute); begun.Load()+refused.Load() < subs*each && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "every request has begun or was refused", func() bool { return begun.Load()+refused.Load() >= subs*each })
 	others, err := f.Dir.Organizations()
 	if err != nil || len(others) != 1 {
 		t.Fatal(err, len(others))
@@ -144,17 +142,14 @@ func TestRepliesAreBounded(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	held := func(what string, name string, least int64) int64 {
-		for end := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
-			if n := int64(a.Counters()[name]); n >= least {
-				return n
-			}
-			if t.Failed() || time.Now().After(end) {
-				t.Fatalf("%s: %v", what, a.Counters())
-			}
-		}
+	held := func(what string, name string, least int64) (n int64) {
+		clocktest.Until(t, what, func() bool {
+			n = int64(a.Counters()[name])
+			return n >= least
+		})
+		return n
 	}
-	held("nothing is decided", "unstored_bytes", 1)
+	held("something is decided", "unstored_bytes", 1)
 	asked := share / size
 	for n := range asked { // each made before the next: one in the making takes more
 		waiting.Go(func() {
@@ -162,7 +157,7 @@ func TestRepliesAreBounded(t *testing.T) {
 				t.Errorf("a list that waited: %d", got.status)
 			}
 		})
-		if n := held("the lists do not wait", "reply_bytes", size*(n+1)); n > share {
+		if n := held("the lists wait", "reply_bytes", size*(n+1)); n > share {
 			t.Errorf("replies hold %d bytes, want at most %d", n, share)
 		}
 	}
@@ -179,11 +174,7 @@ func TestRepliesAreBounded(t *testing.T) {
 	s.gate.Unlock()
 	waiting.Wait()
 	t.Logf("%d lists of %d bytes", asked, size)
-	for end := time.Now().Add(5 * time.Minute); a.Counters()["reply_bytes"] != 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes of replies that were written", a.Counters()["reply_bytes"])
-		}
-	}
+	clocktest.Until(t, "no bytes are held of replies that were written", func() bool { return a.Counters()["reply_bytes"] == 0 })
 	if got := a.ask(subKey, sub, "list_policies"); got.status != 200 {
 		t.Errorf("a list when there is room again: %d", got.status)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/inbox"
 	"cloister/sim/rig"
@@ -175,11 +176,7 @@ func intercepted(t *testing.T, security string) {
 		}
 	}
 	kinds := map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "text"}
-	for end := time.Now().Add(5 * time.Minute); len(out.of(wire.SendMail)) < n || len(out.of(wire.SendText)) < n; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d mails and %d text messages are to go out", len(out.of(wire.SendMail)), len(out.of(wire.SendText)))
-		}
-	}
+	clocktest.Until(t, "all mails and text messages are to go out", func() bool { return len(out.of(wire.SendMail)) >= n && len(out.of(wire.SendText)) >= n })
 	for what, office := range astray {
 		at.Store(office)
 		for kind, name := range kinds {

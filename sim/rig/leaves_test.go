@@ -20,6 +20,7 @@ import (
 	"cloister/attestation/tlog"
 	"cloister/enclave/core"
 	"cloister/host/tiles"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -80,13 +81,10 @@ func published(t *testing.T, organizations int, work func(r *rig.Rig, all []lapt
 func (p *public) serve(t *testing.T, r *rig.Rig) {
 	t.Helper()
 	server, size := tiles.New(r.Store, time.Now), uint64(0)
-	for deadline := time.Now().Add(time.Minute); size+2 < uint64(len(p.leaves)); time.Sleep(50 * time.Millisecond) {
+	clocktest.Until(t, fmt.Sprintf("a checkpoint of nearly %d leaves is served", len(p.leaves)), func() bool {
 		note, err := server.Checkpoint(t.Context(), 0)
-		if time.Now().After(deadline) {
-			t.Fatalf("a checkpoint of %d of %d leaves is served: %v", size, len(p.leaves), err)
-		}
 		if err != nil {
-			continue
+			return false
 		}
 		text, _, _ := strings.Cut(string(note), "\n\n")
 		c, err := tlog.ParseCheckpoint(text + "\n")
@@ -94,7 +92,8 @@ func (p *public) serve(t *testing.T, r *rig.Rig) {
 			t.Fatal(err)
 		}
 		size, p.tiles = c.Size, [][]byte{note}
-	}
+		return size+2 >= uint64(len(p.leaves))
+	})
 	for level, n := 0, size; n > 0; level, n = level+1, n>>8 {
 		for tile := range (n + 255) / 256 {
 			for _, kind := range []string{fmt.Sprint(level), "entries"} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/attestation/tlog"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -125,11 +126,7 @@ func (l *loss) once(door wire.Door, op string, body []byte) (int, []byte) {
 func (l *loss) until(what string, so func() bool) time.Duration {
 	l.t.Helper()
 	began := time.Now()
-	for ; !so(); time.Sleep(time.Millisecond) {
-		if l.t.Failed() || time.Since(began) > 5*time.Minute {
-			l.t.Fatalf("did not come: %s", what)
-		}
-	}
+	clocktest.Until(l.t, what, so)
 	return time.Since(began)
 }
 

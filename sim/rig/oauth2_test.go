@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -331,12 +332,10 @@ func TestOneExchange(t *testing.T) {
 			tokens[i] = rig.Text(got.m, "activity", "result", "oauth2AuthenticateResult", "oidcToken")
 		})
 	}
-	for {
-		if asked, _ := o.counts(); asked > 0 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "the provider is asked", func() bool {
+		asked, _ := o.counts()
+		return asked > 0
+	})
 	o.mu.Lock()
 	o.slow = nil
 	o.mu.Unlock()

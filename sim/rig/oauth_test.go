@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -26,14 +27,14 @@ import (
 type family struct {
 	asker
 	w    *world
-	c    *clock
+	c    *clocktest.Clock
 	id   string
 	root laptop.KeyPair
 	idp  *provider
 }
 
 func newFamily(t *testing.T) *family {
-	w, c := newWorldOutside(t), new(clock)
+	w, c := newWorldOutside(t), clocktest.New()
 	o := w.options()
 	o.Clock = c
 	f := &family{asker: asker{t, rig.Start(t, o)}, w: w, c: c}
@@ -42,7 +43,7 @@ func newFamily(t *testing.T) *family {
 }
 
 // later moves the enclave's clock.
-func (f *family) later(d time.Duration) { f.c.ahead.Add(int64(d)) }
+func (f *family) later(d time.Duration) { f.c.Pass(d) }
 
 // signUp makes a sub-organization whose user is known by a token alone.
 func (f *family) signUp(name, token string) string {

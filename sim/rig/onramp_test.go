@@ -27,6 +27,7 @@ import (
 
 	"github.com/mr-tron/base58"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -411,7 +412,7 @@ func TestOnRampByPolicyAndConsensus(t *testing.T) {
 
 // A tenant whose provider hangs has a few questions under way and no more, and leaves room for others.
 func TestOnRampsLeaveRoom(t *testing.T) {
-	w, c, dir := newWorldOutside(t), new(clock), t.TempDir()
+	w, c, dir := newWorldOutside(t), clocktest.New(), t.TempDir()
 	options := w.options()
 	options.Clock, options.Dir, options.Organizations = c, dir, 1
 	f := &family{asker: asker{t, rig.Start(t, options)}, w: w, c: c}
@@ -457,9 +458,7 @@ func TestOnRampsLeaveRoom(t *testing.T) {
 	all.Go(func() {
 		answered <- rig.Text(f.standing(other.RootAPIKey, other.OrganizationID, theirs, true).m, "transactionStatus")
 	})
-	for o.count() == before {
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(t, "the provider is asked", func() bool { return o.count() > before })
 	close(release)
 	all.Wait()
 	if n := o.count(); n > len(mine) { // far fewer, unless the machine is so slow that questions have ended meanwhile

@@ -5,24 +5,16 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"cloister/enclave/core"
+	"cloister/shared/clocktest"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
-
-// A clock can be put forward.
-type clock struct {
-	laptop.Clock
-	ahead atomic.Int64
-}
-
-func (c *clock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
 
 // asker asks whoami and looks at what the reply says of rates.
 type asker struct {
@@ -122,7 +114,7 @@ func TestNoRates(t *testing.T) {
 
 // The key's bucket and the organization's, both of 20 minutes for one request.
 func TestRates(t *testing.T) {
-	c := new(clock)
+	c := clocktest.New()
 	a := asker{t, rig.Start(t, rig.Options{Clock: c, Rates: core.Rates{Organization: perHour(12), Key: perHour(3)}})}
 	id, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	second := a.secondKey() // the first of root's three
@@ -130,14 +122,14 @@ func TestRates(t *testing.T) {
 	a.want("a shape that is wrong counts", a.send(wire.DoorQuery, "get_user", []byte(`{"organizationId":"`+id+`"}`), root), 400, 3, 0)
 	refused(t, a.whoami(id, root), "key")
 	a.want("another key", a.whoami(id, second), 200, 3, 2)
-	c.ahead.Add(int64(20 * time.Minute))
+	c.Pass(20 * time.Minute)
 	a.want("a third of an hour later", a.whoami(id, root), 200, 3, 0)
 	refused(t, a.whoami(id, root), "key")
 
 	// What is refused is no activity: later the same body is a new one.
 	body := a.Body("ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": a.Credentials.RootUserID, "userName": "Ada"})
 	refused(t, a.send(wire.DoorSubmit, "update_user_name", body, root), "key")
-	c.ahead.Add(int64(20 * time.Minute))
+	c.Pass(20 * time.Minute)
 	a.want("done in its time", a.send(wire.DoorSubmit, "update_user_name", body, root), 200, 3, 0)
 	refused(t, a.send(wire.DoorSubmit, "update_user_name", body, root), "key") // repeats count too
 }

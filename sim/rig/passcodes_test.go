@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/authenticator"
 	"cloister/sim/inbox"
@@ -63,20 +64,14 @@ func startPost(t *testing.T, o rig.Options) *post {
 // of.
 func (p *post) next(to string, of *regexp.Regexp) string {
 	p.t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		ms := p.box.Messages(to)
-		if len(ms) == 0 {
-			continue
-		}
-		found := of.FindStringSubmatch(ms[0].Text)
-		if found == nil {
-			p.t.Fatalf("no %v in %q", of, ms[0].Text)
-		}
-		p.box.Clear()
-		return found[1]
+	clocktest.Until(p.t, "something arrives for "+to, func() bool { return len(p.box.Messages(to)) > 0 })
+	text := p.box.Messages(to)[0].Text
+	found := of.FindStringSubmatch(text)
+	if found == nil {
+		p.t.Fatalf("no %v in %q", of, text)
 	}
-	p.t.Fatalf("nothing has arrived for %s", to)
-	return ""
+	p.box.Clear()
+	return found[1]
 }
 
 var (

@@ -312,7 +312,7 @@ func TestStripeMock(t *testing.T) {
 	p.answers("a signature", p.sign(p.signers[0], 3), 200)
 	want = append(want, "/v1/billing/meter_events")
 	for _, id := range p.usages() {
-		p.c.ahead.Add(int64(25 * time.Hour))
+		p.c.Pass(25 * time.Hour)
 		p.delivers("stripe-mock", id, wire.DeliverDone)
 	}
 	p.asked("recorded", s, want[len(want)-1])
@@ -364,7 +364,7 @@ func TestUsage(t *testing.T) {
 	}
 	s.paths()
 	now := p.c.Now().UTC()
-	p.c.ahead.Add(int64(now.Truncate(24 * time.Hour).Add(36 * time.Hour).Sub(now))) // noon
+	p.c.Pass(now.Truncate(24 * time.Hour).Add(36 * time.Hour).Sub(now)) // noon
 	first := p.c.Now().UTC().Format(time.DateOnly)
 	p.answers("below first", p.sign(sub, 1), 200)
 	p.answers("several", p.sign(top, 5), 200)
@@ -375,11 +375,11 @@ func TestUsage(t *testing.T) {
 		t.Fatalf("%d sends of one day", len(ids))
 	}
 	p.delivers("before the day is over", ids[0], wire.DeliverTemporary)
-	p.c.ahead.Add(int64(12*time.Hour + 5*time.Minute))
+	p.c.Pass(12*time.Hour + 5*time.Minute)
 	p.delivers("right behind it", ids[0], wire.DeliverTemporary)
 	p.asked("before", s)
 	p.answers("the next day", p.sign(sub, 1), 200) // draws, and tells of the one before
-	p.c.ahead.Add(int64(10 * time.Minute))
+	p.c.Pass(10 * time.Minute)
 	s.away = func(string) bool { return true }
 	p.delivers("no answer", ids[0], wire.DeliverTemporary)
 	s.away = nil
@@ -406,7 +406,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 	second := slices.DeleteFunc(p.usages(), func(id wire.SendID) bool { return id == ids[0] })
-	p.c.ahead.Add(int64(24 * time.Hour))
+	p.c.Pass(24 * time.Hour)
 	if len(second) != 1 {
 		t.Fatalf("%d sends of the next day", len(second))
 	}

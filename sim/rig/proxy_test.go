@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloister/enclave/core"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/rig"
 )
@@ -17,7 +18,7 @@ type page struct {
 }
 
 func newPage(t *testing.T) *page {
-	w, c := newWorldOutside(t), new(clock)
+	w, c := newWorldOutside(t), clocktest.New()
 	o := w.options()
 	o.Clock, o.AuthProxy, o.Rates, o.Organizations = c, true, core.Rates{Proxy: core.ProxyRates{Off: true}}, 1
 	f := &family{asker: asker{t, rig.Start(t, o)}, w: w, c: c}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/rig"
 )
@@ -14,7 +15,7 @@ import (
 // TestAttestationIsRenewed lets hours pass: the document that is told and given out
 // is a new one, which leads to the same live key, and the first is still as good.
 func TestAttestationIsRenewed(t *testing.T) {
-	c := new(clock)
+	c := clocktest.New()
 	a := asker{t, rig.Start(t, rig.Options{Clock: c})}
 	policy := attestation.Policy{SimulatorRootPEM: a.Credentials.AttestationRootPEM, AllowedManifestSHA256: []string{a.Credentials.ManifestSHA256}}
 	age := func() time.Duration {
@@ -50,9 +51,9 @@ func TestAttestationIsRenewed(t *testing.T) {
 	}
 	first, boot := latest()
 	for range 3 {
-		c.ahead.Add(int64(59 * time.Minute))
+		c.Pass(59 * time.Minute)
 		before, _ := latest()
-		c.ahead.Add(int64(2 * time.Minute))
+		c.Pass(2 * time.Minute)
 		after, b := latest()
 		if before.AWSAttestationDocB64 == after.AWSAttestationDocB64 || b.PublicKeyHex != boot.PublicKeyHex {
 			t.Error("the document was not renewed, or is of another key")

@@ -103,7 +103,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Clock == nil {
 		o.Clock = laptop.Clock{}
 	}
-	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, Patience: patience, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
 	t.Cleanup(r.Kill)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := func() {
@@ -159,7 +159,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	var sender *egress.Sender
 	var webhooks *egress.Webhooks
 	cosigner, endCosigner := NewCosigner(t, r.Store, o.Pause)
-	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
+	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: patience, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
 		Chains: chains, Outside: outside, Programs: o.About, Images: registry.New((&egress.Dialer{Loopback: true}).DialContext, slog.New(slog.DiscardHandler)), Witnesses: cosigner, Sends: func() {
 			if sender.Due(); webhooks != nil {
 				webhooks.Due()
@@ -247,7 +247,7 @@ func (r *Rig) Send(ctx context.Context, door wire.Door, op string, body []byte, 
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body})
+	return r.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait.Milliseconds())})
 }
 
 // Submit sends an activity of the root user and answers status and reply.
@@ -363,9 +363,9 @@ func (n network) Open(ctx context.Context, host string, port uint16) (net.Conn, 
 	return c, wire.DialOpen, nil
 }
 
-// A moved listener serves an enclave whose clock is behind the machine's and runs
-// as fast: what it sets as deadlines by its own is brought to the machine's. A
-// clock that is ahead needs nothing: its deadlines are only late.
+// A moved listener serves an enclave whose clock is behind the machine's: what it sets as deadlines by its own is brought
+// to the machine's, half an hour later, since a clock that stands sets the same deadline again and again. A clock that is
+// ahead needs nothing: its deadlines are only late.
 type moved struct {
 	net.Listener
 	clock core.Clock
@@ -385,10 +385,11 @@ type movedConn struct {
 }
 
 func (c movedConn) real(t time.Time) time.Time {
-	if t.IsZero() {
+	left := t.Sub(c.clock.Now())
+	if t.IsZero() || left <= 0 {
 		return t
 	}
-	return time.Now().Add(t.Sub(c.clock.Now()))
+	return time.Now().Add(left + 30*time.Minute)
 }
 
 func (c movedConn) SetDeadline(t time.Time) error      { return c.Conn.SetDeadline(c.real(t)) }

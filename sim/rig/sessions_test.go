@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -134,7 +135,7 @@ func (a asker) refuses(what string, got answered, status int, code string, words
 // The key of a session stamps for its user: it asks, acts and votes, until it has
 // expired or made room.
 func TestSessionKeyStamps(t *testing.T) {
-	c := new(clock)
+	c := clocktest.New()
 	a := asker{t, rig.Start(t, rig.Options{Clock: c})}
 	id, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	key, token := a.login(root, id)
@@ -168,7 +169,7 @@ func TestSessionKeyStamps(t *testing.T) {
 	}
 	a.refuses("a session that made room", a.ask(theirs, id, "whoami"), 401, "PUBLIC_KEY_NOT_FOUND", "could not find public key in organization or its parent organization")
 
-	c.ahead.Store(int64(901 * time.Second))
+	c.Pass(901 * time.Second)
 	a.refuses("an expired session asks", a.ask(key, id, "whoami"), 401, "API_KEY_EXPIRED", "expired api key", "could not find public key in organization or its parent organization",
 		"Unauthenticated desc = expired api key publicKey")
 	a.refuses("an expired session logs in", a.submit(key, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 401, "API_KEY_EXPIRED")
@@ -329,7 +330,7 @@ func (a asker) readOnly(key laptop.KeyPair, organization string) string {
 }
 
 func TestReadOnlySessions(t *testing.T) {
-	c := new(clock)
+	c := clocktest.New()
 	a := asker{t, rig.Start(t, rig.Options{Clock: c, Organizations: 2})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	user, key := a.user("User")
@@ -413,7 +414,7 @@ func TestReadOnlySessions(t *testing.T) {
 	a.refuses("of a session that was ended", a.reads(ofSession, id, "whoami"), 401, unknown)
 	a.done(subKey, sub, "DELETE_SUB_ORGANIZATION", map[string]any{"deleteWithoutExport": true})
 	a.refuses("of an organization that is gone", a.reads(below, sub, "whoami"), 401, unknown)
-	c.ahead.Store(int64(3601 * time.Second))
+	c.Pass(3601 * time.Second)
 	a.refuses("expired", a.reads(token, id, "whoami"), 401, "API_KEY_EXPIRED", "expired api key")
 }
 
@@ -519,7 +520,7 @@ func flipped(s string) string {
 // A client that has just signed somebody up logs him in naming the parent, stamped
 // by a key of the sub-organization that soon expires.
 func TestLoginBelowTheOneNamed(t *testing.T) {
-	c := new(clock)
+	c := clocktest.New()
 	a := asker{t, rig.Start(t, rig.Options{Clock: c})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	signUp := func(k laptop.KeyPair) string {
@@ -564,6 +565,6 @@ func TestLoginBelowTheOneNamed(t *testing.T) {
 	a.refuses("two", a.submit(brief, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 401, "CREDENTIAL_CONFLICT", "more than one suborg")
 	late := newKey(t)
 	signUp(late)
-	c.ahead.Store(int64(61 * time.Second))
+	c.Pass(61 * time.Second)
 	a.refuses("expired", a.submit(late, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 401, "API_KEY_EXPIRED")
 }

@@ -13,6 +13,7 @@ import (
 	"cloister/host/egress"
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -93,14 +94,11 @@ func (w *world) status(id string) object {
 func (w *world) until(id, want string) object {
 	w.t.Helper()
 	var m object
-	for range 30_000 {
-		if m = w.status(id); m["txStatus"] == want {
-			return m
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	w.t.Fatalf("send %s: %v, want %s", id, m, want)
-	return nil
+	clocktest.Until(w.t, fmt.Sprintf("send %s is %s", id, want), func() bool {
+		m = w.status(id)
+		return m["txStatus"] == want
+	})
+	return m
 }
 
 // once fails unless the chain has exactly the transactions of these sends, each once.

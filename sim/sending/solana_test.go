@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/mr-tron/base58"
 
 	"cloister/host/egress"
+	"cloister/shared/clocktest"
 	"cloister/sim/rig"
 )
 
@@ -131,15 +131,11 @@ func TestSolana(t *testing.T) {
 		t.Fatalf("%d %v", status, m)
 	}
 	name := rig.Text(w.until(id, "BROADCASTING"), "solana", "signature")
-	for { // until it is confirmed it goes out again
+	clocktest.Until(t, name+", which is not confirmed, goes out again", func() bool {
 		n.mu.Lock()
-		times := n.sent[name]
-		n.mu.Unlock()
-		if times > 1 {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		defer n.mu.Unlock()
+		return n.sent[name] > 1
+	})
 	n.set(func() { n.done = true })
 	if m := w.until(id, "INCLUDED"); rig.Text(m, "solana", "signature") != name || m["eth"] != nil {
 		t.Fatal(m)

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/shared/clocktest"
+	"cloister/shared/porttest"
 	"cloister/sim/laptop"
 )
 
@@ -36,7 +37,7 @@ type desk struct {
 // newDesk builds the commands.
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, dir: t.TempDir(), enclave: "tcp://" + free(t), api: free(t)}
+	d := &desk{t: t, dir: t.TempDir(), enclave: "tcp://" + porttest.Address(t), api: porttest.Address(t)}
 	for name, from := range map[string]string{"cloister-sim": "cloister/sim", "cloister-host": "cloister/host", "cloister-verify": "cloister/attestation/verify"} {
 		out, err := exec.Command("go", "build", "-o", d.file(name), from).CombinedOutput()
 		if err != nil {
@@ -141,15 +142,18 @@ func (d *desk) try(args ...string) (out []byte, refusal string) {
 // until tries a command until it is not refused: the host may not be connected yet.
 func (d *desk) until(args ...string) []byte {
 	d.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		out, refusal := d.try(args...)
-		if refusal == "" {
-			return out
+	var out []byte
+	var refusal string
+	defer func() {
+		if d.t.Failed() {
+			d.t.Logf("refused: %s", refusal)
 		}
-		if time.Now().After(deadline) {
-			d.t.Fatalf("%s: %s", strings.Join(args, " "), refusal)
-		}
-	}
+	}()
+	clocktest.Until(d.t, strings.Join(args, " ")+" is not refused", func() bool {
+		out, refusal = d.try(args...)
+		return refusal == ""
+	})
+	return out
 }
 
 func (d *desk) run(args ...string) []byte {
@@ -186,13 +190,6 @@ func (d *desk) startEnclave() (stop func()) {
 		d.t.Fatal("the enclave did not start")
 	}
 	return stop
-}
-
-func free(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // expected are the flags with what the operators know of the image.
@@ -236,14 +233,10 @@ func (d *desk) upgrade(m attestation.Manifest, before, next string) {
 		t.Fatalf("after the upgrade: %s", b)
 	}
 	d.run("cloister-host", "create-organization", "-api-url", "http://"+d.api, "-admission-key", d.file("admission-key"), "-name", "after", "-out", d.file("organization-after.json"))
-	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		if _, refusal := d.try("cloister-host", "boot", "-enclave", old, "status"); refusal != "" {
-			return // it has ended
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the old enclave goes on")
-		}
-	}
+	clocktest.Until(t, "the old enclave has ended", func() bool {
+		_, refusal := d.try("cloister-host", "boot", "-enclave", old, "status")
+		return refusal != ""
+	})
 }
 
 // TestCommands goes the operators' way with the commands that they have: from keys
@@ -252,7 +245,7 @@ func (d *desk) upgrade(m attestation.Manifest, before, next string) {
 func TestCommands(t *testing.T) {
 	d := newDesk(t)
 	stop := d.startEnclave()
-	next := "tcp://" + free(t) // of the enclave that comes after; it is not there yet
+	next := "tcp://" + porttest.Address(t) // of the enclave that comes after; it is not there yet
 	d.start("cloister-host", "serve", "-enclave", d.enclave+","+next, "-store", "sqlite:"+d.file("cloister.db"), "-api-addr", d.api)
 	measured := d.image()
 	operators, genesis := d.hire()

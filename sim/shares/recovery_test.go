@@ -23,6 +23,7 @@ import (
 	"cloister/attestation/monitor"
 	"cloister/attestation/request"
 	"cloister/attestation/tlog"
+	"cloister/shared/clocktest"
 	"cloister/sim/rig"
 )
 
@@ -127,15 +128,10 @@ func (d *desk) lost() {
 // nothingLost waits until the store and its witnesses agree. Checkpoints are stored a moment after they were cosigned.
 func (d *desk) nothingLost(generation string) {
 	d.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	clocktest.Until(d.t, "log heads tell that nothing is lost", func() bool {
 		out, refusal := d.do("cloister-host log heads")
-		if refusal == "" && strings.Contains(out, generation) && strings.Contains(out, "nothing is ") {
-			return
-		}
-		if time.Now().After(deadline) {
-			d.t.Fatalf("log heads: %s%s", out, refusal)
-		}
-	}
+		return refusal == "" && strings.Contains(out, generation) && strings.Contains(out, "nothing is ")
+	})
 }
 
 // A customer has an organization, and what the clients of it keep.

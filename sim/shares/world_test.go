@@ -27,6 +27,7 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/core"
 	"cloister/host/link"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/nsm"
@@ -273,7 +274,7 @@ func (w *world) startWith(change func(*core.Config)) *enclave {
 	e.core = core.New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &pipes{in: make(chan net.Conn), done: make(chan struct{})}
-	e.link, err = link.New(link.Options{Address: "tcp://127.0.0.1:1", StoreTimeout: 10 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Dial: l.dial,
+	e.link, err = link.New(link.Options{Address: "tcp://127.0.0.1:1", StoreTimeout: clocktest.Patience, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Dial: l.dial,
 		Pause: func(ctx context.Context, d time.Duration) {
 			select {
 			case <-ctx.Done():
@@ -284,9 +285,10 @@ func (w *world) startWith(change func(*core.Config)) *enclave {
 	var ran sync.WaitGroup
 	ran.Go(func() { _ = e.core.Serve(ctx, l) })
 	ran.Go(func() { e.link.Run(ctx) })
-	for s := e.link.Stats(); s.Wanted == 0 || s.Connected < s.Wanted; s = e.link.Stats() {
-		time.Sleep(100 * time.Microsecond)
-	}
+	clocktest.Until(w.t, "the link has all its connections", func() bool {
+		s := e.link.Stats()
+		return s.Wanted > 0 && s.Connected >= s.Wanted
+	})
 	e.stop = sync.OnceFunc(func() {
 		cancel()
 		e.core.Close()
@@ -300,9 +302,9 @@ func (e *enclave) ask(op string, body any) (map[string]json.RawMessage, string) 
 	e.w.t.Helper()
 	b, err := json.Marshal(body)
 	must(e.w.t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
 	defer cancel()
-	r, err := e.link.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: b})
+	r, err := e.link.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())})
 	must(e.w.t, err)
 	if r.Status != 200 {
 		return nil, fmt.Sprintf("%d %s", r.Status, r.Body)

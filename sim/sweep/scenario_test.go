@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/core"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -204,10 +206,9 @@ func (s *script) play() {
 	s.submit(c.OrganizationID, s.key, "update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": c.RootUserID, "userName": "Renamed"})
 	s.root("delete_api_keys", "ACTIVITY_TYPE_DELETE_API_KEYS", map[string]any{"userId": c.RootUserID, "apiKeyIds": []string{s.keyID}})
 	s.listed()
-	if s.f.at.name == "store own renew" {
-		for end := time.Now().Add(patience); !s.f.hit() && time.Now().Before(end); {
-			time.Sleep(lease / 4) // the pause between renewals
-		}
+	// Renewals come by the clock, snapshots beside the scenario.
+	if s.f.at.name == "store own renew" || strings.HasSuffix(s.f.at.name, "put snapshot") && s.f.at.n == 1 {
+		clocktest.Until(s.t, s.f.at.String()+" fails", s.f.hit)
 	}
 	s.stop()
 	s.start()

@@ -5,14 +5,17 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"cloister/shared/clocktest"
 	"cloister/sim/vhostvsock"
 )
 
@@ -131,25 +134,27 @@ func TestIntrude(t *testing.T) {
 		{"refused", []uint16{3}, vhostvsock.ErrRefused},
 		{"taken", []uint16{2, 6}, context.DeadlineExceeded},
 	} {
-		s := vhostvsock.NewSwitch()
-		in, send, err := s.Join(16)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			h := (<-in).Head()
-			if le.Uint64(h[0:]) != 5 || le.Uint32(h[20:]) != 5000 || le.Uint16(h[30:]) != 1 {
-				t.Errorf("asked with %x", h)
+		synctest.Test(t, func(t *testing.T) {
+			s := vhostvsock.NewSwitch()
+			in, send, err := s.Join(16)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, op := range c.answers {
-				send(head(16, 5, 5000, le.Uint32(h[16:]), op, 0), nil)
+			go func() {
+				h := (<-in).Head()
+				if le.Uint64(h[0:]) != 5 || le.Uint32(h[20:]) != 5000 || le.Uint16(h[30:]) != 1 {
+					t.Errorf("asked with %x", h)
+				}
+				for _, op := range c.answers {
+					send(head(16, 5, 5000, le.Uint32(h[16:]), op, 0), nil)
+				}
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := s.Intrude(ctx, 5, 16, 5000); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v", c.name, err)
 			}
-		}()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		if err := s.Intrude(ctx, 5, 16, 5000); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		cancel()
+		})
 	}
 }
 
@@ -240,12 +245,7 @@ func (f *frontEnd) offer(queue, n int, address uint64, size int) {
 func (f *frontEnd) back(queue, n int) int {
 	f.t.Helper()
 	used := f.mem[queue*0x10000+0x2000:]
-	for end := time.Now().Add(5 * time.Minute); uint16(*(*uint32)(unsafe.Pointer(&used[0]))>>16) != uint16(n); {
-		if time.Now().After(end) {
-			f.t.Fatal("no buffer came back")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	clocktest.Until(f.t, fmt.Sprintf("%d buffers have come back", n), func() bool { return uint16(*(*uint32)(unsafe.Pointer(&used[0]))>>16) == uint16(n) })
 	return int(le.Uint32(used[4+8*((n-1)%ring)+4:]))
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloister/enclave/core"
+	"cloister/shared/clocktest"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
@@ -55,7 +56,7 @@ func (h *history) play() {
 type ground struct {
 	t     *testing.T
 	r     *rig.Rig
-	clock *clock
+	clock *clocktest.Clock
 	fresh []laptop.Organization
 	edges *edges
 	steps atomic.Int64
@@ -64,7 +65,7 @@ type ground struct {
 func newGround(t *testing.T, organizations int) *ground {
 	t.Helper()
 	dir := t.TempDir()
-	g := &ground{t: t, clock: newClock(), edges: new(edges)}
+	g := &ground{t: t, clock: clocktest.New(), edges: new(edges)}
 	// A lease longer than any history: the clock leaps, and leases are for clocks that do not.
 	g.r = rig.Start(t, rig.Options{Dir: dir, Clock: g.clock, Organizations: organizations,
 		Limits: core.Limits{Lease: 100 * 365 * 24 * time.Hour, StateBytes: 1 << 30}})
@@ -93,7 +94,7 @@ func (g *ground) alone(ops []op) error {
 	for h.err == nil && h.next < len(ops) {
 		h.play()
 		if last := &ops[h.next-1]; last.verb == pass {
-			g.clock.pass(last.time)
+			g.clock.Pass(last.time)
 		}
 	}
 	if h.err == nil {
@@ -127,7 +128,7 @@ func (g *ground) together(hs []*history, passes []time.Duration) {
 		close(todo)
 		all.Wait()
 		if i < len(passes) {
-			g.clock.pass(passes[i])
+			g.clock.Pass(passes[i])
 		}
 	}
 }

@@ -14,67 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
-// clock stands still until it is told to go on. It starts ahead of the machine's, so that what is measured on it and waited
-// for on the machine's does not end too early.
-type clock struct {
-	mu      sync.Mutex
-	now     time.Time
-	waiting []waiter
-}
-
-type waiter struct {
-	at time.Time
-	c  chan time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Now().Add(30 * time.Minute).Truncate(time.Second)} }
-
-// Now is the time that was set.
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// After is heard from when d has passed here or on the machine's clock: retries and renewals go on while time stands.
-func (c *clock) After(d time.Duration) <-chan time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w := waiter{c.now.Add(d), make(chan time.Time, 1)}
-	c.waiting = append(c.waiting, w)
-	time.AfterFunc(d, func() { w.ring(c.Now()) })
-	return w.c
-}
-
-func (w *waiter) ring(now time.Time) {
-	select {
-	case w.c <- now:
-	default:
-	}
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool {
-		if w.at.After(c.now) {
-			return false
-		}
-		w.ring(c.now)
-		return true
-	})
-}
-
 // world plays a history to one organization and holds the answers against the model.
 type world struct {
 	r     *rig.Rig
-	clock *clock
+	clock *clocktest.Clock
 	epoch time.Time // the model's zero
 	m     *model
 	edges *edges
@@ -90,7 +39,7 @@ type world struct {
 	voting bool              // the answer is a vote's
 }
 
-func newWorld(r *rig.Rig, c *clock, o laptop.Organization, e *edges) *world {
+func newWorld(r *rig.Rig, c *clocktest.Clock, o laptop.Organization, e *edges) *world {
 	w := &world{r: r, clock: c, epoch: c.Now(), m: newModel(), edges: e, id: o.OrganizationID, users: []string{o.RootUserID},
 		keys: map[[2]int]laptop.KeyPair{{0, -1}: o.RootAPIKey}, keyIDs: map[[2]int]string{}, bodies: map[int][]byte{}, ids: map[int]string{},
 		result: map[int]map[string]any{}, last: map[string]status{}}

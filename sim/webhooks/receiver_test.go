@@ -2,6 +2,7 @@ package webhooks_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/shared/clocktest"
 )
 
 // An event is a verified webhook as a receiver has it.
@@ -95,12 +97,7 @@ func (r *receiver) distinct() int {
 // until waits for a number of events.
 func (r *receiver) until(n int) []event {
 	r.t.Helper()
-	for range 30_000 {
-		if r.distinct() >= n {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	clocktest.Until(r.t, fmt.Sprintf("%d events have come", n), func() bool { return r.distinct() >= n })
 	if got := r.distinct(); got != n {
 		r.t.Fatalf("%d events, want %d", got, n)
 	}

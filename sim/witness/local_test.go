@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloister/attestation/tlog"
+	"cloister/shared/porttest"
 	"cloister/sim/witness"
 	"cloister/sim/witness/witnesstest"
 )
@@ -53,7 +54,11 @@ func cosign(ctx context.Context, w *witness.Local, l *witnesstest.Log, size uint
 func TestLocals(t *testing.T) {
 	l := witnesstest.NewLog(origin).Grow(9)
 	dir := t.TempDir()
-	all := locals(t, witness.LocalsOptions{Count: 4, Dir: dir})
+	var addresses []string
+	for range 4 {
+		addresses = append(addresses, porttest.Address(t))
+	}
+	all := locals(t, witness.LocalsOptions{Count: 4, Dir: dir, Addresses: addresses})
 	text := all.Policy(3)
 	p, err := tlog.ParsePolicy(text)
 	if err != nil || p.Quorum() != 3 || !p.Tolerates(1) || p.Tolerates(2) {
@@ -78,10 +83,6 @@ func TestLocals(t *testing.T) {
 	}
 
 	all.Stop()
-	var addresses []string
-	for _, w := range all {
-		addresses = append(addresses, strings.TrimPrefix(w.URL, "http://"))
-	}
 	again := locals(t, witness.LocalsOptions{Count: 4, Dir: dir, Addresses: addresses})
 	if again.Policy(3) != text {
 		t.Errorf("over a start they became\n%s", again.Policy(3))

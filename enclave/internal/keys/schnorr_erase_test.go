@@ -4,9 +4,7 @@ package keys_test
 
 import (
 	"crypto/rand"
-	"runtime"
 	"testing"
-	"time"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/keys"
@@ -36,10 +34,7 @@ func TestTweakedKeysStayNowhere(t *testing.T) {
 		wanted["negated"] = append(wanted["negated"], tweaked[1])
 		k.Wipe()
 	}
-	for range 4 {
-		runtime.GC()
-		time.Sleep(10 * time.Millisecond)
-	}
+	collect(t)
 	found := scan(t, wanted, mask)
 	t.Logf("erasing build: %v; found of %d each: %v", keys.Erasing, n, found)
 	if keys.Erasing && len(found) > 0 {

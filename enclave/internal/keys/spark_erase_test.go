@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/spark"
@@ -71,10 +70,7 @@ func TestNoNonceStaysInMemory(t *testing.T) {
 		}
 	}
 	made.Wait()
-	for range 4 { // numbers, then what the libraries tied to them
-		runtime.GC()
-		time.Sleep(10 * time.Millisecond)
-	}
+	collect(t)
 	found := scan(t, wanted, mask)
 	close(searched)
 	gone.Wait()

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/replay"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -845,24 +845,16 @@ func TestBits(t *testing.T) {
 	}
 }
 
-// A jumping clock is ahead of the machine's.
-type clock struct {
-	laptop.Clock
-	ahead *atomic.Int64
-}
-
-func (c clock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
-
 // Time that passes raises floors, ends sessions and lets approvals lapse.
 func TestReplayOfTime(t *testing.T) {
-	c := clock{ahead: new(atomic.Int64)}
+	c := clocktest.New()
 	h := begin(t, rig.Options{Clock: c})
 	floors := 0
 	for range 24 {
 		for range 8 {
 			h.step()
 		}
-		c.ahead.Add(int64(70 * time.Minute))
+		c.Pass(70 * time.Minute)
 	}
 	histories := h.read()
 	for _, one := range histories {

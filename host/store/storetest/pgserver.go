@@ -19,6 +19,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// patience ends a wait for a server that does not come; nothing is measured by it.
+const patience = 5 * time.Minute
+
 // A Server is a PostgreSQL server of the test's own, with its default settings
 // but for the address: fsync and synchronous_commit are on. It listens on a Unix
 // socket in its folder and on nothing else.
@@ -138,7 +141,7 @@ func (s *Server) Start() {
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) {
 		if s.ask("SELECT 1") == nil {
 			return
 		}
@@ -148,7 +151,7 @@ func (s *Server) Start() {
 }
 
 func (s *Server) ask(text string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.DSN)
 	if err != nil {
@@ -185,8 +188,11 @@ func (s *Server) Kill9() {
 	_ = s.process.Wait() // "signal: killed" is what was asked for
 	s.process = nil
 	for _, pid := range pids {
-		for syscall.Kill(pid, 0) == nil && !ended(pid) {
-			time.Sleep(time.Millisecond)
+		for start := time.Now(); syscall.Kill(pid, 0) == nil && !ended(pid); time.Sleep(time.Millisecond) {
+			if time.Since(start) > patience {
+				s.t.Errorf("process %d has not ended", pid)
+				break
+			}
 		}
 	}
 }

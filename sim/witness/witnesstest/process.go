@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"cloister/attestation/tlog"
+	"cloister/shared/porttest"
 )
 
 // startWait is how long a program may take until it listens.
-const startWait = 2 * time.Minute
+const startWait = 5 * time.Minute
 
 // A Program is a witness that runs as a process of its own, at the same address whenever it is started. It ends with the test.
 type Program struct {
@@ -34,14 +35,7 @@ type Program struct {
 // run starts a program, whose arguments follow from the address that it is to listen at.
 func run(t testing.TB, dir string, key *tlog.Key, argv func(address string) []string) *Program {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := porttest.Address(t)
 	p := &Program{Key: key, URL: "http://" + address, t: t, address: address, log: filepath.Join(dir, "log"), argv: argv(address)}
 	p.Start()
 	t.Cleanup(func() {

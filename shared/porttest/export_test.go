@@ -1,0 +1,5 @@
+package porttest
+
+const Lowest, Ports = lowest, ports
+
+var Reserve = reserve
