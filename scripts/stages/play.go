@@ -102,7 +102,7 @@ func (s stage) play(ctx context.Context, out io.Writer) (*result, error) {
 		words = append([]string{cmp.Or(os.Getenv("GO"), "go"), "test", "-json", "-vet=off", "-count=1", "-timeout=" + cmp.Or(s.limit, "25m")}, words[2:]...)
 	}
 	if s.aside {
-		words = append([]string{"nice", "-n", "19"}, words...)
+		words = append([]string{"nice", "-n", "10"}, words...)
 	}
 	self, err := os.Executable()
 	if err != nil {
