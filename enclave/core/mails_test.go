@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"cloister/enclave/internal/org"
 	"cloister/host/store"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
@@ -212,28 +211,20 @@ func mailObjects(t testing.TB, r *rig.Rig, count int) map[string][]byte {
 	return nil
 }
 
-// later is a clock that can be put forward.
-type later struct {
-	laptop.Clock
-	by *atomic.Int64
-}
-
-func (c later) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
-
 // TestMailEventsEnd: after 30 days nothing is told, of a mail in the period before neither.
 func TestMailEventsEnd(t *testing.T) {
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a)
-	clock := later{by: new(atomic.Int64)}
+	clock := clocktest.Running()
 	r := rig.Start(t, rig.Options{Clock: clock, Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial})
 	put(t, r, letterTo(t, r, "ada@example.com", 1, "hello"))
 	events(t, r, "ada@example.com", 2)
 	const day = 24 * time.Hour
-	clock.by.Store(int64(29 * day))
+	clock.Pass(29 * day)
 	if got := events(t, r, "ada@example.com", 2); len(got) != 2 {
 		t.Errorf("%v", got)
 	}
-	clock.by.Store(int64(30*day + time.Minute))
+	clock.Pass(day + time.Minute)
 	if got := events(t, r, "ada@example.com", 0); len(got) != 0 {
 		t.Errorf("after 30 days: %v", got)
 	}

@@ -217,14 +217,9 @@ type PostedShareID struct {
 }
 
 func postShare(tx *activity.Tx, in *PostShare) (*PostedShareID, error) {
-	d, app, err := find(tx, in.DeploymentID)
-	switch {
-	case err != nil:
+	d, app, err := findApproved(tx, in.DeploymentID)
+	if err != nil {
 		return nil, err
-	case d.Deleted:
-		return nil, errDeleted
-	case !d.Approved:
-		return nil, errNotApproved
 	}
 	set, err := tx.TVCOperatorSet(app.ShareSet)
 	if set, err = activity.OrNotFound(set, err, "operator set", app.ShareSet.String()); err != nil {

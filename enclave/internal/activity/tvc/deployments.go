@@ -248,21 +248,28 @@ func find(tx *activity.Tx, text string) (*org.TVCDeployment, *org.TVCApp, error)
 	return d, app, err
 }
 
-var (
-	errDeleted     = fault.New(fault.FailedPrecondition, "the deployment is deleted: restore it first")
-	errNotApproved = fault.New(fault.FailedPrecondition, "the deployment is not approved yet")
-)
+var errDeleted = fault.New(fault.FailedPrecondition, "the deployment is deleted: restore it first")
 
-func setLive(tx *activity.Tx, in *DeploymentID) (*activity.Nothing, error) {
-	d, app, err := find(tx, in.DeploymentID)
+// findApproved finds a deployment that may run, with its app.
+func findApproved(tx *activity.Tx, text string) (*org.TVCDeployment, *org.TVCApp, error) {
+	d, app, err := find(tx, text)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case d.Deleted:
-		return nil, errDeleted
+		return nil, nil, errDeleted
 	case !d.Approved:
-		return nil, errNotApproved
-	case app.Live == d.ID:
+		return nil, nil, fault.New(fault.FailedPrecondition, "the deployment is not approved yet")
+	}
+	return d, app, nil
+}
+
+func setLive(tx *activity.Tx, in *DeploymentID) (*activity.Nothing, error) {
+	d, app, err := findApproved(tx, in.DeploymentID)
+	if err != nil {
+		return nil, err
+	}
+	if app.Live == d.ID {
 		return &activity.Nothing{}, nil
 	}
 	changed := *app
