@@ -302,28 +302,30 @@ func onChain(address string) (b []byte, err error) {
 	return b, err
 }
 
-// transaction is a transaction of the book, with the addresses of here in the place of the fixture's.
-func (w *world) transaction(unsigned string) (string, error) {
+// transaction is a transaction of the book, with the addresses of here in the place of the fixture's, and the ids of the
+// transactions that it spends from, here by the book's.
+func (w *world) transaction(unsigned string) (out string, spent map[string]string, err error) {
 	for _, n := range sorted(accounts) {
 		there := w.made.WalletAccounts[n].Address
 		was, err := onChain(there)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		is, err := onChain(w.ids[there])
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		unsigned = strings.ReplaceAll(unsigned, hex.EncodeToString(was), hex.EncodeToString(is))
 	}
 	if at := internalKey.FindStringIndex(unsigned); at != nil {
 		key, err := w.publicKey(w.ids[w.made.WalletAccounts["btctr"].Address])
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		unsigned = unsigned[:at[1]-64] + key[2:] + unsigned[at[1]:]
 	}
-	return unsigned, nil
+	out, spent = proven(unsigned)
+	return out, spent, nil
 }
 
 // internalKey finds the taproot internal key of an input: key type 0x17, 32 bytes.
@@ -598,7 +600,7 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 		return m, nil
 	case "sign_transaction":
 		x := w.k.Transactions[c.Request.Tx]
-		unsigned, err := w.transaction(x.UnsignedTransaction)
+		unsigned, _, err := w.transaction(x.UnsignedTransaction)
 		m := map[string]any{"unsignedTransaction": unsigned, "type": x.Type}
 		switch {
 		case strings.HasSuffix(typ, "_V2") && t.PrivateKey != "":
@@ -738,6 +740,12 @@ func (w *world) prepare(c *row) error {
 		return err
 	}
 	switch op(c.Request.Type) {
+	case "sign_transaction":
+		_, spent, err := w.transaction(w.k.Transactions[c.Request.Tx].UnsignedTransaction)
+		for is, here := range spent {
+			w.call(is, here)
+		}
+		return err
 	case "spark_prepare_transfer":
 		w.call("'03bb'", "'"+sparkPoint+"'")
 	case "delete_policy":

@@ -55,14 +55,14 @@ before(async () => {
   await fund(owners);
 });
 
-// fund: from the first block's reward, fourteen coins to every owner and to the miner, in one transaction.
+// fund: from the first block's reward, sixteen coins to every owner and to the miner, in one transaction.
 async function fund(owners) {
   const [first] = await btcd("generate", 101);
   const { tx } = await btcd("getblock", first, 1);
   const reward = Transaction.fromHex(await btcd("getrawtransaction", tx[0], 0));
   const psbt = new Psbt({ network }).addInput({ hash: tx[0], index: 0, witnessUtxo: reward.outs[0] });
   const to = [...owners.map((owner) => ({ owner, script: owner.output.output })), { script: minerScript }];
-  for (let i = 0; i < 14; i++) {
+  for (let i = 0; i < 16; i++) {
     for (const { script } of to) psbt.addOutput({ script, value: coin });
   }
   const made = psbt.signInput(0, miner).finalizeAllInputs().extractTransaction(true);
@@ -77,29 +77,28 @@ function take(owner) {
   return coins.splice(at, 1)[0];
 }
 
-// The input of a coin with what a PSBT has to say of its kind: the whole transaction before it, or its output; the scripts
-// inside; the key of a taproot output when asked for.
-function input(unspent, { internalKey = true } = {}) {
+// The input of a coin with what a PSBT has to say of its kind: the whole transaction before it, which proves the amount, and
+// its output; the scripts inside; the key of a taproot output when asked for.
+function input(unspent, { internalKey = true, whole = true, output = true } = {}) {
   const { owner, tx, vout } = unspent;
-  const base = { hash: tx.getId(), index: vout };
-  const witnessUtxo = tx.outs[vout];
+  const fields = { hash: tx.getId(), index: vout, ...(whole && { nonWitnessUtxo: tx.toBuffer() }) };
+  if (output && owner?.kind !== "P2PKH") fields.witnessUtxo = tx.outs[vout];
   switch (owner?.kind) {
-    case "P2PKH":
-      return { ...base, nonWitnessUtxo: tx.toBuffer() };
     case "P2SH":
-      return { ...base, witnessUtxo, redeemScript: owner.output.redeem.output };
+      return { ...fields, redeemScript: owner.output.redeem.output };
     case "P2WSH":
-      return { ...base, witnessUtxo, witnessScript: owner.output.redeem.output };
+      return { ...fields, witnessScript: owner.output.redeem.output };
     case "P2TR":
-      return { ...base, witnessUtxo, ...(internalKey && { tapInternalKey: pubkey(owner).slice(1) }) };
+      return { ...fields, ...(internalKey && { tapInternalKey: pubkey(owner).slice(1) }) };
   }
-  return { ...base, witnessUtxo };
+  return fields;
 }
 
-// payment: a PSBT of these coins, paid back to the miner.
+// payment: a PSBT of these coins, paid back to the miner. The signatures of taproot prove all amounts by themselves.
 function payment(unspent, options) {
   const psbt = new Psbt({ network });
-  for (const c of unspent) psbt.addInput(input(c, options));
+  const whole = unspent.some((c) => c.owner?.kind !== "P2TR");
+  for (const c of unspent) psbt.addInput(input(c, { whole, ...options }));
   return psbt.addOutput({ script: minerScript, value: BigInt(unspent.length) * coin - fee });
 }
 
@@ -167,11 +166,12 @@ test("P2TR without the internal key, which its address gives away to whoever own
   await mined(extracted(psbt));
 });
 
-test("P2WPKH with the whole transaction before it beside the output", async () => {
-  const c = take(owned.P2WPKH);
-  const psbt = await signedBy(owned.P2WPKH, payment([c]).updateInput(0, { nonWitnessUtxo: c.tx.toBuffer() }));
-  checked(psbt, [0]);
-  await mined(extracted(psbt));
+test("every kind with the whole transaction before it and nothing else of its output", async () => {
+  for (const kind of kinds) {
+    const psbt = await signedBy(owned[kind], payment([take(owned[kind])], { whole: true, output: false }));
+    checked(psbt, [0]);
+    await mined(extracted(psbt));
+  }
 });
 
 test("a private key in no wallet, named by its address and by its id", async () => {
@@ -266,6 +266,34 @@ test("digests signed raw: BIP-340 under the taproot address, ECDSA under the oth
   }
 });
 
+test("two PSBTs of which each lies about the other's amount: not signed, and of no use where taproot signs", async () => {
+  const lie = 10_000n;
+  const lying = (pair, liar, options) => {
+    const psbt = new Psbt({ network });
+    for (const [i, c] of pair.entries()) {
+      const fields = input(c, i === liar ? { whole: false, ...options } : { whole: c.owner.kind !== "P2TR" });
+      if (i === liar) fields.witnessUtxo = { script: c.tx.outs[c.vout].script, value: lie };
+      psbt.addInput(fields);
+    }
+    return psbt.addOutput({ script: minerScript, value: coin });
+  };
+  for (const kind of ["P2SH", "P2WPKH", "P2WSH"]) {
+    const pair = [0, 1].map((n) => coins.filter((c) => c.owner === owned[kind])[n]);
+    for (const liar of [0, 1]) {
+      const sign = (options) => () => signTransaction("BITCOIN", owned[kind].address, lying(pair, liar, options).toHex());
+      await refused(new RegExp(`input ${liar}: its amount is not proven: add its non_witness_utxo`), sign());
+      await refused(new RegExp(`input ${liar}: witness_utxo and non_witness_utxo differ`), sign({ whole: true }));
+    }
+  }
+  const pair = [take(owned.P2TR), take(owned.P2TR)];
+  const first = await signedBy(owned.P2TR, lying(pair, 1));
+  const second = await signedBy(owned.P2TR, lying(pair, 0));
+  const both = Psbt.fromHex(first.toHex(), { network });
+  both.data.inputs[1].tapKeySig = second.data.inputs[1].tapKeySig;
+  const made = extracted(both);
+  await assert.rejects(() => btcd("sendrawtransaction", made.toHex(), true), /sendrawtransaction/);
+});
+
 test("refused by btcd: a signature over another transaction", async () => {
   const tx = extracted(await signedBy(owned.P2WPKH, payment([take(owned.P2WPKH)])));
   tx.outs[0].value -= 1n;
@@ -286,9 +314,12 @@ test("refused: PSBTs that hide their amounts, carry the wrong ones or are not wh
   const hex = payment([coins.find((c) => c.owner === owner)]).toHex();
   const raw = (psbtHex) => () => signTransaction("BITCOIN", owner.address, psbtHex);
   const cases = {
-    "P2WPKH without its output": made("P2WPKH", (i) => delete i.witnessUtxo),
-    "P2TR without its output": made("P2TR", (i) => delete i.witnessUtxo),
-    "P2PKH without the transaction before": made("P2PKH", (i) => delete i.nonWitnessUtxo),
+    "P2TR without its output": made("P2TR", (i) => {
+      delete i.witnessUtxo;
+      delete i.nonWitnessUtxo;
+    }),
+    ...Object.fromEntries(["P2PKH", "P2SH", "P2WPKH", "P2WSH"].map((kind) =>
+      [`${kind} without the transaction before`, made(kind, (i) => delete i.nonWitnessUtxo)])),
     "P2PKH with an output alone": made("P2PKH", (i) => {
       delete i.nonWitnessUtxo;
       i.witnessUtxo = { script: owned.P2PKH.output.output, value: coin };

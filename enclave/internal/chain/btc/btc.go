@@ -8,10 +8,11 @@
 // belong to the signer are signed, or none: ECDSA with SIGHASH_ALL, or the key path of
 // taproot with SIGHASH_DEFAULT.
 //
-// The PSBT is believed as far as signatures make it true. A previous transaction
-// (non_witness_utxo) is held against its id. BIP-143 covers the amount of its own input
-// alone, taproot the amounts of all. So a fee computed from several inputs of segwit
-// version 0 is what the PSBT says, unless each has its previous transaction too.
+// Amounts are proven, so that fee and policies rest on what is true. A signature by the key path of taproot covers the
+// amounts of all inputs. BIP-143 covers that of its own input alone, and before it none was covered: two PSBTs that each
+// lie about the other's input would make one transaction with a high fee (CVE-2020-14199). So unless only taproot is
+// signed, every input must come with its previous transaction (non_witness_utxo), which is held against its id and against
+// the witness_utxo if there is one. The previous transaction alone is enough, for every kind of script.
 //
 // Dogecoin's inputs are Bitcoin's P2PKH inputs, byte for byte. Its network has no
 // witnesses, so whatever needs them is refused there.

@@ -148,6 +148,10 @@ func (k testKey) p2pk() []byte {
 func (k testKey) p2wsh() []byte { return append([]byte{0, 32}, sum256(k.p2pk())...) }
 func (k testKey) p2tr() []byte  { return append([]byte{0x51, 32}, k.tweaked().xOnly()...) }
 
+func (k testKey) script(kind string) []byte {
+	return map[string]func() []byte{"P2PKH": k.p2pkh, "P2SH": k.p2sh, "P2WPKH": k.p2wpkh, "P2WSH": k.p2wsh, "P2TR": k.p2tr}[kind]()
+}
+
 func le32(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
 func le64(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
 
@@ -251,7 +255,7 @@ func txid(tx []byte) []byte { return sum256(sum256(tx)) }
 
 // input spends an output of a kind of script of a key, with what a signer needs.
 func (k testKey) input(kind string, index int, value uint64) draftIn {
-	script := map[string][]byte{"P2PKH": k.p2pkh(), "P2SH": k.p2sh(), "P2WPKH": k.p2wpkh(), "P2WSH": k.p2wsh(), "P2TR": k.p2tr()}[kind]
+	script := k.script(kind)
 	tx := funding(index, value, script)
 	in := draftIn{id: txid(tx), index: uint32(index), sequence: 0xfffffffd}
 	if kind == "P2PKH" {
@@ -259,6 +263,9 @@ func (k testKey) input(kind string, index int, value uint64) draftIn {
 		return in
 	}
 	in.pairs = []pair{p("01", draftOut{value: value, script: script}.bytes())}
+	if kind != "P2TR" { // which proves the amounts of all inputs by its signature
+		in.pairs = slices.Insert(in.pairs, 0, p("00", tx))
+	}
 	switch kind {
 	case "P2SH":
 		in.pairs = append(in.pairs, p("04", k.p2wpkh()))

@@ -30,6 +30,21 @@ func FactsOf(b []byte) (chain.Struct, error) {
 	return t.Facts(nil)
 }
 
+// Unsigned are the bytes of the transaction in a PSBT, and what it says to spend.
+func Unsigned(b []byte) ([]byte, []Spent, error) {
+	p, err := parse(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &transaction{psbt: p, net: &testnet}
+	err = t.count()
+	var spent []Spent
+	for _, o := range t.spent {
+		spent = append(spent, Spent{o.value, o.script})
+	}
+	return p.tx.raw, spent, err
+}
+
 // AddressOf is the address of an output's script on the network with a prefix of
 // bech32, and its kind.
 func AddressOf(hrp string, script []byte) (string, string) {

@@ -64,7 +64,25 @@ func (Chain) Read(b []byte, by chain.SigningKey) (chain.Transaction, error) {
 	case n > maxOwned:
 		return nil, chain.Unsupported("%d inputs to be signed, which must be at most %d", n, maxOwned)
 	}
+	if err := t.prove(); err != nil {
+		return nil, err
+	}
 	return t, nil
+}
+
+// prove refuses a PSBT whose amounts would be its own word. A signature of taproot covers the amounts and scripts of all
+// inputs, so that it is good for the transaction only if they are true; any other leaves out those of the other inputs. If
+// one of these is made, every input must come with the transaction that it spends from, whatever script it says to have.
+func (t *transaction) prove() error {
+	if !slices.ContainsFunc(t.owned, func(o owned) bool { return o.kind != p2tr }) {
+		return nil
+	}
+	for i := range t.psbt.in {
+		if t.psbt.in[i].previous == nil {
+			return chain.Invalid("input %d: its amount is not proven: add its non_witness_utxo, the whole transaction that it spends from", i)
+		}
+	}
+	return nil
 }
 
 // scriptsOf finds the signer's network and, by their kind, the scripts whose outputs
@@ -184,10 +202,6 @@ func (in *input) refuse(k kind, by chain.PublicKey) string {
 		return "witness_script must be the P2PK script of the key"
 	case k != p2wsh && in.witness != nil:
 		return "witness_script does not belong there"
-	case k == p2pkh && in.previous == nil:
-		return "it needs a non_witness_utxo"
-	case (k == p2wpkh || k == p2wsh || k == p2tr) && in.utxo == nil:
-		return "it needs a witness_utxo"
 	}
 	return ""
 }

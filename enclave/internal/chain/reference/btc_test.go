@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/btcsuite/btcd/btcec/v2"
@@ -195,12 +196,14 @@ func newBtcSpend(t testing.TB, r *rand.Rand, keys []*btcKey) *btcSpend {
 	if err != nil {
 		t.Fatal(err)
 	}
+	proof := slices.ContainsFunc(s.kind, func(kind int) bool { return kind != btcP2TR })
 	for i := range packet.Inputs {
 		in, k := &packet.Inputs[i], keys[s.owner[i]]
-		if s.kind[i] == btcP2PKH || r.IntN(3) == 0 {
+		// Amounts are proven by previous transactions, or by the signatures where only taproot is signed.
+		if proof || r.IntN(3) == 0 {
 			in.NonWitnessUtxo = previous[i]
 		}
-		if s.kind[i] != btcP2PKH {
+		if s.kind[i] != btcP2PKH && (in.NonWitnessUtxo == nil || r.IntN(2) == 0) {
 			in.WitnessUtxo = s.spent[i]
 		}
 		switch s.kind[i] {
@@ -305,8 +308,8 @@ func TestBitcoinTransactions(t *testing.T) {
 				}
 				*in = psbt.PInput{NonWitnessUtxo: in.NonWitnessUtxo, WitnessUtxo: in.WitnessUtxo, FinalScriptWitness: w.Bytes()}
 			}
-			if s.kind[i] != btcP2PKH && s.kind[i] != btcP2TR {
-				signed.Inputs[i].NonWitnessUtxo = nil // which btcutil would finalize as no witness
+			if s.kind[i] != btcP2PKH {
+				signed.Inputs[i].NonWitnessUtxo, signed.Inputs[i].WitnessUtxo = nil, s.spent[i] // btcutil would finalize it as no witness
 			}
 		}
 		if err := psbt.MaybeFinalizeAll(signed); err != nil {
