@@ -79,3 +79,16 @@ func (n *node) same(m *node) bool {
 	}
 	return true
 }
+
+// find returns the first node, of n and all below it, for which f is true.
+func (n *node) find(f func(*node) bool) *node {
+	if f(n) {
+		return n
+	}
+	for _, k := range n.kids {
+		if found := k.find(f); found != nil {
+			return found
+		}
+	}
+	return nil
+}

@@ -87,10 +87,12 @@ func (r *Request) initiator() [16]byte {
 }
 
 // InScope tells whether the scope of the session holds, if it has one. A scope that is
-// an error does not.
+// an error does not, nor does one that passes over a part of the transaction.
 func (r Request) InScope() bool {
-	yes, err := r.Scope.Holds(&r)
-	return yes && err == nil
+	if yes, err := r.Scope.Holds(&r); !yes || err != nil {
+		return false
+	}
+	return !r.Scope.mayPassOver() || !slices.ContainsFunc(r.Each(), func(each Request) bool { return r.Scope.passesOver(&each) != "" })
 }
 
 func rootVotes(s *State, r *Request) (votes uint32) {
@@ -222,7 +224,7 @@ func counts(s State, r Request, user [16]byte) (bool, error) {
 		if timely, _ := d.run(p.Time); !timely {
 			continue
 		}
-		if matches, _ := d.matches(i); !matches {
+		if matches, _ := d.matches(i); !matches || p.Condition.passesOver(d.request) != "" {
 			continue
 		}
 		if counts, _ := d.reach(p.Consensus, who, true); counts {
@@ -418,6 +420,7 @@ func (d *decider) judge(i int) Verdict {
 	if !ok {
 		return Verdict{Error, ClauseCondition}
 	}
+	matches = matches && (p.Effect != EffectAllow || p.Condition.passesOver(d.request) == "")
 	d.spoken = d.spoken || matches && p.Condition != nil
 	if !matches {
 		// A consensus that cannot fail cannot change the outcome either.

@@ -473,6 +473,95 @@ func transfer(to string, amount int64) policy.Value {
 	return policy.Struct(policy.Member{Name: "to", Value: policy.String(to)}, policy.Member{Name: "amount", Value: policy.Int(amount)})
 }
 
+// TestGivenWithoutTransfer asks about a Solana transaction that makes the transfer which policies wait for, and beside it
+// gives something away that is no transfer.
+func TestGivenWithoutTransfer(t *testing.T) {
+	const one, other = "solana.tx.transfers.count() == 1", "solana.tx.spl_transfers.count() == 1"
+	also := func(list string) func(*policy.Request) {
+		return func(r *policy.Request) {
+			members := []policy.Member{{Name: "transfers", Value: policy.List(transfer("x", 1))}, {Name: "spl_transfers", Value: policy.List(transfer("x", 1))}}
+			for _, name := range []string{"authorities", "spl_approvals", "spl_authorities", "spl_burns", "spl_closes", "spl_others"} {
+				m := policy.Member{Name: name, Value: policy.List()}
+				if name == list {
+					m.Value = policy.List(transfer("x", 1))
+				}
+				members = append(members, m)
+			}
+			slices.SortFunc(members, func(a, b policy.Member) int { return strings.Compare(a.Name, b.Name) })
+			r.Facts = policy.Facts{"solana.tx": policy.Struct(members...)}
+		}
+	}
+	decide := func(change func(*policy.Request), policies ...string) policy.Decision {
+		s, r := scene{users: "a b r", root: "r", threshold: 1, approve: "a", policies: policies, change: change}.question(t)
+		d, err := policy.Decide(s, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, c := range []struct{ reads, list string }{{one, "authorities"}, {other, "spl_approvals"}, {other, "spl_authorities"}, {other, "spl_burns"}, {other, "spl_closes"}, {other, "spl_others"}} {
+		if d := decide(also(""), "ALLOW ; "+c.reads); d.Outcome != policy.Allow {
+			t.Errorf("%s: without it %v", c.list, d.Outcome)
+		}
+		d := decide(also(c.list), "ALLOW ; "+c.reads)
+		if d.Outcome != policy.DenyImplicit || d.Basis != policy.BasisNoPolicy {
+			t.Errorf("%s: %v, %v", c.list, d.Outcome, d.Basis)
+		}
+		e := d.Evaluations.Each()[0]
+		if e.Outcome != policy.DenyImplicit || e.Clause != policy.ClauseCondition || e.Position != 0 || len(e.Values) != 1 || e.Values[0].Expression != "solana.tx."+c.list ||
+			!strings.Contains(e.Values[0].Value, "the condition reads solana.tx."+strings.Split(strings.TrimPrefix(c.reads, "solana.tx."), ".")[0]+" without it") {
+			t.Errorf("%s: explained as %+v", c.list, e)
+		}
+		// Where it is false by itself, that is what is told.
+		untrue := decide(also(c.list), "ALLOW ; "+strings.Replace(c.reads, "1", "2", 1))
+		if e := untrue.Evaluations.Each()[0]; len(e.Values) != 1 || e.Values[0].Value != "1" {
+			t.Errorf("%s: explained as %+v", c.list, e)
+		}
+		// Read, it is the policy's to judge; of another transfer list it is no matter.
+		if d := decide(also(c.list), "ALLOW ; "+c.reads+" && solana.tx."+c.list+".count() >= 0"); d.Outcome != policy.Allow {
+			t.Errorf("%s, read: %v", c.list, d.Outcome)
+		}
+		unrelated := map[string]string{one: other, other: one}[c.reads]
+		if d := decide(also(c.list), "ALLOW ; "+unrelated); d.Outcome != policy.Allow {
+			t.Errorf("%s beside the other list: %v", c.list, d.Outcome)
+		}
+		// Reading one list does not stand for another.
+		if c.reads == other {
+			rest := "spl_burns"
+			if c.list == rest {
+				rest = "spl_closes"
+			}
+			if d := decide(also(c.list), "ALLOW ; "+c.reads+" && solana.tx."+rest+".count() == 0"); d.Outcome != policy.DenyImplicit {
+				t.Errorf("%s, while %s is read: %v", c.list, rest, d.Outcome)
+			}
+		}
+		// A DENY goes on denying, and does not wait for others by an ALLOW that does not hold.
+		if d := decide(also(c.list), "ALLOW", "DENY ; "+c.reads); d.Outcome != policy.DenyExplicit {
+			t.Errorf("%s: a DENY came to %v", c.list, d.Outcome)
+		}
+		waiting := "ALLOW $a && $b ; " + c.reads
+		if d := decide(also(c.list), waiting); d.Outcome != policy.DenyImplicit {
+			t.Errorf("%s, with votes to come: %v", c.list, d.Outcome)
+		}
+		s, r := scene{users: "a b r", root: "r", threshold: 1, approve: "a", policies: []string{waiting}, change: also(c.list)}.question(t)
+		if yes, err := policy.MayVote(s, r, ids("b")[0]); yes || err != nil {
+			t.Errorf("%s: b may vote: %v, %v", c.list, yes, err)
+		}
+		scoped := func(list string) func(*policy.Request) {
+			return func(r *policy.Request) {
+				also(list)(r)
+				r.Scope = compile(t, condition, c.reads)
+			}
+		}
+		if d := decide(scoped(c.list), "ALLOW"); d.Basis != policy.BasisScope || d.Outcome != policy.DenyImplicit {
+			t.Errorf("%s in a session's scope: %v, %v", c.list, d.Outcome, d.Basis)
+		}
+		if d := decide(scoped(""), "ALLOW"); d.Outcome != policy.Allow {
+			t.Errorf("a session's scope without %s: %v", c.list, d.Outcome)
+		}
+	}
+}
+
 // An explanation is short whatever is explained.
 func TestExplanationIsBounded(t *testing.T) {
 	var parts []string

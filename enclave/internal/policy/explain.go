@@ -25,14 +25,33 @@ func (d *decider) explain(e *Evaluations) {
 			continue
 		}
 		x := explainer{machine: &d.machine, source: program.source, reason: Reason{At: i, Position: -1}}
-		if x.steps = maxSteps; v.Outcome != Error {
+		x.steps = maxSteps
+		switch {
+		case v.Outcome == Error:
+			if _, ok := x.truth(program.root); !ok {
+				x.failure()
+			}
+		case !x.passedOver(program, v):
 			x.why(program.root, v.Outcome == DenyExplicit)
-		} else if _, ok := x.truth(program.root); !ok {
-			x.failure()
 		}
 		e.Reasons = append(e.Reasons, x.reason)
 		left -= maxSteps - x.steps
 	}
+}
+
+// passedOver explains a condition that is true and does not hold, if that is so.
+func (x *explainer) passedOver(p *Program, v Verdict) bool {
+	list := p.passesOver(x.request)
+	if v.Outcome != DenyImplicit || v.Clause != ClauseCondition || list == "" {
+		return false
+	}
+	if yes, ok := x.truth(p.root); !yes || !ok {
+		return false
+	}
+	read := p.root.find(func(n *node) bool { return n.op == opMember && slices.Contains(solanaLists[n.name], list) })
+	x.reason.Position = read.pos
+	x.reason.Values = []Explained{{"solana.tx." + list, "is not empty, and the condition reads solana.tx." + read.name + " without it"}}
+	return true
 }
 
 func (p *Policy) clause(c Clause) *Program {

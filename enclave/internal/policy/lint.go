@@ -40,6 +40,7 @@ func Lint(p *Policy, s Surroundings) []Warning {
 	}
 	l.keys()
 	l.denies()
+	l.solana()
 	l.voters()
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
 		return cmp.Or(strings.Compare(a.Clause, b.Clause), a.Position-b.Position)
@@ -58,19 +59,6 @@ func (l *linter) warn(clause string, pos int, code, message string) {
 	if !slices.Contains(l.warnings, w) {
 		l.warnings = append(l.warnings, w)
 	}
-}
-
-// find returns the first node, of n and all below it, for which f is true.
-func (n *node) find(f func(*node) bool) *node {
-	if f(n) {
-		return n
-	}
-	for _, k := range n.kids {
-		if found := k.find(f); found != nil {
-			return found
-		}
-	}
-	return nil
 }
 
 func (l *linter) clause(p *Program) {
@@ -428,6 +416,61 @@ func (l *linter) denies() {
 		}
 	}
 }
+
+// solana looks at policies about what leaves by a Solana transaction, for what they do not see.
+func (l *linter) solana() {
+	p := l.policy.Condition
+	if p == nil {
+		return
+	}
+	member := func(n *node, names ...string) bool {
+		return n.op == opMember && n.kids[0].root == solanaTx && slices.Contains(names, n.name)
+	}
+	var list, address *node
+	sees := map[string]bool{}
+	p.root.find(func(n *node) bool {
+		if n.op != opMember {
+			return false
+		}
+		if n.kids[0].root == solanaTx {
+			sees[n.name] = true
+		}
+		if list == nil && solanaLists[n.name] != nil && member(n, n.name) {
+			list = n
+		}
+		if address == nil && (member(n, "account_keys") || slices.Contains(solanaAccounts, n.kids[0].shape) && n.shape != intShape && n.shape != boolShape && n.name != "type") {
+			address = n
+		}
+		return false
+	})
+	if l.policy.Effect == EffectAllow {
+		if list != nil && !sees["program_keys"] && !sees["instructions"] {
+			l.warn("condition", list.pos, "OTHER_PROGRAMS_MOVE_TOO", "solana.tx."+list.name+" has only what the System and token programs move by instructions of this transaction:"+
+				" say in solana.tx.program_keys which programs it may call")
+		}
+		return
+	}
+	if list != nil && len(p.unread) > 0 {
+		l.warn("condition", list.pos, "GIVEN_WITHOUT_TRANSFER", "this does not see what is given away without a transfer: it stands in solana.tx."+strings.Join(p.unread, ", solana.tx."))
+	}
+	if address != nil && !sees["address_table_lookups"] && !l.guarded(func(q *Program) bool {
+		return q.root.find(func(n *node) bool { return member(n, "address_table_lookups") }) != nil
+	}) {
+		l.warn("condition", address.pos, "ADDRESS_BEHIND_TABLE", "an account that comes through a table on the chain is 'ADDRESS_TABLE_LOOKUP' here,"+
+			" whoever's it is: deny transactions that have solana.tx.address_table_lookups too")
+	}
+}
+
+// solanaAccounts are the structs of solana.tx whose texts are accounts.
+var solanaAccounts = func() (out []*shape) {
+	for _, f := range solanaShape.fields {
+		if f.shape.class == classList && f.shape.elem.class == classStruct && f.name != "instructions" && f.name != "address_table_lookups" && f.name != "spl_others" {
+			out = append(out, f.shape.elem)
+		}
+	}
+	instruction := solanaShape.field("instructions").shape.elem
+	return append(out, instruction.field("accounts").shape.elem, instruction.field("parsed_instruction_data").shape.field("named_accounts").shape)
+}()
 
 // lackingKinds lists those of the kinds whose activities can lack what a node reads. A
 // transaction of another chain lacks it with good reason; a raw payload may be the

@@ -9,6 +9,8 @@ import (
 
 func TestLint(t *testing.T) {
 	const key = "wallet.id == 'w' && "
+	const system = "solana.tx.program_keys.count() == 1 && "
+	const signing = "activity.kind == 'SIGN_TRANSACTION' && "
 	for _, c := range []struct {
 		rule   string
 		others []string
@@ -53,8 +55,25 @@ func TestLint(t *testing.T) {
 		{"ALLOW $a ; wallet.id == 'w' || private_key.id == 'p'", nil, "SIGN_INCLUDES_RAW_PAYLOADS@wallet;ROOTS_NEVER_MEET@private_key"},
 		{"ALLOW $a ; " + key + "(eth.tx.value < 5 || solana.tx.account_keys.count() == 2)", nil, "ROOTS_NEVER_MEET@solana"},
 		{"ALLOW $a ; " + key + "wallet_account.address == 'x' && eth.tx.value < 5", nil, ""},
-		{"ALLOW $a ; " + key + "solana.tx.transfers.all(t, t.to == 'x')", nil, "ALL_ON_EMPTY_LIST@solana"},
-		{"ALLOW $a ; " + key + "solana.tx.transfers.count() == 1 && solana.tx.transfers.all(t, t.to == 'x')", nil, ""},
+		{"ALLOW $a ; " + key + system + "solana.tx.transfers.all(t, t.to == 'x')", nil, "ALL_ON_EMPTY_LIST@solana.tx.transfers"},
+		{"ALLOW $a ; " + key + system + "solana.tx.transfers.count() == 1 && solana.tx.transfers.all(t, t.to == 'x')", nil, ""},
+		{"ALLOW $a ; " + key + "solana.tx.transfers.count() == 1 && solana.tx.transfers.all(t, t.to == 'x')", nil, "OTHER_PROGRAMS_MOVE_TOO@solana"},
+		{"ALLOW $a ; " + key + "solana.tx.spl_transfers.count() == 1", nil, "OTHER_PROGRAMS_MOVE_TOO@solana"},
+		{"ALLOW $a ; " + key + "solana.tx.spl_transfers.count() == 1 && solana.tx.instructions.count() == 1", nil, ""},
+		{"ALLOW $a ; " + key + "solana.tx.account_keys.count() == 1", nil, ""},
+
+		{"DENY ; " + signing + "solana.tx.transfers.count() > 3", nil, "GIVEN_WITHOUT_TRANSFER@solana"},
+		{"DENY ; " + signing + "(solana.tx.transfers.count() > 3 || solana.tx.authorities.count() > 0)", nil, ""},
+		{"DENY ; " + signing + "(solana.tx.spl_transfers.count() > 3 || solana.tx.spl_burns.count() > 0)", nil, "GIVEN_WITHOUT_TRANSFER@solana"},
+		{"DENY ; " + signing + "'evil' in solana.tx.account_keys", nil, "ADDRESS_BEHIND_TABLE@solana"},
+		{"DENY ; " + signing + "('evil' in solana.tx.account_keys || solana.tx.address_table_lookups.count() > 0)", nil, ""},
+		{"DENY ; " + signing + "'evil' in solana.tx.account_keys", []string{"DENY ; " + signing + "solana.tx.address_table_lookups.count() > 0"}, ""},
+		{"DENY ; " + signing + "'evil' in solana.tx.account_keys", []string{"DENY $a ; " + signing + "solana.tx.address_table_lookups.count() > 0"}, "ADDRESS_BEHIND_TABLE@solana"},
+		{"DENY ; " + signing + "solana.tx.spl_closes.any(c, c.to == 'evil')", nil, "ADDRESS_BEHIND_TABLE@c.to"},
+		{"DENY ; " + signing + "solana.tx.instructions.any(i, i.accounts.any(a, a.account_key == 'evil'))", nil, "ADDRESS_BEHIND_TABLE@a.account_key"},
+		{"DENY ; " + signing + "solana.tx.instructions.any(i, i.accounts.any(a, a.writable))", nil, ""},
+		{"DENY ; " + signing + "solana.tx.spl_authorities.any(c, c.type == 'CLOSE_ACCOUNT')", nil, ""},
+		{"DENY ; " + signing + "solana.tx.program_keys.any(p, p == 'evil')", nil, ""},
 		{"ALLOW $a ; wallets.all(w, w.exported) && activity.action == 'DELETE'", nil, ""},
 		{"ALLOW approvers.all(u, u.id != 'x') ; activity.action == 'CREATE'", nil, ""},
 

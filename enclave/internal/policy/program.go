@@ -1,6 +1,10 @@
 package policy
 
-import "cloister/enclave/internal/fault"
+import (
+	"slices"
+
+	"cloister/enclave/internal/fault"
+)
 
 // Clause is the field of a policy that an expression stands in. It decides which
 // roots the expression may read.
@@ -30,6 +34,8 @@ type Program struct {
 	root   *node
 	fails  bool   // evaluating it can be an error
 	tests  *tests // of a consensus
+	// unread are lists of solana.tx that go with one that the condition reads, and that it does not read.
+	unread []string
 }
 
 // Source is the text that was compiled.
@@ -50,10 +56,47 @@ func Compile(c Clause, source string) (*Program, error) {
 		return nil, fault.New(fault.InvalidArgument, "invalid policy %s: %s: %s at position %d", c, stage, why.text, why.pos)
 	}
 	p := &Program{source: source, clause: c, root: root, fails: mayFail(root)}
-	if c == ClauseConsensus {
+	switch c {
+	case ClauseConsensus:
 		p.tests = findTests(root)
+	case ClauseCondition:
+		p.unread = unreadLists(root)
 	}
 	return p, nil
+}
+
+var solanaTx = findRoot("solana.tx")
+
+// unreadLists finds the lists that go with one that is read, and that are not read themselves.
+func unreadLists(root *node) (unread []string) {
+	readsList := func(list string) bool {
+		return root.find(func(n *node) bool { return n.op == opMember && n.name == list && n.kids[0].root == solanaTx }) != nil
+	}
+	for list, others := range solanaLists {
+		if readsList(list) {
+			unread = append(unread, slices.DeleteFunc(slices.Clone(others), readsList)...)
+		}
+	}
+	slices.Sort(unread)
+	return unread
+}
+
+func (p *Program) mayPassOver() bool { return p != nil && len(p.unread) > 0 }
+
+// passesOver is a list of the request's transaction that is not empty and that the condition does not read, though it reads
+// one that goes with it; "" if there is none. A condition that allows does not hold then: whoever wrote it to bound what may
+// leave has not thought of this.
+func (p *Program) passesOver(r *Request) string {
+	if !p.mayPassOver() {
+		return ""
+	}
+	tx := r.Facts["solana.tx"]
+	for _, list := range p.unread {
+		if v, ok := tx.member(list); ok && len(v.list) > 0 {
+			return list
+		}
+	}
+	return ""
 }
 
 func compile(c Clause, source string) (*node, *problem) {

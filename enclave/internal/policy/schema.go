@@ -147,8 +147,16 @@ var (
 				one("named_accounts", mapOf(stringShape)), []field{{name: "named_account", shape: mapOf(stringShape), read: "named_accounts"}},
 				optional(one("program_call_args", dynamicMap)))))))),
 		one("transfers", listOf(structOf("Transfer", members(stringShape, "from to"), one("amount", intShape)))),
+		one("authorities", listOf(structOf("Authority", members(stringShape, "account type authority")))),
 		one("spl_transfers", listOf(structOf("TokenTransfer", members(stringShape, "from to"), one("amount", intShape),
 			one("owner", stringShape), one("signers", stringsShape), one("token_mint", stringShape)))),
+		one("spl_approvals", listOf(structOf("TokenApproval", members(stringShape, "from delegate"), one("amount", intShape),
+			one("owner", stringShape), one("signers", stringsShape), one("token_mint", stringShape)))),
+		one("spl_authorities", listOf(structOf("TokenAuthority", members(stringShape, "account type authority owner"), one("signers", stringsShape)))),
+		one("spl_closes", listOf(structOf("TokenClose", members(stringShape, "account to owner"), one("signers", stringsShape)))),
+		one("spl_burns", listOf(structOf("TokenBurn", one("from", stringShape), one("amount", intShape),
+			one("owner", stringShape), one("signers", stringsShape), one("token_mint", stringShape)))),
+		one("spl_others", listOf(structOf("TokenInstruction", one("program_key", stringShape), one("instruction_data_hex", hexShape)))),
 		one("recent_blockhash", stringShape), one("address_table_lookups", solanaLookups))
 
 	bitcoinShape = structOf("BitcoinTransaction", one("version", stringShape),
@@ -257,6 +265,12 @@ func carries(k *Kind, n *node) bool {
 		return k.Name == "IMPORT_SECRETS" || k.Name == "EXPORT_SECRETS"
 	}
 	return false
+}
+
+// solanaLists tells of lists of transfers in which others of solana.tx stands what gives the same away without a transfer.
+var solanaLists = map[string][]string{
+	"transfers":     {"authorities"},
+	"spl_transfers": {"spl_approvals", "spl_authorities", "spl_closes", "spl_burns", "spl_others"},
 }
 
 // findRoot is the root of this name, or 0.

@@ -1,5 +1,6 @@
 // Where the simulator and the engines are, the clients of both generations, and what every file here makes and checks.
 import assert from "node:assert/strict";
+import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { ApiKeyStamper } from "@turnkey/api-key-stamper";
 import { TurnkeyClient } from "@turnkey/http";
@@ -99,6 +100,26 @@ export async function signBytes(signWith, bytes, hashFunction) {
   assert.match(s, /^[0-9a-f]{64}$/);
   assert.match(v, /^0[01]$/);
   return { r, s, v };
+}
+
+// A user who is not in the root quorum, who may do what this condition says, and a client of the server SDK with his key.
+export async function clerk(userName, condition) {
+  const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const { d } = privateKey.export({ format: "jwk" });
+  const { x, y } = publicKey.export({ format: "jwk" });
+  const hex = (part) => Buffer.from(part, "base64url").toString("hex");
+  const key = { publicKey: (Buffer.from(y, "base64url").at(-1) % 2 ? "03" : "02") + hex(x), privateKey: hex(d) };
+  const { userIds } = await server.createUsers({
+    users: [{ userName, apiKeys: [{ apiKeyName: userName, publicKey: key.publicKey, curveType: "API_KEY_CURVE_P256" }], authenticators: [], oauthProviders: [], userTags: [] }],
+  });
+  await server.createPolicy({
+    policyName: userName,
+    effect: "EFFECT_ALLOW",
+    consensus: `approvers.any(user, user.id == '${userIds[0]}')`,
+    condition,
+    notes: "",
+  });
+  return clients(organizationId, key).server;
 }
 
 // refused: the call fails with one of the server's own errors, which has this code and whose words are these. Adapters wrap

@@ -3,16 +3,17 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { ed25519 } from "@noble/curves/ed25519";
 import {
-  AddressLookupTableAccount, AddressLookupTableProgram, Keypair, LAMPORTS_PER_SOL, PublicKey, SystemProgram, Transaction,
+  AddressLookupTableAccount, AddressLookupTableProgram, Keypair, LAMPORTS_PER_SOL, NONCE_ACCOUNT_LENGTH, PublicKey, SystemProgram, Transaction,
   TransactionInstruction, TransactionMessage, VersionedTransaction,
 } from "@solana/web3.js";
 import {
-  AccountLayout, MINT_SIZE, TOKEN_PROGRAM_ID, createAssociatedTokenAccountInstruction, createInitializeMint2Instruction,
-  createMintToInstruction, createTransferCheckedInstruction, createTransferInstruction, getAssociatedTokenAddressSync,
+  AccountLayout, AuthorityType, MINT_SIZE, TOKEN_PROGRAM_ID, createApproveCheckedInstruction, createApproveInstruction,
+  createAssociatedTokenAccountInstruction, createBurnInstruction, createCloseAccountInstruction, createInitializeMint2Instruction,
+  createMintToInstruction, createSetAuthorityInstruction, createTransferCheckedInstruction, createTransferInstruction, getAssociatedTokenAddressSync,
 } from "@solana/spl-token";
 import { TurnkeySigner } from "@turnkey/solana";
 import { FailedTransactionMetadata, LiteSVM, TransactionMetadata } from "litesvm";
-import { account, addressElsewhere, bothClients, organizationId, refused, server, signTransaction, wallet } from "./setting.mjs";
+import { account, addressElsewhere, bothClients, clerk, organizationId, refused, server, signTransaction, wallet } from "./setting.mjs";
 
 const svm = new LiteSVM();
 const adapter = new TurnkeySigner({ client: server, organizationId });
@@ -147,6 +148,118 @@ test("SPL tokens: a mint that signs for itself, accounts, minted, transferred tw
   );
   const amounts = [from, to].map((at) => AccountLayout.decode(svm.getAccount(at).data).amount);
   assert.deepEqual(amounts, [700_000n, 300_000n]);
+});
+
+// only: the clerk may make the payment alone. With what is beside it he is refused, though the machine, asked by the root user,
+// executes both; gone tells what is lost by it then.
+async function only(asked, payment, beside, gone) {
+  executed(await asked.signTransaction(legacy(alice, payment), alice.toBase58()));
+  for (const [what, { instructions, signers = [] }] of Object.entries(beside)) {
+    const both = () => legacy(alice, payment, ...instructions);
+    await refused(/No policies evaluated to outcome: Allow/, () => asked.signTransaction(both(), alice.toBase58()), 7).catch((error) => {
+      throw new Error(`${what}: ${error.message}`);
+    });
+    svm.expireBlockhash();
+    const was = gone();
+    const transaction = both();
+    if (signers.length > 0) transaction.partialSign(...signers);
+    executed(await adapter.signTransaction(transaction, alice.toBase58()));
+    assert.notDeepEqual(gone(), was, `${what} took nothing`);
+  }
+}
+
+test("lamports that leave without a Transfer are seen by a policy that lets a clerk make one transfer to a supplier", async () => {
+  const supplier = Keypair.generate().publicKey;
+  const client = await clerk("Clerk of lamports", `solana.tx.program_keys.all(p, p == '${SystemProgram.programId}') && solana.tx.transfers.count() == 1`
+    + ` && solana.tx.transfers.all(t, t.to == '${supplier}' && t.amount <= 1000000)`);
+  const asked = new TurnkeySigner({ client, organizationId });
+  svm.airdrop(alice, BigInt(100 * LAMPORTS_PER_SOL));
+  const sol = LAMPORTS_PER_SOL;
+  const system = SystemProgram.programId;
+  const [fresh, assigned, nonce] = Array.from({ length: 3 }, () => Keypair.generate());
+  const seeded = (seed, programId = system) => PublicKey.createWithSeed(alice, seed, programId);
+  const [paid, from] = await Promise.all(["paid", "from"].map((seed) => seeded(seed)));
+  svm.airdrop(from, BigInt(3 * sol));
+  svm.airdrop(assigned.publicKey, BigInt(3 * sol));
+  const create = SystemProgram.createNonceAccount({ fromPubkey: alice, noncePubkey: nonce.publicKey, authorizedPubkey: alice, lamports: 3 * sol });
+  const made = legacy(alice, ...create.instructions);
+  made.partialSign(nonce);
+  executed(await adapter.signTransaction(made, alice.toBase58()));
+  const mallory = Keypair.generate().publicKey;
+  const balances = () => [alice, from, nonce.publicKey].map((at) => svm.getBalance(at) ?? 0n).map((n) => n / BigInt(sol / 2));
+  assert.equal(svm.getAccount(nonce.publicKey).data.length, NONCE_ACCOUNT_LENGTH);
+  await refused(/No policies/, () => asked.signTransaction(legacy(alice, pay(alice, supplier, 1_000_001)), alice.toBase58()), 7);
+  await only(asked, pay(alice, supplier, 1_000_000), {
+    CreateAccount: {
+      instructions: [SystemProgram.createAccount({ fromPubkey: alice, newAccountPubkey: fresh.publicKey, lamports: 2 * sol, space: 0, programId: system })],
+      signers: [fresh],
+    },
+    CreateAccountWithSeed: {
+      instructions: [SystemProgram.createAccountWithSeed({
+        fromPubkey: alice, basePubkey: alice, newAccountPubkey: paid, seed: "paid", lamports: 2 * sol, space: 0, programId: system,
+      })],
+    },
+    TransferWithSeed: {
+      instructions: [SystemProgram.transfer({ fromPubkey: from, basePubkey: alice, toPubkey: mallory, lamports: 2 * sol, seed: "from", programId: system })],
+    },
+    WithdrawNonceAccount: {
+      instructions: [SystemProgram.nonceWithdraw({ noncePubkey: nonce.publicKey, authorizedPubkey: alice, toPubkey: mallory, lamports: sol })],
+    },
+  }, balances);
+  const owners = () => [svm.getAccount(assigned.publicKey).owner.toBase58(), Buffer.from(svm.getAccount(nonce.publicKey).data).toString("hex")];
+  await only(asked, pay(alice, supplier, 999_999), {
+    Assign: {
+      instructions: [SystemProgram.assign({ accountPubkey: assigned.publicKey, programId: memo })],
+      signers: [assigned],
+    },
+    AuthorizeNonceAccount: {
+      instructions: [SystemProgram.nonceAuthorize({ noncePubkey: nonce.publicKey, authorizedPubkey: alice, newAuthorizedPubkey: mallory })],
+    },
+  }, owners);
+  assert.equal(svm.getBalance(supplier), 5_000_000n + 3n * 999_999n);
+});
+
+test("tokens given away without a transfer are seen by a policy that lets a clerk make one transfer to a supplier", async () => {
+  const [from, to] = [alice, bob].map((owner) => getAssociatedTokenAddressSync(mint, owner));
+  const client = await clerk("Clerk of tokens", `solana.tx.program_keys.all(p, p == '${TOKEN_PROGRAM_ID}') && solana.tx.spl_transfers.count() == 1`
+    + ` && solana.tx.spl_transfers.all(t, t.to == '${to}' && t.amount <= 1000)`);
+  const asked = new TurnkeySigner({ client, organizationId });
+  const mallory = Keypair.generate().publicKey;
+  // Accounts of alice's that hold nothing, each under a mint of its own.
+  const idle = [];
+  for (let i = 0; i < 2; i++) {
+    const other = Keypair.generate();
+    const at = getAssociatedTokenAddressSync(other.publicKey, alice);
+    const make = legacy(
+      alice,
+      SystemProgram.createAccount({
+        fromPubkey: alice, newAccountPubkey: other.publicKey, lamports: Number(svm.minimumBalanceForRentExemption(BigInt(MINT_SIZE))), space: MINT_SIZE, programId: TOKEN_PROGRAM_ID,
+      }),
+      createInitializeMint2Instruction(other.publicKey, 6, alice, null),
+      createAssociatedTokenAccountInstruction(alice, at, alice, other.publicKey),
+    );
+    make.partialSign(other);
+    executed(await adapter.signTransaction(make, alice.toBase58()));
+    idle.push({ at, mint: other.publicKey });
+  }
+  const state = () => [from, mint, ...idle.flatMap((i) => [i.at, i.mint])].map((at) => {
+    const held = svm.getAccount(at);
+    const data = Buffer.from(held?.data ?? []);
+    if (held && at.equals(from)) data.fill(0, 64, 72); // the payment itself takes from it
+    return data.toString("hex");
+  });
+  const amount = () => AccountLayout.decode(svm.getAccount(from).data).amount;
+  const payment = () => createTransferInstruction(from, to, alice, 1_000n);
+  await refused(/No policies/, () => asked.signTransaction(legacy(alice, createTransferInstruction(from, to, alice, 1_001n)), alice.toBase58()), 7);
+  await only(asked, payment(), {
+    Approve: { instructions: [createApproveInstruction(from, mallory, alice, 2n ** 63n)] },
+    ApproveChecked: { instructions: [createApproveCheckedInstruction(from, mint, mallory, alice, 2n ** 62n, 6)] },
+    "SetAuthority of an account": { instructions: [createSetAuthorityInstruction(idle[0].at, alice, AuthorityType.AccountOwner, mallory)] },
+    "SetAuthority of a mint": { instructions: [createSetAuthorityInstruction(idle[0].mint, alice, AuthorityType.MintTokens, mallory)] },
+    CloseAccount: { instructions: [createCloseAccountInstruction(idle[1].at, mallory, alice)] },
+    MintTo: { instructions: [createMintToInstruction(mint, to, alice, 7n)] },
+  }, state);
+  await only(asked, payment(), { Burn: { instructions: [createBurnInstruction(from, mint, alice, 5_000n)] } }, () => amount() / 5_000n);
 });
 
 test("an instruction of a program that the reader does not know", async () => {

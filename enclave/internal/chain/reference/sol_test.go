@@ -9,12 +9,14 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	bin "github.com/gagliardetto/binary"
 	"github.com/gagliardetto/solana-go"
 	"github.com/gagliardetto/solana-go/programs/system"
+	"github.com/gagliardetto/solana-go/programs/token"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/sol"
@@ -75,7 +77,7 @@ func solanaJudge(t *testing.T, raw []byte) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	instructions, transfers := []any{}, []any{}
+	instructions, lists := []any{}, map[string][]any{}
 	for i, in := range m.Instructions {
 		accounts := []any{}
 		for _, a := range in.Accounts {
@@ -92,24 +94,110 @@ func solanaJudge(t *testing.T, raw []byte) bool {
 		instructions = append(instructions, chain.Struct{"program_key": program.String(), "accounts": accounts,
 			"instruction_data_hex":  chain.Hex(hex.EncodeToString(in.Data)),
 			"address_table_lookups": facts["instructions"].([]any)[i].(chain.Struct)["address_table_lookups"]}) // solana-go has none
-		if program != solana.SystemProgramID || binary.LittleEndian.Uint32(in.Data) > system.Instruction_TransferWithSeed {
-			continue // newer than solana-go
-		}
-		var decoded system.Instruction
-		if err := bin.NewBinDecoder(in.Data).Decode(&decoded); err != nil {
-			t.Fatalf("a System instruction refused by solana-go: %v: %x", err, in.Data)
-		}
-		if move, ok := decoded.Impl.(*system.Transfer); ok {
-			transfers = append(transfers, chain.Struct{"from": names[in.Accounts[0]], "to": names[in.Accounts[1]], "amount": *move.Lamports})
+		if list, element := solanaGiven(t, program, in, names); list != "" {
+			lists[list] = append(lists[list], element)
 		}
 	}
-	for name, want := range map[string]any{"account_keys": names, "instructions": instructions, "transfers": transfers, "address_table_lookups": lookups,
+	for _, list := range []string{"transfers", "authorities", "spl_approvals", "spl_authorities", "spl_closes", "spl_burns"} {
+		want := append([]any{}, lists[list]...)
+		if slices.ContainsFunc(want, func(e any) bool { return e.(chain.Struct) == nil }) {
+			continue
+		}
+		if !reflect.DeepEqual(facts[list], any(want)) {
+			t.Fatalf("%s: %v, not %v: %x", list, facts[list], want, raw)
+		}
+	}
+	for name, want := range map[string]any{"account_keys": names, "instructions": instructions, "address_table_lookups": lookups,
 		"recent_blockhash": m.RecentBlockhash.String()} {
 		if !reflect.DeepEqual(facts[name], want) {
 			t.Fatalf("%s: %v, not %v: %x", name, facts[name], want, raw)
 		}
 	}
 	return true
+}
+
+// solanaGiven is what an instruction gives away, as solana-go decodes it, and in which list of ours it belongs.
+func solanaGiven(t *testing.T, program solana.PublicKey, in solana.CompiledInstruction, names []string) (string, chain.Struct) {
+	t.Helper()
+	// Accounts have their places as keys, since those of tables have none.
+	var metas solana.AccountMetaSlice
+	for _, a := range in.Accounts {
+		metas = append(metas, solana.NewAccountMeta(solana.PublicKey{byte(a)}, false, false))
+	}
+	name := func(m *solana.AccountMeta) string { return names[m.PublicKey[0]] }
+	switch program {
+	case solana.SystemProgramID:
+		if binary.LittleEndian.Uint32(in.Data) > system.Instruction_TransferWithSeed {
+			return "", nil // newer than solana-go
+		}
+		decoded, err := system.DecodeInstruction(metas, in.Data)
+		if err != nil {
+			t.Fatalf("a System instruction refused by solana-go: %v: %x", err, in.Data)
+		}
+		move := func(from, to *solana.AccountMeta, lamports *uint64) (string, chain.Struct) {
+			return "transfers", chain.Struct{"from": name(from), "to": name(to), "amount": *lamports}
+		}
+		hand := func(account *solana.AccountMeta, kind string, to *solana.PublicKey) (string, chain.Struct) {
+			return "authorities", chain.Struct{"account": name(account), "type": kind, "authority": to.String()}
+		}
+		switch d := decoded.Impl.(type) {
+		case *system.Transfer:
+			return move(d.GetFundingAccount(), d.GetRecipientAccount(), d.Lamports)
+		case *system.TransferWithSeed:
+			return move(d.GetFundingAccount(), d.GetRecipientAccount(), d.Lamports)
+		case *system.CreateAccount:
+			return move(d.GetFundingAccount(), d.GetNewAccount(), d.Lamports)
+		case *system.CreateAccountWithSeed:
+			return move(d.GetFundingAccount(), d.GetCreatedAccount(), d.Lamports)
+		case *system.WithdrawNonceAccount:
+			return move(d.GetNonceAccount(), d.GetRecipientAccount(), d.Lamports)
+		case *system.Assign:
+			return hand(d.GetAssignedAccount(), "OWNER_PROGRAM", d.Owner)
+		case *system.AssignWithSeed:
+			return hand(d.GetAssignedAccount(), "OWNER_PROGRAM", d.Owner)
+		case *system.AuthorizeNonceAccount:
+			return hand(d.GetNonceAccount(), "NONCE", d.Authorized)
+		}
+	case solana.TokenProgramID, solana.Token2022ProgramID:
+		decoded, err := token.DecodeInstruction(metas, in.Data)
+		if err != nil {
+			return "", nil // of Token-2022, or no instruction
+		}
+		signers := func(all []*solana.AccountMeta) (out []string) {
+			out = []string{}
+			for _, m := range all {
+				out = append(out, name(m))
+			}
+			return out
+		}
+		switch d := decoded.Impl.(type) {
+		case *token.Approve:
+			return "spl_approvals", chain.Struct{"from": name(d.GetSourceAccount()), "delegate": name(d.GetDelegateAccount()), "amount": *d.Amount,
+				"owner": name(d.GetOwnerAccount()), "signers": signers(d.Signers), "token_mint": ""}
+		case *token.ApproveChecked:
+			return "spl_approvals", chain.Struct{"from": name(d.GetSourceAccount()), "delegate": name(d.GetDelegateAccount()), "amount": *d.Amount,
+				"owner": name(d.GetOwnerAccount()), "signers": signers(d.Signers), "token_mint": name(d.GetMintAccount())}
+		case *token.Burn:
+			return "spl_burns", chain.Struct{"from": name(d.GetSourceAccount()), "amount": *d.Amount, "owner": name(d.GetOwnerAccount()), "signers": signers(d.Signers),
+				"token_mint": name(d.GetMintAccount())}
+		case *token.BurnChecked:
+			return "spl_burns", chain.Struct{"from": name(d.GetSourceAccount()), "amount": *d.Amount, "owner": name(d.GetOwnerAccount()), "signers": signers(d.Signers),
+				"token_mint": name(d.GetMintAccount())}
+		case *token.CloseAccount:
+			return "spl_closes", chain.Struct{"account": name(d.GetAccount()), "to": name(d.GetDestinationAccount()), "owner": name(d.GetOwnerAccount()), "signers": signers(d.Signers)}
+		case *token.SetAuthority:
+			to, kinds := "", []string{"MINT_TOKENS", "FREEZE_ACCOUNT", "ACCOUNT_OWNER", "CLOSE_ACCOUNT"}
+			if d.NewAuthority != nil {
+				to = d.NewAuthority.String()
+			}
+			if int(*d.AuthorityType) >= len(kinds) {
+				return "spl_authorities", nil // of Token-2022: solana-go has no name for it
+			}
+			return "spl_authorities", chain.Struct{"account": name(d.GetSubjectAccount()), "type": kinds[*d.AuthorityType], "authority": to,
+				"owner": name(d.GetAuthorityAccount()), "signers": signers(d.Signers)}
+		}
+	}
+	return "", nil
 }
 
 func keysOf(ks solana.PublicKeySlice) (out []string) {
@@ -196,15 +284,25 @@ func (m *solanaMaker) token() solana.Instruction {
 	if m.IntN(2) == 0 {
 		program = solana.Token2022ProgramID
 	}
-	switch m.IntN(4) {
+	switch m.IntN(10) {
 	case 0:
 		return solana.NewInstruction(program, m.accounts(3+m.IntN(3)), append([]byte{3}, amount...))
 	case 1:
 		return solana.NewInstruction(program, m.accounts(4+m.IntN(3)), append(append([]byte{12}, amount...), 6))
 	case 2:
 		return solana.NewInstruction(program, m.accounts(4+m.IntN(3)), append(append(append([]byte{26, 1}, amount...), 6), amount...))
+	case 3:
+		return solana.NewInstruction(program, m.accounts(3+m.IntN(3)), append([]byte{byte(4 + 4*m.IntN(2))}, amount...)) // Approve, Burn
+	case 4:
+		return solana.NewInstruction(program, m.accounts(4+m.IntN(3)), append(append([]byte{byte(13 + 2*m.IntN(2))}, amount...), 6))
+	case 5:
+		return solana.NewInstruction(program, m.accounts(3+m.IntN(3)), []byte{9})
+	case 6:
+		return solana.NewInstruction(program, m.accounts(2+m.IntN(3)), append([]byte{6, byte(m.IntN(4)), 1}, m.key().Bytes()...))
+	case 7:
+		return solana.NewInstruction(program, m.accounts(2+m.IntN(3)), []byte{6, byte(m.IntN(4)), 0})
 	}
-	return solana.NewInstruction(program, m.accounts(m.IntN(4)), append([]byte{byte(4 + m.IntN(8))}, m.bytes(20)...))
+	return solana.NewInstruction(program, m.accounts(m.IntN(4)), append([]byte{byte(10 + m.IntN(2))}, m.bytes(20)...))
 }
 
 // transaction is whole, unsigned; of version 0 every other time.

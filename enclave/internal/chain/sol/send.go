@@ -31,7 +31,7 @@ func Signers(tx []byte) ([]RequiredSigner, error) {
 	return out, nil
 }
 
-// A Transfer is what an instruction of the system program moves, in lamports. An account that a table on the chain
+// A Transfer is what an instruction of the System program moves, in lamports. An account that a table on the chain
 // holds is not known.
 type Transfer struct {
 	From, To string
@@ -46,7 +46,11 @@ func Transfers(tx []byte) (all []Transfer, err error) {
 	}
 	for i := range w.instructions {
 		in := &w.instructions[i]
-		if w.keys[in.program] != systemProgram || systemNumber(in) != systemTransfer {
+		if w.keys[in.program] != systemProgram {
+			continue
+		}
+		from, to, amount, moves := moveOf(in)
+		if !moves {
 			continue
 		}
 		name := func(i int) string {
@@ -55,7 +59,7 @@ func Transfers(tx []byte) (all []Transfer, err error) {
 			}
 			return lookedUp
 		}
-		all = append(all, Transfer{name(0), name(1), transferAmount(in)})
+		all = append(all, Transfer{name(from), name(to), amount})
 	}
 	return all, nil
 }

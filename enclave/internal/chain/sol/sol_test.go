@@ -303,6 +303,9 @@ type policyCases struct {
 	} `json:"transactions"`
 }
 
+// lists are the members in which stand instructions that give something away.
+var lists = []string{"transfers", "authorities", "spl_transfers", "spl_approvals", "spl_authorities", "spl_closes", "spl_burns", "spl_others"}
+
 func TestPolicyCases(t *testing.T) {
 	var file policyCases
 	readJSON(t, "policy-cases.json", &file)
@@ -322,6 +325,11 @@ func TestPolicyCases(t *testing.T) {
 			want := c.Parsed["solana.tx"].(map[string]any)
 			if name == "sol_lut" { // the file leaves out which lookups an instruction uses
 				want["instructions"].([]any)[0].(map[string]any)["address_table_lookups"] = want["address_table_lookups"]
+			}
+			for _, list := range lists { // ours, which the file does not know
+				if want[list] == nil {
+					want[list] = []any{}
+				}
 			}
 			same(t, factsOf(t, tx, func(address string) (chain.Description, error) {
 				if c.IDL == "" || address != c.Program {
@@ -359,9 +367,12 @@ type web3 struct {
 func TestWeb3(t *testing.T) {
 	var file web3
 	readJSON(t, "web3.json", &file)
-	moved := map[string][2]int{ // transfers, and transfers of tokens
-		"Transfer": {1, 0}, "two tables": {1, 0}, "token Transfer": {0, 1}, "token-2022 Transfer, two signers": {0, 1}, "token TransferChecked": {0, 1},
-		"token-2022 TransferCheckedWithFee": {0, 1}, "token-2022 TransferCheckedWithFee, one signer": {0, 1},
+	listed := map[string]string{ // in which list the one instruction stands that gives something away
+		"CreateAccount": "transfers", "Transfer": "transfers", "TransferWithSeed": "transfers", "CreateAccountWithSeed": "transfers", "WithdrawNonceAccount": "transfers",
+		"two tables": "transfers", "Assign": "authorities", "AssignWithSeed": "authorities", "AuthorizeNonceAccount": "authorities",
+		"token Transfer": "spl_transfers", "token-2022 Transfer, two signers": "spl_transfers", "token TransferChecked": "spl_transfers",
+		"token-2022 TransferCheckedWithFee": "spl_transfers", "token-2022 TransferCheckedWithFee, one signer": "spl_transfers",
+		"token Approve": "spl_approvals", "token-2022 withdraw withheld": "spl_others",
 	}
 	for _, c := range file.Transactions {
 		tx, err := sol.Chain{}.Read(unhex(t, c.Hex), signerOf(t, c.Payer))
@@ -379,8 +390,14 @@ func TestWeb3(t *testing.T) {
 		}
 		same(t, facts["account_keys"], names)
 		same(t, facts["address_table_lookups"], loaded)
-		if n := [2]int{len(facts["transfers"].([]any)), len(facts["spl_transfers"].([]any))}; n != moved[c.Name] {
-			t.Errorf("%s: %d transfers", c.Name, n)
+		for _, list := range lists {
+			want := 0
+			if list == listed[c.Name] {
+				want = 1
+			}
+			if n := len(facts[list].([]any)); n != want {
+				t.Errorf("%s: %d in %s", c.Name, n, list)
+			}
 		}
 		got := facts["instructions"].([]any)
 		if len(got) != len(c.Instructions) {
@@ -456,7 +473,7 @@ func TestSystemInstructions(t *testing.T) {
 		5: system(5, le64(1)), 6: system(6, key), 7: system(7, key), 8: system(8, le64(1)), 9: system(9, key, seed(""), le64(1), key),
 		10: system(10, key, seed(strings.Repeat("ü", 16)), key), 11: system(11, le64(1), seed("s"), key), 12: system(12), 13: system(13, le64(1), le64(2), key),
 	}
-	needs := []int{2, 1, 2, 2, 2, 4, 3, 1, 1, 1, 1, 3, 1, 1}
+	needs := []int{2, 1, 2, 2, 2, 4, 3, 1, 1, 1, 1, 3, 1, 2}
 	try := func(data []byte, accounts int) error {
 		d := payment.with(func(d *draft) { d.calls[0].data, d.calls[0].accounts = data, make([]byte, accounts) })
 		_, err := read(d.bytes(), 1)
@@ -478,10 +495,141 @@ func TestSystemInstructions(t *testing.T) {
 			refused(t, try(data[:short], needs[n]), invalid, says)
 		}
 	}
+	if err := try(system(13, le64(0), le64(2), key), 1); err != nil { // nobody pays for it
+		t.Error(err)
+	}
 	refused(t, try(system(14), 9), unsupported, "instruction 0 is number 14 of the System program")
 	refused(t, try(system(1<<31), 9), unsupported, "number 2147483648")
 	for _, s := range [][]byte{seed(strings.Repeat("s", 33)), seed("\xff"), append(le64(1<<63), 's'), append(le64(2), 's')} {
 		refused(t, try(system(10, key, s, key), 9), invalid, "does not decode as AssignWithSeed")
+	}
+}
+
+// setAuthority gives an authority to a key, or takes it away.
+func setAuthority(kind byte, to []byte) []byte {
+	if to == nil {
+		return []byte{6, kind, 0}
+	}
+	return append([]byte{6, kind, 1}, to...)
+}
+
+// TestGivenAway holds every instruction of the System and token programs by which lamports, tokens or the right to them go
+// to somebody else against the list in which policies find it, and the others against none.
+func TestGivenAway(t *testing.T) {
+	nine := number(9).key()
+	a := func(i int) string { return number(20 + i).name() }
+	move := func(from, to int) chain.Struct {
+		return chain.Struct{"from": a(from), "to": a(to), "amount": uint64(7)}
+	}
+	hand := func(kind string) chain.Struct {
+		return chain.Struct{"account": a(0), "type": kind, "authority": number(9).name()}
+	}
+	type want map[string]chain.Struct
+	systems := []struct {
+		what string
+		data []byte
+		want want
+	}{
+		{"CreateAccount", system(0, le64(7), le64(2), nine), want{"transfers": move(0, 1)}},
+		{"Assign", system(1, nine), want{"authorities": hand("OWNER_PROGRAM")}},
+		{"Transfer", system(2, le64(7)), want{"transfers": move(0, 1)}},
+		{"CreateAccountWithSeed", system(3, number(8).key(), seed("some seed"), le64(7), le64(2), nine), want{"transfers": move(0, 1)}},
+		{"AdvanceNonceAccount", system(4), nil},
+		{"WithdrawNonceAccount", system(5, le64(7)), want{"transfers": move(0, 1)}},
+		{"InitializeNonceAccount", system(6, nine), nil},
+		{"AuthorizeNonceAccount", system(7, nine), want{"authorities": hand("NONCE")}},
+		{"Allocate", system(8, le64(7)), nil},
+		{"AllocateWithSeed", system(9, number(8).key(), seed("s"), le64(7), nine), nil},
+		{"AssignWithSeed", system(10, number(8).key(), seed("s"), nine), want{"authorities": hand("OWNER_PROGRAM")}},
+		{"TransferWithSeed", system(11, le64(7), seed("s"), nine), want{"transfers": move(0, 2)}},
+		{"UpgradeNonceAccount", system(12), nil},
+		{"CreateAccountAllowPrefund", system(13, le64(7), le64(2), nine), want{"transfers": move(1, 0), "authorities": hand("OWNER_PROGRAM")}},
+	}
+	with := func(e chain.Struct, owner int) chain.Struct {
+		e["owner"], e["signers"] = a(owner), []string{a(owner + 1)}
+		return e
+	}
+	amount := func(mint string) chain.Struct {
+		return chain.Struct{"from": a(0), "amount": uint64(7), "token_mint": mint}
+	}
+	to := func(e chain.Struct, name string, i int) chain.Struct { e[name] = a(i); return e }
+	authority := func(kind, to string) chain.Struct {
+		return with(chain.Struct{"account": a(0), "type": kind, "authority": to}, 1)
+	}
+	other := func(text string) want {
+		return want{"spl_others": chain.Struct{"program_key": "", "instruction_data_hex": chain.Hex(text)}}
+	}
+	tokens := []struct {
+		what     string
+		data     []byte
+		accounts int
+		want     want
+	}{
+		{"Transfer", append([]byte{3}, le64(7)...), 4, want{"spl_transfers": with(to(amount(""), "to", 1), 2)}},
+		{"TransferChecked", append(append([]byte{12}, le64(7)...), 6), 5, want{"spl_transfers": with(to(amount(a(1)), "to", 2), 3)}},
+		{"TransferCheckedWithFee", slices.Concat([]byte{26, 1}, le64(7), []byte{6}, le64(1)), 5, want{"spl_transfers": with(to(amount(a(1)), "to", 2), 3)}},
+		{"Approve", append([]byte{4}, le64(7)...), 4, want{"spl_approvals": with(to(amount(""), "delegate", 1), 2)}},
+		{"ApproveChecked", append(append([]byte{13}, le64(7)...), 6), 5, want{"spl_approvals": with(to(amount(a(1)), "delegate", 2), 3)}},
+		{"Burn", append([]byte{8}, le64(7)...), 4, want{"spl_burns": with(amount(a(1)), 2)}},
+		{"BurnChecked", append(append([]byte{15}, le64(7)...), 6), 4, want{"spl_burns": with(amount(a(1)), 2)}},
+		{"CloseAccount", []byte{9}, 4, want{"spl_closes": with(to(chain.Struct{"account": a(0)}, "to", 1), 2)}},
+		{"SetAuthority of an account", setAuthority(2, nine), 3, want{"spl_authorities": authority("ACCOUNT_OWNER", number(9).name())}},
+		{"SetAuthority of a mint", setAuthority(0, nine), 3, want{"spl_authorities": authority("MINT_TOKENS", number(9).name())}},
+		{"SetAuthority to nobody", setAuthority(3, nil), 3, want{"spl_authorities": authority("CLOSE_ACCOUNT", "")}},
+		{"SetAuthority to nobody, with a key", append(setAuthority(1, nil), nine...), 3, want{"spl_authorities": authority("FREEZE_ACCOUNT", "")}},
+		{"SetAuthority of a kind to come", setAuthority(200, nine), 3, want{"spl_authorities": authority("200", number(9).name())}},
+		{"MintTo", append([]byte{7}, le64(7)...), 3, other("070700000000000000")},
+		{"FreezeAccount", []byte{10}, 3, other("0a")},
+		{"a confidential transfer", []byte{27, 7}, 9, other("1b07")},
+		{"withheld fees", []byte{26, 3}, 4, other("1a03")},
+		{"WithdrawExcessLamports", []byte{38}, 3, other("26")},
+		{"one to come", []byte{99, 1}, 3, other("6301")},
+		{"nothing", nil, 3, other("")},
+		{"InitializeAccount", []byte{1}, 4, nil},
+		{"Revoke", []byte{5}, 2, nil},
+		{"SyncNative", []byte{17}, 1, nil},
+		{"InitializeAccount3", append([]byte{18}, nine...), 2, nil},
+	}
+	held := func(what string, program string, raw []byte, data []byte, accounts int, want want) {
+		t.Helper()
+		d := draft{header: [3]byte{1, 0, 1}, keys: []number{1, 20, 21, 22, 23, 24, 25, 26, 27, 28, 0}}
+		places := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9}[:accounts]
+		d.calls = []call{{10, places, data}}
+		b := bytes.Replace(d.bytes(), append(number(28).key(), number(0).key()...), append(number(28).key(), raw...), 1)
+		tx, err := read(b, 1)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+		facts := factsOf(t, tx, nil)
+		for _, list := range lists {
+			all := []any{}
+			if e, ok := want[list]; ok {
+				if list == "spl_others" {
+					e["program_key"] = program
+				}
+				all = append(all, e)
+			}
+			if !reflect.DeepEqual(facts[list], any(all)) {
+				t.Errorf("%s: %s is %v, want %v", what, list, facts[list], all)
+			}
+		}
+	}
+	for n, c := range systems {
+		if got := binary.LittleEndian.Uint32(c.data); got != uint32(n) {
+			t.Fatalf("%s: number %d", c.what, got)
+		}
+		held(c.what, "", number(0).key(), c.data, 5, c.want)
+	}
+	held("CreateAccountAllowPrefund, for nothing", "", number(0).key(), system(13, le64(0), le64(2), nine), 1, want{"authorities": hand("OWNER_PROGRAM")})
+	for _, program := range []string{"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"} {
+		raw, err := base58.Decode(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range tokens {
+			held(c.what, program, raw, c.data, c.accounts, c.want)
+		}
 	}
 }
 
@@ -500,6 +648,11 @@ func TestTokensRefuse(t *testing.T) {
 			"Transfer":               {append([]byte{3}, le64(7)...), 3},
 			"TransferChecked":        {append(append([]byte{12}, le64(7)...), 6), 4},
 			"TransferCheckedWithFee": {slices.Concat([]byte{26, 1}, le64(7), []byte{6}, le64(1)), 4},
+			"Approve":                {append([]byte{4}, le64(7)...), 3},
+			"ApproveChecked":         {append(append([]byte{13}, le64(7)...), 6), 4},
+			"Burn":                   {append([]byte{8}, le64(7)...), 3},
+			"BurnChecked":            {append(append([]byte{15}, le64(7)...), 6), 3},
+			"CloseAccount":           {[]byte{9}, 3},
 		} {
 			if err := try(c.data, c.accounts); err != nil {
 				t.Error(name, err)
@@ -510,10 +663,21 @@ func TestTokensRefuse(t *testing.T) {
 				refused(t, try(c.data[:short], c.accounts), invalid, "does not decode as "+name)
 			}
 		}
-		for _, data := range [][]byte{{}, {26}, {26, 0}, {26, 2, 1, 1, 1, 1}, {4}, {9}, {254}} {
+		for _, data := range [][]byte{{}, {26}, {26, 0}, {26, 2, 1, 1, 1, 1}, {10}, {14}, {254}} {
 			if err := try(data, 0); err != nil {
 				t.Errorf("%x: %v", data, err)
 			}
+		}
+		for _, data := range [][]byte{setAuthority(2, number(9).key()), setAuthority(0, nil), append(setAuthority(3, nil), number(0).key()...)} {
+			if err := try(data, 2); err != nil {
+				t.Errorf("%x: %v", data, err)
+			}
+			refused(t, try(data, 1), invalid, "does not decode as SetAuthority")
+			refused(t, try(append(data, 0), 2), invalid, "does not decode as SetAuthority")
+			refused(t, try(data[:len(data)-1], 2), invalid, "does not decode as SetAuthority")
+		}
+		for _, data := range [][]byte{{6}, {6, 2}, {6, 2, 1}, slices.Concat([]byte{6, 2, 2}, number(9).key())} {
+			refused(t, try(data, 2), invalid, "does not decode as SetAuthority")
 		}
 		refused(t, try([]byte{255, 0, 0}, 0), unsupported, "instruction 0 is a batch of a token program")
 	}

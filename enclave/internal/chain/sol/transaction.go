@@ -78,7 +78,17 @@ func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	if err := f.findPrograms(described); err != nil {
 		return nil, err
 	}
-	instructions, transfers, tokens := make([]any, len(t.instructions)), []any{}, []any{}
+	instructions := make([]any, len(t.instructions))
+	out := chain.Struct{
+		"account_keys":          f.names,
+		"program_keys":          f.programs,
+		"instructions":          instructions,
+		"recent_blockhash":      base58.Encode(t.blockhash),
+		"address_table_lookups": f.lookupsOf(nil),
+	}
+	for _, list := range lists {
+		out[list] = none
+	}
 	for i := range t.instructions {
 		in := &t.instructions[i]
 		made, err := f.instruction(in)
@@ -86,26 +96,77 @@ func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 			return nil, err
 		}
 		instructions[i] = made
-		switch t.keys[in.program] {
+		switch program := t.keys[in.program]; program {
 		case systemProgram:
-			if systemNumber(in) == systemTransfer {
-				transfers = append(transfers, chain.Struct{"from": f.name(in, 0), "to": f.name(in, 1), "amount": transferAmount(in)})
-			}
+			f.listSystem(out, in)
 		case tokenProgram, token2022:
-			if m := moveOf(in); m != nil {
-				tokens = append(tokens, f.tokenTransfer(m, in))
-			}
+			f.listToken(out, in)
 		}
 	}
-	return chain.Struct{
-		"account_keys":          f.names,
-		"program_keys":          f.programs,
-		"instructions":          instructions,
-		"transfers":             transfers,
-		"spl_transfers":         tokens,
-		"recent_blockhash":      base58.Encode(t.blockhash),
-		"address_table_lookups": f.lookupsOf(nil),
-	}, nil
+	return out, nil
+}
+
+// lists are the members in which stand instructions of the System and token programs that give something away.
+var lists = []string{systemTransfers, systemAuthorities, tokenTransfers, tokenApprovals, tokenAuthorities, tokenCloses, tokenBurns, tokenOthers}
+
+var none any = []any{}
+
+// add appends an element to a list of the facts.
+func add(out chain.Struct, list string, element chain.Struct) {
+	out[list] = append(out[list].([]any), element)
+}
+
+// listSystem puts an instruction of the System program where policies look for what it does.
+func (f *facts) listSystem(out chain.Struct, in *instruction) {
+	if from, to, amount, moves := moveOf(in); moves {
+		add(out, systemTransfers, chain.Struct{"from": f.name(in, from), "to": f.name(in, to), "amount": amount})
+	}
+	if s := &system[systemNumber(in)]; s.hands != "" {
+		var to key
+		copy(to[:], in.data[len(in.data)-keySize:])
+		add(out, systemAuthorities, chain.Struct{"account": f.name(in, 0), "type": s.hands, "authority": to.String()})
+	}
+}
+
+// listToken puts an instruction of the token programs where policies look for what it does.
+func (f *facts) listToken(out chain.Struct, in *instruction) {
+	t := tokenInstructionOf(in)
+	if t == nil {
+		if len(in.data) == 0 || !plainToken[in.data[0]] {
+			add(out, tokenOthers, chain.Struct{"program_key": f.names[in.program], "instruction_data_hex": chain.Hex(hex.EncodeToString(in.data))})
+		}
+		return
+	}
+	named := func(i int) string {
+		if i < 0 {
+			return ""
+		}
+		return f.name(in, i)
+	}
+	signers := make([]string, 0, len(in.accounts)-t.owner-1)
+	for i := t.owner + 1; i < len(in.accounts); i++ {
+		signers = append(signers, f.name(in, i))
+	}
+	e := chain.Struct{"owner": f.name(in, t.owner), "signers": signers}
+	switch t.list {
+	case tokenTransfers, tokenBurns, tokenApprovals:
+		e["from"], e["amount"], e["token_mint"] = f.name(in, 0), t.amountOf(in), named(t.mint)
+		switch t.list {
+		case tokenTransfers:
+			e["to"] = named(t.to)
+		case tokenApprovals:
+			e["delegate"] = named(t.to)
+		}
+	case tokenCloses:
+		e["account"], e["to"] = f.name(in, 0), named(t.to)
+	case tokenAuthorities:
+		e["account"], e["type"], e["authority"] = f.name(in, 0), authorityType(in), ""
+		if b := newAuthority(in); len(b) > 0 {
+			to := key(b)
+			e["authority"] = to.String()
+		}
+	}
+	add(out, t.list, e)
 }
 
 // facts are in the making.
@@ -168,20 +229,6 @@ func (f *facts) instruction(in *instruction) (chain.Struct, error) {
 }
 
 func (f *facts) name(in *instruction, i int) string { return f.names[in.accounts[i]] }
-
-func (f *facts) tokenTransfer(m *tokenMove, in *instruction) chain.Struct {
-	mint, signers := "", make([]string, 0, len(in.accounts)-m.owner-1)
-	if m.mint > 0 {
-		mint = f.name(in, m.mint)
-	}
-	for i := m.owner + 1; i < len(in.accounts); i++ {
-		signers = append(signers, f.name(in, i))
-	}
-	return chain.Struct{
-		"from": f.name(in, 0), "to": f.name(in, m.to), "amount": m.amountOf(in),
-		"owner": f.name(in, m.owner), "signers": signers, "token_mint": mint,
-	}
-}
 
 // lookupsOf are all, or those that an instruction uses.
 func (f *facts) lookupsOf(in *instruction) []any {

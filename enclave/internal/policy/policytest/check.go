@@ -103,7 +103,13 @@ var (
 			of(structOf(text("instruction_name", "discriminator"), of(mapOf(stringT), "named_accounts", "named_account"), of(mapOf(dynamicT), "program_call_args")),
 				"parsed_instruction_data"))), "instructions"),
 		of(listOf(structOf(text("from", "to"), ints("amount"))), "transfers"),
-		of(listOf(structOf(text("from", "to", "owner", "token_mint"), ints("amount"), of(listOf(stringT), "signers"))), "spl_transfers"))
+		of(listOf(structOf(text("account", "type", "authority"))), "authorities"),
+		of(listOf(structOf(text("from", "to", "owner", "token_mint"), ints("amount"), of(listOf(stringT), "signers"))), "spl_transfers"),
+		of(listOf(structOf(text("from", "delegate", "owner", "token_mint"), ints("amount"), of(listOf(stringT), "signers"))), "spl_approvals"),
+		of(listOf(structOf(text("account", "type", "authority", "owner"), of(listOf(stringT), "signers"))), "spl_authorities"),
+		of(listOf(structOf(text("account", "to", "owner"), of(listOf(stringT), "signers"))), "spl_closes"),
+		of(listOf(structOf(text("from", "owner", "token_mint"), ints("amount"), of(listOf(stringT), "signers"))), "spl_burns"),
+		of(listOf(structOf(text("program_key", "instruction_data_hex"))), "spl_others"))
 	bitcoinTx = structOf(text("version"), ints("fee"), of(structOf(ints("amount"), text("type")), "locktime"),
 		of(listOf(structOf(text("tx_id"), ints("vout", "sequence"))), "inputs"),
 		of(listOf(structOf(ints("value"), text("script_pubkey", "address", "address_type"))), "outputs"))

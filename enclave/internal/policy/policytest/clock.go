@@ -27,7 +27,7 @@ func timestamp(s string) (time.Time, error) {
 		for digits+1 < len(rest) && digit(rest[digits+1]) {
 			digits++
 		}
-		if digits == 0 || digits > 9 {
+		if digits == 0 || digits > 3 { // times have milliseconds
 			return time.Time{}, bad
 		}
 		fraction, _ = strconv.Atoi((rest[1:1+digits] + "00000000")[:9])

@@ -90,6 +90,35 @@ func (r Request) world() World {
 	return World{Roots: w, Now: r.Now}
 }
 
+// besides are the lists of solana.tx in which stands what is given away without standing in a list of transfers.
+var besides = map[string][]string{"transfers": {"authorities"}, "spl_transfers": {"spl_approvals", "spl_authorities", "spl_closes", "spl_burns", "spl_others"}}
+
+// reads tells whether an expression reads a list of solana.tx.
+func (n *node) reads(list string) bool {
+	if n.op == "field" && n.text == list && n.kids[0].op == "field" && n.kids[0].text == "tx" && n.kids[0].kids[0].op == "name" && n.kids[0].kids[0].text == "solana" {
+		return true
+	}
+	return slices.ContainsFunc(n.kids, func(k *node) bool { return k.reads(list) })
+}
+
+// permits is what a condition that allows, and a scope, come to: one that reads transfers does not hold for what is given
+// away besides, unless it reads that too.
+func permits(e *Expression, r Request) (bool, error) {
+	yes, err := e.Eval(r.world())
+	tx, _ := r.Facts["solana.tx"].(Struct)
+	if e == nil || tx == nil || err != nil {
+		return yes, err
+	}
+	for list, others := range besides {
+		for _, other := range others {
+			if l, _ := tx[other].([]any); e.root.reads(list) && !e.root.reads(other) && len(l) > 0 {
+				return false, nil
+			}
+		}
+	}
+	return yes, nil
+}
+
 // consensus evaluates a policy's consensus for a set of approving users.
 func consensus(o Organization, p Policy, votes []Vote) (bool, error) {
 	approvers, credentials := []any{}, []any{}
@@ -205,6 +234,9 @@ func outcome(o Organization, r Request, p Policy) (out string, speaks bool) {
 		return TimeInactive, false
 	}
 	condition, err1 := p.Condition.Eval(w)
+	if !p.Deny {
+		condition, err1 = permits(p.Condition, r)
+	}
 	agreed, err2 := consensus(o, p, r.Votes)
 	speaks = p.Condition != nil && err1 == nil && condition
 	switch {
@@ -223,7 +255,7 @@ func outcome(o Organization, r Request, p Policy) (out string, speaks bool) {
 // Decide is section 7 from step 4. outcomes are nil if no policy was consulted.
 func Decide(o Organization, r Request) (final string, outcomes []string) {
 	if r.Scope != nil { // 4
-		if in, err := r.Scope.Eval(r.world()); err != nil || !in {
+		if in, err := permits(r.Scope, r); err != nil || !in {
 			return DenyImplicit, nil
 		}
 	}
@@ -293,7 +325,7 @@ func CanApprove(o Organization, r Request, user string) bool {
 	for _, p := range o.Policies {
 		w := r.world()
 		active, err1 := p.Time.Eval(w)
-		condition, err2 := p.Condition.Eval(w)
+		condition, err2 := permits(p.Condition, r)
 		if !p.Deny && err1 == nil && active && err2 == nil && condition && reachable(o, r, p, user) {
 			return true
 		}

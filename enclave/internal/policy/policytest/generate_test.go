@@ -92,6 +92,14 @@ func (g *generator) list(most int, item func() any) any {
 	return l
 }
 
+// rare is a list that mostly is empty.
+func (g *generator) rare(item func() any) any {
+	if g.chance(85) {
+		return []any{}
+	}
+	return g.list(2, item)
+}
+
 // amount is a number, rarely one that no int can be.
 func (g *generator) amount() any {
 	switch g.IntN(30) {
@@ -198,8 +206,26 @@ func (g *generator) solanaTx() any {
 			return i
 		}),
 		"transfers": g.list(2, func() any { return object{"from": g.key(), "to": g.key(), "amount": g.amount()} }),
+		"authorities": g.rare(func() any {
+			return object{"account": g.key(), "type": text(pick(g, "OWNER_PROGRAM", "NONCE")), "authority": g.key()}
+		}),
 		"spl_transfers": g.list(2, func() any {
 			return object{"from": g.key(), "to": g.key(), "amount": g.amount(), "owner": g.key(), "signers": g.texts(g.IntN(2), base58...), "token_mint": pick(g, g.key(), text(""))}
+		}),
+		"spl_approvals": g.rare(func() any {
+			return object{"from": g.key(), "delegate": g.key(), "amount": g.amount(), "owner": g.key(), "signers": g.texts(g.IntN(2), base58...), "token_mint": pick(g, g.key(), text(""))}
+		}),
+		"spl_authorities": g.rare(func() any {
+			return object{"account": g.key(), "type": text(pick(g, "ACCOUNT_OWNER", "MINT_TOKENS")), "authority": pick(g, g.key(), text("")), "owner": g.key(), "signers": g.texts(g.IntN(2), base58...)}
+		}),
+		"spl_closes": g.rare(func() any {
+			return object{"account": g.key(), "to": g.key(), "owner": g.key(), "signers": g.texts(g.IntN(2), base58...)}
+		}),
+		"spl_burns": g.rare(func() any {
+			return object{"from": g.key(), "amount": g.amount(), "owner": g.key(), "signers": g.texts(g.IntN(2), base58...), "token_mint": g.key()}
+		}),
+		"spl_others": g.rare(func() any {
+			return object{"program_key": g.key(), "instruction_data_hex": hexed(pick(g, "07", "1b07", ""))}
 		}),
 	}
 }
