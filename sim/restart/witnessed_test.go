@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -737,12 +738,20 @@ func (w *attempt) shotOf(e *witnessedEnclave) *shot {
 	return s
 }
 
+// wholeFiles leaves out what attempts beside this one are writing: until it is whole it has another name.
+type wholeFiles struct{ fs.FS }
+
+func (w wholeFiles) ReadDir(name string) ([]fs.DirEntry, error) {
+	all, err := fs.ReadDir(w.FS, name)
+	return slices.DeleteFunc(all, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".new-") }), err
+}
+
 // under boots with another manifest, whose terms f makes; nil: none.
 func (w *attempt) under(f func() (mode tlog.Mode, seats []*seat, serve time.Duration, name string), reason string) {
 	dir := *w.dir
 	dir.Path = must(os.MkdirTemp(scratch, "manifest-"))
 	w.cleanup = append(w.cleanup, func() { _ = os.RemoveAll(dir.Path) })
-	if err := os.CopyFS(dir.Path, os.DirFS(w.dir.Path)); err != nil {
+	if err := os.CopyFS(dir.Path, wholeFiles{os.DirFS(w.dir.Path)}); err != nil {
 		panic(err)
 	}
 	if f == nil {
