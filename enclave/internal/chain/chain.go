@@ -47,14 +47,31 @@ func (a Addresses) Address(f Format, p PublicKey) (string, error) {
 	return a[f](p)
 }
 
-// MatchKey brings an address to the form under which it is looked up: 0x and 40
-// (Ethereum) or 64 (Sui, Aptos) hexadecimal digits in lower case, any other text as it
+// MatchKey brings an address to the form under which it is looked up: what IgnoresCase in lower case, any other text as it
 // is. Addresses with one match key name one account. Another form of an account, such as
 // TON's bounceable one, has another match key. The argument may be any text.
 func MatchKey(address string) string {
-	digits, ok := strings.CutPrefix(address, "0x")
-	if !ok || len(digits) != 40 && len(digits) != 64 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
+	if !IgnoresCase(address) {
 		return address
 	}
 	return strings.ToLower(address)
+}
+
+// IgnoresCase tells whether the letters of an address mean the same in either case: of 0x and 40 (Ethereum) or 64 (Sui,
+// Aptos) hexadecimal digits, and of a public key's 66 or 130.
+func IgnoresCase(address string) bool {
+	digits, prefixed := strings.CutPrefix(address, "0x")
+	switch len(digits) {
+	case 40, 64:
+		if !prefixed {
+			return false
+		}
+	case 66, 130:
+		if prefixed {
+			return false
+		}
+	default:
+		return false
+	}
+	return strings.Trim(digits, "0123456789abcdefABCDEF") == ""
 }

@@ -364,7 +364,7 @@ func TestMatchKey(t *testing.T) {
 				t.Errorf("%s does not match", same)
 			}
 		}
-		for _, exact := range []string{a[2:], "0X" + a[2:], a + "0", a[:len(a)-1], a[:len(a)-1] + "g", a[:len(a)-1] + "é", "00" + a[2:], "0xG" + a[3:]} {
+		for _, exact := range []string{a[2:], "0X" + a[2:], a + "0", a[:len(a)-1], a[:len(a)-1] + "g", a[:len(a)-1] + "é", "0xG" + a[3:]} {
 			if chain.MatchKey(exact) != exact {
 				t.Errorf("%q became %q", exact, chain.MatchKey(exact))
 			}
@@ -373,6 +373,16 @@ func TestMatchKey(t *testing.T) {
 	for _, exact := range []string{"", "0x", "0x" + strings.Repeat("Ab", 31), "0x" + strings.Repeat("Ab", 33), "05FF74CB-bf52-45c6-a81e-8d82099d7f78"} {
 		if chain.MatchKey(exact) != exact {
 			t.Errorf("%q became %q", exact, chain.MatchKey(exact))
+		}
+	}
+	for _, public := range []string{"02" + strings.Repeat("Ab", 32), "04" + strings.Repeat("Ab", 64)} {
+		if chain.MatchKey(public) != strings.ToLower(public) || chain.MatchKey(strings.ToUpper(public)) != strings.ToLower(public) {
+			t.Errorf("%q became %q", public, chain.MatchKey(public))
+		}
+		for _, exact := range []string{"0x" + public, public + "0", public[1:], public[:len(public)-1] + "G"} {
+			if chain.MatchKey(exact) != exact {
+				t.Errorf("%q became %q", exact, chain.MatchKey(exact))
+			}
 		}
 	}
 	keys := map[string]string{}

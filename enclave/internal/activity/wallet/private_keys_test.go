@@ -156,6 +156,8 @@ func TestWhatPoliciesRead(t *testing.T) {
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[0], "00"), "wallet_account.address == '0x" + strings.ToUpper(addresses[0][2:]) + "'", holds},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[1], "00"), "wallet_account.address == '" + addresses[1] + "'", holds},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[1], "00"), "wallet_account.address == '" + strings.ToUpper(addresses[1]) + "'", not},
+		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[2], "00"), "wallet_account.address == '" + strings.ToUpper(addresses[2]) + "'", holds},
+		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[2], "00"), "wallet_account.address == '0x" + addresses[2] + "'", not},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[0], "00"), "wallet_account.path_indexes.count() == 5 && wallet_account.path_indexes[2] == 7 && wallet_account.path_indexes[1] == 60", holds},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[0], "00"), "wallet_account.path_hardened[2] && !wallet_account.path_hardened[3]", holds},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[1], "00"), "wallet_account.path_hardened.all(h, h) && wallet_account.path_indexes[3] == 1", holds},

@@ -440,7 +440,7 @@ func walletValue(w *org.Wallet) policy.Value {
 // accountValue is the root wallet_account.
 func accountValue(a *org.Account) policy.Value {
 	address := policy.String(a.Address)
-	if strings.HasPrefix(a.Address, "0x") {
+	if chain.IgnoresCase(a.Address) {
 		address = policy.Hex(a.Address)
 	}
 	var indexes, hardened []policy.Value
