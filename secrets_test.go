@@ -42,7 +42,7 @@ var crossings = []struct{ room, public, private string }{
 		"Key.Seal.plain Key.Append.plain Key.InPlace.b Key.Open."}, // records, in which secrets are sealed once more
 	{"internal/bundle", "", ""},
 	{"internal/login", "Signup.APIKeys Signup.Authenticators Signup.OauthProviders ParseDiscovery.raw MarshalDiscovery. ParseKeySet.raw MarshalKeySet. Mail.Bytes. " +
-		"Request.Body HeaderField.Value OAuth2Provider.AccessToken.body OAuth2Provider.Subject.body Passcode.MarshalJSON.", ""},
+		"Request.Body HeaderField.Value Identity.Attempt. Unverified.Attempt.attempt OAuth2Provider.AccessToken.body OAuth2Provider.Subject.body Passcode.MarshalJSON.", ""},
 	{"internal/onramp", "ReadMoonPay.body ReadCoinbaseSession.body ReadCoinbase.body", ""},
 	{"internal/webhook", "Signer.JWKS. Delivery.Body", ""},
 	{"internal/kms", "Recipient.Public GenerateRequest.document GenerateRequest. DecryptRequest.blob DecryptRequest.document DecryptRequest. Recipient.Open.answer", ""},

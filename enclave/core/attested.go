@@ -44,6 +44,9 @@ func (v *visit) readVoucher(a *stamp.Attested) (voucher, error) {
 	if by.subject, by.audiences, err = token.Claims(v.core.now()); err != nil {
 		return nil, attestedError(err)
 	}
+	if by.attempt, err = token.Attempt(v.core.now()); err != nil {
+		return nil, attestedError(err)
+	}
 	return by, nil
 }
 
@@ -77,11 +80,12 @@ type identityVoucher struct {
 	token     *login.Unverified
 	subject   string
 	audiences []string
+	attempt   org.Hash
 	verified  *login.Identity // in an earlier run
 }
 
 func (v *identityVoucher) find(tx *org.Tx) (*vouched, error) {
-	u, p, err := user.UserByIdentity(tx, v.token.Issuer(), v.subject, v.audiences)
+	u, p, err := user.UserByIdentity(tx, v.token.Issuer(), v.subject, v.audiences, v.attempt)
 	if u == nil || err != nil {
 		return nil, err
 	}
@@ -102,7 +106,7 @@ func (v *identityVoucher) find(tx *org.Tx) (*vouched, error) {
 
 func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
 	for _, audience := range v.audiences {
-		more, err := tx.ChildrenBy(org.ChildIdentity, org.IdentityText(v.token.Issuer(), v.subject, audience), nil, 2)
+		more, err := tx.ChildrenByIdentity(org.IdentityText(v.token.Issuer(), v.subject, audience), v.attempt)
 		if err != nil {
 			return nil, err
 		}

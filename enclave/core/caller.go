@@ -162,7 +162,7 @@ func (s *requester) below(tx *org.Tx) ([]org.ID, error) {
 		return s.voucher.below(tx)
 	}
 	curve, public := s.name()
-	return tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2)
+	return tx.Leads(curve + ":" + public)
 }
 
 // descend asks for the one organization below tx's that knows the requester's credential, if

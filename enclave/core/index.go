@@ -135,10 +135,10 @@ func (x sources) Has(c *org.Child, h org.Handle) (has bool, err error) {
 }
 
 // Identity asks the token's issuer.
-func (x sources) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
+func (x sources) Identity(field, token string) (issuer, subject string, audiences []string, attempt org.Hash, err error) {
 	i, err := x.visit.lookups.Identity(x.ctx, x.payer, field, token)
 	if err != nil {
-		return "", "", nil, err
+		return "", "", nil, org.Hash{}, err
 	}
-	return i.Issuer, i.Subject, i.Audiences, nil
+	return i.Issuer, i.Subject, i.Audiences, i.Attempt(), nil
 }

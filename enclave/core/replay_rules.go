@@ -304,6 +304,8 @@ func (s *replayed) take(v *activity.Version, tx *activity.Tx) ([]byte, error) {
 				t.Put(kept)
 			case strings.IndexByte(metered, c) >= 0 && strings.IndexByte(may, c) < 0:
 				continue // the engine has counted
+			case c == 'B' && strings.IndexByte(may, c) < 0:
+				continue // the engine notes that a credential has stamped
 			case strings.IndexByte(may, c) < 0:
 				return s.finding("writes", fmt.Sprintf("a record of collection %c, which %s does not touch", c, v.Type))
 			default:

@@ -86,7 +86,7 @@ moonpay_port=$(free_port)
 CLOISTER_ON_RAMPS=FIAT_ON_RAMP_PROVIDER_MOONPAY=http://127.0.0.1:$moonpay_port \
 	CLOISTER_SMTP=smtps://user:pass%20word@localhost:$mail_port CLOISTER_ISSUER_ROOTS=$work/tls/root.pem CLOISTER_AUTH_PROXY_UNLIMITED=true \
 	start_sim "$work/data"
-[ $# -gt 0 ] || set -- browser passkey code encrypted oauth openid wallet session onramp secrets
+[ $# -gt 0 ] || set -- browser passkey code encrypted oauth openid wallet leads session onramp secrets
 for name in "$@"; do
 	stage "$name" flow "$name"
 done

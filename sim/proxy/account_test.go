@@ -19,9 +19,15 @@ func TestAccount(t *testing.T) {
 		t.Fatal(first)
 	}
 	credential := rig.Text(passkey, "attestation", "credentialId")
+	stamped := w.newKey()
+	_, beside := w.passkey()
+	third := rig.Text(w.ok("signup", signup(object{"apiKeys": list(key(stamped)), "authenticators": list(beside)})), "organizationId")
+	w.logIn(stamped, third)
 	for _, c := range []struct{ filter, value, want string }{
-		{"PUBLIC_KEY", k.PublicKey, first},
-		{"PUBLIC_KEY", strings.ToUpper(k.PublicKey), first},
+		{"PUBLIC_KEY", stamped.PublicKey, third},
+		{"PUBLIC_KEY", strings.ToUpper(stamped.PublicKey), third},
+		// A key that somebody has signed up beside a credential of his own finds nobody, until it has stamped there.
+		{"PUBLIC_KEY", k.PublicKey, ""},
 		{"CREDENTIAL_ID", credential, first},
 		{"CREDENTIAL_ID", credential + "=", first},
 		{"NAME", "Shared", first}, // the older of the two
@@ -35,6 +41,8 @@ func TestAccount(t *testing.T) {
 		{"PUBLIC_KEY", w.Credentials.RootAPIKey.PublicKey, ""}, // of the organization itself
 		{"PUBLIC_KEY", "no key", ""},
 		{"CREDENTIAL_ID", "not base64!", ""},
+		{"OIDC_CLAIMS", `{"iss":"https://issuer.example","sub":"nobody","aud":"web"}`, ""},
+		{"OIDC_CLAIMS", "no claims", ""},
 		{"NAME", "shared", ""},
 		{"NAME", "Root organization", ""},
 		{"USERNAME", "Root user", ""},

@@ -209,6 +209,16 @@ func (w *world) stampedBy(k laptop.KeyPair, door, op string, body any) *reply {
 	return w.public(door, op, b, head[0].Name, head[0].Value)
 }
 
+// logIn starts a session by a key where its stamp names, and tells in which organization.
+func (w *world) logIn(k laptop.KeyPair, organization string) string {
+	w.t.Helper()
+	r := w.stampedBy(k, "submit", "stamp_login", string(w.BodyOf(organization, "ACTIVITY_TYPE_STAMP_LOGIN", object{"publicKey": w.newKey().PublicKey})))
+	if r.status != 200 {
+		w.t.Fatalf("a log-in: %d %s", r.status, r.body)
+	}
+	return rig.Text(r.parse(w.t), "activity", "organizationId")
+}
+
 func (w *world) public(door, op string, body []byte, name, value string) *reply {
 	w.t.Helper()
 	req, err := http.NewRequest(http.MethodPost, w.api+"/public/v1/"+door+"/"+op, bytes.NewReader(body))

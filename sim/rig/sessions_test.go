@@ -552,17 +552,31 @@ func TestLoginBelowTheOneNamed(t *testing.T) {
 	if got := a.submit(root, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}); rig.Text(got.m, "activity", "organizationId") != id {
 		t.Errorf("a user of the parent: %v", got)
 	}
+	if got := a.submit(brief, id, "CREATE_READ_ONLY_SESSION", map[string]any{}); got.status != 200 || rig.Text(got.m, "activity", "organizationId") != sub {
+		t.Errorf("%v", got)
+	}
 	// Nothing else looks below, and the key of a session is not looked for.
 	const unknown = "PUBLIC_KEY_NOT_FOUND"
-	a.refuses("another activity", a.submit(brief, id, "CREATE_READ_ONLY_SESSION", map[string]any{}), 401, unknown)
+	a.refuses("another activity", a.submit(brief, id, "CREATE_READ_WRITE_SESSION_V2", map[string]any{"targetPublicKey": k.PublicKey}), 401, unknown)
 	a.refuses("another activity", a.submit(brief, id, "CREATE_USER_TAG", map[string]any{"userTagName": "x", "userIds": []any{}}), 401, unknown)
 	a.refuses("another query", a.ask(brief, id, "list_users"), 401, unknown)
 	a.refuses("by a session", a.submit(k, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 401, unknown)
 	a.refuses("by nobody", a.submit(newKey(t), id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 401, unknown)
 	a.refuses("by the parent's user below", a.submit(root, sub, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 400, "ORGANIZATION_MISMATCH")
-	// Two that know the key.
-	signUp(brief)
-	a.refuses("two", a.submit(brief, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 401, "CREDENTIAL_CONFLICT", "more than one suborg")
+	// Two that the parent has given one key: neither is meant, until the key has stamped in one.
+	both := newKey(t)
+	first := signUp(both)
+	signUp(both)
+	a.refuses("two", a.submit(both, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 401, "CREDENTIAL_CONFLICT", "more than one suborg")
+	if got := a.submit(both, first, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}); got.status != 200 {
+		t.Errorf("%v", got)
+	}
+	for k, want := range map[laptop.KeyPair]string{both: first, brief: sub} {
+		signUp(k)
+		if got := a.submit(k, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}); rig.Text(got.m, "activity", "organizationId") != want {
+			t.Errorf("a key that has stamped in %s: %v", want, got)
+		}
+	}
 	late := newKey(t)
 	signUp(late)
 	c.Pass(61 * time.Second)

@@ -306,8 +306,8 @@ func (s *script) judge() {
 	if status != 200 || len(m["wallets"].([]any)) != 1 {
 		s.t.Errorf("wallets of the sub-organization: %d %v", status, m)
 	}
-	s.listed() // the repeats made nothing
-	s.ledger(c.OrganizationID, 1+len(s.created))
+	s.listed()                                     // the repeats made nothing
+	s.ledger(c.OrganizationID, 1+len(s.created)+1) // and the first stamp of the sub-organization's key, which is noted here
 	s.ledger(s.sub, 2)
 	s.alarms()
 }

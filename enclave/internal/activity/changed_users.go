@@ -54,6 +54,54 @@ func (t *Tx) stayBounded() error {
 	})
 }
 
+// finish does what follows every kind's own function.
+func (t *Tx) finish() error {
+	if err := t.stayBounded(); err != nil {
+		return err
+	}
+	if err := t.prove(); err != nil {
+		return err
+	}
+	return t.Link()
+}
+
+// How is how a credential comes that is given to a user now.
+func (t *Tx) How() org.How {
+	if t.Brought == 0 {
+		return org.HowInside
+	}
+	return t.Brought
+}
+
+// prove notes that the credential that stamped has stamped in this sub-organization: from now on it leads here before all
+// that only say so. Keys of sessions, by which nobody is found, are not noted.
+func (t *Tx) prove() error {
+	o, err := t.Organization()
+	if err != nil || o == nil || o.Parent.Zero() || o.Deleted || t.Stamped.ID.Zero() {
+		return err
+	}
+	old, err := t.Tx.User(t.User)
+	if err != nil || old == nil {
+		return err // the activity has deleted him
+	}
+	u := *old
+	if i := slices.IndexFunc(old.APIKeys, func(k org.APIKey) bool { return k.ID == t.Stamped.ID }); i >= 0 {
+		if k := &old.APIKeys[i]; k.How == org.HowProven || !k.Leads() {
+			return nil
+		}
+		u.APIKeys = slices.Clone(old.APIKeys)
+		u.APIKeys[i].How = org.HowProven
+		return t.PutUser(&u)
+	}
+	i := slices.IndexFunc(old.Authenticators, func(a org.Authenticator) bool { return a.ID == t.Stamped.ID })
+	if i < 0 || old.Authenticators[i].How == org.HowProven {
+		return nil
+	}
+	u.Authenticators = slices.Clone(old.Authenticators)
+	u.Authenticators[i].How = org.HowProven
+	return t.PutUser(&u)
+}
+
 // Link updates, in the same step, what the parent finds users of a sub-organization by. Run calls it: kinds
 // that change users need not.
 func (t *Tx) Link() error {

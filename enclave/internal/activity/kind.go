@@ -100,6 +100,8 @@ type Tx struct {
 	Opened func() (secret.Secret, error)
 	// Loopback tells that webhooks may go to this machine's own receivers.
 	Loopback bool
+	// Brought is how the credentials and contacts come that are given to users: zero, by a user of the organization.
+	Brought org.How
 	// Plans are the deployment's, nil if it has none, for a kind that has Plans set.
 	Plans *billing.Plans
 
@@ -132,6 +134,15 @@ func (t *Tx) Remains(into *org.Tx) bool {
 
 // ErrNeedsParent asks for another run with Tx.Parent set: the parent must be locked before its child.
 var ErrNeedsParent error = &org.Missing{Parent: true}
+
+// AskedFromAbove is the parent's records if a user of the parent has asked, nil otherwise: see Kind.FromAbove.
+func (t *Tx) AskedFromAbove() (*org.Tx, error) {
+	u, err := t.Tx.User(t.User)
+	if err != nil || u != nil || t.User == (org.ID{}) {
+		return nil, err
+	}
+	return t.Above()
+}
 
 // Above returns the parent's records, nil in a top-level organization. ErrNeedsParent must be returned to the caller.
 func (t *Tx) Above() (*org.Tx, error) {
@@ -356,10 +367,7 @@ func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	tx.Limits = tx.Limits.WithDefaults()
 	r, err := v.run(tx, in.newest)
 	if err == nil {
-		err = tx.stayBounded()
-	}
-	if err == nil {
-		err = tx.Link()
+		err = tx.finish()
 	}
 	if err != nil {
 		return nil, err
@@ -378,10 +386,7 @@ func (v *Version) Take(tx *Tx, record func() ([]byte, error)) ([]byte, error) {
 	tx.Limits = tx.Limits.WithDefaults()
 	result, err := record()
 	if err == nil {
-		err = tx.stayBounded()
-	}
-	if err == nil {
-		err = tx.Link()
+		err = tx.finish()
 	}
 	return result, err
 }

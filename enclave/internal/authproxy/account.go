@@ -9,6 +9,9 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
+// oidcClaims is the filter that list_suborgs calls OAUTH_CLAIM.
+const oidcClaims = "OIDC_CLAIMS"
+
 // contactTypes are the filters that look for a contact.
 var contactTypes = map[string]login.ContactType{"EMAIL": login.Email, "PHONE_NUMBER": login.SMS}
 
@@ -67,6 +70,9 @@ func (a *AccountLookup) Query(c *Config) (op string, body []byte) {
 		op = "list_verified_suborgs"
 	}
 	q := &query{OrganizationID: c.Organization.String(), FilterType: a.FilterType, FilterValue: a.FilterValue}
+	if a.FilterType == oidcClaims {
+		q.FilterType = "OAUTH_CLAIM"
+	}
 	q.PaginationOptions.Limit = "1" // they come in the order of their making
 	return op, strictjson.Append(nil, q)
 }
@@ -86,26 +92,36 @@ func (a *AccountLookup) Cut(reply []byte) ([]byte, error) {
 }
 
 // A Holder is a key under which a parent's records list a sub-organization; see
-// org.Tx.ChildrenBy.
+// org.Tx.ChildrenBy, and for org.ChildIdentity Tx.ChildrenByIdentity.
 type Holder struct {
-	What  byte
-	Value string
+	What    byte
+	Value   string
+	Attempt org.Hash // of the token, for org.ChildIdentity
+}
+
+// Children are the sub-organizations of tx's organization that are listed under the key: the first, or for an identity up
+// to two.
+func (h Holder) Children(tx *org.Tx) ([]org.ID, error) {
+	if h.What == org.ChildIdentity {
+		return tx.ChildrenByIdentity(h.Value, h.Attempt)
+	}
+	return tx.ChildrenBy(h.What, h.Value, nil, 1)
 }
 
 // HolderOf finds the sub-organization to which a verification token logs in: by the verified
 // contact.
 func HolderOf(t *login.VerificationToken) Holder {
 	if t.Type == login.SMS {
-		return Holder{org.ChildVerifiedPhone, login.ContactKey(t.Type, t.Contact)}
+		return Holder{What: org.ChildVerifiedPhone, Value: login.ContactKey(t.Type, t.Contact)}
 	}
-	return Holder{org.ChildVerifiedEmail, login.ContactKey(t.Type, t.Contact)}
+	return Holder{What: org.ChildVerifiedEmail, Value: login.ContactKey(t.Type, t.Contact)}
 }
 
 // HoldersOf finds it for an identity, with one Holder for each of its audiences.
 func HoldersOf(i *login.Identity) []Holder {
 	hs := make([]Holder, len(i.Audiences))
 	for n, audience := range i.Audiences {
-		hs[n] = Holder{org.ChildIdentity, org.IdentityText(i.Issuer, i.Subject, audience)}
+		hs[n] = Holder{org.ChildIdentity, org.IdentityText(i.Issuer, i.Subject, audience), i.Attempt()}
 	}
 	return hs
 }
@@ -116,5 +132,5 @@ func LinkedHolder(c *Config, i *login.Identity) (h Holder, ok bool) {
 	if !user.Links(c.LinkingClients, i) {
 		return h, false
 	}
-	return Holder{org.ChildVerifiedEmail, login.ContactKey(login.Email, i.Email)}, true
+	return Holder{What: org.ChildVerifiedEmail, Value: login.ContactKey(login.Email, i.Email)}, true
 }

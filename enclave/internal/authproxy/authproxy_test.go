@@ -514,7 +514,7 @@ func TestHolder(t *testing.T) {
 		}
 	}
 	hs := authproxy.HoldersOf(&login.Identity{Issuer: "i", Subject: "s", Audiences: []string{"a", "b"}})
-	if len(hs) != 2 || hs[1] != (authproxy.Holder{What: org.ChildIdentity, Value: org.IdentityText("i", "s", "b")}) {
+	if len(hs) != 2 || hs[1] != (authproxy.Holder{What: org.ChildIdentity, Value: org.IdentityText("i", "s", "b"), Attempt: (&login.Identity{}).Attempt()}) {
 		t.Errorf("%+v", hs)
 	}
 }

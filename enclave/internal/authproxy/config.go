@@ -63,7 +63,7 @@ func (c *Config) Allows(r *Request) error {
 	case *OAuthLogin, *OAuth2Authenticate:
 		identities = 1
 	case *AccountLookup:
-		if in.FilterType == "OIDC_TOKEN" {
+		if in.FilterType == "OIDC_TOKEN" || in.FilterType == oidcClaims {
 			identities = 1
 		}
 	case *Signup:

@@ -148,7 +148,7 @@ type Wallet struct {
 
 // AccountLookup looks for a sub-organization.
 type AccountLookup struct {
-	FilterType        string  `json:"filterType" rule:"required,oneof=EMAIL PHONE_NUMBER CREDENTIAL_ID PUBLIC_KEY OIDC_TOKEN NAME USERNAME"`
+	FilterType        string  `json:"filterType" rule:"required,oneof=EMAIL PHONE_NUMBER CREDENTIAL_ID PUBLIC_KEY OIDC_TOKEN OIDC_CLAIMS NAME USERNAME"`
 	FilterValue       string  `json:"filterValue" rule:"required"`
 	VerificationToken *string `json:"verificationToken"`
 	OidcToken         *string `json:"oidcToken"`

@@ -256,10 +256,10 @@ func (w *world) random(r *rig, id org.ID, last *uint64) {
 				}
 				users[x] = text
 			case 2:
-				tx.DeleteChildKey(org.ChildCredential, "k", &org.Child{ID: x}, org.ID{})
+				tx.DeleteChildKey(org.ChildProven, "k", &org.Child{ID: x}, org.ID{})
 				delete(creds, x)
 			case 3:
-				if err := tx.PutChildKey(org.ChildCredential, "k", &org.Child{ID: x}, org.ID{}); err != nil {
+				if err := tx.PutChildKey(org.ChildProven, "k", &org.Child{ID: x}, org.ID{}); err != nil {
 					return err
 				}
 				creds[x] = true
@@ -309,7 +309,7 @@ func (w *world) check(r *rig, id org.ID) {
 			}
 			kids++
 		}
-		ids, err := tx.ChildrenBy(org.ChildCredential, "k", nil, 1000)
+		ids, err := tx.ChildrenBy(org.ChildProven, "k", nil, 1000)
 		creds = len(ids)
 		return err
 	})

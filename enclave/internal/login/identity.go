@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strconv"
 )
 
 // An IdentityToken is an identity token that the enclave issues, for a provider that has only
@@ -65,7 +66,19 @@ func ParseIdentityToken(field, text string) (*Unverified, error) {
 	if !ok {
 		return nil, errOIDC(field, "it has no iss")
 	}
-	return &Unverified{field, t, iss}, nil
+	return &Unverified{field, t, CanonicalIssuer(iss)}, nil
+}
+
+// issuerNames are other names that issuers document as theirs: for Google's, "Verify the Google ID token on your server side".
+var issuerNames = map[string]string{"accounts.google.com": "https://accounts.google.com"}
+
+// CanonicalIssuer is the name under which an issuer publishes its keys, for any name that is its own. Identities are kept
+// under that one.
+func CanonicalIssuer(name string) string {
+	if known, ok := issuerNames[name]; ok {
+		return known
+	}
+	return name
 }
 
 // Issuer is the issuer that the token names.
@@ -86,15 +99,32 @@ type Identity struct {
 	nonce, tknonce string
 }
 
+// Attempt names the attempt to log in that the token is of: all tokens that are bound to one key in one way have the same. It
+// is not the token's text, which can be spelt anew.
+func (i *Identity) Attempt() [32]byte {
+	return sha256.Sum256([]byte(i.nonce + "," + i.tknonce))
+}
+
+// Attempt is what Identity.Attempt will be, if the token is true.
+func (u *Unverified) Attempt(nowMs uint64) (attempt [32]byte, err error) {
+	i, err := u.read(nowMs)
+	if err != nil {
+		return attempt, err
+	}
+	return i.Attempt(), nil
+}
+
 // Verify verifies the token's signature with the keys that the caller has fetched from Issuer,
 // and its times within Skew. For and BoundTo tell for whom and for which key the token is.
 func (u *Unverified) Verify(s *KeySet, nowMs uint64) (*Identity, error) {
 	switch keys := s.candidates(u.token); {
 	case len(keys) == 0:
 		return nil, NoIssuerKey(u.field)
-	case len(keys) > 1:
-		return nil, errOIDC(u.field, "the issuer has more than one key for it")
-	case !keys[0].verify(u.token):
+	case len(keys) > 1 && u.token.kid == "":
+		return nil, errOIDC(u.field, "it has no kid, and the issuer has more than one key for its algorithm")
+	case len(keys) > maxTried:
+		return nil, errOIDC(u.field, "the issuer has more than "+strconv.Itoa(maxTried)+" keys of its key id")
+	case !slices.ContainsFunc(keys, func(k *issuerKey) bool { return k.verify(u.token) }):
 		return nil, errOIDC(u.field, "its signature does not verify")
 	}
 	return u.read(nowMs)
@@ -122,16 +152,23 @@ func (u *Unverified) read(nowMs uint64) (*Identity, error) {
 	if i.Audiences, ok = c.audiences(); !ok {
 		return nil, errOIDC(u.field, "it has no aud")
 	}
-	if i.ExpiresMs, ok = c.seconds("exp"); !ok {
-		return nil, errOIDC(u.field, "it has no exp")
+	var notBefore uint64
+	for _, at := range []struct {
+		name   string
+		wanted bool
+		into   *uint64
+	}{{"exp", true, &i.ExpiresMs}, {"iat", true, &i.IssuedMs}, {"nbf", false, &notBefore}} {
+		switch _, there := c[at.name]; {
+		case at.wanted && !c.has(at.name):
+			return nil, errOIDC(u.field, "it has no "+at.name)
+		case !there:
+			continue
+		}
+		if *at.into, ok = c.seconds(at.name); !ok {
+			return nil, errOIDC(u.field, "its "+at.name+" is no number of seconds since 1970")
+		}
 	}
-	if i.IssuedMs, ok = c.seconds("iat"); !ok {
-		return nil, errOIDC(u.field, "it has no iat")
-	}
-	notBefore, ok := c.seconds("nbf")
-	switch _, there := c["nbf"]; {
-	case there && !ok:
-		return nil, errOIDC(u.field, "it has a bad nbf")
+	switch {
 	case nowMs >= i.ExpiresMs+Skew:
 		return nil, errOIDC(u.field, "it has expired")
 	case i.IssuedMs > nowMs+Skew:

@@ -3,6 +3,7 @@ package login
 import (
 	"encoding/base64"
 	"errors"
+	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
@@ -125,20 +126,30 @@ func (o object) keyID() (kid string, ok bool) {
 	return kid, ok && len(kid) <= maxKeyID && (kid != "" || !o.has("kid"))
 }
 
-// seconds is a member that must be there, a number of seconds, in milliseconds. Some issuers
-// write fractions; those below a millisecond are cut off. Exponents are refused.
+// seconds is a member that must be there, a number of seconds in any form of JSON's, of at most 40 characters, in
+// milliseconds. What is below a millisecond is cut off; beyond the year 33658 there is no time.
 func (o object) seconds(name string) (ms uint64, ok bool) {
-	whole, fraction, _ := strings.Cut(string(o[name]), ".")
-	digits := whole + (fraction + "000")[:3]
-	if whole == "" || len(whole) > 12 || len(fraction) > 20 || strings.Trim(whole+fraction, "0123456789") != "" {
+	text := string(o[name])
+	if len(text) > 40 || text == "" || text[0] < '0' || text[0] > '9' { // no number, or before 1970
 		return 0, false
 	}
-	ms, err := strconv.ParseUint(digits, 10, 64)
-	return ms, err == nil
+	if _, e, found := strings.Cut(strings.ToLower(text), "e"); found {
+		if exponent, err := strconv.Atoi(e); err != nil || exponent < -30 || exponent > 30 { // bounds the arithmetic
+			return 0, false
+		}
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if !ok || r.Cmp(maxSeconds) >= 0 {
+		return 0, false
+	}
+	r.Mul(r, big.NewRat(1000, 1))
+	return new(big.Int).Quo(r.Num(), r.Denom()).Uint64(), true
 }
+
+var maxSeconds = big.NewRat(1_000_000_000_000, 1)
 
 // wholeSeconds is seconds without a fraction, as our own tokens have it.
 func (o object) wholeSeconds(name string) (ms uint64, ok bool) {
 	ms, ok = o.seconds(name)
-	return ms, ok && !strings.Contains(string(o[name]), ".")
+	return ms, ok && !strings.ContainsAny(string(o[name]), ".eE")
 }

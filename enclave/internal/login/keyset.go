@@ -136,6 +136,11 @@ func (o object) ed25519() (ed25519.PublicKey, bool) {
 	return x, crv == "Ed25519" && len(x) == ed25519.PublicKeySize
 }
 
+func (k *issuerKey) equal(other *issuerKey) bool {
+	key, ok := k.key.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && key.Equal(other.key)
+}
+
 // fits tells whether the key is for an algorithm.
 func (k *issuerKey) fits(alg string) bool {
 	if k.alg != "" && k.alg != alg {
@@ -170,14 +175,17 @@ func (k *issuerKey) verify(t *jws) bool {
 	return false
 }
 
+// maxTried is how many keys of one key id are tried: RFC 7517 only says that issuers should not have two.
+const maxTried = 4
+
 // candidates are the keys that may have signed t: they fit its algorithm and have its key id, if
-// it names one.
+// it names one. A key that is listed twice is one.
 func (s *KeySet) candidates(t *jws) (found []*issuerKey) {
 	if s == nil {
 		return nil
 	}
 	for i := range s.keys {
-		if k := &s.keys[i]; (t.kid == "" || k.kid == t.kid) && k.fits(t.alg) {
+		if k := &s.keys[i]; (t.kid == "" || k.kid == t.kid) && k.fits(t.alg) && !slices.ContainsFunc(found, k.equal) {
 			found = append(found, k)
 		}
 	}

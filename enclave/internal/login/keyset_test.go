@@ -2,6 +2,7 @@ package login_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func TestParseKeySet(t *testing.T) {
 	}
 }
 
-// A key is chosen by the token's key id and algorithm, never by trying.
+// A key is chosen by the token's key id and algorithm; of several with one id each is tried, as far as that is bounded.
 func TestKeyOfToken(t *testing.T) {
 	a, b := signer(t, "11"), signer(t, "22")
 	claims := `{"iss":"i","aud":"a","sub":"s","iat":1,"exp":4102444800}`
@@ -69,22 +70,35 @@ func TestKeyOfToken(t *testing.T) {
 		text := strings.TrimSuffix(strings.TrimPrefix(string(login.MarshalKeySet(s.Public())), `{"keys":[{`), `}]}`)
 		return `{` + strings.Replace(text, `"kid":"`+s.Public().ID()+`"`, kid, 1) + more + `}`
 	}
+	c := signer(t, "33")
+	several := func(n int) string {
+		all := key(b, `"kid":"b"`, "")
+		for i := 1; i < n; i++ {
+			all = key(signer(t, fmt.Sprint(40+i)), `"kid":"b"`, "") + "," + all
+		}
+		return all
+	}
 	for name, c := range map[string]struct {
 		header, keys, why string
 	}{
-		"by kid":               {`{"alg":"ES256","kid":"b"}`, key(a, `"kid":"a"`, "") + "," + key(b, `"kid":"b"`, ""), ""},
-		"kid of the other":     {`{"alg":"ES256","kid":"a"}`, key(a, `"kid":"a"`, "") + "," + key(b, `"kid":"b"`, ""), "signature does not verify"},
-		"kid in other case":    {`{"alg":"ES256","kid":"B"}`, key(b, `"kid":"b"`, ""), "no key for it"},
-		"unknown kid":          {`{"alg":"ES256","kid":"c"}`, key(b, `"kid":"b"`, ""), "no key for it"},
-		"kid, key without":     {`{"alg":"ES256","kid":"b"}`, key(b, `"x5t":"b"`, ""), "no key for it"},
-		"no kid, one key":      {`{"alg":"ES256"}`, key(b, `"kid":"b"`, ""), ""},
-		"no kid, two keys":     {`{"alg":"ES256"}`, key(a, `"kid":"a"`, "") + "," + key(b, `"kid":"b"`, ""), "more than one key"},
-		"kid twice":            {`{"alg":"ES256","kid":"b"}`, key(a, `"kid":"b"`, "") + "," + key(b, `"kid":"b"`, ""), "more than one key"},
-		"kid twice, one other": {`{"alg":"ES256","kid":"b"}`, `{"kid":"b","kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"},` + key(b, `"kid":"b"`, ""), ""},
-		"another algorithm":    {`{"alg":"RS256","kid":"b"}`, key(b, `"kid":"b"`, ""), "no key for it"},
-		"HMAC":                 {`{"alg":"HS256","kid":"b"}`, key(b, `"kid":"b"`, ""), "alg must be"},
-		"none":                 {`{"alg":"none","kid":"b"}`, key(b, `"kid":"b"`, ""), "alg must be"},
-		"no alg":               {`{"kid":"b"}`, key(b, `"kid":"b"`, ""), "no alg"},
+		"by kid":                {`{"alg":"ES256","kid":"b"}`, key(a, `"kid":"a"`, "") + "," + key(b, `"kid":"b"`, ""), ""},
+		"kid of the other":      {`{"alg":"ES256","kid":"a"}`, key(a, `"kid":"a"`, "") + "," + key(b, `"kid":"b"`, ""), "signature does not verify"},
+		"kid in other case":     {`{"alg":"ES256","kid":"B"}`, key(b, `"kid":"b"`, ""), "no key for it"},
+		"unknown kid":           {`{"alg":"ES256","kid":"c"}`, key(b, `"kid":"b"`, ""), "no key for it"},
+		"kid, key without":      {`{"alg":"ES256","kid":"b"}`, key(b, `"x5t":"b"`, ""), "no key for it"},
+		"no kid, one key":       {`{"alg":"ES256"}`, key(b, `"kid":"b"`, ""), ""},
+		"no kid, two keys":      {`{"alg":"ES256"}`, key(a, `"kid":"a"`, "") + "," + key(b, `"kid":"b"`, ""), "it has no kid, and the issuer has more than one key"},
+		"no kid, one key twice": {`{"alg":"ES256"}`, key(b, `"kid":"a"`, "") + "," + key(b, `"kid":"b"`, ""), ""},
+		"kid twice":             {`{"alg":"ES256","kid":"b"}`, key(a, `"kid":"b"`, "") + "," + key(b, `"kid":"b"`, ""), ""},
+		"kid twice, one key":    {`{"alg":"ES256","kid":"b"}`, key(b, `"kid":"b"`, "") + "," + key(b, `"kid":"b"`, `,"x5t":"b"`), ""},
+		"kid twice, of others":  {`{"alg":"ES256","kid":"b"}`, key(a, `"kid":"b"`, "") + "," + key(c, `"kid":"b"`, ""), "signature does not verify"},
+		"kid four times":        {`{"alg":"ES256","kid":"b"}`, several(4), ""},
+		"kid five times":        {`{"alg":"ES256","kid":"b"}`, several(5), "more than 4 keys of its key id"},
+		"kid twice, one other":  {`{"alg":"ES256","kid":"b"}`, `{"kid":"b","kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"},` + key(b, `"kid":"b"`, ""), ""},
+		"another algorithm":     {`{"alg":"RS256","kid":"b"}`, key(b, `"kid":"b"`, ""), "no key for it"},
+		"HMAC":                  {`{"alg":"HS256","kid":"b"}`, key(b, `"kid":"b"`, ""), "alg must be"},
+		"none":                  {`{"alg":"none","kid":"b"}`, key(b, `"kid":"b"`, ""), "alg must be"},
+		"no alg":                {`{"kid":"b"}`, key(b, `"kid":"b"`, ""), "no alg"},
 	} {
 		set, err := login.ParseKeySet("f", []byte(`{"keys":[`+c.keys+`]}`))
 		must(t, err)

@@ -1,12 +1,8 @@
 package org
 
 import (
-	"cmp"
 	"encoding/binary"
-	"encoding/hex"
-	"maps"
 	"slices"
-	"strings"
 )
 
 // A parent keeps its sub-organizations in collections of its own state: in the order of
@@ -22,6 +18,9 @@ type Child struct {
 
 // place orders sub-organizations by their making.
 func (c *Child) place() string { return bigEndian(c.CreatedMs) + raw(c.ID) }
+
+// Older tells whether c comes before d in the order of their making.
+func (c *Child) Older(d *Child) bool { return c.place() < d.place() }
 
 type none struct{}
 
@@ -41,18 +40,6 @@ func (t *Tx) DeleteChild(c *Child) {
 
 // Child returns what the parent keeps of sub-organization id, or nil.
 func (t *Tx) Child(id ID) (*Child, error) { return find[Child](t, collectionChildren, id) }
-
-// By what sub-organizations are found in their parent.
-const (
-	ChildCredential    = 'c' // curve, a colon, public key or hex credential id
-	ChildEmail         = 'e'
-	ChildPhone         = 'p'
-	ChildVerifiedEmail = 'E'
-	ChildVerifiedPhone = 'P'
-	ChildIdentity      = 'o' // IdentityText
-	ChildName          = 'n'
-	ChildVerified      = 'V' // nothing: those with any contact that is verified
-)
 
 // IdentityText is the value under which an OpenID identity is found.
 func IdentityText(issuer, subject, audience string) string {
@@ -130,73 +117,6 @@ func (t *Tx) children(st stretch, at, limit int) (ids []ID, err error) {
 		return true
 	})
 	return ids, err
-}
-
-// LinkUser keeps sub-organization c findable by a user's contacts, identities, API keys and
-// passkeys. before and after are the user's records, nil where there is none.
-func (t *Tx) LinkUser(c *Child, before, after *User) error {
-	was, is := findersOf(before), findersOf(after)
-	for _, f := range sortFinders(was) {
-		if !is[f] {
-			t.DeleteChildKey(f.what, f.value, c, before.ID)
-		}
-	}
-	for _, f := range sortFinders(is) {
-		if !was[f] {
-			if err := t.PutChildKey(f.what, f.value, c, after.ID); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// LinkChanges tells whether LinkUser has anything to do.
-func LinkChanges(before, after *User) bool { return !maps.Equal(findersOf(before), findersOf(after)) }
-
-type finder struct {
-	what  byte
-	value string
-}
-
-// findersOf are the ways to find a user. API keys are among them, those that expire too: a
-// client that signs a user up logs him in with one before it knows the sub-organization.
-// The keys of sessions, which come and go, are not.
-func findersOf(u *User) map[finder]bool {
-	m := map[finder]bool{}
-	if u == nil {
-		return m
-	}
-	contact := func(value string, what byte, verified bool, whatVerified byte) {
-		if value == "" {
-			return
-		}
-		m[finder{what, value}] = true
-		if verified {
-			m[finder{whatVerified, value}], m[finder{ChildVerified, ""}] = true, true
-		}
-	}
-	contact(strings.ToLower(u.Email), ChildEmail, u.EmailVerified, ChildVerifiedEmail)
-	contact(u.Phone, ChildPhone, u.PhoneVerified, ChildVerifiedPhone)
-	for i := range u.APIKeys {
-		if k := &u.APIKeys[i]; k.ExpirationSeconds == 0 || strings.HasPrefix(k.Type, "CREDENTIAL_TYPE_API_KEY_") {
-			m[finder{ChildCredential, KeyCurve(k.Type) + ":" + k.PublicKey}] = true
-		}
-	}
-	for i := range u.Authenticators {
-		m[finder{ChildCredential, PasskeyCurve + ":" + hex.EncodeToString(u.Authenticators[i].CredentialID)}] = true
-	}
-	for i := range u.OauthProviders {
-		p := &u.OauthProviders[i]
-		m[finder{ChildIdentity, IdentityText(p.Issuer, p.Subject, p.Audience)}] = true
-	}
-	return m
-}
-
-func sortFinders(m map[finder]bool) []finder {
-	return slices.SortedFunc(maps.Keys(m), func(a, b finder) int {
-		return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.value, b.value))
-	})
 }
 
 // KeyCurve is the curve under which Credential finds a key of this CREDENTIAL_TYPE_….

@@ -271,18 +271,18 @@ func TestLists(t *testing.T) {
 func TestChildrenOf(t *testing.T) {
 	tx := org.Begin(id(1), org.NewState(), 0)
 	for i := byte(1); i < 6; i++ {
-		must(t, tx.PutChildKey(org.ChildCredential, "C:k", &org.Child{ID: id(i * 10)}, org.ID{}))
-		must(t, tx.PutChildKey(org.ChildCredential, "C:l", &org.Child{ID: id(i * 10)}, org.ID{}))
+		must(t, tx.PutChildKey(org.ChildProven, "C:k", &org.Child{ID: id(i * 10)}, org.ID{}))
+		must(t, tx.PutChildKey(org.ChildProven, "C:l", &org.Child{ID: id(i * 10)}, org.ID{}))
 	}
-	tx.DeleteChildKey(org.ChildCredential, "C:k", &org.Child{ID: id(10)}, org.ID{})
+	tx.DeleteChildKey(org.ChildProven, "C:k", &org.Child{ID: id(10)}, org.ID{})
 	tx = again(t, tx)
-	if ids, err := tx.ChildrenBy(org.ChildCredential, "C:k", nil, 2); !slices.Equal(ids, []org.ID{id(20), id(30)}) || err != nil {
+	if ids, err := tx.ChildrenBy(org.ChildProven, "C:k", nil, 2); !slices.Equal(ids, []org.ID{id(20), id(30)}) || err != nil {
 		t.Fatal(ids, err)
 	}
-	if ids, err := tx.ChildrenBy(org.ChildCredential, "C:k", nil, 100); len(ids) != 4 || err != nil {
+	if ids, err := tx.ChildrenBy(org.ChildProven, "C:k", nil, 100); len(ids) != 4 || err != nil {
 		t.Fatal(ids, err)
 	}
-	if ids, err := tx.ChildrenBy(org.ChildCredential, "D:k", nil, 100); len(ids) != 0 || err != nil {
+	if ids, err := tx.ChildrenBy(org.ChildProven, "D:k", nil, 100); len(ids) != 0 || err != nil {
 		t.Fatal(ids, err)
 	}
 }
@@ -366,14 +366,14 @@ func TestMissingReachesTheCaller(t *testing.T) {
 	must(t, err)
 	must(t, s.Install(org.Hash{1}, nil))
 	tx := org.Begin(id(1), s, 0)
-	must(t, tx.PutChildKey(org.ChildCredential, "C:k", &org.Child{ID: id(9)}, org.ID{}))
+	must(t, tx.PutChildKey(org.ChildProven, "C:k", &org.Child{ID: id(9)}, org.ID{}))
 	var miss *org.Missing
 	for name, err := range map[string]error{
 		"account":  second(tx.Account(id(3), 1)),
 		"address":  third(tx.ByAddress("m")),
 		"path":     second(tx.AccountAt(id(3), "m", "C", "F")),
 		"child":    second(tx.Child(id(3))),
-		"children": second(tx.ChildrenBy(org.ChildCredential, "C:k", nil, 5)),
+		"children": second(tx.ChildrenBy(org.ChildProven, "C:k", nil, 5)),
 		"accounts": tx.EachAccount(id(3), 0, func(*org.Account) bool { return true }),
 	} {
 		if !errors.As(err, &miss) || miss.Piece != (org.Hash{2}) {

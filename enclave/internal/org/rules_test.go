@@ -140,7 +140,7 @@ func TestLinkUser(t *testing.T) {
 		value string
 	}{
 		{org.ChildEmail, "a@example.org"}, {org.ChildVerifiedEmail, "a@example.org"}, {org.ChildPhone, "+1"},
-		{org.ChildCredential, "API_KEY_CURVE_P256:02aa"}, {org.ChildCredential, "WEBAUTHN:0102"}, {org.ChildIdentity, org.IdentityText("i", "s", "a")},
+		{org.ChildBefore, "API_KEY_CURVE_P256:02aa"}, {org.ChildBefore, "WEBAUTHN:0102"}, {org.ChildIdentity, org.IdentityText("i", "s", "a")},
 	}
 	for _, f := range finders {
 		if got := by(f.what, f.value); !slices.Equal(got, both) {
@@ -151,7 +151,7 @@ func TestLinkUser(t *testing.T) {
 		what  byte
 		value string
 	}{
-		{org.ChildVerifiedPhone, "+1"}, {org.ChildCredential, "API_KEY_CURVE_P256:02bb"}, {org.ChildCredential, "API_KEY_CURVE_ED25519:02aa"},
+		{org.ChildVerifiedPhone, "+1"}, {org.ChildBefore, "API_KEY_CURVE_P256:02bb"}, {org.ChildBefore, "API_KEY_CURVE_ED25519:02aa"},
 		{org.ChildEmail, "+1"}, {org.ChildIdentity, org.IdentityText("is", "", "a")}, {org.ChildName, "a@example.org"},
 	} {
 		if got := by(f.what, f.value); len(got) != 0 {

@@ -19,6 +19,8 @@ type User struct {
 	// EmailVerified and PhoneVerified tell that the contact was shown to be the user's.
 	EmailVerified bool `cbor:"12,keyasint,omitempty"`
 	PhoneVerified bool `cbor:"13,keyasint,omitempty"`
+	EmailHow      How  `cbor:"14,keyasint,omitempty"`
+	PhoneHow      How  `cbor:"15,keyasint,omitempty"`
 }
 
 // Authenticator is a passkey.
@@ -34,6 +36,7 @@ type Authenticator struct {
 	Origin       string   `cbor:"9,keyasint"` // as registered
 	CreatedMs    uint64   `cbor:"10,keyasint"`
 	UpdatedMs    uint64   `cbor:"11,keyasint"`
+	How          How      `cbor:"12,keyasint,omitempty"`
 }
 
 // OauthProvider is an identity at an OpenID provider.
@@ -45,6 +48,9 @@ type OauthProvider struct {
 	Subject   string `cbor:"5,keyasint"`
 	CreatedMs uint64 `cbor:"6,keyasint"`
 	UpdatedMs uint64 `cbor:"7,keyasint"`
+	// LinkedBy is the attempt to log in whose token added the identity, if that token was bound to a key that did not ask
+	// for it: see Tx.ChildrenByIdentity.
+	LinkedBy *Hash `cbor:"8,keyasint,omitempty"`
 }
 
 // MFAPolicy demands more than one factor of a user.
@@ -86,6 +92,7 @@ type APIKey struct {
 	Profile ID `cbor:"8,keyasint"`
 	// Proxy is set for the auth proxy's key. Only the enclave stamps with it, at the proxy's door.
 	Proxy bool `cbor:"9,keyasint,omitempty"`
+	How   How  `cbor:"10,keyasint,omitempty"`
 }
 
 // Expired tells whether the key is past its time at nowMs.

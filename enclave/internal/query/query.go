@@ -277,7 +277,7 @@ func index(families ...[]*Query) map[string]*Query {
 
 // live are the queries that can be asked today.
 var live = index(organizations, policies, interfaces, sessionProfiles, suborgs, users, credentials, providerCredentials, wallets, privateKeys, secrets, activities, proofs,
-	evaluations, sending, gas, chains, mails, authProxy, histories, bills, tvcApps, tvcDeployments, tvcRunning)
+	evaluations, sending, gas, chains, mails, authProxy, histories, sharedValues, bills, tvcApps, tvcDeployments, tvcRunning)
 
 // id reads an id that a request names.
 func id(field, text string) (org.ID, error) {

@@ -9,7 +9,9 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/strictjson"
 )
 
 var suborgs = []*Query{
@@ -29,8 +31,9 @@ type Index interface {
 	Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error)
 	// Has tells whether a sub-organization is there and has the handle now.
 	Has(c *org.Child, h org.Handle) (bool, error)
-	// Identity verifies an identity token. The error is a *fault.Error about field.
-	Identity(field, token string) (issuer, subject string, audiences []string, err error)
+	// Identity verifies an identity token. attempt is that of Tx.ChildrenByIdentity. The error is a *fault.Error about
+	// field.
+	Identity(field, token string) (issuer, subject string, audiences []string, attempt org.Hash, err error)
 }
 
 // Bounds of one search through the index.
@@ -52,17 +55,15 @@ type suborgsRequest struct {
 	PaginationOptions *Pagination `json:"paginationOptions"`
 }
 
-// childKey is a value under which the parent keeps sub-organizations.
-type childKey struct {
-	what  byte
-	value string
-}
+// A search finds up to limit sub-organizations in the parent's state, in the order of their making: those behind after
+// or those just above before, if one is given.
+type search func(v *View, before, after *org.Child, limit int) ([]org.ID, error)
 
-// suborgFilter asks for any of the keys in the parent's state, or for the handle in
+// suborgFilter asks for what any of the searches finds in the parent's state, or for the handle in
 // the host's index. The empty one asks for all.
 type suborgFilter struct {
-	keys   []childKey
-	handle *org.Handle
+	searches []search
+	handle   *org.Handle
 }
 
 // suborgFilters make the filters of list_suborgs by the type's name. A value that
@@ -75,6 +76,7 @@ var suborgFilters = map[string]func(value string) suborgFilter{
 	"PHONE_NUMBER":  by(org.ChildPhone),
 	"NAME":          by(org.ChildName),
 	"OIDC_TOKEN":    nil,
+	"OAUTH_CLAIM":   byClaims,
 	"USERNAME":      func(v string) suborgFilter { return byHandle(org.HandleUserName, v) },
 	// Private keys have addresses as accounts do.
 	"WALLET_ACCOUNT_ADDRESS": func(v string) suborgFilter { return byHandle(org.HandleAddress, chain.MatchKey(v)) },
@@ -89,7 +91,25 @@ var verifiedFilters = map[string]func(value string) suborgFilter{
 }
 
 func by(what byte) func(string) suborgFilter {
-	return func(v string) suborgFilter { return suborgFilter{keys: []childKey{{what, v}}} }
+	return func(value string) suborgFilter {
+		return suborgFilter{searches: []search{func(v *View, before, after *org.Child, limit int) ([]org.ID, error) {
+			if before != nil {
+				return v.ChildrenByAbove(what, value, before, limit)
+			}
+			return v.ChildrenBy(what, value, after, limit)
+		}}}
+	}
+}
+
+// byCredentials finds those to which a key or passkey leads.
+func byCredentials(credentials ...string) suborgFilter {
+	f := suborgFilter{searches: []search{}}
+	for _, c := range credentials {
+		f.searches = append(f.searches, func(v *View, before, after *org.Child, limit int) ([]org.ID, error) {
+			return v.ChildrenByCredential(c, before, after, limit)
+		})
+	}
+	return f
 }
 
 func byEmail(what byte) func(string) suborgFilter {
@@ -105,29 +125,54 @@ func byHandle(what byte, v string) suborgFilter {
 func byCredentialID(v string) suborgFilter {
 	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(v, "="))
 	if err != nil {
-		return suborgFilter{keys: []childKey{}}
+		return byCredentials()
 	}
-	return by(org.ChildCredential)(org.PasskeyCurve + ":" + hex.EncodeToString(b))
+	return byCredentials(org.PasskeyCurve + ":" + hex.EncodeToString(b))
 }
 
 // byIdentity takes an identity token and verifies it. The token may be bound to any
 // key: its holder learns where he could log in, and no more.
 func byIdentity(x Index, token string) (suborgFilter, error) {
-	issuer, subject, audiences, err := x.Identity("filterValue", token)
-	f := suborgFilter{keys: []childKey{}}
+	issuer, subject, audiences, attempt, err := x.Identity("filterValue", token)
+	f := suborgFilter{searches: []search{}}
 	for _, a := range audiences {
-		f.keys = append(f.keys, childKey{org.ChildIdentity, org.IdentityText(issuer, subject, a)})
+		f.searches = append(f.searches, byIdentityText(org.IdentityText(issuer, subject, a), attempt))
 	}
 	return f, err
 }
 
+// byClaims takes what an identity token would claim, without one: its holder is found, and nothing is shown by that.
+func byClaims(v string) suborgFilter {
+	var c struct {
+		Issuer   string `json:"iss"`
+		Subject  string `json:"sub"`
+		Audience string `json:"aud"`
+	}
+	f := suborgFilter{searches: []search{}}
+	if err := strictjson.Decode([]byte(v), &c); err != nil {
+		return f
+	}
+	f.searches = append(f.searches, byIdentityText(org.IdentityText(login.CanonicalIssuer(c.Issuer), c.Subject, c.Audience), org.Hash{}))
+	return f
+}
+
+func byIdentityText(text string, attempt org.Hash) search {
+	return func(v *View, before, after *org.Child, _ int) ([]org.ID, error) {
+		ids, err := v.ChildrenByIdentity(text, attempt)
+		if err != nil {
+			return nil, err
+		}
+		return beyond(v, ids, before, after)
+	}
+}
+
 // byPublicKey takes an API key's public key, which does not tell its curve.
 func byPublicKey(v string) suborgFilter {
-	f, v := suborgFilter{}, strings.ToLower(v)
+	var cs []string
 	for _, t := range []string{"CREDENTIAL_TYPE_API_KEY_P256", "CREDENTIAL_TYPE_API_KEY_SECP256K1", "CREDENTIAL_TYPE_API_KEY_ED25519"} {
-		f.keys = append(f.keys, childKey{org.ChildCredential, org.KeyCurve(t) + ":" + v})
+		cs = append(cs, org.KeyCurve(t)+":"+strings.ToLower(v))
 	}
-	return f
+	return byCredentials(cs...)
 }
 
 type suborgSearch struct {
@@ -244,32 +289,41 @@ func (s *suborgSearch) inState(v *View) ([]org.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.keys == nil {
+	if s.searches == nil {
 		if before != nil {
 			return v.ChildrenAbove(before, s.limit)
 		}
 		return v.Children(after, s.limit)
 	}
 	var all []org.ID
-	for _, k := range s.keys {
-		var ids []org.ID
-		if before != nil {
-			ids, err = v.ChildrenByAbove(k.what, k.value, before, s.limit)
-		} else {
-			ids, err = v.ChildrenBy(k.what, k.value, after, s.limit)
-		}
+	for _, find := range s.searches {
+		ids, err := find(v, before, after, s.limit)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, ids...)
 	}
-	if len(s.keys) == 1 {
+	if len(s.searches) == 1 && len(all) <= s.limit {
 		return all, nil
 	}
 	return s.merge(v, all)
 }
 
-// merge brings what several keys found into one order, each once.
+// beyond are those of a few sub-organizations that lie behind after or above before, in the order of their making.
+func beyond(v *View, ids []org.ID, before, after *org.Child) (out []org.ID, err error) {
+	for _, id := range ids {
+		c, err := v.Child(id)
+		switch {
+		case err != nil:
+			return nil, err
+		case c != nil && (before == nil || c.Older(before)) && (after == nil || after.Older(c)):
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// merge brings what several searches found into one order, each once.
 func (s *suborgSearch) merge(v *View, ids []org.ID) ([]org.ID, error) {
 	cs := make([]*org.Child, 0, len(ids))
 	for _, i := range ids {

@@ -55,11 +55,11 @@ func (w *world) Has(c *org.Child, h org.Handle) (bool, error) {
 }
 
 // Identity knows one token.
-func (w *world) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
+func (w *world) Identity(field, token string) (issuer, subject string, audiences []string, attempt org.Hash, err error) {
 	if token != "good" {
-		return "", "", nil, fault.Field(field, "no such token")
+		return "", "", nil, org.Hash{}, fault.Field(field, "no such token")
 	}
-	return "https://issuer.example", "me", []string{"web", "ios"}, nil
+	return "https://issuer.example", "me", []string{"web", "ios"}, org.Hash{1}, nil
 }
 
 func child(n int) org.Child {
@@ -291,6 +291,30 @@ func TestSuborgsByIdentity(t *testing.T) {
 	})
 	if got := w.get("list_suborgs", object{"filterType": "OIDC_TOKEN", "filterValue": "good"})["organizationIds"]; fmt.Sprint(got) != fmt.Sprint([]string{ids[1], ids[4]}) {
 		t.Errorf("%v of %v", got, ids)
+	}
+	for _, c := range []struct {
+		page object
+		want []string
+	}{
+		{object{"limit": "1"}, ids[1:2]}, {object{"after": ids[1]}, ids[4:5]}, {object{"before": ids[4]}, ids[1:2]}, {object{"after": ids[4]}, []string{}}, {object{"before": ids[1]}, []string{}},
+	} {
+		if got := w.get("list_suborgs", object{"filterType": "OIDC_TOKEN", "filterValue": "good", "paginationOptions": c.page})["organizationIds"]; fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%v: %v, want %v", c.page, got, c.want)
+		}
+	}
+	// What a token would claim is looked for without one.
+	for claims, want := range map[string][]string{
+		`{"iss":"https://issuer.example","sub":"me","aud":"web"}`:       ids[4:5],
+		`{"aud":"ios","iss":"https://issuer.example","sub":"me"}`:       ids[1:2],
+		`{"iss":"https://issuer.example","sub":"me","aud":"android"}`:   {},
+		`{"iss":"https://issuer.example","sub":"me"}`:                   {},
+		`{"iss":"https://issuer.example","sub":"me","aud":"web","x":1}`: {},
+		`["https://issuer.example","me","web"]`:                         {},
+		`https://issuer.example`:                                        {},
+	} {
+		if got := w.get("list_suborgs", object{"filterType": "OAUTH_CLAIM", "filterValue": claims})["organizationIds"]; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", claims, got, want)
+		}
 	}
 }
 

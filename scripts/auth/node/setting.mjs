@@ -82,6 +82,7 @@ export async function world({ proxy = true, page = "wallet" } = {}) {
       return {
         page,
         reopen: open,
+        give: (credential) => tools.send("WebAuthn.addCredential", { authenticatorId, credential }),
         passkeys: async () => (await tools.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
         close: () => context.close(),
       };

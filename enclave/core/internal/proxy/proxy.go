@@ -333,7 +333,7 @@ func (x *Call) holders(ctx context.Context, r *authproxy.Request) ([][]authproxy
 // oldest is the first made of the sub-organizations that one of by leads to, nil if none does.
 func oldest(tx *org.Tx, by []authproxy.Holder) (first *org.Child, err error) {
 	for _, h := range by {
-		ids, err := tx.ChildrenBy(h.What, h.Value, nil, 1)
+		ids, err := h.Children(tx)
 		if err != nil {
 			return nil, err
 		}

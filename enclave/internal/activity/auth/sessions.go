@@ -24,7 +24,7 @@ var Sessions = activity.Family{
 		Self:   func(*StampLogin) string { return "" },
 	},
 	activity.Kind[activity.Nothing, ReadOnlySession]{
-		Name: "CREATE_READ_ONLY_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadOnlySession,
+		Name: "CREATE_READ_ONLY_SESSION", Resource: "AUTH", Action: "CREATE", ByCredential: true, Run: createReadOnlySession,
 		Self: func(*activity.Nothing) string { return "" },
 	},
 	activity.Kind[CreateReadWriteSession, ReadWriteSession]{

@@ -231,6 +231,9 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 		return nil, err
 	}
 	sub.WantsProofs, sub.Parent, sub.Limits, sub.Providers = tx.WantsProofs, tx.Tx, tx.Limits, tx.Providers
+	if sub.Brought, err = brought(tx, in); err != nil {
+		return nil, err
+	}
 	r, o, err := fillOrganization(sub, tx.ID, in, verified)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func TestCreateSubOrganization(t *testing.T) {
 	if parent.Children != 1 || parent.Wallets != 0 || parent.Users != 1 || child == nil || child.Name != "Sub" || child.CreatedMs != activitytest.Start {
 		t.Errorf("%+v %+v", parent, child)
 	}
-	ids, err := w.Tx().ChildrenBy(org.ChildCredential, "API_KEY_CURVE_SECP256K1:"+key, nil, 10)
+	ids, err := w.Tx().ChildrenBy(org.ChildVouched, "API_KEY_CURVE_SECP256K1:"+key, nil, 10)
 	w.Must(err)
 	if len(ids) != 1 || ids[0] != sub.ID {
 		t.Errorf("%v", ids)
@@ -206,7 +206,7 @@ func TestPasskeysOfASubOrganization(t *testing.T) {
 	u["authenticators"] = []any{p}
 	sub := w.Sub(w.Run("CREATE_SUB_ORGANIZATION_V8", activitytest.SubOrganization("Sub", 1, u))["subOrganizationId"])
 	rec, _ := sub.Tx().User(sub.User)
-	ids, err := w.Tx().ChildrenBy(org.ChildCredential, org.PasskeyCurve+":"+hex.EncodeToString(rec.Authenticators[0].CredentialID), nil, 10)
+	ids, err := w.Tx().ChildrenBy(org.ChildVouched, org.PasskeyCurve+":"+hex.EncodeToString(rec.Authenticators[0].CredentialID), nil, 10)
 	w.Must(err)
 	if len(ids) != 1 || ids[0] != sub.ID {
 		t.Errorf("%v", ids)
@@ -261,7 +261,7 @@ func TestDeleteSubOrganization(t *testing.T) {
 	if ids, _ := w.Tx().Children(nil, 10); len(ids) != 1 || ids[0] != other.ID {
 		t.Errorf("%v", ids)
 	}
-	for what, value := range map[byte]string{org.ChildCredential: "API_KEY_CURVE_SECP256K1:" + key, org.ChildEmail: "a@example.org", org.ChildName: "Sub"} {
+	for what, value := range map[byte]string{org.ChildVouched: "API_KEY_CURVE_SECP256K1:" + key, org.ChildEmail: "a@example.org", org.ChildName: "Sub"} {
 		ids, err := w.Tx().ChildrenBy(what, value, nil, 10)
 		w.Must(err)
 		for _, id := range ids {

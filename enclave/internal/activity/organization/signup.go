@@ -80,8 +80,31 @@ func signedFields(u *user.RootUserParams) *login.Signup {
 	return s
 }
 
+// brought tells how what a new sub-organization begins with comes. A key that is the only way in may lead whoever has it
+// there, however often others sign it up; with anything beside it, somebody else could be waiting inside.
+func brought(tx *activity.Tx, in *CreateSubOrganization) (org.How, error) {
+	proxied, err := user.FromProxy(tx, tx.Tx)
+	switch {
+	case err != nil || !proxied:
+		return org.HowVouched, err
+	case len(in.RootUsers) != 1 || in.signup.token != "":
+		return org.HowSignedUp, nil
+	}
+	u := &in.RootUsers[0]
+	ways := len(u.APIKeys) + len(u.Authenticators)
+	for i := range u.OauthProviders {
+		if u.OauthProviders[i].OidcClaims == nil { // claims extend the identity of a token to another client, and are no other way in
+			ways++
+		}
+	}
+	if ways != 1 {
+		return org.HowSignedUp, nil
+	}
+	return org.HowAlone, nil
+}
+
 // refuseHeldKeys refuses to the auth proxy a key or passkey that another sub-organization of the parent has: a
-// log-in by it would find neither.
+// log-in by it would lead there.
 func refuseHeldKeys(tx *activity.Tx, in *CreateSubOrganization) error {
 	if proxied, err := user.FromProxy(tx, tx.Tx); err != nil || !proxied {
 		return err
@@ -108,8 +131,8 @@ func refuseHeldKeys(tx *activity.Tx, in *CreateSubOrganization) error {
 }
 
 func refuseChild(tx *activity.Tx, credential, field string) error {
-	held, err := tx.ChildrenBy(org.ChildCredential, credential, nil, 1)
-	if err == nil && len(held) > 0 {
+	held, err := tx.IsClaimed(credential)
+	if err == nil && held {
 		err = fault.Field(field, "credential is of another sub-organization already")
 	}
 	return err

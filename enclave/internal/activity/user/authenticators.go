@@ -236,7 +236,7 @@ func newAuthenticator(tx *activity.Tx, path string, p *AuthenticatorParams, allo
 	}
 	a := &org.Authenticator{
 		ID: id, Name: p.AuthenticatorName, CredentialID: c.ID, PublicKey: c.PublicKey, AAGUID: c.AAGUID, Attestation: c.Format,
-		RPIDHash: c.RPIDHash, Origin: c.Origin, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		RPIDHash: c.RPIDHash, Origin: c.Origin, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, How: tx.How(),
 	}
 	for _, t := range p.Attestation.Transports {
 		if !slices.Contains(a.Transports, string(t)) {

@@ -174,7 +174,7 @@ func addAPIKeys(tx *activity.Tx, u *org.User, path string, ps []APIKeyParams) ([
 		seconds, _ := p.seconds()
 		u.APIKeys = append(u.APIKeys, org.APIKey{
 			ID: id, Name: p.APIKeyName, PublicKey: public, Type: apiKeyCurves[p.CurveType].credential,
-			CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, ExpirationSeconds: seconds,
+			CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, ExpirationSeconds: seconds, How: tx.How(),
 		})
 		if err := tx.PutCredential(string(p.CurveType), public, &org.Credential{User: u.ID, Key: id}); err != nil {
 			return nil, err

@@ -31,22 +31,23 @@ func CheckIdentityToken(field, text string) error {
 	return err
 }
 
-// HasIdentity is the identity of u with issuer, subject and one of the audiences, or nil.
-func HasIdentity(u *org.User, issuer, subject string, audiences []string) *org.OauthProvider {
+// hasIdentity is the identity of u with issuer, subject and one of the audiences that leads whoever shows a token of an
+// attempt, or nil: see org.Tx.ChildrenByIdentity.
+func hasIdentity(u *org.User, issuer, subject string, audiences []string, attempt org.Hash) *org.OauthProvider {
 	for i := range u.OauthProviders {
-		if p := &u.OauthProviders[i]; p.Issuer == issuer && p.Subject == subject && slices.Contains(audiences, p.Audience) {
+		if p := &u.OauthProviders[i]; p.Issuer == issuer && p.Subject == subject && slices.Contains(audiences, p.Audience) && (p.LinkedBy == nil || *p.LinkedBy != attempt) {
 			return p
 		}
 	}
 	return nil
 }
 
-// UserByIdentity finds the one user of an organization who has an identity, and its record. If several
-// audiences of a token lead to several users, it finds none.
-func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string) (user *org.User, identity *org.OauthProvider, err error) {
-	user, _, err = onlyUser(tx, func(u *org.User) bool { return HasIdentity(u, issuer, subject, audiences) != nil })
+// UserByIdentity finds the one user of an organization to whom an identity leads by a token of an attempt, and its
+// record. If several audiences of a token lead to several users, it finds none.
+func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string, attempt org.Hash) (user *org.User, identity *org.OauthProvider, err error) {
+	user, _, err = onlyUser(tx, func(u *org.User) bool { return hasIdentity(u, issuer, subject, audiences, attempt) != nil })
 	if user != nil {
-		identity = HasIdentity(user, issuer, subject, audiences)
+		identity = hasIdentity(user, issuer, subject, audiences, attempt)
 	}
 	return user, identity, err
 }
@@ -68,9 +69,12 @@ func onlyUser(tx *org.Tx, is func(*org.User) bool) (one *org.User, several bool,
 
 // FindByIdentity finds the user of a verified token, by the identity or, where accounts are linked, by its address.
 func FindByIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
-	u, _, err := UserByIdentity(tx.Tx, i.Issuer, i.Subject, i.Audiences)
-	if err == nil && u == nil {
+	u, p, err := UserByIdentity(tx.Tx, i.Issuer, i.Subject, i.Audiences, i.Attempt())
+	switch {
+	case err == nil && u == nil:
 		u, err = linkIdentity(tx, i)
+	case err == nil && p.LinkedBy != nil:
+		u, err = shownAddress(tx, u, i)
 	}
 	if err == nil && u == nil {
 		err = fault.New(fault.NotFound, "no user of the organization has the identity of the OIDC token")

@@ -16,7 +16,7 @@ import (
 // OauthProviders are the kinds about identities at OpenID providers.
 var OauthProviders = activity.Family{
 	activity.Kind[CreateOauthProviders, ProviderIDs]{
-		Name: "CREATE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "CREATE", Run: createOauthProviders, Results: []int{1, 2},
+		Name: "CREATE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "CREATE", FromAbove: true, Run: createOauthProviders, Results: []int{1, 2},
 		Older: []activity.Older{activity.Upgrade(func(v *CreateOauthProvidersV1) CreateOauthProviders {
 			return CreateOauthProviders{v.UserID, CarryProviders(v.OauthProviders)}
 		})},
@@ -107,7 +107,17 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 	if err != nil {
 		return nil, err
 	}
+	top, err := tx.AskedFromAbove()
+	if err == nil && top != nil {
+		err = mayLink(top, u, ps, proven)
+	}
+	if err != nil {
+		return nil, err
+	}
 	for _, i := range proven {
+		if top != nil || linkedBy(tx, u, i.Issuer, i.Subject, proven) != nil { // it may be another's address, whose token this is
+			continue
+		}
 		if err := verifyAddress(tx, u, i); err != nil {
 			return nil, err
 		}
@@ -121,7 +131,7 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 		if !slices.ContainsFunc(proven, shown) && !slices.ContainsFunc(u.OauthProviders, has) {
 			return nil, fault.Field(at+".oidcClaims", "oidcClaims must share iss and sub with a verified token in the request or with an identity of the user")
 		}
-		held, err := isIdentityHeld(tx, u, c)
+		held, err := isIdentityHeld(tx, u, c, proven)
 		if err != nil {
 			return nil, err
 		}
@@ -132,10 +142,37 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 		if err != nil {
 			return nil, err
 		}
+		if top == nil {
+			p.LinkedBy = linkedBy(tx, u, c.Iss, c.Sub, proven)
+		}
 		u.OauthProviders = append(u.OauthProviders, p)
 		ids[i] = p.ID.String()
 	}
 	return ids, nil
+}
+
+// linkedBy is the attempt to log in of the token that shows an identity, if that proves little: neither the parent asks, nor
+// the key to which the token is bound, and there are other ways into the organization. Claims without a token are as the
+// identity of the user that they extend.
+func linkedBy(tx *activity.Tx, u *org.User, issuer, subject string, proven []*login.Identity) *org.Hash {
+	if how := tx.How(); how == org.HowVouched || how == org.HowAlone {
+		return nil
+	}
+	for _, i := range proven {
+		if i.Issuer == issuer && i.Subject == subject {
+			if i.BoundTo(tx.Stamped.PublicKey) {
+				return nil
+			}
+			attempt := org.Hash(i.Attempt())
+			return &attempt
+		}
+	}
+	for i := range u.OauthProviders {
+		if p := &u.OauthProviders[i]; p.Issuer == issuer && p.Subject == subject {
+			return p.LinkedBy
+		}
+	}
+	return nil
 }
 
 func newIdentity(tx *activity.Tx, name string, c *OidcClaims) (org.OauthProvider, error) {
@@ -148,7 +185,8 @@ func newIdentity(tx *activity.Tx, name string, c *OidcClaims) (org.OauthProvider
 func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []*OidcClaims, proven []*login.Identity, err error) {
 	cs = make([]*OidcClaims, len(ps))
 	for i := range ps {
-		if cs[i] = ps[i].OidcClaims; cs[i] != nil {
+		if c := ps[i].OidcClaims; c != nil {
+			cs[i] = &OidcClaims{Iss: login.CanonicalIssuer(c.Iss), Sub: c.Sub, Aud: c.Aud}
 			continue
 		}
 		field := fmt.Sprintf("%soauthProviders.%d.oidcToken", path, i)
@@ -167,9 +205,12 @@ func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []
 }
 
 // isIdentityHeld tells whether anybody in the tree of organizations has an identity: u, the other users here,
-// those of the parent or of its sub-organizations. As in AboveUsers, the organization's record need not be there yet.
-func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims) (bool, error) {
-	has := func(u *org.User) bool { return HasIdentity(u, c.Iss, c.Sub, []string{c.Aud}) != nil }
+// those of the parent or of its sub-organizations. What a token of proven's own attempt to log in has linked holds nothing
+// against the sign-up that the same attempt goes on with. As in AboveUsers, the organization's record need not be there yet.
+func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims, proven []*login.Identity) (bool, error) {
+	has := func(u *org.User) bool {
+		return slices.ContainsFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub && p.Audience == c.Aud })
+	}
 	held := has(u)
 	visit := func(u *org.User) bool {
 		held = held || has(u)
@@ -189,8 +230,23 @@ func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims) (bool, error) {
 		}
 		top = parent
 	}
-	children, err := top.ChildrenBy(org.ChildIdentity, org.IdentityText(c.Iss, c.Sub, c.Aud), nil, 1)
-	return len(children) > 0, err
+	text := org.IdentityText(c.Iss, c.Sub, c.Aud)
+	if tx.Brought != 0 { // a sign-up
+		var attempt org.Hash
+		for _, i := range proven {
+			if i.Issuer == c.Iss && i.Subject == c.Sub {
+				attempt = i.Attempt()
+			}
+		}
+		children, err := top.ChildrenByIdentity(text, attempt)
+		return len(children) > 0, err
+	}
+	for _, what := range []byte{org.ChildIdentity, org.ChildLinked} {
+		if children, err := top.ChildrenBy(what, text, nil, 1); err != nil || len(children) > 0 {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // DeleteOauthProviders takes identities away from a user.

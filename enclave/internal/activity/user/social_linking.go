@@ -30,6 +30,27 @@ func links(top *org.Tx, i *login.Identity) (bool, error) {
 	return p != nil && Links(p.LinkingClients, i), err
 }
 
+// errLink refuses to a user of the parent to give somebody an identity that is not shown to be his.
+var errLink = activity.WrongCaller("a user of the parent may link only an identity that stands for the user's verified address, of an issuer and client for which accounts are linked")
+
+// mayLink refuses identities that a user of the parent gives to u, unless each stands for the verified address of u:
+// whoever has it could log in with it anyway.
+func mayLink(top *org.Tx, u *org.User, ps []OauthProviderParams, proven []*login.Identity) error {
+	if !u.EmailVerified || len(proven) != len(ps) {
+		return errLink
+	}
+	for _, i := range proven {
+		ok, err := links(top, i)
+		if err != nil {
+			return err
+		}
+		if !ok || login.ContactKey(login.Email, i.Email) != login.ContactKey(login.Email, u.Email) {
+			return errLink
+		}
+	}
+	return nil
+}
+
 // verifyAddress marks the address of u, which the caller stores, as verified if the identity stands for it. An
 // address that is verified in another sub-organization stays as it is.
 func verifyAddress(tx *activity.Tx, u *org.User, i *login.Identity) error {
@@ -50,6 +71,16 @@ func verifyAddress(tx *activity.Tx, u *org.User, i *login.Identity) error {
 	return err
 }
 
+// shownAddress is u, who logs in by an identity that another's token has linked, with the address verified for which it
+// stands: the token that linked it did not, as it may have been taken from somebody.
+func shownAddress(tx *activity.Tx, u *org.User, i *login.Identity) (*org.User, error) {
+	v := *u
+	if err := verifyAddress(tx, &v, i); err != nil || v.EmailVerified == u.EmailVerified {
+		return u, err
+	}
+	return &v, tx.PutUser(&v)
+}
+
 // linkIdentity finds the user whose verified address a new identity stands for, and adds the identity; nil if
 // there is none.
 func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
@@ -65,7 +96,7 @@ func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 		return nil, err
 	}
 	c := &OidcClaims{Iss: i.Issuer, Sub: i.Subject, Aud: i.Audiences[0]}
-	held, err := isIdentityHeld(tx, old, c)
+	held, err := isIdentityHeld(tx, old, c, nil)
 	if err != nil || held {
 		return nil, err
 	}

@@ -2,9 +2,11 @@ package user_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"cloister/enclave/internal/activity/activitytest"
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 )
@@ -80,8 +82,11 @@ func TestSocialLinkingVerifies(t *testing.T) {
 	if add(activitytest.Claims(google.URL, "late", "web")); c.UserOf(c.Root).EmailVerified {
 		t.Error("claims alone have verified an address")
 	}
-	if add(activitytest.ByToken(withEmail(google, "late too", "web", "late@example.com", true, ""))); !c.UserOf(c.Root).EmailVerified {
-		t.Error("the address of a user who was given an identity is not verified")
+	if add(activitytest.ByToken(withEmail(google, "taken", "web", "late@example.com", true, w.FreshP256()))); c.UserOf(c.Root).EmailVerified {
+		t.Error("a token that was asked for by another key has verified an address")
+	}
+	if add(activitytest.ByToken(withEmail(google, "late too", "web", "late@example.com", true, c.Credential().PublicKey))); !c.UserOf(c.Root).EmailVerified {
+		t.Error("the address of a user who has shown his identity is not verified")
 	}
 	// Users of the organization itself are nobody's accounts.
 	w.Run("CREATE_USERS_V4", object{"users": []any{activitytest.With(activitytest.With(activitytest.User("U"), "userEmail", "top@example.com"), "oauthProviders", []any{activitytest.ByToken(withEmail(google, "top", "web", "top@example.com", true, ""))})}})
@@ -89,6 +94,54 @@ func TestSocialLinkingVerifies(t *testing.T) {
 		if u.EmailVerified {
 			t.Errorf("%s is verified in the organization itself", u.Email)
 		}
+	}
+}
+
+// TestLinkingFromAbove lets a user of the parent link an identity, if it stands for the address that the user has verified:
+// with it he could log in anyway. Any other would be a way in for the parent.
+func TestLinkingFromAbove(t *testing.T) {
+	w, google := linkingWorld(t)
+	other := w.NewIssuer("https://issuer.example")
+	c := childOf(w, "ada", "ada@example.com")
+	own, by := c.User, w.Credential()
+	fromAbove := func() { c.User, c.Stamped = w.User, &by }
+	add := func(p object) object { return object{"userId": c.Root, "oauthProviders": []any{p}} }
+	token := func(sub string) string { return withEmail(google, sub, "web", "Ada@example.com", true, w.FreshP256()) }
+	fromAbove()
+	c.Refuse("CREATE_OAUTH_PROVIDERS_V2", add(activitytest.ByToken(token("1"))), 3, "verified address")
+	c.User, c.Stamped = own, nil
+	verifiedAs(c)
+	fromAbove()
+	for what, p := range map[string]object{
+		"another issuer":       activitytest.ByToken(withEmail(other, "1", "web", "ada@example.com", true, "")),
+		"another client":       activitytest.ByToken(withEmail(google, "1", "ios", "ada@example.com", true, "")),
+		"another address":      activitytest.ByToken(withEmail(google, "1", "web", "parent@example.com", true, "")),
+		"an address unproven":  activitytest.ByToken(withEmail(google, "1", "web", "ada@example.com", false, "")),
+		"claims without token": activitytest.Claims(google.URL, "1", "web"),
+	} {
+		if _, err := c.Try("CREATE_OAUTH_PROVIDERS_V2", add(p)); activitytest.Code(err) != fault.InvalidArgument {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	c.Run("CREATE_OAUTH_PROVIDERS_V2", add(activitytest.ByToken(token("1"))))
+	if p := c.UserOf(c.Root).OauthProviders; len(p) != 1 || p[0].LinkedBy != nil {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestAddressOfALinkIsShownLater: what another's token has linked verifies no address; the next log-in by it does.
+func TestAddressOfALinkIsShownLater(t *testing.T) {
+	w, google := linkingWorld(t)
+	c := childOf(w, "ada", "ada@example.com")
+	taken, public := w.FreshP256(), w.FreshP256()
+	c.Run("CREATE_OAUTH_PROVIDERS_V2", object{"userId": c.Root, "oauthProviders": []any{activitytest.ByToken(withEmail(google, "ada", "web", "ada@example.com", true, taken))}})
+	if c.UserOf(c.Root).EmailVerified {
+		t.Error("a token of another's key has verified the address")
+	}
+	c.Run("OAUTH_LOGIN", object{"oidcToken": withEmail(google, "ada", "web", "ada@example.com", true, public), "publicKey": public})
+	u := c.UserOf(c.Root)
+	if !u.EmailVerified || !slices.ContainsFunc(u.APIKeys, func(k org.APIKey) bool { return k.PublicKey == public }) {
+		t.Errorf("%+v", u)
 	}
 }
 

@@ -170,6 +170,7 @@ func CreateAs(tx *activity.Tx, id org.ID, path string, p *RootUserParams, tags .
 	}
 	u := &org.User{
 		ID: id, Name: p.UserName, Email: activity.TextOf(p.UserEmail), Phone: activity.TextOf(p.UserPhoneNumber), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		EmailHow: tx.How(), PhoneHow: tx.How(),
 	}
 	if u.Tags, err = tag.Find(tx, path+"userTags", tags, tag.TypeUser); err != nil {
 		return nil, err
@@ -276,10 +277,10 @@ func updateUser(tx *activity.Tx, in *UpdateUser) (*UserID, error) {
 			}
 		}
 		if e := activity.TextOf(in.UserEmail); e != "" && e != u.Email {
-			u.Email, u.EmailVerified = e, false
+			u.Email, u.EmailVerified, u.EmailHow = e, false, org.HowInside
 		}
 		if n := activity.TextOf(in.UserPhoneNumber); n != "" && n != u.Phone {
-			u.Phone, u.PhoneVerified = n, false
+			u.Phone, u.PhoneVerified, u.PhoneHow = n, false, org.HowInside
 		}
 		if len(in.UserTagIDs) > 0 {
 			u.Tags, err = tag.Find(tx, "userTagIds", in.UserTagIDs, tag.TypeUser)
@@ -318,8 +319,8 @@ func setContact(tx *activity.Tx, id string, t login.ContactType, contact string,
 		return nil, err
 	}
 	return Change(tx, id, func(u *org.User) error {
-		text, verified := contactOf(u, t)
-		*text, *verified = contact, shown
+		c := contactOf(u, t)
+		*c.text, *c.verified, *c.how = contact, shown, org.HowInside
 		return nil
 	})
 }

@@ -173,52 +173,70 @@ func ChildVerified(t login.ContactType) byte {
 func ContactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, several bool, err error) {
 	want := login.ContactKey(t, contact)
 	return onlyUser(tx, func(u *org.User) bool {
-		has, _ := contactOf(u, t)
-		return *has != "" && login.ContactKey(t, *has) == want
+		c := contactOf(u, t)
+		if *c.how == org.HowAlone && !*c.verified { // whoever signed up the only key of another wrote it down
+			return false
+		}
+		return *c.text != "" && login.ContactKey(t, *c.text) == want
 	})
 }
 
-// contactOf points at a contact of u and at whether it is verified.
-func contactOf(u *org.User, t login.ContactType) (contact *string, verified *bool) {
+// A contactRef points at what a user's record says of one of his contacts.
+type contactRef struct {
+	text     *string
+	verified *bool
+	how      *org.How
+}
+
+func contactOf(u *org.User, t login.ContactType) contactRef {
 	if t == login.SMS {
-		return &u.Phone, &u.PhoneVerified
+		return contactRef{&u.Phone, &u.PhoneVerified, &u.PhoneHow}
 	}
-	return &u.Email, &u.EmailVerified
+	return contactRef{&u.Email, &u.EmailVerified, &u.EmailHow}
 }
 
 // MarkVerified is a copy of u with a contact verified.
 func MarkVerified(u *org.User, t login.ContactType) *org.User {
 	v := *u
-	_, verified := contactOf(&v, t)
-	*verified = true
+	*contactOf(&v, t).verified = true
 	return &v
 }
 
 // WithContact is u, who has logged in by a contact, with the contact verified, unless another sub-organization
 // has it verified: log-ins that name no sub-organization go where the contact is verified, and whoever set u's
-// contact must not divert them here. By the auth proxy such a log-in is refused: that it is meant for this
-// sub-organization is only the host's word.
+// contact must not divert them here.
+//
+// That a log-in by the auth proxy is meant for this sub-organization is only the host's word, and a client that
+// stamps with a verification token names what the host has told it. So neither verifies a contact that is verified
+// elsewhere, or that a user of this sub-organization has written down without a proof: they are refused.
 func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, error) {
-	contact, verified := contactOf(u, t)
-	if *verified {
+	c := contactOf(u, t)
+	if *c.verified {
 		return u, nil
 	}
-	claimed, err := isClaimedElsewhere(tx, t, *contact)
-	switch {
-	case err != nil:
+	claimed, err := isClaimedElsewhere(tx, t, *c.text)
+	if err != nil {
 		return nil, err
-	case !claimed:
-		return MarkVerified(u, t), nil
 	}
 	top, err := tx.Above()
 	if err != nil {
 		return nil, err
 	}
-	proxied, err := FromProxy(tx, top)
-	if err == nil && proxied {
-		err = fault.New(fault.NotFound, "the contact is that of a user of another sub-organization")
+	led := top != nil && tx.Verification != nil
+	if top != nil && !led {
+		if led, err = FromProxy(tx, top); err != nil {
+			return nil, err
+		}
 	}
-	return u, err
+	switch {
+	case led && claimed:
+		return nil, fault.New(fault.NotFound, "the contact is that of a user of another sub-organization")
+	case led && c.how.Unproven():
+		return nil, fault.New(fault.NotFound, "the contact is not proven to be the user's: verify it, or log in with another credential")
+	case claimed:
+		return u, nil
+	}
+	return MarkVerified(u, t), nil
 }
 
 // isClaimedElsewhere tells whether another sub-organization of the same parent has a contact verified. Users
