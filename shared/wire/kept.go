@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"math/bits"
 )
@@ -36,11 +37,15 @@ const KeptFormat = 1
 
 var errKept = errors.New("wire: what was kept of a tip table is none")
 
-// ParseKeptTable reads one: the edge has as many hashes as its tree's. Whether it is the log's the caller finds out.
+// ParseKeptTable reads one, in the one encoding that Marshal gives it: the edge has as many hashes as its tree's. Whether it
+// is the log's the caller finds out.
 func ParseKeptTable(b []byte) (*KeptTable, error) {
 	k := new(KeptTable)
 	if len(b) > MaxTable || Unmarshal(b, k) != nil || k.Format != KeptFormat || k.Covers > 1<<62 || k.Tips > 1<<40 ||
 		len(k.Edge) != bits.OnesCount64(k.Covers)*len(Hash{}) || len(k.Pages)%len(Hash{}) != 0 {
+		return nil, errKept
+	}
+	if again, err := Marshal(k); err != nil || !bytes.Equal(again, b) {
 		return nil, errKept
 	}
 	return k, nil
