@@ -84,11 +84,12 @@ func (t *Tx) prove() error {
 	if err != nil || old == nil {
 		return err // the activity has deleted him
 	}
-	u := *old
+	// The record is copied only where it changes: almost always the credential has stamped before.
 	if i := slices.IndexFunc(old.APIKeys, func(k org.APIKey) bool { return k.ID == t.Stamped.ID }); i >= 0 {
 		if k := &old.APIKeys[i]; k.How == org.HowProven || !k.Leads() {
 			return nil
 		}
+		u := *old
 		u.APIKeys = slices.Clone(old.APIKeys)
 		u.APIKeys[i].How = org.HowProven
 		return t.PutUser(&u)
@@ -97,6 +98,7 @@ func (t *Tx) prove() error {
 	if i < 0 || old.Authenticators[i].How == org.HowProven {
 		return nil
 	}
+	u := *old
 	u.Authenticators = slices.Clone(old.Authenticators)
 	u.Authenticators[i].How = org.HowProven
 	return t.PutUser(&u)

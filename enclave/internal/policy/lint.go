@@ -423,22 +423,20 @@ func (l *linter) solana() {
 	if p == nil {
 		return
 	}
-	member := func(n *node, names ...string) bool {
-		return n.op == opMember && n.kids[0].root == solanaTx && slices.Contains(names, n.name)
-	}
 	var list, address *node
 	sees := map[string]bool{}
 	p.root.find(func(n *node) bool {
 		if n.op != opMember {
 			return false
 		}
-		if n.kids[0].root == solanaTx {
+		ofTx := n.kids[0].root == solanaTx
+		if ofTx {
 			sees[n.name] = true
 		}
-		if list == nil && solanaLists[n.name] != nil && member(n, n.name) {
+		if list == nil && ofTx && solanaLists[n.name] != nil {
 			list = n
 		}
-		if address == nil && (member(n, "account_keys") || slices.Contains(solanaAccounts, n.kids[0].shape) && n.shape != intShape && n.shape != boolShape && n.name != "type") {
+		if address == nil && (ofTx && n.name == "account_keys" || slices.Contains(solanaAccounts, n.kids[0].shape) && n.shape != intShape && n.shape != boolShape && n.name != "type") {
 			address = n
 		}
 		return false
@@ -454,7 +452,7 @@ func (l *linter) solana() {
 		l.warn("condition", list.pos, "GIVEN_WITHOUT_TRANSFER", "this does not see what is given away without a transfer: it stands in solana.tx."+strings.Join(p.unread, ", solana.tx."))
 	}
 	if address != nil && !sees["address_table_lookups"] && !l.guarded(func(q *Program) bool {
-		return q.root.find(func(n *node) bool { return member(n, "address_table_lookups") }) != nil
+		return q.root.readsSolana("address_table_lookups")
 	}) {
 		l.warn("condition", address.pos, "ADDRESS_BEHIND_TABLE", "an account that comes through a table on the chain is 'ADDRESS_TABLE_LOOKUP' here,"+
 			" whoever's it is: deny transactions that have solana.tx.address_table_lookups too")

@@ -67,14 +67,16 @@ func Compile(c Clause, source string) (*Program, error) {
 
 var solanaTx = findRoot("solana.tx")
 
+// readsSolana tells whether a member of solana.tx is read.
+func (n *node) readsSolana(name string) bool {
+	return n.find(func(n *node) bool { return n.op == opMember && n.name == name && n.kids[0].root == solanaTx }) != nil
+}
+
 // unreadLists finds the lists that go with one that is read, and that are not read themselves.
 func unreadLists(root *node) (unread []string) {
-	readsList := func(list string) bool {
-		return root.find(func(n *node) bool { return n.op == opMember && n.name == list && n.kids[0].root == solanaTx }) != nil
-	}
 	for list, others := range solanaLists {
-		if readsList(list) {
-			unread = append(unread, slices.DeleteFunc(slices.Clone(others), readsList)...)
+		if root.readsSolana(list) {
+			unread = append(unread, slices.DeleteFunc(slices.Clone(others), root.readsSolana)...)
 		}
 	}
 	slices.Sort(unread)

@@ -115,7 +115,7 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 		return nil, err
 	}
 	for _, i := range proven {
-		if top != nil || linkedBy(tx, u, i.Issuer, i.Subject, proven) != nil { // it may be another's address, whose token this is
+		if linkedBy(tx, u, i.Issuer, i.Subject, proven) != nil { // it may be another's address, whose token this is
 			continue
 		}
 		if err := verifyAddress(tx, u, i); err != nil {

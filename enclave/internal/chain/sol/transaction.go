@@ -96,7 +96,7 @@ func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 			return nil, err
 		}
 		instructions[i] = made
-		switch program := t.keys[in.program]; program {
+		switch t.keys[in.program] {
 		case systemProgram:
 			f.listSystem(out, in)
 		case tokenProgram, token2022:
@@ -137,12 +137,6 @@ func (f *facts) listToken(out chain.Struct, in *instruction) {
 		}
 		return
 	}
-	named := func(i int) string {
-		if i < 0 {
-			return ""
-		}
-		return f.name(in, i)
-	}
 	signers := make([]string, 0, len(in.accounts)-t.owner-1)
 	for i := t.owner + 1; i < len(in.accounts); i++ {
 		signers = append(signers, f.name(in, i))
@@ -150,15 +144,18 @@ func (f *facts) listToken(out chain.Struct, in *instruction) {
 	e := chain.Struct{"owner": f.name(in, t.owner), "signers": signers}
 	switch t.list {
 	case tokenTransfers, tokenBurns, tokenApprovals:
-		e["from"], e["amount"], e["token_mint"] = f.name(in, 0), t.amountOf(in), named(t.mint)
+		e["from"], e["amount"], e["token_mint"] = f.name(in, 0), t.amountOf(in), ""
+		if t.mint >= 0 {
+			e["token_mint"] = f.name(in, t.mint)
+		}
 		switch t.list {
 		case tokenTransfers:
-			e["to"] = named(t.to)
+			e["to"] = f.name(in, t.to)
 		case tokenApprovals:
-			e["delegate"] = named(t.to)
+			e["delegate"] = f.name(in, t.to)
 		}
 	case tokenCloses:
-		e["account"], e["to"] = f.name(in, 0), named(t.to)
+		e["account"], e["to"] = f.name(in, 0), f.name(in, t.to)
 	case tokenAuthorities:
 		e["account"], e["type"], e["authority"] = f.name(in, 0), authorityType(in), ""
 		if b := newAuthority(in); len(b) > 0 {
