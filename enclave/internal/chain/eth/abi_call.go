@@ -25,7 +25,8 @@ import (
 // bytes after the arguments, between them, and in the padding of bytes and strings, and
 // offsets in an unusual order. Were that refused, the same call written in another way
 // would dodge a policy that denies it. Offsets may lead to the same place twice, as
-// contracts allow, but not so often that little data stand for many values.
+// contracts allow, but the words that are read are not to be more than the data has, but
+// for fewWords.
 func (i *Interface) call(data []byte) (name string, args chain.Map) {
 	selector := [4]byte(data)
 	f := i.functions[selector]
@@ -33,7 +34,8 @@ func (i *Interface) call(data []byte) (name string, args chain.Map) {
 		return "", nil
 	}
 	d := decoder{data: data[len(selector):]}
-	d.left = 8*(len(d.data)/wordSize) + 1024
+	words := len(d.data) / wordSize
+	d.words, d.values = words+fewWords, valuesPerWord*words+fewWords
 	values, ok := d.sequence(f.inputs, len(f.inputs.parts), 0)
 	if !ok {
 		return f.name, nil
@@ -47,18 +49,28 @@ func (i *Interface) call(data []byte) (name string, args chain.Map) {
 	return f.name, args
 }
 
+// Bounds on the values of one call, which are several times as large in memory as the words they are read from. Arguments as
+// encoders write them have each word once: of a number, an offset, a length or a piece of bytes. Only tuples and arrays in
+// place have no word of their own, and each word stands in a few of them that hold nothing else.
+const (
+	fewWords      = 1024 // that may be read, and made into values, beyond those that the data has
+	valuesPerWord = 4
+)
+
 type decoder struct {
-	data []byte // behind the selector; offsets of the outermost tuple count from its start
-	left int    // values, and words of bytes, that may still be read
+	data   []byte // behind the selector; offsets of the outermost tuple count from its start
+	words  int    // that may still be read
+	values int    // that may still be made
 }
 
+// spend counts n words.
 func (d *decoder) spend(n int) bool {
-	d.left -= n
-	return d.left >= 0
+	d.words -= n
+	return d.words >= 0
 }
 
 func (d *decoder) word(at uint64) ([]byte, bool) {
-	if at+wordSize > uint64(len(d.data)) {
+	if at+wordSize > uint64(len(d.data)) || !d.spend(1) {
 		return nil, false
 	}
 	return d.data[at : at+wordSize], true
@@ -77,7 +89,7 @@ func (d *decoder) length(at uint64) (uint64, bool) {
 func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 func (d *decoder) value(t *abiType, at uint64) (any, bool) {
-	if !d.spend(1) {
+	if d.values--; d.values < 0 {
 		return nil, false
 	}
 	switch t.kind {
@@ -113,7 +125,7 @@ func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 // sequence reads n values in a row, of the one type of a list or array or the types
 // of a tuple. Offsets count from where the row begins.
 func (d *decoder) sequence(t *abiType, n int, at uint64) ([]any, bool) {
-	if n > d.left || t.elem != nil && uint64(n)*t.elem.head > uint64(len(d.data)) {
+	if n > d.values || t.elem != nil && uint64(n)*t.elem.head > uint64(len(d.data)) {
 		return nil, false
 	}
 	out := make([]any, n)

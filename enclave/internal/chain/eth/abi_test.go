@@ -471,7 +471,7 @@ func checkCall(t *testing.T, i *eth.Interface, data []byte) {
 	if ok && (args == nil || name == "" || string(selector[:]) != string(data[:4])) || !ok && args != nil {
 		t.Errorf("%q %x %v %v", name, selector, args, ok)
 	}
-	if n := weight(args); n > 64*len(data)+64*2048 {
+	if n := weight(args); n > callMemory*len(data)+fixedMemory/4 {
 		t.Errorf("%d bytes became facts of %d", len(data), n)
 	}
 	if _, _, again, _ := i.Call(data); !reflect.DeepEqual(args, again) {
