@@ -2,6 +2,8 @@ package chain
 
 import (
 	"encoding/hex"
+	"slices"
+	"strings"
 
 	"cloister/enclave/internal/fault"
 )
@@ -116,7 +118,14 @@ type Hex string
 
 // ZeroX is b as policies read it, with 0x.
 func ZeroX(b []byte) Hex {
-	return Hex(hex.AppendEncode(append(make([]byte, 0, 2+2*len(b)), "0x"...), b))
+	var text strings.Builder // no second copy: call data are long
+	text.Grow(2 + hex.EncodedLen(len(b)))
+	text.WriteString("0x")
+	var digits [64]byte
+	for part := range slices.Chunk(b, len(digits)/2) {
+		text.Write(digits[:hex.Encode(digits[:], part)])
+	}
+	return Hex(text.String())
 }
 
 // Dynamic is typed by what it holds and not by the schema, such as the arguments of calls.

@@ -108,6 +108,13 @@ func Dynamic(v Value) Value {
 	return v
 }
 
+// DynamicPart marks a value alone: whatever is in it has been marked before. Dynamic copies what is in a value, which for the
+// arguments of a call is as much again.
+func DynamicPart(v Value) Value {
+	v.dynamic = true
+	return v
+}
+
 func sortMembers(ms []Member) []Member {
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })

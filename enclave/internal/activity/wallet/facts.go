@@ -9,42 +9,50 @@ import (
 
 // factOf writes what a chain says of a transaction in the terms of policies. A Go type that chains do not use
 // becomes absent, so that a policy which reads it fails.
-func factOf(v any) policy.Value {
+func factOf(v any) policy.Value { return fact(v, false) }
+
+// fact is factOf for a value that is typed by data, or by the schema.
+func fact(v any, byData bool) (made policy.Value) {
 	switch v := v.(type) {
 	case bool:
-		return policy.Bool(v)
+		made = policy.Bool(v)
 	case int64:
-		return policy.Int(v)
+		made = policy.Int(v)
 	case uint64:
-		return policy.BigInt(new(big.Int).SetUint64(v))
+		made = policy.BigInt(new(big.Int).SetUint64(v))
 	case *big.Int:
-		return policy.BigInt(v)
+		made = policy.BigInt(v)
 	case string:
-		return policy.String(v)
+		made = policy.String(v)
 	case chain.Hex:
-		return policy.Hex(string(v))
+		made = policy.Hex(string(v))
 	case []string:
-		return policy.Strings(v)
+		if made = policy.Strings(v); byData {
+			return policy.Dynamic(made)
+		}
 	case []any:
 		vs := make([]policy.Value, len(v))
 		for i := range v {
-			vs[i] = factOf(v[i])
+			vs[i] = fact(v[i], byData)
 		}
-		return policy.List(vs...)
+		made = policy.List(vs...)
 	case chain.Struct:
-		return policy.Struct(membersOf(v)...)
+		made = policy.Struct(membersOf(v, byData)...)
 	case chain.Map:
-		return policy.Map(membersOf(v)...)
+		made = policy.Map(membersOf(v, byData)...)
 	case chain.Dynamic:
-		return policy.Dynamic(factOf(v.Value))
+		return fact(v.Value, true)
 	}
-	return policy.Value{}
+	if byData {
+		return policy.DynamicPart(made)
+	}
+	return made
 }
 
-func membersOf[M ~map[string]any](m M) []policy.Member {
+func membersOf[M ~map[string]any](m M, byData bool) []policy.Member {
 	out := make([]policy.Member, 0, len(m))
 	for name, v := range m {
-		out = append(out, policy.Member{Name: name, Value: factOf(v)})
+		out = append(out, policy.Member{Name: name, Value: fact(v, byData)})
 	}
 	return out
 }
