@@ -7,6 +7,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -106,10 +107,17 @@ func (in *SignRawPayloads) Check() error {
 		return fault.Field("payloads", "must have 1 to %d elements", keys.MaxBatch)
 	}
 	in.decoded = make([]payload, len(in.Payloads))
+	values := 0
 	for i, p := range in.Payloads {
 		var err error
 		if in.decoded[i], err = decodePayload(fmt.Sprintf("payloads.%d", i), in.Encoding, in.HashFunction, p); err != nil {
 			return err
+		}
+		if d, typed := in.decoded[i].document.(*eth.TypedData); typed {
+			values += d.Values()
+		}
+		if values > eth.MaxTypedValues { // in memory each is far larger than its text, and all are there at once
+			return fault.Field("payloads", "must hold at most %d values in all their typed data", eth.MaxTypedValues)
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"cloister/enclave/internal/chain/eth"
 )
 
 // allocated is how many bytes f allocates in all, when it is not the first time.
@@ -87,5 +89,24 @@ func TestMemoryOfCalls(t *testing.T) {
 			t.Errorf("%d tuples of nothing: taken is %v", n, ok)
 		}
 		checkMemory(t, "tuples of nothing", len(data), callMemory, func() { nothing.Call(data) })
+	}
+}
+
+// Typed data take at most so much memory for each value that they hold.
+func TestMemoryOfTypedData(t *testing.T) {
+	const valueMemory = 512
+	list := func(of string, n int) string { return "[" + strings.Repeat(of+",", n-1) + of + "]" }
+	for _, c := range [][3]string{
+		{"uint8", "1"}, {"bool", "true"}, {"S", "{}", `,"S":[]`}, {"uint8[]", "[]"}, {"string", `""`}, {"address", `"0x` + someAddress + `"`},
+	} {
+		text := `{"types":{"M":[{"name":"v","type":"` + c[0] + `[][]"}]` + c[2] + `},"primaryType":"M","domain":{},"message":{"v":` + list(list(c[1], 4990), 4) + `}}`
+		d, err := eth.ParseTypedData([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Values(); got != 4*4990+4+1 {
+			t.Errorf("%s: %d values", c[0], got)
+		}
+		checkMemory(t, c[0], 4*4990, valueMemory, func() { eth.ParseTypedData([]byte(text)) })
 	}
 }

@@ -13,13 +13,17 @@ import (
 const MaxTypedData = 1 << 20
 
 // typedLimits bound what that text can blow up to.
-var typedLimits = strictjson.Limits{Depth: 64, Items: 10_000, Members: 1000, Values: 50_000}
+var typedLimits = strictjson.Limits{Depth: 64, Items: 10_000, Members: 1000, Values: MaxTypedValues}
+
+// MaxTypedValues bounds the values of typed data, those of types too.
+const MaxTypedValues = 50_000
 
 // TypedData is a message of EIP-712 that has been read. It is immutable and safe
 // for concurrent use.
 type TypedData struct {
 	digest [32]byte
 	facts  chain.Struct
+	values int
 }
 
 // Digest is what is signed: the Keccak-256 of 0x1901, the hash of the domain and
@@ -31,6 +35,9 @@ func (t *TypedData) Digest() [32]byte { return t.digest }
 // numbers as int64 or *big.Int, addresses and bytes of any kind as chain.Hex with 0x. An
 // intN beyond the int of policies is nil: there, but not to be read.
 func (t *TypedData) Facts() chain.Struct { return t.facts }
+
+// Values is how many values Facts hold, lists and structs among them, but for the domain and the message themselves.
+func (t *TypedData) Values() int { return t.values }
 
 type typedText struct {
 	Types       map[string][]typedMember `json:"types" rule:"present"`
@@ -75,7 +82,7 @@ func ParseTypedData(text []byte) (*TypedData, error) {
 	if m != nil {
 		return nil, badPayload("typed data", "%s", m)
 	}
-	return &TypedData{digest, facts}, nil
+	return &TypedData{digest, facts, r.values}, nil
 }
 
 func (r *typedReader) read(in *typedText) (facts chain.Struct, digest [32]byte, m *misfit) {

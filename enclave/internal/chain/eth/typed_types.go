@@ -75,6 +75,7 @@ type typedReader struct {
 	types   map[string]*valueType
 	structs map[string]*structType
 	left    int // of maxHashedTypes
+	values  int // that have been read
 }
 
 // define takes up the types, all of them whether they are used or not.

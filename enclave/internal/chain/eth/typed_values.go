@@ -69,6 +69,7 @@ func (r *typedReader) list(t *valueType, dimensions []int) (hash [32]byte, facts
 // value reads a value: the 32 bytes that stand for it, and what policies see.
 // dimensions are those of the type that have not been stepped into.
 func (r *typedReader) value(t *valueType, dimensions []int) (word [32]byte, fact any, m *misfit) {
+	r.values++
 	if len(dimensions) > 0 {
 		return anyFact(r.list(t, dimensions))
 	}
