@@ -95,3 +95,6 @@ func (c *Core) TakeProving(who org.ID, n int64) bool {
 	}
 	return c.proving.Take(who, n)
 }
+
+// DecodedBytes is the room for what is decoded of a body of n bytes of a version.
+var DecodedBytes = decodedBytes

@@ -53,10 +53,10 @@ func takeProving(call *wire.Call) (*wire.Call, *proving, error) {
 	return &inner, new(proving), nil
 }
 
-// reserve makes room for the reply about n bytes of a body or an entry, and finds a place for a caller who
+// reserve makes room for the reply about n bytes of a body or an entry and for others, and finds a place for a caller who
 // wants its logged proof: before anything is decided.
-func (v *visit) reserve(payer org.ID, n int64) error {
-	most := 3 * n
+func (v *visit) reserve(payer org.ID, n, others int64) error {
+	most := 3*n + others
 	if p := v.proving; p != nil {
 		most += n + provingRoom // the entry is read for it
 		if p.payer.Zero() {

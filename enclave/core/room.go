@@ -2,6 +2,7 @@ package core
 
 import (
 	"cloister/enclave/core/internal/tenant"
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -15,6 +16,21 @@ const (
 	// maxList is about how long a list may be; see query.Answer.
 	maxList = 7 << 20
 )
+
+// Kinds that decode data for policies take room for what is decoded, up to 16 bytes for each byte of the data, which a body
+// writes with two digits. What is in a small body is not counted.
+const (
+	decodedOfBody = 16 / 2
+	smallBody     = 8 << 10
+)
+
+// decodedBytes is the room for what is decoded of a body of n bytes of a version; v is nil if that is unknown.
+func decodedBytes(v *activity.Version, n int64) int64 {
+	if v == nil || !v.Kind.Decodes {
+		return 0
+	}
+	return decodedOfBody * max(n-smallBody, 0)
+}
 
 // A room is what the reply to one call takes of replyBytes, for a tenant.
 type room struct {

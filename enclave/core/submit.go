@@ -160,7 +160,7 @@ func (s *step) enter() (old *earlier, err error) {
 	if err := checkAllowlist(s.law, s.who, r.from); err != nil {
 		return nil, err
 	}
-	if err := s.hold(int64(len(r.body.Bytes()))); err != nil {
+	if err := s.hold(int64(len(r.body.Bytes())), r.version); err != nil {
 		return nil, err
 	}
 	if old != nil { // a known body has its answer, whatever its age
@@ -196,13 +196,13 @@ func (s *step) authenticate() (err error) {
 	return err
 }
 
-// hold makes room for the reply to a body of n bytes: what is decided must be told.
-func (s *step) hold(n int64) error {
+// hold makes room for the reply to a body of n bytes, as what is decided must be told, and for what a version of it decodes.
+func (s *step) hold(n int64, v *activity.Version) error {
 	payer, err := tenant.Of(s.tx)
 	if err != nil {
 		return err
 	}
-	return s.request.visit.reserve(payer, n)
+	return s.request.visit.reserve(payer, n, decodedBytes(v, n))
 }
 
 // starts is what a new body passes: recent, well formed, within what its credential is for.
@@ -301,7 +301,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 			return nil
 		})
 	}
-	if err := r.visit.reserve(r.visit.room.who, int64(e.Size())); err != nil {
+	if err := r.visit.reserve(r.visit.room.who, int64(e.Size()), 0); err != nil {
 		return a, err
 	}
 	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {

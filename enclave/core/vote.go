@@ -46,10 +46,13 @@ func (s *step) vote() (a answer, err error) {
 			return err
 		}}
 	}
-	if err := s.hold(int64(last.Size())); err != nil {
+	if err := s.hold(int64(last.Size()), nil); err != nil {
 		return a, err
 	}
 	if err := s.resume(p, last); err != nil {
+		return a, err
+	}
+	if err := s.hold(int64(last.Size()), s.version); err != nil {
 		return a, err
 	}
 	return s.cast()

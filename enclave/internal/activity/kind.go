@@ -223,6 +223,9 @@ type Kind[I, R any] struct {
 	ByProxy bool
 	// Plans tells that it depends on the deployment's plans.
 	Plans bool
+	// Decodes tells that policies are shown what is in the intent's data, such as arguments of a call, which takes
+	// several times as much memory.
+	Decodes bool
 
 	// Run does it.
 	Run func(*Tx, *I) (*R, error)
@@ -275,7 +278,7 @@ type Traits struct {
 	Name, Resource, Action                                       string
 	Op                                                           string // the last segment of its path
 	RootQuorum, Vote, ByCredential, FromAbove, Attested, ByProxy bool
-	Plans                                                        bool
+	Plans, Decodes                                               bool
 }
 
 // Older is a version below the newest.
@@ -424,7 +427,7 @@ type checker interface{ Check() error }
 
 // versions are the kind's types, as the table of families takes them.
 func (k Kind[I, R]) versions() []*Version {
-	traits := &Traits{k.Name, k.Resource, k.Action, operationName(k.Name), k.RootQuorum, k.Vote, k.ByCredential, k.FromAbove, k.Attested, k.ByProxy, k.Plans}
+	traits := &Traits{k.Name, k.Resource, k.Action, operationName(k.Name), k.RootQuorum, k.Vote, k.ByCredential, k.FromAbove, k.Attested, k.ByProxy, k.Plans, k.Decodes}
 	intent, result := reflect.TypeFor[I](), reflect.TypeFor[R]()
 	vs := make([]*Version, len(k.Older)+1)
 	for i := range vs {

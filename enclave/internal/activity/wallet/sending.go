@@ -21,13 +21,13 @@ import (
 // Sending are the kinds that sign a transaction, if need be, and have it sent.
 var Sending = activity.Family{
 	activity.Kind[EthSendRawTransaction, TransactionHash]{
-		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendRawTransaction, Verify: verifyRawSend,
+		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: ethSendRawTransaction, Verify: verifyRawSend,
 		Signatures: func(*EthSendRawTransaction) int { return 0 }, // it is signed already
 		Need:       func(tx *org.Tx, in *EthSendRawTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
 		Ask:        func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 	activity.Kind[EthSendTransaction, SendStatusID]{
-		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendTransaction, Verify: verifyEthSend, Results: []int{2},
+		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: ethSendTransaction, Verify: verifyEthSend, Results: []int{2},
 		Older: []activity.Older{activity.Upgrade(func(v *EthSendTransactionV1) EthSendTransaction {
 			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, EthTerms: v.EthTerms,
 				Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
@@ -45,7 +45,7 @@ var Sending = activity.Family{
 		Ask:     func(tx *org.Tx, in *EthUndelegate7702, q *policy.Request) error { return in.send.ask(tx, q) },
 	},
 	activity.Kind[SolSendTransaction, SendStatusID]{
-		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: solSendTransaction, Verify: verifySolSend, Results: []int{2},
+		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: solSendTransaction, Verify: verifySolSend, Results: []int{2},
 		Older: []activity.Older{activity.Upgrade(func(v *SolSendTransactionV1) SolSendTransaction {
 			return SolSendTransaction{UnsignedTransaction: v.UnsignedTransaction, SignWiths: []string{v.SignWith}, Sponsor: v.Sponsor, CAIP2: v.CAIP2, RecentBlockhash: v.RecentBlockhash}
 		})},

@@ -17,7 +17,7 @@ import (
 // Signing are the kinds that sign and hand out what was signed.
 var Signing = activity.Family{
 	activity.Kind[SignRawPayload, Signature]{
-		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayload, Verify: verifyPayload,
+		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: signRawPayload, Verify: verifyPayload,
 		Older: []activity.Older{activity.Upgrade(func(v *SignRawPayloadV1) SignRawPayload {
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
 		})},
@@ -28,7 +28,7 @@ var Signing = activity.Family{
 		},
 	},
 	activity.Kind[SignRawPayloads, Signatures]{
-		Name: "SIGN_RAW_PAYLOADS", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayloads, Verify: verifyEachPayload,
+		Name: "SIGN_RAW_PAYLOADS", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: signRawPayloads, Verify: verifyEachPayload,
 		Signatures: func(in *SignRawPayloads) int { return len(in.Payloads) },
 		Params:     func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
 		Keys:       func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
@@ -37,7 +37,7 @@ var Signing = activity.Family{
 		},
 	},
 	activity.Kind[SignTransaction, SignedTransaction]{
-		Name: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signTransaction, Verify: verifyTransaction,
+		Name: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: signTransaction, Verify: verifyTransaction,
 		Older: []activity.Older{activity.Upgrade(func(v *SignTransactionV1) SignTransaction {
 			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
 		})},
