@@ -18,7 +18,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -104,13 +103,13 @@ type API struct {
 	count   atomic.Uint64
 	askers  []*asker // one for each enclave
 
-	addresses *pace.Buckets[netip.Addr]
+	addresses *pace.Sources[struct{}]
 	reading   chan struct{} // questions for logs that are under way
 }
 
 // New makes an API and tells metrics where to read.
 func New(o Options) *API {
-	a := &API{options: o, addresses: pace.New[netip.Addr](o.AddressRate, maxAddresses), reading: make(chan struct{}, maxReading)}
+	a := &API{options: o, addresses: pace.NewSources[struct{}](o.AddressRate, maxAddresses), reading: make(chan struct{}, maxReading)}
 	if len(o.Origins) > 0 && o.Origins[0] != "*" {
 		a.origins = map[string]bool{}
 		for _, origin := range o.Origins {

@@ -7,16 +7,16 @@ import (
 	"cloister/shared/pace"
 )
 
-// maxAddresses is how many addresses are counted at a time.
+// maxAddresses is how many addresses are counted at a time, and half as many of each kind of wider networks.
 const maxAddresses = 1 << 16
 
-// admit counts a request against its address, before anything of it is read,
+// admit counts a request against its address and the networks that this is in, before anything of it is read,
 // and answers if that has none left.
 func (a *API) admit(w http.ResponseWriter, r *http.Request) (pace.Count, bool) {
 	if !a.options.AddressRate.On() {
 		return pace.Count{}, true
 	}
-	c := a.addresses.Take(pace.Source(a.address(r)), a.options.Now())
+	c := a.addresses.Take(struct{}{}, pace.SourceOf(a.address(r)), a.options.Now())
 	if c.Refused {
 		a.options.Metrics.refused.Inc()
 		tellRate(w.Header(), c)

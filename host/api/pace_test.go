@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -74,6 +75,34 @@ func TestAddressRate(t *testing.T) {
 	}
 	if text := send(t, http.MethodGet, r.at+"/metrics", nil).body; !strings.Contains(text, "cloister_address_refusals_total 7\n") {
 		t.Error("refusals are not counted")
+	}
+}
+
+// Wider networks have several times the rate of an address, whichever of their addresses ask.
+func TestAddressRateOfNetworks(t *testing.T) {
+	r, c := paced(t)
+	for _, s := range []struct {
+		format string // of the number of the request
+		passed int
+	}{
+		{"2001:db8:0:%x::1", 12}, {"2001:db8:0:%x00::1", 36}, {"2001:db8:0:a%x::1", 0}, {"2001:db8:1:%x::1", 12}, {"192.0.2.%d", 100}, {"::ffff:192.0.2.1%d", 92}, {"192.0.2.%d", 0}, {"192.0.3.%d", 100},
+	} {
+		passed := 0
+		for n := range 100 {
+			got := post(t, r.at+"/public/v1/query/whoami", "{}", "X-Forwarded-For", fmt.Sprintf(s.format, n))
+			if got.status == 200 {
+				passed++
+			} else if got.status != 429 || got.header.Get("ratelimit-remaining") != "0" {
+				t.Errorf("%s, %d: %d %v", s.format, n, got.status, got.header)
+			}
+		}
+		if passed != s.passed {
+			t.Errorf("%s: %d pass, want %d", s.format, passed, s.passed)
+		}
+	}
+	c.move(time.Second)
+	if got := post(t, r.at+"/public/v1/query/whoami", "{}", "X-Forwarded-For", "2001:db8:0:a1::1"); got.status != 200 || got.header.Get("ratelimit-limit") != "3" || got.header.Get("ratelimit-remaining") != "2" {
+		t.Errorf("a second later: %d %v", got.status, got.header)
 	}
 }
 

@@ -7,7 +7,6 @@ package pace
 
 import (
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,10 +82,10 @@ func (c Count) Again() string {
 	return ((c.Wait + time.Millisecond - 1) / time.Millisecond * time.Millisecond).String()
 }
 
-// Least is the Count of a request that two buckets counted: the refusal, else the one that leaves less.
+// Least is the Count of a request that two buckets counted: the refusal that lasts longer, else the one that leaves less.
 func Least(a, b Count) Count {
 	switch {
-	case a.Limit == 0, b.Refused && !a.Refused:
+	case a.Limit == 0, b.Refused && (!a.Refused || b.Wait > a.Wait):
 		return b
 	case b.Limit == 0, a.Refused:
 		return a
@@ -99,26 +98,13 @@ func Least(a, b Count) Count {
 // Buckets hold the bucket of each key. A key that was not seen for a while has a full one: at most "most" are
 // kept, and a key is forgotten only after half as many others came since. Use New.
 type Buckets[K comparable] struct {
-	interval, full int64 // nanoseconds for one token, and for all
-	count          uint32
-	most           int
-
 	mu sync.Mutex
-	// When a bucket will be full again, in nanoseconds since the epoch. Keys of
-	// the two newest generations are kept; a generation ends at half of most.
-	young, old map[K]int64
+	table[K]
 }
 
 // New makes buckets of one rate, all full.
 func New[K comparable](r Rate, most int) *Buckets[K] {
-	b := &Buckets[K]{most: most}
-	if r.On() {
-		b.count = min(r.Count, MaxCount)
-		b.interval = max(int64(r.Per)/int64(b.count), 1)
-		b.full = b.interval * int64(b.count)
-		b.young = map[K]int64{}
-	}
-	return b
+	return &Buckets[K]{table: newTable[K](r, 1, most)}
 }
 
 // Take counts one request of k. A refused one costs nothing. A clock that goes back empties buckets at most.
@@ -126,48 +112,79 @@ func (b *Buckets[K]) Take(k K, now time.Time) Count {
 	if b.count == 0 {
 		return Count{}
 	}
-	at := now.UnixNano()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	fullAt, young := b.young[k]
-	if !young {
-		fullAt = b.old[k]
-	}
-	fullAt = min(max(fullAt, at), at+b.full) + b.interval
-	c := Count{Limit: b.count}
-	if over := fullAt - (at + b.full); over > 0 {
-		c.Refused, c.Wait = true, time.Duration(over)
-		fullAt -= b.interval
-	} else {
-		c.Remaining = uint32(-over / b.interval)
-	}
-	if !young && len(b.young) >= max(b.most/2, 1) {
-		b.old, b.young = b.young, map[K]int64{}
-	}
-	b.young[k] = fullAt
+	fullAt, c := b.look(k, now.UnixNano())
+	b.keep(k, fullAt)
 	return c
+}
+
+// Return gives k one request back that was counted and then refused for another reason.
+func (b *Buckets[K]) Return(k K, now time.Time) {
+	if b.count == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keep(k, b.fullAt(k, now.UnixNano())-b.interval)
 }
 
 // Len is how many buckets are kept.
 func (b *Buckets[K]) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.young) + len(b.old)
+	return b.len()
 }
 
-// Source is what is counted as one address: an IPv4 address, or the 64 bits of an IPv6 address that one
-// customer is given at the least. Addresses that cannot be read are counted together.
-func Source(address string) netip.Addr {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return netip.Addr{}
-	}
-	if ip = ip.Unmap().WithZone(""); ip.Is4() {
-		return ip
-	}
-	p, err := ip.Prefix(64)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return p.Addr()
+// A table is buckets without a lock.
+type table[K comparable] struct {
+	interval, full int64 // nanoseconds for one token, and for all
+	count          uint32
+	most           int
+
+	// When a bucket will be full again, in nanoseconds since the epoch. Keys of
+	// the two newest generations are kept; a generation ends at half of most.
+	young, old map[K]int64
 }
+
+// newTable makes buckets of some times a rate, all full.
+func newTable[K comparable](r Rate, times uint32, most int) table[K] {
+	t := table[K]{most: most}
+	if r.On() {
+		t.count = min(r.Count, MaxCount) * times
+		t.interval = max(int64(r.Per)/int64(t.count), 1)
+		t.full = t.interval * int64(t.count)
+		t.young = map[K]int64{}
+	}
+	return t
+}
+
+// fullAt is when the bucket of k is full again.
+func (t *table[K]) fullAt(k K, at int64) int64 {
+	fullAt, young := t.young[k]
+	if !young {
+		fullAt = t.old[k]
+	}
+	return min(max(fullAt, at), at+t.full)
+}
+
+// look answers one request of k, and when its bucket is full again after it; keep makes that count.
+func (t *table[K]) look(k K, at int64) (fullAt int64, c Count) {
+	fullAt, c.Limit = t.fullAt(k, at)+t.interval, t.count
+	over := fullAt - (at + t.full)
+	if over > 0 {
+		c.Refused, c.Wait = true, time.Duration(over)
+		return fullAt - t.interval, c
+	}
+	c.Remaining = uint32(-over / t.interval)
+	return fullAt, c
+}
+
+func (t *table[K]) keep(k K, fullAt int64) {
+	if _, young := t.young[k]; !young && len(t.young) >= max(t.most/2, 1) {
+		t.old, t.young = t.young, map[K]int64{}
+	}
+	t.young[k] = fullAt
+}
+
+func (t *table[K]) len() int { return len(t.young) + len(t.old) }

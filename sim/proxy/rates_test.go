@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,18 +61,54 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// from sends a request from an address, and answers the status and the code of the error.
+func (w *world) from(address, op string, body any) (int, string) {
+	w.t.Helper()
+	r, err := w.Link.Call(w.t.Context(), &wire.Call{Door: wire.DoorProxy, Op: op, Head: []wire.Header{{Name: configHeader, Value: w.config}},
+		Body: []byte(text(body)), From: wire.From{Address: address}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var e struct{ TurnkeyErrorCode string }
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		w.t.Fatalf("%s: %v", r.Body, err)
+	}
+	return int(r.Status), e.TurnkeyErrorCode
+}
+
+// A network of many addresses has several times the rate of one, whichever of them ask.
+func TestRatesOfNetworks(t *testing.T) {
+	w := newWorld(t, rig.Options{Clock: clocktest.New(), Rates: core.Rates{Proxy: core.ProxyRates{Accounts: pace.Rate{Count: 1, Per: time.Hour}}}})
+	for _, c := range []struct {
+		format string // of the number of the request
+		passed int
+	}{
+		{"2001:db8:0:%x::1", 4}, {"2001:db8:0:%x00::1", 12}, {"2001:db8:0:a%x::1", 0}, {"2001:db8:1:%x::1", 4}, {"192.0.2.%d", 64}, {"::ffff:192.0.2.1%d", 0}, {"192.0.3.%d", 64}, {"nonsense %d", 1},
+	} {
+		passed := 0
+		for n := range 80 {
+			switch status, _ := w.from(fmt.Sprintf(c.format, n), "account", object{"filterType": "NAME", "filterValue": "x"}); status {
+			case 200:
+				passed++
+			case 429:
+			default:
+				t.Fatalf("%s, %d: %d", c.format, n, status)
+			}
+		}
+		if passed != c.passed {
+			t.Errorf("%s: %d pass, want %d", c.format, passed, c.passed)
+		}
+	}
+}
+
 // What one address has used up is another's still, as far as the host tells the
 // truth; what a configuration has is bounded whatever it says.
 func TestRatesOfAddressesAndConfigurations(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: core.Rates{Proxy: core.ProxyRates{
 		Accounts: pace.Rate{Count: 1, Per: time.Hour}, Config: pace.Rate{Count: 4, Per: time.Hour}, Caller: pace.Rate{Count: 3, Per: time.Hour}}}})
 	from := func(address string) int {
-		r, err := w.Link.Call(t.Context(), &wire.Call{Door: wire.DoorProxy, Op: "account", Head: []wire.Header{{Name: configHeader, Value: w.config}},
-			Body: []byte(`{"filterType":"NAME","filterValue":"x"}`), From: wire.From{Address: address}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return int(r.Status)
+		status, _ := w.from(address, "account", object{"filterType": "NAME", "filterValue": "x"})
+		return status
 	}
 	for i, c := range []struct {
 		address string

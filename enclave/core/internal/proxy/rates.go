@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"crypto/sha256"
-	"net/netip"
 	"time"
 
 	"cloister/enclave/internal/authproxy"
@@ -16,7 +15,7 @@ import (
 type Rates struct {
 	// Off sets no limits at all.
 	Off bool
-	// Caller is what one address may ask, whatever it names.
+	// Caller is what one address may ask, whatever it names. Networks of more addresses have more; see pace.Sources.
 	Caller pace.Rate
 	// Config is what one configuration answers.
 	Config pace.Rate
@@ -41,12 +40,6 @@ var usual = Rates{
 // maxBuckets is how many of each are counted at a time.
 const maxBuckets = 1 << 16
 
-// at is an address as one configuration counts it.
-type at struct {
-	config org.ID
-	source netip.Addr
-}
-
 // recipient is a contact as one configuration counts it.
 type recipient struct {
 	config  org.ID
@@ -55,9 +48,9 @@ type recipient struct {
 
 // meter counts calls.
 type meter struct {
-	callers                                *pace.Buckets[netip.Addr]
+	callers                                *pace.Sources[struct{}]
 	configs                                *pace.Buckets[org.ID]
-	accounts, passcodes, attempts, signups *pace.Buckets[at]
+	accounts, passcodes, attempts, signups *pace.Sources[org.ID]
 	contacts                               *pace.Buckets[recipient]
 }
 
@@ -72,24 +65,24 @@ func newMeter(r Rates) *meter {
 		return usual
 	}
 	return &meter{
-		callers:   pace.New[netip.Addr](rate(r.Caller, usual.Caller), maxBuckets),
+		callers:   pace.NewSources[struct{}](rate(r.Caller, usual.Caller), maxBuckets),
 		configs:   pace.New[org.ID](rate(r.Config, usual.Config), maxBuckets),
-		accounts:  pace.New[at](rate(r.Accounts, usual.Accounts), maxBuckets),
-		passcodes: pace.New[at](rate(r.Passcodes, usual.Passcodes), maxBuckets),
-		attempts:  pace.New[at](rate(r.Attempts, usual.Attempts), maxBuckets),
-		signups:   pace.New[at](rate(r.Signups, usual.Signups), maxBuckets),
+		accounts:  pace.NewSources[org.ID](rate(r.Accounts, usual.Accounts), maxBuckets),
+		passcodes: pace.NewSources[org.ID](rate(r.Passcodes, usual.Passcodes), maxBuckets),
+		attempts:  pace.NewSources[org.ID](rate(r.Attempts, usual.Attempts), maxBuckets),
+		signups:   pace.NewSources[org.ID](rate(r.Signups, usual.Signups), maxBuckets),
 		contacts:  pace.New[recipient](rate(r.Contact, usual.Contact), maxBuckets),
 	}
 }
 
 // caller counts a call before anything of it is looked for.
-func (m *meter) caller(source netip.Addr, now time.Time) (pace.Count, error) {
-	return rateError(m.callers.Take(source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
+func (m *meter) caller(source pace.Source, now time.Time) (pace.Count, error) {
+	return rateError(m.callers.Take(struct{}{}, source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
 }
 
 // visit counts a call of a configuration. What an address is refused counts neither for the
 // contact nor for the configuration.
-func (m *meter) visit(config org.ID, source netip.Addr, r *authproxy.Request, now time.Time) (pace.Count, error) {
+func (m *meter) visit(config org.ID, source pace.Source, r *authproxy.Request, now time.Time) (pace.Count, error) {
 	of := m.attempts
 	switch {
 	case r.Account != nil:
@@ -104,7 +97,7 @@ func (m *meter) visit(config org.ID, source netip.Addr, r *authproxy.Request, no
 	var c pace.Count
 	if of != nil {
 		var err error
-		if c, err = rateError(of.Take(at{config, source}, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address"); err != nil {
+		if c, err = rateError(of.Take(config, source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address"); err != nil {
 			return c, err
 		}
 	}
@@ -127,7 +120,7 @@ func rateError(c pace.Count, name, what string) (pace.Count, error) {
 }
 
 // source is where the host says that the call came from.
-func (x *Call) source() netip.Addr { return pace.Source(x.call.From.Address) }
+func (x *Call) source() pace.Source { return pace.SourceOf(x.call.From.Address) }
 
 // pay keeps the least of the counts.
 func (x *Call) pay(c pace.Count, err error) error {
