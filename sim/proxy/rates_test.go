@@ -101,6 +101,70 @@ func TestRatesOfNetworks(t *testing.T) {
 	}
 }
 
+// Of a contact's three codes one line of a provider gets two, and what it is refused takes nothing from others.
+func TestCodesOfOneContact(t *testing.T) {
+	clock := clocktest.New()
+	w := newWorld(t, rig.Options{Clock: clock})
+	for i, c := range []struct {
+		wait            time.Duration
+		format, contact string
+		asked, passed   int
+	}{
+		{0, "2001:db8:0:%x00::1", "ada@example.com", 20, 2},
+		{0, "2001:db8:0:%x01::1", "Ada@example.com", 3, 0},
+		{0, "2001:db8:0:%x00::1", "bob@example.com", 3, 2},
+		{0, "2001:db8:1:%x00::1", "ada@example.com", 3, 1},
+		{0, "192.0.2.%d", "ada@example.com", 3, 0},
+		{0, "192.0.2.1", "eve@example.com", 3, 2},
+		{0, "192.0.2.2", "eve@example.com", 3, 1},
+		{0, "nonsense %d", "joe@example.com", 5, 2},
+		{0, "192.0.2.3", "joe@example.com", 3, 1},
+		{time.Minute, "2001:db8:0:%x02::1", "ada@example.com", 3, 0}, // the contact has one again, the line not yet
+		{0, "2001:db8:2:%x00::1", "ada@example.com", 3, 1},
+		{3 * time.Minute, "2001:db8:0:%x03::1", "ada@example.com", 5, 2},
+	} {
+		clock.Pass(c.wait)
+		passed := 0
+		for n := range c.asked {
+			address := strings.TrimSuffix(fmt.Sprintf(c.format, n), fmt.Sprintf("%%!(EXTRA int=%d)", n))
+			switch status, code := w.from(address, "otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": c.contact}); {
+			case status == 429 && code == "MAX_OTP_INITIATED":
+			case status == 429:
+				t.Fatalf("%d: %s is refused by another rate: %s", i, address, code)
+			default:
+				passed++
+			}
+		}
+		if passed != c.passed {
+			t.Errorf("%d: of %d from %s to %s %d pass, want %d", i, c.asked, c.format, c.contact, passed, c.passed)
+		}
+	}
+}
+
+// What a configuration is refused takes no code from a contact.
+func TestCodesOfARefusedConfiguration(t *testing.T) {
+	clock := clocktest.New()
+	w := newWorld(t, rig.Options{Clock: clock, Rates: core.Rates{Proxy: core.ProxyRates{
+		Config: pace.Rate{Count: 3, Per: time.Hour}, Contact: pace.Rate{Count: 3, Per: 1000 * time.Hour}, Passcodes: pace.Rate{Count: 100, Per: time.Hour}}}})
+	code := func() (int, string) {
+		return w.from("192.0.2.1", "otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": "ada@example.com"})
+	}
+	for range 3 {
+		w.from("192.0.2.2", "account", object{"filterType": "NAME", "filterValue": "x"})
+	}
+	for range 5 {
+		if status, why := code(); status != 429 || why != "RATE_LIMIT_EXCEEDED" {
+			t.Fatal(status, why)
+		}
+	}
+	clock.Pass(time.Hour)
+	for i := range 3 {
+		if status, why := code(); (status == 429) != (i == 2) || i == 2 && why != "MAX_OTP_INITIATED" {
+			t.Errorf("%d: %d %s", i, status, why)
+		}
+	}
+}
+
 // What one address has used up is another's still, as far as the host tells the
 // truth; what a configuration has is bounded whatever it says.
 func TestRatesOfAddressesAndConfigurations(t *testing.T) {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/sha256"
+	"net/netip"
 	"time"
 
 	"cloister/enclave/internal/authproxy"
@@ -22,7 +23,8 @@ type Rates struct {
 	// Accounts, Passcodes, Attempts and Signups are what one address may ask of one
 	// configuration: look-ups, passcodes, uses of passcodes and tokens, sign-ups.
 	Accounts, Passcodes, Attempts, Signups pace.Rate
-	// Contact is how many passcodes one contact is sent for one configuration.
+	// Contact is how many passcodes one contact is sent for one configuration. Of three, one line of a provider may ask for two, so
+	// that it alone cannot keep a contact without codes; see pace.Source.Line.
 	Contact pace.Rate
 }
 
@@ -46,12 +48,25 @@ type recipient struct {
 	contact [32]byte // its hash: contacts are of any length
 }
 
+// asker is a line of a provider that asks for passcodes of a contact.
+type asker struct {
+	recipient
+	line netip.Addr
+}
+
+// ofContact is the part of a contact's rate that one asker has.
+func ofContact(r pace.Rate) pace.Rate {
+	r.Count -= r.Count / 3
+	return r
+}
+
 // meter counts calls.
 type meter struct {
 	callers                                *pace.Sources[struct{}]
 	configs                                *pace.Buckets[org.ID]
 	accounts, passcodes, attempts, signups *pace.Sources[org.ID]
 	contacts                               *pace.Buckets[recipient]
+	askers                                 *pace.Buckets[asker]
 }
 
 func newMeter(r Rates) *meter {
@@ -72,6 +87,7 @@ func newMeter(r Rates) *meter {
 		attempts:  pace.NewSources[org.ID](rate(r.Attempts, usual.Attempts), maxBuckets),
 		signups:   pace.NewSources[org.ID](rate(r.Signups, usual.Signups), maxBuckets),
 		contacts:  pace.New[recipient](rate(r.Contact, usual.Contact), maxBuckets),
+		askers:    pace.New[asker](ofContact(rate(r.Contact, usual.Contact)), maxBuckets),
 	}
 }
 
@@ -81,7 +97,7 @@ func (m *meter) caller(source pace.Source, now time.Time) (pace.Count, error) {
 }
 
 // visit counts a call of a configuration. What an address is refused counts neither for the
-// contact nor for the configuration.
+// contact nor for the configuration, and what the configuration is refused not for the contact.
 func (m *meter) visit(config org.ID, source pace.Source, r *authproxy.Request, now time.Time) (pace.Count, error) {
 	of := m.attempts
 	switch {
@@ -101,15 +117,33 @@ func (m *meter) visit(config org.ID, source pace.Source, r *authproxy.Request, n
 			return c, err
 		}
 	}
+	to := asker{recipient{config, sha256.Sum256([]byte(r.Contact))}, source.Line()}
 	if r.Contact != "" {
-		sent, err := rateError(m.contacts.Take(recipient{config, sha256.Sum256([]byte(r.Contact))}, now), "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
+		sent, err := rateError(m.passcode(to, now), "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
 		if err != nil {
 			return sent, err
 		}
 		c = pace.Least(c, sent)
 	}
 	all, err := rateError(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
+	if err != nil && r.Contact != "" {
+		m.askers.Return(to, now)
+		m.contacts.Return(to.recipient, now)
+	}
 	return pace.Least(c, all), err
+}
+
+// passcode counts a passcode for a contact, for the asker and for all. What is refused counts for neither.
+func (m *meter) passcode(to asker, now time.Time) pace.Count {
+	own := m.askers.Take(to, now)
+	if own.Refused {
+		return own
+	}
+	all := m.contacts.Take(to.recipient, now)
+	if all.Refused {
+		m.askers.Return(to, now)
+	}
+	return pace.Least(own, all)
 }
 
 func rateError(c pace.Count, name, what string) (pace.Count, error) {
