@@ -128,7 +128,7 @@ func (r *reading) fix(t *ledger.Turn, tx *org.Tx) (err error) {
 func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 	err = r.visit.Step(ctx, r.id, func(t, above *ledger.Turn) error {
 		tx := t.Begin(r.core.now())
-		v := &query.View{Tx: tx, Caller: r.who.user, Credential: r.who.credential, Home: r.who.home, Tariff: r.visit}
+		v := &query.View{Tx: tx, Caller: r.who.user, Credential: r.who.credential, Home: r.who.home, Tariff: r.visit, Steps: r.core.policySteps()}
 		v.Programs, v.Images = r.core.serving.outside.Told.Programs, r.visit.lookups
 		r.visit.lookups.Tenant = r.payer
 		top := t

@@ -31,6 +31,7 @@ type step struct {
 	last    *org.Entry   // of the step before; nil for a submission
 	ballot  org.ID       // of the vote that this step casts
 
+	steps    int // left of the request's budget, for whatever is evaluated
 	question policy.Request
 	records  *org.Tx // what the step writes, nil for nothing
 	parent   *org.Tx // and in the parent
@@ -84,8 +85,7 @@ func (s *step) newVote(message []byte) (org.Vote, error) {
 // ask puts the question to the policies, with the votes that count now. If the initiator
 // still lacks a factor, the decision is the one that would be if he had proven it.
 func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
-	steps := policy.MaxDecisionSteps
-	if lacks, err = activity.Electorate(s.law, s.pending, &s.question, &steps); err != nil {
+	if lacks, err = activity.Electorate(s.law, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
 		return d, nil, err
 	}
 	q := s.question
@@ -94,9 +94,19 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 			q.Approvals = append([]policy.Approval{activity.Approval(v)}, q.Approvals...)
 		}
 	}
-	d, err = policy.Decide(activity.PolicyState(s.law, s.rec), q)
+	d, err = policy.Decide(s.policyState(), q)
 	return d, lacks, err
 }
+
+// policyState is what policies decide from, with what is left of the request's budget.
+func (s *step) policyState() policy.State {
+	state := activity.PolicyState(s.law, s.rec)
+	state.Budget, state.Steps = s.request.core.policySteps(), &s.steps
+	return state
+}
+
+// policySteps is the budget of a request: how many steps all that it evaluates may take.
+func (c *Core) policySteps() int { return policy.StepsPerPolicy * c.cfg.Quotas.Policies }
 
 // pose makes the question, without votes.
 func (s *step) pose() (err error) {
@@ -184,15 +194,13 @@ func (s *step) rootCan() (bool, error) {
 
 // othersCan tells whether a policy lets somebody who has not voted still carry the activity.
 func (s *step) othersCan() (can bool, err error) {
-	steps := activity.VotableSteps
-	state := activity.PolicyState(s.tx, s.rec)
-	state.Steps = &steps
+	state := s.policyState()
 	eerr := s.tx.EachUser(func(u *org.User) bool {
 		voted := slices.ContainsFunc(s.pending.Votes, func(v org.PendingVote) bool { return v.User == u.ID && (v.Rejected || s.pending.Live(&v, s.tx.NowMs)) })
 		if !voted && activity.CanStamp(u, s.tx.NowMs) {
 			can, err = policy.Counts(state, s.question, u.ID)
 		}
-		can = can || steps <= 0 // too much to find out: the root quorum may end it
+		can = can || s.steps <= 0 // too much to find out: the root quorum may end it
 		return !can && err == nil
 	})
 	if err == nil {
@@ -302,15 +310,15 @@ func (s *step) commit() (a answer, err error) {
 		a.status, a.body = int(s.entry.Refused), s.entry.Failure
 	} else {
 		// It is decided: if the reply cannot tell who may vote, it does not.
-		a.body, _ = activityReply(s.entry, s.turn.Begin(s.entry.TimeMs), s.who.user.ID, s.version, s.intent)
+		a.body, _ = activityReply(s.entry, s.turn.Begin(s.entry.TimeMs), s.who.user.ID, s.version, s.intent, &s.steps)
 	}
 	s.request.visit.timing.end(phaseExecute)
 	return a, nil
 }
 
 // activityReply writes {"activity":…} from an entry of tx's organization, as one of its users
-// sees it. With an error, such as *org.Missing, it does not tell whether he may vote.
-func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent) ([]byte, error) {
+// sees it, which takes from steps. With an error, such as *org.Missing, it does not tell whether he may vote.
+func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent, steps *int) ([]byte, error) {
 	view := activity.ActivityView{Users: func(u org.ID) *org.User {
 		rec, err := tx.User(u)
 		if err != nil {
@@ -323,8 +331,10 @@ func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in
 	}
 	o, err := tx.Organization()
 	if err == nil {
-		steps := activity.VotableSteps
-		view.CanApprove, view.CanReject, err = kinds.Live.Votable(tx, o, e, who, &steps)
+		most := min(activity.VotableSteps, *steps)
+		left := most
+		view.CanApprove, view.CanReject, err = kinds.Live.Votable(tx, o, e, who, &left)
+		*steps -= most - left
 	}
 	// Room for all of it at once: body, intent and proofs each stand in it.
 	size := 2048 + 3*len(e.Body) + len(e.Result)

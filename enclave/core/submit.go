@@ -116,7 +116,7 @@ func (r *request) open() (err error) {
 // known, decided, done and made durable in one turn. It is run again when it lacks
 // something; see ledger.Step.
 func (r *request) step(t, above *ledger.Turn) (a answer, old *earlier, err error) {
-	s := &step{request: r, turn: t, above: above, tx: t.Begin(r.core.now())}
+	s := &step{request: r, turn: t, above: above, tx: t.Begin(r.core.now()), steps: r.core.policySteps()}
 	if old, err = s.enter(); err != nil || old != nil {
 		return a, old, err
 	}
@@ -317,7 +317,8 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	a.status = 200
 	err = r.visit.Turn(ctx, r.organization, func(t *ledger.Turn) error {
 		r.visit.tells(t, e.Seq)
-		a.body, err = activityReply(e, t.Begin(r.core.now()), f.user, nil, nil)
+		steps := r.core.policySteps()
+		a.body, err = activityReply(e, t.Begin(r.core.now()), f.user, nil, nil, &steps)
 		return err
 	})
 	return a, err

@@ -93,18 +93,17 @@ func (s *step) cast() (a answer, err error) {
 	if err := s.pose(); err != nil {
 		return a, err
 	}
-	steps := policy.MaxDecisionSteps
-	if _, err := activity.Electorate(s.tx, s.pending, &s.question, &steps); err != nil {
+	if _, err := activity.Electorate(s.tx, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
 		return a, err
 	}
-	if !s.question.InScope() {
+	if !s.question.InScope(&s.steps) {
 		return a, denial(&org.Entry{}, nil)
 	}
 	s.question.Scope = nil // it holds: the policies need not ask again
 	user, no := s.who.user.ID, s.request.version.Kind.Rejects()
 	mine := s.voteOf(user)
 	if mine == nil || user != s.pending.Initiator {
-		ok, err := policy.MayVote(activity.PolicyState(s.tx, s.rec), s.question, user)
+		ok, err := policy.MayVote(s.policyState(), s.question, user)
 		if err == nil && !ok {
 			err = denial(&org.Entry{}, nil)
 		}
@@ -161,7 +160,7 @@ func (s *step) same(mine *org.PendingVote) (a answer, err error) {
 		}
 	}
 	s.request.visit.tells(s.turn, s.request.visit.votedSeq)
-	body, err := activityReply(s.last, s.tx, s.who.user.ID, s.version, s.intent)
+	body, err := activityReply(s.last, s.tx, s.who.user.ID, s.version, s.intent, &s.steps)
 	return answer{status: 200, body: body}, err
 }
 

@@ -38,6 +38,12 @@ func rule(id, effect, consensus, condition string) string {
 
 const creates = "activity.action == 'CREATE'"
 
+// dear is a condition of about 3*n*n steps.
+func dear(n int) string {
+	list := "[" + strings.TrimSuffix(strings.Repeat("1, ", n), ", ") + "]"
+	return " && " + list + ".all(a, " + list + ".all(b, a == b))"
+}
+
 func TestWarnings(t *testing.T) {
 	by := func(test string) string { return "approvers.any(u, " + test + ")" }
 	device := func(kind string) string { return "credentials.any(c, c.type == 'CREDENTIAL_TYPE_" + kind + "')" }
@@ -53,6 +59,7 @@ func TestWarnings(t *testing.T) {
 		{"by keys of the root quorum", rule("a", "ALLOW", device("API_KEY_P256"), creates), "a ROOT_QUORUM_DECIDES"},
 		{"each by itself", rule("a", "ALLOW", by("u.alias == 'Ada'"), creates) + "," + rule("b", "ALLOW", by("u.alias == 'Eve'"), creates), "a ROOT_QUORUM_DECIDES, b NO_SUCH_VOTERS"},
 		{"a denial that can be an error", rule("a", "DENY", "", "activity.action == 'SIGN' && wallet.id != 'w'"), "a DENY_CAN_ERROR"},
+		{"more than a request can evaluate", rule("a", "DENY", "", creates+dear(200)) + "," + rule("b", "DENY", "", creates+dear(320)), "b TOO_MANY_STEPS"},
 		{"and another that stands in", rule("", "DENY", "", "activity.action == 'SIGN' && wallet.id != 'w'") + "," + rule("", "DENY", "", "activity.action == 'SIGN'"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -116,11 +116,11 @@ func PolicyCredential(user org.ID, c org.VoteCredential) policy.Credential {
 
 // Electorate fills in the approvals and rejections that count. An approval counts until it lapses, if its user
 // still exists and meets every MFA policy that applies. It returns the MFA policy that the initiator still has
-// to meet, if any. Evaluating MFA policies takes from steps, shared evenly among voters; when a share is used
-// up, the first policy not known to be inapplicable applies.
-func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, steps *int) (lacks *org.MFAPolicy, err error) {
+// to meet, if any. Evaluating MFA policies takes from steps, for each voter no more than his share of the budget;
+// when either is used up, the first policy not known to be inapplicable applies.
+func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps *int) (lacks *org.MFAPolicy, err error) {
 	q.Approvals, q.Rejections = nil, nil
-	share := VoterSteps(*steps, p)
+	share := VoterSteps(budget, p)
 	for i := range p.Votes {
 		v := &p.Votes[i]
 		u, err := tx.User(v.User)
@@ -136,9 +136,10 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, steps *int) (lack
 		case !p.Live(v, tx.NowMs):
 			continue
 		}
-		left := share
+		left := min(share, max(*steps, 0))
+		before := left
 		m := UnmetMFA(u, q, v.Credentials, &left)
-		*steps -= share - left
+		*steps -= before - left
 		if m != nil {
 			if v.User == p.Initiator {
 				lacks = m
@@ -150,8 +151,9 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, steps *int) (lack
 	return lacks, nil
 }
 
-// VoterSteps is the part of steps that each voter's MFA policies may take.
-func VoterSteps(steps int, p *org.Pending) int { return max(steps, 0) / max(len(p.Votes), 1) }
+// VoterSteps is the part of a budget that each voter's MFA policies may take. All voters' have a quarter of it, as
+// a vote counts them twice, and no voter's may use up what policies need.
+func VoterSteps(budget int, p *org.Pending) int { return max(budget, 0) / 4 / max(len(p.Votes), 1) }
 
 // Approval is a user's yes in the terms of the policy room.
 func Approval(v *org.PendingVote) policy.Approval {
@@ -159,10 +161,10 @@ func Approval(v *org.PendingVote) policy.Approval {
 	return policy.Approval{User: v.User, Credentials: MapList(v.Credentials, credential)}
 }
 
-// VotableSteps is what one reply may spend on finding out who may vote.
+// VotableSteps is what one reply may take at most of its request's budget to find out who may vote.
 const VotableSteps = 2_000_000
 
-// stepsPerByte is the cost of reading a byte of a body again. A body of usual size costs a thousandth of VotableSteps.
+// stepsPerByte is the cost of reading a byte of a body again. A body of usual size costs less than a hundredth of the least budget.
 const stepsPerByte = 2
 
 // Votable tells whether a user of organization o may approve or reject the activity whose newest entry is e,
@@ -209,7 +211,7 @@ func (t Table) mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pen
 		return false, nil
 	}
 	// Reading the body again is work too, and lists read many.
-	if *steps -= stepsPerByte * len(e.Body); *steps <= 0 {
+	if *steps -= min(*steps, stepsPerByte*len(e.Body)); *steps <= 0 {
 		return false, nil
 	}
 	q, err := t.QuestionOf(tx, e, p.Initiator)
@@ -219,7 +221,7 @@ func (t Table) mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pen
 	if err != nil {
 		return false, err
 	}
-	if _, err := Electorate(tx, p, &q, steps); err != nil || *steps <= 0 {
+	if _, err := Electorate(tx, p, &q, *steps, steps); err != nil || *steps <= 0 {
 		return false, err
 	}
 	s := PolicyState(tx, o)

@@ -2,9 +2,16 @@ package policy
 
 import "unicode/utf8"
 
-// maxSteps is what one evaluation may take. A step is a node, an item that is looked
-// at, or 64 bytes of text.
-const maxSteps = 1_000_000
+const (
+	// maxSteps is what one evaluation may take, if so many are left of its budget. A step is
+	// a node, an item that is looked at, or 64 bytes of text.
+	maxSteps = 1_000_000
+	// madeSteps are further steps for each item of a list that is made: each that a filter
+	// looks at, or that stands in a list which is not of literals only.
+	madeSteps = 4
+	// pauseSteps are the steps between two calls of Request.Pause.
+	pauseSteps = 2_048
+)
 
 type failure struct {
 	reason reason
@@ -38,7 +45,9 @@ type machine struct {
 	credentials []Value
 	voters      bool // approvers and credentials are known
 	variables   [maxLambdas]Value
-	steps       int // left
+	steps       int // that are left before the next pause
+	later       int // that are left behind it
+	untilPause  int // steps that may be taken besides before the next pause
 
 	why   failure // why it failed
 	where *node   // and at which node
@@ -54,10 +63,56 @@ func (m *machine) failed(n *node, r reason) (yes, ok bool) {
 	return false, false
 }
 
-// spend takes steps and tells whether there were enough.
+// allow begins an evaluation, which may take so many steps.
+func (m *machine) allow(steps int) {
+	m.steps = min(steps, max(m.untilPause, 0))
+	m.untilPause -= m.steps
+	m.later = steps - m.steps
+}
+
+// end ends an evaluation and tells how many steps it has left; below zero: it had too few.
+func (m *machine) end() (left int) {
+	left = m.steps + m.later
+	m.untilPause += max(m.steps, 0)
+	m.steps, m.later = 0, 0
+	return left
+}
+
+// spend takes steps and tells whether there were enough. It must stay small enough to be
+// inlined.
 func (m *machine) spend(steps int) bool {
 	m.steps -= steps
+	return m.steps >= 0 || m.spendLater()
+}
+
+// spendLater takes what spend lacks, if it is there, and pauses where that is due.
+//
+//go:noinline
+func (m *machine) spendLater() bool {
+	for m.steps < 0 && m.later > 0 {
+		if m.untilPause <= 0 {
+			m.pause()
+		}
+		steps := min(m.later, m.untilPause)
+		m.steps += steps
+		m.untilPause -= steps
+		m.later -= steps
+	}
 	return m.steps >= 0
+}
+
+// stepsToPause are the steps until the next pause of a request that has so many steps left. So
+// several machines in turn pause as one would.
+func stepsToPause(left int) int { return max(left, 0) % pauseSteps }
+
+// pause calls the request's. lint's machine has no request.
+//
+//go:noinline
+func (m *machine) pause() {
+	m.untilPause = pauseSteps
+	if m.request != nil && m.request.Pause != nil {
+		m.request.Pause.Pause()
+	}
 }
 
 // truth evaluates an expression of type bool.
@@ -179,6 +234,9 @@ func (m *machine) read(n *node) (Value, bool) {
 	case opList:
 		if n.lit.typ == TypeList { // literals only
 			return n.lit, true
+		}
+		if !m.spend(madeSteps * len(n.kids)) {
+			return m.fail(n, failedSteps, "")
 		}
 		items := make([]Value, len(n.kids))
 		for i, k := range n.kids {
@@ -334,6 +392,9 @@ func (m *machine) filter(n *node) (Value, bool) {
 	if !ok {
 		return Value{}, false
 	}
+	if !m.spend(madeSteps * len(list.list)) {
+		return m.fail(n, failedSteps, "")
+	}
 	kept := Value{typ: TypeList, dynamic: list.dynamic}
 	for i := range list.list {
 		m.bind(n, &list, i)
@@ -377,7 +438,7 @@ func (m *machine) index(n *node) (Value, bool) {
 	case of.text() && at.typ == TypeInt:
 		from, ok := m.characters(of.string, &at)
 		if !ok || from == len(of.string) {
-			return m.fail(n, failedIndex, "")
+			return m.fail(n, m.outside(), "")
 		}
 		_, size := utf8.DecodeRuneInString(of.string[from:])
 		of.string, of.literal = of.string[from:from+size], false
@@ -410,7 +471,7 @@ func (m *machine) slice(n *node) (Value, bool) {
 	a, okFrom := m.characters(of.string, &from)
 	b, okTo := m.characters(of.string, &to)
 	if !okFrom || !okTo {
-		return m.fail(n, failedIndex, "")
+		return m.fail(n, m.outside(), "")
 	}
 	of.string, of.literal = of.string[a:b], false
 	return of, true
@@ -433,6 +494,14 @@ func (m *machine) characters(s string, n *Value) (at int, ok bool) {
 		at += size
 	}
 	return at, true
+}
+
+// outside is why characters found none: the text ends before, or the steps.
+func (m *machine) outside() reason {
+	if m.steps < 0 {
+		return failedSteps
+	}
+	return failedIndex
 }
 
 // mayFail tells whether n can be an error, by what it reads or for want of steps.
@@ -468,8 +537,13 @@ func stepsOf(n *node) int {
 	steps := 1
 	for i, k := range n.kids {
 		of := stepsOf(k)
-		if n.lambda() && i == 1 {
+		switch {
+		case n.op == opFilter && i == 1:
+			of = (of + madeSteps) * longest
+		case n.lambda() && i == 1:
 			of *= longest
+		case n.op == opList && n.lit.typ != TypeList:
+			of += madeSteps
 		}
 		if steps += of; steps > 100*maxSteps {
 			return steps

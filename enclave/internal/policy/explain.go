@@ -9,24 +9,38 @@ import (
 
 // What an explanation may be at most.
 const (
-	maxExplained    = 8         // values
-	maxExplainText  = 256       // bytes of an expression, and of what it came to
-	maxExplainSteps = 1_000_000 // of one decision: policies beyond are not explained
+	maxExplained   = 8   // values
+	maxExplainText = 256 // bytes of an expression, and of what it came to
+	explainShare   = 8   // of a budget, one in so many steps is for explanations
 )
 
-// explain finds out why policies did not allow: which expression of the clause
-// decided, and the values of its parts.
-func (d *decider) explain(e *Evaluations) {
-	left := maxExplainSteps
+// explain finds out why policies did not allow: which expression of the clause decided,
+// and the values of its parts. It takes an eighth of the budget at most, off what is left
+// or beyond, so that a decision that took all is explained too. Policies for which that is
+// too little are not explained.
+func (d *decider) explain(out *Decision) {
+	e, shared := &out.Evaluations, d.state.Steps
+	if out.Outcome == Allow || len(e.Verdicts) == 0 {
+		return
+	}
+	left := d.state.budget() / explainShare
+	if shared != nil {
+		left = min(left, *shared+left)
+		defer func(before int) { *shared -= before - left }(left)
+	}
 	d.machine.setVoters(d.voters)
 	for i, v := range e.Verdicts {
-		program := e.set.policies[i].clause(v.Clause)
-		if program == nil || left <= 0 {
+		program, endless := e.set.policies[i].clause(v.Clause), slices.Contains(d.endless, i)
+		if program == nil || left <= 0 && !endless {
 			continue
 		}
 		x := explainer{machine: &d.machine, source: program.source, reason: Reason{At: i, Position: -1}}
-		x.steps = maxSteps
+		steps := min(maxSteps, max(left, 0))
+		x.allow(steps)
 		switch {
+		case endless: // where it ended says nothing
+			x.fail(program.root, failedSteps, "")
+			x.failure()
 		case v.Outcome == Error:
 			if _, ok := x.truth(program.root); !ok {
 				x.failure()
@@ -34,8 +48,11 @@ func (d *decider) explain(e *Evaluations) {
 		case !x.passedOver(program, v):
 			x.why(program.root, v.Outcome == DenyExplicit)
 		}
-		e.Reasons = append(e.Reasons, x.reason)
-		left -= maxSteps - x.steps
+		rest := x.end()
+		left -= steps - max(rest, 0)
+		if rest >= 0 {
+			e.Reasons = append(e.Reasons, x.reason)
+		}
 	}
 }
 

@@ -19,6 +19,9 @@ func (p *Program) Same(q *Program) bool {
 	return p == q || p != nil && q != nil && p.clause == q.clause && p.root.same(q.root)
 }
 
+// LeastSteps is what lint says that the expression takes at least.
+func (p *Program) LeastSteps() int { return leastSteps(p.root) }
+
 // Walked is the set of which every expression is walked whole.
 func (s *Set) Walked() *Set {
 	walked := *s

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -41,6 +42,7 @@ func Lint(p *Policy, s Surroundings) []Warning {
 	l.keys()
 	l.denies()
 	l.solana()
+	l.steps()
 	l.voters()
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
 		return cmp.Or(strings.Compare(a.Clause, b.Clause), a.Position-b.Position)
@@ -498,6 +500,72 @@ func (l *linter) guarded(by func(*Program) bool) bool {
 	})
 }
 
+// steps looks at what all policies take together, and warns at the one that takes the most.
+func (l *linter) steps() {
+	all, own := l.surroundings.Policies, l.policy.leastSteps()
+	budget := StepsPerPolicy * max(100, len(all)) // at least: so many it may have
+	if own*len(all) <= budget {                   // then it does not take the most of too many
+		return
+	}
+	total, most := 0, 0
+	var dearest *Policy
+	for _, p := range all {
+		steps := p.leastSteps()
+		if total += steps; steps > most {
+			most, dearest = steps, p
+		}
+	}
+	if total > budget && dearest.ID == l.policy.ID {
+		l.warn("", 0, "TOO_MANY_STEPS", "by their literals alone the policies of this organization take "+strconv.Itoa(total)+" steps to evaluate, and a request has "+
+			strconv.Itoa(budget)+", unless the deployment lets organizations have more policies: beyond, no policy allows anything. This one takes the most, "+strconv.Itoa(own))
+	}
+}
+
+// leastSteps bounds from below the steps of all clauses of a policy.
+func (p *Policy) leastSteps() (steps int) {
+	for _, c := range []*Program{p.Consensus, p.Condition, p.Time} {
+		if c != nil {
+			steps += leastSteps(c.root)
+		}
+	}
+	return steps
+}
+
+// leastSteps bounds the steps of n from below: lists have the items that stand in the policy.
+func leastSteps(n *node) int {
+	if n.root != 0 || n.op == opCronSpan || n.op == opTimestamp || n.op == opList && n.lit.typ == TypeList {
+		return 1
+	}
+	steps := 1
+	for i, k := range n.kids {
+		of := leastSteps(k)
+		switch {
+		case n.op == opFilter && i == 1:
+			of = (of + madeSteps) * itemCount(n.kids[0])
+		case n.lambda() && i == 1:
+			of *= itemCount(n.kids[0])
+		case n.op == opList:
+			of += madeSteps
+		}
+		steps += of
+	}
+	switch n.op {
+	case opIn:
+		steps += itemCount(n.kids[1])
+	case opContains:
+		steps += itemCount(n.kids[0])
+	}
+	return steps
+}
+
+// itemCount is how many items stand in a list.
+func itemCount(n *node) int {
+	if n.op != opList {
+		return 0
+	}
+	return len(n.kids)
+}
+
 func overlap(a, b []Kind) bool {
 	return slices.ContainsFunc(a, func(k Kind) bool { return slices.Contains(b, k) })
 }
@@ -524,10 +592,10 @@ func (l *linter) voters() {
 			return left <= 0 // unknown: say nothing
 		}
 		m.setVoters(voters)
-		m.steps = min(maxSteps, left)
-		before := m.steps
+		steps := min(maxSteps, left)
+		m.allow(steps)
 		yes, ok := m.truth(l.policy.Consensus.root)
-		left -= before - m.steps + len(voters)
+		left -= steps - m.end() + len(voters)
 		return yes && ok
 	}
 	below := int(min(s.Threshold-1, uint32(len(member))))

@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +114,68 @@ func TestLint(t *testing.T) {
 			p := rule(t, 0, c.rule)
 			hold(t, p, policy.Lint(p, policy.Surroundings{Policies: append(others, p)}), c.want)
 		})
+	}
+}
+
+// Of policies that take more steps than a request has, the one that takes the most is told.
+func TestLintSteps(t *testing.T) {
+	nested := func(n int) string {
+		list := quoted("", n)
+		return fmt.Sprintf("DENY ; activity.action == 'CREATE' || %s.filter(a, %[1]s.any(b, a == b)).count() > 0", list)
+	}
+	large, largest := nested(150), nested(350) // about 70,000 and 370,000 steps
+	const request = "DENY ; activity.kind == 'DELETE_WALLETS' && wallets.all(a, wallets.all(b, wallets.all(c, a.id == b.id || b.id == c.id)))"
+	for _, c := range []struct {
+		rule   string
+		others []string
+		want   string
+	}{
+		{largest, nil, ""},
+		{largest, []string{large}, "TOO_MANY_STEPS"},
+		{large, []string{largest}, ""},
+		{largest, []string{largest}, ""}, // the other is the first
+		{large, slices.Repeat([]string{"DENY ; activity.action == 'CREATE'"}, 99), ""},
+		{largest, slices.Repeat([]string{large}, 300), "TOO_MANY_STEPS"},
+		{largest, slices.Repeat([]string{"DENY ; activity.action == 'CREATE'"}, 300), ""}, // so many have more steps
+		{request, slices.Repeat([]string{request}, 99), ""},
+	} {
+		var all []*policy.Policy
+		for i, o := range c.others {
+			all = append(all, rule(t, i+1, o))
+		}
+		p := rule(t, 0, c.rule)
+		var got []policy.Warning
+		for _, w := range policy.Lint(p, policy.Surroundings{Policies: append(all, p)}) {
+			if w.Code == "TOO_MANY_STEPS" {
+				got = append(got, w)
+			}
+		}
+		hold(t, p, got, c.want)
+	}
+}
+
+// What lint says that policies take at least, they take.
+func TestLeastSteps(t *testing.T) {
+	r := new(policy.Request)
+	for _, source := range []string{
+		"true", "'a' == 'b' || !(1 < 2)", "activity.kind in ['a', 'b', 'c']", "['a', activity.kind].contains('b')", "['a', activity.kind].count() == 2",
+		"['a', 'b'].filter(x, x == activity.kind).count() == 0", "[1, 2, 3].all(a, [1, 2].any(b, a == b) || [a, 1].contains(a))", "'abc'[0..2] == 'ab'", "[][0..0].count() == 0",
+	} {
+		p := compile(t, condition, source)
+		if least, took := p.LeastSteps(), steps(t, source, r); least != took {
+			t.Errorf("%s takes %d steps, lint says %d", source, took, least)
+		}
+	}
+	for source, want := range map[string]int{
+		"solana.tx.instructions.all(i, true)":                         3,
+		"['a', 'b'].filter(x, x == 'a').all(y, y == 'b' || y == 'c')": 3 + 2*(3+4), // what passes is not known
+	} {
+		if least := compile(t, condition, source).LeastSteps(); least > want {
+			t.Errorf("%s: %d steps, want %d at most", source, least, want)
+		}
+	}
+	if least := compile(t, timeOf, "time.now < Timestamp('2026-03-10T12:00:00Z') || CronSpan('0 9 * * 1-5', '7d', 'America/New_York')").LeastSteps(); least != 5 {
+		t.Errorf("a time: %d steps", least)
 	}
 }
 

@@ -91,12 +91,14 @@ func TestPayloadsShareSteps(t *testing.T) {
 }
 
 // A policy that denies cannot be passed over by making it take too many steps:
-// whoever wrote it meant such requests too.
+// whoever wrote it meant such requests too. One that allows is an error by itself, if it
+// does not take all steps of the request.
 func TestDenyBeyondItsSteps(t *testing.T) {
 	list := "[" + strings.TrimSuffix(strings.Repeat("'0',", 40), ",") + "]"
 	slow := fmt.Sprintf("%s.all(a, %[1]s.all(b, %[1]s.all(c, %[1]s.all(d, a != 'x'))))", list)
 	for effect, want := range map[string]policy.Outcome{"DENY": policy.DenyImplicit, "ALLOW": policy.Allow} {
 		s, r := scene{users: "a r", root: "r", threshold: 1, approve: "a", policies: []string{"ALLOW", effect + " ; " + slow}}.question(t)
+		s.Budget = 1000 * policy.StepsPerPolicy
 		d, err := policy.Decide(s, r)
 		if err != nil || d.Outcome != want || d.Evaluations.Each()[1].Outcome != policy.Error {
 			t.Errorf("%s: %s, %v", effect, d.Outcome, err)

@@ -105,6 +105,9 @@ type Request struct {
 	Approvals  []Approval // each user once
 	Rejections [][16]byte
 	NowMs      uint64
+	// Pause, if not nil, is called every 2,048 steps of evaluating, so that others may
+	// compute too.
+	Pause interface{ Pause() }
 }
 
 // State is what a request is decided from. Users and Policies are called only when
@@ -114,8 +117,12 @@ type State struct {
 	Threshold uint32
 	Users     func() ([]User, error)
 	Policies  func() (*Set, error)
-	// Steps, if not nil, is what all questions that share it may still take together,
-	// besides what bounds each. With none left nobody counts.
+	// Budget is how many steps the request may take, for whatever is evaluated for it;
+	// zero: MaxDecisionSteps.
+	Budget int
+	// Steps, if not nil, are those of the budget that are left, for all questions that
+	// share it. With none left, policies allow nothing and nobody counts. Explanations
+	// may bring it below zero, by an eighth of the budget at most.
 	Steps *int
 }
 

@@ -114,30 +114,35 @@ func compile(c Clause, source string) (*node, *problem) {
 
 // Holds evaluates a condition, a scope or a time; a consensus has no meaning by
 // itself. A nil Program is true. For a request about several payloads, it must hold
-// for each, within the steps of one decision. An error is the expression's.
+// for each, within the steps of one request. An error is the expression's.
 func (p *Program) Holds(r *Request) (bool, error) {
 	left := MaxDecisionSteps
+	return p.HoldsWithin(r, &left)
+}
+
+// HoldsWithin is Holds with no more steps than are left. It takes them off.
+func (p *Program) HoldsWithin(r *Request, left *int) (bool, error) {
+	if p == nil {
+		return true, nil
+	}
 	if len(r.Payloads) == 0 {
-		return p.HoldsWithin(r, &left)
+		return p.holds(r, left)
 	}
 	for _, each := range r.Each() {
-		if yes, err := p.HoldsWithin(&each, &left); !yes || err != nil {
+		if yes, err := p.holds(&each, left); !yes || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// HoldsWithin is Holds for a request about one payload or none. It takes no more
-// steps than are left, and takes them off.
-func (p *Program) HoldsWithin(r *Request, left *int) (bool, error) {
-	if p == nil {
-		return true, nil
-	}
-	m := machine{request: r, steps: min(maxSteps, max(*left, 0))}
-	before := m.steps
+// holds is HoldsWithin for a request about one payload or none.
+func (p *Program) holds(r *Request, left *int) (bool, error) {
+	m := machine{request: r, untilPause: stepsToPause(*left)}
+	steps := min(maxSteps, max(*left, 0))
+	m.allow(steps)
 	yes, ok := m.truth(p.root)
-	*left -= before - max(m.steps, 0)
+	*left -= steps - max(m.end(), 0)
 	if !ok {
 		return false, fault.New(fault.InvalidArgument, "Expression cannot be evaluated: %s at position %d", m.why, m.where.pos)
 	}

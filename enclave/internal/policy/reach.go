@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Somebody counts towards a consensus if some others could approve so that it holds,
@@ -106,7 +105,7 @@ func (m *machine) setVoters(voters []voter) {
 // voters so far it does not hold, or (alone) it may. It is not ok if that takes too
 // many steps.
 func (d *decider) reach(p *Program, who voter, alone bool) (counts, ok bool) {
-	left := min(maxReachSteps, d.limit-d.spent)
+	left := min(maxReachSteps, d.left())
 	r := reacher{machine: &d.machine, program: p, who: who.id, left: left}
 	counts = r.reach(d.voters, d.remainingVoters(), alone)
 	d.spent += left - max(r.left, 0)
@@ -120,6 +119,7 @@ type reacher struct {
 	left    int // steps
 	crowd   []voter
 	room    []voter
+	key     []byte // room for results
 }
 
 func (r *reacher) reach(voters, others []voter, alone bool) bool {
@@ -176,11 +176,11 @@ func (r *reacher) classes(others []voter) [][]*voter {
 
 // test runs one test on a user or a credential.
 func (r *reacher) test(lambda *node, on Value) byte {
-	m := r.machine
-	m.steps = max(r.left, 0)
+	m, steps := r.machine, max(r.left, 0)
+	m.allow(steps)
 	m.variables[lambda.slot] = on
 	yes, ok := m.truth(lambda.kids[1])
-	if r.left -= max(r.left, 0) - m.steps; !ok {
+	if r.left -= steps - m.end(); !ok {
 		return 'e'
 	}
 	if yes {
@@ -192,24 +192,30 @@ func (r *reacher) test(lambda *node, on Value) byte {
 // results is what all tests make of a user and of his credentials, whose order
 // does not matter.
 func (r *reacher) results(v *voter) string {
-	user := r.testAll(true, v.user)
+	key := r.testAll(r.key[:0], true, v.user)
+	user := len(key)
 	credentials := make([]string, len(v.credentials))
 	for i, c := range v.credentials {
-		credentials[i] = r.testAll(false, c)
+		key = r.testAll(key[:user], false, c)
+		credentials[i] = string(key[user:])
 	}
 	slices.Sort(credentials)
-	return strings.Join(append([]string{user}, credentials...), "|")
+	key = key[:user]
+	for _, c := range credentials {
+		key = append(append(key, '|'), c...)
+	}
+	r.key = key
+	return string(key)
 }
 
-// testAll runs all tests of users, or of credentials.
-func (r *reacher) testAll(users bool, on Value) string {
-	var results []byte
+// testAll appends the results of all tests of users, or of credentials.
+func (r *reacher) testAll(results []byte, users bool, on Value) []byte {
 	for _, t := range r.program.tests.lambdas {
 		if t.users == users {
 			results = append(results, r.test(t.lambda, on))
 		}
 	}
-	return string(results)
+	return results
 }
 
 // unseen tells whether no test of a blind expression sees a user, so that its value is
@@ -255,10 +261,11 @@ func (r *reacher) without(i int) []voter {
 func (r *reacher) holds(crowd []voter) bool {
 	m := r.machine
 	m.setVoters(crowd)
-	m.steps = min(maxSteps, max(r.left-len(crowd), 0))
-	before := m.steps
+	m.untilPause -= len(crowd)
+	steps := min(maxSteps, max(r.left-len(crowd), 0))
+	m.allow(steps)
 	yes, ok := m.truth(r.program.root)
-	r.left -= len(crowd) + before - m.steps
+	r.left -= len(crowd) + steps - m.end()
 	return yes && ok
 }
 

@@ -37,7 +37,8 @@ const (
 type short struct {
 	known bool // the expression is one
 	steps int  // to evaluate it
-	each  int  // further steps for each approver
+	each  int  // further steps for each approver, to test him
+	made  int  // further steps for each approver, of lists that are made
 	tags  int  // further steps for each tag of each approver
 	reads []read
 	mask  uint64 // of views
@@ -131,6 +132,7 @@ func (a *abbreviator) test(n *node, t *test) bool {
 		left, right := n.kids[0], n.kids[1]
 		if left.op == opCount && left.kids[0].op == opFilter && right.op == opInt {
 			a.step(2) // the two
+			a.short.made += madeSteps
 			return a.literal(right, left, t) && a.approvers(left.kids[0], t)
 		}
 		if t.swap = left.literal(); t.swap {
@@ -298,8 +300,9 @@ type seen struct {
 func (s *Set) readViews(m *machine) viewValues {
 	g := viewValues{seen: make([]seen, len(s.views))}
 	for i := range s.views {
-		m.steps = maxSteps
+		m.allow(maxSteps) // whoever reads it takes them
 		v, ok := m.value(s.views[i])
+		m.end()
 		e := &g.seen[i]
 		if !ok {
 			g.fails |= 1 << i

@@ -285,25 +285,37 @@ func TestShortIsWalked(t *testing.T) {
 			for _, u := range users[:1+g.IntN(2)] {
 				r.Approvals = append(r.Approvals, policy.Approval{User: u.ID, Credentials: u.Credentials})
 			}
-			limit := policy.MaxDecisionSteps
-			if g.chance(20) {
-				limit = g.IntN(300)
-			}
-			ask := func(set *policy.Set) (d policy.Decision, es []policy.Evaluation, may bool, steps int) {
-				steps = limit
-				s := policy.State{RootUsers: ids("z"), Threshold: 1, Steps: &steps, Users: func() ([]policy.User, error) { return users, nil },
+			budget, limit, limitOfVote := policy.MaxDecisionSteps, policy.MaxDecisionSteps, policy.MaxDecisionSteps
+			ask := func(set *policy.Set) (d policy.Decision, es []policy.Evaluation, may bool, steps [2]int) {
+				steps = [2]int{limit, limitOfVote}
+				s := policy.State{RootUsers: ids("z"), Threshold: 1, Budget: budget, Steps: &steps[0], Users: func() ([]policy.User, error) { return users, nil },
 					Policies: func() (*policy.Set, error) { return set, nil }}
 				d, err := policy.Decide(s, r)
 				if err != nil {
 					t.Fatal(err)
 				}
+				s.Steps = &steps[1]
 				if may, err = policy.MayVote(s, r, users[2].ID); err != nil {
 					t.Fatal(err)
 				}
+				if steps[0] < -budget/8 || steps[1] < 0 {
+					t.Fatalf("of %d steps, and %d to explain, %d are left, and of %d for a vote %d", limit, budget/8, steps[0], limitOfVote, steps[1])
+				}
 				return d, d.Evaluations.Each(), may, steps
+			}
+			if g.chance(40) { // limits that end within an expression
+				_, _, _, left := ask(walked)
+				limit, limitOfVote = g.IntN(limit-left[0]+2), g.IntN(limitOfVote-left[1]+2)
+				budget = among(g, policy.MaxDecisionSteps, 8*limit+8, limit+1)
 			}
 			d, es, may, steps := ask(set)
 			e, want, wantMay, wantSteps := ask(walked)
+			if d.Basis == policy.BasisSteps && limit > 0 {
+				counted["ended"]++
+			}
+			if budget < policy.MaxDecisionSteps && len(d.Evaluations.Reasons) > 0 {
+				counted["explained within little"]++
+			}
 			if d.Outcome != e.Outcome || d.Basis != e.Basis || (d.Grant == nil) != (e.Grant == nil) || may != wantMay || steps != wantSteps || !reflect.DeepEqual(es, want) {
 				for i := range es {
 					if !reflect.DeepEqual(es[i], want[i]) {
@@ -327,7 +339,7 @@ func TestShortIsWalked(t *testing.T) {
 	for _, o := range []policy.Outcome{policy.Allow, policy.DenyExplicit, policy.DenyImplicit, policy.Error, policy.RequiresConsensus, policy.TimeInactive} {
 		total += counted[o.String()]
 	}
-	for what, percent := range map[string]int{"short": 30, policy.Allow.String(): 2, policy.DenyExplicit.String(): 2, policy.DenyImplicit.String(): 10, policy.Error.String(): 10} {
+	for what, percent := range map[string]int{"short": 30, "ended": 1, policy.Allow.String(): 2, policy.DenyExplicit.String(): 2, policy.DenyImplicit.String(): 10, policy.Error.String(): 10} {
 		if counted[what]*100 < percent*total {
 			t.Errorf("%s is only %d of %d: it tests too little of it", what, counted[what], total)
 		}

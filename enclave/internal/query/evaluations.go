@@ -97,8 +97,8 @@ func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 		return nil, err
 	}
 	vote := org.PendingVote{User: v.Caller.ID, CreatedMs: v.NowMs, Credentials: []org.VoteCredential{v.Credential}}
-	steps := policy.MaxDecisionSteps
-	lacks, err := activity.Electorate(v.Tx, &org.Pending{Initiator: v.Caller.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q, &steps)
+	steps := v.Steps
+	lacks, err := activity.Electorate(v.Tx, &org.Pending{Initiator: v.Caller.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q, v.Steps, &steps)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,9 @@ func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 	}
 	d := policy.Decision{Outcome: policy.RequiresAuthenticators}
 	if lacks == nil {
-		if d, err = policy.Decide(activity.PolicyState(v.Tx, o), q); err != nil {
+		s := activity.PolicyState(v.Tx, o)
+		s.Budget, s.Steps = v.Steps, &steps
+		if d, err = policy.Decide(s, q); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +174,7 @@ func answerMFAStatus(v *View, asked mfaAsked) ([]byte, error) {
 		vote *org.PendingVote
 	}
 	var demands []demand
-	share := activity.VoterSteps(policy.MaxDecisionSteps, p) // as when it is decided
+	share := activity.VoterSteps(v.Steps, p) // as when it is decided
 	for i := range p.Votes {
 		vote := &p.Votes[i]
 		u, err := v.User(vote.User)

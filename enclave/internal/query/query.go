@@ -42,6 +42,8 @@ type View struct {
 	// Parent is the parent of the organization asked about, if the turn holds it
 	// too; see activity.ErrNeedsParent.
 	Parent *org.Tx
+	// Steps is the budget of the request: how many steps all that it evaluates may take.
+	Steps int
 	// Tariff are the deployment's plans.
 	Tariff Tariff
 	// OnRamps is nil for a query that fetches nothing.

@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/query"
 	"cloister/enclave/internal/stamp"
 )
@@ -81,6 +83,7 @@ func TestRequestsFollowTheDescription(t *testing.T) {
 // world is an organization with something of everything.
 type world struct {
 	later   uint64 // milliseconds, than usual
+	steps   int    // of a query; zero: as usual
 	t       *testing.T
 	id      org.ID
 	state   *org.State
@@ -228,7 +231,7 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	if err := r.Fetch(w, w, w, w, w, w); err != nil {
 		return nil, err
 	}
-	b, err := r.Answer(&query.View{Tx: w.tx(), Caller: caller, Home: home})
+	b, err := r.Answer(&query.View{Tx: w.tx(), Caller: caller, Home: home, Steps: cmp.Or(w.steps, policy.MaxDecisionSteps)})
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +329,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		var b []byte
 		if err == nil {
-			b, err = r.Answer(&query.View{Tx: w.tx(), Caller: w.user})
+			b, err = r.Answer(&query.View{Tx: w.tx(), Caller: w.user, Steps: policy.MaxDecisionSteps})
 		}
 		if err != nil {
 			if fault.Of(err) == nil {

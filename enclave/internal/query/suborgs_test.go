@@ -12,6 +12,7 @@ import (
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/query"
 	"cloister/enclave/internal/stamp"
 )
@@ -431,7 +432,7 @@ func FuzzSuborgs(f *testing.F) {
 			}
 			var b []byte
 			if err = r.Fetch(w, w, w, w, w, w); err == nil {
-				b, err = r.Answer(&query.View{Tx: w.tx(), Caller: w.user})
+				b, err = r.Answer(&query.View{Tx: w.tx(), Caller: w.user, Steps: policy.MaxDecisionSteps})
 			}
 			if err != nil {
 				if c := code(err); c != fault.InvalidArgument && c != fault.Unimplemented {
