@@ -32,6 +32,13 @@ type SendMark struct {
 	// Receiver, if not zero, is who it is for: what is for one receiver goes out
 	// apart from all others', and those of one activity in their order.
 	Receiver ID `cbor:"3,keyasint,omitzero"`
+	// Payer is the tenant in whose turn the send goes out: the organization of the top level, which is
+	// the send's own organization or its parent. Zero: the send's own organization.
+	//
+	// It tells the host which organization a sub-organization is below. The host knows that anyway: the
+	// request that makes one and its answer name both and pass it in clear, the two entries come in one
+	// batch, and both ids begin with the same byte.
+	Payer ID `cbor:"4,keyasint,omitzero"`
 }
 
 // A SendID names a send: its number in an entry. It is the same however often the

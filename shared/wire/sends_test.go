@@ -17,6 +17,7 @@ func TestWebhookEncodings(t *testing.T) {
 	}{
 		{&wire.SendMark{Kind: wire.SendTransaction, DueMs: 5}, new(wire.SendMark), "a201010205"},
 		{&wire.SendMark{Kind: wire.SendWebhook, DueMs: 5, Receiver: id(7)}, new(wire.SendMark), "a3010402050350" + "07070707070707070707070707070707"},
+		{&wire.SendMark{Kind: wire.SendMail, DueMs: 5, Payer: id(8)}, new(wire.SendMark), "a3010202050450" + "08080808080808080808080808080808"},
 		{&wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: 9, Gone: true}, new(wire.Opened), "a401f50304040914f5"},
 		{&wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: 9, Webhook: &wire.Webhook{URL: "https://a.example/", Head: []wire.Header{{Name: "A", Value: "b"}}, Body: []byte("{}")}},
 			new(wire.Opened), "a401f50304040915a3017268747470733a2f2f612e6578616d706c652f0281a20161410261620342" + hex.EncodeToString([]byte("{}"))},

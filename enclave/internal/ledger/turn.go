@@ -16,6 +16,7 @@ import (
 // organization is one opened ledger.
 type organization struct {
 	id     org.ID
+	tenant org.ID // the organization of the top level
 	ledger *Ledger
 	key    *seal.Key // as long as it is open, with keyID
 	keyID  uint32
@@ -318,7 +319,7 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at
 	}
 	var sends []wire.SendMark
 	for i := range e.Sends {
-		sends = append(sends, wire.SendMark{Kind: wire.SendKind(e.Sends[i].Kind), DueMs: e.Sends[i].DueMs, Receiver: wire.ID(e.Sends[i].Receiver)})
+		sends = append(sends, wire.SendMark{Kind: wire.SendKind(e.Sends[i].Kind), DueMs: e.Sends[i].DueMs, Receiver: wire.ID(e.Sends[i].Receiver), Payer: wire.ID(o.tenant)})
 	}
 	return addition{
 		entry: wire.Entry{Organization: wire.ID(o.id), Seq: at.Count, Sealed: sealed, Activity: wire.ID(e.Activity), Type: e.Type,
