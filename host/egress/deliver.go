@@ -24,17 +24,6 @@ var servers = map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "te
 
 // deliver lets the enclave hand a message to its server.
 func (a *attempt) deliver(ctx context.Context) {
-	server := servers[a.send.Kind]
-	why, ok := a.sender.enter(server)
-	if !ok {
-		a.send.Tries-- // nobody was asked
-		if why != "" {
-			a.send.Text = clean(why)
-		}
-		a.dueIn(poll)
-		return
-	}
-	a.at = server
 	d, err := a.sender.options.Enclave.Deliver(ctx, a.send.ID)
 	switch {
 	case err != nil:

@@ -90,11 +90,17 @@ func (b bell) wait(ctx context.Context, pause func(context.Context, time.Duratio
 
 // A Sender sends what the outbox holds, and follows it to its end. Any number of Senders may work
 // at once. Delivery is at least once: a transaction that goes out twice is the same transaction.
+//
+// What it claims it claims in turn: see rotation.
 type Sender struct {
 	bell
 	options Options
 	id      wire.ID
 	busy    atomic.Int32
+
+	// rotations and nextKind belong to the goroutine that claims.
+	rotations map[wire.SendKind]*rotation
+	nextKind  int // index in kinds
 
 	mu    sync.Mutex
 	nodes map[string]*standing
@@ -115,11 +121,7 @@ type standing struct {
 func (s *Sender) enter(node string) (why string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.nodes[node]
-	if st == nil {
-		st = new(standing)
-		s.nodes[node] = st
-	}
+	st := s.standingOf(node)
 	switch {
 	case s.options.Now().Before(st.until):
 		return st.why, false
@@ -128,6 +130,16 @@ func (s *Sender) enter(node string) (why string, ok bool) {
 	}
 	st.working++
 	return "", true
+}
+
+// standingOf is the state of a node. The lock is held.
+func (s *Sender) standingOf(node string) *standing {
+	st := s.nodes[node]
+	if st == nil {
+		st = new(standing)
+		s.nodes[node] = st
+	}
+	return st
 }
 
 func (s *Sender) leave(node string) {
@@ -149,7 +161,10 @@ func NewSender(o Options) (*Sender, error) {
 	if o.Wait <= 0 {
 		o.Wait = oneWait
 	}
-	s := &Sender{options: o, bell: make(bell, 1), nodes: map[string]*standing{}}
+	s := &Sender{options: o, bell: make(bell, 1), nodes: map[string]*standing{}, rotations: map[wire.SendKind]*rotation{}}
+	for _, k := range kinds {
+		s.rotations[k] = &rotation{organizations: map[wire.ID]wire.ID{}}
+	}
 	if _, err := io.ReadFull(o.Rand, s.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
 	}
@@ -167,9 +182,9 @@ func (s *Sender) Run(ctx context.Context) {
 			prune = now.Add(s.prune(ctx, now))
 		}
 		s.back.Lock()
-		room, n, err := inWork-int(s.busy.Load()), 0, error(nil)
+		room, again, err := inWork-int(s.busy.Load()), false, error(nil)
 		if room > 0 {
-			n, err = s.round(ctx, room, &all)
+			again, err = s.round(ctx, room, &all)
 		}
 		s.back.Unlock()
 		if room > 0 {
@@ -177,7 +192,7 @@ func (s *Sender) Run(ctx context.Context) {
 				s.options.Log.Error("outbox not read", "error", err)
 			}
 			told = err != nil
-			if n == room {
+			if again {
 				continue
 			}
 		}
@@ -197,33 +212,59 @@ func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
 	return pruneEvery
 }
 
-// round claims sends and begins with them.
-func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (int, error) {
+// round claims sends in turn and begins with them. It tells whether there is room for more that may be due.
+func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (again bool, err error) {
 	now := s.options.Now()
-	until := now.Add(lease)
-	sends, err := s.options.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: s.id, NowMs: ms(now), UntilMs: ms(until), Limit: room})
-	if err != nil {
-		return 0, err
+	if err := s.startRounds(ctx, now); err != nil {
+		return false, err
 	}
+	lanes := s.takeLanes(room)
+	if len(lanes) == 0 {
+		return false, nil
+	}
+	sends, err := s.options.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: s.id, NowMs: ms(now), UntilMs: ms(now.Add(lease)), Lanes: lanes})
+	if err != nil {
+		return false, err
+	}
+	s.dropServed(lanes, sends)
 	// Transactions of one organization go out one after the other, so that an account's
 	// transactions reach a node in the order of their numbers. Messages have no order.
-	type line struct {
-		of      wire.SendID // its organization, or a message itself
-		message bool
-	}
-	groups := map[line][]store.Send{}
+	var groups [][]store.Send
+	of := map[wire.ID]int{} // an organization's group
 	for _, x := range sends {
-		l := line{of: wire.SendID{Organization: x.ID.Organization}}
-		if x.Kind != wire.SendTransaction {
-			l = line{x.ID, true}
+		s.takePlace(x.Kind)
+		if i, ok := of[x.ID.Organization]; ok && x.Kind == wire.SendTransaction {
+			groups[i] = append(groups[i], x)
+			continue
 		}
-		groups[l] = append(groups[l], x)
+		if x.Kind == wire.SendTransaction {
+			of[x.ID.Organization] = len(groups)
+		}
+		groups = append(groups, []store.Send{x})
 	}
 	for _, group := range groups {
 		s.busy.Add(int32(len(group)))
 		all.Go(func() { s.work(ctx, group, now.Add(share)) })
 	}
-	return len(sends), nil
+	return len(sends) < room && s.hasMore(), nil
+}
+
+// dropServed takes lanes that gave less than they were asked for out of the rounds.
+func (s *Sender) dropServed(asked []store.Lane, sends []store.Send) {
+	type key struct {
+		kind         wire.SendKind
+		organization wire.ID
+	}
+	gave := map[key]int{}
+	for _, x := range sends {
+		gave[key{x.Kind, x.ID.Organization}]++
+	}
+	lanes, counts := store.Counts(asked)
+	for i, l := range lanes {
+		if gave[key{l.Kind, l.Organization}] < counts[i] {
+			s.rotations[l.Kind].drop(l)
+		}
+	}
 }
 
 func ms(t time.Time) uint64 { return uint64(t.UnixMilli()) }
@@ -238,16 +279,16 @@ func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) 
 			s.back.RLock()
 			defer s.back.RUnlock()
 		}
+		a := &attempt{sender: s, send: x, at: servers[x.Kind]}
 		if inTime {
 			one, cancel := context.WithTimeout(ctx, s.options.Wait)
-			a := &attempt{sender: s, send: x}
 			a.run(one)
-			a.leaveNode()
 			cancel()
 			if ctx.Err() == nil {
 				x = a.send
 			}
 		}
+		a.leaveNode()
 		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Wait)
 		if _, err := s.options.Outbox.KeepSend(keep, s.id, x); err != nil {
 			s.options.Log.Error("outbox not written", "error", err)
@@ -291,7 +332,7 @@ type attempt struct {
 	sender *Sender
 	send   store.Send
 	memo   memo
-	at     string // the node that it has entered
+	at     string // the node that it has entered; a message has entered its server when it was claimed
 }
 
 func (a *attempt) leaveNode() {

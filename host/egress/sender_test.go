@@ -436,7 +436,8 @@ func TestDeadSender(t *testing.T) {
 	c := ethereum(w.node)
 	id := w.put(ether(0))
 	now := uint64(w.now().UnixMilli())
-	got, err := w.s.ClaimSends(t.Context(), store.ClaimSends{Claimant: wire.ID{7}, NowMs: now, UntilMs: now + 20_000, Limit: 1})
+	lane := store.Lane{Kind: wire.SendTransaction, Payer: id.Organization, Organization: id.Organization}
+	got, err := w.s.ClaimSends(t.Context(), store.ClaimSends{Claimant: wire.ID{7}, NowMs: now, UntilMs: now + 20_000, Lanes: []store.Lane{lane}})
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}

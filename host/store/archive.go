@@ -169,6 +169,7 @@ type SendRow struct {
 	Memo         []byte         `cbor:"10,keyasint,omitempty"`
 	Receiver     wire.ID        `cbor:"11,keyasint"` // zero: none, and then no Activity
 	Activity     wire.ID        `cbor:"12,keyasint"`
+	Payer        wire.ID        `cbor:"13,keyasint,omitzero"` // zero: Organization
 }
 
 // TableRow is the tip table of a range.

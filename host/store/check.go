@@ -354,6 +354,34 @@ func CheckClaim(ask ClaimSends) error {
 		return refuse("no claimant")
 	case ask.NowMs > MaxTime || ask.UntilMs > MaxTime:
 		return refuse("claim at %d until %d", ask.NowMs, ask.UntilMs)
+	case ask.Receiver != zero && len(ask.Lanes) > 0:
+		return refuse("claim for a receiver and of lanes")
+	case ask.Receiver != zero:
+		return checkLimit(ask.Limit)
+	}
+	return checkLimit(len(ask.Lanes))
+}
+
+// CheckDue bounds a Due. Errors are ErrRefused.
+func CheckDue(ask Due) error {
+	if ask.NowMs > MaxTime || len(ask.Kinds) == 0 || len(ask.Kinds) > MaxKinds {
+		return refuse("%d kinds due at %d", len(ask.Kinds), ask.NowMs)
+	}
+	return checkLimit(ask.Limit)
+}
+
+// CheckPayers bounds a Payers. Errors are ErrRefused.
+func CheckPayers(ask Payers) error {
+	if ask.NowMs > MaxTime {
+		return refuse("payers at %d", ask.NowMs)
+	}
+	return checkLimit(ask.Limit)
+}
+
+// CheckLanes bounds a Lanes. Errors are ErrRefused.
+func CheckLanes(ask Lanes) error {
+	if ask.NowMs > MaxTime || len(ask.After) == 0 || len(ask.After) > MaxClaims {
+		return refuse("lanes of %d payers at %d", len(ask.After), ask.NowMs)
 	}
 	return checkLimit(ask.Limit)
 }

@@ -23,6 +23,7 @@ const (
 	MaxNewPages    = 1 << 12                 // pages in one PutTable
 	MaxFilter      = 256                     // types or statuses in a Page
 	MaxClaims      = 256                     // sends claimed at a time
+	MaxKinds       = 16                      // kinds of sends in one question
 	MaxMemo        = 1 << 10                 // what a sender remembers of a send
 	MaxAnswer      = wire.MaxFrame - 256<<10 // sealed bytes in one answer; the rest is for framing
 )

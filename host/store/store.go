@@ -147,6 +147,14 @@ type Outbox interface {
 	// first in front, and claims them until UntilMs. It gives no send for a receiver while an
 	// earlier one of the same activity has not ended.
 	ClaimSends(ctx context.Context, ask ClaimSends) ([]Send, error)
+	// Due gives the lanes of sends without a receiver that are due and not claimed, each as often as it
+	// has such sends, in no order. Of a kind of which there are more than Limit, it gives that many.
+	Due(ctx context.Context, ask Due) ([]Lane, error)
+	// Payers gives the payers that have sends of a kind due and not claimed, by id.
+	Payers(ctx context.Context, ask Payers) ([]wire.ID, error)
+	// Lanes gives the lanes of some payers that have sends due and not claimed, by the order of the
+	// question and then by organization.
+	Lanes(ctx context.Context, ask Lanes) ([]Lane, error)
 	// Receivers gives the receivers that have sends due and not claimed, by id.
 	Receivers(ctx context.Context, ask Receivers) ([]wire.ID, error)
 	// DeadSends gives dead letters: sends for a receiver in state SendRefused, by id.
@@ -161,12 +169,60 @@ type Outbox interface {
 	SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates, error)
 }
 
-// ClaimSends asks for work.
+// A Lane is what an organization has to send of one kind, to no receiver. Its payer is the tenant in
+// whose turn that goes out: the organization of the top level. A send whose payer is not known is its
+// organization's own.
+type Lane struct {
+	Kind                wire.SendKind
+	Payer, Organization wire.ID
+}
+
+// Due asks what is due, of some kinds.
+type Due struct {
+	NowMs uint64
+	Kinds []wire.SendKind // 1 to MaxKinds
+	Limit int             // of each kind, 1 to MaxClaims
+}
+
+// Payers asks for payers with work of a kind.
+type Payers struct {
+	NowMs uint64
+	Kind  wire.SendKind
+	After wire.ID // begins after this one
+	Limit int     // 1 to MaxClaims
+}
+
+// Lanes asks for lanes with work. For each of After it gets lanes of its kind and payer, beginning after
+// its organization, at most Limit.
+type Lanes struct {
+	NowMs uint64
+	After []Lane // 1 to MaxClaims
+	Limit int    // 1 to MaxClaims
+}
+
+// ClaimSends asks for work: for what is for one receiver, or for a send of each of Lanes. A lane that is
+// named twice gives two sends.
 type ClaimSends struct {
 	Claimant       wire.ID // of this sender alone; not zero
 	NowMs, UntilMs uint64
-	Limit          int     // 1 to MaxClaims
-	Receiver       wire.ID // zero: sends without a receiver
+	Receiver       wire.ID
+	Limit          int    // of a receiver's, 1 to MaxClaims
+	Lanes          []Lane // without a receiver, 1 to MaxClaims
+}
+
+// Counts tells how often each lane is named, in the order in which they come first.
+func Counts(all []Lane) (lanes []Lane, counts []int) {
+	at := map[Lane]int{}
+	for _, l := range all {
+		i, ok := at[l]
+		if !ok {
+			i = len(lanes)
+			at[l] = i
+			lanes, counts = append(lanes, l), append(counts, 0)
+		}
+		counts[i]++
+	}
+	return lanes, counts
 }
 
 // Receivers asks for receivers with work.

@@ -329,14 +329,19 @@ func TestStripeMock(t *testing.T) {
 // usages are the sends of usage that wait, of any time.
 func (p *payer) usages() (ids []wire.SendID) {
 	p.t.Helper()
-	all, err := p.Store.ClaimSends(p.t.Context(), store.ClaimSends{Claimant: wire.ID{1}, NowMs: math.MaxInt64, UntilMs: 1, Limit: 100})
+	lanes, err := p.Store.Due(p.t.Context(), store.Due{NowMs: math.MaxInt64, Kinds: []wire.SendKind{wire.SendUsage}, Limit: 100})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if len(lanes) == 0 {
+		return nil
+	}
+	all, err := p.Store.ClaimSends(p.t.Context(), store.ClaimSends{Claimant: wire.ID{1}, NowMs: math.MaxInt64, UntilMs: 1, Lanes: lanes})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	for _, s := range all {
-		if s.Kind == wire.SendUsage {
-			ids = append(ids, s.ID)
-		}
+		ids = append(ids, s.ID)
 	}
 	return ids
 }

@@ -66,7 +66,7 @@ const appendIndexed = `SELECT append_indexed($1, $2, $3, $4, $5, $6, $7, $8, $9,
 const appendSending = `SELECT append_sending($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
 	$25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36,
-	$37, $38)`
+	$37, $38, $39)`
 
 // Append implements store.Writer.
 func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, error) {
@@ -173,7 +173,7 @@ func (a *appender) run(ctx context.Context, on querier) (wire.Verdict, error) {
 		text, args = appendIndexed, append(args, list(x.goneKey), list(x.goneRank), list(x.gone), list(x.keptKey), list(x.keptRank), list(x.kept))
 	}
 	if z != nil {
-		text, args = appendSending, append(args, list(z.uuid), list(z.seq), list(z.number), list(z.kind), list(z.due), list(z.receiver), list(z.activity))
+		text, args = appendSending, append(args, list(z.uuid), list(z.seq), list(z.number), list(z.kind), list(z.due), list(z.receiver), list(z.activity), list(z.payer))
 	}
 	err := on.QueryRow(ctx, text, args...).Scan(&verdict)
 	return wire.Verdict(verdict), err

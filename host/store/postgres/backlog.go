@@ -9,9 +9,13 @@ import (
 
 // Each part is answered from an index, in its order: sends that have ended stay in the table for
 // good and must not be read.
-const backlog = `SELECT
-	(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state < 3 AND receiver IS NULL ORDER BY due LIMIT $1) x),
-	(SELECT coalesce(min(due), 0) FROM outbox WHERE state < 3 AND receiver IS NULL),
+const backlog = `WITH RECURSIVE k (kind) AS (
+		(SELECT kind FROM outbox WHERE state < 3 AND receiver IS NULL AND due >= 0 ORDER BY kind LIMIT 1)
+		UNION ALL SELECT (SELECT o.kind FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.due >= 0 AND o.kind > k.kind ORDER BY o.kind LIMIT 1)
+		FROM k WHERE k.kind IS NOT NULL)
+	SELECT
+	(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state < 3 AND receiver IS NULL AND due >= 0 ORDER BY kind, due LIMIT $1) x),
+	(SELECT coalesce(min((SELECT o.due FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.due >= 0 AND o.kind = k.kind ORDER BY o.due LIMIT 1)), 0) FROM k),
 	(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state < 3 AND receiver IS NOT NULL ORDER BY receiver, due LIMIT $1) x),
 	(SELECT coalesce(min(due), 0) FROM (SELECT due FROM outbox WHERE state < 3 AND receiver IS NOT NULL ORDER BY receiver, due LIMIT $1) x),
 	(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state = 5 AND receiver IS NOT NULL ORDER BY organization, seq, number LIMIT $1) x)`

@@ -200,7 +200,7 @@ func (x *exporter) rest() error {
 	var part, kind, state int16
 	var said string
 	var id [16]byte
-	var receiver, activity *[16]byte
+	var receiver, activity, payer *[16]byte
 	return x.tables(
 		table{"SELECT hash, entry FROM blind ORDER BY hash, entry", []any{&hash, &seq}, func() (store.Row, error) {
 			h, err := hashOf(hash)
@@ -210,12 +210,15 @@ func (x *exporter) rest() error {
 			h, err := hashOf(hash)
 			return &store.IndexRow{Key: h, Rank: uint64(number), Organization: id}, err
 		}},
-		table{"SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity FROM outbox ORDER BY organization, seq, number",
-			[]any{&id, &seq, &part, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity}, func() (store.Row, error) {
+		table{"SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity, nullif(payer, organization) FROM outbox ORDER BY organization, seq, number",
+			[]any{&id, &seq, &part, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity, &payer}, func() (store.Row, error) {
 				row := &store.SendRow{Organization: id, Seq: uint64(seq), Number: uint16(part), SendKind: wire.SendKind(kind), State: wire.SendState(state),
 					DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: keep(&revert), Memo: keep(&memo)}
 				if receiver != nil && activity != nil {
 					row.Receiver, row.Activity = *receiver, *activity
+				}
+				if payer != nil {
+					row.Payer = *payer
 				}
 				return row, nil
 			}},

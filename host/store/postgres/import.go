@@ -103,7 +103,7 @@ func newImporter(tx pgx.Tx) *importer {
 		"piece":        {"organization", "hash", "sealed"},
 		"blind":        {"hash", "entry"},
 		"blind_index":  {"key", "rank", "organization"},
-		"outbox":       {"organization", "seq", "number", "kind", "state", "due", "tries", "said", "revert", "memo", "receiver", "activity"},
+		"outbox":       {"organization", "seq", "number", "kind", "state", "due", "tries", "said", "revert", "memo", "receiver", "activity", "payer"},
 		"tip_table":    {"range", "bytes"},
 		"tip_page":     {"range", "hash", "bytes"},
 		"checkpoint":   {"range", "generation", "policy", "size", "signed", "cosigned_size", "cosigned"},
@@ -190,7 +190,7 @@ func (m *importer) send(ctx context.Context, r *store.SendRow) error {
 		receiver, activity = [16]byte(r.Receiver), [16]byte(r.Activity)
 	}
 	return m.put(ctx, "outbox", 128+len(r.Revert)+len(r.Memo), [16]byte(r.Organization), int64(r.Seq), int16(r.Number), int16(r.SendKind), int16(r.State),
-		int64(r.DueMs), int64(r.Tries), r.Text, notNull(r.Revert), notNull(r.Memo), receiver, activity)
+		int64(r.DueMs), int64(r.Tries), r.Text, notNull(r.Revert), notNull(r.Memo), receiver, activity, payerOf(r.Payer, r.Organization))
 }
 
 func (m *importer) entry(ctx context.Context, e *store.EntryRow) error {

@@ -70,3 +70,41 @@ func TestMigratesToRanges(t *testing.T) {
 		t.Fatalf("%d owners, %d batches, %v", owners, batches, err)
 	}
 }
+
+// What was due before payers were known is its organization's own. And back.
+func TestMigratesToPayers(t *testing.T) {
+	dsn := storetest.StartPostgres(t).Database()
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	steps, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS("migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := steps.UpTo(t.Context(), 11); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO outbox (organization, seq, number, kind, state, due)
+		VALUES ('01020300-0000-0000-0000-000000000000', 0, 0, 2, 1, 5), ('01020300-0000-0000-0000-000000000000', 1, 0, 1, 3, 5)`); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.HoldsOldMail(t, s, wire.ID{1, 2, 3})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := steps.DownTo(t.Context(), 11); err != nil {
+		t.Fatal(err)
+	}
+	// The earlier release's function is back.
+	var functions int
+	if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_proc WHERE proname = 'append_sending' AND pronargs = 38").Scan(&functions); err != nil || functions != 1 {
+		t.Fatalf("%d functions, %v", functions, err)
+	}
+}

@@ -18,6 +18,7 @@ type sending struct {
 	due    []int64
 	// NULL where a send has no receiver.
 	receiver, activity []*[16]byte
+	payer              [][16]byte
 }
 
 // arrangeSends is nil for a batch with nothing to send.
@@ -35,6 +36,7 @@ func arrangeSends(b *wire.Batch) (z *sending) {
 				receiver, activity = (*[16]byte)(&e.Sends[n].Receiver), (*[16]byte)(&e.Activity)
 			}
 			z.receiver, z.activity = append(z.receiver, receiver), append(z.activity, activity)
+			z.payer = append(z.payer, payerOf(e.Sends[n].Payer, e.Organization))
 		}
 	}
 	return z
@@ -44,9 +46,11 @@ func arrangeSends(b *wire.Batch) (z *sending) {
 // so that an account's transactions go out as they were made. Sends that another claims at the
 // same moment are passed over.
 const (
-	claimSends = `WITH mine AS (
-			SELECT organization, seq, number FROM outbox WHERE state < 3 AND receiver IS NULL AND due <= $2 AND claimed <= $2
-			ORDER BY due, organization, seq, number LIMIT $4 FOR UPDATE SKIP LOCKED),` + claimMine
+	claimOfLanes = `WITH mine AS (
+			SELECT o.organization, o.seq, o.number FROM unnest($4::smallint[], $5::uuid[], $6::uuid[], $7::int[]) AS l (kind, payer, organization, n), LATERAL (
+				SELECT o.organization, o.seq, o.number FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.due <= $2 AND o.claimed <= $2
+				AND o.kind = l.kind AND o.payer = l.payer AND o.organization = l.organization
+				ORDER BY o.due, o.seq, o.number LIMIT l.n FOR UPDATE SKIP LOCKED) o),` + claimMine
 	claimForReceiver = `WITH mine AS (
 			SELECT organization, seq, number FROM outbox o WHERE state < 3 AND receiver IS NOT NULL AND due <= $2 AND claimed <= $2 AND receiver = $5
 			AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.state < 3 AND e.receiver IS NOT NULL AND e.receiver = o.receiver AND e.activity = o.activity AND e.seq < o.seq)
@@ -56,6 +60,26 @@ const (
 			WHERE o.organization = m.organization AND o.seq = m.seq AND o.number = m.number
 			RETURNING o.organization, o.seq, o.number, o.kind, o.state, o.due, o.tries, o.said, o.revert, o.memo, o.receiver, o.activity)
 		SELECT * FROM claims ORDER BY due, organization, seq, number`
+	due = `SELECT o.kind, o.payer, o.organization FROM unnest($2::smallint[]) AS k (kind), LATERAL (
+			SELECT o.kind, o.payer, o.organization FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = k.kind AND o.due BETWEEN 0 AND $1 AND o.claimed <= $1
+			ORDER BY o.due LIMIT $3) o`
+	// One step along the index for each payer or organization, however many sends it has, and one for whether something is
+	// due: EXISTS would be made a join, which reads all that is due.
+	payers = `WITH RECURSIVE p (payer) AS (
+			(SELECT payer FROM outbox WHERE state < 3 AND receiver IS NULL AND kind = $1 AND payer > $2 ORDER BY payer LIMIT 1)
+			UNION ALL SELECT (SELECT o.payer FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = $1 AND o.payer > p.payer ORDER BY o.payer LIMIT 1)
+			FROM p WHERE p.payer IS NOT NULL)
+		SELECT payer FROM p WHERE payer IS NOT NULL AND (
+			SELECT true FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = $1 AND o.payer = p.payer AND o.due <= $3 AND o.claimed <= $3
+			ORDER BY o.organization, o.due LIMIT 1) LIMIT $4`
+	lanesOfPayer = `WITH RECURSIVE l (organization) AS (
+			(SELECT organization FROM outbox WHERE state < 3 AND receiver IS NULL AND kind = $1 AND payer = $2 AND organization > $3 ORDER BY organization LIMIT 1)
+			UNION ALL SELECT (SELECT o.organization FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = $1 AND o.payer = $2
+				AND o.organization > l.organization ORDER BY o.organization LIMIT 1)
+			FROM l WHERE l.organization IS NOT NULL)
+		SELECT organization FROM l WHERE organization IS NOT NULL AND (
+			SELECT true FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = $1 AND o.payer = $2 AND o.organization = l.organization
+			AND o.due <= $4 AND o.claimed <= $4 ORDER BY o.due LIMIT 1) LIMIT $5`
 	// One step along the index for each receiver, however many sends it has.
 	receivers = `WITH RECURSIVE r (receiver) AS (
 			(SELECT receiver FROM outbox WHERE state < 3 AND receiver IS NOT NULL AND receiver > $1 ORDER BY receiver LIMIT 1)
@@ -79,15 +103,35 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	if err := store.CheckClaim(ask); err != nil {
 		return nil, err
 	}
-	text, args := claimSends, []any{[16]byte(ask.Claimant), int64(ask.NowMs), int64(ask.UntilMs), ask.Limit}
+	text, args := claimOfLanes, []any{[16]byte(ask.Claimant), int64(ask.NowMs), int64(ask.UntilMs)}
 	if ask.Receiver != (wire.ID{}) {
-		text, args = claimForReceiver, append(args, [16]byte(ask.Receiver))
+		text, args = claimForReceiver, append(args, ask.Limit, [16]byte(ask.Receiver))
+	} else {
+		args = append(args, lanesAsArrays(ask.Lanes)...)
 	}
 	err = s.write(ctx, func(tx pgx.Tx) (err error) {
 		sends, err = sendsOf(ctx, tx, text, args...)
 		return err
 	})
 	return store.Result(sends, err, "claiming sends")
+}
+
+// lanesAsArrays is an array each of kinds, payers, organizations and how often each lane is named.
+func lanesAsArrays(all []store.Lane) []any {
+	lanes, counts := store.Counts(all)
+	kinds, ns, payers, organizations := make([]int16, len(lanes)), make([]int32, len(lanes)), make([][16]byte, len(lanes)), make([][16]byte, len(lanes))
+	for i, l := range lanes {
+		kinds[i], payers[i], organizations[i], ns[i] = int16(l.Kind), l.Payer, l.Organization, int32(counts[i])
+	}
+	return []any{list(kinds), list(payers), list(organizations), list(ns)}
+}
+
+// payerOf is the value of column payer.
+func payerOf(payer, organization wire.ID) [16]byte {
+	if payer == (wire.ID{}) {
+		return organization
+	}
+	return payer
 }
 
 func sendsOf(ctx context.Context, on querier, text string, args ...any) (sends []store.Send, err error) {
@@ -113,6 +157,57 @@ func sendsOf(ctx context.Context, on querier, text string, args ...any) (sends [
 		return nil
 	})
 	return sends, err
+}
+
+// Due implements store.Outbox.
+func (s *Store) Due(ctx context.Context, ask store.Due) (lanes []store.Lane, err error) {
+	if err := store.CheckDue(ask); err != nil {
+		return nil, err
+	}
+	kinds := make([]int16, len(ask.Kinds))
+	for i, k := range ask.Kinds {
+		kinds[i] = int16(k)
+	}
+	var kind int16
+	var payer, organization [16]byte
+	err = each(ctx, s.pool, due, []any{int64(ask.NowMs), list(kinds), ask.Limit}, []any{&kind, &payer, &organization}, func() error {
+		lanes = append(lanes, store.Lane{Kind: wire.SendKind(kind), Payer: payer, Organization: organization})
+		return nil
+	})
+	return store.Result(lanes, err, "looking for what is due")
+}
+
+// Payers implements store.Outbox.
+func (s *Store) Payers(ctx context.Context, ask store.Payers) (ids []wire.ID, err error) {
+	if err := store.CheckPayers(ask); err != nil {
+		return nil, err
+	}
+	var id [16]byte
+	err = each(ctx, s.pool, payers, []any{int16(ask.Kind), [16]byte(ask.After), int64(ask.NowMs), ask.Limit}, []any{&id}, func() error {
+		ids = append(ids, id)
+		return nil
+	})
+	return store.Result(ids, err, "looking for payers")
+}
+
+// Lanes implements store.Outbox. It asks for all payers at once.
+func (s *Store) Lanes(ctx context.Context, ask store.Lanes) (lanes []store.Lane, err error) {
+	if err := store.CheckLanes(ask); err != nil {
+		return nil, err
+	}
+	var batch pgx.Batch
+	for _, l := range ask.After {
+		batch.Queue(lanesOfPayer, int16(l.Kind), [16]byte(l.Payer), [16]byte(l.Organization), int64(ask.NowMs), ask.Limit).Query(func(rows pgx.Rows) error {
+			var id [16]byte
+			_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+				l.Organization = id
+				lanes = append(lanes, l)
+				return nil
+			})
+			return err
+		})
+	}
+	return store.Result(lanes, s.pool.SendBatch(ctx, &batch).Close(), "looking for lanes")
 }
 
 // Receivers implements store.Outbox.

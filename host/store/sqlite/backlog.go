@@ -8,7 +8,11 @@ import (
 
 // Each is answered from an index alone, in its order.
 const (
-	waitingSends    = `SELECT count(*), coalesce(min(due), 0) FROM (SELECT due FROM outbox WHERE state < 3 AND receiver IS NULL ORDER BY due LIMIT ?)`
+	waitingSends = `WITH RECURSIVE k (kind) AS (
+			SELECT min(kind) FROM outbox WHERE state < 3 AND receiver IS NULL
+			UNION ALL SELECT (SELECT min(kind) FROM outbox WHERE state < 3 AND receiver IS NULL AND kind > k.kind) FROM k WHERE k.kind IS NOT NULL)
+		SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state < 3 AND receiver IS NULL ORDER BY kind, due LIMIT ?)),
+			coalesce(min((SELECT min(due) FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = k.kind)), 0) FROM k`
 	waitingWebhooks = `SELECT count(*), coalesce(min(due), 0) FROM (SELECT due FROM outbox WHERE state < 3 AND receiver IS NOT NULL ORDER BY receiver, due LIMIT ?)`
 	deadLetters     = `SELECT count(*), 0 FROM (SELECT 1 FROM outbox WHERE state = 5 AND receiver IS NOT NULL ORDER BY organization, seq, number LIMIT ?)`
 )

@@ -177,10 +177,10 @@ func (x *exporter) rest(ctx context.Context) error {
 		table{text: "SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", row: func(c *columns) store.Row {
 			return &store.IndexRow{Key: c.hash(0), Rank: c.number(1), Organization: c.id(2)}
 		}},
-		table{text: "SELECT " + sendColumns + " FROM outbox ORDER BY organization, seq, number", row: func(c *columns) store.Row {
+		table{text: "SELECT " + sendColumns + ", nullif(payer, organization) FROM outbox ORDER BY organization, seq, number", row: func(c *columns) store.Row {
 			return &store.SendRow{Organization: c.id(0), Seq: c.number(1), Number: uint16(c.number(2)), SendKind: wire.SendKind(c.number(3)),
 				State: wire.SendState(c.number(4)), DueMs: c.number(5), Tries: uint32(c.number(6)), Text: c.text(7), Revert: c.bytes(8), Memo: c.bytes(9),
-				Receiver: c.id(10), Activity: c.id(11)}
+				Receiver: c.id(10), Activity: c.id(11), Payer: c.id(12)}
 		}},
 		table{text: "SELECT range, bytes FROM tip_table ORDER BY range", row: func(c *columns) store.Row {
 			return &store.TableRow{Range: uint32(c.number(0)), Table: c.bytes(1)}

@@ -119,9 +119,9 @@ func (m *importer) send(ctx context.Context, r *store.SendRow) error {
 	if r.Receiver != (wire.ID{}) {
 		receiver, activity = r.Receiver[:], r.Activity[:]
 	}
-	return m.conn.exec(ctx, `INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo, receiver, activity)
-		VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`, r.Organization[:], int64(r.Seq), int64(r.Number), int64(r.SendKind), int64(r.State),
-		int64(r.DueMs), int64(r.Tries), r.Text, notNull(r.Revert), notNull(r.Memo), receiver, activity)
+	return m.conn.exec(ctx, `INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo, receiver, activity, payer)
+		VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`, r.Organization[:], int64(r.Seq), int64(r.Number), int64(r.SendKind), int64(r.State),
+		int64(r.DueMs), int64(r.Tries), r.Text, notNull(r.Revert), notNull(r.Memo), receiver, activity, payerOf(r.Payer, &r.Organization))
 }
 
 func (m *importer) entry(ctx context.Context, e *store.EntryRow) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"cloister/host/store/sqlite"
+	"cloister/host/store/storetest"
 	"cloister/shared/wire"
 )
 
@@ -58,5 +59,42 @@ func TestMigratesToRanges(t *testing.T) {
 		if got, err := s.Append(t.Context(), &b); err != nil || got.Verdict != wire.VerdictStored {
 			t.Fatalf("batch %d: %+v, %v", b.Number, got, err)
 		}
+	}
+}
+
+// What was due before payers were known is its organization's own. And back.
+func TestMigratesToPayers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cloister.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	steps, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := steps.UpTo(t.Context(), 11); err != nil {
+		t.Fatal(err)
+	}
+	x := wire.ID{1, 2, 3}
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo)
+		VALUES (?1, 0, 0, 2, 1, 5, 0, 0, '', x'', x''), (?1, 1, 0, 1, 3, 5, 0, 0, '', x'', x'')`, x[:]); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.HoldsOldMail(t, s, x)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := steps.DownTo(t.Context(), 11); err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM outbox INDEXED BY outbox_due WHERE state < 3 AND receiver IS NULL AND due <= 5").Scan(&rows); err != nil || rows != 1 {
+		t.Fatalf("%d rows, %v", rows, err)
 	}
 }

@@ -1,8 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql/driver"
+	"slices"
+	"strings"
 
 	"cloister/host/store"
 	"cloister/shared/wire"
@@ -12,8 +16,24 @@ import (
 // so that an account's transactions go out as they were made.
 const (
 	sendColumns = `organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity`
-	dueSends    = `SELECT ` + sendColumns + ` FROM outbox WHERE state < 3 AND receiver IS NULL AND due <= ? AND claimed <= ?
-		ORDER BY due, organization, seq, number LIMIT ?`
+	dueOfLane   = `SELECT ` + sendColumns + ` FROM outbox INDEXED BY outbox_lane WHERE state < 3 AND receiver IS NULL AND due <= ? AND claimed <= ?
+		AND kind = ? AND payer = ? AND organization = ? ORDER BY due, seq, number LIMIT ?`
+	// For each kind, joined by UNION ALL.
+	due = `SELECT * FROM (SELECT kind, payer, organization FROM outbox INDEXED BY outbox_due
+		WHERE state < 3 AND receiver IS NULL AND kind = ? AND due <= ? AND claimed <= ? LIMIT ?)`
+	// One step along the index for each payer or organization, however many sends it has.
+	payers = `WITH RECURSIVE p (payer) AS (
+			SELECT min(payer) FROM outbox INDEXED BY outbox_lane WHERE state < 3 AND receiver IS NULL AND kind = ?1 AND payer > ?2
+			UNION ALL SELECT (SELECT min(payer) FROM outbox INDEXED BY outbox_lane WHERE state < 3 AND receiver IS NULL AND kind = ?1 AND payer > p.payer) FROM p WHERE p.payer IS NOT NULL)
+		SELECT payer FROM p WHERE payer IS NOT NULL AND EXISTS (
+			SELECT 1 FROM outbox o INDEXED BY outbox_lane WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = ?1 AND o.payer = p.payer AND o.due <= ?3 AND o.claimed <= ?3) LIMIT ?4`
+	lanesOfPayer = `WITH RECURSIVE l (organization) AS (
+			SELECT min(organization) FROM outbox INDEXED BY outbox_lane WHERE state < 3 AND receiver IS NULL AND kind = ?1 AND payer = ?2 AND organization > ?3
+			UNION ALL SELECT (SELECT min(organization) FROM outbox INDEXED BY outbox_lane WHERE state < 3 AND receiver IS NULL AND kind = ?1 AND payer = ?2 AND organization > l.organization)
+			FROM l WHERE l.organization IS NOT NULL)
+		SELECT organization FROM l WHERE organization IS NOT NULL AND EXISTS (
+			SELECT 1 FROM outbox o INDEXED BY outbox_lane WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = ?1 AND o.payer = ?2 AND o.organization = l.organization
+			AND o.due <= ?4 AND o.claimed <= ?4) LIMIT ?5`
 	dueOfReceiver = `SELECT ` + sendColumns + ` FROM outbox o WHERE state < 3 AND receiver IS NOT NULL AND due <= ? AND claimed <= ? AND receiver = ?
 		AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.state < 3 AND e.receiver IS NOT NULL AND e.receiver = o.receiver AND e.activity = o.activity AND e.seq < o.seq)
 		ORDER BY due, organization, seq, number LIMIT ?`
@@ -31,8 +51,8 @@ const (
 	keepSend  = `UPDATE outbox SET state = ?, due = ?, tries = ?, said = ?, revert = ?, memo = ?, claimant = NULL, claimed = 0
 		WHERE organization = ? AND seq = ? AND number = ? AND claimant = ? AND state < 3 AND state <= ? RETURNING 1`
 	stateOfSend = `SELECT state, said, revert FROM outbox WHERE organization = ? AND seq = ? AND number = ?`
-	putSend     = `INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo, receiver, activity)
-		VALUES (?, ?, ?, ?, 1, ?, 0, 0, '', x'', x'', ?, ?)`
+	putSend     = `INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo, receiver, activity, payer)
+		VALUES (?, ?, ?, ?, 1, ?, 0, 0, '', x'', x'', ?, ?, ?)`
 )
 
 // ClaimSends implements store.Outbox.
@@ -40,14 +60,16 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	if err := store.CheckClaim(ask); err != nil {
 		return nil, err
 	}
-	// Most of the time nothing is due, and a reading connection can tell.
-	due := false
-	text, args := claimStatement(ask)
-	err = s.read(ctx, func(c *conn) error {
-		row, err := c.one(ctx, text, append(args[:len(args):len(args)], int64(1))...)
-		due = row != nil
-		return err
-	})
+	// Most of the time nothing is due for a receiver, and a reading connection can tell. Of lanes the
+	// caller has just been told that there is.
+	due := true
+	if ask.Receiver != (wire.ID{}) {
+		err = s.read(ctx, func(c *conn) error {
+			row, err := c.one(ctx, dueOfReceiver, int64(ask.NowMs), int64(ask.NowMs), ask.Receiver[:], int64(1))
+			due = row != nil
+			return err
+		})
+	}
 	if err == nil && due {
 		err = s.change(ctx, func(ctx context.Context) (bool, error) {
 			sends, err = s.claim(ctx, ask)
@@ -56,16 +78,6 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 		})
 	}
 	return store.Result(sends, err, "claiming sends")
-}
-
-// claimStatement is the statement that finds what may be claimed, and its arguments without the
-// limit.
-func claimStatement(ask store.ClaimSends) (text string, args []driver.Value) {
-	args = []driver.Value{int64(ask.NowMs), int64(ask.NowMs)}
-	if ask.Receiver == (wire.ID{}) {
-		return dueSends, args
-	}
-	return dueOfReceiver, append(args, ask.Receiver[:])
 }
 
 // sendsOf reads rows of sendColumns.
@@ -83,8 +95,12 @@ func sendsOf(ctx context.Context, c *conn, text string, args ...driver.Value) (s
 }
 
 func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.Send, err error) {
-	text, args := claimStatement(ask)
-	if sends, err = sendsOf(ctx, s.writer, text, append(args, int64(ask.Limit))...); err != nil {
+	if ask.Receiver != (wire.ID{}) {
+		sends, err = sendsOf(ctx, s.writer, dueOfReceiver, int64(ask.NowMs), int64(ask.NowMs), ask.Receiver[:], int64(ask.Limit))
+	} else {
+		sends, err = s.dueOf(ctx, ask)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for i := range sends {
@@ -96,17 +112,94 @@ func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.
 	return sends, nil
 }
 
+// dueOf finds what may be claimed of lanes, those due first in front.
+func (s *Store) dueOf(ctx context.Context, ask store.ClaimSends) (sends []store.Send, err error) {
+	lanes, counts := store.Counts(ask.Lanes)
+	for i := range lanes {
+		l := &lanes[i]
+		found, err := sendsOf(ctx, s.writer, dueOfLane, int64(ask.NowMs), int64(ask.NowMs), int64(l.Kind), l.Payer[:], l.Organization[:], int64(counts[i]))
+		if err != nil {
+			return nil, err
+		}
+		sends = append(sends, found...)
+	}
+	slices.SortFunc(sends, func(a, b store.Send) int {
+		return cmp.Or(cmp.Compare(a.DueMs, b.DueMs), bytes.Compare(a.ID.Organization[:], b.ID.Organization[:]), cmp.Compare(a.ID.Seq, b.ID.Seq), cmp.Compare(a.ID.Number, b.ID.Number))
+	})
+	return sends, nil
+}
+
+// Due implements store.Outbox.
+func (s *Store) Due(ctx context.Context, ask store.Due) (lanes []store.Lane, err error) {
+	if err := store.CheckDue(ask); err != nil {
+		return nil, err
+	}
+	var args []driver.Value
+	for _, k := range ask.Kinds {
+		args = append(args, int64(k), int64(ask.NowMs), int64(ask.NowMs), int64(ask.Limit))
+	}
+	text := strings.Join(slices.Repeat([]string{due}, len(ask.Kinds)), " UNION ALL ")
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, text, func(values []driver.Value) (bool, error) {
+			c := columns{values: values}
+			lanes = append(lanes, store.Lane{Kind: wire.SendKind(c.number(0)), Payer: c.id(1), Organization: c.id(2)})
+			return true, c.err
+		}, args...)
+	})
+	return store.Result(lanes, err, "looking for what is due")
+}
+
+// Payers implements store.Outbox.
+func (s *Store) Payers(ctx context.Context, ask store.Payers) (ids []wire.ID, err error) {
+	if err := store.CheckPayers(ask); err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, func(c *conn) error {
+		ids, err = idsOf(ctx, c, payers, int64(ask.Kind), ask.After[:], int64(ask.NowMs), int64(ask.Limit))
+		return err
+	})
+	return store.Result(ids, err, "looking for payers")
+}
+
+// Lanes implements store.Outbox.
+func (s *Store) Lanes(ctx context.Context, ask store.Lanes) (lanes []store.Lane, err error) {
+	if err := store.CheckLanes(ask); err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, func(c *conn) error {
+		for i := range ask.After {
+			l := ask.After[i]
+			ids, err := idsOf(ctx, c, lanesOfPayer, int64(l.Kind), l.Payer[:], l.Organization[:], int64(ask.NowMs), int64(ask.Limit))
+			if err != nil {
+				return err
+			}
+			for _, l.Organization = range ids {
+				lanes = append(lanes, l)
+			}
+		}
+		return nil
+	})
+	return store.Result(lanes, err, "looking for lanes")
+}
+
+// idsOf reads rows of one id.
+func idsOf(ctx context.Context, c *conn, text string, args ...driver.Value) (ids []wire.ID, err error) {
+	err = c.query(ctx, text, func(values []driver.Value) (bool, error) {
+		c := columns{values: values}
+		ids = append(ids, c.id(0))
+		return true, c.err
+	}, args...)
+	return ids, err
+}
+
 // Receivers implements store.Outbox.
 func (s *Store) Receivers(ctx context.Context, ask store.Receivers) (ids []wire.ID, err error) {
 	if err := store.CheckReceivers(ask); err != nil {
 		return nil, err
 	}
 	err = s.read(ctx, func(c *conn) error {
-		return c.query(ctx, receivers, func(values []driver.Value) (bool, error) {
-			c := columns{values: values}
-			ids = append(ids, c.id(0))
-			return true, c.err
-		}, ask.After[:], int64(ask.NowMs), int64(ask.NowMs), int64(ask.Limit))
+		ids, err = idsOf(ctx, c, receivers, ask.After[:], int64(ask.NowMs), int64(ask.NowMs), int64(ask.Limit))
+		return err
 	})
 	return store.Result(ids, err, "looking for receivers")
 }
@@ -206,9 +299,17 @@ func (a *appender) sends(ctx context.Context, e *wire.Entry) error {
 		if e.Sends[i].Receiver != (wire.ID{}) {
 			receiver, activity = e.Sends[i].Receiver[:], e.Activity[:]
 		}
-		if err := a.store.writer.exec(ctx, putSend, e.Organization[:], int64(e.Seq), int64(i), int64(e.Sends[i].Kind), int64(e.Sends[i].DueMs), receiver, activity); err != nil {
+		if err := a.store.writer.exec(ctx, putSend, e.Organization[:], int64(e.Seq), int64(i), int64(e.Sends[i].Kind), int64(e.Sends[i].DueMs), receiver, activity, payerOf(e.Sends[i].Payer, &e.Organization)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// payerOf is the value of column payer.
+func payerOf(payer wire.ID, organization *wire.ID) driver.Value {
+	if payer == (wire.ID{}) {
+		return organization[:]
+	}
+	return payer[:]
 }

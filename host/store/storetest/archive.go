@@ -51,7 +51,7 @@ func Full(t testing.TB, s store.Store) {
 		}
 		x.Blind = []wire.Hash{{byte(n)}, {0xff}}
 		x.Index = []wire.IndexChange{{Key: wire.Hash{7}, Rank: 5}, {Key: wire.Hash{8, byte(n)}, Rank: 1 << 40}}
-		x.Sends = []wire.SendMark{{Kind: 1, DueMs: 10 + n}, {Kind: 4, DueMs: 20, Receiver: id(9)}}
+		x.Sends = []wire.SendMark{{Kind: 1, DueMs: 10 + n, Payer: []wire.ID{{}, id(2), id(1)}[n]}, {Kind: 4, DueMs: 20, Receiver: id(9)}}
 		w.store(x, w.entry(id(1), 5000))
 	}
 	b := w.next(w.entry(id(3), 1))
@@ -74,7 +74,7 @@ func Full(t testing.TB, s store.Store) {
 		must(s.PutObject(t.Context(), wire.PutObject{Name: name, Bytes: []byte(name)}))(t)
 	}
 	claimant := id(77)
-	claimed := must(s.ClaimSends(t.Context(), store.ClaimSends{Claimant: claimant, NowMs: 100, UntilMs: 1 << 50, Limit: 2}))(t)
+	claimed := claim(t, s, claimant, 100, 1<<50, 2)
 	if len(claimed) != 2 {
 		t.Fatalf("%d sends claimed", len(claimed))
 	}
@@ -175,7 +175,7 @@ func testArchive(t *testing.T, open Opener) {
 		t.Fatalf("newest object %q", o.Bytes)
 	}
 	// What somebody had claimed there is free here, what had ended stays so.
-	free := must(to.ClaimSends(t.Context(), store.ClaimSends{Claimant: id(78), NowMs: 100, UntilMs: 200, Limit: 10}))(t)
+	free := claim(t, to, id(78), 100, 200, 10)
 	if len(free) != 2 {
 		t.Fatalf("%d sends are due", len(free))
 	}

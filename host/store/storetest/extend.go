@@ -71,14 +71,14 @@ func testExtend(t *testing.T, open Opener) {
 	}
 	verdict(t, to, batches[299], wire.VerdictSuperseded) // nobody owns it
 	to = reopen()
-	send := store.SendRow{Organization: id(2), Seq: 1, Number: 3, SendKind: 4, State: wire.SendIncluded, DueMs: 5, Tries: 2, Text: "done", Memo: []byte("memo"), Receiver: id(6), Activity: id(9)}
+	send := store.SendRow{Organization: id(2), Seq: 1, Number: 3, SendKind: 4, State: wire.SendIncluded, DueMs: 5, Tries: 2, Text: "done", Memo: []byte("memo"), Receiver: id(6), Activity: id(9), Payer: id(1)}
 	extend(b, wire.VerdictStored, send)
 	extend(b, wire.VerdictConflict, send)
 	extend(next, wire.VerdictStored)
 	want, got := Rows(t, from), Rows(t, to)
 	for i, r := range got {
 		if s, ok := r.(*store.SendRow); ok {
-			if s.State != wire.SendIncluded || s.Text != "done" || s.Tries != 2 || string(s.Memo) != "memo" || s.Receiver != id(6) {
+			if s.State != wire.SendIncluded || s.Text != "done" || s.Tries != 2 || string(s.Memo) != "memo" || s.Receiver != id(6) || s.Payer != id(1) {
 				t.Errorf("%+v", s)
 			}
 			got = append(got[:i:i], got[i+1:]...)

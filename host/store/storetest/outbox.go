@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -24,10 +25,23 @@ func sendID(org wire.ID, seq uint64, number uint16) wire.SendID {
 	return wire.SendID{Organization: org, Seq: seq, Number: number}
 }
 
+// claim claims what is due at now and has no receiver, at most limit sends.
 func claim(t testing.TB, s store.Store, claimant wire.ID, now, until uint64, limit int) []store.Send {
 	t.Helper()
-	return must(s.ClaimSends(t.Context(), store.ClaimSends{Claimant: claimant, NowMs: now, UntilMs: until, Limit: limit}))(t)
+	return must(Claim(t.Context(), s, store.ClaimSends{Claimant: claimant, NowMs: now, UntilMs: until}, limit))(t)
 }
+
+// Claim completes a ClaimSends by lanes of what is due, at most limit sends of any lanes, and makes it.
+func Claim(ctx context.Context, s store.Outbox, ask store.ClaimSends, limit int) (sends []store.Send, err error) {
+	ask.Lanes, err = s.Due(ctx, store.Due{NowMs: ask.NowMs, Kinds: allKinds, Limit: limit})
+	ask.Lanes = ask.Lanes[:min(len(ask.Lanes), limit)]
+	if err != nil || len(ask.Lanes) == 0 {
+		return nil, err
+	}
+	return s.ClaimSends(ctx, ask)
+}
+
+var allKinds = []wire.SendKind{wire.SendTransaction, wire.SendMail, wire.SendText, wire.SendWebhook, wire.SendUsage, wire.SendProgram, 7}
 
 func claimIDs(sends []store.Send) (ids []wire.SendID) {
 	for _, s := range sends {
@@ -66,7 +80,11 @@ func testOutbox(t *testing.T, open Opener) {
 	a, b, c, d := sendID(y, 0, 1), sendID(x, 1, 0), sendID(y, 0, 0), sendID(id(13), 255, 0)
 
 	wantClaim(t, claim(t, s, alice, 49, 1000, 10))
-	wantClaim(t, claim(t, s, alice, 100, 1000, 2), a, b)
+	of := func(org wire.ID) store.Lane {
+		return store.Lane{Kind: wire.SendTransaction, Payer: org, Organization: org}
+	}
+	claimed := must(s.ClaimSends(t.Context(), store.ClaimSends{Claimant: alice, NowMs: 100, UntilMs: 1000, Lanes: []store.Lane{of(x), of(y)}}))(t)
+	wantClaim(t, claimed, a, b)
 	wantClaim(t, claim(t, s, bob, 150, 2000, 10), c)
 	s = reopen()
 	w.backend = s
@@ -158,7 +176,7 @@ func testOutboxRace(t *testing.T, open Opener) {
 		senders.Go(func() {
 			who := id(100 + uint64(n))
 			for {
-				got, err := s.ClaimSends(t.Context(), store.ClaimSends{Claimant: who, NowMs: 1, UntilMs: 100, Limit: 7})
+				got, err := Claim(t.Context(), s, store.ClaimSends{Claimant: who, NowMs: 1, UntilMs: 100}, 7)
 				if err != nil {
 					t.Error(err)
 					return
@@ -198,11 +216,15 @@ func testOutboxRefused(t *testing.T, open Opener) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	one := make([]store.Lane, 1)
 	for name, ask := range map[string]store.ClaimSends{
-		"nobody":     {NowMs: 1, UntilMs: 2, Limit: 1},
-		"no limit":   {Claimant: x, NowMs: 1, UntilMs: 2},
-		"high limit": {Claimant: x, NowMs: 1, UntilMs: 2, Limit: store.MaxClaims + 1},
-		"time":       {Claimant: x, NowMs: 1, UntilMs: store.MaxTime + 1, Limit: 1},
+		"nobody":     {NowMs: 1, UntilMs: 2, Lanes: one},
+		"nothing":    {Claimant: x, NowMs: 1, UntilMs: 2, Limit: 1},
+		"no limit":   {Claimant: x, NowMs: 1, UntilMs: 2, Receiver: x},
+		"high limit": {Claimant: x, NowMs: 1, UntilMs: 2, Receiver: x, Limit: store.MaxClaims + 1},
+		"many lanes": {Claimant: x, NowMs: 1, UntilMs: 2, Lanes: make([]store.Lane, store.MaxClaims+1)},
+		"both":       {Claimant: x, NowMs: 1, UntilMs: 2, Receiver: x, Limit: 1, Lanes: one},
+		"time":       {Claimant: x, NowMs: 1, UntilMs: store.MaxTime + 1, Lanes: one},
 	} {
 		_, err := s.ClaimSends(t.Context(), ask)
 		refused("claim: "+name, err)
@@ -273,6 +295,49 @@ func BenchOutbox(b *testing.B, s store.Store, n int) {
 			got := claim(b, s, who, 1, 2, 32)
 			got[0].State = wire.SendIncluded
 			must(s.KeepSend(b.Context(), who, got[0]))(b)
+		}
+	})
+	// A payer has n mails due in four organizations, 50 others have one each, and 1,000 transactions wait.
+	for range n / wire.MaxSends / 4 {
+		var entries []wire.Entry
+		for i := range uint64(4) {
+			entries = append(entries, mails(w.entry(id(100+i), 5), id(100), make([]uint64, wire.MaxSends)...))
+		}
+		w.store(entries...)
+	}
+	var entries []wire.Entry
+	for i := range uint64(50) {
+		entries = append(entries, mails(w.entry(id(200+i), 5), wire.ID{}, 1))
+	}
+	for i := range uint64(1000) {
+		entries = append(entries, sending(w.entry(id(1<<20+i), 5), 1<<40))
+	}
+	for part := range slices.Chunk(entries, 500) {
+		w.store(part...)
+	}
+	b.Run("none but a backlog", func(b *testing.B) {
+		for b.Loop() {
+			must(s.Due(b.Context(), store.Due{NowMs: 1, Kinds: []wire.SendKind{wire.SendTransaction, wire.SendText, wire.SendUsage}, Limit: store.MaxClaims}))(b)
+		}
+	})
+	b.Run("look at a backlog", func(b *testing.B) {
+		for b.Loop() {
+			must(s.Due(b.Context(), store.Due{NowMs: 1, Kinds: allKinds, Limit: store.MaxClaims}))(b)
+			var of []store.Lane
+			for _, p := range must(s.Payers(b.Context(), store.Payers{NowMs: 1, Kind: wire.SendMail, Limit: 64}))(b) {
+				of = append(of, mailLane(p, wire.ID{}))
+			}
+			must(s.Lanes(b.Context(), store.Lanes{NowMs: 1, After: of, Limit: 2}))(b)
+		}
+	})
+	b.Run("payers of what waits", func(b *testing.B) {
+		for b.Loop() {
+			must(s.Payers(b.Context(), store.Payers{NowMs: 1, Kind: wire.SendTransaction, Limit: 64}))(b)
+		}
+	})
+	b.Run("claim 32 of a backlog", func(b *testing.B) {
+		for now := uint64(2); b.Loop(); now += 2 {
+			must(s.ClaimSends(b.Context(), store.ClaimSends{Claimant: who, NowMs: now, UntilMs: now + 1, Lanes: slices.Repeat([]store.Lane{mailLane(id(100), id(101))}, 32)}))(b)
 		}
 	})
 	b.Run("states", func(b *testing.B) {

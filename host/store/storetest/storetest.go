@@ -53,6 +53,8 @@ func Run(t *testing.T, open Opener) {
 		{"OutboxOnce", testOutboxOnce},
 		{"OutboxRace", testOutboxRace},
 		{"OutboxRefused", testOutboxRefused},
+		{"Lanes", testLanes},
+		{"LanesRefused", testLanesRefused},
 		{"Receivers", testReceivers},
 		{"DeadSends", testDeadSends},
 		{"ReceiversRefused", testReceiversRefused},
