@@ -53,6 +53,7 @@ var table = []row{
 	// What both processes run under.
 	{"shared/collector", "", "", ""},
 	{"shared/slack", "", "", ""},
+	{"shared/yield", "", "x/sys", ""},
 
 	// Ports for the tests of both.
 	{"shared/porttest", "", "", ""},
@@ -102,7 +103,8 @@ var table = []row{
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase enclave/internal/secret enclave/internal/shamir", "cbor", ""},
 	{"enclave/internal/log", "enclave/internal/insecure enclave/internal/secret attestation/tlog shared/wire", "merkle x/mod", "enclave/internal/secret/secrettest"},
 	{"enclave/internal/history", "enclave/internal/org attestation/tlog", "cbor", ""}, // what an exported history is written in
-	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/log enclave/internal/seal enclave/internal/secret enclave/internal/fault enclave/internal/insecure attestation/tlog shared/wire",
+	{"enclave/internal/fairqueue", "enclave/internal/org", "", ""},
+	{"enclave/internal/ledger", "enclave/internal/fairqueue enclave/internal/org enclave/internal/log enclave/internal/seal enclave/internal/secret enclave/internal/fault enclave/internal/insecure attestation/tlog shared/wire",
 		"merkle", "cbor sim/witness"},
 	{"enclave/internal/activity", "enclave/internal/program enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/login " +
 		"enclave/internal/onramp enclave/internal/billing enclave/internal/strictjson enclave/internal/fault", "",
@@ -153,7 +155,7 @@ var table = []row{
 	{"enclave/core/internal/proxy", "enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
 		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/authproxy enclave/internal/login enclave/internal/stamp enclave/internal/p256 " +
 		"enclave/internal/erase enclave/internal/secret enclave/internal/fault shared/wire shared/pace", "", ""},
-	{"enclave/core/internal/lifecycle", "enclave/core/internal/link enclave/core/internal/ranges enclave/internal/org enclave/internal/ledger enclave/internal/boot " +
+	{"enclave/core/internal/lifecycle", "enclave/internal/fairqueue enclave/core/internal/link enclave/core/internal/ranges enclave/internal/org enclave/internal/ledger enclave/internal/boot " +
 		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/shamir enclave/internal/settings enclave/internal/strictjson " +
 		"enclave/internal/fault enclave/internal/insecure attestation attestation/commitment attestation/tlog shared/wire", "", ""},
 	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 -enclave/internal/guest attestation attestation/tlog shared/tvc shared/wire shared/pace", "",
@@ -172,7 +174,7 @@ var table = []row{
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/lint", "enclave/internal/policy", "", ""},
 
-	{"enclave", "enclave/core enclave/internal/guest shared/collector shared/slack", "", ""},
+	{"enclave", "enclave/core enclave/internal/guest shared/collector shared/slack shared/yield", "", ""},
 
 	// The host, which knows nothing of the enclave but shared/wire.
 	{"host/store", "shared/wire host/store/tree", "", ""},
@@ -229,7 +231,7 @@ var table = []row{
 	{"sim/loopback", "", "", ""},
 	{"sim/inbox", "sim/loopback", "smtp", ""},
 	{"sim/idp", "sim/loopback", "jose", ""},
-	{"sim/laptop", "attestation/request enclave/core attestation attestation/tlog shared/wire sim/nsm sim/idp", "x/crypto", ""},
+	{"sim/laptop", "attestation/request enclave/core attestation attestation/tlog shared/wire shared/yield sim/nsm sim/idp", "x/crypto", ""},
 	{"sim/script", "attestation/request sim/laptop sim/passcode", "secp256k1", "host/api sim/rig"},
 	{"sim/rig", "attestation attestation/tlog enclave/core host/... shared/wire sim/laptop sim/witness", "", "base58 cbor containerregistry shared/pace shared/tvc sim/authenticator sim/inbox"},
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
@@ -240,6 +242,7 @@ var table = []row{
 	{"sim/restart", "", "", "attestation attestation/tlog enclave/core host/cosign host/link host/store host/store/sqlite host/store/tree shared/wire sim/laptop sim/logmodel sim/witness"},
 	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
 	{"sim/budget", "", "", "enclave/core host/store/sqlite shared/wire sim/laptop sim/rig"},
+	{"sim/fairness", "attestation/request enclave/core host/link shared/collector shared/pace shared/slack shared/wire sim/laptop sim/rig", "", ""},
 	{"sim/backup", "", "", "host/... shared/wire sim/laptop sim/rig"},
 	{"sim/crash", "", "", "attestation attestation/tlog host/... shared/wire sim/laptop sim/witness pgx"},
 	{"sim/passcode", "", "", ""},

@@ -17,6 +17,7 @@ import (
 	"cloister/enclave/internal/guest"
 	"cloister/shared/collector"
 	"cloister/shared/slack"
+	"cloister/shared/yield"
 )
 
 // port is the vsock port on which the enclave listens for its parent.
@@ -57,6 +58,7 @@ func run(first bool) error {
 	}
 	c := core.New(core.Config{
 		Device: device, Clock: guest.Clock{Device: device}, Rand: rand.Reader, ApplicationDigest: sum,
+		Elapsed: guest.Monotonic(), Yield: yield.Thread,
 		Fence: fenced,
 	})
 	l, err := guest.Listen(port, first)

@@ -29,6 +29,9 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(stderr, nil)).With("process", "enclave")
+	if o.usualRates {
+		o.rates = o.rates.WithUsual()
+	}
 	fenced := make(chan error, 1)
 	c, err := o.dir().Enclave(core.Config{
 		Limits: core.Limits{StateBytes: o.stateBytes, SnapshotEvery: o.snapshotEvery, Lease: o.lease},

@@ -37,6 +37,7 @@ type options struct {
 	lease         time.Duration
 	addressRate   pace.Rate // the host's; the others are the enclave's
 	rates         core.Rates
+	usualRates    bool
 	authProxy     bool // the first organization gets one
 	quotas        core.Quotas
 	inboxAddr     string // the inbox's page, the SMS gateway and the identity provider
@@ -79,9 +80,12 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.IntVar(&o.snapshotEvery, "snapshot-every", 0, "entries between snapshots of an organization (default 4096)")
 	f.DurationVar(&o.lease, "lease", 0, "how long the enclave may answer without the store's word (default 2s)")
 	f.TextVar(&o.addressRate, "address-rate", pace.Rate{}, "requests that one address may send: 10/s, 600/m, 5000/h, or off")
-	f.TextVar(&o.rates.Organization, "organization-rate", pace.Rate{}, "likewise, the users of one organization of the top level; the production enclave's is 30000/m")
-	f.TextVar(&o.rates.SubOrganization, "sub-organization-rate", pace.Rate{}, "likewise, those of one sub-organization; there 1200/m")
-	f.TextVar(&o.rates.Key, "key-rate", pace.Rate{}, "likewise, one key; there 15000/m")
+	f.TextVar(&o.rates.Organization, "organization-rate", pace.Rate{}, "likewise, the users of one organization of the top level")
+	f.TextVar(&o.rates.SubOrganization, "sub-organization-rate", pace.Rate{}, "likewise, those of one sub-organization")
+	f.TextVar(&o.rates.Key, "key-rate", pace.Rate{}, "likewise, one key")
+	f.TextVar(&o.rates.EachSub, "each-sub-organization", core.Spending{}, "what a sub-organization may use: processor=3000/m (milliseconds), stored=4000/m (thousands of bytes), mails=30/h, texts=10/h, fetches=60/m")
+	f.TextVar(&o.rates.EachTenant, "each-tenant", core.Spending{}, "likewise, an organization of the top level with all that is below it")
+	f.BoolVar(&o.usualRates, "usual-rates", false, "have the rates of the production enclave where no other is given")
 	f.BoolVar(&o.authProxy, "auth-proxy", true, "turn the auth proxy of the first organization on at the first start")
 	f.BoolVar(&o.rates.Proxy.Off, "auth-proxy-unlimited", false, "switch the auth proxy's rates off: passcodes, look-ups and sign-ups per address and contact")
 	f.TextVar(&o.quotas, "quotas", core.Quotas{}, "raise what an organization and its users may have: users=500,policies=1000 (default: as documented)")

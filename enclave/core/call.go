@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"cloister/enclave/core/internal/outside"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fairqueue"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
@@ -103,7 +105,7 @@ func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []by
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	answer, err := do(c.serving.outgoing, ctx, v.Visit, ask.Send)
+	answer, err := do(c.serving.outgoing, ctx, &v.Visit, ask.Send)
 	if m := v.Gone(err); m != nil {
 		answer, err = moved(m.Hint()), nil
 	}
@@ -134,6 +136,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	v.room = of
 	defer func() { v.proving.leave(c) }()
 	a, err := c.door(ctx, call, v)
+	v.charge()
 	of.settle(int64(len(a.body)))
 	// No reply of any kind leaves before all that it could have seen is stored. Wait looks
 	// at the lease again: without one a newer boot may have decided meanwhile.
@@ -155,6 +158,10 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 		reply.Status, reply.Body = uint16(a.status), a.body
 	}
 	reply.Readable = a.readable
+	if int(reply.Status) == fault.ResourceExhausted.HTTPStatus() {
+		reply.RetryMs = uint32(min((v.toll.count.Wait+time.Millisecond-1)/time.Millisecond, math.MaxUint32))
+		reply.RefusesAll = v.toll.err != nil
+	}
 	reply.Phases, reply.Limit, reply.Remaining = v.timing.us[:], v.toll.count.Limit, v.toll.count.Remaining
 	return reply
 }
@@ -207,9 +214,25 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (a answer, e
 	return a, err
 }
 
+// largeBody is how many bytes a body has at least whose reading takes long enough to wait for a processor.
+const largeBody = 64 << 10
+
+// readLarge waits for a processor before a large body is read of which nobody knows yet whose it is. All of those together have
+// as much of the processors as one tenant. The caller leaves the slot, which is nil for a small body.
+func (c *Core) readLarge(ctx context.Context, call *wire.Call) (*fairqueue.Slot, error) {
+	if len(call.Body) < largeBody {
+		return nil, nil
+	}
+	slot := new(fairqueue.Slot)
+	if c.steps.Enter(ctx, slot, fairqueue.Owner{}) != nil {
+		return nil, ledger.ErrBusy
+	}
+	return slot, nil
+}
+
 // proxy answers a call at the door of the auth proxy; see package proxy.
 func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
-	x, err := c.serving.proxy.Read(ctx, call, v.Visit, v.lookups)
+	x, err := c.serving.proxy.Read(ctx, call, &v.Visit, v.lookups)
 	v.timing.end(phaseStamp)
 	v.toll.count = x.Count
 	a := answer{status: 200, body: x.Body}
@@ -248,7 +271,7 @@ func (c *Core) refuse(err error) (status uint16, body []byte) {
 type visit struct {
 	core  *Core
 	state wire.State // when it began
-	*ranges.Visit
+	ranges.Visit
 	timing timing
 
 	// What the call keeps from one run of a step to the next, besides its requester and
@@ -260,6 +283,7 @@ type visit struct {
 	lookups  *outside.Lookups             // at identity providers; nil before the enclave serves
 	chain    *activity.ChainKnown         // what the activity needs of its chain
 	blind    bool                         // that cannot be had, and a rejection goes on without
+	counted  bool                         // the contact to which the activity sends a message
 	audience *outgoing.Audience           // of the parent
 	voted    *org.Entry                   // of the activity that is voted on, its newest
 	votedSeq uint64                       // where voted stands
@@ -267,10 +291,11 @@ type visit struct {
 
 // visit begins a call.
 func (c *Core) visit() *visit {
-	v := &visit{core: c, state: c.life.State(), Visit: new(ranges.Visit), timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
+	v := &visit{core: c, state: c.life.State(), timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
 	if v.state == wire.StateServing {
-		v.Visit = c.serving.Ranges.Visit()
+		v.Visit = *c.serving.Ranges.Visit()
 		v.lookups = c.serving.outside.Lookups()
+		v.lookups.Account = v
 	}
 	return v
 }

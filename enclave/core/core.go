@@ -25,6 +25,7 @@ import (
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/billing"
+	"cloister/enclave/internal/fairqueue"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/ledger"
@@ -54,6 +55,10 @@ type Config struct {
 	Clock  Clock
 	// Rand is the kernel's randomness with the module's mixed in.
 	Rand io.Reader
+	// Elapsed is a monotonic clock, by which the processor time of steps is measured; nil: Clock is one.
+	Elapsed func() time.Duration
+	// Yield lets another of this process's threads have the processor; see fairqueue.Config.
+	Yield func()
 	// Root is for simulators; see lifecycle.Config.
 	Root RootSecret
 	// Simulator must be true exactly when Device is no real one.
@@ -90,6 +95,7 @@ type Core struct {
 	stamps  *stamp.Verifier
 	keys    *keys.Cache[activity.KeyID]
 	meter   *meter
+	steps   *fairqueue.Queue
 	replies *tenant.Portion // of replyBytes
 	proving *tenant.Portion // of maxProving
 
@@ -122,13 +128,17 @@ func New(cfg Config) *Core {
 	}
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	if !cfg.Simulator {
-		cfg.Rates = cfg.Rates.withUsual()
+		cfg.Rates = cfg.Rates.WithUsual()
 	}
-	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
+	if cfg.Elapsed == nil {
+		began := cfg.Clock.Now()
+		cfg.Elapsed = func() time.Duration { return cfg.Clock.Now().Sub(began) }
+	}
+	c := &Core{cfg: cfg, steps: fairqueue.New(fairqueue.Config{Slots: runtime.GOMAXPROCS(0), Elapsed: cfg.Elapsed, Yield: cfg.Yield}), stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
 		meter: newMeter(cfg.Rates), replies: tenant.NewPortion(replyBytes), proving: tenant.NewPortion(maxProving), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.frame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
-		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Alarms: &c.alarms, Host: c.host, Equip: c.equip,
+		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.steps, Alarms: &c.alarms, Host: c.host, Equip: c.equip,
 		Taken: func() { c.serving.outgoing.Forget(); c.serving.tariffs.forget() }, Fence: cfg.Fence})
 	return c
 }

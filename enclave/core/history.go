@@ -32,7 +32,7 @@ func (x sources) Export(from uint64) (page []byte, next uint64, err error) {
 		}
 		x.readBytes += int64(len(opened[i].Plain))
 	}
-	if err := x.visit.room.raise(x.payer, x.readBytes+2*int64(len(page))); err != nil {
+	if err := x.visit.room.raise(x.record.Tenant(), x.readBytes+2*int64(len(page))); err != nil {
 		return nil, 0, err
 	}
 	to := from + uint64(len(opened))

@@ -136,7 +136,7 @@ func (x sources) Has(c *org.Child, h org.Handle) (has bool, err error) {
 
 // Identity asks the token's issuer.
 func (x sources) Identity(field, token string) (issuer, subject string, audiences []string, attempt org.Hash, err error) {
-	i, err := x.visit.lookups.Identity(x.ctx, x.payer, field, token)
+	i, err := x.visit.lookups.Identity(x.ctx, x.record.Tenant(), field, token)
 	if err != nil {
 		return "", "", nil, org.Hash{}, err
 	}

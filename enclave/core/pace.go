@@ -1,6 +1,7 @@
 package core
 
 import (
+	"sync/atomic"
 	"time"
 
 	"cloister/enclave/core/internal/proxy"
@@ -14,6 +15,10 @@ import (
 // This process counts for itself and forgets when it ends.
 type Rates struct {
 	Organization, SubOrganization, Key pace.Rate
+	// EachSub is what a sub-organization may use, EachTenant what a tenant may with all that is below it.
+	EachSub, EachTenant Spending
+	// Contact is how many messages one contact is sent in the name of a tenant, from all of its organizations.
+	Contact pace.Rate
 	// Proxy are those of the auth proxy, which are on unless switched off.
 	Proxy ProxyRates
 }
@@ -21,19 +26,21 @@ type Rates struct {
 // ProxyRates are how much the auth proxy answers.
 type ProxyRates = proxy.Rates
 
-// withUsual puts the usual rates where there are none. An enclave on two processors answers
-// some thousand signatures a second. A tenant's own users have at most half of that, so that
-// one who loops leaves as much to the others; one key half of that again; an end user's
-// sub-organization twenty a second. A bucket holds a whole minute's, so bursts pass.
-func (r Rates) withUsual() Rates {
-	usual := func(r *pace.Rate, count uint32) {
+// WithUsual puts the usual rates where there are none. An enclave on two processors answers
+// some thousand signatures a second. A tenant's own users have 500 of that for as long as they like and 5,000 at
+// once, so that bursts pass and one who loops keeps others waiting for a second or two; one key has half of
+// that; an end user's sub-organization 20 a second and 200 at once.
+func (r Rates) WithUsual() Rates {
+	usual := func(r *pace.Rate, count uint32, per time.Duration) {
 		if !r.On() {
-			*r = pace.Rate{Count: count, Per: time.Minute}
+			*r = pace.Rate{Count: count, Per: per}
 		}
 	}
-	usual(&r.Organization, 30_000)
-	usual(&r.SubOrganization, 1_200)
-	usual(&r.Key, 15_000)
+	usual(&r.Organization, 5_000, 10*time.Second)
+	usual(&r.SubOrganization, 200, 10*time.Second)
+	usual(&r.Key, 2_500, 5*time.Second)
+	usual(&r.Contact, org.PasscodeSends, org.PasscodeWindowMs*time.Millisecond)
+	r.EachSub, r.EachTenant = r.EachSub.withUsual(usualSpending.sub), r.EachTenant.withUsual(usualSpending.tenant)
 	return r
 }
 
@@ -45,6 +52,9 @@ const maxBuckets = 1 << 16
 type meter struct {
 	top, sub *pace.Buckets[org.ID]
 	keys     *pace.Buckets[keyOf]
+	accounts [resources]*accounts
+	contacts *pace.Buckets[contactOf]
+	refused  [resources + 1]atomic.Uint64 // by accounts, and at last by rates
 }
 
 // keyOf is a credential: the same key in two organizations is two.
@@ -54,25 +64,33 @@ type keyOf struct {
 }
 
 func newMeter(r Rates) *meter {
-	return &meter{pace.New[org.ID](r.Organization, maxBuckets), pace.New[org.ID](r.SubOrganization, maxBuckets), pace.New[keyOf](r.Key, maxBuckets)}
+	m := &meter{top: pace.New[org.ID](r.Organization, maxBuckets), sub: pace.New[org.ID](r.SubOrganization, maxBuckets), keys: pace.New[keyOf](r.Key, maxBuckets), contacts: pace.New[contactOf](r.Contact, maxBuckets)}
+	for i := range m.accounts {
+		m.accounts[i] = newAccounts(*r.EachSub.of()[i], *r.EachTenant.of()[i])
+	}
+	return m
 }
 
 // take counts a request of a key of an organization. Key "" is the auth proxy's, which has
-// rates of its own. What the key's rate refuses does not count for the organization.
-func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count, error) {
+// rates of its own. What the key's rate refuses does not count for the organization. One of the top
+// level shares its rate with those that the same payer has.
+func (m *meter) take(o *org.Organization, key string, now time.Time) (pace.Count, error) {
 	var c pace.Count
+	id := o.ID
 	if key != "" {
 		c = m.keys.Take(keyOf{id, key}, now)
 	}
 	if c.Refused {
+		m.refused[resources].Add(1)
 		return c, fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: key is rate limited, try again in %s: organizationId=%s publicKey=%s", c.Again(), id, key)
 	}
-	of := m.top
-	if sub {
-		of = m.sub
+	of, whose := m.top, o.Tenant()
+	if !o.Parent.Zero() {
+		of, whose = m.sub, id
 	}
-	c = pace.Least(c, of.Take(id, now))
+	c = pace.Least(c, of.Take(whose, now))
 	if c.Refused {
+		m.refused[resources].Add(1)
 		return c, fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: organization is rate limited, try again in %s: organizationId=%s", c.Again(), id)
 	}
 	return c, nil
@@ -81,9 +99,14 @@ func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count
 // A toll is what one call pays, once, however often its step runs again.
 type toll struct {
 	paid  bool
+	proxy bool              // the auth proxy has stamped
+	payer *org.Organization // whose credential has stamped; nil: nobody's so far
 	count pace.Count
 	err   error
 }
+
+// who pays what the call costs.
+func (t *toll) who() payer { return payer{t.payer, t.proxy} }
 
 // pay counts the call for the organization of tx, whose user signed with key. A deleted
 // organization pays nothing, so that outsiders cannot tell that it was there.
@@ -104,13 +127,20 @@ func (v *visit) pay(tx *org.Tx, key string) error {
 		return err // something must be known first
 	}
 	t.paid = true
+	t.payer, t.proxy = rec, key == ""
+	for _, r := range []resource{processorTime, storedBytes} {
+		if c := v.core.meter.accounts[r].lacks(t.who(), 1, v.core.cfg.Clock.Now()); c.Refused {
+			t.count, t.err = c, v.core.meter.overdrawn(t.who(), r, c)
+			return t.err
+		}
+	}
 	calls := 1
 	if v.proving != nil {
 		calls = 2 // to ask for the proof afterwards is another
 	}
 	for ; calls > 0 && t.err == nil; calls-- {
 		var c pace.Count
-		c, t.err = v.core.meter.take(tx.ID, !rec.Parent.Zero(), key, v.core.cfg.Clock.Now())
+		c, t.err = v.core.meter.take(rec, key, v.core.cfg.Clock.Now())
 		t.count = pace.Least(t.count, c)
 	}
 	return t.err

@@ -9,7 +9,6 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/outside"
-	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
@@ -28,8 +27,8 @@ type reading struct {
 	requester *requester
 	from      string
 	id        org.ID
-	payer     org.ID // the tenant
-	readBytes int64  // bytes of entries that the answer is made from
+	record    *org.Organization // as it was then
+	readBytes int64             // bytes of entries that the answer is made from
 	req       *query.Request
 	shape     error // what is wrong with operation or body; told only to callers who may ask
 	query     *query.Query
@@ -42,7 +41,11 @@ type reading struct {
 // query answers from the newest state. It writes nothing.
 func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
 	r := &reading{core: c, visit: v, from: call.From.Address}
-	var err error
+	slot, err := c.readLarge(ctx, call)
+	if err != nil {
+		return answer{}, err
+	}
+	defer slot.Leave()
 	if r.requester, err = v.readStamp(call); err != nil {
 		return answer{}, err
 	}
@@ -50,6 +53,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	if _, r.id, err = r.requester.where(); err != nil {
 		return answer{}, err
 	}
+	v.Computed += slot.Leave()
 	r.query, r.shape = query.Lookup(call.Op)
 	if err = r.admit(ctx, call.Op); err == nil {
 		err = r.decode()
@@ -61,6 +65,9 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	var body []byte
 	if err == nil {
 		body, err = r.answer(ctx)
+	}
+	if r.view != nil {
+		v.Computed += r.view.ProcessorTime()
 	}
 	v.timing.end(phaseDecide)
 	return answer{status: 200, body: body}, err
@@ -115,8 +122,12 @@ func (r *reading) admit(ctx context.Context, op string) error {
 // fix holds on to the history as it is now, and to what waits in it.
 func (r *reading) fix(t *ledger.Turn, tx *org.Tx) (err error) {
 	r.view = t.View()
-	if r.payer, err = tenant.Of(tx); err != nil || r.query == nil || !r.query.Fetches {
+	o, err := tx.Organization()
+	if err != nil {
 		return err
+	}
+	if r.record = o; r.query == nil || !r.query.Fetches {
+		return nil
 	}
 	r.waits = map[org.ID]uint64{}
 	return tx.EachPending(func(p *org.Pending) bool {
@@ -130,25 +141,25 @@ func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 		tx := t.Begin(r.core.now())
 		v := &query.View{Tx: tx, Caller: r.who.user, Credential: r.who.credential, Home: r.who.home, Tariff: r.visit, Steps: r.core.policySteps()}
 		v.Programs, v.Images = r.core.serving.outside.Told.Programs, r.visit.lookups
-		r.visit.lookups.Tenant = r.payer
+		r.visit.lookups.Tenant = r.record.Tenant()
 		top := t
 		if above != nil {
 			v.Parent, top = above.Begin(tx.NowMs), above
 		}
 		if r.query.Fetches {
 			if r.onRamps == nil {
-				r.onRamps = r.core.serving.outside.OnRamps.Lookups(r.payer, r.core.serving.Manifest.Drill)
+				r.onRamps = r.core.serving.outside.OnRamps.Lookups(r.record.Tenant(), r.core.serving.Manifest.Drill)
 			}
 			key, keyID := top.Key()
 			v.OnRamps = &query.OnRamps{OnRampStates: r.onRamps, Vault: r.core.vault(top.ID(), key, keyID), Rand: mixed{r.core}}
 		}
 		if strings.HasPrefix(r.query.Op, "list_") { // about as much as all that there is to tell
-			if err := r.visit.room.raise(r.payer, r.readBytes+min(int64(t.State.Bytes()), maxList)); err != nil {
+			if err := r.visit.room.raise(r.record.Tenant(), r.readBytes+min(int64(t.State.Bytes()), maxList)); err != nil {
 				return err
 			}
 		}
 		if body, err = r.req.Answer(v); err == nil {
-			err = r.visit.room.raise(r.payer, r.readBytes+int64(len(body)))
+			err = r.visit.room.raise(r.record.Tenant(), r.readBytes+int64(len(body)))
 		}
 		return err
 	})
@@ -160,7 +171,7 @@ func (r *reading) count(es ...*org.Entry) error {
 	for _, e := range es {
 		r.readBytes += int64(e.Size())
 	}
-	return r.visit.room.raise(r.payer, r.readBytes)
+	return r.visit.room.raise(r.record.Tenant(), r.readBytes)
 }
 
 // sources are what one query fetches from: old entries, boot proofs, the index, chains.
@@ -273,15 +284,15 @@ func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
 
 // ReadChain asks what there is on a chain.
 func (x sources) ReadChain(q *query.ChainQuestion) (*query.ChainReading, error) {
-	return x.core.serving.outside.Chains.Read(x.ctx, x.payer, x.id, q)
+	return x.core.serving.outside.Chains.Read(x.ctx, x.record.Tenant(), x.id, q)
 }
 
 // MailEvents are those of an address, which the top-level organization has.
 func (x sources) MailEvents(address string) ([]org.MailEvent, error) {
-	if x.payer != x.id {
+	if !x.record.Parent.Zero() {
 		return nil, fault.New(fault.InvalidArgument, "email events are kept by the organization of the top level: ask for its")
 	}
-	return x.core.serving.outgoing.MailEvents(x.ctx, x.visit.Visit, x.id, address)
+	return x.core.serving.outgoing.MailEvents(x.ctx, &x.visit.Visit, x.id, address)
 }
 
 // Account reads the newest state.

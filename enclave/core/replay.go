@@ -18,7 +18,6 @@ import (
 	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/outgoing"
 	"cloister/enclave/core/internal/outside"
-	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
@@ -487,7 +486,7 @@ func (s *replayed) tryAs(ctx context.Context, as guise) (err error) {
 func (s *replayed) run(ctx context.Context, as guise) error {
 	r, e := s.replay, s.own.Entry
 	c := r.core
-	v := &visit{core: c, state: wire.StateServing, Visit: new(ranges.Visit), timing: timing{clock: r.clock}, room: &room{of: c.replies}, lookups: (&outside.Outside{Providers: new(outside.Providers)}).Lookups()}
+	v := &visit{core: c, state: wire.StateServing, timing: timing{clock: r.clock}, room: &room{of: c.replies}, lookups: (&outside.Outside{Providers: new(outside.Providers)}).Lookups()}
 	requester, err := as.requester(v, &e.Votes[0], e.Body)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package core
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -31,6 +32,9 @@ func (s *step) run(g *policy.Grant) (err error) {
 		return err
 	}
 	result, err := s.request.core.perform(s.version, at, s.intent)
+	if errors.As(err, new(*overdraft)) {
+		return err
+	}
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
 		s.end(f) // kept, so that the same body gets the same answer
 		if rest := s.turn.Begin(s.tx.NowMs); at.Remains(rest) {
@@ -89,7 +93,7 @@ func (s *step) activityTx(g *policy.Grant) *activity.Tx {
 		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.turn),
 		Seq: s.seq(), Recovered: s.turn.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
 		Roles: c.serving.roles, Outside: c.serving.outside.Told, Providers: v.lookups.For(s.entry.Activity),
-		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from,
+		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from, Sender: v,
 	}
 	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.last == nil {
 		at.Verification = by.token
@@ -189,6 +193,7 @@ func (s *step) prove(claims []activity.Claim) ([]org.Proof, error) {
 		if out[i], err = c.serving.Live.Prove(now, cl); err != nil {
 			return nil, err
 		}
+		s.tx.Pause()
 	}
 	return out, nil
 }

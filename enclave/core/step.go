@@ -297,6 +297,7 @@ func (s *step) commit() (a answer, err error) {
 		return a, err
 	}
 	s.request.visit.tells(s.turn, seq)
+	s.request.visit.chargeSends(s.entry.Sends)
 	s.request.core.letGo()
 	outgoing.UpdateAudience(s.turn, s.records)
 	if s.version.Kind.Plans {
@@ -477,7 +478,7 @@ func (s *step) hear() error {
 	}
 	if a == nil || a.Organization != o.Parent {
 		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
-			v.audience, err = outgoing.FindAudience(ctx, v.Visit, o.Parent)
+			v.audience, err = outgoing.FindAudience(ctx, &v.Visit, o.Parent)
 			return err
 		}}
 	}

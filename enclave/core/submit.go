@@ -43,6 +43,11 @@ type request struct {
 func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer, err error) {
 	r := &request{core: c, visit: v, from: call.From.Address, op: call.Op}
 	defer v.lookups.End()
+	slot, err := c.readLarge(ctx, call)
+	if err != nil {
+		return answer{}, err
+	}
+	defer slot.Leave()
 	if r.requester, err = v.readStamp(call); err != nil { // who signed these very bytes
 		return answer{}, err
 	}
@@ -50,6 +55,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 	if err := r.route(); err != nil {
 		return answer{}, err
 	}
+	v.Computed += slot.Leave()
 	if r.requester.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
 	}

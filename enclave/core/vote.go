@@ -93,6 +93,7 @@ func (s *step) cast() (a answer, err error) {
 	if err := s.pose(); err != nil {
 		return a, err
 	}
+	s.steps *= 2 // the policies are asked twice: whether the vote counts, and what comes of it
 	if _, err := activity.Electorate(s.tx, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
 		return a, err
 	}

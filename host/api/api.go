@@ -104,6 +104,7 @@ type API struct {
 	askers  []*asker // one for each enclave
 
 	addresses *pace.Sources[struct{}]
+	refusals  refusals
 	reading   chan struct{} // questions for logs that are under way
 }
 

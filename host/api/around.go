@@ -14,7 +14,7 @@ var (
 	anyOrigin     = []string{"*"}
 	allowHeaders  = []string{"content-type, x-stamp, x-stamp-webauthn, x-stamp-attested, x-session, x-client-version, x-auth-proxy-config-id, x-captcha-token, x-request-id, x-cloister-sign-reply, x-cloister-log-proof"}
 	allowMethods  = []string{"GET, POST, OPTIONS"}
-	exposeHeaders = []string{"X-Request-Id, ratelimit-limit, ratelimit-remaining, x-cloister-reply-signature, x-cloister-reply-time, x-cloister-live-key, x-cloister-deployment"}
+	exposeHeaders = []string{"X-Request-Id, ratelimit-limit, ratelimit-remaining, retry-after, x-cloister-reply-signature, x-cloister-reply-time, x-cloister-live-key, x-cloister-deployment"}
 	maxAge        = []string{"86400"}
 	varyOrigin    = []string{"Origin"}
 	varyDocument  = []string{"Origin, X-Cloister-Sign-Reply"}

@@ -70,6 +70,9 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 			refuse(w, http.StatusNotFound, codeNotFound, "path not found")
 			return
 		}
+		if a.refusedBefore(w, head) {
+			return
+		}
 		body, err := readBody(w, r)
 		if err != nil {
 			refuseBody(w, err)
@@ -125,6 +128,13 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 		rate = pace.Least(rate, pace.Count{Limit: reply.Limit, Remaining: reply.Remaining})
 	}
 	tellRate(w.Header(), rate)
+	if err == nil && reply.Status == http.StatusTooManyRequests && reply.RetryMs > 0 {
+		wait := time.Duration(reply.RetryMs) * time.Millisecond
+		tellWait(w.Header(), wait)
+		if credential := credentialOf(call.Head); reply.RefusesAll && credential != "" {
+			a.refusals.note(credential, a.options.Now(), wait)
+		}
+	}
 	if err != nil {
 		status := a.refuseCall(w, err)
 		a.options.Metrics.observeCall(call.Door, call.Op, status, a.options.Now().Sub(begin), nil)

@@ -39,9 +39,11 @@ type Metrics struct {
 	store    *prometheus.HistogramVec
 	failures *prometheus.CounterVec
 	refused  prometheus.Counter
-	webhooks *prometheus.HistogramVec
-	rounds   *prometheus.CounterVec
-	round    prometheus.Histogram
+	// refusedCredentials counts what was refused as the enclave had refused before.
+	refusedCredentials prometheus.Counter
+	webhooks           *prometheus.HistogramVec
+	rounds             *prometheus.CounterVec
+	round              prometheus.Histogram
 
 	mu   sync.RWMutex
 	ops  map[opKey]*opMetrics
@@ -81,6 +83,8 @@ func NewMetrics() *Metrics {
 			Help: "Questions of the enclave that the store could not answer."}, []string{"question"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "cloister_address_refusals_total",
 			Help: "Requests refused because their address had sent too many."}),
+		refusedCredentials: prometheus.NewCounter(prometheus.CounterOpts{Name: "cloister_credential_refusals_total",
+			Help: "Requests refused by the host because the enclave had said that it refuses their credential for a while."}),
 		webhooks: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cloister_webhook_seconds",
 			Help: "Attempts to deliver a webhook, by what came of them: delivered, later, dead, gone.", Buckets: seconds}, []string{"result"}),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cloister_log_rounds_total",
@@ -101,7 +105,7 @@ func NewMetrics() *Metrics {
 		m.webhooks.WithLabelValues(result)
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused, m.webhooks, m.rounds, m.round)
+	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused, m.refusedCredentials, m.webhooks, m.rounds, m.round)
 	return m
 }
 

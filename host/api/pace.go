@@ -20,8 +20,8 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) (pace.Count, bool) {
 	if c.Refused {
 		a.options.Metrics.refused.Inc()
 		tellRate(w.Header(), c)
-		write(w, http.StatusTooManyRequests, []byte(`{"code":8,"message":"too many requests from this address, try again in `+c.Again()+
-			`","details":[{"@type":"type.googleapis.com/errors.v1.TurnkeyErrorDetail","turnkeyErrorCode":"RATE_LIMIT_EXCEEDED"}],"turnkeyErrorCode":"RATE_LIMIT_EXCEEDED"}`))
+		tellWait(w.Header(), c.Wait)
+		write(w, http.StatusTooManyRequests, tooMany("too many requests from this address", c))
 	}
 	return c, !c.Refused
 }

@@ -52,6 +52,7 @@ var campaign = []stage{
 	{name: "sim/backup", run: "go test ./sim/backup"},
 	{name: "sim/beside", run: "go test ./sim/beside"},
 	{name: "sim/crash", run: "go test ./sim/crash"},
+	{name: "sim/fairness", run: "go test ./sim/fairness"},
 	{name: "sim/handover", run: "go test ./sim/handover"},
 	{name: "sim/hostile", run: "go test ./sim/hostile"},
 	{name: "sim/leak", run: "go test ./sim/leak"},

@@ -126,7 +126,7 @@ func (b *Buckets[K]) Return(k K, now time.Time) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.keep(k, b.fullAt(k, now.UnixNano())-b.interval)
+	b.keep(k, b.fullAt(k, now.UnixNano(), 0)-b.interval)
 }
 
 // Len is how many buckets are kept.
@@ -159,18 +159,18 @@ func newTable[K comparable](r Rate, times uint32, most int) table[K] {
 	return t
 }
 
-// fullAt is when the bucket of k is full again.
-func (t *table[K]) fullAt(k K, at int64) int64 {
+// fullAt is when the bucket of k is full again, which takes a full one's time at most, and what a debt takes.
+func (t *table[K]) fullAt(k K, at, debt int64) int64 {
 	fullAt, young := t.young[k]
 	if !young {
 		fullAt = t.old[k]
 	}
-	return min(max(fullAt, at), at+t.full)
+	return min(max(fullAt, at), at+t.full+debt)
 }
 
 // look answers one request of k, and when its bucket is full again after it; keep makes that count.
 func (t *table[K]) look(k K, at int64) (fullAt int64, c Count) {
-	fullAt, c.Limit = t.fullAt(k, at)+t.interval, t.count
+	fullAt, c.Limit = t.fullAt(k, at, 0)+t.interval, t.count
 	over := fullAt - (at + t.full)
 	if over > 0 {
 		c.Refused, c.Wait = true, time.Duration(over)

@@ -158,6 +158,10 @@ type Reply struct {
 	Remaining uint32 `cbor:"6,keyasint,omitempty"`
 	// Readable is said at the door of the auth proxy: a page of Call.From.Origin may read the reply.
 	Readable bool `cbor:"7,keyasint,omitempty"`
+	// RetryMs is for how long the caller has nothing left of what it would take, in a refusal with status 429. RefusesAll says that
+	// until then the same is answered to whatever the credential stamps.
+	RetryMs    uint32 `cbor:"8,keyasint,omitempty"`
+	RefusesAll bool   `cbor:"9,keyasint,omitempty"`
 	// Signed is there where the call asked by HeaderSignReply and the enclave serves.
 	Signed *Signed `cbor:"10,keyasint,omitempty"`
 	// Moved is one more than the range of the organization that the call is about, when this enclave does not

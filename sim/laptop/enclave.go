@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/enclave/core"
+	"cloister/shared/yield"
 	"cloister/sim/idp"
 	"cloister/sim/nsm"
 )
@@ -111,7 +112,7 @@ func (d *Dir) Enclave(cfg core.Config) (*core.Core, error) {
 	if cfg.Device, err = nsm.New(nsm.Config{Root: root, Now: cfg.Clock.Now, Rand: rand.Reader, PCRs: Measurements(sum), ModuleID: "i-cloistersimulator-enc0"}); err != nil {
 		return nil, fmt.Errorf("security module: %w", err)
 	}
-	cfg.Rand = rand.Reader
+	cfg.Rand, cfg.Yield = rand.Reader, yield.Thread
 	if cfg.Root == nil && !d.Shares {
 		cfg.Root = &SeedFile{d.file(fileSeed), d.file(filePassphrase)}
 	}

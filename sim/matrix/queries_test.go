@@ -82,6 +82,7 @@ var queries = map[string]func(t *tenant) object{
 		return object{"address": "0x000000000000000000000000000000000000dEaD", "caip2": "eip155:1", "nonce": true}
 	},
 	"list_shared_credentials":     nothing,
+	"get_usage":                   nothing,
 	"get_gas_usage":               sponsors,
 	"get_gas_station":             sponsors,
 	"get_send_transaction_status": func(t *tenant) object { return object{"sendTransactionStatusId": t.once("send", t.sent)} },

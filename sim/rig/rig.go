@@ -38,7 +38,12 @@ type Options struct {
 	Rates  core.Rates
 	Quotas core.Quotas
 	Clock  core.Clock
-	Root   core.RootSecret // instead of the sealed file in Dir, which takes a while to open
+	// Elapsed is by which the enclave measures processor time; nil: Clock.
+	Elapsed func() time.Duration
+	Root    core.RootSecret // instead of the sealed file in Dir, which takes a while to open
+	// Running is the address of an enclave in another process, whose data directory is Dir; empty: one is started in this. What is
+	// said here of an enclave is of one in this.
+	Running string
 	// Between, given the enclave's address, answers the one that the host dials.
 	Between func(address string) string
 	// Pause is how the host waits before it dials again; nil: as it does.
@@ -121,23 +126,11 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 		r.Store = s
 		r.stop = append(r.stop, func() { _ = s.Close() })
 	}
-	var err error
-	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Rates: o.Rates, Quotas: o.Quotas, Clock: o.Clock, Root: o.Root, Fence: o.Fence,
-		WebhookLoopback: o.Receivers != nil && o.Receivers.Loopback,
-		Fault:           func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
-	if err != nil {
-		return nil, err
+	if r.Address = o.Running; r.Address == "" {
+		if err := r.serve(ctx, &o); err != nil {
+			return nil, err
+		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	served := l
-	if o.Clock.Now().Before(time.Now().Add(-time.Minute)) {
-		served = moved{l, o.Clock}
-	}
-	go func() { _ = r.Enclave.Serve(ctx, served) }()
-	r.Address = "tcp://" + l.Addr().String()
 	dial := r.Address
 	if o.Between != nil {
 		dial = o.Between(r.Address)
@@ -159,6 +152,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	var sender *egress.Sender
 	var webhooks *egress.Webhooks
 	cosigner, endCosigner := NewCosigner(t, r.Store, o.Pause)
+	var err error
 	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: patience, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
 		Chains: chains, Outside: outside, Programs: o.About, Images: registry.New((&egress.Dialer{Loopback: true}).DialContext, slog.New(slog.DiscardHandler)), Witnesses: cosigner, Sends: func() {
 			if sender.Due(); webhooks != nil {
@@ -194,6 +188,28 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	defer done()
 	r.Credentials, err = r.Dir.Boot(boot, r.Address, o.Organizations)
 	return r, err
+}
+
+// serve starts an enclave in this process.
+func (r *Rig) serve(ctx context.Context, o *Options) error {
+	var err error
+	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Rates: o.Rates, Quotas: o.Quotas, Clock: o.Clock, Elapsed: o.Elapsed, Root: o.Root, Fence: o.Fence,
+		WebhookLoopback: o.Receivers != nil && o.Receivers.Loopback,
+		Fault:           func(ref string, err error) { r.t.Logf("internal error %s: %v", ref, err) }})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	served := l
+	if o.Clock.Now().Before(time.Now().Add(-time.Minute)) {
+		served = moved{l, o.Clock}
+	}
+	go func() { _ = r.Enclave.Serve(ctx, served) }()
+	r.Address = "tcp://" + l.Addr().String()
+	return nil
 }
 
 // Kill ends the rig as kill -9 would: nothing is given back.

@@ -81,6 +81,8 @@ type Tx struct {
 	PasscodeTargets      *bundle.Signer
 	// Outside is how mails and text messages are sent.
 	Outside Outside
+	// Sender counts messages; nil: nobody does.
+	Sender Sender
 	// Providers asks identity providers; Roles are keys of the enclave. Either is nil where nothing needs it.
 	Providers Providers
 	Roles     *Roles
@@ -108,9 +110,15 @@ type Tx struct {
 	lasting []func(*org.Tx)
 }
 
+// A Sender is whoever pays for messages. MaySend refuses one to a contact, by its hash, for which there is nothing left. Nothing is kept of
+// an activity that it refuses.
+type Sender interface {
+	MaySend(kind org.SendKind, contact org.Hash) error
+}
+
 // Holder is the activity as package keys sees it.
 func (t *Tx) Holder() *keys.Holder {
-	h := &keys.Holder{Grant: t.Grant, Organization: t.ID, Activity: t.Activity, Vault: t.Vault}
+	h := &keys.Holder{Grant: t.Grant, Organization: t.ID, Activity: t.Activity, Vault: t.Vault, Step: t.Tx}
 	if !t.Grantor.Zero() {
 		h.Organization = t.Grantor
 	}

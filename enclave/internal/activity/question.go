@@ -41,7 +41,7 @@ func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, b
 	k := v.Kind
 	r := policy.Request{
 		Organization: tx.ID, Activity: activity, Type: v.Type, Kind: k.Name, Resource: k.Resource, Action: k.Action,
-		RootQuorum: k.RootQuorum, Initiator: initiator, NowMs: tx.NowMs,
+		RootQuorum: k.RootQuorum, Initiator: initiator, NowMs: tx.NowMs, Pause: tx,
 	}
 	err := v.ask(tx, in.newest, &r, bare)
 	return r, err

@@ -109,6 +109,12 @@ func (c Clock) Now() time.Time { return c.Device.Now() }
 // After is a timer.
 func (Clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
+// Monotonic is a monotonic clock that begins now.
+func Monotonic() func() time.Duration {
+	began := time.Now()
+	return func() time.Duration { return time.Since(began) }
+}
+
 func (system) Mount(kind, target string, m pid1.Mount) error {
 	flags := uintptr(unix.MS_NOSUID)
 	if m.NoDevices {

@@ -23,8 +23,9 @@ const (
 // only signing and exporting spend it.
 type Holder struct {
 	Grant                  *policy.Grant
-	Organization, Activity [16]byte // that the Grant must be of
-	Vault                  Vault    // of the organization whose keys are used
+	Organization, Activity [16]byte             // that the Grant must be of
+	Vault                  Vault                // of the organization whose keys are used
+	Step                   interface{ Pause() } // pauses between signatures; or nil
 }
 
 // A Vault opens what an organization has sealed, under its owner's id only: the key that

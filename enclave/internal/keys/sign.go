@@ -48,7 +48,7 @@ func (h *Holder) SignEach(asked ...KeyDigests) ([][]Signature, error) {
 	out := make([][]Signature, len(asked))
 	for i, a := range asked {
 		var err error
-		if out[i], err = a.sign(); err != nil {
+		if out[i], err = a.sign(h.Step); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +154,7 @@ func (h *Holder) SignInTurn(turns ...Turn) (out [][]Signature, err error) {
 		if err := a.check(); err != nil {
 			return nil, err
 		}
-		made, err := a.sign()
+		made, err := a.sign(h.Step)
 		if err != nil {
 			return nil, err
 		}
@@ -164,12 +164,15 @@ func (h *Holder) SignInTurn(turns ...Turn) (out [][]Signature, err error) {
 }
 
 // sign signs under a Grant that is spent.
-func (a *KeyDigests) sign() ([]Signature, error) {
+func (a *KeyDigests) sign(in interface{ Pause() }) ([]Signature, error) {
 	out := make([]Signature, len(a.Digests))
 	for i, d := range a.Digests {
 		var err error
 		if out[i], err = a.Key.sign(d.Scheme, d.Message); err != nil {
 			return nil, err
+		}
+		if in != nil {
+			in.Pause()
 		}
 	}
 	return out, nil

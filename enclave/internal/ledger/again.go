@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"cloister/enclave/internal/fairqueue"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -116,6 +117,15 @@ func run(ctx context.Context, o, up *organization, by org.ID, f func(t, above *T
 		return nil, err
 	}
 	defer leave(o, up)
+	turn := o
+	if up != nil {
+		turn = up
+	}
+	if err := o.ledger.compute(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Turn: turn.id, Payer: by}); err != nil {
+		return nil, err
+	}
+	defer o.slot.Leave()
+	o.stored = 0
 	t, before := &Turn{organization: o, State: o.state}, o.count
 	var above *Turn
 	if up != nil {
@@ -134,6 +144,14 @@ func run(ctx context.Context, o, up *organization, by org.ID, f func(t, above *T
 		up.settle(n)
 	}
 	return n, err
+}
+
+// compute waits for a processor.
+func (l *Ledger) compute(ctx context.Context, s *fairqueue.Slot, owner fairqueue.Owner) error {
+	if q := l.cfg.Processors; q != nil && q.Enter(ctx, s, owner) != nil {
+		return ErrBusy
+	}
+	return nil
 }
 
 // lacks is what a run that ended with err lacked. A run that lacked nothing has an error.

@@ -6,11 +6,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
+	"time"
 
 	"github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
 
 	"cloister/attestation/tlog"
+	"cloister/enclave/internal/fairqueue"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
@@ -20,18 +22,21 @@ import (
 
 // A View is an organization's history as of one turn, read outside the turn: it asks the host.
 type View struct {
-	ledger *Ledger
-	id     org.ID
-	tip    Tip
-	batch  uint64
-	keys   map[uint32]*seal.Key
+	*organization
+	tip   Tip
+	batch uint64
+	keys  map[uint32]*seal.Key
+	used  time.Duration
 }
 
 // View is the history up to this turn. A waiting activity is believed only in the entry that
 // the state names, another only in the entry that ends it.
 func (t *Turn) View() *View {
-	return &View{ledger: t.organization.ledger, id: t.organization.id, tip: t.Tip(), batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
+	return &View{organization: t.organization, tip: t.Tip(), batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
 }
+
+// ProcessorTime is what it took to verify what was read.
+func (v *View) ProcessorTime() time.Duration { return v.used }
 
 // Batch is the batch that a reply about this history waits for.
 func (v *View) Batch() uint64 { return v.batch }
@@ -45,7 +50,7 @@ func (v *View) Entry(ctx context.Context, seq uint64) (*org.Entry, error) {
 	if len(got.Entries) != 1 || (got.Entries[0].Seq != seq && !insecure.Skip(insecure.Answer)) {
 		return nil, v.ledger.breach(fault.AlarmIndex, "entry withheld")
 	}
-	return v.prove(&got.Entries[0])
+	return v.prove(ctx, &got.Entries[0])
 }
 
 // Activity returns the last entry of a finished activity, or nil if the host shows none,
@@ -56,7 +61,7 @@ func (v *View) Activity(ctx context.Context, id org.ID) (*org.Entry, error) {
 	if err != nil || len(got.Entries) == 0 {
 		return nil, err
 	}
-	e, err := v.prove(&got.Entries[0])
+	e, err := v.prove(ctx, &got.Entries[0])
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +107,18 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 	if len(got.Entries) > p.Limit && !insecure.Skip(insecure.Answer) {
 		return nil, v.ledger.breach(fault.AlarmIndex, "more than asked for")
 	}
+	var slot fairqueue.Slot
+	if err := v.compute(ctx, &slot); err != nil {
+		return nil, err
+	}
+	defer func() { v.used += slot.Leave() }()
 	var out []*org.Entry
 	for i := range got.Entries {
-		e, err := v.prove(&got.Entries[i])
+		e, err := v.open(&got.Entries[i])
 		if err != nil {
 			return nil, err
 		}
+		slot.Pause()
 		fits := (i == 0 || got.Entries[i].Seq < got.Entries[i-1].Seq) && !e.Activity.Zero() && isWanted(p.Types, e.Type) && isWanted(p.Statuses, e.Status)
 		if !fits && !insecure.Skip(insecure.Answer) {
 			return nil, v.ledger.breach(fault.AlarmIndex, "something else than asked for")
@@ -132,8 +143,22 @@ func (v *View) find(ctx context.Context, f wire.Find) (wire.Proven, error) {
 	return got, nil
 }
 
-// prove believes an old entry only with its inclusion proof under the tip.
-func (v *View) prove(p *wire.ProvenEntry) (*org.Entry, error) {
+// compute waits for a processor to verify what the host answered.
+func (v *View) compute(ctx context.Context, s *fairqueue.Slot) error {
+	return v.ledger.compute(ctx, s, fairqueue.Owner{Tenant: v.tenant, Turn: v.id, Payer: v.id})
+}
+
+func (v *View) prove(ctx context.Context, p *wire.ProvenEntry) (*org.Entry, error) {
+	var slot fairqueue.Slot
+	if err := v.compute(ctx, &slot); err != nil {
+		return nil, err
+	}
+	defer func() { v.used += slot.Leave() }()
+	return v.open(p)
+}
+
+// open believes an old entry only with its inclusion proof under the tip.
+func (v *View) open(p *wire.ProvenEntry) (*org.Entry, error) {
 	if _, err := v.include(v.tip, p); err != nil {
 		return nil, err
 	}
@@ -193,27 +218,41 @@ func (v *View) Open(ctx context.Context, from uint64, bytes int) (all []Opened, 
 		if len(got.Entries) == 0 || len(got.Entries) > len(ask.Seqs) {
 			return nil, v.ledger.breach(fault.AlarmIndex, "entries withheld, or more than asked for")
 		}
-		for i := range got.Entries {
-			p := &got.Entries[i]
-			if p.Seq != from && !insecure.Skip(insecure.Answer) {
-				return nil, v.ledger.breach(fault.AlarmIndex, "another entry than asked for")
-			}
-			leaf, err := v.include(v.tip, p)
-			if err != nil {
-				return nil, err
-			}
-			o := Opened{Stored: sha256.Sum256(p.Sealed), Leaf: leaf}
-			if o.Plain, o.Parts, err = openStored(v.ledger, v.keys, v.id, p.Seq, p.Sealed, nil); err != nil {
-				return nil, err
-			}
-			if all = append(all, o); size+len(o.Plain) >= bytes {
-				return all, nil
-			}
-			size += len(o.Plain)
-			from++
+		opened, n, err := v.openEach(ctx, got.Entries, from, bytes-size)
+		if err != nil {
+			return nil, err
 		}
+		all, size, from = append(all, opened...), size+n, from+uint64(len(opened))
 	}
 	return all, nil
+}
+
+// openEach opens entries from seq on, as many as it takes for that many bytes.
+func (v *View) openEach(ctx context.Context, ps []wire.ProvenEntry, from uint64, bytes int) (all []Opened, size int, err error) {
+	var slot fairqueue.Slot
+	if err := v.compute(ctx, &slot); err != nil {
+		return nil, 0, err
+	}
+	defer func() { v.used += slot.Leave() }()
+	for i := range ps {
+		p := &ps[i]
+		if p.Seq != from+uint64(i) && !insecure.Skip(insecure.Answer) {
+			return nil, 0, v.ledger.breach(fault.AlarmIndex, "another entry than asked for")
+		}
+		leaf, err := v.include(v.tip, p)
+		if err != nil {
+			return nil, 0, err
+		}
+		o := Opened{Stored: sha256.Sum256(p.Sealed), Leaf: leaf}
+		if o.Plain, o.Parts, err = openStored(v.ledger, v.keys, v.id, p.Seq, p.Sealed, nil); err != nil {
+			return nil, 0, err
+		}
+		if all, size = append(all, o), size+len(o.Plain); size >= bytes {
+			break
+		}
+		slot.Pause()
+	}
+	return all, size, nil
 }
 
 // BootNumber is that of the boot that reads.

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"cloister/attestation/tlog"
+	"cloister/enclave/internal/fairqueue"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/log"
 	"cloister/enclave/internal/org"
@@ -109,6 +110,8 @@ type Config struct {
 	Past *Past
 	// Loads, shared by the ledgers of one enclave, bounds organizations loaded at a time; or nil.
 	Loads chan struct{}
+	// Processors, shared by the ledgers of one enclave, are what steps compute on; or nil, and all of them may at a time.
+	Processors *fairqueue.Queue
 	// Decided, unless nil, sees the entries of a step, complete, before they take effect together, and
 	// may refuse them. Who replays a history compares them there; an enclave leaves it nil.
 	Decided func([]Addition) error

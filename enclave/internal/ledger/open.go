@@ -186,17 +186,10 @@ func (t *Turn) Renew() {
 	l.mu.Unlock()
 }
 
-// setTenant notes of which tenant the organization is.
-func (o *organization) setTenant(rec *org.Organization) {
-	if o.tenant = rec.Parent; o.tenant.Zero() {
-		o.tenant = o.id
-	}
-}
-
 // adopt puts a child that was just decided among the opened organizations.
 func (l *Ledger) adopt(o *organization) {
 	if rec, err := org.Begin(o.id, o.state, 0).Organization(); err == nil && rec != nil {
-		o.setTenant(rec)
+		o.tenant = rec.Tenant()
 	}
 	o.account() // nobody has the turn of what is not ready yet
 	l.mu.Lock()
@@ -337,7 +330,7 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	if err != nil || rec == nil || (rec.ID != o.id && !insecure.Skip(insecure.Target)) {
 		return l.breach(fault.AlarmRecord, "state of another organization")
 	}
-	o.setTenant(rec)
+	o.tenant = rec.Tenant()
 	o.raise(l.recovered.floorMs)
 	if o.tip() != tip && !insecure.Skip(insecure.Tip) {
 		return l.breach(fault.AlarmTip, "organization at entry %d, by the log at %d", o.count, tip.Count)

@@ -4,8 +4,10 @@ import (
 	"container/list"
 	"fmt"
 	"slices"
+	"time"
 
 	"cloister/attestation/tlog"
+	"cloister/enclave/internal/fairqueue"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/log"
 	"cloister/enclave/internal/org"
@@ -16,14 +18,16 @@ import (
 // organization is one opened ledger.
 type organization struct {
 	id     org.ID
-	tenant org.ID // the organization of the top level
 	ledger *Ledger
 	key    *seal.Key // as long as it is open, with keyID
 	keyID  uint32
+	tenant org.ID // the organization of the top level; set before it is ready
 
 	queue queue
 
 	// The turn guards what follows.
+	slot   fairqueue.Slot // of the run that has the turn
+	stored int            // bytes of the entries that it has appended
 	tree
 	state         *org.State
 	window        *org.Window
@@ -50,6 +54,15 @@ type Turn struct {
 	organization *organization
 	State        *org.State // the fold of all entries decided; read it through Begin
 }
+
+// ProcessorTime is for how long the run that has the turn has had a processor.
+func (t *Turn) ProcessorTime() time.Duration { return t.organization.slot.Used() }
+
+// entryBytes is what an entry costs the store beside its own bytes.
+const entryBytes = 1000
+
+// StoreBytes is about how many bytes the store needs for the entries that the run has appended.
+func (t *Turn) StoreBytes() int { return t.organization.stored }
 
 // ID is the organization.
 func (t *Turn) ID() org.ID { return t.organization.id }
@@ -131,7 +144,9 @@ func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 }
 
 func (l *Ledger) newOrganization(id org.ID) *organization {
-	return &organization{id: id, ledger: l, tree: newTree(), state: org.NewState(), window: org.NewWindow(), ready: make(chan struct{}), slow: make(chan struct{})}
+	o := &organization{id: id, ledger: l, tree: newTree(), state: org.NewState(), window: org.NewWindow(), ready: make(chan struct{}), slow: make(chan struct{})}
+	o.state.UsedBy(&o.slot)
+	return o
 }
 
 // Key is the organization's data key, for the secrets in its records.
@@ -220,6 +235,11 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	for i := range all {
 		if t := all[i].Turn; t != nil {
 			t.organization.maybeSnapshot()
+		}
+	}
+	if t := all[0].Turn; t != nil {
+		for i := range as {
+			t.organization.stored += as[i].bytes() + entryBytes
 		}
 	}
 	return n, nil

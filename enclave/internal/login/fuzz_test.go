@@ -194,14 +194,14 @@ func FuzzClientMessage(f *testing.F) {
 	})
 }
 
-// FuzzEqualJSON: a value equals itself, and both ways round.
+// FuzzEqualJSON: a value equals itself, and both ways round. One that is no UTF-8 is none, though encoding/json takes it for one.
 func FuzzEqualJSON(f *testing.F) {
 	f.Add(`{"a":[1,{"b":null}]}`, `{"a":[1,{}]}`)
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if len(a)+len(b) > 10_000 {
 			return
 		}
-		if json.Valid([]byte(a)) && !login.EqualJSON([]byte(a), []byte(a)) {
+		if utf8.ValidString(a) && json.Valid([]byte(a)) && !login.EqualJSON([]byte(a), []byte(a)) {
 			t.Fatal(a)
 		}
 		if login.EqualJSON([]byte(a), []byte(b)) != login.EqualJSON([]byte(b), []byte(a)) {

@@ -20,6 +20,7 @@ type Limits struct {
 	Interfaces      int // smart contract interfaces
 	Profiles        int // session profiles
 	Pending         int // activities that wait for votes
+	Organizations   int // of the top level that an organization has made
 	LongLivedKeys   int // API keys without expiry; of one user, as are those below
 	ExpiringAPIKeys int // with expiry; one more evicts the oldest
 	Authenticators  int
@@ -51,6 +52,7 @@ var bounds = [...]struct {
 	{"interfaces", func(l *Limits) *int { return &l.Interfaces }, 1_000, 5_000},
 	{"profiles", func(l *Limits) *int { return &l.Profiles }, 100, 1_000},
 	{"pending", func(l *Limits) *int { return &l.Pending }, 1_000, 2_000},
+	{"organizations", func(l *Limits) *int { return &l.Organizations }, 100, 1_000},
 	{"long-lived-keys", func(l *Limits) *int { return &l.LongLivedKeys }, 10, 50},
 	{"expiring-keys", func(l *Limits) *int { return &l.ExpiringAPIKeys }, 10, 50},
 	{"authenticators", func(l *Limits) *int { return &l.Authenticators }, 10, 50},

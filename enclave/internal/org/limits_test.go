@@ -11,7 +11,7 @@ import (
 
 // documented are the limits of the interface, and of what it has none for, ours.
 var documented = org.Limits{Users: 100, Policies: 100, Tags: 100, TagsOfChild: 10, Invitations: 100, Wallets: 100, PrivateKeys: 1000, Interfaces: 1000, Profiles: 100,
-	Pending: 1000, LongLivedKeys: 10, ExpiringAPIKeys: 10, Authenticators: 10, OauthProviders: 10}
+	Pending: 1000, Organizations: 100, LongLivedKeys: 10, ExpiringAPIKeys: 10, Authenticators: 10, OauthProviders: 10}
 
 // all sets every limit to what of makes of the documented and the largest value.
 func all(of func(least, most int) int) (l org.Limits) {

@@ -30,6 +30,26 @@ type Organization struct {
 	// it was made in it, or its root quorum has said so.
 	Recovered uint32 `cbor:"26,keyasint,omitempty"`
 	Secrets   uint32 `cbor:"27,keyasint,omitempty"` // how many there are
+	// Payer is the organization of the top level that has made this one, if another has, and of a sub-organization its parent's.
+	Payer ID     `cbor:"28,keyasint,omitzero"`
+	Made  uint32 `cbor:"29,keyasint,omitempty"` // organizations of the top level that it has made
+}
+
+// Top is the organization of the top level: the parent of a sub-organization.
+func (o *Organization) Top() ID {
+	if o.Parent.Zero() {
+		return o.ID
+	}
+	return o.Parent
+}
+
+// Tenant is the organization of the top level for which all that is scarce is counted. One that another has made counts for its
+// maker, or whoever makes many would have as many shares.
+func (o *Organization) Tenant() ID {
+	if o.Payer.Zero() {
+		return o.Top()
+	}
+	return o.Payer
 }
 
 // FeatureStrictLog is the feature of an organization whose replies wait for the log's witnesses, also

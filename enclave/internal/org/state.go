@@ -98,12 +98,17 @@ type State struct {
 	resid   int              // bytes of present pieces
 
 	policySet any // made of all policies; nil once one is written
+
+	step interface{ Pause() } // see UsedBy
 }
 
 // NewState is the state before the first entry.
 func NewState() *State {
 	return &State{pieces: []*piece{{run: &run{}}}, over: map[string]*slot{}}
 }
+
+// UsedBy says what step the state is used by, each after the other. Its Pause lets others have the processor.
+func (s *State) UsedBy(step interface{ Pause() }) { s.step = step }
 
 // Bytes is about how many bytes the records in memory have.
 func (s *State) Bytes() int { return s.overLen + s.resid + 64*len(s.pieces) }

@@ -99,6 +99,14 @@ type Tx struct {
 	policies bool // whether mine has a policy
 }
 
+// Pause lets others have the processor if it is their turn. Every loop that may take more than some hundred microseconds calls it, outside of
+// erase.Do.
+func (t *Tx) Pause() {
+	if t.state.step != nil {
+		t.state.step.Pause()
+	}
+}
+
 // Begin starts a change to s, the state of organization id.
 func Begin(id ID, s *State, nowMs uint64) *Tx { return &Tx{ID: id, NowMs: nowMs, state: s} }
 

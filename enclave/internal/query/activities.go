@@ -88,7 +88,7 @@ func newWriter(v *View) (*writer, error) {
 		return nil, err
 	}
 	us, err := usersInOrder(v)
-	return &writer{view: v, organization: o, users: us, steps: min(activity.VotableSteps, v.Steps)}, err
+	return &writer{view: v, organization: o, users: us, steps: activity.VotableSteps}, err
 }
 
 func (w *writer) user(id org.ID) *org.User {

@@ -8,9 +8,10 @@ import (
 
 var bills = []*Query{stateQuery("get_billing", getBilling)}
 
-// Tariff tells the deployment's plans, nil if it has none. What must be read first is an *org.Missing.
+// Tariff tells the deployment's plans, nil if it has none, and what is used. What must be read first is an *org.Missing.
 type Tariff interface {
 	Plans() (*billing.Plans, error)
+	Meter
 }
 
 // getBilling tells an organization of the top level what it may use and has used. Without plans nothing is counted.

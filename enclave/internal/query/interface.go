@@ -27,7 +27,7 @@ var operations = []string{
 }
 
 // own are the queries that the published interface does not have.
-var own = []string{"evaluate_policies", "get_auth_proxy_config", "get_billing", "get_gas_station", "get_history", "get_log_proof", "get_tvc_quorum_key", "list_shared_credentials"}
+var own = []string{"evaluate_policies", "get_auth_proxy_config", "get_billing", "get_gas_station", "get_history", "get_log_proof", "get_tvc_quorum_key", "get_usage", "list_shared_credentials"}
 
 // KnownOp tells whether op is a query of the interface, live or not.
 func KnownOp(op string) bool {

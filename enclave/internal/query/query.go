@@ -279,7 +279,7 @@ func index(families ...[]*Query) map[string]*Query {
 
 // live are the queries that can be asked today.
 var live = index(organizations, policies, interfaces, sessionProfiles, suborgs, users, credentials, providerCredentials, wallets, privateKeys, secrets, activities, proofs,
-	evaluations, sending, gas, chains, mails, authProxy, histories, sharedValues, bills, tvcApps, tvcDeployments, tvcRunning)
+	evaluations, sending, gas, chains, mails, authProxy, histories, sharedValues, bills, usages, tvcApps, tvcDeployments, tvcRunning)
 
 // id reads an id that a request names.
 func id(field, text string) (org.ID, error) {
@@ -362,6 +362,11 @@ func idents(dst []byte, key string, ids []org.ID) []byte {
 // number writes a number in decimal digits, as text.
 func number(dst []byte, key string, n uint64) []byte {
 	return append(strconv.AppendUint(append(append(dst, key...), '"'), n, 10), '"')
+}
+
+// integer is number of one that may be negative.
+func integer(dst []byte, key string, n int64) []byte {
+	return append(strconv.AppendInt(append(append(dst, key...), '"'), n, 10), '"')
 }
 
 func flag(dst []byte, key string, b bool) []byte { return strconv.AppendBool(append(dst, key...), b) }

@@ -18,6 +18,7 @@ import (
 
 	"cloister/enclave/core/internal/link"
 	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/fairqueue"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/kms"
 	"cloister/enclave/internal/ledger"
@@ -63,6 +64,7 @@ type Config struct {
 	Simulator         bool
 	ApplicationDigest string
 	Limits            ledger.Limits
+	Processors        *fairqueue.Queue // see ledger.Config
 	Alarms            *fault.Alarms
 	Host              *link.Host
 	// Equip takes from the keyring what calls are answered with, before any range is

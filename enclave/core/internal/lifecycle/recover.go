@@ -152,7 +152,7 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 	s.Ranges = ranges.New(ranges.Config{
 		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, Before: before, Log: logs, Logged: s.logged || !r.adoptsLog(), Witnesses: terms, Left: left, Drill: s.Manifest.Drill, Start: start,
 			Store: r.cfg.Host, Clock: r.cfg.Clock, Rand: r.cfg.Rand,
-			Alarms: r.cfg.Alarms, Limits: r.cfg.Limits},
+			Alarms: r.cfg.Alarms, Limits: r.cfg.Limits, Processors: r.cfg.Processors},
 		Count: s.count, Recover: recoveries(s.Manifest), Hands: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, Taken: r.cfg.Taken, Fence: r.Fence,
 	})
 	if err := s.Ranges.Start(ctx); err != nil {

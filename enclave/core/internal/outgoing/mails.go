@@ -9,7 +9,6 @@ import (
 
 	"cloister/enclave/core/internal/outside"
 	"cloister/enclave/core/internal/ranges"
-	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
@@ -112,11 +111,15 @@ func (o *Outgoing) mailing(ctx context.Context, v *ranges.Visit, id org.ID, cont
 		return nil
 	}
 	top := id
-	find := func(t *ledger.Turn) (err error) {
-		if top, err = tenant.Of(t.Begin(o.nowMs())); err == nil && top == t.ID() {
+	find := func(t *ledger.Turn) error {
+		rec, err := t.Begin(o.nowMs()).Organization()
+		if err != nil {
+			return err
+		}
+		if top = rec.Top(); top == t.ID() {
 			x.book = o.mailbookOf(t, x.to)
 		}
-		return err
+		return nil
 	}
 	if err := v.Turn(ctx, id, find); err != nil || x.book == nil && v.Turn(ctx, top, find) != nil {
 		return nil

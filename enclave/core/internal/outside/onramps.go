@@ -194,7 +194,7 @@ func (x ofActivity) OnRampSession(ask func(base string) (*login.Request, error))
 	if s := x.session; s != nil {
 		return s.token, s.err
 	}
-	o := x.onRamps
+	o := x.outside.OnRamps
 	r, err := ask(o.bases[onramp.Coinbase])
 	if err != nil {
 		return "", err

@@ -8,7 +8,6 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
 	"cloister/enclave/internal/settings"
 )
@@ -32,14 +31,14 @@ type paid struct {
 // Pay returns the processor's answer to a question, or an *org.Missing that asks it. Whatever an activity asks it can be
 // asked again: the processor does it once.
 func (x ofActivity) Pay(q *billing.Question) (*billing.Answer, error) {
-	o := x.payments
+	o := x.outside.Payments
 	if o.processor == nil {
 		return nil, activity.ErrNoProcessor
 	}
 	if p := x.paid[q.Text()]; p != nil {
 		return p.answer, p.err
 	}
-	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
+	return nil, x.fetch(func(ctx context.Context) error {
 		if !o.asks.Take(x.Tenant, 1) {
 			return errPayment("too much is being asked")
 		}
@@ -58,7 +57,7 @@ func (x ofActivity) Pay(q *billing.Question) (*billing.Answer, error) {
 		}
 		x.paid[q.Text()] = p
 		return nil
-	}}
+	})
 }
 
 // Tell tells the processor of a usage. It counts once, however often it is told.

@@ -83,8 +83,8 @@ func (a *Lookups) seek(i *activity.Image, read func(program.Blobs) (program.Dige
 			return program.Digest{}, errImage("it takes longer than a request may")
 		}
 	}
-	return program.Digest{}, &org.Missing{Fetch: func(ctx context.Context) (err error) {
-		if a.look, err = a.programs.join(ctx, a.Tenant, i, read); err != nil {
+	return program.Digest{}, a.fetch(func(ctx context.Context) (err error) {
+		if a.look, err = a.outside.Programs.join(ctx, a.Tenant, i, read); err != nil {
 			return err
 		}
 		select {
@@ -93,7 +93,7 @@ func (a *Lookups) seek(i *activity.Image, read func(program.Blobs) (program.Dige
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}}
+	})
 }
 
 func errImage(why string) *fault.Error {
@@ -243,7 +243,7 @@ func (a *Lookups) Said(deployment org.ID, want query.ProgramWant) (*query.Progra
 	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, saidWait)
 		defer cancel()
-		said, err := a.programs.host.Program(ctx, wire.AboutProgram{Deployment: deployment.String(), Want: wire.ProgramWant(want)})
+		said, err := a.outside.Programs.host.Program(ctx, wire.AboutProgram{Deployment: deployment.String(), Want: wire.ProgramWant(want)})
 		if err != nil {
 			return err
 		}

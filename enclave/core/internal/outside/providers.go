@@ -59,33 +59,34 @@ type exchange struct {
 	shares int
 }
 
+// An Account pays for questions. MayAsk refuses one more for a tenant, or charges it.
+type Account interface{ MayAsk(tenant org.ID) error }
+
 // Lookups are what one request has asked identity providers so far.
 type Lookups struct {
-	providers *Providers
-	Tenant    org.ID           // that they are for
-	tried     map[string]error // issuers, with what came of it
-	exchange  *exchange        // that the request's activity shares in
-	onRamps   *OnRamps
-	session   *session // at an on-ramp provider; nil: none was asked for
-	payments  *Payments
-	paid      map[string]*paid // at the payment processor, by the questions' texts
-	programs  *Programs
-	look      *look // into the one image that it asks about
-	said      map[saidKey]*query.ProgramSaid
+	outside  *Outside
+	Tenant   org.ID           // that they are for
+	Account  Account          // of who asks; nil: nobody counts
+	tried    map[string]error // issuers, with what came of it
+	exchange *exchange        // that the request's activity shares in
+	session  *session         // at an on-ramp provider; nil: none was asked for
+	paid     map[string]*paid // at the payment processor, by the questions' texts
+	look     *look            // into the one image that it asks about
+	said     map[saidKey]*query.ProgramSaid
 }
 
 // Lookups begins a request's.
 func (o *Outside) Lookups() *Lookups {
-	return &Lookups{providers: o.Providers, onRamps: o.OnRamps, payments: o.Payments, programs: o.Programs}
+	return &Lookups{outside: o}
 }
 
 // End gives up the request's share in an exchange.
-func (a *Lookups) End() { a.providers.leave(a.exchange) }
+func (a *Lookups) End() { a.outside.Providers.leave(a.exchange) }
 
 // Keys returns an issuer's keys, or an *org.Missing that fetches them. One request asks an
 // issuer once.
 func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
-	o := a.providers
+	o := a.outside.Providers
 	if issuer == o.issuer && issuer != "" {
 		return o.own, nil
 	}
@@ -99,12 +100,24 @@ func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*log
 	if len(a.tried) >= maxIssuers {
 		return nil, fault.New(fault.ResourceExhausted, "the request has OIDC tokens of more than %d issuers that must be asked for their keys", maxIssuers)
 	}
-	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
+	return nil, a.fetch(func(ctx context.Context) error {
 		if a.tried == nil {
 			a.tried = map[string]error{}
 		}
 		a.tried[issuer] = o.load(ctx, a.Tenant, issuer, has)
 		return nil
+	})
+}
+
+// fetch is a step's question to a server outside, if one more may be asked.
+func (a *Lookups) fetch(ask func(context.Context) error) error {
+	return &org.Missing{Fetch: func(ctx context.Context) error {
+		if a.Account != nil {
+			if err := a.Account.MayAsk(a.Tenant); err != nil {
+				return err
+			}
+		}
+		return ask(ctx)
 	}}
 }
 
@@ -125,7 +138,7 @@ func (a *Lookups) Identity(ctx context.Context, tenant org.ID, field, token stri
 	if err != nil {
 		return nil, err
 	}
-	return u.Verify(set, uint64(a.providers.clock.Now().UnixMilli()))
+	return u.Verify(set, uint64(a.outside.Providers.clock.Now().UnixMilli()))
 }
 
 var errCrowded = errors.New("too much is being fetched")
@@ -210,8 +223,8 @@ func (x ofActivity) Exchange(e *activity.Exchange) (*activity.Exchanged, error) 
 		e.Secret.Wipe()
 		return s.got, s.err
 	}
-	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
-		s, err := x.providers.share(ctx, x.Tenant, x.activity, e)
+	return nil, x.fetch(func(ctx context.Context) error {
+		s, err := x.outside.Providers.share(ctx, x.Tenant, x.activity, e)
 		if err != nil {
 			return err
 		}
@@ -222,7 +235,7 @@ func (x ofActivity) Exchange(e *activity.Exchange) (*activity.Exchanged, error) 
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}}
+	})
 }
 
 // share begins the exchange of an activity, or joins the one under way. Two requests with

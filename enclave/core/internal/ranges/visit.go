@@ -3,6 +3,7 @@ package ranges
 import (
 	"context"
 	"errors"
+	"time"
 
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -18,6 +19,9 @@ type Visit struct {
 	By     org.ID // the first organization that it looked at: on whose behalf it waits
 	Batch  uint64 // the newest seen: no reply leaves before that is stored
 	strict bool   // nor before witnesses have cosigned it, since one of the organizations wants it so
+	// What the call has cost so far.
+	Stored   uint32        // bytes that the store needs for its entries; see ledger.Turn
+	Computed time.Duration // processor time of its steps
 }
 
 // Visit begins a call's.
@@ -75,6 +79,8 @@ func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Tur
 			}
 		}
 		err := f(t, above)
+		v.Computed += t.ProcessorTime()
+		v.Stored += uint32(t.StoreBytes())
 		v.Batch = max(v.Batch, t.Batch())
 		if above != nil {
 			v.Batch = max(v.Batch, above.Batch())

@@ -8,13 +8,13 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Of is the organization of the top level that pays for what happens in tx's.
+// Of is the organization of the top level that pays for what happens in tx's; see org.Organization.Tenant.
 func Of(tx *org.Tx) (org.ID, error) {
 	o, err := tx.Organization()
-	if err != nil || o.Parent.Zero() {
+	if err != nil {
 		return tx.ID, err
 	}
-	return o.Parent, nil
+	return o.Tenant(), nil
 }
 
 // A Portion divides an amount of something among tenants. One that has none is given some as

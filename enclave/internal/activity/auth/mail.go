@@ -237,7 +237,7 @@ type MailedKey struct {
 }
 
 func mailKey(tx *activity.Tx, in *EmailAuth) (*MailedKey, error) {
-	if err := user.MaySend(tx, login.Email); err != nil {
+	if err := user.MaySend(tx, login.Email, in.Email); err != nil {
 		return nil, err
 	}
 	u, err := user.FindByContact(tx, login.Email, in.Email)
@@ -281,7 +281,7 @@ func initRecovery(tx *activity.Tx, in *InitUserEmailRecovery) (*user.UserID, err
 	if !tx.Stamped.Profile.Zero() { // the key would be good for a passkey
 		return nil, activity.ErrBounded
 	}
-	if err := user.MaySend(tx, login.Email); err != nil {
+	if err := user.MaySend(tx, login.Email, in.Email); err != nil {
 		return nil, err
 	}
 	u, err := user.FindByContact(tx, login.Email, in.Email)

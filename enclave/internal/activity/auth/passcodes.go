@@ -182,7 +182,7 @@ func initOTP(tx *activity.Tx, in *InitOTP) (*OTPSent, error) {
 
 // newPasscode makes a code, unless too many were sent to the contact.
 func newPasscode(tx *activity.Tx, w *PasscodeWish) (*org.Passcode, error) {
-	if err := user.MaySend(tx, login.ContactType(w.OTPType)); err != nil {
+	if err := user.MaySend(tx, login.ContactType(w.OTPType), w.Contact); err != nil {
 		return nil, err
 	}
 	if err := tx.SweepPasscodes(); err != nil {

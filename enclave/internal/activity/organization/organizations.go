@@ -234,7 +234,7 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 	if sub.Brought, err = brought(tx, in); err != nil {
 		return nil, err
 	}
-	r, o, err := fillOrganization(sub, tx.ID, in, verified)
+	r, o, err := fillOrganization(sub, parent, in, verified)
 	if err != nil {
 		return nil, err
 	}
@@ -255,9 +255,9 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 }
 
 // fillOrganization makes the record, users, wallet and keys of a new organization: the record first, as users depend on it.
-func fillOrganization(sub *activity.Tx, parent org.ID, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {
+func fillOrganization(sub *activity.Tx, parent *org.Organization, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {
 	o := &org.Organization{
-		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
+		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent.ID, Payer: parent.Payer, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
 		Users: uint32(len(in.RootUsers)), PrivateKeys: uint32(len(in.privateKeys)), Features: in.features(), Recovered: sub.Recovered,
 	}
 	if err := sub.PutOrganization(o); err != nil {
@@ -482,12 +482,23 @@ func createOrganization(tx *activity.Tx, in *CreateOrganization) (*OrganizationI
 	if !here.Parent.Zero() || tx.NewOrganization == nil {
 		return nil, activity.WrongCaller("a sub-organization cannot make organizations")
 	}
+	if !here.Payer.Zero() {
+		return nil, activity.WrongCaller("an organization that another one has made cannot make organizations")
+	}
+	if int(here.Made) >= tx.Limits.Organizations {
+		return nil, activity.OverQuota(tx.Limits.Organizations, "organizations of the top level")
+	}
+	maker := *here
+	maker.Made++
+	if err := tx.PutOrganization(&maker); err != nil {
+		return nil, err
+	}
 	top, err := tx.NewOrganization()
 	if err != nil {
 		return nil, err
 	}
 	top.Limits = tx.Limits
-	o := &org.Organization{ID: top.ID, Name: in.OrganizationName, Threshold: 1, CreatedMs: top.NowMs, UpdatedMs: top.NowMs, Users: 1, Recovered: top.Recovered}
+	o := &org.Organization{ID: top.ID, Name: in.OrganizationName, Threshold: 1, CreatedMs: top.NowMs, UpdatedMs: top.NowMs, Users: 1, Recovered: top.Recovered, Payer: here.ID}
 	if err := top.PutOrganization(o); err != nil {
 		return nil, err
 	}

@@ -324,7 +324,14 @@ func TestCreateOrganization(t *testing.T) {
 	if c, _ := w.Tx().Child(top.ID); c != nil || w.Organization().Children != 0 {
 		t.Error("it is a child")
 	}
-	top.Run("CREATE_SUB_ORGANIZATION_V8", activitytest.SubOrganization("Sub", 1, activitytest.RootUser("A", activitytest.APIKey("a", w.FreshKey()))))
+	below := top.Sub(top.Run("CREATE_SUB_ORGANIZATION_V8", activitytest.SubOrganization("Sub", 1, activitytest.RootUser("A", activitytest.APIKey("a", w.FreshKey()))))["subOrganizationId"])
+	own := w.Sub(w.Run("CREATE_SUB_ORGANIZATION_V8", activitytest.SubOrganization("Sub", 1, activitytest.RootUser("A", activitytest.APIKey("a", w.FreshKey()))))["subOrganizationId"])
+	for name, of := range map[string]*activitytest.World{"its maker": w, "it": top, "a sub-organization of it": below, "one of its maker": own} {
+		if got := of.Organization().Tenant(); got != w.ID {
+			t.Errorf("%s counts for %s", name, got)
+		}
+	}
+	top.Refuse("CREATE_ORGANIZATION_V2", in, 3, "cannot make organizations")
 
 	p := activitytest.PasskeyOf(w, "key")
 	att := p["attestation"].(object)

@@ -1,6 +1,7 @@
 package user
 
 import (
+	"crypto/sha256"
 	"slices"
 
 	"cloister/enclave/internal/activity"
@@ -90,15 +91,21 @@ func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken
 	return issuer.PutVerification(&used)
 }
 
-// MaySend refuses what the deployment cannot send: mails or text messages.
-func MaySend(tx *activity.Tx, t login.ContactType) error {
+// MaySend refuses what the deployment cannot send, mails or text messages, and what whoever asks may not send now.
+func MaySend(tx *activity.Tx, t login.ContactType, contact string) error {
 	switch {
 	case t == login.Email && !tx.Outside.Mail:
 		return fault.WithCode(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
 	case t == login.SMS && !tx.Outside.Text:
 		return fault.New(fault.FailedPrecondition, "this deployment sends no text messages: its configuration names no gateway")
+	case tx.Outside.Sandbox && login.Sandbox(t, contact), tx.Sender == nil:
+		return nil
 	}
-	return nil
+	kind := org.SendMail
+	if t == login.SMS {
+		kind = org.SendText
+	}
+	return tx.Sender.MaySend(kind, sha256.Sum256([]byte(login.ContactKey(t, contact))))
 }
 
 // MayLogIn refuses log-ins by contacts of a type that the organization has not switched on. A top-level

@@ -114,6 +114,7 @@ func AddPrivateKeys(tx *activity.Tx, ps []PrivateKeyParams) ([]PrivateKeyResult,
 			return nil, err
 		}
 		made[i] = privateKeyResult(k)
+		tx.Pause()
 	}
 	return made, nil
 }

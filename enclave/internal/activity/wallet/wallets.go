@@ -170,6 +170,7 @@ func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string,
 			return nil, err
 		}
 		addresses[i] = a.Address
+		tx.Pause() // with the wallet's seed at hand, as long as the request takes
 		if tx.WantsProofs {
 			tx.Claims = append(tx.Claims, activity.Claim{Address: &activity.AddressClaim{Organization: tx.ID, WalletID: w.ID.String(), Path: a.Path, Address: a.Address}})
 		}

@@ -1,0 +1,253 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/query"
+	"cloister/shared/pace"
+)
+
+// What requests cost is charged to accounts: buckets that fill at a rate, and that a request may overdraw, since what
+// it costs is known when it is done. The next one waits until the debt is repaid, in a minute at most. Each
+// sub-organization has accounts, and so has each tenant, for itself and all that is below it; see org.Organization.Tenant.
+//
+// Who pays is whose credential stamped. What strangers cost is nobody's, or they could use up anybody's account.
+
+// A resource is something that is scarce, counted in the unit of its rates.
+type resource uint8
+
+const (
+	processorTime resource = iota // of steps, in milliseconds
+	storedBytes                   // in thousands
+	mails
+	texts
+	fetches // questions to servers outside
+	resources
+)
+
+// spent says what an account of the resource has used up.
+var spent = [resources]string{"processor time", "storage", "mails", "text messages", "questions to servers outside"}
+
+// Spending is how much of what is scarce is used. The zero Rate of a resource is the usual one, in a simulator no limit.
+type Spending struct {
+	Processor pace.Rate // milliseconds of processor time
+	Stored    pace.Rate // thousands of bytes
+	Mails     pace.Rate
+	Texts     pace.Rate // text messages
+	Fetches   pace.Rate // questions to servers outside, such as issuers of identity tokens
+}
+
+func (s *Spending) of() [resources]*pace.Rate {
+	return [...]*pace.Rate{&s.Processor, &s.Stored, &s.Mails, &s.Texts, &s.Fetches}
+}
+
+// names are what the rates of a Spending are called in text.
+var names = [resources]string{"processor", "stored", "mails", "texts", "fetches"}
+
+// UnmarshalText reads "processor=3000/m,mails=30/h": rates as package pace reads them, each named once at most.
+func (s *Spending) UnmarshalText(text []byte) error {
+	var read Spending
+	for _, pair := range strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' }) {
+		name, rate, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		at := slices.Index(names[:], name)
+		if at < 0 {
+			return fmt.Errorf("no resource %q: there are %s", name, strings.Join(names[:], ", "))
+		}
+		if read.of()[at].On() {
+			return fmt.Errorf("%s is given twice", name)
+		}
+		if err := read.of()[at].UnmarshalText([]byte(rate)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	*s = read
+	return nil
+}
+
+// MarshalText is what UnmarshalText reads.
+func (s Spending) MarshalText() ([]byte, error) {
+	var pairs []string
+	for r, rate := range s.of() {
+		if rate.On() {
+			pairs = append(pairs, names[r]+"="+rate.String())
+		}
+	}
+	return []byte(strings.Join(pairs, ",")), nil
+}
+
+// usualSpending are the usual rates of a sub-organization and of a tenant. An end user gets seventeen times what 1,200 signatures
+// take of a processor in a minute, and what they take of the store. A tenant's processor time is not limited: tenants share the
+// processors; see package fairqueue.
+var usualSpending = struct{ sub, tenant Spending }{
+	sub: Spending{Processor: pace.Rate{Count: 3000, Per: time.Minute}, Stored: pace.Rate{Count: 4000, Per: time.Minute},
+		Mails: pace.Rate{Count: 30, Per: time.Hour}, Texts: pace.Rate{Count: 10, Per: time.Hour}, Fetches: pace.Rate{Count: 60, Per: time.Minute}},
+	tenant: Spending{Stored: pace.Rate{Count: 64_000, Per: time.Minute},
+		Mails: pace.Rate{Count: 18_000, Per: time.Hour}, Texts: pace.Rate{Count: 1800, Per: time.Hour}, Fetches: pace.Rate{Count: 600, Per: time.Minute}},
+}
+
+func (s Spending) withUsual(usual Spending) Spending {
+	for r, rate := range s.of() {
+		if !rate.On() {
+			*rate = *usual.of()[r]
+		}
+	}
+	return s
+}
+
+// proxyShare is how many sub-organizations' worth the auth proxy of a tenant has: those who ask it have no account yet.
+const proxyShare = 20
+
+// accounts are those of one resource. A payer draws on all of his at a time.
+type accounts struct {
+	tenants *pace.Buckets[org.ID]
+	subs    *pace.Buckets[org.ID]
+	proxies *pace.Buckets[org.ID] // of tenants
+}
+
+func newAccounts(sub, tenant pace.Rate) *accounts {
+	proxy := sub
+	proxy.Count = min(proxy.Count*proxyShare, pace.MaxCount)
+	return &accounts{pace.New[org.ID](tenant, maxBuckets), pace.New[org.ID](sub, maxBuckets), pace.New[org.ID](proxy, maxBuckets)}
+}
+
+// A payer is the organization whose accounts are charged. The zero payer is nobody.
+type payer struct {
+	*org.Organization
+	proxy bool // its auth proxy asks
+}
+
+// own is the narrower of the payer's two accounts; a tenant's own users have only the tenant's.
+func (a *accounts) own(p payer) (of *pace.Buckets[org.ID], key org.ID) {
+	switch {
+	case p.proxy:
+		return a.proxies, p.Tenant()
+	case !p.Parent.Zero():
+		return a.subs, p.ID
+	}
+	return nil, key
+}
+
+// lacks tells whether one of the payer's accounts has less than so many thousandths.
+func (a *accounts) lacks(p payer, amount int64, now time.Time) pace.Count {
+	c := a.tenants.Lacks(p.Tenant(), amount, now)
+	if of, key := a.own(p); of != nil {
+		c = pace.Least(of.Lacks(key, amount, now), c)
+	}
+	return c
+}
+
+func (a *accounts) charge(p payer, amount int64, now time.Time) {
+	if p.Organization == nil {
+		return
+	}
+	a.tenants.Charge(p.Tenant(), amount, now)
+	if of, key := a.own(p); of != nil {
+		of.Charge(key, amount, now)
+	}
+}
+
+// An overdraft refuses what there is nothing left for. Nothing is kept of what was asked, so the same body may come again.
+type overdraft struct{ refusal *fault.Error }
+
+func (o *overdraft) Error() string { return o.refusal.Error() }
+func (o *overdraft) Unwrap() error { return o.refusal }
+
+// overdrawn refuses what a payer has no more of a resource for.
+func (m *meter) overdrawn(p payer, r resource, c pace.Count) error {
+	m.refused[r].Add(1)
+	return &overdraft{fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: organization has used up its %s, try again in %s: organizationId=%s", spent[r], c.Again(), p.ID)}
+}
+
+// charge charges what the call has cost to whose credential stamped it.
+func (v *visit) charge() {
+	p, all, now := v.toll.who(), &v.core.meter.accounts, v.core.cfg.Clock.Now()
+	all[processorTime].charge(p, v.Computed.Microseconds(), now)
+	all[storedBytes].charge(p, int64(v.Stored), now)
+}
+
+// chargeSends charges the messages that an activity sends.
+func (v *visit) chargeSends(all []org.Send) {
+	for i := range all {
+		if r, ok := messages[all[i].Kind]; ok {
+			v.core.meter.accounts[r].charge(v.toll.who(), pace.Unit, v.core.cfg.Clock.Now())
+		}
+	}
+}
+
+// messages are what sends to people are counted as.
+var messages = map[org.SendKind]resource{org.SendMail: mails, org.SendText: texts}
+
+// lacks refuses the call if its payer has none left of a resource.
+func (v *visit) lacks(p payer, r resource) error {
+	c := v.core.meter.accounts[r].lacks(p, pace.Unit, v.core.cfg.Clock.Now())
+	if !c.Refused {
+		return nil
+	}
+	v.toll.count = c
+	return v.core.meter.overdrawn(p, r, c)
+}
+
+// MayAsk refuses a question to a server outside for which there is nothing left, and charges it. What is asked before anybody is known
+// for who he is, is the tenant's auth proxy's.
+func (v *visit) MayAsk(tenant org.ID) error {
+	p := v.toll.who()
+	if p.Organization == nil {
+		p = payer{&org.Organization{ID: tenant}, true}
+	}
+	if err := v.lacks(p, fetches); err != nil {
+		return err
+	}
+	v.core.meter.accounts[fetches].charge(p, pace.Unit, v.core.cfg.Clock.Now())
+	return nil
+}
+
+// MaySend refuses a message to a contact for which there is nothing left. Messages are charged once they are
+// decided; the contact, which may be written to from all of a tenant's organizations, is counted here, once for each call.
+func (v *visit) MaySend(kind org.SendKind, contact org.Hash) error {
+	p, m := v.toll.who(), v.core.meter
+	if err := v.lacks(p, messages[kind]); err != nil || v.counted {
+		return err
+	}
+	c := m.contacts.Take(contactOf{p.Tenant(), contact}, v.core.cfg.Clock.Now())
+	if v.counted = !c.Refused; v.counted {
+		return nil
+	}
+	v.toll.count = c
+	return &overdraft{fault.WithCode(fault.ResourceExhausted, "MAX_OTP_INITIATED", "Max number of OTPs have been initiated for this contact, try again in %s", c.Again())}
+}
+
+// contactOf is a contact as one tenant counts it.
+type contactOf struct {
+	tenant  org.ID
+	contact org.Hash
+}
+
+// Usage tells what an organization has of each resource that is limited.
+func (v *visit) Usage(o *org.Organization) []query.Usage {
+	m, now := v.core.meter, v.core.cfg.Clock.Now()
+	rates, top := v.core.cfg.Rates, o.Parent.Zero()
+	requests, rate, whose := m.sub, rates.SubOrganization, o.ID
+	if top {
+		requests, rate, whose = m.top, rates.Organization, o.Tenant()
+	}
+	var all []query.Usage
+	tell := func(name string, r pace.Rate, of *pace.Buckets[org.ID]) {
+		if r.On() {
+			all = append(all, query.Usage{Resource: name, Limit: r.Count, Remaining: of.Left(whose, now), Per: r.Per})
+		}
+	}
+	tell("requests", rate, requests)
+	for r, name := range names {
+		if a := m.accounts[r]; top {
+			tell(name, *rates.EachTenant.of()[r], a.tenants)
+		} else {
+			tell(name, *rates.EachSub.of()[r], a.subs)
+		}
+	}
+	return all
+}

@@ -1,0 +1,443 @@
+// Package fairqueue divides the enclave's processors among tenants: among the own users of each and
+// the sub-organizations of each, and what those have among themselves.
+//
+// No more steps compute at a time than there are slots. If more want to, the next slot goes to
+// whoever has used the least: start-time fair queueing (Goyal, Vin, Cheng, 1996) in two levels.
+// What a step uses is measured while it runs and charged afterwards, so nobody has to know
+// beforehand what it will take, and who used little is served at once.
+//
+// A step that has computed for about a millisecond is long. Long steps leave one slot to the
+// others: while every processor computes, Go's runtime looks at the network only every 10 ms,
+// and each request makes several hops. It is known by its pauses and not by the clock, which goes on
+// as well while a short step waits for the kernel to give it a processor.
+package fairqueue
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"cloister/enclave/internal/org"
+)
+
+const (
+	// pauseAfter is how long a step computes before it looks whether others are waiting.
+	pauseAfter = 250 * time.Microsecond
+	// longAfter is how much a long step has computed, of which each stretch between two pauses counts as pauseAfter
+	// at most: with the third pause it is long.
+	longAfter = 600 * time.Microsecond
+	// stretchAfter is how long a last stretch takes that makes a step long, though it did not pause.
+	stretchAfter = 4 * time.Millisecond
+	// holdFor is how long a step keeps its slot from those that have used about as much: giving way more often
+	// makes all of many equal steps late.
+	holdFor = 5 * time.Millisecond
+	// apart is how much less somebody has used who waits for nothing but the next pause.
+	apart = 10 * time.Millisecond
+	// credit is how far behind the others what somebody has used may count.
+	credit = 20 * time.Millisecond
+	// maxCharge bounds what one charge counts: no step computes for longer without a pause, but the kernel may let one wait, and a
+	// clock may jump.
+	maxCharge = 50 * time.Millisecond
+	// maxFlows is how many flows are kept before the first look for those that can be forgotten.
+	maxFlows = 1 << 14
+)
+
+// Config is what a Queue is made with.
+type Config struct {
+	Slots int // how many steps compute at a time, at least 1
+	// Elapsed is a monotonic clock.
+	Elapsed func() time.Duration
+	// Yield lets another thread have the processor that the calling one has; or nil. Without it, a thread that
+	// was woken waits for the kernel to take the processor from one that computes.
+	Yield func()
+}
+
+// A Queue is a fair queue for processors. It is for concurrent use.
+type Queue struct {
+	cfg Config
+
+	mu        sync.Mutex
+	free      int     // slots
+	long      []*Slot // that long steps have
+	level             // of customers
+	customers map[customerID]*customer
+	flows     int // of all customers
+	sweepAt   int // how many flows there must be for the next look
+	arrived   uint64
+	stats     Stats
+}
+
+// Stats are what a Queue has counted since it was made.
+type Stats struct {
+	Used     time.Duration // processor time of all steps
+	Waited   time.Duration // by steps that did not get a slot at once, before they began
+	Waits    uint64        // such steps
+	Long     uint64        // steps that were long
+	GaveWay  uint64        // how often a step gave its slot to another before it had ended
+	Abandons uint64        // steps that ended before they got a slot
+	Longest  time.Duration // that a step computed without a pause
+}
+
+// New makes a queue whose slots are free.
+func New(cfg Config) *Queue {
+	return &Queue{cfg: cfg, free: cfg.Slots, long: make([]*Slot, 0, cfg.Slots), level: level{virtual: credit}, customers: map[customerID]*customer{}, sweepAt: maxFlows}
+}
+
+// An Owner says for whom a step computes. A tenant's own users have as much as all its sub-organizations together.
+type Owner struct {
+	Tenant org.ID // the organization of the top level
+	// Turn is the organization whose turn the step holds: the step is as urgent as that one's own, since those
+	// wait for it. The parent, if it holds that turn too.
+	Turn org.ID
+	// Payer is charged: Turn, or a sub-organization of Tenant.
+	Payer org.ID
+}
+
+// A class tells long steps from the others.
+type class uint8
+
+const (
+	short class = iota
+	long
+	classes
+)
+
+// A flow is what a customer, or one of a customer's organizations, uses and waits for.
+type flow struct {
+	of      *customer
+	finish  time.Duration // the virtual time at which what it has used ends
+	mean    mean          // of the steps
+	uses    int           // slots that it has or waits for
+	waiting [classes][]*Slot
+	arrival uint64       // of who waited first when the flow came into a heap
+	at      [classes]int // in the level's heaps, from 1; 0: not in it
+}
+
+// A customer is the own users of a tenant, or its sub-organizations: a flow that is divided among the flows of organizations.
+type customer struct {
+	flow
+	level
+	organizations map[org.ID]*flow
+}
+
+type customerID struct {
+	tenant org.ID
+	below  bool // the sub-organizations
+}
+
+// A Slot is leave to compute. The zero Slot is none. It belongs to one goroutine.
+type Slot struct {
+	queue         *Queue
+	turn, payer   *flow // of organizations
+	class         class
+	learned       bool             // the customer's mean has it already
+	since, looked time.Duration    // when it got the slot; when it was charged last
+	used          time.Duration    // so far
+	shown         time.Duration    // of that, what counts for being long
+	start         [2]time.Duration // virtual times of the payer's customer and of the payer, when it got the slot
+	granted       chan struct{}    // closed when it has the slot; only of one that waits
+}
+
+// Enter waits for a slot, which s then is until Leave. It returns the context's error if that ends first. Nobody enters who
+// has a slot already.
+func (q *Queue) Enter(ctx context.Context, s *Slot, o Owner) error {
+	q.mu.Lock()
+	q.sweepLocked()
+	*s = Slot{queue: q, turn: q.flowLocked(o.Tenant, o.Turn)}
+	if s.payer = s.turn; o.Payer != o.Turn {
+		s.payer = q.flowLocked(o.Tenant, o.Payer)
+	}
+	s.useLocked(1)
+	if s.class = s.usual(); q.mayLocked(s.class) {
+		q.startLocked(s)
+		q.mu.Unlock()
+		return nil
+	}
+	q.stats.Waits++
+	q.waitLocked(s, false)
+	q.mu.Unlock()
+	began := q.cfg.Elapsed()
+	var err error
+	select {
+	case <-s.granted:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stats.Waited += max(q.cfg.Elapsed()-began, 0)
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-s.granted: // meanwhile
+		return nil
+	default:
+	}
+	q.stats.Abandons++
+	q.unwaitLocked(s)
+	s.useLocked(-1)
+	return err
+}
+
+// Leave gives the slot back, once, and returns for how long it was used. It may be nil or none.
+func (s *Slot) Leave() time.Duration {
+	if s == nil || s.queue == nil {
+		return 0
+	}
+	q := s.queue
+	now := q.cfg.Elapsed()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now-s.looked >= stretchAfter {
+		s.shown += longAfter
+	}
+	s.chargeLocked(now)
+	if s.shown >= longAfter {
+		q.stats.Long++
+	}
+	if s.payer.mean.learn(s.shown); !s.learned {
+		s.payer.of.mean.learn(s.shown)
+	}
+	q.stopLocked(s)
+	s.useLocked(-1)
+	q.grantLocked()
+	used := s.used
+	*s = Slot{}
+	return used
+}
+
+// Used is for how long the slot was used so far.
+func (s *Slot) Used() time.Duration {
+	if s.queue == nil {
+		return 0
+	}
+	return s.used + min(max(s.queue.cfg.Elapsed()-s.looked, 0), maxCharge)
+}
+
+// Pause is called by a step in every loop that may take long, with nothing locked and no secret at hand. It gives others
+// the processor if it is their turn.
+func (s *Slot) Pause() {
+	q := s.queue
+	if q == nil {
+		return
+	}
+	now := q.cfg.Elapsed()
+	if now-s.looked < pauseAfter {
+		return
+	}
+	q.mu.Lock()
+	s.chargeLocked(now)
+	if s.class == short && s.shown >= longAfter {
+		s.class = long
+		q.long = append(q.long, s)
+		s.payer.of.mean.learn(s.shown) // so that the others' are known for what they are before this one ends
+		s.learned = true
+	}
+	if !q.givesLocked(s, now) {
+		q.mu.Unlock()
+		if q.cfg.Yield != nil {
+			q.cfg.Yield()
+		}
+		runtime.Gosched() // to what serves everybody: frames, batches
+		s.looked = q.cfg.Elapsed()
+		return
+	}
+	q.stats.GaveWay++
+	q.stopLocked(s)
+	q.waitLocked(s, true)
+	q.grantLocked()
+	q.mu.Unlock()
+	<-s.granted
+}
+
+// Stats are the counts so far.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stats
+}
+
+// The queue's mutex is held in what follows.
+
+// maxLong is how many slots long steps may have: all but one, if there are more.
+func (q *Queue) maxLong() int { return max(q.cfg.Slots-1, 1) }
+
+func (q *Queue) mayLocked(c class) bool {
+	return q.free > 0 && (c == short || len(q.long) < q.maxLong())
+}
+
+// flowLocked is that of an organization.
+func (q *Queue) flowLocked(tenant, id org.ID) *flow {
+	of := customerID{tenant, id != tenant}
+	c := q.customers[of]
+	if c == nil {
+		c = &customer{level: level{virtual: credit}, organizations: map[org.ID]*flow{}}
+		c.of = c
+		q.customers[of] = c
+	}
+	f := c.organizations[id]
+	if f == nil {
+		f = &flow{of: c}
+		c.organizations[id] = f
+		q.flows++
+	}
+	return f
+}
+
+// sweepLocked forgets, now and then, flows that nobody uses and that have used no more than others.
+func (q *Queue) sweepLocked() {
+	if q.flows < q.sweepAt {
+		return
+	}
+	for id, c := range q.customers {
+		for oid, f := range c.organizations {
+			if f.uses == 0 && f.finish <= c.virtual {
+				delete(c.organizations, oid)
+				q.flows--
+			}
+		}
+		if len(c.organizations) == 0 && c.finish <= q.virtual {
+			delete(q.customers, id)
+		}
+	}
+	q.sweepAt = max(maxFlows, 2*q.flows) // so that looking costs each that comes little
+}
+
+// usual is the class of a step that has not begun: that of its organization's last ones. A sub-organization without
+// a past is taken for one like the tenant's others.
+func (s *Slot) usual() class {
+	if s.payer.mean.long() || s.payer.of.mean.long() {
+		return long
+	}
+	return short
+}
+
+// startLocked gives a slot that is free.
+func (q *Queue) startLocked(s *Slot) {
+	c, payer := s.turn.of, s.payer.of
+	q.virtual, c.virtual = max(q.virtual, q.tag(&c.flow)), max(c.virtual, c.tag(s.turn))
+	s.start = [2]time.Duration{q.tag(&payer.flow), payer.tag(s.payer)}
+	q.free--
+	if s.class == long {
+		q.long = append(q.long, s)
+	}
+	s.since = q.cfg.Elapsed()
+	s.looked = s.since
+}
+
+// stopLocked takes the slot away.
+func (q *Queue) stopLocked(s *Slot) {
+	q.free++
+	if s.class == long {
+		i := slices.Index(q.long, s)
+		q.long = slices.Delete(q.long, i, i+1)
+	}
+}
+
+// useLocked counts that s has a slot or waits for one (1), or does so no longer (-1).
+func (s *Slot) useLocked(n int) {
+	s.payer.uses += n
+	if s.turn != s.payer {
+		s.turn.uses += n
+	}
+}
+
+// chargeLocked counts what was computed since the last charge.
+func (s *Slot) chargeLocked(now time.Duration) {
+	d := min(max(now-s.looked, 0), maxCharge)
+	s.looked = now
+	s.used += d
+	s.shown += min(d, pauseAfter)
+	s.queue.stats.Used += d
+	s.queue.stats.Longest = max(s.queue.stats.Longest, d)
+	s.queue.chargeLocked(&s.payer.of.flow, s.start[0], d)
+	s.payer.of.chargeLocked(s.payer, s.start[1], d)
+}
+
+// waitLocked puts s into its flow's line: behind the others, or before them if it has begun.
+func (q *Queue) waitLocked(s *Slot, begun bool) {
+	if s.granted == nil || begun {
+		s.granted = make(chan struct{})
+	}
+	q.arrived++
+	at := len(s.turn.waiting[s.class])
+	if begun {
+		at = 0
+	}
+	s.turn.waiting[s.class] = slices.Insert(s.turn.waiting[s.class], at, s)
+	s.turn.of.pushLocked(s.turn, s.class, q.arrived)
+	q.pushLocked(&s.turn.of.flow, s.class, q.arrived)
+}
+
+// unwaitLocked takes s out of its flow's line.
+func (q *Queue) unwaitLocked(s *Slot) {
+	line := &s.turn.waiting[s.class]
+	i := slices.Index(*line, s)
+	if *line = slices.Delete(*line, i, i+1); len(*line) > 0 {
+		return
+	}
+	*line = nil
+	if s.turn.of.removeLocked(s.turn, s.class); len(s.turn.of.heaps[s.class].flows) == 0 {
+		q.removeLocked(&s.turn.of.flow, s.class)
+	}
+}
+
+// grantLocked gives away what is free.
+func (q *Queue) grantLocked() {
+	for q.free > 0 {
+		s := q.nextLocked(len(q.long))
+		if s == nil {
+			return
+		}
+		q.unwaitLocked(s)
+		q.startLocked(s)
+		close(s.granted)
+	}
+}
+
+// nextLocked is who gets the next slot while long steps have so many, or nil.
+func (q *Queue) nextLocked(taken int) *Slot {
+	for {
+		first, _ := q.firstLocked(taken < q.maxLong())
+		if first == nil {
+			return nil
+		}
+		turn, c := first.of.firstLocked(taken < q.maxLong())
+		s := turn.waiting[c][0]
+		if c == long || s.used > 0 || s.usual() == short {
+			return s
+		}
+		// Since it came, the organization or its like have shown that their steps are long.
+		q.unwaitLocked(s)
+		s.class = long
+		q.waitLocked(s, false)
+	}
+}
+
+// givesLocked tells whether s, which has a slot, gives it up: it is long, and one too many of which it has used most, or
+// somebody who waits has used less. A short one ends soon.
+func (q *Queue) givesLocked(s *Slot, now time.Duration) bool {
+	if s.class == short {
+		return false
+	}
+	if len(q.long) > q.maxLong() && !slices.ContainsFunc(q.long, func(other *Slot) bool { return s.ahead(other) > 0 }) {
+		return true
+	}
+	next := q.nextLocked(len(q.long) - 1)
+	if next == nil {
+		return false
+	}
+	ahead := next.ahead(s)
+	return ahead > apart || ahead > 0 && now-s.since >= holdFor
+}
+
+// ahead is by how much less whoever s is for has used than another.
+func (s *Slot) ahead(of *Slot) time.Duration {
+	if s.turn.of == of.turn.of {
+		return of.turn.finish - s.turn.finish
+	}
+	return of.turn.of.finish - s.turn.of.finish
+}
