@@ -99,3 +99,41 @@ func TestRefusalsOfTwoStamps(t *testing.T) {
 		}
 	}
 }
+
+// Who goes on asking is refused for twice as long each time, up to a second, and anew once he has waited.
+func TestRefusalsGrow(t *testing.T) {
+	at := new(clock)
+	r := start(t, func(o *api.Options) { o.Now = at.now })
+	var asked atomic.Int64
+	r.peer.mu.Lock()
+	r.answer = func(context.Context, *wire.Call) *wire.Reply {
+		asked.Add(1)
+		return &wire.Reply{Status: 429, RetryMs: 50, RefusesAll: true, Body: []byte("{}")}
+	}
+	r.peer.mu.Unlock()
+	passes := func() bool {
+		before := asked.Load()
+		post(t, r.at+"/public/v1/query/whoami", "{}", "X-Session", "token")
+		return asked.Load() > before
+	}
+	const ms = time.Millisecond
+	if !passes() {
+		t.Fatal("the first is refused by the host")
+	}
+	for _, wait := range []time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms, 800 * ms, 1000 * ms, 1000 * ms} {
+		at.move(wait - ms)
+		if passes() {
+			t.Errorf("it is asked after %v", wait-ms)
+		}
+		if at.move(ms); !passes() {
+			t.Errorf("it is not asked after %v", wait)
+		}
+	}
+	at.move(3 * time.Second)
+	if !passes() {
+		t.Error("it is not asked after a while")
+	}
+	if at.move(50 * ms); !passes() {
+		t.Error("who has waited is refused as before")
+	}
+}

@@ -87,7 +87,8 @@ type attacker struct {
 	got     Served
 	share   int // done and denied in the window
 	longest time.Duration
-	refused time.Time // until when the host refuses
+	refused time.Time     // until when the host refuses,
+	wait    time.Duration // and how long it did
 }
 
 // measure has the groups attack and the victim ask meanwhile.
@@ -211,6 +212,18 @@ func (a *attacker) attack(ctx context.Context, l *link.Link, from, to time.Time)
 	}
 }
 
+// refuse has the host refuse for a while, longer each time, as package api does.
+func (a *attacker) refuse(wait time.Duration) {
+	now := time.Now()
+	switch {
+	case now.Before(a.refused):
+		return
+	case now.Before(a.refused.Add(a.wait)):
+		wait = max(wait, min(2*a.wait, time.Second))
+	}
+	a.refused, a.wait = now.Add(wait), wait
+}
+
 // refusedFor is for how long a host refuses by itself what the attacker stamps, as the enclave has said: his requests go to the enclave
 // without one.
 func (a *attacker) refusedFor(now time.Time) time.Duration {
@@ -238,8 +251,8 @@ func (a *attacker) note(reply *wire.Reply, err error, took time.Duration, counts
 		return refusedPause
 	case reply.Status == 429:
 		a.got.Limited++
-		if reply.RefusesAll && len(a.requests) == 1 {
-			a.refused = time.Now().Add(time.Duration(reply.RetryMs) * time.Millisecond)
+		if reply.RefusesAll {
+			a.refuse(time.Duration(reply.RetryMs) * time.Millisecond)
 		}
 		return retryAfter(reply.Body)
 	case reply.Status == 200:
