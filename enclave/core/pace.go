@@ -128,9 +128,10 @@ func (v *visit) pay(tx *org.Tx, key string) error {
 	}
 	t.paid = true
 	t.payer, t.proxy = rec, key == ""
+	m, now := v.core.meter, v.core.cfg.Clock.Now()
 	for _, r := range []resource{processorTime, storedBytes} {
-		if c := v.core.meter.accounts[r].lacks(t.who(), 1, v.core.cfg.Clock.Now()); c.Refused {
-			t.count, t.err = c, v.core.meter.overdrawn(t.who(), r, c)
+		if c := m.accounts[r].lacks(t.who(), 1, now); c.Refused {
+			t.count, t.err = c, m.overdrawn(t.who(), r, c)
 			return t.err
 		}
 	}
@@ -140,7 +141,7 @@ func (v *visit) pay(tx *org.Tx, key string) error {
 	}
 	for ; calls > 0 && t.err == nil; calls-- {
 		var c pace.Count
-		c, t.err = v.core.meter.take(rec, key, v.core.cfg.Clock.Now())
+		c, t.err = m.take(rec, key, now)
 		t.count = pace.Least(t.count, c)
 	}
 	return t.err

@@ -104,8 +104,8 @@ type API struct {
 	askers  []*asker // one for each enclave
 
 	addresses *pace.Sources[struct{}]
-	refusals  refusals
-	reading   chan struct{} // questions for logs that are under way
+	refusals  pace.Refusals[string] // by credential
+	reading   chan struct{}         // questions for logs that are under way
 }
 
 // New makes an API and tells metrics where to read.

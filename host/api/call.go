@@ -132,7 +132,7 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 		wait := time.Duration(reply.RetryMs) * time.Millisecond
 		tellWait(w.Header(), wait)
 		if credential := credentialOf(call.Head); reply.RefusesAll && credential != "" {
-			a.refusals.note(credential, a.options.Now(), wait)
+			a.refusals.Note(credential, a.options.Now(), wait)
 		}
 	}
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"cloister/host/link"
+	"cloister/shared/pace"
 	"cloister/shared/wire"
 )
 
@@ -87,9 +88,10 @@ type attacker struct {
 	got     Served
 	share   int // done and denied in the window
 	longest time.Duration
-	refused time.Time     // until when the host refuses,
-	wait    time.Duration // and how long it did
 }
+
+// refused are attackers whom the host refuses by itself, as package api does.
+var refused pace.Refusals[*attacker]
 
 // measure has the groups attack and the victim ask meanwhile.
 func (w *world) measure(victim *requests, groups []group) Result {
@@ -197,7 +199,7 @@ func (v *observer) latencies() Latencies {
 func (a *attacker) attack(ctx context.Context, l *link.Link, from, to time.Time) {
 	var body []byte
 	for at := time.Now(); at.Before(to); at = time.Now() {
-		if wait := a.refusedFor(at); wait > 0 {
+		if wait := refused.Wait(a, at); wait > 0 {
 			time.Sleep(min(wait, to.Sub(at)))
 			continue
 		}
@@ -210,26 +212,6 @@ func (a *attacker) attack(ctx context.Context, l *link.Link, from, to time.Time)
 			time.Sleep(wait)
 		}
 	}
-}
-
-// refuse has the host refuse for a while, longer each time, as package api does.
-func (a *attacker) refuse(wait time.Duration) {
-	now := time.Now()
-	switch {
-	case now.Before(a.refused):
-		return
-	case now.Before(a.refused.Add(a.wait)):
-		wait = max(wait, min(2*a.wait, time.Second))
-	}
-	a.refused, a.wait = now.Add(wait), wait
-}
-
-// refusedFor is for how long a host refuses by itself what the attacker stamps, as the enclave has said: his requests go to the enclave
-// without one.
-func (a *attacker) refusedFor(now time.Time) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.refused.Sub(now)
 }
 
 func (a *attacker) next(body []byte) wire.Call {
@@ -252,7 +234,7 @@ func (a *attacker) note(reply *wire.Reply, err error, took time.Duration, counts
 	case reply.Status == 429:
 		a.got.Limited++
 		if reply.RefusesAll {
-			a.refuse(time.Duration(reply.RetryMs) * time.Millisecond)
+			refused.Note(a, time.Now(), time.Duration(reply.RetryMs)*time.Millisecond)
 		}
 		return retryAfter(reply.Body)
 	case reply.Status == 200:

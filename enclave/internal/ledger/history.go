@@ -148,6 +148,7 @@ func (v *View) compute(ctx context.Context, s *fairqueue.Slot) error {
 	return v.ledger.compute(ctx, s, fairqueue.Owner{Tenant: v.tenant, Turn: v.id, Payer: v.id})
 }
 
+// prove opens one entry that the host answered.
 func (v *View) prove(ctx context.Context, p *wire.ProvenEntry) (*org.Entry, error) {
 	var slot fairqueue.Slot
 	if err := v.compute(ctx, &slot); err != nil {

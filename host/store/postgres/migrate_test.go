@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"os"
 	"testing"
 
@@ -13,23 +14,29 @@ import (
 	"cloister/shared/wire"
 )
 
-// What was stored before there were ranges is range 0: its owner goes on where it was.
-// And back: range 0 is left.
-func TestMigratesToRanges(t *testing.T) {
-	dsn := storetest.StartPostgres(t).Database()
+// version is a new database with the first n migrations, and what makes the others.
+func version(t *testing.T, n int64) (dsn string, db *sql.DB, steps *goose.Provider) {
+	t.Helper()
+	dsn = storetest.StartPostgres(t).Database()
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	steps, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS("migrations"))
+	db = stdlib.OpenDB(*config)
+	t.Cleanup(func() { _ = db.Close() })
+	if steps, err = goose.NewProvider(goose.DialectPostgres, db, os.DirFS("migrations")); err == nil {
+		_, err = steps.UpTo(t.Context(), n)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := steps.UpTo(t.Context(), 5); err != nil {
-		t.Fatal(err)
-	}
+	return dsn, db, steps
+}
+
+// What was stored before there were ranges is range 0: its owner goes on where it was.
+// And back: range 0 is left.
+func TestMigratesToRanges(t *testing.T) {
+	dsn, db, steps := version(t, 5)
 	boot := wire.ID{1, 2, 3}
 	for _, text := range []string{
 		"INSERT INTO owner (id, boot, epoch, released) VALUES (1, '01020300-0000-0000-0000-000000000000', 7, false)",
@@ -73,20 +80,7 @@ func TestMigratesToRanges(t *testing.T) {
 
 // What was due before payers were known is its organization's own. And back.
 func TestMigratesToPayers(t *testing.T) {
-	dsn := storetest.StartPostgres(t).Database()
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	steps, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS("migrations"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := steps.UpTo(t.Context(), 11); err != nil {
-		t.Fatal(err)
-	}
+	dsn, db, steps := version(t, 11)
 	if _, err := db.ExecContext(t.Context(), `INSERT INTO outbox (organization, seq, number, kind, state, due)
 		VALUES ('01020300-0000-0000-0000-000000000000', 0, 0, 2, 1, 5), ('01020300-0000-0000-0000-000000000000', 1, 0, 1, 3, 5)`); err != nil {
 		t.Fatal(err)
