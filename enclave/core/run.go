@@ -32,7 +32,7 @@ func (s *step) run(g *policy.Grant) (err error) {
 		return err
 	}
 	result, err := s.request.core.perform(s.version, at, s.intent)
-	if errors.As(err, new(*overdraft)) {
+	if _, over := errors.AsType[*overdraft](err); over {
 		return err
 	}
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
