@@ -134,7 +134,10 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	defer cancel()
 	v := c.visit()
 	v.room = of
-	defer func() { v.proving.leave(c) }()
+	if call.Door != wire.DoorBoot {
+		v.place.size, v.place.proxy = 1+int64(len(call.Body))/placeBytes, call.Door == wire.DoorProxy
+	}
+	defer func() { v.proving.leave(c); v.leavePlace() }()
 	a, err := c.door(ctx, call, v)
 	v.charge()
 	of.settle(int64(len(a.body)))
@@ -219,9 +222,12 @@ const largeBody = 64 << 10
 
 // readLarge waits for a processor before a large body is read of which nobody knows yet whose it is. All of those together have
 // as much of the processors as one tenant. The caller leaves the slot, which is nil for a small body.
-func (c *Core) readLarge(ctx context.Context, call *wire.Call) (*fairqueue.Slot, error) {
+func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *visit) (*fairqueue.Slot, error) {
 	if len(call.Body) < largeBody {
 		return nil, nil
+	}
+	if err := v.Admit(org.ID{}); err != nil {
+		return nil, err
 	}
 	slot := new(fairqueue.Slot)
 	if c.steps.Enter(ctx, slot, fairqueue.Owner{}) != nil {
@@ -277,7 +283,8 @@ type visit struct {
 	// What the call keeps from one run of a step to the next, besides its requester and
 	// request; see ledger.Step.
 	toll     toll
-	room     *room                        // of the reply
+	room     *room // of the reply
+	place    callPlace
 	proving  *proving                     // nil: nobody wants the logged proof
 	origins  map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
 	lookups  *outside.Lookups             // at identity providers; nil before the enclave serves
@@ -294,6 +301,7 @@ func (c *Core) visit() *visit {
 	v := &visit{core: c, state: c.life.State(), timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
 	if v.state == wire.StateServing {
 		v.Visit = *c.serving.Ranges.Visit()
+		v.Admission = v
 		v.lookups = c.serving.outside.Lookups()
 		v.lookups.Account = v
 	}

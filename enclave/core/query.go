@@ -41,7 +41,7 @@ type reading struct {
 // query answers from the newest state. It writes nothing.
 func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
 	r := &reading{core: c, visit: v, from: call.From.Address}
-	slot, err := c.readLarge(ctx, call)
+	slot, err := c.readLarge(ctx, call, v)
 	if err != nil {
 		return answer{}, err
 	}

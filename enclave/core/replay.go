@@ -196,7 +196,7 @@ func (r *Replay) equip(cfg ReplayConfig) error {
 	}
 	c := &Core{cfg: Config{Device: noDevice{}, Clock: r.clock, Rand: r.tape, Quotas: cfg.Quotas.WithDefaults(), Simulator: cfg.Loopback, WebhookLoopback: cfg.Loopback},
 		stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](1, 1<<20), meter: newMeter(Rates{}),
-		replies: tenant.NewPortion(math.MaxInt64 / 2), active: make(chan struct{}, 1), perform: r.perform}
+		replies: tenant.NewPortion[org.ID](math.MaxInt64 / 2), active: make(chan struct{}, 1), perform: r.perform}
 	c.serving = &serving{
 		Serving:  bare,
 		sessions: sessions, tokens: sessions, legacy: sessions, keyedHash: r.keyedHash, roles: new(activity.Roles),
@@ -311,7 +311,7 @@ func (r *Replay) give(ctx context.Context, h *chronicle, e *Recorded) error {
 		child.Tx().Put(c.Writes...)
 		_, err = r.ledger.Create(child, &c, child.Tx())
 	} else {
-		err = r.ledger.Step(ctx, h.id, h.id, func(t, _ *ledger.Turn) error {
+		err = r.ledger.Step(ctx, h.id, ledger.Caller{By: h.id}, func(t, _ *ledger.Turn) error {
 			tx := t.Begin(c.TimeMs)
 			tx.Put(c.Writes...)
 			_, err := t.Append(&c, tx)
@@ -504,7 +504,7 @@ func (s *replayed) run(ctx context.Context, as guise) error {
 	if r.histories[q.organization] == nil {
 		return errNoParent
 	}
-	return r.ledger.Step(ctx, q.organization, q.organization, func(t, above *ledger.Turn) error {
+	return r.ledger.Step(ctx, q.organization, ledger.Caller{By: q.organization}, func(t, above *ledger.Turn) error {
 		r.tape.rewind()
 		if q.from, err = as.address(t, above, e.Votes[0].PublicKey); err != nil {
 			return err
@@ -542,7 +542,7 @@ var errNoParent = errors.New("it takes the history of the parent organization")
 func (s *replayed) look(ctx context.Context, v *visit) error {
 	r, parent := s.replay, org.ID{}
 	read := func(id org.ID, f func(*org.Tx) error) error {
-		return r.ledger.Step(ctx, id, id, func(t, _ *ledger.Turn) error { return f(t.Begin(r.core.now())) })
+		return r.ledger.Step(ctx, id, ledger.Caller{By: id}, func(t, _ *ledger.Turn) error { return f(t.Begin(r.core.now())) })
 	}
 	err := read(s.home.id, func(tx *org.Tx) error {
 		o, err := tx.Organization()

@@ -34,7 +34,7 @@ func decodedBytes(v *activity.Version, n int64) int64 {
 
 // A room is what the reply to one call takes of replyBytes, for a tenant.
 type room struct {
-	of    *tenant.Portion
+	of    *tenant.Portion[org.ID]
 	who   org.ID
 	bytes int64
 }

@@ -43,7 +43,7 @@ type request struct {
 func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer, err error) {
 	r := &request{core: c, visit: v, from: call.From.Address, op: call.Op}
 	defer v.lookups.End()
-	slot, err := c.readLarge(ctx, call)
+	slot, err := c.readLarge(ctx, call, v)
 	if err != nil {
 		return answer{}, err
 	}

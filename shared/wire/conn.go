@@ -65,9 +65,12 @@ type Stats struct {
 // frameCost is what a frame counts beside its payload, so that empty ones are bounded too.
 const frameCost = 64
 
-// unreadAnswers times MaxInFlight frames may wait to be written before a peer that asks for more is cut off.
-// An honest one, which cancels and asks anew, does not come near.
-const unreadAnswers = 64
+// unreadAnswers times MaxInFlight frames, and no more than maxUnread, may wait to be written before a peer that asks for more is
+// cut off. An honest one, which cancels and asks anew, does not come near.
+const (
+	unreadAnswers = 64
+	maxUnread     = 1 << 16
+)
 
 type frame struct {
 	id      uint64
@@ -450,7 +453,7 @@ func (c *Conn) work(j job) {
 // is cut off. The caller holds mu.
 func (c *Conn) turnAway(id uint64) error {
 	c.busy++
-	if len(c.out) > unreadAnswers*c.options.MaxInFlight {
+	if len(c.out) > min(unreadAnswers*c.options.MaxInFlight, maxUnread) {
 		return breach("asks but does not read")
 	}
 	c.queue(frame{id: id, kind: KindFailed, payload: busy})

@@ -33,7 +33,7 @@ const (
 	MaxPage       = 256 << 10 // a page of it
 	MaxDropPages  = 1 << 14   // pages dropped by one PutTable
 	MaxTipsPage   = 4096      // tips in one answer
-	MaxInFlight   = 1024      // requests unanswered on one connection
+	MaxInFlight   = 8192      // requests unanswered on one connection
 	MaxWaiting    = 64 << 20
 
 	MaxChainName = 64        // a chain's CAIP-2 name

@@ -179,3 +179,82 @@ func TestRepliesAreBounded(t *testing.T) {
 		t.Errorf("a list when there is room again: %d", got.status)
 	}
 }
+
+// Calls wait for a store that takes its time. A tenant's own users get no more than a ninth of the places, its
+// sub-organizations as many; to other tenants, and to who has none, a place is given.
+func TestCallsUnderWayAreBounded(t *testing.T) {
+	const (
+		size  = 60 << 10
+		each  = 1 + size/(wire.MaxWaiting/wire.MaxInFlight) // places
+		share = wire.MaxInFlight / 9 / each
+	)
+	s := new(stalled)
+	var err error
+	if s.Store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "cloister.db")); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Store.Close()
+	a := asker{t, rig.Start(t, rig.Options{Store: s, Organizations: 1})}
+	id, key := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
+	sub, subKey := a.sub()
+	others, err := a.Dir.Organizations()
+	if err != nil || len(others) != 1 {
+		t.Fatal(err, len(others))
+	}
+	other, otherKey := others[0].OrganizationID, others[0].RootAPIKey
+	whoami := func(id string, key laptop.KeyPair) *wire.Reply {
+		return a.send(wire.DoorQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q%*s}`, id, size, ""), key)
+	}
+
+	s.gate.Lock()
+	open := sync.OnceFunc(s.gate.Unlock)
+	defer open()
+	var waiting sync.WaitGroup
+	decides := func(id string, key laptop.KeyPair) {
+		before := a.Counters()["unstored_bytes"]
+		waiting.Go(func() {
+			if got := a.submit(key, id, "CREATE_USER_TAG", map[string]any{"userTagName": "tag", "userIds": []any{}}); got.status != 200 {
+				t.Error(got)
+			}
+		})
+		clocktest.Until(t, "something is decided", func() bool { return a.Counters()["unstored_bytes"] > before })
+	}
+	taken := uint64(2)
+	fill := func(what, id string, key laptop.KeyPair) {
+		var refused atomic.Int64
+		for range share + 20 {
+			waiting.Go(func() {
+				switch r := whoami(id, key); {
+				case r.Status == 429 && strings.Contains(string(r.Body), "REQUESTS_EXCEEDED"):
+					refused.Add(1)
+				case r.Status != 200:
+					t.Errorf("%s: %d %s", what, r.Status, r.Body)
+				}
+			})
+		}
+		clocktest.Until(t, "all others wait", func() bool {
+			return refused.Load() > 0 && a.Counters()["calls_under_way"] == taken+each*uint64(share+20-refused.Load())
+		})
+		if n := share + 20 - refused.Load(); n > share || n < share-20 {
+			t.Errorf("%s: %d wait, want about %d", what, n, share)
+		}
+		taken = a.Counters()["calls_under_way"]
+	}
+	decides(id, key)
+	decides(sub, subKey)
+	fill("own users", id, key)
+	fill("sub-organizations", sub, subKey)
+	if r := whoami(other, otherKey); r.Status != 200 {
+		t.Errorf("another tenant: %d %s", r.Status, r.Body)
+	}
+	open()
+	waiting.Wait()
+	if n := a.Counters()["calls_under_way"]; n != 0 {
+		t.Errorf("%d places are held when nothing is under way", n)
+	}
+	for _, r := range []*wire.Reply{whoami(id, key), whoami(sub, subKey)} {
+		if r.Status != 200 {
+			t.Errorf("when there are places again: %d %s", r.Status, r.Body)
+		}
+	}
+}

@@ -40,15 +40,35 @@ var ErrRestarts = fault.WithCode(fault.Unavailable, "RESTARTED_TOO_OFTEN", "what
 // errDecided ends a step that lacks something after its Append.
 var errDecided = errors.New("ledger: a step that was decided asks to be run again")
 
-// Step runs f in the organization's turn. by is whose share of the turns it takes: the
-// organization's or that of one below it. above is nil until f has asked for its parent. The
+// A Caller is on whose behalf a step is run.
+type Caller struct {
+	// By is whose share of the turns it takes: the organization's or that of one below it.
+	By org.ID
+	// Admission is asked before a run waits for anything. Nil: nobody is refused.
+	Admission Admission
+}
+
+// An Admission says whether another call may be under way.
+type Admission interface {
+	// Admit refuses a call for a tenant, whose id is zero as long as it is not known. It is called for each run.
+	Admit(tenant org.ID) error
+}
+
+func (c Caller) admit(tenant org.ID) error {
+	if c.Admission == nil {
+		return nil
+	}
+	return c.Admission.Admit(tenant)
+}
+
+// Step runs f in the organization's turn. above is nil until f has asked for its parent. The
 // context bounds the waiting, not an entry decided.
-func (l *Ledger) Step(ctx context.Context, id, by org.ID, f func(t, above *Turn) error) error {
-	return l.stepWith(ctx, org.ID{}, id, by, f)
+func (l *Ledger) Step(ctx context.Context, id org.ID, as Caller, f func(t, above *Turn) error) error {
+	return l.stepWith(ctx, org.ID{}, id, as, f)
 }
 
 // stepWith is Step, with the parent from the first run on if one is named.
-func (l *Ledger) stepWith(ctx context.Context, parent, id, by org.ID, f func(t, above *Turn) error) error {
+func (l *Ledger) stepWith(ctx context.Context, parent, id org.ID, as Caller, f func(t, above *Turn) error) error {
 	if l.fenced.Load() {
 		return ErrFenced
 	}
@@ -70,16 +90,16 @@ func (l *Ledger) stepWith(ctx context.Context, parent, id, by org.ID, f func(t, 
 	for range maxRuns {
 		var err error
 		if up == nil && !parent.Zero() {
-			if up, err = l.open(ctx, parent); err != nil {
+			if up, err = l.open(ctx, parent, as); err != nil {
 				return err
 			}
 		}
 		if o == nil {
-			if o, err = l.open(ctx, id); err != nil {
+			if o, err = l.open(ctx, id, as); err != nil {
 				return err
 			}
 		}
-		need, err := run(ctx, o, up, by, f)
+		need, err := run(ctx, o, up, as, f)
 		switch {
 		case need == nil:
 			return err
@@ -95,7 +115,7 @@ func (l *Ledger) stepWith(ctx context.Context, parent, id, by org.ID, f func(t, 
 		case need.missing.Parent:
 			parent = need.parent
 		default:
-			err = l.fetch(ctx, need.of, by, need.missing.Piece)
+			err = l.fetch(ctx, need.of, as.By, need.missing.Piece)
 		}
 		if err != nil {
 			return err
@@ -112,8 +132,11 @@ type need struct {
 }
 
 // run is one turn of o, or of o and its parent. A panic of f ends it like an error.
-func run(ctx context.Context, o, up *organization, by org.ID, f func(t, above *Turn) error) (*need, error) {
-	if err := enter(ctx, o, up, by); err != nil {
+func run(ctx context.Context, o, up *organization, as Caller, f func(t, above *Turn) error) (*need, error) {
+	if err := as.admit(o.tenant); err != nil {
+		return nil, err
+	}
+	if err := enter(ctx, o, up, as.By); err != nil {
 		return nil, err
 	}
 	defer leave(o, up)
@@ -121,7 +144,7 @@ func run(ctx context.Context, o, up *organization, by org.ID, f func(t, above *T
 	if up != nil {
 		turn = up
 	}
-	if err := o.ledger.compute(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Turn: turn.id, Payer: by}); err != nil {
+	if err := o.ledger.compute(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Turn: turn.id, Payer: as.By}); err != nil {
 		return nil, err
 	}
 	defer o.slot.Leave()

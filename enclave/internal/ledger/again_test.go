@@ -115,7 +115,7 @@ func TestStepRunAgain(t *testing.T) {
 		}
 		var at org.ID
 		var batch uint64
-		err := r.l.Step(ctx(t), id, id, func(t, above *ledger.Turn) error {
+		err := r.l.Step(ctx(t), id, ledger.Caller{By: id}, func(t, above *ledger.Turn) error {
 			runs++
 			for _, x := range []*ledger.Turn{t, above} {
 				if x == nil {
@@ -175,7 +175,7 @@ func TestDecidedStepIsNotRunAgain(t *testing.T) {
 	} {
 		r := family(t)
 		before, runs := r.tip(orgID(1)), 0
-		err := r.l.Step(ctx(t), orgID(1), orgID(1), func(t, _ *ledger.Turn) error {
+		err := r.l.Step(ctx(t), orgID(1), ledger.Caller{By: orgID(1)}, func(t, _ *ledger.Turn) error {
 			runs++
 			if _, err := t.Append(&org.Entry{}, nil); err != nil {
 				return err
@@ -211,25 +211,25 @@ func TestStepIsRunSoOften(t *testing.T) {
 		}, 1000},
 	} {
 		runs := 0
-		err := r.l.Step(ctx(t), orgID(2), orgID(2), func(t, _ *ledger.Turn) error { runs++; return c.lack(t) })
+		err := r.l.Step(ctx(t), orgID(2), ledger.Caller{By: orgID(2)}, func(t, _ *ledger.Turn) error { runs++; return c.lack(t) })
 		if f := fault.Of(err); !errors.Is(err, ledger.ErrRestarts) || f.Code != fault.Unavailable || f.Name != "RESTARTED_TOO_OFTEN" || runs != c.runs {
 			t.Errorf("%s: %d runs, %v", name, runs, err)
 		}
 	}
 	for name, missing := range map[string]*org.Missing{"a parent that there is not": {Parent: true}, "an organization that there is not": {Organization: orgID(9)}} {
 		runs := 0
-		err := r.l.Step(ctx(t), orgID(2), orgID(2), func(*ledger.Turn, *ledger.Turn) error { runs++; return missing })
+		err := r.l.Step(ctx(t), orgID(2), ledger.Caller{By: orgID(2)}, func(*ledger.Turn, *ledger.Turn) error { runs++; return missing })
 		if err == nil || errors.As(err, new(*org.Missing)) || runs != 1 {
 			t.Errorf("%s: %d runs, %v", name, runs, err)
 		}
 	}
 	runs := 0
-	err := r.l.Step(ctx(t), orgID(1), orgID(1), func(*ledger.Turn, *ledger.Turn) error { runs++; return &org.Missing{Parent: true} })
+	err := r.l.Step(ctx(t), orgID(1), ledger.Caller{By: orgID(1)}, func(*ledger.Turn, *ledger.Turn) error { runs++; return &org.Missing{Parent: true} })
 	if err == nil || errors.As(err, new(*org.Missing)) || runs != 2 {
 		t.Errorf("a parent that the step has: %d runs, %v", runs, err)
 	}
 	no := errors.New("no")
-	err = r.l.Step(ctx(t), orgID(2), orgID(2), func(*ledger.Turn, *ledger.Turn) error {
+	err = r.l.Step(ctx(t), orgID(2), ledger.Caller{By: orgID(2)}, func(*ledger.Turn, *ledger.Turn) error {
 		return &org.Missing{Fetch: func(context.Context) error { return no }}
 	})
 	if !errors.Is(err, no) {

@@ -63,7 +63,7 @@ type restated struct {
 
 // restate has the log say where an organization stands. It does so once for each boot.
 func (l *Ledger) restate(ctx context.Context, id org.ID) (at *restated, err error) {
-	err = l.Step(ctx, id, id, func(t, _ *Turn) error {
+	err = l.Step(ctx, id, Caller{By: id}, func(t, _ *Turn) error {
 		if at = l.tips.recall(id); at != nil {
 			return nil
 		}

@@ -123,7 +123,7 @@ func decodeEntry(l *Ledger, id org.ID, seq uint64, plain []byte, parts *org.Part
 }
 
 // open returns an organization, loading it if need be, and counts a use of it until leave.
-func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
+func (l *Ledger) open(ctx context.Context, id org.ID, as Caller) (*organization, error) {
 	if !l.owns(id) {
 		return nil, ErrRange
 	}
@@ -144,7 +144,7 @@ func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
 	}
 	o.uses++
 	l.mu.Unlock()
-	if err := o.wait(ctx); err != nil {
+	if err := o.wait(ctx, as); err != nil {
 		l.leave(o)
 		return nil, err
 	}
@@ -152,11 +152,14 @@ func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
 }
 
 // wait returns when the organization is loaded.
-func (o *organization) wait(ctx context.Context) error {
+func (o *organization) wait(ctx context.Context, as Caller) error {
 	select {
 	case <-o.ready: // though the context may have ended
 		return o.err
 	default:
+	}
+	if err := as.admit(org.ID{}); err != nil {
+		return err
 	}
 	select {
 	case <-o.ready:

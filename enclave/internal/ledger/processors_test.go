@@ -54,7 +54,7 @@ func TestProcessorsComeBack(t *testing.T) {
 			}
 		}(), nil},
 	} {
-		if err := r.l.Step(ctx(t), orgID(1), orgID(1), c.step); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+		if err := r.l.Step(ctx(t), orgID(1), ledger.Caller{By: orgID(1)}, c.step); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -39,12 +39,12 @@ const (
 // Chains asks the host how chains stand.
 type Chains struct {
 	cfg   Config
-	reads *tenant.Portion
+	reads *tenant.Portion[org.ID]
 	paces *pace.Buckets[org.ID]
 }
 
 func newChains(cfg Config) *Chains {
-	return &Chains{cfg, tenant.NewPortion(maxReads), pace.New[org.ID](pace.Rate{Count: readsSecond, Per: time.Second}, maxReaders)}
+	return &Chains{cfg, tenant.NewPortion[org.ID](maxReads), pace.New[org.ID](pace.Rate{Count: readsSecond, Per: time.Second}, maxReaders)}
 }
 
 const rpcError = "RPC_CALL_ERROR"

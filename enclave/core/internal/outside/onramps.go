@@ -32,7 +32,7 @@ type OnRamps struct {
 	client *outward.Client
 	bases  map[onramp.Provider]string // of those that the operator has set up
 
-	asks, held *tenant.Portion
+	asks, held *tenant.Portion[org.ID]
 
 	mu        sync.Mutex
 	purchases map[org.ID]*purchase

@@ -55,7 +55,7 @@ func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err
 	if m := set.Mail; m != nil {
 		o.Told.Sender, o.Told.Domains = m.Sender, m.Domains
 	}
-	o.Programs = &Programs{host: cfg.Host, clock: cfg.Clock, lane: cfg.Host.Lane(maxLooks), key: cfg.PullKey, looks: tenant.NewPortion(maxLooks), all: map[lookKey]*look{}}
+	o.Programs = &Programs{host: cfg.Host, clock: cfg.Clock, lane: cfg.Host.Lane(maxLooks), key: cfg.PullKey, looks: tenant.NewPortion[org.ID](maxLooks), all: map[lookKey]*look{}}
 	o.Told.Programs = set.Programs
 	var providers *outward.Client // for names that organizations choose: issuers of identity tokens, OAuth 2.0 providers
 	for _, client := range []**outward.Client{&providers, &o.Delivery} {
@@ -71,10 +71,10 @@ func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err
 		Keys: func(document []byte) (*login.KeySet, error) { return login.ParseKeySet("oidcToken", document) },
 	})
 	o.Providers = &Providers{clock: cfg.Clock, client: providers, issuers: issuers, issuer: set.Issuer, own: own, others: set.OAuth2,
-		loadsOf: tenant.NewPortion(maxLoads), exchangesOf: tenant.NewPortion(maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
-	o.OnRamps = &OnRamps{clock: cfg.Clock, client: o.Delivery, bases: set.OnRamps, asks: tenant.NewPortion(maxOnRampAsks), held: tenant.NewPortion(maxPurchases),
+		loadsOf: tenant.NewPortion[org.ID](maxLoads), exchangesOf: tenant.NewPortion[org.ID](maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
+	o.OnRamps = &OnRamps{clock: cfg.Clock, client: o.Delivery, bases: set.OnRamps, asks: tenant.NewPortion[org.ID](maxOnRampAsks), held: tenant.NewPortion[org.ID](maxPurchases),
 		purchases: map[org.ID]*purchase{}}
 	o.Told.OnRamps = o.OnRamps.set()
-	o.Payments = &Payments{client: o.Delivery, processor: set.Billing, asks: tenant.NewPortion(maxPaymentAsks)}
+	o.Payments = &Payments{client: o.Delivery, processor: set.Billing, asks: tenant.NewPortion[org.ID](maxPaymentAsks)}
 	return o, nil
 }

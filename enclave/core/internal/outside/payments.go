@@ -8,6 +8,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
 	"cloister/enclave/internal/settings"
 )
@@ -19,7 +20,7 @@ const maxPaymentAsks = 32
 type Payments struct {
 	client    *outward.Client
 	processor *settings.Payments // nil: the operator has set up none
-	asks      *tenant.Portion
+	asks      *tenant.Portion[org.ID]
 }
 
 // paid is what came of a question, within one request.

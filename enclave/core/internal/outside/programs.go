@@ -42,7 +42,7 @@ type Programs struct {
 	clock ledger.Clock
 	lane  *link.Lane
 	key   secret.Secret // opens the secrets of registries
-	looks *tenant.Portion
+	looks *tenant.Portion[org.ID]
 
 	mu  sync.Mutex
 	all map[lookKey]*look

@@ -35,7 +35,7 @@ type Providers struct {
 	own     *login.KeySet // of issuer
 	others  map[string]settings.Endpoints
 
-	loadsOf, exchangesOf *tenant.Portion
+	loadsOf, exchangesOf *tenant.Portion[org.ID]
 
 	mu        sync.Mutex
 	loads     map[string]*load

@@ -19,6 +19,8 @@ type Visit struct {
 	By     org.ID // the first organization that it looked at: on whose behalf it waits
 	Batch  uint64 // the newest seen: no reply leaves before that is stored
 	strict bool   // nor before witnesses have cosigned it, since one of the organizations wants it so
+	// Admission is asked before the call waits for a step; nil refuses nobody.
+	Admission ledger.Admission
 	// What the call has cost so far.
 	Stored   uint32        // bytes that the store needs for its entries; see ledger.Turn
 	Computed time.Duration // processor time of its steps
@@ -67,7 +69,7 @@ func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Tur
 	if err != nil {
 		return err
 	}
-	return l.Step(ctx, id, v.By, func(t, above *ledger.Turn) error {
+	return l.Step(ctx, id, ledger.Caller{By: v.By, Admission: v.Admission}, func(t, above *ledger.Turn) error {
 		// Before f: what that decides must not be decided again for want of a piece.
 		for _, seen := range []*ledger.Turn{t, above} {
 			if seen == nil || v.strict {

@@ -20,19 +20,21 @@ func Of(tx *org.Tx) (org.ID, error) {
 // A Portion divides an amount of something among tenants. One that has none is given some as
 // long as there is enough; one that has some is given more up to an eighth of what is left.
 // So sixteen tenants that want everything leave a fifth of it to others.
-type Portion struct {
+type Portion[K comparable] struct {
 	mu   sync.Mutex
 	left int64
-	of   map[org.ID]int64
+	of   map[K]int64
 }
 
 const portionOfLeft = 8
 
 // NewPortion divides all.
-func NewPortion(all int64) *Portion { return &Portion{left: all, of: map[org.ID]int64{}} }
+func NewPortion[K comparable](all int64) *Portion[K] {
+	return &Portion[K]{left: all, of: map[K]int64{}}
+}
 
 // Take gives a tenant n more, or nothing.
-func (p *Portion) Take(who org.ID, n int64) bool {
+func (p *Portion[K]) Take(who K, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	has := p.of[who]
@@ -44,13 +46,13 @@ func (p *Portion) Take(who org.ID, n int64) bool {
 }
 
 // Add counts n more for a tenant that has it already. n may be negative.
-func (p *Portion) Add(who org.ID, n int64) {
+func (p *Portion[K]) Add(who K, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.addLocked(who, n)
 }
 
-func (p *Portion) addLocked(who org.ID, n int64) {
+func (p *Portion[K]) addLocked(who K, n int64) {
 	p.left -= n
 	if has := p.of[who] + n; has != 0 {
 		p.of[who] = has
@@ -60,7 +62,7 @@ func (p *Portion) addLocked(who org.ID, n int64) {
 }
 
 // Given is how much all tenants have.
-func (p *Portion) Given() (n int64) {
+func (p *Portion[K]) Given() (n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, has := range p.of {

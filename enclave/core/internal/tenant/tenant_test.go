@@ -10,7 +10,7 @@ import (
 
 // Tenants that take all they can, one after another, of sixty-four places.
 func TestPortions(t *testing.T) {
-	p := tenant.NewPortion(64)
+	p := tenant.NewPortion[org.ID](64)
 	greedy := func(n byte) (has int64) {
 		for p.Take(org.ID{n}, 1) {
 			has++

@@ -1,0 +1,56 @@
+package core
+
+import (
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/shared/wire"
+)
+
+// Calls under way have places: one for each, and one more for each placeBytes of its body. They are divided among customers, so that
+// one whose calls wait leaves room for the others'.
+const (
+	maxPlaces  = wire.MaxInFlight
+	placeBytes = wire.MaxWaiting / wire.MaxInFlight
+)
+
+// A customer is a tenant's own users, or whoever is below it and asks its auth proxy. The zero customer is all callers together of whom
+// nobody knows yet which organization they ask.
+type customer struct {
+	tenant org.ID
+	below  bool
+}
+
+// A callPlace is what a call has of maxPlaces.
+type callPlace struct {
+	size  int64 // 0: the call is not counted
+	proxy bool  // it came to the auth proxy
+	of    customer
+	taken bool
+}
+
+var errPlaces = fault.WithCode(fault.ResourceExhausted, "REQUESTS_EXCEEDED", "too many requests are under way: wait for some of them")
+
+// Admit finds a place for the call, once: a customer's own as soon as it is known. It is ledger.Admission.
+func (v *visit) Admit(tenant org.ID) error {
+	p := &v.place
+	if p.size == 0 || p.taken && (tenant.Zero() || !p.of.tenant.Zero()) {
+		return nil
+	}
+	v.leavePlace()
+	if !tenant.Zero() {
+		p.of = customer{tenant, p.proxy || tenant != v.By}
+	}
+	if p.taken = v.core.places.Take(p.of, p.size); !p.taken {
+		v.core.crowded.Add(1)
+		return errPlaces
+	}
+	return nil
+}
+
+// leavePlace gives the call's place back.
+func (v *visit) leavePlace() {
+	if p := &v.place; p.taken {
+		v.core.places.Add(p.of, -p.size)
+		p.taken = false
+	}
+}
