@@ -137,7 +137,7 @@ var table = []row{
 		"enclave/internal/activity/organization enclave/internal/activity/auth enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/apitest enclave/internal/activity/kinds enclave/internal/stamp"},
 	{"enclave/internal/outward", "enclave/internal/strictjson enclave/internal/secret", "", ""},
-	{"enclave/internal/settings", "enclave/internal/program shared/tvc enclave/internal/billing enclave/internal/outward enclave/internal/login enclave/internal/onramp enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
+	{"enclave/internal/settings", "enclave/internal/program shared/tvc shared/pace enclave/internal/billing enclave/internal/outward enclave/internal/login enclave/internal/onramp enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/kms", "enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},

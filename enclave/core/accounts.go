@@ -1,14 +1,12 @@
 package core
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
+	"cloister/enclave/internal/settings"
 	"cloister/shared/pace"
 )
 
@@ -30,73 +28,24 @@ const (
 	resources
 )
 
+// names are those of the resources, in text.
+var names [resources]string = settings.Resources
+
 // spent says what an account of the resource has used up.
 var spent = [resources]string{"processor time", "storage", "mails", "text messages", "questions to servers outside"}
 
-// Spending is how much of what is scarce is used. The zero Rate of a resource is the usual one, in a simulator no limit.
-type Spending struct {
-	Processor pace.Rate // milliseconds of processor time
-	Stored    pace.Rate // thousands of bytes
-	Mails     pace.Rate
-	Texts     pace.Rate // text messages
-	Fetches   pace.Rate // questions to servers outside, such as issuers of identity tokens
-}
+// Spending is how much of what is scarce is used.
+type Spending = settings.Spending
 
-func (s *Spending) of() [resources]*pace.Rate {
-	return [...]*pace.Rate{&s.Processor, &s.Stored, &s.Mails, &s.Texts, &s.Fetches}
-}
-
-// names are what the rates of a Spending are called in text.
-var names = [resources]string{"processor", "stored", "mails", "texts", "fetches"}
-
-// UnmarshalText reads "processor=3000/m,mails=30/h": rates as package pace reads them, each named once at most.
-func (s *Spending) UnmarshalText(text []byte) error {
-	var read Spending
-	for _, pair := range strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' }) {
-		name, rate, _ := strings.Cut(strings.TrimSpace(pair), "=")
-		at := slices.Index(names[:], name)
-		if at < 0 {
-			return fmt.Errorf("no resource %q: there are %s", name, strings.Join(names[:], ", "))
-		}
-		if read.of()[at].On() {
-			return fmt.Errorf("%s is given twice", name)
-		}
-		if err := read.of()[at].UnmarshalText([]byte(rate)); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	*s = read
-	return nil
-}
-
-// MarshalText is what UnmarshalText reads.
-func (s Spending) MarshalText() ([]byte, error) {
-	var pairs []string
-	for r, rate := range s.of() {
-		if rate.On() {
-			pairs = append(pairs, names[r]+"="+rate.String())
-		}
-	}
-	return []byte(strings.Join(pairs, ",")), nil
-}
-
-// usualSpending are the usual rates of a sub-organization and of a tenant. An end user gets seventeen times what 1,200 signatures
+// usualRates are those of Rates.WithUsual. An end user gets seventeen times what 1,200 signatures
 // take of a processor in a minute, and what they take of the store. A tenant's processor time is not limited: tenants share the
 // processors; see package fairqueue.
-var usualSpending = struct{ sub, tenant Spending }{
-	sub: Spending{Processor: pace.Rate{Count: 3000, Per: time.Minute}, Stored: pace.Rate{Count: 4000, Per: time.Minute},
+var usualRates = settings.Rates{
+	Organization: pace.Rate{Count: 5_000, Per: 10 * time.Second}, SubOrganization: pace.Rate{Count: 200, Per: 10 * time.Second}, Key: pace.Rate{Count: 2_500, Per: 5 * time.Second},
+	EachSub: Spending{Processor: pace.Rate{Count: 3000, Per: time.Minute}, Stored: pace.Rate{Count: 4000, Per: time.Minute},
 		Mails: pace.Rate{Count: 30, Per: time.Hour}, Texts: pace.Rate{Count: 10, Per: time.Hour}, Fetches: pace.Rate{Count: 60, Per: time.Minute}},
-	tenant: Spending{Stored: pace.Rate{Count: 64_000, Per: time.Minute},
+	EachTenant: Spending{Stored: pace.Rate{Count: 64_000, Per: time.Minute},
 		Mails: pace.Rate{Count: 18_000, Per: time.Hour}, Texts: pace.Rate{Count: 1800, Per: time.Hour}, Fetches: pace.Rate{Count: 600, Per: time.Minute}},
-}
-
-func (s Spending) withUsual(usual Spending) Spending {
-	for r, rate := range s.of() {
-		if !rate.On() {
-			*rate = *usual.of()[r]
-		}
-	}
-	return s
 }
 
 // proxyShare is how many sub-organizations' worth the auth proxy of a tenant has: those who ask it have no account yet.
@@ -165,7 +114,7 @@ func (m *meter) overdrawn(p payer, r resource, c pace.Count) error {
 
 // charge charges what the call has cost to whose credential stamped it.
 func (v *visit) charge() {
-	p, all, now := v.toll.who(), &v.core.meter.accounts, v.core.cfg.Clock.Now()
+	p, all, now := v.toll.who(), &v.core.meter().accounts, v.core.cfg.Clock.Now()
 	all[processorTime].charge(p, v.Computed.Microseconds(), now)
 	all[storedBytes].charge(p, int64(v.Stored), now)
 }
@@ -174,7 +123,7 @@ func (v *visit) charge() {
 func (v *visit) chargeSends(all []org.Send) {
 	for i := range all {
 		if r, ok := messages[all[i].Kind]; ok {
-			v.core.meter.accounts[r].charge(v.toll.who(), pace.Unit, v.core.cfg.Clock.Now())
+			v.core.meter().accounts[r].charge(v.toll.who(), pace.Unit, v.core.cfg.Clock.Now())
 		}
 	}
 }
@@ -184,12 +133,12 @@ var messages = map[org.SendKind]resource{org.SendMail: mails, org.SendText: text
 
 // lacks refuses the call if its payer has none left of a resource.
 func (v *visit) lacks(p payer, r resource) error {
-	c := v.core.meter.accounts[r].lacks(p, pace.Unit, v.core.cfg.Clock.Now())
+	c := v.core.meter().accounts[r].lacks(p, pace.Unit, v.core.cfg.Clock.Now())
 	if !c.Refused {
 		return nil
 	}
 	v.toll.count = c
-	return v.core.meter.overdrawn(p, r, c)
+	return v.core.meter().overdrawn(p, r, c)
 }
 
 // MayAsk refuses a question to a server outside for which there is nothing left, and charges it. What is asked before anybody is known
@@ -202,14 +151,14 @@ func (v *visit) MayAsk(tenant org.ID) error {
 	if err := v.lacks(p, fetches); err != nil {
 		return err
 	}
-	v.core.meter.accounts[fetches].charge(p, pace.Unit, v.core.cfg.Clock.Now())
+	v.core.meter().accounts[fetches].charge(p, pace.Unit, v.core.cfg.Clock.Now())
 	return nil
 }
 
 // MaySend refuses a message to a contact for which there is nothing left. Messages are charged once they are
 // decided; the contact, which may be written to from all of a tenant's organizations, is counted here, once for each call.
 func (v *visit) MaySend(kind org.SendKind, contact org.Hash) error {
-	p, m := v.toll.who(), v.core.meter
+	p, m := v.toll.who(), v.core.meter()
 	if err := v.lacks(p, messages[kind]); err != nil || v.counted {
 		return err
 	}
@@ -229,8 +178,8 @@ type contactOf struct {
 
 // Usage tells what an organization has of each resource that is limited.
 func (v *visit) Usage(o *org.Organization) []query.Usage {
-	m, now := v.core.meter, v.core.cfg.Clock.Now()
-	rates, top := v.core.cfg.Rates, o.Parent.Zero()
+	m, now := v.core.meter(), v.core.cfg.Clock.Now()
+	rates, top := m.rates, o.Parent.Zero()
 	requests, rate, whose := m.sub, rates.SubOrganization, o.ID
 	if top {
 		requests, rate, whose = m.top, rates.Organization, o.Tenant()
@@ -244,9 +193,9 @@ func (v *visit) Usage(o *org.Organization) []query.Usage {
 	tell("requests", rate, requests)
 	for r, name := range names {
 		if a := m.accounts[r]; top {
-			tell(name, *rates.EachTenant.of()[r], a.tenants)
+			tell(name, *rates.EachTenant.Of()[r], a.tenants)
 		} else {
-			tell(name, *rates.EachSub.of()[r], a.subs)
+			tell(name, *rates.EachSub.Of()[r], a.subs)
 		}
 	}
 	return all

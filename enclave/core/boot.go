@@ -83,10 +83,10 @@ func (c *Core) counters() map[string]uint64 {
 	m["steps_longest_us"] = uint64(u.Longest.Microseconds())
 	m["late_answers"], m["streams"] = c.host.LateAnswers(), c.host.Streams()
 	for r, name := range names {
-		m["refused_for_"+name] = c.meter.refused[r].Load()
+		m["refused_for_"+name] = c.meter().refused[r].Load()
 	}
 	m["calls_under_way"], m["refused_for_calls"] = uint64(c.places.Given()), c.crowded.Load()
-	m["refused_for_rates"] = c.meter.refused[resources].Load()
+	m["refused_for_rates"] = c.meter().refused[resources].Load()
 	maps.Copy(m, tally.Counts())
 	if c.life.State() == wire.StateServing {
 		maps.Copy(m, c.serving.Ranges.Stats())

@@ -135,7 +135,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	v := c.visit()
 	v.room = of
 	if call.Door != wire.DoorBoot {
-		v.place.size, v.place.proxy = 1+int64(len(call.Body))/placeBytes, call.Door == wire.DoorProxy
+		v.place.size, v.place.proxy = 1+int32(len(call.Body)/placeBytes), call.Door == wire.DoorProxy
 	}
 	defer func() { v.proving.leave(c); v.leavePlace() }()
 	a, err := c.door(ctx, call, v)
@@ -277,6 +277,9 @@ func (c *Core) refuse(err error) (status uint16, body []byte) {
 type visit struct {
 	core  *Core
 	state wire.State // when it began
+	// Kept like what stands below.
+	blind   bool // what the activity needs of its chain cannot be had, and a rejection goes on without
+	counted bool // the contact to which the activity sends a message
 	ranges.Visit
 	timing timing
 
@@ -289,8 +292,6 @@ type visit struct {
 	origins  map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
 	lookups  *outside.Lookups             // at identity providers; nil before the enclave serves
 	chain    *activity.ChainKnown         // what the activity needs of its chain
-	blind    bool                         // that cannot be had, and a rejection goes on without
-	counted  bool                         // the contact to which the activity sends a message
 	audience *outgoing.Audience           // of the parent
 	voted    *org.Entry                   // of the activity that is voted on, its newest
 	votedSeq uint64                       // where voted stands

@@ -88,18 +88,18 @@ type Quotas = org.Limits
 
 // Core is one enclave.
 type Core struct {
-	cfg     Config
-	alarms  fault.Alarms
-	host    *link.Host
-	life    *lifecycle.Enclave
-	stamps  *stamp.Verifier
-	keys    *keys.Cache[activity.KeyID]
-	meter   *meter
-	steps   *fairqueue.Queue
-	replies *tenant.Portion[org.ID] // of replyBytes
-	proving *tenant.Portion[org.ID] // of maxProving
-	places  *tenant.Portion[customer]
-	crowded atomic.Uint64 // calls that found none
+	cfg      Config
+	alarms   fault.Alarms
+	host     *link.Host
+	life     *lifecycle.Enclave
+	stamps   *stamp.Verifier
+	keys     *keys.Cache[activity.KeyID]
+	metering atomic.Pointer[meter]
+	steps    *fairqueue.Queue
+	replies  *tenant.Portion[org.ID] // of replyBytes
+	proving  *tenant.Portion[org.ID] // of maxProving
+	places   *tenant.Portion[customer]
+	crowded  atomic.Uint64 // calls that found none
 
 	// perform runs an activity that is granted. Only a replay has another than activity.Version.Run.
 	perform func(*activity.Version, *activity.Tx, *activity.Intent) (result []byte, err error)
@@ -137,7 +137,8 @@ func New(cfg Config) *Core {
 		cfg.Elapsed = func() time.Duration { return cfg.Clock.Now().Sub(began) }
 	}
 	c := &Core{cfg: cfg, steps: fairqueue.New(fairqueue.Config{Slots: runtime.GOMAXPROCS(0), Elapsed: cfg.Elapsed, Yield: cfg.Yield}), stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), replies: tenant.NewPortion[org.ID](replyBytes), proving: tenant.NewPortion[org.ID](maxProving), places: tenant.NewPortion[customer](maxPlaces), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
+		replies: tenant.NewPortion[org.ID](replyBytes), proving: tenant.NewPortion[org.ID](maxProving), places: tenant.NewPortion[customer](maxPlaces), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
+	c.metering.Store(newMeter(cfg.Rates))
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.frame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
 		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.steps, Alarms: &c.alarms, Host: c.host, Equip: c.equip,

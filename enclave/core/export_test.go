@@ -73,7 +73,7 @@ func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.H
 
 // Take counts a request of a key of an organization, and tells whether it is answered.
 func (c *Core) Take(o *org.Organization, key string, now time.Time) error {
-	_, err := c.meter.take(o, key, now)
+	_, err := c.meter().take(o, key, now)
 	return err
 }
 

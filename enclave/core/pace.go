@@ -7,12 +7,12 @@ import (
 	"cloister/enclave/core/internal/proxy"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/settings"
 	"cloister/shared/pace"
 )
 
-// Rates are how much is answered: to the users of one organization of the top level, to
-// those of one sub-organization, to one key. Zero is the usual rate, in a simulator no limit.
-// This process counts for itself and forgets when it ends.
+// Rates are how much is answered and may be used. Zero is the usual rate, in a simulator no limit; those that the measured
+// configuration says go first. This process counts for itself and forgets when it ends.
 type Rates struct {
 	Organization, SubOrganization, Key pace.Rate
 	// EachSub is what a sub-organization may use, EachTenant what a tenant may with all that is below it.
@@ -31,16 +31,20 @@ type ProxyRates = proxy.Rates
 // once, so that bursts pass and one who loops keeps others waiting for a second or two; one key has half of
 // that; an end user's sub-organization 20 a second and 200 at once.
 func (r Rates) WithUsual() Rates {
-	usual := func(r *pace.Rate, count uint32, per time.Duration) {
-		if !r.On() {
-			*r = pace.Rate{Count: count, Per: per}
-		}
+	r = r.with(r.configurable().Or(usualRates))
+	if !r.Contact.On() {
+		r.Contact = pace.Rate{Count: org.PasscodeSends, Per: org.PasscodeWindowMs * time.Millisecond}
 	}
-	usual(&r.Organization, 5_000, 10*time.Second)
-	usual(&r.SubOrganization, 200, 10*time.Second)
-	usual(&r.Key, 2_500, 5*time.Second)
-	usual(&r.Contact, org.PasscodeSends, org.PasscodeWindowMs*time.Millisecond)
-	r.EachSub, r.EachTenant = r.EachSub.withUsual(usualSpending.sub), r.EachTenant.withUsual(usualSpending.tenant)
+	return r
+}
+
+// configurable are those that the measured configuration may say.
+func (r Rates) configurable() settings.Rates {
+	return settings.Rates{Organization: r.Organization, SubOrganization: r.SubOrganization, Key: r.Key, EachSub: r.EachSub, EachTenant: r.EachTenant}
+}
+
+func (r Rates) with(s settings.Rates) Rates {
+	r.Organization, r.SubOrganization, r.Key, r.EachSub, r.EachTenant = s.Organization, s.SubOrganization, s.Key, s.EachSub, s.EachTenant
 	return r
 }
 
@@ -50,6 +54,7 @@ const maxBuckets = 1 << 16
 // meter counts requests with a verified stamp of a credential in the newest state, so nobody
 // can use up another's rate.
 type meter struct {
+	rates    Rates
 	top, sub *pace.Buckets[org.ID]
 	keys     *pace.Buckets[keyOf]
 	accounts [resources]*accounts
@@ -64,12 +69,15 @@ type keyOf struct {
 }
 
 func newMeter(r Rates) *meter {
-	m := &meter{top: pace.New[org.ID](r.Organization, maxBuckets), sub: pace.New[org.ID](r.SubOrganization, maxBuckets), keys: pace.New[keyOf](r.Key, maxBuckets), contacts: pace.New[contactOf](r.Contact, maxBuckets)}
+	m := &meter{rates: r, top: pace.New[org.ID](r.Organization, maxBuckets), sub: pace.New[org.ID](r.SubOrganization, maxBuckets), keys: pace.New[keyOf](r.Key, maxBuckets), contacts: pace.New[contactOf](r.Contact, maxBuckets)}
 	for i := range m.accounts {
-		m.accounts[i] = newAccounts(*r.EachSub.of()[i], *r.EachTenant.of()[i])
+		m.accounts[i] = newAccounts(*r.EachSub.Of()[i], *r.EachTenant.Of()[i])
 	}
 	return m
 }
+
+// meter is what counts requests now.
+func (c *Core) meter() *meter { return c.metering.Load() }
 
 // take counts a request of a key of an organization. Key "" is the auth proxy's, which has
 // rates of its own. What the key's rate refuses does not count for the organization. One of the top
@@ -128,7 +136,7 @@ func (v *visit) pay(tx *org.Tx, key string) error {
 	}
 	t.paid = true
 	t.payer, t.proxy = rec, key == ""
-	m, now := v.core.meter, v.core.cfg.Clock.Now()
+	m, now := v.core.meter(), v.core.cfg.Clock.Now()
 	for _, r := range []resource{processorTime, storedBytes} {
 		if c := m.accounts[r].lacks(t.who(), 1, now); c.Refused {
 			t.count, t.err = c, m.overdrawn(t.who(), r, c)

@@ -22,10 +22,10 @@ type customer struct {
 
 // A callPlace is what a call has of maxPlaces.
 type callPlace struct {
-	size  int64 // 0: the call is not counted
-	proxy bool  // it came to the auth proxy
 	of    customer
+	proxy bool // it came to the auth proxy
 	taken bool
+	size  int32 // 0: the call is not counted
 }
 
 var errPlaces = fault.WithCode(fault.ResourceExhausted, "REQUESTS_EXCEEDED", "too many requests are under way: wait for some of them")
@@ -40,7 +40,7 @@ func (v *visit) Admit(tenant org.ID) error {
 	if !tenant.Zero() {
 		p.of = customer{tenant, p.proxy || tenant != v.By}
 	}
-	if p.taken = v.core.places.Take(p.of, p.size); !p.taken {
+	if p.taken = v.core.places.Take(p.of, int64(p.size)); !p.taken {
 		v.core.crowded.Add(1)
 		return errPlaces
 	}
@@ -50,7 +50,7 @@ func (v *visit) Admit(tenant org.ID) error {
 // leavePlace gives the call's place back.
 func (v *visit) leavePlace() {
 	if p := &v.place; p.taken {
-		v.core.places.Add(p.of, -p.size)
+		v.core.places.Add(p.of, -int64(p.size))
 		p.taken = false
 	}
 }

@@ -195,8 +195,9 @@ func (r *Replay) equip(cfg ReplayConfig) error {
 		return err
 	}
 	c := &Core{cfg: Config{Device: noDevice{}, Clock: r.clock, Rand: r.tape, Quotas: cfg.Quotas.WithDefaults(), Simulator: cfg.Loopback, WebhookLoopback: cfg.Loopback},
-		stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](1, 1<<20), meter: newMeter(Rates{}),
+		stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](1, 1<<20),
 		replies: tenant.NewPortion[org.ID](math.MaxInt64 / 2), active: make(chan struct{}, 1), perform: r.perform}
+	c.metering.Store(newMeter(Rates{}))
 	c.serving = &serving{
 		Serving:  bare,
 		sessions: sessions, tokens: sessions, legacy: sessions, keyedHash: r.keyedHash, roles: new(activity.Roles),

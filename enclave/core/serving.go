@@ -57,6 +57,7 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
+	c.metering.Store(newMeter(c.cfg.Rates.with(set.Rates.Or(c.cfg.Rates.configurable()))))
 	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
 	if s.outside, err = outside.New(outside.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator, PullKey: s.roles.OnRamp},
 		set, login.KeySetOf(s.tokens.Public())); err != nil {

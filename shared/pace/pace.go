@@ -7,6 +7,7 @@ package pace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,20 +32,34 @@ var periods = []struct {
 	per  time.Duration
 }{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
 
-// Parse reads "10/s", "600/m", "5000/h", or "off", which is also what nothing
+// maxPeriods is how many seconds, minutes or hours a period has at most.
+const maxPeriods = 99
+
+// Parse reads "10/s", "600/m", "5000/h", "200/10s" and its like, or "off", which is also what nothing
 // means. It refuses zero and counts over MaxCount.
 func Parse(s string) (Rate, error) {
 	if s == "" || s == Off {
 		return Rate{}, nil
 	}
-	number, unit, _ := strings.Cut(s, "/")
-	n, err := strconv.ParseUint(number, 10, 32)
+	number, period, _ := strings.Cut(s, "/")
+	n, ok := parseCount(number, MaxCount)
 	for _, p := range periods {
-		if err == nil && unit == p.unit && n > 0 && n <= MaxCount && number[0] != '0' {
-			return Rate{uint32(n), p.per}, nil
+		if times, found := strings.CutSuffix(period, p.unit); ok && found {
+			if times == "" {
+				return Rate{n, p.per}, nil
+			}
+			if k, ok := parseCount(times, maxPeriods); ok && k > 1 {
+				return Rate{n, time.Duration(k) * p.per}, nil
+			}
 		}
 	}
-	return Rate{}, fmt.Errorf("want a rate such as 10/s, 600/m or 5000/h, at most %d, or off", MaxCount)
+	return Rate{}, fmt.Errorf("want a rate such as 10/s, 200/10s, 600/m or 5000/h, at most %d, or off", MaxCount)
+}
+
+// parseCount reads 1 to most, in digits without leading zeros.
+func parseCount(s string, most uint64) (uint32, bool) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	return uint32(n), err == nil && n > 0 && n <= most && s[0] != '0'
 }
 
 // UnmarshalText is Parse, for flags.
@@ -61,9 +76,13 @@ func (r Rate) On() bool { return r.Count > 0 && r.Per > 0 }
 
 // String is the text that Parse reads.
 func (r Rate) String() string {
-	for _, p := range periods {
-		if r.On() && r.Per == p.per {
-			return strconv.FormatUint(uint64(r.Count), 10) + "/" + p.unit
+	for _, p := range slices.Backward(periods) {
+		switch k := r.Per / p.per; {
+		case !r.On() || r.Per%p.per != 0 || k > maxPeriods:
+		case k == 1:
+			return fmt.Sprintf("%d/%s", r.Count, p.unit)
+		default:
+			return fmt.Sprintf("%d/%d%s", r.Count, k, p.unit)
 		}
 	}
 	return Off

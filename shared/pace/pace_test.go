@@ -15,6 +15,7 @@ var epoch = time.Unix(1_700_000_000, 0)
 func TestParse(t *testing.T) {
 	for text, want := range map[string]pace.Rate{
 		"": {}, "off": {}, "1/s": {1, time.Second}, "10/s": {10, time.Second}, "600/m": {600, time.Minute}, "5000/h": {5000, time.Hour}, "1000000/s": {1000000, time.Second},
+		"200/10s": {200, 10 * time.Second}, "2500/5m": {2500, 5 * time.Minute}, "1/99h": {1, 99 * time.Hour}, "60/90s": {60, 90 * time.Second},
 	} {
 		got, err := pace.Parse(text)
 		if err != nil || got != want {
@@ -24,13 +25,13 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: written as %q, which is %v, %v", text, got, back, err)
 		}
 	}
-	for _, text := range []string{"0/s", "10", "10/", "/s", "s", "10/d", "10/ms", "-1/s", "+1/s", "1.5/s", "1e3/s", "010/s", " 10/s", "10/s ", "10/S", "10 /s", "10/s/s", "1000001/s",
+	for _, text := range []string{"0/s", "10", "10/", "/s", "s", "10/d", "10/ms", "10/0s", "10/1s", "10/05s", "10/100s", "10/-5s", "10/+5s", "10/5", "10/5.0s", "10/ 5s", "10/5 s", "-1/s", "+1/s", "1.5/s", "1e3/s", "010/s", " 10/s", "10/s ", "10/S", "10 /s", "10/s/s", "1000001/s",
 		"4294967296/s", "18446744073709551617/s", "Off", "on", "unlimited", "0", "١/s"} {
 		if got, err := pace.Parse(text); err == nil {
 			t.Errorf("%q is taken as %v", text, got)
 		}
 	}
-	for _, r := range []pace.Rate{{0, time.Second}, {5, 0}, {5, -time.Second}, {5, time.Millisecond}} {
+	for _, r := range []pace.Rate{{0, time.Second}, {5, 0}, {5, -time.Second}, {5, time.Millisecond}, {5, 1500 * time.Millisecond}, {5, 101 * time.Second}} {
 		if r.String() != pace.Off {
 			t.Errorf("%#v is written as %q", r, r)
 		}

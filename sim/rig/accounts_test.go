@@ -211,3 +211,18 @@ func TestWhatIsLeft(t *testing.T) {
 		t.Errorf("the parent's: %s", text)
 	}
 }
+
+// What the measured configuration says goes before what the process was started with.
+func TestConfiguredRates(t *testing.T) {
+	a := asker{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Rates: core.Rates{SubOrganization: perHour(50), Key: perHour(60)},
+		Configuration: []byte(`{"rates":{"subOrganization":"4/h","eachSubOrganization":{"mails":"7/h"}}}`)})}
+	sub, key := a.sub()
+	r := a.send(wire.DoorQuery, "get_usage", []byte(`{"organizationId":"`+sub+`"}`), key)
+	if want := `{"usage":[{"resource":"requests","limit":"4","remaining":"3","period":"1h0m0s"},{"resource":"mails","limit":"7","remaining":"7","period":"1h0m0s"}]}`; string(r.Body) != want {
+		t.Errorf("%s\nwant %s", r.Body, want)
+	}
+	for range 3 {
+		a.passes("within the rate", a.whoami(sub, key), 200)
+	}
+	a.want("over it", a.whoami(sub, key), 429, 4, 0)
+}

@@ -19,6 +19,7 @@
 //	  "billing": {"processor": "stripe", "key": "rk_live_…", "meter": "signatures"},
 //	  "onRamps": {"FIAT_ON_RAMP_PROVIDER_MOONPAY": {}, "FIAT_ON_RAMP_PROVIDER_COINBASE": {}},
 //	  "gas": {"prices": {"eip155:1": 2500000000}},
+//	  "rates": {"subOrganization": "200/10s", "eachSubOrganization": {"processor": "3000/m"}},
 //	  "salt": "…"
 //	}
 //
@@ -42,6 +43,10 @@
 //	          apiUrl, in a simulator only, is another place to ask.
 //	gas       what a coin of each chain counts whose transactions top-level organizations may pay for, in millionths of a
 //	          US dollar. Their limits are counted in it; transactions of other chains are not sponsored.
+//	rates     how much is answered, where it is not as usual: organization, subOrganization and key are requests of the users of one
+//	          organization of the top level, of one sub-organization, and of one key; eachSubOrganization is what one may use, eachTenant
+//	          what one of the top level may with all that is below it: processor (milliseconds), stored (thousands of bytes), mails, texts,
+//	          fetches. A rate is a count, all at once if one likes, for s, m, h or 10s and its like: "5000/10s".
 //	tvc       what customers' programs run in ("tvc": {"domain": "apps.example.com", "root": "-----BEGIN CERTIFICATE-----…",
 //	          "pcr3": "…", "versions": [{"name": "cloister-1", "commit": "…", "pcr0": "…", "pcr1": "…", "pcr2": "…"}]}):
 //	          the name below which apps are reached, the root certificate of their attestation, the PCR 3 of the
@@ -120,6 +125,7 @@ type Settings struct {
 	// GasPrices are by a chain's CAIP-2.
 	GasPrices map[string]uint64
 	Programs  *program.Platform // what customers' programs run in; nil: nothing
+	Rates     Rates
 }
 
 // Payments are where payment methods are kept, at a payment processor.
@@ -157,6 +163,7 @@ type document struct {
 	Billing *payments            `json:"billing"`
 	Gas     *gas                 `json:"gas"`
 	TVC     *tvcPlatform         `json:"tvc"`
+	Rates   *rates               `json:"rates"`
 	Salt    string               `json:"salt" rule:"max=128"`
 }
 
@@ -241,6 +248,11 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 	}
 	if d.Billing != nil {
 		if s.Billing, err = d.Billing.read(simulator); err != nil {
+			return nil, err
+		}
+	}
+	if d.Rates != nil {
+		if s.Rates, err = d.Rates.read(); err != nil {
 			return nil, err
 		}
 	}

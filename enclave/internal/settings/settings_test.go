@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/outward"
 	"cloister/enclave/internal/settings"
+	"cloister/shared/pace"
 )
 
 const full = `{
@@ -104,6 +106,28 @@ func TestOnRamps(t *testing.T) {
 }
 
 func mailOf(members ...string) string { return `{"mail":{` + strings.Join(members, ",") + `}}` }
+
+func TestRates(t *testing.T) {
+	s, err := settings.Parse([]byte(`{"rates":{"organization":"300/m","key":"20/10s","eachSubOrganization":{"processor":"3000/m","fetches":"9/h"},"eachTenant":{"mails":"2/s"}}}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings.Rates{Organization: pace.Rate{Count: 300, Per: time.Minute}, Key: pace.Rate{Count: 20, Per: 10 * time.Second},
+		EachSub:    settings.Spending{Processor: pace.Rate{Count: 3000, Per: time.Minute}, Fetches: pace.Rate{Count: 9, Per: time.Hour}},
+		EachTenant: settings.Spending{Mails: pace.Rate{Count: 2, Per: time.Second}}}
+	if s.Rates != want {
+		t.Errorf("%+v", s.Rates)
+	}
+	usual := settings.Rates{Organization: pace.Rate{Count: 1, Per: time.Hour}, SubOrganization: pace.Rate{Count: 2, Per: time.Hour}, EachSub: settings.Spending{Mails: pace.Rate{Count: 3, Per: time.Hour}}}
+	want.SubOrganization, want.EachSub.Mails = usual.SubOrganization, usual.EachSub.Mails
+	if got := s.Rates.Or(usual); got != want {
+		t.Errorf("with the usual ones: %+v", got)
+	}
+	for _, raw := range []string{`{"key":"off"}`, `{"key":"0/s"}`, `{"key":"5"}`, `{"key":5}`, `{"keys":"5/s"}`, `{"subOrganization":"1000001/s"}`, `{"eachTenant":{"mail":"5/s"}}`,
+		`{"eachTenant":"mails=5/s"}`, `{"eachSubOrganization":{"texts":"5/d"}}`, `{"contact":"5/s"}`, `{"proxy":"off"}`} {
+		refused(t, raw, `{"rates":`+raw+`}`, true)
+	}
+}
 
 func TestDefaults(t *testing.T) {
 	s, err := settings.Parse([]byte(mailOf(server, sender)), false)

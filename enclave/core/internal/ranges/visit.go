@@ -18,12 +18,12 @@ type Visit struct {
 	at     *owned // nil before the first look
 	By     org.ID // the first organization that it looked at: on whose behalf it waits
 	Batch  uint64 // the newest seen: no reply leaves before that is stored
-	strict bool   // nor before witnesses have cosigned it, since one of the organizations wants it so
 	// Admission is asked before the call waits for a step; nil refuses nobody.
 	Admission ledger.Admission
 	// What the call has cost so far.
-	Stored   uint32        // bytes that the store needs for its entries; see ledger.Turn
 	Computed time.Duration // processor time of its steps
+	Stored   uint32        // bytes that the store needs for its entries; see ledger.Turn
+	strict   bool          // nothing leaves before witnesses have cosigned what was seen, since one of the organizations wants it so
 }
 
 // Visit begins a call's.
