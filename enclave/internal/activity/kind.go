@@ -152,6 +152,15 @@ func (t *Tx) AskedFromAbove() (*org.Tx, error) {
 	return t.Above()
 }
 
+// AskedFromBelow is the parent's records if a user of this sub-organization has asked, nil otherwise.
+func (t *Tx) AskedFromBelow() (*org.Tx, error) {
+	u, err := t.Tx.User(t.User)
+	if err != nil || u == nil {
+		return nil, err
+	}
+	return t.Above()
+}
+
 // Above returns the parent's records, nil in a top-level organization. ErrNeedsParent must be returned to the caller.
 func (t *Tx) Above() (*org.Tx, error) {
 	o, err := t.Organization()

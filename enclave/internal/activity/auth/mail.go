@@ -194,16 +194,33 @@ func readBundleMail(target string, custom *EmailAuthCustomization, expiration *s
 	return m, err
 }
 
-// withName are words with a name: their own, or the organization's.
-func withName(tx *activity.Tx, words login.Words) (*login.Words, error) {
-	if words.AppName == "" {
-		o, err := tx.Organization()
-		if err != nil {
-			return nil, err
-		}
-		words.AppName = o.Name
+// A message is what is said beside the secret that it brings.
+type message struct {
+	login.Words
+	template *login.Template // of a text message
+	from     *MailSender
+}
+
+// restrict gives the message a name, its own or the organization's, and takes away what whoever asks may not say. Users of a sub-organization are end users: what they
+// have sent bears the name of the organization above and nothing else of theirs, or they could say anything to anybody in its name.
+func (m message) restrict(tx *activity.Tx) (message, error) {
+	of, err := tx.AskedFromBelow()
+	if err != nil {
+		return m, err
 	}
-	return &words, nil
+	if of != nil {
+		m = message{from: new(MailSender)}
+	} else {
+		of = tx.Tx
+	}
+	if m.AppName == "" {
+		o, err := of.Organization()
+		if err != nil {
+			return m, err
+		}
+		m.AppName = o.Name
+	}
+	return m, nil
 }
 
 // send gives u the key and mails it.
@@ -213,16 +230,16 @@ func (m *bundleMail) send(tx *activity.Tx, u *org.User, from *MailSender, recove
 	if err != nil {
 		return nil, err
 	}
-	words, err := withName(tx, m.words)
+	says, err := message{Words: m.words, from: from}.restrict(tx)
 	if err != nil {
 		return nil, err
 	}
 	life := 1000 * k.ExpirationSeconds
-	c, err := login.BundleMail(words, recovery, text, life)
+	c, err := login.BundleMail(&says.Words, recovery, text, life)
 	if err != nil {
 		return nil, err
 	}
-	return k, sendMail(tx, u.Email, c, from, tx.NowMs+life)
+	return k, sendMail(tx, u.Email, c, says.from, tx.NowMs+life)
 }
 
 func (in *EmailAuth) Check() (err error) {

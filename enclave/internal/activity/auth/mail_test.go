@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
 )
 
 var bundled = regexp.MustCompile(`(?m)^    ([1-9A-HJ-NP-Za-km-z]{50,})$`)
@@ -26,6 +27,7 @@ func mailedBundle(w *world) string {
 func TestEmailAuth(t *testing.T) {
 	w := mailWorld(t)
 	s := mailSub(w, object{"userEmail": mailbox})
+	s.User = w.User // one of the parent asks
 	private, to := keyPair(w)
 	custom := object{"appName": "App", "magicLinkTemplate": "https://app.example/?b=%s"}
 	for typ, in := range map[string]object{
@@ -85,7 +87,10 @@ func TestRecovery(t *testing.T) {
 	passkey := activitytest.PasskeyOf(s, "new")
 	s.Refuse("RECOVER_USER", object{"userId": s.Root, "authenticator": passkey}, 3, "by the key that was mailed")
 	s.Run("INIT_USER_EMAIL_RECOVERY", object{"email": mailbox, "targetPublicKey": to})
+	own := s.User
+	s.User = w.User // one of the parent asks
 	s.Run("INIT_USER_EMAIL_RECOVERY_V2", in)
+	s.User = own
 	if m := mailOf(s); m.Subject != "Recover your account at App" {
 		t.Errorf("%+v", m)
 	}
@@ -107,4 +112,53 @@ func TestRecovery(t *testing.T) {
 	s.Refuse("INIT_USER_EMAIL_RECOVERY_V2", in, 9, "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY is not enabled")
 	s.Run("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_EMAIL_RECOVERY"})
 	s.Refuse("INIT_USER_EMAIL_RECOVERY_V2", in, 9, "FEATURE_NAME_EMAIL_RECOVERY is not enabled")
+}
+
+// What a user of a sub-organization has sent bears the name of the organization above, and no word, link or sender of his.
+func TestWordsOfEndUsers(t *testing.T) {
+	w := mailWorld(t)
+	s := mailSub(w, object{"userEmail": mailbox})
+	_, to := keyPair(w)
+	custom := object{"logoUrl": "https://evil.example/l.png", "magicLinkTemplate": "https://evil.example/?b=%s"}
+	named := varied(custom, "appName", "Your bank")
+	from := object{"sendFromEmailAddress": "bank@allowed.example", "sendFromEmailSenderName": "Your bank", "replyToEmailAddress": "evil@example.net"}
+	with := func(in object) object {
+		more := object{}
+		for k, v := range from {
+			more[k] = v
+		}
+		for k, v := range in {
+			more[k] = v
+		}
+		return more
+	}
+	for typ, in := range map[string]object{
+		"INIT_OTP":                    with(object{"otpType": "OTP_TYPE_EMAIL", "contact": mailbox, "emailCustomization": named}),
+		"INIT_OTP_V2":                 with(object{"otpType": "OTP_TYPE_EMAIL", "contact": mailbox, "appName": "Your bank", "emailCustomization": custom}),
+		"INIT_OTP_V3":                 with(object{"otpType": "OTP_TYPE_EMAIL", "contact": mailbox, "appName": "Your bank", "emailCustomization": custom}),
+		"INIT_OTP_AUTH":               with(object{"otpType": "OTP_TYPE_EMAIL", "contact": mailbox, "emailCustomization": named}),
+		"INIT_OTP_AUTH_V2":            with(object{"otpType": "OTP_TYPE_EMAIL", "contact": mailbox, "emailCustomization": named}),
+		"INIT_OTP_AUTH_V3":            with(object{"otpType": "OTP_TYPE_EMAIL", "contact": mailbox, "appName": "Your bank", "emailCustomization": custom}),
+		"EMAIL_AUTH_V2":               with(object{"email": mailbox, "targetPublicKey": to, "emailCustomization": named}),
+		"EMAIL_AUTH_V3":               with(object{"email": mailbox, "targetPublicKey": to, "emailCustomization": named}),
+		"INIT_USER_EMAIL_RECOVERY":    with(object{"email": mailbox, "targetPublicKey": to, "emailCustomization": named}),
+		"INIT_USER_EMAIL_RECOVERY_V2": with(object{"email": mailbox, "targetPublicKey": to, "emailCustomization": named}),
+	} {
+		s.Run(typ, in)
+		m := mailOf(s)
+		if all := m.Subject + m.Text + m.HTML + m.From + m.Name + m.ReplyTo; strings.Contains(all, "bank") || strings.Contains(all, "evil") || !strings.Contains(m.Text, "Top") || m.From != w.Outside.Sender.Address {
+			t.Errorf("%s: %+v", typ, m)
+		}
+		s.Now += 10 * org.PasscodeWindowMs
+	}
+	s.Run("INIT_OTP_V3", object{"otpType": "OTP_TYPE_SMS", "contact": "+15551234567", "appName": "Your bank", "smsCustomization": object{"template": "Call +1900 with {{ .OtpCode }}"}})
+	if text := textOf(s); strings.Contains(text.Body, "1900") || strings.Contains(text.Body, "bank") || !strings.Contains(text.Body, "Top") {
+		t.Errorf("%+v", text)
+	}
+	// Who is above says what he likes, and so does an organization of the top level.
+	s.User = w.User
+	s.Run("EMAIL_AUTH_V3", with(object{"email": mailbox, "targetPublicKey": to, "emailCustomization": named}))
+	if m := mailOf(s); !strings.Contains(m.Text, "Your bank") || !strings.Contains(m.Text, "evil.example") || m.From != "bank@allowed.example" {
+		t.Errorf("%+v", m)
+	}
 }

@@ -252,22 +252,22 @@ func sendPasscode(tx *activity.Tx, w *PasscodeWish, p *org.Passcode) error {
 		return err
 	}
 	code := login.Passcode(p.Code)
-	words, err := withName(tx, w.words)
+	says, err := message{w.words, w.template, &w.MailSender}.restrict(tx)
 	if err != nil {
 		return err
 	}
 	if p.Type == string(login.SMS) {
-		text, err := login.PasscodeText(w.template, words.AppName, code)
+		text, err := login.PasscodeText(says.template, says.AppName, code)
 		if err != nil {
 			return err
 		}
 		return sendText(tx, p.Contact, text, p.ExpiresMs)
 	}
-	c, err := login.PasscodeMail(words, code, p.ExpiresMs-p.CreatedMs)
+	c, err := login.PasscodeMail(&says.Words, code, p.ExpiresMs-p.CreatedMs)
 	if err != nil {
 		return err
 	}
-	return sendMail(tx, p.Contact, c, &w.MailSender, p.ExpiresMs)
+	return sendMail(tx, p.Contact, c, says.from, p.ExpiresMs)
 }
 
 // attempt tries a code. A wrong one is counted for good; a right one returns the record, used up.
