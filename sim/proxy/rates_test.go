@@ -141,6 +141,27 @@ func TestCodesOfOneContact(t *testing.T) {
 	}
 }
 
+// One line of a provider, however many addresses it has, gets half of what a configuration answers.
+func TestOneLineOfAConfiguration(t *testing.T) {
+	w := newWorld(t, rig.Options{Clock: clocktest.New(), Rates: core.Rates{Proxy: core.ProxyRates{Config: pace.Rate{Count: 8, Per: time.Hour}}}})
+	for i, c := range []struct {
+		format        string
+		asked, passed int
+	}{
+		{"2001:db8:0:%x00::1", 20, 4}, {"192.0.2.%d", 3, 3}, {"2001:db8:0:%x01::1", 3, 0}, {"2001:db8:1:%x00::1", 3, 1}, {"198.51.100.%d", 2, 0},
+	} {
+		passed := 0
+		for n := range c.asked {
+			if status, _ := w.from(fmt.Sprintf(c.format, n), "account", object{"filterType": "NAME", "filterValue": "x"}); status == 200 {
+				passed++
+			}
+		}
+		if passed != c.passed {
+			t.Errorf("%d: of %d from %s %d pass, want %d", i, c.asked, c.format, passed, c.passed)
+		}
+	}
+}
+
 // What a configuration is refused takes no code from a contact.
 func TestCodesOfARefusedConfiguration(t *testing.T) {
 	clock := clocktest.New()
@@ -149,8 +170,8 @@ func TestCodesOfARefusedConfiguration(t *testing.T) {
 	code := func() (int, string) {
 		return w.from("192.0.2.1", "otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": "ada@example.com"})
 	}
-	for range 3 {
-		w.from("192.0.2.2", "account", object{"filterType": "NAME", "filterValue": "x"})
+	for n := range 3 {
+		w.from(fmt.Sprintf("192.0.2.%d", 2+n), "account", object{"filterType": "NAME", "filterValue": "x"})
 	}
 	for range 5 {
 		if status, why := code(); status != 429 || why != "RATE_LIMIT_EXCEEDED" {

@@ -18,7 +18,7 @@ type Rates struct {
 	Off bool
 	// Caller is what one address may ask, whatever it names. Networks of more addresses have more; see pace.Sources.
 	Caller pace.Rate
-	// Config is what one configuration answers.
+	// Config is what one configuration answers, one line of a provider half of it at most.
 	Config pace.Rate
 	// Accounts, Passcodes, Attempts and Signups are what one address may ask of one
 	// configuration: look-ups, passcodes, uses of passcodes and tokens, sign-ups.
@@ -54,6 +54,18 @@ type asker struct {
 	line netip.Addr
 }
 
+// visitor is a line of a provider that asks a configuration.
+type visitor struct {
+	config org.ID
+	line   netip.Addr
+}
+
+// ofConfig is the part of a configuration's rate that one visitor has.
+func ofConfig(r pace.Rate) pace.Rate {
+	r.Count -= r.Count / 2
+	return r
+}
+
 // ofContact is the part of a contact's rate that one asker has.
 func ofContact(r pace.Rate) pace.Rate {
 	r.Count -= r.Count / 3
@@ -64,6 +76,7 @@ func ofContact(r pace.Rate) pace.Rate {
 type meter struct {
 	callers                                *pace.Sources[struct{}]
 	configs                                *pace.Buckets[org.ID]
+	visitors                               *pace.Buckets[visitor]
 	accounts, passcodes, attempts, signups *pace.Sources[org.ID]
 	contacts                               *pace.Buckets[recipient]
 	askers                                 *pace.Buckets[asker]
@@ -82,6 +95,7 @@ func newMeter(r Rates) *meter {
 	return &meter{
 		callers:   pace.NewSources[struct{}](rate(r.Caller, usual.Caller), maxBuckets),
 		configs:   pace.New[org.ID](rate(r.Config, usual.Config), maxBuckets),
+		visitors:  pace.New[visitor](ofConfig(rate(r.Config, usual.Config)), maxBuckets),
 		accounts:  pace.NewSources[org.ID](rate(r.Accounts, usual.Accounts), maxBuckets),
 		passcodes: pace.NewSources[org.ID](rate(r.Passcodes, usual.Passcodes), maxBuckets),
 		attempts:  pace.NewSources[org.ID](rate(r.Attempts, usual.Attempts), maxBuckets),
@@ -125,7 +139,10 @@ func (m *meter) visit(config org.ID, source pace.Source, r *authproxy.Request, n
 		}
 		c = pace.Least(c, sent)
 	}
-	all, err := rateError(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
+	all, err := rateError(m.visitors.Take(visitor{config, source.Line()}, now), "RATE_LIMIT_EXCEEDED", "too many requests from this network")
+	if err == nil {
+		all, err = rateError(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
+	}
 	if err != nil && r.Contact != "" {
 		m.askers.Return(to, now)
 		m.contacts.Return(to.recipient, now)
