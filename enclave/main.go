@@ -38,6 +38,7 @@ func main() {
 // run serves until it cannot, and says why.
 func run(first bool) error {
 	collector.Spare(core.SpareBytes)
+	collector.Limit()
 	device, err := guest.Start(first)
 	if err != nil {
 		return err

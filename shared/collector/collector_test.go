@@ -50,3 +50,11 @@ func TestSpareFollowsTheHeap(t *testing.T) {
 		runtime.KeepAlive(kept)
 	}
 }
+
+func TestLimit(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	limit := collector.Limit()
+	if got := debug.SetMemoryLimit(-1); got != limit || limit < 64<<20 || limit > 1<<50 {
+		t.Errorf("the limit is %d, and that of the machine %d", got, limit)
+	}
+}
