@@ -29,7 +29,7 @@ var crossings = []struct{ room, public, private string }{
 		"Law.Manifest Law.Operators Law.Quorum Law.Allows.hash Law.Next.hash Law.Next.quorum Keyring.SealLaw.deployment Keyring.SealLaw. " +
 		"Keyring.OpenLaw.deployment Keyring.OpenLaw.sealed Factor.Blob NewShareSet.deployment", ""},
 	{"internal/shamir", "", ""},
-	{"internal/keys", "Holder.ExportMnemonic.owner Holder.ExportMnemonic.sealed Holder.Organization Holder.Activity Vault.Open.owner Vault.Open.sealed " +
+	{"internal/keys", "Holder.ExportMnemonic.owner Holder.ExportMnemonic.sealed Holder.Organization Holder.Activity Opener.Open.owner Opener.Open.sealed " +
 		"Holder.OpenWallet.sealed Holder.OpenKey.owner Holder.OpenKey.sealed Stored.Owner Stored.Sealed DecodePayload. Digest.payload Digest. " +
 		"SparkTransfer.ID SparkSent.Refunds SparkReceived.Cipher SparkPackages.Signature Holder.SharePreimage.hash", ""},
 	{"internal/settings", "Spending.UnmarshalText.text Spending.MarshalText.",

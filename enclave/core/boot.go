@@ -293,7 +293,7 @@ func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.Fir
 		return err
 	}
 	tx := child.Tx()
-	root, key, err := first.Make(&activity.Tx{Tx: tx, Recovered: l.LastRecovery(), Limits: c.cfg.Quotas, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
+	root, key, err := first.Make(&activity.Tx{Tx: tx, Recovered: l.LastRecovery(), Limits: c.cfg.Quotas, Vault: activity.VaultOf(c.vault(id, child.Key(), 1)), Rand: mixed{c}, Keys: c.keys})
 	if err != nil {
 		return err
 	}

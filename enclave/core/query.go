@@ -151,7 +151,7 @@ func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 				r.onRamps = r.core.serving.outside.OnRamps.Lookups(r.record.Tenant(), r.core.serving.Manifest.Drill)
 			}
 			key, keyID := top.Key()
-			v.OnRamps = &query.OnRamps{OnRampStates: r.onRamps, Vault: r.core.vault(top.ID(), key, keyID), Rand: mixed{r.core}}
+			v.OnRamps = &query.OnRamps{OnRampStates: r.onRamps, Vault: activity.VaultOf(r.core.vault(top.ID(), key, keyID)), Rand: mixed{r.core}}
 		}
 		if strings.HasPrefix(r.query.Op, "list_") { // about as much as all that there is to tell
 			if err := r.visit.room.raise(r.record.Tenant(), r.readBytes+min(int64(t.State.Bytes()), maxList)); err != nil {

@@ -208,15 +208,15 @@ func (r *Replay) perform(v *activity.Version, tx *activity.Tx, in *activity.Inte
 	}
 	tx.Boot = r.terms[term{tx.ID[0], s.main.Entry.Boot}]
 	tx.Opened = s.opener()
-	if tx.ParentVault != nil {
-		tx.ParentVault = blindVault{}
+	if tx.Parent != nil {
+		tx.ParentVault = activity.VaultOf(blindVault{})
 	}
-	tx.Vault, tx.Bundles, tx.PasscodeTargets, tx.Providers = blindVault{}, r.bundles, r.bundles, noProviders{}
+	tx.Vault, tx.Bundles, tx.PasscodeTargets, tx.Providers = activity.VaultOf(blindVault{}), r.bundles, r.bundles, noProviders{}
 	if more := tx.NewOrganization; more != nil {
 		tx.NewOrganization = func() (*activity.Tx, error) {
 			child, err := more()
 			if err == nil {
-				child.Vault = blindVault{}
+				child.Vault = activity.VaultOf(blindVault{})
 			}
 			return child, err
 		}

@@ -88,7 +88,7 @@ func (s *step) activityTx(g *policy.Grant) *activity.Tx {
 	c, v := s.request.core, s.request.visit
 	key, keyID := s.turn.Key()
 	at := &activity.Tx{
-		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.pending.Initiator, Activity: s.entry.Activity, Grant: g,
+		Tx: s.tx, Limits: c.cfg.Quotas, Vault: activity.VaultOf(c.vault(s.tx.ID, key, keyID)), Rand: mixed{c}, Keys: c.keys, User: s.pending.Initiator, Activity: s.entry.Activity, Grant: g,
 		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: func() (*activity.Tx, error) { return s.newOrganization(g) },
 		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.turn),
 		Seq: s.seq(), Recovered: s.turn.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
@@ -108,7 +108,7 @@ func (s *step) activityTx(g *policy.Grant) *activity.Tx {
 	}
 	if s.above != nil {
 		key, keyID := s.above.Key()
-		at.ParentVault = c.vault(s.above.ID(), key, keyID)
+		at.ParentVault = activity.VaultOf(c.vault(s.above.ID(), key, keyID))
 	}
 	return at
 }
@@ -127,7 +127,7 @@ func (s *step) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	tx := child.Tx()
 	s.entry.Other = id
 	s.children = append(s.children, ledger.Addition{Child: child, Tx: tx, Entry: s.beside()})
-	return &activity.Tx{Tx: tx, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.turn.ID(), Recovered: s.turn.Ledger().LastRecovery()}, nil
+	return &activity.Tx{Tx: tx, Vault: activity.VaultOf(c.vault(id, child.Key(), 1)), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.turn.ID(), Recovered: s.turn.Ledger().LastRecovery()}, nil
 }
 
 // decisionContext is all that a decision was made from besides the organization's records. A

@@ -47,7 +47,7 @@ func benchmarkSign(b *testing.B, proofs bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		tx := &activity.Tx{Tx: w.Tx(), Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: id, WantsProofs: proofs, Grant: w.GrantFor(v, in, id)}
+		tx := &activity.Tx{Tx: w.Tx(), Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: id, WantsProofs: proofs, Grant: w.GrantFor(v, in, id)}
 		if e.Result, err = v.Run(tx, in); err != nil {
 			b.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func BenchmarkRun(b *testing.B) {
 	id := w.NewID()
 	b.ReportAllocs()
 	for b.Loop() {
-		tx := &activity.Tx{Tx: w.Tx(), Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: id, Grant: w.GrantFor(v, in, id)}
+		tx := &activity.Tx{Tx: w.Tx(), Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: id, Grant: w.GrantFor(v, in, id)}
 		if _, err := v.Run(tx, in); err != nil {
 			b.Fatal(err)
 		}

@@ -32,10 +32,43 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// Vault seals and opens the secrets of one organization. A secret opens only under the id of its owner.
-type Vault interface {
+// A Sealer seals and opens the secrets of one organization. A secret opens only under the id of its owner.
+type Sealer interface {
 	Seal(owner org.ID, s secret.Secret) ([]byte, error)
-	keys.Vault
+	keys.Opener
+}
+
+// A Vault seals the secrets of one organization, and opens those that are there to be opened by an activity, by their records. Wallets, private
+// keys and secrets that the organization keeps are none of them: they are used by their Grant, with a Holder.
+type Vault struct{ sealer Sealer }
+
+// VaultOf is the vault that seals and opens with s.
+func VaultOf(s Sealer) Vault { return Vault{s} }
+
+// Seal encrypts a secret under its owner's id.
+func (v Vault) Seal(owner org.ID, s secret.Secret) ([]byte, error) { return v.sealer.Seal(owner, s) }
+
+// OpenPasscodeTarget is the private key to which attempts at a passcode are encrypted. The caller wipes it, as of what follows.
+func (v Vault) OpenPasscodeTarget(p *org.Passcode) (secret.Secret, error) {
+	return v.sealer.Open(p.ID, p.Target)
+}
+
+// OpenImportTarget is the private key to which what is imported is encrypted.
+func (v Vault) OpenImportTarget(t *org.Target) (secret.Secret, error) {
+	return v.sealer.Open(t.ID, t.Key)
+}
+
+// OpenClientSecret is the client's secret at an OAuth 2.0 provider.
+func (v Vault) OpenClientSecret(c *org.OAuth2Credential) (secret.Secret, error) {
+	return v.sealer.Open(c.ID, c.Secret)
+}
+
+// OpenOnRampSecret is the secret that an on-ramp provider has given.
+func (v Vault) OpenOnRampSecret(c *org.OnRampCredential) (secret.Secret, error) { return v.sealer.Open(c.ID, c.Secret) }
+
+// OpenOnRampKey is the private key at an on-ramp provider.
+func (v Vault) OpenOnRampKey(c *org.OnRampCredential) (secret.Secret, error) {
+	return v.sealer.Open(c.ID, c.Private)
 }
 
 // KeyID names a key in the cache: of account No of a wallet, or with No 0 a private key.
@@ -57,7 +90,7 @@ type Tx struct {
 	Activity org.ID
 	// Parent is the organization above, if the step holds it too. Nil in a top-level organization; use Above.
 	Parent *org.Tx
-	// ParentVault is of Parent, nil where that is.
+	// ParentVault is of Parent, zero where that is nil.
 	ParentVault Vault
 	// From is the address that the request comes from, as the host says. It decides nothing.
 	From  string
@@ -118,7 +151,7 @@ type Sender interface {
 
 // Holder is the activity as package keys sees it.
 func (t *Tx) Holder() *keys.Holder {
-	h := &keys.Holder{Grant: t.Grant, Organization: t.ID, Activity: t.Activity, Vault: t.Vault, Step: t.Tx}
+	h := &keys.Holder{Grant: t.Grant, Organization: t.ID, Activity: t.Activity, Vault: keys.VaultOf(t.Vault.sealer), Step: t.Tx}
 	if !t.Grantor.Zero() {
 		h.Organization = t.Grantor
 	}
@@ -180,6 +213,13 @@ func (t *Tx) Top() (*org.Tx, error) {
 		top = t.Tx
 	}
 	return top, err
+}
+
+// TopHolder is Holder for keys of the organization whose records Top has given.
+func (t *Tx) TopHolder() *keys.Holder {
+	h := t.Holder()
+	h.Vault = keys.VaultOf(t.TopVault().sealer)
+	return h
 }
 
 // TopVault is of the organization whose records Top has given.

@@ -25,7 +25,7 @@ func maker(t testing.TB, c chain.Curve, made *[]*keys.PrivateKey) func() (*keys.
 
 func nothing(*keys.PrivateKey) error { return nil }
 
-func wiped(k *keys.PrivateKey) bool { _, err := k.Secret(); return err != nil }
+func wiped(k *keys.PrivateKey) bool { _, err := k.PrivateSecret(); return err != nil }
 
 func TestCacheBounds(t *testing.T) {
 	var made []*keys.PrivateKey

@@ -3,7 +3,8 @@
 // It promises:
 //
 //   - No exported function takes or returns private bytes: they come and go as a
-//     secret.Secret.
+//     secret.Secret. Of a stored key they come by an export alone; of one just made by NewSecret, to be stored.
+//   - A Vault opens for this package alone: whoever runs an activity opens no key with it.
 //   - Nothing is opened, derived, signed or exported, and no key made, without a Grant of
 //     the policies: see Holder. What is exported is a Secret, for the caller to encrypt.
 //   - What is imported is refused in the same words whatever is wrong with it.

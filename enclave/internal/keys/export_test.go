@@ -42,9 +42,12 @@ func PrivateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 // Key is what a grant names the key by.
 func (k *PrivateKey) Key() policy.Key { return k.key }
 
+// PrivateSecret is the key's private bytes.
+func (k *PrivateKey) PrivateSecret() (secret.Secret, error) { return k.secret() }
+
 // PrivateHex gives the private bytes to tests.
 func (k *PrivateKey) PrivateHex() string {
-	s, _ := k.Secret()
+	s, _ := k.secret()
 	return hex.EncodeToString(secrettest.Bytes(s))
 }
 

@@ -1,7 +1,9 @@
 package keys_test
 
 import (
+	"bytes"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // shelf is a vault that opens under the id of the owner alone.
@@ -56,7 +59,7 @@ func TestGrants(t *testing.T) {
 	// cached is a key that was opened before, under another grant, as of the cache.
 	cached := func(action string, k policy.Key) *keys.PrivateKey {
 		h := granted(t, action, k)
-		h.Vault = vault
+		h.Vault = keys.VaultOf(vault)
 		key, err := account(h, action, k)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +69,7 @@ func TestGrants(t *testing.T) {
 	// wallet is one that was opened under another grant.
 	wallet := func(k policy.Key) *keys.Wallet {
 		h := granted(t, keys.ActionSign, k)
-		h.Vault = vault
+		h.Vault = keys.VaultOf(vault)
 		w, err := h.OpenWallet(keys.ActionSign, k, sealed(k))
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +145,7 @@ func TestGrants(t *testing.T) {
 			}
 			good := func() *keys.Holder {
 				h := granted(t, d.action, grant)
-				h.Vault = vault
+				h.Vault = keys.VaultOf(vault)
 				return h
 			}
 			for name, bad := range map[string]func(h *keys.Holder){
@@ -185,6 +188,51 @@ func TestGrants(t *testing.T) {
 		}
 		if _, err := granted(t, keys.ActionExport, ks...).ExportKey(fresh); err == nil {
 			t.Errorf("a key that is not stored is exported with a grant for %v", ks)
+		}
+	}
+}
+
+// The private bytes of a key are for whoever has just made it, and of no other.
+func TestNewSecret(t *testing.T) {
+	raw := mustSecret(t, bytes.Repeat([]byte{7}, 32))
+	h := granted(t, keys.ActionCreate)
+	made, err := h.NewPrivateKey(rand.Reader, chain.Secp256k1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported, err := granted(t, keys.ActionImport).ImportKey(chain.Ed25519, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, k := range map[string]*keys.PrivateKey{"made": made, "imported": imported} {
+		s, err := h.NewSecret(k)
+		if err != nil || hex.EncodeToString(secrettest.Bytes(s)) != k.PrivateHex() {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	mine := [16]byte{1}
+	sealed := bytes.Repeat([]byte{7}, 32)
+	open := granted(t, keys.ActionExport, policy.Key{Owner: mine})
+	open.Vault = keys.VaultOf(shelf{mine: sealed})
+	stored, err := open.OpenKey(keys.ActionExport, mine, chain.Secp256k1, sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := h.NewWallet(keys.ActionCreate, raw, secret.Secret{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := keys.ParsePath("m/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := w.Derive(chain.Secp256k1, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, k := range map[string]*keys.PrivateKey{"stored": stored, "a wallet's": account, "none": nil, "zero": new(keys.PrivateKey)} {
+		if _, err := h.NewSecret(k); err == nil {
+			t.Errorf("%s: its bytes are given", name)
 		}
 	}
 }
@@ -241,6 +289,15 @@ func TestForgingDoesNotCompile(t *testing.T) {
 		"a wallet without":       {"var _, _ = keys.openWallet(secret.Secret{}, secret.Secret{})", "undefined"},
 		"a key without":          {"var _, _ = keys.privateKeyFromSecret(0, secret.Secret{})", "undefined"},
 		"a signature without":    {"func f(k *keys.PrivateKey) { k.sign(0, nil) }", "k.sign undefined"},
+		"a stored key's bytes":   {"func f(k *keys.PrivateKey) { k.secret() }", "k.secret undefined"},
+		"a key said to be new":   {"func f(k *keys.PrivateKey) { k.made = true }", "k.made undefined"},
+		"a vault of keys":        {"func f(v keys.Vault) { v.opener.Open([16]byte{}, nil) }", "v.opener undefined"},
+		"a holder's vault":       {"func f(tx *activity.Tx, w *org.Wallet) { tx.Holder().Vault.Open(w.ID, w.Entropy) }", "Open undefined"},
+		"an activity's vault":    {"func f(tx *activity.Tx, w *org.Wallet) { tx.Vault.Open(w.ID, w.Entropy) }", "tx.Vault.Open undefined"},
+		"what it opens with":     {"func f(tx *activity.Tx, w *org.Wallet) { tx.Vault.sealer.Open(w.ID, w.Entropy) }", "tx.Vault.sealer undefined"},
+		"the parent's vault":     {"func f(tx *activity.Tx, k *org.PrivateKey) { tx.TopVault().Open(k.ID, k.Key) }", "Open undefined"},
+		"a wallet as a target":   {"func f(tx *activity.Tx, w *org.Wallet) { tx.Vault.OpenImportTarget(w) }", "cannot use w"},
+		"a key as a credential":  {"func f(tx *activity.Tx, k *org.PrivateKey) { tx.Vault.OpenClientSecret(k) }", "cannot use k"},
 		"a key of another name":  {"func f(k *keys.PrivateKey) { k.identity = nil }", "k.identity undefined"},
 		"a key of another name,": {"func f(k *keys.PrivateKey) { k.key.No = 1 }", "k.key undefined"},
 	} {
@@ -271,11 +328,15 @@ func compile(t *testing.T, code string) (string, error) {
 	src := `package forge
 
 import (
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/secret"
 )
 
+var _ activity.Tx
+var _ org.Wallet
 var _ keys.Holder
 var _ policy.Use
 var _ secret.Secret

@@ -28,11 +28,17 @@ type Holder struct {
 	Step                   interface{ Pause() } // pauses between signatures; or nil
 }
 
-// A Vault opens what an organization has sealed, under its owner's id only: the key that
+// An Opener opens what an organization has sealed, under its owner's id only: the key that
 // comes out is the one that the Grant names.
-type Vault interface {
+type Opener interface {
 	Open(owner [16]byte, sealed []byte) (secret.Secret, error)
 }
+
+// A Vault is an Opener that only this package opens with, so that whoever runs an activity has no way to a key but by its Grant.
+type Vault struct{ opener Opener }
+
+// VaultOf is the vault that opens with o.
+func VaultOf(o Opener) Vault { return Vault{o} }
 
 // identity is which stored key a Wallet or PrivateKey is. It is zero for one just made,
 // which nothing signs with or exports.
@@ -78,14 +84,14 @@ func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use fun
 	if err := h.Grant.Allows(h.use(action, key)); err != nil {
 		return err
 	}
-	first, err := h.Vault.Open(key.Owner, sealed[0])
+	first, err := h.Vault.opener.Open(key.Owner, sealed[0])
 	if err != nil {
 		return err
 	}
 	defer first.Wipe()
 	var second secret.Secret
 	if len(sealed[1]) > 0 {
-		if second, err = h.Vault.Open(key.Owner, sealed[1]); err != nil {
+		if second, err = h.Vault.opener.Open(key.Owner, sealed[1]); err != nil {
 			return err
 		}
 		defer second.Wipe()

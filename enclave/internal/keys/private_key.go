@@ -24,6 +24,7 @@ type PrivateKey struct {
 	curve  chain.Curve
 	public chain.PublicKey
 	open   func() *vault
+	made   bool // by the activity, and nobody's yet
 }
 
 type vault struct {
@@ -58,7 +59,7 @@ func (h *Holder) NewPrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, erro
 	if err := h.checkCreation(ActionCreate); err != nil {
 		return nil, err
 	}
-	return generatePrivateKey(rand, c)
+	return markMade(generatePrivateKey(rand, c))
 }
 
 func generatePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
@@ -152,9 +153,25 @@ func (k *PrivateKey) Wipe() {
 	}
 }
 
-// Secret is the key's 32 private bytes, to be sealed into an entry. The caller wipes it.
-// privateKeyFromSecret reads it back.
-func (k *PrivateKey) Secret() (s secret.Secret, err error) {
+// markMade makes a key one that the activity has made.
+func markMade(k *PrivateKey, err error) (*PrivateKey, error) {
+	if err == nil {
+		k.made = true
+	}
+	return k, err
+}
+
+// NewSecret is the 32 private bytes of a key that NewPrivateKey, NewSponsor or ImportKey has just made, to be sealed into an entry. The caller wipes it. Of
+// any other key only an export gives them.
+func (h *Holder) NewSecret(k *PrivateKey) (secret.Secret, error) {
+	if k == nil || !k.made {
+		return secret.Secret{}, errForeign
+	}
+	return k.secret()
+}
+
+// secret is the key's private bytes, which privateKeyFromSecret reads back.
+func (k *PrivateKey) secret() (s secret.Secret, err error) {
 	err = k.use(func(key curveKey) (err error) {
 		s, err = secret.Make(32, func(b []byte) error {
 			key.bytes((*[32]byte)(b))
@@ -215,5 +232,5 @@ func (h *Holder) NewSponsor(rand io.Reader, c chain.Curve) (*PrivateKey, error) 
 	if err := h.Grant.Allows(h.use(actionUpdate)); err != nil {
 		return nil, err
 	}
-	return generatePrivateKey(rand, c)
+	return markMade(generatePrivateKey(rand, c))
 }

@@ -217,7 +217,7 @@ func TestWipeWhileSigning(t *testing.T) {
 			if _, err := keys.SignBare(k, message); err == nil {
 				t.Fatal("a wiped key signed")
 			}
-			if _, err := k.Secret(); err == nil {
+			if _, err := k.PrivateSecret(); err == nil {
 				t.Fatal("a wiped key gave its bytes")
 			}
 		}

@@ -60,7 +60,7 @@ func (h *Holder) ExportSecrets(all []Stored, give func(i int, s secret.Secret) e
 		return err
 	}
 	for i := range all {
-		s, err := h.Vault.Open(all[i].Owner, all[i].Sealed)
+		s, err := h.Vault.opener.Open(all[i].Owner, all[i].Sealed)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (h *Holder) ExportKey(k *PrivateKey) (secret.Secret, error) {
 	if err := h.spend(ActionExport, k.identity); err != nil {
 		return secret.Secret{}, err
 	}
-	s, err := k.Secret()
+	s, err := k.secret()
 	if err != nil {
 		return secret.Secret{}, fmt.Errorf("exporting a key: %w", err)
 	}
@@ -160,7 +160,7 @@ func (h *Holder) ImportKey(c chain.Curve, s secret.Secret) (*PrivateKey, error) 
 	if err := h.checkCreation(ActionImport); err != nil {
 		return nil, err
 	}
-	return importKey(c, s)
+	return markMade(importKey(c, s))
 }
 
 func importKey(c chain.Curve, s secret.Secret) (*PrivateKey, error) {

@@ -22,7 +22,6 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
@@ -81,7 +80,7 @@ type ProgramSaid struct {
 // OnRamps asks how purchases at on-ramp providers stand.
 type OnRamps struct {
 	OnRampStates
-	Vault keys.Vault // of the top-level organization
+	Vault activity.Vault // of the top-level organization
 	Rand  io.Reader
 }
 

@@ -211,14 +211,14 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 	}
 	var sub *World
 	var subTx *activity.Tx
-	tx := &activity.Tx{Tx: w.Tx(), Limits: w.Limits, Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.NewID(), WantsProofs: true}
+	tx := &activity.Tx{Tx: w.Tx(), Limits: w.Limits, Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.NewID(), WantsProofs: true}
 	if w.Above != nil {
-		tx.Parent, tx.ParentVault = w.Above.Tx(), w.Above.Vault
+		tx.Parent, tx.ParentVault = w.Above.Tx(), activity.VaultOf(w.Above.Vault)
 	}
 	tx.NewOrganization = func() (*activity.Tx, error) {
 		sub = &World{TB: w.TB, Rand: w.Rand, Keys: w.Keys, Now: w.Now, Subs: map[org.ID]*World{}, Above: w, Bundles: w.Bundles, Boot: w.Boot, Sessions: w.Sessions, Tokens: w.Tokens, Outside: w.Outside, Providers: w.Providers, Roles: w.Roles}
 		sub.Empty()
-		subTx = &activity.Tx{Tx: sub.Tx(), Vault: sub.Vault, Rand: w.Rand, Keys: w.Keys, Activity: tx.Activity, Grant: tx.Grant, Grantor: w.ID}
+		subTx = &activity.Tx{Tx: sub.Tx(), Vault: activity.VaultOf(sub.Vault), Rand: w.Rand, Keys: w.Keys, Activity: tx.Activity, Grant: tx.Grant, Grantor: w.ID}
 		return subTx, nil
 	}
 	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.Bundles, w.Boot, w.Sessions, w.Credential()

@@ -175,7 +175,7 @@ func oauth2Authenticate(tx *activity.Tx, in *OAuth2Authenticate) (*OAuth2Identit
 	if tx.Providers == nil || tx.Roles.Issuer == "" {
 		return nil, fault.WithCode(fault.Unavailable, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the enclave has no URL under which it could issue identity tokens: its operator sets it")
 	}
-	secret, err := tx.Vault.Open(c.ID, c.Secret)
+	secret, err := tx.Vault.OpenClientSecret(c)
 	if err != nil {
 		return nil, err
 	}

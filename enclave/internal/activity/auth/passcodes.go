@@ -358,7 +358,7 @@ func verifyOTP(tx *activity.Tx, in *VerifyOTP) (*VerifiedOTP, error) {
 		case in.plain:
 			return in.code, nil
 		}
-		target, err := tx.Vault.Open(p.ID, p.Target)
+		target, err := tx.Vault.OpenPasscodeTarget(p)
 		if err != nil {
 			return "", err
 		}

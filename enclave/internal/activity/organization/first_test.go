@@ -20,7 +20,7 @@ func TestFirstOrganization(t *testing.T) {
 	in, err := organization.ParseFirst(stamp.BodyFromEntry(activitytest.JSON(good())))
 	w.Must(err)
 	tx := w.Tx()
-	root, key, err := in.Make(&activity.Tx{Tx: tx, Vault: w.Vault, Rand: w.Rand, Keys: w.Keys})
+	root, key, err := in.Make(&activity.Tx{Tx: tx, Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys})
 	w.Must(err)
 	tx.Keep()
 	o := w.Organization()

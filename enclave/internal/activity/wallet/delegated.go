@@ -274,9 +274,7 @@ func (in *EthSendTransaction) signDelegated(tx *activity.Tx, s *signingKey, o *o
 	err = withKey(tx, s, func(k *keys.PrivateKey) error {
 		pays := k
 		if sponsored {
-			h := tx.Holder()
-			h.Vault = tx.TopVault()
-			if pays, err = h.OpenKey(keys.ActionSign, in.sponsor.config.ID, chain.Secp256k1, in.sponsor.config.Key); err != nil {
+			if pays, err = tx.TopHolder().OpenKey(keys.ActionSign, in.sponsor.config.ID, chain.Secp256k1, in.sponsor.config.Key); err != nil {
 				return err
 			}
 			defer pays.Wipe()

@@ -9,7 +9,6 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
@@ -232,7 +231,7 @@ func initOnRamp(tx *activity.Tx, in *InitOnRamp) (*OnRampPage, error) {
 			return nil, err
 		}
 	}
-	key, err := tx.TopVault().Open(c.ID, c.Secret)
+	key, err := tx.TopVault().OpenOnRampSecret(c)
 	if err != nil {
 		return nil, err
 	}
@@ -288,9 +287,9 @@ func coinbasePage(tx *activity.Tx, p *onramp.Purchase, c *org.OnRampCredential) 
 }
 
 // OpenCoinbaseKey opens the private key of a credential at Coinbase. The vault is of the credential's organization.
-func OpenCoinbaseKey(v keys.Vault, c *org.OnRampCredential) (secret.Secret, error) {
+func OpenCoinbaseKey(v activity.Vault, c *org.OnRampCredential) (secret.Secret, error) {
 	if len(c.Private) == 0 {
 		return secret.Secret{}, fault.New(fault.FailedPrecondition, "the on-ramp credential has no private key: update it with encryptedPrivateApiKey")
 	}
-	return v.Open(c.ID, c.Private)
+	return v.OpenOnRampKey(c)
 }

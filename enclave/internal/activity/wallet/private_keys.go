@@ -169,7 +169,7 @@ func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats [
 }
 
 func sealKey(tx *activity.Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
-	s, err := key.Secret()
+	s, err := tx.Holder().NewSecret(key)
 	if err != nil {
 		return nil, err
 	}

@@ -322,7 +322,7 @@ func TestSecretGrant(t *testing.T) {
 		}
 		in, err := v.Decode(activitytest.JSON(batch(all...)))
 		w.Must(err)
-		tx := &activity.Tx{Tx: w.Tx(), Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.ID, Grant: grant, Bundles: w.Bundles}
+		tx := &activity.Tx{Tx: w.Tx(), Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.ID, Grant: grant, Bundles: w.Bundles}
 		_, err = v.Run(tx, in)
 		return err
 	}

@@ -231,7 +231,7 @@ func TestNothingIsSignedWithoutAGrant(t *testing.T) {
 		w.Must(err)
 		id := w.NewID()
 		run := func(tx *activity.Tx) error {
-			tx.Tx, tx.Vault, tx.Rand, tx.Keys, tx.User, tx.Activity = w.Tx(), w.Vault, w.Rand, w.Keys, w.User, id
+			tx.Tx, tx.Vault, tx.Rand, tx.Keys, tx.User, tx.Activity = w.Tx(), activity.VaultOf(w.Vault), w.Rand, w.Keys, w.User, id
 			_, err := v.Run(tx, in)
 			if fault.Of(err) != nil {
 				t.Errorf("told to the user: %v", err)

@@ -210,7 +210,7 @@ func openWith(tx *activity.Tx, g *org.Target, sealed *bundle.Sealed) (secret.Sec
 	if tx.Opened != nil {
 		return tx.Opened()
 	}
-	private, err := tx.Vault.Open(g.ID, g.Key)
+	private, err := tx.Vault.OpenImportTarget(g)
 	if err != nil {
 		return secret.Secret{}, err
 	}

@@ -511,7 +511,7 @@ func TestExportNeedsItsGrant(t *testing.T) {
 		w.Must(err)
 		id := w.NewID()
 		run := func(g *policy.Grant) ([]byte, error) {
-			return v.Run(&activity.Tx{Tx: w.Tx(), Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: id, Bundles: w.Bundles, Boot: w.Boot, Grant: g}, in)
+			return v.Run(&activity.Tx{Tx: w.Tx(), Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: id, Bundles: w.Bundles, Boot: w.Boot, Grant: g}, in)
 		}
 		good := w.GrantFor(v, in, id)
 		if out, err := run(good); err != nil {

@@ -296,7 +296,7 @@ func TestNothingIsClaimedUnasked(t *testing.T) {
 	w.Must(err)
 	in, err := v.Decode(activitytest.JSON(activitytest.Wallet("One", activitytest.EthAccount(0))))
 	w.Must(err)
-	tx := &activity.Tx{Tx: w.Tx(), Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.NewID()}
+	tx := &activity.Tx{Tx: w.Tx(), Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.NewID()}
 	tx.Grant = w.GrantFor(v, in, tx.Activity)
 	if _, err := v.Run(tx, in); err != nil || len(tx.Claims) != 0 {
 		t.Errorf("%v %+v", err, tx.Claims)
