@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/sha256"
@@ -48,10 +49,11 @@ func TableText(table string) []byte { return []byte("cloister ranges 1\n" + tabl
 var errTable = errors.New("wire: a table of ranges that is not signed")
 
 // ParseTable reads a SignedTable and verifies its signature by the key that it names.
-// Whose that is the caller knows from where he has it, or from its boot proof.
+// Whose that is the caller knows from where he has it, or from its boot proof. Both texts have one form, that of encoding/json: a
+// member that is missing, unknown, twice, or in other letters makes it none.
 func ParseTable(b []byte) (*Table, *SignedTable, error) {
 	s := new(SignedTable)
-	if len(b) > MaxObject || json.Unmarshal(b, s) != nil {
+	if len(b) > MaxObject || !decodeJSON(b, s) {
 		return nil, nil, errTable
 	}
 	key, err := hex.DecodeString(s.PublicKey)
@@ -68,7 +70,7 @@ func ParseTable(b []byte) (*Table, *SignedTable, error) {
 		return nil, nil, errTable
 	}
 	t := new(Table)
-	if json.Unmarshal([]byte(s.Table), t) != nil || t.Format != 1 || t.Ranges < 1 || t.Ranges > MaxRanges || len(t.Owned) > t.Ranges {
+	if !decodeJSON([]byte(s.Table), t) || t.Format != 1 || t.Ranges < 1 || t.Ranges > MaxRanges || len(t.Owned) > t.Ranges {
 		return nil, nil, errTable
 	}
 	for i, r := range t.Owned {
@@ -77,4 +79,13 @@ func ParseTable(b []byte) (*Table, *SignedTable, error) {
 		}
 	}
 	return t, s, nil
+}
+
+// decodeJSON reads text that json.Marshal has written of such a value.
+func decodeJSON(text []byte, into any) bool {
+	if json.Unmarshal(text, into) != nil {
+		return false
+	}
+	again, err := json.Marshal(into)
+	return err == nil && bytes.Equal(again, text)
 }

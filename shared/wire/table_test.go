@@ -59,7 +59,16 @@ func TestParseTable(t *testing.T) {
 		"too many ranges":   func(s *wire.SignedTable) { *s = signTable(t, strings.Replace(good, `"ranges":4`, `"ranges":65`, 1)) },
 		"a range too many":  func(s *wire.SignedTable) { *s = signTable(t, strings.Replace(good, `"ranges":4`, `"ranges":3`, 1)) },
 		"a range twice":     func(s *wire.SignedTable) { *s = signTable(t, strings.Replace(good, `"range":3`, `"range":0`, 1)) },
-		"no table":          func(s *wire.SignedTable) { *s = signTable(t, "[]") },
+		"an unknown member": func(s *wire.SignedTable) {
+			*s = signTable(t, strings.Replace(good, `"timeMs"`, `"more":1,"timeMs"`, 1))
+		},
+		"a member twice": func(s *wire.SignedTable) {
+			*s = signTable(t, strings.Replace(good, `"ranges":4`, `"ranges":1,"ranges":4`, 1))
+		},
+		"other letters":    func(s *wire.SignedTable) { *s = signTable(t, strings.Replace(good, `"handed"`, `"Handed"`, 1)) },
+		"a member missing": func(s *wire.SignedTable) { *s = signTable(t, strings.Replace(good, `,"sinceMs":4`, "", 1)) },
+		"spaces":           func(s *wire.SignedTable) { *s = signTable(t, good+" ") },
+		"no table":         func(s *wire.SignedTable) { *s = signTable(t, "[]") },
 	} {
 		changed := s
 		bad(&changed)
@@ -67,7 +76,14 @@ func TestParseTable(t *testing.T) {
 			t.Errorf("%s: parses", what)
 		}
 	}
-	for _, b := range []string{"", "{}", "null", strings.Repeat(" ", wire.MaxObject+1)} {
+	outer := func(old, new string) string {
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Replace(string(b), old, new, 1)
+	}
+	for _, b := range []string{outer(`{`, `{"more":1,`), outer(`"publicKey"`, `"PublicKey"`), outer(`{`, `{"table":"x",`), outer(`{`, `{ `), outer(`{`, ` {`), outer("", "") + "\n", "", "{}", "null", strings.Repeat(" ", wire.MaxObject+1)} {
 		if _, _, err := wire.ParseTable([]byte(b)); err == nil {
 			t.Errorf("%q parses", b[:min(len(b), 10)])
 		}
@@ -75,7 +91,7 @@ func TestParseTable(t *testing.T) {
 }
 
 func FuzzParseTable(f *testing.F) {
-	b, err := json.Marshal(signTable(f, `{"format":1,"ranges":4,"owned":[{"range":0,"epoch":3}]}`))
+	b, err := json.Marshal(signTable(f, `{"format":1,"deployment":"","boot":"","timeMs":1,"ranges":4,"owned":[{"range":0,"epoch":3,"sinceMs":1,"handed":false}]}`))
 	if err != nil {
 		f.Fatal(err)
 	}
