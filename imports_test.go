@@ -129,7 +129,7 @@ var table = []row{
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface
 	{"enclave/internal/activity/activitytest", "enclave/internal/org enclave/internal/activity enclave/internal/activity/apitest " +
 		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/keys enclave/internal/billing " +
-		"enclave/internal/secret/... enclave/internal/bundle enclave/internal/login enclave/internal/fault sim/authenticator", "secp256k1", ""}, // an organization for the tests of all rooms
+		"enclave/internal/secret/... enclave/internal/bundle enclave/internal/login enclave/internal/fault enclave/internal/stamp sim/authenticator", "secp256k1", ""}, // an organization for the tests of all rooms
 	{"enclave/internal/query", "enclave/internal/activity/tvc enclave/internal/program shared/tvc enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/organization " +
 		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/keys enclave/internal/login enclave/internal/onramp enclave/internal/billing enclave/internal/chain " +
 		"enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest enclave/internal/activity/activitytest"},

@@ -74,9 +74,13 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 }
 
 // decode reads the body, once it is known who answers for it.
-func (r *reading) decode() error {
+func (r *reading) decode() (err error) {
 	if r.shape != nil {
 		return r.shape
+	}
+	if r.requester.session != nil {
+		r.req, err = r.query.DecodeTold(r.requester.told)
+		return err
 	}
 	body, err := r.requester.body()
 	if err == nil {

@@ -28,7 +28,7 @@ type requester struct {
 	attested *stamp.Attested // by nobody's key; voucher is its token
 	voucher  voucher
 	session  *login.Session // of a caller who only reads; the four above are nil then
-	told     stamp.Body     // what the host says that the session asks
+	told     stamp.Told     // what the host says that the session asks
 	proxy    bool           // the enclave itself has stamped, with the auth proxy's key
 
 	checked *org.Authenticator // that caller was verified with
@@ -99,15 +99,12 @@ func (v *visit) readSession(call *wire.Call, token string) (*requester, error) {
 	if !s.Reads() {
 		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session: it is not read-only, stamp with its key")
 	}
-	return &requester{visit: v, session: s, told: stamp.BodyFromHost(call.Body)}, nil
+	return &requester{visit: v, session: s, told: stamp.ToldBody(call.Body)}, nil
 }
 
 // body is what the requester answers for, once that is known.
 func (s *requester) body() (stamp.Body, error) {
-	switch {
-	case s.session != nil:
-		return s.told, nil
-	case s.caller == nil:
+	if s.caller == nil {
 		return stamp.Body{}, errors.New("a body that nobody answers for yet")
 	}
 	return s.caller.Body(), nil

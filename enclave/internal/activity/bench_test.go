@@ -35,7 +35,7 @@ func benchmarkSign(b *testing.B, proofs bool) {
 	e.Body = body
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := activity.ParseSubmit(stamp.BodyFromEntry(body))
+		s, err := activity.ParseStored(stamp.StoredBody(body))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func BenchmarkParseSubmit(b *testing.B) {
 	body := signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := activity.ParseSubmit(stamp.BodyFromEntry(body)); err != nil {
+		if _, err := activity.ParseStored(stamp.StoredBody(body)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func BenchmarkParseSubmit(b *testing.B) {
 
 func BenchmarkDecodeAndRepeat(b *testing.B) {
 	w := activitytest.New(b)
-	s, err := activity.ParseSubmit(stamp.BodyFromEntry(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")))
+	s, err := activity.ParseStored(stamp.StoredBody(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")))
 	w.Must(err)
 	v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
 	w.Must(err)
@@ -93,7 +93,7 @@ func BenchmarkDecodeAndRepeat(b *testing.B) {
 func BenchmarkRun(b *testing.B) {
 	w := activitytest.New(b)
 	address := activitytest.List(w.Run("CREATE_WALLET", activitytest.Wallet("w", activitytest.EthAccount(0))), "addresses")[0]
-	s, err := activity.ParseSubmit(stamp.BodyFromEntry(signBody(w, address)))
+	s, err := activity.ParseStored(stamp.StoredBody(signBody(w, address)))
 	w.Must(err)
 	v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
 	w.Must(err)

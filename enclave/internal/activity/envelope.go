@@ -26,9 +26,14 @@ type submitBody struct {
 
 // ParseSubmit reads the body of a submit request strictly, parameters for syntax only. Errors are
 // InvalidArgument, and NotFound for an id that no organization has.
-func ParseSubmit(body stamp.Body) (*Submit, error) {
+func ParseSubmit(body stamp.Body) (*Submit, error) { return parseSubmit(body.Bytes()) }
+
+// ParseStored is ParseSubmit for the body in an entry.
+func ParseStored(body stamp.Stored) (*Submit, error) { return parseSubmit(body.Bytes()) }
+
+func parseSubmit(body []byte) (*Submit, error) {
 	var b submitBody
-	if err := strictjson.Decode(body.Bytes(), &b); err != nil {
+	if err := strictjson.Decode(body, &b); err != nil {
 		return nil, err
 	}
 	id, err := ParseOrganization(b.OrganizationID)

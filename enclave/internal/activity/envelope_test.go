@@ -19,7 +19,7 @@ func TestParseSubmit(t *testing.T) {
 		" " + strings.ReplaceAll(goodBody, ",", " ,\n") + "\t",
 		strings.Replace(goodBody, "6ba7b810", "6BA7B810", 1),
 	} {
-		s, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(body)))
+		s, err := activity.ParseStored(stamp.StoredBody([]byte(body)))
 		if err != nil {
 			t.Errorf("%s: %v", body, err)
 			continue
@@ -29,7 +29,7 @@ func TestParseSubmit(t *testing.T) {
 		}
 	}
 	for _, unset := range []string{"", `,"generateAppProofs":null`, `,"generateAppProofs":false`} {
-		s, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(strings.Replace(goodBody, `,"generateAppProofs":true`, unset, 1))))
+		s, err := activity.ParseStored(stamp.StoredBody([]byte(strings.Replace(goodBody, `,"generateAppProofs":true`, unset, 1))))
 		if err != nil || s.WantsProofs {
 			t.Errorf("%q: %v", unset, err)
 		}
@@ -60,18 +60,18 @@ func TestParseSubmitRefuses(t *testing.T) {
 		{replace(`true`, `"true"`), "generateAppProofs"},
 		{replace(`"6ba7b810-9dad-41d1-80b4-00c04fd430c8"`, `7`), "organizationId"},
 	} {
-		_, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(c.body)))
+		_, err := activity.ParseStored(stamp.StoredBody([]byte(c.body)))
 		if e := fault.Of(err); e == nil || e.Code != fault.InvalidArgument || !strings.Contains(e.Message, c.says) {
 			t.Errorf("%s: %v, want %q", c.body, err, c.says)
 		}
 	}
 	const none = "00000000-0000-0000-0000-000000000000" // the id of nobody: that there is none may be told to anybody
-	_, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(replace("6ba7b810-9dad-41d1-80b4-00c04fd430c8", none))))
+	_, err := activity.ParseStored(stamp.StoredBody([]byte(replace("6ba7b810-9dad-41d1-80b4-00c04fd430c8", none))))
 	if e := fault.Of(err); e == nil || e.Code != fault.NotFound || e.Name != "ORGANIZATION_NOT_FOUND" || e.Message != "no organization found with the given ID: "+none {
 		t.Error(err)
 	}
 	for _, id := range []string{"x", "6ba7b8109dad41d180b400c04fd430c8", "{6ba7b810-9dad-41d1-80b4-00c04fd430c8}"} {
-		_, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(replace("6ba7b810-9dad-41d1-80b4-00c04fd430c8", id))))
+		_, err := activity.ParseStored(stamp.StoredBody([]byte(replace("6ba7b810-9dad-41d1-80b4-00c04fd430c8", id))))
 		if e := fault.Of(err); e == nil || e.Name != "INVALID_ORGANIZATION_ID" || e.Message != "malformed organization ID provided" {
 			t.Errorf("%s: %v", id, err)
 		}

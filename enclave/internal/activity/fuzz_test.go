@@ -61,7 +61,7 @@ func FuzzSubmit(f *testing.F) {
 	f.Add([]byte(goodBody))
 	f.Add([]byte(strings.ReplaceAll(goodBody, "M", "_m")))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s, err := activity.ParseSubmit(stamp.BodyFromEntry(body))
+		s, err := activity.ParseStored(stamp.StoredBody(body))
 		if err != nil {
 			if e := fault.Of(err); e == nil || e.Code != fault.InvalidArgument {
 				t.Fatalf("%v", err)

@@ -240,7 +240,7 @@ func (t Table) QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Re
 
 // Reread decodes the body of an activity's entry again. A *fault.Error says that today's rules refuse an old body.
 func (t Table) Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
-	sub, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
+	sub, err := ParseStored(stamp.StoredBody(e.Body))
 	if err != nil {
 		return nil, nil, nil, err
 	}

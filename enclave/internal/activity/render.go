@@ -79,7 +79,7 @@ func AppendFingerprint(dst []byte, h org.Hash) []byte {
 // sent, unless its type has secrets.
 func (t Table) appendIntentOf(dst []byte, e *org.Entry) []byte {
 	v := t[e.Type]
-	s, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
+	s, err := ParseStored(stamp.StoredBody(e.Body))
 	if v == nil || err != nil {
 		return append(dst, `{}`...)
 	}

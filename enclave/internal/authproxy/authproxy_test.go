@@ -173,7 +173,7 @@ func TestBodiesBecomeActivities(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", op, got, want)
 		}
 		// What comes out is taken by the activity, where that is live.
-		sub, err := activity.ParseSubmit(stamp.BodyFromEntry(got))
+		sub, err := activity.ParseStored(stamp.StoredBody(got))
 		if err != nil {
 			t.Errorf("%s: %v", op, err)
 			continue
@@ -565,7 +565,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		s, err := activity.ParseSubmit(stamp.BodyFromEntry(b))
+		s, err := activity.ParseStored(stamp.StoredBody(b))
 		if err != nil || s.Organization != organization || s.TimestampMs != 7 || s.Type != e.Type || s.WantsProofs != e.Proofs {
 			t.Fatalf("%s: %v", b, err)
 		}

@@ -90,7 +90,7 @@ func fetchPurchase(in *purchaseRequest, s *sources) (*purchase, error) {
 	if e.Type != "ACTIVITY_TYPE_INIT_FIAT_ON_RAMP" || e.Status != org.StatusCompleted {
 		return nil, fault.New(fault.NotFound, "%s not found: %s", what, e.Activity)
 	}
-	sub, err := activity.ParseSubmit(stamp.BodyFromEntry(e.Body))
+	sub, err := activity.ParseStored(stamp.StoredBody(e.Body))
 	if err != nil {
 		return nil, err
 	}

@@ -198,6 +198,9 @@ type sources struct {
 // InvalidArgument.
 func (q *Query) Decode(body stamp.Body) (*Request, error) { return q.decode(body.Bytes()) }
 
+// DecodeTold is Decode for what the host says that a read-only session asks.
+func (q *Query) DecodeTold(body stamp.Told) (*Request, error) { return q.decode(body.Bytes()) }
+
 // Fetch reads what the answer needs of history, boot proofs, index, chains, logs and mails.
 // Errors that are no *fault.Error are the sources' own.
 func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Mails) error {

@@ -5,23 +5,37 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// A Body is the text of a request that a Caller signed. Two kinds of Body have no signature
-// that was verified now; BodyFromEntry and BodyFromHost make them.
+// A Body is the text of a request whose signature was verified now, of a Caller. Nothing else makes one.
 type Body struct{ text []byte }
 
 // Bytes are the text as received. They must not be changed.
 func (b Body) Bytes() []byte { return b.text }
 
-// BodyFromEntry is the body in an entry. Its signature was verified before the entry was made,
-// and the ledger vouches for the entry.
-func BodyFromEntry(entry []byte) Body { return Body{entry} }
-
-// BodyFromHost is a body that the host says was sent in a read-only session. The session's token
-// was verified, but nobody signed the body: the host may have changed it. Only queries take it.
-func BodyFromHost(body []byte) Body { return Body{body} }
-
 // Where tells where to answer the body.
 func (b Body) Where() (Where, error) { return where(b.text) }
+
+// A Stored is the body in an entry. Its signature was verified before the entry was made,
+// and the ledger vouches for the entry.
+type Stored struct{ text []byte }
+
+// StoredBody is the body that an entry holds.
+func StoredBody(entry []byte) Stored { return Stored{entry} }
+
+// Bytes are the text as it was received. They must not be changed.
+func (s Stored) Bytes() []byte { return s.text }
+
+// A Told is a body that the host says was sent in a read-only session. The session's token
+// was verified, but nobody signed the body: the host may have changed it. Only queries take it.
+type Told struct{ text []byte }
+
+// ToldBody is the body that the host tells.
+func ToldBody(body []byte) Told { return Told{body} }
+
+// Bytes are the text as the host tells it. They must not be changed.
+func (t Told) Bytes() []byte { return t.text }
+
+// Where tells where to answer the body.
+func (t Told) Where() (Where, error) { return where(t.text) }
 
 // An Unverified is a body whose signer's key is not known yet. It only tells where to look for
 // the key.

@@ -15,6 +15,7 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/secret/secrettest"
+	"cloister/enclave/internal/stamp"
 )
 
 // ErrNotYet is what core turns into a fetch.
@@ -88,6 +89,21 @@ func newRoles(w *World) *activity.Roles {
 func newSigner(w *World) *login.Signer {
 	s, _ := newPair(w)
 	return s
+}
+
+// BodyOf is a request's body, whose stamp by a key drawn for it was verified.
+func BodyOf(w *World, v any) stamp.Body {
+	w.TB.Helper()
+	body := JSON(v)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), w.Rand)
+	w.Must(err)
+	digest := sha256.Sum256(body)
+	sig, err := ecdsa.SignASN1(w.Rand, key, digest[:])
+	w.Must(err)
+	header := JSON(Object{"publicKey": hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), key.X, key.Y)), "scheme": stamp.P256.String(), "signature": hex.EncodeToString(sig)})
+	c, err := stamp.NewVerifier().Verify([]stamp.Header{{Name: "X-Stamp", Value: base64.RawURLEncoding.EncodeToString(header)}}, body)
+	w.Must(err)
+	return c.Body()
 }
 
 func newPair(w *World) (*login.Signer, *ecdsa.PrivateKey) {

@@ -8,7 +8,6 @@ import (
 	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/stamp"
 )
 
 func TestFirstOrganization(t *testing.T) {
@@ -17,7 +16,7 @@ func TestFirstOrganization(t *testing.T) {
 	good := func() object {
 		return object{"organizationName": "First", "rootUserName": "Root", "rootApiKey": activitytest.APIKey("k", strings.ToUpper(activitytest.SomeKey)), "timestampMs": "1"}
 	}
-	in, err := organization.ParseFirst(stamp.BodyFromEntry(activitytest.JSON(good())))
+	in, err := organization.ParseFirst(activitytest.BodyOf(w, good()))
 	w.Must(err)
 	tx := w.Tx()
 	root, key, err := in.Make(&activity.Tx{Tx: tx, Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys})
@@ -34,11 +33,11 @@ func TestFirstOrganization(t *testing.T) {
 	for member, bad := range map[string]any{"organizationName": "", "rootUserName": " x", "timestampMs": "soon", "rootApiKey": activitytest.APIKey("k", "02"+strings.Repeat("f", 64)), "more": 1} {
 		b := good()
 		b[member] = bad
-		if _, err := organization.ParseFirst(stamp.BodyFromEntry(activitytest.JSON(b))); activitytest.Code(err) != fault.InvalidArgument {
+		if _, err := organization.ParseFirst(activitytest.BodyOf(w, b)); activitytest.Code(err) != fault.InvalidArgument {
 			t.Errorf("%s: %v", member, err)
 		}
 		if delete(b, member); member != "more" {
-			if _, err := organization.ParseFirst(stamp.BodyFromEntry(activitytest.JSON(b))); activitytest.Code(err) != fault.InvalidArgument {
+			if _, err := organization.ParseFirst(activitytest.BodyOf(w, b)); activitytest.Code(err) != fault.InvalidArgument {
 				t.Errorf("without %s: %v", member, err)
 			}
 		}
