@@ -68,6 +68,15 @@ func SameID(a, b string) bool {
 	return x == y
 }
 
+// ParseID reads an id of a field that has no rule, in either case. The nil UUID, which means none in records, names nothing.
+func ParseID(field, text string) (org.ID, error) {
+	id, err := org.ParseID(text)
+	if err != nil || id.Zero() {
+		return id, fault.Field(field, "%s must be a UUID and must not be all zeros", field)
+	}
+	return id, nil
+}
+
 // ParseSeconds reads a number of seconds, usual where nothing is said.
 func ParseSeconds(field string, text *string, usual, most uint64) (uint64, error) {
 	if TextOf(text) == "" {

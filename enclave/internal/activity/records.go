@@ -1,9 +1,6 @@
 package activity
 
-import (
-	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/org"
-)
+import "cloister/enclave/internal/org"
 
 // Find finds what an intent names by a UUID. What is not there is refused.
 func Find[T any](find func(org.ID) (*T, error), what, text string) (*T, error) {
@@ -14,8 +11,8 @@ func Find[T any](find func(org.ID) (*T, error), what, text string) (*T, error) {
 
 // FindField is Find for a field that has no rule.
 func FindField[T any](find func(org.ID) (*T, error), what, field, text string) (*T, error) {
-	if _, err := org.ParseID(text); err != nil {
-		return nil, fault.Field(field, "must be a UUID")
+	if _, err := ParseID(field, text); err != nil {
+		return nil, err
 	}
 	return Find(find, what, text)
 }

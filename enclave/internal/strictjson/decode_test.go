@@ -197,7 +197,7 @@ var refusals = []struct{ name, text, message, field string }{
 	{"missing, empty", `{"users":[{"userName":""}]}`, "missing field `userName`", "users.0.userName"},
 	{"rule deep", `{"users":[{"userName":"a","apiKeys":[{"apiKeyName":"k","publicKey":"zz","curveType":"CURVE_P256"}]}]}`, `"users.0.apiKeys.0.publicKey" must be hexadecimal digits`, "users.0.apiKeys.0.publicKey"},
 	{"demanded by rule", `{"users":[{"userName":"a","apiKeys":[{"apiKeyName":"k","curveType":"CURVE_P256"}]}]}`, "missing field `publicKey`", "users.0.apiKeys.0.publicKey"},
-	{"rule of element", `{"users":[{"userName":"a","userTags":["05ff74cb-bf52-45c6-a81e-8d82099d7f78","x"]}]}`, `"users.0.userTags.1" must be a UUID in lower case`, "users.0.userTags.1"},
+	{"rule of element", `{"users":[{"userName":"a","userTags":["05ff74cb-bf52-45c6-a81e-8d82099d7f78","x"]}]}`, `"users.0.userTags.1" must be a UUID in lower case and must not be all zeros`, "users.0.userTags.1"},
 	{"rule of pointer", `{"users":[{"userName":"a","userEmail":"x"}]}`, `"users.0.userEmail" must be an e-mail address`, "users.0.userEmail"},
 	{"depth", `{"any":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, "too many levels at byte 70", ""},
 	{"items", `{"grid":[` + strings.Repeat("[],", 1000) + `[]]}`, `"grid" has too many elements`, "grid"},

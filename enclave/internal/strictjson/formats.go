@@ -14,11 +14,12 @@ type format struct {
 }
 
 // formats are the published rules about strings. A UUID is written in lower
-// case, so that equal ids are equal strings. hexadecimal takes no 0x. Of private
+// case, so that equal ids are equal strings, and the nil UUID, which means none in
+// records, names nothing. hexadecimal takes no 0x. Of private
 // rules only the names are published; label is as in api/README.md section 13,
 // api_key is the hex of a public key of 32 or 33 bytes.
 var formats = []format{
-	{"uuid", "must be a UUID in lower case", isUUID},
+	{"uuid", "must be a UUID in lower case and must not be all zeros", isUUID},
 	{"uuid4", "must be a UUID of version 4 in lower case", isUUID4},
 	{"label", "must be 1 to 255 characters without control characters and without space at either end", isLabel},
 	{"label_length", "must be 1 to 255 characters", isLabelLength},
@@ -42,7 +43,7 @@ func isUUID(s string) bool {
 			return false
 		}
 	}
-	return true
+	return strings.Trim(s, "0-") != ""
 }
 
 func isUUID4(s string) bool {

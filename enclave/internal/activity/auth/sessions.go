@@ -102,11 +102,9 @@ func (l *LoginTerms) read(public string) (err error) {
 		return err
 	}
 	if text := activity.TextOf(l.SessionProfileID); text != "" {
-		if l.profile, err = org.ParseID(text); err != nil {
-			return fault.Field("sessionProfileId", "must be a UUID")
-		}
+		l.profile, err = activity.ParseID("sessionProfileId", text)
 	}
-	return nil
+	return err
 }
 
 // params are what policies read of a log-in.

@@ -126,6 +126,7 @@ func TestStampLoginRefuses(t *testing.T) {
 		{object{"publicKey": good, "expirationSeconds": "2592001"}, 3, "must be a number of seconds, 1 to 2592000"},
 		{object{"publicKey": good, "expirationSeconds": "18446744073709551616"}, 3, "must be a number of seconds, 1 to 2592000"},
 		{object{"publicKey": good, "sessionProfileId": "Long"}, 3, "must be a UUID"},
+		{object{"publicKey": good, "sessionProfileId": "00000000-0000-0000-0000-000000000000"}, 3, "sessionProfileId must be a UUID and must not be all zeros"},
 		{object{"publicKey": good, "sessionProfileId": activitytest.SomeID}, 5, "session profile not found"},
 		{object{"publicKey": good, "sessionProfileId": foreign}, 5, "session profile not found"},
 		{object{"publicKey": good, "sessionProfileId": long}, 3, "too long for the token"},

@@ -508,9 +508,6 @@ func createOrganization(tx *activity.Tx, in *CreateOrganization) (*OrganizationI
 	}
 	if in.RootUserID != nil {
 		id, _ = org.ParseID(*in.RootUserID) // a UUID by its rule; the first user of all has no other's id
-		if id.Zero() {
-			return nil, fault.Field("rootUserId", "must not be all zeros")
-		}
 	}
 	u, err := user.CreateAs(top, id, "", in.root())
 	if err != nil {

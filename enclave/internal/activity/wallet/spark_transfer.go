@@ -161,10 +161,10 @@ func checkTransfer(field, text string, leaves int) (id org.ID, err error) {
 	if leaves == 0 || leaves > maxSparkLeaves {
 		return id, fault.Field(field+".leaves", "must have 1 to %d elements", maxSparkLeaves)
 	}
-	if id, err = org.ParseID(text); err != nil || id.String() != text {
-		return id, fault.Field(field+".transferId", "must be a UUID in lower case")
+	if id, err = activity.ParseID(field+".transferId", text); err == nil && id.String() != text {
+		err = fault.Field(field+".transferId", "must be a UUID in lower case")
 	}
-	return id, nil
+	return id, err
 }
 
 func (l *SparkTransferLeaf) check(field string) error {

@@ -103,10 +103,8 @@ type InitImport struct {
 }
 
 func (in *InitImport) Check() error {
-	if _, err := org.ParseID(in.UserID); err != nil {
-		return fault.Field("userId", "userId must be a UUID")
-	}
-	return nil
+	_, err := activity.ParseID("userId", in.UserID)
+	return err
 }
 
 // ImportBundle is the result: a target, signed.
