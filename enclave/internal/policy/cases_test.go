@@ -341,7 +341,7 @@ func typedValue(t testing.TB, path, as string, v any) policy.Value {
 			t.Fatalf("%s is no number: %v", path, v)
 		}
 		return policy.BigInt(n)
-	case as == "hex":
+	case as == "hex" || as == "uuid" || as == "email" || as == "key":
 		return policy.Hex(v.(string))
 	case as == "string" && strings.HasPrefix(v.(string), "0x"): // an address, whose chain tells
 		return policy.Hex(v.(string))

@@ -158,7 +158,7 @@ func (c *checker) index(n *node) {
 	case classList:
 		n.shape = of.shape.elem
 		c.want(at, classInt)
-	case classString, classHex:
+	case classString, classHex, classKey:
 		n.shape = of.shape
 		c.want(at, classInt)
 	case classMap:

@@ -305,6 +305,9 @@ func (m *machine) checkType(n *node, s *shape, v Value) (Value, bool) {
 	case classHex:
 		fits = v.text()
 		v.typ = TypeHex
+	case classKey:
+		fits = v.text()
+		v.typ = typeKey
 	case classTime:
 		fits = v.typ == typeTime
 	case classList:

@@ -315,7 +315,7 @@ func TestHolds(t *testing.T) {
 		// Hexadecimal text, marked by the value or by the schema.
 		{"eth.tx.to == '0xabcd' && '0xAbCd' == eth.tx.to && eth.tx.to in ['0xaBCD'] && ['0xabCD'].contains(eth.tx.to)", yes}, {"eth.tx.to != '0xabcd'", no},
 		{"wallet_account.address == '0xabCD'", yes}, {"eth.tx.data[2..10] == 'A9059CBB'", yes}, {"eth.tx.data[2] == 'A'", yes}, {"eth.tx.to == wallet_account.address", yes},
-		{"wallet.id == 'W'", no}, {"eth.tx.contract_call_args['to'] == '0xABCD'", yes}, {"eth.tx.to == '0xabc`'", no}, {"eth.tx.data == '0xa9059cbb'", no},
+		{"wallet.id == 'W'", yes}, {"wallet.label == 'Käse'", no}, {"eth.tx.contract_call_args['to'] == '0xABCD'", yes}, {"eth.tx.to == '0xabc`'", no}, {"eth.tx.data == '0xa9059cbb'", no},
 
 		// Numbers that their type cannot hold.
 		{"eth.tx.value == 0", "too large"}, {"eth.tx.value > 0 || true", "too large"}, {"eth.tx.nonce == 170141183460469231731687303715884105727", yes},
@@ -450,7 +450,7 @@ func TestFields(t *testing.T) {
 			root, rest, each = strings.Cut(rest, "[]")
 			source += root
 		}
-		reads := map[string]string{"bool": " == true", "int": " == 1", "uint": " == 1", "string": " == ''", "hex": " == ''", "dynamic": " == 1", "timestamp": " == time.now"}
+		reads := map[string]string{"bool": " == true", "int": " == 1", "uint": " == 1", "string": " == ''", "hex": " == ''", "uuid": " == ''", "email": " == ''", "key": " == ''", "dynamic": " == 1", "timestamp": " == time.now"}
 		switch {
 		case strings.HasPrefix(f.Type, "list<"):
 			source += ".count() == 1"

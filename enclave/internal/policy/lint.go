@@ -250,7 +250,8 @@ func contradict(a, b *node) bool {
 		opA, litA, opB, litB = opB, litB, opA, litA
 	}
 	if x.shape.text() {
-		same := litA.lit.string == litB.lit.string || equalFold(litA.lit.string, litB.lit.string) && (x.shape.class == classHex || strings.HasSuffix(x.read, "address"))
+		same := litA.lit.string == litB.lit.string || equalFold(litA.lit.string, litB.lit.string) && (x.shape.class == classHex || strings.HasSuffix(x.read, "address")) ||
+			x.shape.class == classKey && sameKey(litA.lit.string, litB.lit.string)
 		return opA == opEq && (opB == opEq && !same || opB == opNe && same)
 	}
 	order := litA.lit.compare(&litB.lit)

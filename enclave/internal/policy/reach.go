@@ -274,14 +274,14 @@ func (r *reacher) holds(crowd []voter) bool {
 func userValue(u *User) Value {
 	tags := make([]Value, len(u.Tags))
 	for i, t := range u.Tags {
-		tags[i] = String(uuid(t))
+		tags[i] = Hex(uuid(t))
 	}
-	return Value{typ: TypeStruct, members: []Member{{"alias", String(u.Name)}, {"email", String(u.Email)}, {"id", String(uuid(u.ID))}, {"tags", List(tags...)}}}
+	return Value{typ: TypeStruct, members: []Member{{"alias", String(u.Name)}, {"email", Hex(u.Email)}, {"id", Hex(uuid(u.ID))}, {"tags", List(tags...)}}}
 }
 
 func credentialValue(c *Credential) Value {
-	return Value{typ: TypeStruct, members: []Member{{"credential_id", String(c.CredentialID)}, {"id", String(uuid(c.ID))},
-		{"public_key", Hex(c.PublicKey)}, {"type", String(c.Type)}, {"user_id", String(uuid(c.User))}}}
+	return Value{typ: TypeStruct, members: []Member{{"credential_id", String(c.CredentialID)}, {"id", Hex(uuid(c.ID))},
+		{"public_key", Hex(c.PublicKey)}, {"type", String(c.Type)}, {"user_id", Hex(uuid(c.User))}}}
 }
 
 func uuid(id [16]byte) string {

@@ -13,7 +13,8 @@ const (
 	classInt
 	classUint
 	classString
-	classHex
+	classHex // its case means nothing
+	classKey // in hexadecimal; its form means nothing
 	classTime
 	classList    // of elem
 	classMap     // of elem
@@ -50,7 +51,9 @@ func (s *shape) field(name string) *field {
 func (s *shape) String() string { return s.name }
 
 func (s *shape) number() bool { return s.class == classInt || s.class == classUint }
-func (s *shape) text() bool   { return s.class == classString || s.class == classHex }
+func (s *shape) text() bool {
+	return s.class == classString || s.class == classHex || s.class == classKey
+}
 
 var (
 	boolShape    = &shape{class: classBool, name: "bool"}
@@ -58,10 +61,14 @@ var (
 	uintShape    = &shape{class: classUint, name: "uint"}
 	stringShape  = &shape{class: classString, name: "string"}
 	hexShape     = &shape{class: classHex, name: "hex"}
+	uuidShape    = &shape{class: classHex, name: "uuid"}
+	emailShape   = &shape{class: classHex, name: "email"}
+	keyShape     = &shape{class: classKey, name: "key"}
 	timeShape    = &shape{class: classTime, name: "timestamp"}
 	dynamicShape = &shape{class: classDynamic, name: "dynamic"}
 	nothingShape = &shape{class: classNothing, name: "nothing"}
 	stringsShape = listOf(stringShape)
+	uuidsShape   = listOf(uuidShape)
 	dynamicMap   = mapOf(dynamicShape)
 )
 
@@ -122,11 +129,11 @@ type root struct {
 }
 
 var (
-	userShape       = structOf("User", members(stringShape, "id email alias"), one("tags", stringsShape))
-	credentialShape = structOf("Credential", members(stringShape, "id user_id type credential_id"), one("public_key", hexShape))
-	walletShape     = structOf("Wallet", members(stringShape, "id label"), members(boolShape, "imported exported"))
+	userShape       = structOf("User", one("id", uuidShape), one("email", emailShape), one("alias", stringShape), one("tags", uuidsShape))
+	credentialShape = structOf("Credential", members(uuidShape, "id user_id"), members(stringShape, "type credential_id"), one("public_key", keyShape))
+	walletShape     = structOf("Wallet", one("id", uuidShape), one("label", stringShape), members(boolShape, "imported exported"))
 	accountShape    = structOf("WalletAccount", one("address", stringShape), one("path_indexes", listOf(intShape)), one("path_hardened", listOf(boolShape)))
-	privateKeyShape = structOf("PrivateKey", members(stringShape, "id label"), one("tags", stringsShape), members(boolShape, "imported exported"))
+	privateKeyShape = structOf("PrivateKey", one("id", uuidShape), one("label", stringShape), one("tags", uuidsShape), members(boolShape, "imported exported"))
 	secretShape     = structOf("Secret", one("static_properties", mapOf(stringShape)))
 
 	ethShape = structOf("EthereumTransaction", members(hexShape, "from to data"),
@@ -179,23 +186,23 @@ var (
 		members(intShape, "nonce gas_limit max_fee_per_gas max_priority_fee_per_gas"), one("fee_token", hexShape), members(intShape, "valid_before valid_after"),
 		one("calls", listOf(structOf("Call", members(hexShape, "to input function_signature")))))
 
-	sparkRecipients = listOf(structOf("OperatorRecipient", one("operator_id", stringShape), one("encryption_public_key", hexShape)))
+	sparkRecipients = listOf(structOf("OperatorRecipient", one("operator_id", stringShape), one("encryption_public_key", keyShape)))
 	sparkDerivation = structOf("Derivation", one("type", stringShape), one("signing_leaf", structOf("SigningLeaf", one("leaf_id", stringShape))),
 		one("static_deposit", structOf("StaticDeposit", one("index", intShape))))
 	paramsShape = structOf("Params", optional(
-		members(stringShape, "hash_function encoding type user_id wallet_id session_profile_id endpoint_id sign_with"),
-		members(stringsShape, "user_ids api_key_ids"), one("target_public_key", hexShape), one("otp_length", intShape),
-		one("signatures", listOf(structOf("FrostSignature", one("derivation", sparkDerivation), members(hexShape, "message verifying_key"),
-			one("operator_commitments", listOf(structOf("Commitment", one("id", stringShape), members(hexShape, "hiding binding")))),
-			one("adaptor_public_key", hexShape)))),
-		one("transfer", structOf("SparkTransfer", one("transfer_id", stringShape),
+		members(stringShape, "hash_function encoding type"), members(uuidShape, "user_id wallet_id session_profile_id endpoint_id"), one("sign_with", stringShape),
+		members(uuidsShape, "user_ids api_key_ids"), one("target_public_key", keyShape), one("otp_length", intShape),
+		one("signatures", listOf(structOf("FrostSignature", one("derivation", sparkDerivation), one("message", hexShape), one("verifying_key", keyShape),
+			one("operator_commitments", listOf(structOf("Commitment", one("id", hexShape), members(keyShape, "hiding binding")))),
+			one("adaptor_public_key", keyShape)))),
+		one("transfer", structOf("SparkTransfer", one("transfer_id", uuidShape),
 			one("leaves", listOf(structOf("TransferLeaf", one("leaf_id", stringShape), members(sparkDerivation, "old_leaf_derivation new_leaf_derivation"),
 				members(hexShape, "refund_signature direct_refund_signature direct_from_cpfp_refund_signature")))),
-			one("threshold", intShape), one("operator_recipients", sparkRecipients), one("receiver_public_key", hexShape))),
+			one("threshold", intShape), one("operator_recipients", sparkRecipients), one("receiver_public_key", keyShape))),
 		one("claim", structOf("SparkClaim",
 			one("leaves", listOf(structOf("ClaimLeaf", one("leaf_id", stringShape), members(hexShape, "ciphertext sender_signature")))),
-			one("threshold", intShape), one("operator_recipients", sparkRecipients), one("transfer_id", stringShape),
-			one("sender_identity_public_key", hexShape))),
+			one("threshold", intShape), one("operator_recipients", sparkRecipients), one("transfer_id", uuidShape),
+			one("sender_identity_public_key", keyShape))),
 		one("lightning_receive", structOf("LightningReceive", one("threshold", intShape), one("operator_recipients", sparkRecipients)))))
 )
 
@@ -295,7 +302,7 @@ func keyword(name string) bool {
 // A Field is something that expressions can read.
 type Field struct {
 	Path   string // such as solana.tx.transfers[].amount
-	Type   string // such as int; hex is a string whose comparisons ignore case
+	Type   string // such as int; hex, uuid and email are strings whose comparisons ignore case
 	Clause Clause
 	// Optional: a request can lack it, and reading it is an error then.
 	Optional bool

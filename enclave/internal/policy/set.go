@@ -30,7 +30,7 @@ type Set struct {
 
 const (
 	maxViews  = 64 // bits of a mask
-	maxSymbol = 64 // a literal text is shorter in bytes: comparing it takes no extra step
+	maxSymbol = 64 // a literal text is shorter in bytes: comparing it takes no extra step, and it is no point
 )
 
 // A short is a condition in terms of the views, or a consensus.
@@ -190,7 +190,7 @@ func (a *abbreviator) path(n *node, t *test) bool {
 		depth++
 	}
 	switch n.shape.class {
-	case classBool, classInt, classUint, classString, classHex:
+	case classBool, classInt, classUint, classString, classHex, classKey:
 	default:
 		return false
 	}
@@ -270,6 +270,9 @@ func (s *Set) symbol(text string) symbol {
 }
 
 func lowerASCII(text string) string {
+	if countFirst(text, func(c byte) bool { return c < 'A' || 'Z' < c }) == len(text) {
+		return text
+	}
 	b := []byte(text)
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {
@@ -284,7 +287,7 @@ func lowerASCII(text string) string {
 type viewValues struct {
 	fails  uint64 // a mask of the views that are errors
 	seen   []seen
-	tags   []uint32 // of the approver, in exact
+	tags   []uint32 // of the approver, in folded
 	voters []viewValues
 }
 
@@ -309,7 +312,7 @@ func (s *Set) readViews(m *machine) viewValues {
 			e.why = m.why
 			continue
 		}
-		switch e.yes, e.small, e.folds = v.yes, v.small, v.typ == TypeHex; {
+		switch e.yes, e.small, e.folds = v.yes, v.small, v.folds(); {
 		case v.big != nil:
 			e.beyond = v.big.Sign()
 		case !v.text() || len(v.string) >= maxSymbol:
@@ -327,12 +330,17 @@ func (s *Set) readApprovers(voters []voter) []viewValues {
 	for i := range voters {
 		gs[i].seen = make([]seen, len(voterFields))
 		for j, name := range voterFields {
+			e := &gs[i].seen[j]
 			v, _ := voters[i].user.member(name)
-			gs[i].seen[j].symbol = s.exact[v.string]
+			if e.folds = v.folds(); e.folds {
+				e.symbol = s.folded[lowerASCII(v.string)]
+			} else {
+				e.symbol = s.exact[v.string]
+			}
 		}
 		tags, _ := voters[i].user.member("tags")
 		for _, tag := range tags.list {
-			gs[i].tags = append(gs[i].tags, s.exact[tag.string])
+			gs[i].tags = append(gs[i].tags, s.folded[tag.string])
 		}
 	}
 	return gs
@@ -361,7 +369,7 @@ func (t *test) holds(g *viewValues) bool {
 	case opBool:
 		return t.yes
 	case opContains:
-		return slices.Contains(g.tags, t.text.exact)
+		return slices.Contains(g.tags, t.text.folded)
 	case opIn:
 		return t.among(&g.seen[t.view])
 	case opAny:

@@ -139,7 +139,7 @@ func (g neighbourhood) consensus(depth int) string {
 		return among(g, "id", "id", "email", "alias")
 	}
 	literal := func() string {
-		return among(g, "'61000000-0000-0000-0000-000000000000'", "'62000000-0000-0000-0000-000000000000'", "'63000000-0000-0000-0000-000000000000'", "'a'", "'A'", "'a@example.com'", "'"+long+"'")
+		return among(g, "'61000000-0000-0000-0000-000000000000'", "'62000000-0000-0000-0000-000000000000'", "'63000000-0000-0000-0000-000000000000'", "'a'", "'A'", "'a@example.com'", "'A@Example.com'", "'"+long+"'")
 	}
 	one := func() string {
 		switch g.IntN(8) {
@@ -379,7 +379,7 @@ func TestManyViews(t *testing.T) {
 		if f.Clause == policy.ClauseCondition && (f.Type == "int" || f.Type == "uint") && !strings.Contains(f.Path, "[]") {
 			ps = append(ps, &policy.Policy{Condition: compile(t, policy.ClauseCondition, f.Path+" == 1")})
 		}
-		if f.Clause == policy.ClauseCondition && (f.Type == "string" || f.Type == "hex") && !strings.Contains(f.Path, "[]") {
+		if f.Clause == policy.ClauseCondition && (f.Type == "string" || f.Type == "hex" || f.Type == "uuid" || f.Type == "key") && !strings.Contains(f.Path, "[]") {
 			ps = append(ps, &policy.Policy{Condition: compile(t, policy.ClauseCondition, f.Path+" == 'x'")})
 		}
 	}

@@ -25,6 +25,7 @@ const (
 	TypeMap                // entries by ['key']
 	TypeStruct             // members by .name
 
+	typeKey  Type = 254 // a public key in hexadecimal; only the schema makes one
 	typeTime Type = 255 // milliseconds since 1970; only the clause time makes one
 )
 
@@ -74,6 +75,9 @@ func String(s string) Value { return Value{typ: TypeString, string: s} }
 // Hex is hexadecimal text: of an address, calldata or a hash.
 func Hex(s string) Value { return Value{typ: TypeHex, string: s} }
 
+// LowerHex is hexadecimal text, or a UUID, that a request may write in either case: in lower case.
+func LowerHex(s string) Value { return Hex(lowerASCII(s)) }
+
 // List is a list.
 func List(vs ...Value) Value { return Value{typ: TypeList, list: vs} }
 
@@ -83,6 +87,16 @@ func Strings(ss []string) Value {
 	for i, s := range ss {
 		vs[i] = String(s)
 	}
+	return List(vs...)
+}
+
+// IDs is a list of UUIDs in any order and either case: sorted, in lower case.
+func IDs(ids []string) Value {
+	vs := make([]Value, len(ids))
+	for i, id := range ids {
+		vs[i] = LowerHex(id)
+	}
+	slices.SortFunc(vs, func(a, b Value) int { return strings.Compare(a.string, b.string) })
 	return List(vs...)
 }
 
@@ -163,7 +177,10 @@ func (v *Value) compare(w *Value) int {
 func (v *Value) equal(w *Value) (yes, ok bool) {
 	switch {
 	case v.text() && w.text():
-		if v.typ == TypeHex || w.typ == TypeHex {
+		switch {
+		case v.typ == typeKey || w.typ == typeKey:
+			return sameKey(v.string, w.string), true
+		case v.typ == TypeHex || w.typ == TypeHex:
 			return equalFold(v.string, w.string), true
 		}
 		return v.string == w.string, true
@@ -179,7 +196,7 @@ func (v *Value) equal(w *Value) (yes, ok bool) {
 	return false, false
 }
 
-func (v *Value) text() bool { return v.typ == TypeString || v.typ == TypeHex }
+func (v *Value) text() bool { return v.typ == TypeString || v.typ == TypeHex || v.typ == typeKey }
 
 // reads tells whether s is v in decimal digits.
 func (v *Value) reads(s string) bool {
@@ -212,4 +229,27 @@ func equalFold(a, b string) bool {
 		}
 	}
 	return true
+}
+
+// folds tells whether v is a text that is compared without its case, if it is no point.
+func (v *Value) folds() bool { return v.typ == TypeHex || v.typ == typeKey }
+
+// sameKey tells whether two texts are one public key: the same digits, or the same point, short or long, with 0x or without.
+func sameKey(a, b string) bool {
+	x, oddX := point(a)
+	y, oddY := point(b)
+	return equalFold(x, y) && oddX == oddY
+}
+
+// point is a point's x in hexadecimal digits, and whether its y is odd, which together tell it from every other point of its
+// curve. Other text is as it is.
+func point(s string) (x string, odd bool) {
+	switch digits := strings.TrimPrefix(s, "0x"); {
+	case len(digits) == 66 && (digits[:2] == "02" || digits[:2] == "03"):
+		return digits[2:], digits[1] == '3'
+	case len(digits) == 130 && digits[:2] == "04":
+		last := digits[129]
+		return digits[2:66], digit(last) == (last&1 == 1) // of a, c and e the codes are odd
+	}
+	return s, false
 }

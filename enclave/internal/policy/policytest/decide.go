@@ -126,12 +126,12 @@ func consensus(o Organization, p Policy, votes []Vote) (bool, error) {
 		u := o.Users[slices.IndexFunc(o.Users, func(u User) bool { return u.ID == v.User })]
 		tags := []any{}
 		for _, t := range u.Tags {
-			tags = append(tags, Text{Value: t})
+			tags = append(tags, Text{Value: t, Hex: true})
 		}
-		approvers = append(approvers, Struct{"id": Text{Value: u.ID}, "tags": tags, "email": Text{Value: u.Email}, "alias": Text{Value: u.Name}})
+		approvers = append(approvers, Struct{"id": Text{Value: u.ID, Hex: true}, "tags": tags, "email": Text{Value: u.Email, Hex: true}, "alias": Text{Value: u.Name}})
 		for _, c := range v.Credentials {
-			credentials = append(credentials, Struct{"id": Text{Value: c.ID}, "user_id": Text{Value: c.User}, "type": Text{Value: c.Type},
-				"credential_id": Text{Value: c.CredentialID}, "public_key": Text{Value: c.PublicKey}})
+			credentials = append(credentials, Struct{"id": Text{Value: c.ID, Hex: true}, "user_id": Text{Value: c.User, Hex: true}, "type": Text{Value: c.Type},
+				"credential_id": Text{Value: c.CredentialID}, "public_key": Text{Value: c.PublicKey, Hex: true}})
 		}
 	}
 	return p.Consensus.Eval(World{Roots: map[string]any{"approvers": approvers, "credentials": credentials}})

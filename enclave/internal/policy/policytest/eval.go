@@ -8,7 +8,7 @@ import (
 
 // Values are bool, *big.Int, Text, []any, Struct, Map and time.Time; nil is absent.
 
-// Text is a string. Hex text is compared without regard to the case of ASCII
+// Text is a string. Hex text, an id or an e-mail address is compared without regard to the case of ASCII
 // letters.
 type Text struct {
 	Value   string

@@ -60,7 +60,10 @@ var (
 	names     = []string{"alice", "bob", "carol", "dave", "erin", "frank"}
 )
 
-func text(s string) any { return policytest.Text{Value: s} }
+// text is a text, in which an id ignores case.
+func text(s string) any {
+	return policytest.Text{Value: s, Hex: len(s) == 36 && strings.Count(s, "-") == 4}
+}
 func hexed(s string) any {
 	return policytest.Text{Value: s, Hex: true}
 }
@@ -914,9 +917,9 @@ func (g *generator) agreement(o policytest.Organization, r policytest.Request) s
 	}
 	tag, n := pick(g, allTags...), 1+g.IntN(3)
 	op := pick(g, ">=", ">=", ">=", "==", ">", "<=", "!=", "<")
-	who := pick(g, "x.id == '"+u.ID+"'", "x.id == '"+u.ID+"'", "x.tags.contains('"+tag+"')", "'"+tag+"' in x.tags", "x.email == '"+u.Email+"'", "x.alias == '"+u.Name+"'", "x.email != ''",
+	who := pick(g, "x.id == '"+u.ID+"'", "x.id == '"+strings.ToUpper(u.ID)+"'", "x.tags.contains('"+strings.ToUpper(tag)+"')", "'"+tag+"' in x.tags", "x.email == '"+pick(g, u.Email, strings.ToUpper(u.Email))+"'", "x.alias == '"+u.Name+"'", "x.email != ''",
 		"x.id in ['"+u.ID+"', '"+pick(g, o.Users...).ID+"']", "x.tags.count() > 1", "x.tags.any(t, t == '"+tag+"')", "x.alias[0] == 'a'")
-	with := pick(g, "y.type == '"+c+"'", "y.type == '"+c+"'", "y.user_id == '"+u.ID+"'", "y.credential_id != ''", "y.type != '"+c+"'", "y.type[0..23] == 'CREDENTIAL_TYPE_API_KEY'")
+	with := pick(g, "y.type == '"+c+"'", "y.type == '"+c+"'", "y.user_id == '"+pick(g, u.ID, strings.ToUpper(u.ID))+"'", "y.credential_id != ''", "y.type != '"+c+"'", "y.type[0..23] == 'CREDENTIAL_TYPE_API_KEY'")
 	if len(u.Credentials) > 0 && g.chance(20) {
 		with = pick(g, "y.public_key == '"+u.Credentials[0].PublicKey+"'", "y.id == '"+u.Credentials[0].ID+"'", "y.credential_id == '"+u.Credentials[0].CredentialID+"'")
 	}
