@@ -109,7 +109,7 @@ func (l *LoginTerms) read(public string) (err error) {
 
 // params are what policies read of a log-in.
 func (l *LoginTerms) params() policy.Value {
-	return activity.Param("session_profile_id", policy.String(activity.TextOf(l.SessionProfileID)))
+	return activity.Param("session_profile_id", policy.LowerHex(activity.TextOf(l.SessionProfileID)))
 }
 
 // logIn gives u the session.

@@ -24,9 +24,9 @@ var Webhooks = activity.Family{
 	},
 }
 
-// endpointParams writes the id as records do, so that another spelling cannot evade a policy about an endpoint.
+// endpointParams are what policies read of a change of an endpoint.
 func endpointParams(id string) policy.Value {
-	return activity.Param("endpoint_id", policy.String(strings.ToLower(id)))
+	return activity.Param("endpoint_id", policy.LowerHex(id))
 }
 
 // futureEvents are events of the interface that are not live.

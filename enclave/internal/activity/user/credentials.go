@@ -19,14 +19,14 @@ var APIKeys = activity.Family{
 	activity.Kind[CreateAPIKeys, APIKeyIDs]{
 		Name: "CREATE_API_KEYS", Resource: "CREDENTIAL", Action: "CREATE", Run: createAPIKeys,
 		Older:  []activity.Older{activity.Upgrade(func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{CarryKeys(v.APIKeys), v.UserID} })},
-		Params: func(in *CreateAPIKeys) policy.Value { return activity.Param("user_id", policy.String(in.UserID)) },
+		Params: func(in *CreateAPIKeys) policy.Value { return activity.Param("user_id", policy.LowerHex(in.UserID)) },
 		Self:   func(in *CreateAPIKeys) string { return in.UserID },
 	},
 	activity.Kind[DeleteAPIKeys, APIKeyIDs]{
 		Name: "DELETE_API_KEYS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteAPIKeys,
 		Params: func(in *DeleteAPIKeys) policy.Value {
-			return policy.Struct(policy.Member{Name: "user_id", Value: policy.String(in.UserID)},
-				policy.Member{Name: "api_key_ids", Value: policy.Strings(in.APIKeyIDs)})
+			return policy.Struct(policy.Member{Name: "user_id", Value: policy.LowerHex(in.UserID)},
+				policy.Member{Name: "api_key_ids", Value: policy.IDs(in.APIKeyIDs)})
 		},
 		Self: func(in *DeleteAPIKeys) string { return in.UserID },
 	},

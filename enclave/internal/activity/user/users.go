@@ -31,7 +31,7 @@ var Users = activity.Family{
 	activity.Kind[UpdateUserPhoneNumber, UserID]{Name: "UPDATE_USER_PHONE_NUMBER", Resource: "USER", Action: "UPDATE", Run: updateUserPhoneNumber},
 	activity.Kind[UserIDs, UserIDs]{
 		Name: "DELETE_USERS", Resource: "USER", Action: "DELETE", Run: deleteUsers,
-		Params: func(in *UserIDs) policy.Value { return activity.Param("user_ids", policy.Strings(in.UserIDs)) },
+		Params: func(in *UserIDs) policy.Value { return activity.Param("user_ids", policy.IDs(in.UserIDs)) },
 	},
 }
 

@@ -443,11 +443,11 @@ func TestWhatPoliciesSee(t *testing.T) {
 		want   policy.Value
 		self   bool
 	}{
-		{"DELETE_USERS", object{"userIds": []any{w.Root, key}}, policy.Struct(member("user_ids", policy.Strings([]string{w.Root, key}))), false},
-		{"CREATE_API_KEYS_V2", object{"userId": w.Root, "apiKeys": []any{activitytest.APIKey("k", activitytest.SomeKey)}}, policy.Struct(member("user_id", policy.String(w.Root))), true},
-		{"CREATE_API_KEYS", object{"userId": w.Root, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": activitytest.SomeP256}}}, policy.Struct(member("user_id", policy.String(w.Root))), true},
-		{"CREATE_API_KEYS_V2", object{"userId": key, "apiKeys": []any{activitytest.APIKey("k", activitytest.SomeKey)}}, policy.Struct(member("user_id", policy.String(key))), false},
-		{"DELETE_API_KEYS", object{"userId": w.Root, "apiKeyIds": []any{key}}, policy.Struct(member("user_id", policy.String(w.Root)), member("api_key_ids", policy.Strings([]string{key}))), true},
+		{"DELETE_USERS", object{"userIds": []any{w.Root, key}}, policy.Struct(member("user_ids", policy.IDs([]string{key, w.Root}))), false},
+		{"CREATE_API_KEYS_V2", object{"userId": w.Root, "apiKeys": []any{activitytest.APIKey("k", activitytest.SomeKey)}}, policy.Struct(member("user_id", policy.LowerHex(w.Root))), true},
+		{"CREATE_API_KEYS", object{"userId": w.Root, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": activitytest.SomeP256}}}, policy.Struct(member("user_id", policy.LowerHex(w.Root))), true},
+		{"CREATE_API_KEYS_V2", object{"userId": key, "apiKeys": []any{activitytest.APIKey("k", activitytest.SomeKey)}}, policy.Struct(member("user_id", policy.LowerHex(key))), false},
+		{"DELETE_API_KEYS", object{"userId": w.Root, "apiKeyIds": []any{key}}, policy.Struct(member("user_id", policy.LowerHex(w.Root)), member("api_key_ids", policy.IDs([]string{key}))), true},
 		{"CREATE_OAUTH_PROVIDERS_V2", object{"userId": w.Root, "oauthProviders": []any{activitytest.Claims("i", "s", "a")}}, policy.Value{}, true},
 		{"CREATE_OAUTH_PROVIDERS_V2", object{"userId": key, "oauthProviders": []any{activitytest.Claims("i", "s", "a")}}, policy.Value{}, false},
 		{"DELETE_OAUTH_PROVIDERS", object{"userId": w.Root, "providerIds": []any{key}}, policy.Value{}, true},

@@ -182,6 +182,7 @@ func TestWhatPoliciesRead(t *testing.T) {
 		{"CREATE_WALLET", activitytest.Wallet("x"), "activity.params.hash_function == 'x'", fails},
 
 		{"DELETE_WALLETS", del("walletIds", one, two), "wallets.count() == 2 && wallets[0].label == 'Treasury' && wallets[1].exported && wallets[1].imported", holds},
+		{"DELETE_WALLETS", del("walletIds", two, one), "wallets.count() == 2 && wallets[0].label == 'Treasury' && wallets[1].exported && wallets[1].imported", holds}, // by their ids
 		{"DELETE_WALLETS", del("walletIds", two), "wallets.all(w, w.exported)", holds},
 		{"DELETE_WALLETS", del("walletIds", two, one), "wallets.all(w, w.exported)", not},
 		{"DELETE_WALLETS", del("walletIds", two, nobody), "wallets.all(w, w.exported)", fails},

@@ -332,7 +332,7 @@ func (in *ExportSecrets) ask(tx *org.Tx, q *policy.Request) error {
 	q.Payloads = make([]policy.Facts, len(found))
 	for i, s := range found {
 		q.Payloads[i] = secretFacts(s.Properties)
-		q.Payloads[i]["activity.params"] = exportParams(in.Secrets[i].TargetPublicKey)
+		q.Payloads[i]["activity.params"] = exportParams(in.Secrets[i].to)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package wallet
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -642,6 +644,9 @@ func (in *SolSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	if len(all) == 1 {
 		return all[0].facts(tx, q.Facts)
 	}
+	all = slices.SortedFunc(slices.Values(all), func(a, b *signingKey) int { // signWiths stand in any order
+		return cmp.Or(bytes.Compare(a.owner.ID[:], b.owner.ID[:]), cmp.Compare(a.owner.No, b.owner.No))
+	})
 	var wallets []policy.Value
 	var seen []org.ID
 	for _, s := range all {

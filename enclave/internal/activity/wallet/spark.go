@@ -158,7 +158,7 @@ func (r *SparkSignatureRequest) check(field string) (err error) {
 		if err != nil {
 			return err
 		}
-		if c.ID != hex.EncodeToString(id) { // policies compare it as text
+		if c.ID != hex.EncodeToString(id) {
 			return fault.Field(at+".id", "must be in lower case")
 		}
 		made := &r.signing.Operators[i]
@@ -238,7 +238,7 @@ func sparkPoint(field, text string) (chain.PublicKey, error) {
 
 // sparkParams are what policies may read of a request.
 func sparkParams(signWith, name string, value policy.Value) policy.Value {
-	return policy.Struct(policy.Member{Name: "sign_with", Value: policy.String(signWith)}, policy.Member{Name: name, Value: value})
+	return policy.Struct(policy.Member{Name: "sign_with", Value: addressValue(chain.MatchKey(signWith))}, policy.Member{Name: name, Value: value})
 }
 
 func listValue[T any](list []T, element func(*T) policy.Value) policy.Value {
@@ -248,15 +248,15 @@ func listValue[T any](list []T, element func(*T) policy.Value) policy.Value {
 func (r *SparkSignatureRequest) value() policy.Value {
 	return policy.Struct(
 		policy.Member{Name: "derivation", Value: r.Derivation.value()},
-		policy.Member{Name: "message", Value: policy.Hex(r.Message)},
-		policy.Member{Name: "verifying_key", Value: policy.Hex(r.VerifyingKey)},
+		policy.Member{Name: "message", Value: policy.LowerHex(r.Message)},
+		policy.Member{Name: "verifying_key", Value: policy.LowerHex(r.VerifyingKey)},
 		policy.Member{Name: "operator_commitments", Value: listValue(r.OperatorCommitments, func(c *SparkCommitment) policy.Value {
 			return policy.Struct(
 				policy.Member{Name: "id", Value: policy.String(c.ID)},
-				policy.Member{Name: "hiding", Value: policy.Hex(c.Hiding)},
-				policy.Member{Name: "binding", Value: policy.Hex(c.Binding)})
+				policy.Member{Name: "hiding", Value: policy.LowerHex(c.Hiding)},
+				policy.Member{Name: "binding", Value: policy.LowerHex(c.Binding)})
 		})},
-		policy.Member{Name: "adaptor_public_key", Value: policy.Hex(activity.TextOf(r.AdaptorPublicKey))})
+		policy.Member{Name: "adaptor_public_key", Value: policy.LowerHex(activity.TextOf(r.AdaptorPublicKey))})
 }
 
 // value has all members; type tells which one is meant.

@@ -83,7 +83,7 @@ func (o *SparkOperators) members() []policy.Member {
 		{Name: "operator_recipients", Value: listValue(o.OperatorRecipients, func(r *SparkOperatorRecipient) policy.Value {
 			return policy.Struct(
 				policy.Member{Name: "operator_id", Value: policy.String(r.OperatorID)},
-				policy.Member{Name: "encryption_public_key", Value: policy.Hex(r.EncryptionPublicKey)})
+				policy.Member{Name: "encryption_public_key", Value: policy.LowerHex(r.EncryptionPublicKey)})
 		})},
 	}
 }
@@ -199,15 +199,15 @@ func (l *SparkTransferLeaf) check(field string) error {
 func (t *SparkTransfer) value() policy.Value {
 	return policy.Struct(append(t.members(),
 		policy.Member{Name: "transfer_id", Value: policy.String(t.TransferID)},
-		policy.Member{Name: "receiver_public_key", Value: policy.Hex(t.ReceiverPublicKey)},
+		policy.Member{Name: "receiver_public_key", Value: policy.LowerHex(t.ReceiverPublicKey)},
 		policy.Member{Name: "leaves", Value: listValue(t.Leaves, func(l *SparkTransferLeaf) policy.Value {
 			return policy.Struct(
 				policy.Member{Name: "leaf_id", Value: policy.String(l.LeafID)},
 				policy.Member{Name: "old_leaf_derivation", Value: l.OldLeafDerivation.value()},
 				policy.Member{Name: "new_leaf_derivation", Value: l.NewLeafDerivation.value()},
-				policy.Member{Name: "refund_signature", Value: policy.Hex(activity.TextOf(l.RefundSignature))},
-				policy.Member{Name: "direct_refund_signature", Value: policy.Hex(activity.TextOf(l.DirectRefundSignature))},
-				policy.Member{Name: "direct_from_cpfp_refund_signature", Value: policy.Hex(activity.TextOf(l.DirectFromCpfpRefundSignature))})
+				policy.Member{Name: "refund_signature", Value: policy.LowerHex(activity.TextOf(l.RefundSignature))},
+				policy.Member{Name: "direct_refund_signature", Value: policy.LowerHex(activity.TextOf(l.DirectRefundSignature))},
+				policy.Member{Name: "direct_from_cpfp_refund_signature", Value: policy.LowerHex(activity.TextOf(l.DirectFromCpfpRefundSignature))})
 		})})...)
 }
 
@@ -275,12 +275,12 @@ func (in *SparkClaimTransfer) Check() error {
 func (c *SparkClaim) value() policy.Value {
 	return policy.Struct(append(c.members(),
 		policy.Member{Name: "transfer_id", Value: policy.String(c.TransferID)},
-		policy.Member{Name: "sender_identity_public_key", Value: policy.Hex(c.SenderIdentityPublicKey)},
+		policy.Member{Name: "sender_identity_public_key", Value: policy.LowerHex(c.SenderIdentityPublicKey)},
 		policy.Member{Name: "leaves", Value: listValue(c.Leaves, func(l *SparkClaimLeaf) policy.Value {
 			return policy.Struct(
 				policy.Member{Name: "leaf_id", Value: policy.String(l.LeafID)},
-				policy.Member{Name: "ciphertext", Value: policy.Hex(l.Ciphertext)},
-				policy.Member{Name: "sender_signature", Value: policy.Hex(l.SenderSignature)})
+				policy.Member{Name: "ciphertext", Value: policy.LowerHex(l.Ciphertext)},
+				policy.Member{Name: "sender_signature", Value: policy.LowerHex(l.SenderSignature)})
 		})})...)
 }
 

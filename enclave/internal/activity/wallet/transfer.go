@@ -338,11 +338,11 @@ func (t *ExportTarget) Check() (err error) {
 	return err
 }
 
-func (t *ExportTarget) params() policy.Value { return exportParams(t.TargetPublicKey) }
+func (t *ExportTarget) params() policy.Value { return exportParams(t.to) }
 
 // exportParams are what policies may read of an export.
-func exportParams(target string) policy.Value {
-	return activity.Param("target_public_key", policy.Hex(target))
+func exportParams(to bundle.PublicKey) policy.Value {
+	return activity.Param("target_public_key", policy.Hex(to.String()))
 }
 
 // ExportWallet hands a wallet's mnemonic out, encrypted.

@@ -589,6 +589,10 @@ func TestWhatPoliciesReadOfTransfers(t *testing.T) {
 	id, address := made["walletId"].(string), activitytest.List(made, "addresses")[0]
 	key := importKey(w, "Key", "ED25519", strings.Repeat("11", 32))["privateKeyId"].(string)
 	to := newReceiver(w).public()
+	short := "02" + to[2:66]
+	if strings.Contains("13579bdf", to[129:]) {
+		short = "03" + to[2:66]
+	}
 	nobody := w.NewID().String()
 	for _, c := range []struct {
 		typ       string
@@ -598,6 +602,8 @@ func TestWhatPoliciesReadOfTransfers(t *testing.T) {
 	}{
 		{"EXPORT_WALLET", object{"walletId": id, "targetPublicKey": to}, "wallet.id == '" + id + "' && wallet.imported && !wallet.exported && wallet.label == 'Cold'", holds},
 		{"EXPORT_WALLET", object{"walletId": id, "targetPublicKey": to}, "activity.params.target_public_key == '" + strings.ToUpper(to) + "' && activity.resource == 'WALLET' && activity.action == 'EXPORT'", holds},
+		{"EXPORT_WALLET", object{"walletId": id, "targetPublicKey": short}, "activity.params.target_public_key == '" + to + "' && activity.params.target_public_key == '" + short + "'", holds},
+		{"EXPORT_WALLET", object{"walletId": id, "targetPublicKey": to}, "activity.params.target_public_key == '" + short + "' && activity.params.target_public_key in ['" + to + "']", holds},
 		{"EXPORT_WALLET", object{"walletId": id, "targetPublicKey": to}, "wallet_account.address == 'x'", fails},
 		{"EXPORT_WALLET", object{"walletId": nobody, "targetPublicKey": to}, "wallet.imported", fails},
 		{"EXPORT_WALLET_ACCOUNT", object{"address": address, "targetPublicKey": to}, "wallet.label == 'Cold' && wallet_account.address == '" + address + "' && wallet_account.path_indexes[2] == 3", holds},

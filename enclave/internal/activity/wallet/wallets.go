@@ -7,6 +7,7 @@ package wallet
 
 import (
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ var Wallets = activity.Family{
 	},
 	activity.Kind[UpdateWallet, WalletID]{
 		Name: "UPDATE_WALLET", Resource: "WALLET", Action: "UPDATE", Run: updateWallet,
-		Params: func(in *UpdateWallet) policy.Value { return activity.Param("wallet_id", policy.String(in.WalletID)) },
+		Params: func(in *UpdateWallet) policy.Value { return activity.Param("wallet_id", policy.LowerHex(in.WalletID)) },
 	},
 	activity.Kind[UpdateWalletAccountName, WalletAccountID]{Name: "UPDATE_WALLET_ACCOUNT_NAME", Resource: "WALLET", Action: "UPDATE", Run: updateWalletAccountName},
 	activity.Kind[DeleteWallets, WalletIDs]{
@@ -438,12 +439,16 @@ func walletValue(w *org.Wallet) policy.Value {
 		policy.Member{Name: "label", Value: policy.String(w.Name)})
 }
 
+// addressValue is an address as policies read it.
+func addressValue(address string) policy.Value {
+	if chain.IgnoresCase(address) {
+		return policy.Hex(address)
+	}
+	return policy.String(address)
+}
+
 // accountValue is the root wallet_account.
 func accountValue(a *org.Account) policy.Value {
-	address := policy.String(a.Address)
-	if chain.IgnoresCase(a.Address) {
-		address = policy.Hex(a.Address)
-	}
 	var indexes, hardened []policy.Value
 	for _, step := range strings.Split(a.Path, "/")[1:] {
 		digits, hard := strings.CutSuffix(step, "'")
@@ -451,7 +456,7 @@ func accountValue(a *org.Account) policy.Value {
 		indexes, hardened = append(indexes, policy.Int(int64(n))), append(hardened, policy.Bool(hard))
 	}
 	return policy.Struct(
-		policy.Member{Name: "address", Value: address},
+		policy.Member{Name: "address", Value: addressValue(a.Address)},
 		policy.Member{Name: "path_indexes", Value: policy.List(indexes...)},
 		policy.Member{Name: "path_hardened", Value: policy.List(hardened...)})
 }
@@ -459,7 +464,7 @@ func accountValue(a *org.Account) policy.Value {
 // walletsFacts is the root wallets: all that are named, or no root if one does not exist.
 func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
 	ws := make([]policy.Value, len(ids))
-	for i, text := range ids {
+	for i, text := range inOrder(ids) {
 		id, _ := org.ParseID(text) // a UUID by its rule
 		w, err := tx.Wallet(id)
 		if w == nil || err != nil {
@@ -470,13 +475,16 @@ func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
 	return policy.Facts{"wallets": policy.List(ws...)}, nil
 }
 
+// inOrder are ids that a request names in any order, so that policies see one.
+func inOrder(ids []string) []string { return slices.Sorted(slices.Values(ids)) }
+
 // askAccounts asks about accounts: about each with its wallet, and about their wallets together.
 func askAccounts(tx *org.Tx, ids []string, q *policy.Request) error {
 	var ws []policy.Value
 	seen := map[org.ID]bool{}
 	missing := false
 	q.Facts = policy.Facts{}
-	err := askEach(q, ids, func(text string) (policy.Facts, error) {
+	err := askEach(q, inOrder(ids), func(text string) (policy.Facts, error) {
 		a, w, err := findAccount(tx, text)
 		if fault.Of(err) != nil {
 			missing = true // the activity will say so
