@@ -54,11 +54,13 @@ type statement struct {
 	Algorithm    *int64             `cbor:"alg"`
 	Signature    cbor.ByteString    `cbor:"sig"`
 	Certificates *[]cbor.ByteString `cbor:"x5c"`
+	ECDAA        cbor.RawMessage    `cbor:"ecdaaKeyId"` // of an anonymous group, which WebAuthn has given up
 }
 
 const errStatement = Refusal("attestation statement does not verify")
 
-// verify verifies the statement of the passkey with key k and returns the format that it proved.
+// verify verifies the statement of the passkey with key k and returns the format that it proved: none for a statement
+// that is by a key which cannot be verified here.
 func (a *attestation) verify(k *key, clientHash [32]byte) (format string, err error) {
 	var s statement
 	format, ok := a.format, false
@@ -70,14 +72,22 @@ func (a *attestation) verify(k *key, clientHash [32]byte) (format string, err er
 		format, ok = formatNone, decoding.Unmarshal(a.statement, &parsed) == nil
 	case format != formatPacked && format != formatU2F:
 		return "", Refusal("attestation format is not known")
-	case decoding.Unmarshal(a.statement, &s) != nil:
-	case format == formatU2F:
-		ok = a.u2f(&s, k, clientHash)
-	case s.Algorithm == nil:
-	case s.Certificates == nil:
+	case decoding.Unmarshal(a.statement, &s) != nil || (s.Algorithm == nil) != (format == formatU2F):
+	case s.ECDAA != nil:
+		format, ok = formatNone, true
+	case s.Certificates == nil && format == formatPacked:
 		ok = *s.Algorithm == k.alg && k.verify(slices.Concat(a.data.raw, clientHash[:]), []byte(s.Signature))
+	case s.Certificates == nil || len(*s.Certificates) == 0:
 	default:
-		ok = a.packed(&s, clientHash)
+		leaf, by := s.attestationKey()
+		switch {
+		case by == nil:
+			format, ok = formatNone, true
+		case format == formatU2F:
+			ok = a.u2f(&s, by, k, clientHash)
+		default:
+			ok = a.packed(&s, leaf, by, clientHash)
+		}
 	}
 	if !ok {
 		return "", errStatement
@@ -85,24 +95,32 @@ func (a *attestation) verify(k *key, clientHash [32]byte) (format string, err er
 	return format, nil
 }
 
-// leaf is the first of a statement's certificates, nil if it has none that can be read.
-func (s *statement) leaf() *x509.Certificate {
-	if s.Certificates == nil || len(*s.Certificates) == 0 || len(*s.Certificates) > maxCertificates ||
-		slices.ContainsFunc(*s.Certificates, func(c cbor.ByteString) bool { return len(c) > maxCertificate }) {
-		return nil
+// attestationKey is the first of a statement's certificates, and its key for the statement's algorithm. They are nil if the
+// certificate cannot be read, as with serial numbers and curves that crypto/x509 refuses, if the key is of another algorithm
+// than those of passkeys, and beyond the bounds: manufacturers cannot change what they have sold.
+func (s *statement) attestationKey() (leaf *x509.Certificate, by *key) {
+	if len(*s.Certificates) > maxCertificates || len((*s.Certificates)[0]) > maxCertificate {
+		return nil, nil
 	}
-	c, err := x509.ParseCertificate([]byte((*s.Certificates)[0]))
+	leaf, err := x509.ParseCertificate([]byte((*s.Certificates)[0]))
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return c
+	alg := int64(algES256)
+	if s.Algorithm != nil {
+		alg = *s.Algorithm
+	}
+	by, ok := keyOf(leaf.PublicKey, alg)
+	if !ok {
+		return nil, nil
+	}
+	return leaf, by
 }
 
 // packed verifies a statement by an attestation key. Its certificate must have the form that
 // WebAuthn demands for packed.
-func (a *attestation) packed(s *statement, clientHash [32]byte) bool {
-	leaf := s.leaf()
-	if leaf == nil || leaf.Version != 3 || leaf.IsCA || !slices.Contains(leaf.Subject.OrganizationalUnit, "Authenticator Attestation") {
+func (a *attestation) packed(s *statement, leaf *x509.Certificate, by *key, clientHash [32]byte) bool {
+	if leaf.Version != 3 || leaf.IsCA || !slices.Contains(leaf.Subject.OrganizationalUnit, "Authenticator Attestation") {
 		return false
 	}
 	for _, e := range leaf.Extensions {
@@ -110,8 +128,7 @@ func (a *attestation) packed(s *statement, clientHash [32]byte) bool {
 			return false
 		}
 	}
-	k, ok := keyOf(leaf.PublicKey, *s.Algorithm)
-	return ok && k.verify(slices.Concat(a.data.raw, clientHash[:]), []byte(s.Signature))
+	return by.verify(slices.Concat(a.data.raw, clientHash[:]), []byte(s.Signature))
 }
 
 // oidAAGUID is id-fido-gen-ce-aaguid.
@@ -119,16 +136,15 @@ var oidAAGUID = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 45724, 1, 1, 4}
 
 // u2f verifies the statement of an older security key: one certificate, P-256 for both keys, no
 // AAGUID.
-func (a *attestation) u2f(s *statement, k *key, clientHash [32]byte) bool {
-	leaf, at := s.leaf(), a.data.attested
+func (a *attestation) u2f(s *statement, by, k *key, clientHash [32]byte) bool {
+	at := a.data.attested
 	own, ok := k.public.(*ecdsa.PublicKey)
-	if leaf == nil || len(*s.Certificates) != 1 || s.Algorithm != nil || !ok || at.aaguid != [16]byte{} {
+	if len(*s.Certificates) != 1 || !ok || at.aaguid != [16]byte{} {
 		return false
 	}
 	point, err := own.Bytes()
 	if err != nil {
 		return false
 	}
-	by, ok := keyOf(leaf.PublicKey, algES256)
-	return ok && by.verify(slices.Concat([]byte{0}, a.data.rpIDHash[:], clientHash[:], at.id, point), []byte(s.Signature))
+	return by.verify(slices.Concat([]byte{0}, a.data.rpIDHash[:], clientHash[:], at.id, point), []byte(s.Signature))
 }

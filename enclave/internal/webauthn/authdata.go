@@ -52,7 +52,7 @@ func parseAuthenticatorData(raw []byte) (*authenticatorData, error) {
 	if flags&flagExtensions != 0 {
 		var extensions map[string]cbor.RawMessage
 		var err error
-		if rest, err = decoding.UnmarshalFirst(rest, &extensions); err != nil || len(extensions) == 0 {
+		if rest, err = decoding.UnmarshalFirst(rest, &extensions); err != nil || extensions == nil { // null is no map
 			return nil, errAuthenticatorData
 		}
 	}

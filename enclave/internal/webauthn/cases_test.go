@@ -3,11 +3,15 @@ package webauthn_test
 import (
 	"bytes"
 	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
@@ -31,6 +35,8 @@ type registration struct {
 	list  string // of origins; empty: any
 	why   string
 	apart string
+	// unjudged says that the statement is recorded as none, whatever its format.
+	unjudged bool
 }
 
 type assertion struct {
@@ -133,12 +139,14 @@ func registrations() (cs []registration) {
 	add("extensions", "", "", plain(func(a *authenticator.Authenticator) {
 		a.Extensions = must(authenticator.Encode(map[string]any{"credProtect": 2}))
 	}))
+	add("empty extensions", "", "", plain(func(a *authenticator.Authenticator) { a.Extensions = []byte{0xa0} }))
 	add("with an AAGUID", "", "", plain(func(a *authenticator.Authenticator) { a.AAGUID = [16]byte{1, 2, 3} }))
 	add("long credential id", "", "", plain(func(a *authenticator.Authenticator) { a.CredentialID = bytes.Repeat([]byte{7}, 1023) }))
 	add("short credential id", "", "", plain(func(a *authenticator.Authenticator) { a.CredentialID = []byte{7} }))
 	add("members of others", "", "", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+
 		`","crossOrigin":false,"other_keys_can_be_added_here":"do not compare clientDataJSON against a template"}`))
 	add("escaped as Android writes it", "", "", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"https:\/\/app.cloister.test","androidPackageName":"com.android.chrome"}`))
+	add("byte order mark", "", policy+"WebAuthn has it dropped", client("\ufeff"+`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`"}`))
 	add("without crossOrigin", "", "", client(`{"origin":"`+page+`","challenge":"CHALLENGE","type":"webauthn.create"}`))
 	for _, f := range []string{"tpm", "android-key", "android-safetynet", "apple"} {
 		add("unjudged "+f, "", policy+"statements of this format are not judged", at(base(authenticator.Packed), func(m map[string]any) { m["fmt"] = f }))
@@ -164,7 +172,9 @@ func registrations() (cs []registration) {
 	add("crossOrigin as text", "clientDataJSON is malformed", stricter+"crossOrigin of another type", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`","crossOrigin":"no"}`))
 	add("text behind", "clientDataJSON is malformed", "", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`"}{}`))
 	add("out of the wrapping", "clientDataJSON is malformed", "", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`"},"data":{}`))
-	add("byte order mark", "clientDataJSON is malformed", stricter+"a byte order mark", client("\ufeff"+`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`"}`))
+	add("two byte order marks", "clientDataJSON is malformed", stricter+"a byte order mark", client("\ufeff\ufeff"+`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`"}`))
+	add("byte order mark of UTF-16", "clientDataJSON is malformed", "", client("\xff\xfe"+`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`"}`))
+	add("byte order mark behind", "clientDataJSON is malformed", "", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`"}`+"\ufeff"))
 	add("bad UTF-8", "clientDataJSON is malformed", stricter+"bytes that are no text", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+"\",\"x\":\"\xff\"}"))
 	add("empty client data", "clientDataJSON is malformed", "", client(""))
 	add("null client data", "clientDataJSON is malformed", "", client("null"))
@@ -191,7 +201,7 @@ func registrations() (cs []registration) {
 		b[32] |= authenticator.Extensions
 		return b
 	}))
-	add("empty extensions", "authenticatorData is malformed", stricter+"extensions that are none", plain(func(a *authenticator.Authenticator) { a.Extensions = []byte{0xa0} }))
+	add("extensions that are null", "authenticatorData is malformed", stricter+"extensions that are no map", plain(func(a *authenticator.Authenticator) { a.Extensions = []byte{0xf6} }))
 	add("extensions that are no map", "authenticatorData is malformed", stricter+"extensions that are no map", plain(func(a *authenticator.Authenticator) { a.Extensions = []byte{0x80} }))
 	add("bytes behind", "authenticatorData is malformed", "", data(func(b []byte) []byte { return append(bytes.Clone(b), 0) }))
 	add("one byte less", "authenticatorData is malformed", stricter+"an early end", data(func(b []byte) []byte { return b[:len(b)-1] }))
@@ -290,15 +300,11 @@ func registrations() (cs []registration) {
 	add("packed: no algorithm", bad, "", statement(authenticator.Packed, func(m map[any]any) { delete(m, "alg") }))
 	add("packed: another algorithm", bad, stricter+"an algorithm that is not the passkey's", statement(authenticator.Packed, func(m map[any]any) { m["alg"] = -257 }))
 	add("packed: another's signature", bad, "", statement(authenticator.Packed, func(m map[any]any) { m["sig"] = must(newPasskey(authenticator.ES256).Sign([]byte("x"))) }))
-	add("packed: ECDAA", bad, stricter+"members of others", statement(authenticator.Packed, func(m map[any]any) { m["ecdaaKeyId"] = []byte{1} }))
+	add("packed: another member", bad, stricter+"members of others", statement(authenticator.Packed, func(m map[any]any) { m["keyId"] = []byte{1} }))
 	add("packed: no certificates", bad, "", statement(authenticator.Packed, func(m map[any]any) { m["x5c"] = []any{} }))
-	add("packed: certificate that is none", bad, "", statement(authenticator.PackedX5C, func(m map[any]any) { m["x5c"] = []any{[]byte{0x30, 0}} }))
+	add("packed: certificate that is text", bad, "", statement(authenticator.PackedX5C, func(m map[any]any) { m["x5c"] = []any{"MII="} }))
 	add("packed: another's certificate", bad, "", statement(authenticator.PackedX5C, func(m map[any]any) { m["x5c"] = []any{second(authenticator.Certificate([16]byte{}, true))} }))
 	add("packed: signed by the passkey", bad, "", statement(authenticator.PackedX5C, func(m map[any]any) { m["sig"] = must(es.Sign([]byte("x"))) }))
-	add("packed: nine certificates", bad, stricter+"number of certificates", statement(authenticator.PackedX5C, func(m map[any]any) {
-		leaf := m["x5c"].([]any)[0]
-		m["x5c"] = []any{leaf, leaf, leaf, leaf, leaf, leaf, leaf, leaf, leaf}
-	}))
 	for name, change := range map[string]func(c *x509.Certificate){
 		"of an authority":  func(c *x509.Certificate) { c.IsCA = true },
 		"of another unit":  func(c *x509.Certificate) { c.Subject.OrganizationalUnit = []string{"Sales"} },
@@ -329,6 +335,46 @@ func registrations() (cs []registration) {
 		})
 		return r
 	}())
+
+	// Statements by keys that cannot be verified here.
+	none := func(name string, r webauthn.Registration) {
+		cs = append(cs, registration{name: "by a key that is not verified: " + name, r: r, apart: policy + "what a client may leave out keeps nobody out", unjudged: true})
+	}
+	none("nine certificates", statement(authenticator.PackedX5C, func(m map[any]any) { m["x5c"] = slices.Repeat(m["x5c"].([]any), 9) }))
+	for _, f := range []authenticator.Format{authenticator.PackedX5C, authenticator.U2F} {
+		der := func(name, old, new string) {
+			none(string(f)+", "+name, statement(f, func(m map[any]any) {
+				leaf := m["x5c"].([]any)[0].([]byte)
+				if !bytes.Contains(leaf, []byte(old)) {
+					panic(name)
+				}
+				m["x5c"] = []any{bytes.Replace(leaf, []byte(old), []byte(new), 1)}
+			}))
+		}
+		const version = "\xa0\x03\x02\x01\x02" // before the serial number
+		der("negative serial number", version+"\x02\x01\x01", version+"\x02\x01\xff")
+		der("another curve", "\x2a\x86\x48\xce\x3d\x03\x01\x07", "\x2a\x86\x48\xce\x3d\x03\x01\x06")
+		none(string(f)+", ECDAA", statement(f, func(m map[any]any) { m["ecdaaKeyId"] = []byte{1} }))
+		none(string(f)+", certificate that is none", statement(f, func(m map[any]any) { m["x5c"] = []any{[]byte{0x30, 0}} }))
+		none(string(f)+", long certificate", statement(f, func(m map[any]any) { m["x5c"] = []any{make([]byte, 4<<10+1)} }))
+	}
+	none("serial number behind zeros", at(certified(es, "packed", func(c *x509.Certificate) { c.SerialNumber = big.NewInt(0x0101) }), func(m map[string]any) {
+		leaf := m["attStmt"].(map[any]any)["x5c"].([]any)[0].([]byte)
+		copy(leaf[bytes.Index(leaf, []byte("\x02\x02\x01\x01")):], "\x02\x02\x00\x01")
+	}))
+	none("P-384", p384(es, "packed"))
+	none("P-384 u2f", p384(es, "fido-u2f"))
+	none("another algorithm", statement(authenticator.PackedX5C, func(m map[any]any) { m["alg"] = -35 }))
+	// What the client and the authenticator say is held all the same.
+	elsewhere := p384(es, "packed")
+	elsewhere.ClientDataJSON = bytes.Replace(elsewhere.ClientDataJSON, []byte(encode(challenge)), []byte(encode([]byte("another"))), 1)
+	add("P-384: another challenge", "challenge does not match", "", elsewhere)
+	elsewhere = p384(es, "packed")
+	elsewhere.ClientDataJSON = bytes.Replace(elsewhere.ClientDataJSON, []byte(page), []byte("https://evil.cloister"), 1)
+	add("P-384: another origin", "origin is not allowed", "", elsewhere)
+	elsewhere = at(p384(es, "packed"), func(m map[string]any) { m["authData"].([]byte)[32] &^= authenticator.UserPresent })
+	add("P-384: not present", "user was not present", "", elsewhere)
+
 	add("unjudged, malformed", bad, "", func() webauthn.Registration {
 		// attStmt: {"a": 1, "a": 1}, written by hand because no encoder would.
 		r := at(raw, func(m map[string]any) { m["fmt"], m["attStmt"] = "tpm", "STATEMENT" })
@@ -399,6 +445,27 @@ func certified(a *authenticator.Authenticator, format string, change func(*x509.
 	return webauthn.Registration{CredentialID: a.CredentialID, Challenge: challenge, ClientDataJSON: client, AttestationObject: object}
 }
 
+// p384 is a registration by an attestation key of a curve that passkeys do not have here.
+func p384(a *authenticator.Authenticator, format string) webauthn.Registration {
+	_, der, err := authenticator.Certificate(a.AAGUID, false)
+	if err != nil {
+		panic(err)
+	}
+	c := must(x509.ParseCertificate(der))
+	c.SignatureAlgorithm, c.PublicKey = 0, nil
+	key := must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))
+	der = must(x509.CreateCertificate(nil, c, c, key.Public(), key))
+	data := must(a.Data(true))
+	client := a.ClientData("webauthn.create", challenge)
+	hash := sha256.Sum256(client)
+	digest := sha512.Sum384(append(bytes.Clone(data), hash[:]...))
+	statement := map[string]any{"sig": must(ecdsa.SignASN1(nil, key, digest[:])), "x5c": [][]byte{der}}
+	if format == "packed" {
+		statement["alg"] = -35
+	}
+	return webauthn.Registration{CredentialID: a.CredentialID, Challenge: challenge, ClientDataJSON: client, AttestationObject: must(authenticator.Object(format, statement, data))}
+}
+
 // assertions are those of every algorithm, and all that is wrong with some.
 func assertions() (cs []assertion) {
 	of := func(a *authenticator.Authenticator, s *authenticator.Assertion) assertion {
@@ -453,6 +520,9 @@ func assertions() (cs []assertion) {
 		a.Extensions = must(authenticator.Encode(map[string]any{"uvm": 2}))
 	}))
 	add("escaped as Android writes it", "", "", client(`{"type":"webauthn.get","challenge":"CHALLENGE","origin":"https:\/\/app.cloister.test","androidPackageName":"com.android.chrome"}`))
+	add("empty extensions", "", "", plain(func(a *authenticator.Authenticator) { a.Extensions = []byte{0xa0} }))
+	add("byte order mark", "", policy+"WebAuthn has it dropped", client("\ufeff"+`{"type":"webauthn.get","challenge":"CHALLENGE","origin":"`+page+`"}`))
+	add("byte order mark, other origin", "origin is not allowed", "", client("\ufeff"+`{"type":"webauthn.get","challenge":"CHALLENGE","origin":"https://evil.test"}`))
 	add("in a frame", "", policy+"who may frame a page is the page's to say", client(`{"type":"webauthn.get","challenge":"CHALLENGE","origin":"`+page+`","crossOrigin":true,"topOrigin":"https://dapp.test"}`))
 	add("not present", "user was not present", "", plain(func(a *authenticator.Authenticator) { a.Flags = authenticator.UserVerified }))
 	add("backed up, not eligible", "authenticatorData is malformed", stricter+"a backup of what cannot be backed up", plain(func(a *authenticator.Authenticator) { a.Flags |= authenticator.BackedUp }))

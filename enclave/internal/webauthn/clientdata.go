@@ -12,6 +12,9 @@ import (
 // decides who may frame it.
 type clientData struct{ typ, challenge, origin string }
 
+// byteOrderMark may stand before the JSON: WebAuthn has it read by the UTF-8 decoding of browsers, which drops one.
+var byteOrderMark = []byte("\ufeff")
+
 var clientLimits = strictjson.Limits{Depth: 7, Items: 64, Members: 64, Values: 256}
 
 func parseClientData(raw []byte) (*clientData, error) {
@@ -19,7 +22,7 @@ func parseClientData(raw []byte) (*clientData, error) {
 		return nil, Refusal("clientDataJSON is too long")
 	}
 	var members map[string]strictjson.Raw
-	if strictjson.Decode(raw, &members, strictjson.Within(clientLimits)) != nil {
+	if strictjson.Decode(bytes.TrimPrefix(raw, byteOrderMark), &members, strictjson.Within(clientLimits)) != nil {
 		return nil, Refusal("clientDataJSON is malformed")
 	}
 	c := new(clientData)

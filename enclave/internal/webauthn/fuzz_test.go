@@ -19,6 +19,7 @@ func FuzzClientData(f *testing.F) {
 	a := newPasskey(authenticator.EdDSA)
 	f.Add(a.ClientData("webauthn.get", challenge))
 	f.Add([]byte(`{"type":"webauthn.get","challenge":"AAAA","origin":"https:\/\/a.test","crossOrigin":true,"topOrigin":"https://b.test","tokenBinding":{"status":"supported"}}`))
+	f.Add(append([]byte("\ufeff"), a.ClientData("webauthn.get", challenge)...))
 	f.Add([]byte(`null`))
 	f.Add([]byte(`{}},{`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -27,7 +28,7 @@ func FuzzClientData(f *testing.F) {
 			return
 		}
 		var m map[string]any
-		if err := json.Unmarshal(raw, &m); err != nil || m["type"] != typ || m["challenge"] != challenge || m["origin"] != origin {
+		if err := json.Unmarshal(bytes.TrimPrefix(raw, []byte("\ufeff")), &m); err != nil || m["type"] != typ || m["challenge"] != challenge || m["origin"] != origin {
 			t.Fatalf("%q: %q %q %q, %v", raw, typ, challenge, origin, err)
 		}
 	})

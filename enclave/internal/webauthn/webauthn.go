@@ -1,15 +1,17 @@
 // Package webauthn verifies that a passkey was made (Register) and that one signed (Assert).
 //
 // All input comes from outside and is read strictly and within bounds. clientDataJSON is JSON
-// without repeated members; unknown members are tolerated because clients add some. CBOR has
-// definite lengths, no tags, no repeated keys, and nothing left over.
+// without repeated members, perhaps behind one byte order mark; unknown members are tolerated because
+// clients add some. CBOR has definite lengths, no tags, no repeated keys, and nothing left over.
 //
 // Attestation. The statements of none, packed (with and without certificates) and fido-u2f are
 // verified: the leaf's key, or the passkey's own, signed. Certificate chains are not followed,
 // so nothing says who made an authenticator. Statements of tpm, android-key,
 // android-safetynet, apple and compound are only parsed; such a passkey is recorded as none.
-// No security is lost: a client can leave out any statement, and an authorized user signs the
-// request that registers the passkey. Other formats are refused.
+// So is one whose statement is by a key that cannot be verified here: its certificate is not for
+// crypto/x509, its algorithm is none of those below, it is of ECDAA. No security is lost: a client can
+// leave out any statement, and an authorized user signs the request that registers the passkey. A
+// statement that can be verified and is wrong is refused, and so are other formats.
 //
 // Algorithms are ES256, RS256 with 2048 to 4096 bits and exponent 65537, and
 // EdDSA with Ed25519.
