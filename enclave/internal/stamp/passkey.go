@@ -19,12 +19,14 @@ type Passkey struct {
 	assertion webauthn.Assertion
 }
 
-// passkeyStamp is the JSON of X-Stamp-WebAuthn.
+// passkeyStamp is the JSON of X-Stamp-WebAuthn. Clients that pass on all of a browser's answer send the user handle too,
+// empty in Safari. No signature covers it, and the credential says whose it is: it is not read.
 type passkeyStamp struct {
 	AuthenticatorData string `json:"authenticatorData" rule:"required"`
 	ClientDataJSON    string `json:"clientDataJson" rule:"required"`
 	CredentialID      string `json:"credentialId" rule:"required"`
 	Signature         string `json:"signature" rule:"required"`
+	UserHandle        string `json:"userHandle"`
 }
 
 // readPasskey reads a header value.

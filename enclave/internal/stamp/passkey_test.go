@@ -239,6 +239,13 @@ func TestPasskeyTolerated(t *testing.T) {
 			}
 		}
 	}
+	// The user handle is whatever the client says.
+	for _, handle := range []string{`"userHandle":""`, `"userHandle":"AAAA"`, `"userHandle":null`, `"user_handle":"no base64!"`} {
+		value := x.Value[:len(x.Value)-1] + "," + handle + "}"
+		if c, _, err := verified(value, x.Body, registered(t, x), 0, webauthn.Origins{}); err != nil || c.CredentialID() != x.CredentialID {
+			t.Errorf("%s: %v", handle, err)
+		}
+	}
 }
 
 func TestPasskeyUnreadable(t *testing.T) {
@@ -264,7 +271,8 @@ func TestPasskeyUnreadable(t *testing.T) {
 	enc := base64.RawURLEncoding.EncodeToString
 	cases := map[string]string{
 		"empty": "", "space": "  ", "null": "null", "array": "[" + x.Value + "]", "two": x.Value + x.Value, "base64 of nothing": enc(nil), "base64 of null": enc([]byte("null")),
-		"unknown member": with("userHandle", "AAAA"), "line break": enc([]byte(x.Value))[:40] + "\n" + enc([]byte(x.Value))[40:], "wrapped twice": enc([]byte(enc([]byte(x.Value)))),
+		"unknown member": with("clientExtensionResults", "AAAA"), "handle in capitals": with("UserHandle", ""), "handle that is a number": x.Value[:len(x.Value)-1] + `,"userHandle":7}`,
+		"handle twice": x.Value[:len(x.Value)-1] + `,"userHandle":"","userHandle":""}`, "line break": enc([]byte(x.Value))[:40] + "\n" + enc([]byte(x.Value))[40:], "wrapped twice": enc([]byte(enc([]byte(x.Value)))),
 		"repeated": strings.Replace(x.Value, "{", `{"signature":"AAAA",`, 1), "number": strings.Replace(x.Value, `"`+m["signature"]+`"`, "7", 1),
 		"other case": strings.Replace(x.Value, "clientDataJson", "clientDataJSON", 1), "open": x.Value[:len(x.Value)-1],
 	}
@@ -333,6 +341,7 @@ func FuzzPasskey(f *testing.F) {
 		f.Add(x.Value)
 	}
 	f.Add("")
+	f.Add(vs[0].Value[:len(vs[0].Value)-1] + `,"userHandle":""}`)
 	c := registered(f, vs[0])
 	signed := map[string]bool{vs[0].Value: true}
 	for _, x := range vs {
@@ -361,7 +370,10 @@ func FuzzPasskey(f *testing.F) {
 			raw = text(t, value)
 		}
 		var m map[string]string
-		if err := json.Unmarshal(raw, &m); err != nil || len(m) != 4 || !bytes.Equal(text(t, m["credentialId"]+m["credential_id"]), p.CredentialID()) {
+		err = json.Unmarshal(raw, &m)
+		delete(m, "userHandle")
+		delete(m, "user_handle")
+		if err != nil || len(m) != 4 || !bytes.Equal(text(t, m["credentialId"]+m["credential_id"]), p.CredentialID()) {
 			t.Fatalf("%q: %v", raw, err)
 		}
 		if caller, _, err := p.Verify(c, 0, webauthn.Origins{}); err == nil && (!signed[string(stamp.SignatureOf(p))] || caller.Signature() != value) {

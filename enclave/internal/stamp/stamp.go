@@ -166,7 +166,7 @@ func (v *Verifier) Verify(headers []Header, body []byte) (*Caller, error) {
 	return c, err
 }
 
-// decodeStamp reads a header value, JSON or base64 of it: an object of four strings, whose
+// decodeStamp reads a header value, JSON or base64 of it: an object of up to five strings, whose
 // members an error names.
 func decodeStamp(kind int, value string, into any, members string) error {
 	text := []byte(value)
@@ -176,7 +176,7 @@ func decodeStamp(kind int, value string, into any, members string) error {
 			return errNotExtracted(kind, "neither JSON nor base64")
 		}
 	}
-	if strictjson.Decode(text, into, strictjson.Within(strictjson.Limits{Depth: 1, Values: 5})) != nil {
+	if strictjson.Decode(text, into, strictjson.Within(strictjson.Limits{Depth: 1, Values: 6})) != nil {
 		return errNotExtracted(kind, "not an object of "+members)
 	}
 	return nil
