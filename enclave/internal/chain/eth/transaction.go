@@ -42,13 +42,14 @@ type fields struct {
 // A transaction has been read and not been signed.
 type transaction struct {
 	fields
-	raw  []byte // all of it
+	raw  []byte // all that is signed
 	body []byte // the items that stay when it is signed
 	by   chain.PublicKey
 }
 
 // Read takes an unsigned transaction: legacy RLP of 6 items, or of 9 with the chain's
-// id, 0 and 0 (EIP-155), or an envelope of type 1, 2, 3 or 4. It checks all of it, down
+// id, 0 and 0 (EIP-155), or an envelope of type 1, 2, 3 or 4, without a signature or with one
+// of which all three items are empty, as go-ethereum writes it. It checks all of it, down
 // to access lists and authorizations. Besides what is malformed it refuses what has been
 // signed already, a chain id of 0 or above 2^63-37, a priority fee above the fee, a type
 // 3 that carries its blobs or has none, a type 4 without an authorization, and a type 3
@@ -65,14 +66,21 @@ func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, erro
 	}
 	t.body = t.read(l)
 	bare := t.kind == typeLegacy && !l.More() // before EIP-155, good on every chain
-	signed := t.kind != typeLegacy && l.Left() == 3
-	if t.kind == typeLegacy && !bare {
-		t.chainID = l.Uint64("chainId")
+	if t.kind == typeLegacy && !bare || l.Left() == 3 {
+		var parity uint64
+		if t.kind == typeLegacy {
+			t.chainID = l.Uint64("chainId")
+		} else {
+			parity, t.raw = l.Uint64("yParity"), t.envelope(t.body)
+		}
 		r, s := l.Number("r", 32), l.Number("s", 32)
-		signed = len(r)+len(s) > 0
-	}
-	if signed && l.Err() == nil {
-		return nil, chain.Invalid("it has been signed already")
+		switch {
+		case l.Err() != nil:
+		case len(r)+len(s) > 0:
+			return nil, chain.Invalid("it has been signed already")
+		case parity > 0:
+			l.Fail("yParity", "must be 0 where r and s are")
+		}
 	}
 	l.End("the transaction")
 	if !bare {

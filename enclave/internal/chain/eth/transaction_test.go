@@ -354,6 +354,27 @@ func TestTaken(t *testing.T) {
 	}
 }
 
+// A signature of which all is empty is none: what is signed is the transaction without it.
+func TestEmptySignature(t *testing.T) {
+	for _, name := range []string{"2930", "1559", "4844", "7702"} {
+		var texts [2]string
+		for i, b := range [][]byte{envelope(bodies[name]), envelope(append(append([]any{}, bodies[name]...), 0, 0, 0))} {
+			tx, err := eth.Chain{}.Read(b, signer(t, key))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			facts, err := tx.Facts(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[i] = fmt.Sprintf("%x %x %v", tx.Digests()[0].Message, sign(t, key, tx), plain(facts))
+		}
+		if texts[0] != texts[1] {
+			t.Errorf("%s: %s\nwant %s", name, texts[1], texts[0])
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	lead := raw{0x82, 0, 1} // a number with a leading zero
 	for name, c := range map[string]struct {
@@ -373,6 +394,12 @@ func TestRefused(t *testing.T) {
 		"item after":            {with("1559", 10, 1), "invalid transaction: the transaction has bytes left over"},
 		"two items after":       {envelope(append(append([]any{}, bodies["1559"]...), 1, 1)), "invalid transaction: the transaction has bytes left over"},
 		"four items after":      {envelope(append(append([]any{}, bodies["1559"]...), 1, 1, 1, 1)), "invalid transaction: the transaction has bytes left over"},
+		"three items after":     {envelope(append(append([]any{}, bodies["1559"]...), 1, 1, 1)), "invalid transaction: it has been signed already"},
+		"r after":               {envelope(append(append([]any{}, bodies["2930"]...), 0, 1, 0)), "invalid transaction: it has been signed already"},
+		"s after":               {envelope(append(append([]any{}, bodies["4844"]...), 0, 0, 1)), "invalid transaction: it has been signed already"},
+		"parity after":          {envelope(append(append([]any{}, bodies["7702"]...), 1, 0, 0)), "invalid transaction: yParity must be 0 where r and s are"},
+		"zero after":            {envelope(append(append([]any{}, bodies["1559"]...), raw{0}, 0, 0)), "invalid transaction: yParity is a number with leading zeros"},
+		"list after":            {envelope(append(append([]any{}, bodies["1559"]...), 0, []any{}, 0)), "invalid transaction: r must be a byte string, not a list"},
 		"missing list":          {without("1559", 9), "invalid transaction: accessList is missing"},
 		"missing hashes":        {without("4844", 11), "invalid transaction: blobVersionedHashes is missing"},
 		"missing grants":        {without("7702", 10), "invalid transaction: authorizationList is missing"},
@@ -644,6 +671,7 @@ func FuzzRead(f *testing.F) {
 	}
 	for _, body := range bodies {
 		f.Add(envelope(body))
+		f.Add(envelope(append(append([]any{}, body...), 0, 0, 0)))
 	}
 	by := signer(f, key)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -667,7 +695,11 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if "0x"+hex.EncodeToString(s.From[:]) != account || s.Nonce != facts["nonce"] || s.ChainID != facts["chain_id"] || !bytes.Equal(s.Unsigned, b) {
+		without := bytes.Equal(s.Unsigned, b) || len(s.Unsigned) < len(b) && bytes.HasSuffix(b, []byte{0x80, 0x80, 0x80}) // an empty signature
+		if digest := chain.Keccak(s.Unsigned); !without || !bytes.Equal(digest[:], tx.Digests()[0].Message) {
+			t.Fatalf("%x: what is signed is %x", b, s.Unsigned)
+		}
+		if "0x"+hex.EncodeToString(s.From[:]) != account || s.Nonce != facts["nonce"] || s.ChainID != facts["chain_id"] {
 			t.Fatalf("%x: %+v, %v", b, s, facts)
 		}
 	})

@@ -160,6 +160,15 @@ func TestEthTransactions(t *testing.T) {
 		signed := sign(tx)
 		isEth(t, tx, signed, from)
 		kinds[want.Type()]++
+		if want.Type() != types.LegacyTxType { // as go-ethereum writes what nobody has signed: with an empty signature
+			theirs, err := want.MarshalBinary()
+			if err != nil || bytes.Equal(theirs, unsigned) {
+				t.Fatalf("seed %d: %x, %v", seed, theirs, err)
+			}
+			if again, err := (eth.Chain{}).Read(theirs, by); err != nil || !bytes.Equal(sign(again), signed) {
+				t.Fatalf("seed %d: %x: %v", seed, theirs, err)
+			}
+		}
 		for i := range unsigned { // a bit changed: refused, or read as go-ethereum reads it
 			if i%31 == int(seed%31) {
 				changed := bytes.Clone(unsigned)
