@@ -121,7 +121,8 @@ func checkPolicy(w *world, typ string, params object, condition string, want int
 
 func TestWhatPoliciesRead(t *testing.T) {
 	w := activitytest.New(t)
-	made := w.Run("CREATE_WALLET", activitytest.Wallet("Treasury", activitytest.EthAccount(7), activitytest.Account("ED25519", "m/44'/501'/3'/1'", "SOLANA"), activitytest.Account("SECP256K1", "m", "COMPRESSED")))
+	made := w.Run("CREATE_WALLET", activitytest.Wallet("Treasury", activitytest.EthAccount(7), activitytest.Account("ED25519", "m/44'/501'/3'/1'", "SOLANA"), activitytest.Account("SECP256K1", "m", "COMPRESSED"),
+		activitytest.Account("ED25519", "m/44'/501/3/2'", "SOLANA")))
 	one, addresses := made["walletId"].(string), activitytest.List(made, "addresses")
 	two := w.Run("CREATE_WALLET", activitytest.Wallet("Hot"))["walletId"].(string)
 	rec, _ := w.Tx().Wallet(activitytest.MustID(two))
@@ -161,6 +162,7 @@ func TestWhatPoliciesRead(t *testing.T) {
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[0], "00"), "wallet_account.path_indexes.count() == 5 && wallet_account.path_indexes[2] == 7 && wallet_account.path_indexes[1] == 60", holds},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[0], "00"), "wallet_account.path_hardened[2] && !wallet_account.path_hardened[3]", holds},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[1], "00"), "wallet_account.path_hardened.all(h, h) && wallet_account.path_indexes[3] == 1", holds},
+		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[3], "00"), "wallet_account.path_hardened.count() == 4 && wallet_account.path_hardened.all(h, h) && wallet_account.path_indexes[2] == 3", holds},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[2], "00"), "wallet_account.path_indexes.count() == 0", holds},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[0], "00"), "private_key.label == 'Cold'", fails},
 		{"SIGN_RAW_PAYLOAD_V2", activitytest.Signing(addresses[0], "00"), "wallets.count() == 1", fails},

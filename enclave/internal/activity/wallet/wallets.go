@@ -178,11 +178,11 @@ func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string,
 		if !persist {
 			continue
 		}
-		no, err := tx.AccountAt(w.ID, a.Path, a.Curve, a.Format)
+		taken, err := pathTaken(tx, a, w.ID)
 		if err != nil {
 			return nil, err
 		}
-		if no != 0 {
+		if taken {
 			return nil, pathNotUnique(list, i)
 		}
 		if w.Imported || w.Exported || w.KeysOut { // others may have its keys too
@@ -198,6 +198,17 @@ func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string,
 		}
 	}
 	return addresses, nil
+}
+
+// pathTaken reports whether the wallet has an account at the path of a. On ed25519 that is one at any path of its steps,
+// hardened or not: they are one path, with one key and one address.
+func pathTaken(tx *activity.Tx, a *org.Account, wallet org.ID) (bool, error) {
+	if a.Curve != chain.Ed25519.String() {
+		no, err := tx.AccountAt(wallet, a.Path, a.Curve, a.Format)
+		return no != 0, err
+	}
+	o, ok, err := tx.ByAddress(chain.MatchKey(a.Address))
+	return ok && o.ID == wallet, err
 }
 
 // deriveAccount makes the account that p describes, without wallet and number.
@@ -447,12 +458,13 @@ func addressValue(address string) policy.Value {
 	return policy.String(address)
 }
 
-// accountValue is the root wallet_account.
+// accountValue is the root wallet_account. Its steps are hardened where the key is made so: on ed25519 all are.
 func accountValue(a *org.Account) policy.Value {
 	var indexes, hardened []policy.Value
 	for _, step := range strings.Split(a.Path, "/")[1:] {
 		digits, hard := strings.CutSuffix(step, "'")
 		n, _ := strconv.ParseUint(digits, 10, 31) // it was parsed before it was stored
+		hard = hard || a.Curve == chain.Ed25519.String()
 		indexes, hardened = append(indexes, policy.Int(int64(n))), append(hardened, policy.Bool(hard))
 	}
 	return policy.Struct(

@@ -168,6 +168,32 @@ func TestCreateWalletAccounts(t *testing.T) {
 	}
 }
 
+// A path of ed25519 is one path with apostrophes or without: the wallet has it once.
+func TestPathsOfEd25519(t *testing.T) {
+	w := activitytest.New(t)
+	at := func(path, format string) object { return activitytest.Account("ED25519", path, format) }
+	w.Refuse("CREATE_WALLET", activitytest.Wallet("Both", at("m/44'/501'/7'/3", "SOLANA"), at("m/44'/501'/7'/3'", "SOLANA")), 3, "path must be unique")
+	made := w.Run("CREATE_WALLET", activitytest.Wallet("One", at("m/44'/501'/7'/3", "SOLANA"), at("m/44'/501'/7'/3'", "SUI")))
+	more := func(accounts ...object) object {
+		return object{"walletId": made["walletId"], "accounts": accounts, "persist": true}
+	}
+	for _, path := range []string{"m/44'/501'/7'/3", "m/44'/501'/7'/3'", "m/44/501/7/3"} {
+		w.Refuse("CREATE_WALLET_ACCOUNTS", more(at("m/0'", "SOLANA"), at(path, "SOLANA")), 3, "path must be unique")
+		look := more(at(path, "SOLANA"))
+		look["persist"] = false
+		if seen := activitytest.List(w.Run("CREATE_WALLET_ACCOUNTS", look), "addresses"); seen[0] != activitytest.List(made, "addresses")[0] {
+			t.Errorf("%s: %v", path, seen)
+		}
+	}
+	w.Run("CREATE_WALLET_ACCOUNTS", more(at("m/44'/501'/7'/4", "SOLANA"), at("m/44'/501'/7'/3'", "APTOS")))
+	// The path stays as it was written; on other curves its two forms are two keys.
+	a, _ := w.Tx().Account(activitytest.MustID(made["walletId"].(string)), 1)
+	if a.Path != "m/44'/501'/7'/3" {
+		t.Error(a.Path)
+	}
+	w.Run("CREATE_WALLET_ACCOUNTS", more(activitytest.Account("P256", "m/0", "COMPRESSED"), activitytest.Account("P256", "m/0'", "COMPRESSED")))
+}
+
 func TestUpdateWallet(t *testing.T) {
 	w := activitytest.New(t)
 	id := w.Run("CREATE_WALLET", activitytest.Wallet("One"))["walletId"]
