@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/strictjson"
@@ -20,17 +21,19 @@ const (
 var idlLimits = strictjson.Limits{Depth: 31, Items: 10_000, Members: 1000, Values: 400_000}
 
 type idl struct {
-	calls   map[string]*call // by discriminator; of two with one discriminator neither is read
+	calls   map[string]*call // by discriminator; ambiguous for one that several calls may have
 	lengths []int            // of discriminators, ascending
 }
 
 type call struct {
-	name          string
-	discriminator []byte
-	accounts      []account
-	args          typ  // a struct
-	unreadable    bool // two of its accounts, or calls, have one name or discriminator
+	name       string
+	accounts   []account
+	args       typ  // a struct
+	unreadable bool // two of its accounts have one name
 }
+
+// ambiguous stands for the calls that may have one discriminator.
+var ambiguous = &call{}
 
 // account is a place for an account. Its name is a path through its groups, with dots.
 type account struct {
@@ -42,6 +45,10 @@ type account struct {
 // isMut and isSigner. It needs instructions and types. It takes instructions with
 // arguments of a type that cannot be read (generics, maps, types that are not in the text,
 // or in it twice), which stay undecoded.
+//
+// An instruction without a discriminator is known by every one that its name may stand for (see
+// spellings). So are the methods of a state, which programs had before 0.26; their accounts have no names here, since
+// the IDL leaves out some.
 func (Chain) Describe(text string) (chain.Description, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("more than %d bytes", maxText)
@@ -55,12 +62,18 @@ func (Chain) Describe(text string) (chain.Description, error) {
 		return nil, errors.New("no instructions")
 	}
 	d, names := &idl{calls: make(map[string]*call, len(instructions))}, defined{}
+	left := min(maxSpellings, 32+len(text)/4)
 	for i, raw := range instructions {
-		c, err := readCall(raw, names)
-		if err != nil {
+		if err := d.read(raw, global, names, &left); err != nil {
 			return nil, fmt.Errorf("instruction %d: %w", i, err)
 		}
-		d.add(c)
+	}
+	state, _ := part[members](outer["state"]) // most have none
+	methods, _ := part[[]members](state["methods"])
+	for i, raw := range methods {
+		if err := d.read(raw, ofState, names, &left); err != nil {
+			return nil, fmt.Errorf("method %d of the state: %w", i, err)
+		}
 	}
 	types, err := part[[]members](outer["types"])
 	if err != nil {
@@ -74,29 +87,64 @@ func (Chain) Describe(text string) (chain.Description, error) {
 	return d, nil
 }
 
-func (d *idl) add(c *call) {
-	if other := d.calls[string(c.discriminator)]; other != nil {
-		other.unreadable = true
-		return
+// read adds the call that m is, with discriminators of the namespace if it has none of its own. left is how many of those
+// the text may have yet.
+func (d *idl) read(m members, namespace string, names defined, left *int) error {
+	c, err := readCall(m, names)
+	if err != nil {
+		return err
 	}
-	d.calls[string(c.discriminator)] = c
-	if i, there := slices.BinarySearch(d.lengths, len(c.discriminator)); !there {
-		d.lengths = slices.Insert(d.lengths, i, len(c.discriminator))
+	if namespace == ofState {
+		c.accounts, c.unreadable = nil, false
+	}
+	if raw, ok := m["discriminator"]; ok {
+		numbers, err := part[[]uint32](raw)
+		if err != nil || len(numbers) == 0 || slices.Max(numbers) > math.MaxUint8 {
+			return errors.New("no discriminator")
+		}
+		discriminator := make([]byte, len(numbers))
+		for i, n := range numbers {
+			discriminator[i] = byte(n)
+		}
+		d.add(c, discriminator)
+		return nil
+	}
+	spelt := spellings(c.name)
+	if *left -= len(spelt); spelt == nil || *left < 0 {
+		return errors.New("its name may be spelt in too many ways: give its discriminator")
+	}
+	for _, name := range spelt {
+		sum := sha256.Sum256([]byte(namespace + name))
+		d.add(c, sum[:8])
+	}
+	return nil
+}
+
+func (d *idl) add(c *call, discriminator []byte) {
+	if other := d.calls[string(discriminator)]; other != nil && other != c {
+		c = ambiguous
+	}
+	d.calls[string(discriminator)] = c
+	if i, there := slices.BinarySearch(d.lengths, len(discriminator)); !there {
+		d.lengths = slices.Insert(d.lengths, i, len(discriminator))
 	}
 }
 
-// find is the call that data begins with; several if it begins with more than one.
-func (d *idl) find(data []byte) (found *call, several bool) {
+// find is the call that data begins with, and its discriminator; several if it may be more than one.
+func (d *idl) find(data []byte) (found *call, discriminator []byte, several bool) {
 	for _, n := range d.lengths {
 		if n > len(data) {
 			break
 		}
 		if c := d.calls[string(data[:n])]; c != nil {
-			several = found != nil
-			found = c
+			several = found != nil || c == ambiguous
+			found, discriminator = c, data[:n]
+		}
+		if several {
+			break
 		}
 	}
-	return found, several
+	return found, discriminator, several
 }
 
 // parse is an instruction as the IDL explains it, to the last byte, with every account
@@ -105,14 +153,14 @@ func (d *idl) find(data []byte) (found *call, several bool) {
 // may read it all the same, such as one that does not mind bytes left over. If one of the
 // arguments is of a type that cannot be read, all arguments are absent.
 func (d *idl) parse(f *facts, in *instruction) (any, error) {
-	c, several := d.find(in.data)
+	c, discriminator, several := d.find(in.data)
 	if several {
-		return nil, chain.Invalid("an instruction begins as two of the interface uploaded for %s", f.names[in.program])
+		return nil, chain.Invalid("an instruction begins as two of the interface uploaded for %s may: upload one that has all discriminators", f.names[in.program])
 	}
 	if c == nil || c.unreadable {
 		return nil, nil
 	}
-	v := values{rest: in.data[len(c.discriminator):], budget: &f.budget}
+	v := values{rest: in.data[len(discriminator):], budget: &f.budget}
 	args, ok := v.read(&c.args, 0)
 	switch {
 	case v.unread && len(in.accounts) >= c.needs():
@@ -125,7 +173,7 @@ func (d *idl) parse(f *facts, in *instruction) (any, error) {
 	}
 	parsed := chain.Struct{
 		"instruction_name": c.name,
-		"discriminator":    chain.Hex(fmt.Sprintf("%x", c.discriminator)),
+		"discriminator":    chain.Hex(fmt.Sprintf("%x", discriminator)),
 		"named_accounts":   accounts,
 	}
 	if !v.unread {
@@ -165,17 +213,6 @@ func readCall(m members, names defined) (*call, error) {
 		return nil, err
 	}
 	c := &call{name: name}
-	if raw, ok := m["discriminator"]; !ok {
-		c.discriminator = anchorDiscriminator(name)
-	} else {
-		numbers, err := part[[]uint32](raw)
-		if err != nil || len(numbers) == 0 || slices.Max(numbers) > math.MaxUint8 {
-			return nil, errors.New("no discriminator")
-		}
-		for _, n := range numbers {
-			c.discriminator = append(c.discriminator, byte(n))
-		}
-	}
 	if c.accounts, err = readAccounts(m, "", nil); err != nil {
 		return nil, err
 	}
@@ -225,20 +262,66 @@ func readAccounts(m members, path string, into []account) ([]account, error) {
 	return into, nil
 }
 
-// anchorDiscriminator begins the data of an instruction without a discriminator
-// of its own: 8 bytes of the hash of its name in snake_case.
-func anchorDiscriminator(name string) []byte {
-	preimage := []byte("global:")
+// The namespaces of discriminators: 8 bytes of the SHA-256 of the namespace and the name that the function has in the
+// program's source.
+const (
+	global  = "global:"
+	ofState = "state:"
+)
+
+// Bounds of the spellings of names. What is kept of them is a small multiple of the text: for four bytes one spelling.
+const (
+	maxDigits    = 6      // of a name
+	maxSpellings = 40_000 // of all names of a text
+)
+
+// spellings are the names that a function of a program's source may have where an IDL of before 0.30 has this name, or nil
+// for too many. Such an IDL writes snake_case in camelCase, and what that loses cannot be told: withdraw2 stands for
+// withdraw2 and withdraw_2, and for both with an underscore before or behind. Capitals that follow each other are words of
+// one letter (placeXY) or, where somebody wrote the name by hand, a word (mintNFT). A name with an underscore has not been
+// converted.
+func spellings(name string) []string {
+	each, words := snakeCase(name, false), snakeCase(name, true)
+	spelt := []string{name, each}
+	if !strings.Contains(name, "_") {
+		spelt = append(spelt, words, "_"+name, name+"_")
+		for _, base := range slices.Compact([]string{each, words}) {
+			numbered := []string{""}
+			for i := range len(base) {
+				isDigit := '0' <= base[i] && base[i] <= '9'
+				for j, before := range numbered {
+					if numbered[j] += base[i : i+1]; isDigit && i > 0 && base[i-1] != '_' {
+						numbered = append(numbered, before+"_"+base[i:i+1])
+					}
+				}
+				if len(numbered) > 1<<maxDigits {
+					return nil
+				}
+			}
+			for _, n := range numbered {
+				spelt = append(spelt, n, "_"+n, n+"_")
+			}
+		}
+	}
+	slices.Sort(spelt)
+	return slices.Compact(spelt)
+}
+
+// snakeCase puts an underscore before capitals, and makes them small. With words, capitals that follow each other are one
+// word, the last of them only if no small letter follows.
+func snakeCase(name string, words bool) string {
+	isCapital := func(i int) bool { return 0 <= i && i < len(name) && 'A' <= name[i] && name[i] <= 'Z' }
+	isSmall := func(i int) bool { return i < len(name) && 'a' <= name[i] && name[i] <= 'z' }
+	var out []byte
 	for i := range len(name) {
 		c := name[i]
-		if c >= 'A' && c <= 'Z' {
-			if i > 0 {
-				preimage = append(preimage, '_')
+		if isCapital(i) {
+			if i > 0 && (!words || !isCapital(i-1) || isSmall(i+1)) {
+				out = append(out, '_')
 			}
 			c += 'a' - 'A'
 		}
-		preimage = append(preimage, c)
+		out = append(out, c)
 	}
-	sum := sha256.Sum256(preimage)
-	return sum[:8]
+	return string(out)
 }

@@ -415,6 +415,137 @@ func TestDiscriminators(t *testing.T) {
 	}
 }
 
+// oldIDL is an IDL of before 0.30, with instructions of these names, each with one argument of its own size.
+func oldIDL(names ...string) string {
+	var instructions []string
+	for i, name := range names {
+		instructions = append(instructions, fmt.Sprintf(`{"name":"%s","accounts":[],"args":[{"name":"x","type":{"array":["u8",%d]}}]}`, name, i))
+	}
+	return `{"version":"0.1.0","name":"p","instructions":[` + strings.Join(instructions, ",") + `],"types":[]}`
+}
+
+// discriminatorOf is that of a function of a program's source.
+func discriminatorOf(preimage string) []byte { sum := sha256.Sum256([]byte(preimage)); return sum[:8] }
+
+// A name of an older IDL stands for every function that the source may have: a call of each is shown under it.
+func TestNamesOfOlderIDLs(t *testing.T) {
+	for name, functions := range map[string][]string{
+		"withdraw2":   {"withdraw2", "withdraw_2", "_withdraw2", "withdraw_2_"},
+		"swapV2Exact": {"swap_v2_exact", "swap_v_2_exact", "_swap_v2_exact", "swapV2Exact"},
+		"take10":      {"take10", "take_10", "take1_0", "take_1_0"},
+		"init":        {"init", "_init", "init_"},
+		"move":        {"move_"},
+		"placeXY":     {"place_x_y", "place_xy"},
+		"mintNFT":     {"mint_n_f_t", "mint_nft", "mintNFT", "mint_nft_"},
+		"setURI2":     {"set_uri_2", "set_u_r_i2"},
+		"mint_nft2":   {"mint_nft2"},
+		"_init":       {"_init"},
+		"a1b2c3d":     {"a_1b_2c_3d", "a1b2c3d", "a1b_2c3d_"},
+	} {
+		d := describe(t, oldIDL(name))
+		for _, function := range functions {
+			parsed, ok := parsedOf(t, d, discriminatorOf("global:"+function), 0).(chain.Struct)
+			if want := fmt.Sprintf("%x", discriminatorOf("global:"+function)); !ok || parsed["instruction_name"] != name || parsed["discriminator"] != chain.Hex(want) {
+				t.Errorf("%s: %s is %v", name, function, parsed)
+			}
+		}
+		for _, other := range []string{"global:" + functions[0] + "x", "global:__init", "global:mint_nft_2", "state:" + functions[0], functions[0], "anchor:idl"} {
+			if parsed, err := judgedOf(t, d, discriminatorOf(other), 0); parsed != nil || err != nil {
+				t.Errorf("%s: %s is %v, %v", name, other, parsed, err)
+			}
+		}
+	}
+	// What Anchor's own clients send.
+	var file struct{ Global, State map[string]string }
+	readJSON(t, "discriminators.json", &file)
+	for name, data := range file.Global {
+		state := describe(t, `{"instructions":[],"state":{"struct":{"name":"S"},"methods":[{"name":"`+name+`","accounts":[{"name":"a"},{"name":"a"}],"args":[]}]},"types":[]}`)
+		for text, d := range map[string]chain.Description{data: describe(t, oldIDL(name)), file.State[name]: state} {
+			want := map[string]any{"instruction_name": name, "discriminator": text, "named_accounts": map[string]any{}, "program_call_args": map[string]any{}}
+			if d != state {
+				want["program_call_args"] = map[string]any{"x": []any{}}
+			}
+			same(t, parsedOf(t, d, unhex(t, text), 0), want)
+		}
+	}
+	if len(file.Global) != 13 || len(file.State) != 13 {
+		t.Errorf("%d and %d names", len(file.Global), len(file.State))
+	}
+}
+
+// A call that may be one of two is neither: it is refused, so that no rule passes it by and none allows it for another.
+func TestAmbiguousNames(t *testing.T) {
+	for _, c := range []struct {
+		text     string
+		function string
+		name     any // of the call, or nil: refused
+	}{
+		{oldIDL("mintNft", "mintNFT"), "global:mint_nft", nil},
+		{oldIDL("mintNft", "mintNFT"), "global:mint_n_f_t", "mintNFT"},
+		{oldIDL("mintNft", "mintNFT"), "global:mintNft", "mintNft"},
+		{oldIDL("withdraw2", "withdraw_2"), "global:withdraw_2", nil},
+		{oldIDL("withdraw2", "withdraw_2"), "global:withdraw2", "withdraw2"},
+		{oldIDL("withdraw2", "withdraw2"), "global:withdraw2", nil}, // the source has withdraw2 and withdraw_2
+		{oldIDL("withdraw2", "withdraw2"), "global:withdraw_2", nil},
+		{oldIDL("withdraw2", "_withdraw2", "deposit"), "global:_withdraw2", nil},
+		{oldIDL("withdraw2", "_withdraw2", "deposit"), "global:deposit", "deposit"},
+		{strings.Replace(oldIDL("a", "b", "c"), `"name":"b"`, `"name":"b","discriminator":`+strings.ReplaceAll(fmt.Sprint(discriminatorOf("global:a_")), " ", ","), 1), "global:a_", nil},
+	} {
+		d := describe(t, c.text)
+		for n := range 3 {
+			parsed, err := judgedOf(t, d, append(discriminatorOf(c.function), make([]byte, n)...), 0)
+			switch got, _ := parsed.(chain.Struct); {
+			case c.name == nil && (err == nil || !strings.Contains(err.Error(), "begins as two of the interface")):
+				t.Errorf("%s of %s: %v, %v", c.function, c.text, parsed, err)
+			case got != nil && got["instruction_name"] != c.name:
+				t.Errorf("%s of %s is %v", c.function, c.text, got)
+			case c.name != nil && got == nil && err == nil:
+				t.Errorf("%s of %s is unknown", c.function, c.text)
+			}
+		}
+	}
+	// So are two that are uploaded with one discriminator, or with one that another begins with.
+	for _, second := range []string{`[3]`, `[3,1]`} {
+		d := describe(t, `{"instructions":[{"name":"a","discriminator":[3],"accounts":[],"args":[]},{"name":"b","discriminator":`+second+`,"accounts":[],"args":[]}],"types":[]}`)
+		if parsed, err := judgedOf(t, d, []byte{3, 1}, 0); parsed != nil || err == nil || !strings.Contains(err.Error(), "begins as two of the interface") {
+			t.Errorf("%s: %v, %v", second, parsed, err)
+		}
+	}
+	// With discriminators the upload says which.
+	said := `{"instructions":[{"name":"withdraw2","discriminator":[1],"accounts":[],"args":[]},{"name":"withdraw2","discriminator":[2],"accounts":[],"args":[]}],"types":[]}`
+	if parsedOf(t, describe(t, said), []byte{2}, 0) == nil || parsedOf(t, describe(t, said), discriminatorOf("global:withdraw_2"), 0) != nil {
+		t.Error("a discriminator that is given is not the only one")
+	}
+}
+
+// Names that may be spelt in too many ways are refused, and the others take no time to speak of.
+func TestSpellingsAreBounded(t *testing.T) {
+	many := make([]string, 9_000)
+	for i := range many {
+		many[i] = strings.Map(func(r rune) rune { return r + 'a' - '0' }, fmt.Sprint(100_000+i))
+	}
+	describe(t, oldIDL(many...))
+	for i := range many {
+		many[i] += "12345"
+	}
+	for _, text := range []string{oldIDL("a1234567"), oldIDL("to20240101"), oldIDL(many...)} {
+		if _, err := (sol.Chain{}).Describe(text); err == nil || !strings.Contains(err.Error(), "give its discriminator") {
+			t.Errorf("%.80s: %v", text, err)
+		}
+	}
+	describe(t, oldIDL("createV2Order128"))
+	wide := oldIDL("a123456", "swapBaseIn20x20")
+	if _, err := (sol.Chain{}).Describe(wide); err == nil { // more than a text of its length may have
+		t.Error("a short text has hundreds of spellings")
+	}
+	describe(t, strings.Replace(wide, `"version"`, `"docs":"`+strings.Repeat("x", 1_500)+`","version"`, 1))
+	describe(t, strings.Replace(oldIDL("a1234567"), `"accounts"`, `"discriminator":[1],"accounts"`, 1))
+	describe(t, `{"instructions":[],"state":7,"types":[]}`) // something else of this name
+	if _, err := (sol.Chain{}).Describe(`{"instructions":[],"state":{"methods":[{"name":"a"}]},"types":[]}`); err == nil || err.Error() != "method 0 of the state: no accounts" {
+		t.Error(err)
+	}
+}
+
 func TestDescribed(t *testing.T) {
 	tx := mustRead(t, payment.with(func(d *draft) { d.calls = append(d.calls, d.calls[0], call{1, nil, nil}) }).bytes())
 	var asked []string
