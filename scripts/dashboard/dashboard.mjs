@@ -457,14 +457,15 @@ test("typed data: what its types do not name is shown as not signed", async () =
   const { accounts } = await root.query("list_wallet_accounts", { walletId: wallets.find((w) => w.walletName === "Treasury").walletId, paginationOptions: { limit: "100" } });
   const ethereum = accounts.find((a) => a.addressFormat === "ADDRESS_FORMAT_ETHEREUM");
   const order = { types: { Order: [{ name: "legs", type: "Leg[]" }], Leg: [{ name: "size", type: "uint256" }] }, primaryType: "Order", domain: { name: "Exchange" },
-    message: { legs: [{ size: "1" }, { size: "2", note: "nobody signs this" }], signatureChainId: "0xa4b1" } };
+    message: { legs: [{ size: "1" }, { size: "2", note: "nobody signs this" }], signatureChainId: "0xa4b1" }, app: "Exchange" };
   const sign = (payload) => root.submit("sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", { signWith: ethereum.address, payload: JSON.stringify(payload), encoding: "PAYLOAD_ENCODING_EIP712", hashFunction: "HASH_FUNCTION_NO_OP" });
   await go(`activities/${(await sign(order)).id}`, "Sign raw payload");
   const note = page.getByRole("note").filter({ hasText: "Not signed" });
   await note.waitFor();
-  assert.deepEqual(await note.locator("li").allInnerTexts(), ["message.legs.1.note", "message.signatureChainId"]);
+  assert.deepEqual(await note.locator("li").allInnerTexts(), ["app", "message.legs.1.note", "message.signatureChainId"]);
   await picture(page, "activity-unsigned");
   order.message = { legs: [] };
+  delete order.app;
   await go(`activities/${(await sign(order)).id}`, "Sign raw payload");
   await page.getByText("What came of it").waitFor();
   assert.equal(await note.count(), 0);

@@ -16,7 +16,7 @@ type decoder struct {
 	limits Limits
 	opts   []Option
 
-	unknown bool   // AllowUnknown
+	unknown unknownMembers
 	also    uint64 // options of kind Also that have been used, by place
 }
 
@@ -166,7 +166,7 @@ func (d *decoder) unknownMember(name []byte, outermost bool, unknown **nameSet) 
 		}
 		return nil
 	}
-	if !d.unknown {
+	if d.unknown == refused || d.unknown == passedOverOutermost && !outermost {
 		return (&failure{kind: unknownField}).under(quoteName(name))
 	}
 	if *unknown == nil {

@@ -58,6 +58,23 @@ func TestAllowUnknown(t *testing.T) {
 	}
 }
 
+func TestAllowUnknownOutermost(t *testing.T) {
+	for _, c := range []struct{ text, refusal string }{
+		{`{"x":{"y":[1]},"name":"a","Name":"b","inner":{"name":"c"},"list":[{}],"free":{"x":1}}`, ""},
+		{`{"name":"a","x":1,"x":1}`, `repeated field "x"`},
+		{`{"name":"a","x":{"y":1,"y":1}}`, `repeated field "x.y"`},
+		{`{"name":"a","inner":{"x":1}}`, `unknown field "inner.x"`},
+		{`{"name":"a","list":[{},{"x":1}]}`, `unknown field "list.1.x"`},
+		{`{"name":"a","x":tru}`, "unexpected character"},
+	} {
+		var got partial
+		err := strictjson.Decode([]byte(c.text), &got, strictjson.AllowUnknownOutermost())
+		if c.refusal == "" && (err != nil || got.Name != "a") || c.refusal != "" && (err == nil || !strings.Contains(err.Error(), c.refusal)) {
+			t.Errorf("%s: %+v, %v, want %s", c.text, got, err, c.refusal)
+		}
+	}
+}
+
 func TestDecodeAnyValue(t *testing.T) {
 	for _, c := range []struct {
 		text    string

@@ -87,8 +87,17 @@ type Option struct {
 	name    string
 	into    any
 	prefix  bool
-	unknown bool
+	unknown unknownMembers
 }
+
+// unknownMembers says what is done with members that a struct does not have.
+type unknownMembers uint8
+
+const (
+	refused unknownMembers = iota
+	passedOverOutermost
+	passedOver
+)
 
 // Within replaces DefaultLimits.
 func Within(l Limits) Option { return Option{limits: &l} }
@@ -103,7 +112,10 @@ func Also(name string, into any) Option { return Option{name: name, into: into} 
 
 // AllowUnknown passes over members that a struct does not have, in whatever depth. Each
 // is still checked like a Raw, and no name may stand twice.
-func AllowUnknown() Option { return Option{unknown: true} }
+func AllowUnknown() Option { return Option{unknown: passedOver} }
+
+// AllowUnknownOutermost is AllowUnknown for the members of the outermost object alone.
+func AllowUnknownOutermost() Option { return Option{unknown: passedOverOutermost} }
 
 // Decode reads raw, one JSON value and nothing else but white space, into what into
 // points to: a struct, or anything else that a field of one may be. null is refused,
@@ -124,8 +136,8 @@ func Decode(raw []byte, into any, opts ...Option) error {
 			d.limits = *o.limits
 		case o.prefix:
 			prefix = o.name
-		case o.unknown:
-			d.unknown = true
+		case o.unknown != refused:
+			d.unknown = o.unknown
 		}
 	}
 	if f := d.document(planOf(target.Type()), target); f != nil {

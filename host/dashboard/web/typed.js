@@ -3,6 +3,9 @@
 
 const encoding = "PAYLOAD_ENCODING_EIP712";
 
+// The members of the whole, of which the second may be written in either form.
+const outermost = ["types", "primaryType", "primary_type", "domain", "message"];
+
 // unnamed lists the paths in a value of a type that the type does not name.
 function unnamed(types, type, value, path) {
   if (Array.isArray(value)) return value.flatMap((item, i) => unnamed(types, type, item, `${path}.${i}`));
@@ -20,9 +23,11 @@ export function unsigned(intent) {
   const payloads = intent.payloads ?? [intent.payload];
   return payloads.flatMap((text, i) => {
     try {
-      const { types, primaryType, domain, message } = JSON.parse(text);
+      const all = JSON.parse(text);
+      const { types, primaryType = all.primary_type, domain, message } = all;
       const at = payloads.length > 1 ? `payloads.${i}.` : "";
-      return [...unnamed(types, "EIP712Domain", domain, `${at}domain`), ...unnamed(types, primaryType, message, `${at}message`)];
+      const beside = Object.keys(all).filter((name) => !outermost.includes(name)).map((name) => at + name);
+      return [...beside, ...unnamed(types, "EIP712Domain", domain, `${at}domain`), ...unnamed(types, primaryType, message, `${at}message`)];
     } catch {
       return []; // refused, or none
     }

@@ -52,15 +52,15 @@ type typedMember struct {
 }
 
 // ParseTypedData reads a JSON object of types, primaryType, domain and message as
-// eth_signTypedData_v4 takes it, at most MaxTypedData bytes, and nothing else.
+// eth_signTypedData_v4 takes it, at most MaxTypedData bytes.
 //
 // It takes integers as JSON numbers without fraction and exponent, as decimal strings, or
 // as hexadecimal strings with 0x; addresses in any case; bytes with 0x. Types may lack
 // EIP712Domain, which then has the members of the domain, in the order of the EIP.
 //
-// Members of the message that their type does not name are in no hash, as the EIP has it and
-// wallets do: they are passed over, and Facts lack them. So it is with the domain, unless it
-// comes without a type: then programs disagree on them.
+// Members of the message that their type does not name, and those beside the four, are in no hash, as
+// the EIP has it and wallets do: they are passed over, and Facts lack them. So it is with the domain,
+// unless it comes without a type: then programs disagree on them.
 //
 // It refuses what two programs could read in two ways: a member that is missing, null, or
 // not of its type; uint and int without a size; types that hold themselves; names that
@@ -74,7 +74,7 @@ func ParseTypedData(text []byte) (*TypedData, error) {
 		return nil, badPayload("typed data", "more than %d bytes", MaxTypedData)
 	}
 	var in typedText
-	if err := strictjson.Decode(text, &in, strictjson.Within(typedLimits)); err != nil {
+	if err := strictjson.Decode(text, &in, strictjson.AllowUnknownOutermost(), strictjson.Within(typedLimits)); err != nil {
 		return nil, badJSON("typed data", err)
 	}
 	r := typedReader{types: map[string]*valueType{}, structs: map[string]*structType{}, left: maxHashedTypes}

@@ -152,6 +152,7 @@ func TestTypedDataUnsigned(t *testing.T) {
 		{`"message":{`, `"message":{"type":"order","nonce":null,"deep":{"a":[1,{"}":"]"},[]],"contents":"Hello, Eve!"},`}, {`"message":{`, `"message":{"":1,"__proto__":{"contents":"x"},"a b":true,`},
 		{`"wallet":"0xCD`, `"EIP712Domain":[],"Mail":{"from":1},"wallet":"0xCD`}, {`{"name":"Bob",`, `{"address":"0x00","name":"Bob","more":-1e9 ,`},
 		{`"chainId":1`, `"chainId":1,"salt":"0x00","verifyingcontract":"0x00","spender":"me"`},
+		{`"primaryType":"Mail"`, `"primaryType":"Mail","signature":"0x","account":{"address":"0x00"},"PrimaryType":"Person"`}, {`{"types":`, `{"Message":{"contents":"Hello, Eve!"},"":null,"Domain":[{"chainId":2}],"types":`},
 	} {
 		got, err := eth.ParseTypedData([]byte(changed(t, etherMail, c[0], c[1])))
 		if err != nil {
@@ -159,6 +160,17 @@ func TestTypedDataUnsigned(t *testing.T) {
 		} else if got.Digest() != signed.Digest() || !reflect.DeepEqual(got.Facts(), signed.Facts()) {
 			t.Errorf("%s: %x, %v", c[1], got.Digest(), got.Facts())
 		}
+	}
+	// What other software signs of texts with such members.
+	var judged []struct{ Name, Payload, Digest string }
+	readJSON(t, "typed_unsigned.json", &judged)
+	for _, j := range judged {
+		if got := typedDigest(t, j.Payload); "0x"+got != j.Digest {
+			t.Errorf("%s: %s, want %s", j.Name, got, j.Digest)
+		}
+	}
+	if len(judged) != 6 {
+		t.Errorf("%d cases", len(judged))
 	}
 	// A domain whose type lacks what it holds.
 	lacks := changed(t, etherMail, `{"name":"chainId","type":"uint256"},{"name":"verifyingContract","type":"address"}`, `{"name":"salt","type":"bytes32"}`)
@@ -197,11 +209,15 @@ func TestTypedDataRefuses(t *testing.T) {
 		{`"primaryType":"Mail"`, `"primaryType":"Mail[]"`, "primaryType must name one of the types"},
 		{`"primaryType":"Mail"`, `"primaryType":"EIP712Domain"`, "primaryType must name one of the types"},
 		{`"primaryType":"Mail"`, `"primaryType":"Mail","primaryType":"Mail"`, "repeated field"},
-		{`"primaryType":"Mail"`, `"primaryType":"Mail","signature":"0x"`, `unknown field "signature"`},
-		{`"domain":{"name"`, `"Domain":{"name"`, `unknown field "Domain"`},
-		{`"message":{"from":`, `"message":null,"x":{"from":`, `unknown field "x"`},
-		{`"message":{"from":`, `"message":"","domain2":{"from":`, `unknown field`},
-		{`"types":{`, `"types":null,"types2":{`, "unknown field"},
+		{`"primaryType":"Mail"`, `"primaryType":"Mail","primary_type":"Mail"`, "repeated field"},
+		{`"primaryType":"Mail"`, `"PrimaryType":"Mail"`, "missing field `primaryType`"},
+		{`"primaryType":"Mail"`, `"primaryType":"Mail","signature":"0x","signature":"0x"`, `repeated field "signature"`},
+		{`"primaryType":"Mail"`, `"primaryType":"Mail","signature":{"r":1,"\u0072":1}`, `repeated field "signature.r"`},
+		{`"primaryType":"Mail"`, `"primaryType":"Mail","signature":0x`, ``},
+		{`"domain":{"name"`, `"Domain":{"name"`, "missing field `domain`"},
+		{`"message":{"from":`, `"message":null,"x":{"from":`, "missing field `message`"},
+		{`"message":{"from":`, `"message":"","domain2":{"from":`, "message must be an object"},
+		{`"types":{`, `"types":null,"types2":{`, "missing field `types`"},
 		// Types.
 		{`"Mail":[`, `"Mail":[],"Mail":[`, "repeated field"},
 		{`{"name":"wallet","type":"address"}`, `{"name":"wallet","type":"address","components":[]}`, "unknown field"},
@@ -265,7 +281,7 @@ func TestTypedDataRefuses(t *testing.T) {
 		{`"chainId":1`, `"chainId":[1]`, "domain.chainId must be a whole number"},
 		{`"chainId":1`, `"chainId":true`, "domain.chainId must be a whole number"},
 		{`"chainId":1`, `"chainId":null`, "domain.chainId must be a whole number"},
-		{`"domain":{"name":"Ether Mail"`, `"domain":[1],"x":{"name":"Ether Mail"`, "unknown field"},
+		{`"domain":{"name":"Ether Mail"`, `"domain":[1],"x":{"name":"Ether Mail"`, "domain must be an object"},
 		// The message.
 		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","contents":"Hello, Bob!"`, `repeated field "message.contents"`},
 		{`"contents":"Hello, Bob!"`, `"contents":"Hello, Bob!","more":1,"more":1`, `repeated field "message.more"`},
