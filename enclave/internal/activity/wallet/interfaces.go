@@ -31,7 +31,7 @@ const (
 // Valid tells whether t is one of the interface's.
 func (t InterfaceType) Valid() bool { return t == interfaceEthereum || t == interfaceSolana }
 
-// CreateInterface tells what calls of a contract mean: an Ethereum ABI or a Solana IDL of Anchor's form.
+// CreateInterface tells what calls of a contract mean: an Ethereum ABI or a Solana IDL of Anchor's or Shank's form.
 type CreateInterface struct {
 	SmartContractAddress   string        `json:"smartContractAddress" rule:"required"`
 	SmartContractInterface string        `json:"smartContractInterface" rule:"required,max_length=400000"`

@@ -42,12 +42,12 @@ type account struct {
 }
 
 // Describe reads an IDL of Anchor's form: of version 0.30 and later, or the older one with
-// isMut and isSigner. It needs instructions and types. It takes instructions with
+// isMut and isSigner, of Shank too. It needs instructions and types. It takes instructions with
 // arguments of a type that cannot be read (generics, maps, types that are not in the text,
 // or in it twice), which stay undecoded.
 //
 // An instruction without a discriminator is known by every one that its name may stand for (see
-// spellings). So are the methods of a state, which programs had before 0.26; their accounts have no names here, since
+// spellings). So are the methods of a state, which programs had in its first years; their accounts have no names here, since
 // the IDL leaves out some.
 func (Chain) Describe(text string) (chain.Description, error) {
 	if len(text) > maxText {
@@ -109,6 +109,14 @@ func (d *idl) read(m members, namespace string, names defined, left *int) error 
 		d.add(c, discriminator)
 		return nil
 	}
+	if raw, ok := m["discriminant"]; ok {
+		one, err := part[discriminant](raw)
+		if err != nil || one.Type != "u8" || one.Value > math.MaxUint8 {
+			return errors.New("no discriminant of one byte")
+		}
+		d.add(c, []byte{byte(one.Value)})
+		return nil
+	}
 	spelt := spellings(c.name)
 	if *left -= len(spelt); spelt == nil || *left < 0 {
 		return errors.New("its name may be spelt in too many ways: give its discriminator")
@@ -118,6 +126,12 @@ func (d *idl) read(m members, namespace string, names defined, left *int) error 
 		d.add(c, sum[:8])
 	}
 	return nil
+}
+
+// A discriminant is what Shank writes instead, for programs without Anchor: the number that the data begin with.
+type discriminant struct {
+	Type  string `json:"type" rule:"required"`
+	Value uint32 `json:"value" rule:"present"`
 }
 
 func (d *idl) add(c *call, discriminator []byte) {

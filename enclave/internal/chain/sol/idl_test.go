@@ -518,6 +518,29 @@ func TestAmbiguousNames(t *testing.T) {
 	}
 }
 
+// Shank describes programs without Anchor: an instruction begins with its number, and its name stands for nothing.
+func TestShank(t *testing.T) {
+	text := func(of string) string {
+		return `{"version":"1.0.0","name":"p","instructions":[{"name":"Burn","accounts":[{"name":"a","isMut":true,"isSigner":false}],"args":[{"name":"x","type":"u8"}],"discriminant":` + of +
+			`}],"types":[],"metadata":{"origin":"shank"}}`
+	}
+	d := describe(t, text(`{"type":"u8","value":29}`))
+	same(t, parsedOf(t, d, []byte{29, 7}, 1), map[string]any{"instruction_name": "Burn", "discriminator": "1d", "named_accounts": map[string]any{"a": number(1).name()}, "program_call_args": map[string]any{"x": "7"}})
+	if _, err := judgedOf(t, d, []byte{29}, 1); err == nil {
+		t.Error("a call that does not decode is taken")
+	}
+	for _, data := range [][]byte{append(discriminatorOf("global:burn"), 7), {28, 7}} {
+		if parsed, err := judgedOf(t, d, data, 1); parsed != nil || err != nil {
+			t.Errorf("%x: %v, %v", data, parsed, err)
+		}
+	}
+	for _, of := range []string{`{"type":"u8","value":256}`, `{"type":"u8","value":-1}`, `{"type":"u16","value":1}`, `{"type":"u8"}`, `{"value":1}`, `1`, `[1]`} {
+		if _, err := (sol.Chain{}).Describe(text(of)); err == nil || err.Error() != "instruction 0: no discriminant of one byte" {
+			t.Errorf("%s: %v", of, err)
+		}
+	}
+}
+
 // Names that may be spelt in too many ways are refused, and the others take no time to speak of.
 func TestSpellingsAreBounded(t *testing.T) {
 	many := make([]string, 9_000)

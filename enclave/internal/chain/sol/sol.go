@@ -1,6 +1,6 @@
 // Package sol makes Solana addresses, the ed25519 public key in base58 with
 // Bitcoin's alphabet; reads Solana transactions, legacy and version 0; and reads
-// IDLs of Anchor's form, which tell what the instructions of a program mean.
+// IDLs of Anchor's and Shank's form, which tell what the instructions of a program mean.
 //
 // A transaction is the wire form that nodes take: a slot of 64 bytes for each required
 // signature, then the message, which is what is signed. Lengths are compact-u16 in their
