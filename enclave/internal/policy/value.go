@@ -236,20 +236,23 @@ func (v *Value) folds() bool { return v.typ == TypeHex || v.typ == typeKey }
 
 // sameKey tells whether two texts are one public key: the same digits, or the same point, short or long, with 0x or without.
 func sameKey(a, b string) bool {
-	x, oddX := point(a)
-	y, oddY := point(b)
-	return equalFold(x, y) && oddX == oddY
+	x, signX := point(a)
+	y, signY := point(b)
+	return signX == signY && equalFold(x, y)
 }
 
-// point is a point's x in hexadecimal digits, and whether its y is odd, which together tell it from every other point of its
-// curve. Other text is as it is.
-func point(s string) (x string, odd bool) {
+// point is a point's x in hexadecimal digits and its sign, which is '2' for an even y and '3' for an odd one: together they tell it from
+// every other point of its curve. Other text is as it is, with no sign.
+func point(s string) (x string, sign byte) {
 	switch digits := strings.TrimPrefix(s, "0x"); {
 	case len(digits) == 66 && (digits[:2] == "02" || digits[:2] == "03"):
-		return digits[2:], digits[1] == '3'
+		return digits[2:], digits[1]
 	case len(digits) == 130 && digits[:2] == "04":
 		last := digits[129]
-		return digits[2:66], digit(last) == (last&1 == 1) // of a, c and e the codes are odd
+		if digit(last) == (last&1 == 1) { // of a, c and e the codes are odd
+			return digits[2:66], '3'
+		}
+		return digits[2:66], '2'
 	}
-	return s, false
+	return s, 0
 }
