@@ -26,16 +26,15 @@ type idl struct {
 }
 
 type call struct {
-	name       string
-	accounts   []account
-	args       typ  // a struct
-	unreadable bool // two of its accounts have one name
+	name     string
+	accounts []account
+	args     typ // a struct
 }
 
 // ambiguous stands for the calls that may have one discriminator.
 var ambiguous = &call{}
 
-// account is a place for an account. Its name is a path through its groups, with dots.
+// account is a place for an account. Its name is a path through its groups, with dots; empty for one that another has too.
 type account struct {
 	name     string
 	optional bool
@@ -95,7 +94,7 @@ func (d *idl) read(m members, namespace string, names defined, left *int) error 
 		return err
 	}
 	if namespace == ofState {
-		c.accounts, c.unreadable = nil, false
+		c.accounts = nil
 	}
 	if raw, ok := m["discriminator"]; ok {
 		numbers, err := part[[]uint32](raw)
@@ -171,7 +170,7 @@ func (d *idl) parse(f *facts, in *instruction) (any, error) {
 	if several {
 		return nil, chain.Invalid("an instruction begins as two of the interface uploaded for %s may: upload one that has all discriminators", f.names[in.program])
 	}
-	if c == nil || c.unreadable {
+	if c == nil {
 		return nil, nil
 	}
 	v := values{rest: in.data[len(discriminator):], budget: &f.budget}
@@ -183,7 +182,9 @@ func (d *idl) parse(f *facts, in *instruction) (any, error) {
 	}
 	accounts := make(chain.Map, min(len(c.accounts), len(in.accounts)))
 	for i := range min(len(c.accounts), len(in.accounts)) {
-		accounts[c.accounts[i].name] = f.name(in, i)
+		if name := c.accounts[i].name; name != "" {
+			accounts[name] = f.name(in, i)
+		}
 	}
 	parsed := chain.Struct{
 		"instruction_name": c.name,
@@ -230,10 +231,14 @@ func readCall(m members, names defined) (*call, error) {
 	if c.accounts, err = readAccounts(m, "", nil); err != nil {
 		return nil, err
 	}
-	seen := make(map[string]bool, len(c.accounts))
+	places := make(map[string]int, len(c.accounts))
 	for _, a := range c.accounts {
-		c.unreadable = c.unreadable || seen[a.name]
-		seen[a.name] = true
+		places[a.name]++
+	}
+	for i := range c.accounts {
+		if places[c.accounts[i].name] > 1 {
+			c.accounts[i].name = ""
+		}
 	}
 	args, err := part[[]members](m["args"])
 	if err != nil {

@@ -327,7 +327,6 @@ func TestUndecodable(t *testing.T) {
 		{one(`{"defined":"L"}`, named("L", `{"kind":"alias","value":{"defined":"L"}}`)), nil},
 		{one(`{"defined":"L"}`, named("L", `{"kind":"struct","fields":[{"name":"l","type":{"option":{"defined":"L"}}}]}`)), append(bytes.Repeat([]byte{1}, 100), 0)},
 		{strings.Replace(one(`"u8"`), `"args":[`, `"args":[{"name":"x","type":"u8"},`, 1), ff(2)},
-		{strings.Replace(one(`"u8"`), `"accounts":[]`, `"accounts":[{"name":"a","optional":true},{"name":"a","optional":true}]`, 1), ff(1)},
 		{strings.Replace(one(`"u8"`), `"accounts":[]`, `"accounts":[{"name":"a"}]`, 1), ff(1)},
 	} {
 		if got := argsOf(t, describe(t, c.text), append([]byte{7}, c.data...)); got != nil {
@@ -639,5 +638,14 @@ func TestDescribeRefuses(t *testing.T) {
 	for _, text := range append(changed(t, someIDL, `"kind":"struct"`, `"kind":"enum","variants":[]`, `"discriminator":[1,2,3,4,5,6,7,255],`, ``, `[1,2,3,4,5,6,7,255]`, `null`,
 		`[{"name":"T","type":{"kind":"struct","fields":[]}}]`, `[]`), someIDL, `{"instructions":[],"types":[]}`, " "+someIDL+"\n", nested(1, 127)) {
 		describe(t, text)
+	}
+}
+
+// Of two accounts with one name neither is known by it. The call is known all the same, or a DENY of it by name would let it pass.
+func TestAccountsOfOneName(t *testing.T) {
+	d := describe(t, `{"instructions":[{"name":"go","discriminator":[7],"accounts":[{"name":"a"},{"name":"b"},{"name":"a"}],"args":[{"name":"x","type":"u8"}]}],"types":[]}`)
+	same(t, parsedOf(t, d, []byte{7, 9}, 3), map[string]any{"instruction_name": "go", "discriminator": "07", "named_accounts": map[string]any{"b": number(2).name()}, "program_call_args": map[string]any{"x": "9"}})
+	if parsed, err := judgedOf(t, d, []byte{7, 9}, 2); parsed != nil || err == nil {
+		t.Errorf("with an account less: %v, %v", parsed, err)
 	}
 }
