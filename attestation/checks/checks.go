@@ -6,10 +6,12 @@
 package checks
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,12 +85,12 @@ type Report struct {
 	Entries [][]Fact `json:"entries,omitempty"`
 }
 
-// Ask reads a question in JSON and gives the report in JSON.
+// Ask reads a question in JSON and gives the report in JSON. A member that Question does not have, in exactly its spelling, or
+// that comes twice is refused.
 func Ask(raw []byte) []byte {
-	var q Question
 	var r *Report
-	if len(raw) > MaxQuestion || json.Unmarshal(raw, &q) != nil {
-		r = &Report{Reason: "the question is not one", Checks: []Check{}, Facts: []Fact{}, Statements: [][]Fact{}}
+	if q, err := parseQuestion(raw); err != nil {
+		r = &Report{Reason: "the question is not one: " + err.Error(), Checks: []Check{}, Facts: []Fact{}, Statements: [][]Fact{}}
 	} else {
 		r = Make(q)
 	}
@@ -97,6 +99,44 @@ func Ask(raw []byte) []byte {
 		return []byte(`{"verified":false,"reason":"the report could not be written","checks":[],"facts":[],"statements":[]}`)
 	}
 	return out
+}
+
+// parseQuestion reads a question strictly: a pin whose name is misspelt would bind nothing, and nobody would hear of it.
+func parseQuestion(raw []byte) (q Question, err error) {
+	if len(raw) > MaxQuestion {
+		return q, fmt.Errorf("longer than %d bytes", MaxQuestion)
+	}
+	known := make([]string, 0, reflect.TypeFor[Question]().NumField())
+	for f := range reflect.TypeFor[Question]().Fields() {
+		known = append(known, f.Tag.Get("json"))
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return q, errors.New("not a JSON object")
+	}
+	given := make(map[string]bool)
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return q, errors.New("malformed JSON")
+		}
+		name, _ := token.(string)
+		switch {
+		case !slices.Contains(known, name):
+			return q, fmt.Errorf("unknown member %.32q; there are %s", name, strings.Join(known, ", "))
+		case given[name]:
+			return q, fmt.Errorf("%s is given twice", name)
+		}
+		given[name] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return q, errors.New("malformed JSON")
+		}
+	}
+	if err := json.Unmarshal(raw, &q); err != nil {
+		return q, errors.New("a member does not have its type, or something follows")
+	}
+	return q, nil
 }
 
 // examination is a report in the making.
@@ -181,48 +221,20 @@ func (e *examination) makePolicy() error {
 	return err
 }
 
-// measurements reads a release file, a map by number, or what nitro-cli prints.
+// measurements reads a release file, or what attestation.ParseMeasurements reads.
 func measurements(raw []byte) (map[int]string, error) {
-	var any map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &any); err != nil {
-		return nil, errors.New("measurements: not JSON")
+	var top map[string]json.RawMessage
+	if json.Unmarshal(raw, &top) != nil || top["format"] == nil {
+		return attestation.ParseMeasurements(raw)
 	}
-	if any["format"] != nil {
-		r, err := attestation.ParseRelease(raw)
-		if err != nil {
-			return nil, err
-		}
-		if r.Platform != attestation.PlatformNitro {
-			return nil, errors.New("measurements: the release is not one for Nitro")
-		}
-		return r.ExpectedPCRs(), nil
+	r, err := attestation.ParseRelease(raw)
+	if err != nil {
+		return nil, err
 	}
-	flat := map[string]string{}
-	if inner := any["Measurements"]; inner != nil {
-		var named map[string]string
-		if err := json.Unmarshal(inner, &named); err != nil {
-			return nil, errors.New("measurements: not as nitro-cli prints them")
-		}
-		for name, v := range named {
-			if digits, ok := strings.CutPrefix(name, "PCR"); ok {
-				flat[digits] = v
-			}
-		}
-	} else if err := json.Unmarshal(raw, &flat); err != nil {
-		return nil, errors.New("measurements: not a map of texts")
+	if r.Platform != attestation.PlatformNitro {
+		return nil, errors.New("measurements: the release is not one for Nitro")
 	}
-	out := map[int]string{}
-	for name, v := range flat {
-		i, err := strconv.Atoi(name)
-		if err != nil || strconv.Itoa(i) != name || i < 0 || i > 31 {
-			return nil, errors.New("measurements: a PCR is not numbered 0 to 31")
-		}
-		out[i] = v
-	}
-	if len(out) == 0 {
-		return nil, errors.New("measurements: there are none")
-	}
-	return out, nil
+	return r.ExpectedPCRs(), nil
 }
 
 func (e *examination) read() (string, error) {

@@ -175,6 +175,7 @@ func TestRefused(t *testing.T) {
 		"measurements, none":      {func(q *checks.Question) { q.Expected = "{}" }, "What is believed"},
 		"measurements, a list":    {func(q *checks.Question) { q.Expected = `{"Measurements":[]}` }, "What is believed"},
 		"measurements, PCR 32":    {func(q *checks.Question) { q.Expected = `{"32":""}` }, "What is believed"},
+		"measurements, misspelt":  {func(q *checks.Question) { q.Expected = strings.Replace(q.Expected, `"0"`, `"PCR0"`, 1) }, "What is believed"},
 		"measurements, no texts":  {func(q *checks.Question) { q.Expected = `{"0":1}` }, "What is believed"},
 		"measurements, a release": {func(q *checks.Question) { q.Expected = `{"format":1}` }, "What is believed"},
 		"measurements, long":      {func(q *checks.Question) { q.Expected = strings.Repeat(" ", checks.MaxExpected+1) }, "What is believed"},
@@ -210,6 +211,43 @@ func TestAsk(t *testing.T) {
 		if err := json.Unmarshal(checks.Ask([]byte(bad)), &r); err != nil || r["verified"] != false || r["reason"] == "" || r["checks"] == nil && bad == "null" {
 			t.Errorf("%q: %v, %v", bad, r, err)
 		}
+	}
+}
+
+// A member that is misspelt, or hidden by a second one, would unbind a proof from the request or the deployment.
+func TestAskRefusesMembers(t *testing.T) {
+	raw, err := json.Marshal(question(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names map[string]any
+	if err := json.Unmarshal(raw, &names); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(raw string) (r checks.Report) {
+		if err := json.Unmarshal(checks.Ask([]byte(raw)), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for name := range names {
+		quoted := `"` + name + `":`
+		for what, changed := range map[string]string{
+			"misspelt":      strings.Replace(string(raw), quoted, `"`+name+`s":`, 1),
+			"differs":       strings.Replace(string(raw), quoted, `"`+strings.ToUpper(name[:1])+name[1:]+`":`, 1),
+			"beside a typo": strings.Replace(string(raw), quoted, `"`+name+name+`":null,`+quoted, 1),
+		} {
+			if r := ask(changed); r.Verified || !strings.Contains(r.Reason, "unknown member") || !strings.Contains(r.Reason, name) {
+				t.Errorf("%s %s: %+v", name, what, r)
+			}
+		}
+		twice := strings.Replace(string(raw), "{", `{`+quoted+`null,`, 1)
+		if r := ask(twice); r.Verified || !strings.Contains(r.Reason, name+" is given twice") {
+			t.Errorf("%s twice: %+v", name, r)
+		}
+	}
+	if r := ask(`{"boddy":"{}","texts":[]}`); !strings.HasSuffix(r.Reason, `unknown member "boddy"; there are texts, expected, manifest, operators, simulatorRoot, body, nowMs`) {
+		t.Error(r.Reason)
 	}
 }
 

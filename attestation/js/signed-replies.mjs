@@ -88,7 +88,14 @@ export async function verifyReply(s, signature) {
 //               asked once for each key that it said true to.
 //   deployment  the only deployment whose replies are taken, 64 digits of hex. Without it the first one is held on to.
 //   fetch       the fetch to wrap
-export function signedFetch({ origins, trust, deployment, fetch = globalThis.fetch }) {
+//
+// Another name than these, and one that is given as undefined, is a TypeError: a pin that is misspelt would bind nothing.
+export function signedFetch(options) {
+  for (const [name, value] of Object.entries(options)) {
+    if (!["origins", "trust", "deployment", "fetch"].includes(name)) throw new TypeError(`signedFetch: unknown option ${name}`);
+    if (value === undefined) throw new TypeError(`signedFetch: ${name} is undefined`);
+  }
+  const { origins, trust, deployment, fetch = globalThis.fetch } = options;
   const listed = new Set(origins.map((o) => new URL(o).origin));
   if (listed.size === 0) throw new TypeError("signedFetch: origins is empty");
   if (deployment !== undefined && !decoding.deployment.test(deployment)) throw new TypeError("signedFetch: deployment is not 64 digits of hex");

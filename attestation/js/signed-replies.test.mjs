@@ -125,7 +125,8 @@ test("keys, deployments and requests that are not trusted", async () => {
   const count = sent.length;
   for (const path of ["/healthz", "/public/v1/query/A", "/"]) await refused(ask(signedFetch({ origins: [base], trust: liveKey }), path), "UNSUPPORTED");
   assert.equal(sent.length, count, "they were sent");
-  for (const bad of [{ origins: [], trust: liveKey }, { origins: [base], trust: "04" }, { origins: [base] }, { origins: [base], trust: liveKey, deployment: "x" }]) assert.throws(() => signedFetch(bad), TypeError);
+  for (const bad of [{ origins: [], trust: liveKey }, { origins: [base], trust: "04" }, { origins: [base] }, { origins: [base], trust: liveKey, deployment: "x" },
+    { origins: [base], trust: liveKey, deploymnet: "ab".repeat(32) }, { origins: [base], trust: liveKey, deployment: undefined }]) assert.throws(() => signedFetch(bad), TypeError);
 });
 
 test("other origins are left alone", async () => {

@@ -58,16 +58,33 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 }
 
 // parse reads flags and has check judge what they say, and what stands behind them. What is wrong is told where the flags
-// tell of their own errors.
+// tell of their own errors. An empty value is refused: it is a misspelt variable of the shell, and would pin nothing.
 func parse(f *flag.FlagSet, args []string, check func(rest []string) error) error {
 	err := f.Parse(args)
 	if err == nil {
-		if err = check(f.Args()); err != nil {
+		if err = checkEmpty(args); err == nil {
+			err = check(f.Args())
+		}
+		if err != nil {
 			fmt.Fprintln(f.Output(), "cloister-verify:", err)
 			f.Usage()
 		}
 	}
 	return err
+}
+
+// checkEmpty refuses arguments that are empty, alone or behind a flag's =.
+func checkEmpty(args []string) error {
+	for i, a := range args {
+		name, value, assigned := strings.Cut(a, "=")
+		switch {
+		case a == "" && i > 0:
+			return fmt.Errorf("%s is followed by an empty argument", args[i-1])
+		case a == "" || assigned && value == "" && name[0] == '-':
+			return fmt.Errorf("an argument is empty: %q", a)
+		}
+	}
+	return nil
 }
 
 // beliefs are the flags that say what is believed.
@@ -198,21 +215,16 @@ func (o *options) readMeasurements(in *input) error {
 	if err != nil {
 		return err
 	}
-	var outer struct {
-		Measurements map[string]json.RawMessage
+	pcrs, err := attestation.ParseMeasurements(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.measured, err)
 	}
-	flat := make(map[string]string)
-	if err := json.Unmarshal(raw, &outer); err == nil && outer.Measurements != nil {
-		for name, v := range outer.Measurements {
-			var text string
-			if digits, ok := strings.CutPrefix(name, "PCR"); ok && json.Unmarshal(v, &text) == nil {
-				flat[digits] = text
-			}
+	for i, hex := range pcrs {
+		if err := o.pin(i, hex); err != nil {
+			return fmt.Errorf("%s: %w", o.measured, err)
 		}
-	} else if err := json.Unmarshal(raw, &flat); err != nil {
-		return fmt.Errorf("%s: not measurements in JSON", o.measured)
 	}
-	return o.pinAll(o.measured, flat)
+	return nil
 }
 
 // readRelease takes what a release measures as. A release for QEMU's machine is for

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,9 +34,24 @@ type operatorKey struct {
 	share *ecdh.PrivateKey
 }
 
-var operatorCommands = map[string]func(*operatorFlags) error{
-	"operator-key": newOperatorKey, "manifest": canonicalManifest, "approve": approve, "nonce": newNonce, "shares": checkShares, "share": giveShare,
-	"program-key": newProgramKey, "program-approve": approveProgram, "program-share": giveProgramShare,
+// An operatorCommand has the flags that it takes, besides those that say what is believed where it believes. Others are
+// refused: nobody should think that something was compared.
+type operatorCommand struct {
+	run      func(*operatorFlags) error
+	takes    string // separated by blanks
+	believes bool
+}
+
+var operatorCommands = map[string]operatorCommand{
+	"operator-key":    {newOperatorKey, "out", false},
+	"manifest":        {canonicalManifest, "manifest after recover policy", false},
+	"approve":         {approve, "key manifest yes", false},
+	"nonce":           {newNonce, "", false},
+	"shares":          {checkShares, "key shares", true},
+	"share":           {giveShare, "key shares setup nonce", true},
+	"program-key":     {newProgramKey, "out", false},
+	"program-approve": {approveProgram, "key manifest yes", false},
+	"program-share":   {giveProgramShare, "key shares setup manifest simulator-root allow-debug", false},
 }
 
 const operatorUsage = `usage of the operators' commands:
@@ -92,19 +108,27 @@ func runOperator(name string, args []string, in *input, stdout, stderr io.Writer
 	f.StringVar(&o.setup, "setup", "", "`file` with the enclave's answer to setup-document")
 	f.StringVar(&o.nonce, "nonce", "", "`hex` that the setup document was asked for with")
 	f.BoolVar(&o.yes, "yes", false, "sign without asking")
+	own := map[string]bool{}
+	f.VisitAll(func(f *flag.Flag) { own[f.Name] = true })
 	o.beliefs(f)
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
+	command := operatorCommands[name]
+	if err := f.Parse(args); err != nil {
 		return exitUsage
 	}
-	if err == nil && f.NArg() > 0 {
-		err = errors.New("arguments that belong to no flag")
-		fmt.Fprintln(stderr, "cloister-verify:", err)
+	err := checkEmpty(args)
+	if f.NArg() > 0 {
+		err = cmp.Or(err, errors.New("arguments that belong to no flag"))
 	}
+	f.Visit(func(f *flag.Flag) {
+		if !slices.Contains(strings.Fields(command.takes), f.Name) && (own[f.Name] || !command.believes) {
+			err = cmp.Or(err, fmt.Errorf("%s does not take -%s, and would not look at it", name, f.Name))
+		}
+	})
 	if err != nil {
+		fmt.Fprintln(stderr, "cloister-verify:", err)
 		return exitUsage
 	}
-	return verdict(operatorCommands[name](o), stderr)
+	return verdict(command.run(o), stderr)
 }
 
 func newOperatorKey(o *operatorFlags) error {

@@ -35,7 +35,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func
 			return runMonitor(args[1:], in, stdout, stderr, now)
 		case name == "policies":
 			return runPolicies(args[1:], in, stdout, stderr)
-		case operatorCommands[name] != nil:
+		case operatorCommands[name].run != nil:
 			return runOperator(name, args[1:], in, stdout, stderr, now)
 		}
 	}
