@@ -170,10 +170,11 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
-	st, err := open.Open(ctx, name)
+	there, err := open.Open(ctx, name)
 	if err != nil {
 		return err
 	}
+	st := &watchedStore{Store: there, now: w.now}
 	defer func() {
 		if err := st.Close(); err != nil {
 			log.Error("closing the store", "error", err)

@@ -16,6 +16,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -24,6 +25,7 @@ import (
 
 	"cloister/host/cosign"
 	"cloister/host/link"
+	"cloister/host/outage"
 	"cloister/host/tiles"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
@@ -50,6 +52,10 @@ type Enclave interface {
 	Stats() link.Stats
 }
 
+// ErrTakesNothing says of a store that it answers and does not take what the enclave decides: its disk is full, or it is a
+// standby. Requests get 503 meanwhile.
+var ErrTakesNothing = errors.New("store takes nothing")
+
 // A Watched is one enclave by the name that metrics have for it: its address.
 type Watched struct {
 	Name    string
@@ -63,7 +69,7 @@ type Options struct {
 	// Enclaves are the same one by one, for whoever watches. None: Enclave is the only
 	// one, and has no name.
 	Enclaves []Watched
-	// Ping asks whether the store answers.
+	// Ping asks whether the store answers. An error that is ErrTakesNothing says that it does, and cannot be written to.
 	Ping    func(context.Context) error
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -102,6 +108,7 @@ type API struct {
 	origins map[string]bool
 	count   atomic.Uint64
 	askers  []*asker // one for each enclave
+	outages *outage.Log
 
 	addresses *pace.Sources[struct{}]
 	refusals  pace.Refusals[string] // by credential
@@ -110,7 +117,7 @@ type API struct {
 
 // New makes an API and tells metrics where to read.
 func New(o Options) *API {
-	a := &API{options: o, addresses: pace.NewSources[struct{}](o.AddressRate, maxAddresses), reading: make(chan struct{}, maxReading)}
+	a := &API{options: o, outages: outage.New(o.Log, o.Now), addresses: pace.NewSources[struct{}](o.AddressRate, maxAddresses), reading: make(chan struct{}, maxReading)}
 	if len(o.Origins) > 0 && o.Origins[0] != "*" {
 		a.origins = map[string]bool{}
 		for _, origin := range o.Origins {

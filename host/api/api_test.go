@@ -461,7 +461,17 @@ const statusKept = 500 * time.Millisecond
 
 func TestReadiness(t *testing.T) {
 	var c clock
-	r := start(t, func(o *api.Options) { o.Now = c.now })
+	var full atomic.Bool
+	r := start(t, func(o *api.Options) {
+		o.Now = c.now
+		ping := o.Ping
+		o.Ping = func(ctx context.Context) error {
+			if full.Load() {
+				return fmt.Errorf("%w: database or disk is full (13)", api.ErrTakesNothing)
+			}
+			return ping(ctx)
+		}
+	})
 	fresh := func() response {
 		c.move(statusKept)
 		return send(t, http.MethodGet, r.at+"/readyz", nil)
@@ -480,11 +490,28 @@ func TestReadiness(t *testing.T) {
 	if got := fresh(); got.status != 200 {
 		t.Fatalf("%+v", got)
 	}
+	full.Store(true)
+	if got := fresh(); got.status != 503 || !strings.Contains(got.body, `"store":"takes nothing`) || strings.Contains(got.body, "(13)") {
+		t.Fatalf("a store that is full: %+v", got)
+	}
+	if text := send(t, http.MethodGet, r.at+"/metrics", nil).body; !strings.Contains(text, "cloister_store_up 0\n") {
+		t.Error("a store that is full is up")
+	}
+	full.Store(false)
+	if got := fresh(); got.status != 200 || strings.Count(r.logs.String(), "store reached again") != 1 {
+		t.Errorf("room again: %+v, %s", got, r.logs)
+	}
+	c.move(time.Minute)
 	if err := r.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := fresh(); got.status != 503 || !strings.Contains(got.body, `"store":"not reached"`) {
-		t.Fatalf("%+v", got)
+	for range 5 {
+		if got := fresh(); got.status != 503 || !strings.Contains(got.body, `"store":"not reached"`) {
+			t.Fatalf("%+v", got)
+		}
+	}
+	if n := strings.Count(r.logs.String(), "store not reached"); n != 2 {
+		t.Errorf("two absences were logged %d times: %s", n, r.logs)
 	}
 	r.leave(r.listen)
 	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -113,6 +114,17 @@ func (a *API) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
+// pingStore asks whether the store is up, and logs when that changes.
+func (a *API) pingStore(ctx context.Context) error {
+	err := a.options.Ping(ctx)
+	if err != nil {
+		a.outages.LogFailure(slog.LevelWarn, "ping", "store not reached", "error", err)
+	} else {
+		a.outages.LogSuccess("ping", "store reached again")
+	}
+	return err
+}
+
 // ready is 200 when a request would be served, else 503; the body says what is missing.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	checks := map[string]string{"link": "ok", "store": "ok", "enclave": "ok", "attestation": "ok"}
@@ -123,9 +135,11 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), statusWait)
 	defer cancel()
-	if err := a.options.Ping(ctx); err != nil {
+	switch err := a.pingStore(ctx); {
+	case errors.Is(err, ErrTakesNothing):
+		missing("store", "takes nothing: is its disk full?")
+	case err != nil:
 		missing("store", "not reached")
-		a.options.Log.Warn("store not reached", "error", err)
 	}
 	s, err := a.bestStatus(r.Context())
 	switch {

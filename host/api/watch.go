@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ var (
 	dialsDesc       = prometheus.NewDesc("cloister_link_dials_total", "Connections made to the enclave.", nil, nil)
 	breachesDesc    = prometheus.NewDesc("cloister_link_breaches_total", "Connections cut because the enclave broke the protocol.", nil, nil)
 	wrongDesc       = prometheus.NewDesc("cloister_link_wrong_replies_total", "Replies that did not belong to their request.", nil, nil)
-	storeDesc       = prometheus.NewDesc("cloister_store_up", "1 when the store answers.", nil, nil)
+	storeDesc       = prometheus.NewDesc("cloister_store_up", "1 when the store answers and takes what the enclave decides.", nil, nil)
 	waitingDesc     = prometheus.NewDesc("cloister_outbox_waiting", "What has not ended: sends (transactions, mail, text messages) and webhooks. Counted up to 10000.", []string{"lane"}, nil)
 	overdueDesc     = prometheus.NewDesc("cloister_outbox_overdue_seconds", "How long the one that is due first has been due; 0 when none is.", []string{"lane"}, nil)
 	deadDesc        = prometheus.NewDesc("cloister_outbox_dead_letters", "Webhooks that nobody will deliver unless told to. Counted up to 10000.", nil, nil)
@@ -140,16 +141,17 @@ func (c *collector) logs(ch chan<- prometheus.Metric) {
 func (c *collector) store(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusWait)
 	defer cancel()
-	err := c.api.options.Ping(ctx)
+	err := c.api.pingStore(ctx)
 	gauge(ch, storeDesc, gaugeOf(err == nil))
 	if err != nil || c.api.options.Outbox == nil {
 		return
 	}
 	outbox, err := c.api.options.Outbox(ctx)
 	if err != nil {
-		c.api.options.Log.Warn("the outbox is not told of", "error", err)
+		c.api.outages.LogFailure(slog.LevelWarn, "outbox", "the outbox is not told of", "error", err)
 		return
 	}
+	c.api.outages.LogSuccess("outbox", "the outbox is told of again")
 	now := c.api.options.Now()
 	for lane, w := range map[string]Waiting{"sends": outbox.Sends, "webhooks": outbox.Webhooks} {
 		overdue := 0.0

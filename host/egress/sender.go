@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/host/outage"
 	"cloister/host/store"
 	"cloister/shared/wire"
 )
@@ -95,6 +96,7 @@ func (b bell) wait(ctx context.Context, pause func(context.Context, time.Duratio
 type Sender struct {
 	bell
 	options Options
+	outages *outage.Log
 	id      wire.ID
 	busy    atomic.Int32
 
@@ -161,7 +163,7 @@ func NewSender(o Options) (*Sender, error) {
 	if o.Wait <= 0 {
 		o.Wait = oneWait
 	}
-	s := &Sender{options: o, bell: make(bell, 1), nodes: map[string]*standing{}, rotations: map[wire.SendKind]*rotation{}}
+	s := &Sender{options: o, outages: outage.New(o.Log, o.Now), bell: make(bell, 1), nodes: map[string]*standing{}, rotations: map[wire.SendKind]*rotation{}}
 	for _, k := range kinds {
 		s.rotations[k] = &rotation{organizations: map[wire.ID]wire.ID{}}
 	}
@@ -291,8 +293,8 @@ func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) 
 		a.leaveNode()
 		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Wait)
 		if _, err := s.options.Outbox.KeepSend(keep, s.id, x); err != nil {
-			s.options.Log.Error("outbox not written", "error", err)
-		} else if x.State != before {
+			s.outages.LogFailure(slog.LevelError, "outbox", "outbox not written", "error", err)
+		} else if s.outages.LogSuccess("outbox", "outbox written again"); x.State != before {
 			s.options.Log.Info("send", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
 		}
 		cancel()

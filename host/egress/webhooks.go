@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"cloister/host/outage"
 	"cloister/host/store"
 	"cloister/shared/wire"
 )
@@ -58,6 +59,7 @@ type WebhookObserver interface {
 type Webhooks struct {
 	bell
 	options WebhookOptions
+	outages *outage.Log
 	id      wire.ID
 	client  *http.Client
 
@@ -77,7 +79,7 @@ type lane struct {
 
 // NewWebhooks makes a Webhooks; Run makes it work.
 func NewWebhooks(o WebhookOptions) (*Webhooks, error) {
-	w := &Webhooks{options: o, bell: make(bell, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
+	w := &Webhooks{options: o, outages: outage.New(o.Log, o.Now), bell: make(bell, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
 	if _, err := io.ReadFull(o.Rand, w.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
 	}
@@ -220,7 +222,9 @@ func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- b
 	now := w.options.Now()
 	sends, err := w.options.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: w.id, NowMs: ms(now), UntilMs: ms(now.Add(webhookLease)), Limit: n, Receiver: id})
 	if err != nil && ctx.Err() == nil {
-		w.options.Log.Error("outbox not read", "error", err)
+		w.outages.LogFailure(slog.LevelError, "claim", "outbox not read", "error", err)
+	} else if err == nil {
+		w.outages.LogSuccess("claim", "outbox read again")
 	}
 	w.give(l, n-len(sends), late)
 	for _, x := range sends {
@@ -248,9 +252,10 @@ func (w *Webhooks) deliver(ctx context.Context, x store.Send) (late bool) {
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWait)
 	defer cancel()
 	if _, err := w.options.Outbox.KeepSend(keep, w.id, x); err != nil {
-		w.options.Log.Error("outbox not written", "error", err)
+		w.outages.LogFailure(slog.LevelError, "keep", "outbox not written", "error", err)
 		return a.late
 	}
+	w.outages.LogSuccess("keep", "outbox written again")
 	level := slog.LevelDebug
 	if x.State == wire.SendRefused {
 		level = slog.LevelWarn

@@ -3,7 +3,10 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 
+	"cloister/host/store"
 	"cloister/shared/wire"
 )
 
@@ -23,11 +26,16 @@ func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire
 	if err == nil {
 		var out []byte
 		if out, err = wire.Marshal(answer); err == nil {
+			l.outages.LogSuccess(q.Name, "store answers again")
 			return q.Answer, out
 		}
 	}
-	if !errors.Is(err, context.Canceled) { // the enclave gave up by itself
+	switch {
+	case errors.Is(err, context.Canceled): // the enclave gave up by itself
+	case errors.Is(err, store.ErrRefused):
 		l.options.Log.Error("store failed", "question", q.Name, "error", err)
+	default: // the enclave asks again, twice a second
+		l.outages.LogFailure(slog.LevelError, q.Name, "store failed", "question", q.Name, "error", err)
 	}
 	return wire.KindFailed, failed
 }
@@ -71,7 +79,7 @@ func relay[Q, A any](to func(context.Context, Q) (A, error)) fromStore {
 	return func(ctx context.Context, payload []byte) (any, error) {
 		var q Q
 		if err := wire.Unmarshal(payload, &q); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", store.ErrRefused, err)
 		}
 		a, err := to(ctx, q)
 		if err != nil {
@@ -175,11 +183,12 @@ func (l *Link) witness(ctx context.Context, _ wire.Kind, payload []byte) (wire.K
 	if err == nil {
 		var out []byte
 		if out, err = wire.Marshal(answer); err == nil {
+			l.outages.LogSuccess("witness", "checkpoints are witnessed again")
 			return wire.KindCosigned, out
 		}
 	}
 	if !errors.Is(err, context.Canceled) {
-		l.options.Log.Error("checkpoint not witnessed", "error", err)
+		l.outages.LogFailure(slog.LevelError, "witness", "checkpoint not witnessed", "error", err)
 	}
 	return wire.KindFailed, failed
 }

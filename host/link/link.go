@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/host/outage"
 	"cloister/host/store"
 	"cloister/shared/wire"
 )
@@ -137,6 +138,7 @@ type slot struct {
 // A Link is the host's side of all connections to one enclave.
 type Link struct {
 	options  Options
+	outages  *outage.Log
 	slots    []*slot // those for calls first
 	turn     atomic.Uint64
 	late     atomic.Uint64
@@ -164,7 +166,7 @@ func New(o Options) (*Link, error) {
 	if o.Dial == nil {
 		o.Dial = Dial
 	}
-	l := &Link{options: o}
+	l := &Link{options: o, outages: outage.New(o.Log, o.Now)}
 	l.stored = l.answers()
 	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains, wire.RoleDials: dials,
 		wire.RoleWitnesses: witnesses} {

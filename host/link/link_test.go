@@ -635,6 +635,26 @@ func TestEveryQuestionIsAnswered(t *testing.T) {
 	}
 }
 
+// TestOutageIsLoggedOnce: the enclave asks a store that is full twice a second, and the log would fill up the disk.
+func TestOutageIsLoggedOnce(t *testing.T) {
+	p := listen(t, socket(t), replyWith(echo))
+	o, out := options(t, "unix:"+p.l.Addr().String())
+	run(t, o)
+	conns := p.all(9)
+	if err := o.Store.(*sqlite.Store).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		ask[wire.Failed](t, conns[wire.RoleStores][0], wire.KindOwn, wire.KindFailed, wire.Own{Action: wire.OwnLook})
+		ask[wire.Failed](t, conns[wire.RoleLoads][0], wire.KindLoadObject, wire.KindFailed, wire.LoadObject{Name: "genesis"})
+	}
+	for _, question := range []string{"own", "load_object"} {
+		if n := strings.Count(out.String(), `"store failed","question":"`+question+`"`); n != 1 {
+			t.Errorf("%s: %d lines, want 1: %s", question, n, out)
+		}
+	}
+}
+
 func TestClosedStoreIsUnknown(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
