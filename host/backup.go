@@ -230,6 +230,10 @@ func restore(ctx context.Context, w *world, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Before a store is made of a name that may be as wrong as the backup's.
+	if err := backup.Check(ctx, from, expected, open.Schema()); err != nil {
+		return err
+	}
 	name, err := f.storeName()
 	if err != nil {
 		return err

@@ -84,6 +84,29 @@ func TestBackupCommands(t *testing.T) {
 			t.Error("a refused restore left something behind")
 		}
 	}
+	// A mistyped name makes nothing, whatever is asked of it: neither file nor folder, and no table in a file of others.
+	empty := filepath.Join(dir, "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][]string{{"webhooks", "list"}, {"webhooks", "resend", "all"}, {"backup", "-to", filepath.Join(dir, "none")}, {"log", "heads"}, {"log", "tail", from},
+		{"restore", "-from", filepath.Join(dir, "none")}, {"restore", "-from", from, "-deployment", other},
+		{"drill", "-from", filepath.Join(dir, "none"), "-enclave", "unix:" + filepath.Join(dir, "none"), "-credentials", empty, "-scratch", filepath.Join(dir, "none")}} {
+		for name, where := range map[string]string{"CLOISTER_DATA_DIR": filepath.Join(dir, "none"), "CLOISTER_STORE": empty} {
+			if c[0] == "restore" && name == "CLOISTER_STORE" && c[1] == "-from" && c[2] == from {
+				continue // restores into what is empty
+			}
+			if r := runWith(t, "", map[string]string{name: where}, c...); r.code != exitFailed || r.stdout != "" || r.stderr == "" {
+				t.Errorf("%v with %s: %+v", c, name, r)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, "none")); err == nil {
+				t.Fatalf("%v with %s made a folder", c, name)
+			}
+			if b, err := os.ReadFile(empty); err != nil || len(b) > 0 {
+				t.Fatalf("%v with %s wrote %d bytes into a file that is no store: %v", c, name, len(b), err)
+			}
+		}
+	}
 	for _, args := range [][]string{{"backup", "-help"}, {"backup", "verify", "-help"}, {"restore", "-help"}} {
 		if r := runWith(t, "", nil, args...); r.code != exitDone || !strings.Contains(r.stderr, "usage: cloister-host") {
 			t.Errorf("%v: %+v", args, r)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -73,11 +74,7 @@ func webhooks(ctx context.Context, w *world, args []string) error {
 	default:
 		return fmt.Errorf("%w: want list, or resend and what (see -help)", errUsage)
 	}
-	where, err := c.storeName()
-	if err != nil {
-		return err
-	}
-	st, err := open.Open(ctx, where)
+	st, err := open.OpenExisting(ctx, cmp.Or(c.Store, c.file()))
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,12 @@ func Verify(ctx context.Context, from Folder, deployment *wire.Hash, schema uint
 	}
 }
 
+// Check looks at header and index alone: whether there is a backup that Restore would begin with. Errors are those of Verify.
+func Check(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) error {
+	_, err := open(ctx, from, deployment, schema)
+	return err
+}
+
 // Restore fills an empty store from a backup, whole or not at all, and verifies as it reads. The
 // ranges are released, under the epochs of the backup. Errors are those of Verify,
 // store.ErrRefused if the store is not empty, and the store's.

@@ -55,6 +55,9 @@ var ErrLater = errors.New("store: written by a later release than this")
 // ErrEarlier says that the store needs migrations, and the caller did not allow them.
 var ErrEarlier = errors.New("store: written by an earlier release; start this one on it once")
 
+// ErrNoVersion is ErrEarlier of what has no table of versions: it holds no store, or one from before there were any.
+var ErrNoVersion = fmt.Errorf("%w; or it is no store at all", ErrEarlier)
+
 // A Store keeps everything that the host keeps. Many goroutines may call its methods. A cancelled
 // context fails the call and leaves the store usable.
 type Store interface {

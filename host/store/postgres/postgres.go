@@ -91,6 +91,15 @@ func (s *Store) prepare(ctx context.Context, change bool) error {
 	if fsync != "on" || commit == "off" {
 		return fmt.Errorf("fsync is %s and synchronous_commit is %s: stored would not mean stored", fsync, commit)
 	}
+	if !change { // goose would make its table in anybody's database
+		var there bool
+		if err := s.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", goose.DefaultTablename).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			return store.ErrNoVersion
+		}
+	}
 	return s.migrate(ctx, change)
 }
 

@@ -125,9 +125,23 @@ func migrate(ctx context.Context, name string, change bool) error {
 	if err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", name+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	how := "?_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)"
+	if change {
+		how += "&_pragma=journal_mode(WAL)" // which writes into the file
+	}
+	db, err := sql.Open("sqlite", name+how)
 	if err != nil {
 		return err
+	}
+	if !change { // goose would make its table in anybody's file
+		var tables int
+		err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?", goose.DefaultTablename).Scan(&tables)
+		if err == nil && tables == 0 {
+			err = store.ErrNoVersion
+		}
+		if err != nil {
+			return errors.Join(err, db.Close())
+		}
 	}
 	steps, err := goose.NewProvider(goose.DialectSQLite3, db, files)
 	if err == nil {
