@@ -76,7 +76,7 @@ func (f *backupFlags) set(w *world, name, usage string, has ...string) *flag.Fla
 			set.StringVar(&f.from, "from", "", "the `BACKUP`, as backup printed it")
 			set.StringVar(&f.deployment, "deployment", w.env("CLOISTER_DEPLOYMENT"), "refuse backups of another deployment than this `HASH`, which /boot/v1/status tells (CLOISTER_DEPLOYMENT)")
 		case "store":
-			set.StringVar(&f.Store, "store", f.Store, "the host's `STORE`, as in serve (CLOISTER_STORE)")
+			f.addStoreFlag(set)
 			set.StringVar(&f.DataDir, "data-dir", f.DataDir, "the host's data `FOLDER`, as in serve (CLOISTER_DATA_DIR)")
 		}
 	}
@@ -91,6 +91,14 @@ func (f *backupFlags) set(w *world, name, usage string, has ...string) *flag.Fla
 // storeConfig is a Config of -store and -data-dir alone, from the environment.
 func storeConfig(w *world) *Config {
 	return &Config{Store: w.env(envName("store")), DataDir: cmp.Or(w.env(envName("data-dir")), "cloister-data")}
+}
+
+// addStoreFlag is -store of commands besides serve. Its default is not the environment's: help would print the password in it.
+func (c *Config) addStoreFlag(set *flag.FlagSet) {
+	set.Func("store", "the host's `STORE`, as in serve; one with a password better by the environment (CLOISTER_STORE)", func(v string) error {
+		c.Store = v
+		return nil
+	})
 }
 
 // parseOnlyFlags is parseFlags for commands without arguments.

@@ -659,6 +659,18 @@ func TestServeDoesNotStart(t *testing.T) {
 	}
 }
 
+// The help of a command is pasted elsewhere: it shows no password of the environment.
+func TestHelpHidesPasswords(t *testing.T) {
+	env := map[string]string{"CLOISTER_STORE": "postgres://u:hunter2@h/d", "CLOISTER_SMTP": "smtps://u:hunter2@h", "CLOISTER_CHAIN": "eip155:1=https://h/hunter2", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+	for name := range commands {
+		for _, args := range [][]string{{name, "-help"}, {name, "-no-such-flag"}, {name, "heads", "-help"}, {name, "tail", "-help"}, {name, "verify", "-help"}, {name, "list", "-help"}} {
+			if r := runWith(t, "", env, args...); strings.Contains(r.stdout+r.stderr, "hunter2") {
+				t.Errorf("%q: %s", args, r.stderr)
+			}
+		}
+	}
+}
+
 func status(t *testing.T, method, url string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("{}"))

@@ -152,7 +152,7 @@ type logFlags struct {
 func (f *logFlags) set(w *world, name, usage string) *flag.FlagSet {
 	f.Config = *storeConfig(w)
 	set := newFlags(w, name, usage)
-	set.StringVar(&f.Store, "store", f.Store, "the host's `STORE`, as in serve (CLOISTER_STORE)")
+	f.addStoreFlag(set)
 	set.StringVar(&f.DataDir, "data-dir", f.DataDir, "the host's data `FOLDER`, as in serve (CLOISTER_DATA_DIR)")
 	return set
 }
@@ -279,7 +279,8 @@ func headVerdict(h *heads.Head) (verdict string, next []string, lost bool) {
 const tailUsage = `usage: cloister-host log tail [flags] FROM
 
 Puts behind the batches of the store those that another copy of it has: FROM is
-another store, as -store names one, or a backup, as backup printed it. Which copy
+another store, as -store names one (its password belongs into PGPASSFILE), or a
+backup, as backup printed it. Which copy
 that is does not matter. It has to continue what the store has, header by header,
 its entries have to lead to what the headers name, and its leaves have to be those
 that the log has signed, as far as FROM knows; else nothing is written. What the

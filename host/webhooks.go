@@ -49,7 +49,7 @@ func webhooks(ctx context.Context, w *world, args []string) error {
 		name, args = args[0], args[1:]
 	}
 	set := newFlags(w, "webhooks", webhooksUsage)
-	set.StringVar(&c.Store, "store", c.Store, "the host's `STORE`, as in serve")
+	c.addStoreFlag(set)
 	set.StringVar(&c.DataDir, "data-dir", c.DataDir, "the host's data `FOLDER`, as in serve")
 	if err := parseFlags(set, args); err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"os/exec"
 
 	"cloister/attestation"
 	"cloister/sim/witness"
@@ -32,6 +33,15 @@ const (
 
 // Gateway is who may send text messages.
 var Gateway = gateway
+
+// HostCommand is how the host is started beside an enclave.
+func HostCommand(env map[string]string, enclave string, args ...string) (*exec.Cmd, error) {
+	o, err := parse(args, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	return o.hostCommand(enclave), nil
+}
 
 // StartWitnesses starts the witnesses as the flags say.
 func StartWitnesses(args ...string) (witness.Locals, *attestation.LogTerms, error) {

@@ -108,8 +108,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer enclave.stop() // once more, for when the host never started
-	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-reach", "loopback", "-log-level", o.logLevel,
-		"-webhook-loopback="+strconv.FormatBool(o.loopback))
+	h := o.hostCommand(address)
 	h.Stdout, h.Stderr = stderr, stderr
 	host, err := start("host", h)
 	if err != nil {
@@ -145,6 +144,15 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	case <-host.done:
 		return fmt.Errorf("the host ended: %v", host.err)
 	}
+}
+
+// hostCommand starts the host beside an enclave at an address. The store's name, which may hold a password, goes by the
+// environment: a command line is everybody's on this machine.
+func (o *options) hostCommand(enclave string) *exec.Cmd {
+	h := exec.Command(o.hostBinary, "serve", "-enclave", enclave, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-reach", "loopback", "-log-level", o.logLevel,
+		"-webhook-loopback="+strconv.FormatBool(o.loopback))
+	h.Env = append(os.Environ(), "CLOISTER_STORE="+o.store)
+	return h
 }
 
 func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *child) (c *laptop.Credentials, err error) {
