@@ -27,7 +27,7 @@ var table = []row{
 	// Anyone can check.
 	{"attestation", "attestation/commitment attestation/tlog", "cbor nitrite", "attestation/tlog/tlogtest"},
 	{"attestation/commitment", "", "", ""},
-	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request attestation/tlog enclave/lint shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/nsm sim/rig"},
+	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request attestation/tlog enclave/lint shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/laptop sim/nsm sim/rig"},
 	{"attestation/monitor", "attestation attestation/request attestation/tlog", "x/mod", "attestation/tlog/tlogtest sim/witness"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/programs", "attestation attestation/commitment shared/tvc", "", ""},

@@ -24,6 +24,8 @@ import (
 const (
 	MaxTexts    = 16
 	MaxExpected = 1 << 20 // bytes of measurements, and of a root
+	// maxManifests bounds the manifests that are expected.
+	maxManifests = 128
 	// MaxQuestion bounds the JSON text of a question in bytes.
 	MaxQuestion = 128 << 20
 )
@@ -36,7 +38,7 @@ type Question struct {
 	// Expected are measurements: a release file, {"0": hex, …}, or what nitro-cli
 	// prints. Empty: none are known.
 	Expected string `json:"expected"`
-	// Manifest is the SHA-256 of the one manifest that is taken, in hex. Empty: any.
+	// Manifest is the SHA-256 of the one manifest that is taken, in hex; of several with blanks between them. Empty: any.
 	Manifest string `json:"manifest"`
 	// Operators are those whose threshold must have approved the manifest: a manifest
 	// that names them, or {"threshold": n, "publicKeys": [hex, …]}. Empty: not known.
@@ -204,7 +206,10 @@ func (e *examination) makePolicy() error {
 	}
 	p.SimulatorRootPEM = e.question.SimulatorRoot
 	if e.question.Manifest != "" {
-		p.AllowedManifestSHA256 = []string{e.question.Manifest}
+		p.AllowedManifestSHA256 = strings.Fields(e.question.Manifest)
+		if n := len(p.AllowedManifestSHA256); n == 0 || n > maxManifests {
+			return fmt.Errorf("%d manifests, want 1 to %d", n, maxManifests)
+		}
 	}
 	if e.question.NowMs != 0 {
 		p.Now = time.UnixMilli(e.question.NowMs)

@@ -62,9 +62,12 @@ func TestVerified(t *testing.T) {
 	for name, change := range map[string]func(*checks.Question){
 		"as nitro-cli prints them": func(q *checks.Question) { q.Expected = file(t, "nitro-cli.json") },
 		"by manifest":              func(q *checks.Question) { q.Expected, q.Operators, q.Manifest = "", "", manifest },
-		"image and manifest":       func(q *checks.Question) { q.Operators, q.Manifest = "", manifest },
-		"no request":               func(q *checks.Question) { q.Body = nil },
-		"boot proof alone":         func(q *checks.Question) { q.Texts, q.Body = q.Texts[:1], nil },
+		"by one of several": func(q *checks.Question) {
+			q.Expected, q.Operators, q.Manifest = "", "", strings.Repeat("ab", 32)+" "+manifest
+		},
+		"image and manifest": func(q *checks.Question) { q.Operators, q.Manifest = "", manifest },
+		"no request":         func(q *checks.Question) { q.Body = nil },
+		"boot proof alone":   func(q *checks.Question) { q.Texts, q.Body = q.Texts[:1], nil },
 	} {
 		q := question(t)
 		change(&q)
@@ -164,6 +167,8 @@ func TestRefused(t *testing.T) {
 		"debug image":             {func(q *checks.Question) { q.Texts[0] = file(t, "debug-boot.json") }, "No debug image"},
 		"another image":           {func(q *checks.Question) { q.Expected = file(t, "other-image.json") }, "Image"},
 		"another manifest":        {func(q *checks.Question) { q.Manifest = strings.Repeat("ab", 32) }, "Manifest"},
+		"blank manifest":          {func(q *checks.Question) { q.Manifest = "  " }, "What is believed"},
+		"too many manifests":      {func(q *checks.Question) { q.Manifest = strings.Repeat(strings.Repeat("ab", 32)+" ", 129) }, "What is believed"},
 		"no manifest's hash":      {func(q *checks.Question) { q.Manifest = "AB" }, "Manifest"},
 		"nothing expected":        {func(q *checks.Question) { q.Expected = "" }, "Boot proof as a whole"},
 		"the image of anybody":    {func(q *checks.Question) { q.Operators = "" }, "Boot proof as a whole"},

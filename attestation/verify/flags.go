@@ -25,6 +25,7 @@ type options struct {
 	released                      *attestation.Release // what that file says
 	pcrs                          map[int]string
 	manifests                     []string
+	kept                          bool // what is verified may be of an earlier manifest of the credentials
 	allowDebug, unpinned, foreign bool
 	now                           string
 	maxAge, maxBootAge            time.Duration
@@ -38,7 +39,7 @@ func list(to *[]string) func(string) error {
 }
 
 func parseFlags(args []string, stderr io.Writer) (*options, error) {
-	o := &options{pcrs: make(map[int]string)}
+	o := &options{pcrs: make(map[int]string), kept: true}
 	f := flag.NewFlagSet("cloister-verify", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Func("app-proof", "`file` with app proofs: a proof, a list_app_proofs reply or a submit reply; - for stdin (repeatable)", list(&o.apps))
@@ -185,8 +186,9 @@ func (o *options) policy(in *input, now func() time.Time) (attestation.Policy, e
 	return p, nil
 }
 
-// readCredentials takes three of the members; the file also holds keys, which
-// are none of this command's business.
+// readCredentials takes four of the members; the file also holds keys, which are none of this command's business. Under the
+// manifest of an earlier boot what was kept from then holds, and nothing that runs. A manifest names the measurements that
+// it goes with, so these pin nothing more where there are several.
 func (o *options) readCredentials(in *input, p *attestation.Policy) error {
 	if o.credentials == "" {
 		return nil
@@ -198,6 +200,7 @@ func (o *options) readCredentials(in *input, p *attestation.Policy) error {
 	var c struct {
 		Root     string            `json:"attestationRootPem"`
 		Manifest string            `json:"manifestSha256"`
+		Earlier  []string          `json:"earlierManifestsSha256"`
 		PCRs     map[string]string `json:"pcrs"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil || c.Root == "" || c.Manifest == "" || len(c.PCRs) == 0 {
@@ -206,6 +209,10 @@ func (o *options) readCredentials(in *input, p *attestation.Policy) error {
 	p.SimulatorRootPEM = c.Root
 	if len(o.manifests) == 0 {
 		o.manifests = []string{c.Manifest}
+		if o.kept && len(c.Earlier) > 0 {
+			o.manifests = append(o.manifests, c.Earlier...)
+			return nil
+		}
 	}
 	return o.pinAll(o.credentials, c.PCRs)
 }

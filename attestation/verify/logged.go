@@ -27,7 +27,7 @@ type logOptions struct {
 }
 
 func parseLogFlags(args []string, stderr io.Writer) (*logOptions, error) {
-	o := &logOptions{options: options{pcrs: make(map[int]string)}, known: make(map[string]uint32)}
+	o := &logOptions{options: options{pcrs: make(map[int]string), kept: true}, known: make(map[string]uint32)}
 	f := flag.NewFlagSet("cloister-verify log", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.proof, "log-proof", "", "`file` with a get_log_proof reply; - for stdin")

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,9 +168,37 @@ type Credentials struct {
 	AttestationRootPEM string            `json:"attestationRootPem"`
 	ManifestSHA256     string            `json:"manifestSha256"`
 	PCRs               map[string]string `json:"pcrs"`
+	// EarlierManifests are the hashes of the manifests of this directory's earlier boots, newest first, at most MaxEarlier: proofs
+	// that were kept from then are true still. Who believes one of them no more takes it out of the file.
+	EarlierManifests []string `json:"earlierManifestsSha256,omitempty"`
 	// InboxURL and IdentityProviderURL are there only if both were started.
 	InboxURL            string `json:"inboxUrl,omitempty"`
 	IdentityProviderURL string `json:"identityProviderUrl,omitempty"`
+}
+
+// MaxEarlier bounds Credentials.EarlierManifests.
+const MaxEarlier = 64
+
+// earlierManifests are those of the credentials that lie in the directory, without the one that is booted under now.
+func (d *Dir) earlierManifests(now string) ([]string, error) {
+	b, err := os.ReadFile(d.file(fileCredentials))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var before Credentials
+	if err == nil {
+		err = json.Unmarshal(b, &before)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s, which lists the manifests of earlier boots: %w", d.file(fileCredentials), err)
+	}
+	var all []string
+	for _, one := range append([]string{before.ManifestSHA256}, before.EarlierManifests...) {
+		if one != "" && one != now && !slices.Contains(all, one) && len(all) < MaxEarlier {
+			all = append(all, one)
+		}
+	}
+	return all, nil
 }
 
 // Boot leads a waiting enclave from hello to serving. On the first start of a
@@ -192,8 +221,12 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 	if err != nil {
 		return nil, err
 	}
+	earlier, err := d.earlierManifests(b.ManifestSHA256)
+	if err != nil {
+		return nil, err
+	}
 	c := &Credentials{APIURL: d.APIURL, AuthProxyURL: d.AuthProxyURL, Keys: b.Keys,
-		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs,
+		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs, EarlierManifests: earlier,
 		InboxURL: d.InboxURL, IdentityProviderURL: d.IdentityProviderURL}
 	if err := d.first(ctx, e, admission, c); err != nil {
 		return nil, fmt.Errorf("first organization: %w", err)

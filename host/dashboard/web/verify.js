@@ -40,11 +40,11 @@ async function fromSimulator(event) {
   error.textContent = "";
   try {
     if (file.size > 1 << 20) throw new Error();
-    const { attestationRootPem, manifestSha256, pcrs } = JSON.parse(await file.text());
+    const { attestationRootPem, manifestSha256, earlierManifestsSha256: earlier = [], pcrs } = JSON.parse(await file.text());
     if (!attestationRootPem || !manifestSha256 || !pcrs) throw new Error();
     all.simulatorRoot.value = attestationRootPem;
-    all.manifest.value = manifestSha256;
-    all.expected.value = JSON.stringify(pcrs, null, 1);
+    all.manifest.value = [manifestSha256, ...earlier].join(" ");
+    all.expected.value = earlier.length > 0 ? "" : JSON.stringify(pcrs, null, 1); // a manifest names the measurements that it goes with
   } catch {
     error.textContent = "This is no credentials file of a simulator: JSON with attestationRootPem, manifestSha256 and pcrs.";
   } finally {
@@ -77,7 +77,7 @@ function questions(place) {
       area({ name: "body", label: "Your request", rows: 3, hint: "Its exact body. App proofs and log proof must then be about it: a true proof may be about something else." }),
       area({ name: "expected", label: "Expected measurements", hint: "A release file, what nitro-cli prints, or {\"0\": …, \"1\": …, \"2\": …}. Take them from a release that you trust, never from this server." }),
       area({ name: "operators", label: "Expected operators", rows: 3, hint: "The deployment's first manifest or the one before, or {\"threshold\": …, \"publicKeys\": […]}, from whoever runs it, never from this server. Measurements alone fit anybody's deployment of the same image." }),
-      field({ name: "manifest", label: "Expected manifest", hint: "Its SHA-256, 64 digits, likewise. It pins image and deployment.", pattern: "[0-9a-f]{64}", title: "64 digits of lower-case hex", autocapitalize: "off", spellcheck: "false" }),
+      field({ name: "manifest", label: "Expected manifest", hint: "Its SHA-256, 64 digits, likewise; of several with blanks between them. It pins image and deployment.", pattern: "[0-9a-f]{64}( [0-9a-f]{64})*", title: "64 digits of lower-case hex, or several times as many", autocapitalize: "off", spellcheck: "false" }),
       h("details", { class: "way" }, h("summary", null, "Simulator"), h("div", { class: "inner" },
         h("p", { class: "note" }, "A simulator keeps no secret from its machine and leads to a root of its own. It is believed only if you name that here."),
         field({ name: "file", label: "Credentials file", kind: "file", accept: "application/json,.json", onchange: fromSimulator, hint: "credentials.json of the simulator. Its root, manifest and measurements are read here; it is sent nowhere." }),
