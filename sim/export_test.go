@@ -43,6 +43,14 @@ func HostCommand(env map[string]string, enclave string, args ...string) (*exec.C
 	return o.hostCommand(enclave), nil
 }
 
+// Dispatch is the whole program, without an environment.
+func Dispatch(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
+	return dispatch(ctx, args, func(string) (string, bool) { return "", false }, stdout, stderr)
+}
+
+// LockDir locks a data directory.
+var LockDir = lockDir
+
 // StartWitnesses starts the witnesses as the flags say.
 func StartWitnesses(args ...string) (witness.Locals, *attestation.LogTerms, error) {
 	o, err := parse(args, func(string) (string, bool) { return "", false }, io.Discard)

@@ -82,6 +82,11 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
 		return err
 	}
+	unlock, err := lockDir(o.dataDir)
+	if err != nil {
+		return err
+	}
+	defer unlock() // after all that runs on it
 	if !o.noInbox {
 		out, err := o.startOutside()
 		if err != nil {

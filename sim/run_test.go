@@ -1,7 +1,11 @@
 package main_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,4 +32,39 @@ func TestHostCommandHidesPasswords(t *testing.T) {
 			t.Errorf("%s: the host is not told of its store", what)
 		}
 	}
+}
+
+// A second simulator on a data directory ends before it has touched anything of the first.
+func TestSecondSimulatorIsKeptOff(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := sim.LockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pids", "credentials.json"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("the first's"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	code := sim.Dispatch(t.Context(), &stdout, &stderr, "-data-dir", dir, "-api-addr", "127.0.0.1:0", "-auth-proxy-addr", "127.0.0.1:0", "-host-binary", filepath.Join(dir, "none"))
+	want := "cloister-sim: data directory " + dir + ": another simulator runs on it, process " + strconv.Itoa(os.Getpid()) + ": stop that one, or name another -data-dir\n"
+	if code != 1 || stderr.String() != want || stdout.Len() > 0 {
+		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
+	}
+	all, err := os.ReadDir(dir)
+	if err != nil || len(all) != 3 { // with the lock
+		t.Errorf("%v %v", all, err)
+	}
+	for _, name := range []string{"pids", "credentials.json"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != "the first's" {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	unlock()
+	again, err := sim.LockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
 }
