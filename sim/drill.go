@@ -73,12 +73,11 @@ func runDrill(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		more = append(more, "-compare", *compare)
 	}
 	h := exec.Command(cmp.Or(*hostBinary, hostBeside()), more...)
-	h.Stderr = stderr
 	said, err := h.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	host, err := start("host", h)
+	host, err := start("host", h, stderr)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,24 @@ func Dispatch(ctx context.Context, stdout, stderr io.Writer, args ...string) int
 // LockDir locks a data directory.
 var LockDir = lockDir
 
+// LastLine remembers the last line of what is written to it.
+type LastLine = lastLine
+
+// NewLastLine passes on what it remembers.
+func NewLastLine(to io.Writer) *LastLine { return &LastLine{to: to} }
+
+// Reason is what that says that went wrong.
+func (l *LastLine) Reason() string { return l.reason() }
+
+// CheckStore judges the store that flags name.
+func CheckStore(ctx context.Context, args ...string) error {
+	o, err := parse(args, func(string) (string, bool) { return "", false }, io.Discard)
+	if err != nil {
+		return err
+	}
+	return o.checkStore(ctx)
+}
+
 // StartWitnesses starts the witnesses as the flags say.
 func StartWitnesses(args ...string) (witness.Locals, *attestation.LogTerms, error) {
 	o, err := parse(args, func(string) (string, bool) { return "", false }, io.Discard)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,29 +17,45 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/host/store"
+	"cloister/host/store/open"
+	"cloister/shared/wire"
 	"cloister/sim/laptop"
 )
 
 type child struct {
 	name string
 	cmd  *exec.Cmd
+	said *lastLine
 	done chan struct{} // closed when it has ended
 	err  error         // how, once done is closed
 }
 
 // start runs a program that dies with this one, however this one dies.
-func start(name string, cmd *exec.Cmd) (*child, error) {
+func start(name string, cmd *exec.Cmd, stderr io.Writer) (*child, error) {
+	said := &lastLine{to: stderr}
+	cmd.Stderr, cmd.WaitDelay = said, time.Second // what it has started may have it open for longer
 	// A process group of its own: Ctrl-C is for this process, which stops the others in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the %s: %w", name, err)
 	}
-	c := &child{name: name, cmd: cmd, done: make(chan struct{})}
+	c := &child{name: name, cmd: cmd, said: said, done: make(chan struct{})}
 	go func() {
 		c.err = cmd.Wait()
 		close(c.done)
 	}()
 	return c, nil
+}
+
+// failure tells that it ended, how, and why if it said so. It waits until it has.
+func (c *child) failure() error {
+	<-c.done
+	err := fmt.Errorf("the %s ended: %v", c.name, c.err)
+	if why := c.said.reason(); why != "" {
+		err = fmt.Errorf("%w: %s", err, why)
+	}
+	return err
 }
 
 // startEnclave starts this program as an enclave, and gives the address at which that listens.
@@ -47,17 +65,16 @@ func startEnclave(stderr io.Writer, args ...string) (enclave *child, address str
 		return nil, "", err
 	}
 	cmd := exec.Command(self, append([]string{"enclave"}, args...)...)
-	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, "", err
 	}
-	if enclave, err = start("enclave", cmd); err != nil {
+	if enclave, err = start("enclave", cmd, stderr); err != nil {
 		return nil, "", err
 	}
 	if address, err = bufio.NewReader(out).ReadString('\n'); err != nil {
 		enclave.stop()
-		return nil, "", errors.New("the enclave did not start")
+		return nil, "", enclave.failure()
 	}
 	return enclave, strings.TrimSpace(address), nil
 }
@@ -87,6 +104,9 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer unlock() // after all that runs on it
+	if err := o.checkStore(ctx); err != nil {
+		return err
+	}
 	if !o.noInbox {
 		out, err := o.startOutside()
 		if err != nil {
@@ -114,8 +134,8 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	}
 	defer enclave.stop() // once more, for when the host never started
 	h := o.hostCommand(address)
-	h.Stdout, h.Stderr = stderr, stderr
-	host, err := start("host", h)
+	h.Stdout = stderr
+	host, err := start("host", h, stderr)
 	if err != nil {
 		return err
 	}
@@ -145,9 +165,9 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	case <-ctx.Done():
 		return nil
 	case <-enclave.done:
-		return fmt.Errorf("the enclave ended: %v", enclave.err)
+		return enclave.failure()
 	case <-host.done:
-		return fmt.Errorf("the host ended: %v", host.err)
+		return host.failure()
 	}
 }
 
@@ -170,12 +190,44 @@ func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *
 	}()
 	select {
 	case <-booted:
-		return c, err
 	case <-enclave.done:
-		return nil, fmt.Errorf("the enclave ended: %v", enclave.err)
+		return nil, enclave.failure()
 	case <-host.done:
-		return nil, fmt.Errorf("the host ended: %v", host.err)
+		return nil, host.failure()
 	}
+	if err == nil {
+		return c, nil
+	}
+	// A connection that broke may be the end of whoever had the other side, who has said why.
+	select {
+	case <-enclave.done:
+		err = enclave.failure()
+	case <-host.done:
+		err = host.failure()
+	case <-time.After(time.Second):
+	}
+	return nil, err
+}
+
+// checkStore refuses a store that is empty where the data directory's organization was in it. The enclave would make
+// another one, under the same key, and nobody would hear that the wallets are gone.
+func (o *options) checkStore(ctx context.Context) error {
+	before, err := o.dir().ReadCredentials()
+	if before == nil || err != nil {
+		return err
+	}
+	st, err := open.OpenExisting(ctx, o.store)
+	switch {
+	case err == nil:
+		genesis, err := st.LoadObject(ctx, wire.LoadObject{Name: "genesis"})
+		if err = errors.Join(err, st.Close()); err != nil || genesis.Found {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, store.ErrNoVersion):
+		return nil // the host tells what is wrong, or mends it
+	}
+	return fmt.Errorf("the store is empty, and organization %s of %s was in it: put the store back as it was, fill it from a backup (cloister-host restore), or begin anew with another -data-dir",
+		before.OrganizationID, o.dir().CredentialsFile())
 }
 
 func (o *options) boot(ctx context.Context, address string) (*laptop.Credentials, error) {
@@ -203,6 +255,7 @@ func (o *options) tell(w io.Writer, c *laptop.Credentials) {
 	}
 	// A passkey is of a name, and an address is none.
 	dashboard := strings.Replace(c.APIURL, "//127.0.0.1:", "//localhost:", 1) + "/dashboard/"
+	proxy := cmp.Or(c.AuthProxyConfigID, "none: the auth proxy of this organization is off (ACTIVITY_TYPE_ENABLE_AUTH_PROXY turns it on)")
 	fmt.Fprintf(w, `
 Cloister is running: a SIMULATED enclave, which keeps no secrets from this machine.
 
@@ -226,5 +279,5 @@ Try it, in another terminal:
    %s/cloister-host request -credentials %s /public/v1/query/get_latest_boot_proof '{"appName":"cloister"}' > boot.json && %s/cloister-verify -credentials %s -boot-proof boot.json -reply reply.json
 
 Stop with Ctrl-C. Start again with the same directory and all is there.
-`, dashboard, c.APIURL, c.AuthProxyURL, c.AuthProxyConfigID, c.OrganizationID, c.RootUserID, creds, outside, creds, bin, creds, bin, creds, bin, creds)
+`, dashboard, c.APIURL, c.AuthProxyURL, proxy, c.OrganizationID, c.RootUserID, creds, outside, creds, bin, creds, bin, creds, bin, creds)
 }

@@ -82,12 +82,24 @@ func (d *Door) Call(ctx context.Context, op string, body []byte, head []wire.Hea
 		case r.Status == 503 && bytes.Contains(r.Body, []byte(busy)) && time.Now().Before(deadline) && Pause(ctx, 200*time.Millisecond):
 			continue
 		case r.Status != 200:
-			return fmt.Errorf("%s: %s", op, r.Body)
+			return fmt.Errorf("%s: %s", op, refusalText(r.Body))
 		case into == nil:
 			return nil
 		}
 		return json.Unmarshal(r.Body, into)
 	}
+}
+
+// refusalText is what a refusal says, with its code: a line for people.
+func refusalText(body []byte) string {
+	var r struct{ Message, TurnkeyErrorCode string }
+	switch err := json.Unmarshal(body, &r); {
+	case err != nil || r.Message == "":
+		return string(body)
+	case r.TurnkeyErrorCode == "":
+		return r.Message
+	}
+	return r.Message + " (" + r.TurnkeyErrorCode + ")"
 }
 
 // Pause waits and tells whether there is still time.
@@ -176,29 +188,33 @@ type Credentials struct {
 	IdentityProviderURL string `json:"identityProviderUrl,omitempty"`
 }
 
-// MaxEarlier bounds Credentials.EarlierManifests.
-const MaxEarlier = 64
-
-// earlierManifests are those of the credentials that lie in the directory, without the one that is booted under now.
-func (d *Dir) earlierManifests(now string) ([]string, error) {
+// ReadCredentials reads those that an earlier boot wrote; nil if none did.
+func (d *Dir) ReadCredentials() (*Credentials, error) {
 	b, err := os.ReadFile(d.file(fileCredentials))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var before Credentials
+	c := new(Credentials)
 	if err == nil {
-		err = json.Unmarshal(b, &before)
+		err = json.Unmarshal(b, c)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s, which lists the manifests of earlier boots: %w", d.file(fileCredentials), err)
+		return nil, fmt.Errorf("%s: %w", d.file(fileCredentials), err)
 	}
-	var all []string
+	return c, nil
+}
+
+// MaxEarlier bounds Credentials.EarlierManifests.
+const MaxEarlier = 64
+
+// listEarlier gives the manifests that were before the one that is booted under now.
+func (before *Credentials) listEarlier(now string) (all []string) {
 	for _, one := range append([]string{before.ManifestSHA256}, before.EarlierManifests...) {
 		if one != "" && one != now && !slices.Contains(all, one) && len(all) < MaxEarlier {
 			all = append(all, one)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // Boot leads a waiting enclave from hello to serving. On the first start of a
@@ -209,6 +225,13 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 		return nil, err
 	}
 	defer e.Close()
+	before, err := d.ReadCredentials()
+	if err != nil {
+		return nil, err
+	}
+	if before == nil {
+		before = new(Credentials)
+	}
 	admission, err := d.key(fileAdmissionKey)
 	if err != nil {
 		return nil, fmt.Errorf("admission key: %w", err)
@@ -221,15 +244,14 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 	if err != nil {
 		return nil, err
 	}
-	earlier, err := d.earlierManifests(b.ManifestSHA256)
-	if err != nil {
-		return nil, err
-	}
 	c := &Credentials{APIURL: d.APIURL, AuthProxyURL: d.AuthProxyURL, Keys: b.Keys,
-		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs, EarlierManifests: earlier,
+		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs, EarlierManifests: before.listEarlier(b.ManifestSHA256),
 		InboxURL: d.InboxURL, IdentityProviderURL: d.IdentityProviderURL}
 	if err := d.first(ctx, e, admission, c); err != nil {
 		return nil, fmt.Errorf("first organization: %w", err)
+	}
+	if before.OrganizationID != "" && before.OrganizationID != c.OrganizationID {
+		return nil, fmt.Errorf("the store has lost organization %s of %s, and %s was made in its place: put the store back as it was", before.OrganizationID, d.CredentialsFile(), c.OrganizationID)
 	}
 	if d.AuthProxy {
 		if err := d.enableProxy(ctx, e, c); err != nil {

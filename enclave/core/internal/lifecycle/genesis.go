@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -44,8 +45,15 @@ func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	if e.cfg.Root == nil {
 		return e.genesisInShares(ctx, in)
 	}
+	record, err := e.cfg.Host.Object(ctx, objectGenesis)
+	if err != nil {
+		return nil, err
+	}
 	q, err := e.cfg.Root.Recover()
 	if errors.Is(err, ErrNoRootSecret) {
+		if record != nil { // a new secret would open nothing of it
+			return nil, fault.WithCode(fault.FailedPrecondition, "STORE_OF_ANOTHER", "the store holds another deployment, whose root secret is not here")
+		}
 		if q, err = secret.New(e.cfg.Mixed, boot.SecretSize); err == nil {
 			err = e.cfg.Root.Keep(q)
 		}
@@ -54,11 +62,17 @@ func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each step is done once: after a crash between them the next try does the rest.
-	record, err := e.cfg.Host.Object(ctx, objectGenesis)
+	pub, err := boot.QuorumPublicKey(q)
 	if err != nil {
 		return nil, err
 	}
+	if record != nil {
+		if g, err := boot.ParseGenesis(record); err != nil || !bytes.Equal(g.Quorum, pub) {
+			e.cfg.Alarms.Raise(fault.AlarmRecord)
+			return nil, fault.WithCode(fault.FailedPrecondition, "STORE_OF_ANOTHER", "the store holds another deployment than the one of the root secret that is here")
+		}
+	}
+	// Each step is done once: after a crash between them the next try does the rest.
 	if record == nil {
 		if record, err = boot.NewGenesis(e.cfg.Mixed, q, e.now(), int(in.Ranges)); err != nil {
 			return nil, err
@@ -71,10 +85,6 @@ func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	if err == nil && ring == nil {
 		err = e.newKeyring(ctx, q, record, attestation.Operators{})
 	}
-	if err != nil {
-		return nil, err
-	}
-	pub, err := boot.QuorumPublicKey(q)
 	if err != nil {
 		return nil, err
 	}
