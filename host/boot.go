@@ -140,7 +140,7 @@ func (f *bootFlags) genesis() ([]byte, error) {
 		}
 		var k struct{ PublicKey, ShareKey string }
 		if err := json.Unmarshal(b, &k); err != nil || k.PublicKey == "" || k.ShareKey == "" {
-			return nil, fmt.Errorf("%s: no operator's public keys", name)
+			return nil, fmt.Errorf("%s: %d bytes, want an operator's public keys as cloister-verify operator-key prints them", name, len(b))
 		}
 		o.PublicKeys, o.ShareKeys = append(o.PublicKeys, k.PublicKey), append(o.ShareKeys, k.ShareKey)
 	}
@@ -152,7 +152,7 @@ func (f *bootFlags) genesis() ([]byte, error) {
 		}
 		var k struct{ CiphertextBlob, CiphertextForRecipient string }
 		if err := json.Unmarshal(b, &k); err != nil || k.CiphertextBlob == "" || k.CiphertextForRecipient == "" {
-			return nil, fmt.Errorf("%s: no answer with CiphertextBlob and CiphertextForRecipient", f.keyService)
+			return nil, fmt.Errorf("%s: %d bytes, want an answer with CiphertextBlob and CiphertextForRecipient", f.keyService, len(b))
 		}
 		body["keyService"] = map[string]string{"ciphertextBlob": k.CiphertextBlob, "ciphertextForRecipient": k.CiphertextForRecipient}
 	}
@@ -166,6 +166,9 @@ func (f *bootFlags) give() ([]byte, error) {
 			continue
 		}
 		b, err := bootFile(name)
+		if err == nil && len(b) == 0 {
+			err = fmt.Errorf("%s: the %s is empty", name, field)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -176,6 +179,10 @@ func (f *bootFlags) give() ([]byte, error) {
 		b, err := bootFile(name)
 		if err != nil {
 			return nil, err
+		}
+		var approval struct{ PublicKey, Signature string } // the enclave judges it; here the file's name can still be told
+		if err := json.Unmarshal(b, &approval); err != nil || approval.PublicKey == "" || approval.Signature == "" {
+			return nil, fmt.Errorf("%s: %d bytes, want an approval as cloister-verify approve prints it", name, len(b))
 		}
 		list = append(list, json.RawMessage(b))
 	}

@@ -659,6 +659,39 @@ func TestServeDoesNotStart(t *testing.T) {
 	}
 }
 
+// What is given to the enclave comes from files of several people: the one that is empty or wrong is named, before anything is asked.
+func TestBootNamesBadFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
+	}
+	manifest, good, key := file("manifest", "{}"), file("good", `{"publicKey":"02","signature":"00"}`), file("key", strings.Repeat("01", 32))
+	for name, text := range map[string]string{"empty": "", "half": `{"publicKey":"02","sig`, "null": "null", "list": "[]", "other": `{"publicKey":"02"}`, "two": "{}{}"} {
+		bad := file(name, text)
+		for _, args := range [][]string{
+			{"boot", "-manifest", manifest, "-approval", good, "-approval", bad, "manifest"}, {"boot", "-operator", bad, "genesis"},
+			{"boot", "-key-service", bad, "genesis"}, {"put-plans", "-admission-key", key, "-plans", bad},
+		} {
+			if args[0] == "put-plans" && name == "other" {
+				continue // an object, which the enclave judges
+			}
+			r := runWith(t, "", nil, args...)
+			if r.code != exitFailed || !strings.Contains(r.stderr, fmt.Sprintf("%s: %d bytes, want ", bad, len(text))) {
+				t.Errorf("%s, %q: %+v", name, args, r)
+			}
+		}
+	}
+	for field, flags := range map[string][]string{"manifest": {"-manifest"}, "predecessor": {"-manifest", manifest, "-predecessor"}, "configuration": {"-manifest", manifest, "-configuration"}} {
+		empty := file("none", "")
+		if r := runWith(t, "", nil, append(append([]string{"boot"}, flags...), empty, "manifest")...); r.code != exitFailed || !strings.Contains(r.stderr, empty+": the "+field+" is empty") {
+			t.Errorf("%s: %+v", field, r)
+		}
+	}
+}
+
 // The help of a command is pasted elsewhere: it shows no password of the environment.
 func TestHelpHidesPasswords(t *testing.T) {
 	env := map[string]string{"CLOISTER_STORE": "postgres://u:hunter2@h/d", "CLOISTER_SMTP": "smtps://u:hunter2@h", "CLOISTER_CHAIN": "eip155:1=https://h/hunter2", "AWS_SECRET_ACCESS_KEY": "hunter2"}

@@ -57,8 +57,8 @@ func putPlans(ctx context.Context, w *world, args []string) error {
 		return err
 	}
 	var plans map[string]json.RawMessage
-	if err := json.Unmarshal(document, &plans); err != nil {
-		return fmt.Errorf("%s: %w", plansFile, err)
+	if err := json.Unmarshal(document, &plans); err != nil || plans == nil {
+		return fmt.Errorf("%s: %d bytes, want a document of plans in JSON", plansFile, len(document))
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
