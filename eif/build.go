@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -83,6 +84,9 @@ func (o *buildOptions) assemble() (*image.Image, *attestation.Release, error) {
 	if o.kernelSHA256 != "" && o.kernelSHA256 != sum {
 		return nil, nil, fmt.Errorf("%s has the SHA-256 %s, not the pinned one", o.kernel, sum)
 	}
+	if err := checkKernel(kernel); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", o.kernel, err)
+	}
 	name := cmp.Or(o.kernelName, filepath.Base(o.kernel))
 	init, err := read(o.init, maxInit)
 	if err != nil {
@@ -146,15 +150,41 @@ func readModules(from string) ([]cpio.Entry, []attestation.ReleaseFile, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		// Compressed ones would be the kernel's business, which may not know how.
-		if !bytes.HasPrefix(raw, []byte(elf.ELFMAG)) {
-			return nil, nil, fmt.Errorf("%s is not a kernel module", file)
+		if !isModule(raw) {
+			return nil, nil, fmt.Errorf("%s is not a kernel module for x86-64", file)
 		}
 		name := strings.TrimSuffix(trimNumber(filepath.Base(file)), ".ko")
 		entries = append(entries, cpio.File(fmt.Sprintf("modules/%02d-%s.ko", i+1, name), 0o644, raw))
 		record = append(record, attestation.ReleaseFile{Name: name, SHA256: digest(raw)})
 	}
 	return entries, record, nil
+}
+
+// checkKernel refuses what no boot loader would start as a 64-bit kernel, by the setup header of the Linux/x86 boot protocol.
+func checkKernel(raw []byte) error {
+	const header, loadFlags, xloadFlags = 0x1fe, 0x211, 0x236 // where the header begins; bit 0: above 1 MiB, a bzImage; bit 0: 64 bits
+	switch {
+	case bytes.HasPrefix(raw, []byte(elf.ELFMAG)):
+		return errors.New("is an ELF file, such as a program or vmlinux: want the kernel's arch/x86/boot/bzImage")
+	case bytes.HasPrefix(raw, []byte{0x1f, 0x8b}):
+		return errors.New("is compressed by gzip: want a bzImage, which decompresses itself")
+	case len(raw) > 0x3c && string(raw[0x38:0x3c]) == "ARM\x64":
+		return errors.New("is a kernel for 64-bit ARM: want a bzImage, for x86-64")
+	case len(raw) <= xloadFlags || raw[header] != 0x55 || raw[header+1] != 0xaa || string(raw[0x202:0x206]) != "HdrS":
+		return errors.New("is no bzImage: it has no setup header of a Linux kernel (55 AA and HdrS at 0x1FE and 0x202)")
+	case raw[loadFlags]&1 == 0:
+		return errors.New("is a zImage: want a bzImage")
+	case raw[xloadFlags]&1 == 0:
+		return errors.New("is a kernel for 32 bits: want one for x86-64")
+	}
+	return nil
+}
+
+// isModule tells whether it is a relocatable object for x86-64. Compressed modules would be the kernel's business, which may
+// not know how.
+func isModule(raw []byte) bool {
+	return len(raw) >= 64 && bytes.HasPrefix(raw, []byte(elf.ELFMAG)) && elf.Class(raw[elf.EI_CLASS]) == elf.ELFCLASS64 &&
+		elf.Type(binary.LittleEndian.Uint16(raw[16:])) == elf.ET_REL && elf.Machine(binary.LittleEndian.Uint16(raw[18:])) == elf.EM_X86_64
 }
 
 // trimNumber takes the number off a name that already has one.

@@ -24,6 +24,19 @@ import (
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
+// kernel is what a boot loader looks at of a bzImage.
+var kernel = func() []byte {
+	raw := make([]byte, 0x400)
+	copy(raw[0x1fe:], "\x55\xaa\xeb\x66HdrS\x0f\x02")
+	raw[0x211], raw[0x236] = 1, 1
+	return append(raw, "a kernel"...)
+}()
+
+// module begins as an object for x86-64 does.
+func module(name string) []byte {
+	return append([]byte("\x7fELF\x02\x01\x01"+strings.Repeat("\x00", 9)+"\x01\x00\x3e\x00"+strings.Repeat("\x00", 44)), name...)
+}
+
 // bench is a folder with what an image is made of.
 type bench struct {
 	t   *testing.T
@@ -32,7 +45,7 @@ type bench struct {
 
 func setUp(t *testing.T) bench {
 	b := bench{t, t.TempDir()}
-	b.put("kernel", []byte("a kernel"))
+	b.put("kernel", kernel)
 	b.put("main.go", []byte("package main\n\nfunc main() {}\n"))
 	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -buildid=", "-o", b.path("init"), b.path("main.go"))
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=", "GOWORK=off")
@@ -40,7 +53,7 @@ func setUp(t *testing.T) bench {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"b.ko", "a.ko", "07-c.ko"} {
-		b.put("modules/"+name, []byte("\x7fELF "+name))
+		b.put("modules/"+name, module(name))
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
@@ -125,13 +138,13 @@ const inputs = "build -kernel @kernel -init @init -modules @modules "
 
 func TestBuild(t *testing.T) {
 	b := setUp(t)
-	printed := b.want(exitDone, inputs+"-o @a.eif -version 1.2.3 -platform qemu -kernel-sha256 "+digest([]byte("a kernel")))
+	printed := b.want(exitDone, inputs+"-o @a.eif -version 1.2.3 -platform qemu -kernel-sha256 "+digest(kernel))
 	if printed != string(b.get("a.eif.json")) {
 		t.Error("what is printed is not what is written")
 	}
 	r := b.release("a.eif.json")
 	if r.Version != "1.2.3" || r.Platform != "qemu" || r.ApplicationDigest != digest(b.get("init")) || r.Image.SHA256 != digest(b.get("a.eif")) ||
-		r.Kernel != (attestation.ReleaseFile{Name: "kernel", SHA256: digest([]byte("a kernel"))}) || r.CommandLine != commandLine || r.PCRs.PCR8 != "" ||
+		r.Kernel != (attestation.ReleaseFile{Name: "kernel", SHA256: digest(kernel)}) || r.CommandLine != commandLine || r.PCRs.PCR8 != "" ||
 		!strings.HasPrefix(r.Toolchain, runtime.Version()[:4]) {
 		t.Errorf("release says %+v", r)
 	}
@@ -187,8 +200,8 @@ func TestWhatIsMeasured(t *testing.T) {
 			t.Errorf("%s: from %+v to %+v", name, base, got)
 		}
 		if c.put != "" {
-			b.put("kernel", []byte("a kernel"))
-			b.put("modules/b.ko", []byte("\x7fELF b.ko"))
+			b.put("kernel", kernel)
+			b.put("modules/b.ko", module("b.ko"))
 			b.put("init", init)
 		}
 	}
@@ -206,10 +219,25 @@ func TestBuildRefused(t *testing.T) {
 		other[at] = 0xb7
 		b.put(name, other)
 	}
+	b.put("short", kernel[:0x236])
+	for name, change := range map[string]func(raw []byte) []byte{
+		"vmlinux": func([]byte) []byte { return program }, "gzip": func(raw []byte) []byte { return append([]byte{0x1f, 0x8b}, raw...) },
+		"arm64": func(raw []byte) []byte { copy(raw[0x38:], "ARM\x64"); return raw }, "text": func(raw []byte) []byte { return bytes.Repeat([]byte("a kernel "), 1000) },
+		"flag": func(raw []byte) []byte { raw[0x1fe] = 0; return raw }, "magic": func(raw []byte) []byte { raw[0x202] = 'h'; return raw },
+		"zimage": func(raw []byte) []byte { raw[0x211] = 0x80; return raw }, "i386": func(raw []byte) []byte { raw[0x236] = 0; return raw }, "none": func([]byte) []byte { return nil },
+	} {
+		b.put("kernels/"+name, change(bytes.Clone(kernel)))
+	}
+	b.put("program/a.ko", program)
+	b.put("armed/a.ko", append(append(module("a")[:18:18], 0xb7), module("a")[19:]...))
+	b.put("cut/a.ko", module("")[:63])
 	for _, c := range []struct {
 		code int
 		line string
 	}{
+		{exitRefused, inputs + "-o @x.eif -modules @program"},
+		{exitRefused, inputs + "-o @x.eif -modules @armed"},
+		{exitRefused, inputs + "-o @x.eif -modules @cut"},
 		{exitUsage, ""},
 		{exitUsage, "make"},
 		{exitUsage, "build -o @x.eif"},
@@ -234,6 +262,19 @@ func TestBuildRefused(t *testing.T) {
 		{exitRefused, inputs + "-o @absent/x.eif"},
 	} {
 		b.want(c.code, c.line)
+	}
+	for name, says := range map[string]string{
+		"short": "is no bzImage", "kernels/none": "is no bzImage", "kernels/text": "is no bzImage", "kernels/flag": "is no bzImage", "kernels/magic": "is no bzImage",
+		"kernels/vmlinux": "is an ELF file, such as a program or vmlinux: want the kernel's arch/x86/boot/bzImage", "kernels/gzip": "compressed by gzip",
+		"kernels/arm64": "64-bit ARM", "kernels/zimage": "is a zImage", "kernels/i386": "32 bits",
+	} {
+		code, _, stderr := b.call(inputs + "-o @y.eif -kernel @" + name)
+		if code != exitRefused || !strings.Contains(stderr, b.path(name)+": ") || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit %d: %s", name, code, stderr)
+		}
+		if _, err := os.Stat(b.path("y.eif")); err == nil {
+			t.Fatalf("%s: an image was made", name)
+		}
 	}
 	if code, _, _ := b.callAt(now.AddDate(1, 0, 0), inputs+"-o @x.eif -key @key.pem -cert @cert.pem"); code != exitRefused {
 		t.Error("signed with an expired certificate")

@@ -29,8 +29,9 @@ if [ -f "$kernel/sha256" ]; then
 	echo "kernel: $package $version"
 else
 	mkdir -p "$work/kernel/modules"
-	seq 1000000 >"$work/kernel/bzImage"
-	printf '\177ELF, or so it begins\n' >"$work/kernel/modules/01-some.ko"
+	zeros() { head -c "$1" /dev/zero; }
+	{ zeros 510; printf '\125\252\353\146HdrS\017\002'; zeros 9; printf '\001'; zeros 36; printf '\001\000'; seq 1000000; } >"$work/kernel/bzImage"
+	{ printf '\177ELF\002\001\001'; zeros 9; printf '\001\000\076\000'; zeros 44; echo "or so it begins"; } >"$work/kernel/modules/01-some.ko"
 	echo "kernel: some bytes, as eif/debian-kernel.sh has fetched none"
 fi
 chmod -R a+rX "$work/kernel"
