@@ -17,6 +17,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
 	"cloister/enclave/internal/strictjson"
+	"cloister/shared/pace"
 	"cloister/shared/wire"
 )
 
@@ -288,7 +289,7 @@ func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
 
 // ReadChain asks what there is on a chain.
 func (x sources) ReadChain(q *query.ChainQuestion) (*query.ChainReading, error) {
-	return x.core.serving.outside.Chains.Read(x.ctx, x.record.Tenant(), x.id, q)
+	return x.core.serving.outside.Chains.Read(x.ctx, x.record.Tenant(), x.id, q, func(c pace.Count) { x.visit.toll.count = c })
 }
 
 // MailEvents are those of an address, which the top-level organization has.

@@ -1,6 +1,7 @@
 package sending_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -183,11 +184,19 @@ func TestAnotherTenantsAddress(t *testing.T) {
 func TestReadsAreCounted(t *testing.T) {
 	w := reader(t, nil)
 	w.chain.set(func() { w.chain.slow = 5 * time.Minute })
-	hung := make(chan int, 40)
+	hung := make(chan *wire.Reply, 40)
+	body, err := json.Marshal(object{"organizationId": w.Credentials.OrganizationID, "address": w.address, "caip2": caip2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range cap(hung) {
 		go func() {
-			status, _ := w.Query("get_wallet_address_balances", object{"address": w.address, "caip2": caip2})
-			hung <- status
+			reply, err := w.Send(t.Context(), wire.DoorQuery, "get_wallet_address_balances", body, w.Credentials.RootAPIKey)
+			if err != nil {
+				t.Error(err)
+				reply = new(wire.Reply)
+			}
+			hung <- reply
 		}()
 	}
 	if status, m := w.Query("list_supported_assets", object{"caip2": caip2}); status != 200 {
@@ -195,7 +204,12 @@ func TestReadsAreCounted(t *testing.T) {
 	}
 	counts := map[int]int{}
 	for range cap(hung) {
-		counts[<-hung]++
+		reply := <-hung
+		counts[int(reply.Status)]++
+		// Which becomes the header Retry-After.
+		if again := strings.Contains(string(reply.Body), "times a second, try again in"); again != (reply.RetryMs > 0) {
+			t.Errorf("%d %s: again in %d ms", reply.Status, reply.Body, reply.RetryMs)
+		}
 	}
 	if counts[429] < 20 || counts[504] == 0 || counts[429]+counts[504] != cap(hung) {
 		t.Error(counts)

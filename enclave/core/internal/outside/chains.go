@@ -80,12 +80,13 @@ func (c *Chains) Known(ctx context.Context, id org.ID, need *activity.ChainNeed)
 }
 
 // Read asks the host what there is on a chain, for an organization, whose tenant pays. Nobody else waits for what one
-// tenant asks of a node that hangs.
-func (c *Chains) Read(ctx context.Context, payer, id org.ID, q *query.ChainQuestion) (*query.ChainReading, error) {
+// tenant asks of a node that hangs. refused is told of a refusal that ends with time.
+func (c *Chains) Read(ctx context.Context, payer, id org.ID, q *query.ChainQuestion, refused func(pace.Count)) (*query.ChainReading, error) {
 	if q.Address == "" && len(q.Transactions) == 0 {
 		return c.read(ctx, q) // no node is asked for the operator's list
 	}
 	if n := c.paces.Take(id, c.cfg.Clock.Now()); n.Refused {
+		refused(n)
 		return nil, fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: chains are read %d times a second, try again in %s: organizationId=%s", readsSecond, n.Again(), id)
 	}
 	if !c.reads.Take(payer, 1) {
