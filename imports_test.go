@@ -67,6 +67,9 @@ var table = []row{
 	// What both count requests with.
 	{"shared/pace", "", "", ""},
 
+	// What their programs read of the environment.
+	{"shared/variables", "", "", ""},
+
 	// The enclave, bottom to top: a package imports only what stands above it here.
 	{"enclave/internal/insecure", "", "", ""},
 	{"enclave/internal/fault", "", "", ""},
@@ -200,7 +203,7 @@ var table = []row{
 	{"host/tail", "attestation/tlog host/leaves host/store host/store/tree host/witness shared/wire", "", "host/store/... sim/witness/witnesstest"},
 	{"host/tiles", "host/leaves host/store host/store/tree host/witness shared/wire", "", "attestation/tlog host/store/... host/leaves/leavestest sim/witness/... merkle x/mod"},
 	{"host/cosign", "attestation/tlog host/leaves host/store host/witness shared/wire", "", "host/store/... host/leaves/leavestest sim/witness/..."},
-	{"host", "attestation/request host/... shared/wire shared/collector shared/pace shared/slack", "", "attestation/tlog prometheus sim/witness/..."},
+	{"host", "attestation/request host/... shared/wire shared/collector shared/pace shared/slack shared/variables", "", "attestation/tlog prometheus sim/witness/..."},
 
 	// The image in QEMU.
 	{"scripts/internal/guest", "", "", ""},
@@ -258,7 +261,7 @@ var table = []row{
 	{"sim/shares", "", "", "attestation attestation/checks attestation/client attestation/monitor attestation/request attestation/tlog enclave/core host/... shared/wire sim/laptop sim/nsm sim/rig"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
 	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
-	{"sim", "enclave/core host/... attestation attestation/tlog shared/wire shared/collector shared/pace shared/slack sim/...", "x/sys", "porcupine pgx"},
+	{"sim", "enclave/core host/... attestation attestation/tlog shared/wire shared/collector shared/pace shared/slack shared/variables sim/...", "x/sys", "porcupine pgx"},
 }
 
 // Others' modules by the names of the table. A module is added with its reason in a commit of its own.

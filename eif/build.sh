@@ -23,6 +23,16 @@ for setting in kernel kernel-sha256 kernel-name modules cmdline key cert version
 	value=${!name:-}
 	[ -z "$value" ] || flags+=("-$setting" "$value")
 done
+# One that is misspelt would change nothing.
+for name in $(compgen -e); do
+	case $name in
+	EIF_KERNEL | EIF_KERNEL_SHA256 | EIF_KERNEL_NAME | EIF_MODULES | EIF_CMDLINE | EIF_KEY | EIF_CERT | EIF_VERSION | EIF_PLATFORM | EIF_SOURCE | EIF_PACKAGE) ;;
+	EIF_*)
+		echo "$name is no setting; there are EIF_KERNEL, _KERNEL_SHA256, _KERNEL_NAME, _MODULES, _CMDLINE, _KEY, _CERT, _VERSION, _PLATFORM, _SOURCE and _PACKAGE" >&2
+		exit 2
+		;;
+	esac
+done
 if [ -z "${EIF_KERNEL:-}" ]; then
 	echo "EIF_KERNEL is not set: it takes a kernel to make an image, see eif/README.md" >&2
 	exit 2

@@ -27,6 +27,7 @@ import (
 
 	"cloister/attestation/request"
 	"cloister/host/link"
+	"cloister/shared/variables"
 	"cloister/shared/wire"
 )
 
@@ -60,7 +61,11 @@ var noon = time.UnixMilli(1745383555000)
 func runWith(t *testing.T, stdin string, env map[string]string, args ...string) result {
 	t.Helper()
 	var out, errs output
-	code := run(t.Context(), &world{args, func(k string) string { return env[k] }, strings.NewReader(stdin), &out, &errs, func() time.Time { return noon }, rand.Reader})
+	var environ []string
+	for name, value := range env {
+		environ = append(environ, name+"="+value)
+	}
+	code := run(t.Context(), &world{args, environ, func(k string) string { return env[k] }, strings.NewReader(stdin), &out, &errs, func() time.Time { return noon }, rand.Reader})
 	return result{code, out.String(), errs.String()}
 }
 
@@ -577,7 +582,7 @@ func TestServe(t *testing.T) {
 	done := make(chan int, 1)
 	go func() {
 		done <- run(ctx, &world{[]string{"-enclave", socket, "-data-dir", filepath.Join(dir, "data"), "-api-addr", "127.0.0.1:0", "-auth-proxy-addr", "127.0.0.1:0", "-ops-addr", "127.0.0.1:0"},
-			func(string) string { return "" }, nil, io.Discard, &logged, time.Now, rand.Reader})
+			nil, func(string) string { return "" }, nil, io.Discard, &logged, time.Now, rand.Reader})
 	}()
 	api, proxy, ops := address(t, &logged, "api-addr"), address(t, &logged, "auth-proxy-addr"), address(t, &logged, "ops-addr")
 	for range 30_000 {
@@ -655,6 +660,26 @@ func TestServeDoesNotStart(t *testing.T) {
 	} {
 		if r := runWith(t, "", nil, append([]string{"serve"}, args...)...); r.code == exitDone || r.stderr == "" {
 			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// A variable that is misspelt is refused by every command, as a flag would be.
+func TestMisspeltVariable(t *testing.T) {
+	for name := range commands {
+		env := map[string]string{"CLOISTER_API_ADR": "hunter2"}
+		r := runWith(t, "", env, name)
+		if r.code != exitUsage || r.stdout != "" || !strings.Contains(r.stderr, "CLOISTER_API_ADR is no variable of ours; the nearest one is CLOISTER_API_ADDR") || strings.Contains(r.stderr, "hunter2") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	all, err := settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if err := variables.CheckEnvironment([]string{s.env + "=x"}); err != nil {
+			t.Error(err)
 		}
 	}
 }

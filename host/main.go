@@ -34,6 +34,7 @@ import (
 	"cloister/shared/collector"
 	"cloister/shared/pace"
 	"cloister/shared/slack"
+	"cloister/shared/variables"
 )
 
 const usage = `usage: cloister-host [command] [flags]
@@ -56,6 +57,7 @@ cloister-host COMMAND -help tells the flags of each.
 // A world is everything that a command takes from outside.
 type world struct {
 	args           []string
+	environ        []string // of which env gives one
 	env            func(string) string
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -70,7 +72,7 @@ func main() {
 	slack.AllowHere()
 	collector.Spare(spareBytes)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, &world{os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr, time.Now, rand.Reader})
+	code := run(ctx, &world{os.Args[1:], os.Environ(), os.Getenv, os.Stdin, os.Stdout, os.Stderr, time.Now, rand.Reader})
 	stop()
 	os.Exit(code)
 }
@@ -113,7 +115,12 @@ func run(ctx context.Context, w *world) int {
 		fmt.Fprint(w.stderr, usage)
 		return exitUsage
 	}
-	err := command(ctx, w, args)
+	err := variables.CheckEnvironment(w.environ)
+	if err != nil {
+		err = usageError(err)
+	} else {
+		err = command(ctx, w, args)
+	}
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitDone
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os/exec"
+	"strings"
 
 	"cloister/attestation"
 	"cloister/sim/witness"
@@ -43,9 +45,21 @@ func HostCommand(env map[string]string, enclave string, args ...string) (*exec.C
 	return o.hostCommand(enclave), nil
 }
 
-// Dispatch is the whole program, without an environment.
-func Dispatch(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
-	return dispatch(ctx, args, func(string) (string, bool) { return "", false }, stdout, stderr)
+// Dispatch is the whole program.
+func Dispatch(ctx context.Context, stdout, stderr io.Writer, environ []string, args ...string) int {
+	return dispatch(ctx, args, environ, stdout, stderr)
+}
+
+// Flags are the names of all flags.
+func Flags() (all []string) {
+	var help bytes.Buffer
+	_, _ = parse([]string{"-help"}, func(string) (string, bool) { return "", false }, &help)
+	for line := range strings.Lines(help.String()) {
+		if name, ok := strings.CutPrefix(line, "  -"); ok {
+			all = append(all, strings.Fields(name)[0])
+		}
+	}
+	return all
 }
 
 // LockDir locks a data directory.

@@ -14,8 +14,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"cloister/shared/variables"
 	"cloister/sim/beside"
 )
 
@@ -32,10 +34,14 @@ cloister-sim -h lists the flags.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(dispatch(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
+	os.Exit(dispatch(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
-func dispatch(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+func dispatch(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	if err := variables.CheckEnvironment(environ); err != nil {
+		fmt.Fprintln(stderr, "cloister-sim:", err)
+		return 2
+	}
 	run := runAll
 	if len(args) > 0 {
 		switch args[0] {
@@ -63,7 +69,7 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 			return 0
 		}
 	}
-	o, err := parse(args, env, stderr)
+	o, err := parse(args, lookUpIn(environ), stderr)
 	if err != nil {
 		return 2
 	}
@@ -72,4 +78,18 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 		return 1
 	}
 	return 0
+}
+
+// lookUpIn gives variables of an environment; of two with one name the later one, as a process that is started sees it.
+func lookUpIn(environ []string) func(name string) (value string, set bool) {
+	values := map[string]string{}
+	for _, one := range environ {
+		if name, value, ok := strings.Cut(one, "="); ok {
+			values[name] = value
+		}
+	}
+	return func(name string) (string, bool) {
+		value, set := values[name]
+		return value, set
+	}
 }

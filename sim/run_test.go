@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/shared/variables"
 	sim "cloister/sim"
 	"cloister/sim/rig"
 )
@@ -48,7 +49,7 @@ func TestSecondSimulatorIsKeptOff(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	code := sim.Dispatch(t.Context(), &stdout, &stderr, "-data-dir", dir, "-api-addr", "127.0.0.1:0", "-auth-proxy-addr", "127.0.0.1:0", "-host-binary", filepath.Join(dir, "none"))
+	code := sim.Dispatch(t.Context(), &stdout, &stderr, nil, "-data-dir", dir, "-api-addr", "127.0.0.1:0", "-auth-proxy-addr", "127.0.0.1:0", "-host-binary", filepath.Join(dir, "none"))
 	want := "cloister-sim: data directory " + dir + ": another simulator runs on it, process " + strconv.Itoa(os.Getpid()) + ": stop that one, or name another -data-dir\n"
 	if code != 1 || stderr.String() != want || stdout.Len() > 0 {
 		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
@@ -152,5 +153,33 @@ func TestEmptyStoreIsRefused(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "enclave", "seed")); err == nil {
 		t.Error("a root secret was made that opens nothing")
+	}
+}
+
+// A variable that is misspelt is refused by every command, before anything is made.
+func TestMisspeltVariable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	for _, command := range []string{"", "enclave", "boot", "drill", "beside"} {
+		var stdout, stderr bytes.Buffer
+		args := []string{command, "-data-dir", dir}
+		if command == "" {
+			args = args[1:]
+		}
+		code := sim.Dispatch(t.Context(), &stdout, &stderr, []string{"CLOISTER_DATA_DIR=" + dir, "CLOISTER_API_ADR=127.0.0.1:1"}, args...)
+		if want := "cloister-sim: environment: CLOISTER_API_ADR is no variable of ours; the nearest one is CLOISTER_API_ADDR\n"; code != 2 || stderr.String() != want {
+			t.Errorf("%s: exit %d: %s", command, code, &stderr)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a data directory was made")
+	}
+	flags := sim.Flags()
+	if len(flags) < 40 {
+		t.Fatal(flags)
+	}
+	for _, name := range flags {
+		if err := variables.CheckEnvironment([]string{"CLOISTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "=x"}); err != nil {
+			t.Error(err)
+		}
 	}
 }
