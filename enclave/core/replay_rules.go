@@ -77,9 +77,9 @@ var replayRules = map[string]replayRule{
 	"IMPORT_SECRETS":          {draws: "m"},
 	"EXPORT_SECRETS":          {results: []string{"secretPayloads"}},
 
-	"ETH_SEND_TRANSACTION":     {taken: "hyz", verified: true},
-	"ETH_UNDELEGATE_7702":      {taken: "h", verified: true},
-	"ETH_SEND_RAW_TRANSACTION": {taken: "h", verified: true},
+	"ETH_SEND_TRANSACTION":     {taken: "huyz", verified: true},
+	"ETH_UNDELEGATE_7702":      {taken: "hu", verified: true},
+	"ETH_SEND_RAW_TRANSACTION": {taken: "hu", verified: true},
 	"SOL_SEND_TRANSACTION":     {taken: "h", verified: true},
 
 	"UPSERT_GAS_USAGE_CONFIG": {draws: "Y"},

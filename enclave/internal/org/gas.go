@@ -80,6 +80,7 @@ type CounterKind uint8
 const (
 	CountExecutions CounterKind = 1 // executions of an account that has taken on the delegate's code
 	CountSponsored  CounterKind = 2 // transactions of a sponsor
+	CountNonces     CounterKind = 3 // an account's own transactions
 )
 
 // A Taken says who has a number, and for how long.
@@ -88,6 +89,8 @@ type Taken struct {
 	TakenMs   uint64 `cbor:"2,keyasint"`
 	Within    uint64 `cbor:"3,keyasint,omitempty"` // the nonce of the transaction that uses it
 	Sponsored bool   `cbor:"4,keyasint,omitempty"` // it is a sponsor's transaction, otherwise the account's own
+	// Send is the send that has the number, of an execution; nil in records of earlier versions.
+	Send *SendRef `cbor:"5,keyasint,omitempty"`
 }
 
 func (c Counter) key() string {
@@ -106,6 +109,22 @@ func (t *Tx) FreeNumber(c Counter, from uint64, isFree func(*Taken) bool) (uint6
 	})
 	return from, err
 }
+
+// Taken returns who has a number or had it last, or nil.
+func (t *Tx) Taken(c Counter, number uint64) (*Taken, error) {
+	return get[Taken](t, c.key()+bigEndian(number))
+}
+
+// EachTaken visits the numbers that somebody has now, ascending.
+func (t *Tx) EachTaken(c Counter, visit func(number uint64, u *Taken) bool) error {
+	prefix := c.key()
+	return list(t, stretch{from: prefix, to: above(prefix)}, func(k string, u *Taken) bool {
+		return u.UntilMs <= t.NowMs || visit(binary.BigEndian.Uint64([]byte(k[len(prefix):])), u)
+	})
+}
+
+// ReleaseNumber forgets who has a number.
+func (t *Tx) ReleaseNumber(c Counter, number uint64) { t.del(c.key() + bigEndian(number)) }
 
 // TakeNumber takes a number from now on and forgets some of those whose time is over. Those that the chain has counted are
 // kept until then too: a request whose node did not know of it yet must not take it again.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // A Send goes out once its entry is stored. The host is told its kind and time at once,
@@ -39,6 +40,10 @@ type Transaction struct {
 	// From and Nonce are set where accounts count their transactions.
 	From  []byte `cbor:"4,keyasint,omitempty"`
 	Nonce uint64 `cbor:"5,keyasint,omitempty"`
+	// Account and Execution are of calls that the delegate's code carries out: whose they are, and their number among the
+	// account's executions.
+	Account   []byte `cbor:"6,keyasint,omitempty"`
+	Execution uint64 `cbor:"7,keyasint,omitempty"`
 }
 
 // Encode makes the content of a send.
@@ -133,13 +138,17 @@ const (
 	SendAccepted SendState = 2 // a node has it
 	SendIncluded SendState = 3 // it is in a block, or its server has taken it
 	SendReverted SendState = 4 // it is in a block and has failed there
-	SendRefused  SendState = 5 // nodes refuse it for good
+	SendRefused  SendState = 5 // nodes have refused it
 	SendExpired  SendState = 6 // its time passed before a node took it
 	SendReplaced SendState = 7 // another transaction has its nonce
 )
 
-// Freed tells that the send will never use its nonce.
-func (s SendState) Freed() bool { return s == SendRefused || s == SendExpired }
+// IsRefused tells that no node wants the send. That proves nothing: who has the signed transaction can have it mined all the
+// same, until another one has used its nonce.
+func (s SendState) IsRefused() bool { return s == SendRefused || s == SendExpired }
+
+// IsMissing tells that the host has given the send up and says that it is in no block.
+func (s SendState) IsMissing() bool { return s.IsRefused() || s == SendReplaced }
 
 // A Sender is an account of an Ethereum chain, which counts its transactions.
 type Sender struct {
@@ -147,11 +156,14 @@ type Sender struct {
 	Address [20]byte
 }
 
-// NonceUse is which sends have a nonce: several, if a client replaces a transaction.
+// NonceUse is which sends have a nonce: several, if a transaction replaces another.
 type NonceUse struct {
 	Sends []SendRef `cbor:"1,keyasint"`
 	// MinedMs is when the nonce was first heard to be used up on the chain, or 0.
 	MinedMs uint64 `cbor:"2,keyasint,omitempty"`
+	// FeeCap and Tip are the highest of all transactions that were signed with this nonce, big-endian.
+	FeeCap []byte `cbor:"3,keyasint,omitempty"`
+	Tip    []byte `cbor:"4,keyasint,omitempty"`
 }
 
 func nonceKey(s Sender) string {
@@ -177,6 +189,45 @@ func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceU
 	return list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(k string, u *NonceUse) bool {
 		return visit(binary.BigEndian.Uint64([]byte(k[len(prefix):])), u)
 	})
+}
+
+// maxRivals bounds the sends that are remembered to share a number.
+const maxRivals = 64
+
+// Rivals are sends that were signed with the same number of an account, of which a block can take one.
+type Rivals struct {
+	Sends []SendRef `cbor:"1,keyasint"`
+}
+
+func rivalsKey(c Counter, number uint64) string {
+	return key(collectionRivals, string([]byte{byte(c.Of)}), bigEndian(c.Account.Chain), string(c.Account.Address[:])) + bigEndian(number)
+}
+
+// Rivals returns the sends that share a number, or nil if at most one has it.
+func (t *Tx) Rivals(c Counter, number uint64) ([]SendRef, error) {
+	r, err := get[Rivals](t, rivalsKey(c, number))
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return r.Sends, nil
+}
+
+// AddRival remembers for good that a send has the same number as those before it. Of more than maxRivals the first are forgotten.
+func (t *Tx) AddRival(c Counter, number uint64, before []SendRef, ref SendRef) error {
+	known, err := t.Rivals(c, number)
+	if err != nil {
+		return err
+	}
+	all := slices.Clone(known)
+	for _, r := range append(slices.Clone(before), ref) {
+		if !slices.Contains(all, r) {
+			all = append(all, r)
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	return put(t, rivalsKey(c, number), &Rivals{all[max(0, len(all)-maxRivals):]})
 }
 
 // Program is the content of a send: a word to the host about a deployment of a customer's program. What it is to run is

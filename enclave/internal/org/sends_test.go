@@ -68,10 +68,10 @@ func TestNonceUses(t *testing.T) {
 	if u, err := tx.Nonce(a, 255); err != nil || u != nil {
 		t.Errorf("%+v, %v", u, err)
 	}
-	for state, freed := range map[org.SendState]bool{org.SendUnknown: false, org.SendWaiting: false, org.SendAccepted: false, org.SendIncluded: false, org.SendReverted: false,
-		org.SendRefused: true, org.SendExpired: true, org.SendReplaced: false} {
-		if state.Freed() != freed {
-			t.Errorf("state %d frees: %t", state, !freed)
+	for state, want := range map[org.SendState][2]bool{org.SendUnknown: {}, org.SendWaiting: {}, org.SendAccepted: {}, org.SendIncluded: {}, org.SendReverted: {},
+		org.SendRefused: {true, true}, org.SendExpired: {true, true}, org.SendReplaced: {false, true}} {
+		if got := [2]bool{state.IsRefused(), state.IsMissing()}; got != want {
+			t.Errorf("state %d is refused and missing: %v", state, got)
 		}
 	}
 }
@@ -113,5 +113,34 @@ func kept[T interface{ Encode() ([]byte, error) }](t *testing.T, want T, decode 
 	}
 	if _, err := decode(append(b, 0)); err == nil {
 		t.Errorf("%T with a byte behind: taken", want)
+	}
+}
+
+// TestRivals: sends that share a number know of each other for good, those that have one alone leave nothing.
+func TestRivals(t *testing.T) {
+	s := org.NewState()
+	tx := org.Begin(id(1), s, 1)
+	c := org.Counter{Of: org.CountNonces, Account: org.Sender{Chain: 1, Address: [20]byte{1}}}
+	ref := func(seq uint64) org.SendRef { return org.SendRef{Seq: seq} }
+	must(t, tx.AddRival(c, 5, nil, ref(1)))
+	must(t, tx.AddRival(c, 5, []org.SendRef{ref(1)}, ref(1)))
+	if got, err := tx.Rivals(c, 5); err != nil || got != nil {
+		t.Fatalf("%v, %v", got, err)
+	}
+	must(t, tx.AddRival(c, 5, []org.SendRef{ref(1)}, ref(2)))
+	must(t, tx.AddRival(c, 5, []org.SendRef{ref(2)}, ref(3)))
+	if got, err := tx.Rivals(c, 5); err != nil || !slices.Equal(got, []org.SendRef{ref(1), ref(2), ref(3)}) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for n := uint64(4); n < 200; n++ {
+		must(t, tx.AddRival(c, 5, nil, ref(n)))
+	}
+	if got, err := tx.Rivals(c, 5); err != nil || len(got) != 64 || got[63] != ref(199) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for _, other := range []org.Counter{{Of: org.CountExecutions, Account: c.Account}, {Of: c.Of, Account: org.Sender{Chain: 2, Address: [20]byte{1}}}, {Of: c.Of, Account: org.Sender{Chain: 1}}} {
+		if got, err := tx.Rivals(other, 5); err != nil || got != nil {
+			t.Errorf("%+v: %v, %v", other, got, err)
+		}
 	}
 }

@@ -59,6 +59,7 @@ const (
 	collectionSealed  Collection = 'm' // secret id: its bytes, sealed
 
 	collectionGasSpends       Collection = 'y' // time, activity id: what a sponsored transaction can cost
+	collectionRivals          Collection = 'u' // what, chain, address, number: the sends that share it
 	collectionCounts          Collection = 'z' // what, chain, address, number: until when it is somebody's
 	collectionTVCOperators    Collection = 'n' // operator id
 	collectionTVCOperatorSets Collection = 'o' // operator set id

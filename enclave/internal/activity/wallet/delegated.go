@@ -1,10 +1,12 @@
 package wallet
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
@@ -15,8 +17,9 @@ import (
 )
 
 // Transactions that need an account to have code (EIP-7702): several calls in one, which the account pays for itself or a
-// sponsor does, and giving the code up. What the host says of the account can make a transaction fail and cost its fees, no
-// more: the account signs the calls, and takes on the one contract that is named here.
+// sponsor does, and giving the code up. What the host says of the account can make a transaction wait, or fail and cost its
+// fees: the account signs the calls, and takes on the one contract that is named here. Whoever has signed calls can have them
+// carried out until their deadline, unless others with their number are: see nonces.go.
 
 // sponsor is the account that pays for sponsored transactions of a top-level organization and its sub-organizations.
 type sponsor struct {
@@ -101,13 +104,96 @@ func (in *EthSendTransaction) execute(tx *org.Tx) (err error) {
 	case in.known.Recorded:
 		e.Nonce = in.known.Executions
 	default:
-		e.Nonce, err = tx.FreeNumber(org.Counter{Of: org.CountExecutions, Account: in.sender}, in.known.Executions, in.isFree(tx.NowMs))
+		if err = in.checkExecutions(tx); err == nil {
+			e.Nonce, err = tx.FreeNumber(in.executions(), in.known.Executions, in.isFree(tx.NowMs))
+		}
 	}
 	if err != nil {
 		return err
 	}
 	in.execution = e
 	return nil
+}
+
+// executions counts those of the account.
+func (in *EthSendTransaction) executions() org.Counter {
+	return org.Counter{Of: org.CountExecutions, Account: in.sender}
+}
+
+// eachExecution visits the numbers of executions that can still be carried out, with all sends that have them.
+func (in *EthSendTransaction) eachExecution(tx *org.Tx, visit func(number uint64, sends []org.SendRef) bool) error {
+	c := in.executions()
+	var failed error
+	err := tx.EachTaken(c, func(number uint64, u *org.Taken) bool {
+		if u.Send == nil {
+			return true
+		}
+		sends, err := tx.Rivals(c, number)
+		if failed = err; err != nil {
+			return false
+		}
+		if sends == nil {
+			sends = []org.SendRef{*u.Send}
+		}
+		return visit(number, sends)
+	})
+	return cmp.Or(failed, err)
+}
+
+// needExecutions asks for the standings of the account's executions.
+func (in *EthSendTransaction) needExecutions(tx *org.Tx, n *activity.ChainNeed) error {
+	return in.eachExecution(tx, func(_ uint64, sends []org.SendRef) bool {
+		for _, ref := range sends {
+			if !slices.Contains(n.Sends, ref) {
+				n.Sends = append(n.Sends, ref)
+			}
+		}
+		n.Sends = n.Sends[:min(len(n.Sends), activity.MaxStandings)]
+		return len(n.Sends) < activity.MaxStandings
+	})
+}
+
+// missingExecutions are numbers of executions that the chain has counted though no send that has them is said to have brought that about.
+func (in *EthSendTransaction) missingExecutions(tx *org.Tx) (numbers []uint64, err error) {
+	err = in.eachExecution(tx, func(number uint64, sends []org.SendRef) bool {
+		if number < in.known.Executions && areAll(in.known, sends, func(s org.SendState) bool { return s.IsMissing() || s == org.SendReverted }) {
+			numbers = append(numbers, number)
+		}
+		return number < in.known.Executions
+	})
+	return numbers, err
+}
+
+// checkExecutions refuses to number an execution as long as an earlier one may have been carried out in secret.
+func (in *EthSendTransaction) checkExecutions(tx *org.Tx) error {
+	numbers, err := in.missingExecutions(tx)
+	if err == nil && len(numbers) > 0 {
+		err = errMayBePaid("gasStationNonce", numbers[0], in.From, in.CAIP2)
+	}
+	return err
+}
+
+// takeExecution records that the execution has its number, and settles what a client who numbers it himself has been asked to look at.
+func (in *EthSendTransaction) takeExecution(tx *activity.Tx, within uint64, untilMs uint64, sponsored bool) error {
+	c, number := in.executions(), in.execution.Nonce
+	if in.stationNonce != nil {
+		numbers, err := in.missingExecutions(tx.Tx)
+		if err != nil {
+			return err
+		}
+		for _, n := range numbers {
+			tx.ReleaseNumber(c, n)
+		}
+	}
+	ref := refOf(tx)
+	was, err := tx.Taken(c, number)
+	if err == nil && was != nil && was.Send != nil {
+		err = tx.AddRival(c, number, []org.SendRef{*was.Send}, ref)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.TakeNumber(c, number, &org.Taken{UntilMs: untilMs, Within: within, Sponsored: sponsored, Send: &ref})
 }
 
 // unseenMs is how long a node may take until it knows of a transaction that was handed to it.
@@ -118,6 +204,8 @@ const unseenMs = 60 * 1000
 func (in *EthSendTransaction) isFree(nowMs uint64) func(*org.Taken) bool {
 	return func(u *org.Taken) bool {
 		switch {
+		case u.Send != nil && in.known.Standings[*u.Send].State.IsRefused():
+			return true // what carries it out all the same carries this one out no more
 		case u.Sponsored != activity.IsOn(in.Sponsor):
 			return false
 		case u.Within < in.known.Latest:
@@ -173,8 +261,7 @@ func (in *EthSendTransaction) sendDelegated(tx *activity.Tx, s *signingKey) (*Se
 	sponsored := o.top != nil
 	if e := in.execution; e != nil {
 		lifeMs = uint64(e.Deadline)*1000 - tx.NowMs
-		u := &org.Taken{UntilMs: tx.NowMs + lifeMs, Within: o.nonce, Sponsored: sponsored}
-		if err := tx.TakeNumber(org.Counter{Of: org.CountExecutions, Account: in.sender}, e.Nonce, u); err != nil {
+		if err := in.takeExecution(tx, o.nonce, tx.NowMs+lifeMs, sponsored); err != nil {
 			return nil, err
 		}
 	}
@@ -182,16 +269,19 @@ func (in *EthSendTransaction) sendDelegated(tx *activity.Tx, s *signingKey) (*Se
 		// A deadline of the client's keeps nobody else's transactions waiting behind his.
 		u := &org.Taken{UntilMs: tx.NowMs + min(lifeMs, deadlineMs), Within: o.nonce, Sponsored: true}
 		err = o.top.TakeNumber(in.sponsor.counter(in.sender.Chain), o.nonce, u)
-	} else if err = reserveNonce(tx, in.known, in.sender, o.nonce); err == nil {
+	} else if err = reserveOwn(tx, in.known, in.sender, made); err == nil {
 		if d, takes := eth.ReadDelegation(made.Unsigned); takes {
-			err = reserveNonce(tx, in.known, in.sender, d.Nonce)
+			err = reserveNonce(tx, in.known, in.sender, d.Nonce, ethTerms{})
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return sendTransaction(tx, &org.Transaction{Chain: string(in.CAIP2), Signed: signed, Name: "0x" + hex.EncodeToString(made.Hash[:]),
-		From: o.from[:], Nonce: o.nonce}, lifeMs)
+	x := &org.Transaction{Chain: string(in.CAIP2), Signed: signed, Name: "0x" + hex.EncodeToString(made.Hash[:]), From: o.from[:], Nonce: o.nonce}
+	if in.execution != nil {
+		x.Account, x.Execution = in.sender.Address[:], in.execution.Nonce
+	}
+	return sendTransaction(tx, x, lifeMs)
 }
 
 func (s *sponsor) counter(chainID uint64) org.Counter {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -325,6 +326,62 @@ func TestNumbersThatCameToNothing(t *testing.T) {
 	made := signedBy(t, w, "ETH_SEND_TRANSACTION_V2", in, "ethSendTransactionResultV2")
 	if e, ok := eth.ReadExecution(made.Data, account, 11155111, callsOf(t, 2), false); !ok || e.Nonce != 5 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestRefusedExecutions: an execution takes the number of one that was refused, at once. Where the chain has counted that, it may
+// have been carried out.
+func TestRefusedExecutions(t *testing.T) {
+	for _, sponsored := range []bool{false, true} {
+		w := activitytest.New(t)
+		from := ethAddress(w)
+		account := accountOf(t, from)
+		w.Outside.GasPrices = map[string]uint64{"eip155:11155111": price}
+		w.Run("UPSERT_GAS_USAGE_CONFIG", limits("1000", "0", "60"))
+		k := someChain
+		k.Delegate, k.Executions, k.Standings = eth.Delegate[:], 4, map[org.SendRef]activity.Standing{}
+		in := func(more ...object) object {
+			if sponsored {
+				return dear(from, append([]object{{"calls": manyCalls(2)}}, more...)...)
+			}
+			return ethSend(from, append([]object{{"calls": manyCalls(2)}}, more...)...)
+		}
+		sent := func(number uint64, more ...object) org.SendRef {
+			t.Helper()
+			asked := chainSays(w, k)
+			w.Run("ETH_SEND_TRANSACTION_V2", in(more...))
+			made := signedBy(t, w, "ETH_SEND_TRANSACTION_V2", in(more...), "ethSendTransactionResultV2")
+			e, ok := eth.ReadExecution(made.Data, account, 11155111, callsOf(t, 2), sponsored)
+			if x := sentOf(w); !ok || e.Nonce != number || x.Execution != number || !bytes.Equal(x.Account, account[:]) {
+				t.Fatalf("sponsored %t: execution %d, %+v, want %d", sponsored, e.Nonce, x, number)
+			}
+			for ref := range k.Standings {
+				if !slices.Contains((*asked)[0].Sends, ref) {
+					t.Errorf("sponsored %t: asked about %v, not %v", sponsored, (*asked)[0].Sends, ref)
+				}
+			}
+			return org.SendRef{Seq: w.Seq}
+		}
+		first := sent(4)
+		k.Standings[first] = activity.Standing{State: org.SendRefused}
+		second := sent(4)
+		rivals, err := w.Tx().Rivals(org.Counter{Of: org.CountExecutions, Account: org.Sender{Chain: 11155111, Address: account}}, 4)
+		if err != nil || !slices.Equal(rivals, []org.SendRef{first, second}) {
+			t.Errorf("rivals %v, %v", rivals, err)
+		}
+		k.Executions = 5
+		for _, state := range []org.SendState{org.SendRefused, org.SendExpired, org.SendReplaced, org.SendReverted} {
+			k.Standings[second] = activity.Standing{State: state}
+			chainSays(w, k)
+			w.Refuse("ETH_SEND_TRANSACTION_V2", in(), 9, "gasStationNonce: number 4 of "+from+" is used")
+		}
+		// The first is said to have been carried out after all: that is why the second came to nothing.
+		k.Standings[first] = activity.Standing{State: org.SendIncluded}
+		sent(5)
+		k.Standings[first] = activity.Standing{State: org.SendRefused}
+		sent(6, object{"gasStationNonce": "6"})
+		clear(k.Standings)
+		sent(7)
 	}
 }
 

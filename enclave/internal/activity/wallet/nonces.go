@@ -5,20 +5,25 @@ import (
 	"slices"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/eth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
-// Nonces. An account numbers its transactions without gaps, and only one of a number gets into a block. The
-// organization's records know which numbers were given out. How far the chain is, and what nodes have refused
-// for good, is the host's word: a host that lies can make a transaction wait or fail, no more.
+// Nonces. An account numbers its transactions without gaps, and only one of a number gets into a block. The organization's
+// records know which numbers were given out. How far the chain is, and what nodes have refused, is the host's word.
+//
+// A host that lies can make a transaction wait or fail. It also has what was signed: a transaction that it calls refused can be
+// mined later. So the number of a refused transaction goes to the next one, and a block takes one of the two. If the chain
+// has used the number, and none of the sends that have it is said to be in a block, the account's owner is asked to look first.
+// What the host does not call refused keeps its number, and its status does not say that it has failed: see package query.
 
 const (
 	// maxNonce is the highest nonce of an account (EIP-2681).
 	maxNonce = 1<<64 - 2
 	// maxUses bounds the nonces of one account that are in use at a time.
 	maxUses = 4096
-	// maxReplaced bounds the transactions with one nonce.
+	// maxReplaced bounds the transactions with one nonce that count.
 	maxReplaced = 8
 	// minedMs is how long a number is remembered after it was heard to be in a block. A request whose node did
 	// not know that yet must not take it again; what a request has heard is used for maxHeardMs at most.
@@ -29,33 +34,67 @@ const (
 
 var errNonces = fault.New(fault.ResourceExhausted, "over quota: %d transactions of the account are under way; wait for some of them", maxUses)
 
-// openSends are the sends of an account that are not known to be done: the lowest numbers, as many as may be asked for.
-func openSends(tx *org.Tx, s org.Sender) (refs []org.SendRef, err error) {
-	err = tx.EachNonce(s, 0, func(_ uint64, u *org.NonceUse) bool {
-		for _, ref := range u.Sends {
-			if u.MinedMs == 0 && len(refs) < activity.MaxStandings {
-				refs = append(refs, ref)
-			}
+// errMayBePaid refuses a new transaction until somebody has looked what became of an earlier one. field numbers the transactions.
+func errMayBePaid(field string, number uint64, from string, on EthChain) error {
+	return fault.New(fault.FailedPrecondition, "%s: number %d of %s is used on %s, but nothing that was sent with it is said to be in a block: it may have been paid. Look what the account has paid there; "+
+		"to pay the same again, give %[1]s %[2]d, of which a block takes one; to go on, give the next one", field, number, from, on)
+}
+
+// openUse is a nonce whose sends are not known to be done.
+type openUse struct {
+	nonce uint64
+	sends []org.SendRef
+}
+
+// openUses are the lowest nonces of an account whose sends are not known to be done, as many as may be asked for.
+func openUses(tx *org.Tx, s org.Sender) (uses []openUse, refs []org.SendRef, err error) {
+	err = tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
+		if u.MinedMs != 0 {
+			return true
 		}
-		return len(refs) < activity.MaxStandings
+		if len(refs)+len(u.Sends) > activity.MaxStandings {
+			return false
+		}
+		uses, refs = append(uses, openUse{nonce, u.Sends}), append(refs, u.Sends...)
+		return true
 	})
-	return refs, err
+	return uses, refs, err
 }
 
-// isFree tells whether no transaction with this number can still use it.
-func isFree(k *activity.ChainKnown, u *org.NonceUse) bool {
-	return !slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { return !k.Standings[ref].State.Freed() })
+// areAll tells whether all sends are in states that is answers true for. Of one that the host was not asked about that is not known.
+func areAll(k *activity.ChainKnown, sends []org.SendRef, is func(org.SendState) bool) bool {
+	return !slices.ContainsFunc(sends, func(ref org.SendRef) bool { return !is(k.Standings[ref].State) })
 }
 
-// choose finds the transaction's number: the client's own, or the lowest that neither the chain has used nor a
-// transaction may still use. A gap that a refused transaction left is filled first.
-func (in *EthSendTransaction) choose(tx *org.Tx) (uint64, error) {
+// choose finds the transaction's number, and who had it before.
+func (in *EthSendTransaction) choose(tx *org.Tx) (err error) {
+	if in.chosen, err = in.freeNonce(tx); err == nil && !in.known.Recorded {
+		in.before, err = tx.Nonce(in.sender, in.chosen)
+	}
+	return err
+}
+
+// freeNonce is the client's own number, or that of a transaction that was refused, whatever the chain is said to have for
+// it, or else the lowest that neither the chain has used nor a transaction may still use.
+func (in *EthSendTransaction) freeNonce(tx *org.Tx) (uint64, error) {
 	if in.nonce != nil {
 		return *in.nonce, nil
 	}
-	n := in.known.Pending
-	err := tx.EachNonce(in.sender, n, func(nonce uint64, u *org.NonceUse) bool {
-		if nonce > n || isFree(in.known, u) {
+	k := in.known
+	if k.Recorded {
+		return k.Pending, nil
+	}
+	for _, u := range in.open {
+		switch {
+		case u.nonce < k.Latest && areAll(k, u.sends, org.SendState.IsMissing):
+			return 0, errMayBePaid("nonce", u.nonce, in.From, in.CAIP2)
+		case u.nonce >= k.Latest && areAll(k, u.sends, org.SendState.IsRefused):
+			return u.nonce, nil
+		}
+	}
+	n := k.Pending
+	err := tx.EachNonce(in.sender, n, func(nonce uint64, _ *org.NonceUse) bool {
+		if nonce > n {
 			return false
 		}
 		n++
@@ -67,9 +106,8 @@ func (in *EthSendTransaction) choose(tx *org.Tx) (uint64, error) {
 	return n, err
 }
 
-// reserveNonce records that the transaction about to be sent has a number, beside those that have it already
-// and may still use it.
-func reserveNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
+// reserveNonce records that the transaction about to be sent has a number, beside those that have it already.
+func reserveNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64, terms ethTerms) error {
 	if err := pruneNonces(tx, k, s, number); err != nil {
 		return err
 	}
@@ -87,29 +125,60 @@ func reserveNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number 
 	if number < k.Latest {
 		return nil // a client's own: it is used up, and nobody is given it any more
 	}
-	var use org.NonceUse
+	use := &org.NonceUse{}
 	was, err := tx.Nonce(s, number)
 	if err != nil {
 		return err
 	}
-	if was != nil && !isFree(k, was) {
-		use.Sends = append(use.Sends, was.Sends...)
+	if was != nil {
+		use.FeeCap, use.Tip, use.Sends = was.FeeCap, was.Tip, slices.Clone(was.Sends)
 	}
-	if len(use.Sends) >= maxReplaced {
-		return fault.New(fault.ResourceExhausted, "over quota: nonce %d was given to %d transactions already", number, maxReplaced)
+	if len(use.Sends) >= maxReplaced { // the first that was refused makes room
+		i := slices.IndexFunc(use.Sends, func(ref org.SendRef) bool { return k.Standings[ref].State.IsRefused() })
+		if i < 0 {
+			return fault.New(fault.ResourceExhausted, "over quota: nonce %d was given to %d transactions already", number, maxReplaced)
+		}
+		use.Sends = slices.Delete(use.Sends, i, i+1)
 	}
-	use.Sends = append(use.Sends, org.SendRef{Seq: tx.Seq, Number: uint16(len(tx.Sends))})
-	return tx.PutNonce(s, number, &use)
+	if terms.feeCap != nil {
+		use.FeeCap, use.Tip = higher(use.FeeCap, terms.feeCap), higher(use.Tip, terms.tip)
+	}
+	use.Sends = append(use.Sends, refOf(tx))
+	return tx.PutNonce(s, number, use)
 }
 
-// pruneNonces forgets numbers that are free again, and those that have been in a block for minedMs.
+// reserveOwn is reserveNonce for the transaction's own number, for which it is a rival of those before it.
+func reserveOwn(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, made *eth.Signed) error {
+	was, err := tx.Nonce(s, made.Nonce)
+	if err == nil && was != nil {
+		err = tx.AddRival(org.Counter{Of: org.CountNonces, Account: s}, made.Nonce, was.Sends, refOf(tx))
+	}
+	if err != nil {
+		return err
+	}
+	terms, _ := termsOf(made) // of other types there are none
+	return reserveNonce(tx, k, s, made.Nonce, terms)
+}
+
+// refOf is the send that tx is about to make.
+func refOf(tx *activity.Tx) org.SendRef {
+	return org.SendRef{Seq: tx.Seq, Number: uint16(len(tx.Sends))}
+}
+
+// higher is the higher of two amounts, big-endian.
+func higher(was []byte, now *big.Int) []byte {
+	return most(new(big.Int).SetBytes(was), now).Bytes()
+}
+
+// pruneNonces notes numbers that are in blocks, and forgets those that have been for minedMs. What a client sends with a
+// number of his own settles the numbers below that are used and whose sends are missing: he has been asked to look.
 func pruneNonces(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
 	var drop, mark []uint64
 	err := tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
 		heard := slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { _, ok := k.Standings[ref]; return ok })
 		switch {
 		case nonce == number:
-		case isFree(k, u), u.MinedMs != 0 && tx.NowMs >= u.MinedMs+minedMs:
+		case u.MinedMs != 0 && tx.NowMs >= u.MinedMs+minedMs:
 			drop = append(drop, nonce)
 		case u.MinedMs == 0 && nonce < k.Latest:
 			mark = append(mark, nonce)
@@ -129,7 +198,9 @@ func pruneNonces(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number u
 		if err != nil {
 			return err
 		}
-		if err := tx.PutNonce(s, nonce, &org.NonceUse{Sends: u.Sends, MinedMs: tx.NowMs}); err != nil {
+		done := *u
+		done.MinedMs = tx.NowMs
+		if err := tx.PutNonce(s, nonce, &done); err != nil {
 			return err
 		}
 	}
@@ -150,8 +221,21 @@ func mostFees(chainID uint64) *big.Int {
 	return tenth
 }
 
+func most(a, b *big.Int) *big.Int {
+	if a.Cmp(b) < 0 {
+		return b
+	}
+	return a
+}
+
+// toReplace is the least that nodes take in the place of an amount that they have: a tenth more, rounded up.
+func toReplace(was []byte) *big.Int {
+	n := new(big.Int).SetBytes(was)
+	return n.Add(n, new(big.Int).Div(n, big.NewInt(10))).Add(n, big.NewInt(1))
+}
+
 // price is what the transaction may cost: the client's word, or else the host's within bounds. The fee is
-// twice the base fee plus the tip: enough for several full blocks.
+// twice the base fee plus the tip: enough for several full blocks. Whoever had the number before is outbid.
 func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err error) {
 	k := in.known
 	if in.gas != nil {
@@ -163,20 +247,27 @@ func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err err
 	} else if gas != 21_000 { // what the call finds may have changed until it is in a block
 		gas += gas / 5
 	}
+	outbid := in.before != nil && len(in.before.FeeCap) > 0
 	if tip = in.tip; tip == nil {
-		tip = new(big.Int).SetUint64(k.Tip)
+		if tip = new(big.Int).SetUint64(k.Tip); outbid {
+			tip = most(tip, toReplace(in.before.Tip))
+		}
 	}
 	if feeCap = in.feeCap; feeCap == nil {
-		feeCap = new(big.Int).SetUint64(k.BaseFee)
-		feeCap.Lsh(feeCap, 1).Add(feeCap, tip)
+		base := new(big.Int).SetUint64(k.BaseFee)
+		if outbid { // in whole base fees, as KnownOf counts
+			half := toReplace(in.before.FeeCap)
+			base = most(base, half.Sub(half, tip).Add(half, big.NewInt(1)).Rsh(half, 1))
+		}
+		feeCap = base.Lsh(base, 1).Add(base, tip)
 	} else if in.tip == nil && tip.Cmp(feeCap) > 0 {
 		tip = feeCap
 	}
 	if in.feeCap == nil || in.gas == nil {
-		most, total := mostFees(in.sender.Chain), new(big.Int).SetUint64(gas)
-		if total.Mul(total, feeCap).Cmp(most) > 0 {
+		bound, total := mostFees(in.sender.Chain), new(big.Int).SetUint64(gas)
+		if total.Mul(total, feeCap).Cmp(bound) > 0 {
 			return 0, nil, nil, fault.WithCode(fault.FailedPrecondition, "RPC_CALL_ERROR",
-				"fees of %s by the node of %s, more than %s: give gasLimit and maxFeePerGas", total, in.CAIP2, most)
+				"fees of %s by the node of %s, more than %s: give gasLimit and maxFeePerGas", total, in.CAIP2, bound)
 		}
 	}
 	return gas, feeCap, tip, nil

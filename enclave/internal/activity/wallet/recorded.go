@@ -331,17 +331,6 @@ func KnownOf(tx *org.Tx, sends []org.Send) *activity.ChainKnown {
 			k.Executions, _ = eth.ExecutionNonce(made.Data)
 			k.Tip, k.BaseFee, k.Gas = t.tip.Uint64(), new(big.Int).Rsh(new(big.Int).Sub(t.feeCap, t.tip), 1).Uint64(), gasBefore(t.gas)
 		}
-		// Whoever had the number before has lost it.
-		s := org.Sender{Chain: made.ChainID, Address: made.From}
-		k.Standings = map[org.SendRef]activity.Standing{}
-		_ = tx.EachNonce(s, made.Nonce, func(nonce uint64, u *org.NonceUse) bool {
-			if nonce == made.Nonce {
-				for _, ref := range u.Sends {
-					k.Standings[ref] = activity.Standing{State: org.SendExpired}
-				}
-			}
-			return false
-		})
 		return k
 	}
 	if hash, err := sol.Blockhash(x.Signed); err == nil {
@@ -392,6 +381,16 @@ func verifyEthSend(_ *org.Tx, in *EthSendTransaction, _ *SendStatusID, sends []o
 	}
 	if !bytes.Equal(made.Unsigned, want) {
 		return errors.New("another transaction was sent than asked for")
+	}
+	var execution uint64
+	if len(x.Account) > 0 { // which sends of earlier versions lack
+		execution, _ = eth.ExecutionNonce(made.Data)
+		if !in.delegated() || in.undelegates || !bytes.Equal(x.Account, in.sender.Address[:]) {
+			return errors.New("what was sent is of other executions than it says")
+		}
+	}
+	if x.Execution != execution {
+		return errors.New("what was sent is of other executions than it says")
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (in *EthSendRawTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
 	s, ours, err := in.sender(tx)
 	if err == nil && ours {
 		n.Nonces, n.From = true, s.Address[:]
-		n.Sends, err = openSends(tx, s)
+		_, n.Sends, err = openUses(tx, s)
 	}
 	return n, err
 }
@@ -150,7 +150,7 @@ func ethSendRawTransaction(tx *activity.Tx, in *EthSendRawTransaction) (*Transac
 	}
 	s, ours, err := in.sender(tx.Tx)
 	if err == nil && ours {
-		err = reserveNonce(tx, in.known, s, in.signed.Nonce)
+		err = reserveOwn(tx, in.known, s, in.signed)
 	}
 	if err != nil {
 		return nil, err
@@ -206,9 +206,11 @@ type EthSendTransaction struct {
 	deadline     *uint64  // likewise
 	undelegates  bool     // it makes no call: the account gives up the code that it has
 	sponsor      *sponsor // once who pays was looked up
+	open         []openUse
 	known        *activity.ChainKnown
 
-	chosen    uint64 // nonce, once it is examined
+	chosen    uint64        // nonce, once it is examined
+	before    *org.NonceUse // who had it, nil for nobody
 	execution *eth.Execution
 	reads     []*transaction // what each call is to policies; of a single one that is not sponsored, the transaction itself
 	unknown   []string       // facts that are not known yet
@@ -368,9 +370,12 @@ func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
 	}
 	if in.sponsor != nil {
 		n.From = in.sponsor.address[:]
-		return n, nil
+	} else if in.open, n.Sends, err = openUses(tx, in.sender); err != nil {
+		return nil, err
 	}
-	n.Sends, err = openSends(tx, in.sender)
+	if in.delegated() && !in.undelegates {
+		err = in.needExecutions(tx, n)
+	}
 	return n, err
 }
 
@@ -382,7 +387,7 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 	if s == nil || err != nil {
 		return err
 	}
-	in.chosen = 0
+	in.chosen, in.before = 0, nil
 	gas, feeCap, tip := uint64(0), new(big.Int), new(big.Int)
 	sponsored := activity.IsOn(in.Sponsor) // who is sponsored pays no fees
 	if in.known != nil {
@@ -390,7 +395,7 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 			err = in.execute(tx)
 		}
 		if err == nil && !sponsored {
-			in.chosen, err = in.choose(tx)
+			err = in.choose(tx)
 		}
 		if err != nil {
 			return err
@@ -502,7 +507,7 @@ func ethSendTransaction(tx *activity.Tx, in *EthSendTransaction) (*SendStatusID,
 	if made.From != in.sender.Address || made.ChainID != in.sender.Chain || made.Nonce != in.chosen {
 		return nil, errors.New("another transaction was signed than asked for")
 	}
-	if err := reserveNonce(tx, in.known, in.sender, in.chosen); err != nil {
+	if err := reserveOwn(tx, in.known, in.sender, made); err != nil {
 		return nil, err
 	}
 	return sendTransaction(tx, &org.Transaction{Chain: string(in.CAIP2), Signed: signed, Name: "0x" + hex.EncodeToString(made.Hash[:]),

@@ -241,7 +241,7 @@ func TestNonces(t *testing.T) {
 	if got := nonceOf(w, ethSend(from, object{"caip2": "eip155:1"})); got != 5 {
 		t.Errorf("another chain: nonce %d", got)
 	}
-	// What was refused for good is free, lowest first; what is under way, in a block
+	// What was refused gives its number on, lowest first; what is under way, in a block
 	// or unknown is not.
 	for nonce, state := range map[uint64]org.SendState{6: org.SendRefused, 8: org.SendExpired, 9: org.SendReplaced, 10: org.SendReverted, 11: org.SendIncluded, 12: org.SendUnknown, 13: org.SendAccepted} {
 		k.Standings[refs[nonce]] = activity.Standing{State: state}
@@ -317,6 +317,76 @@ func TestNonceByName(t *testing.T) {
 			t.Fatalf("%d gone: nonce %d, want %d", i+1, got, want)
 		}
 	}
+}
+
+// TestRefusedNumbersGoToTheNext: whatever a host says that the chain has for it, the number of a transaction that was refused goes to
+// the next one, which pays a tenth more: who keeps the first can have only one of the two in a block.
+func TestRefusedNumbersGoToTheNext(t *testing.T) {
+	w := activitytest.New(t)
+	from := ethAddress(w)
+	to, _ := wallets.EthAddress("to", activitytest.SomeAddress)
+	k := someChain
+	k.Standings = map[org.SendRef]activity.Standing{}
+	var refs []org.SendRef
+	sent := func(nonce uint64, tip, feeCap int64, more ...object) {
+		t.Helper()
+		chainSays(w, k)
+		w.Run("ETH_SEND_TRANSACTION_V2", ethSend(from, more...))
+		want := eth.Unsigned1559(11155111, nonce, big.NewInt(tip), big.NewInt(feeCap), 60_000, &to, big.NewInt(7), nil)
+		if x := sentOf(w); x.Nonce != nonce || !bytes.HasPrefix(x.Signed[4:], want[3:len(want)-1]) {
+			t.Fatalf("nonce %d: %x, want %x", x.Nonce, x.Signed, want)
+		}
+		refs = append(refs, org.SendRef{Seq: w.Seq})
+	}
+	say := func(state org.SendState, which ...int) {
+		for _, i := range which {
+			k.Standings[refs[i]] = activity.Standing{State: state}
+		}
+	}
+	sent(5, 1e8, 21e8)
+	sent(6, 1e8, 21e8)
+	say(org.SendRefused, 0)
+	k.Pending = 9
+	sent(5, 110_000_001, 2_310_000_001)
+	sent(9, 1e8, 21e8)
+	// The second was refused too; what the client says of fees is taken.
+	say(org.SendExpired, 2)
+	sent(5, 3, 4, object{"maxFeePerGas": "4", "maxPriorityFeePerGas": "3"})
+	say(org.SendRefused, 4)
+	sent(5, 121_000_002, 2_541_000_002)
+	// A tip of his own is under the least fee that is taken for the first.
+	say(org.SendRefused, 5)
+	sent(5, 9, 2_795_100_003, object{"maxPriorityFeePerGas": "9"})
+	say(org.SendRefused, 6)
+	chainSays(w, k)
+	w.Refuse("ETH_SEND_TRANSACTION_V2", ethSend(from, object{"gasLimit": "40000000"}), 9, "give gasLimit and maxFeePerGas")
+
+	// The chain has used the number, and none that has it is said to be in a block.
+	k.Latest = 6
+	for _, state := range []org.SendState{org.SendRefused, org.SendReplaced} {
+		say(state, 6)
+		chainSays(w, k)
+		for range 2 {
+			w.Refuse("ETH_SEND_TRANSACTION_V2", ethSend(from), 9, "nonce: number 5 of "+from+" is used on eip155:11155111")
+		}
+	}
+	// One that has it is said to be there, or may be: that is enough.
+	for _, state := range []org.SendState{org.SendIncluded, org.SendReverted, org.SendAccepted, org.SendWaiting, org.SendUnknown} {
+		say(state, 4)
+		v := kinds.Live["ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2"]
+		in, err := v.Decode(activitytest.JSON(ethSend(from)))
+		w.Must(err)
+		_, err = v.Need(w.Tx(), in)
+		w.Must(err)
+		in.Know(&k)
+		if _, err := v.Question(w.Tx(), in, w.NewID(), w.User, true); err != nil {
+			t.Errorf("state %d: %v", state, err)
+		}
+	}
+	say(org.SendRefused, 4)
+	// Whoever numbers his own has looked, and nobody is asked again.
+	sent(20, 1e8, 21e8, object{"nonce": "20"})
+	sent(10, 1e8, 21e8)
 }
 
 // TestUsedUpNonces: a client may name numbers that its chain has used up, as many
