@@ -287,6 +287,40 @@ func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
 	return m[ref], err
 }
 
+// Rivals reads the newest state, and the entries of the sends.
+func (x sources) Rivals(c org.Counter, number uint64) (all []query.Rival, err error) {
+	var refs []org.SendRef
+	err = x.visit.Turn(x.ctx, x.id, func(t *ledger.Turn) (err error) {
+		refs, err = t.Begin(x.core.now()).Rivals(c, number)
+		return err
+	})
+	if err != nil || len(refs) == 0 {
+		return nil, err
+	}
+	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.id, refs)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		r := query.Rival{Standing: m[ref]}
+		if r.State != org.SendIncluded && r.State != org.SendReverted {
+			continue
+		}
+		e, err := x.step(org.ID{}, &ref.Seq)
+		if err != nil {
+			return nil, err
+		}
+		if e == nil || int(ref.Number) >= len(e.Sends) { // sent since the query began
+			continue
+		}
+		if r.Transaction, err = org.DecodeTransaction(e.Sends[ref.Number].Content); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
 // ReadChain asks what there is on a chain.
 func (x sources) ReadChain(q *query.ChainQuestion) (*query.ChainReading, error) {
 	return x.core.serving.outside.Chains.Read(x.ctx, x.record.Tenant(), x.id, q, func(c pace.Count) { x.visit.toll.count = c })

@@ -2,7 +2,7 @@
 // sends what the enclave has put into the outbox.
 //
 // A node is a JSON-RPC endpoint that the operator configures. The enclave takes its answers for
-// hints, so a wrong node can make a transaction late or fail, and no more.
+// hints: a wrong node can make a transaction late or fail, or tell a wrong state of it.
 package egress
 
 import (

@@ -79,6 +79,7 @@ func (w *world) run(rich string) error {
 		{"nonces are those of the chain", w.nonces},
 		{"50 at once, killed in the middle", w.manyAtOnce},
 		{"a refused one leaves a gap, the next one fills it", w.gap},
+		{"the same number again outbids what waits", w.replaces},
 		{"a transaction that fails in its block", func() error { return w.reverts(funder) }},
 		{"one that was signed before is sent as it is", w.raw},
 		{"balances and history are those of the chain", func() error { return w.reads(funder) }},
@@ -140,6 +141,23 @@ func (w *world) until(id, want string) (object, error) {
 			return m, nil
 		case m["txStatus"] == "FAILED", m["txStatus"] == "INCLUDED", time.Now().After(deadline):
 			return nil, fmt.Errorf("send %s: %v, want %s", id, m, want)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// untilSaid waits for an error, which is to come with a status.
+func (w *world) untilSaid(id, status string) (object, error) {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		m, err := w.query("get_send_transaction_status", object{"sendTransactionStatusId": id})
+		switch {
+		case err != nil:
+			return nil, err
+		case m["txError"] != nil && m["txStatus"] == status:
+			return m, nil
+		case time.Now().After(deadline):
+			return nil, fmt.Errorf("send %s: %v, want %s with an error", id, m, status)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -237,11 +255,11 @@ func (w *world) gap() error {
 	if err != nil {
 		return err
 	}
-	m, err := w.until(refused, "FAILED")
+	m, err := w.untilSaid(refused, "BROADCASTING")
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(text(m, "error", "message"), "insufficient funds") {
+	if said := text(m, "error", "message"); !strings.Contains(said, "insufficient funds") || !strings.Contains(said, fmt.Sprintf("give nonce %d", next)) {
 		return fmt.Errorf("refused with %v", m)
 	}
 	var ids []string
@@ -260,7 +278,36 @@ func (w *world) gap() error {
 	if now, err := w.node.count(w.account, "latest"); err != nil || now != next+3 {
 		return fmt.Errorf("the chain counts %d, %v, want %d", now, err, next+3)
 	}
-	return nil
+	_, err = w.untilSaid(refused, "FAILED") // another one has its number now
+	return err
+}
+
+// replaces gives one that waits behind a gap its number again, with no word on fees: the node must take it in its place.
+func (w *world) replaces() error {
+	next, err := w.node.count(w.account, "latest")
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, nonce := range []uint64{next + 1, next + 1, next} {
+		id, err := w.send(object{"nonce": fmt.Sprint(nonce)})
+		if err != nil {
+			return err
+		}
+		if nonce != next {
+			if _, err := w.until(id, "BROADCASTING"); err != nil {
+				return err
+			}
+		}
+		ids = append(ids, id)
+	}
+	for _, id := range ids[1:] {
+		if _, err := w.until(id, "INCLUDED"); err != nil {
+			return err
+		}
+	}
+	_, err = w.until(ids[0], "FAILED")
+	return err
 }
 
 // reverts calls a contract that takes nothing.

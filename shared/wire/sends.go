@@ -197,7 +197,7 @@ const (
 	SendAccepted SendState = 2 // a node has it
 	SendIncluded SendState = 3 // it is in a block, or its server or receiver has taken it
 	SendReverted SendState = 4 // it is in a block and has failed there
-	SendRefused  SendState = 5 // nodes refuse it for good: it will never be in a block; of a webhook: a dead letter
+	SendRefused  SendState = 5 // nodes refuse it; of a webhook: a dead letter
 	SendExpired  SendState = 6 // its time passed before a node took it; of a webhook: the enclave opens it no more
 	SendReplaced SendState = 7 // another transaction stands in its place
 )

@@ -25,12 +25,14 @@ type chain struct {
 	mined  []string            // names in the order of their nonces
 	taken  map[string]int      // how often each came
 	refuse func([]byte) string // what is wrong with a transaction
+	keep   string              // what a transaction is refused with that is kept all the same
+	kept   map[uint64]string   // names by nonce
 	lie    func(method string, params []any) (answer any, lies bool)
 	slow   time.Duration
 }
 
 func newChain(t testing.TB) *chain {
-	c := &chain{pool: map[uint64]string{}, taken: map[string]int{}}
+	c := &chain{pool: map[uint64]string{}, kept: map[uint64]string{}, taken: map[string]int{}}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
 	return c
@@ -153,6 +155,9 @@ func (c *chain) take(text string) (result any, refusal string) {
 	switch {
 	case c.refuse != nil && c.refuse(raw) != "":
 		return nil, c.refuse(raw)
+	case c.keep != "":
+		c.kept[nonce] = name
+		return nil, c.keep
 	case nonce < uint64(len(c.mined)):
 		return nil, "nonce too low"
 	case c.pool[nonce] != "":

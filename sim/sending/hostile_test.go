@@ -9,6 +9,7 @@ import (
 
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
+	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/hostile"
 	"cloister/sim/rig"
@@ -108,6 +109,104 @@ func TestHostileHost(t *testing.T) {
 	w.once(first, w.send())
 }
 
+// refuses has the chain's node refuse transactions and keep them, for whoever mines them later; those that it takes wait.
+func (w *world) refuses(yes bool) {
+	w.chain.set(func() {
+		w.chain.idle, w.chain.keep = true, ""
+		if yes {
+			w.chain.keep = "intrinsic gas too low"
+		}
+	})
+}
+
+// untilSaid waits until the status of a send has an error, which is to begin so and to say that.
+func (w *world) untilSaid(id, begins, says string) object {
+	w.t.Helper()
+	var m object
+	clocktest.Until(w.t, "an error of "+id, func() bool {
+		m = w.status(id)
+		return m["txError"] != nil
+	})
+	if text := rig.Text(m, "txError"); !strings.HasPrefix(text, begins) || !strings.Contains(text, says) || rig.Text(m, "error", "message") != text {
+		w.t.Fatal(m)
+	}
+	return m
+}
+
+// TestRefusedIsNotPaidTwice: a node refuses a transaction and keeps it, and says that the number is given. The next one
+// takes the same number all the same: whoever mines both mines one.
+func TestRefusedIsNotPaidTwice(t *testing.T) {
+	w := newWorld(t)
+	w.refuses(true)
+	first := w.send()
+	if m := w.untilSaid(first, "intrinsic gas too low", "give nonce 0"); m["txStatus"] != "BROADCASTING" {
+		t.Fatalf("it can be mined, and is told as %v", m)
+	}
+	w.refuses(false)
+	w.chain.set(func() {
+		w.chain.lie = func(method string, params []any) (any, bool) {
+			return "0x1", method == "eth_getTransactionCount" && params[1] == "pending"
+		}
+	})
+	second := w.send()
+	w.until(second, "BROADCASTING")
+	w.chain.set(func() { w.chain.lie, w.chain.idle = nil, false })
+	w.once(second)
+	w.chain.mu.Lock()
+	if len(w.chain.kept) != 1 || w.chain.kept[0] == "" {
+		t.Errorf("the node has kept %v", w.chain.kept)
+	}
+	w.chain.mu.Unlock()
+	// Now nothing can take it any more.
+	if m := w.until(first, "FAILED"); !strings.Contains(rig.Text(m, "txError"), "another transaction with its number") {
+		t.Fatal(m)
+	}
+}
+
+// TestRefusedIsMinedLater: a node refuses a transaction, has it mined and says nothing of it. Its number is used by nobody else:
+// the account's owner is asked to look before he pays again.
+func TestRefusedIsMinedLater(t *testing.T) {
+	w := newWorld(t)
+	w.refuses(true)
+	first := w.send()
+	w.untilSaid(first, "intrinsic gas too low", "give nonce 0")
+	w.refuses(false)
+	w.chain.set(func() { w.chain.idle, w.chain.pool[0] = false, w.chain.kept[0] })
+	for range 2 {
+		status, m := w.Submit("eth_send_transaction", sendType, w.params())
+		if says := rig.Text(m, "message"); status != 400 || rig.Get(m, "code") != 9.0 || !strings.Contains(says, "may have been paid") || !strings.Contains(says, "give nonce") {
+			t.Fatalf("%d %v", status, m)
+		}
+	}
+	// The same number again comes to nothing, which is not said to have failed either.
+	w.untilSaid(w.send(object{"nonce": "0"}), "nonce too low", "give nonce 0")
+	if m := w.status(first); m["txStatus"] != "BROADCASTING" {
+		t.Fatal(m)
+	}
+	// Who has looked names the next one, and goes on.
+	w.until(w.send(object{"nonce": "1"}), "INCLUDED")
+	w.until(w.send(), "INCLUDED")
+}
+
+// TestTheSameTransactionTwice: the same terms make the same transaction. That one send of it is in a block does not tell of the
+// other that it has failed.
+func TestTheSameTransactionTwice(t *testing.T) {
+	w := newWorld(t)
+	terms := object{"nonce": "0", "gasLimit": "21000", "maxFeePerGas": "100", "maxPriorityFeePerGas": "2"}
+	w.refuses(true)
+	first := w.send(terms)
+	w.untilSaid(first, "intrinsic gas too low", "give nonce 0")
+	w.refuses(false)
+	w.chain.set(func() { w.chain.idle = false })
+	second := w.send(terms)
+	if m := w.until(second, "INCLUDED"); rig.Text(m, "eth", "txHash") != rig.Text(w.status(first), "eth", "txHash") {
+		t.Fatal(m)
+	}
+	if m := w.status(first); m["txStatus"] == "FAILED" {
+		t.Fatal(m)
+	}
+}
+
 // TestHostGivesNumbersTwice: a host that says of a transaction under way that it was
 // refused makes two of one number, of which the chain takes one.
 func TestHostGivesNumbersTwice(t *testing.T) {
@@ -130,11 +229,12 @@ func TestHostGivesNumbersTwice(t *testing.T) {
 	})
 	second := w.send(object{"calls": []object{{"to": nowhere, "value": "2"}}})
 	p.Disarm()
-	if m := w.until(second, "FAILED"); m["txError"] != "replacement transaction underpriced" {
+	if m := w.untilSaid(second, "replacement transaction underpriced", "give nonce 0"); m["txStatus"] != "BROADCASTING" {
 		t.Fatal(m)
 	}
 	w.chain.set(func() { w.chain.idle = false })
 	w.once(first)
+	w.until(second, "FAILED")
 	w.once(first, w.send())
 }
 

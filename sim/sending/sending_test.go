@@ -187,16 +187,14 @@ func TestGapIsRepaired(t *testing.T) {
 		}
 	})
 	refused := w.send()
-	m := w.until(refused, "FAILED")
-	if rig.Text(m, "error", "message") != "insufficient funds for gas * price + value" || m["txError"] != "insufficient funds for gas * price + value" {
-		t.Fatal(m)
-	}
+	w.untilSaid(refused, "insufficient funds for gas * price + value; ", "give nonce 1")
 	w.chain.set(func() { w.chain.refuse = nil })
 	// Those that had their numbers already wait behind the gap.
 	waits := w.send(object{"nonce": "2"})
 	w.until(waits, "BROADCASTING")
 	repairs := w.send()
 	w.once(first, repairs, waits)
+	w.until(refused, "FAILED")
 	w.once(first, repairs, waits, w.send())
 }
 

@@ -146,9 +146,17 @@ type BootProofs interface {
 type Chains interface {
 	Known(*activity.ChainNeed) (*activity.ChainKnown, error)
 	Standing(org.SendRef) (activity.Standing, error)
+	// Rivals are the sends that are said to be in a block of those that share a number of an account's.
+	Rivals(c org.Counter, number uint64) ([]Rival, error)
 	ReadChain(*ChainQuestion) (*ChainReading, error)
 	// Account is the wallet account whose address has this match key, as of now; nil if there is none.
 	Account(match string) (*org.Account, error)
+}
+
+// A Rival is a send that is in a block, by the host's word.
+type Rival struct {
+	*org.Transaction
+	activity.Standing
 }
 
 // Mails tells what became of mails to an address.

@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/wallet"
@@ -79,6 +82,8 @@ type sendStatusRequest struct {
 type sent struct {
 	*org.Transaction
 	activity.Standing
+	expiresMs uint64
+	outdone   bool // a block has taken another send of ours with its number
 }
 
 func fetchSendStatus(in *sendStatusRequest, s *sources) (*sent, error) {
@@ -94,36 +99,98 @@ func fetchSendStatus(in *sendStatusRequest, s *sources) (*sent, error) {
 	if err != nil {
 		return nil, err
 	}
-	standing, err := s.Standing(org.SendRef{Seq: e.Seq})
-	if err == nil && standing.State == org.SendUnknown {
-		err = fault.New(fault.Unavailable, "the host does not know how far the transaction has come: try again")
+	x := &sent{Transaction: t, expiresMs: e.Sends[0].ExpiresMs}
+	switch x.Standing, err = s.Standing(org.SendRef{Seq: e.Seq}); {
+	case err != nil:
+		return nil, err
+	case x.State == org.SendUnknown:
+		return nil, fault.New(fault.Unavailable, "the host does not know how far the transaction has come: try again")
+	case x.State.IsMissing() && x.isEthereum():
+		err = x.findRival(s)
 	}
-	return &sent{t, standing}, err
+	return x, err
 }
 
-// txStatuses names states. FAILED is also a transaction that failed in a block: its
-// hash tells that it is there.
+func (x *sent) isEthereum() bool { return strings.HasPrefix(x.Chain, "eip155:") }
+
+// findRival looks for another transaction in a block that excludes this one. One of calls is excluded only by an execution with
+// its number: whoever has it can have its calls carried out in a transaction of his own. The same terms make the same transaction.
+func (x *sent) findRival(s *sources) error {
+	chain, err := strconv.ParseUint(strings.TrimPrefix(x.Chain, "eip155:"), 10, 64)
+	if err != nil {
+		return err
+	}
+	c, number, account := org.Counter{Of: org.CountNonces}, x.Nonce, x.From
+	if len(x.Account) > 0 {
+		c.Of, number, account = org.CountExecutions, x.Execution, x.Account
+	}
+	if len(account) != len(c.Account.Address) {
+		return nil
+	}
+	c.Account = org.Sender{Chain: chain, Address: [20]byte(account)}
+	rivals, err := s.Rivals(c, number)
+	x.outdone = slices.ContainsFunc(rivals, func(r Rival) bool {
+		return r.Name != x.Name && (r.State == org.SendIncluded || r.State == org.SendReverted && c.Of == org.CountNonces)
+	})
+	return err
+}
+
+// txStatuses names states. FAILED is a transaction that failed in a block: its hash tells that it is there.
 var txStatuses = map[org.SendState]string{
 	org.SendWaiting: "INITIALIZED", org.SendAccepted: "BROADCASTING", org.SendIncluded: "INCLUDED",
-	org.SendReverted: "FAILED", org.SendRefused: "FAILED", org.SendExpired: "FAILED", org.SendReplaced: "FAILED",
+	org.SendReverted: "FAILED", org.SendRefused: "BROADCASTING", org.SendExpired: "BROADCASTING", org.SendReplaced: "BROADCASTING",
+}
+
+// missingTexts say why no block has a transaction, where nodes have said nothing.
+var missingTexts = map[org.SendState]string{
+	org.SendRefused: "a node refused it", org.SendExpired: "no node took it in time", org.SendReplaced: "another transaction has its nonce",
+}
+
+// A transaction that is signed is out of the enclave's hands: that the host calls it refused, expired or replaced is no proof that it
+// is in no block, or that no block will take it. It has failed if a block has another one of ours with its number. Until
+// then it is under way and its error says what excludes it. What cannot get into a block any more by its own terms has
+// failed with an error that says that it may be in one.
+func (x *sent) tell(nowMs uint64) (status, said string) {
+	status = txStatuses[x.State]
+	switch {
+	case x.State == org.SendReverted:
+		return status, cmp.Or(x.Text, "the transaction failed") + "; that is the word of the host's node: look it up before you pay again"
+	case !x.State.IsMissing():
+		return status, ""
+	}
+	said = cmp.Or(x.Text, missingTexts[x.State])
+	const look = "look what has been paid before you pay again"
+	until := time.UnixMilli(int64(x.expiresMs)).UTC().Format(time.RFC3339)
+	switch expires := wallet.Expires(x.Transaction); {
+	case x.outdone:
+		return "FAILED", said + "; another transaction with its number is in a block"
+	case expires && nowMs >= x.expiresMs:
+		return "FAILED", said + "; no block can take it any more, but one may have taken it: " + look
+	case len(x.Account) > 0:
+		return status, fmt.Sprintf("%s; its calls can be carried out all the same until %s or until others have gasStationNonce %d: to pay again, give gasStationNonce %[3]d", said, until, x.Execution)
+	case x.isEthereum():
+		return status, fmt.Sprintf("%s; a signed transaction can get into a block all the same until another one has nonce %d: to pay again, give nonce %[2]d", said, x.Nonce)
+	case expires:
+		return status, fmt.Sprintf("%s; a signed transaction can get into a block all the same until %s: %s", said, until, look)
+	}
+	return status, said + "; a signed transaction can get into a block all the same until its durable nonce is advanced: " + look
 }
 
 // answerSendStatus tells the transaction's name, which the enclave knows, and its
 // state, as the host reports it.
-func answerSendStatus(_ *View, s *sent) ([]byte, error) {
-	status := txStatuses[s.State]
+func answerSendStatus(v *View, s *sent) ([]byte, error) {
+	status, said := s.tell(v.NowMs)
 	dst := text(nil, `{"txStatus":`, status)
 	key := `,"solana":{"signature":`
-	if strings.HasPrefix(s.Chain, "eip155:") {
+	if s.isEthereum() {
 		key = `,"eth":{"txHash":`
 	}
 	dst = append(text(dst, key, s.Name), '}')
-	if status == "FAILED" {
-		said := cmp.Or(s.Text, "the transaction failed")
+	if said != "" {
 		dst = text(dst, `,"txError":`, said)
 		dst = text(dst, `,"error":{"message":`, said)
-		if s.State == org.SendReverted && strings.HasPrefix(s.Chain, "eip155:") {
-			chain := appendRevert([]byte(`[`), said, s.Revert)
+		if s.State == org.SendReverted && s.isEthereum() {
+			chain := appendRevert([]byte(`[`), cmp.Or(s.Text, "the transaction failed"), s.Revert)
 			dst = append(append(append(dst, `,"revertChain":`...), chain...), `]`...)
 			dst = append(append(append(dst, `,"eth":{"revertChain":`...), chain...), `]}`...)
 		}

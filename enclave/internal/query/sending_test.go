@@ -1,8 +1,10 @@
 package query_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +18,8 @@ import (
 type outside struct {
 	known    activity.ChainKnown
 	standing activity.Standing
+	rivals   []query.Rival
+	shared   []sharedNumber // asked for
 	fails    error
 	asked    []activity.ChainNeed
 	sends    []org.SendRef
@@ -30,6 +34,17 @@ func (w *world) Known(need *activity.ChainNeed) (*activity.ChainKnown, error) {
 func (w *world) Standing(ref org.SendRef) (activity.Standing, error) {
 	w.outside.sends = append(w.outside.sends, ref)
 	return w.outside.standing, w.outside.fails
+}
+
+// A sharedNumber is what the rivals of a send have in common with it.
+type sharedNumber struct {
+	counter org.Counter
+	number  uint64
+}
+
+func (w *world) Rivals(c org.Counter, number uint64) ([]query.Rival, error) {
+	w.outside.shared = append(w.outside.shared, sharedNumber{c, number})
+	return w.outside.rivals, w.outside.fails
 }
 
 // ReadChain and Account are never asked here: sim/sending reads chains.
@@ -128,10 +143,7 @@ func TestSendStatus(t *testing.T) {
 		{activity.Standing{State: org.SendWaiting, Text: "node away"}, object{"txStatus": "INITIALIZED"}},
 		{activity.Standing{State: org.SendAccepted}, object{"txStatus": "BROADCASTING"}},
 		{activity.Standing{State: org.SendIncluded}, object{"txStatus": "INCLUDED"}},
-		{activity.Standing{State: org.SendRefused, Text: "insufficient funds"}, object{"txStatus": "FAILED", "txError": "insufficient funds", "message": "insufficient funds"}},
-		{activity.Standing{State: org.SendExpired}, object{"txStatus": "FAILED", "txError": "the transaction failed"}},
-		{activity.Standing{State: org.SendReplaced, Text: "nonce too low"}, object{"txStatus": "FAILED", "txError": "nonce too low"}},
-		{activity.Standing{State: org.SendReverted, Text: "execution reverted"}, object{"txStatus": "FAILED", "txError": "execution reverted", "type": "native", "native": "execution_reverted"}},
+		{activity.Standing{State: org.SendReverted, Text: "execution reverted"}, object{"txStatus": "FAILED", "txError": "execution reverted; that is the word of the host's node: look it up before you pay again", "type": "native", "native": "execution_reverted"}},
 		{activity.Standing{State: org.SendReverted, Text: "x", Revert: errorString}, object{"txStatus": "FAILED", "type": "native", "native": "error_string", "says": "hello"}},
 		{activity.Standing{State: org.SendReverted, Text: "x", Revert: panicCode}, object{"txStatus": "FAILED", "type": "native", "native": "panic", "code": "17"}},
 		{activity.Standing{State: org.SendReverted, Text: "x", Revert: errorString[:70]}, object{"txStatus": "FAILED", "type": "unknown", "selector": "0x08c379a0"}},
@@ -175,6 +187,86 @@ func TestSendStatus(t *testing.T) {
 	w.refused("get_send_transaction_status", object{"sendTransactionStatusId": id('A', 9).String()}, fault.NotFound, "not found")
 	w.refused("get_send_transaction_status", object{"sendTransactionStatusId": "x"}, fault.InvalidArgument, "must be a UUID")
 	w.refused("get_send_transaction_status", object{}, fault.InvalidArgument, "sendTransactionStatusId")
+}
+
+// TestMissingSendsAreUnderWay: what the host calls refused, expired or replaced has failed when a block has another send of ours with
+// its number, or when it says itself that no block can take it any more. Until then the error tells what excludes it.
+func TestMissingSendsAreUnderWay(t *testing.T) {
+	w := newWorld(t)
+	account, sponsor := bytes.Repeat([]byte{1}, 20), bytes.Repeat([]byte{2}, 20)
+	plain := org.Transaction{Chain: "eip155:1", Name: "0xabc", From: account, Nonce: 7}
+	calls := org.Transaction{Chain: "eip155:10", Name: "0xabc", From: sponsor, Nonce: 70, Account: account, Execution: 3}
+	solana := org.Transaction{Chain: "solana:x", Name: "5sig", Signed: solanaPayment(false)}
+	durable := org.Transaction{Chain: "solana:x", Name: "5sig", Signed: solanaPayment(true)}
+	stale := org.Transaction{Chain: "eip155:1", Name: "0xabc"} // nobody's number
+	const under, failed = "BROADCASTING", "FAILED"
+	rival := func(state org.SendState, name string) []query.Rival {
+		return []query.Rival{{Transaction: &org.Transaction{Name: name}, Standing: activity.Standing{State: state}}}
+	}
+	in, reverted := rival(org.SendIncluded, "0xdef"), rival(org.SendReverted, "0xdef")
+	for _, c := range []struct {
+		x      org.Transaction
+		state  org.SendState
+		said   string
+		late   bool // its time has passed
+		rivals []query.Rival
+		status string
+		text   string
+	}{
+		{plain, org.SendRefused, "insufficient funds", false, nil, under, "insufficient funds; a signed transaction can get into a block all the same until another one has nonce 7: to pay again, give nonce 7"},
+		{plain, org.SendRefused, "", false, nil, under, "a node refused it; "},
+		{plain, org.SendExpired, "", true, nil, under, "no node took it in time; "},
+		{plain, org.SendReplaced, "", false, nil, under, "another transaction has its nonce; "},
+		{plain, org.SendReplaced, "nonce too low", true, rival(org.SendIncluded, "0xabc"), under, "nonce too low; "}, // the very same
+		{plain, org.SendReplaced, "", false, append(rival(org.SendIncluded, "0xabc"), in...), failed, "another transaction has its nonce; another transaction with its number is in a block"},
+		{plain, org.SendRefused, "", false, reverted, failed, "a node refused it; another"},
+		{plain, org.SendAccepted, "", false, in, under, ""},
+		{stale, org.SendRefused, "", false, in, under, "a node refused it; "},
+		{calls, org.SendRefused, "no", false, nil, under, "no; its calls can be carried out all the same until 2033-05-18T03:33:20Z or until others have gasStationNonce 3: to pay again, give gasStationNonce 3"},
+		{calls, org.SendRefused, "no", false, reverted, under, "no; its calls"}, // their number is not used up
+		{calls, org.SendRefused, "no", false, in, failed, "no; another"},
+		{calls, org.SendReplaced, "no", true, nil, failed, "no; no block can take it any more, but one may have taken it: look what has been paid before you pay again"},
+		{solana, org.SendRefused, "no", false, nil, under, "no; a signed transaction can get into a block all the same until 2033-05-18T03:33:20Z: look what has been paid"},
+		{solana, org.SendExpired, "no", true, nil, failed, "no; no block can take it any more, but one may have taken it: look what has been paid"},
+		{durable, org.SendExpired, "no", true, nil, under, "no; a signed transaction can get into a block all the same until its durable nonce is advanced: look what has been paid"},
+	} {
+		content, err := c.x.Encode()
+		w.must(err)
+		const endMs = 2_000_000_000_000
+		w.later = endMs - 1_000_000
+		if !c.late {
+			w.later--
+		}
+		e := w.send(1, org.Send{Kind: org.SendTransaction, Content: content, ExpiresMs: endMs})
+		w.outside.standing, w.outside.rivals, w.outside.shared = activity.Standing{State: c.state, Text: c.said}, c.rivals, nil
+		got := w.get("get_send_transaction_status", object{"sendTransactionStatusId": e.Activity.String()})
+		text, _ := got["txError"].(string)
+		if got["txStatus"] != c.status || !strings.HasPrefix(text, c.text) || (text == "") != (c.text == "") || pathOf(got, "error", "message") != got["txError"] || pathOf(got, "error", "revertChain") != nil {
+			t.Errorf("%+v: %v", c, got)
+		}
+		var want []sharedNumber
+		switch {
+		case c.x.Account != nil:
+			want = []sharedNumber{{org.Counter{Of: org.CountExecutions, Account: org.Sender{Chain: 10, Address: [20]byte(account)}}, 3}}
+		case c.x.From != nil && c.state != org.SendAccepted:
+			want = []sharedNumber{{org.Counter{Of: org.CountNonces, Account: org.Sender{Chain: 1, Address: [20]byte(account)}}, 7}}
+		}
+		if !slices.Equal(w.outside.shared, want) {
+			t.Errorf("%+v: asked for %+v", c, w.outside.shared)
+		}
+	}
+}
+
+// solanaPayment is a transaction of one signer that begins with AdvanceNonceAccount if it is durable.
+func solanaPayment(durable bool) []byte {
+	tx := append([]byte{1}, make([]byte, 64)...)
+	tx = append(tx, 1, 0, 1, 3)
+	tx = append(tx, strings.Repeat("\x07", 32)+strings.Repeat("\x09", 32)+strings.Repeat("\x00", 32)...) // payer, another, the System program
+	tx = append(tx, make([]byte, 32)...)                                                                 // blockhash
+	if durable {
+		return append(tx, 1, 2, 3, 1, 1, 0, 4, 4, 0, 0, 0)
+	}
+	return append(tx, 1, 2, 2, 0, 1, 12, 2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0)
 }
 
 // pathOf follows members and indexes.

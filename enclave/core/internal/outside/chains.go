@@ -20,7 +20,7 @@ import (
 
 // The enclave knows how chains stand from the host alone, which asks nodes. Only requests
 // that have authenticated ask it. Its answers are hints: they decide when and at what price,
-// within bounds, a network takes a transaction, and nothing else.
+// within bounds, a network takes a transaction, and what is told of how far it has come.
 
 // chainWait bounds how long a request waits for a chain.
 const chainWait = 10 * time.Second

@@ -69,3 +69,12 @@ func readSolana(signed []byte) (*Sent, error) {
 	}
 	return s, nil
 }
+
+// Expires tells whether no block can take a transaction any more once its send has expired. Ethereum's own transactions stay valid
+// until their nonce is used, Solana's with a durable nonce until that is advanced.
+func Expires(t *org.Transaction) bool {
+	if strings.HasPrefix(t.Chain, "eip155:") {
+		return len(t.Account) > 0 // calls with a deadline
+	}
+	return !sol.IsDurable(t.Signed)
+}

@@ -98,13 +98,27 @@ func WithBlockhash(tx []byte, blockhash string) ([]byte, error) {
 			return nil, chain.Invalid("%s has signed it with another recent blockhash", w.keys[i].String())
 		}
 	}
-	if len(w.instructions) > 0 {
-		if in := &w.instructions[0]; w.keys[in.program] == systemProgram && systemNumber(in) == systemAdvanceNonce {
-			return nil, chain.Invalid("a durable nonce stands in the place of its recent blockhash")
-		}
+	if w.isDurable() {
+		return nil, chain.Invalid("a durable nonce stands in the place of its recent blockhash")
 	}
 	copy(w.blockhash, hash[:])
 	return w.raw, nil
+}
+
+// isDurable tells whether a durable nonce stands in the place of the recent blockhash.
+func (w *wire) isDurable() bool {
+	if len(w.instructions) == 0 {
+		return false
+	}
+	in := &w.instructions[0]
+	return w.keys[in.program] == systemProgram && systemNumber(in) == systemAdvanceNonce
+}
+
+// IsDurable tells whether a wire transaction may stay valid for any time, as one with a durable nonce does. Of what cannot be read
+// that is so too.
+func IsDurable(tx []byte) bool {
+	w, err := parse(tx)
+	return err != nil || w.isDurable()
 }
 
 // signature is what is in slot i.
