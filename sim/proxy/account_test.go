@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,3 +155,57 @@ func TestTenantsAreApart(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesDoNotTell: users and organizations may be named by a contact, as the kits do. A name tells no more than a contact: where the
+// configuration demands a token, whoever has the contact's finds the name, and nobody else does.
+func TestNamesDoNotTell(t *testing.T) {
+	p := newPost(t)
+	const victim, phone = "victim@example.org", "+15551234567"
+	named := rig.Text(p.ok("signup", signup(object{"userName": victim, "organizationName": "Wallet of " + victim, "userEmail": victim, "apiKeys": list(key(p.newKey()))})), "organizationId")
+	p.ok("signup", signup(object{"userName": phone, "userPhoneNumber": phone, "apiKeys": list(key(p.newKey()))}))
+	// Who gives no name is not named by his contact.
+	p.ok("signup", signup(object{"userEmail": "nameless@example.org", "userPhoneNumber": "+15557654321", "apiKeys": list(key(p.newKey()))}))
+	for _, contact := range []string{"nameless@example.org", "+15557654321"} {
+		if found := p.account("USERNAME", contact); found != "" {
+			t.Errorf("%s is a name: %s", contact, found)
+		}
+	}
+	if found := p.account("USERNAME", victim); found != named {
+		t.Fatalf("nothing is demanded, and %s finds %q", victim, found)
+	}
+	p.update(object{"verificationTokenRequiredForGetAccountPii": true})
+	for _, c := range []struct{ filter, somebody, nobody, says string }{
+		{"USERNAME", victim, "nobody@example.org", "a verification token for the contact is needed"},
+		{"USERNAME", phone, "+15550000000", "a verification token for the contact is needed"},
+		{"USERNAME", "Ada", "Nobody", "look for EMAIL or PHONE_NUMBER"},
+		{"NAME", "Wallet of " + victim, "Wallet of nobody@example.org", "a verification token for the contact is needed"},
+	} {
+		is, isNot := p.ask("account", object{"filterType": c.filter, "filterValue": c.somebody}), p.ask("account", object{"filterType": c.filter, "filterValue": c.nobody})
+		p.refused(c.filter+" "+c.somebody, is, 400, c.says)
+		if is.shape() != isNot.shape() {
+			t.Errorf("%s %s:\n%s\n%s", c.filter, c.somebody, is.shape(), isNot.shape())
+		}
+	}
+	other := p.token("attacker@example.org")
+	p.refused("another's token", p.ask("account", object{"filterType": "USERNAME", "filterValue": victim, "verificationToken": other}), 400, "invalid verification token")
+	own := p.token(victim)
+	for filter, value := range map[string]string{"USERNAME": victim, "NAME": "Wallet of " + victim} {
+		if found := rig.Text(p.ok("account", object{"filterType": filter, "filterValue": value, "verificationToken": own}), "organizationId"); found != named {
+			t.Errorf("%s with his own token: %q", filter, found)
+		}
+	}
+	// A contact that somebody has proven is no other to whoever signs up with it unproven.
+	p.ok("signup", signup(object{"userEmail": "proven@example.org", "verificationToken": p.token("proven@example.org")}))
+	answer := func(contact string) string {
+		r := p.ask("signup", signup(object{"userEmail": contact, "apiKeys": list(key(p.newKey()))}))
+		if r.status != 200 {
+			t.Fatal(r.body)
+		}
+		return strings.Join(members(r.parse(t)), " ")
+	}
+	if is, isNot := answer("proven@example.org"), answer("unproven@example.org"); is != isNot {
+		t.Errorf("a sign-up with somebody's contact answers %s, with nobody's %s", is, isNot)
+	}
+}
+
+func members(m object) []string { return slices.Sorted(maps.Keys(m)) }

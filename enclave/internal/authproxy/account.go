@@ -1,6 +1,9 @@
 package authproxy
 
 import (
+	"slices"
+	"strings"
+
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
@@ -15,6 +18,40 @@ const oidcClaims = "OIDC_CLAIMS"
 // contactTypes are the filters that look for a contact.
 var contactTypes = map[string]login.ContactType{"EMAIL": login.Email, "PHONE_NUMBER": login.SMS}
 
+// A contact is what a look-up tells of whether somebody has an account.
+type contact struct {
+	kind  login.ContactType
+	value string
+}
+
+// contacts are those that the look-up would tell of. Users and organizations can be named by a contact: of an organization it may be
+// a word of the name. ok is false for a user's name that is none.
+func (a *AccountLookup) contacts() (all []contact, ok bool) {
+	if t := contactTypes[a.FilterType]; t != "" {
+		return []contact{{t, a.FilterValue}}, true
+	}
+	if a.FilterType != "USERNAME" && a.FilterType != "NAME" {
+		return nil, true
+	}
+	if all = contactsAmong(a.FilterValue); len(all) > 0 || a.FilterType == "USERNAME" {
+		return all, len(all) > 0
+	}
+	return contactsAmong(strings.FieldsFunc(a.FilterValue, func(c rune) bool {
+		return (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("@._%+-", c)
+	})...), true
+}
+
+func contactsAmong(words ...string) (all []contact) {
+	for _, word := range words {
+		for _, t := range contactTypes {
+			if word := strings.Trim(word, ".-"); login.CheckContact("", t, word) == nil {
+				all = append(all, contact{t, word})
+			}
+		}
+	}
+	return all
+}
+
 // Admit tells whether the caller may look for an account. A configuration can demand a
 // verification token for contacts. Admit reads the token before any account is looked up,
 // so the refusal says nothing of accounts.
@@ -22,12 +59,16 @@ var contactTypes = map[string]login.ContactType{"EMAIL": login.Email, "PHONE_NUM
 // linked means that the caller gave an identity token instead: verify it, then call
 // AdmitLinked.
 func (a *AccountLookup) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked bool, err error) {
-	t, contact := contactTypes[a.FilterType]
-	if !contact || !c.TokenForPII {
+	if !c.TokenForPII {
 		return false, nil
 	}
+	contacts, ok := a.contacts()
 	const field = "verificationToken"
 	switch {
+	case !ok:
+		return false, fault.Field("filterType", "users are not looked for by other names than contacts while the auth proxy demands verification tokens: look for EMAIL or PHONE_NUMBER, with the token for it")
+	case len(contacts) == 0:
+		return false, nil
 	case activity.TextOf(a.VerificationToken) != "":
 	case activity.TextOf(a.OidcToken) != "":
 		return true, nil
@@ -35,7 +76,7 @@ func (a *AccountLookup) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (li
 		return false, fault.Field(field, "a verification token for the contact is needed to look for it")
 	}
 	v, err := login.ReadVerificationToken(field, *a.VerificationToken, keys, nowMs)
-	if err == nil && (!v.IssuedBy(c.Organization.String()) || !v.About(t, a.FilterValue)) {
+	if err == nil && (!v.IssuedBy(c.Organization.String()) || slices.ContainsFunc(contacts, func(x contact) bool { return !v.About(x.kind, x.value) })) {
 		err = login.InvalidVerificationToken(field)
 	}
 	return false, err
@@ -44,8 +85,11 @@ func (a *AccountLookup) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (li
 // AdmitLinked tells whether an identity stands in for a verification token: user.Links must
 // trust its address, and the caller must look for that address.
 func (a *AccountLookup) AdmitLinked(c *Config, i *login.Identity) error {
-	const t = login.Email
-	if contactTypes[a.FilterType] == t && user.Links(c.LinkingClients, i) && login.ContactKey(t, i.Email) == login.ContactKey(t, a.FilterValue) {
+	contacts, _ := a.contacts()
+	other := func(x contact) bool {
+		return x.kind != login.Email || login.ContactKey(x.kind, i.Email) != login.ContactKey(x.kind, x.value)
+	}
+	if len(contacts) > 0 && user.Links(c.LinkingClients, i) && !slices.ContainsFunc(contacts, other) {
 		return nil
 	}
 	return fault.Field("oidcToken", "the token vouches for no such contact: it must be of an issuer and client for which accounts are linked, with the address verified")

@@ -135,11 +135,11 @@ var samples = map[string][2]string{
 		`{"verificationToken":"` + token + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","expirationSeconds":"360","clientSignature":{"publicKey":"p","scheme":"CLIENT_SIGNATURE_SCHEME_API_P256","message":"m","signature":"s"}}`},
 	"oauth_login": {`{"oidcToken":"` + identity + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"}`, `{"oidcToken":"` + identity + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","expirationSeconds":"360"}`},
 	"signup": {`{"userEmail":"a@example.com","userPhoneNumber":"+15551234567","verificationToken":"t","oauthProviders":[{"providerName":"g","oidcToken":"` + identity + `"}],"apiKeys":[{"apiKeyName":"n","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","curveType":"API_KEY_CURVE_P256","expirationSeconds":"60"}]}`,
-		`{"subOrganizationName":"sub-org-7","rootUsers":[{"userName":"a@example.com","userEmail":"a@example.com","userPhoneNumber":"+15551234567","apiKeys":[{"apiKeyName":"n","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","curveType":"API_KEY_CURVE_P256","expirationSeconds":"60"}],` +
+		`{"subOrganizationName":"sub-org-7","rootUsers":[{"userName":"user-7","userEmail":"a@example.com","userPhoneNumber":"+15551234567","apiKeys":[{"apiKeyName":"n","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","curveType":"API_KEY_CURVE_P256","expirationSeconds":"60"}],` +
 			`"authenticators":[],"oauthProviders":[{"providerName":"g","oidcToken":"` + identity + `"}]}],"rootQuorumThreshold":1,"verificationToken":"t"}`},
 	"signup_v2": {`{"userPhoneNumber":"+15551234567","organizationName":"O","verificationToken":"t","apiKeys":null,"authenticators":[],"oauthProviders":[{"providerName":"g","oidcClaims":{"iss":"i","sub":"s","aud":"a"}}],` +
 		`"wallet":{"walletName":"W","accounts":[],"mnemonicLength":24},"clientSignature":{"publicKey":"p","scheme":"CLIENT_SIGNATURE_SCHEME_API_P256","message":"m","signature":"s"}}`,
-		`{"subOrganizationName":"O","rootUsers":[{"userName":"+15551234567","userPhoneNumber":"+15551234567","apiKeys":[],"authenticators":[],"oauthProviders":[{"providerName":"g","oidcClaims":{"iss":"i","sub":"s","aud":"a"}}]}],` +
+		`{"subOrganizationName":"O","rootUsers":[{"userName":"user-7","userPhoneNumber":"+15551234567","apiKeys":[],"authenticators":[],"oauthProviders":[{"providerName":"g","oidcClaims":{"iss":"i","sub":"s","aud":"a"}}]}],` +
 			`"rootQuorumThreshold":1,"wallet":{"walletName":"W","accounts":[],"mnemonicLength":24},"verificationToken":"t","clientSignature":{"publicKey":"p","scheme":"CLIENT_SIGNATURE_SCHEME_API_P256","message":"m","signature":"s"}}`},
 }
 
@@ -385,10 +385,22 @@ func TestAccountsThatNeedAToken(t *testing.T) {
 		{"EMAIL", "ada@EXAMPLE.com", issue(nil), nil, 0},
 		{"EMAIL", "ada@example.com", issue(func(v *login.VerificationToken) { v.Legacy = true }), nil, 0},
 		{"PHONE_NUMBER", "+15551234567", issue(func(v *login.VerificationToken) { v.Type, v.Contact = login.SMS, "+15551234567" }), nil, 0},
-		{"NAME", "x", nil, nil, 0}, {"PUBLIC_KEY", "x", nil, nil, 0}, {"CREDENTIAL_ID", "x", nil, nil, 0}, {"USERNAME", "x", &some, nil, 0}, {"OIDC_TOKEN", "x", nil, nil, 0},
+		{"NAME", "x", nil, nil, 0}, {"PUBLIC_KEY", "x", nil, nil, 0}, {"CREDENTIAL_ID", "x", nil, nil, 0}, {"OIDC_TOKEN", "x", nil, nil, 0},
+		// A name may be a contact.
+		{"USERNAME", "Ada", nil, nil, 3}, {"USERNAME", "Ada", &some, nil, 3}, {"USERNAME", "Ada", nil, &some, 3}, {"USERNAME", "Ada", issue(nil), nil, 3},
+		{"USERNAME", "ada@example.com", nil, nil, 3}, {"USERNAME", "ada@example.com", &some, nil, 3}, {"USERNAME", "+15551234567", nil, nil, 3},
+		{"USERNAME", "ada@example.com ", nil, nil, 3}, {"USERNAME", "<ada@example.com>", issue(nil), nil, 3}, {"USERNAME", "15551234567", nil, nil, 3},
+		{"USERNAME", "bob@example.com", issue(nil), nil, 3},
+		{"USERNAME", "ada@example.com", issue(nil), nil, 0},
+		{"USERNAME", "+15551234567", issue(func(v *login.VerificationToken) { v.Type, v.Contact = login.SMS, "+15551234567" }), nil, 0},
+		{"USERNAME", "+15551234567", issue(nil), nil, 3},
+		{"NAME", "ada@example.com", nil, nil, 3}, {"NAME", "ada@example.com", issue(nil), nil, 0}, {"NAME", "+15551234567", nil, nil, 3},
+		{"NAME", "Wallet of <ada@example.com>", nil, nil, 3}, {"NAME", "Wallet of Ada@example.com", issue(nil), nil, 0}, {"NAME", "user:ada@example.com", nil, nil, 3}, {"NAME", "ada@example.com’s", nil, nil, 3}, {"NAME", "o'ada@example.com", issue(nil), nil, 3},
+		{"NAME", "ada@example.com and bob@example.com", issue(nil), nil, 3}, {"NAME", "sub-org-1700000000000", nil, nil, 0},
 		{"EMAIL", "ada@example.com", nil, nil, 3},
 		{"EMAIL", "ada@example.com", &some, nil, 3},
 		{"EMAIL", "ada@example.com", nil, &some, 0}, // once that is verified
+		{"USERNAME", "ada@example.com", nil, &some, 0},
 		{"EMAIL", "ada@example.com", &some, &some, 3},
 		{"EMAIL", "bob@example.com", issue(nil), nil, 3},
 		{"PHONE_NUMBER", "ada@example.com", issue(nil), nil, 3},
@@ -398,7 +410,7 @@ func TestAccountsThatNeedAToken(t *testing.T) {
 	} {
 		a := &authproxy.AccountLookup{FilterType: x.filter, FilterValue: x.value, VerificationToken: x.token, OidcToken: x.oidc}
 		linked, err := a.Admit(c, keys, now)
-		if linked != (x.filter == "EMAIL" && x.token == nil && x.oidc != nil) {
+		if linked != (strings.Contains(x.value, "@") && x.token == nil && x.oidc != nil) {
 			t.Errorf("%d: linked %v", i, linked)
 		}
 		if x.code == 0 && err != nil || x.code != 0 && (fault.Of(err) == nil || fault.Of(err).Code != x.code) {
@@ -427,6 +439,13 @@ func TestAccountsThatNeedAToken(t *testing.T) {
 		func(_ *authproxy.AccountLookup, i *login.Identity) { i.Email = "bob@example.com" },
 		func(_ *authproxy.AccountLookup, i *login.Identity) { i.EmailVerified = false },
 		func(a *authproxy.AccountLookup, _ *login.Identity) { a.FilterType = "PHONE_NUMBER" },
+		func(a *authproxy.AccountLookup, _ *login.Identity) { a.FilterType = "PUBLIC_KEY" },
+		func(a *authproxy.AccountLookup, _ *login.Identity) {
+			a.FilterType, a.FilterValue = "NAME", "ada@example.com, bob@example.com"
+		},
+		func(a *authproxy.AccountLookup, _ *login.Identity) {
+			a.FilterType, a.FilterValue = "USERNAME", "bob@example.com"
+		},
 	} {
 		a, who := &authproxy.AccountLookup{FilterType: "EMAIL", FilterValue: "ada@example.com"}, good
 		change(a, &who)

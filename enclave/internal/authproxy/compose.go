@@ -158,9 +158,9 @@ func (s *NewUser) check(identities int) (*wallet.CreateWallet, error) {
 	return s.Wallet.params()
 }
 
-// userName is the name that was given, the contact, or one made of the time.
+// userName is the name that was given, or one made of the time: anybody can look for a name, so a contact is none.
 func (s *NewUser) userName(nowMs uint64) string {
-	return cmp.Or(activity.TextOf(s.UserName), activity.TextOf(s.UserEmail), activity.TextOf(s.UserPhoneNumber), "user-"+strconv.FormatUint(nowMs, 10))
+	return cmp.Or(activity.TextOf(s.UserName), "user-"+strconv.FormatUint(nowMs, 10))
 }
 
 func (s *NewUser) organization(nowMs uint64) string {
