@@ -76,6 +76,10 @@ func TestWithBlockhash(t *testing.T) {
 	nonce := payment.with(func(d *draft) { d.calls = []call{{2, []byte{0, 1, 0}, system(4)}, d.calls[0]} })
 	_, err = sol.WithBlockhash(nonce.bytes(), number(6).name())
 	refused(t, err, invalid, "a durable nonce stands in the place of its recent blockhash")
+	// What cannot be read is no promise of an end either.
+	if sol.IsDurable(payment.bytes()) || !sol.IsDurable(nonce.bytes()) || !sol.IsDurable(raw[:9]) || sol.IsDurable(payment.with(func(d *draft) { d.calls = nil }).bytes()) {
+		t.Error("a durable nonce is not told from a blockhash")
+	}
 }
 
 func TestSignedByAll(t *testing.T) {
