@@ -216,6 +216,7 @@ func TestTenantsInTurn(t *testing.T) {
 			t.Logf("delivered after %v to %v", slices.Min(at)-began, last)
 		}
 		// Nothing was reserved: the server was never idle, and nothing is claimed that has no place.
+		synctest.Wait() // until all that ends at this instant has
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if n, most := len(p.tries), 32*int(p.since()/time.Second); n != most {
