@@ -98,7 +98,7 @@ func (s *step) activityTx(g *policy.Grant) *activity.Tx {
 	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.last == nil {
 		at.Verification = by.token
 	}
-	if vote := s.voteOf(s.pending.Initiator); vote != nil {
+	if vote := s.pending.VoteOf(s.pending.Initiator); vote != nil {
 		at.Stamped = vote.Credentials[0]
 	}
 	if s.law != s.tx {

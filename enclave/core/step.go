@@ -90,8 +90,12 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 	}
 	q := s.question
 	if lacks != nil {
-		if v := s.voteOf(s.pending.Initiator); v != nil {
-			q.Approvals = append([]policy.Approval{activity.Approval(v)}, q.Approvals...)
+		u, err := s.law.User(s.pending.Initiator)
+		if err != nil {
+			return d, nil, err
+		}
+		if v := s.pending.VoteOf(s.pending.Initiator); v != nil && u != nil {
+			q.Approvals = append([]policy.Approval{activity.Approval(u.ID, activity.ActiveCredentials(u, v, s.tx.NowMs))}, q.Approvals...)
 		}
 	}
 	d, err = policy.Decide(s.policyState(), q)
@@ -196,7 +200,8 @@ func (s *step) rootCan() (bool, error) {
 func (s *step) othersCan() (can bool, err error) {
 	state := s.policyState()
 	eerr := s.tx.EachUser(func(u *org.User) bool {
-		voted := slices.ContainsFunc(s.pending.Votes, func(v org.PendingVote) bool { return v.User == u.ID && (v.Rejected || s.pending.Live(&v, s.tx.NowMs)) })
+		v := s.pending.VoteOf(u.ID)
+		voted := v != nil && (v.Rejected || activity.IsApproval(s.pending, u, v, s.tx.NowMs))
 		if !voted && activity.CanStamp(u, s.tx.NowMs) {
 			can, err = policy.Counts(state, s.question, u.ID)
 		}
@@ -332,6 +337,9 @@ func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in
 	}
 	o, err := tx.Organization()
 	if err == nil {
+		err = view.ReadPending(tx, e)
+	}
+	if err == nil {
 		most := min(activity.VotableSteps, *steps)
 		left := most
 		view.CanApprove, view.CanReject, err = kinds.Live.Votable(tx, o, e, who, &left)
@@ -405,15 +413,6 @@ func (s *step) account() error {
 		o.Pending++
 	}
 	return s.records.PutOrganization(&o)
-}
-
-// voteOf returns a user's vote so far, or nil.
-func (s *step) voteOf(user org.ID) *org.PendingVote {
-	i := slices.IndexFunc(s.pending.Votes, func(v org.PendingVote) bool { return v.User == user })
-	if i < 0 {
-		return nil
-	}
-	return &s.pending.Votes[i]
 }
 
 // maxHeard is how old a chain's state may be when it is decided from; activity counts on it.

@@ -70,20 +70,36 @@ func (s *step) resume(p *org.Pending, last *org.Entry) (err error) {
 	e.TimeMs, e.Prior, e.Seq = s.tx.NowMs, last.Seq+1, 0
 	e.Evaluations = slices.Clone(last.Evaluations)
 	e.Votes = nil
-	for _, v := range last.Votes { // those of users who are gone are gone
+	mine := *p
+	mine.Votes = nil
+	for i := range last.Votes { // those of users who are gone are gone
+		user := last.Votes[i].User
+		u, err := s.tx.User(user)
+		if err != nil {
+			return err
+		}
+		cast := p.VoteOf(user)
+		if u == nil {
+			continue
+		}
+		if cast == nil || !activity.IsVoid(u, cast, s.tx.NowMs) {
+			e.Votes = append(e.Votes, last.Votes[i])
+		}
+	}
+	for _, v := range p.Votes {
 		u, err := s.tx.User(v.User)
 		if err != nil {
 			return err
 		}
-		if u != nil {
-			e.Votes = append(e.Votes, v)
+		if u == nil {
+			continue
 		}
+		if activity.IsVoid(u, &v, s.tx.NowMs) {
+			v.CreatedMs = 0 // for good: it is no more among the votes of the entry
+		}
+		mine.Votes = append(mine.Votes, v)
 	}
 	e.Other, e.OtherSeq, e.FloorMs, e.Writes, e.Sends = org.ID{}, 0, 0, nil, nil
-	mine := *p
-	mine.Votes = slices.DeleteFunc(slices.Clone(p.Votes), func(v org.PendingVote) bool {
-		return !slices.ContainsFunc(e.Votes, func(o org.Vote) bool { return o.User == v.User })
-	})
 	s.entry, s.pending, s.last = &e, &mine, last
 	return s.know()
 }
@@ -102,7 +118,7 @@ func (s *step) cast() (a answer, err error) {
 	}
 	s.question.Scope = nil // it holds: the policies need not ask again
 	user, no := s.who.user.ID, s.request.version.Kind.Rejects()
-	mine := s.voteOf(user)
+	mine := s.pending.VoteOf(user)
 	if mine == nil || user != s.pending.Initiator {
 		ok, err := policy.MayVote(s.policyState(), s.question, user)
 		if err == nil && !ok {
@@ -118,7 +134,7 @@ func (s *step) cast() (a answer, err error) {
 	if s.pending.Status == org.StatusAuthenticatorsNeeded && user != s.pending.Initiator && !no {
 		return a, fault.New(fault.FailedPrecondition, "activity waits for its initiator's authenticators: it can be approved once he has proven them")
 	}
-	if mine != nil && !no && s.pending.Live(mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
+	if mine != nil && !no && activity.IsApproval(s.pending, s.who.user, mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
 		return a, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
 	}
 	if err := s.record(mine); err != nil {
@@ -135,9 +151,9 @@ func (s *step) cast() (a answer, err error) {
 }
 
 // changes tells whether the vote makes a difference to the one before: a no to a
-// yes, a yes that had lapsed, or one with another credential.
+// yes, a yes that counts no more, or one with another credential.
 func (s *step) changes(before *org.PendingVote) bool {
-	return s.request.version.Kind.Rejects() || !s.pending.Live(before, s.tx.NowMs) ||
+	return s.request.version.Kind.Rejects() || !activity.IsApproval(s.pending, s.who.user, before, s.tx.NowMs) ||
 		!slices.ContainsFunc(before.Credentials, func(c org.VoteCredential) bool { return c.ID == s.who.credential.ID })
 }
 
@@ -179,7 +195,7 @@ func (s *step) record(before *org.PendingVote) error {
 		s.pending.OpenedMs = now // what was approved before has lapsed
 	}
 	old := s.voteIn(b.User)
-	if before != nil && !no && s.pending.Live(before, now) {
+	if before != nil && !no && activity.IsApproval(s.pending, s.who.user, before, now) {
 		// Another credential of a user who has approved: no second vote.
 		before.Credentials = append(slices.Clone(before.Credentials), s.who.credential)
 		if old != nil {

@@ -146,7 +146,12 @@ func (m *model) ballots(a *activity) []vote {
 	if a.status.terminal() || m.flaw == flawRemoved {
 		return a.votes
 	}
-	return slices.DeleteFunc(slices.Clone(a.votes), func(x vote) bool { return m.user(x.user) == nil })
+	return slices.DeleteFunc(slices.Clone(a.votes), func(x vote) bool { return m.user(x.user) == nil || x.approved && !m.holds(&x) })
+}
+
+// holds tells whether an approver still has a key with which he approved.
+func (m *model) holds(x *vote) bool {
+	return m.flaw == flawKey && m.user(x.user) != nil || slices.ContainsFunc(x.keys, func(no int) bool { return m.knows(x.user, no) })
 }
 
 // approvals are the votes that count now.
@@ -155,7 +160,7 @@ func (m *model) approvals(a *activity) (v set) {
 		return 0
 	}
 	for _, x := range a.votes {
-		if x.approved && (m.user(x.user) != nil || m.flaw == flawRemoved) && (m.flaw == flawLapse || x.at > m.now-window && x.at >= a.opened && x.at < a.opened+window) {
+		if x.approved && (m.holds(&x) || m.flaw == flawRemoved) && (m.flaw == flawLapse || x.at > m.now-window && x.at >= a.opened && x.at < a.opened+window) {
 			v = v.with(x.user)
 		}
 	}
@@ -187,6 +192,7 @@ const (
 	flawNone     flaw = ""
 	flawLapse    flaw = "approvals never lapse"
 	flawRemoved  flaw = "a removed user's vote counts"
+	flawKey      flaw = "the vote of a deleted or expired key counts"
 	flawReject   flaw = "rejections end nothing"
 	flawCancel   flaw = "the initiator cannot cancel"
 	flawAnybody  flaw = "everybody may vote"

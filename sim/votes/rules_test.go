@@ -16,6 +16,10 @@ func TestRules(t *testing.T) {
 	yes := func(by, target int) op { return op{verb: approve, by: by, key: -1, target: target} }
 	no := func(by, target int) op { return op{verb: reject, by: by, key: -1, target: target} }
 	same := func(by, target int) op { return op{verb: again, by: by, key: -1, target: target} }
+	with := func(o op, key int) op {
+		o.key = key
+		return o
+	}
 	wait := func(d time.Duration) op { return op{verb: pass, time: d} }
 	lets := func(r rule) op { return asks(0, ask{kind: createPolicy, name: 3, rule: r}) }
 	two := rule{count: 2, whom: -1}
@@ -52,7 +56,15 @@ func TestRules(t *testing.T) {
 		{"a removed user's vote", 1, []int{0}, []op{lets(rule{count: 3, whom: -1}), wallet(1), yes(2, 3), asks(0, ask{kind: deleteUser, user: 2}), yes(3, 3), yes(2, 3), yes(4, 3)},
 			[]string{done, open, open, done, open, "code 16", done}},
 		{"the initiator removed", 1, []int{0}, []op{lets(two), wallet(1), asks(0, ask{kind: deleteUser, user: 1}), yes(2, 3), yes(3, 3)}, []string{done, open, done, open, open}},
-		{"a deleted key's vote stays", 1, []int{0}, []op{lets(two), wallet(1), asks(0, ask{kind: deleteKey, user: 1, ref: -1}), yes(2, 3)}, []string{done, open, done, done}},
+		{"a deleted key's vote", 1, []int{0}, []op{lets(two), wallet(1), asks(0, ask{kind: deleteKey, user: 1, ref: -1}), yes(2, 3), yes(3, 3)}, []string{done, open, done, open, done}},
+		{"a deleted key of two", 1, []int{0}, []op{lets(two), wallet(1), asks(0, ask{kind: createKey, user: 1}), with(yes(1, 3), 4), asks(0, ask{kind: deleteKey, user: 1, ref: -1}), yes(2, 3)},
+			[]string{done, open, done, open, done, done}},
+		{"again with another key", 1, []int{0}, []op{lets(two), wallet(1), asks(0, ask{kind: createKey, user: 1}), asks(0, ask{kind: deleteKey, user: 1, ref: -1}), yes(2, 3), with(yes(1, 3), 4)},
+			[]string{done, open, done, done, open, done}},
+		{"an expired key's vote", 1, []int{0}, []op{lets(two), asks(0, ask{kind: createKey, user: 1, life: time.Hour}), with(wallet(1), 3), wait(time.Hour), yes(2, 4), yes(1, 4)},
+			[]string{done, done, open, "", open, done}},
+		{"a deleted key's rejection stays", 1, []int{0}, []op{lets(two), wallet(1), asks(0, ask{kind: createKey, user: 2}), no(2, 3), asks(0, ask{kind: deleteKey, user: 2, ref: -1}), with(yes(2, 3), 4)},
+			[]string{done, open, done, open, done, open}},
 		{"he must be among them", 1, []int{0}, []op{lets(rule{whom: 2}), wallet(1), wallet(2)}, []string{done, "code 7", done}},
 		{"he and one more", 1, []int{0}, []op{lets(rule{whom: 2, count: 2}), wallet(1), no(3, 3), yes(2, 3)}, []string{done, open, open, done}},
 		{"he is against it", 2, []int{0, 4}, []op{lets(rule{whom: 2, count: 2}), yes(4, 2), wallet(1), no(0, 4), no(2, 4)}, []string{open, done, open, open, ended}},

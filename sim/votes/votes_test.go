@@ -191,7 +191,7 @@ func (g *ground) report(h *history) {
 
 // A model that leaves out one of its rules does not agree for long.
 func TestFlaws(t *testing.T) {
-	flaws := []flaw{flawLapse, flawRemoved, flawReject, flawCancel, flawAnybody, flawDeny, flawRepeat, flawQuorum, flawOwn, flawTerminal}
+	flaws := []flaw{flawLapse, flawRemoved, flawKey, flawReject, flawCancel, flawAnybody, flawDeny, flawRepeat, flawQuorum, flawOwn, flawTerminal}
 	waves, size := 6, wave
 	if testing.Short() {
 		size = 60

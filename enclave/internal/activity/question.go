@@ -101,10 +101,12 @@ func APIKeyCredential(k *org.APIKey) org.VoteCredential {
 	return org.VoteCredential{ID: k.ID, Type: k.Type, PublicKey: k.PublicKey, Profile: k.Profile}
 }
 
+const typePasskey = "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR"
+
 // PasskeyCredential is a passkey as policies and votes see it.
 func PasskeyCredential(a *org.Authenticator) org.VoteCredential {
 	return org.VoteCredential{
-		ID: a.ID, Type: "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR", PublicKey: hex.EncodeToString(a.PublicKey),
+		ID: a.ID, Type: typePasskey, PublicKey: hex.EncodeToString(a.PublicKey),
 		CredentialID: base64.RawURLEncoding.EncodeToString(a.CredentialID),
 	}
 }
@@ -114,8 +116,50 @@ func PolicyCredential(user org.ID, c org.VoteCredential) policy.Credential {
 	return policy.Credential{ID: c.ID, User: user, Type: c.Type, CredentialID: c.CredentialID, PublicKey: c.PublicKey}
 }
 
+// hasCredential tells whether u still has a credential with which he voted: an API key until it is deleted or expires,
+// a passkey, an identity or a contact until it is removed. The key of a session counts on after the session has run out,
+// as votes wait for others longer than sessions last; it does not once the session was ended.
+func hasCredential(u *org.User, c *org.VoteCredential, nowMs uint64) bool {
+	switch c.Type {
+	case typePasskey:
+		return slices.ContainsFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == c.ID })
+	case typeIdentity:
+		return slices.ContainsFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.ID == c.ID })
+	case TypeMailbox:
+		return contactID(login.Email, u.Email) == c.ID
+	case TypePhone:
+		return contactID(login.SMS, u.Phone) == c.ID
+	}
+	return slices.ContainsFunc(u.APIKeys, func(k org.APIKey) bool {
+		if k.IsSession() { // one that is renewed has another id
+			return k.Type == c.Type && k.PublicKey == c.PublicKey && k.Profile == c.Profile
+		}
+		return k.ID == c.ID && !k.Expired(nowMs)
+	})
+}
+
+// ActiveCredentials are those of the credentials with which u approved that he still has.
+func ActiveCredentials(u *org.User, v *org.PendingVote, nowMs uint64) []org.VoteCredential {
+	lost := func(c org.VoteCredential) bool { return !hasCredential(u, &c, nowMs) }
+	if !slices.ContainsFunc(v.Credentials, lost) { // as almost always
+		return v.Credentials
+	}
+	return slices.DeleteFunc(slices.Clone(v.Credentials), lost)
+}
+
+// IsVoid tells whether v is an approval by u none of whose credentials he still has. It counts no more than one that
+// has lapsed, and is not shown. A rejection stays: it starts nothing.
+func IsVoid(u *org.User, v *org.PendingVote, nowMs uint64) bool {
+	return !v.Rejected && len(v.Credentials) > 0 && len(ActiveCredentials(u, v, nowMs)) == 0
+}
+
+// IsApproval tells whether v is an approval by u that counts at nowMs, but for MFA policies.
+func IsApproval(p *org.Pending, u *org.User, v *org.PendingVote, nowMs uint64) bool {
+	return p.Live(v, nowMs) && !IsVoid(u, v, nowMs)
+}
+
 // Electorate fills in the approvals and rejections that count. An approval counts until it lapses, if its user
-// still exists and meets every MFA policy that applies. It returns the MFA policy that the initiator still has
+// still has a credential of it and meets with those every MFA policy that applies. It returns the MFA policy that the initiator still has
 // to meet, if any. Evaluating MFA policies takes from steps, for each voter no more than his share of the budget;
 // when either is used up, the first policy not known to be inapplicable applies.
 func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps *int) (lacks *org.MFAPolicy, err error) {
@@ -133,12 +177,13 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps
 		case v.Rejected:
 			q.Rejections = append(q.Rejections, v.User)
 			continue
-		case !p.Live(v, tx.NowMs):
+		case !IsApproval(p, u, v, tx.NowMs):
 			continue
 		}
+		active := ActiveCredentials(u, v, tx.NowMs)
 		left := min(share, max(*steps, 0))
 		before := left
-		m := UnmetMFA(u, q, v.Credentials, &left)
+		m := UnmetMFA(u, q, active, &left)
 		*steps -= before - left
 		if m != nil {
 			if v.User == p.Initiator {
@@ -146,7 +191,7 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps
 			}
 			continue
 		}
-		q.Approvals = append(q.Approvals, Approval(v))
+		q.Approvals = append(q.Approvals, Approval(v.User, active))
 	}
 	return lacks, nil
 }
@@ -155,10 +200,10 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps
 // a vote counts them twice, and no voter's may use up what policies need.
 func VoterSteps(budget int, p *org.Pending) int { return max(budget, 0) / 4 / max(len(p.Votes), 1) }
 
-// Approval is a user's yes in the terms of the policy room.
-func Approval(v *org.PendingVote) policy.Approval {
-	credential := func(c *org.VoteCredential) policy.Credential { return PolicyCredential(v.User, *c) }
-	return policy.Approval{User: v.User, Credentials: MapList(v.Credentials, credential)}
+// Approval is a user's yes with these credentials in the terms of the policy room.
+func Approval(user org.ID, cs []org.VoteCredential) policy.Approval {
+	credential := func(c *org.VoteCredential) policy.Credential { return PolicyCredential(user, *c) }
+	return policy.Approval{User: user, Credentials: MapList(cs, credential)}
 }
 
 // VotableSteps is what one reply may take at most of its request's budget to find out who may vote.
@@ -195,7 +240,11 @@ func (t Table) Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.I
 	}
 	for i := range p.Votes {
 		if v := &p.Votes[i]; v.User == user && !v.Rejected {
-			approve = !p.Live(v, tx.NowMs)
+			u, err := tx.User(user)
+			if err != nil {
+				return false, false, err
+			}
+			approve = u == nil || !IsApproval(p, u, v, tx.NowMs)
 		}
 	}
 	if !may && p.Initiator != user {
@@ -351,14 +400,14 @@ const (
 
 // factorTypes are the factors that types of credentials prove. A session never stands for the factor that created it.
 var factorTypes = map[string]string{
-	"CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR": "AUTHENTICATION_TYPE_PASSKEY",
-	"CREDENTIAL_TYPE_API_KEY_P256":           "AUTHENTICATION_TYPE_API_KEY",
-	"CREDENTIAL_TYPE_API_KEY_SECP256K1":      "AUTHENTICATION_TYPE_API_KEY",
-	"CREDENTIAL_TYPE_API_KEY_ED25519":        "AUTHENTICATION_TYPE_API_KEY",
-	"CREDENTIAL_TYPE_LOGIN":                  "AUTHENTICATION_TYPE_SESSION",
-	typeIdentity:                             "AUTHENTICATION_TYPE_OAUTH",
-	TypeMailbox:                              "AUTHENTICATION_TYPE_EMAIL_OTP",
-	TypePhone:                                "AUTHENTICATION_TYPE_SMS_OTP",
+	typePasskey:                         "AUTHENTICATION_TYPE_PASSKEY",
+	"CREDENTIAL_TYPE_API_KEY_P256":      "AUTHENTICATION_TYPE_API_KEY",
+	"CREDENTIAL_TYPE_API_KEY_SECP256K1": "AUTHENTICATION_TYPE_API_KEY",
+	"CREDENTIAL_TYPE_API_KEY_ED25519":   "AUTHENTICATION_TYPE_API_KEY",
+	"CREDENTIAL_TYPE_LOGIN":             "AUTHENTICATION_TYPE_SESSION",
+	typeIdentity:                        "AUTHENTICATION_TYPE_OAUTH",
+	TypeMailbox:                         "AUTHENTICATION_TYPE_EMAIL_OTP",
+	TypePhone:                           "AUTHENTICATION_TYPE_SMS_OTP",
 }
 
 // MeetsFactor tells whether one of the credentials proves f.
@@ -386,10 +435,15 @@ func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
 
 // ContactCredential is a contact as policies and votes see it, once its user has shown a verification token.
 func ContactCredential(t *login.VerificationToken) org.VoteCredential {
-	h := sha256.Sum256([]byte(string(t.Type) + "\x00" + login.ContactKey(t.Type, t.Contact)))
-	c := org.VoteCredential{ID: org.ID(h[:16]), Type: TypeMailbox}
+	c := org.VoteCredential{ID: contactID(t.Type, t.Contact), Type: TypeMailbox}
 	if t.Type == login.SMS {
 		c.Type = TypePhone
 	}
 	return c
+}
+
+// contactID names a contact as a credential.
+func contactID(t login.ContactType, contact string) org.ID {
+	h := sha256.Sum256([]byte(string(t) + "\x00" + login.ContactKey(t, contact)))
+	return org.ID(h[:16])
 }

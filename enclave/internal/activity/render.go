@@ -14,10 +14,23 @@ import (
 type ActivityView struct {
 	// Users finds the users who voted; nil, or a nil answer, for one who is gone.
 	Users func(org.ID) *org.User
+	// Pending is an activity that waits, nil for any other: approvals that are void at NowMs are not shown.
+	Pending *org.Pending
+	NowMs   uint64
 	// CanApprove and CanReject are the caller's: see Votable.
 	CanApprove, CanReject bool
 	// Intent is what AppendIntent wrote, if the caller has it. Otherwise the entry's body is read again.
 	Intent []byte
+}
+
+// ReadPending sets Pending to the activity whose newest entry is e.
+func (v *ActivityView) ReadPending(tx *org.Tx, e *org.Entry) (err error) {
+	if e.Status.Terminal() {
+		return nil
+	}
+	v.NowMs = tx.NowMs
+	v.Pending, err = tx.PendingBy(e.Fingerprint)
+	return err
 }
 
 // AppendActivity writes an Activity object from the newest entry of the activity.
@@ -51,6 +64,10 @@ func (t Table) AppendActivity(dst []byte, e *org.Entry, organization org.ID, vie
 				continue // his vote is gone with him
 			}
 			u = &org.User{ID: v.User, Name: v.UserName}
+		} else if p := view.Pending; p != nil {
+			if cast := p.VoteOf(v.User); cast != nil && IsVoid(u, cast, view.NowMs) {
+				continue
+			}
 		}
 		if len(dst) > open {
 			dst = append(dst, ',')

@@ -140,8 +140,11 @@ func findersOf(u *User) map[finder]bool {
 
 // Leads tells keys by which somebody may be found from those of sessions.
 func (k *APIKey) Leads() bool {
-	return k.ExpirationSeconds == 0 || strings.HasPrefix(k.Type, "CREDENTIAL_TYPE_API_KEY_")
+	return k.ExpirationSeconds == 0 || !k.IsSession()
 }
+
+// IsSession tells the key of a session, which the enclave gives at a log-in, from an API key.
+func (k *APIKey) IsSession() bool { return !strings.HasPrefix(k.Type, "CREDENTIAL_TYPE_API_KEY_") }
 
 // known is the index of what is proven, vouched for or of before, 0 for anything else.
 func (h How) known() byte {

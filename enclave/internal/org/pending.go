@@ -21,12 +21,22 @@ func (p *Pending) Live(v *PendingVote, nowMs uint64) bool {
 	return !v.Rejected && v.CreatedMs >= p.OpenedMs && nowMs < p.OpenedMs+WindowMs
 }
 
+// VoteOf is a user's vote, or nil.
+func (p *Pending) VoteOf(user ID) *PendingVote {
+	for i := range p.Votes {
+		if p.Votes[i].User == user {
+			return &p.Votes[i]
+		}
+	}
+	return nil
+}
+
 // PendingVote is one user's yes or no.
 type PendingVote struct {
 	User      ID     `cbor:"1,keyasint"`
 	Rejected  bool   `cbor:"2,keyasint,omitempty"`
 	CreatedMs uint64 `cbor:"3,keyasint"`
-	// Credentials are those used to approve, as they were: one that is deleted later still counts.
+	// Credentials are those used to approve, as they were. They count as long as the user has them.
 	Credentials []VoteCredential `cbor:"4,keyasint"`
 }
 

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"slices"
 
 	"cloister/enclave/internal/activity"
@@ -100,12 +101,10 @@ func (w *writer) user(id org.ID) *org.User {
 
 func (w *writer) write(dst []byte, e *org.Entry) []byte {
 	view := activity.ActivityView{Users: w.user}
-	if w.view.Home == nil {
-		var err error
+	err := view.ReadPending(w.view.Tx, e)
+	if err == nil && w.view.Home == nil {
 		view.CanApprove, view.CanReject, err = kinds.Live.Votable(w.view.Tx, w.organization, e, w.view.Caller.ID, &w.steps)
-		if w.err == nil {
-			w.err = err
-		}
 	}
+	w.err = cmp.Or(w.err, err)
 	return kinds.Live.AppendActivity(dst, e, w.view.ID, view)
 }
