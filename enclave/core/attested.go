@@ -167,6 +167,35 @@ func (v *verificationVoucher) find(tx *org.Tx) (*vouched, error) {
 	return &vouched{u, activity.ContactCredential(v.token), v.token}, nil
 }
 
+// bindToken bounds a caller for whom a verification token vouches like the session that got the token. The token's
+// issuer, the organization or its parent, knows which it was.
+func (s *step) bindToken() error {
+	v, ok := s.request.requester.voucher.(*verificationVoucher)
+	if !ok {
+		return nil
+	}
+	issuer := s.tx
+	if v.token.OrganizationID != s.tx.ID.String() {
+		if s.above == nil {
+			return activity.ErrNeedsParent
+		}
+		issuer = s.above.Begin(s.tx.NowMs)
+	}
+	id, err := org.ParseID(v.token.ID)
+	if err != nil {
+		return err // the enclave wrote it
+	}
+	issued, err := issuer.Verification(id)
+	switch {
+	case err != nil:
+		return err
+	case issued == nil:
+		return attestedError(login.ExpiredVerificationToken("X-Stamp-Attested"))
+	}
+	s.who.credential.Profile = issued.Profile
+	return nil
+}
+
 func (v *verificationVoucher) below(tx *org.Tx) ([]org.ID, error) {
 	if v.token.OrganizationID != tx.ID.String() {
 		return nil, nil

@@ -672,6 +672,13 @@ func (g *guise) find(tx *org.Tx) (*vouched, error) {
 	if u.Phone != "" {
 		proven = append(proven, activity.ContactCredential(&login.VerificationToken{Type: login.SMS, Contact: u.Phone}))
 	}
+	for _, c := range proven { // by a token that a bounded session got
+		for i := range u.APIKeys {
+			if c.Profile = u.APIKeys[i].Profile; !c.Profile.Zero() && !slices.Contains(proven, c) {
+				proven = append(proven, c)
+			}
+		}
+	}
 	for i := range u.OauthProviders {
 		proven = append(proven, activity.IdentityCredential(&u.OauthProviders[i]))
 	}

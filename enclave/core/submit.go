@@ -181,7 +181,9 @@ func (s *step) enter() (old *earlier, err error) {
 func (s *step) authenticate() (err error) {
 	r := s.request
 	s.law = s.tx
-	s.who, err = r.requester.credential(s.tx)
+	if s.who, err = r.requester.credential(s.tx); err == nil {
+		return s.bindToken()
+	}
 	unknown, ok := errors.AsType[*stranger](err)
 	if !ok || unknown.deleted || r.shape != nil {
 		return err

@@ -440,3 +440,91 @@ func TestTokensVouch(t *testing.T) {
 		t.Errorf("after a restart: %d %v", status, m)
 	}
 }
+
+// boundedPost is an organization with a user of policies, and a session of its root user that a profile bounds to log-ins.
+type boundedPost struct {
+	*post
+	asker
+	top     string
+	root    laptop.KeyPair
+	clerk   laptop.KeyPair
+	profile string
+	session laptop.KeyPair
+	clock   *clocktest.Clock
+}
+
+const sandboxAddress = "user@example.com"
+
+func startBoundedPost(t *testing.T) *boundedPost {
+	c := clocktest.New()
+	r := rig.Start(t, rig.Options{Clock: c, Configuration: []byte(`{"sandbox":true,"mail":{"host":"127.0.0.1","port":1,"security":"plain","sender":{"address":"codes@cloister.example"}}}`)})
+	p := &boundedPost{post: &post{Rig: r, t: t}, asker: asker{t, r}, top: r.Credentials.OrganizationID, root: r.Credentials.RootAPIKey, clock: c}
+	for _, f := range []string{"OTP_EMAIL_AUTH", "EMAIL_AUTH"} {
+		p.asker.done(p.root, p.top, "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_" + f, "value": ""})
+	}
+	p.asker.done(p.root, p.top, "UPDATE_USER_EMAIL", object{"userId": r.Credentials.RootUserID, "userEmail": sandboxAddress})
+	_, p.clerk = p.user("Clerk")
+	p.asker.done(p.root, p.top, "CREATE_POLICY_V3", object{"policyName": "two", "effect": "EFFECT_ALLOW", "consensus": "approvers.count() >= 2", "condition": "activity.kind == 'CREATE_USER_TAG'", "notes": ""})
+	p.profile = rig.Text(p.asker.done(p.root, p.top, "CREATE_SESSION_PROFILE", object{"sessionProfileName": "Codes", "scope": "activity.resource in ['OTP', 'AUTH']"}), "sessionProfileId")
+	p.session, _ = p.login(p.root, p.top, "sessionProfileId", p.profile)
+	return p
+}
+
+// wish is what a code is asked for with.
+func (p *boundedPost) wish() object {
+	return object{"otpType": "OTP_TYPE_EMAIL", "contact": sandboxAddress, "appName": "App", "otpLength": 6, "alphanumeric": false}
+}
+
+// otp has one key ask for a code and another exchange it for a token bound to a key.
+func (p *boundedPost) otp(by, verifies, bound laptop.KeyPair) string {
+	p.asker.t.Helper()
+	p.clock.Pass(time.Minute + time.Second) // three codes in three minutes
+	id := p.asker.done(by, p.top, "INIT_OTP_V2", p.wish())["otpId"]
+	return rig.Text(p.asker.done(verifies, p.top, "VERIFY_OTP", object{"otpId": id, "otpCode": "000000", "publicKey": bound.PublicKey}), "verificationToken")
+}
+
+// waiting is the vote on a new activity of the clerk's that waits.
+func (p *boundedPost) waiting(name string) object {
+	p.asker.t.Helper()
+	asked := p.submit(p.clerk, p.top, "CREATE_USER_TAG", object{"userTagName": name, "userIds": []any{}})
+	if s := rig.Text(asked.m, "activity", "status"); s != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
+		p.asker.t.Fatalf("%v", asked)
+	}
+	return object{"fingerprint": rig.Text(asked.m, "activity", "fingerprint")}
+}
+
+// What a bounded session can have made is bounded like itself: a token that it got, a token for a code that it asked for, a session
+// by such a code.
+func TestBoundedSessionsTokens(t *testing.T) {
+	p := startBoundedPost(t)
+	vote := p.waiting("tag")
+	p.refuses("the session itself", p.submit(p.session, p.top, "APPROVE_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
+	for what, by := range map[string][2]laptop.KeyPair{"a token that it got": {p.session, p.session}, "a code that it asked for": {p.session, p.root}, "a code that it exchanged": {p.root, p.session}} {
+		bound := newKey(t)
+		token := p.otp(by[0], by[1], bound)
+		if status, m := p.attested(p.top, "approve_activity", "APPROVE_ACTIVITY", vote, bound, token); status != 403 {
+			t.Errorf("%s: %d %v", what, status, m)
+		}
+		k := newKey(t)
+		if status, m := p.attested(p.top, "stamp_login", "STAMP_LOGIN", object{"publicKey": k.PublicKey}, bound, token); status != 200 {
+			t.Errorf("%s, to log in: %d %v", what, status, m)
+		}
+		p.refuses(what+", by the session that came of it", p.submit(k, p.top, "APPROVE_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
+	}
+	private, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wish := p.wish()
+	wish["emailCustomization"] = object{"appName": "App"}
+	delete(wish, "appName")
+	p.clock.Pass(time.Minute + time.Second)
+	legacy := p.asker.done(p.session, p.top, "INIT_OTP_AUTH_V2", wish)["otpId"]
+	got := p.asker.done(p.root, p.top, "OTP_AUTH", object{"otpId": legacy, "otpCode": "000000", "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes())})
+	mailed := openBundle(t, private, got["credentialBundle"].(string))
+	p.refuses("a session by a code that it asked for", p.submit(mailed, p.top, "APPROVE_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
+	free := newKey(t)
+	if status, m := p.attested(p.top, "approve_activity", "APPROVE_ACTIVITY", vote, free, p.otp(p.root, p.root, free)); status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
+		t.Errorf("a token of nobody bounded: %d %v", status, m)
+	}
+}

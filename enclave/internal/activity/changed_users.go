@@ -12,7 +12,7 @@ func (t *Tx) BindProfile(profile org.ID) error {
 	switch {
 	case profile.Zero() || profile == t.Stamped.Profile:
 	case !t.Stamped.Profile.Zero():
-		return fault.New(fault.PermissionDenied, "the verification token was given to a session with another profile")
+		return fault.New(fault.PermissionDenied, "the passcode or verification token is of a session with another profile")
 	default:
 		t.Stamped.Profile = profile
 	}

@@ -29,6 +29,8 @@ type Passcode struct {
 	Legacy bool `cbor:"11,keyasint,omitempty"`
 	// Counted are hashes of its contact, and of what else its sender tells users apart by.
 	Counted []Hash `cbor:"12,keyasint,omitempty"`
+	// Profile, if not zero, bounds what comes of it like the session that had it sent.
+	Profile ID `cbor:"13,keyasint,omitzero"`
 }
 
 // Bounds on passcodes.
@@ -107,7 +109,7 @@ type Verification struct {
 	// Boot issued it: after another boot nobody can tell what it was used for.
 	Boot ID    `cbor:"3,keyasint"`
 	Used Usage `cbor:"4,keyasint,omitempty"`
-	// Profile, if not zero, bounds log-ins by the token like the session that got it.
+	// Profile, if not zero, bounds log-ins and votes by the token like the session that got it.
 	Profile ID `cbor:"5,keyasint"`
 }
 

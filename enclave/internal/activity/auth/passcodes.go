@@ -192,7 +192,7 @@ func newPasscode(tx *activity.Tx, w *PasscodeWish) (*org.Passcode, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &org.Passcode{ID: id, Type: w.OTPType, Contact: w.Contact, CreatedMs: tx.NowMs, ExpiresMs: tx.NowMs + 1000*w.seconds, Boot: tx.Boot, Counted: w.countedHashes()}
+	p := &org.Passcode{ID: id, Type: w.OTPType, Contact: w.Contact, CreatedMs: tx.NowMs, ExpiresMs: tx.NowMs + 1000*w.seconds, Boot: tx.Boot, Counted: w.countedHashes(), Profile: tx.Stamped.Profile}
 	for i, h := range p.Counted {
 		if err := countPasscodes(tx, h, i == 0); err != nil {
 			return nil, err
@@ -304,6 +304,9 @@ func attempt(tx *activity.Tx, text string, legacy bool, enter func(*org.Passcode
 			bad = err
 		}
 	})
+	if bad == nil && err == nil {
+		bad = tx.BindProfile(p.Profile)
+	}
 	if bad != nil {
 		return nil, bad
 	}
