@@ -101,6 +101,9 @@ func (v *identityVoucher) find(tx *org.Tx) (*vouched, error) {
 			return nil, nil
 		}
 	}
+	if err := user.CheckIssued("X-Stamp-Attested", u, v.verified); err != nil {
+		return nil, attestedError(err)
+	}
 	return &vouched{u, activity.IdentityCredential(p), v.verified}, nil
 }
 
@@ -189,7 +192,7 @@ func (s *step) bindToken() error {
 	switch {
 	case err != nil:
 		return err
-	case issued == nil:
+	case issued == nil || id.Ms() < s.who.user.NotBeforeMs:
 		return attestedError(login.ExpiredVerificationToken("X-Stamp-Attested"))
 	}
 	s.who.credential.Profile = issued.Profile

@@ -564,6 +564,9 @@ func skeleton(text []byte, members []string) (out []byte, values []string, err e
 // adoptWrites takes over the drawn members of records.
 func (r *Replay) adoptWrites(computed *org.Entry, of *Recorded, draws string) error {
 	recorded := of.Entry
+	if err := org.OmitNotBefore(computed.Writes, recorded.Writes); err != nil {
+		return err
+	}
 	if draws == "" || len(computed.Writes) != len(recorded.Writes) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package rig_test
 
 import (
+	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/hmac"
@@ -517,4 +518,98 @@ func TestManyIssuers(t *testing.T) {
 	if n := shared.asked.Load(); n != 1 {
 		t.Errorf("the provider was asked %d times", n)
 	}
+}
+
+// A session that was ended does not come back by a token from before, however it was ended and wherever the token is shown.
+func TestEndedSessionStaysEnded(t *testing.T) {
+	f := newFamily(t)
+	sub := f.signUp("one", f.bound("me", newKey(t)))
+	owner := newKey(t)
+	if got := f.logIn(sub, f.bound("me", owner), owner); got.status != 200 {
+		t.Fatalf("%v", got)
+	}
+	me := rig.Text(f.ask(owner, sub, "whoami").m, "userId")
+	more := newKey(t)
+	f.done(owner, sub, "CREATE_API_KEYS_V2", map[string]any{"userId": me, "apiKeys": []any{map[string]any{"apiKeyName": "k", "publicKey": more.PublicKey, "curveType": "API_KEY_CURVE_P256"}}})
+	key := func(public string) string { // its id
+		keys, _ := rig.Get(f.ask(more, sub, "list_users").m, "users", "0", "apiKeys").([]any)
+		for _, k := range keys {
+			if m, _ := k.(map[string]any); rig.Text(m, "credential", "publicKey") == public {
+				return rig.Text(m, "apiKeyId")
+			}
+		}
+		t.Fatalf("no key %s", public)
+		return ""
+	}
+	private, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := hex.EncodeToString(private.PublicKey().Bytes())
+	for what, end := range map[string]func(stolen laptop.KeyPair){
+		"by a log-in with a token": func(laptop.KeyPair) {
+			k := newKey(t)
+			token := f.bound("me", k)
+			got := f.submit(f.root, sub, "OAUTH_LOGIN", map[string]any{"oidcToken": token, "publicKey": k.PublicKey, "invalidateExisting": true})
+			if got.status != 200 || f.ask(k, sub, "whoami").status != 200 {
+				t.Errorf("the token of the log-in that ends the others: %v", got)
+			}
+			if got := f.logIn(sub, token, k); got.status != 200 {
+				t.Errorf("the same token in the same second: %v", got)
+			}
+		},
+		"by a log-in with a stamp": func(laptop.KeyPair) { f.loginAlone(more, sub) },
+		"by a session made in the enclave": func(laptop.KeyPair) {
+			f.done(more, sub, "CREATE_READ_WRITE_SESSION_V2", map[string]any{"targetPublicKey": target, "invalidateExisting": true})
+		},
+		"by its deletion": func(stolen laptop.KeyPair) {
+			f.done(more, sub, "DELETE_API_KEYS", map[string]any{"userId": me, "apiKeyIds": []any{key(stolen.PublicKey)}})
+		},
+	} {
+		stolen, by := newKey(t), newKey(t)
+		token, attest := f.bound("me", stolen), f.bound("me", by)
+		if got := f.logIn(sub, token, stolen); got.status != 200 || f.ask(stolen, sub, "whoami").status != 200 {
+			t.Fatalf("%s: %v", what, got)
+		}
+		f.later(4 * time.Second)
+		end(stolen)
+		if what != "by a session made in the enclave" && f.ask(stolen, sub, "whoami").status != 401 { // which ends those of its type
+			t.Errorf("%s: the session goes on", what)
+		}
+		for _, wait := range []time.Duration{0, 4 * time.Minute} {
+			f.later(wait)
+			f.refuses(what+", the same token", f.logIn(sub, token, stolen), 400, "INVALID_OIDC_TOKEN", "issued before sessions or an identity of the user were ended")
+			f.refuses(what+", OAUTH", f.submit(f.root, sub, "OAUTH", map[string]any{"oidcToken": f.idp.token(f.idp.claims(f.c.Now().Add(-time.Hour/2), "me", "web", "nonce", nonceOf(target), "exp", f.c.Now().Add(time.Hour).Unix())),
+				"targetPublicKey": target}), 400, "INVALID_OIDC_TOKEN", "issued before")
+			for _, at := range []string{sub, f.id} {
+				body := f.BodyOf(at, "ACTIVITY_TYPE_STAMP_LOGIN", map[string]any{"publicKey": stolen.PublicKey})
+				f.refuses(what+", an attested stamp", f.attested(by, "STAMP_LOGIN", body, attest), 401, "INVALID_OIDC_TOKEN", "issued before")
+			}
+		}
+		if got := f.logIn(sub, f.bound("me", stolen), stolen); got.status != 200 {
+			t.Errorf("%s: a new token: %v", what, got)
+		}
+	}
+	// An identity that is taken away and given again does not bring back what its old tokens could do.
+	stolen := newKey(t)
+	token := f.bound("me", stolen)
+	identity := rig.Text(f.ask(more, sub, "list_users").m, "users", "0", "oauthProviders", "0", "providerId")
+	f.later(time.Second)
+	f.done(more, sub, "DELETE_OAUTH_PROVIDERS", map[string]any{"userId": me, "providerIds": []any{identity}})
+	if got := f.logIn(sub, token, stolen); got.status != 404 {
+		t.Errorf("without the identity: %v", got)
+	}
+	f.done(more, sub, "CREATE_OAUTH_PROVIDERS_V2", map[string]any{"userId": me, "oauthProviders": []any{map[string]any{"providerName": "idp", "oidcToken": f.bound("me", more)}}})
+	f.refuses("the identity again", f.logIn(sub, token, stolen), 400, "INVALID_OIDC_TOKEN", "issued before")
+	if got := f.logIn(sub, f.bound("me", stolen), stolen); got.status != 200 {
+		t.Errorf("a new token: %v", got)
+	}
+}
+
+// loginAlone logs in and ends the user's other sessions.
+func (f *family) loginAlone(key laptop.KeyPair, organization string) laptop.KeyPair {
+	f.t.Helper()
+	k := newKey(f.t)
+	f.done(key, organization, "STAMP_LOGIN", map[string]any{"publicKey": k.PublicKey, "invalidateExisting": true})
+	return k
 }

@@ -528,3 +528,42 @@ func TestBoundedSessionsTokens(t *testing.T) {
 		t.Errorf("a token of nobody bounded: %d %v", status, m)
 	}
 }
+
+// Tokens and codes from before sessions were ended log nobody in and vouch for nobody.
+func TestTokensEndWithSessions(t *testing.T) {
+	p := startBoundedPost(t)
+	bound := newKey(t)
+	token := p.otp(p.root, p.root, bound)
+	free := func() any { // a token that is bound to no key
+		p.clock.Pass(time.Minute + time.Second)
+		id := p.asker.done(p.root, p.top, "INIT_OTP_V2", p.wish())["otpId"]
+		return p.asker.done(p.root, p.top, "VERIFY_OTP", object{"otpId": id, "otpCode": "000000"})["verificationToken"]
+	}
+	unbound, last := free(), free()
+	wish := p.wish()
+	wish["emailCustomization"] = object{"appName": "App"}
+	delete(wish, "appName")
+	p.clock.Pass(time.Minute + time.Second)
+	legacy := p.asker.done(p.root, p.top, "INIT_OTP_AUTH_V2", wish)["otpId"]
+	vote := p.waiting("tag")
+	p.clock.Pass(time.Second)
+	k := newKey(t)
+	p.asker.done(p.root, p.top, "OTP_LOGIN", object{"verificationToken": last, "publicKey": k.PublicKey, "invalidateExisting": true})
+	if got := p.ask(k, p.top, "whoami"); got.status != 200 {
+		t.Errorf("the log-in that ended the others: %v", got)
+	}
+	p.refuses("a log-in", p.submit(p.root, p.top, "OTP_LOGIN", object{"verificationToken": unbound, "publicKey": newKey(t).PublicKey}), 400, "<nil>", "verification token has expired")
+	private, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.refuses("a code", p.submit(p.root, p.top, "OTP_AUTH", object{"otpId": legacy, "otpCode": "000000", "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes())}), 400, "<nil>", "Invalid OTP code")
+	for typ, in := range map[string]object{"STAMP_LOGIN": {"publicKey": newKey(t).PublicKey}, "APPROVE_ACTIVITY": vote} {
+		if status, m := p.attested(p.top, strings.ToLower(typ), typ, in, bound, token); status != 401 || !strings.Contains(rig.Text(m, "message"), "expired") {
+			t.Errorf("%s: %d %v", typ, status, m)
+		}
+	}
+	if status, m := p.attested(p.top, "approve_activity", "APPROVE_ACTIVITY", vote, bound, p.otp(p.root, p.root, bound)); status != 200 {
+		t.Errorf("a new token: %d %v", status, m)
+	}
+}

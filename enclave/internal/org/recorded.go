@@ -27,6 +27,33 @@ func TakeMembers(record, from []byte, members []uint64) ([]byte, error) {
 	return encoding.Marshal(a)
 }
 
+// OmitNotBefore leaves User.NotBeforeMs out of the writes of users' records where the recorded ones have none: they may be of a
+// release that did not write it.
+func OmitNotBefore(computed, recorded []Write) error {
+	for i := range min(len(computed), len(recorded)) {
+		a, b := &computed[i], &recorded[i]
+		if len(a.Key) == 0 || Collection(a.Key[0]) != collectionUsers || string(a.Key) != string(b.Key) || a.Value == nil || b.Value == nil {
+			continue
+		}
+		u, err := decode[User](&slot{bytes: a.Value})
+		if err != nil {
+			return err
+		}
+		was, err := decode[User](&slot{bytes: b.Value})
+		if err != nil {
+			return err
+		}
+		if u.NotBeforeMs == 0 || was.NotBeforeMs != 0 {
+			continue
+		}
+		u.NotBeforeMs = 0
+		if a.Value, err = encoding.Marshal(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // BootOf is which run of the enclave a write says that it was of: of an import target, a passcode or what a
 // verification token was used for. ok is false for other writes.
 func (w Write) BootOf() (boot ID, ok bool, err error) {

@@ -21,6 +21,9 @@ type User struct {
 	PhoneVerified bool `cbor:"13,keyasint,omitempty"`
 	EmailHow      How  `cbor:"14,keyasint,omitempty"`
 	PhoneHow      How  `cbor:"15,keyasint,omitempty"`
+	// NotBeforeMs is when sessions or an identity of the user were last ended: what was issued before it, tokens and
+	// passcodes, logs nobody in and vouches for nobody. Or what was ended would come back by them.
+	NotBeforeMs uint64 `cbor:"16,keyasint,omitempty"`
 }
 
 // Authenticator is a passkey.

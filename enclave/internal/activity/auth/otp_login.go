@@ -63,6 +63,13 @@ func otpLogin(tx *activity.Tx, in *OTPLogin) (*LoginSession, error) {
 	if err != nil {
 		return nil, err
 	}
+	id, err := org.ParseID(t.ID)
+	switch {
+	case err != nil:
+		return nil, err // the enclave wrote it
+	case id.Ms() < u.NotBeforeMs:
+		return nil, login.ExpiredVerificationToken("verificationToken")
+	}
 	return in.logIn(tx, u)
 }
 

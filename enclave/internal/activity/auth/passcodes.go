@@ -439,8 +439,11 @@ func otpAuth(tx *activity.Tx, in *OTPAuth) (*SessionKey, error) {
 	}
 	t := login.ContactType(p.Type)
 	u, err := user.LogInByContact(tx, t, p.Contact)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case p.CreatedMs < u.NotBeforeMs:
+		return nil, login.InvalidPasscode()
 	}
 	return in.open(tx, u, "OTP Auth - "+timestamp(tx.NowMs), "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256")
 }

@@ -210,6 +210,9 @@ func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err er
 		k.Profile = s.profile.ID
 	}
 	u.APIKeys = append(u.APIKeys, *k)
+	if s.alone && s.typ != TypeRecovery { // for a recovery nobody has asked to end sessions
+		u.NotBeforeMs = tx.NowMs
+	}
 	if err := tx.PutCredential(org.KeyCurve(k.Type), k.PublicKey, &org.Credential{User: u.ID, Key: id}); err != nil {
 		return nil, err
 	}

@@ -255,6 +255,9 @@ func deleteAPIKeys(tx *activity.Tx, in *DeleteAPIKeys) (*APIKeyIDs, error) {
 			if i < 0 {
 				return activity.NotFound("api key", text)
 			}
+			if u.APIKeys[i].IsSession() {
+				u.NotBeforeMs = tx.NowMs
+			}
 			if err := ForgetKey(tx, &u.APIKeys[i]); err != nil {
 				return err
 			}

@@ -67,6 +67,15 @@ func onlyUser(tx *org.Tx, is func(*org.User) bool) (one *org.User, several bool,
 	return one, several, err
 }
 
+// CheckIssued refuses a token from before sessions or an identity of its user were ended. Issuers count whole seconds: one of
+// the same second counts.
+func CheckIssued(field string, u *org.User, i *login.Identity) error {
+	if i.IssuedMs/1000 >= u.NotBeforeMs/1000 {
+		return nil
+	}
+	return fault.Field(field, "invalid OIDC token: it was issued before sessions or an identity of the user were ended: get a new one").WithName("INVALID_OIDC_TOKEN")
+}
+
 // FindByIdentity finds the user of a verified token, by the identity or, where accounts are linked, by its address.
 func FindByIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	u, p, err := UserByIdentity(tx.Tx, i.Issuer, i.Subject, i.Audiences, i.Attempt())
@@ -76,8 +85,11 @@ func FindByIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	case err == nil && p.LinkedBy != nil:
 		u, err = shownAddress(tx, u, i)
 	}
-	if err == nil && u == nil {
+	switch {
+	case err == nil && u == nil:
 		err = fault.New(fault.NotFound, "no user of the organization has the identity of the OIDC token")
+	case err == nil:
+		err = CheckIssued("oidcToken", u, i)
 	}
 	return u, err
 }

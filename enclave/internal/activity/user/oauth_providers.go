@@ -268,6 +268,7 @@ func deleteOauthProviders(tx *activity.Tx, in *DeleteOauthProviders) (*ProviderI
 				return activity.NotFound("oauth provider", text)
 			}
 			u.OauthProviders = slices.Delete(u.OauthProviders, i, i+1)
+			u.NotBeforeMs = tx.NowMs
 		}
 		return nil
 	})
