@@ -147,7 +147,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 		if werr := v.Wait(ctx); werr != nil {
 			err = werr
 		}
-		v.timing.end(phaseStore)
+		v.endPhase(phaseStore)
 	}
 	// A call at the proxy's door makes another activity when it comes again: it is sent
 	// elsewhere only if nothing was done here.
@@ -239,7 +239,7 @@ func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *visit) (*fairq
 // proxy answers a call at the door of the auth proxy; see package proxy.
 func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
 	x, err := c.serving.proxy.Read(ctx, call, &v.Visit, v.lookups)
-	v.timing.end(phaseStamp)
+	v.endPhase(phaseStamp)
 	v.toll.count = x.Count
 	a := answer{status: 200, body: x.Body}
 	if err == nil && x.Stamped != nil {
@@ -295,11 +295,12 @@ type visit struct {
 	audience *outgoing.Audience           // of the parent
 	voted    *org.Entry                   // of the activity that is voted on, its newest
 	votedSeq uint64                       // where voted stands
+	made     *madeEntry                   // in which a body is known that may have made an activity elsewhere
 }
 
 // visit begins a call.
 func (c *Core) visit() *visit {
-	v := &visit{core: c, state: c.life.State(), timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
+	v := &visit{core: c, state: c.life.State(), timing: timing{last: c.cfg.Clock.Now()}}
 	if v.state == wire.StateServing {
 		v.Visit = *c.serving.Ranges.Visit()
 		v.Admission = v
@@ -320,14 +321,13 @@ const (
 
 // timing measures the phases of a call, in microseconds.
 type timing struct {
-	clock Clock
-	last  time.Time
-	us    [phases]uint32
+	last time.Time
+	us   [phases]uint32
 }
 
-// end ends a phase.
-func (p *timing) end(phase int) {
-	now := p.clock.Now()
+// endPhase ends a phase.
+func (v *visit) endPhase(phase int) {
+	p, now := &v.timing, v.core.cfg.Clock.Now()
 	p.us[phase] += uint32(now.Sub(p.last).Microseconds())
 	p.last = now
 }

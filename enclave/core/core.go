@@ -105,6 +105,8 @@ type Core struct {
 	perform func(*activity.Version, *activity.Tx, *activity.Intent) (result []byte, err error)
 	// recorded, in a replay, are the plans that the step was decided under, as far as its records tell.
 	recorded func() *billing.Plans
+	// unnoted, in a replay, tells that a body which names the parent was not noted there: of an older release.
+	unnoted bool
 
 	serving *serving      // set before the enclave serves
 	refs    atomic.Uint64 // of errors that users see as internal

@@ -50,7 +50,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	if r.requester, err = v.readStamp(call); err != nil {
 		return answer{}, err
 	}
-	v.timing.end(phaseStamp)
+	v.endPhase(phaseStamp)
 	if _, r.id, err = r.requester.where(); err != nil {
 		return answer{}, err
 	}
@@ -70,7 +70,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	if r.view != nil {
 		v.Computed += r.view.ProcessorTime()
 	}
-	v.timing.end(phaseDecide)
+	v.endPhase(phaseDecide)
 	return answer{status: 200, body: body}, err
 }
 

@@ -393,6 +393,7 @@ func (r *Replay) decide(ctx context.Context, h *chronicle, e *Recorded, depth in
 		}
 	}
 	r.step, r.clock.ms = s, e.Entry.TimeMs
+	r.core.unnoted = !r.isNoted(s.main.Entry)
 	var first error
 	for _, as := range s.guises() {
 		s.grade, s.done = ReplayRecomputed, nil
@@ -418,6 +419,12 @@ func (r *Replay) decide(ctx context.Context, h *chronicle, e *Recorded, depth in
 		return err
 	}
 	return r.give(ctx, h, s.main)
+}
+
+// isNoted tells whether the parent's half of a step notes the fingerprint.
+func (r *Replay) isNoted(e *org.Entry) bool {
+	up := r.histories[e.Other]
+	return up != nil && e.OtherSeq < uint64(len(up.entries)) && up.entries[e.OtherSeq].Entry.StampedMs != 0
 }
 
 // plans are those that a step was decided under, as far as it has counted: its records tell of the plan and its quota.
@@ -487,7 +494,7 @@ func (s *replayed) tryAs(ctx context.Context, as guise) (err error) {
 func (s *replayed) run(ctx context.Context, as guise) error {
 	r, e := s.replay, s.own.Entry
 	c := r.core
-	v := &visit{core: c, state: wire.StateServing, timing: timing{clock: r.clock}, room: &room{of: c.replies}, lookups: (&outside.Outside{Providers: new(outside.Providers)}).Lookups()}
+	v := &visit{core: c, state: wire.StateServing, room: &room{of: c.replies}, lookups: (&outside.Outside{Providers: new(outside.Providers)}).Lookups()}
 	requester, err := as.requester(v, &e.Votes[0], e.Body)
 	if err != nil {
 		return err

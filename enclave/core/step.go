@@ -134,7 +134,7 @@ func (s *step) pose() (err error) {
 // decide asks the policies and, if they grant it, runs the activity.
 func (s *step) decide() error {
 	d, lacks, err := s.ask()
-	s.request.visit.timing.end(phaseDecide)
+	s.request.visit.endPhase(phaseDecide)
 	if err != nil {
 		return err
 	}
@@ -284,9 +284,13 @@ func (s *step) commit() (a answer, err error) {
 	if err := outgoing.Announce(s.after(), s.heard, entries...); err != nil {
 		return a, err
 	}
-	if s.parent != nil && s.parent.Changed() {
-		s.entry.Other, s.entry.OtherSeq = s.parent.ID, s.above.Tip().Count
+	noted := s.request.isLed() && !s.request.core.unnoted
+	if noted || s.parent != nil && s.parent.Changed() {
+		s.entry.Other, s.entry.OtherSeq = s.above.ID(), s.above.Tip().Count
 		above := s.beside()
+		if noted {
+			above.StampedMs = s.entry.StampedMs // the parent knows the fingerprint from now on
+		}
 		if s.entry.Status == org.StatusCompleted {
 			above.Sends = s.told
 		}
@@ -318,7 +322,7 @@ func (s *step) commit() (a answer, err error) {
 		// It is decided: if the reply cannot tell who may vote, it does not.
 		a.body, _ = activityReply(s.entry, s.turn.Begin(s.entry.TimeMs), s.who.user.ID, s.version, s.intent, &s.steps)
 	}
-	s.request.visit.timing.end(phaseExecute)
+	s.request.visit.endPhase(phaseExecute)
 	return a, nil
 }
 

@@ -51,7 +51,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 	if r.requester, err = v.readStamp(call); err != nil { // who signed these very bytes
 		return answer{}, err
 	}
-	v.timing.end(phaseStamp)
+	v.endPhase(phaseStamp)
 	if err := r.route(); err != nil {
 		return answer{}, err
 	}
@@ -150,7 +150,11 @@ func (s *step) enter() (old *earlier, err error) {
 		return nil, err
 	}
 	r.id = r.core.serving.activityID(r.organization, r.fingerprint, r.sub.TimestampMs)
-	old = s.lookBack()
+	if old = s.lookBack(); old == nil {
+		if err := s.lookAbove(); err != nil {
+			return nil, err
+		}
+	}
 	o, err := s.tx.Organization()
 	if err != nil {
 		return nil, err
@@ -277,6 +281,68 @@ func (s *step) lookBack() *earlier {
 		return &earlier{view: s.turn.View(), byID: true, user: s.who.user.ID, over: s.turn.FloorMs() > s.tx.NowMs}
 	}
 	return nil
+}
+
+// isLed tells whether the body names the parent of the organization that it is for.
+func (r *request) isLed() bool { return r.sub.Organization != r.organization }
+
+// lookAbove follows a body that names the parent to the organization in which it has made an activity before. Where its
+// credential leads may have changed since, and one body makes one activity. The parent keeps the fingerprints of such bodies;
+// its turn is held until the step is decided, so nothing comes in between.
+func (s *step) lookAbove() error {
+	r := s.request
+	if !r.isLed() || insecure.Skip(insecure.Repeat) {
+		return nil
+	}
+	if s.above == nil {
+		return activity.ErrNeedsParent
+	}
+	seq, ok := s.above.Known(r.fingerprint)
+	if !ok {
+		return s.checkFloor(s.above)
+	}
+	made, err := r.visit.entryAt(s.above, seq)
+	if err != nil {
+		return err
+	}
+	if made.Fingerprint != r.fingerprint || !made.Activity.Zero() || made.Other == s.tx.ID {
+		return errTime // the parent's own, or too old to be looked for
+	}
+	r.organization = made.Other
+	return &org.Missing{Organization: made.Other}
+}
+
+// checkFloor refuses a body from before the fingerprints that an organization knows.
+func (s *step) checkFloor(t *ledger.Turn) error {
+	switch {
+	case s.request.sub.TimestampMs > t.FloorMs():
+		return nil
+	case t.FloorMs() > s.tx.NowMs:
+		return errRecovered
+	}
+	return errTime
+}
+
+// entryAt is an entry of the organization whose turn is held. It is fetched with no turn held, so the run that wants it comes
+// again.
+func (v *visit) entryAt(t *ledger.Turn, seq uint64) (*org.Entry, error) {
+	if v.made != nil && v.made.in == t.ID() && v.made.Seq == seq {
+		return v.made.Entry, nil
+	}
+	view, id := t.View(), t.ID()
+	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
+		e, err := view.Entry(ctx, seq)
+		if err == nil {
+			v.made = &madeEntry{e, id}
+		}
+		return err
+	}}
+}
+
+// A madeEntry is an entry of an organization.
+type madeEntry struct {
+	*org.Entry
+	in org.ID
 }
 
 // repeat answers a body that has been answered before: a refusal in the same

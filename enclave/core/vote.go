@@ -29,8 +29,14 @@ func (s *step) vote() (a answer, err error) {
 		return a, err
 	}
 	if p == nil {
-		if _, ok := s.turn.Known(target); ok {
-			return a, fault.New(fault.FailedPrecondition, "activity is over: it can be neither approved nor rejected")
+		if seq, ok := s.turn.Known(target); ok {
+			made, err := r.visit.entryAt(s.turn, seq)
+			if err != nil {
+				return a, err
+			}
+			if !made.Activity.Zero() { // or it is below
+				return a, fault.New(fault.FailedPrecondition, "activity is over: it can be neither approved nor rejected")
+			}
 		}
 		return a, fault.New(fault.NotFound, "No activity found with fingerprint %s", activity.AppendFingerprint(nil, target))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -582,3 +583,76 @@ func TestLoginBelowTheOneNamed(t *testing.T) {
 	c.Pass(61 * time.Second)
 	a.refuses("expired", a.submit(late, id, "STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey}), 401, "API_KEY_EXPIRED")
 }
+
+// A body that names the parent makes one activity, wherever its key leads later.
+func TestOneBodyOneActivity(t *testing.T) {
+	a := asker{t, rig.Start(t, rig.Options{})}
+	top, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
+	sub := func(name string, k laptop.KeyPair, more ...any) string {
+		keys := []any{map[string]any{"apiKeyName": "k", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}
+		return rig.Text(a.done(root, top, "CREATE_SUB_ORGANIZATION_V7", map[string]any{"subOrganizationName": name, "rootQuorumThreshold": 1, "rootUsers": []any{
+			map[string]any{"userName": "U", "apiKeys": append(keys, more...), "authenticators": []any{}, "oauthProviders": []any{}}}}), "subOrganizationId")
+	}
+	again := func(what string, key laptop.KeyPair, typ string, body []byte, first answered) {
+		t.Helper()
+		got := a.submitBody(key, typ, body)
+		if f, g := rig.Text(first.m, "activity", "id"), rig.Text(got.m, "activity", "id"); got.status != first.status || f != g ||
+			rig.Text(first.m, "activity", "organizationId") != rig.Text(got.m, "activity", "organizationId") {
+			t.Errorf("%s: %v\n%v", what, first, got)
+		}
+	}
+	for _, typ := range []string{"STAMP_LOGIN", "CREATE_READ_ONLY_SESSION"} {
+		k, session := newKey(t), newKey(t)
+		one := sub("one "+typ, k)
+		in := map[string]any{}
+		if typ == "STAMP_LOGIN" {
+			in["publicKey"] = session.PublicKey
+		}
+		body := a.Body("ACTIVITY_TYPE_"+typ, in)
+		first := a.submitBody(k, typ, body)
+		if first.status != 200 || rig.Text(first.m, "activity", "organizationId") != one {
+			t.Fatalf("%v", first)
+		}
+		again("at once", k, typ, body, first)
+		two := sub("two "+typ, k)
+		again("with another sub-organization", k, typ, body, first)
+		a.done(k, one, "DELETE_SUB_ORGANIZATION", map[string]any{"deleteWithoutExport": true})
+		again("the first is deleted", k, typ, body, first)
+		a.refuses("a session that ended with the first", a.ask(session, two, "whoami"), 401, "PUBLIC_KEY_NOT_FOUND")
+		if got := a.submitBody(k, typ, a.Body("ACTIVITY_TYPE_"+typ, in)); got.status != 200 || rig.Text(got.m, "activity", "organizationId") != two {
+			t.Errorf("a new body: %v", got)
+		}
+		// Nor by a user of the parent who has the key then, nor by one below who has it after him.
+		a.done(k, two, "DELETE_SUB_ORGANIZATION", map[string]any{"deleteWithoutExport": true})
+		adds := map[string]any{"userId": a.Credentials.RootUserID, "apiKeys": []any{map[string]any{"apiKeyName": typ, "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}
+		ids := a.done(root, top, "CREATE_API_KEYS_V2", adds)["apiKeyIds"]
+		a.refuses("a user of the parent", a.submitBody(k, typ, body), 400, "INVALID_TIME")
+		in["publicKey"] = newKey(t).PublicKey
+		if typ != "STAMP_LOGIN" {
+			delete(in, "publicKey")
+		}
+		body = a.Body("ACTIVITY_TYPE_"+typ, in)
+		if got := a.submitBody(k, typ, body); got.status != 200 || rig.Text(got.m, "activity", "organizationId") != top {
+			t.Fatalf("of the parent: %v", got)
+		}
+		a.done(root, top, "DELETE_API_KEYS", map[string]any{"userId": a.Credentials.RootUserID, "apiKeyIds": ids})
+		sub("three "+typ, k)
+		a.refuses("below, what was the parent's own", a.submitBody(k, typ, body), 400, "INVALID_TIME")
+	}
+	// What fails below is known above as well.
+	k := newKey(t)
+	one := sub("four", k)
+	body := a.Body("ACTIVITY_TYPE_STAMP_LOGIN", map[string]any{"publicKey": k.PublicKey})
+	first := a.submitBody(k, "STAMP_LOGIN", body)
+	again("a failure", k, "STAMP_LOGIN", body, first)
+	a.done(k, one, "DELETE_SUB_ORGANIZATION", map[string]any{"deleteWithoutExport": true})
+	sub("five", k)
+	again("a failure of a deleted one", k, "STAMP_LOGIN", body, first)
+	a.refuses("a vote in the parent", a.submit(root, top, "APPROVE_ACTIVITY", map[string]any{"fingerprint": fingerprintOf(body)}), 404, "<nil>", "No activity found")
+	// A sub-organization's making is kept where its body points to.
+	made := a.BodyOf(top, "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", map[string]any{"subOrganizationName": "six", "rootQuorumThreshold": 1, "rootUsers": []any{
+		map[string]any{"userName": "U", "apiKeys": []any{map[string]any{"apiKeyName": "k", "publicKey": newKey(t).PublicKey, "curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}}}})
+	again("a sign-up", root, "CREATE_SUB_ORGANIZATION_V7", made, a.submitBody(root, "CREATE_SUB_ORGANIZATION_V7", made))
+}
+
+func fingerprintOf(body []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(body)) }

@@ -64,7 +64,9 @@ func (v Vault) OpenClientSecret(c *org.OAuth2Credential) (secret.Secret, error) 
 }
 
 // OpenOnRampSecret is the secret that an on-ramp provider has given.
-func (v Vault) OpenOnRampSecret(c *org.OnRampCredential) (secret.Secret, error) { return v.sealer.Open(c.ID, c.Secret) }
+func (v Vault) OpenOnRampSecret(c *org.OnRampCredential) (secret.Secret, error) {
+	return v.sealer.Open(c.ID, c.Secret)
+}
 
 // OpenOnRampKey is the private key at an on-ramp provider.
 func (v Vault) OpenOnRampKey(c *org.OnRampCredential) (secret.Secret, error) {

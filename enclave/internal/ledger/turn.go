@@ -181,9 +181,11 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	if err := l.pipe.checkUnstored(); err != nil {
 		return 0, err
 	}
-	if t := all[0].Turn; t != nil {
-		if err := t.organization.makeRoom(all[0].Entry); err != nil {
-			return 0, err
+	for i := range all {
+		if t := all[i].Turn; t != nil && (i == 0 || all[i].Entry.Marks()) {
+			if err := t.organization.makeRoom(all[i].Entry); err != nil {
+				return 0, err
+			}
 		}
 	}
 	// Everything that can fail comes before the first effect.
@@ -252,7 +254,7 @@ func (o *organization) makeRoom(e *org.Entry) error {
 		e.FloorMs = f
 	}
 	most := o.ledger.cfg.Limits.WindowMarks
-	if e.StampedMs != 0 && e.Prior == 0 && o.window.Len() >= most && o.window.Above(minuteOf(e.FloorMs)) >= most {
+	if e.Marks() && o.window.Len() >= most && o.window.Above(minuteOf(e.FloorMs)) >= most {
 		return ErrWindowFull
 	}
 	return nil
@@ -366,7 +368,7 @@ func (o *organization) follow(e *org.Entry, sealed []byte) error {
 		return err
 	}
 	o.raise(e.FloorMs)
-	if e.StampedMs != 0 && e.Prior == 0 {
+	if e.Marks() {
 		o.window.Add(org.Mark{Print: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
 	}
 	o.since++

@@ -48,7 +48,7 @@ type Entry struct {
 	Status      Status `cbor:"3,keyasint,omitempty"`
 	Body        []byte `cbor:"4,keyasint,omitempty"` // the exact request body
 	Fingerprint Hash   `cbor:"5,keyasint"`           // SHA-256 of Body
-	StampedMs   uint64 `cbor:"6,keyasint,omitempty"` // timestampMs of the body
+	StampedMs   uint64 `cbor:"6,keyasint,omitempty"` // timestampMs of the body; see Marks
 	CreatedMs   uint64 `cbor:"7,keyasint"`           // when the activity's first step was decided
 	TimeMs      uint64 `cbor:"8,keyasint"`           // when this one was
 	Votes       []Vote `cbor:"9,keyasint,omitempty"`
@@ -132,6 +132,10 @@ type Proof struct {
 	Payload   []byte `cbor:"2,keyasint"` // JSON text, the exact bytes signed
 	Signature []byte `cbor:"3,keyasint"` // r ‖ s
 }
+
+// Marks tells whether the entry makes its fingerprint known in its organization: the first of an activity, or the parent's half
+// of one whose body names the parent.
+func (e *Entry) Marks() bool { return e.StampedMs != 0 && e.Prior == 0 }
 
 // Size is about how many bytes the entry has encoded, seldom less.
 func (e *Entry) Size() int {
