@@ -355,6 +355,11 @@ func (f *family) attested(key laptop.KeyPair, typ string, body []byte, token str
 }
 
 func (f *family) attestation(key laptop.KeyPair, body []byte, token string) wire.Header {
+	return f.attestationBy("OIDC", key, body, token)
+}
+
+// attestationBy is the header of a stamp by a key for which a token vouches: of the scheme OIDC or VERIFICATION_TOKEN.
+func (f *family) attestationBy(scheme string, key laptop.KeyPair, body []byte, token string) wire.Header {
 	d, ok := new(big.Int).SetString(key.PrivateKey, 16)
 	if !ok {
 		f.t.Fatal("no private key")
@@ -368,7 +373,7 @@ func (f *family) attestation(key laptop.KeyPair, body []byte, token string) wire
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	b, err := json.Marshal(map[string]string{"publicKeyAttestation": token, "scheme": "STAMP_ATTESTED_SCHEME_P256_OIDC", "publicKey": key.PublicKey, "signature": hex.EncodeToString(sig)})
+	b, err := json.Marshal(map[string]string{"publicKeyAttestation": token, "scheme": "STAMP_ATTESTED_SCHEME_P256_" + scheme, "publicKey": key.PublicKey, "signature": hex.EncodeToString(sig)})
 	if err != nil {
 		f.t.Fatal(err)
 	}
