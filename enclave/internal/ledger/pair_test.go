@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -133,4 +134,55 @@ func TestPairsAndTurnsAtOnce(t *testing.T) {
 	if want := uint64(4 + 3*20*3 + 3*20); total != want {
 		t.Fatalf("%d entries, want %d", total, want)
 	}
+}
+
+// A fingerprint that a child's step notes in its parent is known there as one of the parent's own: after a restart, until the floor
+// drops it, and while the parent's window has room.
+func TestPairNotes(t *testing.T) {
+	s := newStore()
+	set := func(c *ledger.Config) {
+		c.Limits.WindowMarks = 20
+		c.Limits.SnapshotEvery = 4
+	}
+	r := start(t, s, set)
+	r.found(orgID(0))
+	r.found(orgID(1))
+	r.found(orgID(2))
+	note := func(child org.ID, n int, now uint64) error {
+		fp := sha256.Sum256(fmt.Append(nil, n))
+		return r.l.Pair(ctx(t), orgID(0), child, func(t, above *ledger.Turn) error {
+			_, err := t.Append(&org.Entry{Activity: itemID(n), Fingerprint: fp, StampedMs: now, TimeMs: now}, nil,
+				ledger.Addition{Turn: above, Entry: &org.Entry{Fingerprint: fp, StampedMs: now, TimeMs: now, Other: child}})
+			return err
+		})
+	}
+	now := uint64(1_700_000_000_000)
+	for n := range 20 {
+		if err := note(orgID(1), n, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := note(orgID(2), 99, now); !errors.Is(err, ledger.ErrWindowFull) {
+		t.Errorf("over the parent's bound: %v", err)
+	}
+	for _, id := range []org.ID{orgID(0), orgID(2)} {
+		if _, ok, _ := r.known(id, 99); ok {
+			t.Error("what was refused is known in", id)
+		}
+	}
+	r.quiet()
+	r.l.Close()
+	r = start(t, s, set)
+	for n := range 20 {
+		if seq, ok, _ := r.known(orgID(0), n); !ok || seq != uint64(n+1) {
+			t.Errorf("body %d: %d %v", n, seq, ok)
+		}
+	}
+	if err := note(orgID(2), 101, now+2*hour); err != nil {
+		t.Fatalf("full for good: %v", err)
+	}
+	if _, ok, floor := r.known(orgID(0), 0); ok || floor < now {
+		t.Errorf("an old note is there, and the floor at %d", floor)
+	}
+	r.quiet()
 }
