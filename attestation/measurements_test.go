@@ -54,3 +54,14 @@ func FuzzParseMeasurements(f *testing.F) {
 		}
 	})
 }
+
+func TestCheckJSON(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"a":[1,null,"x"],"A":{}}`: true, `"x"`: true, `{"a":1,"a":1}`: false, `{"b":{"a":1,"\u0061":2}}`: false, `{} {}`: false, `{}x`: false, ``: false, `{"a":"\ud800"}`: false,
+		"{\"a\":\"\xff\"}": false, strings.Repeat("[", 17) + strings.Repeat("]", 17): false, `"` + strings.Repeat("x", 100) + `"`: false,
+	} {
+		if err := attestation.CheckJSON([]byte(text), 100); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -37,6 +37,10 @@ func parseJSON[T any](what string, raw []byte, max int) (*T, error) {
 	return v, nil
 }
 
+// CheckJSON refuses text that two readers of JSON could take for different things: not one value of at most max bytes, members that come
+// twice, invalid UTF-8, lone surrogates, trailing bytes and more than 16 levels. Which members there are it does not mind.
+func CheckJSON(raw []byte, max int) error { return scanJSON(raw, max, maxJSONDepth, nil) }
+
 // scanJSON looks at the form alone. With names nil any member is allowed, and null.
 func scanJSON(raw []byte, max, depth int, names map[string]bool) error {
 	if len(raw) == 0 || len(raw) > max {

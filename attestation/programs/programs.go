@@ -184,6 +184,9 @@ func (b *Boot) VerifyProof(a attestation.AppProof, claim any) (time.Time, error)
 	if err := attestation.VerifyAppProofSignature(a); err != nil {
 		return time.Time{}, err
 	}
+	if err := attestation.CheckJSON([]byte(a.ProofPayload), attestation.MaxPayload); err != nil {
+		return time.Time{}, fmt.Errorf("app proof: %w", err)
+	}
 	var payload map[string]json.RawMessage
 	var ms string
 	if json.Unmarshal([]byte(a.ProofPayload), &payload) != nil || json.Unmarshal(payload["timestampMs"], &ms) != nil {

@@ -13,6 +13,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"syscall/js"
 
 	"cloister/attestation/checks"
@@ -37,7 +38,10 @@ func main() {
 			Error    string         `json:"error,omitempty"`
 		}
 		var o lint.Organization
-		err := json.Unmarshal([]byte(args[0].String()), &o)
+		err := errors.New("want an organization as get_organization tells it, in JSON")
+		if len(args) == 1 && args[0].Type() == js.TypeString {
+			err = json.Unmarshal([]byte(args[0].String()), &o)
+		}
 		if err == nil {
 			answer.Warnings, err = o.Warnings()
 		}
