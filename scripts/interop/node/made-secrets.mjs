@@ -145,7 +145,9 @@ test("policies say who gets which, and to which key; a batch is as allowed as it
   const ask = (targets) => reader.api.exportSecrets({ secrets: targets.map(([secretId, targetPublicKey]) => ({ secretId, targetPublicKey, encryptionSuite })) });
   const { secretPayloads } = await ask([[dev, generateP256KeyPair().publicKey], [prod, to.publicKey]]);
   assert.equal(await decryptSecretBundle({ secretPayload: secretPayloads[1], embeddedPrivateKey: to.privateKey, organizationId, ...signer }), "prod");
-  await refused(7, "", () => ask([[dev, to.publicKey], [prod, to.publicKeyUncompressed]]));
+  await refused(7, "", () => ask([[dev, to.publicKey], [prod, generateP256KeyPair().publicKeyUncompressed]]));
+  const long = await ask([[prod, to.publicKeyUncompressed]]); // the same key
+  assert.equal(await decryptSecretBundle({ secretPayload: long.secretPayloads[0], embeddedPrivateKey: to.privateKey, organizationId, ...signer }), "prod");
   await refused(5, "secret not found", () => ask([[credentials.rootUserId, to.publicKey]]));
 
   // Who may import what is for policies as well.
