@@ -96,25 +96,31 @@ func (s *stalled) Append(ctx context.Context, b *wire.Batch) (wire.Stored, error
 	return s.Store.Append(ctx, b)
 }
 
-// Replies wait for a store that takes its time. What they hold in the enclave is
-// bounded for each tenant, whichever of its organizations asks; what is small passes,
-// and so does what another tenant asks for.
-func TestRepliesAreBounded(t *testing.T) {
-	const share = 256 << 20 / 9 // an eighth of what is left
+// startStalled starts a deployment of two tenants on a store that can be stalled.
+func startStalled(t *testing.T) (*stalled, asker, laptop.Organization) {
 	s := new(stalled)
 	var err error
 	if s.Store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "cloister.db")); err != nil {
 		t.Fatal(err)
 	}
-	defer s.Store.Close()
+	t.Cleanup(func() { s.Store.Close() })
 	a := asker{t, rig.Start(t, rig.Options{Store: s, Organizations: 1})}
-	id, key := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
-	sub, subKey := a.sub()
 	others, err := a.Dir.Organizations()
 	if err != nil || len(others) != 1 {
 		t.Fatal(err, len(others))
 	}
-	other, otherKey := others[0].OrganizationID, others[0].RootAPIKey
+	return s, a, others[0]
+}
+
+// Replies wait for a store that takes its time. What they hold in the enclave is
+// bounded for each tenant, whichever of its organizations asks; what is small passes,
+// and so does what another tenant asks for.
+func TestRepliesAreBounded(t *testing.T) {
+	const share = 256 << 20 / 9 // an eighth of what is left
+	s, a, another := startStalled(t)
+	id, key := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
+	sub, subKey := a.sub()
+	other, otherKey := another.OrganizationID, another.RootAPIKey
 	filled := func(key laptop.KeyPair, id string) int64 {
 		var all []any
 		for n := range 100 {
@@ -188,20 +194,10 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 		each  = 1 + size/(wire.MaxWaiting/wire.MaxInFlight) // places
 		share = wire.MaxInFlight / 9 / each
 	)
-	s := new(stalled)
-	var err error
-	if s.Store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "cloister.db")); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Store.Close()
-	a := asker{t, rig.Start(t, rig.Options{Store: s, Organizations: 1})}
+	s, a, another := startStalled(t)
 	id, key := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	sub, subKey := a.sub()
-	others, err := a.Dir.Organizations()
-	if err != nil || len(others) != 1 {
-		t.Fatal(err, len(others))
-	}
-	other, otherKey := others[0].OrganizationID, others[0].RootAPIKey
+	other, otherKey := another.OrganizationID, another.RootAPIKey
 	whoami := func(id string, key laptop.KeyPair) *wire.Reply {
 		return a.send(wire.DoorQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q%*s}`, id, size, ""), key)
 	}
