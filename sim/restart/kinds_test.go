@@ -485,13 +485,14 @@ func (h *history) mixed(r *rand.Rand, table, from func(all []choice) *choice) *p
 	lies := c.lies(of)
 	lies.pages = func(ask []wire.Hash, honest [][]byte) [][]byte {
 		for i, hash := range ask {
-			honest[i] = nil // as if dropped
 			switch at := slices.Index(own, hash); {
 			case slices.Contains(other, hash):
 				honest[i] = h.pages.page(hash)
 			case at >= 0 && at < len(other):
 				honest[i] = h.pages.page(other[at])
-			}
+			case at >= 0:
+				honest[i] = nil // as if dropped
+			} // another one is of the table that this boot has made meanwhile
 		}
 		return honest
 	}

@@ -286,7 +286,7 @@ func (g *generator) derivation() any {
 }
 
 func (g *generator) recipients() any {
-	return g.list(2, func() any { return object{"operator_id": text("op"), "encryption_public_key": text("02aa")} })
+	return g.list(2, func() any { return object{"operator_id": text("op"), "encryption_public_key": hexed("02aa")} })
 }
 
 // target puts a wallet account or a private key under the facts.
@@ -370,22 +370,22 @@ var templates = []func(g *generator) policytest.Request{
 	},
 	func(g *generator) policytest.Request {
 		return ask("SPARK_SIGN_FROST", "", "PRIVATE_KEY", "SIGN", object{"sign_with": text("sp1"), "signatures": g.list(3, func() any {
-			return object{"derivation": g.derivation(), "message": text("aa"), "verifying_key": text("02"), "adaptor_public_key": text(pick(g, "", "02aa")),
-				"operator_commitments": g.list(2, func() any { return object{"id": text("1"), "hiding": text("02"), "binding": text("03")} })}
+			return object{"derivation": g.derivation(), "message": hexed("aa"), "verifying_key": hexed("02"), "adaptor_public_key": hexed(pick(g, "", "02aa")),
+				"operator_commitments": g.list(2, func() any { return object{"id": hexed("1"), "hiding": hexed("02"), "binding": hexed("03")} })}
 		})}, nil)
 	},
 	func(g *generator) policytest.Request {
-		return ask("SPARK_PREPARE_TRANSFER", "", "PRIVATE_KEY", "SIGN", object{"sign_with": text("sp1"), "transfer": object{"transfer_id": text("t"), "threshold": g.small(),
-			"operator_recipients": g.recipients(), "receiver_public_key": text(pick(g, "03aa", "03bb")),
+		return ask("SPARK_PREPARE_TRANSFER", "", "PRIVATE_KEY", "SIGN", object{"sign_with": text("sp1"), "transfer": object{"transfer_id": hexed("t"), "threshold": g.small(),
+			"operator_recipients": g.recipients(), "receiver_public_key": hexed(pick(g, "03aa", "03bb")),
 			"leaves": g.list(2, func() any {
 				return object{"leaf_id": text("leaf-1"), "old_leaf_derivation": g.derivation(), "new_leaf_derivation": g.derivation()}
 			})}}, nil)
 	},
 	func(g *generator) policytest.Request {
-		return ask("SPARK_CLAIM_TRANSFER", "", "PRIVATE_KEY", "SIGN", object{"sign_with": text("sp1"), "claim": object{"transfer_id": text("t"), "threshold": g.small(),
-			"operator_recipients": g.recipients(), "sender_identity_public_key": text("02aa"),
+		return ask("SPARK_CLAIM_TRANSFER", "", "PRIVATE_KEY", "SIGN", object{"sign_with": text("sp1"), "claim": object{"transfer_id": hexed("t"), "threshold": g.small(),
+			"operator_recipients": g.recipients(), "sender_identity_public_key": hexed("02aa"),
 			"leaves": g.list(2, func() any {
-				return object{"leaf_id": text("leaf-1"), "ciphertext": text("aa"), "sender_signature": text("bb")}
+				return object{"leaf_id": text("leaf-1"), "ciphertext": hexed("aa"), "sender_signature": hexed("bb")}
 			})}}, nil)
 	},
 }
