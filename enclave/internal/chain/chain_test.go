@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -398,16 +399,20 @@ func TestMatchKey(t *testing.T) {
 	}
 }
 
+// eitherCase is an address of Ethereum, one of Sui or Aptos, or a public key.
+var eitherCase = regexp.MustCompile(`^(0x([0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})|[0-9A-Fa-f]{66}|[0-9A-Fa-f]{130})$`)
+
 func FuzzMatchKey(f *testing.F) {
 	f.Add("0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
 	f.Add("0x2695f469826971eadfea28e0f8719137482502c44140aead682d41231d60ba92")
 	f.Add("BLeUXTx9thHGT7VJUtF9vHEmfMDgW1nnKZ9UVer2CoLX")
+	f.Add("02A1633CAFCC01EBFB6D78E39F687A1F0995C62FC95F51EAD10A02EE0BE551B5DC")
 	f.Fuzz(func(t *testing.T, s string) {
 		k := chain.MatchKey(s)
 		if chain.MatchKey(k) != k || !strings.EqualFold(k, s) || len(k) != len(s) {
 			t.Errorf("%q became %q", s, k)
 		}
-		if k != s && (len(s) != 42 && len(s) != 66 || s[:2] != "0x") {
+		if k != s && !eitherCase.MatchString(s) {
 			t.Errorf("%q became %q", s, k)
 		}
 	})
