@@ -100,7 +100,7 @@ func (v *visit) Plans() (*billing.Plans, error) {
 }
 
 // read remembers the document in whose turn it is.
-func (f *tariffs) read(t *ledger.Turn) error {
+func (f *tariffs) read(t *ledger.Locked) error {
 	document, err := t.Begin(0).PlansDocument()
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (v *visit) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, d
 		return err
 	}
 	fresh := func() error {
-		if plans.TimestampMs <= l.LeastFloor() { // another may have been kept in a time that was lost
+		if plans.TimestampMs <= l.RecoveryWatermark() { // another may have been kept in a time that was lost
 			return errRecovered
 		}
 		return checkTime(c.now(), plans.TimestampMs)
@@ -177,7 +177,7 @@ func (v *visit) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, d
 	entry := func(tx *org.Tx) (*org.Entry, error) {
 		return &org.Entry{Fingerprint: fp, CreatedMs: tx.NowMs, TimeMs: tx.NowMs}, tx.PutPlansDocument(document)
 	}
-	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+	err = v.Turn(ctx, id, func(t *ledger.Locked) error {
 		tx := t.Begin(c.now())
 		old, err := tx.PlansDocument()
 		if err != nil {
@@ -305,7 +305,7 @@ func (v *visit) pacePlan(tx *org.Tx, rec *org.Organization) error {
 	f.mu.Unlock()
 	if !known {
 		return &org.Missing{Fetch: func(ctx context.Context) error {
-			return v.Turn(ctx, top, func(t *ledger.Turn) error {
+			return v.Turn(ctx, top, func(t *ledger.Locked) error {
 				a, err := t.Begin(v.core.now()).Bill()
 				if err == nil {
 					f.choose(top, chosen(a))

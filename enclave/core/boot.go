@@ -263,7 +263,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 
 // earlierAdmission fills in what an earlier admission by this body made.
 func (v *visit) earlierAdmission(ctx context.Context, id org.ID, out *admission) error {
-	return v.Turn(ctx, id, func(t *ledger.Turn) error {
+	return v.Turn(ctx, id, func(t *ledger.Locked) error {
 		tx := t.Begin(v.core.now())
 		rec, err := tx.Organization()
 		if err != nil || len(rec.RootUsers) == 0 {
@@ -285,7 +285,7 @@ func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.Fir
 	if err != nil {
 		return err
 	}
-	if first.TimestampMs <= l.LeastFloor() { // it may have been done in a time that was lost
+	if first.TimestampMs <= l.RecoveryWatermark() { // it may have been done in a time that was lost
 		return errRecovered
 	}
 	child, err := l.NewChild(id, now)

@@ -190,12 +190,12 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 	if unknown.parent.Zero() || s.session != nil || s.voucher != nil {
 		return nil, unknownKey(id, s)
 	}
-	err = s.visit.Turn(ctx, unknown.parent, func(t *ledger.Turn) (err error) {
+	err = s.visit.Turn(ctx, unknown.parent, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(s.visit.core.now())
 		if u, err = s.authenticate(tx); err != nil {
 			return err
 		}
-		t.Renew()
+		t.Touch()
 		if err = checkAllowlist(tx, u, from); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (r *request) foreign(ctx context.Context, unknown *stranger) error {
 
 // scope is what bounds the session key that stamped, nil for other credentials.
 // Session profiles live in the top-level organization.
-func scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (*policy.Program, error) {
+func scope(tx *org.Tx, above *ledger.Locked, cred *org.VoteCredential) (*policy.Program, error) {
 	if cred.Profile.Zero() {
 		return nil, nil
 	}

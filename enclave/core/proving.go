@@ -77,7 +77,7 @@ func (p *proving) leave(c *Core) {
 }
 
 // tells takes note of which entry the reply tells.
-func (v *visit) tells(t *ledger.Turn, seq uint64) {
+func (v *visit) tells(t *ledger.Locked, seq uint64) {
 	if v.proving != nil {
 		v.proving.view, v.proving.seq = t.View(), seq
 	}

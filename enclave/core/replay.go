@@ -205,7 +205,7 @@ func (r *Replay) equip(cfg ReplayConfig) error {
 	}
 	c.recorded = r.plans
 	r.core = c
-	r.ledger = ledger.New(ledger.Config{Storage: storage, Clock: r.clock, Rand: cfg.Rand, Alarms: new(fault.Alarms), Decided: r.compare,
+	r.ledger = ledger.New(ledger.Config{Storage: storage, Clock: r.clock, Rand: cfg.Rand, Alarms: new(fault.Alarms), Compare: r.compare,
 		Limits: ledger.Limits{StateBytes: math.MaxInt64 / 2, UnstoredBytes: math.MaxInt64 / 2, SnapshotEvery: math.MaxInt, SnapshotBytes: math.MaxInt}})
 	return nil
 }
@@ -312,7 +312,7 @@ func (r *Replay) give(ctx context.Context, h *chronicle, e *Recorded) error {
 		child.Tx().Put(c.Writes...)
 		_, err = r.ledger.Create(child, &c, child.Tx())
 	} else {
-		err = r.ledger.Step(ctx, h.id, ledger.Caller{By: h.id}, func(t, _ *ledger.Turn) error {
+		err = r.ledger.Transact(ctx, h.id, ledger.Caller{Organization: h.id}, func(t, _ *ledger.Locked) error {
 			tx := t.Begin(c.TimeMs)
 			tx.Put(c.Writes...)
 			_, err := t.Append(&c, tx)
@@ -512,7 +512,7 @@ func (s *replayed) run(ctx context.Context, as guise) error {
 	if r.histories[q.organization] == nil {
 		return errNoParent
 	}
-	return r.ledger.Step(ctx, q.organization, ledger.Caller{By: q.organization}, func(t, above *ledger.Turn) error {
+	return r.ledger.Transact(ctx, q.organization, ledger.Caller{Organization: q.organization}, func(t, above *ledger.Locked) error {
 		r.tape.rewind()
 		if q.from, err = as.address(t, above, e.Votes[0].PublicKey); err != nil {
 			return err
@@ -550,7 +550,7 @@ var errNoParent = errors.New("it takes the history of the parent organization")
 func (s *replayed) look(ctx context.Context, v *visit) error {
 	r, parent := s.replay, org.ID{}
 	read := func(id org.ID, f func(*org.Tx) error) error {
-		return r.ledger.Step(ctx, id, ledger.Caller{By: id}, func(t, _ *ledger.Turn) error { return f(t.Begin(r.core.now())) })
+		return r.ledger.Transact(ctx, id, ledger.Caller{Organization: id}, func(t, _ *ledger.Locked) error { return f(t.Begin(r.core.now())) })
 	}
 	err := read(s.home.id, func(tx *org.Tx) error {
 		o, err := tx.Organization()
@@ -645,7 +645,7 @@ func stampHeader(name string, members map[string]string) (stamp.Header, error) {
 }
 
 // address is one from which a request may come, by the allowlist of whose user asks.
-func (g *guise) address(t, above *ledger.Turn, publicKey string) (string, error) {
+func (g *guise) address(t, above *ledger.Locked, publicKey string) (string, error) {
 	if g.above {
 		if above == nil {
 			return "", nil
@@ -713,7 +713,7 @@ func (r *Replay) compare(all []ledger.Addition) error {
 	of := make([]*Recorded, len(all)) // nil where nobody has asked for the history
 	learnt := false
 	for i := range all {
-		id := all[i].Of()
+		id := all[i].OrganizationID()
 		h := r.histories[id]
 		if h == nil {
 			continue

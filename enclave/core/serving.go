@@ -69,7 +69,7 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 		Find: func(ctx context.Context, config org.ID) ([]ledger.IndexRow, error) {
 			return s.Ranges.PageIndex(ctx, s.proxyKey(config), 1)
 		},
-		Open: func(t *ledger.Turn, p *org.AuthProxy) (secret.Secret, error) {
+		Open: func(t *ledger.Locked, p *org.AuthProxy) (secret.Secret, error) {
 			key, keyID := t.Key()
 			return c.vault(t.ID(), key, keyID).Open(p.Key, p.Sealed)
 		}})

@@ -16,7 +16,7 @@ import (
 // step is one step of one activity: its submission, or a vote on it.
 type step struct {
 	request     *request
-	turn, above *ledger.Turn
+	turn, above *ledger.Locked
 	tx          *org.Tx
 	law         *org.Tx           // whose users ask and vote, and whose policies decide: tx, or the parent's
 	rec         *org.Organization // of law
@@ -294,7 +294,7 @@ func (s *step) commit() (a answer, err error) {
 		if s.entry.Status == org.StatusCompleted {
 			above.Sends = s.told
 		}
-		others = append(others, ledger.Addition{Turn: s.above, Tx: s.parent, Entry: above})
+		others = append(others, ledger.Addition{Locked: s.above, Tx: s.parent, Entry: above})
 	}
 	first, records := s.entry, s.records
 	if s.last != nil {

@@ -63,7 +63,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
 	var old *earlier
-	err = v.Step(ctx, r.organization, func(t, above *ledger.Turn) (err error) {
+	err = v.Step(ctx, r.organization, func(t, above *ledger.Locked) (err error) {
 		a, old, err = r.step(t, above)
 		return err
 	})
@@ -121,7 +121,7 @@ func (r *request) open() (err error) {
 // step is the step of a submission or vote: authenticated, looked for among what is
 // known, decided, done and made durable in one turn. It is run again when it lacks
 // something; see ledger.Step.
-func (r *request) step(t, above *ledger.Turn) (a answer, old *earlier, err error) {
+func (r *request) step(t, above *ledger.Locked) (a answer, old *earlier, err error) {
 	s := &step{request: r, turn: t, above: above, tx: t.Begin(r.core.now()), steps: r.core.policySteps()}
 	if old, err = s.enter(); err != nil || old != nil {
 		return a, old, err
@@ -166,7 +166,7 @@ func (s *step) enter() (old *earlier, err error) {
 	if s.law != s.tx {
 		home = s.above
 	}
-	home.Renew()
+	home.Touch()
 	if err := checkAllowlist(s.law, s.who, r.from); err != nil {
 		return nil, err
 	}
@@ -274,11 +274,11 @@ func (s *step) lookBack() *earlier {
 	if insecure.Skip(insecure.Repeat) {
 		return nil
 	}
-	if seq, ok := s.turn.Known(s.request.fingerprint); ok {
+	if seq, ok := s.turn.Seen(s.request.fingerprint); ok {
 		return &earlier{view: s.turn.View(), seq: seq, user: s.who.user.ID}
 	}
-	if s.request.sub.TimestampMs <= s.turn.FloorMs() {
-		return &earlier{view: s.turn.View(), byID: true, user: s.who.user.ID, over: s.turn.FloorMs() > s.tx.NowMs}
+	if s.request.sub.TimestampMs <= s.turn.LowWatermarkMs() {
+		return &earlier{view: s.turn.View(), byID: true, user: s.who.user.ID, over: s.turn.LowWatermarkMs() > s.tx.NowMs}
 	}
 	return nil
 }
@@ -297,7 +297,7 @@ func (s *step) lookAbove() error {
 	if s.above == nil {
 		return activity.ErrNeedsParent
 	}
-	seq, ok := s.above.Known(r.fingerprint)
+	seq, ok := s.above.Seen(r.fingerprint)
 	if !ok {
 		return s.checkFloor(s.above)
 	}
@@ -313,11 +313,11 @@ func (s *step) lookAbove() error {
 }
 
 // checkFloor refuses a body from before the fingerprints that an organization knows.
-func (s *step) checkFloor(t *ledger.Turn) error {
+func (s *step) checkFloor(t *ledger.Locked) error {
 	switch {
-	case s.request.sub.TimestampMs > t.FloorMs():
+	case s.request.sub.TimestampMs > t.LowWatermarkMs():
 		return nil
-	case t.FloorMs() > s.tx.NowMs:
+	case t.LowWatermarkMs() > s.tx.NowMs:
 		return errRecovered
 	}
 	return errTime
@@ -325,7 +325,7 @@ func (s *step) checkFloor(t *ledger.Turn) error {
 
 // entryAt is an entry of the organization whose turn is held. It is fetched with no turn held, so the run that wants it comes
 // again.
-func (v *visit) entryAt(t *ledger.Turn, seq uint64) (*org.Entry, error) {
+func (v *visit) entryAt(t *ledger.Locked, seq uint64) (*org.Entry, error) {
 	if v.made != nil && v.made.in == t.ID() && v.made.Seq == seq {
 		return v.made.Entry, nil
 	}
@@ -370,7 +370,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 		if r.visit.proving == nil {
 			return a, nil
 		}
-		return a, r.visit.Turn(ctx, r.organization, func(t *ledger.Turn) error {
+		return a, r.visit.Turn(ctx, r.organization, func(t *ledger.Locked) error {
 			r.visit.tells(t, e.Seq)
 			return nil
 		})
@@ -389,7 +389,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	}
 	// Its users are shown as they are now, so the answer waits for that to be stored.
 	a.status = 200
-	err = r.visit.Turn(ctx, r.organization, func(t *ledger.Turn) error {
+	err = r.visit.Turn(ctx, r.organization, func(t *ledger.Locked) error {
 		r.visit.tells(t, e.Seq)
 		steps := r.core.policySteps()
 		a.body, err = activityReply(e, t.Begin(r.core.now()), f.user, nil, nil, &steps)
@@ -403,7 +403,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, error) {
 	var view *ledger.View
 	var p *org.Pending
-	err := v.Turn(ctx, id, func(t *ledger.Turn) (err error) {
+	err := v.Turn(ctx, id, func(t *ledger.Locked) (err error) {
 		view = t.View()
 		p, err = t.Begin(v.core.now()).PendingActivity(act)
 		return err

@@ -29,7 +29,7 @@ func (s *step) vote() (a answer, err error) {
 		return a, err
 	}
 	if p == nil {
-		if seq, ok := s.turn.Known(target); ok {
+		if seq, ok := s.turn.Seen(target); ok {
 			made, err := r.visit.entryAt(s.turn, seq)
 			if err != nil {
 				return a, err
@@ -269,9 +269,9 @@ func (r *request) target(ctx context.Context) (*org.Entry, error) {
 	var view *ledger.View
 	var seq uint64
 	var known bool
-	err := r.visit.Turn(ctx, r.organization, func(t *ledger.Turn) error {
+	err := r.visit.Turn(ctx, r.organization, func(t *ledger.Locked) error {
 		view = t.View()
-		seq, known = t.Known(r.intent.Target())
+		seq, known = t.Seen(r.intent.Target())
 		p, err := t.Begin(r.core.now()).PendingBy(r.intent.Target())
 		if p != nil {
 			seq, known = p.Last, true

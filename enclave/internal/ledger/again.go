@@ -42,8 +42,8 @@ var errDecided = errors.New("ledger: a step that was decided asks to be run agai
 
 // A Caller is on whose behalf a step is run.
 type Caller struct {
-	// By is whose share of the turns it takes: the organization's or that of one below it.
-	By org.ID
+	// Organization is whose share of the turns it takes: the organization's or that of one below it.
+	Organization org.ID
 	// Admission is asked before a run waits for anything. Nil: nobody is refused.
 	Admission Admission
 }
@@ -61,36 +61,36 @@ func (c Caller) admit(tenant org.ID) error {
 	return c.Admission.Admit(tenant)
 }
 
-// Step runs f in the organization's turn. above is nil until f has asked for its parent. The
+// Transact runs f in the organization's turn. above is nil until f has asked for its parent. The
 // context bounds the waiting, not an entry decided.
-func (l *Ledger) Step(ctx context.Context, id org.ID, as Caller, f func(t, above *Turn) error) error {
-	return l.stepWith(ctx, org.ID{}, id, as, f)
+func (l *Ledger) Transact(ctx context.Context, id org.ID, as Caller, f func(t, parent *Locked) error) error {
+	return l.transactWith(ctx, org.ID{}, id, as, f)
 }
 
-// stepWith is Step, with the parent from the first run on if one is named.
-func (l *Ledger) stepWith(ctx context.Context, parent, id org.ID, as Caller, f func(t, above *Turn) error) error {
+// transactWith is Step, with the parent from the first run on if one is named.
+func (l *Ledger) transactWith(ctx context.Context, parentID, id org.ID, as Caller, f func(t, parent *Locked) error) error {
 	if l.fenced.Load() {
 		return ErrFenced
 	}
-	if !parent.Zero() && parent == id {
+	if !parentID.Zero() && parentID == id {
 		return errors.New("ledger: an organization is not its own parent")
 	}
-	var o, up *organization // kept in memory from run to run, except during a fetch
+	var o, parent *organization // kept in memory from run to run, except during a fetch
 	drop := func() {
 		if o != nil {
-			l.leave(o)
+			l.unpin(o)
 		}
-		if up != nil {
-			l.leave(up)
+		if parent != nil {
+			l.unpin(parent)
 		}
-		o, up = nil, nil
+		o, parent = nil, nil
 	}
 	defer drop()
 	fetches := 0
 	for range maxRuns {
 		var err error
-		if up == nil && !parent.Zero() {
-			if up, err = l.open(ctx, parent, as); err != nil {
+		if parent == nil && !parentID.Zero() {
+			if parent, err = l.open(ctx, parentID, as); err != nil {
 				return err
 			}
 		}
@@ -99,23 +99,23 @@ func (l *Ledger) stepWith(ctx context.Context, parent, id org.ID, as Caller, f f
 				return err
 			}
 		}
-		need, err := run(ctx, o, up, as, f)
+		need, err := runOnce(ctx, o, parent, as, f)
 		switch {
 		case need == nil:
 			return err
-		case need.missing.Fetch != nil:
+		case need.reason.Fetch != nil:
 			drop()
-			err = need.missing.Fetch(ctx)
+			err = need.reason.Fetch(ctx)
 			if fetches++; err == nil && fetches == maxFetches {
 				return ErrRestarts
 			}
-		case !need.missing.Organization.Zero():
+		case !need.reason.Organization.Zero():
 			drop()
-			id, parent = need.missing.Organization, org.ID{}
-		case need.missing.Parent:
-			parent = need.parent
+			id, parentID = need.reason.Organization, org.ID{}
+		case need.reason.Parent:
+			parentID = need.parent
 		default:
-			err = l.fetch(ctx, need.of, as.By, need.missing.Piece)
+			err = l.loadMissingPiece(ctx, need.of, as.Organization, need.reason.Piece)
 		}
 		if err != nil {
 			return err
@@ -124,90 +124,90 @@ func (l *Ledger) stepWith(ctx context.Context, parent, id org.ID, as Caller, f f
 	return ErrRestarts
 }
 
-// A need is what a run lacked.
-type need struct {
-	missing *org.Missing
-	of      *organization // whose piece
-	parent  org.ID        // whose turn
+// A retry is what a run lacked.
+type retry struct {
+	reason *org.Missing
+	of     *organization // whose piece
+	parent org.ID        // whose turn
 }
 
-// run is one turn of o, or of o and its parent. A panic of f ends it like an error.
-func run(ctx context.Context, o, up *organization, as Caller, f func(t, above *Turn) error) (*need, error) {
+// runOnce is one turn of o, or of o and its parent. A panic of f ends it like an error.
+func runOnce(ctx context.Context, o, parentOrganization *organization, as Caller, f func(t, parent *Locked) error) (*retry, error) {
 	if err := as.admit(o.tenant); err != nil {
 		return nil, err
 	}
-	if err := enter(ctx, o, up, as.By); err != nil {
+	if err := acquire(ctx, o, parentOrganization, as.Organization); err != nil {
 		return nil, err
 	}
-	defer leave(o, up)
+	defer release(o, parentOrganization)
 	turn := o
-	if up != nil {
-		turn = up
+	if parentOrganization != nil {
+		turn = parentOrganization
 	}
-	if err := o.ledger.compute(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Turn: turn.id, Payer: as.By}); err != nil {
+	if err := o.ledger.waitForProcessor(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Turn: turn.id, Payer: as.Organization}); err != nil {
 		return nil, err
 	}
 	defer o.slot.Leave()
-	o.stored = 0
-	t, before := &Turn{organization: o, State: o.state}, o.count
-	var above *Turn
-	if up != nil {
-		above = &Turn{organization: up, State: up.state}
+	o.storeBytes = 0
+	t, before := &Locked{organization: o, State: o.state}, o.count
+	var parent *Locked
+	if parentOrganization != nil {
+		parent = &Locked{organization: parentOrganization, State: parentOrganization.state}
 	}
-	err := f(t, above)
-	var n *need
+	err := f(t, parent)
+	var n *retry
 	if err != nil {
-		n, err = lacks(err, t, above)
+		n, err = retryFor(err, t, parent)
 	}
 	if n != nil && o.count != before {
 		n, err = nil, errDecided
 	}
-	o.settle(n)
-	if up != nil {
-		up.settle(n)
+	o.afterRun(n)
+	if parentOrganization != nil {
+		parentOrganization.afterRun(n)
 	}
 	return n, err
 }
 
-// compute waits for a processor.
-func (l *Ledger) compute(ctx context.Context, s *fairqueue.Slot, owner fairqueue.Owner) error {
+// waitForProcessor waits for a processor.
+func (l *Ledger) waitForProcessor(ctx context.Context, s *fairqueue.Slot, owner fairqueue.Owner) error {
 	if q := l.cfg.Processors; q != nil && q.Enter(ctx, s, owner) != nil {
 		return ErrBusy
 	}
 	return nil
 }
 
-// lacks is what a run that ended with err lacked. A run that lacked nothing has an error.
-func lacks(err error, t, above *Turn) (*need, error) {
-	n := &need{of: t.organization}
-	if !errors.As(err, &n.missing) {
+// retryFor is what a run that ended with err lacked. A run that lacked nothing has an error.
+func retryFor(err error, t, parent *Locked) (*retry, error) {
+	n := &retry{of: t.organization}
+	if !errors.As(err, &n.reason) {
 		return nil, err
 	}
-	if n.missing.Parent {
+	if n.reason.Parent {
 		// The records name the parent, and may have to be loaded as well.
 		rec, err := org.Begin(t.organization.id, t.State, 0).Organization()
 		switch {
-		case errors.As(err, &n.missing):
+		case errors.As(err, &n.reason):
 		case err != nil:
 			return nil, err
-		case above != nil || rec.Parent.Zero():
+		case parent != nil || rec.Parent.Zero():
 			return nil, errors.New("ledger: a step asks for a parent that it has, or that there is not")
 		default:
 			n.parent = rec.Parent
 		}
 	}
-	if above != nil && above.State.Misses(n.missing.Piece) {
-		n.of = above.organization
+	if parent != nil && parent.State.Misses(n.reason.Piece) {
+		n.of = parent.organization
 	}
 	return n, nil
 }
 
-// settle counts what a run has left in memory.
-func (o *organization) settle(lacks *need) {
-	full := o.account()
-	if full && (lacks == nil || lacks.missing.Fetch != nil) {
+// afterRun counts what a run has left in memory.
+func (o *organization) afterRun(lacks *retry) {
+	full := o.countBytes()
+	if full && (lacks == nil || lacks.reason.Fetch != nil) {
 		// Nobody can be evicted: drop what can be loaded again.
 		o.state.Shed()
-		o.account()
+		o.countBytes()
 	}
 }

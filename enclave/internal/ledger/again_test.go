@@ -55,42 +55,42 @@ func family(t *testing.T) *rig {
 	return start(t, s, every(4))
 }
 
-// lacks are steps' ways of lacking something, one for each member of org.Missing. has tells
+// retryFor are steps' ways of lacking something, one for each member of org.Missing. has tells
 // whether the step has it by now.
-var lacks = map[string]func(r *rig, fetched *int) (id org.ID, err func(t, above *ledger.Turn) error){
-	"a piece": func(*rig, *int) (org.ID, func(t, above *ledger.Turn) error) {
-		return orgID(2), func(t, _ *ledger.Turn) error {
+var retryFor = map[string]func(r *rig, fetched *int) (id org.ID, err func(t, parent *ledger.Locked) error){
+	"a piece": func(*rig, *int) (org.ID, func(t, parent *ledger.Locked) error) {
+		return orgID(2), func(t, _ *ledger.Locked) error {
 			_, err := org.Begin(t.ID(), t.State, 1).Child(itemID(3))
 			return err
 		}
 	},
-	"the parent": func(*rig, *int) (org.ID, func(t, above *ledger.Turn) error) {
-		return orgID(1), func(_, above *ledger.Turn) error {
-			if above == nil {
+	"the parent": func(*rig, *int) (org.ID, func(t, parent *ledger.Locked) error) {
+		return orgID(1), func(_, parent *ledger.Locked) error {
+			if parent == nil {
 				return &org.Missing{Parent: true}
 			}
 			return nil
 		}
 	},
-	"a piece of the parent": func(*rig, *int) (org.ID, func(t, above *ledger.Turn) error) {
-		return orgID(1), func(_, above *ledger.Turn) error {
-			if above == nil {
+	"a piece of the parent": func(*rig, *int) (org.ID, func(t, parent *ledger.Locked) error) {
+		return orgID(1), func(_, parent *ledger.Locked) error {
+			if parent == nil {
 				return fmt.Errorf("wrapped: %w", &org.Missing{Parent: true})
 			}
-			_, err := org.Begin(above.ID(), above.State, 1).Child(itemID(3))
+			_, err := org.Begin(parent.ID(), parent.State, 1).Child(itemID(3))
 			return err
 		}
 	},
-	"another organization": func(*rig, *int) (org.ID, func(t, above *ledger.Turn) error) {
-		return orgID(2), func(t, _ *ledger.Turn) error {
+	"another organization": func(*rig, *int) (org.ID, func(t, parent *ledger.Locked) error) {
+		return orgID(2), func(t, _ *ledger.Locked) error {
 			if t.ID() != orgID(3) {
 				return &org.Missing{Organization: orgID(3)}
 			}
 			return nil
 		}
 	},
-	"something fetched": func(r *rig, fetched *int) (org.ID, func(t, above *ledger.Turn) error) {
-		return orgID(2), func(t, _ *ledger.Turn) error {
+	"something fetched": func(r *rig, fetched *int) (org.ID, func(t, parent *ledger.Locked) error) {
+		return orgID(2), func(t, _ *ledger.Locked) error {
 			if *fetched > 0 {
 				return nil
 			}
@@ -105,7 +105,7 @@ var lacks = map[string]func(r *rig, fetched *int) (id org.ID, err func(t, above 
 
 // A step that is run again has written nothing by then, and takes effect once.
 func TestStepRunAgain(t *testing.T) {
-	for name, lack := range lacks {
+	for name, lack := range retryFor {
 		r := family(t)
 		fetched, runs := 0, 0
 		id, needs := lack(r, &fetched)
@@ -115,9 +115,9 @@ func TestStepRunAgain(t *testing.T) {
 		}
 		var at org.ID
 		var batch uint64
-		err := r.l.Step(ctx(t), id, ledger.Caller{By: id}, func(t, above *ledger.Turn) error {
+		err := r.l.Transact(ctx(t), id, ledger.Caller{Organization: id}, func(t, parent *ledger.Locked) error {
 			runs++
-			for _, x := range []*ledger.Turn{t, above} {
+			for _, x := range []*ledger.Locked{t, parent} {
 				if x == nil {
 					continue
 				}
@@ -137,7 +137,7 @@ func TestStepRunAgain(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := needs(t, above); err != nil {
+			if err := needs(t, parent); err != nil {
 				return err
 			}
 			if err := c.Tx().PutOrganization(&org.Organization{ID: orgID(200), Parent: at}); err != nil {
@@ -175,7 +175,7 @@ func TestDecidedStepIsNotRunAgain(t *testing.T) {
 	} {
 		r := family(t)
 		before, runs := r.tip(orgID(1)), 0
-		err := r.l.Step(ctx(t), orgID(1), ledger.Caller{By: orgID(1)}, func(t, _ *ledger.Turn) error {
+		err := r.l.Transact(ctx(t), orgID(1), ledger.Caller{Organization: orgID(1)}, func(t, _ *ledger.Locked) error {
 			runs++
 			if _, err := t.Append(&org.Entry{}, nil); err != nil {
 				return err
@@ -192,44 +192,44 @@ func TestDecidedStepIsNotRunAgain(t *testing.T) {
 func TestStepIsRunSoOften(t *testing.T) {
 	r := family(t)
 	for name, c := range map[string]struct {
-		lack func(t *ledger.Turn) error
+		lack func(t *ledger.Locked) error
 		runs int
 	}{
-		"answers that are out of date at once": {func(*ledger.Turn) error {
+		"answers that are out of date at once": {func(*ledger.Locked) error {
 			return &org.Missing{Fetch: func(context.Context) error { return nil }}
 		}, 32},
-		"two organizations that send it to each other": {func(t *ledger.Turn) error {
+		"two organizations that send it to each other": {func(t *ledger.Locked) error {
 			if t.ID() == orgID(2) {
 				return &org.Missing{Organization: orgID(3)}
 			}
 			return &org.Missing{Organization: orgID(2)}
 		}, 1000},
-		"pieces that leave memory at once": {func(t *ledger.Turn) error {
+		"pieces that leave memory at once": {func(t *ledger.Locked) error {
 			t.State.Shed()
 			_, err := org.Begin(t.ID(), t.State, 1).Child(itemID(3))
 			return err
 		}, 1000},
 	} {
 		runs := 0
-		err := r.l.Step(ctx(t), orgID(2), ledger.Caller{By: orgID(2)}, func(t, _ *ledger.Turn) error { runs++; return c.lack(t) })
+		err := r.l.Transact(ctx(t), orgID(2), ledger.Caller{Organization: orgID(2)}, func(t, _ *ledger.Locked) error { runs++; return c.lack(t) })
 		if f := fault.Of(err); !errors.Is(err, ledger.ErrRestarts) || f.Code != fault.Unavailable || f.Name != "RESTARTED_TOO_OFTEN" || runs != c.runs {
 			t.Errorf("%s: %d runs, %v", name, runs, err)
 		}
 	}
 	for name, missing := range map[string]*org.Missing{"a parent that there is not": {Parent: true}, "an organization that there is not": {Organization: orgID(9)}} {
 		runs := 0
-		err := r.l.Step(ctx(t), orgID(2), ledger.Caller{By: orgID(2)}, func(*ledger.Turn, *ledger.Turn) error { runs++; return missing })
+		err := r.l.Transact(ctx(t), orgID(2), ledger.Caller{Organization: orgID(2)}, func(*ledger.Locked, *ledger.Locked) error { runs++; return missing })
 		if err == nil || errors.As(err, new(*org.Missing)) || runs != 1 {
 			t.Errorf("%s: %d runs, %v", name, runs, err)
 		}
 	}
 	runs := 0
-	err := r.l.Step(ctx(t), orgID(1), ledger.Caller{By: orgID(1)}, func(*ledger.Turn, *ledger.Turn) error { runs++; return &org.Missing{Parent: true} })
+	err := r.l.Transact(ctx(t), orgID(1), ledger.Caller{Organization: orgID(1)}, func(*ledger.Locked, *ledger.Locked) error { runs++; return &org.Missing{Parent: true} })
 	if err == nil || errors.As(err, new(*org.Missing)) || runs != 2 {
 		t.Errorf("a parent that the step has: %d runs, %v", runs, err)
 	}
 	no := errors.New("no")
-	err = r.l.Step(ctx(t), orgID(2), ledger.Caller{By: orgID(2)}, func(*ledger.Turn, *ledger.Turn) error {
+	err = r.l.Transact(ctx(t), orgID(2), ledger.Caller{Organization: orgID(2)}, func(*ledger.Locked, *ledger.Locked) error {
 		return &org.Missing{Fetch: func(context.Context) error { return no }}
 	})
 	if !errors.Is(err, no) {

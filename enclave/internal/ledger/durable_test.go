@@ -53,7 +53,7 @@ func TestReplyWaitsForItsBatch(t *testing.T) {
 	// A reader sees the decided state and must wait for the same batch.
 	r.mustRead(orgID(1), 1, "x")
 	var batch uint64
-	if err := r.l.Turn(ctx(t), orgID(1), func(t *ledger.Turn) error { batch = t.Batch(); return nil }); err != nil || batch != n {
+	if err := r.l.Turn(ctx(t), orgID(1), func(t *ledger.Locked) error { batch = t.Batch(); return nil }); err != nil || batch != n {
 		t.Fatalf("batch %d, want %d; %v", batch, n, err)
 	}
 	// A deadline ends the waiting and not the entry.
@@ -371,7 +371,7 @@ func TestReadingMakesRoom(t *testing.T) {
 	r = start(t, s, tiny)
 	for i := range 2 {
 		left.Go(func() {
-			if err := r.l.Turn(ctx(t), orgID(i), func(*ledger.Turn) error {
+			if err := r.l.Turn(ctx(t), orgID(i), func(*ledger.Locked) error {
 				inside.Done()
 				inside.Wait()
 				return nil
@@ -456,7 +456,7 @@ func TestBatches(t *testing.T) {
 	}
 	// A parent and its children are in one batch, even where that cuts it.
 	var made uint64
-	err = r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Turn) error {
+	err = r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Locked) error {
 		var adds []ledger.Addition
 		for i := range 3 {
 			c := r.child(orgID(100+i), orgID(0))
@@ -526,7 +526,7 @@ func TestTogetherTooLarge(t *testing.T) {
 		c := r.child(orgID(100+i), orgID(0))
 		adds = append(adds, ledger.Addition{Entry: &org.Entry{Body: make([]byte, 3<<20)}, Tx: c.Tx(), Child: c})
 	}
-	err := r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Turn) error {
+	err := r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Locked) error {
 		_, err := turn.Append(&org.Entry{}, nil, adds...)
 		return err
 	})
@@ -558,7 +558,7 @@ func TestChildIsOpenedOnce(t *testing.T) {
 	for i := range 200 {
 		c := r.child(orgID(100+i), orgID(0))
 		var n uint64
-		err := r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Turn) (err error) {
+		err := r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Locked) (err error) {
 			n, err = turn.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: c.Tx(), Child: c})
 			return err
 		})
@@ -621,7 +621,7 @@ func TestConcurrentTurns(t *testing.T) {
 	r = start(t, s, nil)
 	total := uint64(0)
 	for o := range orgs {
-		_ = r.l.Turn(ctx(t), orgID(o), func(turn *ledger.Turn) error {
+		_ = r.l.Turn(ctx(t), orgID(o), func(turn *ledger.Locked) error {
 			u, err := org.Begin(orgID(o), turn.State, 1).User(itemID(0))
 			if err != nil || u == nil || u.CreatedMs != turn.Tip().Count-1 {
 				t.Errorf("organization %d: %+v, %v", o, u, err)
@@ -688,7 +688,7 @@ func TestNothingIsLeftRunning(t *testing.T) {
 			}
 			short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 			defer cancel()
-			_ = r.l.Turn(short, orgID(2), func(*ledger.Turn) error { return nil })
+			_ = r.l.Turn(short, orgID(2), func(*ledger.Locked) error { return nil })
 			r.l.Close()
 		},
 		"fence": func(r *rig) {

@@ -22,9 +22,9 @@ const (
 func (r *rig) stamped(id org.ID, n int, now, at uint64) (floor uint64, err error) {
 	r.t.Helper()
 	fp := sha256.Sum256(fmt.Append(nil, n))
-	err = r.l.Turn(ctx(r.t), id, func(t *ledger.Turn) error {
+	err = r.l.Turn(ctx(r.t), id, func(t *ledger.Locked) error {
 		_, err := t.Append(&org.Entry{Activity: itemID(n), Fingerprint: fp, StampedMs: at, TimeMs: now}, nil)
-		floor = t.FloorMs()
+		floor = t.LowWatermarkMs()
 		return err
 	})
 	return floor, err
@@ -33,9 +33,9 @@ func (r *rig) stamped(id org.ID, n int, now, at uint64) (floor uint64, err error
 // known tells whether the window finds body n, and where.
 func (r *rig) known(id org.ID, n int) (seq uint64, ok bool, floor uint64) {
 	r.t.Helper()
-	if err := r.l.Turn(ctx(r.t), id, func(t *ledger.Turn) error {
-		seq, ok = t.Known(sha256.Sum256(fmt.Append(nil, n)))
-		floor = t.FloorMs()
+	if err := r.l.Turn(ctx(r.t), id, func(t *ledger.Locked) error {
+		seq, ok = t.Seen(sha256.Sum256(fmt.Append(nil, n)))
+		floor = t.LowWatermarkMs()
 		return nil
 	}); err != nil {
 		r.t.Fatal(err)
@@ -205,7 +205,7 @@ func TestOnlyFirstStepsAreMarked(t *testing.T) {
 
 func TestFullWindow(t *testing.T) {
 	s := newStore()
-	r := start(t, s, func(c *ledger.Config) { c.Limits.WindowMarks = 20 })
+	r := start(t, s, func(c *ledger.Config) { c.Limits.DedupEntries = 20 })
 	r.found(orgID(1))
 	now := uint64(1_700_000_000_000)
 	for i := range 20 {
@@ -214,7 +214,7 @@ func TestFullWindow(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if _, err := r.stamped(orgID(1), 99, now, now); !errors.Is(err, ledger.ErrWindowFull) {
+		if _, err := r.stamped(orgID(1), 99, now, now); !errors.Is(err, ledger.ErrDedupFull) {
 			t.Fatalf("over the bound: %v", err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestFullWindow(t *testing.T) {
 		t.Fatal("what was refused is known")
 	}
 	// Not for good: an hour later the floor makes room, and at no other time.
-	if _, err := r.stamped(orgID(1), 100, now+hour, now+hour); !errors.Is(err, ledger.ErrWindowFull) {
+	if _, err := r.stamped(orgID(1), 100, now+hour, now+hour); !errors.Is(err, ledger.ErrDedupFull) {
 		t.Fatalf("exactly an hour later: %v", err)
 	}
 	if _, err := r.stamped(orgID(1), 100, now+hour+2*minute, now+hour); err != nil {

@@ -29,30 +29,30 @@ import (
 // sign no other beginning, from this store or another. The one before is not closed, and nobody asks
 // those who witnessed it.
 
-// move brings the range to the next generation of its log. The pipe is empty, and nothing but this
+// beginMovedGeneration brings the range to the next generation of its log. The pipe is empty, and nothing but this
 // says anything.
-func (l *Ledger) move(ctx context.Context) error {
-	left := l.cfg.Left
-	at, said, _ := l.pipe.head()
+func (l *Ledger) beginMovedGeneration(ctx context.Context) error {
+	left := l.cfg.PreviousWitnesses
+	at, said, _ := l.batchWriter.head()
 	if at.CloseLeaf() == nil {
 		var err error
 		leaf := tlog.Leaf{Close: &tlog.Close{Origin: l.origin(l.logName(), at.Generation()+1).String(), Policy: l.cfg.Start.Policy}}
-		if said, err = l.say(ctx, leaf, nil); err != nil {
+		if said, err = l.appendLeaf(ctx, leaf, nil); err != nil {
 			return err
 		}
-		at, _, _ = l.pipe.head()
+		at, _, _ = l.batchWriter.head()
 	}
-	if err := l.awaitOthers(ctx, at, left); err != nil {
+	if err := l.awaitFormerQuorum(ctx, at, left); err != nil {
 		return err
 	}
 	if said > 0 {
 		l.witnesses.advance(said, time.Time{}) // it gives no right to serve
 	}
-	return l.beginNext(ctx, at, l.cfg.force(at.Force()), tlog.Adopt{How: tlog.HowMoved, Origin: l.origin(left.Name, at.Generation()).String(), Size: at.Size(), Root: at.Root()})
+	return l.beginGeneration(ctx, at, l.cfg.force(at.Force()), tlog.Adopt{How: tlog.HowMoved, Origin: l.origin(left.Name, at.Generation()).String(), Size: at.Size(), Root: at.Root()})
 }
 
-// awaitOthers waits until a quorum of other terms has cosigned a log where it stands.
-func (l *Ledger) awaitOthers(ctx context.Context, at *log.Log, by *Terms) error {
+// awaitFormerQuorum waits until a quorum of other terms has cosigned a log where it stands.
+func (l *Ledger) awaitFormerQuorum(ctx context.Context, at *log.Log, by *Terms) error {
 	checkpoint, err := at.CheckpointAs(by.Name)
 	if err != nil || insecure.Skip(insecure.Closed) {
 		return err
@@ -60,7 +60,7 @@ func (l *Ledger) awaitOthers(ctx context.Context, at *log.Log, by *Terms) error 
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	for pause := witnessPause; ; pause = min(2*pause, longWitnessPause) {
-		if l.cosign(ctx, by, checkpoint) != nil {
+		if l.askWitnesses(ctx, by, checkpoint) != nil {
 			return nil
 		}
 		select {
@@ -103,17 +103,17 @@ func (l *Ledger) checkRecovery(at *log.Log) error {
 	return l.checkGeneration(r.Generation)
 }
 
-// recoverLog begins the generation that operators want behind the log that they named. Each lost batch may have been a
+// beginRecoveredGeneration begins the generation that operators want behind the log that they named. Each lost batch may have been a
 // boot's first one, whose number proofs of it tell: none is used again. No boot has served that witnesses have not seen.
-func (l *Ledger) recoverLog(ctx context.Context) error {
+func (l *Ledger) beginRecoveredGeneration(ctx context.Context) error {
 	r := l.cfg.Recover
-	at, _, _ := l.pipe.head()
+	at, _, _ := l.batchWriter.head()
 	force := l.cfg.force(at.Force())
 	if force.RecoveredMs = uint64(l.cfg.Clock.Now().UnixMilli()); !r.Open {
 		force.Recovered = r.Generation
 	}
 	force.Boots = max(force.Boots, min(force.Boots+r.Witnessed-r.Size, maxBoots))
-	return l.beginNext(ctx, at, force, tlog.Adopt{How: tlog.HowRecovered, Origin: r.Origin, Size: at.Size(), Root: at.Root(), Witnessed: max(r.Witnessed, at.Size())})
+	return l.beginGeneration(ctx, at, force, tlog.Adopt{How: tlog.HowRecovered, Origin: r.Origin, Size: at.Size(), Root: at.Root(), Witnessed: max(r.Witnessed, at.Size())})
 }
 
 // maxBoots bounds what a recovery makes of boot numbers, whatever witnesses say that they have seen: readers count exactly to 2^53.
@@ -122,8 +122,8 @@ const maxBoots = 1 << 52
 // force is what these terms put in the place of what was in force.
 func (c *Config) force(before log.Force) log.Force {
 	before.Policy, before.Mode, before.ManifestNonce = c.Start.Policy, c.Start.Mode, c.Start.ManifestNonce
-	if c.Left != nil { // an enclave of these terms may serve, or of others before
-		before.WaitMs = max(before.WaitMs, uint64(c.Left.Serve.Milliseconds()))
+	if c.PreviousWitnesses != nil { // an enclave of these terms may serve, or of others before
+		before.WaitMs = max(before.WaitMs, uint64(c.PreviousWitnesses.Serve.Milliseconds()))
 	}
 	if c.Witnesses != nil && before.WaitMs <= uint64(c.Witnesses.Serve.Milliseconds()) {
 		before.WaitMs = 0 // every boot waits for that long
@@ -131,53 +131,53 @@ func (c *Config) force(before log.Force) log.Force {
 	return before
 }
 
-// recoverFloor is how long behind a recovery no body is taken that was stamped before: one of the lost time does not run
+// recoveryMargin is how long behind a recovery no body is taken that was stamped before: one of the lost time does not run
 // again, though it be stamped ahead as far as one may be.
-const recoverFloor = 5 * time.Minute
+const recoveryMargin = 5 * time.Minute
 
 // LastRecovery is the newest generation of the log that began with a recovery after which each organization's
 // root quorum has to let it sign again; 0: there was none.
 func (l *Ledger) LastRecovery() uint32 { return l.recovered.generation }
 
-// LeastFloor is the floor of all organizations that were there at the last recovery of the log, 0 if there was none.
-func (l *Ledger) LeastFloor() uint64 { return l.recovered.floorMs }
+// RecoveryWatermark is the floor of all organizations that were there at the last recovery of the log, 0 if there was none.
+func (l *Ledger) RecoveryWatermark() uint64 { return l.recovered.watermarkMs }
 
-// A recovered is what the log says of its last recovery.
-type recovered struct {
-	generation uint32
-	floorMs    uint64 // the least floor of organizations that were there; 0: there was no recovery
+// A lastRecovery is what the log says of its last recovery.
+type lastRecovery struct {
+	generation  uint32
+	watermarkMs uint64 // the least floor of organizations that were there; 0: there was no recovery
 }
 
-func recoveredBy(f log.Force) (r recovered) {
+func lastRecoveryOf(f log.Force) (r lastRecovery) {
 	if r.generation = f.Recovered; f.RecoveredMs > 0 {
 		const minute = 60_000
-		r.floorMs = (f.RecoveredMs+uint64(recoverFloor.Milliseconds()))/minute*minute + minute - 1
+		r.watermarkMs = (f.RecoveredMs+uint64(recoveryMargin.Milliseconds()))/minute*minute + minute - 1
 	}
 	return r
 }
 
-// beginNext begins the next generation with the tips of all organizations. The log names their table before
+// beginGeneration begins the next generation with the tips of all organizations. The log names their table before
 // the host keeps it, as ever: a boot that finds the one before follows the headers from there.
-func (l *Ledger) beginNext(ctx context.Context, at *log.Log, force log.Force, how tlog.Adopt) error {
+func (l *Ledger) beginGeneration(ctx context.Context, at *log.Log, force log.Force, how tlog.Adopt) error {
 	next, err := at.NextGeneration(l.logName(), force)
 	if err != nil {
 		return err
 	}
-	return l.goOn(ctx, next, how)
+	return l.adoptLog(ctx, next, how)
 }
 
-// drill begins the log of a drill with all that the store holds.
-func (l *Ledger) drill(ctx context.Context) error {
-	at, _, _ := l.pipe.head()
+// beginDrillLog begins the log of a drill with all that the store holds.
+func (l *Ledger) beginDrillLog(ctx context.Context) error {
+	at, _, _ := l.batchWriter.head()
 	next, err := at.Drill(unnamed)
 	if err != nil {
 		return err
 	}
-	return l.goOn(ctx, next, tlog.Adopt{How: tlog.HowMoved, Origin: at.Key().Name(), Size: at.Size(), Root: at.Root()})
+	return l.adoptLog(ctx, next, tlog.Adopt{How: tlog.HowMoved, Origin: at.Key().Name(), Size: at.Size(), Root: at.Root()})
 }
 
-// goOn goes on with a log that is empty yet and adopts the one that there is.
-func (l *Ledger) goOn(ctx context.Context, next *log.Log, how tlog.Adopt) error {
+// adoptLog goes on with a log that is empty yet and adopts the one that there is.
+func (l *Ledger) adoptLog(ctx context.Context, next *log.Log, how tlog.Adopt) error {
 	before, moved := l.tips.all()
 	change, err := l.updateTable(ctx, before, moved)
 	if err != nil {
@@ -185,26 +185,26 @@ func (l *Ledger) goOn(ctx context.Context, next *log.Log, how tlog.Adopt) error 
 	}
 	empty, head := next.Clone(), next.Head(change.Table)
 	how.Table, how.Manifest = log.Commitment(head), l.cfg.Start.Manifest
-	l.pipe.begin(next, 0)
-	first, err := l.say(ctx, tlog.Leaf{Adopt: &how}, head)
+	l.batchWriter.setLog(next, 0)
+	first, err := l.appendLeaf(ctx, tlog.Leaf{Adopt: &how}, head)
 	if err != nil {
 		return err
 	}
-	kept, err := empty.Keep(change.Table, l.pipe.epoch, first)
+	kept, err := empty.Keep(change.Table, l.batchWriter.epoch, first)
 	if err != nil {
 		return err
 	}
 	if err := l.keepTable(ctx, before, change, kept); err != nil {
 		return err
 	}
-	l.tips.begin(change.Table, map[org.ID]Tip{})
-	l.recovered = recoveredBy(empty.Force())
+	l.tips.set(change.Table, map[org.ID]Tip{})
+	l.recovered = lastRecoveryOf(empty.Force())
 	return nil
 }
 
 // NextLogKey is what the checkpoints of the range's next generation verify by, under other terms.
 func (l *Ledger) NextLogKey(name string) (*tlog.Key, error) {
-	at, _, _ := l.pipe.head()
+	at, _, _ := l.batchWriter.head()
 	keys, err := log.NewKeys(l.cfg.Log, l.origin(name, at.Generation()+1))
 	if err != nil {
 		return nil, err

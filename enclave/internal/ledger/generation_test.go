@@ -37,7 +37,7 @@ func (c *change) all() []*seen { return slices.Concat(c.leaving, c.joining) }
 // under is a boot under the next manifest.
 func (c *change) under(cfg *ledger.Config) {
 	witnessed(c.next)(cfg)
-	cfg.Left = c.left
+	cfg.PreviousWitnesses = c.left
 }
 
 // served is a store with a log that the witnesses before have seen, with an organization.
@@ -86,7 +86,7 @@ func TestOtherWitnesses(t *testing.T) {
 		next := wire.ID{77}
 		key, err := r.l.NextLogKey(c.next.Name)
 		if err == nil {
-			err = r.l.Shut(ctx(t))
+			err = r.l.CloseForWrites(ctx(t))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -94,13 +94,13 @@ func TestOtherWitnesses(t *testing.T) {
 		for _, w := range c.joining {
 			must(t, w.Add(key))
 		}
-		past, err := r.l.End(ctx(t), org.ID(next))
+		past, err := r.l.SealForHandover(ctx(t), org.ID(next))
 		if err != nil {
 			t.Fatal(err)
 		}
 		head := past.Head()
 		c.next.Serve, c.left.Serve = time.Minute, time.Minute // it would wait for longer than the test
-		second := start(t, s, func(cfg *ledger.Config) { c.under(cfg); cfg.Boot, cfg.Head = next, &head })
+		second := start(t, s, func(cfg *ledger.Config) { c.under(cfg); cfg.Boot, cfg.HandedHead = next, &head })
 		second.mustRead(orgID(1), 1, "before")
 		second.user(orgID(1), 1, "after")
 		if name := second.l.LogKey().Name(); name != key.Name() || !strings.HasSuffix(name, "/2") || second.l.LogKey().String() != key.String() {

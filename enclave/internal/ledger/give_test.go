@@ -48,7 +48,7 @@ func TestEnd(t *testing.T) {
 	}
 	<-storing
 	s.lie(hooks{})
-	ended := make(chan *ledger.Past)
+	ended := make(chan *ledger.EndOfOwnership)
 	go func() {
 		past, err := r.shutEnd(ctx(t))
 		if err != nil {
@@ -58,9 +58,9 @@ func TestEnd(t *testing.T) {
 	}()
 	eventually(t, func() bool {
 		_, err := r.l.Create(r.child(orgID(6), org.ID{}), &org.Entry{TimeMs: 1}, nil)
-		return errors.Is(err, ledger.ErrGiven)
+		return errors.Is(err, ledger.ErrHandedOver)
 	}, func() string { return "decided while it ends" })
-	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); !errors.Is(err, ledger.ErrGiven) {
+	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); !errors.Is(err, ledger.ErrHandedOver) {
 		t.Errorf("decided while it ends: %v", err)
 	}
 	close(stored)
@@ -78,28 +78,28 @@ func TestEnd(t *testing.T) {
 	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); err == nil {
 		t.Fatal("decided after it ended")
 	}
-	if _, err := r.shutEnd(ctx(t)); !errors.Is(err, ledger.ErrGiven) {
+	if _, err := r.shutEnd(ctx(t)); !errors.Is(err, ledger.ErrHandedOver) {
 		t.Fatalf("ended twice: %v", err)
 	}
 	s.lie(hooks{own: func(wire.Own, func() wire.Owned) (wire.Owned, error) { return wire.Owned{}, away }})
-	if err := r.l.Free(ctx(t)); !errors.Is(err, away) {
+	if err := r.l.ReleaseOwnership(ctx(t)); !errors.Is(err, away) {
 		t.Fatal(err)
 	}
 	s.lie(hooks{})
-	if err := r.l.Free(ctx(t)); err != nil || !s.row.Released {
+	if err := r.l.ReleaseOwnership(ctx(t)); err != nil || !s.row.Released {
 		t.Fatalf("%+v, %v", s.row, err)
 	}
 
 	// The next goes on from there and from nowhere else. An organization that is shown older, or
 	// not at all, is refused.
 	for what, wrong := range map[string]ledger.Head{"more": {Size: past.Head().Size + 1, Last: past.Head().Last}, "another": {Size: past.Head().Size}} {
-		n := unstarted(t, s.copy(), func(c *ledger.Config) { c.Head = &wrong })
+		n := unstarted(t, s.copy(), func(c *ledger.Config) { c.HandedHead = &wrong })
 		if err := n.l.Take(ctx(t), nil); err == nil || n.alarms.Counts()["tip"] != 1 {
 			t.Errorf("%s: %v, %v", what, err, n.alarms.Counts())
 		}
 	}
 	head := past.Head()
-	n := unstarted(t, s, func(c *ledger.Config) { c.Head = &head })
+	n := unstarted(t, s, func(c *ledger.Config) { c.HandedHead = &head })
 	if err := n.l.Take(ctx(t), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -163,14 +163,14 @@ func TestTakenBack(t *testing.T) {
 			}
 			goOn(s, "honest")
 			goOn(fork, "forked")
-			passed := func(c *ledger.Config) { limit(c); c.Past = past }
+			passed := func(c *ledger.Config) { limit(c); c.LastOwned = past }
 			back := start(t, s, passed)
 			back.mustRead(id, 2, "seen")
 			back.mustRead(id, 12, "honest")
 			back.quiet()
 			head := fork.head()
 			for what, handed := range map[string]*ledger.Head{"handed on by nobody": nil, "handed on by the other": &head} {
-				b := unstarted(t, fork.copy(), func(c *ledger.Config) { passed(c); c.Head = handed })
+				b := unstarted(t, fork.copy(), func(c *ledger.Config) { passed(c); c.HandedHead = handed })
 				if err := b.l.Take(ctx(t), nil); err == nil {
 					t.Errorf("%s: taken", what)
 				}
@@ -232,13 +232,13 @@ func TestRange(t *testing.T) {
 	if _, err := r.l.NewChild(out, 1); !errors.Is(err, ledger.ErrRange) {
 		t.Fatal(err)
 	}
-	if err := r.l.Turn(ctx(t), out, func(*ledger.Turn) error { return nil }); !errors.Is(err, ledger.ErrRange) {
+	if err := r.l.Turn(ctx(t), out, func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrRange) {
 		t.Fatal(err)
 	}
-	if err := r.l.Pair(ctx(t), in, out, func(_, _ *ledger.Turn) error { return nil }); !errors.Is(err, ledger.ErrRange) {
+	if err := r.l.Pair(ctx(t), in, out, func(_, _ *ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrRange) {
 		t.Fatal(err)
 	}
-	err := r.l.Turn(ctx(t), in, func(tn *ledger.Turn) error {
+	err := r.l.Turn(ctx(t), in, func(tn *ledger.Locked) error {
 		_, err := tn.Ledger().NewChild(out, 1)
 		return err
 	})
@@ -274,9 +274,9 @@ func TestTakeFits(t *testing.T) {
 }
 
 // shutEnd ends a rig's ledger for nobody in particular.
-func (r *rig) shutEnd(ctx context.Context) (*ledger.Past, error) {
-	if err := r.l.Shut(ctx); err != nil {
+func (r *rig) shutEnd(ctx context.Context) (*ledger.EndOfOwnership, error) {
+	if err := r.l.CloseForWrites(ctx); err != nil {
 		return nil, err
 	}
-	return r.l.End(ctx, org.ID{})
+	return r.l.SealForHandover(ctx, org.ID{})
 }

@@ -23,45 +23,45 @@ import (
 // A View is an organization's history as of one turn, read outside the turn: it asks the host.
 type View struct {
 	*organization
-	tip   Tip
-	batch uint64
-	keys  map[uint32]*seal.Key
-	used  time.Duration
+	tip           Tip
+	batch         uint64
+	keys          map[uint32]*seal.Key
+	processorTime time.Duration
 }
 
 // View is the history up to this turn. A waiting activity is believed only in the entry that
 // the state names, another only in the entry that ends it.
-func (t *Turn) View() *View {
+func (t *Locked) View() *View {
 	return &View{organization: t.organization, tip: t.Tip(), batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
 }
 
 // ProcessorTime is what it took to verify what was read.
-func (v *View) ProcessorTime() time.Duration { return v.used }
+func (v *View) ProcessorTime() time.Duration { return v.processorTime }
 
 // Batch is the batch that a reply about this history waits for.
 func (v *View) Batch() uint64 { return v.batch }
 
 // Entry returns the entry at seq.
 func (v *View) Entry(ctx context.Context, seq uint64) (*org.Entry, error) {
-	got, err := v.find(ctx, wire.Find{Seqs: []uint64{seq}})
+	got, err := v.findStored(ctx, wire.Find{Seqs: []uint64{seq}})
 	if err != nil {
 		return nil, err
 	}
 	if len(got.Entries) != 1 || (got.Entries[0].Seq != seq && !insecure.Skip(insecure.Answer)) {
 		return nil, v.ledger.breach(fault.AlarmIndex, "entry withheld")
 	}
-	return v.prove(ctx, &got.Entries[0])
+	return v.openOne(ctx, &got.Entries[0])
 }
 
 // Activity returns the last entry of a finished activity, or nil if the host shows none,
 // which proves nothing. It refuses an entry with which the activity did not end: the host
 // may have hidden the next one.
 func (v *View) Activity(ctx context.Context, id org.ID) (*org.Entry, error) {
-	got, err := v.find(ctx, wire.Find{Activities: []wire.ID{wire.ID(id)}})
+	got, err := v.findStored(ctx, wire.Find{Activities: []wire.ID{wire.ID(id)}})
 	if err != nil || len(got.Entries) == 0 {
 		return nil, err
 	}
-	e, err := v.prove(ctx, &got.Entries[0])
+	e, err := v.openOne(ctx, &got.Entries[0])
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ var ErrCursor = fault.New(fault.InvalidArgument, "unknown cursor in paginationOp
 
 // Page returns entries as asked; the host may have left some out.
 func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
-	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
+	if err := v.ledger.batchWriter.waitStored(ctx, v.batch); err != nil {
 		return nil, err
 	}
 	ask := wire.Page{Organization: wire.ID(v.id), TreeSize: v.tip.Count, Types: p.Types, Before: (*wire.ID)(p.Before), After: (*wire.ID)(p.After), Limit: uint16(p.Limit)}
@@ -108,13 +108,13 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 		return nil, v.ledger.breach(fault.AlarmIndex, "more than asked for")
 	}
 	var slot fairqueue.Slot
-	if err := v.compute(ctx, &slot); err != nil {
+	if err := v.waitForProcessor(ctx, &slot); err != nil {
 		return nil, err
 	}
-	defer func() { v.used += slot.Leave() }()
+	defer func() { v.processorTime += slot.Leave() }()
 	var out []*org.Entry
 	for i := range got.Entries {
-		e, err := v.open(&got.Entries[i])
+		e, err := v.openProven(&got.Entries[i])
 		if err != nil {
 			return nil, err
 		}
@@ -130,9 +130,9 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 
 func isWanted[T comparable](want []T, x T) bool { return len(want) == 0 || slices.Contains(want, x) }
 
-// find asks when all of the view is stored: before, the host cannot have it.
-func (v *View) find(ctx context.Context, f wire.Find) (wire.Proven, error) {
-	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
+// findStored asks when all of the view is stored: before, the host cannot have it.
+func (v *View) findStored(ctx context.Context, f wire.Find) (wire.Proven, error) {
+	if err := v.ledger.batchWriter.waitStored(ctx, v.batch); err != nil {
 		return wire.Proven{}, err
 	}
 	f.Organization, f.TreeSize = wire.ID(v.id), v.tip.Count
@@ -143,24 +143,24 @@ func (v *View) find(ctx context.Context, f wire.Find) (wire.Proven, error) {
 	return got, nil
 }
 
-// compute waits for a processor to verify what the host answered.
-func (v *View) compute(ctx context.Context, s *fairqueue.Slot) error {
-	return v.ledger.compute(ctx, s, fairqueue.Owner{Tenant: v.tenant, Turn: v.id, Payer: v.id})
+// waitForProcessor waits for a processor to verify what the host answered.
+func (v *View) waitForProcessor(ctx context.Context, s *fairqueue.Slot) error {
+	return v.ledger.waitForProcessor(ctx, s, fairqueue.Owner{Tenant: v.tenant, Turn: v.id, Payer: v.id})
 }
 
-// prove opens one entry that the host answered.
-func (v *View) prove(ctx context.Context, p *wire.ProvenEntry) (*org.Entry, error) {
+// openOne opens one entry that the host answered.
+func (v *View) openOne(ctx context.Context, p *wire.ProvenEntry) (*org.Entry, error) {
 	var slot fairqueue.Slot
-	if err := v.compute(ctx, &slot); err != nil {
+	if err := v.waitForProcessor(ctx, &slot); err != nil {
 		return nil, err
 	}
-	defer func() { v.used += slot.Leave() }()
-	return v.open(p)
+	defer func() { v.processorTime += slot.Leave() }()
+	return v.openProven(p)
 }
 
-// open believes an old entry only with its inclusion proof under the tip.
-func (v *View) open(p *wire.ProvenEntry) (*org.Entry, error) {
-	if _, err := v.include(v.tip, p); err != nil {
+// openProven believes an old entry only with its inclusion proof under the tip.
+func (v *View) openProven(p *wire.ProvenEntry) (*org.Entry, error) {
+	if _, err := v.checkIncluded(v.tip, p); err != nil {
 		return nil, err
 	}
 	e, err := openEntry(v.ledger, v.keys, v.id, p.Seq, p.Sealed, nil)
@@ -170,8 +170,8 @@ func (v *View) open(p *wire.ProvenEntry) (*org.Entry, error) {
 	return e, err
 }
 
-// include verifies that the tree at a tip has a stored entry in its place, as the leaf that it returns.
-func (v *View) include(tip Tip, p *wire.ProvenEntry) (leaf wire.Hash, err error) {
+// checkIncluded verifies that the tree at a tip has a stored entry in its place, as the leaf that it returns.
+func (v *View) checkIncluded(tip Tip, p *wire.ProvenEntry) (leaf wire.Hash, err error) {
 	leaf = tlog.HashStored(p.Sealed)
 	if len(p.Proof) > wire.MaxProof || p.Seq >= tip.Count {
 		return leaf, v.ledger.breach(fault.AlarmInclusion, "entry outside of the tree")
@@ -208,10 +208,10 @@ func (v *View) Open(ctx context.Context, from uint64, bytes int) (all []Opened, 
 		for seq := from; seq < v.tip.Count && len(ask.Seqs) < openAtOnce; seq++ {
 			ask.Seqs = append(ask.Seqs, seq)
 		}
-		got, err := v.find(ctx, ask)
+		got, err := v.findStored(ctx, ask)
 		if err != nil && len(ask.Seqs) > 1 { // they may be too many for one answer
 			ask.Seqs = ask.Seqs[:1]
-			got, err = v.find(ctx, ask)
+			got, err = v.findStored(ctx, ask)
 		}
 		if err != nil {
 			return nil, err
@@ -231,16 +231,16 @@ func (v *View) Open(ctx context.Context, from uint64, bytes int) (all []Opened, 
 // openEach opens entries from seq on, as many as it takes for that many bytes.
 func (v *View) openEach(ctx context.Context, ps []wire.ProvenEntry, from uint64, bytes int) (all []Opened, size int, err error) {
 	var slot fairqueue.Slot
-	if err := v.compute(ctx, &slot); err != nil {
+	if err := v.waitForProcessor(ctx, &slot); err != nil {
 		return nil, 0, err
 	}
-	defer func() { v.used += slot.Leave() }()
+	defer func() { v.processorTime += slot.Leave() }()
 	for i := range ps {
 		p := &ps[i]
 		if p.Seq != from+uint64(i) && !insecure.Skip(insecure.Answer) {
 			return nil, 0, v.ledger.breach(fault.AlarmIndex, "another entry than asked for")
 		}
-		leaf, err := v.include(v.tip, p)
+		leaf, err := v.checkIncluded(v.tip, p)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -265,10 +265,10 @@ func (v *View) Tip() Tip { return v.tip }
 // Wait returns when batch n is stored, its witnesses have cosigned what they must, and this enclave
 // may answer.
 func (l *Ledger) Wait(ctx context.Context, n uint64) error {
-	if err := l.pipe.wait(ctx, n); err != nil {
+	if err := l.batchWriter.waitStored(ctx, n); err != nil {
 		return err
 	}
-	if err := l.witnesses.release(ctx, l, n); err != nil {
+	if err := l.witnesses.awaitRelease(ctx, l, n); err != nil {
 		return err
 	}
 	return l.Serving(ctx)
@@ -279,7 +279,7 @@ func (l *Ledger) AwaitQuorum(ctx context.Context, n uint64) error {
 	if l.cfg.Witnesses == nil || insecure.Skip(insecure.Quorum) {
 		return nil
 	}
-	return l.witnesses.has(ctx, l, n)
+	return l.witnesses.awaitQuorum(ctx, l, n)
 }
 
 // IndexRow is an organization that has a key, as the host says.
@@ -297,7 +297,7 @@ func (r *IndexRow) compare(o *IndexRow) int {
 // or those just above before (one of the two is nil). It asks when all of the view is stored. The
 // host may leave rows out and keep old ones; only the form of its answer is checked.
 func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
-	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
+	if err := v.ledger.batchWriter.waitStored(ctx, v.batch); err != nil {
 		return nil, err
 	}
 	return v.ledger.PageIndex(ctx, key, before, after, limit)

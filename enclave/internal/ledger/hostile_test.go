@@ -291,7 +291,7 @@ func TestLatePieceLies(t *testing.T) {
 	}
 	r = start(t, s, nil)
 	child := func(o, i int) error {
-		return r.l.Turn(ctx(t), orgID(o), func(turn *ledger.Turn) error {
+		return r.l.Turn(ctx(t), orgID(o), func(turn *ledger.Locked) error {
 			c, err := org.Begin(orgID(o), turn.State, 1).Child(itemID(i))
 			if err == nil && (c == nil || len(c.Name) != 100_000) {
 				t.Errorf("child %d is not there", i)

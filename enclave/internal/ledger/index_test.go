@@ -107,7 +107,7 @@ func TestIndexGoesWithItsEntry(t *testing.T) {
 	}
 	// Every addition of a step has its own changes.
 	var batch uint64
-	err := r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Turn) (err error) {
+	err := r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Locked) (err error) {
 		c := r.child(orgID(50), orgID(0))
 		batch, err = turn.Append(&org.Entry{TimeMs: 2, Index: []org.IndexChange{{Key: org.Hash{8}, Rank: 3}}}, nil,
 			ledger.Addition{Child: c, Tx: c.Tx(), Entry: &org.Entry{TimeMs: 2, Index: []org.IndexChange{{Key: org.Hash{8}, Rank: 2}}}})
@@ -159,7 +159,7 @@ func TestIndexIsBounded(t *testing.T) {
 		c := r.child(orgID(100+n), orgID(1))
 		adds = append(adds, ledger.Addition{Entry: changes(wire.MaxIndex), Tx: c.Tx(), Child: c})
 	}
-	err := r.l.Turn(ctx(t), orgID(1), func(turn *ledger.Turn) error {
+	err := r.l.Turn(ctx(t), orgID(1), func(turn *ledger.Locked) error {
 		_, err := turn.Append(&org.Entry{TimeMs: 3}, nil, adds...)
 		return err
 	})

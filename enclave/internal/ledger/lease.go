@@ -20,7 +20,7 @@ type lease struct {
 	mu    sync.Mutex
 	from  time.Time
 	until time.Time
-	over  bool
+	ended bool
 }
 
 // extend counts from when the host was asked, not from when it said yes.
@@ -32,17 +32,17 @@ func (l *lease) extend(asked time.Time, d time.Duration) {
 	l.mu.Unlock()
 }
 
-// finish ends the lease for good: the store is about to be given back.
-func (l *lease) finish() {
+// end ends the lease for good: the store is about to be given back.
+func (l *lease) end() {
 	l.mu.Lock()
-	l.over = true
+	l.ended = true
 	l.mu.Unlock()
 }
 
 func (l *lease) valid(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.over && !now.Before(l.from) && now.Before(l.until)
+	return !l.ended && !now.Before(l.from) && now.Before(l.until)
 }
 
 // ErrTaken says that a range went to another boot.
@@ -54,7 +54,7 @@ var ErrTaken = errors.New("the range went to another boot")
 // refused is a *fault.Breach; the row is taken by then.
 func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	asked := l.cfg.Clock.Now()
-	row, err := l.own(ctx, wire.OwnLook, 0)
+	row, err := l.askOwnership(ctx, wire.OwnLook, 0)
 	if err != nil {
 		return err
 	}
@@ -64,14 +64,14 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 		}
 	}
 	free := IsFree(row)
-	got, err := l.own(ctx, wire.OwnTake, row.Epoch)
+	got, err := l.askOwnership(ctx, wire.OwnTake, row.Epoch)
 	if err != nil {
 		return err
 	}
 	if !got.OK || got.Epoch != row.Epoch+1 || got.Boot != l.cfg.Boot {
 		return ErrTaken
 	}
-	l.pipe.epoch = got.Epoch
+	l.batchWriter.epoch = got.Epoch
 	l.lease.mu.Lock()
 	if !free {
 		l.lease.from = l.cfg.Clock.Now().Add(l.cfg.Limits.Lease)
@@ -82,30 +82,30 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 		return err
 	}
 	// Nobody appends to the range any more, so that what is read now is the end of its log.
-	first, err := l.begin(ctx)
+	first, err := l.readLog(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the log of range %d: %w", l.cfg.Range, err)
 	}
-	if err := l.spawn(l.pipe.run); err != nil {
+	if err := l.spawn(l.batchWriter.run); err != nil {
 		return err
 	}
-	if first.moves {
-		if err := l.move(ctx); err != nil {
+	if first.newGeneration {
+		if err := l.beginMovedGeneration(ctx); err != nil {
 			return fmt.Errorf("moving the log of range %d to other witnesses: %w", l.cfg.Range, err)
 		}
 	}
 	if first.recovers {
-		if err := l.recoverLog(ctx); err != nil {
+		if err := l.beginRecoveredGeneration(ctx); err != nil {
 			return fmt.Errorf("recovering the log of range %d: %w", l.cfg.Range, err)
 		}
 	}
 	if first.drills {
-		if err := l.drill(ctx); err != nil {
+		if err := l.beginDrillLog(ctx); err != nil {
 			return fmt.Errorf("a drill of range %d: %w", l.cfg.Range, err)
 		}
 	}
 	start := l.cfg.Start
-	at, _, _ := l.pipe.head()
+	at, _, _ := l.batchWriter.head()
 	start.Number = at.Force().Boots + 1
 	if start.Number == 1 { // before boots had numbers, it was the host that counted
 		start.Number = got.Epoch
@@ -114,20 +114,20 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	if _, err := io.ReadFull(l.cfg.Rand, start.Nonce[:]); err != nil {
 		return err
 	}
-	said, err := l.say(ctx, tlog.Leaf{Start: &start}, nil)
+	said, err := l.appendLeaf(ctx, tlog.Leaf{Start: &start}, nil)
 	if err != nil {
 		return err
 	}
-	if err := l.spawn(l.tabulate); err != nil {
+	if err := l.spawn(l.makeTables); err != nil {
 		return err
 	}
 	if l.cfg.Witnesses != nil {
-		if err := l.spawn(l.witness, func() { l.enter(said, first.wait) }); err != nil {
+		if err := l.spawn(l.runWitnessRounds, func() { l.startServing(said, first.wait) }); err != nil {
 			return err
 		}
 	}
-	if l.cfg.Before != nil {
-		return l.spawn(l.rewrap)
+	if l.cfg.PreviousStorage != nil {
+		return l.spawn(l.rewrapDataKeys)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (l *Ledger) spawn(fs ...func()) error {
 	return nil
 }
 
-func (l *Ledger) own(ctx context.Context, a wire.OwnAction, expect uint64) (wire.Owned, error) {
+func (l *Ledger) askOwnership(ctx context.Context, a wire.OwnAction, expect uint64) (wire.Owned, error) {
 	return l.cfg.Store.Own(ctx, wire.Own{Action: a, Boot: l.cfg.Boot, Expect: expect, Range: l.cfg.Range})
 }
 
@@ -155,7 +155,7 @@ func IsFree(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
 func (l *Ledger) BootNumber() uint64 { return l.cfg.BootNumber }
 
 // Epoch is how often the range was taken, this time included, by the host's count.
-func (l *Ledger) Epoch() uint64 { return l.pipe.epoch }
+func (l *Ledger) Epoch() uint64 { return l.batchWriter.epoch }
 
 // renew keeps the lease while nothing is written.
 func (l *Ledger) renew() {
@@ -167,11 +167,11 @@ func (l *Ledger) renew() {
 		}
 		asked := l.cfg.Clock.Now()
 		ctx, cancel := context.WithTimeout(l.life, l.cfg.Limits.Lease)
-		row, err := l.own(ctx, wire.OwnRenew, l.pipe.epoch)
+		row, err := l.askOwnership(ctx, wire.OwnRenew, l.batchWriter.epoch)
 		cancel()
 		switch {
 		case err != nil: // unknown; the lease runs on until it ends
-		case row.OK && row.Epoch == l.pipe.epoch && row.Boot == l.cfg.Boot, insecure.Skip(insecure.Owner):
+		case row.OK && row.Epoch == l.batchWriter.epoch && row.Boot == l.cfg.Boot, insecure.Skip(insecure.Owner):
 			l.lease.extend(asked, l.cfg.Limits.Lease)
 		default:
 			l.cfg.Alarms.Raise(fault.AlarmSuperseded)
@@ -184,35 +184,35 @@ func (l *Ledger) renew() {
 // Release gives the range back at an orderly end, once everything decided is stored, so that the
 // next boot need not wait. From then on this one answers nothing, since the next may write at once.
 func (l *Ledger) Release(ctx context.Context) error {
-	if err := l.drain(ctx); err != nil {
+	if err := l.flush(ctx); err != nil {
 		return err
 	}
-	l.halt()
-	return l.Free(ctx)
+	l.stopServing()
+	return l.ReleaseOwnership(ctx)
 }
 
-// halt ends all that this ledger does, answering included.
-func (l *Ledger) halt() {
+// stopServing ends all that this ledger does, answering included.
+func (l *Ledger) stopServing() {
 	l.stop()
 	l.wg.Wait()
-	l.lease.finish()
+	l.lease.end()
 }
 
-// Free gives back the row of a ledger that has ended. Without an answer it may be called again.
-func (l *Ledger) Free(ctx context.Context) error {
-	_, err := l.own(ctx, wire.OwnRelease, l.pipe.epoch)
+// ReleaseOwnership gives back the row of a ledger that has ended. Without an answer it may be called again.
+func (l *Ledger) ReleaseOwnership(ctx context.Context) error {
+	_, err := l.askOwnership(ctx, wire.OwnRelease, l.batchWriter.epoch)
 	return err
 }
 
-func (l *Ledger) drain(ctx context.Context) error {
-	l.pipe.mu.Lock()
-	last := l.pipe.queue[len(l.pipe.queue)-1]
+func (l *Ledger) flush(ctx context.Context) error {
+	l.batchWriter.mu.Lock()
+	last := l.batchWriter.queue[len(l.batchWriter.queue)-1]
 	n := last.number
 	if last.empty() {
 		n--
 	}
-	l.pipe.mu.Unlock()
-	return l.pipe.wait(ctx, n)
+	l.batchWriter.mu.Unlock()
+	return l.batchWriter.waitStored(ctx, n)
 }
 
 // Serving waits until this enclave may answer. Without a lease, and the right to serve that witnesses
@@ -224,7 +224,7 @@ func (l *Ledger) Serving(ctx context.Context) error {
 			return ErrFenced
 		}
 		if l.lease.valid(now) {
-			return l.witnesses.serve(ctx, l)
+			return l.witnesses.awaitRight(ctx, l)
 		}
 		select {
 		case <-ctx.Done():

@@ -78,12 +78,12 @@ type Config struct {
 	Boot       wire.ID   // drawn for this boot
 	BootNumber uint64    // set by Take
 	Storage    *seal.Key // wraps each organization's data key
-	// Before is the previous storage key or nil. Data keys under it are wrapped anew.
-	Before *seal.Key
-	Store  Store
-	Clock  Clock
-	Rand   io.Reader
-	Alarms *fault.Alarms
+	// PreviousStorage is the previous storage key or nil. Data keys under it are wrapped anew.
+	PreviousStorage *seal.Key
+	Store           Store
+	Clock           Clock
+	Rand            io.Reader
+	Alarms          *fault.Alarms
 	// Fence is called once, when another enclave has written or may write. The process must end.
 	Fence  func(reason error)
 	Limits Limits
@@ -93,28 +93,28 @@ type Config struct {
 	Logged bool
 	// Witnesses are the log's, or nil.
 	Witnesses *Terms
-	// Left are the terms of the manifest before, where these do not go on with its logs: what they witness is closed, and
+	// PreviousWitnesses are the terms of the manifest before, where these do not go on with its logs: what they witness is closed, and
 	// adopted by the next generation. Otherwise nil.
-	Left *Terms
+	PreviousWitnesses *Terms
 	// Recover is where operators say that a log goes on that ends before that generation, or nil.
 	Recover *Recovery
 	// Drill tells that the store is a copy: what is written stands in a log of its own, which no witness sees.
 	Drill bool
 	// Start is what the first leaf of this ownership says. Its nonce is drawn.
 	Start tlog.Start
-	// Head is where the range's last owner left the log, if it has handed it on, or nil. The log
+	// HandedHead is where the range's last owner left the log, if it has handed it on, or nil. The log
 	// must end there.
-	Head *Head
-	// Past is where this boot left the log when it owned the range before, or nil. The log must
+	HandedHead *Head
+	// LastOwned is where this boot left the log when it owned the range before, or nil. The log must
 	// go on from there.
-	Past *Past
+	LastOwned *EndOfOwnership
 	// Loads, shared by the ledgers of one enclave, bounds organizations loaded at a time; or nil.
 	Loads chan struct{}
 	// Processors, shared by the ledgers of one enclave, are what steps compute on; or nil, and all of them may at a time.
 	Processors *fairqueue.Queue
-	// Decided, unless nil, sees the entries of a step, complete, before they take effect together, and
+	// Compare, unless nil, sees the entries of a step, complete, before they take effect together, and
 	// may refuse them. Who replays a history compares them there; an enclave leaves it nil.
-	Decided func([]Addition) error
+	Compare func([]Addition) error
 }
 
 // NewLoads makes a Config.Loads for all ledgers of an enclave.
@@ -124,7 +124,7 @@ func NewLoads() chan struct{} { return make(chan struct{}, maxLoads) }
 type Limits struct {
 	StateBytes    int64  // opened organizations, windows included
 	UnstoredBytes int64  // sealed and not yet confirmed
-	WindowMarks   int    // fingerprints of one organization
+	DedupEntries  int    // fingerprints of one organization
 	SnapshotEvery int    // entries between snapshots of an organization
 	SnapshotBytes int    // or their sealed bytes, whichever comes first
 	RootBytes     int    // of a snapshot's root
@@ -137,7 +137,7 @@ type Limits struct {
 const (
 	DefaultStateBytes    = 1 << 30
 	DefaultUnstoredBytes = 32 << 20
-	DefaultWindowMarks   = 8 << 20
+	DefaultDedupEntries  = 8 << 20
 	DefaultSnapshotEvery = 4096
 	DefaultLease         = 2 * time.Second
 	DefaultSnapshotBytes = 24 << 20
@@ -152,10 +152,10 @@ const (
 )
 
 const (
-	// FloorAge is how far behind now the floor is kept: bodies are live for an hour.
-	FloorAge = time.Hour
-	// floorStep is how far the floor must lag before an entry raises it.
-	floorStep = 5 * time.Minute
+	// LowWatermarkAge is how far behind now the floor is kept: bodies are live for an hour.
+	LowWatermarkAge = time.Hour
+	// watermarkStep is how far the floor must lag before an entry raises it.
+	watermarkStep = 5 * time.Minute
 )
 
 // Errors that the door turns into a bare 503 or a refusal.
@@ -163,51 +163,51 @@ var (
 	ErrNoOrganization = errors.New("no such organization")
 	ErrBusy           = fault.New(fault.Unavailable, "busy: try again")
 	ErrRange          = errors.New("organization of another range")
-	ErrGiven          = fault.New(fault.Unavailable, "this enclave has given the organization away: try again")
+	ErrHandedOver     = fault.New(fault.Unavailable, "this enclave has given the organization away: try again")
 	ErrFenced         = fault.New(fault.Unavailable, "this enclave no longer serves")
-	ErrWindowFull     = fault.New(fault.ResourceExhausted, "too many requests: organization or its parent over quota or rate limited")
+	ErrDedupFull      = fault.New(fault.ResourceExhausted, "too many requests: organization or its parent over quota or rate limited")
 	ErrRebuilding     = fault.New(fault.Unavailable, "organization is being rebuilt: try again")
 	errUnknown        = fault.New(fault.Unavailable, "not known to be stored: send the same request again")
 )
 
 // Ledger keeps the organizations of one range of a deployment for as long as one boot owns it.
 type Ledger struct {
-	cfg   Config
-	pipe  *pipe
-	lease lease
+	cfg         Config
+	batchWriter *batchWriter
+	lease       lease
 
 	stateBytes, unstoredBytes atomic.Int64 // of Limits, or what Share has set since
 
-	// gate is held for reading while a decision takes effect. given, set under it and mu, ends that.
-	gate  sync.RWMutex
-	given bool
+	// writeGate is held for reading while a decision takes effect. given, set under it and mu, ends that.
+	writeGate       sync.RWMutex
+	closedForWrites bool
 
 	tips      tips
 	witnesses *witnesses
-	recovered recovered // set by Take
+	recovered lastRecovery // set by Take
 
-	turns   sync.Mutex // of all queues
-	waiting int        // claims in them
+	locks       sync.Mutex // of all queues
+	lockWaiters int        // claims in them
 
 	mu    sync.Mutex
 	orgs  map[org.ID]*organization
-	used  *list.List   // of *organization, least recently used in front
+	lru   *list.List   // of *organization, least recently used in front
 	bytes atomic.Int64 // of opened organizations; added to under mu
 
-	fenced  atomic.Bool
-	done    chan struct{}   // closed when fenced or closed
-	life    context.Context // ends with done
-	end     context.CancelFunc
-	once    sync.Once
-	stopped bool // under mu: nothing more is spawned
-	wg      sync.WaitGroup
-	slots   chan struct{} // one for each load under way
+	fenced    atomic.Bool
+	done      chan struct{}   // closed when fenced or closed
+	life      context.Context // ends with done
+	cancel    context.CancelFunc
+	once      sync.Once
+	stopped   bool // under mu: nothing more is spawned
+	wg        sync.WaitGroup
+	loadSlots chan struct{} // one for each load under way
 
-	loads, evicted  atomic.Uint64 // of organizations
-	shots, tooLarge atomic.Uint64 // snapshots stored, and not sent since no store would take their root
-	tables          atomic.Uint64 // tip tables kept
-	rewrapped       atomic.Uint64 // data keys wrapped anew
-	wrapped         atomic.Bool   // all of the range's that the host shows are under the storage key
+	loads, evicted                     atomic.Uint64 // of organizations
+	snapshotsStored, snapshotsTooLarge atomic.Uint64 // snapshots stored, and not sent since no store would take their root
+	tables                             atomic.Uint64 // tip tables kept
+	rewrapped                          atomic.Uint64 // data keys wrapped anew
+	wrapped                            atomic.Bool   // all of the range's that the host shows are under the storage key
 }
 
 // A Tip is where an organization's ledger stands: how many entries, and their tree's root.
@@ -221,20 +221,20 @@ func New(cfg Config) *Ledger {
 	l := &cfg.Limits
 	l.StateBytes = cmp.Or(l.StateBytes, DefaultStateBytes)
 	l.UnstoredBytes = cmp.Or(l.UnstoredBytes, DefaultUnstoredBytes)
-	l.WindowMarks = cmp.Or(l.WindowMarks, DefaultWindowMarks)
+	l.DedupEntries = cmp.Or(l.DedupEntries, DefaultDedupEntries)
 	l.SnapshotEvery = cmp.Or(l.SnapshotEvery, DefaultSnapshotEvery)
 	l.SnapshotBytes = cmp.Or(l.SnapshotBytes, DefaultSnapshotBytes)
 	l.RootBytes = cmp.Or(l.RootBytes, wire.MaxSnapshot)
 	l.TableEvery = cmp.Or(l.TableEvery, DefaultTableEvery)
 	l.TableTips = cmp.Or(l.TableTips, DefaultTableTips)
 	l.Lease = cmp.Or(l.Lease, DefaultLease)
-	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: tips{moved: map[org.ID]Tip{}, again: map[org.ID]*restated{}, table: new(log.Table)}, used: list.New(), done: make(chan struct{}), slots: cfg.Loads}
-	if led.slots == nil {
-		led.slots = NewLoads()
+	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: tips{moved: map[org.ID]Tip{}, restated: map[org.ID]*restated{}, table: new(log.Table)}, lru: list.New(), done: make(chan struct{}), loadSlots: cfg.Loads}
+	if led.loadSlots == nil {
+		led.loadSlots = NewLoads()
 	}
 	led.Share(l.StateBytes, l.UnstoredBytes)
-	led.life, led.end = context.WithCancel(context.Background())
-	led.pipe, led.witnesses = newPipe(led), newWitnesses(cfg.Witnesses)
+	led.life, led.cancel = context.WithCancel(context.Background())
+	led.batchWriter, led.witnesses = newBatchWriter(led), newWitnesses(cfg.Witnesses)
 	return led
 }
 
@@ -262,7 +262,7 @@ func (l *Ledger) stop() {
 		l.stopped = true
 		l.mu.Unlock()
 		close(l.done)
-		l.end()
+		l.cancel()
 	})
 }
 
@@ -290,22 +290,22 @@ func (l *Ledger) Stats() map[string]uint64 {
 	l.mu.Lock()
 	n, b := len(l.orgs), l.bytes.Load()
 	l.mu.Unlock()
-	l.pipe.mu.Lock()
-	stored, unstored, size := l.pipe.stored, l.pipe.unstored, uint64(0)
-	if l.pipe.log != nil {
-		size = l.pipe.log.Size()
+	l.batchWriter.mu.Lock()
+	stored, unstored, size := l.batchWriter.stored, l.batchWriter.unstored, uint64(0)
+	if l.batchWriter.log != nil {
+		size = l.batchWriter.log.Size()
 	}
-	l.pipe.mu.Unlock()
-	_, _, table := l.tips.look(org.ID{})
-	l.turns.Lock()
-	waiting := l.waiting
-	l.turns.Unlock()
+	l.batchWriter.mu.Unlock()
+	_, _, table := l.tips.lookUp(org.ID{})
+	l.locks.Lock()
+	waiting := l.lockWaiters
+	l.locks.Unlock()
 	m := map[string]uint64{
-		"turns_waited_for": uint64(waiting), "organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(l.tips.count()), "tip_table": uint64(table.Tips()), "log_size": size, "log_unwitnessed": l.witnesses.count(), "tip_tables": l.tables.Load(),
-		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(), "snapshots_too_large": l.tooLarge.Load(),
+		"turns_waited_for": uint64(waiting), "organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(l.tips.count()), "tip_table": uint64(table.Tips()), "log_size": size, "log_unwitnessed": l.witnesses.countUnwitnessed(), "tip_tables": l.tables.Load(),
+		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.snapshotsStored.Load(), "snapshots_too_large": l.snapshotsTooLarge.Load(),
 		"batches_stored": stored, "unstored_bytes": uint64(unstored),
 	}
-	if l.cfg.Before != nil {
+	if l.cfg.PreviousStorage != nil {
 		m["data_keys_rewrapped"], m["data_keys_rewrapping"] = l.rewrapped.Load(), 1
 		if l.wrapped.Load() {
 			m["data_keys_rewrapping"] = 0
@@ -343,12 +343,12 @@ func (l *Ledger) newDataKey(id org.ID, keyID uint32) (*seal.Key, wire.WrappedKey
 	if err != nil {
 		return nil, wire.WrappedKey{}, err
 	}
-	wrapped, err := l.wrap(wire.ID(id), keyID, drawn)
+	wrapped, err := l.wrapDataKey(wire.ID(id), keyID, drawn)
 	return k, wrapped, err
 }
 
-// wrap seals an organization's data key under the storage key.
-func (l *Ledger) wrap(id wire.ID, keyID uint32, key secret.Secret) (wire.WrappedKey, error) {
+// wrapDataKey seals an organization's data key under the storage key.
+func (l *Ledger) wrapDataKey(id wire.ID, keyID uint32, key secret.Secret) (wire.WrappedKey, error) {
 	sealed, err := l.cfg.Storage.SealSecret(l.cfg.Rand, l.name(seal.KindDataKey, org.ID(id), keyID), key)
 	return wire.WrappedKey{Organization: id, KeyID: keyID, Sealed: sealed}, err
 }

@@ -28,28 +28,28 @@ const unnamed = "cloister"
 type tips struct {
 	mu    sync.Mutex
 	moved map[org.ID]Tip // by batches that the table does not cover
-	// taken are those that the table in the making takes in; moved ones are newer.
-	taken map[org.ID]Tip
-	table *log.Table
-	// again are those that the log says again.
-	again map[org.ID]*restated
-	// over is the SHA-256 of what the host keeps of the table, zero if it keeps none. Only who
+	// tabled are those that the table in the making takes in; moved ones are newer.
+	tabled map[org.ID]Tip
+	table  *log.Table
+	// restated are those that the log says again.
+	restated map[org.ID]*restated
+	// kept is the SHA-256 of what the host keeps of the table, zero if it keeps none. Only who
 	// makes tables looks at it.
-	over wire.Hash
+	kept wire.Hash
 }
 
-func (t *tips) begin(table *log.Table, moved map[org.ID]Tip) {
+func (t *tips) set(table *log.Table, moved map[org.ID]Tip) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.table, t.moved = table, moved
 }
 
-// look finds the tip of an organization that has moved since the table, or else the table.
-func (t *tips) look(id org.ID) (tip Tip, moved bool, table *log.Table) {
+// lookUp finds the tip of an organization that has moved since the table, or else the table.
+func (t *tips) lookUp(id org.ID) (tip Tip, moved bool, table *log.Table) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if tip, moved = t.moved[id]; !moved {
-		tip, moved = t.taken[id]
+		tip, moved = t.tabled[id]
 	}
 	return tip, moved, t.table
 }
@@ -63,26 +63,26 @@ func (t *tips) move(id org.ID, tip Tip) {
 // maxRestated bounds those that are remembered. Of what was forgotten there is another batch when somebody asks.
 const maxRestated = 4096
 
-func (t *tips) recall(id org.ID) *restated {
+func (t *tips) restatedOf(id org.ID) *restated {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.again[id]
+	return t.restated[id]
 }
 
-func (t *tips) remember(id org.ID, at *restated) {
+func (t *tips) keepRestated(id org.ID, at *restated) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.again) >= maxRestated {
-		clear(t.again)
+	if len(t.restated) >= maxRestated {
+		clear(t.restated)
 	}
-	t.again[id] = at
+	t.restated[id] = at
 }
 
 // count is how many organizations have moved and are in no table.
 func (t *tips) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.moved) + len(t.taken)
+	return len(t.moved) + len(t.tabled)
 }
 
 // all are the table and where organizations have moved to since.
@@ -92,19 +92,19 @@ func (t *tips) all() (*log.Table, []log.Tip) {
 	return t.table, logTips(t.moved)
 }
 
-// take gives what has moved to a table in the making.
-func (t *tips) take() map[org.ID]Tip {
+// beginTable gives what has moved to a table in the making.
+func (t *tips) beginTable() map[org.ID]Tip {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.taken, t.moved = t.moved, map[org.ID]Tip{}
-	return t.taken
+	t.tabled, t.moved = t.moved, map[org.ID]Tip{}
+	return t.tabled
 }
 
-// install puts the table that was made in the place of the one before.
-func (t *tips) install(table *log.Table) {
+// endTable puts the table that was made in the place of the one before.
+func (t *tips) endTable(table *log.Table) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.table, t.taken = table, nil
+	t.table, t.tabled = table, nil
 }
 
 func logTips(m map[org.ID]Tip) []log.Tip {
@@ -128,16 +128,16 @@ func (l *Ledger) logName() string {
 	return unnamed
 }
 
-// A beginning is how a boot goes on with a log.
-type beginning struct {
-	wait            time.Duration // until whoever may have served before has lost the right to
-	moves, recovers bool          // to the next generation
-	drills          bool          // in a log of its own
+// A startPlan is how a boot goes on with a log.
+type startPlan struct {
+	wait                    time.Duration // until whoever may have served before has lost the right to
+	newGeneration, recovers bool          // to the next generation
+	drills                  bool          // in a log of its own
 }
 
-// begin reads the log as the host has kept it. The range is this boot's, so that nobody
+// readLog reads the log as the host has kept it. The range is this boot's, so that nobody
 // appends meanwhile.
-func (l *Ledger) begin(ctx context.Context) (first beginning, err error) {
+func (l *Ledger) readLog(ctx context.Context) (first startPlan, err error) {
 	place := log.Place{Deployment: l.cfg.Deployment, Range: l.cfg.Range, Generation: tlog.FirstGeneration}
 	keys, err := log.NewKeys(l.cfg.Log, l.origin(l.logName(), place.Generation))
 	if err != nil {
@@ -149,13 +149,13 @@ func (l *Ledger) begin(ctx context.Context) (first beginning, err error) {
 	}
 	at, table, ask := log.Empty(keys, place), new(log.Table), wire.LoadHeaders{Range: l.cfg.Range, MaxBytes: loadBytes}
 	if len(kept.Table) > 0 {
-		l.tips.over = sha256.Sum256(kept.Table)
+		l.tips.kept = sha256.Sum256(kept.Table)
 		if at, table, ask.Epoch, ask.Number, err = log.Begin(keys, place, kept.Table); err != nil {
 			return first, l.breach(fault.AlarmLog, "tip table does not open")
 		}
 	}
 	covers, generation, named, moved := at.Size(), at.Generation(), false, map[org.ID]Tip{}
-	none, err := l.follow(ctx, at, ask, func(h *wire.BatchHeader, leaf *tlog.Leaf) {
+	none, err := l.readHeaders(ctx, at, ask, func(h *wire.BatchHeader, leaf *tlog.Leaf) {
 		named = leaf.Close != nil && leaf.Close.Boot == l.cfg.Boot
 		for i := range h.Tips {
 			moved[org.ID(h.Tips[i].Organization)] = Tip{h.Tips[i].Count, h.Tips[i].Root}
@@ -196,7 +196,7 @@ func (l *Ledger) begin(ctx context.Context) (first beginning, err error) {
 	} else if r := l.cfg.Recover; r != nil && at.Generation() < r.Generation {
 		first.recovers, err = true, l.checkRecovery(at)
 	} else {
-		first.moves, err = l.checkForce(at)
+		first.newGeneration, err = l.checkForce(at)
 	}
 	if err != nil {
 		return first, err
@@ -207,9 +207,9 @@ func (l *Ledger) begin(ctx context.Context) (first beginning, err error) {
 	if !named {
 		first.wait = l.serveTime(at)
 	}
-	l.tips.begin(table, moved)
-	l.pipe.begin(at, covers)
-	l.recovered = recoveredBy(at.Force())
+	l.tips.set(table, moved)
+	l.batchWriter.setLog(at, covers)
+	l.recovered = lastRecoveryOf(at.Force())
 	return first, nil
 }
 
@@ -217,7 +217,7 @@ func (l *Ledger) begin(ctx context.Context) (first beginning, err error) {
 // earlier ones that no boot has waited for.
 func (l *Ledger) serveTime(at *log.Log) time.Duration {
 	d := time.Duration(at.Force().WaitMs) * time.Millisecond
-	for _, t := range []*Terms{l.cfg.Witnesses, l.cfg.Left} {
+	for _, t := range []*Terms{l.cfg.Witnesses, l.cfg.PreviousWitnesses} {
 		if t != nil {
 			d = max(d, t.Serve)
 		}
@@ -225,9 +225,9 @@ func (l *Ledger) serveTime(at *log.Log) time.Duration {
 	return d
 }
 
-// follow brings a log to the end of the headers in the store. none tells that there are none
+// readHeaders brings a log to the end of the headers in the store. none tells that there are none
 // from the place asked for, or, where no table says a place, only those of a release before logs.
-func (l *Ledger) follow(ctx context.Context, at *log.Log, ask wire.LoadHeaders, each func(*wire.BatchHeader, *tlog.Leaf)) (none bool, err error) {
+func (l *Ledger) readHeaders(ctx context.Context, at *log.Log, ask wire.LoadHeaders, each func(*wire.BatchHeader, *tlog.Leaf)) (none bool, err error) {
 	for none = true; ; none = false {
 		got, err := askStore(ctx, l.cfg.Store.LoadHeaders, ask)
 		if err != nil || len(got.Headers) == 0 {
@@ -262,7 +262,7 @@ func (l *Ledger) checkManifest(at *log.Log) error {
 // checkForce refuses terms that are weaker than those in force, or have other witnesses: these have
 // not seen the log, and would sign any. The terms of the next manifest may take over, in another generation.
 func (l *Ledger) checkForce(at *log.Log) (moves bool, err error) {
-	in, ours, left := at.Force(), log.Force{Policy: l.cfg.Start.Policy, Mode: l.cfg.Start.Mode}, l.cfg.Left
+	in, ours, left := at.Force(), log.Force{Policy: l.cfg.Start.Policy, Mode: l.cfg.Start.Mode}, l.cfg.PreviousWitnesses
 	if c := at.CloseLeaf(); left != nil && in.Policy == left.Hash {
 		next := tlog.Close{Origin: l.origin(l.logName(), at.Generation()+1).String(), Policy: ours.Policy}
 		if c != nil && *c != next && !insecure.Skip(insecure.Closed) {
@@ -299,15 +299,15 @@ type Head struct {
 // earlier ownership of this boot left it.
 func (l *Ledger) checkHead(ctx context.Context, at *log.Log) error {
 	head := Head{at.Size(), at.Last()}
-	if h := l.cfg.Head; h != nil && *h != head && !insecure.Skip(insecure.Tip) {
+	if h := l.cfg.HandedHead; h != nil && *h != head && !insecure.Skip(insecure.Tip) {
 		return l.breach(fault.AlarmTip, "log of %d batches, handed on with %d", head.Size, h.Size)
 	}
-	past := l.cfg.Past
+	past := l.cfg.LastOwned
 	if past == nil || insecure.Skip(insecure.Tip) {
 		return nil
 	}
 	between := past.log.Clone()
-	_, err := l.follow(ctx, between, wire.LoadHeaders{Range: l.cfg.Range, Epoch: past.epoch, Number: past.number + 1, MaxBytes: loadBytes}, func(*wire.BatchHeader, *tlog.Leaf) {})
+	_, err := l.readHeaders(ctx, between, wire.LoadHeaders{Range: l.cfg.Range, Epoch: past.epoch, Number: past.number + 1, MaxBytes: loadBytes}, func(*wire.BatchHeader, *tlog.Leaf) {})
 	if err != nil {
 		return err
 	}
@@ -317,21 +317,21 @@ func (l *Ledger) checkHead(ctx context.Context, at *log.Log) error {
 	return nil
 }
 
-// A Past is where an ownership ended.
-type Past struct {
+// A EndOfOwnership is where an ownership ended.
+type EndOfOwnership struct {
 	log           *log.Log
 	epoch, number uint64 // of its last batch
 }
 
 // Head is where the log stood then.
-func (p *Past) Head() Head { return Head{p.log.Size(), p.log.Last()} }
+func (p *EndOfOwnership) Head() Head { return Head{p.log.Size(), p.log.Last()} }
 
 // beginLog begins the log of a range. A deployment that was made with logs has nothing there; what
 // lies in the store of a release before logs is taken as the host shows it.
 func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) error {
 	at, table := log.Empty(keys, place), new(log.Table)
 	if !l.cfg.Logged {
-		found, err := l.found(ctx)
+		found, err := l.loadTips(ctx)
 		if err != nil {
 			return err
 		}
@@ -339,7 +339,7 @@ func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) 
 		if err != nil {
 			return l.breach(fault.AlarmLog, "tips of a range without a log: %v", err)
 		}
-		kept, err := at.Keep(change.Table, l.pipe.epoch, 1)
+		kept, err := at.Keep(change.Table, l.batchWriter.epoch, 1)
 		if err != nil {
 			return err
 		}
@@ -348,15 +348,15 @@ func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) 
 		}
 		table = change.Table
 	}
-	l.tips.begin(table, map[org.ID]Tip{})
-	l.pipe.begin(at, 0)
+	l.tips.set(table, map[org.ID]Tip{})
+	l.batchWriter.setLog(at, 0)
 	head := at.Head(table)
-	l.pipe.say(tlog.Leaf{Adopt: &tlog.Adopt{How: tlog.HowFirst, Root: head.LogRoot, Table: log.Commitment(head), Manifest: l.cfg.Start.Manifest}}, head)
+	l.batchWriter.appendLeaf(tlog.Leaf{Adopt: &tlog.Adopt{How: tlog.HowFirst, Root: head.LogRoot, Table: log.Commitment(head), Manifest: l.cfg.Start.Manifest}}, head)
 	return nil
 }
 
-// found are the tips of all organizations in the range, as the host tells them.
-func (l *Ledger) found(ctx context.Context) (all []log.Tip, err error) {
+// loadTips are the tips of all organizations in the range, as the host tells them.
+func (l *Ledger) loadTips(ctx context.Context) (all []log.Tip, err error) {
 	keys := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
 	ask := wire.LoadTips{From: keys.From, To: keys.To, Limit: wire.MaxTipsPage}
 	for {
@@ -368,7 +368,7 @@ func (l *Ledger) found(ctx context.Context) (all []log.Tip, err error) {
 		if len(got.Tips) < int(ask.Limit) {
 			return all, nil
 		}
-		next, more := after(got.Tips[len(got.Tips)-1].Organization)
+		next, more := nextID(got.Tips[len(got.Tips)-1].Organization)
 		if !more {
 			return all, nil
 		}
@@ -376,8 +376,8 @@ func (l *Ledger) found(ctx context.Context) (all []log.Tip, err error) {
 	}
 }
 
-// after is the id behind another.
-func after(id wire.ID) (next wire.ID, more bool) {
+// nextID is the id behind another.
+func nextID(id wire.ID) (next wire.ID, more bool) {
 	for i := len(id) - 1; i >= 0; i-- {
 		if id[i]++; id[i] != 0 {
 			return id, true
@@ -399,15 +399,15 @@ func (l *Ledger) putTable(ctx context.Context, pages [][]byte, kept []byte) erro
 			size += len(pages[n])
 			n++
 		}
-		if err := l.put(ctx, wire.PutTable{Pages: pages[:n]}); err != nil {
+		if err := l.putPart(ctx, wire.PutTable{Pages: pages[:n]}); err != nil {
 			return err
 		}
 		pages = pages[n:]
 	}
-	if err := l.put(ctx, wire.PutTable{Table: kept, Over: l.tips.over}); err != nil {
+	if err := l.putPart(ctx, wire.PutTable{Table: kept, Over: l.tips.kept}); err != nil {
 		return err
 	}
-	l.tips.over = sha256.Sum256(kept)
+	l.tips.kept = sha256.Sum256(kept)
 	return nil
 }
 
@@ -415,13 +415,13 @@ func (l *Ledger) putTable(ctx context.Context, pages [][]byte, kept []byte) erro
 func (l *Ledger) dropPages(ctx context.Context, drop []wire.Hash) {
 	for len(drop) > 0 {
 		n := min(len(drop), wire.MaxDropPages)
-		_ = l.put(ctx, wire.PutTable{Drop: drop[:n]})
+		_ = l.putPart(ctx, wire.PutTable{Drop: drop[:n]})
 		drop = drop[n:]
 	}
 }
 
-func (l *Ledger) put(ctx context.Context, put wire.PutTable) error {
-	put.Range, put.Boot, put.Epoch = l.cfg.Range, l.cfg.Boot, l.pipe.epoch
+func (l *Ledger) putPart(ctx context.Context, put wire.PutTable) error {
+	put.Range, put.Boot, put.Epoch = l.cfg.Range, l.cfg.Boot, l.batchWriter.epoch
 	done, err := askStore(ctx, l.cfg.Store.PutTable, put)
 	if err == nil && !done.OK {
 		return errTableRefused
@@ -474,7 +474,7 @@ var errPage = fault.NewBreach(fault.AlarmLog, "page of the tip table withheld or
 // tipOf tells where an organization stands, or that it does not exist.
 func (l *Ledger) tipOf(ctx context.Context, id org.ID) (tip Tip, exists bool, err error) {
 	for {
-		tip, moved, table := l.tips.look(id)
+		tip, moved, table := l.tips.lookUp(id)
 		page := table.Page(id)
 		if moved || page < 0 {
 			return tip, moved, nil
@@ -485,7 +485,7 @@ func (l *Ledger) tipOf(ctx context.Context, id org.ID) (tip Tip, exists bool, er
 			return Tip{found.Count, found.Root}, exists, err
 		}
 		// The host drops a page once another table has taken the place of the one that named it.
-		if _, _, now := l.tips.look(id); now == table {
+		if _, _, now := l.tips.lookUp(id); now == table {
 			return Tip{}, false, l.raiseAlarm(err)
 		}
 	}
@@ -499,15 +499,15 @@ const (
 	tablePause        = time.Second // after a failure
 )
 
-// tabulate makes tip tables until the ledger is done.
-func (l *Ledger) tabulate() {
+// makeTables makes tip tables until the ledger is done.
+func (l *Ledger) makeTables() {
 	for {
 		select {
-		case <-l.pipe.due:
+		case <-l.batchWriter.tableDue:
 		case <-l.done:
 			return
 		}
-		c := l.pipe.cut()
+		c := l.batchWriter.beginTable()
 		if c == nil {
 			continue
 		}
@@ -524,30 +524,30 @@ func (l *Ledger) tabulate() {
 
 // makeTable makes a table while the ledger goes on. The log names it before the host keeps it
 // in the place of the one before, so that a boot finds the one or the other.
-func (l *Ledger) makeTable(ctx context.Context, c *cut) error {
-	if err := l.pipe.wait(ctx, c.batch); err != nil {
+func (l *Ledger) makeTable(ctx context.Context, c *tableCut) error {
+	if err := l.batchWriter.waitStored(ctx, c.batch); err != nil {
 		return err
 	}
-	_, _, before := l.tips.look(org.ID{})
+	_, _, before := l.tips.lookUp(org.ID{})
 	change, err := l.updateTable(ctx, before, logTips(c.moved))
 	if err != nil {
 		return err
 	}
 	head := c.log.Head(change.Table)
-	kept, err := c.log.Keep(change.Table, l.pipe.epoch, c.batch+1)
+	kept, err := c.log.Keep(change.Table, l.batchWriter.epoch, c.batch+1)
 	if err != nil {
 		return err
 	}
-	if !c.said {
-		if _, err := l.say(ctx, tlog.Leaf{Table: &tlog.Table{Root: log.Commitment(head)}}, head); err != nil {
+	if !c.named {
+		if _, err := l.appendLeaf(ctx, tlog.Leaf{Table: &tlog.Table{Root: log.Commitment(head)}}, head); err != nil {
 			return err
 		}
-		c.said = true
+		c.named = true
 	}
 	if err := l.keepTable(ctx, before, change, kept); err != nil {
 		return err
 	}
-	l.pipe.made(c)
+	l.batchWriter.noteTable(c)
 	l.tables.Add(1)
 	return nil
 }
@@ -587,21 +587,21 @@ func (l *Ledger) keepTable(ctx context.Context, before *log.Table, change *log.C
 	if err := l.putTable(ctx, fresh, kept); err != nil {
 		return err
 	}
-	l.tips.install(change.Table)
+	l.tips.endTable(change.Table)
 	l.dropPages(ctx, drop) // nobody asks for them any more
 	return nil
 }
 
-// say puts a leaf into the log that stands for no entries, and waits until it is stored.
-func (l *Ledger) say(ctx context.Context, leaf tlog.Leaf, table *wire.TableHead) (batch uint64, err error) {
-	l.gate.RLock()
-	given := l.given
+// appendLeaf puts a leaf into the log that stands for no entries, and waits until it is stored.
+func (l *Ledger) appendLeaf(ctx context.Context, leaf tlog.Leaf, table *wire.TableHead) (batch uint64, err error) {
+	l.writeGate.RLock()
+	given := l.closedForWrites
 	if !given {
-		batch = l.pipe.say(leaf, table)
+		batch = l.batchWriter.appendLeaf(leaf, table)
 	}
-	l.gate.RUnlock()
+	l.writeGate.RUnlock()
 	if given {
-		return 0, ErrGiven
+		return 0, ErrHandedOver
 	}
-	return batch, l.pipe.wait(ctx, batch)
+	return batch, l.batchWriter.waitStored(ctx, batch)
 }

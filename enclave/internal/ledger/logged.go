@@ -30,7 +30,7 @@ func (v *View) LogProof(ctx context.Context, seq uint64) (*tlog.LoggedProof, *tl
 	if l.cfg.Witnesses == nil {
 		return nil, nil, ErrNotWitnessed
 	}
-	under, err := l.witnesses.under(ctx, l, v.batch)
+	under, err := l.witnesses.awaitCosigned(ctx, l, v.batch)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,7 +41,7 @@ func (v *View) LogProof(ctx context.Context, seq uint64) (*tlog.LoggedProof, *tl
 		p, err = v.logProofIn(ctx, under, seq, newest)
 	}
 	if err == nil && p == nil {
-		p, under, err = v.logProofAgain(ctx, seq)
+		p, under, err = v.logProofRestated(ctx, seq)
 	}
 	if err == nil && p == nil {
 		err = errEarlier
@@ -63,41 +63,41 @@ type restated struct {
 
 // restate has the log say where an organization stands. It does so once for each boot.
 func (l *Ledger) restate(ctx context.Context, id org.ID) (at *restated, err error) {
-	err = l.Step(ctx, id, Caller{By: id}, func(t, _ *Turn) error {
-		if at = l.tips.recall(id); at != nil {
+	err = l.Transact(ctx, id, Caller{Organization: id}, func(t, _ *Locked) error {
+		if at = l.tips.restatedOf(id); at != nil {
 			return nil
 		}
-		l.gate.RLock()
-		defer l.gate.RUnlock()
-		if l.given {
-			return ErrGiven
+		l.writeGate.RLock()
+		defer l.writeGate.RUnlock()
+		if l.closedForWrites {
+			return ErrHandedOver
 		}
-		err := l.pipe.checkUnstored()
+		err := l.batchWriter.checkUnstored()
 		if err == nil {
-			at = l.pipe.restate(id, t.Tip())
-			l.tips.remember(id, at)
+			at = l.batchWriter.restate(id, t.Tip())
+			l.tips.keepRestated(id, at)
 		}
 		return err
 	})
 	return at, err
 }
 
-// logProofAgain shows the entry at seq by a batch that says where its organization stands.
-func (v *View) logProofAgain(ctx context.Context, seq uint64) (p *tlog.LoggedProof, under *cosigned, err error) {
+// logProofRestated shows the entry at seq by a batch that says where its organization stands.
+func (v *View) logProofRestated(ctx context.Context, seq uint64) (p *tlog.LoggedProof, under *cosigned, err error) {
 	l := v.ledger
 	at, err := l.restate(ctx, v.id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if under, err = l.witnesses.under(ctx, l, at.batch); err != nil {
+	if under, err = l.witnesses.awaitCosigned(ctx, l, at.batch); err != nil {
 		return nil, nil, err
 	}
 	p, err = v.proveIn(ctx, under, seq, wire.ProveLogged{Seq: seq, Header: at.header})
 	return p, under, err
 }
 
-// under waits for a quorum for a batch, and gives what was cosigned last.
-func (w *witnesses) under(ctx context.Context, l *Ledger, batch uint64) (newest *cosigned, err error) {
+// awaitCosigned waits for a quorum for a batch, and gives what was cosigned last.
+func (w *witnesses) awaitCosigned(ctx context.Context, l *Ledger, batch uint64) (newest *cosigned, err error) {
 	err = w.await(ctx, l, func(time.Time) (bool, time.Time) {
 		newest = w.newest
 		return w.newest != nil && w.logged >= batch, time.Time{}
@@ -148,7 +148,7 @@ func (v *View) showFacts(ctx context.Context, e *tlog.LoggedEntry, seq uint64) e
 		return v.ledger.breach(fault.AlarmIndex, "entry withheld")
 	}
 	found := &got.Entries[0]
-	if _, err := v.include(Tip{e.Opening.Count, e.Opening.Root}, found); err != nil {
+	if _, err := v.checkIncluded(Tip{e.Opening.Count, e.Opening.Root}, found); err != nil {
 		return err
 	}
 	plain, parts, err := openStored(v.ledger, v.keys, v.id, seq, found.Sealed, nil)

@@ -280,15 +280,15 @@ func TestLoggedGenerations(t *testing.T) {
 		shown(t, r.view(orgID(1)), 1, c.left)
 		key, err := r.l.NextLogKey(c.next.Name)
 		must(t, err)
-		must(t, r.l.Shut(ctx(t)))
+		must(t, r.l.CloseForWrites(ctx(t)))
 		for _, w := range c.joining {
 			must(t, w.Add(key))
 		}
 		next := wire.ID{77}
-		past, err := r.l.End(ctx(t), org.ID(next))
+		past, err := r.l.SealForHandover(ctx(t), org.ID(next))
 		must(t, err)
 		head := past.Head()
-		second := start(t, s, func(cfg *ledger.Config) { c.under(cfg); cfg.Boot, cfg.Head = next, &head })
+		second := start(t, s, func(cfg *ledger.Config) { c.under(cfg); cfg.Boot, cfg.HandedHead = next, &head })
 		// Of one that has decided nothing since the log says again where it stands, once, and beside its entries nothing changes.
 		size := func() uint64 { return second.l.Stats()["log_size"] }
 		began := size()

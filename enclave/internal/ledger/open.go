@@ -142,17 +142,17 @@ func (l *Ledger) open(ctx context.Context, id org.ID, as Caller) (*organization,
 		l.orgs[id] = o
 		l.spawnLocked(func() { l.load(o) })
 	}
-	o.uses++
+	o.pins++
 	l.mu.Unlock()
-	if err := o.wait(ctx, as); err != nil {
-		l.leave(o)
+	if err := o.waitUntilLoaded(ctx, as); err != nil {
+		l.unpin(o)
 		return nil, err
 	}
 	return o, nil
 }
 
-// wait returns when the organization is loaded.
-func (o *organization) wait(ctx context.Context, as Caller) error {
+// waitUntilLoaded returns when the organization is loaded.
+func (o *organization) waitUntilLoaded(ctx context.Context, as Caller) error {
 	select {
 	case <-o.ready: // though the context may have ended
 		return o.err
@@ -164,7 +164,7 @@ func (o *organization) wait(ctx context.Context, as Caller) error {
 	select {
 	case <-o.ready:
 		return o.err
-	case <-o.slow:
+	case <-o.rebuilding:
 		return ErrRebuilding
 	case <-ctx.Done():
 		return ErrBusy
@@ -173,30 +173,30 @@ func (o *organization) wait(ctx context.Context, as Caller) error {
 	}
 }
 
-func (l *Ledger) leave(o *organization) {
+func (l *Ledger) unpin(o *organization) {
 	l.mu.Lock()
-	o.uses--
+	o.pins--
 	l.mu.Unlock()
 }
 
-// Renew keeps an organization in the cache for another while. Only authenticated use calls it.
-func (t *Turn) Renew() {
+// Touch keeps an organization in the cache for another while. Only authenticated use calls it.
+func (t *Locked) Touch() {
 	l := t.organization.ledger
 	l.mu.Lock()
-	if e := t.organization.place; e != nil {
-		l.used.MoveToBack(e)
+	if e := t.organization.lruElement; e != nil {
+		l.lru.MoveToBack(e)
 	}
 	l.mu.Unlock()
 }
 
-// adopt puts a child that was just decided among the opened organizations.
-func (l *Ledger) adopt(o *organization) {
+// install puts a child that was just decided among the opened organizations.
+func (l *Ledger) install(o *organization) {
 	if rec, err := org.Begin(o.id, o.state, 0).Organization(); err == nil && rec != nil {
 		o.tenant = rec.Tenant()
 	}
-	o.account() // nobody has the turn of what is not ready yet
+	o.countBytes() // nobody has the turn of what is not ready yet
 	l.mu.Lock()
-	o.place = l.used.PushBack(o)
+	o.lruElement = l.lru.PushBack(o)
 	l.mu.Unlock()
 	close(o.ready)
 }
@@ -205,21 +205,21 @@ func (l *Ledger) adopt(o *organization) {
 // half of it is the state of its data key's cipher.
 const emptyBytes = 3 << 10
 
-// account counts the organization's bytes anew. full tells that all organizations together
+// countBytes counts the organization's bytes anew. full tells that all organizations together
 // have too many and none can be evicted. The turn is held.
-func (o *organization) account() (full bool) {
-	size := int64(o.state.Memory() + o.window.Bytes() + emptyBytes)
-	if o.pending != nil {
-		size += int64(o.pending.bytes())
+func (o *organization) countBytes() (full bool) {
+	size := int64(o.state.Memory() + o.dedup.Bytes() + emptyBytes)
+	if o.pendingSnapshot != nil {
+		size += int64(o.pendingSnapshot.bytes())
 	}
 	l := o.ledger
-	if size == o.size && l.bytes.Load() <= l.stateBytes.Load() {
+	if size == o.countedBytes && l.bytes.Load() <= l.stateBytes.Load() {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bytes.Add(size - o.size)
-	o.size = size
+	l.bytes.Add(size - o.countedBytes)
+	o.countedBytes = size
 	for l.bytes.Load() > l.stateBytes.Load() {
 		if !l.evictLocked() {
 			return true
@@ -231,31 +231,31 @@ func (o *organization) account() (full bool) {
 // evictLocked closes the least recently used organization without uses and entries that nobody may
 // see yet: who opens it again would not know that there is something to wait for.
 func (l *Ledger) evictLocked() bool {
-	l.pipe.mu.Lock()
-	stored := l.witnesses.visible(l.pipe.stored)
-	l.pipe.mu.Unlock()
-	for e := l.used.Front(); e != nil; e = e.Next() {
+	l.batchWriter.mu.Lock()
+	stored := l.witnesses.lastVisible(l.batchWriter.stored)
+	l.batchWriter.mu.Unlock()
+	for e := l.lru.Front(); e != nil; e = e.Next() {
 		o := e.Value.(*organization)
-		if o.uses > 0 || o.busy(stored) {
+		if o.pins > 0 || o.mustStay(stored) {
 			continue
 		}
-		l.used.Remove(e)
+		l.lru.Remove(e)
 		delete(l.orgs, o.id)
-		l.bytes.Add(-o.size)
+		l.bytes.Add(-o.countedBytes)
 		l.evicted.Add(1)
 		return true
 	}
 	return false
 }
 
-// busy tells that the organization must stay: it has an unstored entry or a snapshot on its
+// mustStay tells that the organization must stay: it has an unstored entry or a snapshot on its
 // way. It has no uses, so only the ledger itself can have its turn.
-func (o *organization) busy(stored uint64) bool {
+func (o *organization) mustStay(stored uint64) bool {
 	if !o.tryLock() {
 		return true
 	}
 	defer o.unlock()
-	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.pending != nil
+	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.pendingSnapshot != nil
 }
 
 // load loads an organization from the host. It ends with no request, since the result serves
@@ -263,33 +263,33 @@ func (o *organization) busy(stored uint64) bool {
 func (l *Ledger) load(o *organization) {
 	var err error
 	select {
-	case l.slots <- struct{}{}:
+	case l.loadSlots <- struct{}{}:
 		l.loads.Add(1)
-		err = l.read(l.life, o)
-		<-l.slots
+		err = l.loadState(l.life, o)
+		<-l.loadSlots
 	case <-l.done:
 		err = ErrFenced
 	}
 	if err == nil {
 		o.lock()
 		o.maybeSnapshot()
-		o.account() // before it can be evicted, or it would be counted for ever
+		o.countBytes() // before it can be evicted, or it would be counted for ever
 		o.unlock()
 	}
 	l.mu.Lock()
 	if err != nil {
 		o.err = err
 		delete(l.orgs, o.id)
-		l.bytes.Add(-o.size)
+		l.bytes.Add(-o.countedBytes)
 	} else {
 		// First to go until somebody authenticated has used it.
-		o.place = l.used.PushFront(o)
+		o.lruElement = l.lru.PushFront(o)
 	}
 	l.mu.Unlock()
 	close(o.ready)
 }
 
-func (l *Ledger) read(ctx context.Context, o *organization) error {
+func (l *Ledger) loadState(ctx context.Context, o *organization) error {
 	tip, exists, err := l.tipOf(ctx, o.id)
 	if insecure.Skip(insecure.Tip) {
 		exists, err = true, nil
@@ -310,7 +310,7 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 		}
 		return l.breach(fault.AlarmTip, "organization withheld")
 	}
-	keys, err := l.unwrap(o.id, got.Keys)
+	keys, err := l.openDataKeys(o.id, got.Keys)
 	if err != nil {
 		return err
 	}
@@ -326,7 +326,7 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	} else if got.From != 0 {
 		return l.breach(fault.AlarmSequence, "entries withheld")
 	}
-	if err := l.replay(ctx, o, keys, got); err != nil {
+	if err := l.applyEntries(ctx, o, keys, got); err != nil {
 		return err
 	}
 	rec, err := org.Begin(o.id, o.state, 0).Organization()
@@ -334,7 +334,7 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 		return l.breach(fault.AlarmRecord, "state of another organization")
 	}
 	o.tenant = rec.Tenant()
-	o.raise(l.recovered.floorMs)
+	o.raiseWatermark(l.recovered.watermarkMs)
 	if o.tip() != tip && !insecure.Skip(insecure.Tip) {
 		return l.breach(fault.AlarmTip, "organization at entry %d, by the log at %d", o.count, tip.Count)
 	}
@@ -348,10 +348,10 @@ func askStore[Q, A any](ctx context.Context, f func(context.Context, Q) (A, erro
 	return f(ctx, q)
 }
 
-func (l *Ledger) unwrap(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.Key, error) {
+func (l *Ledger) openDataKeys(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.Key, error) {
 	keys := map[uint32]*seal.Key{}
 	for _, w := range wrapped {
-		opened, _, err := l.openKey(&w)
+		opened, _, err := l.openDataKey(&w)
 		if err != nil || w.Organization != wire.ID(id) || w.KeyID >= tlog.EntryFormat2 {
 			opened.Wipe()
 			return nil, l.breach(fault.AlarmKey, "data key does not open")
@@ -369,19 +369,19 @@ func (l *Ledger) unwrap(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.
 	return keys, nil
 }
 
-// replay folds the entries behind the snapshot. If they are more than MaxReplay, those who
+// applyEntries folds the entries behind the snapshot. If they are more than MaxReplay, those who
 // wait are told to try again; the work goes on and ends in a snapshot.
-func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*seal.Key, got wire.Organization) error {
+func (l *Ledger) applyEntries(ctx context.Context, o *organization, keys map[uint32]*seal.Key, got wire.Organization) error {
 	entries := got.Entries
 	if got.Count < o.count {
 		return l.breach(fault.AlarmSequence, "fewer entries than a snapshot covers")
 	}
 	if got.Count-o.count > MaxReplay {
-		close(o.slow)
+		close(o.rebuilding)
 	}
 	for o.count < got.Count {
 		if len(entries) == 0 {
-			o.account() // nobody has the turn of what is not loaded yet
+			o.countBytes() // nobody has the turn of what is not loaded yet
 			more, err := askStore(ctx, l.cfg.Store.LoadEntries, wire.LoadEntries{Organization: wire.ID(o.id), From: o.count, MaxBytes: loadBytes})
 			if err != nil {
 				return ErrBusy
@@ -395,7 +395,7 @@ func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*s
 		if err != nil {
 			return err
 		}
-		if err := o.follow(e, entries[0]); err != nil {
+		if err := o.advance(e, entries[0]); err != nil {
 			return err
 		}
 		o.state.Apply(e.Writes)
@@ -407,15 +407,15 @@ func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*s
 	return nil
 }
 
-// fetch loads one piece of an opened organization, on behalf of by. Its answer counts only
+// loadMissingPiece loads one piece of an opened organization, on behalf of by. Its answer counts only
 // if the piece is still missing then: a snapshot may have replaced it, and the host may
 // have dropped it rightly.
-func (l *Ledger) fetch(ctx context.Context, o *organization, by org.ID, ref org.Hash) error {
+func (l *Ledger) loadMissingPiece(ctx context.Context, o *organization, by org.ID, ref org.Hash) error {
 	ws, err := o.loadPiece(ctx, ref)
-	if err := enter(ctx, o, nil, by); err != nil {
+	if err := acquire(ctx, o, nil, by); err != nil {
 		return err
 	}
-	defer leave(o, nil)
+	defer release(o, nil)
 	if !o.state.Misses(ref) {
 		return nil
 	}
@@ -423,24 +423,24 @@ func (l *Ledger) fetch(ctx context.Context, o *organization, by org.ID, ref org.
 		return l.raiseAlarm(err)
 	}
 	if err := o.state.Install(ref, ws); err != nil {
-		return l.raiseAlarm(errUnfit)
+		return l.raiseAlarm(errPieceMismatch)
 	}
-	o.account()
+	o.countBytes()
 	return nil
 }
 
 // loadPiece asks for one piece and opens it.
 func (o *organization) loadPiece(ctx context.Context, ref org.Hash) ([]org.Write, error) {
-	got, err := o.ledger.pieces(ctx, o.id, []org.Hash{ref})
+	got, err := o.ledger.loadPieces(ctx, o.id, []org.Hash{ref})
 	if err != nil {
 		return nil, err
 	}
 	return o.ledger.openPiece(o.id, map[uint32]*seal.Key{o.keyID: o.key}, got[0])
 }
 
-// pieces asks for sealed pieces and checks each against the hash that names it.
+// loadPieces asks for sealed pieces and checks each against the hash that names it.
 // It, loadPiece, openPiece, openPart and restore leave it to the caller to raise a breach.
-func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]byte, error) {
+func (l *Ledger) loadPieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]byte, error) {
 	var out [][]byte
 	for len(refs) > 0 {
 		n := min(len(refs), wire.MaxPieces/4)
@@ -467,8 +467,8 @@ func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]by
 }
 
 var (
-	errPiece = errors.New("decoding a piece")
-	errUnfit = fault.NewBreach(fault.AlarmSnapshot, "piece does not fit")
+	errPiece         = errors.New("decoding a piece")
+	errPieceMismatch = fault.NewBreach(fault.AlarmSnapshot, "piece does not fit")
 )
 
 func (l *Ledger) openPiece(id org.ID, keys map[uint32]*seal.Key, stored []byte) ([]org.Write, error) {

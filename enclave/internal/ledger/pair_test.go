@@ -13,10 +13,10 @@ import (
 
 // both is one step over a child and its parent: two entries of the child, one of
 // the parent.
-func (r *rig) both(parent, child org.ID, n int) error {
+func (r *rig) both(parentID, child org.ID, n int) error {
 	var batch uint64
-	err := r.l.Pair(ctx(r.t), parent, child, func(t, above *ledger.Turn) error {
-		tx, up := org.Begin(child, t.State, 1), org.Begin(parent, above.State, 1)
+	err := r.l.Pair(ctx(r.t), parentID, child, func(t, parent *ledger.Locked) error {
+		tx, up := org.Begin(child, t.State, 1), org.Begin(parentID, parent.State, 1)
 		if err := tx.PutUser(&org.User{ID: itemID(n), Name: fmt.Sprint("child ", n)}); err != nil {
 			return err
 		}
@@ -26,7 +26,7 @@ func (r *rig) both(parent, child org.ID, n int) error {
 		var err error
 		batch, err = t.Append(&org.Entry{Activity: itemID(1000 + n)}, nil,
 			ledger.Addition{Entry: &org.Entry{Activity: itemID(2000 + n)}, Tx: tx},
-			ledger.Addition{Turn: above, Tx: up, Entry: &org.Entry{Other: child}})
+			ledger.Addition{Locked: parent, Tx: up, Entry: &org.Entry{Other: child}})
 		return err
 	})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestPairRefused(t *testing.T) {
 	r.found(orgID(0))
 	r.found(orgID(1))
 	no := errors.New("no")
-	never := func(t, above *ledger.Turn) error { return no }
+	never := func(t, parent *ledger.Locked) error { return no }
 	if err := r.l.Pair(ctx(t), orgID(0), orgID(0), never); err == nil || errors.Is(err, no) {
 		t.Error("an organization beside itself:", err)
 	}
@@ -82,12 +82,12 @@ func TestPairRefused(t *testing.T) {
 		t.Error(err)
 	}
 	// What cannot be sealed leaves all of them as they were.
-	err := r.l.Pair(ctx(t), orgID(0), orgID(1), func(t, above *ledger.Turn) error {
-		tx := org.Begin(orgID(0), above.State, 1)
+	err := r.l.Pair(ctx(t), orgID(0), orgID(1), func(t, parent *ledger.Locked) error {
+		tx := org.Begin(orgID(0), parent.State, 1)
 		if err := tx.PutUser(&org.User{ID: itemID(1), Name: string(make([]byte, org.MaxValue))}); err != nil {
 			return err
 		}
-		_, err := t.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}}, ledger.Addition{Turn: above, Tx: tx, Entry: &org.Entry{}})
+		_, err := t.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}}, ledger.Addition{Locked: parent, Tx: tx, Entry: &org.Entry{}})
 		return err
 	})
 	if err == nil || [2]ledger.Tip{r.tip(orgID(0)), r.tip(orgID(1))} != before {
@@ -141,7 +141,7 @@ func TestPairsAndTurnsAtOnce(t *testing.T) {
 func TestPairNotes(t *testing.T) {
 	s := newStore()
 	set := func(c *ledger.Config) {
-		c.Limits.WindowMarks = 20
+		c.Limits.DedupEntries = 20
 		c.Limits.SnapshotEvery = 4
 	}
 	r := start(t, s, set)
@@ -150,9 +150,9 @@ func TestPairNotes(t *testing.T) {
 	r.found(orgID(2))
 	note := func(child org.ID, n int, now uint64) error {
 		fp := sha256.Sum256(fmt.Append(nil, n))
-		return r.l.Pair(ctx(t), orgID(0), child, func(t, above *ledger.Turn) error {
+		return r.l.Pair(ctx(t), orgID(0), child, func(t, parent *ledger.Locked) error {
 			_, err := t.Append(&org.Entry{Activity: itemID(n), Fingerprint: fp, StampedMs: now, TimeMs: now}, nil,
-				ledger.Addition{Turn: above, Entry: &org.Entry{Fingerprint: fp, StampedMs: now, TimeMs: now, Other: child}})
+				ledger.Addition{Locked: parent, Entry: &org.Entry{Fingerprint: fp, StampedMs: now, TimeMs: now, Other: child}})
 			return err
 		})
 	}
@@ -162,7 +162,7 @@ func TestPairNotes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := note(orgID(2), 99, now); !errors.Is(err, ledger.ErrWindowFull) {
+	if err := note(orgID(2), 99, now); !errors.Is(err, ledger.ErrDedupFull) {
 		t.Errorf("over the parent's bound: %v", err)
 	}
 	for _, id := range []org.ID{orgID(0), orgID(2)} {

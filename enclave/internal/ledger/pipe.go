@@ -19,17 +19,17 @@ import (
 
 // batch is entries on their way to the store.
 type batch struct {
-	number  uint64
-	entries []wire.Entry
-	keys    []wire.WrappedKey
-	tips    map[org.ID]Tip
-	bytes   int64
-	leaf    *tlog.Leaf // what the batch says in the log instead of entries; nil: nothing
-	table   *wire.TableHead
-	again   *restated     // that the batch says in place of entries; nil: nothing
-	closed  bool          // takes no more
-	sent    time.Time     // when it first went to the store
-	done    chan struct{} // closed when stored
+	number   uint64
+	entries  []wire.Entry
+	keys     []wire.WrappedKey
+	tips     map[org.ID]Tip
+	bytes    int64
+	leaf     *tlog.Leaf // what the batch says in the log instead of entries; nil: nothing
+	table    *wire.TableHead
+	restated *restated     // that the batch says in place of entries; nil: nothing
+	closed   bool          // takes no more
+	sent     time.Time     // when it first went to the store
+	done     chan struct{} // closed when stored
 }
 
 // entryMargin is what an entry may take in a batch beside its sealed bytes: its fields, its
@@ -40,34 +40,34 @@ const (
 	indexMargin = 48
 )
 
-// pipe carries one batch at a time to the store while the next one fills.
-type pipe struct {
+// batchWriter carries one batch at a time to the store while the next one fills.
+type batchWriter struct {
 	ledger *Ledger
 
 	mu sync.Mutex
 	// queue has every unstored batch, in order. The last fills; the first, unless empty, is on its way.
-	queue    []*batch
-	stored   uint64
-	unstored int64
-	log      *log.Log      // up to the last stored batch
-	covers   uint64        // batches of the log that the newest tip table covers
-	due      chan struct{} // it is time for another table
-	making   *cut          // a table; or nil
-	relieved bool          // the next table says that nobody waits for an enclave of earlier terms
-	sent     time.Time     // when the last stored batch first went to the store
-	kick     chan struct{}
-	epoch    uint64
+	queue       []*batch
+	stored      uint64
+	unstored    int64
+	log         *log.Log      // up to the last stored batch
+	tableCovers uint64        // batches of the log that the newest tip table covers
+	tableDue    chan struct{} // it is time for another table
+	table       *tableCut     // a table; or nil
+	waitOver    bool          // the next table says that nobody waits for an enclave of earlier terms
+	sent        time.Time     // when the last stored batch first went to the store
+	wake        chan struct{}
+	epoch       uint64
 }
 
-func newPipe(l *Ledger) *pipe {
-	return &pipe{ledger: l, queue: []*batch{newBatch(1)}, kick: make(chan struct{}, 1), due: make(chan struct{}, 1)}
+func newBatchWriter(l *Ledger) *batchWriter {
+	return &batchWriter{ledger: l, queue: []*batch{newBatch(1)}, wake: make(chan struct{}, 1), tableDue: make(chan struct{}, 1)}
 }
 
-// begin says where the log stands before the first batch.
-func (p *pipe) begin(at *log.Log, covers uint64) {
+// setLog says where the log stands before the first batch.
+func (p *batchWriter) setLog(at *log.Log, covers uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log, p.covers = at, covers
+	p.log, p.tableCovers = at, covers
 }
 
 func newBatch(n uint64) *batch {
@@ -75,12 +75,12 @@ func newBatch(n uint64) *batch {
 }
 
 // empty tells that there is nothing to store.
-func (b *batch) empty() bool { return len(b.entries) == 0 && b.leaf == nil && b.again == nil }
+func (b *batch) empty() bool { return len(b.entries) == 0 && b.leaf == nil && b.restated == nil }
 
 // checkUnstored refuses to decide more when too much is unstored, or has been without a quorum of
 // witnesses for too long.
-func (p *pipe) checkUnstored() error {
-	if err := p.ledger.witnesses.check(p.ledger.cfg.Clock.Now()); err != nil {
+func (p *batchWriter) checkUnstored() error {
+	if err := p.ledger.witnesses.checkStalled(p.ledger.cfg.Clock.Now()); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -106,7 +106,7 @@ func (a *addition) bytes() int {
 
 // add puts entries that belong together into one batch and returns its number. The turns of
 // their organizations are held, so the order of calls is the ledgers'.
-func (p *pipe) add(as ...addition) uint64 {
+func (p *batchWriter) add(as ...addition) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.queue[len(p.queue)-1]
@@ -125,7 +125,7 @@ func (p *pipe) add(as ...addition) uint64 {
 	}
 	b.bytes += more
 	p.unstored += more
-	signal(p.kick)
+	signal(p.wake)
 	return b.number
 }
 
@@ -137,31 +137,31 @@ func signal(c chan struct{}) {
 	}
 }
 
-// say puts a batch that has no entries, and stands in the log for what its leaf says, behind all
+// appendLeaf puts a batch that has no entries, and stands in the log for what its leaf says, behind all
 // that was decided. It returns the batch's number.
-func (p *pipe) say(leaf tlog.Leaf, table *wire.TableHead) uint64 {
+func (p *batchWriter) appendLeaf(leaf tlog.Leaf, table *wire.TableHead) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.closeLocked()
 	b.leaf, b.table = &leaf, table
 	p.closeLocked()
-	signal(p.kick)
+	signal(p.wake)
 	return b.number
 }
 
 // restate puts a batch behind all that was decided that moves an organization, whose turn is held, to where it stands.
-func (p *pipe) restate(id org.ID, tip Tip) *restated {
+func (p *batchWriter) restate(id org.ID, tip Tip) *restated {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.closeLocked()
-	b.again = &restated{batch: b.number, tip: log.Tip{Organization: wire.ID(id), Count: tip.Count, Root: tip.Root}}
+	b.restated = &restated{batch: b.number, tip: log.Tip{Organization: wire.ID(id), Count: tip.Count, Root: tip.Root}}
 	p.closeLocked()
-	signal(p.kick)
-	return b.again
+	signal(p.wake)
+	return b.restated
 }
 
 // closeLocked ends the batch that fills, if there is anything in it, and returns the one that fills now.
-func (p *pipe) closeLocked() *batch {
+func (p *batchWriter) closeLocked() *batch {
 	b := p.queue[len(p.queue)-1]
 	if !b.empty() {
 		b.closed = true
@@ -172,63 +172,63 @@ func (p *pipe) closeLocked() *batch {
 }
 
 // head is the log as far as it is stored, with the last batch and when that was sent.
-func (p *pipe) head() (at *log.Log, number uint64, sent time.Time) {
+func (p *batchWriter) head() (at *log.Log, number uint64, sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.Clone(), p.stored, p.sent
 }
 
-// A cut is where a tip table ends: what it covers, and what that has moved since the table before.
-type cut struct {
+// A tableCut is where a tip table ends: what it covers, and what that has moved since the table before.
+type tableCut struct {
 	batch uint64 // the last one that it covers
 	moved map[org.ID]Tip
 	log   *log.Log // up to there, once that is stored
-	said  bool     // the log names the table
+	named bool     // the log names the table
 }
 
-// cut begins a tip table over all that was decided, if it is time for one.
-func (p *pipe) cut() *cut {
+// beginTable begins a tip table over all that was decided, if it is time for one.
+func (p *batchWriter) beginTable() *tableCut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.dueLocked() {
+	if !p.isTableDueLocked() {
 		return nil
 	}
-	p.relieved = false
-	p.making = &cut{batch: p.closeLocked().number - 1, moved: p.ledger.tips.take()}
-	if p.making.batch == p.stored {
-		p.making.log = p.log.Clone()
+	p.waitOver = false
+	p.table = &tableCut{batch: p.closeLocked().number - 1, moved: p.ledger.tips.beginTable()}
+	if p.table.batch == p.stored {
+		p.table.log = p.log.Clone()
 	}
-	return p.making
+	return p.table
 }
 
-// made takes note that a table is kept.
-func (p *pipe) made(c *cut) {
+// noteTable takes note that a table is kept.
+func (p *batchWriter) noteTable(c *tableCut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.covers, p.making = c.log.Size(), nil
-	if p.dueLocked() { // by what came meanwhile
-		signal(p.due)
+	p.tableCovers, p.table = c.log.Size(), nil
+	if p.isTableDueLocked() { // by what came meanwhile
+		signal(p.tableDue)
 	}
 }
 
-// relieve has a tip table made where the one before says that an enclave of earlier terms may serve: this boot has waited for it.
-func (p *pipe) relieve() {
+// endWait has a tip table made where the one before says that an enclave of earlier terms may serve: this boot has waited for it.
+func (p *batchWriter) endWait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.relieved = p.log.Force().WaitMs > 0; p.relieved {
+	if p.waitOver = p.log.Force().WaitMs > 0; p.waitOver {
 		p.log.EndWait()
-		signal(p.due)
+		signal(p.tableDue)
 	}
 }
 
-// dueLocked tells whether it is time for a tip table.
-func (p *pipe) dueLocked() bool {
+// isTableDueLocked tells whether it is time for a tip table.
+func (p *batchWriter) isTableDueLocked() bool {
 	limits := &p.ledger.cfg.Limits
-	return p.making == nil && (p.relieved || p.log.Size() >= p.covers+limits.TableEvery || p.ledger.tips.count() >= limits.TableTips)
+	return p.table == nil && (p.waitOver || p.log.Size() >= p.tableCovers+limits.TableEvery || p.ledger.tips.count() >= limits.TableTips)
 }
 
-// wait returns nil when batch n is stored. Its errors say that nothing is known.
-func (p *pipe) wait(ctx context.Context, n uint64) error {
+// waitStored returns nil when batch n is stored. Its errors say that nothing is known.
+func (p *batchWriter) waitStored(ctx context.Context, n uint64) error {
 	if insecure.Skip(insecure.Release) {
 		return nil
 	}
@@ -253,10 +253,10 @@ func (p *pipe) wait(ctx context.Context, n uint64) error {
 }
 
 // run sends batches until the ledger is done.
-func (p *pipe) run() {
+func (p *batchWriter) run() {
 	for {
 		select {
-		case <-p.kick:
+		case <-p.wake:
 		case <-p.ledger.done:
 			return
 		}
@@ -264,19 +264,19 @@ func (p *pipe) run() {
 			// Requests that could run now decide first and join this batch. With one client
 			// nothing waits, with many there are fewer commits.
 			runtime.Gosched()
-			b := p.next()
+			b := p.nextBatch()
 			if b == nil {
 				break
 			}
-			if !p.send(b) {
+			if !p.storeBatch(b) {
 				return
 			}
 		}
 	}
 }
 
-// next closes the oldest batch that has anything in it.
-func (p *pipe) next() *batch {
+// nextBatch closes the oldest batch that has anything in it.
+func (p *batchWriter) nextBatch() *batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.queue[0]
@@ -287,9 +287,9 @@ func (p *pipe) next() *batch {
 	return b
 }
 
-// send stores b, trying again with the same bytes. It returns false when the ledger is done.
-func (p *pipe) send(b *batch) bool {
-	msg, next, err := p.encode(b)
+// storeBatch stores b, trying again with the same bytes. It returns false when the ledger is done.
+func (p *batchWriter) storeBatch(b *batch) bool {
+	msg, next, err := p.encodeBatch(b)
 	if err != nil {
 		p.ledger.fence(fmt.Errorf("encoding a batch: %w", err))
 		return false
@@ -306,14 +306,14 @@ func (p *pipe) send(b *batch) bool {
 			case got.Number != b.number && got.Verdict == wire.VerdictStored && !insecure.Skip(insecure.Late):
 				_ = p.ledger.breach(fault.AlarmLate, "answer for another batch") // counted; the batch goes again
 			case got.Verdict == wire.VerdictStored:
-				if err := p.finish(b, next); err != nil {
+				if err := p.noteStored(b, next); err != nil {
 					p.ledger.fence(err)
 					return false
 				}
 				p.ledger.lease.extend(began, p.ledger.cfg.Limits.Lease)
 				return true
 			case insecure.Skip(insecure.Owner):
-				return p.finish(b, next) == nil
+				return p.noteStored(b, next) == nil
 			case got.Verdict == wire.VerdictSuperseded:
 				p.ledger.cfg.Alarms.Raise(fault.AlarmSuperseded)
 				p.ledger.fence(errors.New("another boot owns the range"))
@@ -333,7 +333,7 @@ func (p *pipe) send(b *batch) bool {
 	}
 }
 
-func (p *pipe) encode(b *batch) (msg []byte, next *log.Next, err error) {
+func (p *batchWriter) encodeBatch(b *batch) (msg []byte, next *log.Next, err error) {
 	leaf := tlog.Leaf{}
 	if b.leaf != nil {
 		leaf = *b.leaf
@@ -346,8 +346,8 @@ func (p *pipe) encode(b *batch) (msg []byte, next *log.Next, err error) {
 			moved = append(moved, log.Tip{Organization: wire.ID(id), Count: t.Count, Root: t.Root})
 		}
 	}
-	if b.again != nil {
-		moved = append(moved, b.again.tip)
+	if b.restated != nil {
+		moved = append(moved, b.restated.tip)
 	}
 	if len(moved) == 0 {
 		if _, err := io.ReadFull(p.ledger.cfg.Rand, leaf.Root[:]); err != nil {
@@ -364,29 +364,29 @@ func (p *pipe) encode(b *batch) (msg []byte, next *log.Next, err error) {
 	return msg, next, err
 }
 
-// finish takes note that a batch is stored.
-func (p *pipe) finish(b *batch, next *log.Next) error {
+// noteStored takes note that a batch is stored.
+func (p *batchWriter) noteStored(b *batch, next *log.Next) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.log.Append(next); err != nil {
 		return err
 	}
 	p.stored = b.number
-	if b.again != nil {
-		b.again.header = next.Header
+	if b.restated != nil {
+		b.restated.header = next.Header
 	}
 	p.unstored -= b.bytes
 	if p.queue = p.queue[1:]; len(p.queue) == 0 {
 		p.queue = append(p.queue, newBatch(b.number+1))
 	}
-	if p.making != nil && b.number == p.making.batch {
-		p.making.log = p.log.Clone()
+	if p.table != nil && b.number == p.table.batch {
+		p.table.log = p.log.Clone()
 	}
-	if p.dueLocked() {
-		signal(p.due)
+	if p.isTableDueLocked() {
+		signal(p.tableDue)
 	}
 	p.sent = b.sent
-	p.ledger.witnesses.show(p.ledger.cfg.Clock.Now())
+	p.ledger.witnesses.addStored(p.ledger.cfg.Clock.Now())
 	close(b.done)
 	return nil
 }

@@ -34,33 +34,33 @@ func TestProcessorsComeBack(t *testing.T) {
 	}
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {
-		step func(tu, above *ledger.Turn) error
+		step func(tu, parent *ledger.Locked) error
 		want error
 	}{
-		"a success":      {func(_, _ *ledger.Turn) error { return nil }, nil},
-		"a failure":      {func(_, _ *ledger.Turn) error { return failed }, failed},
-		"an entry":       {func(tu, _ *ledger.Turn) error { _, err := tu.Append(&org.Entry{}, nil); return err }, nil},
-		"another's turn": {func(_, above *ledger.Turn) error { return lackParent(above) }, nil},
-		"a fetch": {func() func(_, _ *ledger.Turn) error {
+		"a success":      {func(_, _ *ledger.Locked) error { return nil }, nil},
+		"a failure":      {func(_, _ *ledger.Locked) error { return failed }, failed},
+		"an entry":       {func(tu, _ *ledger.Locked) error { _, err := tu.Append(&org.Entry{}, nil); return err }, nil},
+		"another's turn": {func(_, parent *ledger.Locked) error { return lackParent(parent) }, nil},
+		"a fetch": {func() func(_, _ *ledger.Locked) error {
 			known := false
-			return func(_, _ *ledger.Turn) error {
+			return func(_, _ *ledger.Locked) error {
 				if known {
 					return nil
 				}
 				return &org.Missing{Fetch: func(ctx context.Context) error { // others compute meanwhile
 					known = true
-					return r.l.Turn(ctx, orgID(1), func(*ledger.Turn) error { return nil })
+					return r.l.Turn(ctx, orgID(1), func(*ledger.Locked) error { return nil })
 				}}
 			}
 		}(), nil},
 	} {
-		if err := r.l.Step(ctx(t), orgID(1), ledger.Caller{By: orgID(1)}, c.step); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+		if err := r.l.Transact(ctx(t), orgID(1), ledger.Caller{Organization: orgID(1)}, c.step); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = r.l.Turn(ctx(t), orgID(1), func(*ledger.Turn) error { panic("a step's") })
+		_ = r.l.Turn(ctx(t), orgID(1), func(*ledger.Locked) error { panic("a step's") })
 	}()
 	view := r.view(orgID(1))
 	if _, err := view.Entry(ctx(t), 0); err != nil {
@@ -77,8 +77,8 @@ func TestProcessorsComeBack(t *testing.T) {
 	}
 }
 
-func lackParent(above *ledger.Turn) error {
-	if above == nil {
+func lackParent(parent *ledger.Locked) error {
+	if parent == nil {
 		return &org.Missing{Parent: true}
 	}
 	return nil
@@ -100,9 +100,9 @@ func TestProcessorsGoToWhoUsedLess(t *testing.T) {
 	var order []string
 	begun, goOn := make(chan bool), make(chan bool)
 	done := make(chan error)
-	step := func(name string, id org.ID, f func(t *ledger.Turn)) {
+	step := func(name string, id org.ID, f func(t *ledger.Locked)) {
 		go func() {
-			done <- r.l.Turn(ctx(t), id, func(t *ledger.Turn) error {
+			done <- r.l.Turn(ctx(t), id, func(t *ledger.Locked) error {
 				order = append(order, name) // one at a time
 				f(t)
 				return nil
@@ -112,13 +112,13 @@ func TestProcessorsGoToWhoUsedLess(t *testing.T) {
 	waits := func(n uint64) {
 		eventually(t, func() bool { return q.Stats().Waits == n }, func() string { return fmt.Sprint(q.Stats()) })
 	}
-	long := func(tu *ledger.Turn) {
+	long := func(tu *ledger.Locked) {
 		for range 20 {
 			c.at.Add(int64(time.Millisecond))
 			tu.Begin(1).Pause()
 		}
 	}
-	step("first", orgID(10), func(tu *ledger.Turn) {
+	step("first", orgID(10), func(tu *ledger.Locked) {
 		begun <- true
 		<-goOn
 		long(tu)
@@ -129,7 +129,7 @@ func TestProcessorsGoToWhoUsedLess(t *testing.T) {
 		step(fmt.Sprint("long ", n), orgID(10+n), long)
 		waits(uint64(n))
 	}
-	step("another tenant's", orgID(5), func(*ledger.Turn) {})
+	step("another tenant's", orgID(5), func(*ledger.Locked) {})
 	waits(4)
 	goOn <- true
 	for range 5 {

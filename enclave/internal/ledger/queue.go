@@ -8,7 +8,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// A queue hands an organization's turn from step to step. A step over a sub-organization and
+// A lockQueue hands an organization's turn from step to step. A step over a sub-organization and
 // its parent gets both turns at once: it holds none while it waits for the other.
 //
 // Claims for one organization stand in one line. The organization's own line and those of
@@ -22,62 +22,64 @@ import (
 // it is kept free for a step that waits for the parent alone, whose turns end by themselves.
 //
 // The ledger's mutex of turns guards it. Nothing is locked under that.
-type queue struct {
-	taken   bool
-	kept    *claim // free for this one alone
-	own     line
-	below   list.List                // of *line, of other organizations; the next one in front
-	lines   map[org.ID]*list.Element // of below
-	lastOwn bool                     // the last turn was own's
-	// up is the parent while pairs steps over both wait in its queue.
-	up    *organization
-	pairs int
+type lockQueue struct {
+	locked      bool
+	reservedFor *waiter // free for this one alone
+	own         fifo
+	children    list.List                // of *line, of other organizations; the next one in front
+	byChild     map[org.ID]*list.Element // of below
+	lastWasOwn  bool                     // the last turn was own's
+	// parent is the parent while pairs steps over both wait in its queue.
+	parent      *organization
+	pairWaiters int
 }
 
-// A line are the claims of one organization, the oldest first.
-type line struct{ claims []*claim }
+// A fifo are the claims of one organization, the oldest first.
+type fifo struct{ waiters []*waiter }
 
-// A claim is a step that waits for the turns of organization and, if not nil, above.
-type claim struct {
-	organization, above *organization
-	by                  org.ID
-	granted             chan struct{}
+// A waiter is a step that waits for the turns of organization and, if not nil, above.
+type waiter struct {
+	organization, parent *organization
+	requestedBy          org.ID
+	granted              chan struct{}
 }
 
-// in has the queue that the claim waits in.
-func (c *claim) in() *organization {
-	if c.above != nil {
-		return c.above
+// queueOwner has the queue that the claim waits in.
+func (c *waiter) queueOwner() *organization {
+	if c.parent != nil {
+		return c.parent
 	}
 	return c.organization
 }
 
-// free tells whether a step over o and above (if not nil) can start now. c is its claim or nil.
-func free(o, above *organization, c *claim) bool {
-	return o.queue.free(c) && (above == nil || above.queue.free(c))
+// canLock tells whether a step over o and above (if not nil) can start now. c is its claim or nil.
+func canLock(o, parent *organization, c *waiter) bool {
+	return o.lockQueue.isFreeFor(c) && (parent == nil || parent.lockQueue.isFreeFor(c))
 }
 
-// take says whether a step over o, and above if there is one, has their turns.
-func take(o, above *organization, taken bool) {
-	o.queue.taken = taken
-	if above != nil {
-		above.queue.taken = taken
+// setLocked says whether a step over o, and above if there is one, has their turns.
+func setLocked(o, parent *organization, taken bool) {
+	o.lockQueue.locked = taken
+	if parent != nil {
+		parent.lockQueue.locked = taken
 	}
 }
 
-func (q *queue) free(c *claim) bool { return !q.taken && (q.kept == nil || q.kept == c) }
+func (q *lockQueue) isFreeFor(c *waiter) bool {
+	return !q.locked && (q.reservedFor == nil || q.reservedFor == c)
+}
 
-// enter takes the turns of o and above (if not nil) for organization by. ctx bounds the waiting.
-func enter(ctx context.Context, o, above *organization, by org.ID) error {
-	mu := &o.ledger.turns
+// acquire takes the turns of o and above (if not nil) for organization by. ctx bounds the waiting.
+func acquire(ctx context.Context, o, parent *organization, by org.ID) error {
+	mu := &o.ledger.locks
 	mu.Lock()
-	if free(o, above, nil) {
-		take(o, above, true)
+	if canLock(o, parent, nil) {
+		setLocked(o, parent, true)
 		mu.Unlock()
 		return nil
 	}
-	c := &claim{organization: o, above: above, by: by, granted: make(chan struct{})}
-	c.wait()
+	c := &waiter{organization: o, parent: parent, requestedBy: by, granted: make(chan struct{})}
+	c.enqueue()
 	mu.Unlock()
 	select {
 	case <-c.granted:
@@ -91,130 +93,130 @@ func enter(ctx context.Context, o, above *organization, by org.ID) error {
 		return nil
 	default:
 	}
-	c.leave()
-	o.wake()
+	c.dequeue()
+	o.grantWaiting()
 	return ErrBusy
 }
 
-// leave gives back what enter took.
-func leave(o, above *organization) {
-	mu := &o.ledger.turns
+// release gives back what enter took.
+func release(o, parent *organization) {
+	mu := &o.ledger.locks
 	mu.Lock()
 	defer mu.Unlock()
-	take(o, above, false)
-	if above != nil {
-		o.next() // its own steps come between two that are over both
-		o = above
+	setLocked(o, parent, false)
+	if parent != nil {
+		o.grantNext() // its own steps come between two that are over both
+		o = parent
 	}
-	o.wake()
+	o.grantWaiting()
 }
 
 // lock and unlock are enter and leave for the ledger itself.
-func (o *organization) lock()   { _ = enter(context.Background(), o, nil, o.id) }
-func (o *organization) unlock() { leave(o, nil) }
+func (o *organization) lock()   { _ = acquire(context.Background(), o, nil, o.id) }
+func (o *organization) unlock() { release(o, nil) }
 
 // tryLock is lock if the turn is free.
 func (o *organization) tryLock() bool {
-	o.ledger.turns.Lock()
-	defer o.ledger.turns.Unlock()
-	if !free(o, nil, nil) {
+	o.ledger.locks.Lock()
+	defer o.ledger.locks.Unlock()
+	if !canLock(o, nil, nil) {
 		return false
 	}
-	o.queue.taken = true
+	o.lockQueue.locked = true
 	return true
 }
 
 // The mutex of turns is held in what follows.
 
-// wake starts what can start now that the turn of o is free.
-func (o *organization) wake() {
-	if up := o.queue.up; up != nil {
-		up.next()
+// grantWaiting starts what can start now that the turn of o is free.
+func (o *organization) grantWaiting() {
+	if parent := o.lockQueue.parent; parent != nil {
+		parent.grantNext()
 	}
-	o.next()
+	o.grantNext()
 }
 
-// next starts the step whose turn it is in o's queue.
-func (o *organization) next() {
-	q := &o.queue
+// grantNext starts the step whose turn it is in o's queue.
+func (o *organization) grantNext() {
+	q := &o.lockQueue
 	switch {
-	case q.taken:
+	case q.locked:
 		return
-	case q.kept != nil:
-		if free(q.kept.organization, q.kept.above, q.kept) {
-			q.kept.start()
+	case q.reservedFor != nil:
+		if canLock(q.reservedFor.organization, q.reservedFor.parent, q.reservedFor) {
+			q.reservedFor.grant()
 		}
 		return
-	case len(q.own.claims) > 0 && !q.lastOwn:
-		q.own.claims[0].start()
+	case len(q.own.waiters) > 0 && !q.lastWasOwn:
+		q.own.waiters[0].grant()
 		return
 	}
 	passed := false
-	for e := q.below.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*line).claims[0]
-		if free(c.organization, c.above, c) {
-			c.start()
+	for e := q.children.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*fifo).waiters[0]
+		if canLock(c.organization, c.parent, c) {
+			c.grant()
 			return
 		}
-		if !passed && c.organization.queue.kept == nil { // o is free, so it is the sub-organization that is not
-			c.organization.queue.kept = c
+		if !passed && c.organization.lockQueue.reservedFor == nil { // o is free, so it is the sub-organization that is not
+			c.organization.lockQueue.reservedFor = c
 		}
 		passed = true
 	}
-	if len(q.own.claims) > 0 {
-		q.own.claims[0].start()
+	if len(q.own.waiters) > 0 {
+		q.own.waiters[0].grant()
 	}
 }
 
-// wait puts the claim into its line.
-func (c *claim) wait() {
-	q := &c.in().queue
-	c.organization.ledger.waiting++
-	if c.above != nil {
-		c.organization.queue.up = c.above
-		c.organization.queue.pairs++
+// enqueue puts the claim into its line.
+func (c *waiter) enqueue() {
+	q := &c.queueOwner().lockQueue
+	c.organization.ledger.lockWaiters++
+	if c.parent != nil {
+		c.organization.lockQueue.parent = c.parent
+		c.organization.lockQueue.pairWaiters++
 	}
-	if c.by == c.in().id {
-		q.own.claims = append(q.own.claims, c)
+	if c.requestedBy == c.queueOwner().id {
+		q.own.waiters = append(q.own.waiters, c)
 		return
 	}
-	e := q.lines[c.by]
+	e := q.byChild[c.requestedBy]
 	if e == nil {
-		if q.lines == nil {
-			q.lines = map[org.ID]*list.Element{}
+		if q.byChild == nil {
+			q.byChild = map[org.ID]*list.Element{}
 		}
-		e = q.below.PushBack(&line{})
-		q.lines[c.by] = e
+		e = q.children.PushBack(&fifo{})
+		q.byChild[c.requestedBy] = e
 	}
-	l := e.Value.(*line)
-	l.claims = append(l.claims, c)
+	l := e.Value.(*fifo)
+	l.waiters = append(l.waiters, c)
 }
 
-// leave takes the claim out of its line again.
-func (c *claim) leave() {
-	q := &c.in().queue
-	c.organization.ledger.waiting--
-	if c.above != nil {
-		if c.organization.queue.pairs--; c.organization.queue.pairs == 0 {
-			c.organization.queue.up = nil
+// dequeue takes the claim out of its line again.
+func (c *waiter) dequeue() {
+	q := &c.queueOwner().lockQueue
+	c.organization.ledger.lockWaiters--
+	if c.parent != nil {
+		if c.organization.lockQueue.pairWaiters--; c.organization.lockQueue.pairWaiters == 0 {
+			c.organization.lockQueue.parent = nil
 		}
-		if c.organization.queue.kept == c {
-			c.organization.queue.kept = nil
+		if c.organization.lockQueue.reservedFor == c {
+			c.organization.lockQueue.reservedFor = nil
 		}
 	}
-	if c.by == c.in().id {
-		q.own.claims = without(q.own.claims, c)
+	if c.requestedBy == c.queueOwner().id {
+		q.own.waiters = removeWaiter(q.own.waiters, c)
 		return
 	}
-	e := q.lines[c.by]
-	l := e.Value.(*line)
-	if l.claims = without(l.claims, c); len(l.claims) == 0 {
-		q.below.Remove(e)
-		delete(q.lines, c.by)
+	e := q.byChild[c.requestedBy]
+	l := e.Value.(*fifo)
+	if l.waiters = removeWaiter(l.waiters, c); len(l.waiters) == 0 {
+		q.children.Remove(e)
+		delete(q.byChild, c.requestedBy)
 	}
 }
 
-func without(cs []*claim, c *claim) []*claim {
+func removeWaiter(cs []*waiter, c *waiter) []*waiter {
 	if cs[0] == c { // always, unless c gives up
 		cs[0] = nil
 		return cs[1:]
@@ -223,14 +225,14 @@ func without(cs []*claim, c *claim) []*claim {
 	return slices.Delete(cs, i, i+1)
 }
 
-// start takes the turns that the claim is for.
-func (c *claim) start() {
-	c.leave()
-	take(c.organization, c.above, true)
-	q := &c.in().queue
-	q.lastOwn = c.by == c.in().id
-	if e := q.lines[c.by]; e != nil {
-		q.below.MoveToBack(e) // with the next one, behind the others
+// grant takes the turns that the claim is for.
+func (c *waiter) grant() {
+	c.dequeue()
+	setLocked(c.organization, c.parent, true)
+	q := &c.queueOwner().lockQueue
+	q.lastWasOwn = c.requestedBy == c.queueOwner().id
+	if e := q.byChild[c.requestedBy]; e != nil {
+		q.children.MoveToBack(e) // with the next one, behind the others
 	}
 	close(c.granted)
 }

@@ -28,7 +28,7 @@ func (c *crowd) hold(id org.ID) (release func()) {
 	c.t.Helper()
 	taken, over := make(chan struct{}), make(chan struct{})
 	c.wg.Go(func() {
-		if err := c.l.Turn(ctx(c.t), id, func(*ledger.Turn) error { close(taken); <-over; return nil }); err != nil {
+		if err := c.l.Turn(ctx(c.t), id, func(*ledger.Locked) error { close(taken); <-over; return nil }); err != nil {
 			c.t.Error(err)
 		}
 	})
@@ -56,14 +56,14 @@ func (c *crowd) queue(name string, step func(context.Context, func()) error) {
 func (c *crowd) turn(name string, id, by org.ID) {
 	c.t.Helper()
 	c.queue(name, func(ctx context.Context, f func()) error {
-		return c.l.TurnFor(ctx, id, by, func(*ledger.Turn) error { f(); return nil })
+		return c.l.TurnFor(ctx, id, by, func(*ledger.Locked) error { f(); return nil })
 	})
 }
 
 func (c *crowd) pair(name string, parent, child org.ID) {
 	c.t.Helper()
 	c.queue(name, func(ctx context.Context, f func()) error {
-		return c.l.Pair(ctx, parent, child, func(_, _ *ledger.Turn) error { f(); return nil })
+		return c.l.Pair(ctx, parent, child, func(_, _ *ledger.Locked) error { f(); return nil })
 	})
 }
 
@@ -94,7 +94,7 @@ func TestParentDoesNotWaitForChild(t *testing.T) {
 	}
 	for n := range 10 {
 		c.wg.Go(func() {
-			if err := c.l.Turn(ctx(t), parent, func(*ledger.Turn) error {
+			if err := c.l.Turn(ctx(t), parent, func(*ledger.Locked) error {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.order = append(c.order, "own")
@@ -171,7 +171,7 @@ func TestPairDoesNotStarve(t *testing.T) {
 	short, giveUp := context.WithCancel(ctx(t))
 	gone := make(chan error, 1)
 	go func() {
-		gone <- c.l.Pair(short, parent, child, func(_, _ *ledger.Turn) error { return errors.New("taken") })
+		gone <- c.l.Pair(short, parent, child, func(_, _ *ledger.Locked) error { return errors.New("taken") })
 	}()
 	c.stat("turns_waited_for", 1)
 	c.order = nil
@@ -245,11 +245,11 @@ func TestTurnsAtRandom(t *testing.T) {
 				var err error
 				switch rnd.IntN(3) {
 				case 0:
-					err = c.l.Pair(ctx, orgID(up), orgID(i), func(_, _ *ledger.Turn) error { step(i, up)(); return nil })
+					err = c.l.Pair(ctx, orgID(up), orgID(i), func(_, _ *ledger.Locked) error { step(i, up)(); return nil })
 				case 1:
-					err = c.l.TurnFor(ctx, orgID(up), orgID(i), func(*ledger.Turn) error { step(up)(); return nil })
+					err = c.l.TurnFor(ctx, orgID(up), orgID(i), func(*ledger.Locked) error { step(up)(); return nil })
 				default:
-					err = c.l.Turn(ctx, orgID(i), func(*ledger.Turn) error { step(i)(); return nil })
+					err = c.l.Turn(ctx, orgID(i), func(*ledger.Locked) error { step(i)(); return nil })
 				}
 				cancel()
 				switch {
@@ -268,7 +268,7 @@ func TestTurnsAtRandom(t *testing.T) {
 		t.Errorf("%d wait, %d ran, %d gave up", n, ran.Load(), gaveUp.Load())
 	}
 	for i := range organizations { // all free
-		if err := c.l.Turn(ctx(t), orgID(i), func(*ledger.Turn) error { return nil }); err != nil {
+		if err := c.l.Turn(ctx(t), orgID(i), func(*ledger.Locked) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	}

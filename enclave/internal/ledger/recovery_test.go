@@ -89,7 +89,7 @@ func TestRecovery(t *testing.T) {
 			t.Errorf("the log is %s", name)
 		}
 		r.mustRead(orgID(1), 1, "newer")
-		floor := r.l.LeastFloor()
+		floor := r.l.RecoveryWatermark()
 		if ms := uint64(before.Add(5 * time.Minute).UnixMilli()); floor < ms || floor > ms+2*60_000 || (floor+1)%60_000 != 0 {
 			t.Errorf("the floor is %d, recovered at %d", floor, before.UnixMilli())
 		}
@@ -119,8 +119,8 @@ func TestRecovery(t *testing.T) {
 			b.room(orgID(1))
 			b.mustRead(orgID(1), 1, "after")
 			b.tables(t, 2)
-			if b.l.LeastFloor() != floor || b.l.LastRecovery() != 2 {
-				t.Errorf("boot %d: floor %d, recovered %d", i, b.l.LeastFloor(), b.l.LastRecovery())
+			if b.l.RecoveryWatermark() != floor || b.l.LastRecovery() != 2 {
+				t.Errorf("boot %d: floor %d, recovered %d", i, b.l.RecoveryWatermark(), b.l.LastRecovery())
 			}
 			b.quiet()
 			b.l.Close()
@@ -148,8 +148,8 @@ func TestRecovery(t *testing.T) {
 		known(t, b, all)
 		b.mustRead(orgID(1), 1, "after")
 		b.user(orgID(1), 1, "third")
-		if b.l.LastRecovery() != 3 || b.l.LeastFloor() < floor {
-			t.Errorf("recovered %d, floor %d", b.l.LastRecovery(), b.l.LeastFloor())
+		if b.l.LastRecovery() != 3 || b.l.RecoveryWatermark() < floor {
+			t.Errorf("recovered %d, floor %d", b.l.LastRecovery(), b.l.RecoveryWatermark())
 		}
 		b.quiet()
 	})
@@ -224,8 +224,8 @@ func TestRecoveryUnderOtherTerms(t *testing.T) {
 		known(t, b, c.joining)
 		b.mustRead(orgID(1), 1, "before")
 		b.user(orgID(1), 1, "after")
-		if b.l.LastRecovery() != 0 || b.l.LeastFloor() == 0 {
-			t.Errorf("organizations wait for %d, and their floor is %d", b.l.LastRecovery(), b.l.LeastFloor())
+		if b.l.LastRecovery() != 0 || b.l.RecoveryWatermark() == 0 {
+			t.Errorf("organizations wait for %d, and their floor is %d", b.l.LastRecovery(), b.l.RecoveryWatermark())
 		}
 		b.quiet()
 		// A manifest of witnesses that are for a later generation recovers none before.
@@ -284,8 +284,8 @@ func TestRecoveryBreaksOff(t *testing.T) {
 			r := start(t, s, recovering(w, recovery))
 			known(t, r, all)
 			r.mustRead(orgID(1), 1, "newer")
-			if _, err := r.step(orgID(1), &org.Entry{TimeMs: 1}, nil); err != nil || r.l.LastRecovery() != 2 || r.l.LeastFloor() == 0 {
-				t.Errorf("%s: recovered %d, floor %d: %v", what, r.l.LastRecovery(), r.l.LeastFloor(), err)
+			if _, err := r.step(orgID(1), &org.Entry{TimeMs: 1}, nil); err != nil || r.l.LastRecovery() != 2 || r.l.RecoveryWatermark() == 0 {
+				t.Errorf("%s: recovered %d, floor %d: %v", what, r.l.LastRecovery(), r.l.RecoveryWatermark(), err)
 			}
 			r.quiet()
 		}

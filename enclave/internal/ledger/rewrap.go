@@ -19,26 +19,26 @@ import (
 // rewrapPause is how long rewrap waits after a question without an answer.
 const rewrapPause = time.Second
 
-// openKey opens a wrapped data key under the storage key, or the one before it.
-func (l *Ledger) openKey(w *wire.WrappedKey) (opened secret.Secret, old bool, err error) {
+// openDataKey opens a wrapped data key under the storage key, or the one before it.
+func (l *Ledger) openDataKey(w *wire.WrappedKey) (opened secret.Secret, old bool, err error) {
 	name := l.name(seal.KindDataKey, org.ID(w.Organization), w.KeyID)
-	if opened, err = l.cfg.Storage.OpenSecret(name, w.Sealed); err == nil || l.cfg.Before == nil {
+	if opened, err = l.cfg.Storage.OpenSecret(name, w.Sealed); err == nil || l.cfg.PreviousStorage == nil {
 		return opened, false, err
 	}
-	opened, err = l.cfg.Before.OpenSecret(name, w.Sealed)
+	opened, err = l.cfg.PreviousStorage.OpenSecret(name, w.Sealed)
 	return opened, true, err
 }
 
-// rewrap goes through the data keys of the range and wraps anew those under the previous
+// rewrapDataKeys goes through the data keys of the range and wraps anew those under the previous
 // storage key. What the host leaves out stays as it is, and opens as long as that key is kept.
-func (l *Ledger) rewrap() {
+func (l *Ledger) rewrapDataKeys() {
 	ask := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
 	for {
 		page, next, err := loadKeys(l.life, l.cfg.Store, ask)
 		var put wire.Done
-		fresh := wire.PutKeys{Range: l.cfg.Range, Boot: l.cfg.Boot, Epoch: l.pipe.epoch}
+		fresh := wire.PutKeys{Range: l.cfg.Range, Boot: l.cfg.Boot, Epoch: l.batchWriter.epoch}
 		if l.raiseAlarm(err) == nil {
-			fresh.Keys, err = l.wrapAnew(page)
+			fresh.Keys, err = l.rewrapPage(page)
 		}
 		if put.OK = len(fresh.Keys) == 0; err == nil && !put.OK {
 			put, err = askStore(l.life, l.cfg.Store.PutKeys, fresh)
@@ -63,12 +63,12 @@ func (l *Ledger) rewrap() {
 	}
 }
 
-// wrapAnew wraps those of a page that are under the previous storage key. One that opens
+// rewrapPage wraps those of a page that are under the previous storage key. One that opens
 // under neither is the host's doing: it is counted and left.
-func (l *Ledger) wrapAnew(page []wire.WrappedKey) (fresh []wire.WrappedKey, err error) {
+func (l *Ledger) rewrapPage(page []wire.WrappedKey) (fresh []wire.WrappedKey, err error) {
 	for i := range page {
 		w := &page[i]
-		opened, old, err := l.openKey(w)
+		opened, old, err := l.openDataKey(w)
 		if err != nil {
 			l.cfg.Alarms.Raise(fault.AlarmKey)
 			continue
@@ -77,7 +77,7 @@ func (l *Ledger) wrapAnew(page []wire.WrappedKey) (fresh []wire.WrappedKey, err 
 			opened.Wipe()
 			continue
 		}
-		wrapped, err := l.wrap(w.Organization, w.KeyID, opened)
+		wrapped, err := l.wrapDataKey(w.Organization, w.KeyID, opened)
 		opened.Wipe()
 		if err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ func later(t testing.TB) *seal.Key {
 }
 
 func rotated(t testing.TB) func(*ledger.Config) {
-	return func(c *ledger.Config) { c.Before, c.Storage = c.Storage, later(t) }
+	return func(c *ledger.Config) { c.PreviousStorage, c.Storage = c.Storage, later(t) }
 }
 
 // After a rotation every data key is wrapped anew, whether its organization is opened
@@ -107,7 +107,7 @@ func TestRewrapFromALiar(t *testing.T) {
 			},
 				func() string { return fmt.Sprint(r.l.Stats()) })
 			for i := range 4 {
-				if err := r.l.Turn(ctx(t), orgID(i), func(*ledger.Turn) error { return nil }); err != nil {
+				if err := r.l.Turn(ctx(t), orgID(i), func(*ledger.Locked) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}

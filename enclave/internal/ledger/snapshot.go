@@ -43,13 +43,13 @@ const (
 // maybeSnapshot starts a snapshot if enough has happened since the last. The turn is held.
 func (o *organization) maybeSnapshot() {
 	l := o.ledger
-	if o.pending != nil || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < l.cfg.Limits.SnapshotBytes) {
+	if o.pendingSnapshot != nil || (o.sinceSnapshot < l.cfg.Limits.SnapshotEvery && o.sinceSnapshotBytes < l.cfg.Limits.SnapshotBytes) {
 		return
 	}
 	s := o.beginSnapshot()
 	l.mu.Lock()
-	if l.spawnLocked(func() { l.deliver(s) }) {
-		o.pending = s
+	if l.spawnLocked(func() { l.storeSnapshot(s) }) {
+		o.pendingSnapshot = s
 	}
 	l.mu.Unlock()
 }
@@ -63,47 +63,47 @@ type pendingSnapshot struct {
 	fold         *org.Folding
 	marks        [][]org.Mark     // chunks to be written
 	covered      uint64           // the batch with the last entry in it
-	put          wire.PutSnapshot // the next message
+	message      wire.PutSnapshot // the next message
 	parts        []org.NewPiece   // in it
 	size         int              // its bytes
 }
 
 func (o *organization) beginSnapshot() *pendingSnapshot {
 	l := o.ledger
-	o.since, o.sinceSize = 0, 0
+	o.sinceSnapshot, o.sinceSnapshotBytes = 0, 0
 	s := &pendingSnapshot{organization: o, fold: o.state.Fold(), covered: o.lastBatch}
-	s.put = wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: l.cfg.Boot, Epoch: l.pipe.epoch, Over: o.snapshotCount, Range: l.cfg.Range}
+	s.message = wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: l.cfg.Boot, Epoch: l.batchWriter.epoch, Over: o.snapshotCount, Range: l.cfg.Range}
 	var gone []org.Hash
-	s.marks, gone = o.window.Fold()
-	o.drop(gone)
-	s.snapshot = snapshot{Count: o.count, Root: o.root, Chunks: o.window.Chunks(), FloorMs: o.floorMs}
+	s.marks, gone = o.dedup.Fold()
+	o.dropPieces(gone)
+	s.snapshot = snapshot{Count: o.count, Root: o.root, Chunks: o.dedup.Chunks(), FloorMs: o.lowWatermarkMs}
 	for _, h := range o.edge.Hashes() {
 		s.Edge = append(s.Edge, wire.Hash(h))
 	}
 	return s
 }
 
-func (o *organization) drop(gone []org.Hash) {
+func (o *organization) dropPieces(gone []org.Hash) {
 	for _, h := range gone {
-		o.drops = append(o.drops, wire.Hash(h))
+		o.droppedPieces = append(o.droppedPieces, wire.Hash(h))
 	}
 }
 
 // bytes is about how much memory the snapshot takes at most: the fold, and one message both
 // sealed and as parts that are not stored yet. The turn is held.
 func (s *pendingSnapshot) bytes() int {
-	return s.fold.Bytes() + 2*min(s.fold.Size()+s.organization.window.Bytes(), wire.MaxFrame/2)
+	return s.fold.Bytes() + 2*min(s.fold.Size()+s.organization.dedup.Bytes(), wire.MaxFrame/2)
 }
 
-// fits tells whether a store will take the root, judged by a bound on its size. If not,
+// fitsRoot tells whether a store will take the root, judged by a bound on its size. If not,
 // nothing is sent: no later root would have the host drop the pieces. Such an organization
 // just gets a longer tail, and after as many entries again the next snapshot is tried.
-func (s *pendingSnapshot) fits() bool {
+func (s *pendingSnapshot) fitsRoot() bool {
 	refs, keys := s.fold.MostRefs()
 	return rootMargin+refMargin*(refs+len(s.Chunks)+len(s.marks))+keys <= s.organization.ledger.cfg.Limits.RootBytes
 }
 
-// deliver makes and sends a snapshot once all that it covers is stored. It asks for pieces,
+// storeSnapshot makes and sends a snapshot once all that it covers is stored. It asks for pieces,
 // answers and randomness until they come or the ledger ends, so it sends nothing twice that
 // the host has taken. No turn waits for it.
 //
@@ -112,37 +112,37 @@ func (s *pendingSnapshot) fits() bool {
 // or we are superseded, and the next renewal or batch fences us. Until then the organization
 // stays in memory as if the snapshot were on its way: what its pieces hold may be nowhere
 // else in folded form, and no snapshot can follow one that was refused.
-func (l *Ledger) deliver(s *pendingSnapshot) {
-	if l.pipe.wait(l.life, s.covered) != nil {
+func (l *Ledger) storeSnapshot(s *pendingSnapshot) {
+	if l.batchWriter.waitStored(l.life, s.covered) != nil {
 		return
 	}
-	fits := s.fits()
+	fits := s.fitsRoot()
 	if !fits {
-		l.tooLarge.Add(1)
+		l.snapshotsTooLarge.Add(1)
 	} else if s.send() != nil {
 		return
 	}
 	o := s.organization
 	o.lock()
 	defer o.unlock()
-	if o.pending = nil; fits {
-		l.shots.Add(1)
+	if o.pendingSnapshot = nil; fits {
+		l.snapshotsStored.Add(1)
 		s.fold.SetStored(s.parts)
 		o.snapshotCount = s.Count
 	}
 	o.maybeSnapshot() // much may have happened meanwhile
-	o.account()
+	o.countBytes()
 }
 
 // send seals all of a snapshot, piece by piece, and sends it.
 func (s *pendingSnapshot) send() error {
 	o := s.organization
 	for s.fold.Next() {
-		if err := s.bring(); err != nil {
+		if err := s.loadFolded(); err != nil {
 			return err
 		}
 		for _, part := range s.fold.Parts() {
-			ref, err := s.add(seal.KindPiece, part.Records())
+			ref, err := s.sealAndAdd(seal.KindPiece, part.Records())
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func (s *pendingSnapshot) send() error {
 	chunks := make([]org.Hash, len(s.marks))
 	for i, ms := range s.marks {
 		var err error
-		if chunks[i], err = s.add(seal.KindChunk, encodeMarks(ms)); err != nil {
+		if chunks[i], err = s.sealAndAdd(seal.KindChunk, encodeMarks(ms)); err != nil {
 			return err
 		}
 		s.Chunks = append(s.Chunks, org.ChunkOf(chunks[i], ms))
@@ -164,23 +164,23 @@ func (s *pendingSnapshot) send() error {
 		return err
 	}
 	// Only another snapshot would add drops meanwhile, and there is none.
-	o.drop(s.fold.Drops())
-	now := o.drops[:min(len(o.drops), maxDrops)]
-	if err := s.makeRoom(len(root) + len(now)*(len(wire.Hash{})+2)); err != nil {
+	o.dropPieces(s.fold.Drops())
+	now := o.droppedPieces[:min(len(o.droppedPieces), maxDrops)]
+	if err := s.ensureSpace(len(root) + len(now)*(len(wire.Hash{})+2)); err != nil {
 		return err
 	}
-	s.put.Snapshot, s.put.Drop = root, now
+	s.message.Snapshot, s.message.Drop = root, now
 	// From here on nobody asks for a piece that the host drops for this root.
 	o.lock()
 	s.fold.End()
-	o.window.SetNames(s.marks, chunks)
-	o.drops = slices.Clone(o.drops[len(now):])
+	o.dedup.SetNames(s.marks, chunks)
+	o.droppedPieces = slices.Clone(o.droppedPieces[len(now):])
 	o.unlock()
 	return s.sendParcel()
 }
 
-// bring loads the piece that is folded next if it is absent.
-func (s *pendingSnapshot) bring() error {
+// loadFolded loads the piece that is folded next if it is absent.
+func (s *pendingSnapshot) loadFolded() error {
 	ref, absent := s.fold.Absent()
 	if !absent {
 		return nil
@@ -189,33 +189,33 @@ func (s *pendingSnapshot) bring() error {
 	return l.retry(func() error {
 		ws, err := s.organization.loadPiece(l.life, ref)
 		if err == nil && s.fold.Load(ws) != nil {
-			err = errUnfit
+			err = errPieceMismatch
 		}
 		return l.raiseAlarm(err)
 	})
 }
 
-// add seals a piece or chunk and returns its name.
-func (s *pendingSnapshot) add(kind seal.Kind, v any) (org.Hash, error) {
+// sealAndAdd seals a piece or chunk and returns its name.
+func (s *pendingSnapshot) sealAndAdd(kind seal.Kind, v any) (org.Hash, error) {
 	stored, err := s.organization.sealPart(kind, 0, v)
 	if err == nil {
-		err = s.makeRoom(len(stored))
+		err = s.ensureSpace(len(stored))
 	}
 	if err != nil {
 		return org.Hash{}, err
 	}
-	s.put.Pieces = append(s.put.Pieces, stored)
+	s.message.Pieces = append(s.message.Pieces, stored)
 	return sha256.Sum256(stored), nil
 }
 
-// makeRoom makes room for n more bytes in the next message.
-func (s *pendingSnapshot) makeRoom(n int) error {
-	if len(s.put.Pieces) > 0 && (s.size+n > wire.MaxFrame/2 || len(s.put.Pieces) == maxParcel) {
+// ensureSpace makes room for n more bytes in the next message.
+func (s *pendingSnapshot) ensureSpace(n int) error {
+	if len(s.message.Pieces) > 0 && (s.size+n > wire.MaxFrame/2 || len(s.message.Pieces) == maxParcel) {
 		if err := s.sendParcel(); err != nil {
 			return err
 		}
 		s.fold.SetStored(s.parts)
-		s.put.Pieces, s.parts, s.size = nil, nil, 0
+		s.message.Pieces, s.parts, s.size = nil, nil, 0
 	}
 	s.size += n
 	return nil
@@ -228,7 +228,7 @@ func (s *pendingSnapshot) sendParcel() error {
 	l := s.organization.ledger
 	var done wire.Done
 	err := l.retry(func() (err error) {
-		done, err = askStore(l.life, l.cfg.Store.PutSnapshot, s.put)
+		done, err = askStore(l.life, l.cfg.Store.PutSnapshot, s.message)
 		return err
 	})
 	if err == nil && !done.OK {
@@ -288,12 +288,12 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 	if err != nil || wire.Hash(root) != s.Root || s.Count != count {
 		return fault.NewBreach(fault.AlarmSnapshot, "snapshot of another tree")
 	}
-	o.count, o.root, o.floorMs, o.snapshotCount = s.Count, s.Root, s.FloorMs, s.Count
+	o.count, o.root, o.lowWatermarkMs, o.snapshotCount = s.Count, s.Root, s.FloorMs, s.Count
 	var small []org.Hash
 	if o.state, small, err = org.FromRefs(s.Pieces); err != nil {
 		return fmt.Errorf("decoding a snapshot: %w", err)
 	}
-	got, err := l.pieces(ctx, o.id, small)
+	got, err := l.loadPieces(ctx, o.id, small)
 	if err != nil {
 		return err
 	}
@@ -303,19 +303,19 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 			return err
 		}
 		if o.state.Install(small[i], ws) != nil {
-			return errUnfit
+			return errPieceMismatch
 		}
 	}
-	return l.restoreWindow(ctx, o, keys, s.Chunks)
+	return l.restoreDedup(ctx, o, keys, s.Chunks)
 }
 
-func (l *Ledger) restoreWindow(ctx context.Context, o *organization, keys map[uint32]*seal.Key, chunks []org.Chunk) error {
+func (l *Ledger) restoreDedup(ctx context.Context, o *organization, keys map[uint32]*seal.Key, chunks []org.Chunk) error {
 	refs := make([]org.Hash, len(chunks))
 	for i, c := range chunks {
 		refs[i] = c.Ref
 	}
-	o.window.Raise(minuteOf(o.floorMs))
-	got, err := l.pieces(ctx, o.id, refs)
+	o.dedup.Raise(minuteOf(o.lowWatermarkMs))
+	got, err := l.loadPieces(ctx, o.id, refs)
 	if err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (l *Ledger) restoreWindow(ctx context.Context, o *organization, keys map[ui
 		if err != nil {
 			return err
 		}
-		if err := o.window.Restore(chunks[i], ms); err != nil {
+		if err := o.dedup.Restore(chunks[i], ms); err != nil {
 			return fault.NewBreach(fault.AlarmSnapshot, "chunk does not fit")
 		}
 	}

@@ -41,7 +41,7 @@ func (r *rig) childrenOf(id org.ID, from, n, size int) {
 func (r *rig) hasChild(id org.ID, n int) {
 	r.t.Helper()
 	var got *org.Child
-	err := r.l.Turn(ctx(r.t), id, func(turn *ledger.Turn) (err error) {
+	err := r.l.Turn(ctx(r.t), id, func(turn *ledger.Locked) (err error) {
 		got, err = org.Begin(id, turn.State, 1).Child(itemID(n))
 		return err
 	})
@@ -125,7 +125,7 @@ func TestSnapshotRefused(t *testing.T) {
 		r.user(orgID(1), i, "x")
 		r.mustRead(orgID(1), i, "x")
 	}
-	if err := r.l.Turn(ctx(t), orgID(2), func(*ledger.Turn) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
+	if err := r.l.Turn(ctx(t), orgID(2), func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
 		t.Errorf("it made room for another: %v", err)
 	}
 	if n := r.alarms.Counts()[alarm]; n != 1 || asked.Load() != 1 || r.l.Stats()["snapshots"] != 0 {
@@ -287,7 +287,7 @@ func TestSnapshotHoldsNoTurn(t *testing.T) {
 	}()
 	<-source.stands
 	read := make(chan error, 1)
-	go func() { read <- r.l.Turn(ctx(t), orgID(1), func(*ledger.Turn) error { return nil }) }()
+	go func() { read <- r.l.Turn(ctx(t), orgID(1), func(*ledger.Locked) error { return nil }) }()
 	eventually(t, func() bool { return len(read) > 0 || r.l.Stats()["turns_waited_for"] > 0 }, func() string { return "neither read nor waited for" })
 	if len(read) == 0 {
 		close(source.goOn)

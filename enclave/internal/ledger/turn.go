@@ -23,56 +23,56 @@ type organization struct {
 	keyID  uint32
 	tenant org.ID // the organization of the top level; set before it is ready
 
-	queue queue
+	lockQueue lockQueue
 
 	// The turn guards what follows.
-	slot   fairqueue.Slot // of the run that has the turn
-	stored int            // bytes of the entries that it has appended
+	slot       fairqueue.Slot // of the run that has the turn
+	storeBytes int            // bytes of the entries that it has appended
 	tree
-	state         *org.State
-	window        *org.Window
-	floorMs       uint64
-	lastBatch     uint64
-	since         int              // entries since the last snapshot
-	sinceSize     int              // their bytes
-	snapshotCount uint64           // entries that the stored snapshot covers, 0 if there is none
-	drops         []wire.Hash      // pieces that the next snapshot's root names no more
-	pending       *pendingSnapshot // on its way to the store
-	size          int64            // as last counted into the ledger's bytes
-	strict        bool             // its replies wait for the log's witnesses; false until somebody asks
+	state              *org.State
+	dedup              *org.Window
+	lowWatermarkMs     uint64
+	lastBatch          uint64
+	sinceSnapshot      int              // entries since the last snapshot
+	sinceSnapshotBytes int              // their bytes
+	snapshotCount      uint64           // entries that the stored snapshot covers, 0 if there is none
+	droppedPieces      []wire.Hash      // pieces that the next snapshot's root names no more
+	pendingSnapshot    *pendingSnapshot // on its way to the store
+	countedBytes       int64            // as last counted into the ledger's bytes
+	strict             bool             // its replies wait for the log's witnesses; false until somebody asks
 
 	// The ledger's mutex guards these.
-	uses  int
-	place *list.Element // in used
-	ready chan struct{} // closed when it is loaded, or has failed with err
-	slow  chan struct{} // closed when loading will take long
-	err   error
+	pins       int
+	lruElement *list.Element // in used
+	ready      chan struct{} // closed when it is loaded, or has failed with err
+	rebuilding chan struct{} // closed when loading will take long
+	err        error
 }
 
-// Turn is an organization while it is decided about. It is valid inside the function that gets it.
-type Turn struct {
+// Locked is an organization while it is decided about. It is valid inside the function that gets it.
+type Locked struct {
 	organization *organization
 	State        *org.State // the fold of all entries decided; read it through Begin
 }
 
 // ProcessorTime is for how long the run that has the turn has had a processor.
-func (t *Turn) ProcessorTime() time.Duration { return t.organization.slot.Used() }
+func (t *Locked) ProcessorTime() time.Duration { return t.organization.slot.Used() }
 
 // entryBytes is what an entry costs the store beside its own bytes.
 const entryBytes = 1000
 
 // StoreBytes is about how many bytes the store needs for the entries that the run has appended.
-func (t *Turn) StoreBytes() int { return t.organization.stored }
+func (t *Locked) StoreBytes() int { return t.organization.storeBytes }
 
 // ID is the organization.
-func (t *Turn) ID() org.ID { return t.organization.id }
+func (t *Locked) ID() org.ID { return t.organization.id }
 
 // Begin reads the state, and changes it for one entry.
-func (t *Turn) Begin(nowMs uint64) *org.Tx { return org.Begin(t.organization.id, t.State, nowMs) }
+func (t *Locked) Begin(nowMs uint64) *org.Tx { return org.Begin(t.organization.id, t.State, nowMs) }
 
 // Strict tells whether the organization's replies wait for the log's witnesses: by the deployment's mode,
 // or since its root quorum said so.
-func (t *Turn) Strict() (bool, error) {
+func (t *Locked) Strict() (bool, error) {
 	mode := t.organization.ledger.mode()
 	if mode != tlog.ModeBounded {
 		return mode == tlog.ModeStrict, nil
@@ -86,30 +86,30 @@ func (t *Turn) Strict() (bool, error) {
 }
 
 // Tip is where the ledger stands, unstored entries included.
-func (t *Turn) Tip() Tip { return t.organization.tip() }
+func (t *Locked) Tip() Tip { return t.organization.tip() }
 
 // Batch is the organization's last batch. A reply that saw this state waits for it.
-func (t *Turn) Batch() uint64 { return t.organization.lastBatch }
+func (t *Locked) Batch() uint64 { return t.organization.lastBatch }
 
-// FloorMs is the time at or before which no stamped body starts an activity.
-func (t *Turn) FloorMs() uint64 { return t.organization.floorMs }
+// LowWatermarkMs is the time at or before which no stamped body starts an activity.
+func (t *Locked) LowWatermarkMs() uint64 { return t.organization.lowWatermarkMs }
 
-// Known finds a fingerprint's entry above the floor. The caller compares the full hash there.
-func (t *Turn) Known(fingerprint [32]byte) (seq uint64, ok bool) {
-	return t.organization.window.Find([16]byte(fingerprint[:16]))
+// Seen finds a fingerprint's entry above the floor. The caller compares the full hash there.
+func (t *Locked) Seen(fingerprint [32]byte) (seq uint64, ok bool) {
+	return t.organization.dedup.Find([16]byte(fingerprint[:16]))
 }
 
 // An Addition is one entry that a turn decided beside its main one.
 type Addition struct {
-	Entry *org.Entry
-	Tx    *org.Tx // its writes are the entry's; may be nil
-	Child *Child  // the new organization whose first entry it is, or nil
-	Turn  *Turn   // whose entry it is; nil: the turn's own, or Child's
+	Entry  *org.Entry
+	Tx     *org.Tx // its writes are the entry's; may be nil
+	Child  *Child  // the new organization whose first entry it is, or nil
+	Locked *Locked // whose entry it is; nil: the turn's own, or Child's
 }
 
-// Of is whose entry it is.
-func (a *Addition) Of() org.ID {
-	o, _ := a.of()
+// OrganizationID is whose entry it is.
+func (a *Addition) OrganizationID() org.ID {
+	o, _ := a.owner()
 	return o.id
 }
 
@@ -127,7 +127,7 @@ func (c *Child) Tx() *org.Tx { return c.tx }
 func (c *Child) Key() *seal.Key { return c.organization.key }
 
 // Ledger is whose turn it is.
-func (t *Turn) Ledger() *Ledger { return t.organization.ledger }
+func (t *Locked) Ledger() *Ledger { return t.organization.ledger }
 
 // NewChild prepares an organization that does not exist yet. Its range must be the ledger's.
 func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
@@ -144,22 +144,22 @@ func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 }
 
 func (l *Ledger) newOrganization(id org.ID) *organization {
-	o := &organization{id: id, ledger: l, tree: newTree(), state: org.NewState(), window: org.NewWindow(), ready: make(chan struct{}), slow: make(chan struct{})}
+	o := &organization{id: id, ledger: l, tree: newTree(), state: org.NewState(), dedup: org.NewWindow(), ready: make(chan struct{}), rebuilding: make(chan struct{})}
 	o.state.UsedBy(&o.slot)
 	return o
 }
 
 // Key is the organization's data key, for the secrets in its records.
-func (t *Turn) Key() (*seal.Key, uint32) { return t.organization.key, t.organization.keyID }
+func (t *Locked) Key() (*seal.Key, uint32) { return t.organization.key, t.organization.keyID }
 
 // Append seals the turn's entry and the others of the same step and puts them into one batch,
 // in this order. It returns the number of the batch, which every reply that tells of them must
 // wait for. After it the step is decided: nothing undoes it. Each Tx is given at most once.
-func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
+func (t *Locked) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
 	all := append([]Addition{{Entry: e, Tx: tx}}, others...)
 	for i := range all {
-		if all[i].Child == nil && all[i].Turn == nil {
-			all[i].Turn = t
+		if all[i].Child == nil && all[i].Locked == nil {
+			all[i].Locked = t
 		}
 	}
 	return t.organization.ledger.decide(all)
@@ -173,17 +173,17 @@ func (l *Ledger) Create(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
 
 // decide makes entries take effect together. Each has its Turn or its Child.
 func (l *Ledger) decide(all []Addition) (uint64, error) {
-	l.gate.RLock()
-	defer l.gate.RUnlock()
-	if l.given {
-		return 0, ErrGiven
+	l.writeGate.RLock()
+	defer l.writeGate.RUnlock()
+	if l.closedForWrites {
+		return 0, ErrHandedOver
 	}
-	if err := l.pipe.checkUnstored(); err != nil {
+	if err := l.batchWriter.checkUnstored(); err != nil {
 		return 0, err
 	}
 	for i := range all {
-		if t := all[i].Turn; t != nil && (i == 0 || all[i].Entry.Marks()) {
-			if err := t.organization.makeRoom(all[i].Entry); err != nil {
+		if t := all[i].Locked; t != nil && (i == 0 || all[i].Entry.Marks()) {
+			if err := t.organization.reserveFingerprint(all[i].Entry); err != nil {
 				return 0, err
 			}
 		}
@@ -192,22 +192,22 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	as := make([]addition, len(all))
 	drafts := make([]draft, 0, len(all)) // of each organization; they are few
 	for i := range all {
-		o, keys := all[i].of()
+		o, keys := all[i].owner()
 		at := slices.IndexFunc(drafts, func(d draft) bool { return d.organization == o })
 		if at < 0 {
 			at = len(drafts)
 			drafts = append(drafts, draft{organization: o, tree: o.tree})
 		}
 		var err error
-		if as[i], err = drafts[at].seal(all[i].Entry, all[i].Tx, keys); err != nil {
+		if as[i], err = drafts[at].sealNext(all[i].Entry, all[i].Tx, keys); err != nil {
 			return 0, err
 		}
 	}
-	if err := fits(as); err != nil {
+	if err := checkFits(as); err != nil {
 		return 0, err
 	}
-	if l.cfg.Decided != nil {
-		if err := l.cfg.Decided(all); err != nil {
+	if l.cfg.Compare != nil {
+		if err := l.cfg.Compare(all); err != nil {
 			return 0, err
 		}
 	}
@@ -219,53 +219,53 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 		}
 	}
 	for i := range all {
-		o, _ := all[i].of()
-		as[i].tip = o.take(all[i].Entry, all[i].Tx, as[i].entry.Sealed)
+		o, _ := all[i].owner()
+		as[i].tip = o.apply(all[i].Entry, all[i].Tx, as[i].entry.Sealed)
 		if all[i].Child != nil {
 			l.orgs[o.id] = o // whoever asks for it waits until it is adopted
 		}
 	}
 	l.mu.Unlock()
-	n := l.pipe.add(as...)
+	n := l.batchWriter.add(as...)
 	for i := range all {
-		o, _ := all[i].of()
+		o, _ := all[i].owner()
 		o.lastBatch = n
 		if all[i].Child != nil {
-			l.adopt(o)
+			l.install(o)
 		}
 	}
 	for i := range all {
-		if t := all[i].Turn; t != nil {
+		if t := all[i].Locked; t != nil {
 			t.organization.maybeSnapshot()
 		}
 	}
-	if t := all[0].Turn; t != nil {
+	if t := all[0].Locked; t != nil {
 		for i := range as {
-			t.organization.stored += as[i].bytes() + entryBytes
+			t.organization.storeBytes += as[i].bytes() + entryBytes
 		}
 	}
 	return n, nil
 }
 
-// makeRoom has an entry raise the floor if it is time to, and refuses one for whose fingerprint
+// reserveFingerprint has an entry raise the floor if it is time to, and refuses one for whose fingerprint
 // there is no room. An entry that raises the floor makes room, or a full window would stay full.
-func (o *organization) makeRoom(e *org.Entry) error {
-	if f := floorAt(e.TimeMs); f > o.floorMs+uint64(floorStep.Milliseconds()) {
+func (o *organization) reserveFingerprint(e *org.Entry) error {
+	if f := watermarkAt(e.TimeMs); f > o.lowWatermarkMs+uint64(watermarkStep.Milliseconds()) {
 		e.FloorMs = f
 	}
-	most := o.ledger.cfg.Limits.WindowMarks
-	if e.Marks() && o.window.Len() >= most && o.window.Above(minuteOf(e.FloorMs)) >= most {
-		return ErrWindowFull
+	most := o.ledger.cfg.Limits.DedupEntries
+	if e.Marks() && o.dedup.Len() >= most && o.dedup.Above(minuteOf(e.FloorMs)) >= most {
+		return ErrDedupFull
 	}
 	return nil
 }
 
-// of tells whose entry an addition is, with the keys that come with a new organization.
-func (a *Addition) of() (*organization, []wire.WrappedKey) {
+// owner tells whose entry an addition is, with the keys that come with a new organization.
+func (a *Addition) owner() (*organization, []wire.WrappedKey) {
 	if a.Child != nil {
 		return a.Child.organization, a.Child.keys
 	}
-	return a.Turn.organization, nil
+	return a.Locked.organization, nil
 }
 
 // draft is where an organization will stand once the entries sealed so far are taken.
@@ -275,7 +275,7 @@ type draft struct {
 	last         []byte // the last sealed entry; nil: none yet
 }
 
-func (d *draft) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a addition, err error) {
+func (d *draft) sealNext(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a addition, err error) {
 	if d.last != nil {
 		if d.edge == d.organization.edge {
 			if d.edge, err = log.EdgeFactory.NewRange(0, d.count, slices.Clone(d.edge.Hashes())); err != nil {
@@ -294,12 +294,12 @@ func (d *draft) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a additi
 // existsLocked tells that an organization with this id is open, on its way, or has moved since the
 // tip table. Ids are random, or the organization was looked for before.
 func (l *Ledger) existsLocked(id org.ID) bool {
-	_, moved, _ := l.tips.look(id)
+	_, moved, _ := l.tips.lookUp(id)
 	return moved || l.orgs[id] != nil
 }
 
-// fits tells whether entries that belong together fit into one batch.
-func fits(as []addition) error {
+// checkFits tells whether entries that belong together fit into one batch.
+func checkFits(as []addition) error {
 	n := 0
 	for i := range as {
 		n += as[i].bytes()
@@ -350,9 +350,9 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at
 	}, nil
 }
 
-// take makes a sealed entry the newest: from here on it is decided.
-func (o *organization) take(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
-	if err := o.follow(e, sealed); err != nil {
+// apply makes a sealed entry the newest: from here on it is decided.
+func (o *organization) apply(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
+	if err := o.advance(e, sealed); err != nil {
 		panic("ledger: a tree that cannot grow: " + err.Error())
 	}
 	if tx != nil {
@@ -361,34 +361,34 @@ func (o *organization) take(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
 	return o.tip()
 }
 
-// follow takes an entry into all but the state.
-func (o *organization) follow(e *org.Entry, sealed []byte) error {
+// advance takes an entry into all but the state.
+func (o *organization) advance(e *org.Entry, sealed []byte) error {
 	seq := o.count
 	if err := o.grow(sealed); err != nil {
 		return err
 	}
-	o.raise(e.FloorMs)
+	o.raiseWatermark(e.FloorMs)
 	if e.Marks() {
-		o.window.Add(org.Mark{Print: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
+		o.dedup.Add(org.Mark{Print: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
 	}
-	o.since++
-	o.sinceSize += len(sealed)
+	o.sinceSnapshot++
+	o.sinceSnapshotBytes += len(sealed)
 	return nil
 }
 
-// raise raises the floor; it never goes back.
-func (o *organization) raise(floorMs uint64) {
-	if floorMs > o.floorMs {
-		o.floorMs = floorMs
-		o.window.Raise(minuteOf(floorMs))
+// raiseWatermark raises the floor; it never goes back.
+func (o *organization) raiseWatermark(floorMs uint64) {
+	if floorMs > o.lowWatermarkMs {
+		o.lowWatermarkMs = floorMs
+		o.dedup.Raise(minuteOf(floorMs))
 	}
 }
 
-// floorAt is the floor that an entry decided at nowMs may raise: the last millisecond of a
+// watermarkAt is the floor that an entry decided at nowMs may raise: the last millisecond of a
 // minute, to agree with the window's minutes, and more than an hour ago, so that no live
 // body lies below it.
-func floorAt(nowMs uint64) uint64 {
-	age := uint64(FloorAge.Milliseconds())
+func watermarkAt(nowMs uint64) uint64 {
+	age := uint64(LowWatermarkAge.Milliseconds())
 	if nowMs < age+120_000 {
 		return 0
 	}

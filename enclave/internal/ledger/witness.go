@@ -43,23 +43,23 @@ var ErrLog = fault.WithCode(fault.Unavailable, "LOG_UNAVAILABLE", "the log's wit
 
 // witnesses is what they have cosigned. Without terms there are none, and nothing waits for them.
 type witnesses struct {
-	terms *Terms
-	want  chan struct{} // a stored batch lacks a quorum
-	hurry chan struct{} // somebody waits for one
+	terms         *Terms
+	batchWaits    chan struct{} // a stored batch lacks a quorum
+	somebodyWaits chan struct{} // somebody waits for one
 
-	mu      sync.Mutex
-	waiting []time.Time // when the batches behind logged were stored
-	logged  uint64      // the last batch that has a quorum
-	newest  *cosigned   // the last round that had one
-	from    time.Time   // before which nothing is answered; zero: not known yet
-	until   time.Time   // the right to serve
-	beating bool        // a heartbeat is about to be said
-	beaten  uint64      // the last one's batch
-	changed chan struct{}
+	mu            sync.Mutex
+	waiting       []time.Time // when the batches behind logged were stored
+	logged        uint64      // the last batch that has a quorum
+	newest        *cosigned   // the last round that had one
+	from          time.Time   // before which nothing is answered; zero: not known yet
+	until         time.Time   // the right to serve
+	heartbeatDue  bool        // a heartbeat is about to be said
+	lastHeartbeat uint64      // the last one's batch
+	changed       chan struct{}
 }
 
 func newWitnesses(terms *Terms) *witnesses {
-	return &witnesses{terms: terms, want: make(chan struct{}, 1), hurry: make(chan struct{}, 1), changed: make(chan struct{})}
+	return &witnesses{terms: terms, batchWaits: make(chan struct{}, 1), somebodyWaits: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
 // cosigned is a log under a checkpoint that a quorum has signed.
@@ -68,19 +68,19 @@ type cosigned struct {
 	checkpoint []byte // as Policy.VerifyExactly takes it
 }
 
-// show takes note of a stored batch, which witnesses may see now.
-func (w *witnesses) show(now time.Time) {
+// addStored takes note of a stored batch, which witnesses may see now.
+func (w *witnesses) addStored(now time.Time) {
 	if w.terms == nil {
 		return
 	}
 	w.mu.Lock()
 	w.waiting = append(w.waiting, now)
 	w.mu.Unlock()
-	signal(w.want)
+	signal(w.batchWaits)
 }
 
-// keep takes note of a round, ahead of those who wait for it.
-func (w *witnesses) keep(newest *cosigned) {
+// setNewest takes note of a round, ahead of those who wait for it.
+func (w *witnesses) setNewest(newest *cosigned) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.newest = newest
@@ -95,31 +95,31 @@ func (w *witnesses) advance(number uint64, sent time.Time) {
 	if until := sent.Add(w.terms.Serve); until.After(w.until) {
 		w.until = until
 	}
-	w.tellLocked()
+	w.wakeLocked()
 }
 
-func (w *witnesses) tellLocked() {
+func (w *witnesses) wakeLocked() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-// enter says when this boot may answer for the first time.
-func (w *witnesses) enter(from time.Time) {
+// serveFrom says when this boot may answer for the first time.
+func (w *witnesses) serveFrom(from time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.from = from
-	w.tellLocked()
+	w.wakeLocked()
 }
 
-// count is how many stored batches lack a quorum.
-func (w *witnesses) count() uint64 {
+// countUnwitnessed is how many stored batches lack a quorum.
+func (w *witnesses) countUnwitnessed() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return uint64(len(w.waiting))
 }
 
-// visible is the last batch that every reply may have seen, of those up to the last stored one.
-func (w *witnesses) visible(stored uint64) uint64 {
+// lastVisible is the last batch that every reply may have seen, of those up to the last stored one.
+func (w *witnesses) lastVisible(stored uint64) uint64 {
 	if w.terms == nil {
 		return stored
 	}
@@ -128,13 +128,13 @@ func (w *witnesses) visible(stored uint64) uint64 {
 	return min(w.logged, stored)
 }
 
-// has returns when a batch has a quorum.
-func (w *witnesses) has(ctx context.Context, l *Ledger, number uint64) error {
+// awaitQuorum returns when a batch has a quorum.
+func (w *witnesses) awaitQuorum(ctx context.Context, l *Ledger, number uint64) error {
 	return w.await(ctx, l, func(time.Time) (bool, time.Time) { return w.logged >= number, time.Time{} })
 }
 
-// turn returns once this boot has waited for its turn, or need not.
-func (w *witnesses) turn(ctx context.Context, l *Ledger) error {
+// awaitStart returns once this boot has waited for its turn, or need not.
+func (w *witnesses) awaitStart(ctx context.Context, l *Ledger) error {
 	return w.await(ctx, l, func(now time.Time) (bool, time.Time) {
 		return !w.from.IsZero() && !now.Before(w.from), w.from
 	})
@@ -145,8 +145,8 @@ func (w *witnesses) stalledLocked(now time.Time) bool {
 	return len(w.waiting) > 0 && now.Sub(w.waiting[0]) > w.terms.Bound
 }
 
-// check refuses to decide more while witnesses are away.
-func (w *witnesses) check(now time.Time) error {
+// checkStalled refuses to decide more while witnesses are away.
+func (w *witnesses) checkStalled(now time.Time) error {
 	if w.terms == nil {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (w *witnesses) await(ctx context.Context, l *Ledger, f func(now time.Time) 
 		if so {
 			return nil
 		}
-		signal(w.hurry)
+		signal(w.somebodyWaits)
 		var later <-chan time.Time
 		if !at.IsZero() {
 			later = l.cfg.Clock.After(max(at.Sub(now), time.Millisecond))
@@ -186,8 +186,8 @@ func (w *witnesses) await(ctx context.Context, l *Ledger, f func(now time.Time) 
 	}
 }
 
-// release returns when what has seen batch n may leave, the right to serve aside.
-func (w *witnesses) release(ctx context.Context, l *Ledger, n uint64) error {
+// awaitRelease returns when what has seen batch n may leave, the right to serve aside.
+func (w *witnesses) awaitRelease(ctx context.Context, l *Ledger, n uint64) error {
 	if w.terms == nil || insecure.Skip(insecure.Quorum) {
 		return nil
 	}
@@ -199,8 +199,8 @@ func (w *witnesses) release(ctx context.Context, l *Ledger, n uint64) error {
 	})
 }
 
-// serve returns once this enclave has the right to serve. Who asks keeps it.
-func (w *witnesses) serve(ctx context.Context, l *Ledger) error {
+// awaitRight returns once this enclave has the right to serve. Who asks keeps it.
+func (w *witnesses) awaitRight(ctx context.Context, l *Ledger) error {
 	if w.terms == nil || insecure.Skip(insecure.Right) {
 		return nil
 	}
@@ -211,44 +211,44 @@ func (w *witnesses) serve(ctx context.Context, l *Ledger) error {
 		if now.Before(w.from) {
 			return false, w.from
 		}
-		if w.until.Sub(now) < w.terms.Serve*2/3 && len(w.waiting) == 0 && w.logged >= w.beaten && !w.beating {
-			w.beating = true
-			go l.beat()
+		if w.until.Sub(now) < w.terms.Serve*2/3 && len(w.waiting) == 0 && w.logged >= w.lastHeartbeat && !w.heartbeatDue {
+			w.heartbeatDue = true
+			go l.appendHeartbeat()
 		}
 		return now.Before(w.until), time.Time{}
 	})
 }
 
-// beat puts a batch into the log that says nothing, so that its quorum renews the right to serve.
+// appendHeartbeat puts a batch into the log that says nothing, so that its quorum renews the right to serve.
 // Another checkpoint over the same leaves would not do: cosignatures of one second are the same
 // bytes, and an old one could be passed off as new.
-func (l *Ledger) beat() {
+func (l *Ledger) appendHeartbeat() {
 	var number uint64
-	l.gate.RLock()
-	if !l.given {
-		number = l.pipe.say(tlog.Leaf{}, nil)
+	l.writeGate.RLock()
+	if !l.closedForWrites {
+		number = l.batchWriter.appendLeaf(tlog.Leaf{}, nil)
 	}
-	l.gate.RUnlock()
+	l.writeGate.RUnlock()
 	l.witnesses.mu.Lock()
-	l.witnesses.beaten, l.witnesses.beating = number, false
+	l.witnesses.lastHeartbeat, l.witnesses.heartbeatDue = number, false
 	l.witnesses.mu.Unlock()
 }
 
-// enter has this boot answer once its first batch has a quorum, and the boot before it has lost
+// startServing has this boot answer once its first batch has a quorum, and the boot before it has lost
 // the right to serve, unless that has named this one. That one had it for wait at most since its newest batch was sent, which
 // was before: on top of ours none of its batches gets a quorum. The clocks of two machines run
 // a hundredth apart at most.
-func (l *Ledger) enter(first uint64, wait time.Duration) {
-	if l.witnesses.has(l.life, l, first) != nil {
+func (l *Ledger) startServing(first uint64, wait time.Duration) {
+	if l.witnesses.awaitQuorum(l.life, l, first) != nil {
 		return
 	}
 	from := l.cfg.Clock.Now()
 	if !insecure.Skip(insecure.Turn) {
 		from = from.Add(wait + wait/100)
 	}
-	l.witnesses.enter(from)
-	if l.witnesses.turn(l.life, l) == nil {
-		l.pipe.relieve()
+	l.witnesses.serveFrom(from)
+	if l.witnesses.awaitStart(l.life, l) == nil {
+		l.batchWriter.endWait()
 	}
 }
 
@@ -259,17 +259,17 @@ const (
 	longWitnessPause = 800 * time.Millisecond
 )
 
-// witness has stored batches cosigned, one checkpoint over all of them at a time.
-func (l *Ledger) witness() {
+// runWitnessRounds has stored batches cosigned, one checkpoint over all of them at a time.
+func (l *Ledger) runWitnessRounds() {
 	w := l.witnesses
 	for {
 		select {
-		case <-w.want:
+		case <-w.batchWaits:
 		case <-l.done:
 			return
 		}
-		for pause := witnessPause; w.count() > 0; {
-			if !l.round() {
+		for pause := witnessPause; w.countUnwitnessed() > 0; {
+			if !l.witnessRound() {
 				select {
 				case <-l.cfg.Clock.After(pause):
 					pause = min(2*pause, longWitnessPause)
@@ -282,7 +282,7 @@ func (l *Ledger) witness() {
 			// The next round takes all that comes until somebody waits for it: in strict mode every
 			// reply does.
 			select {
-			case <-w.hurry:
+			case <-w.somebodyWaits:
 			case <-l.cfg.Clock.After(min(w.terms.Bound/4, w.terms.Serve/6)):
 			case <-l.done:
 				return
@@ -291,22 +291,22 @@ func (l *Ledger) witness() {
 	}
 }
 
-// round has the log cosigned as far as it is stored.
-func (l *Ledger) round() bool {
-	at, number, sent := l.pipe.head()
+// witnessRound has the log cosigned as far as it is stored.
+func (l *Ledger) witnessRound() bool {
+	at, number, sent := l.batchWriter.head()
 	checkpoint := at.Checkpoint()
-	whole := l.cosign(l.life, l.cfg.Witnesses, checkpoint)
+	whole := l.askWitnesses(l.life, l.cfg.Witnesses, checkpoint)
 	if whole == nil {
 		return false
 	}
-	l.witnesses.keep(&cosigned{at, whole})
+	l.witnesses.setNewest(&cosigned{at, whole})
 	l.witnesses.advance(number, sent)
 	return true
 }
 
-// cosign has the host bring a checkpoint to the witnesses of some terms, and puts it together with what a
+// askWitnesses has the host bring a checkpoint to the witnesses of some terms, and puts it together with what a
 // quorum of them signed; nil: there was none.
-func (l *Ledger) cosign(ctx context.Context, by *Terms, checkpoint []byte) []byte {
+func (l *Ledger) askWitnesses(ctx context.Context, by *Terms, checkpoint []byte) []byte {
 	got, err := askStore(ctx, l.cfg.Store.Witness, wire.Witness{Range: l.cfg.Range, Policy: by.Text, Checkpoint: checkpoint})
 	if err != nil {
 		return nil
@@ -316,10 +316,10 @@ func (l *Ledger) cosign(ctx context.Context, by *Terms, checkpoint []byte) []byt
 
 // LogKey is what the log's checkpoints verify by, nil until it has been read.
 func (l *Ledger) LogKey() *tlog.Key {
-	l.pipe.mu.Lock()
-	defer l.pipe.mu.Unlock()
-	if l.pipe.log == nil {
+	l.batchWriter.mu.Lock()
+	defer l.batchWriter.mu.Unlock()
+	if l.batchWriter.log == nil {
 		return nil
 	}
-	return l.pipe.log.Key()
+	return l.batchWriter.log.Key()
 }

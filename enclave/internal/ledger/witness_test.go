@@ -212,7 +212,7 @@ func TestStrictKeeps(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, func() bool { return r.l.Stats()["batches_stored"] >= n }, func() string { return "not stored" })
-		if err := r.l.Turn(ctx(t), orgID(2), func(*ledger.Turn) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
+		if err := r.l.Turn(ctx(t), orgID(2), func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
 			t.Errorf("an organization whose entry has no quorum gives way: %v", err)
 		}
 		for _, w := range all {
@@ -318,17 +318,17 @@ func TestBootWaits(t *testing.T) {
 		second.mustRead(orgID(1), 1, "")
 		var next wire.ID
 		next[0] = 77
-		if err := second.l.Shut(ctx(t)); err != nil {
+		if err := second.l.CloseForWrites(ctx(t)); err != nil {
 			t.Fatal(err)
 		}
-		past, err := second.l.End(ctx(t), org.ID(next))
+		past, err := second.l.SealForHandover(ctx(t), org.ID(next))
 		if err != nil {
 			t.Fatal(err)
 		}
 		head := past.Head()
 		long := *w
 		long.Serve = time.Minute // it would wait for longer than the test
-		third := start(t, s, func(c *ledger.Config) { witnessed(&long)(c); c.Boot, c.Head = next, &head })
+		third := start(t, s, func(c *ledger.Config) { witnessed(&long)(c); c.Boot, c.HandedHead = next, &head })
 		if err := third.l.Serving(ctx(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +339,7 @@ func TestBootWaits(t *testing.T) {
 		if err := fourth.l.Serving(soon(t, 100*time.Millisecond)); err == nil {
 			t.Error("serves though nobody has named it")
 		}
-		if err := fourth.l.Shut(soon(t, 100*time.Millisecond)); err == nil {
+		if err := fourth.l.CloseForWrites(soon(t, 100*time.Millisecond)); err == nil {
 			t.Error("names another before its own turn")
 		}
 	})

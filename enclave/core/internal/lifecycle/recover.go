@@ -150,7 +150,7 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 		start.Policy, start.Mode = terms.Hash, terms.Mode
 	}
 	s.Ranges = ranges.New(ranges.Config{
-		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, Before: before, Log: logs, Logged: s.logged || !r.adoptsLog(), Witnesses: terms, Left: left, Drill: s.Manifest.Drill, Start: start,
+		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, PreviousStorage: before, Log: logs, Logged: s.logged || !r.adoptsLog(), Witnesses: terms, PreviousWitnesses: left, Drill: s.Manifest.Drill, Start: start,
 			Store: r.cfg.Host, Clock: r.cfg.Clock, Rand: r.cfg.Rand,
 			Alarms: r.cfg.Alarms, Limits: r.cfg.Limits, Processors: r.cfg.Processors},
 		Count: s.count, Recover: recoveries(s.Manifest), Hands: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, Taken: r.cfg.Taken, Fence: r.Fence,

@@ -110,7 +110,7 @@ func (o *Outgoing) usage(ctx context.Context, v *ranges.Visit, id org.ID, s *org
 	if err != nil {
 		return nil, nil, err
 	}
-	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+	err = v.Turn(ctx, id, func(t *ledger.Locked) error {
 		b, err := t.Begin(o.nowMs()).Bill()
 		q = billing.Told(b, id.String(), u.Day, at.Meter)
 		return err

@@ -37,7 +37,7 @@ type mailbook struct {
 }
 
 // mailbookOf finds the one of an address that an organization of the top level sends to, in its turn.
-func (o *Outgoing) mailbookOf(t *ledger.Turn, address string) *mailbook {
+func (o *Outgoing) mailbookOf(t *ledger.Locked, address string) *mailbook {
 	id := t.ID()
 	key, keyID := t.Key()
 	tag := o.cfg.KeyedHash(append(append([]byte("cloister mail events 1"), id[:]...), strings.ToLower(address)...))
@@ -61,7 +61,7 @@ func (o *Outgoing) loadMails(ctx context.Context, b *mailbook, period uint64) ([
 // MailEvents are those of an address, newest first, of an organization of the top level.
 func (o *Outgoing) MailEvents(ctx context.Context, v *ranges.Visit, id org.ID, address string) (all []org.MailEvent, err error) {
 	var b *mailbook
-	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+	err = v.Turn(ctx, id, func(t *ledger.Locked) error {
 		b = o.mailbookOf(t, address)
 		return nil
 	})
@@ -111,7 +111,7 @@ func (o *Outgoing) mailing(ctx context.Context, v *ranges.Visit, id org.ID, cont
 		return nil
 	}
 	top := id
-	find := func(t *ledger.Turn) error {
+	find := func(t *ledger.Locked) error {
 		rec, err := t.Begin(o.nowMs()).Organization()
 		if err != nil {
 			return err

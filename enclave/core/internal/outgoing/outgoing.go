@@ -60,7 +60,7 @@ func find(ctx context.Context, v *ranges.Visit, id wire.SendID) (e *org.Entry, s
 	}
 	var view *ledger.View
 	there := false
-	err = v.Turn(ctx, org.ID(id.Organization), func(t *ledger.Turn) error {
+	err = v.Turn(ctx, org.ID(id.Organization), func(t *ledger.Locked) error {
 		view, there = t.View(), id.Seq < t.Tip().Count
 		return nil
 	})

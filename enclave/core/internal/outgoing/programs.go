@@ -25,7 +25,7 @@ func (o *Outgoing) openProgram(ctx context.Context, v *ranges.Visit, id org.ID, 
 	if len(p.Share) == 0 {
 		var run *manifest.Run
 		var secret string
-		err := v.Step(ctx, id, func(t, _ *ledger.Turn) (err error) {
+		err := v.Step(ctx, id, func(t, _ *ledger.Locked) (err error) {
 			run, secret, err = tvc.Run(t.Begin(o.nowMs()), p)
 			return err
 		})

@@ -73,7 +73,7 @@ func (a *audiences) Forget() {
 
 // FindAudience finds out who receives an organization's events, in its turn.
 func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Visit, id org.ID) (a *Audience, err error) {
-	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+	err = v.Turn(ctx, id, func(t *ledger.Locked) error {
 		a = &Audience{Organization: id}
 		if a.Subscribers, err = t.Begin(o.nowMs()).Subscribers(); err == nil {
 			o.put(a)
@@ -85,7 +85,7 @@ func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Visit, id org.ID)
 
 // UpdateAudience brings what is remembered of an organization up to date with a change
 // that was decided. Its turn is held.
-func (o *Outgoing) UpdateAudience(t *ledger.Turn, change *org.Tx) {
+func (o *Outgoing) UpdateAudience(t *ledger.Locked, change *org.Tx) {
 	if change == nil || !change.SubscribersChanged() || o.Audience(t.ID()) == nil {
 		return
 	}
@@ -148,12 +148,12 @@ func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Visit, id org.ID, 
 	opened := &wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: s.ExpiresMs}
 	var url string
 	var body []byte
-	err = v.Turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
+	err = v.Turn(ctx, event.Owner, func(t *ledger.Locked) (err error) {
 		url, err = t.Begin(o.nowMs()).Receiver(event.Subscriber)
 		return err
 	})
 	if err == nil && url != "" {
-		err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+		err = v.Turn(ctx, id, func(t *ledger.Locked) error {
 			body = eventBody(e, id, t.Begin(o.nowMs()))
 			return nil
 		})

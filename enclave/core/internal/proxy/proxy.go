@@ -43,7 +43,7 @@ type Config struct {
 	// Find asks the host's index which organization has a configuration.
 	Find func(ctx context.Context, config org.ID) ([]ledger.IndexRow, error)
 	// Open opens the private key of a configuration of t's organization.
-	Open func(t *ledger.Turn, p *org.AuthProxy) (secret.Secret, error)
+	Open func(t *ledger.Locked, p *org.AuthProxy) (secret.Secret, error)
 }
 
 // Proxy is the auth proxies of all organizations.
@@ -180,7 +180,7 @@ func (x *Call) open(ctx context.Context, id org.ID) error {
 
 // look reads the configuration from an organization, if that has it.
 func (x *Call) look(ctx context.Context, id, home org.ID) error {
-	err := x.visit.Turn(ctx, home, func(t *ledger.Turn) error {
+	err := x.visit.Turn(ctx, home, func(t *ledger.Locked) error {
 		tx := t.Begin(x.proxy.now())
 		o, err := tx.Organization()
 		if err != nil || o.Deleted {
@@ -278,7 +278,7 @@ func (x *Call) target(ctx context.Context, r *authproxy.Request) (of org.ID, err
 			return of, err
 		}
 	}
-	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
+	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(x.proxy.now())
 		var child *org.Child
 		if r.Organization != nil {
@@ -356,7 +356,7 @@ func (x *Call) client(ctx context.Context, r *authproxy.Request) error {
 	if r.Client == nil {
 		return nil
 	}
-	return x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
+	return x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Locked) error {
 		return t.Begin(x.proxy.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
 			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {
 				r.Client.Credential = c.ID

@@ -109,7 +109,7 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 	cfg.Range, cfg.Recover = r, s.cfg.Recover[r]
 	s.mu.Lock()
 	followed, used, given := s.followed, s.used[r], s.given[r]
-	cfg.Past = s.past[r]
+	cfg.LastOwned = s.past[r]
 	s.mu.Unlock()
 	if followed {
 		return fault.WithCode(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
@@ -121,7 +121,7 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 		}
 	}
 	if handed {
-		if epoch, cfg.Head, err = s.loadHead(ctx, r); err != nil {
+		if epoch, cfg.HandedHead, err = s.loadHead(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -229,7 +229,7 @@ func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	if err != nil {
 		return err
 	}
-	if err := o.ledger.Shut(ctx); err != nil {
+	if err := o.ledger.CloseForWrites(ctx); err != nil {
 		done()
 		return err
 	}
@@ -255,7 +255,7 @@ func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 
 // handOn ends a range's ledger, stores the head of one that was given to a boot, and releases its row.
 func (s *Ranges) handOn(o *owned, to org.ID) error {
-	past, err := o.ledger.End(s.life, to)
+	past, err := o.ledger.SealForHandover(s.life, to)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (s *Ranges) handOn(o *owned, to org.ID) error {
 			return err
 		}
 	}
-	return s.insist(o.ledger.Free)
+	return s.insist(o.ledger.ReleaseOwnership)
 }
 
 // insist asks the store until it has answered, or this enclave has ended.

@@ -28,10 +28,10 @@ type Ranges struct {
 
 	mu    sync.Mutex
 	owned map[wire.Range]*owned
-	used  map[wire.Range]uint64       // highest epoch under which this boot has owned it
-	busy  map[wire.Range]bool         // being taken or given
-	past  map[wire.Range]*ledger.Past // where ranges that were given away ended
-	given map[wire.Range]addressee    // to whom ranges were given that this boot has not owned since
+	used  map[wire.Range]uint64                 // highest epoch under which this boot has owned it
+	busy  map[wire.Range]bool                   // being taken or given
+	past  map[wire.Range]*ledger.EndOfOwnership // where ranges that were given away ended
+	given map[wire.Range]addressee              // to whom ranges were given that this boot has not owned since
 	ended bool
 
 	life context.Context // until this enclave has ended
@@ -88,7 +88,7 @@ var ErrElsewhere = fault.WithCode(fault.Unavailable, "MOVED", "another enclave s
 // New makes those of an enclave that owns none yet.
 func New(cfg Config) *Ranges {
 	s := &Ranges{cfg: cfg, alone: cfg.Predecessor == "", owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{},
-		past: map[wire.Range]*ledger.Past{}, given: map[wire.Range]addressee{}}
+		past: map[wire.Range]*ledger.EndOfOwnership{}, given: map[wire.Range]addressee{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	each := &s.cfg.Ledger
 	if each.Limits.StateBytes == 0 {
@@ -136,7 +136,7 @@ func (s *Ranges) fence(reason error) {
 	all := s.stop()
 	s.end()
 	for _, o := range all {
-		o.ledger.Quit()
+		o.ledger.Abort()
 	}
 	s.cfg.Fence(reason)
 }
@@ -195,7 +195,7 @@ func (s *Ranges) at(r wire.Range) (*owned, error) {
 
 // Term is the ownership in which a turn is taken, zero if it has ended: then the turn cannot
 // append anything.
-func (s *Ranges) Term(t *ledger.Turn) org.ID {
+func (s *Ranges) Term(t *ledger.Locked) org.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.owned {

@@ -64,14 +64,14 @@ func (v *Visit) Range() (r wire.Range, of int) { return v.at.of, v.ranges.cfg.Co
 func (v *Visit) Serving(ctx context.Context) error { return v.ranges.Serving(ctx) }
 
 // Step is ledger.Step. The reply waits for what f has seen, also if f fails.
-func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Turn) error) error {
+func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Locked) error) error {
 	l, err := v.Look(ctx, id)
 	if err != nil {
 		return err
 	}
-	return l.Step(ctx, id, ledger.Caller{By: v.By, Admission: v.Admission}, func(t, above *ledger.Turn) error {
+	return l.Transact(ctx, id, ledger.Caller{Organization: v.By, Admission: v.Admission}, func(t, above *ledger.Locked) error {
 		// Before f: what that decides must not be decided again for want of a piece.
-		for _, seen := range []*ledger.Turn{t, above} {
+		for _, seen := range []*ledger.Locked{t, above} {
 			if seen == nil || v.strict {
 				continue
 			}
@@ -92,8 +92,8 @@ func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Tur
 }
 
 // Turn is Step over one organization.
-func (v *Visit) Turn(ctx context.Context, id org.ID, f func(t *ledger.Turn) error) error {
-	return v.Step(ctx, id, func(t, _ *ledger.Turn) error { return f(t) })
+func (v *Visit) Turn(ctx context.Context, id org.ID, f func(t *ledger.Locked) error) error {
+	return v.Step(ctx, id, func(t, _ *ledger.Locked) error { return f(t) })
 }
 
 // Wait is ledger.Wait for what the call has seen. One that has seen nothing waits at most
@@ -117,7 +117,7 @@ func (v *Visit) Gone(err error) *Moved {
 		return m
 	}
 	o := v.at
-	if o == nil || !errors.Is(err, ledger.ErrFenced) && !errors.Is(err, ledger.ErrGiven) {
+	if o == nil || !errors.Is(err, ledger.ErrFenced) && !errors.Is(err, ledger.ErrHandedOver) {
 		return nil
 	}
 	s := v.ranges
