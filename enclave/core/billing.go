@@ -88,7 +88,7 @@ func (v *visit) Plans() (*billing.Plans, error) {
 		v.Batch = max(v.Batch, t.batch)
 		return t.plans, nil
 	}
-	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
+	return nil, &org.Retry{Prefetch: func(ctx context.Context) error {
 		of, all := v.Range()
 		err := v.Turn(ctx, PlansID(of, all), f.read)
 		if errors.Is(err, ledger.ErrNoOrganization) {
@@ -304,7 +304,7 @@ func (v *visit) pacePlan(tx *org.Tx, rec *org.Organization) error {
 	id, known := f.chosen[top]
 	f.mu.Unlock()
 	if !known {
-		return &org.Missing{Fetch: func(ctx context.Context) error {
+		return &org.Retry{Prefetch: func(ctx context.Context) error {
 			return v.Turn(ctx, top, func(t *ledger.Locked) error {
 				a, err := t.Begin(v.core.now()).Bill()
 				if err == nil {

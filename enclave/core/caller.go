@@ -176,7 +176,7 @@ func (s *requester) descend(tx *org.Tx, id *org.ID) error {
 		return errConflict
 	}
 	*id = below[0]
-	return &org.Missing{Organization: below[0]}
+	return &org.Retry{Redirect: below[0]}
 }
 
 var (

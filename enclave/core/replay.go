@@ -533,11 +533,11 @@ func (s *replayed) run(ctx context.Context, as guise) error {
 
 // lacks lets a step have its parent's turn, if that is in a history. There is nobody to ask for anything else.
 func (s *replayed) lacks(err error) error {
-	m, ok := errors.AsType[*org.Missing](err)
-	if !ok || m.Parent && s.replay.histories[s.parent] != nil || m.Organization == s.home.id {
+	m, ok := errors.AsType[*org.Retry](err)
+	if !ok || m.LockParent && s.replay.histories[s.parent] != nil || m.Redirect == s.home.id {
 		return err
 	}
-	if m.Parent || !s.parent.Zero() && s.replay.histories[s.parent] == nil {
+	if m.LockParent || !s.parent.Zero() && s.replay.histories[s.parent] == nil {
 		return errNoParent
 	}
 	return errOutside
@@ -816,7 +816,7 @@ var entryMembers = []struct {
 	{"time of the activity", func(e *org.Entry) string { return fmt.Sprint(e.CreatedMs) }},
 	{"time", func(e *org.Entry) string { return fmt.Sprint(e.TimeMs) }},
 	{"initiator", func(e *org.Entry) string { return e.Initiator.String() }},
-	{"floor", func(e *org.Entry) string { return fmt.Sprint(e.FloorMs) }},
+	{"floor", func(e *org.Entry) string { return fmt.Sprint(e.LowWatermarkMs) }},
 	{"step before", func(e *org.Entry) string { return fmt.Sprint(e.Prior) }},
 	{"other half", func(e *org.Entry) string { return fmt.Sprint(e.Other, " ", e.OtherSeq) }},
 	{"boot", func(e *org.Entry) string { return fmt.Sprint(e.Boot) }},

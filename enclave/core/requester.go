@@ -153,7 +153,7 @@ func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 	var parent *org.Organization
 	if !o.Parent.Zero() {
 		if parent = s.visit.origins[o.Parent]; parent == nil {
-			return &org.Missing{Fetch: func(ctx context.Context) error { return s.visit.learnOrigins(ctx, o.Parent) }}
+			return &org.Retry{Prefetch: func(ctx context.Context) error { return s.visit.learnOrigins(ctx, o.Parent) }}
 		}
 	}
 	counter, err := tx.Counter(a.ID)

@@ -440,7 +440,7 @@ func (s *step) know() error {
 	}
 	k := r.visit.chain
 	if k == nil || s.tx.NowMs > k.HeardMs+uint64(maxHeard.Milliseconds()) {
-		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
+		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
 			r.visit.chain, err = r.core.serving.outside.Chains.Known(ctx, r.organization, need)
 			if err != nil && r.version.Kind.Rejects() { // a rejection signs nothing: it goes on without
 				r.visit.chain, r.visit.blind, err = nil, true, nil
@@ -480,7 +480,7 @@ func (s *step) hear() error {
 		a = v.audience // found a moment ago, and forgotten since to make room
 	}
 	if a == nil || a.Organization != o.Parent {
-		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
+		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
 			v.audience, err = outgoing.FindAudience(ctx, &v.Visit, o.Parent)
 			return err
 		}}

@@ -309,7 +309,7 @@ func (s *step) lookAbove() error {
 		return errTime // the parent's own, or too old to be looked for
 	}
 	r.organization = made.Other
-	return &org.Missing{Organization: made.Other}
+	return &org.Retry{Redirect: made.Other}
 }
 
 // checkFloor refuses a body from before the fingerprints that an organization knows.
@@ -330,7 +330,7 @@ func (v *visit) entryAt(t *ledger.Locked, seq uint64) (*org.Entry, error) {
 		return v.made.Entry, nil
 	}
 	view, id := t.View(), t.ID()
-	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
+	return nil, &org.Retry{Prefetch: func(ctx context.Context) error {
 		e, err := view.Entry(ctx, seq)
 		if err == nil {
 			v.made = &madeEntry{e, id}

@@ -43,7 +43,7 @@ func (s *step) vote() (a answer, err error) {
 	last := r.visit.voted
 	if last == nil || last.Activity != p.Activity || r.visit.votedSeq != p.Last {
 		view, act, print, seq := s.turn.View(), p.Activity, p.Fingerprint, p.Last
-		return a, &org.Missing{Fetch: func(ctx context.Context) error {
+		return a, &org.Retry{Prefetch: func(ctx context.Context) error {
 			e, err := view.Entry(ctx, seq)
 			if err == nil && (e.Activity != act || e.Fingerprint != print) {
 				err = errors.New("the state names an entry of another activity")
@@ -105,7 +105,7 @@ func (s *step) resume(p *org.Pending, last *org.Entry) (err error) {
 		}
 		mine.Votes = append(mine.Votes, v)
 	}
-	e.Other, e.OtherSeq, e.FloorMs, e.Writes, e.Sends = org.ID{}, 0, 0, nil, nil
+	e.Other, e.OtherSeq, e.LowWatermarkMs, e.Writes, e.Sends = org.ID{}, 0, 0, nil, nil
 	s.entry, s.pending, s.last = &e, &mine, last
 	return s.know()
 }
@@ -197,7 +197,7 @@ func (s *step) record(before *org.PendingVote) error {
 	b.Rejected = no
 	s.ballot = b.ID
 	v := org.PendingVote{User: b.User, Rejected: no, CreatedMs: now, Credentials: []org.VoteCredential{s.who.credential}}
-	if !no && now >= s.pending.OpenedMs+org.WindowMs {
+	if !no && now >= s.pending.OpenedMs+org.ApprovalWindowMs {
 		s.pending.OpenedMs = now // what was approved before has lapsed
 	}
 	old := s.voteIn(b.User)

@@ -176,7 +176,7 @@ func (t *Tx) Remains(into *org.Tx) bool {
 }
 
 // ErrNeedsParent asks for another run with Tx.Parent set: the parent must be locked before its child.
-var ErrNeedsParent error = &org.Missing{Parent: true}
+var ErrNeedsParent error = &org.Retry{LockParent: true}
 
 // AskedFromAbove is the parent's records if a user of the parent has asked, nil otherwise: see Kind.FromAbove.
 func (t *Tx) AskedFromAbove() (*org.Tx, error) {

@@ -68,7 +68,7 @@ func (r *tree) sign(who int, n uint64) bool {
 		if _, err := change.Writes(); err != nil {
 			r.t.Fatal(err)
 		}
-		change.Keep()
+		change.Apply()
 	}
 	return true
 }

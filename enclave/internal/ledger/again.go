@@ -103,19 +103,19 @@ func (l *Ledger) transactWith(ctx context.Context, parentID, id org.ID, as Calle
 		switch {
 		case need == nil:
 			return err
-		case need.reason.Fetch != nil:
+		case need.reason.Prefetch != nil:
 			drop()
-			err = need.reason.Fetch(ctx)
+			err = need.reason.Prefetch(ctx)
 			if fetches++; err == nil && fetches == maxFetches {
 				return ErrRestarts
 			}
-		case !need.reason.Organization.Zero():
+		case !need.reason.Redirect.Zero():
 			drop()
-			id, parentID = need.reason.Organization, org.ID{}
-		case need.reason.Parent:
+			id, parentID = need.reason.Redirect, org.ID{}
+		case need.reason.LockParent:
 			parentID = need.parent
 		default:
-			err = l.loadMissingPiece(ctx, need.of, as.Organization, need.reason.Piece)
+			err = l.loadMissingPiece(ctx, need.of, as.Organization, need.reason.LoadPiece)
 		}
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func (l *Ledger) transactWith(ctx context.Context, parentID, id org.ID, as Calle
 
 // A retry is what a run lacked.
 type retry struct {
-	reason *org.Missing
+	reason *org.Retry
 	of     *organization // whose piece
 	parent org.ID        // whose turn
 }
@@ -183,7 +183,7 @@ func retryFor(err error, t, parent *Locked) (*retry, error) {
 	if !errors.As(err, &n.reason) {
 		return nil, err
 	}
-	if n.reason.Parent {
+	if n.reason.LockParent {
 		// The records name the parent, and may have to be loaded as well.
 		rec, err := org.Begin(t.organization.id, t.State, 0).Organization()
 		switch {
@@ -196,7 +196,7 @@ func retryFor(err error, t, parent *Locked) (*retry, error) {
 			n.parent = rec.Parent
 		}
 	}
-	if parent != nil && parent.State.Misses(n.reason.Piece) {
+	if parent != nil && parent.State.IsAbsent(n.reason.LoadPiece) {
 		n.of = parent.organization
 	}
 	return n, nil
@@ -205,9 +205,9 @@ func retryFor(err error, t, parent *Locked) (*retry, error) {
 // afterRun counts what a run has left in memory.
 func (o *organization) afterRun(lacks *retry) {
 	full := o.countBytes()
-	if full && (lacks == nil || lacks.reason.Fetch != nil) {
+	if full && (lacks == nil || lacks.reason.Prefetch != nil) {
 		// Nobody can be evicted: drop what can be loaded again.
-		o.state.Shed()
+		o.state.DropLoaded()
 		o.countBytes()
 	}
 }

@@ -67,7 +67,7 @@ var retryFor = map[string]func(r *rig, fetched *int) (id org.ID, err func(t, par
 	"the parent": func(*rig, *int) (org.ID, func(t, parent *ledger.Locked) error) {
 		return orgID(1), func(_, parent *ledger.Locked) error {
 			if parent == nil {
-				return &org.Missing{Parent: true}
+				return &org.Retry{LockParent: true}
 			}
 			return nil
 		}
@@ -75,7 +75,7 @@ var retryFor = map[string]func(r *rig, fetched *int) (id org.ID, err func(t, par
 	"a piece of the parent": func(*rig, *int) (org.ID, func(t, parent *ledger.Locked) error) {
 		return orgID(1), func(_, parent *ledger.Locked) error {
 			if parent == nil {
-				return fmt.Errorf("wrapped: %w", &org.Missing{Parent: true})
+				return fmt.Errorf("wrapped: %w", &org.Retry{LockParent: true})
 			}
 			_, err := org.Begin(parent.ID(), parent.State, 1).Child(itemID(3))
 			return err
@@ -84,7 +84,7 @@ var retryFor = map[string]func(r *rig, fetched *int) (id org.ID, err func(t, par
 	"another organization": func(*rig, *int) (org.ID, func(t, parent *ledger.Locked) error) {
 		return orgID(2), func(t, _ *ledger.Locked) error {
 			if t.ID() != orgID(3) {
-				return &org.Missing{Organization: orgID(3)}
+				return &org.Retry{Redirect: orgID(3)}
 			}
 			return nil
 		}
@@ -94,7 +94,7 @@ var retryFor = map[string]func(r *rig, fetched *int) (id org.ID, err func(t, par
 			if *fetched > 0 {
 				return nil
 			}
-			return &org.Missing{Fetch: func(context.Context) error { // no turn is held
+			return &org.Retry{Prefetch: func(context.Context) error { // no turn is held
 				*fetched++
 				r.tip(orgID(2))
 				return nil
@@ -170,8 +170,8 @@ func TestStepRunAgain(t *testing.T) {
 
 // What is decided is not decided again, whatever a step says that it lacks.
 func TestDecidedStepIsNotRunAgain(t *testing.T) {
-	for name, missing := range map[string]*org.Missing{
-		"a piece": {}, "the parent": {Parent: true}, "another organization": {Organization: orgID(2)}, "something fetched": {Fetch: func(context.Context) error { return nil }},
+	for name, missing := range map[string]*org.Retry{
+		"a piece": {}, "the parent": {LockParent: true}, "another organization": {Redirect: orgID(2)}, "something fetched": {Prefetch: func(context.Context) error { return nil }},
 	} {
 		r := family(t)
 		before, runs := r.tip(orgID(1)), 0
@@ -182,7 +182,7 @@ func TestDecidedStepIsNotRunAgain(t *testing.T) {
 			}
 			return missing
 		})
-		if err == nil || errors.As(err, new(*org.Missing)) || runs != 1 || r.tip(orgID(1)).Count != before.Count+1 {
+		if err == nil || errors.As(err, new(*org.Retry)) || runs != 1 || r.tip(orgID(1)).Count != before.Count+1 {
 			t.Errorf("%s: %d runs, %v", name, runs, err)
 		}
 	}
@@ -196,16 +196,16 @@ func TestStepIsRunSoOften(t *testing.T) {
 		runs int
 	}{
 		"answers that are out of date at once": {func(*ledger.Locked) error {
-			return &org.Missing{Fetch: func(context.Context) error { return nil }}
+			return &org.Retry{Prefetch: func(context.Context) error { return nil }}
 		}, 32},
 		"two organizations that send it to each other": {func(t *ledger.Locked) error {
 			if t.ID() == orgID(2) {
-				return &org.Missing{Organization: orgID(3)}
+				return &org.Retry{Redirect: orgID(3)}
 			}
-			return &org.Missing{Organization: orgID(2)}
+			return &org.Retry{Redirect: orgID(2)}
 		}, 1000},
 		"pieces that leave memory at once": {func(t *ledger.Locked) error {
-			t.State.Shed()
+			t.State.DropLoaded()
 			_, err := org.Begin(t.ID(), t.State, 1).Child(itemID(3))
 			return err
 		}, 1000},
@@ -216,21 +216,21 @@ func TestStepIsRunSoOften(t *testing.T) {
 			t.Errorf("%s: %d runs, %v", name, runs, err)
 		}
 	}
-	for name, missing := range map[string]*org.Missing{"a parent that there is not": {Parent: true}, "an organization that there is not": {Organization: orgID(9)}} {
+	for name, missing := range map[string]*org.Retry{"a parent that there is not": {LockParent: true}, "an organization that there is not": {Redirect: orgID(9)}} {
 		runs := 0
 		err := r.l.Transact(ctx(t), orgID(2), ledger.Caller{Organization: orgID(2)}, func(*ledger.Locked, *ledger.Locked) error { runs++; return missing })
-		if err == nil || errors.As(err, new(*org.Missing)) || runs != 1 {
+		if err == nil || errors.As(err, new(*org.Retry)) || runs != 1 {
 			t.Errorf("%s: %d runs, %v", name, runs, err)
 		}
 	}
 	runs := 0
-	err := r.l.Transact(ctx(t), orgID(1), ledger.Caller{Organization: orgID(1)}, func(*ledger.Locked, *ledger.Locked) error { runs++; return &org.Missing{Parent: true} })
-	if err == nil || errors.As(err, new(*org.Missing)) || runs != 2 {
+	err := r.l.Transact(ctx(t), orgID(1), ledger.Caller{Organization: orgID(1)}, func(*ledger.Locked, *ledger.Locked) error { runs++; return &org.Retry{LockParent: true} })
+	if err == nil || errors.As(err, new(*org.Retry)) || runs != 2 {
 		t.Errorf("a parent that the step has: %d runs, %v", runs, err)
 	}
 	no := errors.New("no")
 	err = r.l.Transact(ctx(t), orgID(2), ledger.Caller{Organization: orgID(2)}, func(*ledger.Locked, *ledger.Locked) error {
-		return &org.Missing{Fetch: func(context.Context) error { return no }}
+		return &org.Retry{Prefetch: func(context.Context) error { return no }}
 	})
 	if !errors.Is(err, no) {
 		t.Error("what cannot be fetched:", err)

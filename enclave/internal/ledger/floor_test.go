@@ -127,7 +127,7 @@ func TestDroppedMarksStayDropped(t *testing.T) {
 	r := start(t, s, every(2048))
 	r.found(orgID(1))
 	base := uint64(1_700_000_000_000)
-	const n = org.ChunkMarks + 2300 // a snapshot finds a chunk full
+	const n = org.ChunkEntries + 2300 // a snapshot finds a chunk full
 	for i := range n {
 		now := base + uint64(i)*300 // 52 minutes in all
 		if _, err := r.stamped(orgID(1), i, now, now); err != nil {

@@ -416,7 +416,7 @@ func (l *Ledger) loadMissingPiece(ctx context.Context, o *organization, by org.I
 		return err
 	}
 	defer release(o, nil)
-	if !o.state.Misses(ref) {
+	if !o.state.IsAbsent(ref) {
 		return nil
 	}
 	if err != nil {

@@ -47,7 +47,7 @@ func TestProcessorsComeBack(t *testing.T) {
 				if known {
 					return nil
 				}
-				return &org.Missing{Fetch: func(ctx context.Context) error { // others compute meanwhile
+				return &org.Retry{Prefetch: func(ctx context.Context) error { // others compute meanwhile
 					known = true
 					return r.l.Turn(ctx, orgID(1), func(*ledger.Locked) error { return nil })
 				}}
@@ -79,7 +79,7 @@ func TestProcessorsComeBack(t *testing.T) {
 
 func lackParent(parent *ledger.Locked) error {
 	if parent == nil {
-		return &org.Missing{Parent: true}
+		return &org.Retry{LockParent: true}
 	}
 	return nil
 }

@@ -60,21 +60,21 @@ func (o *organization) maybeSnapshot() {
 type pendingSnapshot struct {
 	snapshot
 	organization *organization
-	fold         *org.Folding
-	marks        [][]org.Mark     // chunks to be written
-	covered      uint64           // the batch with the last entry in it
-	message      wire.PutSnapshot // the next message
-	parts        []org.NewPiece   // in it
-	size         int              // its bytes
+	fold         *org.Compaction
+	marks        [][]org.DedupEntry // chunks to be written
+	covered      uint64             // the batch with the last entry in it
+	message      wire.PutSnapshot   // the next message
+	parts        []org.NewPiece     // in it
+	size         int                // its bytes
 }
 
 func (o *organization) beginSnapshot() *pendingSnapshot {
 	l := o.ledger
 	o.sinceSnapshot, o.sinceSnapshotBytes = 0, 0
-	s := &pendingSnapshot{organization: o, fold: o.state.Fold(), covered: o.lastBatch}
+	s := &pendingSnapshot{organization: o, fold: o.state.Compact(), covered: o.lastBatch}
 	s.message = wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: l.cfg.Boot, Epoch: l.batchWriter.epoch, Over: o.snapshotCount, Range: l.cfg.Range}
 	var gone []org.Hash
-	s.marks, gone = o.dedup.Fold()
+	s.marks, gone = o.dedup.Compact()
 	o.dropPieces(gone)
 	s.snapshot = snapshot{Count: o.count, Root: o.root, Chunks: o.dedup.Chunks(), FloorMs: o.lowWatermarkMs}
 	for _, h := range o.edge.Hashes() {
@@ -99,7 +99,7 @@ func (s *pendingSnapshot) bytes() int {
 // nothing is sent: no later root would have the host drop the pieces. Such an organization
 // just gets a longer tail, and after as many entries again the next snapshot is tried.
 func (s *pendingSnapshot) fitsRoot() bool {
-	refs, keys := s.fold.MostRefs()
+	refs, keys := s.fold.MaxRefs()
 	return rootMargin+refMargin*(refs+len(s.Chunks)+len(s.marks))+keys <= s.organization.ledger.cfg.Limits.RootBytes
 }
 
@@ -314,7 +314,7 @@ func (l *Ledger) restoreDedup(ctx context.Context, o *organization, keys map[uin
 	for i, c := range chunks {
 		refs[i] = c.Ref
 	}
-	o.dedup.Raise(minuteOf(o.lowWatermarkMs))
+	o.dedup.RaiseWatermark(minuteOf(o.lowWatermarkMs))
 	got, err := l.loadPieces(ctx, o.id, refs)
 	if err != nil {
 		return err
@@ -339,24 +339,24 @@ func (l *Ledger) restoreDedup(ctx context.Context, o *organization, keys map[uin
 	return nil
 }
 
-func encodeMarks(ms []org.Mark) []byte {
-	b := make([]byte, 0, len(ms)*org.MarkSize)
+func encodeMarks(ms []org.DedupEntry) []byte {
+	b := make([]byte, 0, len(ms)*org.DedupEntrySize)
 	for _, m := range ms {
-		b = append(b, m.Print[:]...)
+		b = append(b, m.Fingerprint[:]...)
 		b = binary.BigEndian.AppendUint32(b, m.Minute)
 		b = binary.BigEndian.AppendUint64(b, m.Seq)
 	}
 	return b
 }
 
-func decodeMarks(b []byte) ([]org.Mark, error) {
-	if len(b)%org.MarkSize != 0 || len(b) > org.ChunkMarks*org.MarkSize {
+func decodeMarks(b []byte) ([]org.DedupEntry, error) {
+	if len(b)%org.DedupEntrySize != 0 || len(b) > org.ChunkEntries*org.DedupEntrySize {
 		return nil, fmt.Errorf("chunk of %d bytes", len(b))
 	}
-	ms := make([]org.Mark, len(b)/org.MarkSize)
+	ms := make([]org.DedupEntry, len(b)/org.DedupEntrySize)
 	for i := range ms {
-		m := b[i*org.MarkSize:]
-		ms[i] = org.Mark{Print: [16]byte(m[:16]), Minute: binary.BigEndian.Uint32(m[16:]), Seq: binary.BigEndian.Uint64(m[20:])}
+		m := b[i*org.DedupEntrySize:]
+		ms[i] = org.DedupEntry{Fingerprint: [16]byte(m[:16]), Minute: binary.BigEndian.Uint32(m[16:]), Seq: binary.BigEndian.Uint64(m[20:])}
 	}
 	return ms, nil
 }

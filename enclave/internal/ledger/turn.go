@@ -30,7 +30,7 @@ type organization struct {
 	storeBytes int            // bytes of the entries that it has appended
 	tree
 	state              *org.State
-	dedup              *org.Window
+	dedup              *org.DedupWindow
 	lowWatermarkMs     uint64
 	lastBatch          uint64
 	sinceSnapshot      int              // entries since the last snapshot
@@ -144,8 +144,8 @@ func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 }
 
 func (l *Ledger) newOrganization(id org.ID) *organization {
-	o := &organization{id: id, ledger: l, tree: newTree(), state: org.NewState(), dedup: org.NewWindow(), ready: make(chan struct{}), rebuilding: make(chan struct{})}
-	o.state.UsedBy(&o.slot)
+	o := &organization{id: id, ledger: l, tree: newTree(), state: org.NewState(), dedup: org.NewDedupWindow(), ready: make(chan struct{}), rebuilding: make(chan struct{})}
+	o.state.SetTransaction(&o.slot)
 	return o
 }
 
@@ -182,7 +182,7 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 		return 0, err
 	}
 	for i := range all {
-		if t := all[i].Locked; t != nil && (i == 0 || all[i].Entry.Marks()) {
+		if t := all[i].Locked; t != nil && (i == 0 || all[i].Entry.HasFingerprint()) {
 			if err := t.organization.reserveFingerprint(all[i].Entry); err != nil {
 				return 0, err
 			}
@@ -251,10 +251,10 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 // there is no room. An entry that raises the floor makes room, or a full window would stay full.
 func (o *organization) reserveFingerprint(e *org.Entry) error {
 	if f := watermarkAt(e.TimeMs); f > o.lowWatermarkMs+uint64(watermarkStep.Milliseconds()) {
-		e.FloorMs = f
+		e.LowWatermarkMs = f
 	}
 	most := o.ledger.cfg.Limits.DedupEntries
-	if e.Marks() && o.dedup.Len() >= most && o.dedup.Above(minuteOf(e.FloorMs)) >= most {
+	if e.HasFingerprint() && o.dedup.Len() >= most && o.dedup.CountAbove(minuteOf(e.LowWatermarkMs)) >= most {
 		return ErrDedupFull
 	}
 	return nil
@@ -356,7 +356,7 @@ func (o *organization) apply(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
 		panic("ledger: a tree that cannot grow: " + err.Error())
 	}
 	if tx != nil {
-		tx.Keep()
+		tx.Apply()
 	}
 	return o.tip()
 }
@@ -367,9 +367,9 @@ func (o *organization) advance(e *org.Entry, sealed []byte) error {
 	if err := o.grow(sealed); err != nil {
 		return err
 	}
-	o.raiseWatermark(e.FloorMs)
-	if e.Marks() {
-		o.dedup.Add(org.Mark{Print: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
+	o.raiseWatermark(e.LowWatermarkMs)
+	if e.HasFingerprint() {
+		o.dedup.Add(org.DedupEntry{Fingerprint: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
 	}
 	o.sinceSnapshot++
 	o.sinceSnapshotBytes += len(sealed)
@@ -380,7 +380,7 @@ func (o *organization) advance(e *org.Entry, sealed []byte) error {
 func (o *organization) raiseWatermark(floorMs uint64) {
 	if floorMs > o.lowWatermarkMs {
 		o.lowWatermarkMs = floorMs
-		o.dedup.Raise(minuteOf(floorMs))
+		o.dedup.RaiseWatermark(minuteOf(floorMs))
 	}
 }
 

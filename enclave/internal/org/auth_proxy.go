@@ -56,7 +56,7 @@ func (t *Tx) DeleteAuthProxy(id ID) { t.del(key(collectionAuthProxies, raw(id)))
 func (t *Tx) EachChangedAuthProxy(visit func(id ID, is bool)) {
 	for _, k := range t.order {
 		if len(k) == 1+16 && Collection(k[0]) == collectionAuthProxies {
-			visit(ID([]byte(k[1:])), t.mine[k] != nil)
+			visit(ID([]byte(k[1:])), t.changes[k] != nil)
 		}
 	}
 }

@@ -95,17 +95,17 @@ func (t *Tx) childrenBehind(prefix string, after *Child, limit int) ([]ID, error
 }
 
 func (t *Tx) childrenAbove(prefix string, before *Child, limit int) ([]ID, error) {
-	ids, err := t.children(stretch{prefix, prefix + before.place(), true}, len(prefix), limit)
+	ids, err := t.children(keyRange{prefix, prefix + before.place(), true}, len(prefix), limit)
 	slices.Reverse(ids)
 	return ids, err
 }
 
 // children are the first limit sub-organizations of a stretch, with places from byte at of keys.
-func (t *Tx) children(st stretch, at, limit int) (ids []ID, err error) {
+func (t *Tx) children(st keyRange, at, limit int) (ids []ID, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	err = t.scan(st, func(k string, _ *slot) bool {
+	err = t.scan(st, func(k string, _ *record) bool {
 		id := ID([]byte(k[at+8 : at+24]))
 		if len(ids) > 0 && ids[len(ids)-1] == id {
 			return true

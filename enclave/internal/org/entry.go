@@ -63,8 +63,8 @@ type Entry struct {
 	Refused uint16  `cbor:"14,keyasint,omitempty"`
 	Writes  []Write `cbor:"15,keyasint,omitempty"`
 	Sends   []Send  `cbor:"16,keyasint,omitempty"`
-	// FloorMs, if not 0, raises the organization's floor.
-	FloorMs uint64 `cbor:"17,keyasint,omitempty"`
+	// LowWatermarkMs, if not 0, raises the organization's floor.
+	LowWatermarkMs uint64 `cbor:"17,keyasint,omitempty"`
 	// Other names the entry of another organization that is this step's other half.
 	Other    ID     `cbor:"18,keyasint"`
 	OtherSeq uint64 `cbor:"19,keyasint,omitempty"`
@@ -133,9 +133,9 @@ type Proof struct {
 	Signature []byte `cbor:"3,keyasint"` // r ‖ s
 }
 
-// Marks tells whether the entry makes its fingerprint known in its organization: the first of an activity, or the parent's half
+// HasFingerprint tells whether the entry makes its fingerprint known in its organization: the first of an activity, or the parent's half
 // of one whose body names the parent.
-func (e *Entry) Marks() bool { return e.StampedMs != 0 && e.Prior == 0 }
+func (e *Entry) HasFingerprint() bool { return e.StampedMs != 0 && e.Prior == 0 }
 
 // Size is about how many bytes the entry has encoded, seldom less.
 func (e *Entry) Size() int {

@@ -28,9 +28,9 @@ func sampleEntry() *org.Entry {
 		Votes:   []org.Vote{{ID: id(2), User: id(3), UserName: "Ann", Rejected: true, Message: []byte("m"), PublicKey: "02ab", Signature: "30", Scheme: "S", CreatedMs: 4}},
 		Outcome: "OUTCOME_ALLOW", Result: []byte(`{"r":1}`), Proofs: []org.Proof{{Key: []byte{1}, Payload: []byte{2}, Signature: []byte{3}}},
 		Failure: []byte("{}"), Refused: 403,
-		Writes:  []org.Write{{Key: []byte("A"), Value: []byte{1}}, {Key: []byte("B")}, {Key: []byte("C"), Value: []byte{}}},
-		Sends:   []org.Send{{Kind: 1, DueMs: 2, Content: []byte("c")}},
-		FloorMs: 1699996379999, Other: id(9), OtherSeq: 7, Prior: 8, Boot: 5, Initiator: id(12),
+		Writes:         []org.Write{{Key: []byte("A"), Value: []byte{1}}, {Key: []byte("B")}, {Key: []byte("C"), Value: []byte{}}},
+		Sends:          []org.Send{{Kind: 1, DueMs: 2, Content: []byte("c")}},
+		LowWatermarkMs: 1699996379999, Other: id(9), OtherSeq: 7, Prior: 8, Boot: 5, Initiator: id(12),
 		Evaluations: []org.Evaluation{{ID: id(10), Vote: id(4), TimeMs: 3, Outcome: "OUTCOME_DENY_IMPLICIT", Policies: []org.PolicyOutcome{{Policy: id(11),
 			Outcome: "OUTCOME_DENY_IMPLICIT", Clause: "condition", Position: 4, Values: []string{"a", "1"}}}}},
 	}

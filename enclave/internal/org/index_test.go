@@ -66,7 +66,7 @@ func TestChildrenFromBothEnds(t *testing.T) {
 			must(t, tx.PutChildKey(org.ChildEmail, "x", &all[i], id(holder)))
 		}
 		if i == 20 { // some lie in the state, some in the change
-			tx.Keep()
+			tx.Apply()
 			tx = org.Begin(id(1), s, 1)
 		}
 	}
@@ -136,7 +136,7 @@ func TestChangedHandles(t *testing.T) {
 		if got := handles(t, tx); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
-		tx.Keep()
+		tx.Apply()
 	}
 	account := func(wallet byte, no uint64, path string) *org.Account {
 		return &org.Account{Wallet: id(wallet), No: no, Path: path}
@@ -204,14 +204,14 @@ func TestHandlesOfAbsentPieces(t *testing.T) {
 	for n := range 3000 {
 		must(t, tx.PutAccount(&org.Account{Wallet: id(4), No: uint64(n + 1), Path: fmt.Sprint(n)}, fmt.Sprint(n)))
 	}
-	tx.Keep()
+	tx.Apply()
 	ws, err := org.Begin(id(1), m.state, 1).Writes()
 	must(t, err)
 	if len(ws) != 0 {
 		t.Fatal(len(ws))
 	}
 	m.store = foldAll(m.state)
-	m.state.Shed()
+	m.state.DropLoaded()
 	put := org.Begin(id(1), m.state, 1)
 	must(t, put.PutAccount(&org.Account{Wallet: id(4), No: 4000, Path: "x"}, "x"))
 	if err := put.EachChangedHandle(func(_ org.Handle, has bool) error { return nil }); err != nil {
@@ -227,7 +227,7 @@ func TestHandlesOfAbsentPieces(t *testing.T) {
 			return nil
 		})
 	}
-	if err := visit(); !errors.As(err, new(*org.Missing)) {
+	if err := visit(); !errors.As(err, new(*org.Retry)) {
 		t.Errorf("a drop: %v", err)
 	}
 	for m.install(visit()) {

@@ -150,8 +150,8 @@ func TestSecretsAreReadInOneStep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tx.Keep()
-	f, n := s.Fold(), 0
+	tx.Apply()
+	f, n := s.Compact(), 0
 	for f.Next() {
 		n += len(f.Parts())
 	}

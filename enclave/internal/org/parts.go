@@ -31,15 +31,15 @@ type requestPart struct {
 }
 
 type decisionPart struct {
-	Outcome     string       `cbor:"10,keyasint,omitempty"`
-	Result      []byte       `cbor:"11,keyasint,omitempty"`
-	Proofs      []Proof      `cbor:"12,keyasint,omitempty"`
-	Failure     []byte       `cbor:"13,keyasint,omitempty"`
-	Refused     uint16       `cbor:"14,keyasint,omitempty"`
-	FloorMs     uint64       `cbor:"17,keyasint,omitempty"`
-	Other       ID           `cbor:"18,keyasint,omitzero"`
-	OtherSeq    uint64       `cbor:"19,keyasint,omitempty"`
-	Evaluations []Evaluation `cbor:"22,keyasint,omitempty"`
+	Outcome        string       `cbor:"10,keyasint,omitempty"`
+	Result         []byte       `cbor:"11,keyasint,omitempty"`
+	Proofs         []Proof      `cbor:"12,keyasint,omitempty"`
+	Failure        []byte       `cbor:"13,keyasint,omitempty"`
+	Refused        uint16       `cbor:"14,keyasint,omitempty"`
+	LowWatermarkMs uint64       `cbor:"17,keyasint,omitempty"`
+	Other          ID           `cbor:"18,keyasint,omitzero"`
+	OtherSeq       uint64       `cbor:"19,keyasint,omitempty"`
+	Evaluations    []Evaluation `cbor:"22,keyasint,omitempty"`
 }
 
 type writesPart struct {
@@ -73,7 +73,7 @@ func (e *Entry) Encode(dst []byte, seed [tlog.SeedSize]byte, at Place) (b []byte
 	}{
 		e.facts(at),
 		requestPart{e.Body, e.StampedMs, e.Votes, e.Initiator},
-		decisionPart{e.Outcome, e.Result, e.Proofs, e.Failure, e.Refused, e.FloorMs, e.Other, e.OtherSeq, e.Evaluations},
+		decisionPart{e.Outcome, e.Result, e.Proofs, e.Failure, e.Refused, e.LowWatermarkMs, e.Other, e.OtherSeq, e.Evaluations},
 		writesPart{e.Writes},
 		sendsPart{e.Sends},
 	}
@@ -178,7 +178,7 @@ func (p *Parts) Decode() (*Entry, Place, error) {
 		TimeMs: facts.TimeMs, Boot: facts.Boot, Prior: facts.Prior,
 		Body: request.Body, StampedMs: request.StampedMs, Votes: request.Votes, Initiator: request.Initiator,
 		Outcome: decision.Outcome, Result: decision.Result, Proofs: decision.Proofs, Failure: decision.Failure, Refused: decision.Refused,
-		FloorMs: decision.FloorMs, Other: decision.Other, OtherSeq: decision.OtherSeq, Evaluations: decision.Evaluations,
+		LowWatermarkMs: decision.LowWatermarkMs, Other: decision.Other, OtherSeq: decision.OtherSeq, Evaluations: decision.Evaluations,
 		Writes: writes.Writes, Sends: sends.Sends,
 	}
 	at := Place{Organization: facts.Organization, Seq: facts.Seq, Mode: facts.Mode}

@@ -13,12 +13,12 @@ type Pending struct {
 	OpenedMs uint64 `cbor:"8,keyasint"`
 }
 
-// WindowMs is how long approvals wait for others.
-const WindowMs = 24 * 60 * 60 * 1000
+// ApprovalWindowMs is how long approvals wait for others.
+const ApprovalWindowMs = 24 * 60 * 60 * 1000
 
 // Live tells whether v is an approval that counts at nowMs.
 func (p *Pending) Live(v *PendingVote, nowMs uint64) bool {
-	return !v.Rejected && v.CreatedMs >= p.OpenedMs && nowMs < p.OpenedMs+WindowMs
+	return !v.Rejected && v.CreatedMs >= p.OpenedMs && nowMs < p.OpenedMs+ApprovalWindowMs
 }
 
 // VoteOf is a user's vote, or nil.

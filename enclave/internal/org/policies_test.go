@@ -29,7 +29,7 @@ func TestPolicySet(t *testing.T) {
 		}
 	}
 	want("nothing made", begin(), nil)
-	put(1).Keep()
+	put(1).Apply()
 	keep()
 	want("kept", begin(), 1)
 
@@ -37,14 +37,14 @@ func TestPolicySet(t *testing.T) {
 	want("a change that puts one", tx, nil)
 	tx.KeepPolicySet("of a change that may never be")
 	want("another change", begin(), 1)
-	tx.Keep()
+	tx.Apply()
 	want("one put", begin(), nil)
 
 	keep()
 	tx = begin()
 	tx.DeletePolicy(id(2))
 	want("a change that deletes one", tx, nil)
-	tx.Keep()
+	tx.Apply()
 	want("one deleted", begin(), nil)
 
 	keep()
@@ -53,7 +53,7 @@ func TestPolicySet(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("a change of a user", tx, 3)
-	tx.Keep()
+	tx.Apply()
 	want("a user put", begin(), 3)
 	foldAll(s)
 	want("a snapshot", begin(), 3)

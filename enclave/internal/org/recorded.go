@@ -35,11 +35,11 @@ func OmitNotBefore(computed, recorded []Write) error {
 		if len(a.Key) == 0 || Collection(a.Key[0]) != collectionUsers || string(a.Key) != string(b.Key) || a.Value == nil || b.Value == nil {
 			continue
 		}
-		u, err := decode[User](&slot{bytes: a.Value})
+		u, err := decode[User](&record{bytes: a.Value})
 		if err != nil {
 			return err
 		}
-		was, err := decode[User](&slot{bytes: b.Value})
+		was, err := decode[User](&record{bytes: b.Value})
 		if err != nil {
 			return err
 		}
@@ -62,19 +62,19 @@ func (w Write) BootOf() (boot ID, ok bool, err error) {
 	}
 	switch Collection(w.Key[0]) {
 	case collectionTargets:
-		g, err := decode[Target](&slot{bytes: w.Value})
+		g, err := decode[Target](&record{bytes: w.Value})
 		if err != nil {
 			return boot, true, err
 		}
 		return g.Boot, true, nil
 	case collectionPasscodes:
-		p, err := decode[Passcode](&slot{bytes: w.Value})
+		p, err := decode[Passcode](&record{bytes: w.Value})
 		if err != nil {
 			return boot, true, err
 		}
 		return p.Boot, true, nil
 	case collectionVerifications:
-		v, err := decode[Verification](&slot{bytes: w.Value})
+		v, err := decode[Verification](&record{bytes: w.Value})
 		if err != nil {
 			return boot, true, err
 		}

@@ -184,7 +184,7 @@ func TestDeleting(t *testing.T) {
 	must(t, tx.PutWallet(&org.Wallet{ID: id(3)}))
 	must(t, tx.TakeName(org.NameWallet, "w", id(3)))
 	must(t, tx.PutCredential("C", "k", &org.Credential{User: id(6)}))
-	tx.Keep()
+	tx.Apply()
 	tx.DeleteAccount(a, "shared")
 	tx.DeletePrivateKey(k, []string{"one", "two"})
 	tx.DeleteUser(id(6))
@@ -367,7 +367,7 @@ func TestMissingReachesTheCaller(t *testing.T) {
 	must(t, s.Install(org.Hash{1}, nil))
 	tx := org.Begin(id(1), s, 0)
 	must(t, tx.PutChildKey(org.ChildProven, "C:k", &org.Child{ID: id(9)}, org.ID{}))
-	var miss *org.Missing
+	var miss *org.Retry
 	for name, err := range map[string]error{
 		"account":  second(tx.Account(id(3), 1)),
 		"address":  third(tx.ByAddress("m")),
@@ -376,7 +376,7 @@ func TestMissingReachesTheCaller(t *testing.T) {
 		"children": second(tx.ChildrenBy(org.ChildProven, "C:k", nil, 5)),
 		"accounts": tx.EachAccount(id(3), 0, func(*org.Account) bool { return true }),
 	} {
-		if !errors.As(err, &miss) || miss.Piece != (org.Hash{2}) {
+		if !errors.As(err, &miss) || miss.LoadPiece != (org.Hash{2}) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

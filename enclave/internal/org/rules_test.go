@@ -91,7 +91,7 @@ func TestInterfaceText(t *testing.T) {
 }
 
 func TestPendingLive(t *testing.T) {
-	const day = org.WindowMs
+	const day = org.ApprovalWindowMs
 	p := &org.Pending{OpenedMs: 1000}
 	for _, c := range []struct {
 		v    org.PendingVote

@@ -6,14 +6,14 @@ import (
 	"sort"
 )
 
-// A stretch is the keys k with from <= k < to, in order or, if down, the highest first.
-type stretch struct {
-	from, to string
-	down     bool
+// A keyRange is the keys k with from <= k < to, in order or, if down, the highest first.
+type keyRange struct {
+	from, to   string
+	descending bool
 }
 
 // under is the stretch of the keys that begin with prefix.
-func under(prefix string) stretch { return stretch{from: prefix, to: above(prefix)} }
+func under(prefix string) keyRange { return keyRange{from: prefix, to: above(prefix)} }
 
 // above is the lowest key above all that begin with prefix. A collection's byte is never 0xff.
 func above(prefix string) string {
@@ -26,19 +26,19 @@ func above(prefix string) string {
 }
 
 // in tells where the stretch begins and ends among keys, which ascend.
-func (st stretch) in(keys []string) (lo, hi int) {
+func (st keyRange) in(keys []string) (lo, hi int) {
 	lo, _ = slices.BinarySearch(keys, st.from)
 	hi, _ = slices.BinarySearch(keys, st.to)
 	return lo, max(lo, hi)
 }
 
 // A visitor is called for one record after the other until it returns false.
-type visitor = func(key string, v *slot) bool
+type visitor = func(key string, v *record) bool
 
 // visit visits the records from place lo to below hi, with those of over under keys, which
 // ascend, laid over them: they replace the run's under the same key, and a nil one deletes.
 // It returns false once visit has.
-func (r *run) visit(lo, hi int, keys []string, over func(key string) *slot, down bool, visit visitor) bool {
+func (r *content) visit(lo, hi int, keys []string, over func(key string) *record, down bool, visit visitor) bool {
 	for lo < hi || len(keys) > 0 {
 		i, j := lo, 0
 		if down {
@@ -54,9 +54,9 @@ func (r *run) visit(lo, hi int, keys []string, over func(key string) *slot, down
 			}
 		}
 		var k string
-		var v *slot
+		var v *record
 		if order < 0 {
-			k, v = r.keys[i], r.slots[i]
+			k, v = r.keys[i], r.records[i]
 		} else {
 			k, v = keys[j], over(keys[j])
 		}
@@ -80,26 +80,26 @@ func (r *run) visit(lo, hi int, keys []string, over func(key string) *slot, down
 }
 
 // scan visits the records of a stretch with mine laid over them.
-func (s *State) scan(st stretch, mine map[string]*slot, visit visitor) error {
-	written := s.order()
-	over := func(k string) *slot {
+func (s *State) scan(st keyRange, mine map[string]*record, visit visitor) error {
+	written := s.sortKeys()
+	over := func(k string) *record {
 		if v, ok := mine[k]; ok {
 			return v
 		}
-		return s.over[k]
+		return s.overlay[k]
 	}
 	first := s.at(st.from)
 	end := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo >= st.to })
 	for n := range end - first {
 		i := first + n
-		if st.down {
+		if st.descending {
 			i = end - 1 - n
 		}
 		p := s.pieces[i]
-		if p.run == nil {
-			return &Missing{Piece: p.ref} // what was written since cannot tell what stands in it
+		if p.content == nil {
+			return &Retry{LoadPiece: p.ref} // what was written since cannot tell what stands in it
 		}
-		here := stretch{from: max(st.from, p.lo), to: st.to}
+		here := keyRange{from: max(st.from, p.lo), to: st.to}
 		if i+1 < end {
 			here.to = s.pieces[i+1].lo
 		}
@@ -114,8 +114,8 @@ func (s *State) scan(st stretch, mine map[string]*slot, visit visitor) error {
 			slices.Sort(keys)
 			keys = slices.Compact(keys)
 		}
-		lo, hi = here.in(p.run.keys)
-		if !p.run.visit(lo, hi, keys, over, st.down, visit) {
+		lo, hi = here.in(p.content.keys)
+		if !p.content.visit(lo, hi, keys, over, st.descending, visit) {
 			break
 		}
 	}

@@ -67,6 +67,6 @@ func (t *Tx) EachSecret(after ID, visit func(*Secret) bool) error {
 
 // EachSecretBefore visits the secrets in front of the one with id before, the last of them first.
 func (t *Tx) EachSecretBefore(before ID, visit func(*Secret) bool) error {
-	st := stretch{from: key(collectionSecrets), to: key(collectionSecrets, raw(before)), down: true}
+	st := keyRange{from: key(collectionSecrets), to: key(collectionSecrets, raw(before)), descending: true}
 	return list(t, st, func(_ string, s *Secret) bool { return visit(s) })
 }

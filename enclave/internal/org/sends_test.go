@@ -47,7 +47,7 @@ func TestNonceUses(t *testing.T) {
 		}
 	}
 	tx.DeleteNonce(a, 255)
-	tx.Keep()
+	tx.Apply()
 	tx = org.Begin(id(1), s, 2)
 	for from, want := range map[uint64][]uint64{0: {0, 3, 256, 1 << 40, 1<<64 - 1}, 3: {3, 256, 1 << 40, 1<<64 - 1}, 4: {256, 1 << 40, 1<<64 - 1}, 1<<64 - 1: {1<<64 - 1}} {
 		var got []uint64

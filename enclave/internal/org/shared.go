@@ -69,7 +69,7 @@ func (t *Tx) nextHash(what byte, after string) (hash string, err error) {
 	if after != "" {
 		st.from = above(prefix + after)
 	}
-	err = t.scan(st, func(k string, _ *slot) bool {
+	err = t.scan(st, func(k string, _ *record) bool {
 		hash = k[len(prefix) : len(prefix)+hashSize]
 		return false
 	})
@@ -80,7 +80,7 @@ func (t *Tx) nextHash(what byte, after string) (hash string, err error) {
 func (t *Tx) holders(indexes []byte, hash string) (hs []SharedHolder, first byte, err error) {
 	for _, what := range indexes {
 		prefix := key(collectionChildrenKeys, string(what), hash)
-		err := t.scan(under(prefix), func(k string, _ *slot) bool {
+		err := t.scan(under(prefix), func(k string, _ *record) bool {
 			at := len(prefix) + 8
 			h := SharedHolder{ID([]byte(k[at : at+16])), ID([]byte(k[at+16 : at+32]))}
 			if first == 0 {

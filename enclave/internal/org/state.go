@@ -38,16 +38,16 @@ type Write struct {
 	Value []byte `cbor:"2,keyasint"`
 }
 
-// Missing is the error of a decision that cannot be taken yet. It had no effect, and is to
+// Retry is the error of a decision that cannot be taken yet. It had no effect, and is to
 // be taken again with what it needs. One of its members is set.
-type Missing struct {
-	Piece        Hash                        // a piece of the state, to be loaded
-	Parent       bool                        // the turn of the organization's parent as well
-	Organization ID                          // the turn of this organization instead
-	Fetch        func(context.Context) error // gets something with no turn held
+type Retry struct {
+	LoadPiece  Hash                        // a piece of the state, to be loaded
+	LockParent bool                        // the turn of the organization's parent as well
+	Redirect   ID                          // the turn of this organization instead
+	Prefetch   func(context.Context) error // gets something with no turn held
 }
 
-func (*Missing) Error() string { return "something is needed first" }
+func (*Retry) Error() string { return "something is needed first" }
 
 // Hash is the SHA-256 of a piece's sealed bytes.
 type Hash [32]byte
@@ -57,26 +57,26 @@ func (h *Hash) UnmarshalCBOR(b []byte) error {
 	return readExactly(h[:], b, 0x58, byte(len(h)))
 }
 
-// slot is one record: its bytes and, once it was read, what they decode to.
-type slot struct {
+// record is one record: its bytes and, once it was read, what they decode to.
+type record struct {
 	bytes []byte
 	obj   any
 }
 
-// run is the content of a piece: keys ascending, slots beside them.
-type run struct {
-	keys  []string
-	slots []*slot
-	size  int
+// content is the content of a piece: keys ascending, slots beside them.
+type content struct {
+	keys    []string
+	records []*record
+	size    int
 }
 
 // piece is a stretch of the key space from lo to the next piece's lo.
 type piece struct {
 	lo      string
-	ref     Hash // name of the sealed bytes; zero while not stored yet
-	records int  // how many
-	size    int  // encoded bytes
-	run     *run // nil when absent
+	ref     Hash     // name of the sealed bytes; zero while not stored yet
+	records int      // how many
+	size    int      // encoded bytes
+	content *content // nil when absent
 
 	unstored bool     // its message is not stored yet, so it cannot be loaded
 	parts    []*piece // what a fold has made of it
@@ -90,110 +90,110 @@ type State struct {
 	// mu guards runs that come and go: a fold looks for them without the turn.
 	mu sync.Mutex
 
-	pieces  []*piece         // ascending by lo; the first has lo ""
-	over    map[string]*slot // written since the pieces were made; nil slot: deleted
-	sorted  []string         // keys of over in order, without fresh; nil until it is needed
-	fresh   []string         // keys of over that are not in sorted yet
-	overLen int              // bytes in over
-	resid   int              // bytes of present pieces
+	pieces        []*piece           // ascending by lo; the first has lo ""
+	overlay       map[string]*record // written since the pieces were made; nil slot: deleted
+	sorted        []string           // keys of over in order, without fresh; nil until it is needed
+	unsorted      []string           // keys of over that are not in sorted yet
+	overlayBytes  int                // bytes in over
+	residentBytes int                // bytes of present pieces
 
 	policySet any // made of all policies; nil once one is written
 
-	step interface{ Pause() } // see UsedBy
+	transaction interface{ Pause() } // see UsedBy
 }
 
 // NewState is the state before the first entry.
 func NewState() *State {
-	return &State{pieces: []*piece{{run: &run{}}}, over: map[string]*slot{}}
+	return &State{pieces: []*piece{{content: &content{}}}, overlay: map[string]*record{}}
 }
 
-// UsedBy says what step the state is used by, each after the other. Its Pause lets others have the processor.
-func (s *State) UsedBy(step interface{ Pause() }) { s.step = step }
+// SetTransaction says what step the state is used by, each after the other. Its Pause lets others have the processor.
+func (s *State) SetTransaction(step interface{ Pause() }) { s.transaction = step }
 
 // Bytes is about how many bytes the records in memory have.
-func (s *State) Bytes() int { return s.overLen + s.resid + 64*len(s.pieces) }
+func (s *State) Bytes() int { return s.overlayBytes + s.residentBytes + 64*len(s.pieces) }
 
 // Memory is about how much memory the state takes. What was written since the last
 // snapshot counts twice: a record that was used is there decoded as well.
-func (s *State) Memory() int { return s.Bytes() + s.overLen }
+func (s *State) Memory() int { return s.Bytes() + s.overlayBytes }
 
 // at is the place of the piece in whose stretch key lies.
 func (s *State) at(key string) int {
 	return sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > key }) - 1
 }
 
-func (s *State) slot(key string) (*slot, error) {
-	if v, ok := s.over[key]; ok {
+func (s *State) lookUp(key string) (*record, error) {
+	if v, ok := s.overlay[key]; ok {
 		return v, nil
 	}
 	p := s.pieces[s.at(key)]
-	if p.run == nil {
-		return nil, &Missing{Piece: p.ref}
+	if p.content == nil {
+		return nil, &Retry{LoadPiece: p.ref}
 	}
-	if i, ok := slices.BinarySearch(p.run.keys, key); ok {
-		return p.run.slots[i], nil
+	if i, ok := slices.BinarySearch(p.content.keys, key); ok {
+		return p.content.records[i], nil
 	}
 	return nil, nil
 }
 
 // Get returns the record under key, or nil when there is none.
 func (s *State) Get(key []byte) ([]byte, error) {
-	v, err := s.slot(string(key))
+	v, err := s.lookUp(string(key))
 	if v == nil || err != nil {
 		return nil, err
 	}
 	return v.bytes, nil
 }
 
-// order brings the keys written since the last snapshot into order. Few new ones are put
+// sortKeys brings the keys written since the last snapshot into order. Few new ones are put
 // into their places, so that a busy organization does not sort thousands for each scan.
-func (s *State) order() []string {
+func (s *State) sortKeys() []string {
 	switch {
 	case s.sorted == nil:
-		s.sorted = slices.AppendSeq(make([]string, 0, len(s.over)), maps.Keys(s.over))
+		s.sorted = slices.AppendSeq(make([]string, 0, len(s.overlay)), maps.Keys(s.overlay))
 		slices.Sort(s.sorted)
-	case len(s.fresh) > 64+len(s.sorted)/64:
-		s.sorted = append(s.sorted, s.fresh...)
+	case len(s.unsorted) > 64+len(s.sorted)/64:
+		s.sorted = append(s.sorted, s.unsorted...)
 		slices.Sort(s.sorted)
 	default:
-		for _, k := range s.fresh {
+		for _, k := range s.unsorted {
 			i, _ := slices.BinarySearch(s.sorted, k)
 			s.sorted = slices.Insert(s.sorted, i, k)
 		}
 	}
-	s.fresh = s.fresh[:0]
+	s.unsorted = s.unsorted[:0]
 	return s.sorted
 }
 
 // Apply folds writes into the state.
 func (s *State) Apply(ws []Write) {
 	for _, w := range ws {
-		var v *slot
+		var v *record
 		if w.Value != nil {
-			v = &slot{bytes: w.Value}
+			v = &record{bytes: w.Value}
 		}
 		s.put(string(w.Key), v)
 	}
 }
 
-func (s *State) put(k string, v *slot) {
+func (s *State) put(k string, v *record) {
 	if strings.HasPrefix(k, allPolicies) {
 		s.policySet = nil
 	}
-	old, was := s.over[k]
+	old, was := s.overlay[k]
 	switch {
 	case !was:
-		s.overLen += len(k) + 96
+		s.overlayBytes += len(k) + 96
 		if s.sorted != nil {
-			s.fresh = append(s.fresh, k)
+			s.unsorted = append(s.unsorted, k)
 		}
 	case old != nil:
-		s.overLen -= len(old.bytes)
+		s.overlayBytes -= len(old.bytes)
 	}
 	if v != nil {
-		s.overLen += len(v.bytes)
+		s.overlayBytes += len(v.bytes)
 	}
-	s.over[k] = v
+	s.overlay[k] = v
 }
 
 // Check refuses a write that cannot be stored; a record too large for a piece as a *fault.Error.
@@ -216,7 +216,7 @@ type PieceRef struct {
 	Size    uint32 `cbor:"4,keyasint"`
 }
 
-// A Folding lays what was written up to one moment into the pieces, one after the other,
+// A Compaction lays what was written up to one moment into the pieces, one after the other,
 // while the state is read and written further. So a snapshot needs memory for one message
 // and not for all pieces, and nobody waits for it. Fold, End and Bytes need the
 // organization's turn, as does SetStored after End. The other methods do not, so that a
@@ -234,26 +234,26 @@ type PieceRef struct {
 //	f.End()
 //
 // A Folding that is left before End has changed nothing.
-type Folding struct {
-	state   *State
-	over    map[string]*slot
-	keys    []string // of over that are not laid into a piece yet, in order
-	pieces  []*piece // not looked at yet
-	out     []*piece
-	dropped []Hash
-	size    int
-	held    int
+type Compaction struct {
+	state     *State
+	overlay   map[string]*record
+	keys      []string // of over that are not laid into a piece yet, in order
+	pieces    []*piece // not looked at yet
+	out       []*piece
+	dropped   []Hash
+	size      int
+	heldBytes int
 
-	piece *piece   // the one that is changed now
-	laid  []string // keys of over that are laid into it
-	run   *run     // its records; nil when absent
-	ended bool
+	piece   *piece   // the one that is changed now
+	merging []string // keys of over that are laid into it
+	content *content // its records; nil when absent
+	ended   bool
 }
 
-// Fold begins to fold what was written since the last snapshot.
-func (s *State) Fold() *Folding {
-	f := &Folding{state: s, over: maps.Clone(s.over), keys: slices.Clone(s.order()), pieces: s.pieces, size: s.overLen}
-	f.held = s.overLen + 256*len(s.pieces) // only f has values that are overwritten later
+// Compact begins to fold what was written since the last snapshot.
+func (s *State) Compact() *Compaction {
+	f := &Compaction{state: s, overlay: maps.Clone(s.overlay), keys: slices.Clone(s.sortKeys()), pieces: s.pieces, size: s.overlayBytes}
+	f.heldBytes = s.overlayBytes + 256*len(s.pieces) // only f has values that are overwritten later
 	for _, p := range s.pieces {
 		f.size += p.size
 	}
@@ -261,31 +261,31 @@ func (s *State) Fold() *Folding {
 }
 
 // Size is about how many bytes the pieces will have together.
-func (f *Folding) Size() int { return f.size }
+func (f *Compaction) Size() int { return f.size }
 
 // Bytes is about how much memory the fold takes at most, without the state and parts that
 // are not stored yet, which others count. It has the values as they were at the beginning,
 // and a second list of the records of each piece in memory: 24 of the 80 bytes that count
 // for a record beside its own.
-func (f *Folding) Bytes() int { return f.held + f.state.resid/3 }
+func (f *Compaction) Bytes() int { return f.heldBytes + f.state.residentBytes/3 }
 
-// MostRefs is how many pieces Refs will list at most, and how many bytes their first keys
+// MaxRefs is how many pieces Refs will list at most, and how many bytes their first keys
 // have. It is called before Next. For pieces in memory it counts the cuts that Parts will
 // make, for an absent one that grows too large as many as there can be.
-func (f *Folding) MostRefs() (refs, keys int) {
+func (f *Compaction) MaxRefs() (refs, keys int) {
 	refs, keys = 1+len(f.pieces), MaxKey // one more for the cut where large collections begin
 	rest := f.keys
 	for i, p := range f.pieces {
 		end := keysBefore(rest, f.pieces[i+1:])
 		size := p.size
 		for _, k := range rest[:end] {
-			if v := f.over[k]; v != nil {
+			if v := f.overlay[k]; v != nil {
 				size += recordSize(k, v)
 			}
 		}
 		if keys += len(p.lo); size > MaxPiecePart {
-			if r := f.state.runOf(p); r != nil {
-				for _, part := range cut(merge(r, rest[:end], f.over))[1:] {
+			if r := f.state.contentOf(p); r != nil {
+				for _, part := range cut(merge(r, rest[:end], f.overlay))[1:] {
 					refs, keys = refs+1, keys+len(part.keys[0])
 				}
 			} else { // two neighbouring parts have more than PieceTarget
@@ -307,20 +307,20 @@ func keysBefore(keys []string, next []*piece) int {
 	return n
 }
 
-func (s *State) runOf(p *piece) *run {
+func (s *State) contentOf(p *piece) *content {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return p.run
+	return p.content
 }
 
 // Next goes to the next piece that changes or was never stored, and tells whether there is one.
-func (f *Folding) Next() bool {
-	for f.run = nil; len(f.pieces) > 0; {
+func (f *Compaction) Next() bool {
+	for f.content = nil; len(f.pieces) > 0; {
 		f.piece, f.pieces = f.pieces[0], f.pieces[1:]
 		end := keysBefore(f.keys, f.pieces)
 		if end > 0 || f.piece.ref == (Hash{}) {
-			f.laid, f.keys = f.keys[:end], f.keys[end:]
-			f.run = f.state.runOf(f.piece)
+			f.merging, f.keys = f.keys[:end], f.keys[end:]
+			f.content = f.state.contentOf(f.piece)
 			return true
 		}
 		f.out = append(f.out, f.piece)
@@ -329,20 +329,20 @@ func (f *Folding) Next() bool {
 }
 
 // Absent names the piece, and tells whether Load must give its records.
-func (f *Folding) Absent() (ref Hash, absent bool) { return f.piece.ref, f.run == nil }
+func (f *Compaction) Absent() (ref Hash, absent bool) { return f.piece.ref, f.content == nil }
 
 // Load gives the records of an absent piece.
-func (f *Folding) Load(records []Write) (err error) {
-	f.run, err = f.piece.read(records, f.pieces)
+func (f *Compaction) Load(records []Write) (err error) {
+	f.content, err = f.piece.read(records, f.pieces)
 	return err
 }
 
 // Parts are the pieces that replace the piece, none if it is empty: the one before then covers it.
-func (f *Folding) Parts() (parts []NewPiece) {
+func (f *Compaction) Parts() (parts []NewPiece) {
 	if f.piece.ref != (Hash{}) {
 		f.dropped = append(f.dropped, f.piece.ref)
 	}
-	merged := merge(f.run, f.laid, f.over)
+	merged := merge(f.content, f.merging, f.overlay)
 	if len(merged.keys) == 0 && len(f.out) > 0 {
 		return nil
 	}
@@ -352,7 +352,7 @@ func (f *Folding) Parts() (parts []NewPiece) {
 		if i > 0 {
 			lo = r.keys[0]
 		}
-		np := &piece{lo: lo, records: len(r.keys), size: r.size, run: r, unstored: true}
+		np := &piece{lo: lo, records: len(r.keys), size: r.size, content: r, unstored: true}
 		news, parts = append(news, np), append(parts, NewPiece{np, f.piece})
 	}
 	f.out = append(f.out, news...)
@@ -370,9 +370,9 @@ type NewPiece struct {
 
 // Records encodes the part.
 func (p NewPiece) Records() []Write {
-	ws := make([]Write, len(p.piece.run.keys))
-	for i, k := range p.piece.run.keys {
-		ws[i] = Write{Key: []byte(k), Value: p.piece.run.slots[i].bytes}
+	ws := make([]Write, len(p.piece.content.keys))
+	for i, k := range p.piece.content.keys {
+		ws[i] = Write{Key: []byte(k), Value: p.piece.content.records[i].bytes}
 	}
 	return ws
 }
@@ -381,17 +381,17 @@ func (p NewPiece) Records() []Write {
 func (p NewPiece) SetName(h Hash) { p.piece.ref = h }
 
 // Refs lists all pieces in order, once Next has found no more.
-func (f *Folding) Refs() []PieceRef { return refsOf(f.out) }
+func (f *Compaction) Refs() []PieceRef { return refsOf(f.out) }
 
 // Drops names the pieces that End replaces.
-func (f *Folding) Drops() []Hash { return f.dropped }
+func (f *Compaction) Drops() []Hash { return f.dropped }
 
 // End puts the new pieces in the place of the old ones. All parts must have names.
-func (f *Folding) End() {
+func (f *Compaction) End() {
 	s := f.state
-	since, size := map[string]*slot{}, 0
-	for k, v := range s.over {
-		if then, was := f.over[k]; was && then == v {
+	since, size := map[string]*record{}, 0
+	for k, v := range s.overlay {
+		if then, was := f.overlay[k]; was && then == v {
 			continue
 		}
 		since[k] = v
@@ -399,50 +399,50 @@ func (f *Folding) End() {
 			size += len(v.bytes)
 		}
 	}
-	s.over, s.sorted, s.fresh, s.overLen = since, nil, nil, size
-	s.pieces, s.resid, f.ended = f.out, 0, true
+	s.overlay, s.sorted, s.unsorted, s.overlayBytes = since, nil, nil, size
+	s.pieces, s.residentBytes, f.ended = f.out, 0, true
 	for _, p := range s.pieces {
-		if p.run != nil {
-			s.resid += p.bytes()
+		if p.content != nil {
+			s.residentBytes += p.bytes()
 		}
 	}
 }
 
 // SetStored tells that parts can be loaded. Those that replace an absent piece leave memory.
-func (f *Folding) SetStored(parts []NewPiece) {
+func (f *Compaction) SetStored(parts []NewPiece) {
 	f.state.mu.Lock()
 	defer f.state.mu.Unlock()
 	for _, part := range parts {
 		p := part.piece
-		if p.unstored = false; part.of.run != nil || p.run == nil {
+		if p.unstored = false; part.of.content != nil || p.content == nil {
 			continue
 		}
-		if p.run = nil; f.ended {
-			f.state.resid -= p.bytes()
+		if p.content = nil; f.ended {
+			f.state.residentBytes -= p.bytes()
 		}
 	}
 }
 
-func merge(r *run, keys []string, over map[string]*slot) *run {
-	m := &run{keys: make([]string, 0, len(r.keys)+len(keys)), slots: make([]*slot, 0, len(r.keys)+len(keys))}
-	r.visit(0, len(r.keys), keys, func(k string) *slot { return over[k] }, false, func(k string, v *slot) bool {
-		m.keys, m.slots = append(m.keys, k), append(m.slots, v)
+func merge(r *content, keys []string, over map[string]*record) *content {
+	m := &content{keys: make([]string, 0, len(r.keys)+len(keys)), records: make([]*record, 0, len(r.keys)+len(keys))}
+	r.visit(0, len(r.keys), keys, func(k string) *record { return over[k] }, false, func(k string, v *record) bool {
+		m.keys, m.records = append(m.keys, k), append(m.records, v)
 		m.size += recordSize(k, v)
 		return true
 	})
 	return m
 }
 
-func recordSize(k string, v *slot) int { return len(k) + len(v.bytes) + 12 }
+func recordSize(k string, v *record) int { return len(k) + len(v.bytes) + 12 }
 
 // cut splits a run where the large collections begin and wherever it is too large for a piece.
-func cut(r *run) []*run {
-	var out []*run
-	rest := &run{}
+func cut(r *content) []*content {
+	var out []*content
+	rest := &content{}
 	flush := func() {
 		if len(rest.keys) > 0 {
 			out = append(out, rest)
-			rest = &run{}
+			rest = &content{}
 		}
 	}
 	limit := MaxPiecePart
@@ -450,17 +450,17 @@ func cut(r *run) []*run {
 		limit = PieceTarget
 	}
 	for i, k := range r.keys {
-		n := recordSize(k, r.slots[i])
+		n := recordSize(k, r.records[i])
 		border := i > 0 && Large(k[0]) != Large(r.keys[i-1][0])
 		if border || rest.size+n > limit {
 			flush()
 		}
-		rest.keys, rest.slots = append(rest.keys, k), append(rest.slots, r.slots[i])
+		rest.keys, rest.records = append(rest.keys, k), append(rest.records, r.records[i])
 		rest.size += n
 	}
 	flush()
 	if len(out) == 0 {
-		out = append(out, &run{})
+		out = append(out, &content{})
 	}
 	return out
 }
@@ -481,7 +481,7 @@ func FromRefs(refs []PieceRef) (s *State, small []Hash, err error) {
 	if len(refs) == 0 || len(refs[0].Lo) != 0 {
 		return nil, nil, fmt.Errorf("snapshot does not begin at the first key")
 	}
-	s = &State{over: map[string]*slot{}}
+	s = &State{overlay: map[string]*record{}}
 	for i, r := range refs {
 		if i > 0 && bytes.Compare(refs[i-1].Lo, r.Lo) >= 0 {
 			return nil, nil, fmt.Errorf("snapshot pieces out of order")
@@ -502,7 +502,7 @@ func (s *State) Install(ref Hash, records []Write) error {
 		return fmt.Errorf("no such piece")
 	}
 	p := s.pieces[i]
-	if p.run != nil {
+	if p.content != nil {
 		return nil // another request has loaded it
 	}
 	r, err := p.read(records, s.pieces[i+1:])
@@ -510,15 +510,15 @@ func (s *State) Install(ref Hash, records []Write) error {
 		return err
 	}
 	s.mu.Lock()
-	p.run = r
+	p.content = r
 	s.mu.Unlock()
-	s.resid += p.bytes()
+	s.residentBytes += p.bytes()
 	return nil
 }
 
 // read makes a run of records, which must be the piece's. next are the pieces behind it.
-func (p *piece) read(records []Write, next []*piece) (*run, error) {
-	r := &run{keys: make([]string, len(records)), slots: make([]*slot, len(records))}
+func (p *piece) read(records []Write, next []*piece) (*content, error) {
+	r := &content{keys: make([]string, len(records)), records: make([]*record, len(records))}
 	last := p.lo
 	for j, w := range records {
 		k := string(w.Key)
@@ -526,8 +526,8 @@ func (p *piece) read(records []Write, next []*piece) (*run, error) {
 			return nil, fmt.Errorf("record outside of its piece")
 		}
 		last = k
-		r.keys[j], r.slots[j] = k, &slot{bytes: w.Value}
-		r.size += recordSize(k, r.slots[j])
+		r.keys[j], r.records[j] = k, &record{bytes: w.Value}
+		r.size += recordSize(k, r.records[j])
 	}
 	if len(records) != p.records || r.size != p.size {
 		return nil, fmt.Errorf("piece of another size")
@@ -535,25 +535,25 @@ func (p *piece) read(records []Write, next []*piece) (*run, error) {
 	return r, nil
 }
 
-// Misses tells whether the piece named ref is one of the state's and absent.
-func (s *State) Misses(ref Hash) bool {
+// IsAbsent tells whether the piece named ref is one of the state's and absent.
+func (s *State) IsAbsent(ref Hash) bool {
 	i := slices.IndexFunc(s.pieces, func(p *piece) bool { return p.ref == ref })
-	return i >= 0 && s.pieces[i].run == nil
+	return i >= 0 && s.pieces[i].content == nil
 }
 
-// Shed drops large pieces that can be loaded again, with the stored parts that a fold made of them.
-func (s *State) Shed() {
+// DropLoaded drops large pieces that can be loaded again, with the stored parts that a fold made of them.
+func (s *State) DropLoaded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.pieces {
-		if p.run == nil || p.ref == (Hash{}) || p.unstored || p.lo == "" || !Large(p.lo[0]) {
+		if p.content == nil || p.ref == (Hash{}) || p.unstored || p.lo == "" || !Large(p.lo[0]) {
 			continue
 		}
-		p.run = nil
-		s.resid -= p.bytes()
+		p.content = nil
+		s.residentBytes -= p.bytes()
 		for _, part := range p.parts {
 			if !part.unstored {
-				part.run = nil
+				part.content = nil
 			}
 		}
 	}

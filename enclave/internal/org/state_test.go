@@ -58,18 +58,18 @@ func (m *model) value() []byte {
 // install loads the piece that err misses. It tells whether err was that.
 func (m *model) install(err error) bool {
 	m.t.Helper()
-	var miss *org.Missing
+	var miss *org.Retry
 	if !errors.As(err, &miss) {
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		return false
 	}
-	ws, ok := m.store[miss.Piece]
+	ws, ok := m.store[miss.LoadPiece]
 	if !ok {
-		m.t.Fatalf("asks for a piece that no snapshot holds: %x", miss.Piece[:4])
+		m.t.Fatalf("asks for a piece that no snapshot holds: %x", miss.LoadPiece[:4])
 	}
-	if err := m.state.Install(miss.Piece, copied(ws)); err != nil {
+	if err := m.state.Install(miss.LoadPiece, copied(ws)); err != nil {
 		m.t.Fatal(err)
 	}
 	m.miss++
@@ -123,7 +123,7 @@ func (m *model) write() {
 		if _, err := tx.Writes(); err != nil {
 			m.t.Fatal(err)
 		}
-		tx.Keep()
+		tx.Apply()
 	}
 	m.want = want
 }
@@ -181,7 +181,7 @@ func (m *model) fold() {
 		m.folded(false)
 	}
 	m.folded(true)
-	if f := m.state.Fold(); f.Next() {
+	if f := m.state.Compact(); f.Next() {
 		m.t.Fatal("folding nothing changes a piece")
 	}
 	refs := m.state.Refs()
@@ -214,8 +214,8 @@ func (m *model) fold() {
 
 // folded folds, to its end or not, piece by piece from the store where one is absent.
 func (m *model) folded(end bool) {
-	f := m.state.Fold()
-	most, mostKeys := f.MostRefs()
+	f := m.state.Compact()
+	most, mostKeys := f.MaxRefs()
 	var sent []org.NewPiece
 	onWay := map[org.Hash][]org.Write{}
 	stored := func() {
@@ -227,7 +227,7 @@ func (m *model) folded(end bool) {
 	}
 	for f.Next() {
 		if m.r.Intn(8) == 0 {
-			m.state.Shed()
+			m.state.DropLoaded()
 		}
 		if m.r.Intn(8) == 0 {
 			m.compare(org.Begin(org.ID{}, m.state, 0), m.want)
@@ -267,7 +267,7 @@ func (m *model) folded(end bool) {
 		delete(m.store, ref)
 	}
 	if m.r.Intn(2) == 0 { // before what is not stored yet has come to be
-		m.state.Shed()
+		m.state.DropLoaded()
 		m.compare(org.Begin(org.ID{}, m.state, 0), m.want)
 	}
 	stored()
@@ -336,7 +336,7 @@ func TestStateAgainstMap(t *testing.T) {
 				case 1:
 					m.reload()
 				case 2:
-					m.state.Shed()
+					m.state.DropLoaded()
 				case 3:
 					for range 3 {
 						m.compare(org.Begin(org.ID{}, m.state, 0), m.want)
@@ -446,7 +446,7 @@ func large(t *testing.T) (s *org.State, store map[org.Hash][]org.Write, refs []o
 func TestAbsenceIsProven(t *testing.T) {
 	s, store, _ := large(t)
 	tx := org.Begin(org.ID{}, s, 0)
-	var miss *org.Missing
+	var miss *org.Retry
 	for _, k := range []string{"d5", "d5x", "d", "d9z", "e", "zzz"} {
 		if k == "d" { // before the first large key: the last small piece covers it
 			if v, err := tx.GetRaw(k); v != nil || err != nil {
@@ -461,7 +461,7 @@ func TestAbsenceIsProven(t *testing.T) {
 	if _, err := tx.GetRaw("d5x"); !errors.As(err, &miss) {
 		t.Fatal(err)
 	}
-	if err := s.Install(miss.Piece, copied(store[miss.Piece])); err != nil {
+	if err := s.Install(miss.LoadPiece, copied(store[miss.LoadPiece])); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := tx.GetRaw("d5x"); v != nil || err != nil {
@@ -485,7 +485,7 @@ func TestFoldNeedsTheTouchedPieceOnly(t *testing.T) {
 	s, store, refs := large(t)
 	s.Apply([]org.Write{{Key: []byte("d5"), Value: []byte("new")}, {Key: []byte("A1"), Value: []byte("new")}})
 	before := s.Bytes()
-	f := s.Fold()
+	f := s.Compact()
 	absent, parts := 0, 0
 	for f.Next() {
 		if ref, ok := f.Absent(); ok {
@@ -511,7 +511,7 @@ func TestFoldNeedsTheTouchedPieceOnly(t *testing.T) {
 	if len(f.Drops()) != 2 || len(s.Refs()) != len(refs) || s.Bytes() > before {
 		t.Fatalf("%d dropped, %d pieces, %d bytes more", len(f.Drops()), len(s.Refs()), s.Bytes()-before)
 	}
-	if _, err := s.Get([]byte("d5")); !errors.As(err, new(*org.Missing)) {
+	if _, err := s.Get([]byte("d5")); !errors.As(err, new(*org.Retry)) {
 		t.Fatalf("a piece that was absent stays: %v", err)
 	}
 }
@@ -522,16 +522,16 @@ func TestShedDuringAFold(t *testing.T) {
 	s, store, _ := large(t)
 	for i := range 10 {
 		k := fmt.Sprint("d", i)
-		var miss *org.Missing
+		var miss *org.Retry
 		if _, err := s.Get([]byte(k)); errors.As(err, &miss) {
-			if err := s.Install(miss.Piece, copied(store[miss.Piece])); err != nil {
+			if err := s.Install(miss.LoadPiece, copied(store[miss.LoadPiece])); err != nil {
 				t.Fatal(err)
 			}
 		}
 		s.Apply([]org.Write{record(k, 7)})
 	}
 	before := s.Bytes()
-	f := s.Fold()
+	f := s.Compact()
 	if f.Bytes() < s.UnsavedBytes() || f.Bytes() > before {
 		t.Errorf("the fold counts %d bytes, the state %d", f.Bytes(), before)
 	}
@@ -555,7 +555,7 @@ func TestShedDuringAFold(t *testing.T) {
 			store[org.Hash{7, byte(changed)}] = copied(p.Records())
 		}
 		if f.SetStored(parts); !shed {
-			s.Shed()
+			s.DropLoaded()
 			shed = true
 		}
 	}
@@ -564,10 +564,10 @@ func TestShedDuringAFold(t *testing.T) {
 	}
 	for i := range 10 {
 		k := fmt.Sprint("d", i)
-		var miss *org.Missing
+		var miss *org.Retry
 		_, err := s.Get([]byte(k))
 		if errors.As(err, &miss) {
-			err = s.Install(miss.Piece, store[miss.Piece])
+			err = s.Install(miss.LoadPiece, store[miss.LoadPiece])
 		} else if i == 0 {
 			t.Error("what the fold had made stays")
 		}
@@ -584,7 +584,7 @@ func TestFoldBesideTurns(t *testing.T) {
 			s, store, _ := large(t)
 			load := func() {
 				for ref, ws := range store {
-					if s.Misses(ref) {
+					if s.IsAbsent(ref) {
 						if err := s.Install(ref, copied(ws)); err != nil {
 							t.Fatal(err)
 						}
@@ -597,9 +597,9 @@ func TestFoldBesideTurns(t *testing.T) {
 			turn := load
 			if shed {
 				load()
-				turn = s.Shed
+				turn = s.DropLoaded
 			}
-			f := s.Fold()
+			f := s.Compact()
 			folded := make(chan struct{})
 			go func() {
 				defer close(folded)
@@ -646,8 +646,8 @@ func TestMostRefsOfPresentPieces(t *testing.T) {
 	for i := range 1000 {
 		s.Apply([]org.Write{record(fmt.Sprintf("d%05d-", i), 6000)})
 	}
-	f := s.Fold()
-	refs, keys := f.MostRefs()
+	f := s.Compact()
+	refs, keys := f.MaxRefs()
 	foldAll(s)
 	if n := len(s.Refs()); refs != n+1 || keys > 8*n+org.MaxKey {
 		t.Errorf("%d pieces at most with %d bytes of keys; %d pieces", refs, keys, n)
@@ -658,7 +658,7 @@ func TestMostRefsOfPresentPieces(t *testing.T) {
 func TestWritesDuringAFold(t *testing.T) {
 	s, store, _ := large(t)
 	s.Apply([]org.Write{record("d1", 7), record("d2", 7), {Key: []byte("d3")}, {Key: []byte("d4")}, record("A1", 7)})
-	f := s.Fold()
+	f := s.Compact()
 	s.Apply([]org.Write{record("d1", 8), {Key: []byte("d2")}, record("d3", 8), record("d6", 8)})
 	var held []string
 	for f.Next() {
@@ -721,7 +721,7 @@ func TestInstallRefuses(t *testing.T) {
 		if s.Install(ref, copiedNil(ws)) == nil {
 			t.Fatalf("%s: installed", name)
 		}
-		if _, err := org.Begin(org.ID{}, s, 0).GetRaw(string(good[0].Key)); !errors.As(err, new(*org.Missing)) {
+		if _, err := org.Begin(org.ID{}, s, 0).GetRaw(string(good[0].Key)); !errors.As(err, new(*org.Retry)) {
 			t.Fatalf("%s: the piece is there", name)
 		}
 	}
@@ -736,7 +736,7 @@ func TestInstallRefuses(t *testing.T) {
 	if err := s.Install(ref, copied(good)); err != nil || s.Bytes() != bytesBefore+grown || grown < 120<<10 {
 		t.Fatalf("installed twice: %v, %d bytes more", err, grown)
 	}
-	if s.Shed(); s.Bytes() != bytesBefore {
+	if s.DropLoaded(); s.Bytes() != bytesBefore {
 		t.Fatalf("shedding leaves %d bytes", s.Bytes()-bytesBefore)
 	}
 }
@@ -772,7 +772,7 @@ func TestFromRefsRefuses(t *testing.T) {
 func TestShedKeepsWhatIsNotStored(t *testing.T) {
 	s := org.NewState()
 	s.Apply([]org.Write{record("A", 5), record("d1", 5)})
-	f := s.Fold()
+	f := s.Compact()
 	for i := byte(1); f.Next(); i++ {
 		for j, p := range f.Parts() {
 			p.SetName(org.Hash{i, byte(j)})
@@ -780,7 +780,7 @@ func TestShedKeepsWhatIsNotStored(t *testing.T) {
 	}
 	f.End() // and nothing is stored
 	s.Apply([]org.Write{record("d2", 5)})
-	s.Shed()
+	s.DropLoaded()
 	for _, k := range []string{"A", "d1", "d2"} {
 		if v, err := s.Get([]byte(k)); len(v) != 5 || err != nil {
 			t.Fatalf("%s is gone: %v", k, err)
@@ -822,7 +822,7 @@ func BenchmarkFold(b *testing.B) {
 // foldAll folds a state of which nothing is absent.
 func foldAll(s *org.State) map[org.Hash][]org.Write {
 	stored := map[org.Hash][]org.Write{}
-	f := s.Fold()
+	f := s.Compact()
 	for f.Next() {
 		ps := f.Parts()
 		for _, p := range ps {

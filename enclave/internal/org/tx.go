@@ -91,11 +91,11 @@ func must[T any](mode T, err error) T {
 // Tx is one change to an organization in the making. Only its own reads see what it wrote.
 // The records that it returns are shared: copy one, change the copy, and put that.
 type Tx struct {
-	ID    ID
-	NowMs uint64 // the enclave's clock when the decision began
-	state *State
-	mine  map[string]*slot
-	order []string // keys of mine as first written
+	ID      ID
+	NowMs   uint64 // the enclave's clock when the decision began
+	state   *State
+	changes map[string]*record
+	order   []string // keys of mine as first written
 
 	policies bool // whether mine has a policy
 }
@@ -103,8 +103,8 @@ type Tx struct {
 // Pause lets others have the processor if it is their turn. Every loop that may take more than some hundred microseconds calls it, outside of
 // erase.Do.
 func (t *Tx) Pause() {
-	if t.state.step != nil {
-		t.state.step.Pause()
+	if t.state.transaction != nil {
+		t.state.transaction.Pause()
 	}
 }
 
@@ -116,7 +116,7 @@ func (t *Tx) Writes() ([]Write, error) {
 	ws := make([]Write, 0, len(t.order))
 	for _, k := range t.order {
 		w := Write{Key: []byte(k)}
-		if v := t.mine[k]; v != nil {
+		if v := t.changes[k]; v != nil {
 			w.Value = v.bytes
 		}
 		if err := w.Check(); err != nil {
@@ -130,9 +130,9 @@ func (t *Tx) Writes() ([]Write, error) {
 // Put makes writes that another change made before, in their order.
 func (t *Tx) Put(ws ...Write) {
 	for _, w := range ws {
-		var v *slot
+		var v *record
 		if w.Value != nil {
-			v = &slot{bytes: w.Value}
+			v = &record{bytes: w.Value}
 		}
 		t.set(string(w.Key), v)
 	}
@@ -140,36 +140,36 @@ func (t *Tx) Put(ws ...Write) {
 
 // Replace makes the change be these writes and no others.
 func (t *Tx) Replace(ws []Write) {
-	t.mine, t.order, t.policies = nil, nil, false
+	t.changes, t.order, t.policies = nil, nil, false
 	t.Put(ws...)
 }
 
 // Changed tells whether anything was put or deleted.
 func (t *Tx) Changed() bool { return len(t.order) > 0 }
 
-// Keep folds the change into its state. It must follow Writes, in the same turn.
-func (t *Tx) Keep() {
+// Apply folds the change into its state. It must follow Writes, in the same turn.
+func (t *Tx) Apply() {
 	for _, k := range t.order {
-		t.state.put(k, t.mine[k])
+		t.state.put(k, t.changes[k])
 	}
 }
 
-func (t *Tx) slot(key string) (*slot, error) {
-	if v, ok := t.mine[key]; ok {
+func (t *Tx) lookUp(key string) (*record, error) {
+	if v, ok := t.changes[key]; ok {
 		return v, nil
 	}
-	return t.state.slot(key)
+	return t.state.lookUp(key)
 }
 
-func (t *Tx) set(key string, v *slot) {
-	if _, ok := t.mine[key]; !ok {
-		if t.mine == nil {
-			t.mine = map[string]*slot{}
+func (t *Tx) set(key string, v *record) {
+	if _, ok := t.changes[key]; !ok {
+		if t.changes == nil {
+			t.changes = map[string]*record{}
 		}
 		t.order = append(t.order, key)
 	}
 	t.policies = t.policies || strings.HasPrefix(key, allPolicies)
-	t.mine[key] = v
+	t.changes[key] = v
 }
 
 func (t *Tx) del(key string) { t.set(key, nil) }
@@ -179,11 +179,11 @@ func put[T any](t *Tx, key string, rec *T) error {
 	if err != nil {
 		return fmt.Errorf("encoding a record: %w", err)
 	}
-	t.set(key, &slot{bytes: b, obj: rec})
+	t.set(key, &record{bytes: b, obj: rec})
 	return nil
 }
 
-func decode[T any](v *slot) (*T, error) {
+func decode[T any](v *record) (*T, error) {
 	if o, ok := v.obj.(*T); ok {
 		return o, nil
 	}
@@ -196,7 +196,7 @@ func decode[T any](v *slot) (*T, error) {
 }
 
 func get[T any](t *Tx, key string) (*T, error) {
-	v, err := t.slot(key)
+	v, err := t.lookUp(key)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -207,12 +207,12 @@ func get[T any](t *Tx, key string) (*T, error) {
 func find[T any](t *Tx, c Collection, id ID) (*T, error) { return get[T](t, key(c, raw(id))) }
 
 // scan visits the records of a stretch as the change sees them.
-func (t *Tx) scan(st stretch, visit visitor) error { return t.state.scan(st, t.mine, visit) }
+func (t *Tx) scan(st keyRange, visit visitor) error { return t.state.scan(st, t.changes, visit) }
 
 // list visits the records of a stretch, decoded.
-func list[T any](t *Tx, st stretch, visit func(key string, rec *T) bool) error {
+func list[T any](t *Tx, st keyRange, visit func(key string, rec *T) bool) error {
 	var bad error
-	err := t.scan(st, func(k string, v *slot) bool {
+	err := t.scan(st, func(k string, v *record) bool {
 		rec, err := decode[T](v)
 		if err != nil {
 			bad = err
@@ -233,9 +233,9 @@ func first[T any](t *Tx, prefix string) (rec *T, err error) {
 }
 
 // clear deletes the records of a stretch.
-func (t *Tx) clear(st stretch) error {
+func (t *Tx) clear(st keyRange) error {
 	var keys []string
-	err := t.scan(st, func(k string, _ *slot) bool {
+	err := t.scan(st, func(k string, _ *record) bool {
 		keys = append(keys, k)
 		return true
 	})

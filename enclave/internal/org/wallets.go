@@ -97,7 +97,7 @@ func (t *Tx) DeleteAccount(a *Account, match string) {
 // EachAccount visits a wallet's accounts in order, beginning at number from.
 func (t *Tx) EachAccount(wallet ID, from uint64, visit func(*Account) bool) error {
 	prefix := key(collectionAccounts, raw(wallet))
-	return list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(_ string, a *Account) bool { return visit(a) })
+	return list(t, keyRange{from: prefix + bigEndian(from), to: above(prefix)}, func(_ string, a *Account) bool { return visit(a) })
 }
 
 // AccountAt returns the number of the account at this path, or 0.
@@ -118,7 +118,7 @@ type Owner struct {
 // ByAddress finds what the address with this match key belongs to.
 func (t *Tx) ByAddress(match string) (o Owner, ok bool, err error) {
 	prefix := key(collectionAddresses, hashKey(match))
-	err = t.scan(under(prefix), func(k string, _ *slot) bool {
+	err = t.scan(under(prefix), func(k string, _ *record) bool {
 		if rest := []byte(k[len(prefix):]); len(rest) == 24 {
 			o, ok = Owner{ID(rest[:16]), binary.BigEndian.Uint64(rest[16:])}, true
 		}
@@ -252,7 +252,7 @@ func (t *Tx) DeleteTargets(user ID) error {
 // EachChangedTarget visits the import targets that this change puts, in the order in which it did.
 func (t *Tx) EachChangedTarget(visit func(*Target) error) error {
 	for _, k := range t.order {
-		if t.mine[k] == nil || Collection(k[0]) != collectionTargets {
+		if t.changes[k] == nil || Collection(k[0]) != collectionTargets {
 			continue
 		}
 		g, err := get[Target](t, k)
@@ -269,7 +269,7 @@ func (t *Tx) EachChangedTarget(visit func(*Target) error) error {
 // EachChangedKey visits the accounts and private keys that this change puts, in the order in which it did.
 func (t *Tx) EachChangedKey(account func(*Account) error, private func(*PrivateKey) error) (err error) {
 	for _, k := range t.order {
-		if t.mine[k] == nil {
+		if t.changes[k] == nil {
 			continue
 		}
 		switch Collection(k[0]) {

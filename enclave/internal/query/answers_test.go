@@ -361,18 +361,18 @@ func TestMissingPiecesPassThrough(t *testing.T) {
 		op string
 		q  object
 	}{{"list_wallet_accounts", nil}, {"get_wallet_account", object{"walletId": id('W', 1).String(), "path": "m/1"}}} {
-		w.state.Shed()
+		w.state.DropLoaded()
 		n := 0
 		for {
 			_, err := w.ask(c.op, c.q)
 			if err == nil {
 				break
 			}
-			m, ok := err.(*org.Missing)
+			m, ok := err.(*org.Retry)
 			if !ok || n > len(stored) {
 				t.Fatal(err)
 			}
-			w.must(w.state.Install(m.Piece, stored[m.Piece]))
+			w.must(w.state.Install(m.LoadPiece, stored[m.LoadPiece]))
 			n++
 		}
 		if n == 0 {

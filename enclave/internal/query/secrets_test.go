@@ -78,18 +78,18 @@ func TestSecretsAreListedWithoutTheirBytes(t *testing.T) {
 		}
 	})
 	stored := activitytest.Store(w.state)
-	w.state.Shed()
+	w.state.DropLoaded()
 	before := w.state.Bytes()
 	for {
 		_, err := w.ask("list_secrets", nil)
 		if err == nil {
 			break
 		}
-		m, ok := err.(*org.Missing)
+		m, ok := err.(*org.Retry)
 		if !ok {
 			t.Fatal(err)
 		}
-		w.must(w.state.Install(m.Piece, stored[m.Piece]))
+		w.must(w.state.Install(m.LoadPiece, stored[m.LoadPiece]))
 	}
 	if grown := w.state.Bytes() - before; grown > 4*len(large) {
 		t.Errorf("%d bytes were loaded", grown)

@@ -618,8 +618,8 @@ var forgeries = []forgery{
 		return e.Seq > 0
 	}},
 	{"another floor", func(_ *history, e *org.Entry, _ []*core.Recorded) bool {
-		if e.FloorMs += 60_000; e.FloorMs == 60_000 {
-			e.FloorMs = e.TimeMs - 600_000
+		if e.LowWatermarkMs += 60_000; e.LowWatermarkMs == 60_000 {
+			e.LowWatermarkMs = e.TimeMs - 600_000
 		}
 		return e.Seq > 0
 	}},
@@ -859,7 +859,7 @@ func TestReplayOfTime(t *testing.T) {
 	histories := h.read()
 	for _, one := range histories {
 		for _, e := range one.Entries {
-			if e.Entry.FloorMs > 0 {
+			if e.Entry.LowWatermarkMs > 0 {
 				floors++
 			}
 		}

@@ -87,7 +87,7 @@ func (a *OnRampLookups) State(q *query.OnRampQuestion, refresh bool) (onramp.Sta
 	if err != nil {
 		return "", err
 	}
-	return "", &org.Missing{Fetch: func(ctx context.Context) error {
+	return "", &org.Retry{Prefetch: func(ctx context.Context) error {
 		a.asked = true
 		return o.ask(ctx, a.Tenant, q, ask)
 	}}
@@ -199,7 +199,7 @@ func (x ofActivity) OnRampSession(ask func(base string) (*login.Request, error))
 	if err != nil {
 		return "", err
 	}
-	return "", &org.Missing{Fetch: func(ctx context.Context) error {
+	return "", &org.Retry{Prefetch: func(ctx context.Context) error {
 		defer r.Wipe()
 		if !o.asks.Take(x.Tenant, 1) {
 			return errOnRamp("too much is being asked")

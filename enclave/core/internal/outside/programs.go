@@ -240,7 +240,7 @@ func (a *Lookups) Said(deployment org.ID, want query.ProgramWant) (*query.Progra
 	if len(a.said) >= maxSaid {
 		return &query.ProgramSaid{}, nil
 	}
-	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
+	return nil, &org.Retry{Prefetch: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, saidWait)
 		defer cancel()
 		said, err := a.outside.Programs.host.Program(ctx, wire.AboutProgram{Deployment: deployment.String(), Want: wire.ProgramWant(want)})

@@ -111,7 +111,7 @@ func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*log
 
 // fetch is a step's question to a server outside, if one more may be asked.
 func (a *Lookups) fetch(ask func(context.Context) error) error {
-	return &org.Missing{Fetch: func(ctx context.Context) error {
+	return &org.Retry{Prefetch: func(ctx context.Context) error {
 		if a.Account != nil {
 			if err := a.Account.MayAsk(a.Tenant); err != nil {
 				return err
@@ -130,8 +130,8 @@ func (a *Lookups) Identity(ctx context.Context, tenant org.ID, field, token stri
 	}
 	a.Tenant = tenant
 	set, err := a.Keys(field, u.Issuer(), u.KnownTo)
-	if m, ok := errors.AsType[*org.Missing](err); ok {
-		if err = m.Fetch(ctx); err == nil {
+	if m, ok := errors.AsType[*org.Retry](err); ok {
+		if err = m.Prefetch(ctx); err == nil {
 			set, err = a.Keys(field, u.Issuer(), u.KnownTo)
 		}
 	}

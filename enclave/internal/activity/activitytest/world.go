@@ -140,7 +140,7 @@ func New(t testing.TB) *World {
 	w.Must(tx.TakeName(org.NameUser, "Root", w.User))
 	w.Must(tx.PutCredential("API_KEY_CURVE_P256", SomeP256, &org.Credential{User: w.User, Key: w.RootKey(tx)}))
 	w.Must(tx.PutOrganization(&org.Organization{ID: w.ID, Name: "Top", RootUsers: []org.ID{w.User}, Threshold: 1, Users: 1, CreatedMs: w.Now, UpdatedMs: w.Now}))
-	tx.Keep()
+	tx.Apply()
 	return w
 }
 
@@ -454,7 +454,7 @@ func (w *World) Entry(typ string, params any) *org.Entry {
 // names. What is shed then can be installed again from there.
 func Store(s *org.State) map[org.Hash][]org.Write {
 	stored := map[org.Hash][]org.Write{}
-	f := s.Fold()
+	f := s.Compact()
 	for f.Next() {
 		parts := f.Parts()
 		for _, p := range parts {

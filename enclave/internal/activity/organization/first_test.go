@@ -21,7 +21,7 @@ func TestFirstOrganization(t *testing.T) {
 	tx := w.Tx()
 	root, key, err := in.Make(&activity.Tx{Tx: tx, Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys})
 	w.Must(err)
-	tx.Keep()
+	tx.Apply()
 	o := w.Organization()
 	u, err := w.Tx().User(root)
 	w.Must(err)

@@ -453,7 +453,7 @@ func TestNoncesAreForgotten(t *testing.T) {
 	for i := range uint64(4096) {
 		w.Must(tx.PutNonce(org.Sender{Chain: 11155111, Address: account}, 1000+i, &org.NonceUse{Sends: []org.SendRef{{Seq: i}}}))
 	}
-	tx.Keep()
+	tx.Apply()
 	w.Refuse("ETH_SEND_TRANSACTION_V2", ethSend(from), 8, "under way")
 	w.Refuse("ETH_SEND_TRANSACTION_V2", ethSend(from, object{"nonce": "7"}), 8, "under way")
 	k.Latest, k.Pending = 5096, 5096
@@ -780,7 +780,7 @@ func BenchmarkEthSend(b *testing.B) {
 			for i := range n {
 				w.Must(tx.PutNonce(org.Sender{Chain: 11155111, Address: account}, i, &org.NonceUse{Sends: []org.SendRef{{Seq: i}}, MinedMs: w.Now}))
 			}
-			tx.Keep()
+			tx.Apply()
 			k := someChain
 			k.Latest, k.Pending = n, n
 			chainSays(w, k)
@@ -793,7 +793,7 @@ func BenchmarkEthSend(b *testing.B) {
 				}
 				tx := w.Tx()
 				tx.DeleteNonce(org.Sender{Chain: 11155111, Address: account}, n)
-				tx.Keep()
+				tx.Apply()
 			}
 		})
 	}

@@ -263,7 +263,7 @@ func TestKeysOfOrganizationsStayApart(t *testing.T) {
 	moved := *o
 	moved.ID = b.ID
 	b.Must(tx.PutOrganization(&moved))
-	tx.Keep()
+	tx.Apply()
 	address := activitytest.List(a.Run("CREATE_WALLET", activitytest.Wallet("w", activitytest.EthAccount(0))), "addresses")[0]
 	a.Sign(address, "00") // cached from here on
 	b.Refuse("SIGN_RAW_PAYLOAD_V2", activitytest.Signing(address, "00"), 5, "not found")
@@ -274,18 +274,18 @@ func TestMissingPiecesPassThrough(t *testing.T) {
 	w := activitytest.New(t)
 	address := activitytest.List(w.Run("CREATE_WALLET", activitytest.Wallet("w", activitytest.EthAccount(0))), "addresses")[0]
 	stored := activitytest.Store(w.State)
-	w.State.Shed()
+	w.State.DropLoaded()
 	n := 0
 	for {
 		_, err := w.Try("SIGN_RAW_PAYLOAD_V2", activitytest.Signing(address, "00"))
 		if err == nil {
 			break
 		}
-		m, ok := err.(*org.Missing)
+		m, ok := err.(*org.Retry)
 		if !ok || n > len(stored) {
 			t.Fatal(err)
 		}
-		w.Must(w.State.Install(m.Piece, stored[m.Piece]))
+		w.Must(w.State.Install(m.LoadPiece, stored[m.LoadPiece]))
 		n++
 	}
 	if n == 0 {
@@ -313,7 +313,7 @@ func importedKey(w *world, curve chain.Curve, privateHex, format, address string
 	}
 	tx := w.Tx()
 	w.Must(tx.PutPrivateKey(p, matches))
-	tx.Keep()
+	tx.Apply()
 	return of.String()
 }
 

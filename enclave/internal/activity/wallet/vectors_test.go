@@ -56,7 +56,7 @@ func TestDerivationVectors(t *testing.T) {
 			w.Must(err)
 			tx := w.Tx()
 			w.Must(tx.PutWallet(&org.Wallet{ID: id, Name: v.Entropy, Entropy: sealed}))
-			tx.Keep()
+			tx.Apply()
 			wallets[place] = id
 		}
 		in := object{"walletId": id.String(), "accounts": []any{object{"curve": v.Curve, "pathFormat": "PATH_FORMAT_BIP32", "path": v.Path, "addressFormat": v.Format}}}

@@ -258,7 +258,7 @@ func TestDeleteWallets(t *testing.T) {
 	exported := *rec
 	exported.Exported = true
 	w.Must(tx.PutWallet(&exported))
-	tx.Keep()
+	tx.Apply()
 	w.Run("DELETE_WALLETS", del(nil, kept["walletId"]))
 }
 
