@@ -230,7 +230,7 @@ func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *visit) (*fairq
 		return nil, err
 	}
 	slot := new(fairqueue.Slot)
-	if c.steps.Enter(ctx, slot, fairqueue.Owner{}) != nil {
+	if c.steps.Acquire(ctx, slot, fairqueue.Owner{}) != nil {
 		return nil, ledger.ErrBusy
 	}
 	return slot, nil

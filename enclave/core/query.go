@@ -46,7 +46,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
-	defer slot.Leave()
+	defer slot.Release()
 	if r.requester, err = v.readStamp(call); err != nil {
 		return answer{}, err
 	}
@@ -54,7 +54,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	if _, r.id, err = r.requester.where(); err != nil {
 		return answer{}, err
 	}
-	v.Computed += slot.Leave()
+	v.Computed += slot.Release()
 	r.query, r.shape = query.Lookup(call.Op)
 	if err = r.admit(ctx, call.Op); err == nil {
 		err = r.decode()

@@ -47,7 +47,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 	if err != nil {
 		return answer{}, err
 	}
-	defer slot.Leave()
+	defer slot.Release()
 	if r.requester, err = v.readStamp(call); err != nil { // who signed these very bytes
 		return answer{}, err
 	}
@@ -55,7 +55,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 	if err := r.route(); err != nil {
 		return answer{}, err
 	}
-	v.Computed += slot.Leave()
+	v.Computed += slot.Release()
 	if r.requester.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
 	}

@@ -34,7 +34,7 @@ func crowd(t *testing.T, slots int, window time.Duration, loads []load) (took []
 					}
 					asked := time.Now()
 					var s fairqueue.Slot
-					if err := q.Enter(t.Context(), &s, l.owner); err != nil {
+					if err := q.Acquire(t.Context(), &s, l.owner); err != nil {
 						t.Error(err)
 						return
 					}
@@ -42,7 +42,7 @@ func crowd(t *testing.T, slots int, window time.Duration, loads []load) (took []
 						time.Sleep(min(left, l.pauses))
 						s.Pause()
 					}
-					d := s.Leave()
+					d := s.Release()
 					if time.Since(began) < window {
 						used[i] += d
 						took[i] = append(took[i], time.Since(asked))

@@ -88,9 +88,9 @@ func New(cfg Config) *Queue {
 // An Owner says for whom a step computes. A tenant's own users have as much as all its sub-organizations together.
 type Owner struct {
 	Tenant org.ID // the organization of the top level
-	// Turn is the organization whose turn the step holds: the step is as urgent as that one's own, since those
+	// Locked is the organization whose turn the step holds: the step is as urgent as that one's own, since those
 	// wait for it. The parent, if it holds that turn too.
-	Turn org.ID
+	Locked org.ID
 	// Payer is charged: Turn, or a sub-organization of Tenant.
 	Payer org.ID
 }
@@ -130,7 +130,7 @@ type customerID struct {
 // A Slot is leave to compute. The zero Slot is none. It belongs to one goroutine.
 type Slot struct {
 	queue         *Queue
-	turn, payer   *flow // of organizations
+	locked, payer *flow // of organizations
 	class         class
 	learned       bool             // the customer's mean has it already
 	since, looked time.Duration    // when it got the slot; when it was charged last
@@ -140,13 +140,13 @@ type Slot struct {
 	granted       chan struct{}    // closed when it has the slot; only of one that waits
 }
 
-// Enter waits for a slot, which s then is until Leave. It returns the context's error if that ends first. Nobody enters who
+// Acquire waits for a slot, which s then is until Leave. It returns the context's error if that ends first. Nobody enters who
 // has a slot already.
-func (q *Queue) Enter(ctx context.Context, s *Slot, o Owner) error {
+func (q *Queue) Acquire(ctx context.Context, s *Slot, o Owner) error {
 	q.mu.Lock()
 	q.sweepLocked()
-	*s = Slot{queue: q, turn: q.flowLocked(o.Tenant, o.Turn)}
-	if s.payer = s.turn; o.Payer != o.Turn {
+	*s = Slot{queue: q, locked: q.flowLocked(o.Tenant, o.Locked)}
+	if s.payer = s.locked; o.Payer != o.Locked {
 		s.payer = q.flowLocked(o.Tenant, o.Payer)
 	}
 	s.useLocked(1)
@@ -182,8 +182,8 @@ func (q *Queue) Enter(ctx context.Context, s *Slot, o Owner) error {
 	return err
 }
 
-// Leave gives the slot back, once, and returns for how long it was used. It may be nil or none.
-func (s *Slot) Leave() time.Duration {
+// Release gives the slot back, once, and returns for how long it was used. It may be nil or none.
+func (s *Slot) Release() time.Duration {
 	if s == nil || s.queue == nil {
 		return 0
 	}
@@ -317,8 +317,8 @@ func (s *Slot) usual() class {
 
 // startLocked gives a slot that is free.
 func (q *Queue) startLocked(s *Slot) {
-	c, payer := s.turn.of, s.payer.of
-	q.virtual, c.virtual = max(q.virtual, q.tag(&c.flow)), max(c.virtual, c.tag(s.turn))
+	c, payer := s.locked.of, s.payer.of
+	q.virtual, c.virtual = max(q.virtual, q.tag(&c.flow)), max(c.virtual, c.tag(s.locked))
 	s.start = [2]time.Duration{q.tag(&payer.flow), payer.tag(s.payer)}
 	q.free--
 	if s.class == long {
@@ -340,8 +340,8 @@ func (q *Queue) stopLocked(s *Slot) {
 // useLocked counts that s has a slot or waits for one (1), or does so no longer (-1).
 func (s *Slot) useLocked(n int) {
 	s.payer.uses += n
-	if s.turn != s.payer {
-		s.turn.uses += n
+	if s.locked != s.payer {
+		s.locked.uses += n
 	}
 }
 
@@ -363,25 +363,25 @@ func (q *Queue) waitLocked(s *Slot, begun bool) {
 		s.granted = make(chan struct{})
 	}
 	q.arrived++
-	at := len(s.turn.waiting[s.class])
+	at := len(s.locked.waiting[s.class])
 	if begun {
 		at = 0
 	}
-	s.turn.waiting[s.class] = slices.Insert(s.turn.waiting[s.class], at, s)
-	s.turn.of.pushLocked(s.turn, s.class, q.arrived)
-	q.pushLocked(&s.turn.of.flow, s.class, q.arrived)
+	s.locked.waiting[s.class] = slices.Insert(s.locked.waiting[s.class], at, s)
+	s.locked.of.pushLocked(s.locked, s.class, q.arrived)
+	q.pushLocked(&s.locked.of.flow, s.class, q.arrived)
 }
 
 // unwaitLocked takes s out of its flow's line.
 func (q *Queue) unwaitLocked(s *Slot) {
-	line := &s.turn.waiting[s.class]
+	line := &s.locked.waiting[s.class]
 	i := slices.Index(*line, s)
 	if *line = slices.Delete(*line, i, i+1); len(*line) > 0 {
 		return
 	}
 	*line = nil
-	if s.turn.of.removeLocked(s.turn, s.class); len(s.turn.of.heaps[s.class].flows) == 0 {
-		q.removeLocked(&s.turn.of.flow, s.class)
+	if s.locked.of.removeLocked(s.locked, s.class); len(s.locked.of.heaps[s.class].flows) == 0 {
+		q.removeLocked(&s.locked.of.flow, s.class)
 	}
 }
 
@@ -436,8 +436,8 @@ func (q *Queue) givesLocked(s *Slot, now time.Duration) bool {
 
 // ahead is by how much less whoever s is for has used than another.
 func (s *Slot) ahead(of *Slot) time.Duration {
-	if s.turn.of == of.turn.of {
-		return of.turn.finish - s.turn.finish
+	if s.locked.of == of.locked.of {
+		return of.locked.finish - s.locked.finish
 	}
-	return of.turn.of.finish - s.turn.of.finish
+	return of.locked.of.finish - s.locked.of.finish
 }

@@ -33,7 +33,7 @@ func (c *clock) queue(n int) *fairqueue.Queue {
 // of is sub-organization n of tenant t, or the tenant's own users if n is 0.
 func of(t, n byte) fairqueue.Owner {
 	id := org.ID{t, n}
-	return fairqueue.Owner{Tenant: org.ID{t}, Turn: id, Payer: id}
+	return fairqueue.Owner{Tenant: org.ID{t}, Locked: id, Payer: id}
 }
 
 // A world is a queue with one slot taken, in which steps gather.
@@ -55,7 +55,7 @@ func newWorld(t *testing.T, slots int) *world {
 
 // hold takes a slot for an organization that nothing else is about.
 func (w *world) hold() {
-	if err := w.q.Enter(w.t.Context(), &w.holder, of(255, 0)); err != nil {
+	if err := w.q.Acquire(w.t.Context(), &w.holder, of(255, 0)); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -64,7 +64,7 @@ func (w *world) hold() {
 func (w *world) step(name string, o fairqueue.Owner, d time.Duration) {
 	w.wg.Go(func() {
 		var s fairqueue.Slot
-		if err := w.q.Enter(w.t.Context(), &s, o); err != nil {
+		if err := w.q.Acquire(w.t.Context(), &s, o); err != nil {
 			w.t.Error(err)
 			return
 		}
@@ -73,7 +73,7 @@ func (w *world) step(name string, o fairqueue.Owner, d time.Duration) {
 			w.clock.compute(min(d, 100*us))
 			s.Pause()
 		}
-		s.Leave()
+		s.Release()
 	})
 	synctest.Wait()
 }
@@ -94,7 +94,7 @@ func (w *world) note(name string) {
 
 func (w *world) ends(want string) {
 	w.t.Helper()
-	w.holder.Leave()
+	w.holder.Release()
 	w.wg.Wait()
 	if got := strings.Join(w.order, " "); got != want {
 		w.t.Errorf("in this order: %s\nwant: %s", got, want)
@@ -135,7 +135,7 @@ func TestOrder(t *testing.T) {
 			w.step("dear", of(1, 0), 400*us)
 		}, "dear cheap cheap cheap dear"},
 		{"who used nothing for long is not owed it all", func(w *world) {
-			w.holder.Leave()
+			w.holder.Release()
 			for range 100 { // a second of one tenant's
 				w.step("", of(1, 0), 10*ms)
 			}
@@ -147,7 +147,7 @@ func TestOrder(t *testing.T) {
 			w.step("a", of(1, 0), 400*us)
 		}, strings.Repeat("b ", 76) + "a b b b b"},
 		{"a step that holds its parent's turn is as urgent as the parent's, and paid by who asked", func(w *world) {
-			w.holder.Leave()
+			w.holder.Release()
 			for range 4 { // a1 has used much
 				w.step("", of(1, 1), 400*us)
 			}
@@ -156,7 +156,7 @@ func TestOrder(t *testing.T) {
 			w.step("a1", of(1, 1), 400*us)
 			w.step("a2", of(1, 2), 400*us)
 			over := of(1, 1)
-			over.Turn = org.ID{1}
+			over.Locked = org.ID{1}
 			w.step("a1 over a", over, 400*us)
 			w.step("a2", of(1, 2), 400*us)
 		}, "a1 over a a2 a2 a1"},
@@ -177,7 +177,7 @@ func TestLongStepsLeaveASlot(t *testing.T) {
 		w := newWorld(t, 2)
 		var a, b fairqueue.Slot
 		for i, s := range []*fairqueue.Slot{&a, &b} {
-			if err := w.q.Enter(t.Context(), s, of(byte(i+1), 0)); err != nil {
+			if err := w.q.Acquire(t.Context(), s, of(byte(i+1), 0)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -186,19 +186,19 @@ func TestLongStepsLeaveASlot(t *testing.T) {
 		go func() {
 			w.computeLong(&b) // would be the second, and has used more by now
 			gone.Store(true)
-			b.Leave()
+			b.Release()
 		}()
 		synctest.Wait()
 		if gone.Load() {
 			t.Fatal("two long steps compute on two processors")
 		}
 		w.step("quick", of(3, 0), 0) // has the other slot
-		a.Leave()
+		a.Release()
 		if synctest.Wait(); !gone.Load() {
 			t.Error("the one that gave way is not gone on with")
 		}
 		// Both are known now for long steps: they do not even begin beside each other.
-		if err := w.q.Enter(t.Context(), &a, of(1, 0)); err != nil {
+		if err := w.q.Acquire(t.Context(), &a, of(1, 0)); err != nil {
 			t.Fatal(err)
 		}
 		w.step("dear", of(2, 0), 0)
@@ -206,7 +206,7 @@ func TestLongStepsLeaveASlot(t *testing.T) {
 		if got := fmt.Sprint(w.order); got != "[quick quick]" {
 			t.Errorf("%s while a long step computes", got)
 		}
-		a.Leave()
+		a.Release()
 		w.wg.Wait()
 		if s := w.q.Stats(); s.Long != 2 || s.GaveWay != 1 {
 			t.Errorf("%+v", s)
@@ -221,7 +221,7 @@ func TestExpectedLong(t *testing.T) {
 		w.step("", of(1, 1), 2*ms)
 		w.order = nil
 		var long fairqueue.Slot
-		if err := w.q.Enter(t.Context(), &long, of(9, 0)); err != nil {
+		if err := w.q.Acquire(t.Context(), &long, of(9, 0)); err != nil {
 			t.Fatal(err)
 		}
 		w.computeLong(&long)
@@ -231,14 +231,14 @@ func TestExpectedLong(t *testing.T) {
 		if got := fmt.Sprint(w.order); got != "[own users another's]" {
 			t.Errorf("%s begin beside a long step", got)
 		}
-		long.Leave()
+		long.Release()
 		w.wg.Wait()
 		// One that stands out is forgotten.
 		for range 8 {
 			w.step("", of(1, 1), 0)
 		}
 		w.order = nil
-		if err := w.q.Enter(t.Context(), &long, of(9, 0)); err != nil {
+		if err := w.q.Acquire(t.Context(), &long, of(9, 0)); err != nil {
 			t.Fatal(err)
 		}
 		w.computeLong(&long)
@@ -246,7 +246,7 @@ func TestExpectedLong(t *testing.T) {
 		if got := fmt.Sprint(w.order); got != "[quick again]" {
 			t.Errorf("%s begins beside a long step", got)
 		}
-		long.Leave()
+		long.Release()
 		w.wg.Wait()
 	})
 }
@@ -270,14 +270,14 @@ func TestLateIsNotLong(t *testing.T) {
 			w := newWorld(t, 2)
 			for range 4 {
 				var s fairqueue.Slot
-				if err := w.q.Enter(t.Context(), &s, of(1, 0)); err != nil {
+				if err := w.q.Acquire(t.Context(), &s, of(1, 0)); err != nil {
 					t.Fatal(err)
 				}
 				c.step(w, &s)
-				s.Leave()
+				s.Release()
 			}
 			var long fairqueue.Slot
-			if err := w.q.Enter(t.Context(), &long, of(2, 0)); err != nil {
+			if err := w.q.Acquire(t.Context(), &long, of(2, 0)); err != nil {
 				t.Fatal(err)
 			}
 			w.computeLong(&long)
@@ -285,7 +285,7 @@ func TestLateIsNotLong(t *testing.T) {
 			if begins := len(w.order) > 0; begins == c.long {
 				t.Errorf("%s: it begins beside a long step: %t", c.name, begins)
 			}
-			long.Leave()
+			long.Release()
 			w.wg.Wait()
 		})
 	}
@@ -298,7 +298,7 @@ func TestGivesWay(t *testing.T) {
 		w.step("", of(1, 0), 50*ms)
 		w.order = nil
 		var s fairqueue.Slot
-		if err := w.q.Enter(t.Context(), &s, of(2, 0)); err != nil {
+		if err := w.q.Acquire(t.Context(), &s, of(2, 0)); err != nil {
 			t.Fatal(err)
 		}
 		w.step("used more", of(1, 0), 0)
@@ -316,7 +316,7 @@ func TestGivesWay(t *testing.T) {
 		if synctest.Wait(); fmt.Sprint(w.order) != "[used less]" {
 			t.Errorf("%v after 5 ms", w.order)
 		}
-		s.Leave()
+		s.Release()
 		w.wg.Wait()
 	})
 }
@@ -330,7 +330,7 @@ func TestGivesUp(t *testing.T) {
 		for range 2 {
 			go func() {
 				var s fairqueue.Slot
-				err := w.q.Enter(ctx, &s, of(1, 0))
+				err := w.q.Acquire(ctx, &s, of(1, 0))
 				s.Pause() // nothing: it is none
 				failed <- err
 			}()
@@ -356,11 +356,11 @@ func TestClockJumps(t *testing.T) {
 	q := c.queue(1)
 	for _, d := range []time.Duration{time.Hour, -2 * time.Hour} {
 		var s fairqueue.Slot
-		if err := q.Enter(t.Context(), &s, of(1, 0)); err != nil {
+		if err := q.Acquire(t.Context(), &s, of(1, 0)); err != nil {
 			t.Fatal(err)
 		}
 		c.compute(d)
-		s.Leave()
+		s.Release()
 	}
 	if got := q.Stats().Used; got != 50*ms {
 		t.Errorf("%v is charged", got)
@@ -393,10 +393,10 @@ func TestRandom(t *testing.T) {
 						}
 						o := of(g%5, g%3)
 						if g%7 == 0 {
-							o.Turn = org.ID{g % 5}
+							o.Locked = org.ID{g % 5}
 						}
 						var s fairqueue.Slot
-						if q.Enter(ctx, &s, o) != nil {
+						if q.Acquire(ctx, &s, o) != nil {
 							ended.Add(1)
 							cancel()
 							continue
@@ -422,7 +422,7 @@ func TestRandom(t *testing.T) {
 							long.Add(-1)
 						}
 						computing.Add(-1)
-						s.Leave()
+						s.Release()
 						ended.Add(1)
 						cancel()
 					}
@@ -436,7 +436,7 @@ func TestRandom(t *testing.T) {
 				var s fairqueue.Slot
 				done, cancel := context.WithCancel(t.Context())
 				cancel()
-				if err := q.Enter(done, &s, of(9, 0)); err != nil {
+				if err := q.Acquire(done, &s, of(9, 0)); err != nil {
 					t.Fatalf("seed %d: a slot is lost", seed)
 				}
 			}
@@ -462,7 +462,7 @@ func TestShares(t *testing.T) {
 			var used [len(slots)]time.Duration
 			got := make(chan int)
 			enter := func(n int) {
-				if err := w.q.Enter(t.Context(), &slots[n], c.owner(n)); err != nil {
+				if err := w.q.Acquire(t.Context(), &slots[n], c.owner(n)); err != nil {
 					t.Error(err)
 				}
 				got <- n
@@ -476,7 +476,7 @@ func TestShares(t *testing.T) {
 				d := c.takes(n)
 				w.clock.compute(d)
 				used[n] += d
-				slots[n].Leave()
+				slots[n].Release()
 				go enter(n)
 			}
 			whole := 0
@@ -490,7 +490,7 @@ func TestShares(t *testing.T) {
 			}
 			for range slots {
 				n := <-got
-				slots[n].Leave()
+				slots[n].Release()
 			}
 		})
 	}
@@ -503,11 +503,11 @@ func TestForgets(t *testing.T) {
 	for n := range 200_000 {
 		var s fairqueue.Slot
 		id := org.ID{1, byte(n), byte(n >> 8), byte(n >> 16)}
-		if err := q.Enter(t.Context(), &s, fairqueue.Owner{Tenant: org.ID{1}, Turn: id, Payer: id}); err != nil {
+		if err := q.Acquire(t.Context(), &s, fairqueue.Owner{Tenant: org.ID{1}, Locked: id, Payer: id}); err != nil {
 			t.Fatal(err)
 		}
 		c.compute(100 * us)
-		s.Leave()
+		s.Release()
 	}
 	if n := q.Flows(); n > 20_000 {
 		t.Errorf("%d flows are kept", n)
@@ -519,9 +519,9 @@ func TestAllocates(t *testing.T) {
 	q := c.queue(2)
 	var s fairqueue.Slot
 	if n := testing.AllocsPerRun(100, func() {
-		_ = q.Enter(t.Context(), &s, of(1, 2))
+		_ = q.Acquire(t.Context(), &s, of(1, 2))
 		s.Pause()
-		s.Leave()
+		s.Release()
 	}); n != 0 {
 		t.Errorf("%v allocations for a slot that is free", n)
 	}
@@ -533,8 +533,8 @@ func BenchmarkEnter(b *testing.B) {
 	var s fairqueue.Slot
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = q.Enter(context.Background(), &s, of(1, 2))
-		s.Leave()
+		_ = q.Acquire(context.Background(), &s, of(1, 2))
+		s.Release()
 	}
 }
 
@@ -549,9 +549,9 @@ func BenchmarkCrowd(b *testing.B) {
 		wg.Go(func() {
 			for left.Add(-1) >= 0 {
 				var s fairqueue.Slot
-				_ = q.Enter(context.Background(), &s, fairqueue.Owner{Tenant: org.ID{1}, Turn: org.ID{1, byte(g), byte(g >> 8)}, Payer: org.ID{1, byte(g), byte(g >> 8)}})
+				_ = q.Acquire(context.Background(), &s, fairqueue.Owner{Tenant: org.ID{1}, Locked: org.ID{1, byte(g), byte(g >> 8)}, Payer: org.ID{1, byte(g), byte(g >> 8)}})
 				c.compute(10 * us)
-				s.Leave()
+				s.Release()
 			}
 		})
 	}

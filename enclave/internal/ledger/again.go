@@ -144,10 +144,10 @@ func runOnce(ctx context.Context, o, parentOrganization *organization, as Caller
 	if parentOrganization != nil {
 		turn = parentOrganization
 	}
-	if err := o.ledger.waitForProcessor(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Turn: turn.id, Payer: as.Organization}); err != nil {
+	if err := o.ledger.waitForProcessor(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Locked: turn.id, Payer: as.Organization}); err != nil {
 		return nil, err
 	}
-	defer o.slot.Leave()
+	defer o.slot.Release()
 	o.storeBytes = 0
 	t, before := &Locked{organization: o, State: o.state}, o.count
 	var parent *Locked
@@ -171,7 +171,7 @@ func runOnce(ctx context.Context, o, parentOrganization *organization, as Caller
 
 // waitForProcessor waits for a processor.
 func (l *Ledger) waitForProcessor(ctx context.Context, s *fairqueue.Slot, owner fairqueue.Owner) error {
-	if q := l.cfg.Processors; q != nil && q.Enter(ctx, s, owner) != nil {
+	if q := l.cfg.Processors; q != nil && q.Acquire(ctx, s, owner) != nil {
 		return ErrBusy
 	}
 	return nil

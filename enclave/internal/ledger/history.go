@@ -111,7 +111,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 	if err := v.waitForProcessor(ctx, &slot); err != nil {
 		return nil, err
 	}
-	defer func() { v.processorTime += slot.Leave() }()
+	defer func() { v.processorTime += slot.Release() }()
 	var out []*org.Entry
 	for i := range got.Entries {
 		e, err := v.openProven(&got.Entries[i])
@@ -145,7 +145,7 @@ func (v *View) findStored(ctx context.Context, f wire.Find) (wire.Proven, error)
 
 // waitForProcessor waits for a processor to verify what the host answered.
 func (v *View) waitForProcessor(ctx context.Context, s *fairqueue.Slot) error {
-	return v.ledger.waitForProcessor(ctx, s, fairqueue.Owner{Tenant: v.tenant, Turn: v.id, Payer: v.id})
+	return v.ledger.waitForProcessor(ctx, s, fairqueue.Owner{Tenant: v.tenant, Locked: v.id, Payer: v.id})
 }
 
 // openOne opens one entry that the host answered.
@@ -154,7 +154,7 @@ func (v *View) openOne(ctx context.Context, p *wire.ProvenEntry) (*org.Entry, er
 	if err := v.waitForProcessor(ctx, &slot); err != nil {
 		return nil, err
 	}
-	defer func() { v.processorTime += slot.Leave() }()
+	defer func() { v.processorTime += slot.Release() }()
 	return v.openProven(p)
 }
 
@@ -234,7 +234,7 @@ func (v *View) openEach(ctx context.Context, ps []wire.ProvenEntry, from uint64,
 	if err := v.waitForProcessor(ctx, &slot); err != nil {
 		return nil, 0, err
 	}
-	defer func() { v.processorTime += slot.Leave() }()
+	defer func() { v.processorTime += slot.Release() }()
 	for i := range ps {
 		p := &ps[i]
 		if p.Seq != from+uint64(i) && !insecure.Skip(insecure.Answer) {
