@@ -193,7 +193,7 @@ func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *visit)
 const keySetPath = "/.well-known/jwks.json"
 
 // issuer is a handler that tells how to verify the identity tokens that the enclave issues.
-func issuer(tell func(*activity.Roles) []byte) bootHandler {
+func issuer(tell func(*activity.ServiceKeys) []byte) bootHandler {
 	return bare(func(c *Core) ([]byte, error) {
 		if c.serving.roles.Issuer == "" {
 			return nil, fault.New(fault.NotFound, "this enclave issues no identity tokens")
@@ -203,12 +203,12 @@ func issuer(tell func(*activity.Roles) []byte) bootHandler {
 }
 
 // discoveryOf is the discovery document of the issuer.
-func discoveryOf(r *activity.Roles) []byte {
+func discoveryOf(r *activity.ServiceKeys) []byte {
 	return login.MarshalDiscovery(r.Issuer, strings.TrimSuffix(r.Issuer, "/")+keySetPath)
 }
 
 // keySetOf is the issuer's key set.
-func keySetOf(r *activity.Roles) []byte { return login.MarshalKeySet(r.Identities.Public()) }
+func keySetOf(r *activity.ServiceKeys) []byte { return login.MarshalKeySet(r.Identities.Public()) }
 
 // admission tells what an admission made.
 type admission struct {

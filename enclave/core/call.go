@@ -291,7 +291,7 @@ type visit struct {
 	proving  *proving                     // nil: nobody wants the logged proof
 	origins  map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
 	lookups  *outside.Lookups             // at identity providers; nil before the enclave serves
-	chain    *activity.ChainKnown         // what the activity needs of its chain
+	chain    *activity.ChainState         // what the activity needs of its chain
 	audience *outgoing.Audience           // of the parent
 	voted    *org.Entry                   // of the activity that is voted on, its newest
 	votedSeq uint64                       // where voted stands

@@ -277,7 +277,7 @@ func (x sources) step(id org.ID, seq *uint64) (*org.Entry, error) {
 }
 
 // Known asks how a chain stands.
-func (x sources) Known(need *activity.ChainNeed) (*activity.ChainKnown, error) {
+func (x sources) Known(need *activity.ChainQuery) (*activity.ChainState, error) {
 	return x.core.serving.outside.Chains.Known(x.ctx, x.id, need)
 }
 

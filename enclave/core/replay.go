@@ -61,7 +61,7 @@ type ReplayConfig struct {
 	// Quotas were the deployment's.
 	Quotas Quotas
 	// Outside is what the deployment's configuration says of mails and the like.
-	Outside activity.Outside
+	Outside activity.Capabilities
 	// Loopback tells that webhooks could go to the enclave's own machine, a simulator.
 	Loopback bool
 	// Rand draws keys that nothing depends on.
@@ -200,7 +200,7 @@ func (r *Replay) equip(cfg ReplayConfig) error {
 	c.metering.Store(newMeter(Rates{}))
 	c.serving = &serving{
 		Serving:  bare,
-		sessions: sessions, tokens: sessions, legacy: sessions, keyedHash: r.keyedHash, roles: new(activity.Roles),
+		sessions: sessions, tokens: sessions, legacy: sessions, keyedHash: r.keyedHash, roles: new(activity.ServiceKeys),
 		outside: &outside.Outside{Told: cfg.Outside}, outgoing: outgoing.New(outgoing.Config{Clock: r.clock, Rand: r.tape}),
 	}
 	c.recorded = r.plans

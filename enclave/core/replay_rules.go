@@ -224,7 +224,7 @@ func (r *Replay) perform(v *activity.Version, tx *activity.Tx, in *activity.Inte
 	if v.Kind.Name != "CREATE_TVC_DEPLOYMENT" {
 		return v.Run(tx, in)
 	}
-	tx.Outside.Programs = s.platform()
+	tx.Capabilities.Programs = s.platform()
 	result, err := v.Run(tx, in)
 	if f := fault.Of(err); f != nil && f.Message == activity.NoPrograms().Message {
 		err = s.unseen(f)
@@ -321,7 +321,7 @@ func (s *replayed) take(v *activity.Version, tx *activity.Tx) ([]byte, error) {
 		}
 		if len(e.Writes) > 0 {
 			var bad error
-			tx.ChangeForGood(func(t *org.Tx) { bad = put(t) })
+			tx.ChangeDespiteRefusal(func(t *org.Tx) { bad = put(t) })
 			if bad != nil {
 				return nil, bad
 			}

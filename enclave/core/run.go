@@ -37,7 +37,7 @@ func (s *step) run(g *policy.Grant) (err error) {
 	}
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
 		s.end(f) // kept, so that the same body gets the same answer
-		if rest := s.turn.Begin(s.tx.NowMs); at.Remains(rest) {
+		if rest := s.turn.Begin(s.tx.NowMs); at.KeptAfterRefusal(rest) {
 			s.records = rest // what may happen once has happened
 		}
 		return nil
@@ -92,7 +92,7 @@ func (s *step) activityTx(g *policy.Grant) *activity.Tx {
 		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: func() (*activity.Tx, error) { return s.newOrganization(g) },
 		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.turn),
 		Seq: s.seq(), Recovered: s.turn.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
-		Roles: c.serving.roles, Outside: c.serving.outside.Told, Providers: v.lookups.For(s.entry.Activity),
+		ServiceKeys: c.serving.roles, Capabilities: c.serving.outside.Told, Providers: v.lookups.For(s.entry.Activity),
 		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from, Sender: v,
 	}
 	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.last == nil {

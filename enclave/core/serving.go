@@ -30,7 +30,7 @@ type serving struct {
 	tokens    *login.Signer  // of verification tokens
 	legacy    *login.Signer  // of verification tokens of the first form
 	targets   *bundle.Signer // of keys to which passcodes are encrypted
-	roles     *activity.Roles
+	roles     *activity.ServiceKeys
 	webhooks  *webhook.Signer
 	published keysDocument
 	keyedHash func(text []byte) [32]byte // by the blind-index key
@@ -58,7 +58,7 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 		return err
 	}
 	c.metering.Store(newMeter(c.cfg.Rates.with(set.Rates.Or(c.cfg.Rates.configurable()))))
-	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
+	s.roles = &activity.ServiceKeys{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
 	if s.outside, err = outside.New(outside.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator, PullKey: s.roles.OnRamp},
 		set, login.KeySetOf(s.tokens.Public())); err != nil {
 		return err

@@ -85,7 +85,7 @@ func (s *step) newVote(message []byte) (org.Vote, error) {
 // ask puts the question to the policies, with the votes that count now. If the initiator
 // still lacks a factor, the decision is the one that would be if he had proven it.
 func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
-	if lacks, err = activity.Electorate(s.law, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
+	if lacks, err = activity.CountVotes(s.law, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
 		return d, nil, err
 	}
 	q := s.question
@@ -117,12 +117,12 @@ func (s *step) pose() (err error) {
 	u, v := s.who.user, s.request.visit
 	// By far the most common case: one root user is enough, and he needs no other factor.
 	bare := s.last == nil && s.rec.Threshold == 1 && s.rec.Root(u.ID) && len(u.MFAPolicies) == 0 && s.who.credential.Profile.Zero()
-	s.question, err = s.version.Question(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
+	s.question, err = s.version.PolicyRequest(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
 	if fault.Of(err) != nil && v.chain != nil && s.request.version.Kind.Rejects() {
 		// What a chain says may keep a transaction from being signed, never from being rejected.
 		v.chain, v.blind = nil, true
-		s.intent.Know(nil)
-		s.question, err = s.version.Question(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
+		s.intent.SetChainState(nil)
+		s.question, err = s.version.PolicyRequest(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
 	}
 	if err != nil {
 		return err
@@ -434,12 +434,12 @@ func (s *step) know() error {
 			return err
 		}
 	}
-	need, err := s.version.Need(s.tx, s.intent)
+	need, err := s.version.ChainQuery(s.tx, s.intent)
 	if need == nil || err != nil || r.visit.blind {
 		return err
 	}
 	k := r.visit.chain
-	if k == nil || s.tx.NowMs > k.HeardMs+uint64(maxHeard.Milliseconds()) {
+	if k == nil || s.tx.NowMs > k.ReadMs+uint64(maxHeard.Milliseconds()) {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
 			r.visit.chain, err = r.core.serving.outside.Chains.Known(ctx, r.organization, need)
 			if err != nil && r.version.Kind.Rejects() { // a rejection signs nothing: it goes on without
@@ -448,7 +448,7 @@ func (s *step) know() error {
 			return err
 		}}
 	}
-	s.intent.Know(k)
+	s.intent.SetChainState(k)
 	return nil
 }
 

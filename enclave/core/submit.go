@@ -198,7 +198,7 @@ func (s *step) authenticate() (err error) {
 		}
 	}
 	switch {
-	case !r.version.Kind.FromAbove || unknown.parent.Zero():
+	case !r.version.Kind.ByParent || unknown.parent.Zero():
 		return unknown
 	case s.above == nil:
 		return activity.ErrNeedsParent

@@ -116,7 +116,7 @@ func (s *step) cast() (a answer, err error) {
 		return a, err
 	}
 	s.steps *= 2 // the policies are asked twice: whether the vote counts, and what comes of it
-	if _, err := activity.Electorate(s.tx, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
+	if _, err := activity.CountVotes(s.tx, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
 		return a, err
 	}
 	if !s.question.InScope(&s.steps) {

@@ -73,7 +73,7 @@ func run(args []string, out, problems io.Writer) int {
 		fmt.Fprintln(problems, "cloister-replay:", err)
 		return exitUnknown
 	}
-	cfg.Outside = activity.Outside{Mail: !*noMail, Text: !*noText, Sandbox: *sandbox}
+	cfg.Outside = activity.Capabilities{Mail: !*noMail, Text: !*noText, Sandbox: *sandbox}
 	for _, p := range strings.Fields(*onRamps) {
 		cfg.Outside.OnRamps = append(cfg.Outside.OnRamps, onramp.Provider(p))
 	}

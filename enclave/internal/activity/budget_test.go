@@ -79,7 +79,7 @@ func TestOneBudget(t *testing.T) {
 			})
 			p.Initiator, e.Initiator = users[0], users[0]
 			tx, o, pauses := w.Tx(), w.Organization(), new(pauser)
-			q, err := kinds.Live.QuestionOf(tx, e, users[0])
+			q, err := kinds.Live.PolicyRequestOf(tx, e, users[0])
 			w.Must(err)
 			q.Pause = pauses
 			q.Scope, err = policy.Compile(policy.ClauseCondition, c.scope)
@@ -92,7 +92,7 @@ func TestOneBudget(t *testing.T) {
 					t.Errorf("%s: %d steps are left", what, steps)
 				}
 			}
-			_, err = activity.Electorate(tx, p, &q, budget, &steps)
+			_, err = activity.CountVotes(tx, p, &q, budget, &steps)
 			w.Must(err)
 			left("MFA policies")
 			if in := q.InScope(&steps); in != c.scoped {
@@ -103,7 +103,7 @@ func TestOneBudget(t *testing.T) {
 			_, err = policy.MayVote(state, q, users[11])
 			w.Must(err)
 			left("a vote")
-			_, err = activity.Electorate(tx, p, &q, budget, &steps)
+			_, err = activity.CountVotes(tx, p, &q, budget, &steps)
 			w.Must(err)
 			left("MFA policies again")
 			beforehand := steps

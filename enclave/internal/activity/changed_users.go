@@ -23,9 +23,9 @@ func (t *Tx) BindProfile(profile org.ID) error {
 var ErrBounded = fault.WithCode(fault.PermissionDenied, "FORBIDDEN",
 	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
 
-// stayBounded refuses a session with a profile that gives an existing user a way to log in which the profile
+// boundNewSessions refuses a session with a profile that gives an existing user a way to log in which the profile
 // does not bound. New users are bounded by what policies let them do.
-func (t *Tx) stayBounded() error {
+func (t *Tx) boundNewSessions() error {
 	bound := t.Stamped.Profile
 	if bound.Zero() {
 		return nil
@@ -56,7 +56,7 @@ func (t *Tx) stayBounded() error {
 
 // finish does what follows every kind's own function.
 func (t *Tx) finish() error {
-	if err := t.stayBounded(); err != nil {
+	if err := t.boundNewSessions(); err != nil {
 		return err
 	}
 	if err := t.prove(); err != nil {
@@ -67,10 +67,10 @@ func (t *Tx) finish() error {
 
 // How is how a credential comes that is given to a user now.
 func (t *Tx) How() org.How {
-	if t.Brought == 0 {
+	if t.Presented == 0 {
 		return org.HowInside
 	}
-	return t.Brought
+	return t.Presented
 }
 
 // prove notes that the credential that stamped has stamped in this sub-organization: from now on it leads here before all
@@ -116,7 +116,7 @@ func (t *Tx) Link() error {
 		if !org.LinkChanges(before, after) {
 			return nil
 		}
-		parent, err := t.Above()
+		parent, err := t.ParentRecords()
 		if err != nil {
 			return err
 		}

@@ -67,20 +67,20 @@ var operationOf = func() map[string]string {
 
 // The one operation whose kind has another name.
 const (
-	oddOperation = "set_tvc_app_live_deployment"
-	oddKind      = "UPDATE_TVC_APP_LIVE_DEPLOYMENT"
+	unusualOperation = "set_tvc_app_live_deployment"
+	unusualKind      = "UPDATE_TVC_APP_LIVE_DEPLOYMENT"
 )
 
 func kindOf(op string) string {
-	if op == oddOperation {
-		return oddKind
+	if op == unusualOperation {
+		return unusualKind
 	}
 	return strings.ToUpper(op)
 }
 
 func operationName(kind string) string {
-	if kind == oddKind {
-		return oddOperation
+	if kind == unusualKind {
+		return unusualOperation
 	}
 	return strings.ToLower(kind)
 }

@@ -114,13 +114,13 @@ type Tx struct {
 	// passcodes are encrypted.
 	Tokens, LegacyTokens *login.Signer
 	PasscodeTargets      *bundle.Signer
-	// Outside is how mails and text messages are sent.
-	Outside Outside
+	// Capabilities is how mails and text messages are sent.
+	Capabilities Capabilities
 	// Sender counts messages; nil: nobody does.
 	Sender Sender
 	// Providers asks identity providers; Roles are keys of the enclave. Either is nil where nothing needs it.
-	Providers Providers
-	Roles     *Roles
+	Providers   Providers
+	ServiceKeys *ServiceKeys
 	// Verification is the verified token that vouched for the submitter, or nil.
 	Verification *login.VerificationToken
 	// Stamped is the credential with which the activity was submitted.
@@ -137,12 +137,12 @@ type Tx struct {
 	Opened func() (secret.Secret, error)
 	// Loopback tells that webhooks may go to this machine's own receivers.
 	Loopback bool
-	// Brought is how the credentials and contacts come that are given to users: zero, by a user of the organization.
-	Brought org.How
+	// Presented is how the credentials and contacts come that are given to users: zero, by a user of the organization.
+	Presented org.How
 	// Plans are the deployment's, nil if it has none, for a kind that has Plans set.
 	Plans *billing.Plans
 
-	lasting []func(*org.Tx)
+	afterRefusal []func(*org.Tx)
 }
 
 // A Sender is whoever pays for messages. MaySend refuses one to a contact, by its hash, for which there is nothing left. Nothing is kept of
@@ -160,44 +160,44 @@ func (t *Tx) Holder() *keys.Holder {
 	return h
 }
 
-// ChangeForGood makes a change that stays even if the activity is refused later: something that may happen
+// ChangeDespiteRefusal makes a change that stays even if the activity is refused later: something that may happen
 // once has happened.
-func (t *Tx) ChangeForGood(change func(*org.Tx)) {
+func (t *Tx) ChangeDespiteRefusal(change func(*org.Tx)) {
 	change(t.Tx)
-	t.lasting = append(t.lasting, change)
+	t.afterRefusal = append(t.afterRefusal, change)
 }
 
-// Remains puts what lasts of a refused activity into a new change, and tells whether there is any.
-func (t *Tx) Remains(into *org.Tx) bool {
-	for _, change := range t.lasting {
+// KeptAfterRefusal puts what lasts of a refused activity into a new change, and tells whether there is any.
+func (t *Tx) KeptAfterRefusal(into *org.Tx) bool {
+	for _, change := range t.afterRefusal {
 		change(into)
 	}
-	return len(t.lasting) > 0
+	return len(t.afterRefusal) > 0
 }
 
 // ErrNeedsParent asks for another run with Tx.Parent set: the parent must be locked before its child.
 var ErrNeedsParent error = &org.Retry{LockParent: true}
 
-// AskedFromAbove is the parent's records if a user of the parent has asked, nil otherwise: see Kind.FromAbove.
-func (t *Tx) AskedFromAbove() (*org.Tx, error) {
+// IsByParent is the parent's records if a user of the parent has asked, nil otherwise: see Kind.FromAbove.
+func (t *Tx) IsByParent() (*org.Tx, error) {
 	u, err := t.Tx.User(t.User)
 	if err != nil || u != nil || t.User == (org.ID{}) {
 		return nil, err
 	}
-	return t.Above()
+	return t.ParentRecords()
 }
 
-// AskedFromBelow is the parent's records if a user of this sub-organization has asked, nil otherwise.
-func (t *Tx) AskedFromBelow() (*org.Tx, error) {
+// IsByChild is the parent's records if a user of this sub-organization has asked, nil otherwise.
+func (t *Tx) IsByChild() (*org.Tx, error) {
 	u, err := t.Tx.User(t.User)
 	if err != nil || u == nil {
 		return nil, err
 	}
-	return t.Above()
+	return t.ParentRecords()
 }
 
-// Above returns the parent's records, nil in a top-level organization. ErrNeedsParent must be returned to the caller.
-func (t *Tx) Above() (*org.Tx, error) {
+// ParentRecords returns the parent's records, nil in a top-level organization. ErrNeedsParent must be returned to the caller.
+func (t *Tx) ParentRecords() (*org.Tx, error) {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Parent.Zero() {
 		return nil, err
@@ -210,7 +210,7 @@ func (t *Tx) Above() (*org.Tx, error) {
 
 // Top returns the records of the top-level organization: the parent's, or the organization's own.
 func (t *Tx) Top() (*org.Tx, error) {
-	top, err := t.Above()
+	top, err := t.ParentRecords()
 	if err == nil && top == nil {
 		top = t.Tx
 	}
@@ -232,12 +232,12 @@ func (t *Tx) TopVault() Vault {
 	return t.Vault
 }
 
-// AboveUsers is Above for an organization whose record need not be there yet. Then Parent must be set.
-func (t *Tx) AboveUsers() (*org.Tx, error) {
+// ParentUsers is Above for an organization whose record need not be there yet. Then Parent must be set.
+func (t *Tx) ParentUsers() (*org.Tx, error) {
 	if o, err := t.Organization(); err != nil || o == nil {
 		return t.Parent, err
 	}
-	return t.Above()
+	return t.ParentRecords()
 }
 
 // A Claim is what an app proof can say of an activity: one of its members is set.
@@ -273,9 +273,9 @@ type Kind[I, R any] struct {
 	// ByCredential tells that a request may name the parent of the organization that it is for, if the parent
 	// knows the credential.
 	ByCredential bool
-	// FromAbove tells that a user of the parent may ask for it in a sub-organization, as the parent's policies
+	// ByParent tells that a user of the parent may ask for it in a sub-organization, as the parent's policies
 	// decide. Tx.User is then of Tx.Parent; the intent says whom it is about.
-	FromAbove bool
+	ByParent bool
 	// Attested tells that a verification token may vouch for the user in place of a stamp by a key of theirs.
 	Attested bool
 	// ByProxy tells that the auth proxy's key may stamp the kind. It may stamp no other, whatever policies say.
@@ -298,9 +298,9 @@ type Kind[I, R any] struct {
 
 	// Examine runs before any decision, for the root quorum too. A *fault.Error refuses the request; no activity is made.
 	Examine func(*org.Tx, *I) error
-	// Need is what must be known of a chain before the decision, nil for nothing. The host is asked outside of
+	// ChainQuery is what must be known of a chain before the decision, nil for nothing. The host is asked outside of
 	// the turn and the answer is given to the intent's Know; what is signed is made from it inside.
-	Need func(*org.Tx, *I) (*ChainNeed, error)
+	ChainQuery func(*org.Tx, *I) (*ChainQuery, error)
 	// Params is activity.params, a policy.Struct with the members that policies may read.
 	Params func(*I) policy.Value
 	// Facts are the roots that policies may read: wallet, wallet_account, private_key and so on. What does not
@@ -309,8 +309,8 @@ type Kind[I, R any] struct {
 	// Keys are the stored keys that the kind uses; the Grant is good for them. Those that do not exist are
 	// left out: Run says so.
 	Keys func(*org.Tx, *I) ([]policy.Key, error)
-	// Ask completes the question to the policies where Facts do not suffice, such as with facts of each payload.
-	Ask func(*org.Tx, *I, *policy.Request) error
+	// FillPolicyRequest completes the question to the policies where Facts do not suffice, such as with facts of each payload.
+	FillPolicyRequest func(*org.Tx, *I, *policy.Request) error
 	// Self tells that users may do this to themselves unless a policy says otherwise. It returns the id of the
 	// user whom the intent names, or an empty text if it is always about who asks.
 	Self func(*I) string
@@ -334,10 +334,10 @@ type Family []interface{ versions() []*Version }
 
 // Traits are what is known of a kind without an intent: as Kind has them.
 type Traits struct {
-	Name, Resource, Action                                       string
-	Op                                                           string // the last segment of its path
-	RootQuorum, Vote, ByCredential, FromAbove, Attested, ByProxy bool
-	Plans, Decodes                                               bool
+	Name, Resource, Action                                      string
+	Op                                                          string // the last segment of its path
+	RootQuorum, Vote, ByCredential, ByParent, Attested, ByProxy bool
+	Plans, Decodes                                              bool
 }
 
 // Older is a version below the newest.
@@ -378,18 +378,18 @@ type Version struct {
 	ResultKey string // member of its result
 	Kind      *Traits
 
-	decode func(params []byte) (*Intent, error)
-	need   func(*org.Tx, any) (*ChainNeed, error)
-	ask    func(tx *org.Tx, newest any, r *policy.Request, bare bool) error
-	run    func(*Tx, any) (any, error)
-	signs  func(newest any) uint64
-	verify func(tx *org.Tx, newest any, result []byte, sends []org.Send) error
-	narrow func(any) any // from the newest result to this version's; nil: the same
-	intent reflect.Type
-	result reflect.Type
-	newest bool
-	secret bool
-	never  *fault.Error
+	decode            func(params []byte) (*Intent, error)
+	chainQuery        func(*org.Tx, any) (*ChainQuery, error)
+	fillPolicyRequest func(tx *org.Tx, newest any, r *policy.Request, bare bool) error
+	run               func(*Tx, any) (any, error)
+	signs             func(newest any) uint64
+	verify            func(tx *org.Tx, newest any, result []byte, sends []org.Send) error
+	narrow            func(any) any // from the newest result to this version's; nil: the same
+	intent            reflect.Type
+	result            reflect.Type
+	newest            bool
+	secret            bool
+	never             *fault.Error
 }
 
 // Never is the refusal of a version that nobody is granted, nil of any other. Of its bodies nothing is kept: no activity, no
@@ -486,14 +486,14 @@ type checker interface{ Check() error }
 
 // versions are the kind's types, as the table of families takes them.
 func (k Kind[I, R]) versions() []*Version {
-	traits := &Traits{k.Name, k.Resource, k.Action, operationName(k.Name), k.RootQuorum, k.Vote, k.ByCredential, k.FromAbove, k.Attested, k.ByProxy, k.Plans, k.Decodes}
+	traits := &Traits{k.Name, k.Resource, k.Action, operationName(k.Name), k.RootQuorum, k.Vote, k.ByCredential, k.ByParent, k.Attested, k.ByProxy, k.Plans, k.Decodes}
 	intent, result := reflect.TypeFor[I](), reflect.TypeFor[R]()
 	vs := make([]*Version, len(k.Older)+1)
 	for i := range vs {
 		suffix := versionSuffix(i + 1)
 		v := &Version{
 			Type: "ACTIVITY_TYPE_" + k.Name, IntentKey: CamelCase(k.Name) + "Intent" + suffix, ResultKey: CamelCase(k.Name) + "Result", Kind: traits,
-			need: k.need, ask: k.ask, run: k.run, signs: k.signs, verify: k.verify, intent: intent, result: result, newest: i == len(k.Older),
+			chainQuery: k.chainQuery, fillPolicyRequest: k.fillPolicyRequest, run: k.run, signs: k.signs, verify: k.verify, intent: intent, result: result, newest: i == len(k.Older),
 		}
 		if i > 0 {
 			v.Type += "_" + suffix
@@ -552,15 +552,15 @@ func (k Kind[I, R]) verify(tx *org.Tx, newest any, result []byte, sends []org.Se
 	return k.Verify(tx, newest.(*I), r, sends)
 }
 
-func (k Kind[I, R]) need(tx *org.Tx, newest any) (*ChainNeed, error) {
-	if k.Need == nil {
+func (k Kind[I, R]) chainQuery(tx *org.Tx, newest any) (*ChainQuery, error) {
+	if k.ChainQuery == nil {
 		return nil, nil
 	}
-	return k.Need(tx, newest.(*I))
+	return k.ChainQuery(tx, newest.(*I))
 }
 
-// ask completes the question that the policies are asked about an intent.
-func (k Kind[I, R]) ask(tx *org.Tx, newest any, r *policy.Request, bare bool) (err error) {
+// fillPolicyRequest completes the question that the policies are asked about an intent.
+func (k Kind[I, R]) fillPolicyRequest(tx *org.Tx, newest any, r *policy.Request, bare bool) (err error) {
 	in := newest.(*I)
 	if k.Examine != nil {
 		if err := k.Examine(tx, in); err != nil {
@@ -583,8 +583,8 @@ func (k Kind[I, R]) ask(tx *org.Tx, newest any, r *policy.Request, bare bool) (e
 			return err
 		}
 	}
-	if k.Ask != nil && !bare {
-		if err := k.Ask(tx, in, r); err != nil {
+	if k.FillPolicyRequest != nil && !bare {
+		if err := k.FillPolicyRequest(tx, in, r); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ const (
 	vault = "vaults are contracts: ask your chain's node, and get_send_transaction_status for what you sent"
 )
 
-var instead = map[string]string{
+var alternative = map[string]string{
 	"create_swap_quote": swaps, "execute_swap": swaps, "upsert_swap_config": swaps, "claim_swap_fees": swaps, "get_swap_status": swap,
 	"earn_deposit": earn, "earn_withdraw": earn,
 	"earn_deploy_wrapper": fees, "earn_set_wrapper_state": fees, "claim_earn_fees": fees,
@@ -25,5 +25,5 @@ var instead = map[string]string{
 
 // NotLive refuses an operation of the interface that is not live, and tells what to do instead if that is for good.
 func NotLive(op string) *fault.Error {
-	return fault.New(fault.Unimplemented, "%s", strings.TrimSuffix("UNIMPLEMENTED: "+op+": "+instead[op], ": "))
+	return fault.New(fault.Unimplemented, "%s", strings.TrimSuffix("UNIMPLEMENTED: "+op+": "+alternative[op], ": "))
 }

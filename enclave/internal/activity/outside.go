@@ -12,9 +12,9 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Outside is what can be sent besides transactions, and in whose name, by the measured configuration. The zero
+// Capabilities is what can be sent besides transactions, and in whose name, by the measured configuration. The zero
 // value sends nothing.
-type Outside struct {
+type Capabilities struct {
 	Mail, Text bool         // whether there is a server for them
 	Sender     login.Sender // who mails are from where an organization does not say
 	Domains    []string     // of whose addresses an organization may choose a sender; not to be changed
@@ -44,8 +44,8 @@ func NoPrograms() *fault.Error {
 	return fault.New(fault.FailedPrecondition, "the operator has not set up a platform for customers' programs: the configuration has no member tvc")
 }
 
-// A ChainNeed is what must be known of a chain. The host is asked for it outside of any organization's turn.
-type ChainNeed struct {
+// A ChainQuery is what must be known of a chain. The host is asked for it outside of any organization's turn.
+type ChainQuery struct {
 	Chain                        string // CAIP-2
 	Nonces, Fees, Gas, Blockhash bool   // nothing: whether there is a node at all
 	Account                      []byte // whose delegation; nil: nobody's
@@ -59,8 +59,8 @@ type ChainNeed struct {
 // MaxStandings bounds ChainNeed.Sends.
 const MaxStandings = 100
 
-// ChainKnown is what the host says of a chain: hints that it may choose. Whoever uses one bounds what it can do.
-type ChainKnown struct {
+// ChainState is what the host says of a chain: hints that it may choose. Whoever uses one bounds what it can do.
+type ChainState struct {
 	Latest, Pending   uint64 // nonces; Latest is at most Pending, which is below 2^64-2
 	BaseFee, Tip, Gas uint64
 	Blockhash         [32]byte
@@ -69,8 +69,8 @@ type ChainKnown struct {
 	Recorded          bool   // of what was sent before: Executions is the number that it took
 	Transactions      uint64 // of the account that are in blocks
 	Standings         map[org.SendRef]Standing
-	// HeardMs is the enclave's time before the host was asked.
-	HeardMs uint64
+	// ReadMs is the enclave's time before the host was asked.
+	ReadMs uint64
 }
 
 // A Standing is where a send stands, by the host's word. Text is printable.
@@ -80,18 +80,18 @@ type Standing struct {
 	Revert []byte
 }
 
-// knower is an intent that takes what the host has said.
-type knower interface{ Know(*ChainKnown) }
+// chainStateSetter is an intent that takes what the host has said.
+type chainStateSetter interface{ SetChainState(*ChainState) }
 
-// Need is what must be known before the decision, nil for nothing. A *fault.Error refuses the request.
-func (v *Version) Need(tx *org.Tx, in *Intent) (*ChainNeed, error) {
-	return v.need(tx, in.newest)
+// ChainQuery is what must be known before the decision, nil for nothing. A *fault.Error refuses the request.
+func (v *Version) ChainQuery(tx *org.Tx, in *Intent) (*ChainQuery, error) {
+	return v.chainQuery(tx, in.newest)
 }
 
-// Know hands the intent what was needed.
-func (in *Intent) Know(k *ChainKnown) {
-	if w, ok := in.newest.(knower); ok {
-		w.Know(k)
+// SetChainState hands the intent what was needed.
+func (in *Intent) SetChainState(k *ChainState) {
+	if w, ok := in.newest.(chainStateSetter); ok {
+		w.SetChainState(k)
 	}
 }
 
@@ -148,8 +148,8 @@ type Exchanged struct {
 	Bearer  string // the access token, encrypted; empty if nobody wants it
 }
 
-// Roles are keys of the enclave that few activities use.
-type Roles struct {
+// ServiceKeys are keys of the enclave that few activities use.
+type ServiceKeys struct {
 	ClientSecrets secret.Secret // opens the client secrets of OAuth 2.0
 	OnRamp        secret.Secret // opens the secrets of on-ramp providers
 	// Identities signs the identity tokens that the enclave issues under the URL Issuer, which is empty if it issues none.

@@ -34,16 +34,16 @@ func (in *Intent) Target() org.Hash {
 	return h
 }
 
-// Question is what the policies are asked about an activity that initiator submitted. The caller adds votes
+// PolicyRequest is what the policies are asked about an activity that initiator submitted. The caller adds votes
 // and the scope of who votes. If the root quorum alone decides (bare), Params and Facts are left out; Keys are
 // not. A *fault.Error refuses the request, whoever asks.
-func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, bare bool) (policy.Request, error) {
+func (v *Version) PolicyRequest(tx *org.Tx, in *Intent, activity, initiator org.ID, rootQuorumOnly bool) (policy.Request, error) {
 	k := v.Kind
 	r := policy.Request{
 		Organization: tx.ID, Activity: activity, Type: v.Type, Kind: k.Name, Resource: k.Resource, Action: k.Action,
 		RootQuorum: k.RootQuorum, Initiator: initiator, NowMs: tx.NowMs, Pause: tx,
 	}
-	err := v.ask(tx, in.newest, &r, bare)
+	err := v.fillPolicyRequest(tx, in.newest, &r, rootQuorumOnly)
 	return r, err
 }
 
@@ -158,11 +158,11 @@ func IsApproval(p *org.Pending, u *org.User, v *org.PendingVote, nowMs uint64) b
 	return p.Live(v, nowMs) && !IsVoid(u, v, nowMs)
 }
 
-// Electorate fills in the approvals and rejections that count. An approval counts until it lapses, if its user
+// CountVotes fills in the approvals and rejections that count. An approval counts until it lapses, if its user
 // still has a credential of it and meets with those every MFA policy that applies. It returns the MFA policy that the initiator still has
 // to meet, if any. Evaluating MFA policies takes from steps, for each voter no more than his share of the budget;
 // when either is used up, the first policy not known to be inapplicable applies.
-func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps *int) (lacks *org.MFAPolicy, err error) {
+func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps *int) (lacks *org.MFAPolicy, err error) {
 	q.Approvals, q.Rejections = nil, nil
 	share := VoterSteps(budget, p)
 	for i := range p.Votes {
@@ -263,14 +263,14 @@ func (t Table) mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pen
 	if *steps -= min(*steps, stepsPerByte*len(e.Body)); *steps <= 0 {
 		return false, nil
 	}
-	q, err := t.QuestionOf(tx, e, p.Initiator)
+	q, err := t.PolicyRequestOf(tx, e, p.Initiator)
 	if fault.Of(err) != nil {
 		return false, nil // a body of old that today's rules refuse: nobody but the root quorum ends it
 	}
 	if err != nil {
 		return false, err
 	}
-	if _, err := Electorate(tx, p, &q, *steps, steps); err != nil || *steps <= 0 {
+	if _, err := CountVotes(tx, p, &q, *steps, steps); err != nil || *steps <= 0 {
 		return false, err
 	}
 	s := PolicyState(tx, o)
@@ -278,13 +278,13 @@ func (t Table) mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pen
 	return policy.MayVote(s, q, user)
 }
 
-// QuestionOf is the Question of an activity by its newest entry.
-func (t Table) QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, error) {
+// PolicyRequestOf is the Question of an activity by its newest entry.
+func (t Table) PolicyRequestOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, error) {
 	_, v, in, err := t.Reread(e)
 	if err != nil {
 		return policy.Request{}, err
 	}
-	return v.Question(tx, in, e.Activity, initiator, false)
+	return v.PolicyRequest(tx, in, e.Activity, initiator, false)
 }
 
 // Reread decodes the body of an activity's entry again. A *fault.Error says that today's rules refuse an old body.

@@ -112,7 +112,7 @@ func (k *walker) read(params object) (*policy.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := k.version.Question(k.world.Tx(), in, k.world.NewID(), k.world.User, false)
+	q, err := k.version.PolicyRequest(k.world.Tx(), in, k.world.NewID(), k.world.User, false)
 	return &q, err
 }
 
@@ -180,8 +180,8 @@ func (p *place) value() any {
 // stocked is a world in which what samples name is there, by the names of members.
 func stocked(t *testing.T) (*world, map[string]any) {
 	w := activitytest.New(t)
-	w.Heard = func(*activity.ChainNeed) (*activity.ChainKnown, error) {
-		return &activity.ChainKnown{BaseFee: 1, Tip: 1, Gas: 21_000}, nil
+	w.Heard = func(*activity.ChainQuery) (*activity.ChainState, error) {
+		return &activity.ChainState{BaseFee: 1, Tip: 1, Gas: 21_000}, nil
 	}
 	wallet := func(name string, accounts ...object) (string, string) {
 		r := w.Run("CREATE_WALLET", activitytest.Wallet(name, accounts...))

@@ -88,7 +88,7 @@ func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 	if ver.Kind.Vote {
 		return nil, fault.Field("activity.type", "votes are not decided by policies")
 	}
-	q, err := ver.Question(v.Tx, intent, org.ID{}, v.Caller.ID, false)
+	q, err := ver.PolicyRequest(v.Tx, intent, org.ID{}, v.Caller.ID, false)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 	}
 	vote := org.PendingVote{User: v.Caller.ID, CreatedMs: v.NowMs, Credentials: []org.VoteCredential{v.Credential}}
 	steps := v.Steps
-	lacks, err := activity.Electorate(v.Tx, &org.Pending{Initiator: v.Caller.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q, v.Steps, &steps)
+	lacks, err := activity.CountVotes(v.Tx, &org.Pending{Initiator: v.Caller.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q, v.Steps, &steps)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func answerMFAStatus(v *View, asked mfaAsked) ([]byte, error) {
 	if p == nil {
 		return []byte(`{"mfaStatuses":[]}`), nil
 	}
-	q, err := kinds.Live.QuestionOf(v.Tx, asked.entry, p.Initiator)
+	q, err := kinds.Live.PolicyRequestOf(v.Tx, asked.entry, p.Initiator)
 	if err != nil {
 		return nil, err
 	}

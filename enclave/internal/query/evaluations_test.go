@@ -36,10 +36,10 @@ func TestMFAStatusHasTheStepsOfTheDecision(t *testing.T) {
 	})
 	demanded := map[bool]int{}
 	for w.steps = 20_000; w.steps < 400_000; w.steps += 10_000 {
-		q, err := kinds.Live.QuestionOf(w.tx(), e, p.Initiator)
+		q, err := kinds.Live.PolicyRequestOf(w.tx(), e, p.Initiator)
 		w.must(err)
 		left := w.steps
-		lacks, err := activity.Electorate(w.tx(), p, &q, w.steps, &left)
+		lacks, err := activity.CountVotes(w.tx(), p, &q, w.steps, &left)
 		w.must(err)
 		m, err := w.ask("get_mfa_status", object{"activityId": e.Activity.String()})
 		w.must(err)

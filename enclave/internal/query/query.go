@@ -144,7 +144,7 @@ type BootProofs interface {
 // Chains tells the state of chains and of sent transactions, as the host reports it.
 // What it cannot learn is a *fault.Error.
 type Chains interface {
-	Known(*activity.ChainNeed) (*activity.ChainKnown, error)
+	Known(*activity.ChainQuery) (*activity.ChainState, error)
 	Standing(org.SendRef) (activity.Standing, error)
 	// Rivals are the sends that are said to be in a block of those that share a number of an account's.
 	Rivals(c org.Counter, number uint64) ([]Rival, error)

@@ -40,7 +40,7 @@ func fetchNonces(in *noncesRequest, s *sources) (*nonces, error) {
 		return nil, err
 	}
 	n := &nonces{next: activity.IsOn(in.Nonce), execution: activity.IsOn(in.GasStationNonce)}
-	need := &activity.ChainNeed{Chain: string(in.CAIP2)}
+	need := &activity.ChainQuery{Chain: string(in.CAIP2)}
 	if n.next {
 		need.Nonces, need.From = true, address[:]
 	}
@@ -55,7 +55,7 @@ func fetchNonces(in *noncesRequest, s *sources) (*nonces, error) {
 
 type nonces struct {
 	next, execution bool // what was asked for
-	known           *activity.ChainKnown
+	known           *activity.ChainState
 }
 
 func answerNonces(_ *View, n *nonces) ([]byte, error) {

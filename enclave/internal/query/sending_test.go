@@ -16,16 +16,16 @@ import (
 
 // outside is what a world's host says of chains.
 type outside struct {
-	known    activity.ChainKnown
+	known    activity.ChainState
 	standing activity.Standing
 	rivals   []query.Rival
 	shared   []sharedNumber // asked for
 	fails    error
-	asked    []activity.ChainNeed
+	asked    []activity.ChainQuery
 	sends    []org.SendRef
 }
 
-func (w *world) Known(need *activity.ChainNeed) (*activity.ChainKnown, error) {
+func (w *world) Known(need *activity.ChainQuery) (*activity.ChainState, error) {
 	w.outside.asked = append(w.outside.asked, *need)
 	k := w.outside.known
 	return &k, w.outside.fails
@@ -60,7 +60,7 @@ const someAddress = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
 
 func TestNonces(t *testing.T) {
 	w := newWorld(t)
-	w.outside.known = activity.ChainKnown{Latest: 4, Pending: 7}
+	w.outside.known = activity.ChainState{Latest: 4, Pending: 7}
 	ask := object{"address": someAddress, "caip2": "eip155:11155111", "nonce": true}
 	if got := w.get("get_nonces", ask); got["nonce"] != "7" || len(got) != 1 {
 		t.Fatal(got)

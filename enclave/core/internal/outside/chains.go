@@ -50,8 +50,8 @@ func newChains(cfg Config) *Chains {
 const rpcError = "RPC_CALL_ERROR"
 
 // Known asks the host for what is needed. Errors are *fault.Error, or those of link.Away.
-func (c *Chains) Known(ctx context.Context, id org.ID, need *activity.ChainNeed) (*activity.ChainKnown, error) {
-	k := &activity.ChainKnown{HeardMs: uint64(c.cfg.Clock.Now().UnixMilli())}
+func (c *Chains) Known(ctx context.Context, id org.ID, need *activity.ChainQuery) (*activity.ChainState, error) {
+	k := &activity.ChainState{ReadMs: uint64(c.cfg.Clock.Now().UnixMilli())}
 	ctx, cancel := context.WithTimeout(ctx, chainWait)
 	defer cancel()
 	ask := wire.Chain{Name: need.Chain, From: need.From, To: need.To, Data: need.Data, Account: need.Account}
@@ -104,7 +104,7 @@ func (c *Chains) read(ctx context.Context, q *query.ChainQuestion) (*query.Chain
 		got, err = wire.ChainReading{Verdict: wire.ChainLate}, nil
 	}
 	if err == nil {
-		err = readState(&activity.ChainNeed{Chain: q.Chain}, &wire.ChainState{Verdict: got.Verdict, Text: got.Text}, &activity.ChainKnown{})
+		err = readState(&activity.ChainQuery{Chain: q.Chain}, &wire.ChainState{Verdict: got.Verdict, Text: got.Text}, &activity.ChainState{})
 	}
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func readReading(q *query.ChainQuestion, got *wire.ChainReading) *query.ChainRea
 const maxTimeMs = 253402300799999
 
 // readState takes over what the host said of a chain, or tells what is wrong with it.
-func readState(need *activity.ChainNeed, s *wire.ChainState, k *activity.ChainKnown) error {
+func readState(need *activity.ChainQuery, s *wire.ChainState, k *activity.ChainState) error {
 	said := ""
 	if text := Printable(s.Text); text != "" {
 		said = ": " + text

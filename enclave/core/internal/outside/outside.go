@@ -40,7 +40,7 @@ type Outside struct {
 	// Delivery speaks to the servers that the configuration names.
 	Delivery *outward.Client
 	// Told is what activities are told of the configuration.
-	Told      activity.Outside
+	Told      activity.Capabilities
 	Providers *Providers
 	OnRamps   *OnRamps
 	Payments  *Payments
@@ -51,7 +51,7 @@ type Outside struct {
 // New makes the clients; own are the keys of tokens that this enclave issues itself.
 // Each client has half of the streams: a provider that hangs holds up no mail.
 func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err error) {
-	o = &Outside{Settings: set, Chains: newChains(cfg), Told: activity.Outside{Mail: set.Mail != nil, Text: set.Text != nil, Sandbox: set.Sandbox, Issuer: set.Issuer, Payments: set.Billing != nil, GasPrices: set.GasPrices}}
+	o = &Outside{Settings: set, Chains: newChains(cfg), Told: activity.Capabilities{Mail: set.Mail != nil, Text: set.Text != nil, Sandbox: set.Sandbox, Issuer: set.Issuer, Payments: set.Billing != nil, GasPrices: set.GasPrices}}
 	if m := set.Mail; m != nil {
 		o.Told.Sender, o.Told.Domains = m.Sender, m.Domains
 	}

@@ -76,8 +76,8 @@ func (o *providers) Program(i *activity.Image) error {
 	return o.Found(i)
 }
 
-func newRoles(w *World) *activity.Roles {
-	r := &activity.Roles{Issuer: "https://cloister.example", Identities: newSigner(w)}
+func newRoles(w *World) *activity.ServiceKeys {
+	r := &activity.ServiceKeys{Issuer: "https://cloister.example", Identities: newSigner(w)}
 	var err error
 	r.ClientSecrets, err = bundle.NewPrivateKey(w.Rand)
 	w.Must(err)

@@ -91,13 +91,13 @@ type World struct {
 
 	Sessions *login.Signer
 	Tokens   signers
-	Outside  activity.Outside
+	Outside  activity.Capabilities
 	Stamped  *org.VoteCredential // with what the next runs are submitted; nil: the user's first key
 
 	Seq       uint64 // of the entry that the next run would have
 	Providers *providers
-	Roles     *activity.Roles
-	Heard     func(*activity.ChainNeed) (*activity.ChainKnown, error)
+	Roles     *activity.ServiceKeys
+	Heard     func(*activity.ChainQuery) (*activity.ChainState, error)
 }
 
 // signers are those of verification tokens and of what passcodes are encrypted to.
@@ -182,7 +182,7 @@ func (w *World) Tx() *org.Tx { return org.Begin(w.ID, w.State, w.Now) }
 
 // GrantFor is a decision of the policies for one activity, on the keys that it uses.
 func (w *World) GrantFor(v *activity.Version, in *activity.Intent, activityID org.ID) *policy.Grant {
-	q, err := v.Question(w.Tx(), in, activityID, w.User, true)
+	q, err := v.PolicyRequest(w.Tx(), in, activityID, w.User, true)
 	w.Must(err)
 	return w.Grant(v.Kind.Action, activityID, q.Keys...)
 }
@@ -222,8 +222,8 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 		return subTx, nil
 	}
 	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.Bundles, w.Boot, w.Sessions, w.Credential()
-	tx.Tokens, tx.LegacyTokens, tx.PasscodeTargets, tx.Outside = w.Tokens.Token, w.Tokens.Legacy, w.Tokens.Targets, w.Outside
-	tx.Providers, tx.Roles = w.Providers, w.Roles
+	tx.Tokens, tx.LegacyTokens, tx.PasscodeTargets, tx.Capabilities = w.Tokens.Token, w.Tokens.Legacy, w.Tokens.Targets, w.Outside
+	tx.Providers, tx.ServiceKeys = w.Providers, w.Roles
 	w.Seq++
 	tx.Seq = w.Seq
 	w.Last = tx
@@ -232,24 +232,24 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 			return nil, err
 		}
 	}
-	need, err := v.Need(tx.Tx, in)
+	need, err := v.ChainQuery(tx.Tx, in)
 	if err == nil && need != nil && w.Heard != nil {
-		var k *activity.ChainKnown
+		var k *activity.ChainState
 		if k, err = w.Heard(need); err == nil {
-			in.Know(k)
+			in.SetChainState(k)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	q, err := v.Question(tx.Tx, in, tx.Activity, w.User, true)
+	q, err := v.PolicyRequest(tx.Tx, in, tx.Activity, w.User, true)
 	if err != nil {
 		return nil, err
 	}
 	tx.Grant = w.Grant(v.Kind.Action, tx.Activity, q.Keys...)
 	result, err := v.Run(tx, in)
 	if err != nil {
-		if rest := w.Tx(); fault.Of(err) != nil && tx.Remains(rest) {
+		if rest := w.Tx(); fault.Of(err) != nil && tx.KeptAfterRefusal(rest) {
 			ws, err := rest.Writes()
 			w.Must(err)
 			w.State.Apply(ws)

@@ -15,7 +15,7 @@ import (
 // Mails are the kinds that send a key by mail, and what the key of a recovery is good for.
 var Mails = activity.Family{
 	activity.Kind[EmailAuth, MailedKey]{
-		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: mailKey,
+		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: mailKey,
 		Older: []activity.Older{
 			activity.Upgrade((*EmailAuthV1).carry),
 			activity.Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() }),
@@ -23,7 +23,7 @@ var Mails = activity.Family{
 		Examine: func(tx *org.Tx, _ *EmailAuth) error { return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_AUTH") },
 	},
 	activity.Kind[InitUserEmailRecovery, user.UserID]{
-		Name: "INIT_USER_EMAIL_RECOVERY", Resource: "RECOVERY", Action: "CREATE", FromAbove: true, Run: initRecovery,
+		Name: "INIT_USER_EMAIL_RECOVERY", Resource: "RECOVERY", Action: "CREATE", ByParent: true, Run: initRecovery,
 		Older: []activity.Older{activity.Upgrade(func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
 			return InitUserEmailRecovery{Email: v.Email, TargetPublicKey: v.TargetPublicKey, ExpirationSeconds: v.ExpirationSeconds,
 				EmailCustomization: v.EmailCustomization.carry(), MailSender: v.MailSender}
@@ -127,7 +127,7 @@ func sendMail(tx *activity.Tx, to string, c *login.Content, from *MailSender, ex
 	}
 	by := login.ChooseSender(login.Sender{
 		Address: activity.TextOf(from.SendFromEmailAddress), Name: activity.TextOf(from.SendFromEmailSenderName), ReplyTo: activity.TextOf(from.ReplyToEmailAddress),
-	}, tx.Outside.Sender, tx.Outside.Domains)
+	}, tx.Capabilities.Sender, tx.Capabilities.Domains)
 	m := &org.Mail{ID: id.String(), To: to, From: by.Address, Name: by.Name, ReplyTo: by.ReplyTo, Subject: c.Subject, Text: c.Text, HTML: c.HTML, SentMs: tx.NowMs}
 	return tx.Send(org.SendMail, m, expiresMs)
 }
@@ -204,7 +204,7 @@ type message struct {
 // restrict gives the message a name, its own or the organization's, and takes away what whoever asks may not say. Users of a sub-organization are end users: what they
 // have sent bears the name of the organization above and nothing else of theirs, or they could say anything to anybody in its name.
 func (m message) restrict(tx *activity.Tx) (message, error) {
-	of, err := tx.AskedFromBelow()
+	of, err := tx.IsByChild()
 	if err != nil {
 		return m, err
 	}

@@ -70,7 +70,7 @@ func TestEmailAuth(t *testing.T) {
 	} {
 		s.Refuse("EMAIL_AUTH_V3", c.params, c.code, c.says)
 	}
-	s.Outside = activity.Outside{}
+	s.Outside = activity.Capabilities{}
 	s.Refuse("EMAIL_AUTH_V3", in, 9, "sends no mail")
 	s.Outside = w.Outside
 	s.Run("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_EMAIL_AUTH"})

@@ -12,9 +12,9 @@ import (
 
 // OauthLogins are the log-ins by an identity token.
 var OauthLogins = activity.Family{
-	activity.Kind[Oauth, SessionKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: oauthKey},
+	activity.Kind[Oauth, SessionKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: oauthKey},
 	activity.Kind[OauthLogin, LoginSession]{
-		Name: "OAUTH_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: oauthLogin,
+		Name: "OAUTH_LOGIN", Resource: "AUTH", Action: "CREATE", ByParent: true, ByProxy: true, Run: oauthLogin,
 		Params: (*OauthLogin).params,
 	},
 }

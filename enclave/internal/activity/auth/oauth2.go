@@ -84,7 +84,7 @@ func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAu
 	if held {
 		return nil, fault.Field("clientId", "the organization has an OAuth 2.0 credential of this provider and client id: update it")
 	}
-	secret, err := login.OpenClientSecret("encryptedClientSecret", in.EncryptedClientSecret, tx.Roles.ClientSecrets)
+	secret, err := login.OpenClientSecret("encryptedClientSecret", in.EncryptedClientSecret, tx.ServiceKeys.ClientSecrets)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func oauth2Authenticate(tx *activity.Tx, in *OAuth2Authenticate) (*OAuth2Identit
 	if !ok {
 		return nil, fault.WithCode(fault.NotFound, "OAUTH2_PROVIDER_NOT_FOUND", "OAuth 2.0 provider not found: %s", c.Provider)
 	}
-	if tx.Providers == nil || tx.Roles.Issuer == "" {
+	if tx.Providers == nil || tx.ServiceKeys.Issuer == "" {
 		return nil, fault.WithCode(fault.Unavailable, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the enclave has no URL under which it could issue identity tokens: its operator sets it")
 	}
 	secret, err := tx.Vault.OpenClientSecret(c)
@@ -183,8 +183,8 @@ func oauth2Authenticate(tx *activity.Tx, in *OAuth2Authenticate) (*OAuth2Identit
 	if err != nil {
 		return nil, err
 	}
-	text, err := login.IssueIdentityToken(tx.Roles.Identities, &login.IdentityToken{
-		Issuer: tx.Roles.Issuer, Audience: c.ClientID, Subject: got.Subject, Nonce: in.Nonce, IssuedMs: tx.NowMs, ExpiresMs: tx.NowMs + identityTokenMs,
+	text, err := login.IssueIdentityToken(tx.ServiceKeys.Identities, &login.IdentityToken{
+		Issuer: tx.ServiceKeys.Issuer, Audience: c.ClientID, Subject: got.Subject, Nonce: in.Nonce, IssuedMs: tx.NowMs, ExpiresMs: tx.NowMs + identityTokenMs,
 		EncryptedBearerToken: got.Bearer,
 	})
 	return &OAuth2Identity{text}, err

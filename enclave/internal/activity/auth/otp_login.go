@@ -11,7 +11,7 @@ import (
 // OTPLogins are the log-ins by a verification token.
 var OTPLogins = activity.Family{
 	activity.Kind[OTPLogin, LoginSession]{
-		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: otpLogin,
+		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", ByParent: true, ByProxy: true, Run: otpLogin,
 		Older: []activity.Older{activity.Upgrade(func(v *OTPLoginV1) OTPLogin {
 			in := OTPLogin{
 				VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, first: true, unsigned: v.ClientSignature == nil,

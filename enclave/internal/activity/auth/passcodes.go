@@ -29,7 +29,7 @@ var Passcodes = activity.Family{
 		})},
 	},
 	activity.Kind[InitOTPAuth, OTPID]{
-		Name: "INIT_OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: initOTPAuth, Results: []int{1, 2},
+		Name: "INIT_OTP_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: initOTPAuth, Results: []int{1, 2},
 		Older: []activity.Older{
 			activity.Upgrade(func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.wish()} }),
 			activity.Upgrade(func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.wish()} }),
@@ -39,7 +39,7 @@ var Passcodes = activity.Family{
 			return activity.Param("otp_length", policy.Int(int64(in.length())))
 		},
 	},
-	activity.Kind[OTPAuth, SessionKey]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: otpAuth},
+	activity.Kind[OTPAuth, SessionKey]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: otpAuth},
 }
 
 // Lives of passcodes in seconds.
@@ -214,7 +214,7 @@ func newPasscode(tx *activity.Tx, w *PasscodeWish) (*org.Passcode, error) {
 }
 
 func inSandbox(tx *activity.Tx, w *PasscodeWish) bool {
-	return tx.Outside.Sandbox && login.Sandbox(login.ContactType(w.OTPType), w.Contact)
+	return tx.Capabilities.Sandbox && login.Sandbox(login.ContactType(w.OTPType), w.Contact)
 }
 
 // countPasscodes refuses one more code after too many recent ones. For a contact it ends the oldest live ones
@@ -299,7 +299,7 @@ func attempt(tx *activity.Tx, text string, legacy bool, enter func(*org.Passcode
 		p.Target = nil
 	}
 	var bad error
-	tx.ChangeForGood(func(t *org.Tx) {
+	tx.ChangeDespiteRefusal(func(t *org.Tx) {
 		if err := t.PutPasscode(&p); err != nil {
 			bad = err
 		}

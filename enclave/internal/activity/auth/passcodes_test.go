@@ -29,7 +29,7 @@ const (
 // mailWorld is a world that can send, in which codes let people in.
 func mailWorld(t testing.TB) *world {
 	w := activitytest.New(t)
-	w.Outside = activity.Outside{Mail: true, Text: true, Sender: login.Sender{Address: "codes@cloister.example", Name: "Codes"}, Domains: []string{"allowed.example"}}
+	w.Outside = activity.Capabilities{Mail: true, Text: true, Sender: login.Sender{Address: "codes@cloister.example", Name: "Codes"}, Domains: []string{"allowed.example"}}
 	turnOn(w, "FEATURE_NAME_OTP_EMAIL_AUTH")
 	turnOn(w, "FEATURE_NAME_SMS_AUTH")
 	return w
@@ -193,7 +193,7 @@ func TestPasscodesRefused(t *testing.T) {
 	w.Refuse("INIT_OTP_V3", byText(), 9, "FEATURE_NAME_SMS_AUTH is not enabled")
 	turnOn(w, "FEATURE_NAME_OTP_EMAIL_AUTH")
 	turnOn(w, "FEATURE_NAME_SMS_AUTH")
-	w.Outside = activity.Outside{}
+	w.Outside = activity.Capabilities{}
 	w.Refuse("INIT_OTP_V3", byMail(), 9, "sends no mail")
 	w.Refuse("INIT_OTP_V3", byText(), 9, "sends no text messages")
 }

@@ -32,7 +32,7 @@ var Sessions = activity.Family{
 		Older: []activity.Older{activity.Upgrade(func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
 			return CreateReadWriteSession{TargetPublicKey: v.TargetPublicKey, email: v.Email, SealedSession: SealedSession{APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds}}
 		})},
-		Ask: ownSession,
+		FillPolicyRequest: ownSession,
 	},
 }
 

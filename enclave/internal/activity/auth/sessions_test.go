@@ -472,7 +472,7 @@ func TestSessionsAreSelfService(t *testing.T) {
 		w.Must(err)
 		in, err := v.Decode(activitytest.JSON(c.in))
 		w.Must(err)
-		q, err := v.Question(w.Tx(), in, w.NewID(), activitytest.MustID(id), false)
+		q, err := v.PolicyRequest(w.Tx(), in, w.NewID(), activitytest.MustID(id), false)
 		w.Must(err)
 		if q.Self != c.self || q.RootQuorum || q.Foreign {
 			t.Errorf("%s %v: %+v", typ, c.in, q)

@@ -113,7 +113,7 @@ func setPaymentMethod(tx *activity.Tx, in *SetPaymentMethod) (*PaymentMethod, er
 		}
 		b.Customer = made.ID
 		known, failed := *b, error(nil)
-		tx.ChangeForGood(func(t *org.Tx) { failed = t.PutBill(&known) }) // whatever becomes of the payment method
+		tx.ChangeDespiteRefusal(func(t *org.Tx) { failed = t.PutBill(&known) }) // whatever becomes of the payment method
 		if failed != nil {
 			return nil, failed
 		}
@@ -179,7 +179,7 @@ func billOf(tx *activity.Tx) (*org.Bill, error) {
 	if _, err := payer(tx); err != nil {
 		return nil, err
 	}
-	if !tx.Outside.Payments {
+	if !tx.Capabilities.Payments {
 		return nil, activity.ErrNoProcessor
 	}
 	old, err := tx.Bill()

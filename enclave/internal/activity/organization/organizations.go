@@ -231,7 +231,7 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 		return nil, err
 	}
 	sub.WantsProofs, sub.Parent, sub.Limits, sub.Providers = tx.WantsProofs, tx.Tx, tx.Limits, tx.Providers
-	if sub.Brought, err = brought(tx, in); err != nil {
+	if sub.Presented, err = brought(tx, in); err != nil {
 		return nil, err
 	}
 	r, o, err := fillOrganization(sub, parent, in, verified)
@@ -311,7 +311,7 @@ func deleteSubOrganization(tx *activity.Tx, in *DeleteSubOrganization) (*Deleted
 	if !old.Root(tx.User) {
 		return nil, activity.WrongCaller("only a root user of the sub-organization can delete it")
 	}
-	parent, err := tx.Above()
+	parent, err := tx.ParentRecords()
 	if err != nil {
 		return nil, err
 	}
@@ -534,7 +534,7 @@ func updateOrganizationName(tx *activity.Tx, in *UpdateOrganizationName) (*Organ
 	if err != nil {
 		return nil, err
 	}
-	parent, err := tx.Above()
+	parent, err := tx.ParentRecords()
 	if err != nil {
 		return nil, err
 	}

@@ -198,10 +198,10 @@ func (in *CreateDeployment) manifest(tx *activity.Tx, app *org.TVCApp) (*tvc.Man
 
 // enclaveOf is what a release of the base image is measured as. It is asked for last: a replay does not know it.
 func enclaveOf(tx *activity.Tx, version string) (tvc.Enclave, error) {
-	if tx.Outside.Programs == nil {
+	if tx.Capabilities.Programs == nil {
 		return tvc.Enclave{}, activity.NoPrograms()
 	}
-	base := tx.Outside.Programs.Base(version)
+	base := tx.Capabilities.Programs.Base(version)
 	if base == nil {
 		return tvc.Enclave{}, fault.Field("qosVersion", "there is no such version: get_tvc_qos_versions lists them")
 	}

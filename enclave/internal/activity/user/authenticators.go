@@ -274,7 +274,7 @@ func allowedOrigins(tx *activity.Tx) (webauthn.Origins, error) {
 	if err != nil {
 		return webauthn.NoOrigins(), err
 	}
-	above, err := tx.AboveUsers()
+	above, err := tx.ParentUsers()
 	if err != nil {
 		return webauthn.NoOrigins(), err
 	}

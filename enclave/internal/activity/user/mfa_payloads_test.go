@@ -95,7 +95,7 @@ func TestMFASharesSteps(t *testing.T) {
 		{0, 0},
 	} {
 		left := c.steps
-		lacks, err := activity.Electorate(w.Tx(), p, q, c.steps, &left)
+		lacks, err := activity.CountVotes(w.Tx(), p, q, c.steps, &left)
 		w.Must(err)
 		if len(q.Approvals) != c.approvals || (lacks != nil) != (c.approvals == 0) {
 			t.Errorf("%d steps: %d approvals, the initiator lacks %v", c.steps, len(q.Approvals), lacks)

@@ -16,7 +16,7 @@ import (
 // OauthProviders are the kinds about identities at OpenID providers.
 var OauthProviders = activity.Family{
 	activity.Kind[CreateOauthProviders, ProviderIDs]{
-		Name: "CREATE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "CREATE", FromAbove: true, Run: createOauthProviders, Results: []int{1, 2},
+		Name: "CREATE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "CREATE", ByParent: true, Run: createOauthProviders, Results: []int{1, 2},
 		Older: []activity.Older{activity.Upgrade(func(v *CreateOauthProvidersV1) CreateOauthProviders {
 			return CreateOauthProviders{v.UserID, CarryProviders(v.OauthProviders)}
 		})},
@@ -107,7 +107,7 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 	if err != nil {
 		return nil, err
 	}
-	top, err := tx.AskedFromAbove()
+	top, err := tx.IsByParent()
 	if err == nil && top != nil {
 		err = mayLink(top, u, ps, proven)
 	}
@@ -220,7 +220,7 @@ func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims, proven []*login
 		return held, err
 	}
 	top := tx.Tx
-	parent, err := tx.AboveUsers()
+	parent, err := tx.ParentUsers()
 	if err != nil {
 		return false, err
 	}
@@ -231,7 +231,7 @@ func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims, proven []*login
 		top = parent
 	}
 	text := org.IdentityText(c.Iss, c.Sub, c.Aud)
-	if tx.Brought != 0 { // a sign-up
+	if tx.Presented != 0 { // a sign-up
 		var attempt org.Hash
 		for _, i := range proven {
 			if i.Issuer == c.Iss && i.Subject == c.Sub {

@@ -57,7 +57,7 @@ func verifyAddress(tx *activity.Tx, u *org.User, i *login.Identity) error {
 	if u.Email == "" || u.EmailVerified || login.ContactKey(login.Email, u.Email) != login.ContactKey(login.Email, i.Email) {
 		return nil
 	}
-	top, err := tx.AboveUsers()
+	top, err := tx.ParentUsers()
 	if err != nil || top == nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func shownAddress(tx *activity.Tx, u *org.User, i *login.Identity) (*org.User, e
 // linkIdentity finds the user whose verified address a new identity stands for, and adds the identity; nil if
 // there is none.
 func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
-	top, err := tx.Above()
+	top, err := tx.ParentRecords()
 	if err != nil || top == nil || len(i.Audiences) != 1 {
 		return nil, err
 	}

@@ -460,7 +460,7 @@ func TestWhatPoliciesSee(t *testing.T) {
 		w.Must(err)
 		in, err := v.Decode(activitytest.JSON(c.params))
 		w.Must(err)
-		r, err := v.Question(w.Tx(), in, w.NewID(), w.User, false)
+		r, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, false)
 		w.Must(err)
 		if !reflect.DeepEqual(r.Params, c.want) || r.Self != c.self || r.RootQuorum {
 			t.Errorf("%s: %+v", c.typ, r)

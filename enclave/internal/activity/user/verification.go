@@ -61,7 +61,7 @@ func UseVerification(tx *activity.Tx, text string, usage org.Usage, prove func(*
 func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken, usage org.Usage) (err error) {
 	issuer := tx.Tx
 	if t.OrganizationID != tx.ID.String() {
-		if issuer, err = tx.Above(); err != nil {
+		if issuer, err = tx.ParentRecords(); err != nil {
 			return err
 		}
 		if issuer == nil || t.OrganizationID != issuer.ID.String() {
@@ -94,11 +94,11 @@ func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken
 // MaySend refuses what the deployment cannot send, mails or text messages, and what whoever asks may not send now.
 func MaySend(tx *activity.Tx, t login.ContactType, contact string) error {
 	switch {
-	case t == login.Email && !tx.Outside.Mail:
+	case t == login.Email && !tx.Capabilities.Mail:
 		return fault.WithCode(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
-	case t == login.SMS && !tx.Outside.Text:
+	case t == login.SMS && !tx.Capabilities.Text:
 		return fault.New(fault.FailedPrecondition, "this deployment sends no text messages: its configuration names no gateway")
-	case tx.Outside.Sandbox && login.Sandbox(t, contact), tx.Sender == nil:
+	case tx.Capabilities.Sandbox && login.Sandbox(t, contact), tx.Sender == nil:
 		return nil
 	}
 	kind := org.SendMail
@@ -225,7 +225,7 @@ func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, 
 	if err != nil {
 		return nil, err
 	}
-	top, err := tx.Above()
+	top, err := tx.ParentRecords()
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, 
 // isClaimedElsewhere tells whether another sub-organization of the same parent has a contact verified. Users
 // of a top-level organization claim nothing.
 func isClaimedElsewhere(tx *activity.Tx, t login.ContactType, contact string) (bool, error) {
-	top, err := tx.AboveUsers()
+	top, err := tx.ParentUsers()
 	if err != nil || top == nil {
 		return false, err
 	}

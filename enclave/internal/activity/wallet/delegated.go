@@ -141,7 +141,7 @@ func (in *EthSendTransaction) eachExecution(tx *org.Tx, visit func(number uint64
 }
 
 // needExecutions asks for the standings of the account's executions.
-func (in *EthSendTransaction) needExecutions(tx *org.Tx, n *activity.ChainNeed) error {
+func (in *EthSendTransaction) needExecutions(tx *org.Tx, n *activity.ChainQuery) error {
 	return in.eachExecution(tx, func(_ uint64, sends []org.SendRef) bool {
 		for _, ref := range sends {
 			if !slices.Contains(n.Sends, ref) {
@@ -290,7 +290,7 @@ func (s *sponsor) counter(chainID uint64) org.Counter {
 
 // charge has the sponsor pay: its limits must leave room for the most that the transaction can cost.
 func (in *EthSendTransaction) charge(tx *activity.Tx, o *outer) (err error) {
-	price, ok := tx.Outside.GasPrices[string(in.CAIP2)]
+	price, ok := tx.Capabilities.GasPrices[string(in.CAIP2)]
 	if !ok {
 		return fault.New(fault.FailedPrecondition, "sponsor: the deployment's configuration has no price for %s in gas.prices", in.CAIP2)
 	}
@@ -413,7 +413,7 @@ func (in *EthUndelegate7702) Check() error {
 }
 
 // Know takes what the host has said.
-func (in *EthUndelegate7702) Know(k *activity.ChainKnown) { in.send.known = k }
+func (in *EthUndelegate7702) Know(k *activity.ChainState) { in.send.known = k }
 
 func ethUndelegate7702(tx *activity.Tx, in *EthUndelegate7702) (*SendStatusID, error) {
 	return ethSendTransaction(tx, &in.send)

@@ -292,7 +292,7 @@ func TestNumbersThatCameToNothing(t *testing.T) {
 	one := []eth.Call{{To: accountOf(t, activitytest.SomeAddress), Value: big.NewInt(7)}}
 	known := someChain
 	known.Delegate = eth.Delegate[:]
-	sent := func(said activity.ChainKnown, execution, nonce uint64) {
+	sent := func(said activity.ChainState, execution, nonce uint64) {
 		t.Helper()
 		chainSays(w, said)
 		w.Run("ETH_SEND_TRANSACTION_V2", dear(from))
@@ -432,9 +432,9 @@ func TestPoliciesSeeEachCall(t *testing.T) {
 		in, err := v.Decode(activitytest.JSON(ethSend(from, object{"calls": manyCalls(3), "sponsor": sponsored})))
 		w.Must(err)
 		w.Must(in.Payer().LookUpPayer(func() (*org.Tx, error) { return w.Tx(), nil }))
-		said := activity.ChainKnown{Pending: 5, BaseFee: 1, Executions: 9}
-		in.Know(&said)
-		q, err := v.Question(w.Tx(), in, org.ID{1}, w.User, false)
+		said := activity.ChainState{Pending: 5, BaseFee: 1, Executions: 9}
+		in.SetChainState(&said)
+		q, err := v.PolicyRequest(w.Tx(), in, org.ID{1}, w.User, false)
 		w.Must(err)
 		if len(q.Payloads) != 3 || len(q.Keys) != map[bool]int{false: 1, true: 2}[sponsored] {
 			t.Fatalf("%d payloads, %d keys", len(q.Payloads), len(q.Keys))

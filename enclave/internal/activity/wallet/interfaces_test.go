@@ -157,7 +157,7 @@ func TestInterfaceThatIsReadNoMore(t *testing.T) {
 	w.Must(err)
 	in, err := v.Decode(activitytest.JSON(transaction(with, transfer)))
 	w.Must(err)
-	if _, err := v.Question(w.Tx(), in, org.ID{1}, w.User, false); activitytest.Code(err) != fault.FailedPrecondition {
+	if _, err := v.PolicyRequest(w.Tx(), in, org.ID{1}, w.User, false); activitytest.Code(err) != fault.FailedPrecondition {
 		t.Errorf("%v", err)
 	}
 }

@@ -56,7 +56,7 @@ func TestMemoryOfQuestions(t *testing.T) {
 	in, err := v.Decode(activitytest.JSON(object{"signWith": with, "encoding": "PAYLOAD_ENCODING_EIP712", "hashFunction": "HASH_FUNCTION_NO_OP", "payload": typedList(40)}))
 	w.Must(err)
 	n := allocated(func() {
-		if _, err := v.Question(w.Tx(), in, w.NewID(), w.User, false); err != nil {
+		if _, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, false); err != nil {
 			t.Error(err)
 		}
 	})

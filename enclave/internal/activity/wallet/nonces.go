@@ -62,7 +62,7 @@ func openUses(tx *org.Tx, s org.Sender) (uses []openUse, refs []org.SendRef, err
 }
 
 // areAll tells whether all sends are in states that is answers true for. Of one that the host was not asked about that is not known.
-func areAll(k *activity.ChainKnown, sends []org.SendRef, is func(org.SendState) bool) bool {
+func areAll(k *activity.ChainState, sends []org.SendRef, is func(org.SendState) bool) bool {
 	return !slices.ContainsFunc(sends, func(ref org.SendRef) bool { return !is(k.Standings[ref].State) })
 }
 
@@ -107,7 +107,7 @@ func (in *EthSendTransaction) freeNonce(tx *org.Tx) (uint64, error) {
 }
 
 // reserveNonce records that the transaction about to be sent has a number, beside those that have it already.
-func reserveNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64, terms ethTerms) error {
+func reserveNonce(tx *activity.Tx, k *activity.ChainState, s org.Sender, number uint64, terms ethTerms) error {
 	if err := pruneNonces(tx, k, s, number); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func reserveNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number 
 }
 
 // reserveOwn is reserveNonce for the transaction's own number, for which it is a rival of those before it.
-func reserveOwn(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, made *eth.Signed) error {
+func reserveOwn(tx *activity.Tx, k *activity.ChainState, s org.Sender, made *eth.Signed) error {
 	was, err := tx.Nonce(s, made.Nonce)
 	if err == nil && was != nil {
 		err = tx.AddRival(org.Counter{Of: org.CountNonces, Account: s}, made.Nonce, was.Sends, refOf(tx))
@@ -172,7 +172,7 @@ func higher(was []byte, now *big.Int) []byte {
 
 // pruneNonces notes numbers that are in blocks, and forgets those that have been for minedMs. What a client sends with a
 // number of his own settles the numbers below that are used and whose sends are missing: he has been asked to look.
-func pruneNonces(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
+func pruneNonces(tx *activity.Tx, k *activity.ChainState, s org.Sender, number uint64) error {
 	var drop, mark []uint64
 	err := tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
 		heard := slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { _, ok := k.Standings[ref]; return ok })

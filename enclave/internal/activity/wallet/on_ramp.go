@@ -98,7 +98,7 @@ func putOnRampCredential(tx *activity.Tx, in *OnRampParams, c *org.OnRampCredent
 
 // onRampSecret opens an encrypted secret and seals it for the record.
 func onRampSecret(tx *activity.Tx, owner org.ID, field, text string) ([]byte, error) {
-	secret, err := login.OpenOnRampSecret(field, text, tx.Roles.OnRamp)
+	secret, err := login.OpenOnRampSecret(field, text, tx.ServiceKeys.OnRamp)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func initOnRamp(tx *activity.Tx, in *InitOnRamp) (*OnRampPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(tx.Outside.OnRamps, in.OnrampProvider) {
+	if !slices.Contains(tx.Capabilities.OnRamps, in.OnrampProvider) {
 		return nil, activity.OnRampNotSet(in.OnrampProvider)
 	}
 	c, err := OnRampCredentialFor(top, in.OnrampProvider, activity.IsOn(in.SandboxMode))

@@ -26,7 +26,7 @@ var Keys = activity.Family{
 	},
 	activity.Kind[DeletePrivateKeys, PrivateKeyIDs]{
 		Name: "DELETE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeys,
-		Ask: func(tx *org.Tx, in *DeletePrivateKeys, q *policy.Request) error {
+		FillPolicyRequest: func(tx *org.Tx, in *DeletePrivateKeys, q *policy.Request) error {
 			return askEach(q, in.PrivateKeyIDs, func(id string) (policy.Facts, error) { return privateKeyFacts(tx, id) })
 		},
 	},

@@ -103,7 +103,7 @@ func checkPolicy(w *world, typ string, params object, condition string, want int
 	w.Must(err)
 	in, err := v.Decode(activitytest.JSON(params))
 	w.Must(err)
-	q, err := v.Question(w.Tx(), in, w.NewID(), w.User, false)
+	q, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, false)
 	w.Must(err)
 	p, err := policy.Compile(policy.ClauseCondition, condition)
 	w.Must(err)

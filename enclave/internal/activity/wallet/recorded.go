@@ -319,8 +319,8 @@ func termsOf(made *eth.Signed) (t ethTerms, err error) {
 
 // KnownOf is what the host must have said of a chain for an activity to have sent what it did. Where it sent nothing,
 // that is not known.
-func KnownOf(tx *org.Tx, sends []org.Send) *activity.ChainKnown {
-	k := &activity.ChainKnown{HeardMs: tx.NowMs, Recorded: true}
+func KnownOf(tx *org.Tx, sends []org.Send) *activity.ChainState {
+	k := &activity.ChainState{ReadMs: tx.NowMs, Recorded: true}
 	x, err := sentOf(sends)
 	if err != nil {
 		return k

@@ -22,7 +22,7 @@ var Secrets = activity.Family{
 	},
 	activity.Kind[ImportSecrets, SecretIDs]{
 		Name: "IMPORT_SECRETS", Resource: "SECRET", Action: "IMPORT", Run: importSecrets,
-		Ask: func(_ *org.Tx, in *ImportSecrets, q *policy.Request) error {
+		FillPolicyRequest: func(_ *org.Tx, in *ImportSecrets, q *policy.Request) error {
 			q.Payloads = activity.MapList(in.Secrets, func(s *ImportSecret) policy.Facts { return secretFacts(s.properties()) })
 			return nil
 		},
@@ -30,8 +30,8 @@ var Secrets = activity.Family{
 	activity.Kind[ExportSecrets, SecretPayloads]{
 		Name: "EXPORT_SECRETS", Resource: "SECRET", Action: "EXPORT", Run: exportSecrets,
 		// What is not there is refused before any policy is asked: the batch is as allowed as its least allowed secret.
-		Examine: func(tx *org.Tx, in *ExportSecrets) error { _, err := in.find(tx); return err },
-		Ask:     func(tx *org.Tx, in *ExportSecrets, q *policy.Request) error { return in.ask(tx, q) },
+		Examine:           func(tx *org.Tx, in *ExportSecrets) error { _, err := in.find(tx); return err },
+		FillPolicyRequest: func(tx *org.Tx, in *ExportSecrets, q *policy.Request) error { return in.ask(tx, q) },
 		Keys: func(_ *org.Tx, in *ExportSecrets) ([]policy.Key, error) {
 			return activity.MapList(in.Secrets, func(s *ExportSecret) policy.Key { return ownerKeys(s.SecretID)[0] }), nil
 		},
@@ -206,7 +206,7 @@ func importSecrets(tx *activity.Tx, in *ImportSecrets) (*SecretIDs, error) {
 	if err != nil {
 		return nil, err
 	}
-	tx.ChangeForGood(func(t *org.Tx) {
+	tx.ChangeDespiteRefusal(func(t *org.Tx) {
 		for _, g := range targets {
 			t.DeleteTarget(g.User, g.ID)
 		}

@@ -24,9 +24,9 @@ import (
 var Sending = activity.Family{
 	activity.Kind[EthSendRawTransaction, TransactionHash]{
 		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: ethSendRawTransaction, Verify: verifyRawSend,
-		Signatures: func(*EthSendRawTransaction) int { return 0 }, // it is signed already
-		Need:       func(tx *org.Tx, in *EthSendRawTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
-		Ask:        func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) },
+		Signatures:        func(*EthSendRawTransaction) int { return 0 }, // it is signed already
+		ChainQuery:        func(tx *org.Tx, in *EthSendRawTransaction) (*activity.ChainQuery, error) { return in.need(tx) },
+		FillPolicyRequest: func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 	activity.Kind[EthSendTransaction, SendStatusID]{
 		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: ethSendTransaction, Verify: verifyEthSend, Results: []int{2},
@@ -34,27 +34,27 @@ var Sending = activity.Family{
 			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, EthTerms: v.EthTerms,
 				Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
 		})},
-		Examine: func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) },
-		Need:    func(tx *org.Tx, in *EthSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
-		Keys:    func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return in.keys(tx) },
-		Ask:     func(tx *org.Tx, in *EthSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
+		Examine:           func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) },
+		ChainQuery:        func(tx *org.Tx, in *EthSendTransaction) (*activity.ChainQuery, error) { return in.need(tx) },
+		Keys:              func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return in.keys(tx) },
+		FillPolicyRequest: func(tx *org.Tx, in *EthSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 	activity.Kind[EthUndelegate7702, SendStatusID]{
 		Name: "ETH_UNDELEGATE_7702", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethUndelegate7702, Verify: verifyUndelegate,
-		Examine: func(tx *org.Tx, in *EthUndelegate7702) error { return in.send.examine(tx) },
-		Need:    func(tx *org.Tx, in *EthUndelegate7702) (*activity.ChainNeed, error) { return in.send.need(tx) },
-		Keys:    func(tx *org.Tx, in *EthUndelegate7702) ([]policy.Key, error) { return in.send.keys(tx) },
-		Ask:     func(tx *org.Tx, in *EthUndelegate7702, q *policy.Request) error { return in.send.ask(tx, q) },
+		Examine:           func(tx *org.Tx, in *EthUndelegate7702) error { return in.send.examine(tx) },
+		ChainQuery:        func(tx *org.Tx, in *EthUndelegate7702) (*activity.ChainQuery, error) { return in.send.need(tx) },
+		Keys:              func(tx *org.Tx, in *EthUndelegate7702) ([]policy.Key, error) { return in.send.keys(tx) },
+		FillPolicyRequest: func(tx *org.Tx, in *EthUndelegate7702, q *policy.Request) error { return in.send.ask(tx, q) },
 	},
 	activity.Kind[SolSendTransaction, SendStatusID]{
 		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: solSendTransaction, Verify: verifySolSend, Results: []int{2},
 		Older: []activity.Older{activity.Upgrade(func(v *SolSendTransactionV1) SolSendTransaction {
 			return SolSendTransaction{UnsignedTransaction: v.UnsignedTransaction, SignWiths: []string{v.SignWith}, Sponsor: v.Sponsor, CAIP2: v.CAIP2, RecentBlockhash: v.RecentBlockhash}
 		})},
-		Examine: func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) },
-		Need:    func(tx *org.Tx, in *SolSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
-		Keys:    func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWiths...) },
-		Ask:     func(tx *org.Tx, in *SolSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
+		Examine:           func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) },
+		ChainQuery:        func(tx *org.Tx, in *SolSendTransaction) (*activity.ChainQuery, error) { return in.need(tx) },
+		Keys:              func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWiths...) },
+		FillPolicyRequest: func(tx *org.Tx, in *SolSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 }
 
@@ -83,7 +83,7 @@ type EthSendRawTransaction struct {
 	decoded []byte
 	signed  *eth.Signed
 	read    *transaction
-	known   *activity.ChainKnown
+	known   *activity.ChainState
 }
 
 // maxSigned bounds a signed transaction in bytes, as the host does; nodes relay less.
@@ -114,7 +114,7 @@ func (in *EthSendRawTransaction) Check() (err error) {
 	return nil
 }
 
-func (in *EthSendRawTransaction) Know(k *activity.ChainKnown) { in.known = k }
+func (in *EthSendRawTransaction) Know(k *activity.ChainState) { in.known = k }
 
 // sender is the account that signed, and whether it is one of the organization's, whose nonces are tracked.
 func (in *EthSendRawTransaction) sender(tx *org.Tx) (s org.Sender, ours bool, err error) {
@@ -123,8 +123,8 @@ func (in *EthSendRawTransaction) sender(tx *org.Tx) (s org.Sender, ours bool, er
 	return s, ours, err
 }
 
-func (in *EthSendRawTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
-	n := &activity.ChainNeed{Chain: string(in.CAIP2)}
+func (in *EthSendRawTransaction) need(tx *org.Tx) (*activity.ChainQuery, error) {
+	n := &activity.ChainQuery{Chain: string(in.CAIP2)}
 	s, ours, err := in.sender(tx)
 	if err == nil && ours {
 		n.Nonces, n.From = true, s.Address[:]
@@ -207,7 +207,7 @@ type EthSendTransaction struct {
 	undelegates  bool     // it makes no call: the account gives up the code that it has
 	sponsor      *sponsor // once who pays was looked up
 	open         []openUse
-	known        *activity.ChainKnown
+	known        *activity.ChainState
 
 	chosen    uint64        // nonce, once it is examined
 	before    *org.NonceUse // who had it, nil for nobody
@@ -341,7 +341,7 @@ func number(field string, text *string) (*uint64, error) {
 }
 
 // Know takes what the host has said.
-func (in *EthSendTransaction) Know(k *activity.ChainKnown) { in.known = k }
+func (in *EthSendTransaction) Know(k *activity.ChainState) { in.known = k }
 
 // keys are the keys that sign: the account's and, if another account pays, that one's.
 func (in *EthSendTransaction) keys(tx *org.Tx) ([]policy.Key, error) {
@@ -353,12 +353,12 @@ func (in *EthSendTransaction) keys(tx *org.Tx) ([]policy.Key, error) {
 }
 
 // need is what the host is asked for before the transaction is made.
-func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
+func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainQuery, error) {
 	s, err := lookUpSigningKey(tx, in.From)
 	if s == nil || err != nil {
 		return nil, err
 	}
-	n := &activity.ChainNeed{
+	n := &activity.ChainQuery{
 		Chain: string(in.CAIP2), From: in.sender.Address[:],
 		Nonces: true, Fees: in.feeCap == nil || in.tip == nil || in.sponsor != nil, Gas: in.gas == nil && !in.delegated(),
 	}
@@ -534,7 +534,7 @@ type SolSendTransaction struct {
 
 	decoded []byte
 	fills   bool // the blockhash is to be filled in
-	known   *activity.ChainKnown
+	known   *activity.ChainState
 	raw     []byte
 	reads   []*transaction // for each signer
 }
@@ -580,7 +580,7 @@ func decodeSolana(text string) ([]byte, error) {
 	return b, nil
 }
 
-func (in *SolSendTransaction) Know(k *activity.ChainKnown) { in.known = k }
+func (in *SolSendTransaction) Know(k *activity.ChainState) { in.known = k }
 
 // signers finds the keys; the error for one that is not there is a *fault.Error.
 func (in *SolSendTransaction) signers(tx *org.Tx) ([]*signingKey, error) {
@@ -594,13 +594,13 @@ func (in *SolSendTransaction) signers(tx *org.Tx) ([]*signingKey, error) {
 	return all, nil
 }
 
-func (in *SolSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
+func (in *SolSendTransaction) need(tx *org.Tx) (*activity.ChainQuery, error) {
 	if _, err := in.signers(tx); fault.Of(err) != nil {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	return &activity.ChainNeed{Chain: in.CAIP2.CAIP2(), Blockhash: in.fills}, nil
+	return &activity.ChainQuery{Chain: in.CAIP2.CAIP2(), Blockhash: in.fills}, nil
 }
 
 func (in *SolSendTransaction) examine(tx *org.Tx) (err error) {

@@ -24,9 +24,9 @@ import (
 )
 
 // chainSays makes the world's host say this of every chain.
-func chainSays(w *world, k activity.ChainKnown) *[]activity.ChainNeed {
-	asked := new([]activity.ChainNeed)
-	w.Heard = func(need *activity.ChainNeed) (*activity.ChainKnown, error) {
+func chainSays(w *world, k activity.ChainState) *[]activity.ChainQuery {
+	asked := new([]activity.ChainQuery)
+	w.Heard = func(need *activity.ChainQuery) (*activity.ChainState, error) {
 		*asked = append(*asked, *need)
 		said := k
 		return &said, nil
@@ -59,7 +59,7 @@ func ethSend(from string, more ...object) object {
 	return m
 }
 
-var someChain = activity.ChainKnown{Latest: 3, Pending: 5, BaseFee: 1e9, Tip: 1e8, Gas: 50_000}
+var someChain = activity.ChainState{Latest: 3, Pending: 5, BaseFee: 1e9, Tip: 1e8, Gas: 50_000}
 
 func TestEthSendTransaction(t *testing.T) {
 	w := activitytest.New(t)
@@ -97,8 +97,8 @@ func TestEthSendTransaction(t *testing.T) {
 	// What the client says is taken, and nothing of it asked: how far the account is
 	// tells which of its numbers can be forgotten.
 	all := object{"nonce": "9", "gasLimit": "30000", "maxFeePerGas": "2000000000", "maxPriorityFeePerGas": "0", "deadline": "1", "gasStationNonce": "2", "sponsor": false}
-	chainSays(w, activity.ChainKnown{})
-	asked = chainSays(w, activity.ChainKnown{})
+	chainSays(w, activity.ChainState{})
+	asked = chainSays(w, activity.ChainState{})
 	w.Run("ETH_SEND_TRANSACTION_V2", ethSend(from, all))
 	if need := (*asked)[0]; !need.Nonces || need.Fees || need.Gas {
 		t.Errorf("asked for %+v", need)
@@ -177,21 +177,21 @@ func TestTheHostCannotBurn(t *testing.T) {
 	w := activitytest.New(t)
 	from := ethAddress(w)
 	for what, c := range map[string]struct {
-		says activity.ChainKnown
+		says activity.ChainState
 		in   object
 		want string // "" is taken
 	}{
-		"all it may":                  {activity.ChainKnown{BaseFee: 1e9, Tip: 1e9, Gas: 27_000_000}, nil, ""},
-		"base fee":                    {activity.ChainKnown{BaseFee: math.MaxUint64, Tip: 1, Gas: 21_000}, nil, "give gasLimit and maxFeePerGas"},
-		"tip":                         {activity.ChainKnown{BaseFee: 1, Tip: math.MaxUint64, Gas: 21_000}, nil, "give gasLimit and maxFeePerGas"},
-		"both":                        {activity.ChainKnown{BaseFee: 1e9, Tip: 1e9, Gas: 28_000_000}, nil, "give gasLimit and maxFeePerGas"},
-		"gas":                         {activity.ChainKnown{BaseFee: 1, Tip: 1, Gas: 50_000_001}, nil, "give gasLimit"},
-		"all gas":                     {activity.ChainKnown{BaseFee: 1, Tip: 1, Gas: math.MaxUint64}, nil, "give gasLimit"},
-		"gas at my price":             {activity.ChainKnown{Gas: math.MaxUint64}, object{"maxFeePerGas": "1", "maxPriorityFeePerGas": "1"}, "give gasLimit"},
-		"gas at a high price of mine": {activity.ChainKnown{Gas: 27_000_000}, object{"maxFeePerGas": "4000000000", "maxPriorityFeePerGas": "1"}, "give gasLimit and maxFeePerGas"},
-		"tip at my price":             {activity.ChainKnown{Tip: math.MaxUint64, Gas: 21_000}, object{"maxFeePerGas": "3"}, ""},
-		"price of my gas":             {activity.ChainKnown{BaseFee: 1e10, Tip: 1}, object{"gasLimit": "5000001"}, "give gasLimit and maxFeePerGas"},
-		"my word":                     {activity.ChainKnown{}, object{"gasLimit": "18446744073709551615", "maxFeePerGas": strings.Repeat("9", 70), "maxPriorityFeePerGas": "1"}, ""},
+		"all it may":                  {activity.ChainState{BaseFee: 1e9, Tip: 1e9, Gas: 27_000_000}, nil, ""},
+		"base fee":                    {activity.ChainState{BaseFee: math.MaxUint64, Tip: 1, Gas: 21_000}, nil, "give gasLimit and maxFeePerGas"},
+		"tip":                         {activity.ChainState{BaseFee: 1, Tip: math.MaxUint64, Gas: 21_000}, nil, "give gasLimit and maxFeePerGas"},
+		"both":                        {activity.ChainState{BaseFee: 1e9, Tip: 1e9, Gas: 28_000_000}, nil, "give gasLimit and maxFeePerGas"},
+		"gas":                         {activity.ChainState{BaseFee: 1, Tip: 1, Gas: 50_000_001}, nil, "give gasLimit"},
+		"all gas":                     {activity.ChainState{BaseFee: 1, Tip: 1, Gas: math.MaxUint64}, nil, "give gasLimit"},
+		"gas at my price":             {activity.ChainState{Gas: math.MaxUint64}, object{"maxFeePerGas": "1", "maxPriorityFeePerGas": "1"}, "give gasLimit"},
+		"gas at a high price of mine": {activity.ChainState{Gas: 27_000_000}, object{"maxFeePerGas": "4000000000", "maxPriorityFeePerGas": "1"}, "give gasLimit and maxFeePerGas"},
+		"tip at my price":             {activity.ChainState{Tip: math.MaxUint64, Gas: 21_000}, object{"maxFeePerGas": "3"}, ""},
+		"price of my gas":             {activity.ChainState{BaseFee: 1e10, Tip: 1}, object{"gasLimit": "5000001"}, "give gasLimit and maxFeePerGas"},
+		"my word":                     {activity.ChainState{}, object{"gasLimit": "18446744073709551615", "maxFeePerGas": strings.Repeat("9", 70), "maxPriorityFeePerGas": "1"}, ""},
 	} {
 		chainSays(w, c.says)
 		in := ethSend(from, c.in)
@@ -206,7 +206,7 @@ func TestTheHostCannotBurn(t *testing.T) {
 		w.TB = t
 	}
 	// Where coins are cheap it may be more of them.
-	chainSays(w, activity.ChainKnown{BaseFee: 1e12, Tip: 1, Gas: 21_000})
+	chainSays(w, activity.ChainState{BaseFee: 1e12, Tip: 1, Gas: 21_000})
 	w.Run("ETH_SEND_TRANSACTION_V2", ethSend(from, object{"caip2": "eip155:137", "gasLimit": "100000"}))
 }
 
@@ -376,10 +376,10 @@ func TestRefusedNumbersGoToTheNext(t *testing.T) {
 		v := kinds.Live["ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2"]
 		in, err := v.Decode(activitytest.JSON(ethSend(from)))
 		w.Must(err)
-		_, err = v.Need(w.Tx(), in)
+		_, err = v.ChainQuery(w.Tx(), in)
 		w.Must(err)
-		in.Know(&k)
-		if _, err := v.Question(w.Tx(), in, w.NewID(), w.User, true); err != nil {
+		in.SetChainState(&k)
+		if _, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, true); err != nil {
 			t.Errorf("state %d: %v", state, err)
 		}
 	}
@@ -482,7 +482,7 @@ func TestPoliciesSeeWhatIsSigned(t *testing.T) {
 		t.Helper()
 		p, err := policy.Compile(policy.ClauseCondition, condition)
 		w.Must(err)
-		q, err := v.Question(w.Tx(), in, w.NewID(), w.User, false)
+		q, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, false)
 		w.Must(err)
 		return p.Holds(&q)
 	}
@@ -504,7 +504,7 @@ func TestPoliciesSeeWhatIsSigned(t *testing.T) {
 		}
 	}
 	k := someChain
-	in.Know(&k)
+	in.SetChainState(&k)
 	for _, c := range append(known, filled...) {
 		if yes, err := holds(in, c); err != nil || !yes {
 			t.Errorf("%s: %t, %v", c, yes, err)
@@ -512,14 +512,14 @@ func TestPoliciesSeeWhatIsSigned(t *testing.T) {
 	}
 	// What cannot be is refused before anybody decides.
 	k.Gas = math.MaxUint64
-	if _, err := v.Question(w.Tx(), in, w.NewID(), w.User, true); activitytest.Code(err) != fault.FailedPrecondition {
+	if _, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, true); activitytest.Code(err) != fault.FailedPrecondition {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestEthSendRawTransaction(t *testing.T) {
 	w := activitytest.New(t)
-	asked := chainSays(w, activity.ChainKnown{})
+	asked := chainSays(w, activity.ChainState{})
 	const hash = "0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788"
 	for _, text := range []string{activitytest.SignedTransfer, "0x" + activitytest.SignedTransfer, "0x" + strings.ToUpper(activitytest.SignedTransfer)} {
 		r := w.Run("ETH_SEND_RAW_TRANSACTION", object{"signedTransaction": text, "caip2": "eip155:1"})
@@ -559,7 +559,7 @@ func TestEthSendRawTransaction(t *testing.T) {
 	} {
 		p, err := policy.Compile(policy.ClauseCondition, condition)
 		w.Must(err)
-		q, err := v.Question(w.Tx(), in, w.NewID(), w.User, false)
+		q, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, false)
 		w.Must(err)
 		if yes, err := p.Holds(&q); yes != want || err != nil {
 			t.Errorf("%s: %t, %v", condition, yes, err)
@@ -608,7 +608,7 @@ func TestSolSendTransaction(t *testing.T) {
 	one, oneKey := solAddress(w)
 	two, twoKey := solAddress(w)
 	hash := [32]byte{0: 1, 31: 2}
-	asked := chainSays(w, activity.ChainKnown{Blockhash: hash})
+	asked := chainSays(w, activity.ChainState{Blockhash: hash})
 	stranger := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{3}, 32))
 	strangerKey := []byte(stranger.Public().(ed25519.PublicKey))
 	signed := activitytest.SolanaOf(hash, oneKey, strangerKey)
@@ -674,7 +674,7 @@ func TestSolSendIsRefused(t *testing.T) {
 	two, twoKey := solAddress(w)
 	ids := makeKeys(w, activitytest.PrivateKey("k", "ED25519", "SOLANA"))
 	ether := ethAddress(w)
-	chainSays(w, activity.ChainKnown{Blockhash: [32]byte{1}})
+	chainSays(w, activity.ChainState{Blockhash: [32]byte{1}})
 	signedByTwo := activitytest.SolanaOf([32]byte{}, oneKey, twoKey)
 	signedByTwo[70] = 1
 	in := func(tx []byte, more object, signers ...string) object {
@@ -729,7 +729,7 @@ func TestPoliciesOnSolSend(t *testing.T) {
 		t.Helper()
 		p, err := policy.Compile(policy.ClauseCondition, condition)
 		w.Must(err)
-		q, err := v.Question(w.Tx(), in, w.NewID(), w.User, false)
+		q, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, false)
 		w.Must(err)
 		all = true
 		for _, each := range q.Each() {
@@ -762,7 +762,7 @@ func TestPoliciesOnSolSend(t *testing.T) {
 			t.Errorf("%s: %t, %v", c.condition, yes, err)
 		}
 	}
-	single.Know(&activity.ChainKnown{Blockhash: [32]byte{31: 1}})
+	single.SetChainState(&activity.ChainState{Blockhash: [32]byte{31: 1}})
 	if yes, err := ask(single, "solana.tx.recent_blockhash == '11111111111111111111111111111112'"); !yes || err != nil {
 		t.Errorf("%t, %v", yes, err)
 	}

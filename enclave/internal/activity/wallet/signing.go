@@ -23,7 +23,7 @@ var Signing = activity.Family{
 		})},
 		Params: func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
 		Keys:   func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
-		Ask: func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
+		FillPolicyRequest: func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, []payload{in.decoded}, q)
 		},
 	},
@@ -32,7 +32,7 @@ var Signing = activity.Family{
 		Signatures: func(in *SignRawPayloads) int { return len(in.Payloads) },
 		Params:     func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
 		Keys:       func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
-		Ask: func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
+		FillPolicyRequest: func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, in.decoded, q)
 		},
 	},
@@ -41,10 +41,10 @@ var Signing = activity.Family{
 		Older: []activity.Older{activity.Upgrade(func(v *SignTransactionV1) SignTransaction {
 			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
 		})},
-		Examine: func(tx *org.Tx, in *SignTransaction) error { return in.examine(tx) },
-		Params:  func(in *SignTransaction) policy.Value { return activity.Param("type", policy.String(string(in.Type))) },
-		Keys:    func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
-		Ask:     func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) },
+		Examine:           func(tx *org.Tx, in *SignTransaction) error { return in.examine(tx) },
+		Params:            func(in *SignTransaction) policy.Value { return activity.Param("type", policy.String(string(in.Type))) },
+		Keys:              func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
+		FillPolicyRequest: func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 }
 

@@ -22,7 +22,7 @@ var Spark = activity.Family{
 			return sparkParams(in.SignWith, "signatures", listValue(in.Signatures, (*SparkSignatureRequest).value))
 		},
 		Keys: func(tx *org.Tx, in *SparkSignFrost) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
-		Ask: func(tx *org.Tx, in *SparkSignFrost, q *policy.Request) error {
+		FillPolicyRequest: func(tx *org.Tx, in *SparkSignFrost, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, nil, q)
 		},
 	},
@@ -32,7 +32,7 @@ var Spark = activity.Family{
 			return sparkParams(in.SignWith, "transfer", in.Transfer.value())
 		},
 		Keys: func(tx *org.Tx, in *SparkPrepareTransfer) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
-		Ask: func(tx *org.Tx, in *SparkPrepareTransfer, q *policy.Request) error {
+		FillPolicyRequest: func(tx *org.Tx, in *SparkPrepareTransfer, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, nil, q)
 		},
 	},
@@ -42,7 +42,7 @@ var Spark = activity.Family{
 			return sparkParams(in.SignWith, "claim", in.Claim.value())
 		},
 		Keys: func(tx *org.Tx, in *SparkClaimTransfer) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
-		Ask: func(tx *org.Tx, in *SparkClaimTransfer, q *policy.Request) error {
+		FillPolicyRequest: func(tx *org.Tx, in *SparkClaimTransfer, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, nil, q)
 		},
 	},
@@ -54,7 +54,7 @@ var Spark = activity.Family{
 		Keys: func(tx *org.Tx, in *SparkPrepareLightningReceive) ([]policy.Key, error) {
 			return policyKeys(tx, in.SignWith)
 		},
-		Ask: func(tx *org.Tx, in *SparkPrepareLightningReceive, q *policy.Request) error {
+		FillPolicyRequest: func(tx *org.Tx, in *SparkPrepareLightningReceive, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, nil, q)
 		},
 	},

@@ -139,7 +139,7 @@ func TestUnreadableIsRefusedBeforePolicies(t *testing.T) {
 		in, err := v.Decode(activitytest.JSON(transaction(with, unsigned)))
 		w.Must(err)
 		for _, bare := range []bool{true, false} {
-			_, err := v.Question(w.Tx(), in, w.NewID(), w.User, bare)
+			_, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, bare)
 			f := fault.Of(err)
 			switch {
 			case want == "" && err != nil:
@@ -151,7 +151,7 @@ func TestUnreadableIsRefusedBeforePolicies(t *testing.T) {
 	}
 	in, err := v.Decode(activitytest.JSON(transaction(tokenAt, legacy)))
 	w.Must(err)
-	if _, err := v.Question(w.Tx(), in, w.NewID(), w.User, false); err != nil {
+	if _, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, false); err != nil {
 		t.Errorf("a signer that is not there is for the activity to miss: %v", err)
 	}
 }

@@ -193,7 +193,7 @@ func openImport(tx *activity.Tx, use uint8, sealed *bundle.Sealed) (secret.Secre
 		if err != nil {
 			return secret.Secret{}, err
 		}
-		tx.ChangeForGood(func(t *org.Tx) { t.DeleteTarget(g.User, g.ID) })
+		tx.ChangeDespiteRefusal(func(t *org.Tx) { t.DeleteTarget(g.User, g.ID) })
 		if !g.Live(tx.Boot, tx.NowMs) {
 			opened.Wipe()
 			return secret.Secret{}, fault.Field("encryptedBundle", "import target has expired: encrypt to a new one")

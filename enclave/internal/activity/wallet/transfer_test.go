@@ -543,7 +543,7 @@ func TestImportIsForOneself(t *testing.T) {
 				if err != nil {
 					continue // UUIDs are in lower case where a rule says so
 				}
-				q, err := v.Question(w.Tx(), in, w.NewID(), w.User, bare)
+				q, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, bare)
 				w.Must(err)
 				if q.Foreign != foreign || q.Self {
 					t.Errorf("%s for %s: foreign %v", typ, user, q.Foreign)

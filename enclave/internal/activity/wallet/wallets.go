@@ -38,7 +38,7 @@ var Wallets = activity.Family{
 	},
 	activity.Kind[DeleteWalletAccounts, WalletAccountIDs]{
 		Name: "DELETE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "DELETE", Run: deleteWalletAccounts,
-		Ask: func(tx *org.Tx, in *DeleteWalletAccounts, q *policy.Request) error {
+		FillPolicyRequest: func(tx *org.Tx, in *DeleteWalletAccounts, q *policy.Request) error {
 			return askAccounts(tx, in.WalletAccountIDs, q)
 		},
 	},
