@@ -591,11 +591,11 @@ func (k Kind[I, R]) fillPolicyRequest(tx *org.Tx, newest any, r *policy.Request,
 	if k.Self != nil {
 		text := k.Self(in)
 		id, err := org.ParseID(text)
-		r.Self = text == "" || err == nil && id == org.ID(r.Initiator)
+		r.SelfService = text == "" || err == nil && id == org.ID(r.Initiator)
 	}
 	if k.OnlySelf != nil {
 		id, err := org.ParseID(k.OnlySelf(in))
-		r.Foreign = err != nil || id != org.ID(r.Initiator)
+		r.AboutAnother = err != nil || id != org.ID(r.Initiator)
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func alike(a, b *policy.Request) bool {
 			return slices.ContainsFunc(all, func(other policy.Facts) bool { return reflect.DeepEqual(one, other) })
 		}
 	}
-	return reflect.DeepEqual(a.Params, b.Params) && reflect.DeepEqual(a.Facts, b.Facts) && a.Self == b.Self && a.Foreign == b.Foreign && len(a.Payloads) == len(b.Payloads) &&
+	return reflect.DeepEqual(a.Params, b.Params) && reflect.DeepEqual(a.Facts, b.Facts) && a.SelfService == b.SelfService && a.AboutAnother == b.AboutAnother && len(a.Payloads) == len(b.Payloads) &&
 		!slices.ContainsFunc(a.Payloads, func(f policy.Facts) bool { return !among(b.Payloads)(f) }) && !slices.ContainsFunc(b.Payloads, func(f policy.Facts) bool { return !among(a.Payloads)(f) })
 }
 

@@ -168,7 +168,7 @@ func decideCase(t *testing.T, f caseFile, c policyCase) {
 	if outcome != c.Expect.Outcome {
 		t.Fatalf("%s: %s, want %s; %+v", c.Title, d.Outcome, c.Expect.Outcome, d.Evaluations)
 	}
-	bases := map[string]policy.Basis{"ROOT_QUORUM": policy.BasisRootQuorum, "SESSION_SCOPE": policy.BasisScope, "IMPORT_FOR_OTHER_USER": policy.BasisForeign}
+	bases := map[string]policy.Basis{"ROOT_QUORUM": policy.BasisRootQuorum, "SESSION_SCOPE": policy.BasisScope, "IMPORT_FOR_OTHER_USER": policy.BasisAboutAnother}
 	if want := c.Expect.Reason; want != "" && d.Basis != bases[want] {
 		t.Fatalf("the basis is %d, want %s", d.Basis, want)
 	}
@@ -208,8 +208,8 @@ func (f caseFile) question(t testing.TB, c policyCase) (policy.State, policy.Req
 		r.Scope = compile(t, policy.ClauseCondition, c.Request.SessionScope)
 	}
 	own := c.Request.Params["userId"] == o.Users[c.Request.By.User].ID
-	r.Foreign = r.Action == "IMPORT" && !own
-	r.Self = r.Resource == "CREDENTIAL" && own || r.Kind == "STAMP_LOGIN"
+	r.AboutAnother = r.Action == "IMPORT" && !own
+	r.SelfService = r.Resource == "CREDENTIAL" && own || r.Kind == "STAMP_LOGIN"
 	if c.Request.PolicyParams != nil {
 		r.Params = typedValue(t, "activity.params", "", c.Request.PolicyParams)
 	}

@@ -31,8 +31,8 @@ func Decide(s State, r Request) (Decision, error) {
 	if r.Scope != nil && !r.InScope(s.Steps) {
 		return Decision{Basis: BasisScope}, nil
 	}
-	if r.Foreign {
-		return Decision{Basis: BasisForeign}, nil
+	if r.AboutAnother {
+		return Decision{Basis: BasisAboutAnother}, nil
 	}
 	if s.Threshold >= 1 && rootVotes(&s, &r) >= s.Threshold {
 		return Decision{Outcome: Allow, Basis: BasisRootQuorum, Grant: r.grant()}, nil
@@ -161,7 +161,7 @@ func (d *decider) decide() (Decision, error) {
 		out.Evaluations.Verdicts[i] = v
 		if v.Outcome == Error && v.Clause != 0 && d.machine.why.reason == failedSteps {
 			d.endless = append(d.endless, i)
-			d.unsure = d.unsure || d.set.policies[i].Effect != EffectAllow
+			d.denyUndetermined = d.denyUndetermined || d.set.policies[i].Effect != EffectAllow
 		}
 		allows = allows || v.Outcome == Allow
 		denies = denies || v.Outcome == DenyExplicit
@@ -170,15 +170,15 @@ func (d *decider) decide() (Decision, error) {
 	switch out.Basis = BasisPolicies; {
 	case denies:
 		out.Outcome = d.orQuorum(DenyExplicit)
-	case d.spent >= d.limit || d.unsure:
+	case d.spent >= d.limit || d.denyUndetermined:
 		out.Outcome, out.Basis = d.orQuorum(DenyImplicit), BasisSteps
 	case allows:
 		out.Outcome, out.Grant = Allow, r.grant()
 	case waits:
 		out.Outcome = RequiresConsensus
-	case r.Self && !d.spoken && r.approved(r.initiator()): // by himself, not by others in his name
+	case r.SelfService && !d.conditionMatched && r.approved(r.initiator()): // by himself, not by others in his name
 		out.Outcome, out.Basis, out.Grant = Allow, BasisSelfService, r.grant()
-	case r.Self && !d.spoken: // his approval has lapsed
+	case r.SelfService && !d.conditionMatched: // his approval has lapsed
 		out.Outcome, out.Basis = RequiresConsensus, BasisSelfService
 	default:
 		out.Outcome, out.Basis = d.orQuorum(DenyImplicit), BasisNoPolicy
@@ -201,7 +201,7 @@ func MayVote(s State, r Request, user [16]byte) (bool, error) {
 // Counts tells whether a matching policy that allows has a consensus that can count the
 // user, in the root quorum or not. His vote so far is left out.
 func Counts(s State, r Request, user [16]byte) (bool, error) {
-	if r.initiator() == nobody || r.RootQuorum || r.Foreign {
+	if r.initiator() == nobody || r.RootQuorum || r.AboutAnother {
 		return false, nil
 	}
 	if len(r.Payloads) > 1 && s.Steps == nil {
@@ -258,16 +258,16 @@ type decider struct {
 	request *Request
 	machine machine
 	set     *Set
-	views   viewValues
+	inputs  inputValues
 	voters  []voter // have approved, in this order
 	others  []voter // could: they have a credential and have not rejected
 	users   []User
 	spent   int // steps of all policies so far
 	limit   int // of spent, which never exceeds it
-	// unsure: a policy that denies took too many steps, so nothing is allowed.
-	unsure bool
-	// spoken: the condition of a policy is true, so self-service is off.
-	spoken bool
+	// denyUndetermined: a policy that denies took too many steps, so nothing is allowed.
+	denyUndetermined bool
+	// conditionMatched: the condition of a policy is true, so self-service is off.
+	conditionMatched bool
 	// endless are the policies of which a clause took too many steps.
 	endless []int
 }
@@ -352,7 +352,7 @@ func (d *decider) policies() (err error) {
 		return nil
 	}
 	if d.set, err = d.state.Policies(); err == nil && d.set != nil && d.limit > 0 {
-		d.views = d.set.readViews(&d.machine)
+		d.inputs = d.set.readInputs(&d.machine)
 	}
 	return err
 }
@@ -415,16 +415,16 @@ func (d *decider) pauseIfDue() {
 // matches evaluates the condition of policy i.
 func (d *decider) matches(i int) (yes, ok bool) {
 	c := &d.set.conditions[i]
-	if !c.known {
+	if !c.ok {
 		return d.run(d.set.policies[i].Condition)
 	}
-	if d.views.fails&c.mask != 0 {
+	if d.inputs.errors&c.mask != 0 {
 		for _, r := range c.reads {
-			if d.views.fails>>r.view&1 == 1 {
+			if d.inputs.errors>>r.input&1 == 1 {
 				if !d.take(r.steps) {
 					return d.run(d.set.policies[i].Condition)
 				}
-				d.machine.why = d.views.seen[r.view].why
+				d.machine.why = d.inputs.seen[r.input].why
 				return false, false
 			}
 		}
@@ -432,26 +432,26 @@ func (d *decider) matches(i int) (yes, ok bool) {
 	if !d.take(c.steps) {
 		return d.run(d.set.policies[i].Condition)
 	}
-	return c.test.holds(&d.views), true
+	return c.test.holds(&d.inputs), true
 }
 
 // agrees evaluates the consensus of policy i.
 func (d *decider) agrees(i int) (yes, ok bool) {
 	c := &d.set.consensuses[i]
-	if !c.known {
+	if !c.ok {
 		return d.run(d.set.policies[i].Consensus)
 	}
-	if d.views.voters == nil {
-		d.views.voters = d.set.readApprovers(d.voters)
+	if d.inputs.voters == nil {
+		d.inputs.voters = d.set.readApprovers(d.voters)
 	}
 	steps := c.steps
-	for j := range d.views.voters {
-		steps += c.each + c.made + c.tags*len(d.views.voters[j].tags)
+	for j := range d.inputs.voters {
+		steps += c.stepsPerApprover + c.listSteps + c.stepsPerTag*len(d.inputs.voters[j].tags)
 	}
 	if !d.take(steps) {
 		return d.run(d.set.policies[i].Consensus)
 	}
-	return c.test.holds(&d.views), true
+	return c.test.holds(&d.inputs), true
 }
 
 // judge is what policy i makes of the request.
@@ -474,7 +474,7 @@ func (d *decider) judge(i int) Verdict {
 		return Verdict{Error, ClauseCondition}
 	}
 	matches = matches && (p.Effect != EffectAllow || p.Condition.passesOver(d.request) == "")
-	d.spoken = d.spoken || matches && p.Condition != nil
+	d.conditionMatched = d.conditionMatched || matches && p.Condition != nil
 	if !matches {
 		// A consensus that cannot fail cannot change the outcome either.
 		if p.Consensus != nil && p.Consensus.fails {
@@ -520,9 +520,9 @@ func (d *decider) awaits(i int) (counts, ok bool) {
 	who := d.request.initiator()
 	is := func(v voter) bool { return v.id == who }
 	if at := slices.IndexFunc(d.voters, is); at >= 0 {
-		if short.known { // reach would begin by asking it all of him
-			v := &d.views.voters[at]
-			if steps := short.each + short.tags*len(v.tags); !short.test.sees(v) && d.take(steps) {
+		if short.ok { // reach would begin by asking it all of him
+			v := &d.inputs.voters[at]
+			if steps := short.stepsPerApprover + short.stepsPerTag*len(v.tags); !short.test.anyHolds(v) && d.take(steps) {
 				return false, true
 			}
 		}

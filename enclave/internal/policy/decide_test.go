@@ -105,8 +105,8 @@ func (s scene) question(t testing.TB) (policy.State, policy.Request) {
 
 func TestDecide(t *testing.T) {
 	const allow, deny, implicit, wait = policy.Allow, policy.DenyExplicit, policy.DenyImplicit, policy.RequiresConsensus
-	self := func(r *policy.Request) { r.Self = true }
-	foreign := func(r *policy.Request) { r.Foreign = true }
+	self := func(r *policy.Request) { r.SelfService = true }
+	foreign := func(r *policy.Request) { r.AboutAnother = true }
 	rootOnly := func(r *policy.Request) { r.RootQuorum = true }
 	by := func(initiator string) func(*policy.Request) {
 		return func(r *policy.Request) { r.Initiator = ids(initiator)[0] }
@@ -133,8 +133,8 @@ func TestDecide(t *testing.T) {
 		{"scope before the root quorum", scene{users: "r", root: "r", threshold: 1, approve: "r", change: scope("activity.action == 'SIGN'")}, implicit, policy.BasisScope, ""},
 		{"a scope that is an error", scene{users: "r", root: "r", threshold: 1, approve: "r", change: scope("eth.tx.value == 1 || true")}, implicit, policy.BasisScope, ""},
 		{"a scope that holds", scene{users: "r", root: "r", threshold: 1, approve: "r", change: scope("activity.action == 'CREATE'")}, allow, policy.BasisRootQuorum, ""},
-		{"somebody else's, by root", scene{users: "r", root: "r", threshold: 1, approve: "r", change: foreign}, implicit, policy.BasisForeign, ""},
-		{"somebody else's, by policy", scene{users: "a r", root: "r", threshold: 1, approve: "a", change: foreign, policies: []string{"ALLOW"}}, implicit, policy.BasisForeign, ""},
+		{"somebody else's, by root", scene{users: "r", root: "r", threshold: 1, approve: "r", change: foreign}, implicit, policy.BasisAboutAnother, ""},
+		{"somebody else's, by policy", scene{users: "a r", root: "r", threshold: 1, approve: "a", change: foreign, policies: []string{"ALLOW"}}, implicit, policy.BasisAboutAnother, ""},
 		{"root over a deny", scene{users: "r", root: "r", threshold: 1, approve: "r", policies: []string{"DENY"}}, allow, policy.BasisRootQuorum, ""},
 		{"for the root quorum alone", scene{users: "a r", root: "r", threshold: 1, approve: "a", change: rootOnly, policies: []string{"ALLOW"}}, implicit, policy.BasisRootQuorum, ""},
 		{"for the root quorum alone, by a part of it", scene{users: "q r", root: "qr", threshold: 2, approve: "q", change: rootOnly, policies: []string{"ALLOW"}}, wait, policy.BasisRootQuorum, ""},
@@ -599,7 +599,7 @@ func TestMorePolicies(t *testing.T) {
 	for range 1500 {
 		c := scene{users: "a1 b1 c q r", root: "qr", threshold: 2, approve: []string{"a", "q", "ab", "bq", "ca"}[random.IntN(5)], reject: []string{"", "r", "b"}[random.IntN(3)]}
 		selfish := random.IntN(3) == 0
-		c.change = func(r *policy.Request) { r.Self = selfish }
+		c.change = func(r *policy.Request) { r.SelfService = selfish }
 		for range random.IntN(5) {
 			c.policies = append(c.policies, one([]string{"ALLOW", "DENY"}[random.IntN(2)]))
 		}

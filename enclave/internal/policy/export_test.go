@@ -25,7 +25,7 @@ func (p *Program) LeastSteps() int { return leastSteps(p.root) }
 // Walked is the set of which every expression is walked whole.
 func (s *Set) Walked() *Set {
 	walked := *s
-	walked.conditions, walked.consensuses = make([]short, len(s.conditions)), make([]short, len(s.consensuses))
+	walked.conditions, walked.consensuses = make([]compiledPredicate, len(s.conditions)), make([]compiledPredicate, len(s.consensuses))
 	return &walked
 }
 
@@ -33,7 +33,7 @@ func (s *Set) Walked() *Set {
 func (s *Set) Short() []bool {
 	short := make([]bool, len(s.conditions))
 	for i := range s.conditions {
-		short[i] = s.conditions[i].known || s.consensuses[i].known
+		short[i] = s.conditions[i].ok || s.consensuses[i].ok
 	}
 	return short
 }

@@ -93,7 +93,7 @@ func FuzzDecide(f *testing.F) {
 			c.approve += string("abcqrx"[v%6])
 		}
 		c.reject = []string{"", "r", "b", "c"}[bits%4]
-		c.change = func(r *policy.Request) { r.Self, r.RootQuorum = bits&4 != 0, bits&24 == 24 }
+		c.change = func(r *policy.Request) { r.SelfService, r.RootQuorum = bits&4 != 0, bits&24 == 24 }
 		text := func(b byte, effect string) string {
 			return fmt.Sprintf("%s %s;%s", effect, parts[b%8], conditions[b/8%16%6])
 		}

@@ -92,13 +92,13 @@ type Request struct {
 	// Payloads are the roots of each payload, on top of Facts, where an activity is
 	// about several. Each payload is decided about by itself, one that has the root
 	// activity.params with these in the place of Params.
-	Payloads   []Facts
-	RootQuorum bool // no policy can grant it
-	Self       bool // the initiator does this to himself: allowed where no policy speaks
-	// Foreign: the activity must be about the initiator and is about somebody
+	Payloads    []Facts
+	RootQuorum  bool // no policy can grant it
+	SelfService bool // the initiator does this to himself: allowed where no policy speaks
+	// AboutAnother: the activity must be about the initiator and is about somebody
 	// else. It is denied, whoever asks.
-	Foreign bool
-	Scope   *Program // of the session of the one who asks now, or nil
+	AboutAnother bool
+	Scope        *Program // of the session of the one who asks now, or nil
 	// Initiator is who submitted; zero: the first of Approvals. His own approval may
 	// have lapsed.
 	Initiator  [16]byte
@@ -198,12 +198,12 @@ type Basis uint8
 
 // The bases, in the order in which they are asked.
 const (
-	BasisNobody      Basis = iota // nobody asks, or who asked has taken it back or is no user any more
-	BasisScope                    // the scope of the session forbids it
-	BasisForeign                  // it must be about the initiator and is not
-	BasisRootQuorum               // the root quorum allows it, or is all that can
-	BasisPolicies                 // a policy allows, denies or waits for more approvals
-	BasisSelfService              // no policy speaks and the initiator does it to himself
-	BasisNoPolicy                 // nothing allows it
-	BasisSteps                    // the policies take too many steps to evaluate
+	BasisNobody       Basis = iota // nobody asks, or who asked has taken it back or is no user any more
+	BasisScope                     // the scope of the session forbids it
+	BasisAboutAnother              // it must be about the initiator and is not
+	BasisRootQuorum                // the root quorum allows it, or is all that can
+	BasisPolicies                  // a policy allows, denies or waits for more approvals
+	BasisSelfService               // no policy speaks and the initiator does it to himself
+	BasisNoPolicy                  // nothing allows it
+	BasisSteps                     // the policies take too many steps to evaluate
 )

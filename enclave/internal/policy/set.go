@@ -20,70 +20,70 @@ import (
 // name, a mail address or a tag that stands in the policy. All else is walked.
 type Set struct {
 	policies    []*Policy
-	ids         []byte            // of the policies, one behind the other
-	conditions  []short           // of each policy
-	consensuses []short           // of each policy
-	views       []*node           // what short conditions read
-	exact       map[string]uint32 // the literals, from 1
-	folded      map[string]uint32 // the literals without the case of ASCII letters, from 1
+	ids         []byte              // of the policies, one behind the other
+	conditions  []compiledPredicate // of each policy
+	consensuses []compiledPredicate // of each policy
+	inputs      []*node             // what short conditions read
+	exact       map[string]uint32   // the literals, from 1
+	folded      map[string]uint32   // the literals without the case of ASCII letters, from 1
 }
 
 const (
-	maxViews  = 64 // bits of a mask
-	maxSymbol = 64 // a literal text is shorter in bytes: comparing it takes no extra step, and it is no point
+	maxInputs  = 64 // bits of a mask
+	maxLiteral = 64 // a literal text is shorter in bytes: comparing it takes no extra step, and it is no point
 )
 
-// A short is a condition in terms of the views, or a consensus.
-type short struct {
-	known bool // the expression is one
-	steps int  // to evaluate it
-	each  int  // further steps for each approver, to test him
-	made  int  // further steps for each approver, of lists that are made
-	tags  int  // further steps for each tag of each approver
-	reads []read
-	mask  uint64 // of views
-	test  test
+// A compiledPredicate is a condition in terms of the views, or a consensus.
+type compiledPredicate struct {
+	ok               bool // the expression is one
+	steps            int  // to evaluate it
+	stepsPerApprover int  // further steps for each approver, to test him
+	listSteps        int  // further steps for each approver, of lists that are made
+	stepsPerTag      int  // further steps for each tag of each approver
+	reads            []read
+	mask             uint64 // of views
+	test             test
 }
 
 // A read is a view that a condition reads, with the steps that it has taken when
 // that fails.
-type read struct{ view, steps int }
+type read struct{ input, steps int }
 
 // A test is a comparison with literals, or several joined.
 type test struct {
 	op      op   // opAnd, opOr, opNot, opBool: a literal; opAny; opIn; opContains; a comparison
 	yes     bool // the literal
 	swap    bool // the literal stands on the left
-	view    uint8
-	text    symbol   // the literal, if it is a text
-	number  int64    // the literal, if it is a number
-	texts   []symbol // the literals of opIn
-	numbers []int64  // the literals of opIn
+	input   uint8
+	text    literalID   // the literal, if it is a text
+	number  int64       // the literal, if it is a number
+	texts   []literalID // the literals of opIn
+	numbers []int64     // the literals of opIn
 	kids    []test
 }
 
-// A symbol is a literal text by its numbers in exact and in folded.
-type symbol struct{ exact, folded uint32 }
+// A literalID is a literal text by its numbers in exact and in folded.
+type literalID struct{ exact, folded uint32 }
 
 // NewSet makes policies ready, which are in the order of their ids.
 func NewSet(policies []*Policy) *Set {
 	n := len(policies)
-	s := &Set{policies: policies, conditions: make([]short, n), consensuses: make([]short, n), exact: map[string]uint32{}, folded: map[string]uint32{}}
+	s := &Set{policies: policies, conditions: make([]compiledPredicate, n), consensuses: make([]compiledPredicate, n), exact: map[string]uint32{}, folded: map[string]uint32{}}
 	for i, p := range policies {
 		s.ids = append(s.ids, p.ID[:]...)
-		s.consensuses[i], s.conditions[i] = s.abbreviate(p.Consensus), s.abbreviate(p.Condition)
+		s.consensuses[i], s.conditions[i] = s.compilePredicate(p.Consensus), s.compilePredicate(p.Condition)
 	}
 	return s
 }
 
-// abbreviate makes the short of an expression, if it is one.
-func (s *Set) abbreviate(p *Program) short {
-	a, views := abbreviator{set: s}, len(s.views)
-	if a.short.known = p != nil && a.test(p.root, &a.short.test); !a.short.known {
-		s.views = s.views[:views] // without those that it alone needed
-		return short{}
+// compilePredicate makes the short of an expression, if it is one.
+func (s *Set) compilePredicate(p *Program) compiledPredicate {
+	a, views := predicateCompiler{set: s}, len(s.inputs)
+	if a.predicate.ok = p != nil && a.compileTest(p.root, &a.predicate.test); !a.predicate.ok {
+		s.inputs = s.inputs[:views] // without those that it alone needed
+		return compiledPredicate{}
 	}
-	return a.short
+	return a.predicate
 }
 
 func (s *Set) len() int {
@@ -93,29 +93,29 @@ func (s *Set) len() int {
 	return len(s.policies)
 }
 
-// An abbreviator makes one short. It goes where the machine goes, and counts the
+// An predicateCompiler makes one short. It goes where the machine goes, and counts the
 // steps that it takes.
-type abbreviator struct {
-	set   *Set
-	short short
-	voter bool // inside of what is asked of each approver
+type predicateCompiler struct {
+	set       *Set
+	predicate compiledPredicate
+	voter     bool // inside of what is asked of each approver
 }
 
-func (a *abbreviator) step(steps int) {
+func (a *predicateCompiler) countSteps(steps int) {
 	if a.voter {
-		a.short.each += steps
+		a.predicate.stepsPerApprover += steps
 		return
 	}
-	a.short.steps += steps
+	a.predicate.steps += steps
 }
 
-// test makes the test of an expression of type bool.
-func (a *abbreviator) test(n *node, t *test) bool {
-	if a.path(n, t) {
+// compileTest makes the test of an expression of type bool.
+func (a *predicateCompiler) compileTest(n *node, t *test) bool {
+	if a.readInput(n, t) {
 		t.op, t.yes = opEq, true
 		return n.shape.class == classBool
 	}
-	a.step(1)
+	a.countSteps(1)
 	switch t.op = n.op; n.op {
 	case opBool:
 		t.yes = n.lit.yes
@@ -123,7 +123,7 @@ func (a *abbreviator) test(n *node, t *test) bool {
 	case opAnd, opOr, opNot:
 		t.kids = make([]test, len(n.kids))
 		for i, k := range n.kids {
-			if !a.test(k, &t.kids[i]) {
+			if !a.compileTest(k, &t.kids[i]) {
 				return false
 			}
 		}
@@ -131,33 +131,33 @@ func (a *abbreviator) test(n *node, t *test) bool {
 	case opEq, opNe, opLt, opGt, opLe, opGe:
 		left, right := n.kids[0], n.kids[1]
 		if left.op == opCount && left.kids[0].op == opFilter && right.op == opInt {
-			a.step(2) // the two
-			a.short.made += madeSteps
-			return a.literal(right, left, t) && a.approvers(left.kids[0], t)
+			a.countSteps(2) // the two
+			a.predicate.listSteps += madeSteps
+			return a.readLiteral(right, left, t) && a.compileApprovers(left.kids[0], t)
 		}
 		if t.swap = left.literal(); t.swap {
-			return a.literal(left, right, t) && a.path(right, t)
+			return a.readLiteral(left, right, t) && a.readInput(right, t)
 		}
-		return a.path(left, t) && a.literal(right, left, t)
+		return a.readInput(left, t) && a.readLiteral(right, left, t)
 	case opIn:
-		return a.in(n.kids[1], n.kids[0], t)
+		return a.compileIn(n.kids[1], n.kids[0], t)
 	case opContains:
-		return a.in(n.kids[0], n.kids[1], t)
+		return a.compileIn(n.kids[0], n.kids[1], t)
 	case opAny:
-		return a.approvers(n, t)
+		return a.compileApprovers(n, t)
 	}
 	return false
 }
 
-// approvers makes the test of each approver that a lambda holds.
-func (a *abbreviator) approvers(n *node, t *test) bool {
+// compileApprovers makes the test of each approver that a lambda holds.
+func (a *predicateCompiler) compileApprovers(n *node, t *test) bool {
 	if a.voter || n.kids[0].root != rootApprovers {
 		return false
 	}
-	a.step(1)
+	a.countSteps(1)
 	a.voter = true
 	t.kids = make([]test, 1)
-	ok := a.test(n.kids[1], &t.kids[0])
+	ok := a.compileTest(n.kids[1], &t.kids[0])
 	a.voter = false
 	return ok
 }
@@ -165,21 +165,21 @@ func (a *abbreviator) approvers(n *node, t *test) bool {
 // voterFields are what short consensuses read of an approver besides his tags.
 var voterFields = [...]string{"id", "email", "alias"}
 
-// field tells whether n is a member of an approver.
-func (a *abbreviator) field(n *node) bool {
+// isApproverField tells whether n is a member of an approver.
+func (a *predicateCompiler) isApproverField(n *node) bool {
 	return a.voter && n.op == opMember && n.kids[0].op == opName && n.kids[0].root == 0
 }
 
-// path makes the test read a view: what the expression reads of the request, or of an
+// readInput makes the test read a view: what the expression reads of the request, or of an
 // approver.
-func (a *abbreviator) path(n *node, t *test) bool {
+func (a *predicateCompiler) readInput(n *node, t *test) bool {
 	if a.voter {
 		at := slices.Index(voterFields[:], n.name)
-		if !a.field(n) || at < 0 {
+		if !a.isApproverField(n) || at < 0 {
 			return false
 		}
-		a.step(2)
-		t.view = uint8(at)
+		a.countSteps(2)
+		t.input = uint8(at)
 		return true
 	}
 	depth, base := 1, n
@@ -194,24 +194,24 @@ func (a *abbreviator) path(n *node, t *test) bool {
 	default:
 		return false
 	}
-	at := slices.IndexFunc(a.set.views, n.same)
-	if at < 0 && len(a.set.views) == maxViews {
+	at := slices.IndexFunc(a.set.inputs, n.same)
+	if at < 0 && len(a.set.inputs) == maxInputs {
 		return false
 	}
 	if at < 0 {
-		at = len(a.set.views)
-		a.set.views = append(a.set.views, n)
+		at = len(a.set.inputs)
+		a.set.inputs = append(a.set.inputs, n)
 	}
-	a.short.steps += depth
-	a.short.reads = append(a.short.reads, read{at, a.short.steps})
-	a.short.mask |= 1 << at
-	t.view = uint8(at)
+	a.predicate.steps += depth
+	a.predicate.reads = append(a.predicate.reads, read{at, a.predicate.steps})
+	a.predicate.mask |= 1 << at
+	t.input = uint8(at)
 	return true
 }
 
-// literal gives the test the literal n, which is compared with another node.
-func (a *abbreviator) literal(n, with *node, t *test) bool {
-	a.step(1)
+// readLiteral gives the test the literal n, which is compared with another node.
+func (a *predicateCompiler) readLiteral(n, with *node, t *test) bool {
+	a.countSteps(1)
 	switch n.op {
 	case opBool:
 		t.yes = n.lit.yes
@@ -220,34 +220,34 @@ func (a *abbreviator) literal(n, with *node, t *test) bool {
 		t.number = n.lit.small
 		return with.shape.number() && n.lit.big == nil
 	case opString:
-		if len(n.lit.string) >= maxSymbol {
+		if len(n.lit.string) >= maxLiteral {
 			return false
 		}
-		t.text = a.set.symbol(n.lit.string)
+		t.text = a.set.literalID(n.lit.string)
 		return with.shape.text()
 	}
 	return false
 }
 
-// in makes the test whether an item is in a list of literals, or a tag of an approver.
-func (a *abbreviator) in(list, item *node, t *test) bool {
-	if a.field(list) && list.name == "tags" && item.op == opString {
+// compileIn makes the test whether an item is in a list of literals, or a tag of an approver.
+func (a *predicateCompiler) compileIn(list, item *node, t *test) bool {
+	if a.isApproverField(list) && list.name == "tags" && item.op == opString {
 		t.op = opContains
-		a.step(2)
-		a.short.tags++
-		return a.literal(item, item, t)
+		a.countSteps(2)
+		a.predicate.stepsPerTag++
+		return a.readLiteral(item, item, t)
 	}
 	t.op = opIn
 	if list.op != opList || list.lit.typ != TypeList || len(list.kids) == 0 {
 		return false
 	}
-	a.step(1)
-	if !a.path(item, t) {
+	a.countSteps(1)
+	if !a.readInput(item, t) {
 		return false
 	}
 	for _, k := range list.kids {
 		var one test
-		if k.op == opBool || !a.literal(k, item, &one) {
+		if k.op == opBool || !a.readLiteral(k, item, &one) {
 			return false
 		}
 		if k.op == opString {
@@ -259,14 +259,14 @@ func (a *abbreviator) in(list, item *node, t *test) bool {
 	return true
 }
 
-func (s *Set) symbol(text string) symbol {
+func (s *Set) literalID(text string) literalID {
 	number := func(of map[string]uint32, text string) uint32 {
 		if of[text] == 0 {
 			of[text] = uint32(len(of) + 1)
 		}
 		return of[text]
 	}
-	return symbol{number(s.exact, text), number(s.folded, lowerASCII(text))}
+	return literalID{number(s.exact, text), number(s.folded, lowerASCII(text))}
 }
 
 func lowerASCII(text string) string {
@@ -282,60 +282,60 @@ func lowerASCII(text string) string {
 	return string(b)
 }
 
-// viewValues are what a request has in the views of a set, or an approver in
+// inputValues are what a request has in the views of a set, or an approver in
 // voterFields.
-type viewValues struct {
-	fails  uint64 // a mask of the views that are errors
-	seen   []seen
+type inputValues struct {
+	errors uint64 // a mask of the views that are errors
+	seen   []inputValue
 	tags   []uint32 // of the approver, in folded
-	voters []viewValues
+	voters []inputValues
 }
 
-type seen struct {
-	why    failure
-	yes    bool
-	folds  bool
-	symbol uint32 // the number of a text in exact, or if it folds in folded; 0: no literal
-	small  int64
-	beyond int // the sign of a number that small cannot hold
+type inputValue struct {
+	why        failure
+	bool       bool
+	folds      bool
+	literal    uint32 // the number of a text in exact, or if it folds in folded; 0: no literal
+	number     int64
+	beyondSign int // the sign of a number that small cannot hold
 }
 
-func (s *Set) readViews(m *machine) viewValues {
-	g := viewValues{seen: make([]seen, len(s.views))}
-	for i := range s.views {
+func (s *Set) readInputs(m *machine) inputValues {
+	g := inputValues{seen: make([]inputValue, len(s.inputs))}
+	for i := range s.inputs {
 		m.allow(maxSteps) // whoever reads it takes them
-		v, ok := m.value(s.views[i])
+		v, ok := m.value(s.inputs[i])
 		m.end()
 		e := &g.seen[i]
 		if !ok {
-			g.fails |= 1 << i
+			g.errors |= 1 << i
 			e.why = m.why
 			continue
 		}
-		switch e.yes, e.small, e.folds = v.yes, v.small, v.folds(); {
+		switch e.bool, e.number, e.folds = v.yes, v.small, v.folds(); {
 		case v.big != nil:
-			e.beyond = v.big.Sign()
-		case !v.text() || len(v.string) >= maxSymbol:
+			e.beyondSign = v.big.Sign()
+		case !v.text() || len(v.string) >= maxLiteral:
 		case e.folds:
-			e.symbol = s.folded[lowerASCII(v.string)]
+			e.literal = s.folded[lowerASCII(v.string)]
 		default:
-			e.symbol = s.exact[v.string]
+			e.literal = s.exact[v.string]
 		}
 	}
 	return g
 }
 
-func (s *Set) readApprovers(voters []voter) []viewValues {
-	gs := make([]viewValues, len(voters))
+func (s *Set) readApprovers(voters []voter) []inputValues {
+	gs := make([]inputValues, len(voters))
 	for i := range voters {
-		gs[i].seen = make([]seen, len(voterFields))
+		gs[i].seen = make([]inputValue, len(voterFields))
 		for j, name := range voterFields {
 			e := &gs[i].seen[j]
 			v, _ := voters[i].user.member(name)
 			if e.folds = v.folds(); e.folds {
-				e.symbol = s.folded[lowerASCII(v.string)]
+				e.literal = s.folded[lowerASCII(v.string)]
 			} else {
-				e.symbol = s.exact[v.string]
+				e.literal = s.exact[v.string]
 			}
 		}
 		tags, _ := voters[i].user.member("tags")
@@ -346,16 +346,16 @@ func (s *Set) readApprovers(voters []voter) []viewValues {
 	return gs
 }
 
-// sees tells whether anything that a consensus asks of approvers is true of one.
-func (t *test) sees(voter *viewValues) bool {
+// anyHolds tells whether anything that a consensus asks of approvers is true of one.
+func (t *test) anyHolds(voter *inputValues) bool {
 	if len(t.kids) == 1 && t.op != opNot {
 		return t.kids[0].holds(voter)
 	}
-	return slices.ContainsFunc(t.kids, func(k test) bool { return k.sees(voter) })
+	return slices.ContainsFunc(t.kids, func(k test) bool { return k.anyHolds(voter) })
 }
 
 // holds evaluates the test on what was seen, none of which is an error.
-func (t *test) holds(g *viewValues) bool {
+func (t *test) holds(g *inputValues) bool {
 	switch t.op {
 	case opAnd, opOr:
 		for i := range t.kids {
@@ -371,7 +371,7 @@ func (t *test) holds(g *viewValues) bool {
 	case opContains:
 		return slices.Contains(g.tags, t.text.folded)
 	case opIn:
-		return t.among(&g.seen[t.view])
+		return t.isIn(&g.seen[t.input])
 	case opAny:
 		return t.count(g) > 0
 	}
@@ -379,7 +379,7 @@ func (t *test) holds(g *viewValues) bool {
 	if len(t.kids) > 0 {
 		order = cmp.Compare(t.count(g), t.number)
 	} else {
-		order = t.order(&g.seen[t.view])
+		order = t.order(&g.seen[t.input])
 	}
 	if t.swap {
 		order = -order
@@ -388,7 +388,7 @@ func (t *test) holds(g *viewValues) bool {
 }
 
 // count counts the approvers who pass the test of each.
-func (t *test) count(g *viewValues) (n int64) {
+func (t *test) count(g *inputValues) (n int64) {
 	for i := range g.voters {
 		if t.kids[0].holds(&g.voters[i]) {
 			n++
@@ -399,30 +399,30 @@ func (t *test) count(g *viewValues) (n int64) {
 
 // order compares what was seen with the literal. Only numbers have an order: of all
 // else, 0 is equal.
-func (t *test) order(e *seen) int {
+func (t *test) order(e *inputValue) int {
 	switch {
-	case t.text.exact != 0 && t.text.is(e):
+	case t.text.exact != 0 && t.text.matches(e):
 		return 0
-	case t.text.exact != 0 || e.yes != t.yes:
+	case t.text.exact != 0 || e.bool != t.yes:
 		return 1
-	case e.beyond != 0:
-		return e.beyond
+	case e.beyondSign != 0:
+		return e.beyondSign
 	}
-	return cmp.Compare(e.small, t.number)
+	return cmp.Compare(e.number, t.number)
 }
 
-func (y symbol) is(e *seen) bool {
+func (y literalID) matches(e *inputValue) bool {
 	if e.folds {
-		return y.folded == e.symbol
+		return y.folded == e.literal
 	}
-	return y.exact == e.symbol
+	return y.exact == e.literal
 }
 
-func (t *test) among(e *seen) bool {
+func (t *test) isIn(e *inputValue) bool {
 	for _, y := range t.texts {
-		if y.is(e) {
+		if y.matches(e) {
 			return true
 		}
 	}
-	return e.beyond == 0 && slices.Contains(t.numbers, e.small)
+	return e.beyondSign == 0 && slices.Contains(t.numbers, e.number)
 }

@@ -227,7 +227,7 @@ func (g neighbourhood) structure(root string, more ...policy.Member) policy.Valu
 func (g neighbourhood) request() policy.Request {
 	word := func(path string) string { return among(g, vocables[path]...) }
 	r := policy.Request{Organization: [16]byte{1}, Activity: [16]byte{2}, Type: "ACTIVITY_TYPE_" + word("activity.kind"), Kind: word("activity.kind"), Resource: word("activity.resource"),
-		Action: word("activity.action"), NowMs: 1773144000000 + g.Uint64N(3) - 1, Facts: policy.Facts{}, Self: g.chance(10)}
+		Action: word("activity.action"), NowMs: 1773144000000 + g.Uint64N(3) - 1, Facts: policy.Facts{}, SelfService: g.chance(10)}
 	if g.chance(85) {
 		r.Params = g.structure("activity.params")
 	}

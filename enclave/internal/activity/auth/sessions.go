@@ -326,7 +326,7 @@ func ownSession(tx *org.Tx, in *CreateReadWriteSession, q *policy.Request) error
 	if fault.Of(err) != nil {
 		return nil // who may act for others will be told
 	}
-	q.Self = err == nil && u.ID == org.ID(q.Initiator)
+	q.SelfService = err == nil && u.ID == org.ID(q.Initiator)
 	return err
 }
 

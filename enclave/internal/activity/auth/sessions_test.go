@@ -474,7 +474,7 @@ func TestSessionsAreSelfService(t *testing.T) {
 		w.Must(err)
 		q, err := v.PolicyRequest(w.Tx(), in, w.NewID(), activitytest.MustID(id), false)
 		w.Must(err)
-		if q.Self != c.self || q.RootQuorum || q.Foreign {
+		if q.SelfService != c.self || q.RootQuorum || q.AboutAnother {
 			t.Errorf("%s %v: %+v", typ, c.in, q)
 		}
 	}

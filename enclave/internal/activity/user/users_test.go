@@ -462,7 +462,7 @@ func TestWhatPoliciesSee(t *testing.T) {
 		w.Must(err)
 		r, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, false)
 		w.Must(err)
-		if !reflect.DeepEqual(r.Params, c.want) || r.Self != c.self || r.RootQuorum {
+		if !reflect.DeepEqual(r.Params, c.want) || r.SelfService != c.self || r.RootQuorum {
 			t.Errorf("%s: %+v", c.typ, r)
 		}
 	}

@@ -545,13 +545,13 @@ func TestImportIsForOneself(t *testing.T) {
 				}
 				q, err := v.PolicyRequest(w.Tx(), in, w.NewID(), w.User, bare)
 				w.Must(err)
-				if q.Foreign != foreign || q.Self {
-					t.Errorf("%s for %s: foreign %v", typ, user, q.Foreign)
+				if q.AboutAnother != foreign || q.SelfService {
+					t.Errorf("%s for %s: foreign %v", typ, user, q.AboutAnother)
 				}
 				q.Approvals = []policy.Approval{{User: w.User}}
 				d, err := policy.Decide(policy.State{RootUsers: [][16]byte{w.User}, Threshold: 1}, q)
 				w.Must(err)
-				if (d.Outcome == policy.Allow) == foreign || foreign && d.Basis != policy.BasisForeign {
+				if (d.Outcome == policy.Allow) == foreign || foreign && d.Basis != policy.BasisAboutAnother {
 					t.Errorf("%s for %s: %v", typ, user, d.Outcome)
 				}
 			}

@@ -145,7 +145,7 @@ func (w world) theirs() (a answer, err error) {
 	r := w.request
 	out := policy.Request{
 		Organization: [16]byte{1}, Activity: [16]byte{2}, Type: r.Type, Kind: r.Kind, Resource: r.Resource, Action: r.Action, Params: value("params", r.Params), Facts: policy.Facts{},
-		RootQuorum: r.RootQuorum, Self: r.Self, Foreign: r.Foreign, Rejections: each(r.Rejected, bin), NowMs: uint64(r.Now.UnixMilli()),
+		RootQuorum: r.RootQuorum, SelfService: r.Self, AboutAnother: r.Foreign, Rejections: each(r.Rejected, bin), NowMs: uint64(r.Now.UnixMilli()),
 		Approvals: each(r.Votes, func(v policytest.Vote) policy.Approval {
 			return policy.Approval{User: bin(v.User), Credentials: each(v.Credentials, credentialOf)}
 		}),
