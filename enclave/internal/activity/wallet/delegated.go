@@ -412,8 +412,8 @@ func (in *EthUndelegate7702) Check() error {
 	return nil
 }
 
-// Know takes what the host has said.
-func (in *EthUndelegate7702) Know(k *activity.ChainState) { in.send.known = k }
+// SetChainState takes what the host has said.
+func (in *EthUndelegate7702) SetChainState(k *activity.ChainState) { in.send.known = k }
 
 func ethUndelegate7702(tx *activity.Tx, in *EthUndelegate7702) (*SendStatusID, error) {
 	return ethSendTransaction(tx, &in.send)

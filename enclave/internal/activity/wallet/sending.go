@@ -114,7 +114,7 @@ func (in *EthSendRawTransaction) Check() (err error) {
 	return nil
 }
 
-func (in *EthSendRawTransaction) Know(k *activity.ChainState) { in.known = k }
+func (in *EthSendRawTransaction) SetChainState(k *activity.ChainState) { in.known = k }
 
 // sender is the account that signed, and whether it is one of the organization's, whose nonces are tracked.
 func (in *EthSendRawTransaction) sender(tx *org.Tx) (s org.Sender, ours bool, err error) {
@@ -340,8 +340,8 @@ func number(field string, text *string) (*uint64, error) {
 	return &u, nil
 }
 
-// Know takes what the host has said.
-func (in *EthSendTransaction) Know(k *activity.ChainState) { in.known = k }
+// SetChainState takes what the host has said.
+func (in *EthSendTransaction) SetChainState(k *activity.ChainState) { in.known = k }
 
 // keys are the keys that sign: the account's and, if another account pays, that one's.
 func (in *EthSendTransaction) keys(tx *org.Tx) ([]policy.Key, error) {
@@ -580,7 +580,7 @@ func decodeSolana(text string) ([]byte, error) {
 	return b, nil
 }
 
-func (in *SolSendTransaction) Know(k *activity.ChainState) { in.known = k }
+func (in *SolSendTransaction) SetChainState(k *activity.ChainState) { in.known = k }
 
 // signers finds the keys; the error for one that is not there is a *fault.Error.
 func (in *SolSendTransaction) signers(tx *org.Tx) ([]*signingKey, error) {
