@@ -90,7 +90,7 @@ func (v *visit) Plans() (*billing.Plans, error) {
 	}
 	return nil, &org.Retry{Prefetch: func(ctx context.Context) error {
 		of, all := v.Range()
-		err := v.Turn(ctx, PlansID(of, all), f.read)
+		err := v.WithLock(ctx, PlansID(of, all), f.read)
 		if errors.Is(err, ledger.ErrNoOrganization) {
 			f.known.LoadOrStore(l, new(tariff)) // a document that has come meanwhile stays
 			return nil
@@ -134,7 +134,7 @@ func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *visit) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	owned, all := c.serving.Ranges.Mine()
+	owned, all := c.serving.Ranges.OwnedRanges()
 	if r := plans.Range; r != nil {
 		if int(*r) >= all {
 			return nil, fault.Field("range", "there are %d ranges", all)
@@ -164,7 +164,7 @@ func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *visit) ([]byte,
 // putPlans keeps a document in the visit's range.
 func (v *visit) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, document []byte, fp org.Hash) error {
 	c := v.core
-	l, err := v.Look(ctx, id)
+	l, err := v.LedgerFor(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (v *visit) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, d
 	entry := func(tx *org.Tx) (*org.Entry, error) {
 		return &org.Entry{Fingerprint: fp, CreatedMs: tx.NowMs, TimeMs: tx.NowMs}, tx.PutPlansDocument(document)
 	}
-	err = v.Turn(ctx, id, func(t *ledger.Locked) error {
+	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		tx := t.Begin(c.now())
 		old, err := tx.PlansDocument()
 		if err != nil {
@@ -219,7 +219,7 @@ func (v *visit) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, d
 		v.Batch, err = l.Create(child, e, tx)
 	}
 	if err == nil {
-		err = v.Turn(ctx, id, c.serving.tariffs.read)
+		err = v.WithLock(ctx, id, c.serving.tariffs.read)
 	}
 	return err
 }
@@ -305,7 +305,7 @@ func (v *visit) pacePlan(tx *org.Tx, rec *org.Organization) error {
 	f.mu.Unlock()
 	if !known {
 		return &org.Retry{Prefetch: func(ctx context.Context) error {
-			return v.Turn(ctx, top, func(t *ledger.Locked) error {
+			return v.WithLock(ctx, top, func(t *ledger.Locked) error {
 				a, err := t.Begin(v.core.now()).Bill()
 				if err == nil {
 					f.choose(top, chosen(a))

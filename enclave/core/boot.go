@@ -263,7 +263,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 
 // earlierAdmission fills in what an earlier admission by this body made.
 func (v *visit) earlierAdmission(ctx context.Context, id org.ID, out *admission) error {
-	return v.Turn(ctx, id, func(t *ledger.Locked) error {
+	return v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		tx := t.Begin(v.core.now())
 		rec, err := tx.Organization()
 		if err != nil || len(rec.RootUsers) == 0 {
@@ -281,7 +281,7 @@ func (v *visit) earlierAdmission(ctx context.Context, id org.ID, out *admission)
 
 func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.FirstOrganization, fp org.Hash, out *admission) error {
 	c, now := v.core, v.core.now()
-	l, err := v.Look(ctx, id)
+	l, err := v.LedgerFor(ctx, id)
 	if err != nil {
 		return err
 	}

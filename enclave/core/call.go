@@ -94,7 +94,7 @@ func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 
 // aboutSend answers a wire.AboutSend: with what do says, or with where else to ask.
 func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
-	do func(*outgoing.Outgoing, context.Context, *ranges.Visit, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
+	do func(*outgoing.Outgoing, context.Context, *ranges.Access, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
 	var ask wire.AboutSend
 	if wire.Unmarshal(payload, &ask) != nil {
 		return c.breach()
@@ -105,8 +105,8 @@ func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []by
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	answer, err := do(c.serving.outgoing, ctx, &v.Visit, ask.Send)
-	if m := v.Gone(err); m != nil {
+	answer, err := do(c.serving.outgoing, ctx, &v.Access, ask.Send)
+	if m := v.MovedBy(err); m != nil {
 		answer, err = moved(m.Hint()), nil
 	}
 	return encode(wire.QuestionOf(kind).Answer, answer, err)
@@ -151,7 +151,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	}
 	// A call at the proxy's door makes another activity when it comes again: it is sent
 	// elsewhere only if nothing was done here.
-	if m := v.Gone(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*ranges.Moved))) {
+	if m := v.MovedBy(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*ranges.Moved))) {
 		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
 	}
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *visit) (*fairq
 
 // proxy answers a call at the door of the auth proxy; see package proxy.
 func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
-	x, err := c.serving.proxy.Read(ctx, call, &v.Visit, v.lookups)
+	x, err := c.serving.proxy.Read(ctx, call, &v.Access, v.lookups)
 	v.endPhase(phaseStamp)
 	v.toll.count = x.Count
 	a := answer{status: 200, body: x.Body}
@@ -280,7 +280,7 @@ type visit struct {
 	// Kept like what stands below.
 	blind   bool // what the activity needs of its chain cannot be had, and a rejection goes on without
 	counted bool // the contact to which the activity sends a message
-	ranges.Visit
+	ranges.Access
 	timing timing
 
 	// What the call keeps from one run of a step to the next, besides its requester and
@@ -302,7 +302,7 @@ type visit struct {
 func (c *Core) visit() *visit {
 	v := &visit{core: c, state: c.life.State(), timing: timing{last: c.cfg.Clock.Now()}}
 	if v.state == wire.StateServing {
-		v.Visit = *c.serving.Ranges.Visit()
+		v.Access = *c.serving.Ranges.NewAccess()
 		v.Admission = v
 		v.lookups = c.serving.outside.Lookups()
 		v.lookups.Account = v

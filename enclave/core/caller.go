@@ -190,7 +190,7 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 	if unknown.parent.Zero() || s.session != nil || s.voucher != nil {
 		return nil, unknownKey(id, s)
 	}
-	err = s.visit.Turn(ctx, unknown.parent, func(t *ledger.Locked) (err error) {
+	err = s.visit.WithLock(ctx, unknown.parent, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(s.visit.core.now())
 		if u, err = s.authenticate(tx); err != nil {
 			return err

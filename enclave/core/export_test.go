@@ -23,7 +23,7 @@ func BootHandlers() []string {
 // place once it is stored.
 func (c *Core) Put(ctx context.Context, id org.ID, sends ...org.Send) (seq uint64, err error) {
 	v := c.visit()
-	err = v.Turn(ctx, id, func(t *ledger.Locked) (err error) {
+	err = v.WithLock(ctx, id, func(t *ledger.Locked) (err error) {
 		seq = t.Tip().Count
 		_, err = t.Append(&org.Entry{CreatedMs: c.now(), TimeMs: c.now(), Sends: sends}, nil)
 		return err
@@ -41,7 +41,7 @@ func (c *Core) ProxyKey(ctx context.Context, id org.ID, config string) (private 
 	if err != nil {
 		return nil, err
 	}
-	err = c.visit().Turn(ctx, id, func(t *ledger.Locked) error {
+	err = c.visit().WithLock(ctx, id, func(t *ledger.Locked) error {
 		p, err := t.Begin(c.now()).AuthProxy(of)
 		if err != nil {
 			return err
@@ -80,11 +80,11 @@ func (c *Core) Take(o *org.Organization, key string, now time.Time) error {
 // OnBehalf is for whom a call that has looked at one organization waits for another.
 func (c *Core) OnBehalf(ctx context.Context, first, next org.ID) (org.ID, error) {
 	v := c.visit()
-	err := v.Turn(ctx, first, func(*ledger.Locked) error { return nil })
+	err := v.WithLock(ctx, first, func(*ledger.Locked) error { return nil })
 	if err == nil {
-		_, err = v.Look(ctx, next)
+		_, err = v.LedgerFor(ctx, next)
 	}
-	return v.By, err
+	return v.Organization, err
 }
 
 // TakeProving takes places of a tenant's for submits that wait for their logged proofs; n may give some back.

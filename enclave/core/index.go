@@ -85,7 +85,7 @@ var _ query.Index = sources{} // about the sub-organizations of the organization
 
 // Child reads the parent's newest state.
 func (x sources) Child(id org.ID) (child *org.Child, err error) {
-	err = x.visit.Turn(x.ctx, x.id, func(t *ledger.Locked) (err error) {
+	err = x.visit.WithLock(x.ctx, x.id, func(t *ledger.Locked) (err error) {
 		child, err = t.Begin(x.core.now()).Child(id)
 		return err
 	})
@@ -116,7 +116,7 @@ func place(c *org.Child) *ledger.IndexRow {
 // names an organization which never was the parent's is caught.
 func (x sources) Has(c *org.Child, h org.Handle) (has bool, err error) {
 	var o *org.Organization
-	err = x.visit.Turn(x.ctx, c.ID, func(t *ledger.Locked) (err error) {
+	err = x.visit.WithLock(x.ctx, c.ID, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(x.core.now())
 		if o, err = tx.Organization(); err == nil && !o.Deleted {
 			has, err = tx.Has(h)

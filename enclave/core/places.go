@@ -38,7 +38,7 @@ func (v *visit) Admit(tenant org.ID) error {
 	}
 	v.leavePlace()
 	if !tenant.Zero() {
-		p.of = customer{tenant, p.proxy || tenant != v.By}
+		p.of = customer{tenant, p.proxy || tenant != v.Organization}
 	}
 	if p.taken = v.core.places.Take(p.of, int64(p.size)); !p.taken {
 		v.core.crowded.Add(1)

@@ -94,7 +94,7 @@ func (r *reading) decode() (err error) {
 // parent of the organization in which the credential can stamp, and only whoami may be
 // stamped by the key of a recovery.
 func (r *reading) admit(ctx context.Context, op string) error {
-	err := r.visit.Turn(ctx, r.id, func(t *ledger.Locked) (err error) {
+	err := r.visit.WithLock(ctx, r.id, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(r.core.now())
 		who, refused := r.requester.authenticate(tx)
 		if s, ok := errors.AsType[*stranger](refused); ok && !s.deleted && op == "whoami" {
@@ -142,7 +142,7 @@ func (r *reading) fix(t *ledger.Locked, tx *org.Tx) (err error) {
 }
 
 func (r *reading) answer(ctx context.Context) (body []byte, err error) {
-	err = r.visit.Step(ctx, r.id, func(t, above *ledger.Locked) error {
+	err = r.visit.Transact(ctx, r.id, func(t, above *ledger.Locked) error {
 		tx := t.Begin(r.core.now())
 		v := &query.View{Tx: tx, Caller: r.who.user, Credential: r.who.credential, Home: r.who.home, Tariff: r.visit, Steps: r.core.policySteps()}
 		v.Programs, v.Images = r.core.serving.outside.Told.Programs, r.visit.lookups
@@ -290,7 +290,7 @@ func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
 // Rivals reads the newest state, and the entries of the sends.
 func (x sources) Rivals(c org.Counter, number uint64) (all []query.Rival, err error) {
 	var refs []org.SendRef
-	err = x.visit.Turn(x.ctx, x.id, func(t *ledger.Locked) (err error) {
+	err = x.visit.WithLock(x.ctx, x.id, func(t *ledger.Locked) (err error) {
 		refs, err = t.Begin(x.core.now()).Rivals(c, number)
 		return err
 	})
@@ -331,12 +331,12 @@ func (x sources) MailEvents(address string) ([]org.MailEvent, error) {
 	if !x.record.Parent.Zero() {
 		return nil, fault.New(fault.InvalidArgument, "email events are kept by the organization of the top level: ask for its")
 	}
-	return x.core.serving.outgoing.MailEvents(x.ctx, &x.visit.Visit, x.id, address)
+	return x.core.serving.outgoing.MailEvents(x.ctx, &x.visit.Access, x.id, address)
 }
 
 // Account reads the newest state.
 func (x sources) Account(match string) (a *org.Account, err error) {
-	err = x.visit.Turn(x.ctx, x.id, func(t *ledger.Locked) error {
+	err = x.visit.WithLock(x.ctx, x.id, func(t *ledger.Locked) error {
 		tx := t.Begin(x.core.now())
 		o, ok, err := tx.ByAddress(match)
 		if err == nil && ok && o.No > 0 {

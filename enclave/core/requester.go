@@ -171,7 +171,7 @@ func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 
 // learnOrigins keeps a parent's record, for its rules on origins.
 func (v *visit) learnOrigins(ctx context.Context, parent org.ID) error {
-	return v.Turn(ctx, parent, func(t *ledger.Locked) error {
+	return v.WithLock(ctx, parent, func(t *ledger.Locked) error {
 		o, err := t.Begin(v.core.now()).Organization()
 		if err == nil {
 			if v.origins == nil {

@@ -481,7 +481,7 @@ func (s *step) hear() error {
 	}
 	if a == nil || a.Organization != o.Parent {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
-			v.audience, err = outgoing.FindAudience(ctx, &v.Visit, o.Parent)
+			v.audience, err = outgoing.FindAudience(ctx, &v.Access, o.Parent)
 			return err
 		}}
 	}

@@ -63,7 +63,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
 	var old *earlier
-	err = v.Step(ctx, r.organization, func(t, above *ledger.Locked) (err error) {
+	err = v.Transact(ctx, r.organization, func(t, above *ledger.Locked) (err error) {
 		a, old, err = r.step(t, above)
 		return err
 	})
@@ -370,7 +370,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 		if r.visit.proving == nil {
 			return a, nil
 		}
-		return a, r.visit.Turn(ctx, r.organization, func(t *ledger.Locked) error {
+		return a, r.visit.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
 			r.visit.tells(t, e.Seq)
 			return nil
 		})
@@ -389,7 +389,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	}
 	// Its users are shown as they are now, so the answer waits for that to be stored.
 	a.status = 200
-	err = r.visit.Turn(ctx, r.organization, func(t *ledger.Locked) error {
+	err = r.visit.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
 		r.visit.tells(t, e.Seq)
 		steps := r.core.policySteps()
 		a.body, err = activityReply(e, t.Begin(r.core.now()), f.user, nil, nil, &steps)
@@ -403,7 +403,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, error) {
 	var view *ledger.View
 	var p *org.Pending
-	err := v.Turn(ctx, id, func(t *ledger.Locked) (err error) {
+	err := v.WithLock(ctx, id, func(t *ledger.Locked) (err error) {
 		view = t.View()
 		p, err = t.Begin(v.core.now()).PendingActivity(act)
 		return err

@@ -269,7 +269,7 @@ func (r *request) target(ctx context.Context) (*org.Entry, error) {
 	var view *ledger.View
 	var seq uint64
 	var known bool
-	err := r.visit.Turn(ctx, r.organization, func(t *ledger.Locked) error {
+	err := r.visit.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
 		view = t.View()
 		seq, known = t.Seen(r.intent.Target())
 		p, err := t.Begin(r.core.now()).PendingBy(r.intent.Target())

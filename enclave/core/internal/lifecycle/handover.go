@@ -101,7 +101,7 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	if e.handingOver.to != "" && e.handingOver.to != next.PublicKeyHex {
 		return nil, errHandedOver
 	}
-	if alone, err := s.Ranges.Alone(ctx); err != nil {
+	if alone, err := s.Ranges.PredecessorRetired(ctx); err != nil {
 		return nil, err
 	} else if !alone {
 		return nil, errNotReleased
@@ -113,7 +113,7 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	e.handingOver.to = next.PublicKeyHex
-	s.Ranges.Follow(nextLogs(s.Manifest, next.Manifest))
+	s.Ranges.MarkSucceeded(nextLogs(s.Manifest, next.Manifest))
 	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.Deployment, next.ManifestHash, nonce))
 	if err != nil {
 		return nil, err
@@ -299,7 +299,7 @@ func (e *Enclave) farewell(ctx context.Context, _ []byte) ([]byte, error) {
 	if e.handingOver.to == "" {
 		return nil, fault.WithCode(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
 	}
-	if err := e.serving.Ranges.Farewell(ctx, e.handingOver.to, e.serving.Live.PublicHex); err != nil {
+	if err := e.serving.Ranges.RetireFor(ctx, e.handingOver.to, e.serving.Live.PublicHex); err != nil {
 		return nil, err
 	}
 	go func() {

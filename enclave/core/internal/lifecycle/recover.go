@@ -153,7 +153,7 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, PreviousStorage: before, Log: logs, Logged: s.logged || !r.adoptsLog(), Witnesses: terms, PreviousWitnesses: left, Drill: s.Manifest.Drill, Start: start,
 			Store: r.cfg.Host, Clock: r.cfg.Clock, Rand: r.cfg.Rand,
 			Alarms: r.cfg.Alarms, Limits: r.cfg.Limits, Processors: r.cfg.Processors},
-		Count: s.count, Recover: recoveries(s.Manifest), Hands: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, Taken: r.cfg.Taken, Fence: r.Fence,
+		Count: s.count, Recover: recoveries(s.Manifest), HandoverKey: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, OnTake: r.cfg.Taken, Fence: r.Fence,
 	})
 	if err := s.Ranges.Start(ctx); err != nil {
 		return fmt.Errorf("taking the store: %w", err)

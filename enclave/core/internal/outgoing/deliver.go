@@ -47,7 +47,7 @@ type delivery struct {
 }
 
 // Deliver delivers a send, or waits for the delivery that is under way.
-func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID) (came *wire.Delivered, err error) {
+func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID) (came *wire.Delivered, err error) {
 	_, s, err := find(ctx, v, id)
 	switch {
 	case err != nil:
@@ -98,7 +98,7 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID)
 }
 
 // usage is what a send tells the payment processor of a day, from the newest bill; without it, what came of the send.
-func (o *Outgoing) usage(ctx context.Context, v *ranges.Visit, id org.ID, s *org.Send) (q *billing.Question, came *wire.Delivered, err error) {
+func (o *Outgoing) usage(ctx context.Context, v *ranges.Access, id org.ID, s *org.Send) (q *billing.Question, came *wire.Delivered, err error) {
 	at := o.cfg.Outside.Settings.Billing
 	switch {
 	case at == nil || at.Meter == "":
@@ -110,7 +110,7 @@ func (o *Outgoing) usage(ctx context.Context, v *ranges.Visit, id org.ID, s *org
 	if err != nil {
 		return nil, nil, err
 	}
-	err = v.Turn(ctx, id, func(t *ledger.Locked) error {
+	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		b, err := t.Begin(o.nowMs()).Bill()
 		q = billing.Told(b, id.String(), u.Day, at.Meter)
 		return err

@@ -59,9 +59,9 @@ func (o *Outgoing) loadMails(ctx context.Context, b *mailbook, period uint64) ([
 }
 
 // MailEvents are those of an address, newest first, of an organization of the top level.
-func (o *Outgoing) MailEvents(ctx context.Context, v *ranges.Visit, id org.ID, address string) (all []org.MailEvent, err error) {
+func (o *Outgoing) MailEvents(ctx context.Context, v *ranges.Access, id org.ID, address string) (all []org.MailEvent, err error) {
 	var b *mailbook
-	err = v.Turn(ctx, id, func(t *ledger.Locked) error {
+	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		b = o.mailbookOf(t, address)
 		return nil
 	})
@@ -94,7 +94,7 @@ type mailing struct {
 }
 
 // mailing finds where events of a mail are noted; nil if that cannot be, which costs nobody his mail.
-func (o *Outgoing) mailing(ctx context.Context, v *ranges.Visit, id org.ID, content []byte, server *settings.Mail) (x *mailing) {
+func (o *Outgoing) mailing(ctx context.Context, v *ranges.Access, id org.ID, content []byte, server *settings.Mail) (x *mailing) {
 	if server == nil {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (o *Outgoing) mailing(ctx context.Context, v *ranges.Visit, id org.ID, cont
 		}
 		return nil
 	}
-	if err := v.Turn(ctx, id, find); err != nil || x.book == nil && v.Turn(ctx, top, find) != nil {
+	if err := v.WithLock(ctx, id, find); err != nil || x.book == nil && v.WithLock(ctx, top, find) != nil {
 		return nil
 	}
 	return x

@@ -49,7 +49,7 @@ func New(cfg Config) *Outgoing {
 func (o *Outgoing) nowMs() uint64 { return uint64(o.cfg.Clock.Now().UnixMilli()) }
 
 // find is a send that the host names, and its stored and proven entry; nil if there is none.
-func find(ctx context.Context, v *ranges.Visit, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
+func find(ctx context.Context, v *ranges.Access, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
 	defer func() {
 		if recover() != nil { // its text may hold anything: it stays here
 			err = link.ErrFailed
@@ -60,7 +60,7 @@ func find(ctx context.Context, v *ranges.Visit, id wire.SendID) (e *org.Entry, s
 	}
 	var view *ledger.View
 	there := false
-	err = v.Turn(ctx, org.ID(id.Organization), func(t *ledger.Locked) error {
+	err = v.WithLock(ctx, org.ID(id.Organization), func(t *ledger.Locked) error {
 		view, there = t.View(), id.Seq < t.Tip().Count
 		return nil
 	})
@@ -80,7 +80,7 @@ func find(ctx context.Context, v *ranges.Visit, id wire.SendID) (e *org.Entry, s
 }
 
 // Open tells the host what a send holds that has not expired.
-func (o *Outgoing) Open(ctx context.Context, v *ranges.Visit, id wire.SendID) (*wire.Opened, error) {
+func (o *Outgoing) Open(ctx context.Context, v *ranges.Access, id wire.SendID) (*wire.Opened, error) {
 	e, s, err := find(ctx, v, id)
 	switch {
 	case err != nil:

@@ -16,7 +16,7 @@ import (
 // that begins anew hears of what runs.
 
 // openProgram tells the host about a deployment.
-func (o *Outgoing) openProgram(ctx context.Context, v *ranges.Visit, id org.ID, s *org.Send) (*wire.Opened, error) {
+func (o *Outgoing) openProgram(ctx context.Context, v *ranges.Access, id org.ID, s *org.Send) (*wire.Opened, error) {
 	p, err := org.DecodeProgram(s.Content)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (o *Outgoing) openProgram(ctx context.Context, v *ranges.Visit, id org.ID, 
 	if len(p.Share) == 0 {
 		var run *manifest.Run
 		var secret string
-		err := v.Step(ctx, id, func(t, _ *ledger.Locked) (err error) {
+		err := v.Transact(ctx, id, func(t, _ *ledger.Locked) (err error) {
 			run, secret, err = tvc.Run(t.Begin(o.nowMs()), p)
 			return err
 		})

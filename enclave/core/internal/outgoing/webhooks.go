@@ -72,8 +72,8 @@ func (a *audiences) Forget() {
 }
 
 // FindAudience finds out who receives an organization's events, in its turn.
-func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Visit, id org.ID) (a *Audience, err error) {
-	err = v.Turn(ctx, id, func(t *ledger.Locked) error {
+func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Access, id org.ID) (a *Audience, err error) {
+	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		a = &Audience{Organization: id}
 		if a.Subscribers, err = t.Begin(o.nowMs()).Subscribers(); err == nil {
 			o.put(a)
@@ -140,7 +140,7 @@ func addEvents(e *org.Entry, id, owner org.ID, subscribers []org.ID) error {
 
 // openWebhook makes what a receiver is told of an entry: the activity as the entry shows it,
 // with the users as they are now, signed now. It goes to where its owner's newest state says.
-func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Visit, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
+func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Access, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
 	event, err := org.DecodeEvent(s.Content)
 	if err != nil {
 		return nil, err
@@ -148,12 +148,12 @@ func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Visit, id org.ID, 
 	opened := &wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: s.ExpiresMs}
 	var url string
 	var body []byte
-	err = v.Turn(ctx, event.Owner, func(t *ledger.Locked) (err error) {
+	err = v.WithLock(ctx, event.Owner, func(t *ledger.Locked) (err error) {
 		url, err = t.Begin(o.nowMs()).Receiver(event.Subscriber)
 		return err
 	})
 	if err == nil && url != "" {
-		err = v.Turn(ctx, id, func(t *ledger.Locked) error {
+		err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 			body = eventBody(e, id, t.Begin(o.nowMs()))
 			return nil
 		})

@@ -90,7 +90,7 @@ func (h *homes) put(config, id org.ID) {
 type Call struct {
 	proxy   *Proxy
 	call    *wire.Call
-	visit   *ranges.Visit
+	visit   *ranges.Access
 	lookups *outside.Lookups
 	config  *authproxy.Config
 	request *authproxy.Request
@@ -103,7 +103,7 @@ type Call struct {
 }
 
 // Read finds out what a call is to ask. Count and Readable are set with an error too.
-func (p *Proxy) Read(ctx context.Context, call *wire.Call, v *ranges.Visit, l *outside.Lookups) (*Call, error) {
+func (p *Proxy) Read(ctx context.Context, call *wire.Call, v *ranges.Access, l *outside.Lookups) (*Call, error) {
 	// Errors before the configuration is known are the same for everybody, so readable.
 	x := &Call{proxy: p, call: call, visit: v, lookups: l, Readable: true}
 	e, err := authproxy.Find(call.Op)
@@ -180,7 +180,7 @@ func (x *Call) open(ctx context.Context, id org.ID) error {
 
 // look reads the configuration from an organization, if that has it.
 func (x *Call) look(ctx context.Context, id, home org.ID) error {
-	err := x.visit.Turn(ctx, home, func(t *ledger.Locked) error {
+	err := x.visit.WithLock(ctx, home, func(t *ledger.Locked) error {
 		tx := t.Begin(x.proxy.now())
 		o, err := tx.Organization()
 		if err != nil || o.Deleted {
@@ -278,7 +278,7 @@ func (x *Call) target(ctx context.Context, r *authproxy.Request) (of org.ID, err
 			return of, err
 		}
 	}
-	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Locked) (err error) {
+	err = x.visit.WithLock(ctx, x.config.Organization, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(x.proxy.now())
 		var child *org.Child
 		if r.Organization != nil {
@@ -356,7 +356,7 @@ func (x *Call) client(ctx context.Context, r *authproxy.Request) error {
 	if r.Client == nil {
 		return nil
 	}
-	return x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Locked) error {
+	return x.visit.WithLock(ctx, x.config.Organization, func(t *ledger.Locked) error {
 		return t.Begin(x.proxy.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
 			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {
 				r.Client.Credential = c.ID

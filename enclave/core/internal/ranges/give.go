@@ -33,18 +33,18 @@ import (
 // has left word that its head is used up.
 
 const (
-	objectHead  = "head/"  // with range behind it
-	objectTaken = "taken/" // with range and taker behind it: the word that a head is used up
+	objectHead        = "head/"  // with range behind it
+	objectTakeReceipt = "taken/" // with range and taker behind it: the word that a head is used up
 )
 
 // A giver asks the store until it answers: each time for giveAsk, after a pause.
 const (
-	givePause = 200 * time.Millisecond
-	giveAsk   = 30 * time.Second
+	storePause   = 200 * time.Millisecond
+	storeTimeout = 30 * time.Second
 )
 
-// An addressee is the boot that a range was given to, and the epoch that it was owned under.
-type addressee struct {
+// An handoverTarget is the boot that a range was given to, and the epoch that it was owned under.
+type handoverTarget struct {
 	to    org.ID
 	epoch uint64
 }
@@ -64,42 +64,42 @@ func (s *Ranges) reserve(r wire.Range, mine bool) (*owned, func(), error) {
 	defer s.mu.Unlock()
 	o := s.owned[r]
 	switch {
-	case s.ended:
+	case s.closed:
 		return nil, nil, ledger.ErrFenced
-	case s.busy[r]:
+	case s.moving[r]:
 		return nil, nil, fault.New(fault.FailedPrecondition, "range %d is being moved", r)
 	case mine && o == nil:
 		return nil, nil, fault.New(fault.FailedPrecondition, "range %d is not this enclave's", r)
 	case !mine && o != nil:
 		return nil, nil, fault.New(fault.FailedPrecondition, "range %d is this enclave's already", r)
 	}
-	s.busy[r] = true
+	s.moving[r] = true
 	return o, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.busy, r)
+		delete(s.moving, r)
 	}, nil
 }
 
-// from says from whom a range is taken.
-type from int
+// takeMode says from whom a range is taken.
+type takeMode int
 
 const (
-	anyOwner   from = iota // also one that may still be there, which it supersedes
-	onlyFree               // nobody
-	onlyHanded             // an owner that has given it to this very boot, with its head
+	takeFromAny takeMode = iota // also one that may still be there, which it supersedes
+	takeFree                    // nobody
+	takeHanded                  // an owner that has given it to this very boot, with its head
 )
 
 // takeOne makes a range this enclave's.
-func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from) error {
+func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of takeMode) error {
 	_, done, err := s.reserve(r, false)
 	if err != nil {
 		return err
 	}
 	defer done()
-	handed := of == onlyHanded
+	handed := of == takeHanded
 	if !handed {
-		if alone, err := s.Alone(ctx); err != nil {
+		if alone, err := s.PredecessorRetired(ctx); err != nil {
 			return err
 		} else if !alone {
 			return fault.WithCode(fault.FailedPrecondition, "RANGE_NOT_HANDED", "the enclave before this one may still serve: only ranges that it hands over are taken")
@@ -108,15 +108,15 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 	cfg := s.cfg.Ledger
 	cfg.Range, cfg.Recover = r, s.cfg.Recover[r]
 	s.mu.Lock()
-	followed, used, given := s.followed, s.used[r], s.given[r]
-	cfg.LastOwned = s.past[r]
+	followed, used, given := s.succeeded, s.highestEpoch[r], s.handedTo[r]
+	cfg.LastOwned = s.ends[r]
 	s.mu.Unlock()
 	if followed {
 		return fault.WithCode(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
 	}
 	var epoch uint64
 	if !handed && !given.to.Zero() {
-		if err := s.checkUsedUp(ctx, r, given); err != nil {
+		if err := s.checkTakeReceipt(ctx, r, given); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 	s.mu.Lock()
 	cfg.Limits = s.shareLocked(len(s.owned) + 1)
 	s.mu.Unlock()
-	o := &owned{of: r, ledger: ledger.New(cfg), term: term, sinceMs: s.nowMs(), handed: handed}
+	o := &owned{number: r, ledger: ledger.New(cfg), term: term, sinceMs: s.nowMs(), handed: handed}
 	err = o.ledger.Take(ctx, func(row wire.Owned) error {
 		switch {
 		case row.Epoch < used:
@@ -136,19 +136,19 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 			return fault.New(fault.FailedPrecondition, "range %d was this boot's under a later epoch", r)
 		case handed && (row.Epoch != epoch || !row.Released):
 			return fault.New(fault.FailedPrecondition, "range %d was not handed on to this boot", r)
-		case of == onlyFree && !ledger.IsFree(row):
+		case of == takeFree && !ledger.IsFree(row):
 			return errNotFree
 		}
 		return nil
 	})
 	s.mu.Lock()
-	if err == nil && s.ended {
+	if err == nil && s.closed {
 		err = ledger.ErrFenced
 	}
 	if err == nil {
-		s.used[r] = o.ledger.Epoch()
+		s.highestEpoch[r] = o.ledger.Epoch()
 		s.owned[r] = o
-		delete(s.given, r)
+		delete(s.handedTo, r)
 	}
 	s.shareLocked(len(s.owned))
 	s.mu.Unlock()
@@ -159,44 +159,44 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from
 		}
 		return err
 	}
-	s.cfg.Taken()
+	s.cfg.OnTake()
 	if handed {
 		// If this fails the giver takes the range back only from an owner who hands it on.
-		_ = s.leaveWord(ctx, r, epoch)
+		_ = s.storeTakeReceipt(ctx, r, epoch)
 	}
 	return nil
 }
 
-func takenObject(r wire.Range, by org.ID) string {
-	return fmt.Sprintf("%s%03d/%x", objectTaken, r, by[:])
+func takeReceiptObject(r wire.Range, by org.ID) string {
+	return fmt.Sprintf("%s%03d/%x", objectTakeReceipt, r, by[:])
 }
 
-func (s *Ranges) takenName(r wire.Range, epoch uint64, by org.ID) seal.Name {
+func (s *Ranges) takeReceiptName(r wire.Range, epoch uint64, by org.ID) seal.Name {
 	n := seal.Name{Kind: seal.KindTaken, Deployment: s.cfg.Ledger.Deployment, Organization: by, Place: epoch}
 	n.Owner[0] = byte(r)
 	return n
 }
 
-// leaveWord tells the giver of a range that this boot has used up the head of that epoch.
-func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) error {
+// storeTakeReceipt tells the giver of a range that this boot has used up the head of that epoch.
+func (s *Ranges) storeTakeReceipt(ctx context.Context, r wire.Range, epoch uint64) error {
 	by := org.ID(s.cfg.Ledger.Boot)
-	word, err := s.cfg.Hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.takenName(r, epoch, by), nil)
+	word, err := s.cfg.HandoverKey.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.takeReceiptName(r, epoch, by), nil)
 	if err != nil {
 		return err
 	}
-	return s.cfg.Host.PutObject(ctx, wire.PutObject{Name: takenObject(r, by), Bytes: word})
+	return s.cfg.Host.PutObject(ctx, wire.PutObject{Name: takeReceiptObject(r, by), Bytes: word})
 }
 
-// checkUsedUp refuses to take a range back until its addressee has left word that it took
+// checkTakeReceipt refuses to take a range back until its addressee has left word that it took
 // it, then or later: before that it may still begin from the head that it has.
-func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g addressee) error {
-	word, err := s.cfg.Host.Object(ctx, takenObject(r, g.to))
+func (s *Ranges) checkTakeReceipt(ctx context.Context, r wire.Range, g handoverTarget) error {
+	word, err := s.cfg.Host.Object(ctx, takeReceiptObject(r, g.to))
 	if err != nil {
 		return err
 	}
 	if len(word) > 8 {
 		if epoch := binary.BigEndian.Uint64(word); epoch >= g.epoch {
-			if _, err := s.cfg.Hands.Open(s.takenName(r, epoch, g.to), word[8:]); err == nil {
+			if _, err := s.cfg.HandoverKey.Open(s.takeReceiptName(r, epoch, g.to), word[8:]); err == nil {
 				return nil
 			}
 		}
@@ -213,7 +213,7 @@ func (s *Ranges) loadHead(ctx context.Context, r wire.Range) (epoch uint64, head
 	}
 	if len(b) > 8 { // epoch ‖ sealed size ‖ hash; the epoch is part of the name
 		epoch = binary.BigEndian.Uint64(b)
-		plain, err := s.cfg.Hands.Open(s.headName(r, epoch, org.ID(s.cfg.Ledger.Boot)), b[8:])
+		plain, err := s.cfg.HandoverKey.Open(s.headName(r, epoch, org.ID(s.cfg.Ledger.Boot)), b[8:])
 		if err == nil && len(plain) == 8+len(wire.Hash{}) {
 			return epoch, &ledger.Head{Size: binary.BigEndian.Uint64(plain), Last: wire.Hash(plain[8:])}, nil
 		}
@@ -237,13 +237,13 @@ func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	delete(s.owned, r)
 	s.shareLocked(len(s.owned))
 	if !to.Zero() {
-		s.given[r] = addressee{to, o.ledger.Epoch()}
+		s.handedTo[r] = handoverTarget{to, o.ledger.Epoch()}
 	}
 	s.mu.Unlock()
 	ended := make(chan error, 1)
 	go func() {
 		defer done()
-		ended <- s.handOn(o, to)
+		ended <- s.handOver(o, to)
 	}()
 	select {
 	case err := <-ended:
@@ -253,8 +253,8 @@ func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	}
 }
 
-// handOn ends a range's ledger, stores the head of one that was given to a boot, and releases its row.
-func (s *Ranges) handOn(o *owned, to org.ID) error {
+// handOver ends a range's ledger, stores the head of one that was given to a boot, and releases its row.
+func (s *Ranges) handOver(o *owned, to org.ID) error {
 	past, err := o.ledger.SealForHandover(s.life, to)
 	if err != nil {
 		return err
@@ -262,28 +262,28 @@ func (s *Ranges) handOn(o *owned, to org.ID) error {
 	// It is remembered for as long as this boot lasts. Otherwise whoever has it give a
 	// range and take it back could show it an older state.
 	s.mu.Lock()
-	s.past[o.of] = past
+	s.ends[o.number] = past
 	s.mu.Unlock()
 	if !to.Zero() {
 		head := past.Head()
 		epoch := o.ledger.Epoch()
 		plain := append(binary.BigEndian.AppendUint64(nil, head.Size), head.Last[:]...)
-		b, err := s.cfg.Hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.headName(o.of, epoch, to), plain)
+		b, err := s.cfg.HandoverKey.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.headName(o.number, epoch, to), plain)
 		if err != nil {
 			return err
 		}
-		put := wire.PutObject{Name: headObject(o.of), Bytes: b}
-		if err := s.insist(func(ctx context.Context) error { return s.cfg.Host.PutObject(ctx, put) }); err != nil {
+		put := wire.PutObject{Name: headObject(o.number), Bytes: b}
+		if err := s.retryUntilStored(func(ctx context.Context) error { return s.cfg.Host.PutObject(ctx, put) }); err != nil {
 			return err
 		}
 	}
-	return s.insist(o.ledger.ReleaseOwnership)
+	return s.retryUntilStored(o.ledger.ReleaseOwnership)
 }
 
-// insist asks the store until it has answered, or this enclave has ended.
-func (s *Ranges) insist(ask func(context.Context) error) error {
+// retryUntilStored asks the store until it has answered, or this enclave has ended.
+func (s *Ranges) retryUntilStored(ask func(context.Context) error) error {
 	for {
-		ctx, cancel := context.WithTimeout(s.life, giveAsk)
+		ctx, cancel := context.WithTimeout(s.life, storeTimeout)
 		err := ask(ctx)
 		cancel()
 		if err == nil {
@@ -292,13 +292,13 @@ func (s *Ranges) insist(ask func(context.Context) error) error {
 		select {
 		case <-s.life.Done():
 			return ledger.ErrFenced
-		case <-s.cfg.Ledger.Clock.After(givePause):
+		case <-s.cfg.Ledger.Clock.After(storePause):
 		}
 	}
 }
 
-// each does something with each of the ranges that a request names, until an error.
-func (s *Ranges) each(named []uint32, do func(wire.Range) error) error {
+// forEach does something with each of the ranges that a request names, until an error.
+func (s *Ranges) forEach(named []uint32, do func(wire.Range) error) error {
 	if len(named) == 0 {
 		return fault.Field("ranges", "ranges are missing")
 	}
@@ -324,12 +324,12 @@ func (s *Ranges) Take(ctx context.Context, body []byte) error {
 	if err := strictjson.Decode(body, &in); err != nil {
 		return err
 	}
-	of := anyOwner
+	of := takeFromAny
 	if in.Handed {
-		of = onlyHanded
+		of = takeHanded
 	}
-	return s.each(in.Ranges, func(r wire.Range) error {
-		term, err := s.draw()
+	return s.forEach(in.Ranges, func(r wire.Range) error {
+		term, err := s.drawTerm()
 		if err == nil {
 			err = s.takeOne(ctx, r, term, of)
 		}
@@ -357,7 +357,7 @@ func (s *Ranges) Give(ctx context.Context, body []byte) error {
 		}
 		to = org.ID(b)
 	}
-	return s.each(in.Ranges, func(r wire.Range) error { return s.giveOne(ctx, r, to) })
+	return s.forEach(in.Ranges, func(r wire.Range) error { return s.giveOne(ctx, r, to) })
 }
 
 // Retire has the table say that hosts shall move all ranges elsewhere.
@@ -375,8 +375,8 @@ func (s *Ranges) Table(nowMs uint64) wire.Table {
 	s.mu.Lock()
 	t.Retiring = s.retiring
 	s.mu.Unlock()
-	for _, o := range s.all() {
-		t.Owned = append(t.Owned, wire.TableRange{Range: o.of, Epoch: o.ledger.Epoch(), SinceMs: o.sinceMs, Handed: o.handed})
+	for _, o := range s.listOwned() {
+		t.Owned = append(t.Owned, wire.TableRange{Range: o.number, Epoch: o.ledger.Epoch(), SinceMs: o.sinceMs, Handed: o.handed})
 	}
 	return t
 }
@@ -384,56 +384,56 @@ func (s *Ranges) Table(nowMs uint64) wire.Table {
 // Between a hand-over and its farewell two enclaves have the keyring. What follows keeps
 // them from serving the same range; see package lifecycle for the order of steps.
 
-const objectFarewell = "farewell/" // with the SHA-256 of the setup key that the keyring went to
+const objectRetirement = "farewell/" // with the SHA-256 of the setup key that the keyring went to
 
-// farewellTo is where the farewell to a setup key's enclave lies, and what it is sealed under.
-func (s *Ranges) farewellTo(setupKeyHex string) (object string, name seal.Name) {
+// retirementObject is where the farewell to a setup key's enclave lies, and what it is sealed under.
+func (s *Ranges) retirementObject(setupKeyHex string) (object string, name seal.Name) {
 	to := sha256.Sum256([]byte(setupKeyHex))
-	return objectFarewell + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindFarewell, Deployment: s.cfg.Ledger.Deployment, Root: to}
+	return objectRetirement + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindFarewell, Deployment: s.cfg.Ledger.Deployment, Root: to}
 }
 
-// Alone tells whether no enclave before this one may still serve: it has said farewell.
-func (s *Ranges) Alone(ctx context.Context) (bool, error) {
+// PredecessorRetired tells whether no enclave before this one may still serve: it has said farewell.
+func (s *Ranges) PredecessorRetired(ctx context.Context) (bool, error) {
 	s.mu.Lock()
-	alone := s.alone
+	alone := s.predecessorRetired
 	s.mu.Unlock()
 	if alone {
 		return true, nil
 	}
-	object, name := s.farewellTo(s.cfg.Setup)
+	object, name := s.retirementObject(s.cfg.Setup)
 	word, err := s.cfg.Host.Object(ctx, object)
 	if err != nil {
 		return false, err
 	}
-	by, err := s.cfg.Hands.Open(name, word)
+	by, err := s.cfg.HandoverKey.Open(name, word)
 	if err != nil || string(by) != s.cfg.Predecessor {
 		return false, nil
 	}
 	s.mu.Lock()
-	s.alone = true
+	s.predecessorRetired = true
 	s.mu.Unlock()
 	return true, nil
 }
 
-// Follow says that another enclave comes after this one. If its manifest has other terms of the logs, nextLogs is how the
+// MarkSucceeded says that another enclave comes after this one. If its manifest has other terms of the logs, nextLogs is how the
 // origins of those begin that it will begin.
-func (s *Ranges) Follow(nextLogs string) {
+func (s *Ranges) MarkSucceeded(nextLogs string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.retiring, s.followed, s.nextLogs = true, true, nextLogs
+	s.retiring, s.succeeded, s.nextLogs = true, true, nextLogs
 }
 
-// Farewell ends all, once nothing is owned or moving, and leaves word of it to a setup key.
-func (s *Ranges) Farewell(ctx context.Context, setupKeyHex, liveKeyHex string) error {
+// RetireFor ends all, once nothing is owned or moving, and leaves word of it to a setup key.
+func (s *Ranges) RetireFor(ctx context.Context, setupKeyHex, liveKeyHex string) error {
 	s.mu.Lock()
-	if len(s.owned) > 0 || len(s.busy) > 0 {
+	if len(s.owned) > 0 || len(s.moving) > 0 {
 		s.mu.Unlock()
 		return fault.WithCode(fault.FailedPrecondition, "FAREWELL_TOO_EARLY", "this enclave still owns ranges: give them first")
 	}
-	s.ended = true
+	s.closed = true
 	s.mu.Unlock()
-	object, name := s.farewellTo(setupKeyHex)
-	word, err := s.cfg.Hands.Seal(s.cfg.Ledger.Rand, name, []byte(liveKeyHex))
+	object, name := s.retirementObject(setupKeyHex)
+	word, err := s.cfg.HandoverKey.Seal(s.cfg.Ledger.Rand, name, []byte(liveKeyHex))
 	if err != nil {
 		return err
 	}

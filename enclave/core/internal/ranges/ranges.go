@@ -26,21 +26,21 @@ import (
 type Ranges struct {
 	cfg Config
 
-	mu    sync.Mutex
-	owned map[wire.Range]*owned
-	used  map[wire.Range]uint64                 // highest epoch under which this boot has owned it
-	busy  map[wire.Range]bool                   // being taken or given
-	past  map[wire.Range]*ledger.EndOfOwnership // where ranges that were given away ended
-	given map[wire.Range]addressee              // to whom ranges were given that this boot has not owned since
-	ended bool
+	mu           sync.Mutex
+	owned        map[wire.Range]*owned
+	highestEpoch map[wire.Range]uint64                 // highest epoch under which this boot has owned it
+	moving       map[wire.Range]bool                   // being taken or given
+	ends         map[wire.Range]*ledger.EndOfOwnership // where ranges that were given away ended
+	handedTo     map[wire.Range]handoverTarget         // to whom ranges were given that this boot has not owned since
+	closed       bool
 
-	life context.Context // until this enclave has ended
-	end  context.CancelFunc
+	life   context.Context // until this enclave has ended
+	cancel context.CancelFunc
 
-	retiring bool   // hosts shall move all ranges elsewhere
-	alone    bool   // no enclave before this one may still serve
-	followed bool   // another enclave comes after this one: nothing is taken any more
-	nextLogs string // begins the origins of the logs that it begins; empty: none
+	retiring           bool   // hosts shall move all ranges elsewhere
+	predecessorRetired bool   // no enclave before this one may still serve
+	succeeded          bool   // another enclave comes after this one: nothing is taken any more
+	nextLogs           string // begins the origins of the logs that it begins; empty: none
 }
 
 // Config is what ranges are made with.
@@ -48,24 +48,24 @@ type Config struct {
 	Ledger ledger.Config // of each range, but for what is its own
 	Count  int           // of the deployment
 	// Recover is where operators say that ranges go on.
-	Recover map[wire.Range]*ledger.Recovery
-	Hands   *seal.Key  // seals heads on their way to another owner, and farewells
-	Host    *link.Host // keeps them
+	Recover     map[wire.Range]*ledger.Recovery
+	HandoverKey *seal.Key  // seals heads on their way to another owner, and farewells
+	Host        *link.Host // keeps them
 	// Rand is randomness for what must not repeat, the module's and the kernel's.
 	Rand io.Reader
 	// Predecessor is the live key, in hex, of the enclave that handed over to this one, and
 	// Setup the setup key that it handed to; empty if none did. Until its farewell only
 	// handed ranges are taken, and nobody is handed over to.
 	Predecessor, Setup string
-	// Taken is called when a range was taken: what is remembered of it may be out of date.
-	Taken func()
+	// OnTake is called when a range was taken: what is remembered of it may be out of date.
+	OnTake func()
 	// Fence is called once a range was lost: this enclave may serve no longer.
 	Fence func(reason error)
 }
 
 // owned is a range for as long as this enclave owns it.
 type owned struct {
-	of     wire.Range
+	number wire.Range
 	ledger *ledger.Ledger
 	// term names this ownership. What was begun in another one, such as a passcode, may
 	// have been used since: it is dead.
@@ -87,9 +87,9 @@ var ErrElsewhere = fault.WithCode(fault.Unavailable, "MOVED", "another enclave s
 
 // New makes those of an enclave that owns none yet.
 func New(cfg Config) *Ranges {
-	s := &Ranges{cfg: cfg, alone: cfg.Predecessor == "", owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{},
-		past: map[wire.Range]*ledger.EndOfOwnership{}, given: map[wire.Range]addressee{}}
-	s.life, s.end = context.WithCancel(context.Background())
+	s := &Ranges{cfg: cfg, predecessorRetired: cfg.Predecessor == "", owned: map[wire.Range]*owned{}, highestEpoch: map[wire.Range]uint64{}, moving: map[wire.Range]bool{},
+		ends: map[wire.Range]*ledger.EndOfOwnership{}, handedTo: map[wire.Range]handoverTarget{}}
+	s.life, s.cancel = context.WithCancel(context.Background())
 	each := &s.cfg.Ledger
 	if each.Limits.StateBytes == 0 {
 		each.Limits.StateBytes = ledger.DefaultStateBytes
@@ -110,18 +110,18 @@ func (s *Ranges) Start(ctx context.Context) error {
 		return nil // its ranges are handed to it
 	}
 	if s.cfg.Count == 1 {
-		err := s.takeOne(ctx, 0, org.ID(s.cfg.Ledger.Boot), anyOwner)
+		err := s.takeOne(ctx, 0, org.ID(s.cfg.Ledger.Boot), takeFromAny)
 		if errors.Is(err, ledger.ErrTaken) {
 			s.cfg.Ledger.Alarms.Raise(fault.AlarmSuperseded)
 		}
 		return err
 	}
 	for r := range s.cfg.Count {
-		term, err := s.draw()
+		term, err := s.drawTerm()
 		if err != nil {
 			return err
 		}
-		err = s.takeOne(ctx, wire.Range(r), term, onlyFree)
+		err = s.takeOne(ctx, wire.Range(r), term, takeFree)
 		if err != nil && !errors.Is(err, errNotFree) && !errors.Is(err, ledger.ErrTaken) {
 			return err
 		}
@@ -133,27 +133,27 @@ var errNotFree = errors.New("the range has an owner")
 
 // fence ends the whole enclave once one range was lost.
 func (s *Ranges) fence(reason error) {
-	all := s.stop()
-	s.end()
+	all := s.stopMoving()
+	s.cancel()
 	for _, o := range all {
 		o.ledger.Abort()
 	}
 	s.cfg.Fence(reason)
 }
 
-// stop lets nothing be taken or given any more, and returns what is owned.
-func (s *Ranges) stop() []*owned {
+// stopMoving lets nothing be taken or given any more, and returns what is owned.
+func (s *Ranges) stopMoving() []*owned {
 	s.mu.Lock()
-	s.ended = true
+	s.closed = true
 	s.mu.Unlock()
-	return s.all()
+	return s.listOwned()
 }
 
-// all are the ranges owned, in their order.
-func (s *Ranges) all() []*owned {
+// listOwned are the ranges owned, in their order.
+func (s *Ranges) listOwned() []*owned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.owned), func(a, b *owned) int { return int(a.of) - int(b.of) })
+	return slices.SortedFunc(maps.Values(s.owned), func(a, b *owned) int { return int(a.number) - int(b.number) })
 }
 
 // shareLocked divides the memory among n ledgers, and tells those that are there.
@@ -173,21 +173,21 @@ func (s *Ranges) shareLocked(n int) (l ledger.Limits) {
 // leastUnstored is what one range may have unstored, however many there are.
 const leastUnstored = 1 << 20
 
-// Mine are the ranges that this enclave owns, of how many there are.
-func (s *Ranges) Mine() (all []wire.Range, of int) {
-	for _, o := range s.all() {
-		all = append(all, o.of)
+// OwnedRanges are the ranges that this enclave owns, of how many there are.
+func (s *Ranges) OwnedRanges() (all []wire.Range, of int) {
+	for _, o := range s.listOwned() {
+		all = append(all, o.number)
 	}
 	return all, s.cfg.Count
 }
 
-func (s *Ranges) at(r wire.Range) (*owned, error) {
+func (s *Ranges) ownedRange(r wire.Range) (*owned, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.owned[r]; o != nil {
 		return o, nil
 	}
-	if s.ended && !s.followed { // one that was followed knows that another has it
+	if s.closed && !s.succeeded { // one that was followed knows that another has it
 		return nil, ledger.ErrFenced
 	}
 	return nil, &Moved{r}
@@ -208,7 +208,7 @@ func (s *Ranges) Term(t *ledger.Locked) org.ID {
 
 // SinceMs is the time since which this enclave owns the range of an organization.
 func (s *Ranges) SinceMs(id org.ID) (uint64, error) {
-	o, err := s.at(wire.RangeOf(wire.ID(id), s.cfg.Count))
+	o, err := s.ownedRange(wire.RangeOf(wire.ID(id), s.cfg.Count))
 	if err != nil {
 		return 0, err
 	}
@@ -221,7 +221,7 @@ func (s *Ranges) Serving(ctx context.Context) error {
 	if s.cfg.Count > 1 {
 		return nil
 	}
-	o, err := s.at(0)
+	o, err := s.ownedRange(0)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (s *Ranges) Serving(ctx context.Context) error {
 
 // PageIndex asks the host for rows of a key that stand under no organization.
 func (s *Ranges) PageIndex(ctx context.Context, key org.Hash, limit int) ([]ledger.IndexRow, error) {
-	all := s.all()
+	all := s.listOwned()
 	if len(all) == 0 {
 		return nil, &Moved{0} // any other enclave can ask
 	}
@@ -256,13 +256,13 @@ func (s *Ranges) Logs() []Log {
 	if s.cfg.Ledger.Drill {
 		return logs // no witness hears of it
 	}
-	for _, o := range s.all() {
-		logs = append(logs, Log{o.of, o.ledger.LogKey().String()})
+	for _, o := range s.listOwned() {
+		logs = append(logs, Log{o.number, o.ledger.LogKey().String()})
 		if next == "" {
 			continue
 		}
 		if key, err := o.ledger.NextLogKey(next); err == nil {
-			logs = append(logs, Log{o.of, key.String()})
+			logs = append(logs, Log{o.number, key.String()})
 		}
 	}
 	return logs
@@ -271,7 +271,7 @@ func (s *Ranges) Logs() []Log {
 // Publish says in a log that the keyring may go to an enclave under another manifest, and waits for
 // the witnesses. An enclave that owns no range has no log to say it in.
 func (s *Ranges) Publish(ctx context.Context, manifest [32]byte) error {
-	for _, o := range s.all() {
+	for _, o := range s.listOwned() {
 		return o.ledger.Publish(ctx, manifest)
 	}
 	return nil
@@ -280,20 +280,20 @@ func (s *Ranges) Publish(ctx context.Context, manifest [32]byte) error {
 // Stats are the sums over all ledgers.
 func (s *Ranges) Stats() map[string]uint64 {
 	sum := map[string]uint64{}
-	for _, o := range s.all() {
+	for _, o := range s.listOwned() {
 		for k, n := range o.ledger.Stats() {
 			sum[k] += n
 		}
 	}
 	if s.cfg.Count > 1 {
-		sum["ranges_owned"] = uint64(len(s.all()))
+		sum["ranges_owned"] = uint64(len(s.listOwned()))
 	}
 	return sum
 }
 
 // BootNumber is the highest count of all that is owned, 0 if that is nothing.
 func (s *Ranges) BootNumber() (n uint64) {
-	for _, o := range s.all() {
+	for _, o := range s.listOwned() {
 		n = max(n, o.ledger.BootNumber())
 	}
 	return n
@@ -301,21 +301,21 @@ func (s *Ranges) BootNumber() (n uint64) {
 
 // Release gives everything back in good order.
 func (s *Ranges) Release(ctx context.Context) error {
-	all := s.stop()
+	all := s.stopMoving()
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, o := range all {
 		wg.Go(func() { errs[i] = o.ledger.Release(ctx) })
 	}
 	wg.Wait()
-	s.end()
+	s.cancel()
 	return errors.Join(errs...)
 }
 
 // Close ends everything and gives nothing back.
 func (s *Ranges) Close() {
-	all := s.stop()
-	s.end()
+	all := s.stopMoving()
+	s.cancel()
 	for _, o := range all {
 		o.ledger.Close()
 	}
@@ -323,8 +323,8 @@ func (s *Ranges) Close() {
 
 func (s *Ranges) nowMs() uint64 { return uint64(s.cfg.Ledger.Clock.Now().UnixMilli()) }
 
-// draw is a term's name.
-func (s *Ranges) draw() (id org.ID, err error) {
+// drawTerm is a term's name.
+func (s *Ranges) drawTerm() (id org.ID, err error) {
 	_, err = io.ReadFull(s.cfg.Rand, id[:])
 	return id, err
 }
