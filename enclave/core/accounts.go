@@ -28,11 +28,11 @@ const (
 	resources
 )
 
-// names are those of the resources, in text.
-var names [resources]string = settings.Resources
+// resourceNames are those of the resources, in text.
+var resourceNames [resources]string = settings.Resources
 
-// spent says what an account of the resource has used up.
-var spent = [resources]string{"processor time", "storage", "mails", "text messages", "questions to servers outside"}
+// accountTexts says what an account of the resource has used up.
+var accountTexts = [resources]string{"processor time", "storage", "mails", "text messages", "questions to servers outside"}
 
 // Spending is how much of what is scarce is used.
 type Spending = settings.Spending
@@ -70,8 +70,8 @@ type payer struct {
 	proxy bool // its auth proxy asks
 }
 
-// own is the narrower of the payer's two accounts; a tenant's own users have only the tenant's.
-func (a *accounts) own(p payer) (of *pace.Buckets[org.ID], key org.ID) {
+// narrower is the narrower of the payer's two accounts; a tenant's own users have only the tenant's.
+func (a *accounts) narrower(p payer) (of *pace.Buckets[org.ID], key org.ID) {
 	switch {
 	case p.proxy:
 		return a.proxies, p.Tenant()
@@ -81,10 +81,10 @@ func (a *accounts) own(p payer) (of *pace.Buckets[org.ID], key org.ID) {
 	return nil, key
 }
 
-// lacks tells whether one of the payer's accounts has less than so many thousandths.
-func (a *accounts) lacks(p payer, amount int64, now time.Time) pace.Count {
+// hasLess tells whether one of the payer's accounts has less than so many thousandths.
+func (a *accounts) hasLess(p payer, amount int64, now time.Time) pace.Count {
 	c := a.tenants.Lacks(p.Tenant(), amount, now)
-	if of, key := a.own(p); of != nil {
+	if of, key := a.narrower(p); of != nil {
 		c = pace.Least(of.Lacks(key, amount, now), c)
 	}
 	return c
@@ -95,7 +95,7 @@ func (a *accounts) charge(p payer, amount int64, now time.Time) {
 		return
 	}
 	a.tenants.Charge(p.Tenant(), amount, now)
-	if of, key := a.own(p); of != nil {
+	if of, key := a.narrower(p); of != nil {
 		of.Charge(key, amount, now)
 	}
 }
@@ -109,21 +109,21 @@ func (o *overdraft) Unwrap() error { return o.refusal }
 // overdrawn refuses what a payer has no more of a resource for.
 func (m *meter) overdrawn(p payer, r resource, c pace.Count) error {
 	m.refused[r].Add(1)
-	return &overdraft{fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: organization has used up its %s, try again in %s: organizationId=%s", spent[r], c.Again(), p.ID)}
+	return &overdraft{fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: organization has used up its %s, try again in %s: organizationId=%s", accountTexts[r], c.Again(), p.ID)}
 }
 
-// charge charges what the call has cost to whose credential stamped it.
-func (v *visit) charge() {
-	p, all, now := v.toll.who(), &v.core.meter().accounts, v.core.cfg.Clock.Now()
+// chargeCost charges what the call has cost to whose credential stamped it.
+func (v *callState) chargeCost() {
+	p, all, now := v.rate.payerOf(), &v.core.meter().accounts, v.core.cfg.Clock.Now()
 	all[processorTime].charge(p, v.Computed.Microseconds(), now)
 	all[storedBytes].charge(p, int64(v.Stored), now)
 }
 
 // chargeSends charges the messages that an activity sends.
-func (v *visit) chargeSends(all []org.Send) {
+func (v *callState) chargeSends(all []org.Send) {
 	for i := range all {
 		if r, ok := messages[all[i].Kind]; ok {
-			v.core.meter().accounts[r].charge(v.toll.who(), pace.Unit, v.core.cfg.Clock.Now())
+			v.core.meter().accounts[r].charge(v.rate.payerOf(), pace.Unit, v.core.cfg.Clock.Now())
 		}
 	}
 }
@@ -131,24 +131,24 @@ func (v *visit) chargeSends(all []org.Send) {
 // messages are what sends to people are counted as.
 var messages = map[org.SendKind]resource{org.SendMail: mails, org.SendText: texts}
 
-// lacks refuses the call if its payer has none left of a resource.
-func (v *visit) lacks(p payer, r resource) error {
-	c := v.core.meter().accounts[r].lacks(p, pace.Unit, v.core.cfg.Clock.Now())
+// checkAccount refuses the call if its payer has none left of a resource.
+func (v *callState) checkAccount(p payer, r resource) error {
+	c := v.core.meter().accounts[r].hasLess(p, pace.Unit, v.core.cfg.Clock.Now())
 	if !c.Refused {
 		return nil
 	}
-	v.toll.count = c
+	v.rate.count = c
 	return v.core.meter().overdrawn(p, r, c)
 }
 
 // MayAsk refuses a question to a server outside for which there is nothing left, and charges it. What is asked before anybody is known
 // for who he is, is the tenant's auth proxy's.
-func (v *visit) MayAsk(tenant org.ID) error {
-	p := v.toll.who()
+func (v *callState) MayAsk(tenant org.ID) error {
+	p := v.rate.payerOf()
 	if p.Organization == nil {
 		p = payer{&org.Organization{ID: tenant}, true}
 	}
-	if err := v.lacks(p, fetches); err != nil {
+	if err := v.checkAccount(p, fetches); err != nil {
 		return err
 	}
 	v.core.meter().accounts[fetches].charge(p, pace.Unit, v.core.cfg.Clock.Now())
@@ -157,16 +157,16 @@ func (v *visit) MayAsk(tenant org.ID) error {
 
 // MaySend refuses a message to a contact for which there is nothing left. Messages are charged once they are
 // decided; the contact, which may be written to from all of a tenant's organizations, is counted here, once for each call.
-func (v *visit) MaySend(kind org.SendKind, contact org.Hash) error {
-	p, m := v.toll.who(), v.core.meter()
-	if err := v.lacks(p, messages[kind]); err != nil || v.counted {
+func (v *callState) MaySend(kind org.SendKind, contact org.Hash) error {
+	p, m := v.rate.payerOf(), v.core.meter()
+	if err := v.checkAccount(p, messages[kind]); err != nil || v.contactCounted {
 		return err
 	}
 	c := m.contacts.Take(contactOf{p.Tenant(), contact}, v.core.cfg.Clock.Now())
-	if v.counted = !c.Refused; v.counted {
+	if v.contactCounted = !c.Refused; v.contactCounted {
 		return nil
 	}
-	v.toll.count = c
+	v.rate.count = c
 	return &overdraft{fault.WithCode(fault.ResourceExhausted, "MAX_OTP_INITIATED", "Max number of OTPs have been initiated for this contact, try again in %s", c.Again())}
 }
 
@@ -177,12 +177,12 @@ type contactOf struct {
 }
 
 // Usage tells what an organization has of each resource that is limited.
-func (v *visit) Usage(o *org.Organization) []query.Usage {
+func (v *callState) Usage(o *org.Organization) []query.Usage {
 	m, now := v.core.meter(), v.core.cfg.Clock.Now()
 	rates, top := m.rates, o.Parent.Zero()
-	requests, rate, whose := m.sub, rates.SubOrganization, o.ID
+	requests, rate, whose := m.subOrganizations, rates.SubOrganization, o.ID
 	if top {
-		requests, rate, whose = m.top, rates.Organization, o.Tenant()
+		requests, rate, whose = m.tenants, rates.Organization, o.Tenant()
 	}
 	var all []query.Usage
 	tell := func(name string, r pace.Rate, of *pace.Buckets[org.ID]) {
@@ -191,7 +191,7 @@ func (v *visit) Usage(o *org.Organization) []query.Usage {
 		}
 	}
 	tell("requests", rate, requests)
-	for r, name := range names {
+	for r, name := range resourceNames {
 		if a := m.accounts[r]; top {
 			tell(name, *rates.EachTenant.Of()[r], a.tenants)
 		} else {

@@ -15,8 +15,8 @@ import (
 type voucher interface {
 	// find returns whom of tx's organization the token vouches for, nil if for nobody.
 	find(tx *org.Tx) (*vouched, error)
-	// below are organizations under tx's with a user that the token may be of, two at most.
-	below(tx *org.Tx) ([]org.ID, error)
+	// childrenWith are organizations under tx's with a user that the token may be of, two at most.
+	childrenWith(tx *org.Tx) ([]org.ID, error)
 }
 
 // vouched is a user, what he has proven by a token, and the token verified.
@@ -32,7 +32,7 @@ var errAttested = fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID",
 	"could not verify attested stamp: a token vouches for who starts a session or approves an activity, and for nothing else")
 
 // readVoucher reads the token of an attested stamp.
-func (v *visit) readVoucher(a *stamp.Attested) (voucher, error) {
+func (v *callState) readVoucher(a *stamp.Attested) (voucher, error) {
 	if !a.OIDC() {
 		return v.readVerification(a)
 	}
@@ -40,7 +40,7 @@ func (v *visit) readVoucher(a *stamp.Attested) (voucher, error) {
 	if err != nil {
 		return nil, attestedError(err)
 	}
-	by := &identityVoucher{visit: v, token: token}
+	by := &identityVoucher{call: v, token: token}
 	if by.subject, by.audiences, err = token.Claims(v.core.now()); err != nil {
 		return nil, attestedError(err)
 	}
@@ -65,18 +65,18 @@ func (s *requester) voucherUser(tx *org.Tx) (*caller, error) {
 		return nil, err
 	}
 	if v == nil {
-		return nil, strangerTo(tx)
+		return nil, errUnknownCredential(tx)
 	}
 	if s.caller, err = s.attested.Verify(v.by); err != nil {
 		return nil, err
 	}
-	return &caller{user: v.user, credential: v.proven}, s.visit.pay(tx, v.proven.ID.String())
+	return &caller{user: v.user, credential: v.proven}, s.call.chargeRate(tx, v.proven.ID.String())
 }
 
 // identityVoucher is an identity token. Its issuer's keys are fetched only if a user has the
 // identity that the token claims, so that the enclave asks only issuers that users have named.
 type identityVoucher struct {
-	visit     *visit
+	call      *callState
 	token     *login.Unverified
 	subject   string
 	audiences []string
@@ -90,10 +90,10 @@ func (v *identityVoucher) find(tx *org.Tx) (*vouched, error) {
 		return nil, err
 	}
 	if v.verified == nil {
-		if v.visit.lookups.Tenant, err = tenant.Of(tx); err != nil {
+		if v.call.lookups.Tenant, err = tenant.Of(tx); err != nil {
 			return nil, err
 		}
-		set, err := v.visit.lookups.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
+		set, err := v.call.lookups.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
 		if f := fault.Of(err); err != nil && (f == nil || f.Code == fault.Unavailable) {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (v *identityVoucher) find(tx *org.Tx) (*vouched, error) {
 	return &vouched{u, activity.IdentityCredential(p), v.verified}, nil
 }
 
-func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
+func (v *identityVoucher) childrenWith(tx *org.Tx) (ids []org.ID, err error) {
 	for _, audience := range v.audiences {
 		more, err := tx.ChildrenByIdentity(org.IdentityText(v.token.Issuer(), v.subject, audience), v.attempt)
 		if err != nil {
@@ -127,7 +127,7 @@ type verificationVoucher struct{ token *login.VerificationToken }
 
 // readVerification reads a verification token that is bound to the key of the stamp. It
 // refuses one from before this enclave had the organization: it may have been used.
-func (v *visit) readVerification(a *stamp.Attested) (voucher, error) {
+func (v *callState) readVerification(a *stamp.Attested) (voucher, error) {
 	u, err := login.ReadVerificationToken("X-Stamp-Attested", a.Token(), v.core.serving.tokenKeys(), v.core.now())
 	if err != nil {
 		return nil, attestedError(err)
@@ -172,17 +172,17 @@ func (v *verificationVoucher) find(tx *org.Tx) (*vouched, error) {
 
 // bindToken bounds a caller for whom a verification token vouches like the session that got the token. The token's
 // issuer, the organization or its parent, knows which it was.
-func (s *step) bindToken() error {
+func (s *attempt) bindToken() error {
 	v, ok := s.request.requester.voucher.(*verificationVoucher)
 	if !ok {
 		return nil
 	}
 	issuer := s.tx
 	if v.token.OrganizationID != s.tx.ID.String() {
-		if s.above == nil {
+		if s.parent == nil {
 			return activity.ErrNeedsParent
 		}
-		issuer = s.above.Begin(s.tx.NowMs)
+		issuer = s.parent.Begin(s.tx.NowMs)
 	}
 	id, err := org.ParseID(v.token.ID)
 	if err != nil {
@@ -192,14 +192,14 @@ func (s *step) bindToken() error {
 	switch {
 	case err != nil:
 		return err
-	case issued == nil || id.Ms() < s.who.user.NotBeforeMs:
+	case issued == nil || id.Ms() < s.caller.user.NotBeforeMs:
 		return attestedError(login.ExpiredVerificationToken("X-Stamp-Attested"))
 	}
-	s.who.credential.Profile = issued.Profile
+	s.caller.credential.Profile = issued.Profile
 	return nil
 }
 
-func (v *verificationVoucher) below(tx *org.Tx) ([]org.ID, error) {
+func (v *verificationVoucher) childrenWith(tx *org.Tx) ([]org.ID, error) {
 	if v.token.OrganizationID != tx.ID.String() {
 		return nil, nil
 	}

@@ -78,7 +78,7 @@ func (f *tariffs) unchoose(id org.ID) {
 }
 
 // Plans are those of the visit's range, nil if there are none, or an *org.Missing that reads them.
-func (v *visit) Plans() (*billing.Plans, error) {
+func (v *callState) Plans() (*billing.Plans, error) {
 	if v.core.recorded != nil {
 		return v.core.recorded(), nil
 	}
@@ -107,17 +107,17 @@ func (f *tariffs) read(t *ledger.Locked) error {
 	}
 	plans, err := billing.ParsePlans(document)
 	if err != nil {
-		return errKept
+		return errPlansRecord
 	}
 	f.known.Store(t.Ledger(), &tariff{plans, t.Batch()})
 	return nil
 }
 
-// errKept is no refusal of what was asked: the document was read before it was kept.
-var errKept = errors.New("plans that were kept do not read")
+// errPlansRecord is no refusal of what was asked: the document was read before it was kept.
+var errPlansRecord = errors.New("plans that were kept do not read")
 
-// kept tells which ranges have the document now, of those of this enclave.
-type kept struct {
+// plansRecord tells which ranges have the document now, of those of this enclave.
+type plansRecord struct {
 	Version uint64 `json:"version,string"`
 	Ranges  []int  `json:"ranges"`
 	Of      int    `json:"of"`
@@ -125,7 +125,7 @@ type kept struct {
 
 // putPlans keeps a document of plans that the admission key has stamped, in each range of this enclave. With several
 // enclaves each is asked; the reply tells what it has done.
-func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *callState) ([]byte, error) {
 	who, err := c.admit(call)
 	if err != nil {
 		return nil, err
@@ -147,10 +147,10 @@ func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *visit) ([]byte,
 	if len(owned) == 0 {
 		return nil, &ranges.Moved{} // any other enclave may have some
 	}
-	reply := kept{Version: plans.Version, Of: all}
+	reply := plansRecord{Version: plans.Version, Of: all}
 	for _, of := range owned {
 		reply.Ranges = append(reply.Ranges, int(of))
-		v := c.visit()
+		v := c.newCallState()
 		if err := v.putPlans(ctx, PlansID(of, all), plans, who.Body().Bytes(), org.Hash(who.Fingerprint())); err != nil {
 			return nil, err
 		}
@@ -162,7 +162,7 @@ func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *visit) ([]byte,
 }
 
 // putPlans keeps a document in the visit's range.
-func (v *visit) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, document []byte, fp org.Hash) error {
+func (v *callState) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, document []byte, fp org.Hash) error {
 	c := v.core
 	l, err := v.LedgerFor(ctx, id)
 	if err != nil {
@@ -229,7 +229,7 @@ func (v *visit) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, d
 func supersedes(document []byte, plans *billing.Plans) error {
 	old, err := billing.ParsePlans(document)
 	if err != nil {
-		return errKept
+		return errPlansRecord
 	}
 	if plans.Version < old.Version {
 		return fault.New(fault.FailedPrecondition, "plans of version %d are in force: these have version %d", old.Version, plans.Version)
@@ -242,14 +242,14 @@ func supersedes(document []byte, plans *billing.Plans) error {
 	return nil
 }
 
-// meter counts what the activity is about to use of the plan, and refuses what is above it. Nothing is kept of what it
+// countSignatures counts what the activity is about to use of the plan, and refuses what is above it. Nothing is kept of what it
 // refuses, so the same body may come again; and what it counts is part of the activity's own change.
-func (s *step) meter(at *activity.Tx) error {
+func (s *attempt) countSignatures(at *activity.Tx) error {
 	n, kind := s.version.Signatures(s.intent), s.version.Kind
 	if n == 0 && !kind.Plans || s.request.core.serving.Manifest.Drill {
 		return nil
 	}
-	plans, err := s.request.visit.Plans()
+	plans, err := s.request.call.Plans()
 	if err != nil {
 		return err
 	}
@@ -258,10 +258,10 @@ func (s *step) meter(at *activity.Tx) error {
 	switch {
 	case plans == nil || err != nil:
 	case n > 0 && o.Parent.Zero():
-		s.told, err = billing.Count(s.tx, plans, n)
+		s.usageSends, err = billing.Count(s.tx, plans, n)
 	case n > 0:
 		draws := false
-		if s.told, draws, err = billing.CountBelow(s.tx, at.Parent, plans, n); draws && at.Parent == nil {
+		if s.usageSends, draws, err = billing.CountBelow(s.tx, at.Parent, plans, n); draws && at.Parent == nil {
 			return activity.ErrNeedsParent
 		}
 	case kind.Name == "CREATE_SUB_ORGANIZATION":
@@ -288,7 +288,7 @@ func chosen(a *org.Bill) string {
 const planPaces = 10 * time.Second
 
 // pacePlan counts a request for the organization of the top level above tx, if its plan has a rate.
-func (v *visit) pacePlan(tx *org.Tx, rec *org.Organization) error {
+func (v *callState) pacePlan(tx *org.Tx, rec *org.Organization) error {
 	if v.core.recorded != nil {
 		return nil // nobody waits in a replay
 	}
@@ -319,7 +319,7 @@ func (v *visit) pacePlan(tx *org.Tx, rec *org.Organization) error {
 		return nil
 	}
 	c := f.pace(rate).Take(top, v.core.cfg.Clock.Now())
-	v.toll.count = pace.Least(v.toll.count, c)
+	v.rate.count = pace.Least(v.rate.count, c)
 	if c.Refused {
 		return fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests for the plan: try again in %s: organizationId=%s", c.Again(), top)
 	}

@@ -27,10 +27,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// bootDoor answers the calls that wire.BootOperations lists. It trusts nobody for where a call
+// control answers the calls that wire.BootOperations lists. It trusts nobody for where a call
 // comes from: genesis and manifest work once each, in that order; admission needs the admission
 // key's stamp; the others tell public things or bring what authority they need.
-func (c *Core) bootDoor(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
+func (c *Core) control(ctx context.Context, call *wire.Call, v *callState) ([]byte, error) {
 	op := wire.BootOperationOf(call.Op)
 	if op == nil {
 		return nil, fault.New(fault.NotFound, "no such boot operation")
@@ -44,33 +44,33 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call, v *visit) ([]byte,
 	return c.life.Operate(ctx, op, call.Body)
 }
 
-type bootHandler func(*Core, context.Context, *wire.Call, *visit) ([]byte, error)
+type bootHandler func(*Core, context.Context, *wire.Call, *callState) ([]byte, error)
 
-// bare makes a handler of a method that wants nothing of a call.
-func bare(f func(*Core) ([]byte, error)) bootHandler {
-	return func(c *Core, _ context.Context, _ *wire.Call, _ *visit) ([]byte, error) { return f(c) }
+// ignoringCall makes a handler of a method that wants nothing of a call.
+func ignoringCall(f func(*Core) ([]byte, error)) bootHandler {
+	return func(c *Core, _ context.Context, _ *wire.Call, _ *callState) ([]byte, error) { return f(c) }
 }
 
 // bootHandlers has a handler for each of wire.BootOperations that is not in lifecycle.Operations.
 var bootHandlers = map[string]bootHandler{
-	wire.OpStatus:             bare(func(c *Core) ([]byte, error) { return c.life.Status(c.counters()) }),
-	wire.OpRanges:             bare((*Core).rangeTable),
-	wire.OpTake:               moving((*ranges.Ranges).Take),
-	wire.OpGive:               moving((*ranges.Ranges).Give),
-	wire.OpRetire:             bare((*Core).retire),
-	wire.OpKeys:               bare(func(c *Core) ([]byte, error) { return json.Marshal(c.serving.Public) }),
+	wire.OpStatus:             ignoringCall(func(c *Core) ([]byte, error) { return c.life.Status(c.counters()) }),
+	wire.OpRanges:             ignoringCall((*Core).rangeTable),
+	wire.OpTake:               movingRanges((*ranges.Ranges).Take),
+	wire.OpGive:               movingRanges((*ranges.Ranges).Give),
+	wire.OpRetire:             ignoringCall((*Core).retire),
+	wire.OpKeys:               ignoringCall(func(c *Core) ([]byte, error) { return json.Marshal(c.serving.Public) }),
 	wire.OpDiscoveryKeys:      (*Core).discoverKeys,
 	wire.OpDiscoveryBootProof: (*Core).discoverBootProof,
 	wire.OpIssuer:             issuer(discoveryOf),
 	wire.OpIssuerKeys:         issuer(keySetOf),
-	wire.OpWebhookKeys:        bare(func(c *Core) ([]byte, error) { return c.serving.webhooks.JWKS(), nil }),
+	wire.OpWebhookKeys:        ignoringCall(func(c *Core) ([]byte, error) { return c.serving.webhooks.JWKS(), nil }),
 	wire.OpCreateOrganization: (*Core).createOrganization,
 	wire.OpPutPlans:           (*Core).putPlans,
 }
 
 // counters are the alarms, caches, batches and expensive operations, by name.
 func (c *Core) counters() map[string]uint64 {
-	m := map[string]uint64{"reply_bytes": uint64(c.replies.Given()), "log_proofs_waited_for": uint64(c.proving.Given())}
+	m := map[string]uint64{"reply_bytes": uint64(c.replies.Given()), "log_proofs_waited_for": uint64(c.proofWaits.Given())}
 	for k, n := range c.alarms.Counts() {
 		m["alarm_"+k] = n
 	}
@@ -82,10 +82,10 @@ func (c *Core) counters() map[string]uint64 {
 	m["steps_waited"], m["steps_waited_us"], m["steps_abandoned"] = u.Waits, uint64(u.Waited.Microseconds()), u.Abandons
 	m["steps_longest_us"] = uint64(u.Longest.Microseconds())
 	m["late_answers"], m["streams"] = c.host.LateAnswers(), c.host.Streams()
-	for r, name := range names {
+	for r, name := range resourceNames {
 		m["refused_for_"+name] = c.meter().refused[r].Load()
 	}
-	m["calls_under_way"], m["refused_for_calls"] = uint64(c.places.Given()), c.crowded.Load()
+	m["calls_under_way"], m["refused_for_calls"] = uint64(c.callSlots.Given()), c.callsRefused.Load()
 	m["refused_for_rates"] = c.meter().refused[resources].Load()
 	maps.Copy(m, tally.Counts())
 	if c.life.State() == wire.StateServing {
@@ -94,9 +94,9 @@ func (c *Core) counters() map[string]uint64 {
 	return m
 }
 
-// moving is a handler that moves ranges and answers what this enclave owns then.
-func moving(do func(*ranges.Ranges, context.Context, []byte) error) bootHandler {
-	return func(c *Core, ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+// movingRanges is a handler that moves ranges and answers what this enclave owns then.
+func movingRanges(do func(*ranges.Ranges, context.Context, []byte) error) bootHandler {
+	return func(c *Core, ctx context.Context, call *wire.Call, _ *callState) ([]byte, error) {
 		if err := do(c.serving.Ranges, ctx, call.Body); err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ type keysDocument struct {
 
 // discoverKeys answers with the keys that clients pin, signed by the live key, and the boot
 // proof that leads from there to the module's root: clients need not trust the host.
-func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *visit) ([]byte, error) {
+func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *callState) ([]byte, error) {
 	s := c.serving
 	if err := s.Ranges.Serving(ctx); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ const liveKeySize = 130
 
 // discoverBootProof answers with the boot proof of a live key of the deployment, for clients
 // with a signed reply. The body is the key in lower-case hex.
-func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *callState) ([]byte, error) {
 	body := call.Body
 	if len(body) != 2*liveKeySize || bytes.ContainsFunc(body, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) {
 		return nil, fault.New(fault.InvalidArgument, "the body is to be a live key: %d digits of lower-case hex", 2*liveKeySize)
@@ -194,7 +194,7 @@ const keySetPath = "/.well-known/jwks.json"
 
 // issuer is a handler that tells how to verify the identity tokens that the enclave issues.
 func issuer(tell func(*activity.ServiceKeys) []byte) bootHandler {
-	return bare(func(c *Core) ([]byte, error) {
+	return ignoringCall(func(c *Core) ([]byte, error) {
 		if c.serving.roles.Issuer == "" {
 			return nil, fault.New(fault.NotFound, "this enclave issues no identity tokens")
 		}
@@ -234,7 +234,7 @@ func (c *Core) admit(call *wire.Call) (*stamp.Caller, error) {
 
 // createOrganization makes a first organization, stamped by the manifest's admission key.
 // A body that is sent again gets the same answer, from the organization's records.
-func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
+func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *callState) ([]byte, error) {
 	who, err := c.admit(call)
 	if err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 }
 
 // earlierAdmission fills in what an earlier admission by this body made.
-func (v *visit) earlierAdmission(ctx context.Context, id org.ID, out *admission) error {
+func (v *callState) earlierAdmission(ctx context.Context, id org.ID, out *admission) error {
 	return v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		tx := t.Begin(v.core.now())
 		rec, err := tx.Organization()
@@ -279,7 +279,7 @@ func (v *visit) earlierAdmission(ctx context.Context, id org.ID, out *admission)
 	})
 }
 
-func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.FirstOrganization, fp org.Hash, out *admission) error {
+func (v *callState) admitNew(ctx context.Context, id org.ID, first *organization.FirstOrganization, fp org.Hash, out *admission) error {
 	c, now := v.core, v.core.now()
 	l, err := v.LedgerFor(ctx, id)
 	if err != nil {

@@ -45,7 +45,7 @@ func leaving(t testing.TB) []byte {
 // they expire, and nothing else.
 func TestMailThroughTheHost(t *testing.T) {
 	box := &postbox{busy: 2}
-	r := rig.Start(t, rig.Options{Configuration: leaving(t), Mailer: box, Outside: names{}.dial})
+	r := rig.Start(t, rig.Options{Configuration: leaving(t), Mailer: box, Outside: resourceNames{}.dial})
 	id := put(t, r, letter(t, r, "Your code is 123456."))
 	if s := ended(t, r, id); s.State != wire.SendIncluded {
 		t.Fatalf("%+v", s)
@@ -107,7 +107,7 @@ func TestMailThroughAHostWithoutAServer(t *testing.T) {
 func TestMailIsNotOpenedOtherwise(t *testing.T) {
 	a := newAuthority(t, mailHost)
 	box := &postbox{}
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Mailer: box, Outside: names{}.dial})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Mailer: box, Outside: resourceNames{}.dial})
 	for _, send := range []org.Send{letter(t, r, "secret"), note(t, r, "secret")} {
 		id := put(t, r, send)
 		for range 50 {

@@ -33,43 +33,43 @@ type answer struct {
 
 // Call answers one call of the host, whatever it holds. The reply is signed if it asks for that.
 func (c *Core) Call(ctx context.Context, call *wire.Call) *wire.Reply {
-	reply, of := c.answer(ctx, call)
-	of.settle(0)
+	reply, of := c.answerCall(ctx, call)
+	of.setSize(0)
 	return reply
 }
 
-// answer is Call with the room that the reply takes, until that is settled.
-func (c *Core) answer(ctx context.Context, call *wire.Call) (*wire.Reply, *room) {
-	of := &room{of: c.replies}
-	inner, wish, err := c.wish(call)
+// answerCall is Call with the room that the reply takes, until that is settled.
+func (c *Core) answerCall(ctx context.Context, call *wire.Call) (*wire.Reply, *replyReservation) {
+	of := &replyReservation{portion: c.replies}
+	inner, wish, err := c.parseSignReply(call)
 	if err != nil {
 		reply := &wire.Reply{Request: sha256.Sum256(call.Body)}
-		reply.Status, reply.Body = c.refuse(err)
+		reply.Status, reply.Body = c.errorReply(err)
 		return reply, of
 	}
-	reply := c.reply(ctx, inner, of)
+	reply := c.makeReply(ctx, inner, of)
 	c.sign(wish, reply)
 	return reply, of
 }
 
-// frame answers one frame of a calls connection.
-func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
+// answerFrame answers one frame of a calls connection.
+func (c *Core) answerFrame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	switch kind {
 	case wire.KindOpenSend:
-		return aboutSend(ctx, c, kind, payload, (*outgoing.Outgoing).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
+		return answerSend(ctx, c, kind, payload, (*outgoing.Outgoing).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
 	case wire.KindDeliver:
-		return aboutSend(ctx, c, kind, payload, (*outgoing.Outgoing).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
+		return answerSend(ctx, c, kind, payload, (*outgoing.Outgoing).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
 	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
 		return c.breach()
 	}
-	reply, of := c.answer(ctx, &call)
+	reply, of := c.answerCall(ctx, &call)
 	kind, b := encode(wire.KindReply, reply, nil)
 	if of.bytes <= smallReply || b == nil {
-		of.settle(0)
+		of.setSize(0)
 	} else {
-		context.AfterFunc(ctx, func() { of.settle(0) }) // once the host has it, or nobody wants it
+		context.AfterFunc(ctx, func() { of.setSize(0) }) // once the host has it, or nobody wants it
 	}
 	return kind, b
 }
@@ -92,14 +92,14 @@ func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 	return kind, b
 }
 
-// aboutSend answers a wire.AboutSend: with what do says, or with where else to ask.
-func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
+// answerSend answers a wire.AboutSend: with what do says, or with where else to ask.
+func answerSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
 	do func(*outgoing.Outgoing, context.Context, *ranges.Access, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
 	var ask wire.AboutSend
 	if wire.Unmarshal(payload, &ask) != nil {
 		return c.breach()
 	}
-	v := c.visit()
+	v := c.newCallState()
 	if v.state != wire.StateServing || c.serving.Manifest.Drill { // a drill sends nothing
 		return wire.KindFailed, nil
 	}
@@ -112,35 +112,35 @@ func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []by
 	return encode(wire.QuestionOf(kind).Answer, answer, err)
 }
 
-func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {
+func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservation) (reply *wire.Reply) {
 	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
 	defer func() {
 		if r := recover(); r != nil { // its text may hold anything: it stays here
-			of.settle(0)
-			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
+			of.setSize(0)
+			reply.Status, reply.Body = c.errorReply(fmt.Errorf("panic: %v", r))
 		}
 	}()
 	if op := wire.BootOperationOf(call.Op); call.Door != wire.DoorBoot || op == nil || !op.Looks {
 		c.noteWork()
 		defer c.noteWork()
 	}
-	c.working.Add(1)
-	defer c.working.Add(-1)
+	c.callsUnderWay.Add(1)
+	defer c.callsUnderWay.Add(-1)
 	wait := wire.DefaultWait
 	if call.WithinMs != 0 {
 		wait = min(time.Duration(call.WithinMs)*time.Millisecond, wire.MaxWait)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	v := c.visit()
-	v.room = of
+	v := c.newCallState()
+	v.reply = of
 	if call.Door != wire.DoorBoot {
-		v.place.size, v.place.proxy = 1+int32(len(call.Body)/placeBytes), call.Door == wire.DoorProxy
+		v.slot.size, v.slot.proxy = 1+int32(len(call.Body)/slotBytes), call.Door == wire.DoorProxy
 	}
-	defer func() { v.proving.leave(c); v.leavePlace() }()
-	a, err := c.door(ctx, call, v)
-	v.charge()
-	of.settle(int64(len(a.body)))
+	defer func() { v.proof.release(c); v.releaseSlot() }()
+	a, err := c.dispatch(ctx, call, v)
+	v.chargeCost()
+	of.setSize(int64(len(a.body)))
 	// No reply of any kind leaves before all that it could have seen is stored. Wait looks
 	// at the lease again: without one a newer boot may have decided meanwhile.
 	if a.waits {
@@ -155,48 +155,48 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
 	}
 	if err != nil {
-		of.settle(0)
-		reply.Status, reply.Body = c.refuse(err)
+		of.setSize(0)
+		reply.Status, reply.Body = c.errorReply(err)
 	} else {
 		reply.Status, reply.Body = uint16(a.status), a.body
 	}
 	reply.Readable = a.readable
 	if int(reply.Status) == fault.ResourceExhausted.HTTPStatus() {
-		reply.RetryMs = uint32(min((v.toll.count.Wait+time.Millisecond-1)/time.Millisecond, math.MaxUint32))
-		reply.RefusesAll = v.toll.err != nil
+		reply.RetryMs = uint32(min((v.rate.count.Wait+time.Millisecond-1)/time.Millisecond, math.MaxUint32))
+		reply.RefusesAll = v.rate.err != nil
 	}
-	reply.Phases, reply.Limit, reply.Remaining = v.timing.us[:], v.toll.count.Limit, v.toll.count.Remaining
+	reply.Phases, reply.Limit, reply.Remaining = v.timing.us[:], v.rate.count.Limit, v.rate.count.Remaining
 	return reply
 }
 
-// letGo lets a batch leave before its calls' replies are made, if no other call could join
+// yieldToBatchWriter lets a batch leave before its calls' replies are made, if no other call could join
 // it: the store is at work meanwhile. On its way the batch passes the ledger's goroutine and
 // the connection's, and both give way to others once.
-func (c *Core) letGo() {
+func (c *Core) yieldToBatchWriter() {
 	for range 3 {
-		if c.working.Load() == 1 {
+		if c.callsUnderWay.Load() == 1 {
 			runtime.Gosched()
 		}
 	}
 }
 
-// door picks the door.
-func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (a answer, err error) {
+// dispatch picks the door.
+func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a answer, err error) {
 	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
 		return a, fault.New(fault.InvalidArgument, "request too large")
 	}
-	if call, v.proving, err = takeProving(call); err != nil {
+	if call, v.proof, err = parseProofWait(call); err != nil {
 		return a, err
 	}
 	if call.Door == wire.DoorBoot {
 		a.status = 200
-		a.body, err = c.bootDoor(ctx, call, v)
+		a.body, err = c.control(ctx, call, v)
 		return a, err
 	}
 	if v.state != wire.StateServing {
 		return a, lifecycle.ErrNotServing
 	}
-	if v.proving != nil && !c.serving.Ranges.Witnessed() {
+	if v.proof != nil && !c.serving.Ranges.Witnessed() {
 		return a, ledger.ErrNotWitnessed
 	}
 	if err := c.serving.Ranges.Serving(ctx); err != nil {
@@ -222,7 +222,7 @@ const largeBody = 64 << 10
 
 // readLarge waits for a processor before a large body is read of which nobody knows yet whose it is. All of those together have
 // as much of the processors as one tenant. The caller leaves the slot, which is nil for a small body.
-func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *visit) (*fairqueue.Slot, error) {
+func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *callState) (*fairqueue.Slot, error) {
 	if len(call.Body) < largeBody {
 		return nil, nil
 	}
@@ -237,10 +237,10 @@ func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *visit) (*fairq
 }
 
 // proxy answers a call at the door of the auth proxy; see package proxy.
-func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
+func (c *Core) proxy(ctx context.Context, call *wire.Call, v *callState) (answer, error) {
 	x, err := c.serving.proxy.Read(ctx, call, &v.Access, v.lookups)
 	v.endPhase(phaseStamp)
-	v.toll.count = x.Count
+	v.rate.count = x.Count
 	a := answer{status: 200, body: x.Body}
 	if err == nil && x.Stamped != nil {
 		ask := c.submit
@@ -254,8 +254,8 @@ func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	return a, err
 }
 
-// refuse turns an error into what the user may read.
-func (c *Core) refuse(err error) (status uint16, body []byte) {
+// errorReply turns an error into what the user may read.
+func (c *Core) errorReply(err error) (status uint16, body []byte) {
 	f := fault.Of(err)
 	switch {
 	case f != nil:
@@ -273,34 +273,34 @@ func (c *Core) refuse(err error) (status uint16, body []byte) {
 	return uint16(f.Code.HTTPStatus()), activity.AppendError(nil, f)
 }
 
-// A visit is one call on its way through the enclave.
-type visit struct {
+// A callState is one call on its way through the enclave.
+type callState struct {
 	core  *Core
 	state wire.State // when it began
 	// Kept like what stands below.
-	blind   bool // what the activity needs of its chain cannot be had, and a rejection goes on without
-	counted bool // the contact to which the activity sends a message
+	withoutChainState bool // what the activity needs of its chain cannot be had, and a rejection goes on without
+	contactCounted    bool // the contact to which the activity sends a message
 	ranges.Access
 	timing timing
 
 	// What the call keeps from one run of a step to the next, besides its requester and
 	// request; see ledger.Step.
-	toll     toll
-	room     *room // of the reply
-	place    callPlace
-	proving  *proving                     // nil: nobody wants the logged proof
-	origins  map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
-	lookups  *outside.Lookups             // at identity providers; nil before the enclave serves
-	chain    *activity.ChainState         // what the activity needs of its chain
-	audience *outgoing.Audience           // of the parent
-	voted    *org.Entry                   // of the activity that is voted on, its newest
-	votedSeq uint64                       // where voted stands
-	made     *madeEntry                   // in which a body is known that may have made an activity elsewhere
+	rate           rateCharge
+	reply          *replyReservation // of the reply
+	slot           callSlot
+	proof          *proofWait                   // nil: nobody wants the logged proof
+	origins        map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
+	lookups        *outside.Lookups             // at identity providers; nil before the enclave serves
+	chainState     *activity.ChainState         // what the activity needs of its chain
+	parentAudience *outgoing.Audience           // of the parent
+	voted          *org.Entry                   // of the activity that is voted on, its newest
+	votedSeq       uint64                       // where voted stands
+	earlierEntry   *locatedEntry                // in which a body is known that may have made an activity elsewhere
 }
 
-// visit begins a call.
-func (c *Core) visit() *visit {
-	v := &visit{core: c, state: c.life.State(), timing: timing{last: c.cfg.Clock.Now()}}
+// newCallState begins a call.
+func (c *Core) newCallState() *callState {
+	v := &callState{core: c, state: c.life.State(), timing: timing{last: c.cfg.Clock.Now()}}
 	if v.state == wire.StateServing {
 		v.Access = *c.serving.Ranges.NewAccess()
 		v.Admission = v
@@ -326,7 +326,7 @@ type timing struct {
 }
 
 // endPhase ends a phase.
-func (v *visit) endPhase(phase int) {
+func (v *callState) endPhase(phase int) {
 	p, now := &v.timing, v.core.cfg.Clock.Now()
 	p.us[phase] += uint32(now.Sub(p.last).Microseconds())
 	p.last = now

@@ -19,25 +19,25 @@ type caller struct {
 	user       *org.User
 	credential org.VoteCredential
 	passkey    *org.Authenticator // nil for a key
-	home       *org.Organization  // the parent, for a user of it, who may read and not write
+	parent     *org.Organization  // the parent, for a user of it, who may read and not write
 	proxy      bool               // the auth proxy
 }
 
-// stranger says that an organization does not know a key. parent may know it.
-type stranger struct {
+// unknownCredential says that an organization does not know a key. parent may know it.
+type unknownCredential struct {
 	parent  org.ID
 	deleted bool
 }
 
-func (*stranger) Error() string { return "stranger" }
+func (*unknownCredential) Error() string { return "stranger" }
 
-// strangerTo says that tx's organization does not know a key.
-func strangerTo(tx *org.Tx) error {
+// errUnknownCredential says that tx's organization does not know a key.
+func errUnknownCredential(tx *org.Tx) error {
 	o, err := tx.Organization()
 	if err != nil {
 		return err
 	}
-	return &stranger{o.Parent, o.Deleted}
+	return &unknownCredential{o.Parent, o.Deleted}
 }
 
 // authenticate finds whose credential made the stamp: nobody's in a deleted organization.
@@ -51,7 +51,7 @@ func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
 		return nil, err
 	}
 	if o.Deleted {
-		return nil, &stranger{o.Parent, true}
+		return nil, &unknownCredential{o.Parent, true}
 	}
 	return who, nil
 }
@@ -65,13 +65,13 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 	if s.voucher != nil {
 		return s.voucherUser(tx)
 	}
-	curve, public := s.name()
+	curve, public := s.credentialName()
 	cred, err := tx.Credential(curve, public)
 	if err != nil {
 		return nil, err
 	}
 	if cred == nil {
-		return nil, strangerTo(tx)
+		return nil, errUnknownCredential(tx)
 	}
 	u, err := tx.User(cred.User)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 		if err := s.verify(tx, a); err != nil {
 			return nil, err
 		}
-		return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.visit.pay(tx, public)
+		return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.call.chargeRate(tx, public)
 	}
 	i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == cred.Key })
 	if i < 0 {
@@ -97,7 +97,7 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 	}
 	k := &u.APIKeys[i]
 	if k.Proxy != s.proxy { // the auth proxy's key is good at the proxy's door alone, and no other is good there
-		return nil, strangerTo(tx)
+		return nil, errUnknownCredential(tx)
 	}
 	if k.Expired(tx.NowMs) {
 		return nil, fault.WithCode(fault.Unauthenticated, "API_KEY_EXPIRED",
@@ -107,14 +107,14 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 	if k.Proxy { // all callers of the proxy share it; the proxy has rates of its own
 		payer = ""
 	}
-	return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.visit.pay(tx, payer)
+	return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.call.chargeRate(tx, payer)
 }
 
 // sessionUser is the user of a read-only session, in the session's own organization
 // only. The session ends with the user, and with the credential that asked for it.
 func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	if s.session.OrganizationID != tx.ID.String() {
-		return nil, &stranger{}
+		return nil, &unknownCredential{}
 	}
 	o, err := tx.Organization()
 	if err != nil {
@@ -136,9 +136,9 @@ func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	case passkey != nil:
 		who.credential, who.passkey = activity.PasskeyCredential(passkey), passkey
 	default:
-		return nil, &stranger{deleted: o.Deleted}
+		return nil, &unknownCredential{deleted: o.Deleted}
 	}
-	return who, s.visit.pay(tx, s.session.PublicKey)
+	return who, s.call.chargeRate(tx, s.session.PublicKey)
 }
 
 // unknownKey is the one answer to an unknown credential, a missing organization and a deleted
@@ -148,27 +148,27 @@ func unknownKey(id org.ID, s *requester) error {
 		return fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
 			"credential ID could not be found in organization or its parent organization, or no organization found with the given ID: organizationId=%s", id)
 	}
-	_, public := s.name()
+	_, public := s.credentialName()
 	return fault.WithCode(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
 		"could not find public key in organization or its parent organization, or no organization found with the given ID: organizationId=%s publicKey=%s", id, public)
 }
 
-// below are the organizations under tx's that know the requester's credential, two at most.
-func (s *requester) below(tx *org.Tx) ([]org.ID, error) {
+// childrenWith are the organizations under tx's that know the requester's credential, two at most.
+func (s *requester) childrenWith(tx *org.Tx) ([]org.ID, error) {
 	if s.session != nil {
 		return nil, nil
 	}
 	if s.voucher != nil {
-		return s.voucher.below(tx)
+		return s.voucher.childrenWith(tx)
 	}
-	curve, public := s.name()
+	curve, public := s.credentialName()
 	return tx.Leads(curve + ":" + public)
 }
 
-// descend asks for the one organization below tx's that knows the requester's credential, if
+// redirectToChild asks for the one organization below tx's that knows the requester's credential, if
 // there is one, and sets id to it.
-func (s *requester) descend(tx *org.Tx, id *org.ID) error {
-	below, err := s.below(tx)
+func (s *requester) redirectToChild(tx *org.Tx, id *org.ID) error {
+	below, err := s.childrenWith(tx)
 	switch {
 	case err != nil || len(below) == 0:
 		return err
@@ -184,14 +184,14 @@ var (
 	errConflict = fault.WithCode(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
 )
 
-// inParent tells which user of the parent a stranger is. The parent's allowlists bind
+// callerInParent tells which user of the parent a stranger is. The parent's allowlists bind
 // its users below as they do at home.
-func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, from string) (u *caller, err error) {
+func (s *requester) callerInParent(ctx context.Context, unknown *unknownCredential, id org.ID, from string) (u *caller, err error) {
 	if unknown.parent.Zero() || s.session != nil || s.voucher != nil {
 		return nil, unknownKey(id, s)
 	}
-	err = s.visit.WithLock(ctx, unknown.parent, func(t *ledger.Locked) (err error) {
-		tx := t.Begin(s.visit.core.now())
+	err = s.call.WithLock(ctx, unknown.parent, func(t *ledger.Locked) (err error) {
+		tx := t.Begin(s.call.core.now())
 		if u, err = s.authenticate(tx); err != nil {
 			return err
 		}
@@ -199,11 +199,11 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 		if err = checkAllowlist(tx, u, from); err != nil {
 			return err
 		}
-		u.home, err = tx.Organization()
+		u.parent, err = tx.Organization()
 		return err
 	})
 	switch {
-	case errors.As(err, new(*stranger)) || errors.Is(err, ledger.ErrNoOrganization):
+	case errors.As(err, new(*unknownCredential)) || errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(id, s)
 	case err == nil && unknown.deleted: // those who may read are told
 		err = activity.NoOrganization(id)
@@ -211,9 +211,9 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 	return u, err
 }
 
-// foreign refuses a submit by a stranger. A user of the parent is told that he may only read.
-func (r *request) foreign(ctx context.Context, unknown *stranger) error {
-	if _, err := r.requester.inParent(ctx, unknown, r.organization, r.from); err != nil {
+// refuseUnknown refuses a submit by a stranger. A user of the parent is told that he may only read.
+func (r *request) refuseUnknown(ctx context.Context, unknown *unknownCredential) error {
+	if _, err := r.requester.callerInParent(ctx, unknown, r.organization, r.from); err != nil {
 		return err
 	}
 	return fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.organization, unknown.parent)
@@ -221,7 +221,7 @@ func (r *request) foreign(ctx context.Context, unknown *stranger) error {
 
 // scope is what bounds the session key that stamped, nil for other credentials.
 // Session profiles live in the top-level organization.
-func scope(tx *org.Tx, above *ledger.Locked, cred *org.VoteCredential) (*policy.Program, error) {
+func scope(tx *org.Tx, parent *ledger.Locked, cred *org.VoteCredential) (*policy.Program, error) {
 	if cred.Profile.Zero() {
 		return nil, nil
 	}
@@ -231,10 +231,10 @@ func scope(tx *org.Tx, above *ledger.Locked, cred *org.VoteCredential) (*policy.
 	}
 	home := tx
 	if !o.Parent.Zero() {
-		if above == nil {
+		if parent == nil {
 			return nil, activity.ErrNeedsParent
 		}
-		home = above.Begin(tx.NowMs)
+		home = parent.Begin(tx.NowMs)
 	}
 	p, err := home.SessionProfile(cred.Profile)
 	if err != nil {

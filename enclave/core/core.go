@@ -88,32 +88,32 @@ type Quotas = org.Limits
 
 // Core is one enclave.
 type Core struct {
-	cfg      Config
-	alarms   fault.Alarms
-	host     *link.Host
-	life     *lifecycle.Enclave
-	stamps   *stamp.Verifier
-	keys     *keys.Cache[activity.KeyID]
-	metering atomic.Pointer[meter]
-	steps    *fairqueue.Queue
-	replies  *tenant.Portion[org.ID] // of replyBytes
-	proving  *tenant.Portion[org.ID] // of maxProving
-	places   *tenant.Portion[customer]
-	crowded  atomic.Uint64 // calls that found none
+	cfg          Config
+	alarms       fault.Alarms
+	host         *link.Host
+	life         *lifecycle.Enclave
+	stamps       *stamp.Verifier
+	keys         *keys.Cache[activity.KeyID]
+	metering     atomic.Pointer[meter]
+	steps        *fairqueue.Queue
+	replies      *tenant.Portion[org.ID] // of replyBytes
+	proofWaits   *tenant.Portion[org.ID] // of maxProving
+	callSlots    *tenant.Portion[customer]
+	callsRefused atomic.Uint64 // calls that found none
 
 	// perform runs an activity that is granted. Only a replay has another than activity.Version.Run.
 	perform func(*activity.Version, *activity.Tx, *activity.Intent) (result []byte, err error)
 	// recorded, in a replay, are the plans that the step was decided under, as far as its records tell.
 	recorded func() *billing.Plans
-	// unnoted, in a replay, tells that a body which names the parent was not noted there: of an older release.
-	unnoted bool
+	// omitParentFingerprint, in a replay, tells that a body which names the parent was not noted there: of an older release.
+	omitParentFingerprint bool
 
-	serving *serving      // set before the enclave serves
-	refs    atomic.Uint64 // of errors that users see as internal
-	working atomic.Int32  // calls under way
-	calls   atomic.Uint64 // begun and ended, but for those that only look at the enclave
-	active  chan struct{} // holds one token once there was a call
-	idle    atomic.Uint64 // stretches of calls behind which garbage was collected
+	serving       *serving      // set before the enclave serves
+	refs          atomic.Uint64 // of errors that users see as internal
+	callsUnderWay atomic.Int32  // calls under way
+	calls         atomic.Uint64 // begun and ended, but for those that only look at the enclave
+	active        chan struct{} // holds one token once there was a call
+	idle          atomic.Uint64 // stretches of calls behind which garbage was collected
 }
 
 // keyCacheKeys and keyCacheBytes bound the derived keys that are kept.
@@ -139,11 +139,11 @@ func New(cfg Config) *Core {
 		cfg.Elapsed = func() time.Duration { return cfg.Clock.Now().Sub(began) }
 	}
 	c := &Core{cfg: cfg, steps: fairqueue.New(fairqueue.Config{Slots: runtime.GOMAXPROCS(0), Elapsed: cfg.Elapsed, Yield: cfg.Yield}), stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		replies: tenant.NewPortion[org.ID](replyBytes), proving: tenant.NewPortion[org.ID](maxProving), places: tenant.NewPortion[customer](maxPlaces), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
+		replies: tenant.NewPortion[org.ID](replyBytes), proofWaits: tenant.NewPortion[org.ID](maxProofWaits), callSlots: tenant.NewPortion[customer](maxCallSlots), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
 	c.metering.Store(newMeter(cfg.Rates))
-	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.frame})
+	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.answerFrame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
-		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.steps, Alarms: &c.alarms, Host: c.host, Equip: c.equip,
+		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.steps, Alarms: &c.alarms, Host: c.host, Equip: c.installServices,
 		Taken: func() { c.serving.outgoing.Forget(); c.serving.tariffs.forget() }, Fence: cfg.Fence})
 	return c
 }

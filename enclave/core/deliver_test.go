@@ -152,10 +152,10 @@ func (m *mailbox) got() []string {
 	return append([]string(nil), m.messages...)
 }
 
-// names is an outside in which each name leads to one listener.
-type names map[string]net.Addr
+// resourceNames is an outside in which each name leads to one listener.
+type resourceNames map[string]net.Addr
 
-func (n names) dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
+func (n resourceNames) dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	a := n[host]
 	if a == nil {
 		return nil, errors.New("no such name")
@@ -250,7 +250,7 @@ func quiet(t testing.TB, r *rig.Rig) {
 func TestMailGoesOut(t *testing.T) {
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a, "451 4.2.1 try later")
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial})
 	id := put(t, r, letter(t, r, "Your code is 123456."))
 	if s := ended(t, r, id); s.State != wire.SendIncluded {
 		t.Fatalf("%+v", s)
@@ -301,7 +301,7 @@ func TestTextGoesOut(t *testing.T) {
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{a.server}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: names{textHost: s.Listener.Addr()}.dial})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{textHost: s.Listener.Addr()}.dial})
 	if s := ended(t, r, put(t, r, note(t, r, "Your code is 123456"))); s.State != wire.SendIncluded {
 		t.Fatalf("%+v", s)
 	}
@@ -316,7 +316,7 @@ func TestTextGoesOut(t *testing.T) {
 func TestAskedForAtOnce(t *testing.T) {
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a)
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial})
 	id := put(t, r, letter(t, r, "once"))
 	var all sync.WaitGroup
 	for range 50 {
@@ -336,7 +336,7 @@ func TestAskedForAtOnce(t *testing.T) {
 func TestNotDelivered(t *testing.T) {
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a, "550 5.1.1 nobody CANARY")
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial})
 	over := letter(t, r, "too late")
 	over.ExpiresMs = uint64(r.NowMs()) - 1
 	transaction, err := (&org.Transaction{Chain: "eip155:1", Signed: []byte("signed")}).Encode()
@@ -402,7 +402,7 @@ func TestHostDiesAndAnotherConfigurationComes(t *testing.T) {
 	r.Kill()
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a)
-	r = rig.Start(t, rig.Options{Dir: dir, Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial})
+	r = rig.Start(t, rig.Options{Dir: dir, Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial})
 	if s := ended(t, r, id); s.State != wire.SendIncluded {
 		t.Fatalf("%+v", s)
 	}
@@ -417,7 +417,7 @@ func TestDeadInTheMiddle(t *testing.T) {
 	dir := t.TempDir()
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a, "")
-	o := rig.Options{Dir: dir, Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial}
+	o := rig.Options{Dir: dir, Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial}
 	r := rig.Start(t, o)
 	id := put(t, r, letter(t, r, "taken or not"))
 	clocktest.Until(t, "a mail at the server", func() bool { return len(box.got()) > 0 })

@@ -32,7 +32,7 @@ func (x sources) Export(from uint64) (page []byte, next uint64, err error) {
 		}
 		x.readBytes += int64(len(opened[i].Plain))
 	}
-	if err := x.visit.room.raise(x.record.Tenant(), x.readBytes+2*int64(len(page))); err != nil {
+	if err := x.call.reply.grow(x.record.Tenant(), x.readBytes+2*int64(len(page))); err != nil {
 		return nil, 0, err
 	}
 	to := from + uint64(len(opened))
@@ -45,7 +45,7 @@ func (x sources) Export(from uint64) (page []byte, next uint64, err error) {
 		}
 	}
 	sum := digest.Sum()
-	claim := &attestation.HistoryPage{OrganizationID: x.id.String(), From: strconv.FormatUint(from, 10), To: strconv.FormatUint(to, 10),
+	claim := &attestation.HistoryPage{OrganizationID: x.organization.String(), From: strconv.FormatUint(from, 10), To: strconv.FormatUint(to, 10),
 		Digest: hex.EncodeToString(sum[:]), Freshness: x.core.serving.Freshness(x.view.BootNumber())}
 	if last {
 		claim.Root = hex.EncodeToString(tip.Root[:])

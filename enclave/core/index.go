@@ -85,7 +85,7 @@ var _ query.Index = sources{} // about the sub-organizations of the organization
 
 // Child reads the parent's newest state.
 func (x sources) Child(id org.ID) (child *org.Child, err error) {
-	err = x.visit.WithLock(x.ctx, x.id, func(t *ledger.Locked) (err error) {
+	err = x.call.WithLock(x.ctx, x.organization, func(t *ledger.Locked) (err error) {
 		child, err = t.Begin(x.core.now()).Child(id)
 		return err
 	})
@@ -94,7 +94,7 @@ func (x sources) Child(id org.ID) (child *org.Child, err error) {
 
 // Rows asks the host.
 func (x sources) Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error) {
-	rows, err := x.view.PageIndex(x.ctx, x.core.serving.indexKey(x.id, h), place(before), place(after), limit)
+	rows, err := x.view.PageIndex(x.ctx, x.core.serving.indexKey(x.organization, h), place(before), place(after), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func place(c *org.Child) *ledger.IndexRow {
 // names an organization which never was the parent's is caught.
 func (x sources) Has(c *org.Child, h org.Handle) (has bool, err error) {
 	var o *org.Organization
-	err = x.visit.WithLock(x.ctx, c.ID, func(t *ledger.Locked) (err error) {
+	err = x.call.WithLock(x.ctx, c.ID, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(x.core.now())
 		if o, err = tx.Organization(); err == nil && !o.Deleted {
 			has, err = tx.Has(h)
@@ -128,7 +128,7 @@ func (x sources) Has(c *org.Child, h org.Handle) (has bool, err error) {
 		return false, x.core.alarms.Breach(fault.AlarmIndex, "a row of no organization")
 	case err != nil:
 		return false, err
-	case (o.Parent != x.id || o.CreatedMs != c.CreatedMs) && !insecure.Skip(insecure.Answer):
+	case (o.Parent != x.organization || o.CreatedMs != c.CreatedMs) && !insecure.Skip(insecure.Answer):
 		return false, x.core.alarms.Breach(fault.AlarmIndex, "a row of another organization")
 	}
 	return has, nil
@@ -136,7 +136,7 @@ func (x sources) Has(c *org.Child, h org.Handle) (has bool, err error) {
 
 // Identity asks the token's issuer.
 func (x sources) Identity(field, token string) (issuer, subject string, audiences []string, attempt org.Hash, err error) {
-	i, err := x.visit.lookups.Identity(x.ctx, x.record.Tenant(), field, token)
+	i, err := x.call.lookups.Identity(x.ctx, x.record.Tenant(), field, token)
 	if err != nil {
 		return "", "", nil, org.Hash{}, err
 	}

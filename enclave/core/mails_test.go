@@ -63,7 +63,7 @@ func TestMailEvents(t *testing.T) {
 	box := newMailbox(t, a, "451 4.2.1 try later", "250-2.0.0 Ok:\r\n250 queued as 4XyZ", "550-5.7.1 your message with\r\n550 Code 123456, Welcome123456 is spam")
 	dir := t.TempDir()
 	start := func() *rig.Rig {
-		return rig.Start(t, rig.Options{Dir: dir, Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial, Organizations: 1})
+		return rig.Start(t, rig.Options{Dir: dir, Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial, Organizations: 1})
 	}
 	r := start()
 	ended(t, r, put(t, r, letterTo(t, r, "Ada@example.com", 1, "Your code is 123456.")))
@@ -138,7 +138,7 @@ func TestMailEvents(t *testing.T) {
 func TestMailEventsOfOthers(t *testing.T) {
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a)
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial, Organizations: 1})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial, Organizations: 1})
 	_, m := r.Submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", object{"subOrganizationName": "below", "rootQuorumThreshold": 1,
 		"rootUsers": []any{object{"userName": "one", "apiKeys": []any{object{"apiKeyName": "k", "publicKey": "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296", "curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}}}})
 	sub, err := org.ParseID(rig.Text(m, "activity", "result", "createSubOrganizationResultV8", "subOrganizationId"))
@@ -216,7 +216,7 @@ func TestMailEventsEnd(t *testing.T) {
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a)
 	clock := clocktest.Running()
-	r := rig.Start(t, rig.Options{Clock: clock, Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial})
+	r := rig.Start(t, rig.Options{Clock: clock, Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial})
 	put(t, r, letterTo(t, r, "ada@example.com", 1, "hello"))
 	events(t, r, "ada@example.com", 2)
 	const day = 24 * time.Hour
@@ -234,7 +234,7 @@ func TestMailEventsEnd(t *testing.T) {
 // comes of them the enclave does not hear.
 func TestMailsThatCannotGoOut(t *testing.T) {
 	a := newAuthority(t, mailHost)
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: names{}.dial})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{}.dial})
 	id := put(t, r, letterTo(t, r, "ada@example.com", 1, "hello"))
 	events(t, r, "ada@example.com", 2)
 	for range 3 {
@@ -245,7 +245,7 @@ func TestMailsThatCannotGoOut(t *testing.T) {
 	if all := events(t, r, "ada@example.com", 2); typesOf(all) != "DeliveryDelay Send" || rig.Text(all[0], "details", "deliveryDelayType") != "TransientCommunicationFailure" || rig.Text(all[0], "details", "diagnosticCode") != "no connection" {
 		t.Errorf("%v", all)
 	}
-	r = rig.Start(t, rig.Options{Configuration: leaving(t), Mailer: &postbox{busy: 2}, Outside: names{}.dial})
+	r = rig.Start(t, rig.Options{Configuration: leaving(t), Mailer: &postbox{busy: 2}, Outside: resourceNames{}.dial})
 	ended(t, r, put(t, r, letterTo(t, r, "ada@example.com", 1, "hello")))
 	if all := events(t, r, "ada@example.com", 1); typesOf(all) != "Send" {
 		t.Errorf("%v", all)

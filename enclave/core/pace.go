@@ -54,12 +54,12 @@ const maxBuckets = 1 << 16
 // meter counts requests with a verified stamp of a credential in the newest state, so nobody
 // can use up another's rate.
 type meter struct {
-	rates    Rates
-	top, sub *pace.Buckets[org.ID]
-	keys     *pace.Buckets[keyOf]
-	accounts [resources]*accounts
-	contacts *pace.Buckets[contactOf]
-	refused  [resources + 1]atomic.Uint64 // by accounts, and at last by rates
+	rates                     Rates
+	tenants, subOrganizations *pace.Buckets[org.ID]
+	keys                      *pace.Buckets[keyOf]
+	accounts                  [resources]*accounts
+	contacts                  *pace.Buckets[contactOf]
+	refused                   [resources + 1]atomic.Uint64 // by accounts, and at last by rates
 }
 
 // keyOf is a credential: the same key in two organizations is two.
@@ -69,7 +69,7 @@ type keyOf struct {
 }
 
 func newMeter(r Rates) *meter {
-	m := &meter{rates: r, top: pace.New[org.ID](r.Organization, maxBuckets), sub: pace.New[org.ID](r.SubOrganization, maxBuckets), keys: pace.New[keyOf](r.Key, maxBuckets), contacts: pace.New[contactOf](r.Contact, maxBuckets)}
+	m := &meter{rates: r, tenants: pace.New[org.ID](r.Organization, maxBuckets), subOrganizations: pace.New[org.ID](r.SubOrganization, maxBuckets), keys: pace.New[keyOf](r.Key, maxBuckets), contacts: pace.New[contactOf](r.Contact, maxBuckets)}
 	for i := range m.accounts {
 		m.accounts[i] = newAccounts(*r.EachSub.Of()[i], *r.EachTenant.Of()[i])
 	}
@@ -79,10 +79,10 @@ func newMeter(r Rates) *meter {
 // meter is what counts requests now.
 func (c *Core) meter() *meter { return c.metering.Load() }
 
-// take counts a request of a key of an organization. Key "" is the auth proxy's, which has
+// countRequest counts a request of a key of an organization. Key "" is the auth proxy's, which has
 // rates of its own. What the key's rate refuses does not count for the organization. One of the top
 // level shares its rate with those that the same payer has.
-func (m *meter) take(o *org.Organization, key string, now time.Time) (pace.Count, error) {
+func (m *meter) countRequest(o *org.Organization, key string, now time.Time) (pace.Count, error) {
 	var c pace.Count
 	id := o.ID
 	if key != "" {
@@ -92,9 +92,9 @@ func (m *meter) take(o *org.Organization, key string, now time.Time) (pace.Count
 		m.refused[resources].Add(1)
 		return c, fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: key is rate limited, try again in %s: organizationId=%s publicKey=%s", c.Again(), id, key)
 	}
-	of, whose := m.top, o.Tenant()
+	of, whose := m.tenants, o.Tenant()
 	if !o.Parent.Zero() {
-		of, whose = m.sub, id
+		of, whose = m.subOrganizations, id
 	}
 	c = pace.Least(c, of.Take(whose, now))
 	if c.Refused {
@@ -104,23 +104,23 @@ func (m *meter) take(o *org.Organization, key string, now time.Time) (pace.Count
 	return c, nil
 }
 
-// A toll is what one call pays, once, however often its step runs again.
-type toll struct {
-	paid  bool
+// A rateCharge is what one call pays, once, however often its step runs again.
+type rateCharge struct {
+	done  bool
 	proxy bool              // the auth proxy has stamped
 	payer *org.Organization // whose credential has stamped; nil: nobody's so far
 	count pace.Count
 	err   error
 }
 
-// who pays what the call costs.
-func (t *toll) who() payer { return payer{t.payer, t.proxy} }
+// payerOf pays what the call costs.
+func (t *rateCharge) payerOf() payer { return payer{t.payer, t.proxy} }
 
-// pay counts the call for the organization of tx, whose user signed with key. A deleted
+// chargeRate counts the call for the organization of tx, whose user signed with key. A deleted
 // organization pays nothing, so that outsiders cannot tell that it was there.
-func (v *visit) pay(tx *org.Tx, key string) error {
-	t := &v.toll
-	if t.paid {
+func (v *callState) chargeRate(tx *org.Tx, key string) error {
+	t := &v.rate
+	if t.done {
 		return t.err
 	}
 	rec, err := tx.Organization()
@@ -134,22 +134,22 @@ func (v *visit) pay(tx *org.Tx, key string) error {
 		err, t.err = t.err, nil
 		return err // something must be known first
 	}
-	t.paid = true
+	t.done = true
 	t.payer, t.proxy = rec, key == ""
 	m, now := v.core.meter(), v.core.cfg.Clock.Now()
 	for _, r := range []resource{processorTime, storedBytes} {
-		if c := m.accounts[r].lacks(t.who(), 1, now); c.Refused {
-			t.count, t.err = c, m.overdrawn(t.who(), r, c)
+		if c := m.accounts[r].hasLess(t.payerOf(), 1, now); c.Refused {
+			t.count, t.err = c, m.overdrawn(t.payerOf(), r, c)
 			return t.err
 		}
 	}
 	calls := 1
-	if v.proving != nil {
+	if v.proof != nil {
 		calls = 2 // to ask for the proof afterwards is another
 	}
 	for ; calls > 0 && t.err == nil; calls-- {
 		var c pace.Count
-		c, t.err = m.take(rec, key, now)
+		c, t.err = m.countRequest(rec, key, now)
 		t.count = pace.Least(t.count, c)
 	}
 	return t.err

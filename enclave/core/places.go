@@ -9,8 +9,8 @@ import (
 // Calls under way have places: one for each, and one more for each placeBytes of its body. They are divided among customers, so that
 // one whose calls wait leaves room for the others'.
 const (
-	maxPlaces  = wire.MaxInFlight
-	placeBytes = wire.MaxWaiting / wire.MaxInFlight
+	maxCallSlots = wire.MaxInFlight
+	slotBytes    = wire.MaxWaiting / wire.MaxInFlight
 )
 
 // A customer is a tenant's own users, or whoever is below it and asks its auth proxy. The zero customer is all callers together of whom
@@ -20,37 +20,37 @@ type customer struct {
 	below  bool
 }
 
-// A callPlace is what a call has of maxPlaces.
-type callPlace struct {
-	of    customer
-	proxy bool // it came to the auth proxy
-	taken bool
-	size  int32 // 0: the call is not counted
+// A callSlot is what a call has of maxPlaces.
+type callSlot struct {
+	customer customer
+	proxy    bool // it came to the auth proxy
+	taken    bool
+	size     int32 // 0: the call is not counted
 }
 
-var errPlaces = fault.WithCode(fault.ResourceExhausted, "REQUESTS_EXCEEDED", "too many requests are under way: wait for some of them")
+var errCallSlots = fault.WithCode(fault.ResourceExhausted, "REQUESTS_EXCEEDED", "too many requests are under way: wait for some of them")
 
 // Admit finds a place for the call, once: a customer's own as soon as it is known. It is ledger.Admission.
-func (v *visit) Admit(tenant org.ID) error {
-	p := &v.place
-	if p.size == 0 || p.taken && (tenant.Zero() || !p.of.tenant.Zero()) {
+func (v *callState) Admit(tenant org.ID) error {
+	p := &v.slot
+	if p.size == 0 || p.taken && (tenant.Zero() || !p.customer.tenant.Zero()) {
 		return nil
 	}
-	v.leavePlace()
+	v.releaseSlot()
 	if !tenant.Zero() {
-		p.of = customer{tenant, p.proxy || tenant != v.Organization}
+		p.customer = customer{tenant, p.proxy || tenant != v.Organization}
 	}
-	if p.taken = v.core.places.Take(p.of, int64(p.size)); !p.taken {
-		v.core.crowded.Add(1)
-		return errPlaces
+	if p.taken = v.core.callSlots.Take(p.customer, int64(p.size)); !p.taken {
+		v.core.callsRefused.Add(1)
+		return errCallSlots
 	}
 	return nil
 }
 
-// leavePlace gives the call's place back.
-func (v *visit) leavePlace() {
-	if p := &v.place; p.taken {
-		v.core.places.Add(p.of, -int64(p.size))
+// releaseSlot gives the call's place back.
+func (v *callState) releaseSlot() {
+	if p := &v.slot; p.taken {
+		v.core.callSlots.Add(p.customer, -int64(p.size))
 		p.taken = false
 	}
 }

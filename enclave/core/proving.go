@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// maxProving is how many submits may be under way that wait for their logged proofs, divided among
+	// maxProofWaits is how many submits may be under way that wait for their logged proofs, divided among
 	// tenants: one has 113, which is a tenth of what a connection carries at a time.
-	maxProving = 1024
-	// provingRoom is what a logged proof and the log's key take in a reply, in JSON.
-	provingRoom = 2 * tlog.MaxLoggedProof
+	maxProofWaits = 1024
+	// proofBytes is what a logged proof and the log's key take in a reply, in JSON.
+	proofBytes = 2 * tlog.MaxLoggedProof
 )
 
 var (
-	errProvingWish = fault.New(fault.InvalidArgument, attestation.HeaderLogProof+" goes with a submit, once, and says "+attestation.LogProofWait)
-	errProvingMany = fault.WithCode(fault.ResourceExhausted, "LOG_PROOFS_EXCEEDED", "too many requests wait for their logged proofs: wait for some of them, or ask for the proof afterwards")
+	errProofWait  = fault.New(fault.InvalidArgument, attestation.HeaderLogProof+" goes with a submit, once, and says "+attestation.LogProofWait)
+	errProofWaits = fault.WithCode(fault.ResourceExhausted, "LOG_PROOFS_EXCEEDED", "too many requests wait for their logged proofs: wait for some of them, or ask for the proof afterwards")
 )
 
-// proving is the wish of a submit's caller for the logged proof of the entry that the reply tells of.
+// proofWait is the wish of a submit's caller for the logged proof of the entry that the reply tells of.
 // The reply then waits for a quorum of the witnesses, also where replies need not.
-type proving struct {
+type proofWait struct {
 	payer org.ID       // the tenant that has one of maxProving places; zero: none yet
 	view  *ledger.View // of what the reply tells
 	seq   uint64
 }
 
-// takeProving takes the wish out of a call. What cannot be proven is refused before anything is
+// parseProofWait takes the wish out of a call. What cannot be proven is refused before anything is
 // decided: nobody shall wonder what came of it.
-func takeProving(call *wire.Call) (*wire.Call, *proving, error) {
+func parseProofWait(call *wire.Call) (*wire.Call, *proofWait, error) {
 	asks := func(h wire.Header) bool { return strings.EqualFold(h.Name, attestation.HeaderLogProof) }
 	at := slices.IndexFunc(call.Head, asks)
 	if at < 0 {
@@ -48,54 +48,54 @@ func takeProving(call *wire.Call) (*wire.Call, *proving, error) {
 	inner.Head = slices.DeleteFunc(slices.Clone(call.Head), asks)
 	// At the proxy's door a body that comes again makes another activity, and a query makes none.
 	if call.Door != wire.DoorSubmit || len(inner.Head) != len(call.Head)-1 || call.Head[at].Value != attestation.LogProofWait {
-		return nil, nil, errProvingWish
+		return nil, nil, errProofWait
 	}
-	return &inner, new(proving), nil
+	return &inner, new(proofWait), nil
 }
 
 // reserve makes room for the reply about n bytes of a body or an entry and for others, and finds a place for a caller who
 // wants its logged proof: before anything is decided.
-func (v *visit) reserve(payer org.ID, n, others int64) error {
+func (v *callState) reserve(payer org.ID, n, others int64) error {
 	most := 3*n + others
-	if p := v.proving; p != nil {
-		most += n + provingRoom // the entry is read for it
+	if p := v.proof; p != nil {
+		most += n + proofBytes // the entry is read for it
 		if p.payer.Zero() {
-			if !v.core.proving.Take(payer, 1) {
-				return errProvingMany
+			if !v.core.proofWaits.Take(payer, 1) {
+				return errProofWaits
 			}
 			p.payer = payer
 		}
 	}
-	return v.room.raise(payer, most)
+	return v.reply.grow(payer, most)
 }
 
-// leave gives the place back.
-func (p *proving) leave(c *Core) {
+// release gives the place back.
+func (p *proofWait) release(c *Core) {
 	if p != nil && !p.payer.Zero() {
-		c.proving.Add(p.payer, -1)
+		c.proofWaits.Add(p.payer, -1)
 	}
 }
 
-// tells takes note of which entry the reply tells.
-func (v *visit) tells(t *ledger.Locked, seq uint64) {
-	if v.proving != nil {
-		v.proving.view, v.proving.seq = t.View(), seq
+// noteEntry takes note of which entry the reply tells.
+func (v *callState) noteEntry(t *ledger.Locked, seq uint64) {
+	if v.proof != nil {
+		v.proof.view, v.proof.seq = t.View(), seq
 	}
 }
 
-// prove puts the logged proof of the entry that a reply tells of into its body. What is decided is told with its
+// appendProof puts the logged proof of the entry that a reply tells of into its body. What is decided is told with its
 // proof or not at all: which of the two a 200 is nobody should have to look up.
-func (v *visit) prove(ctx context.Context, body []byte) ([]byte, error) {
-	p, err := v.core.logProof(ctx, v.proving.view, v.proving.seq)
+func (v *callState) appendProof(ctx context.Context, body []byte) ([]byte, error) {
+	p, err := v.core.logProof(ctx, v.proof.view, v.proof.seq)
 	if err != nil {
-		return nil, provingFailed(err)
+		return nil, proofError(err)
 	}
 	return query.AppendLogProof(slices.Clip(body[:len(body)-1]), p), nil // a copy: a refusal is the entry's own
 }
 
-// provingFailed says that what was decided stands, for whatever reason it cannot be shown in the log, witnesses or a host
+// proofError says that what was decided stands, for whatever reason it cannot be shown in the log, witnesses or a host
 // that lies: a caller who took it for undone might ask for it twice. Where the range was lost the next owner answers.
-func provingFailed(err error) error {
+func proofError(err error) error {
 	if errors.Is(err, ledger.ErrFenced) {
 		return err
 	}

@@ -21,27 +21,27 @@ import (
 	"cloister/shared/wire"
 )
 
-// reading is a query on its way.
-type reading struct {
-	core      *Core
-	visit     *visit
-	requester *requester
-	from      string
-	id        org.ID
-	record    *org.Organization // as it was then
-	readBytes int64             // bytes of entries that the answer is made from
-	req       *query.Request
-	shape     error // what is wrong with operation or body; told only to callers who may ask
-	query     *query.Query
-	who       *caller
-	view      *ledger.View
-	waits     map[org.ID]uint64 // activities that wait, with the seq of their newest entries
-	onRamps   *outside.OnRampLookups
+// queryCall is a query on its way.
+type queryCall struct {
+	core         *Core
+	call         *callState
+	requester    *requester
+	from         string
+	organization org.ID
+	record       *org.Organization // as it was then
+	readBytes    int64             // bytes of entries that the answer is made from
+	req          *query.Request
+	formatErr    error // what is wrong with operation or body; told only to callers who may ask
+	query        *query.Query
+	caller       *caller
+	view         *ledger.View
+	pendingSeqs  map[org.ID]uint64 // activities that wait, with the seq of their newest entries
+	onRamps      *outside.OnRampLookups
 }
 
 // query answers from the newest state. It writes nothing.
-func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
-	r := &reading{core: c, visit: v, from: call.From.Address}
+func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (answer, error) {
+	r := &queryCall{core: c, call: v, from: call.From.Address}
 	slot, err := c.readLarge(ctx, call, v)
 	if err != nil {
 		return answer{}, err
@@ -51,12 +51,12 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 		return answer{}, err
 	}
 	v.endPhase(phaseStamp)
-	if _, r.id, err = r.requester.where(); err != nil {
+	if _, r.organization, err = r.requester.where(); err != nil {
 		return answer{}, err
 	}
 	v.Computed += slot.Release()
-	r.query, r.shape = query.Lookup(call.Op)
-	if err = r.admit(ctx, call.Op); err == nil {
+	r.query, r.formatErr = query.Lookup(call.Op)
+	if err = r.authenticateCaller(ctx, call.Op); err == nil {
 		err = r.decode()
 	}
 	if err == nil && r.query.Fetches {
@@ -75,12 +75,12 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 }
 
 // decode reads the body, once it is known who answers for it.
-func (r *reading) decode() (err error) {
-	if r.shape != nil {
-		return r.shape
+func (r *queryCall) decode() (err error) {
+	if r.formatErr != nil {
+		return r.formatErr
 	}
 	if r.requester.session != nil {
-		r.req, err = r.query.DecodeTold(r.requester.told)
+		r.req, err = r.query.DecodeTold(r.requester.toldBody)
 		return err
 	}
 	body, err := r.requester.body()
@@ -90,42 +90,42 @@ func (r *reading) decode() (err error) {
 	return err
 }
 
-// admit finds who asks: a user of the organization or of its parent. Only whoami may name the
+// authenticateCaller finds who asks: a user of the organization or of its parent. Only whoami may name the
 // parent of the organization in which the credential can stamp, and only whoami may be
 // stamped by the key of a recovery.
-func (r *reading) admit(ctx context.Context, op string) error {
-	err := r.visit.WithLock(ctx, r.id, func(t *ledger.Locked) (err error) {
+func (r *queryCall) authenticateCaller(ctx context.Context, op string) error {
+	err := r.call.WithLock(ctx, r.organization, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(r.core.now())
 		who, refused := r.requester.authenticate(tx)
-		if s, ok := errors.AsType[*stranger](refused); ok && !s.deleted && op == "whoami" {
-			if err := r.requester.descend(tx, &r.id); err != nil {
+		if s, ok := errors.AsType[*unknownCredential](refused); ok && !s.deleted && op == "whoami" {
+			if err := r.requester.redirectToChild(tx, &r.organization); err != nil {
 				return err
 			}
 		}
-		if err := r.fix(t, tx); err != nil {
+		if err := r.pinView(t, tx); err != nil {
 			return err
 		}
 		if refused != nil {
 			return refused
 		}
 		t.Touch()
-		r.who = who
+		r.caller = who
 		return checkAllowlist(tx, who, r.from)
 	})
 	if errors.Is(err, ledger.ErrNoOrganization) {
-		return unknownKey(r.id, r.requester)
+		return unknownKey(r.organization, r.requester)
 	}
-	if s, ok := errors.AsType[*stranger](err); ok {
-		r.who, err = r.requester.inParent(ctx, s, r.id, r.from)
+	if s, ok := errors.AsType[*unknownCredential](err); ok {
+		r.caller, err = r.requester.callerInParent(ctx, s, r.organization, r.from)
 	}
-	if err == nil && r.who.credential.Type == auth.TypeRecovery && op != "whoami" {
+	if err == nil && r.caller.credential.Type == auth.TypeRecovery && op != "whoami" {
 		err = errRecovery
 	}
 	return err
 }
 
-// fix holds on to the history as it is now, and to what waits in it.
-func (r *reading) fix(t *ledger.Locked, tx *org.Tx) (err error) {
+// pinView holds on to the history as it is now, and to what waits in it.
+func (r *queryCall) pinView(t *ledger.Locked, tx *org.Tx) (err error) {
 	r.view = t.View()
 	o, err := tx.Organization()
 	if err != nil {
@@ -134,22 +134,22 @@ func (r *reading) fix(t *ledger.Locked, tx *org.Tx) (err error) {
 	if r.record = o; r.query == nil || !r.query.Fetches {
 		return nil
 	}
-	r.waits = map[org.ID]uint64{}
+	r.pendingSeqs = map[org.ID]uint64{}
 	return tx.EachPending(func(p *org.Pending) bool {
-		r.waits[p.Activity] = p.Last
+		r.pendingSeqs[p.Activity] = p.Last
 		return true
 	})
 }
 
-func (r *reading) answer(ctx context.Context) (body []byte, err error) {
-	err = r.visit.Transact(ctx, r.id, func(t, above *ledger.Locked) error {
+func (r *queryCall) answer(ctx context.Context) (body []byte, err error) {
+	err = r.call.Transact(ctx, r.organization, func(t, parent *ledger.Locked) error {
 		tx := t.Begin(r.core.now())
-		v := &query.View{Tx: tx, Caller: r.who.user, Credential: r.who.credential, Home: r.who.home, Tariff: r.visit, Steps: r.core.policySteps()}
-		v.Programs, v.Images = r.core.serving.outside.Told.Programs, r.visit.lookups
-		r.visit.lookups.Tenant = r.record.Tenant()
+		v := &query.View{Tx: tx, Caller: r.caller.user, Credential: r.caller.credential, Home: r.caller.parent, Tariff: r.call, Steps: r.core.policySteps()}
+		v.Programs, v.Images = r.core.serving.outside.Told.Programs, r.call.lookups
+		r.call.lookups.Tenant = r.record.Tenant()
 		top := t
-		if above != nil {
-			v.Parent, top = above.Begin(tx.NowMs), above
+		if parent != nil {
+			v.Parent, top = parent.Begin(tx.NowMs), parent
 		}
 		if r.query.Fetches {
 			if r.onRamps == nil {
@@ -159,43 +159,43 @@ func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 			v.OnRamps = &query.OnRamps{OnRampStates: r.onRamps, Vault: activity.VaultOf(r.core.vault(top.ID(), key, keyID)), Rand: mixed{r.core}}
 		}
 		if strings.HasPrefix(r.query.Op, "list_") { // about as much as all that there is to tell
-			if err := r.visit.room.raise(r.record.Tenant(), r.readBytes+min(int64(t.State.Bytes()), maxList)); err != nil {
+			if err := r.call.reply.grow(r.record.Tenant(), r.readBytes+min(int64(t.State.Bytes()), maxList)); err != nil {
 				return err
 			}
 		}
 		if body, err = r.req.Answer(v); err == nil {
-			err = r.visit.room.raise(r.record.Tenant(), r.readBytes+int64(len(body)))
+			err = r.call.reply.grow(r.record.Tenant(), r.readBytes+int64(len(body)))
 		}
 		return err
 	})
 	return body, err
 }
 
-// count counts entries that were read.
-func (r *reading) count(es ...*org.Entry) error {
+// countBytes counts entries that were read.
+func (r *queryCall) countBytes(es ...*org.Entry) error {
 	for _, e := range es {
 		r.readBytes += int64(e.Size())
 	}
-	return r.visit.room.raise(r.record.Tenant(), r.readBytes)
+	return r.call.reply.grow(r.record.Tenant(), r.readBytes)
 }
 
 // sources are what one query fetches from: old entries, boot proofs, the index, chains.
 type sources struct {
 	ctx context.Context
-	*reading
+	*queryCall
 }
 
 // Activity reads the newest entry of an activity. Of one that waits only the entry that the
 // state names is believed, of any other only the one that ended it: the host could show an
 // earlier step of either.
 func (x sources) Activity(id org.ID) (e *org.Entry, err error) {
-	if seq, waits := x.waits[id]; waits {
+	if seq, waits := x.pendingSeqs[id]; waits {
 		e, err = x.view.Entry(x.ctx, seq)
 	} else {
 		e, err = x.view.Activity(x.ctx, id)
 	}
 	if e != nil && err == nil {
-		err = x.count(e)
+		err = x.countBytes(e)
 	}
 	return e, err
 }
@@ -204,13 +204,13 @@ func (x sources) Activity(id org.ID) (e *org.Entry, err error) {
 func (x sources) Page(p query.Page) ([]*org.Entry, error) {
 	es, err := x.view.Page(x.ctx, ledger.Page{Types: p.Types, Statuses: p.Statuses, Before: p.Before, After: p.After, Limit: p.Limit})
 	if err == nil {
-		err = x.count(es...)
+		err = x.countBytes(es...)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range es {
-		seq, waits := x.waits[e.Activity]
+		seq, waits := x.pendingSeqs[e.Activity]
 		if (e.Status.Terminal() == waits || waits && seq != e.Seq) && !insecure.Skip(insecure.Answer) {
 			return nil, x.core.alarms.Breach(fault.AlarmIndex, "an earlier step of an activity than its newest")
 		}
@@ -268,7 +268,7 @@ func (x sources) step(id org.ID, seq *uint64) (*org.Entry, error) {
 	}
 	e, err := x.view.Entry(x.ctx, *seq)
 	if err == nil {
-		err = x.count(e)
+		err = x.countBytes(e)
 	}
 	if err != nil || !id.Zero() && e.Activity != id {
 		return nil, err
@@ -278,26 +278,26 @@ func (x sources) step(id org.ID, seq *uint64) (*org.Entry, error) {
 
 // Known asks how a chain stands.
 func (x sources) Known(need *activity.ChainQuery) (*activity.ChainState, error) {
-	return x.core.serving.outside.Chains.Known(x.ctx, x.id, need)
+	return x.core.serving.outside.Chains.Known(x.ctx, x.organization, need)
 }
 
 // Standing asks how a send stands.
 func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
-	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.id, []org.SendRef{ref})
+	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.organization, []org.SendRef{ref})
 	return m[ref], err
 }
 
 // Rivals reads the newest state, and the entries of the sends.
 func (x sources) Rivals(c org.Counter, number uint64) (all []query.Rival, err error) {
 	var refs []org.SendRef
-	err = x.visit.WithLock(x.ctx, x.id, func(t *ledger.Locked) (err error) {
+	err = x.call.WithLock(x.ctx, x.organization, func(t *ledger.Locked) (err error) {
 		refs, err = t.Begin(x.core.now()).Rivals(c, number)
 		return err
 	})
 	if err != nil || len(refs) == 0 {
 		return nil, err
 	}
-	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.id, refs)
+	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.organization, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +323,7 @@ func (x sources) Rivals(c org.Counter, number uint64) (all []query.Rival, err er
 
 // ReadChain asks what there is on a chain.
 func (x sources) ReadChain(q *query.ChainQuestion) (*query.ChainReading, error) {
-	return x.core.serving.outside.Chains.Read(x.ctx, x.record.Tenant(), x.id, q, func(c pace.Count) { x.visit.toll.count = c })
+	return x.core.serving.outside.Chains.Read(x.ctx, x.record.Tenant(), x.organization, q, func(c pace.Count) { x.call.rate.count = c })
 }
 
 // MailEvents are those of an address, which the top-level organization has.
@@ -331,12 +331,12 @@ func (x sources) MailEvents(address string) ([]org.MailEvent, error) {
 	if !x.record.Parent.Zero() {
 		return nil, fault.New(fault.InvalidArgument, "email events are kept by the organization of the top level: ask for its")
 	}
-	return x.core.serving.outgoing.MailEvents(x.ctx, &x.visit.Access, x.id, address)
+	return x.core.serving.outgoing.MailEvents(x.ctx, &x.call.Access, x.organization, address)
 }
 
 // Account reads the newest state.
 func (x sources) Account(match string) (a *org.Account, err error) {
-	err = x.visit.WithLock(x.ctx, x.id, func(t *ledger.Locked) error {
+	err = x.call.WithLock(x.ctx, x.organization, func(t *ledger.Locked) error {
 		tx := t.Begin(x.core.now())
 		o, ok, err := tx.ByAddress(match)
 		if err == nil && ok && o.No > 0 {

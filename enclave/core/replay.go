@@ -47,8 +47,8 @@ type Replay struct {
 	core      *Core
 	ledger    *ledger.Ledger
 	tape      *tape
-	clock     *stillClock
-	histories map[org.ID]*chronicle
+	clock     *fixedClock
+	histories map[org.ID]*historyCursor
 	order     []org.ID
 	step      *replayed // what is under way
 	report    *ReplayReport
@@ -141,15 +141,15 @@ type term struct {
 	boot  uint64
 }
 
-// chronicle is one organization's entries.
-type chronicle struct {
+// historyCursor is one organization's entries.
+type historyCursor struct {
 	id      org.ID
 	entries []*Recorded
 	next    int
 	boot    uint64 // number of the newest one so far
 }
 
-func (h *chronicle) head() *Recorded {
+func (h *historyCursor) head() *Recorded {
 	if h == nil || h.next >= len(h.entries) {
 		return nil
 	}
@@ -158,12 +158,12 @@ func (h *chronicle) head() *Recorded {
 
 // NewReplay takes the entries of one or more organizations, each from its first, in order.
 func NewReplay(cfg ReplayConfig, entries []*Recorded) (*Replay, error) {
-	r := &Replay{tape: new(tape), clock: new(stillClock), histories: map[org.ID]*chronicle{}, terms: map[term]org.ID{},
+	r := &Replay{tape: new(tape), clock: new(fixedClock), histories: map[org.ID]*historyCursor{}, terms: map[term]org.ID{},
 		report: &ReplayReport{Grades: map[string]map[ReplayGrade]int{}}}
 	for _, e := range entries {
 		h := r.histories[e.Organization]
 		if h == nil {
-			h = &chronicle{id: e.Organization}
+			h = &historyCursor{id: e.Organization}
 			r.histories[e.Organization] = h
 			r.order = append(r.order, e.Organization)
 		}
@@ -173,12 +173,12 @@ func NewReplay(cfg ReplayConfig, entries []*Recorded) (*Replay, error) {
 		e.Entry.Seq = e.Seq
 		h.entries = append(h.entries, e)
 	}
-	return r, r.equip(cfg)
+	return r, r.installServices(cfg)
 }
 
-// equip makes the enclave and the ledger that steps are decided in. Their keys are drawn here, so
+// installServices makes the enclave and the ledger that steps are decided in. Their keys are drawn here, so
 // that nothing that they sign or seal is worth anything.
-func (r *Replay) equip(cfg ReplayConfig) error {
+func (r *Replay) installServices(cfg ReplayConfig) error {
 	bare, err := lifecycle.Bare(cfg.Rand)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (r *Replay) Run(ctx context.Context) (*ReplayReport, error) {
 }
 
 // nextHistory is the one whose next entry was decided first.
-func (r *Replay) nextHistory() (first *chronicle) {
+func (r *Replay) nextHistory() (first *historyCursor) {
 	for _, id := range r.order {
 		h := r.histories[id]
 		e := h.head()
@@ -254,7 +254,7 @@ func (r *Replay) nextHistory() (first *chronicle) {
 }
 
 // otherHalf is the history in which the step of an entry of no activity was decided, or nil.
-func (r *Replay) otherHalf(e *Recorded) *chronicle {
+func (r *Replay) otherHalf(e *Recorded) *historyCursor {
 	if !e.Entry.Activity.Zero() || e.Entry.Other.Zero() {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (r *Replay) otherHalf(e *Recorded) *chronicle {
 }
 
 // advance replays the next step of a history. depth is how many others it is needed for.
-func (r *Replay) advance(ctx context.Context, h *chronicle, depth int) error {
+func (r *Replay) advance(ctx context.Context, h *historyCursor, depth int) error {
 	e := h.head()
 	finding := func(check string) error { return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: check} }
 	if depth > 4 {
@@ -271,7 +271,7 @@ func (r *Replay) advance(ctx context.Context, h *chronicle, depth int) error {
 	other := r.otherHalf(e)
 	if other == nil {
 		if e.Entry.Activity.Zero() {
-			return r.give(ctx, h, e)
+			return r.takeGiven(ctx, h, e)
 		}
 		return r.decide(ctx, h, e, depth)
 	}
@@ -298,11 +298,11 @@ func (r *Replay) count(e *Recorded, g ReplayGrade) {
 	r.report.Entries++
 }
 
-// give takes an entry as it is: nothing that it was decided from is there.
-func (r *Replay) give(ctx context.Context, h *chronicle, e *Recorded) error {
+// takeGiven takes an entry as it is: nothing that it was decided from is there.
+func (r *Replay) takeGiven(ctx context.Context, h *historyCursor, e *Recorded) error {
 	c := *e.Entry
 	r.clock.ms = c.TimeMs
-	r.step = &replayed{replay: r, home: h, given: true}
+	r.step = &replayed{replay: r, home: h, isGiven: true}
 	var err error
 	if e.Seq == 0 {
 		var child *ledger.Child
@@ -327,7 +327,7 @@ func (r *Replay) give(ctx context.Context, h *chronicle, e *Recorded) error {
 }
 
 // found makes a finding of what a step ended with.
-func (r *Replay) found(h *chronicle, e *Recorded, err error) error {
+func (r *Replay) found(h *historyCursor, e *Recorded, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -338,7 +338,7 @@ func (r *Replay) found(h *chronicle, e *Recorded, err error) error {
 		return known
 	}
 	f := &ReplayFinding{Organization: h.id, Seq: e.Seq, Type: e.Entry.Type, Check: "decision", Want: "refused without an entry", Got: e.Entry.Type + " " + e.Entry.Status.String()}
-	switch s := (*stranger)(nil); {
+	switch s := (*unknownCredential)(nil); {
 	case fault.Of(err) != nil:
 		f.Want += " (" + fault.Of(err).Message + ")"
 	case errors.As(err, &s):
@@ -353,11 +353,11 @@ func (r *Replay) found(h *chronicle, e *Recorded, err error) error {
 
 // replayed is a step that is replayed.
 type replayed struct {
-	replay *Replay
-	home   *chronicle
-	given  bool
-	own    *Recorded // of the request's own activity
-	main   *Recorded // of the activity that it is about: own, or of a vote the one behind it
+	replay  *Replay
+	home    *historyCursor
+	isGiven bool
+	own     *Recorded // of the request's own activity
+	main    *Recorded // of the activity that it is about: own, or of a vote the one behind it
 	// done are the entries of the step, once it has taken effect.
 	done   []*Recorded
 	grade  ReplayGrade
@@ -366,7 +366,7 @@ type replayed struct {
 }
 
 // decide replays a submission or vote that begins with entry e of h.
-func (r *Replay) decide(ctx context.Context, h *chronicle, e *Recorded, depth int) error {
+func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, depth int) error {
 	s := &replayed{replay: r, home: h, own: e, main: e}
 	v := kinds.Live[e.Entry.Type]
 	if v == nil {
@@ -393,12 +393,12 @@ func (r *Replay) decide(ctx context.Context, h *chronicle, e *Recorded, depth in
 		}
 	}
 	r.step, r.clock.ms = s, e.Entry.TimeMs
-	r.core.unnoted = !r.isNoted(s.main.Entry)
+	r.core.omitParentFingerprint = !r.isNoted(s.main.Entry)
 	var first error
-	for _, as := range s.guises() {
+	for _, as := range s.assumedCallers() {
 		s.grade, s.done = ReplayRecomputed, nil
 		r.tape.forget()
-		err := s.tryAs(ctx, as)
+		err := s.tryCaller(ctx, as)
 		if err == nil {
 			for _, d := range s.done {
 				h := r.histories[d.Organization]
@@ -407,7 +407,7 @@ func (r *Replay) decide(ctx context.Context, h *chronicle, e *Recorded, depth in
 			}
 			return nil
 		}
-		if first == nil || errors.As(first, new(*stranger)) {
+		if first == nil || errors.As(first, new(*unknownCredential)) {
 			first = err
 		}
 	}
@@ -415,10 +415,10 @@ func (r *Replay) decide(ctx context.Context, h *chronicle, e *Recorded, depth in
 		return r.found(h, e, first)
 	}
 	// What policies saw of a transaction that was not sent a node has said, and nobody has kept.
-	if err := r.give(ctx, h, s.own); err != nil || s.own == s.main {
+	if err := r.takeGiven(ctx, h, s.own); err != nil || s.own == s.main {
 		return err
 	}
-	return r.give(ctx, h, s.main)
+	return r.takeGiven(ctx, h, s.main)
 }
 
 // isNoted tells whether the parent's half of a step notes the fingerprint.
@@ -469,7 +469,7 @@ func (s *replayed) asksChain() bool {
 		}
 	}
 	c := s.replay.core
-	_, err := (&guise{}).requester(&visit{core: c}, &e.Votes[0], e.Body)
+	_, err := (&assumedCaller{}).requester(&callState{core: c}, &e.Votes[0], e.Body)
 	return err == nil && e.Fingerprint == sha256.Sum256(e.Body) && len(s.main.Entry.Result) == 0 && len(s.main.Entry.Proofs) == 0
 }
 
@@ -477,7 +477,7 @@ func (s *replayed) asksChain() bool {
 // order in those behind it.
 const maxTries = 6
 
-func (s *replayed) tryAs(ctx context.Context, as guise) (err error) {
+func (s *replayed) tryCaller(ctx context.Context, as assumedCaller) (err error) {
 	for range maxTries {
 		s.again = false
 		if err = s.run(ctx, as); err == nil || !s.again {
@@ -491,19 +491,19 @@ func (s *replayed) tryAs(ctx context.Context, as guise) (err error) {
 }
 
 // run runs the step once.
-func (s *replayed) run(ctx context.Context, as guise) error {
+func (s *replayed) run(ctx context.Context, as assumedCaller) error {
 	r, e := s.replay, s.own.Entry
 	c := r.core
-	v := &visit{core: c, state: wire.StateServing, room: &room{of: c.replies}, lookups: (&outside.Outside{Providers: new(outside.Providers)}).Lookups()}
+	v := &callState{core: c, state: wire.StateServing, reply: &replyReservation{portion: c.replies}, lookups: (&outside.Outside{Providers: new(outside.Providers)}).Lookups()}
 	requester, err := as.requester(v, &e.Votes[0], e.Body)
 	if err != nil {
 		return err
 	}
-	q := &request{core: c, visit: v, requester: requester, op: activity.OpOf(e.Type)}
+	q := &request{core: c, call: v, requester: requester, op: activity.OpOf(e.Type)}
 	if err := q.route(); err != nil {
 		return err
 	}
-	if err := s.look(ctx, v); err != nil {
+	if err := s.findParent(ctx, v); err != nil {
 		return err
 	}
 	if named := q.organization; named != s.home.id && (!q.version.Kind.ByCredential || named != s.parent) {
@@ -512,13 +512,13 @@ func (s *replayed) run(ctx context.Context, as guise) error {
 	if r.histories[q.organization] == nil {
 		return errNoParent
 	}
-	return r.ledger.Transact(ctx, q.organization, ledger.Caller{Organization: q.organization}, func(t, above *ledger.Locked) error {
+	return r.ledger.Transact(ctx, q.organization, ledger.Caller{Organization: q.organization}, func(t, parent *ledger.Locked) error {
 		r.tape.rewind()
-		if q.from, err = as.address(t, above, e.Votes[0].PublicKey); err != nil {
+		if q.from, err = as.address(t, parent, e.Votes[0].PublicKey); err != nil {
 			return err
 		}
 		tx := t.Begin(c.now())
-		v.chain = wallet.KnownOf(tx, s.main.Entry.Sends)
+		v.chainState = wallet.KnownOf(tx, s.main.Entry.Sends)
 		p, err := tx.PendingBy(s.main.Entry.Fingerprint)
 		if err != nil {
 			return err
@@ -526,13 +526,13 @@ func (s *replayed) run(ctx context.Context, as guise) error {
 		if p != nil && p.Last < uint64(s.home.next) {
 			v.voted, v.votedSeq = s.home.entries[p.Last].Entry, p.Last
 		}
-		_, _, err = q.step(t, above)
-		return s.lacks(err)
+		_, _, err = q.attempt(t, parent)
+		return s.handleRetry(err)
 	})
 }
 
-// lacks lets a step have its parent's turn, if that is in a history. There is nobody to ask for anything else.
-func (s *replayed) lacks(err error) error {
+// handleRetry lets a step have its parent's turn, if that is in a history. There is nobody to ask for anything else.
+func (s *replayed) handleRetry(err error) error {
 	m, ok := errors.AsType[*org.Retry](err)
 	if !ok || m.LockParent && s.replay.histories[s.parent] != nil || m.Redirect == s.home.id {
 		return err
@@ -546,8 +546,8 @@ func (s *replayed) lacks(err error) error {
 // errNoParent ends a step that is decided by what the parent's history says.
 var errNoParent = errors.New("it takes the history of the parent organization")
 
-// look gives the step what it would ask of the parent's turn before its own.
-func (s *replayed) look(ctx context.Context, v *visit) error {
+// findParent gives the step what it would ask of the parent's turn before its own.
+func (s *replayed) findParent(ctx context.Context, v *callState) error {
 	r, parent := s.replay, org.ID{}
 	read := func(id org.ID, f func(*org.Tx) error) error {
 		return r.ledger.Transact(ctx, id, ledger.Caller{Organization: id}, func(t, _ *ledger.Locked) error { return f(t.Begin(r.core.now())) })
@@ -568,8 +568,8 @@ func (s *replayed) look(ctx context.Context, v *visit) error {
 			return err
 		}
 		v.origins = map[org.ID]*org.Organization{parent: o}
-		v.audience = &outgoing.Audience{Organization: parent}
-		v.audience.Subscribers, err = tx.Subscribers()
+		v.parentAudience = &outgoing.Audience{Organization: parent}
+		v.parentAudience.Subscribers, err = tx.Subscribers()
 		return err
 	})
 }
@@ -583,37 +583,37 @@ func (r *Replay) keyedHash(text []byte) (h [32]byte) {
 	return sha256.Sum256(text)
 }
 
-// A guise is as whom a recorded request may have come: what an entry does not tell, and the decision asks for.
-type guise struct {
-	proxy  bool // at the auth proxy's door
-	above  bool // by a user of the parent
-	factor int  // which of the user's contacts and identities a token vouched for
-	user   org.ID
-	home   org.ID // his organization
+// A assumedCaller is as whom a recorded request may have come: what an entry does not tell, and the decision asks for.
+type assumedCaller struct {
+	proxy    bool // at the auth proxy's door
+	byParent bool // by a user of the parent
+	factor   int  // which of the user's contacts and identities a token vouched for
+	user     org.ID
+	home     org.ID // his organization
 }
 
 // maxFactorsTold bounds the guises of a request that a token vouched for.
 const maxFactorsTold = 2 + 64
 
-// guises are all that fit the recorded vote.
-func (s *replayed) guises() []guise {
+// assumedCallers are all that fit the recorded vote.
+func (s *replayed) assumedCallers() []assumedCaller {
 	vote := &s.own.Entry.Votes[0]
-	var all []guise
+	var all []assumedCaller
 	switch vote.Scheme {
 	case stamp.WebAuthn.String():
-		all = []guise{{}, {above: true}}
+		all = []assumedCaller{{}, {byParent: true}}
 	case stamp.AttestedP256.String():
 		for i := range maxFactorsTold {
-			all = append(all, guise{user: vote.User, home: s.home.id, factor: i})
+			all = append(all, assumedCaller{user: vote.User, home: s.home.id, factor: i})
 		}
 	default:
-		all = []guise{{}, {above: true}, {proxy: true}}
+		all = []assumedCaller{{}, {byParent: true}, {proxy: true}}
 	}
 	return all
 }
 
 // requester makes the stamp of a recorded vote again, and verifies it over the body as any other.
-func (g *guise) requester(v *visit, vote *org.Vote, body []byte) (*requester, error) {
+func (g *assumedCaller) requester(v *callState, vote *org.Vote, body []byte) (*requester, error) {
 	var head stamp.Header
 	var err error
 	switch vote.Scheme {
@@ -632,7 +632,7 @@ func (g *guise) requester(v *visit, vote *org.Vote, body []byte) (*requester, er
 	if err != nil {
 		return nil, err
 	}
-	s := &requester{visit: v, caller: caller, passkey: passkey, attested: attested, proxy: g.proxy}
+	s := &requester{call: v, caller: caller, passkey: passkey, attested: attested, proxy: g.proxy}
 	if attested != nil {
 		s.voucher = g
 	}
@@ -645,12 +645,12 @@ func stampHeader(name string, members map[string]string) (stamp.Header, error) {
 }
 
 // address is one from which a request may come, by the allowlist of whose user asks.
-func (g *guise) address(t, above *ledger.Locked, publicKey string) (string, error) {
-	if g.above {
-		if above == nil {
+func (g *assumedCaller) address(t, parent *ledger.Locked, publicKey string) (string, error) {
+	if g.byParent {
+		if parent == nil {
 			return "", nil
 		}
-		t = above
+		t = parent
 	}
 	tx := t.Begin(0)
 	all, err := tx.Allowlist("")
@@ -664,10 +664,10 @@ func (g *guise) address(t, above *ledger.Locked, publicKey string) (string, erro
 	return addressIn(all.Rules), err
 }
 
-var _ voucher = (*guise)(nil)
+var _ voucher = (*assumedCaller)(nil)
 
 // find is the recorded user, with the credential that the token may have proven.
-func (g *guise) find(tx *org.Tx) (*vouched, error) {
+func (g *assumedCaller) find(tx *org.Tx) (*vouched, error) {
 	u, err := tx.User(g.user)
 	if u == nil || err != nil {
 		return nil, err
@@ -695,8 +695,8 @@ func (g *guise) find(tx *org.Tx) (*vouched, error) {
 	return &vouched{u, proven[g.factor], anyKey{}}, nil
 }
 
-// below is the organization of the recorded user.
-func (g *guise) below(*org.Tx) ([]org.ID, error) { return []org.ID{g.home}, nil }
+// childrenWith is the organization of the recorded user.
+func (g *assumedCaller) childrenWith(*org.Tx) ([]org.ID, error) { return []org.ID{g.home}, nil }
 
 // anyKey stands for a token that is not in the entry.
 type anyKey struct{}
@@ -706,7 +706,7 @@ func (anyKey) BoundTo(string) bool { return true }
 // compare holds what a step would append against what is recorded.
 func (r *Replay) compare(all []ledger.Addition) error {
 	s := r.step
-	if s.given {
+	if s.isGiven {
 		return nil
 	}
 	taken := map[org.ID]int{}
@@ -726,15 +726,15 @@ func (r *Replay) compare(all []ledger.Addition) error {
 		of[i] = h.entries[at]
 		learnt = r.tape.learn(all[i].Entry, of[i].Entry) || learnt
 	}
-	err := s.hold(all, of)
+	err := s.compareDecided(all, of)
 	if err != nil && learnt {
 		s.again = true
 	}
 	return err
 }
 
-// hold holds entries against the recorded ones, and lets those take effect.
-func (s *replayed) hold(all []ledger.Addition, of []*Recorded) error {
+// compareDecided holds entries against the recorded ones, and lets those take effect.
+func (s *replayed) compareDecided(all []ledger.Addition, of []*Recorded) error {
 	for i, e := range of {
 		if e == nil {
 			continue

@@ -108,11 +108,11 @@ func placeOf(id org.ID, tail int, computed, recorded *org.Entry) (found org.ID, 
 	return found, ok
 }
 
-// stillClock stands at the time of the step that is replayed.
-type stillClock struct{ ms uint64 }
+// fixedClock stands at the time of the step that is replayed.
+type fixedClock struct{ ms uint64 }
 
-func (c *stillClock) Now() time.Time                       { return time.UnixMilli(int64(c.ms)).UTC() }
-func (c *stillClock) After(time.Duration) <-chan time.Time { return nil }
+func (c *fixedClock) Now() time.Time                       { return time.UnixMilli(int64(c.ms)).UTC() }
+func (c *fixedClock) After(time.Duration) <-chan time.Time { return nil }
 
 // noDevice gives nothing, so that only the tape is drawn from.
 type noDevice struct{}

@@ -22,13 +22,13 @@ import (
 // itself. A passkey is verified with the public key in the organization's records, a key that
 // is nobody's with the token that vouches for it.
 type requester struct {
-	visit    *visit
+	call     *callState
 	caller   *stamp.Caller // once verified
 	passkey  *stamp.Passkey
 	attested *stamp.Attested // by nobody's key; voucher is its token
 	voucher  voucher
 	session  *login.Session // of a caller who only reads; the four above are nil then
-	told     stamp.Told     // what the host says that the session asks
+	toldBody stamp.Told     // what the host says that the session asks
 	proxy    bool           // the enclave itself has stamped, with the auth proxy's key
 
 	checked *org.Authenticator // that caller was verified with
@@ -45,7 +45,7 @@ func stampHead(call *wire.Call) []stamp.Header {
 }
 
 // readStamp finds the stamp of a call and verifies it as far as it can be.
-func (v *visit) readStamp(call *wire.Call) (*requester, error) {
+func (v *callState) readStamp(call *wire.Call) (*requester, error) {
 	if token, ok := inSession(call); ok {
 		return v.readSession(call, token)
 	}
@@ -53,7 +53,7 @@ func (v *visit) readStamp(call *wire.Call) (*requester, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &requester{visit: v, caller: caller, passkey: passkey, attested: attested, proxy: call.Door == wire.DoorProxy}
+	s := &requester{call: v, caller: caller, passkey: passkey, attested: attested, proxy: call.Door == wire.DoorProxy}
 	if attested != nil {
 		if call.Door != wire.DoorSubmit {
 			return nil, errAttested
@@ -85,7 +85,7 @@ func inSession(call *wire.Call) (token string, ok bool) {
 }
 
 // readSession verifies the token of a read-only session, which is good for queries alone.
-func (v *visit) readSession(call *wire.Call, token string) (*requester, error) {
+func (v *callState) readSession(call *wire.Call, token string) (*requester, error) {
 	if call.Door != wire.DoorQuery {
 		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request: a session token can only query")
 	}
@@ -99,7 +99,7 @@ func (v *visit) readSession(call *wire.Call, token string) (*requester, error) {
 	if !s.Reads() {
 		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session: it is not read-only, stamp with its key")
 	}
-	return &requester{visit: v, session: s, told: stamp.ToldBody(call.Body)}, nil
+	return &requester{call: v, session: s, toldBody: stamp.ToldBody(call.Body)}, nil
 }
 
 // body is what the requester answers for, once that is known.
@@ -114,7 +114,7 @@ func (s *requester) body() (stamp.Body, error) {
 func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	switch {
 	case s.session != nil:
-		w, err = s.told.Where()
+		w, err = s.toldBody.Where()
 	case s.caller != nil:
 		w, err = s.caller.Body().Where()
 	case s.passkey != nil:
@@ -128,8 +128,8 @@ func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	return w, id, err
 }
 
-// name is what an organization knows the requester's credential by.
-func (s *requester) name() (curve, publicKey string) {
+// credentialName is what an organization knows the requester's credential by.
+func (s *requester) credentialName() (curve, publicKey string) {
 	switch {
 	case s.session != nil:
 		return "", s.session.PublicKey
@@ -152,8 +152,8 @@ func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 	}
 	var parent *org.Organization
 	if !o.Parent.Zero() {
-		if parent = s.visit.origins[o.Parent]; parent == nil {
-			return &org.Retry{Prefetch: func(ctx context.Context) error { return s.visit.learnOrigins(ctx, o.Parent) }}
+		if parent = s.call.origins[o.Parent]; parent == nil {
+			return &org.Retry{Prefetch: func(ctx context.Context) error { return s.call.learnOrigins(ctx, o.Parent) }}
 		}
 	}
 	counter, err := tx.Counter(a.ID)
@@ -170,7 +170,7 @@ func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 }
 
 // learnOrigins keeps a parent's record, for its rules on origins.
-func (v *visit) learnOrigins(ctx context.Context, parent org.ID) error {
+func (v *callState) learnOrigins(ctx context.Context, parent org.ID) error {
 	return v.WithLock(ctx, parent, func(t *ledger.Locked) error {
 		o, err := t.Begin(v.core.now()).Organization()
 		if err == nil {

@@ -32,38 +32,38 @@ func decodedBytes(v *activity.Version, n int64) int64 {
 	return decodedOfBody * max(n-smallBody, 0)
 }
 
-// A room is what the reply to one call takes of replyBytes, for a tenant.
-type room struct {
-	of    *tenant.Portion[org.ID]
-	who   org.ID
-	bytes int64
+// A replyReservation is what the reply to one call takes of replyBytes, for a tenant.
+type replyReservation struct {
+	portion *tenant.Portion[org.ID]
+	tenant  org.ID
+	bytes   int64
 }
 
-// raise makes room for n bytes in all, if there is any, at the cost of the first tenant.
-func (r *room) raise(who org.ID, n int64) error {
+// grow makes room for n bytes in all, if there is any, at the cost of the first tenant.
+func (r *replyReservation) grow(who org.ID, n int64) error {
 	if n <= r.bytes {
 		return nil
 	}
-	if r.who.Zero() {
-		r.who = who
+	if r.tenant.Zero() {
+		r.tenant = who
 	}
 	had := r.bytes
-	r.settle(0)
-	if n > smallReply && !r.of.Take(r.who, n) {
-		r.settle(had)
+	r.setSize(0)
+	if n > smallReply && !r.portion.Take(r.tenant, n) {
+		r.setSize(had)
 		return fault.WithCode(fault.ResourceExhausted, "REPLY_BYTES_EXCEEDED", "too many large replies are under way: wait for some of them, or ask for less at a time")
 	}
 	if n <= smallReply {
-		r.of.Add(r.who, n)
+		r.portion.Add(r.tenant, n)
 	}
 	r.bytes = n
 	return nil
 }
 
-// settle sets the room to n bytes.
-func (r *room) settle(n int64) {
-	if r.bytes != n && !r.who.Zero() {
-		r.of.Add(r.who, n-r.bytes)
+// setSize sets the room to n bytes.
+func (r *replyReservation) setSize(n int64) {
+	if r.bytes != n && !r.tenant.Zero() {
+		r.portion.Add(r.tenant, n-r.bytes)
 		r.bytes = n
 	}
 }

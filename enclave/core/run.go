@@ -19,16 +19,16 @@ import (
 	"cloister/shared/wire"
 )
 
-// run executes what has been granted.
-func (s *step) run(g *policy.Grant) (err error) {
-	if s.request.visit.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
+// execute executes what has been granted.
+func (s *attempt) execute(g *policy.Grant) (err error) {
+	if s.request.call.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
 		return err
 	}
 	if err := s.checkFrozen(); err != nil {
 		return err
 	}
 	at := s.activityTx(g)
-	if err := s.meter(at); err != nil {
+	if err := s.countSignatures(at); err != nil {
 		return err
 	}
 	result, err := s.request.core.perform(s.version, at, s.intent)
@@ -36,8 +36,8 @@ func (s *step) run(g *policy.Grant) (err error) {
 		return err
 	}
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
-		s.end(f) // kept, so that the same body gets the same answer
-		if rest := s.turn.Begin(s.tx.NowMs); at.KeptAfterRefusal(rest) {
+		s.failActivity(f) // kept, so that the same body gets the same answer
+		if rest := s.locked.Begin(s.tx.NowMs); at.KeptAfterRefusal(rest) {
 			s.records = rest // what may happen once has happened
 		}
 		return nil
@@ -46,11 +46,11 @@ func (s *step) run(g *policy.Grant) (err error) {
 		return err // nothing happened
 	}
 	s.entry.Status, s.entry.Result, s.entry.Sends = org.StatusCompleted, result, at.Sends
-	if s.parent = at.Parent; s.parent == nil {
-		s.entry.Sends = append(s.entry.Sends, s.told...)
+	if s.parentRecords = at.Parent; s.parentRecords == nil {
+		s.entry.Sends = append(s.entry.Sends, s.usageSends...)
 	}
 	if at.WantsProofs {
-		s.entry.Proofs, err = s.prove(at.Claims)
+		s.entry.Proofs, err = s.signProofs(at.Claims)
 	}
 	return err
 }
@@ -72,62 +72,62 @@ var errFrozen = fault.WithCode(fault.FailedPrecondition, "SIGNING_FROZEN", "the 
 
 // checkFrozen refuses what uses a key while the organization's root quorum has not said that it may, after a recovery. Nothing is
 // kept, so that the same body may come again.
-func (s *step) checkFrozen() error {
+func (s *attempt) checkFrozen() error {
 	if action := s.version.Kind.Action; s.request.core.serving.Manifest.Drill || action != keys.ActionSign && action != keys.ActionExport {
 		return nil
 	}
 	o, err := s.tx.Organization()
-	if err == nil && organization.Frozen(o, s.turn.Ledger().LastRecovery()) {
+	if err == nil && organization.Frozen(o, s.locked.Ledger().LastRecovery()) {
 		err = errFrozen
 	}
 	return err
 }
 
 // activityTx is what the activity's function may touch. It runs as the activity's initiator.
-func (s *step) activityTx(g *policy.Grant) *activity.Tx {
-	c, v := s.request.core, s.request.visit
-	key, keyID := s.turn.Key()
+func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
+	c, v := s.request.core, s.request.call
+	key, keyID := s.locked.Key()
 	at := &activity.Tx{
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: activity.VaultOf(c.vault(s.tx.ID, key, keyID)), Rand: mixed{c}, Keys: c.keys, User: s.pending.Initiator, Activity: s.entry.Activity, Grant: g,
 		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: func() (*activity.Tx, error) { return s.newOrganization(g) },
-		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.turn),
-		Seq: s.seq(), Recovered: s.turn.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
+		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.locked),
+		Seq: s.seq(), Recovered: s.locked.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
 		ServiceKeys: c.serving.roles, Capabilities: c.serving.outside.Told, Providers: v.lookups.For(s.entry.Activity),
 		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from, Sender: v,
 	}
-	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.last == nil {
+	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.previous == nil {
 		at.Verification = by.token
 	}
 	if vote := s.pending.VoteOf(s.pending.Initiator); vote != nil {
 		at.Stamped = vote.Credentials[0]
 	}
-	if s.law != s.tx {
-		at.Parent = s.law
-	} else if s.above != nil {
-		at.Parent = s.above.Begin(s.tx.NowMs)
+	if s.authority != s.tx {
+		at.Parent = s.authority
+	} else if s.parent != nil {
+		at.Parent = s.parent.Begin(s.tx.NowMs)
 	}
-	if s.above != nil {
-		key, keyID := s.above.Key()
-		at.ParentVault = activity.VaultOf(c.vault(s.above.ID(), key, keyID))
+	if s.parent != nil {
+		key, keyID := s.parent.Key()
+		at.ParentVault = activity.VaultOf(c.vault(s.parent.ID(), key, keyID))
 	}
 	return at
 }
 
 // newOrganization makes a sub-organization. Its first entry and the step's name each other.
-func (s *step) newOrganization(g *policy.Grant) (*activity.Tx, error) {
+func (s *attempt) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	c := s.request.core
-	id, err := org.NewIDBelow(mixed{c}, s.turn.ID())
+	id, err := org.NewIDBelow(mixed{c}, s.locked.ID())
 	if err != nil {
 		return nil, err
 	}
-	child, err := s.turn.Ledger().NewChild(id, s.tx.NowMs)
+	child, err := s.locked.Ledger().NewChild(id, s.tx.NowMs)
 	if err != nil {
 		return nil, err
 	}
 	tx := child.Tx()
 	s.entry.Other = id
-	s.children = append(s.children, ledger.Addition{Child: child, Tx: tx, Entry: s.beside()})
-	return &activity.Tx{Tx: tx, Vault: activity.VaultOf(c.vault(id, child.Key(), 1)), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.turn.ID(), Recovered: s.turn.Ledger().LastRecovery()}, nil
+	s.children = append(s.children, ledger.Addition{Child: child, Tx: tx, Entry: s.companionEntry()})
+	return &activity.Tx{Tx: tx, Vault: activity.VaultOf(c.vault(id, child.Key(), 1)), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.locked.ID(), Recovered: s.locked.Ledger().LastRecovery()}, nil
 }
 
 // decisionContext is all that a decision was made from besides the organization's records. A
@@ -143,16 +143,16 @@ type decisionContext struct {
 	TimeMs       uint64    `cbor:"8,keyasint"`
 }
 
-// prove signs what app proofs can say of a completed activity. The digest of the organization's
+// signProofs signs what app proofs can say of a completed activity. The digest of the organization's
 // data is the root of its tree before the activity, which binds every record.
-func (s *step) prove(claims []activity.Claim) ([]org.Proof, error) {
-	c, t, e, k := s.request.core, s.turn, s.entry, s.version.Kind
+func (s *attempt) signProofs(claims []activity.Claim) ([]org.Proof, error) {
+	c, t, e, k := s.request.core, s.locked, s.entry, s.version.Kind
 	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),
 		Kind: k.Name, Resource: k.Resource, Action: k.Action, TimeMs: e.TimeMs}
 	approvals := []attestation.Approval{}
 	for i := range e.Votes {
 		v := &e.Votes[i]
-		if !slices.ContainsFunc(s.question.Approvals, func(a policy.Approval) bool { return a.User == v.User }) {
+		if !slices.ContainsFunc(s.policyRequest.Approvals, func(a policy.Approval) bool { return a.User == v.User }) {
 			continue // rejected, lapsed, or not proven: it did not count
 		}
 		dc.Approvals = append(dc.Approvals, wire.ID(v.User))

@@ -41,10 +41,10 @@ type serving struct {
 	tariffs   tariffs
 }
 
-// equip takes from the keyring what calls are answered with. The identity tokens that the
+// installServices takes from the keyring what calls are answered with. The identity tokens that the
 // enclave issues and its verification tokens have one key, whose public half the boot
 // proof vouches for; neither has the claims that the other must have.
-func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Settings) (err error) {
+func (c *Core) installServices(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Settings) (err error) {
 	s := &serving{Serving: of, keyedHash: ring.Hash()}
 	var errs [7]error
 	s.admission, errs[0] = hex.DecodeString(of.Manifest.AdmissionKey)

@@ -13,31 +13,31 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// step is one step of one activity: its submission, or a vote on it.
-type step struct {
-	request     *request
-	turn, above *ledger.Locked
-	tx          *org.Tx
-	law         *org.Tx           // whose users ask and vote, and whose policies decide: tx, or the parent's
-	rec         *org.Organization // of law
-	who         *caller           // of law, who has stamped
+// attempt is one step of one activity: its submission, or a vote on it.
+type attempt struct {
+	request        *request
+	locked, parent *ledger.Locked
+	tx             *org.Tx
+	authority      *org.Tx           // whose users ask and vote, and whose policies decide: tx, or the parent's
+	organization   *org.Organization // of law
+	caller         *caller           // of law, who has stamped
 
 	// Of the activity, which is the request's own or the one that it votes on.
-	version *activity.Version
-	intent  *activity.Intent
-	sub     *activity.Submit
-	entry   *org.Entry   // as it will stand
-	pending *org.Pending // votes that count; a copy
-	last    *org.Entry   // of the step before; nil for a submission
-	ballot  org.ID       // of the vote that this step casts
+	version  *activity.Version
+	intent   *activity.Intent
+	sub      *activity.Submit
+	entry    *org.Entry   // as it will stand
+	pending  *org.Pending // votes that count; a copy
+	previous *org.Entry   // of the step before; nil for a submission
+	voteID   org.ID       // of the vote that this step casts
 
-	steps    int // left of the request's budget, for whatever is evaluated
-	question policy.Request
-	records  *org.Tx // what the step writes, nil for nothing
-	parent   *org.Tx // and in the parent
-	children []ledger.Addition
-	heard    []org.ID   // who in the parent hears of it
-	told     []org.Send // usage of a plan, of the organization whose bill it is on
+	policySteps        int // left of the request's budget, for whatever is evaluated
+	policyRequest      policy.Request
+	records            *org.Tx // what the step writes, nil for nothing
+	parentRecords      *org.Tx // and in the parent
+	children           []ledger.Addition
+	webhookSubscribers []org.ID   // who in the parent hears of it
+	usageSends         []org.Send // usage of a plan, of the organization whose bill it is on
 }
 
 // errAtOnce refuses a step in a sub-organization by a parent's user that would have to wait:
@@ -45,52 +45,52 @@ type step struct {
 var errAtOnce = fault.New(fault.FailedPrecondition,
 	"the parent organization's policies ask for more than one approval or factor: what its users start in a sub-organization must be allowed at once")
 
-// begin begins the activity that the request's body makes.
-func (s *step) begin() (err error) {
-	r, user, nowMs := s.request, s.who.user.ID, s.tx.NowMs
-	if s.rec, err = s.law.Organization(); err != nil {
+// beginActivity begins the activity that the request's body makes.
+func (s *attempt) beginActivity() (err error) {
+	r, user, nowMs := s.request, s.caller.user.ID, s.tx.NowMs
+	if s.organization, err = s.authority.Organization(); err != nil {
 		return err
 	}
 	s.version, s.intent, s.sub = r.version, r.intent, r.sub
 	s.pending = &org.Pending{Activity: r.id, Fingerprint: r.fingerprint, CreatedMs: nowMs, Initiator: user, OpenedMs: nowMs,
-		Votes: []org.PendingVote{{User: user, CreatedMs: nowMs, Credentials: []org.VoteCredential{s.who.credential}}}}
+		Votes: []org.PendingVote{{User: user, CreatedMs: nowMs, Credentials: []org.VoteCredential{s.caller.credential}}}}
 	if s.entry, err = s.ownEntry(); err != nil {
 		return err
 	}
-	s.ballot = s.entry.Votes[0].ID
-	if err := s.know(); err != nil {
+	s.voteID = s.entry.Votes[0].ID
+	if err := s.loadChainState(); err != nil {
 		return err
 	}
-	return s.pose()
+	return s.buildPolicyRequest()
 }
 
 // ownEntry is the entry of the activity that the request's body makes, which fails so far.
-func (s *step) ownEntry() (*org.Entry, error) {
+func (s *attempt) ownEntry() (*org.Entry, error) {
 	r, nowMs := s.request, s.tx.NowMs
 	v, err := s.newVote(nil)
 	return &org.Entry{
 		Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.body.Bytes(), Fingerprint: r.fingerprint,
-		StampedMs: r.sub.TimestampMs, CreatedMs: nowMs, TimeMs: nowMs, Initiator: s.who.user.ID, Votes: []org.Vote{v},
+		StampedMs: r.sub.TimestampMs, CreatedMs: nowMs, TimeMs: nowMs, Initiator: s.caller.user.ID, Votes: []org.Vote{v},
 	}, err
 }
 
 // newVote is the record of the caller's vote. message was signed; nil means the entry's body.
-func (s *step) newVote(message []byte) (org.Vote, error) {
+func (s *attempt) newVote(message []byte) (org.Vote, error) {
 	id, err := org.NewID(s.request.core.cfg.Rand)
 	by := s.request.requester.caller
-	return org.Vote{ID: id, User: s.who.user.ID, UserName: s.who.user.Name, Message: message, PublicKey: by.PublicKey(),
+	return org.Vote{ID: id, User: s.caller.user.ID, UserName: s.caller.user.Name, Message: message, PublicKey: by.PublicKey(),
 		Signature: by.Signature(), Scheme: by.Scheme().String(), CreatedMs: s.tx.NowMs}, err
 }
 
-// ask puts the question to the policies, with the votes that count now. If the initiator
+// evaluatePolicies puts the question to the policies, with the votes that count now. If the initiator
 // still lacks a factor, the decision is the one that would be if he had proven it.
-func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
-	if lacks, err = activity.CountVotes(s.law, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
+func (s *attempt) evaluatePolicies() (d policy.Decision, lacks *org.MFAPolicy, err error) {
+	if lacks, err = activity.CountVotes(s.authority, s.pending, &s.policyRequest, s.request.core.policySteps(), &s.policySteps); err != nil {
 		return d, nil, err
 	}
-	q := s.question
+	q := s.policyRequest
 	if lacks != nil {
-		u, err := s.law.User(s.pending.Initiator)
+		u, err := s.authority.User(s.pending.Initiator)
 		if err != nil {
 			return d, nil, err
 		}
@@ -103,71 +103,71 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 }
 
 // policyState is what policies decide from, with what is left of the request's budget.
-func (s *step) policyState() policy.State {
-	state := activity.PolicyState(s.law, s.rec)
-	state.Budget, state.Steps = s.request.core.policySteps(), &s.steps
+func (s *attempt) policyState() policy.State {
+	state := activity.PolicyState(s.authority, s.organization)
+	state.Budget, state.Steps = s.request.core.policySteps(), &s.policySteps
 	return state
 }
 
 // policySteps is the budget of a request: how many steps all that it evaluates may take.
 func (c *Core) policySteps() int { return policy.StepsPerPolicy * c.cfg.Quotas.Policies }
 
-// pose makes the question, without votes.
-func (s *step) pose() (err error) {
-	u, v := s.who.user, s.request.visit
+// buildPolicyRequest makes the question, without votes.
+func (s *attempt) buildPolicyRequest() (err error) {
+	u, v := s.caller.user, s.request.call
 	// By far the most common case: one root user is enough, and he needs no other factor.
-	bare := s.last == nil && s.rec.Threshold == 1 && s.rec.Root(u.ID) && len(u.MFAPolicies) == 0 && s.who.credential.Profile.Zero()
-	s.question, err = s.version.PolicyRequest(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
-	if fault.Of(err) != nil && v.chain != nil && s.request.version.Kind.Rejects() {
+	bare := s.previous == nil && s.organization.Threshold == 1 && s.organization.Root(u.ID) && len(u.MFAPolicies) == 0 && s.caller.credential.Profile.Zero()
+	s.policyRequest, err = s.version.PolicyRequest(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
+	if fault.Of(err) != nil && v.chainState != nil && s.request.version.Kind.Rejects() {
 		// What a chain says may keep a transaction from being signed, never from being rejected.
-		v.chain, v.blind = nil, true
+		v.chainState, v.withoutChainState = nil, true
 		s.intent.SetChainState(nil)
-		s.question, err = s.version.PolicyRequest(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
+		s.policyRequest, err = s.version.PolicyRequest(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
 	}
 	if err != nil {
 		return err
 	}
-	s.question.Scope, err = scope(s.law, s.above, &s.who.credential)
+	s.policyRequest.Scope, err = scope(s.authority, s.parent, &s.caller.credential)
 	return err
 }
 
 // decide asks the policies and, if they grant it, runs the activity.
-func (s *step) decide() error {
-	d, lacks, err := s.ask()
-	s.request.visit.endPhase(phaseDecide)
+func (s *attempt) decide() error {
+	d, lacks, err := s.evaluatePolicies()
+	s.request.call.endPhase(phaseDecide)
 	if err != nil {
 		return err
 	}
 	s.records = s.tx
 	denied := d.Outcome != policy.Allow && d.Outcome != policy.RequiresConsensus
 	if never := s.version.Never(); never != nil {
-		return s.forget(&d, denied, never)
+		return s.refuseUnrecorded(&d, denied, never)
 	}
-	if lacks != nil && !denied && s.law == s.tx {
+	if lacks != nil && !denied && s.authority == s.tx {
 		if err := s.keepEvaluation(&policy.Decision{Outcome: policy.RequiresAuthenticators}); err != nil {
 			return err
 		}
-		return s.wait(org.StatusAuthenticatorsNeeded)
+		return s.keepWaiting(org.StatusAuthenticatorsNeeded)
 	}
 	if err := s.keepEvaluation(&d); err != nil {
 		return err
 	}
 	switch {
-	case s.law != s.tx && !denied && (lacks != nil || d.Outcome != policy.Allow):
-		s.end(errAtOnce)
+	case s.authority != s.tx && !denied && (lacks != nil || d.Outcome != policy.Allow):
+		s.failActivity(errAtOnce)
 		return nil
 	case d.Outcome == policy.Allow:
-		return s.run(d.Grant)
+		return s.execute(d.Grant)
 	case d.Outcome == policy.RequiresConsensus,
-		d.Outcome == policy.DenyImplicit && s.last != nil && s.last.Status == org.StatusConsensusNeeded: // waits until somebody ends it
-		return s.wait(org.StatusConsensusNeeded)
+		d.Outcome == policy.DenyImplicit && s.previous != nil && s.previous.Status == org.StatusConsensusNeeded: // waits until somebody ends it
+		return s.keepWaiting(org.StatusConsensusNeeded)
 	}
-	s.end(denial(s.entry, &d))
+	s.failActivity(denial(s.entry, &d))
 	return nil
 }
 
-// forget refuses a version of whose bodies nothing is kept: by the policies, or for good.
-func (s *step) forget(d *policy.Decision, denied bool, never *fault.Error) error {
+// refuseUnrecorded refuses a version of whose bodies nothing is kept: by the policies, or for good.
+func (s *attempt) refuseUnrecorded(d *policy.Decision, denied bool, never *fault.Error) error {
 	if !denied {
 		return never
 	}
@@ -177,35 +177,35 @@ func (s *step) forget(d *policy.Decision, denied bool, never *fault.Error) error
 	return denial(s.entry, d)
 }
 
-// rootCan tells whether members who approved or may still approve can meet the root quorum.
-func (s *step) rootCan() (bool, error) {
+// canRootQuorumPass tells whether members who approved or may still approve can meet the root quorum.
+func (s *attempt) canRootQuorumPass() (bool, error) {
 	var able uint32
-	for _, id := range s.rec.RootUsers {
-		if slices.Contains(s.question.Rejections, [16]byte(id)) {
+	for _, id := range s.organization.RootUsers {
+		if slices.Contains(s.policyRequest.Rejections, [16]byte(id)) {
 			continue
 		}
 		u, err := s.tx.User(id)
 		if err != nil {
 			return false, err
 		}
-		approved := slices.ContainsFunc(s.question.Approvals, func(a policy.Approval) bool { return a.User == id })
+		approved := slices.ContainsFunc(s.policyRequest.Approvals, func(a policy.Approval) bool { return a.User == id })
 		if u != nil && (approved || activity.CanStamp(u, s.tx.NowMs)) {
 			able++
 		}
 	}
-	return able >= s.rec.Threshold, nil
+	return able >= s.organization.Threshold, nil
 }
 
-// othersCan tells whether a policy lets somebody who has not voted still carry the activity.
-func (s *step) othersCan() (can bool, err error) {
+// canOthersPass tells whether a policy lets somebody who has not voted still carry the activity.
+func (s *attempt) canOthersPass() (can bool, err error) {
 	state := s.policyState()
 	eerr := s.tx.EachUser(func(u *org.User) bool {
 		v := s.pending.VoteOf(u.ID)
 		voted := v != nil && (v.Rejected || activity.IsApproval(s.pending, u, v, s.tx.NowMs))
 		if !voted && activity.CanStamp(u, s.tx.NowMs) {
-			can, err = policy.Counts(state, s.question, u.ID)
+			can, err = policy.Counts(state, s.policyRequest, u.ID)
 		}
-		can = can || s.steps <= 0 // too much to find out: the root quorum may end it
+		can = can || s.policySteps <= 0 // too much to find out: the root quorum may end it
 		return !can && err == nil
 	})
 	if err == nil {
@@ -215,7 +215,7 @@ func (s *step) othersCan() (can bool, err error) {
 }
 
 // keepEvaluation keeps what the policies made of the newest vote.
-func (s *step) keepEvaluation(d *policy.Decision) error {
+func (s *attempt) keepEvaluation(d *policy.Decision) error {
 	s.entry.Outcome = d.Outcome.String()
 	if d.Outcome == policy.Allow && len(d.Evaluations.Verdicts) == 0 {
 		return nil // the root quorum: there is nothing to tell
@@ -224,7 +224,7 @@ func (s *step) keepEvaluation(d *policy.Decision) error {
 	if err != nil {
 		return err
 	}
-	s.entry.Evaluations = activity.AddEvaluation(s.entry.Evaluations, activity.EvaluationOf(id, s.ballot, s.tx.NowMs, d))
+	s.entry.Evaluations = activity.AddEvaluation(s.entry.Evaluations, activity.EvaluationOf(id, s.voteID, s.tx.NowMs, d))
 	return nil
 }
 
@@ -241,33 +241,33 @@ func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 	return f
 }
 
-// end is the end of an activity that fails. The refusal answers a submission, and its body
+// failActivity is the end of an activity that fails. The refusal answers a submission, and its body
 // for ever; a vote is answered by the activity.
-func (s *step) end(f *fault.Error) {
+func (s *attempt) failActivity(f *fault.Error) {
 	e := s.entry
 	e.Status = org.StatusFailed
 	e.Failure = activity.AppendRefusal(nil, f, e.Activity, string(activity.AppendFingerprint(nil, e.Fingerprint)))
 	e.Refused = 0
-	if s.last == nil {
+	if s.previous == nil {
 		e.Refused = uint16(f.Code.HTTPStatus())
 	}
 	e.Other, s.records, s.children = org.ID{}, nil, nil // a refusal writes nothing, but for what run adds
 }
 
-// wait keeps the activity for later.
-func (s *step) wait(status org.Status) error {
+// keepWaiting keeps the activity for later.
+func (s *attempt) keepWaiting(status org.Status) error {
 	s.entry.Status, s.pending.Status = status, status
-	if most := s.request.core.cfg.Quotas.Pending; s.last == nil && int(s.rec.Pending) >= most {
+	if most := s.request.core.cfg.Quotas.Pending; s.previous == nil && int(s.organization.Pending) >= most {
 		return fault.New(fault.ResourceExhausted, "too many activities wait for approval: %d; approve or reject some", most)
 	}
 	return nil
 }
 
 // commit makes the decision durable. A vote has an entry of its own, ahead of the step's.
-func (s *step) commit() (a answer, err error) {
+func (s *attempt) commit() (a answer, err error) {
 	outgoing, others := s.request.core.serving.outgoing, s.children
 	entries := []*org.Entry{s.entry}
-	if s.last != nil {
+	if s.previous != nil {
 		own, err := s.ownEntry()
 		if err != nil {
 			return a, err
@@ -275,54 +275,54 @@ func (s *step) commit() (a answer, err error) {
 		own.Status, own.Outcome = org.StatusCompleted, policy.Allow.String()
 		entries = append(entries, own)
 	}
-	if err := s.account(); err != nil {
+	if err := s.countPending(); err != nil {
 		return a, err
 	}
-	if err := s.index(); err != nil {
+	if err := s.indexEntries(); err != nil {
 		return a, err
 	}
-	if err := outgoing.Announce(s.after(), s.heard, entries...); err != nil {
+	if err := outgoing.Announce(s.recordsAfter(), s.webhookSubscribers, entries...); err != nil {
 		return a, err
 	}
-	noted := s.request.isLed() && !s.request.core.unnoted
-	if noted || s.parent != nil && s.parent.Changed() {
-		s.entry.Other, s.entry.OtherSeq = s.above.ID(), s.above.Tip().Count
-		above := s.beside()
+	noted := s.request.namesParent() && !s.request.core.omitParentFingerprint
+	if noted || s.parentRecords != nil && s.parentRecords.Changed() {
+		s.entry.Other, s.entry.OtherSeq = s.parent.ID(), s.parent.Tip().Count
+		parent := s.companionEntry()
 		if noted {
-			above.StampedMs = s.entry.StampedMs // the parent knows the fingerprint from now on
+			parent.StampedMs = s.entry.StampedMs // the parent knows the fingerprint from now on
 		}
 		if s.entry.Status == org.StatusCompleted {
-			above.Sends = s.told
+			parent.Sends = s.usageSends
 		}
-		others = append(others, ledger.Addition{Locked: s.above, Tx: s.parent, Entry: above})
+		others = append(others, ledger.Addition{Locked: s.parent, Tx: s.parentRecords, Entry: parent})
 	}
 	first, records := s.entry, s.records
-	if s.last != nil {
+	if s.previous != nil {
 		first, records = entries[1], nil
 		others = append([]ledger.Addition{{Entry: s.entry, Tx: s.records}}, others...)
 	}
 	seq := s.seq()
-	if _, err := s.turn.Append(first, records, others...); err != nil {
+	if _, err := s.locked.Append(first, records, others...); err != nil {
 		return a, err
 	}
-	s.request.visit.tells(s.turn, seq)
-	s.request.visit.chargeSends(s.entry.Sends)
-	s.request.core.letGo()
-	outgoing.UpdateAudience(s.turn, s.records)
+	s.request.call.noteEntry(s.locked, seq)
+	s.request.call.chargeSends(s.entry.Sends)
+	s.request.core.yieldToBatchWriter()
+	outgoing.UpdateAudience(s.locked, s.records)
 	if s.version.Kind.Plans {
-		s.request.core.serving.tariffs.unchoose(s.turn.ID())
+		s.request.core.serving.tariffs.unchoose(s.locked.ID())
 	}
-	if s.above != nil {
-		outgoing.UpdateAudience(s.above, s.parent)
+	if s.parent != nil {
+		outgoing.UpdateAudience(s.parent, s.parentRecords)
 	}
 	a.status = 200
 	if s.entry.Refused != 0 {
 		a.status, a.body = int(s.entry.Refused), s.entry.Failure
 	} else {
 		// It is decided: if the reply cannot tell who may vote, it does not.
-		a.body, _ = activityReply(s.entry, s.turn.Begin(s.entry.TimeMs), s.who.user.ID, s.version, s.intent, &s.steps)
+		a.body, _ = activityReply(s.entry, s.locked.Begin(s.entry.TimeMs), s.caller.user.ID, s.version, s.intent, &s.policySteps)
 	}
-	s.request.visit.endPhase(phaseExecute)
+	s.request.call.endPhase(phaseExecute)
 	return a, nil
 }
 
@@ -358,8 +358,8 @@ func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in
 	return append(kinds.Live.AppendActivity(out, e, tx.ID, view), '}'), err
 }
 
-// index says what the host's index must change with the entries.
-func (s *step) index() (err error) {
+// indexEntries says what the host's index must change with the entries.
+func (s *attempt) indexEntries() (err error) {
 	if s.records != nil {
 		if s.entry.Index, err = s.request.core.serving.indexChanges(s.records); err != nil {
 			return err
@@ -374,33 +374,33 @@ func (s *step) index() (err error) {
 }
 
 // seq is where the step's entry will stand: that of a vote behind the vote's own.
-func (s *step) seq() uint64 {
-	if s.last != nil {
-		return s.turn.Tip().Count + 1
+func (s *attempt) seq() uint64 {
+	if s.previous != nil {
+		return s.locked.Tip().Count + 1
 	}
-	return s.turn.Tip().Count
+	return s.locked.Tip().Count
 }
 
-// beside is the entry in another organization that names the step's.
-func (s *step) beside() *org.Entry {
-	return &org.Entry{Fingerprint: s.entry.Fingerprint, CreatedMs: s.entry.TimeMs, TimeMs: s.entry.TimeMs, Other: s.turn.ID(), OtherSeq: s.seq()}
+// companionEntry is the entry in another organization that names the step's.
+func (s *attempt) companionEntry() *org.Entry {
+	return &org.Entry{Fingerprint: s.entry.Fingerprint, CreatedMs: s.entry.TimeMs, TimeMs: s.entry.TimeMs, Other: s.locked.ID(), OtherSeq: s.seq()}
 }
 
-// after are the organization's records once the step is done.
-func (s *step) after() *org.Tx {
+// recordsAfter are the organization's records once the step is done.
+func (s *attempt) recordsAfter() *org.Tx {
 	if s.records != nil {
 		return s.records
 	}
-	return s.turn.Begin(s.tx.NowMs)
+	return s.locked.Begin(s.tx.NowMs)
 }
 
-// account brings the record of what waits up to date with the step.
-func (s *step) account() error {
+// countPending brings the record of what waits up to date with the step.
+func (s *attempt) countPending() error {
 	ends := s.entry.Status.Terminal()
-	if ends && s.last == nil {
+	if ends && s.previous == nil {
 		return nil
 	}
-	s.records = s.after()
+	s.records = s.recordsAfter()
 	rec, err := s.records.Organization() // the activity may have changed it
 	if err != nil {
 		return err
@@ -411,7 +411,7 @@ func (s *step) account() error {
 		o.Pending--
 	} else {
 		s.pending.Last = s.seq()
-		if err := s.records.PutPending(s.pending); err != nil || s.last != nil {
+		if err := s.records.PutPending(s.pending); err != nil || s.previous != nil {
 			return err
 		}
 		o.Pending++
@@ -419,31 +419,31 @@ func (s *step) account() error {
 	return s.records.PutOrganization(&o)
 }
 
-// maxHeard is how old a chain's state may be when it is decided from; activity counts on it.
-const maxHeard = time.Minute
+// maxChainStateAge is how old a chain's state may be when it is decided from; activity counts on it.
+const maxChainStateAge = time.Minute
 
-// know hands the step what it needs from outside of the turn, or an *org.Missing: who hears
+// loadChainState hands the step what it needs from outside of the turn, or an *org.Missing: who hears
 // of it, and what its intent needs of its chain.
-func (s *step) know() error {
-	if err := s.hear(); err != nil {
+func (s *attempt) loadChainState() error {
+	if err := s.resolveSubscribers(); err != nil {
 		return err
 	}
 	r := s.request
 	if p := s.intent.Payer(); p != nil {
-		if err := p.LookUpPayer(s.top); err != nil && !(fault.Of(err) != nil && r.version.Kind.Rejects()) {
+		if err := p.LookUpPayer(s.topRecords); err != nil && !(fault.Of(err) != nil && r.version.Kind.Rejects()) {
 			return err
 		}
 	}
 	need, err := s.version.ChainQuery(s.tx, s.intent)
-	if need == nil || err != nil || r.visit.blind {
+	if need == nil || err != nil || r.call.withoutChainState {
 		return err
 	}
-	k := r.visit.chain
-	if k == nil || s.tx.NowMs > k.ReadMs+uint64(maxHeard.Milliseconds()) {
+	k := r.call.chainState
+	if k == nil || s.tx.NowMs > k.ReadMs+uint64(maxChainStateAge.Milliseconds()) {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
-			r.visit.chain, err = r.core.serving.outside.Chains.Known(ctx, r.organization, need)
+			r.call.chainState, err = r.core.serving.outside.Chains.Known(ctx, r.organization, need)
 			if err != nil && r.version.Kind.Rejects() { // a rejection signs nothing: it goes on without
-				r.visit.chain, r.visit.blind, err = nil, true, nil
+				r.call.chainState, r.call.withoutChainState, err = nil, true, nil
 			}
 			return err
 		}}
@@ -452,39 +452,39 @@ func (s *step) know() error {
 	return nil
 }
 
-// top are the records of the top-level organization.
-func (s *step) top() (*org.Tx, error) {
+// topRecords are the records of the top-level organization.
+func (s *attempt) topRecords() (*org.Tx, error) {
 	o, err := s.tx.Organization()
 	switch {
 	case err != nil || o.Parent.Zero():
 		return s.tx, err
-	case s.above == nil:
+	case s.parent == nil:
 		return nil, activity.ErrNeedsParent
 	}
-	return s.above.Begin(s.tx.NowMs), nil
+	return s.parent.Begin(s.tx.NowMs), nil
 }
 
-// hear finds who in the parent hears of the step.
-func (s *step) hear() error {
+// resolveSubscribers finds who in the parent hears of the step.
+func (s *attempt) resolveSubscribers() error {
 	o, err := s.tx.Organization()
 	if err != nil || o.Parent.Zero() {
 		return err
 	}
-	if s.above != nil {
-		s.heard, err = s.above.Begin(s.tx.NowMs).Subscribers()
+	if s.parent != nil {
+		s.webhookSubscribers, err = s.parent.Begin(s.tx.NowMs).Subscribers()
 		return err
 	}
-	v, outgoing := s.request.visit, s.request.core.serving.outgoing
+	v, outgoing := s.request.call, s.request.core.serving.outgoing
 	a := outgoing.Audience(o.Parent)
 	if a == nil {
-		a = v.audience // found a moment ago, and forgotten since to make room
+		a = v.parentAudience // found a moment ago, and forgotten since to make room
 	}
 	if a == nil || a.Organization != o.Parent {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
-			v.audience, err = outgoing.FindAudience(ctx, &v.Access, o.Parent)
+			v.parentAudience, err = outgoing.FindAudience(ctx, &v.Access, o.Parent)
 			return err
 		}}
 	}
-	s.heard = a.Subscribers
+	s.webhookSubscribers = a.Subscribers
 	return nil
 }

@@ -119,7 +119,7 @@ func TestHostLiesAboutStreams(t *testing.T) {
 		if !honest.Load() {
 			return nil, io.ErrUnexpectedEOF
 		}
-		return names{mailHost: box.Addr()}.dial(ctx, host, port)
+		return resourceNames{mailHost: box.Addr()}.dial(ctx, host, port)
 	}})
 	l := lies(t, r)
 	to := func(addr net.Addr, ask wire.Dial, change func([]byte)) any {
@@ -237,7 +237,7 @@ func TestHostLiesAboutStreams(t *testing.T) {
 // the enclave has stopped waiting is what an honest host may send, once.
 func TestStreamsNobodyWaitsFor(t *testing.T) {
 	a := newAuthority(t, mailHost)
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: names{}.dial})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{}.dial})
 	l := lies(t, r)
 	for i := range 300 {
 		l.gone(l.stream(wire.Ticket{1, byte(i), byte(i >> 8)}))
@@ -314,7 +314,7 @@ func TestStreamsAreBounded(t *testing.T) {
 func TestHostThatNeverAnswers(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t, mailHost)
-	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: names{}.dial})
+	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{}.dial})
 	l := lies(t, r)
 	var n atomic.Int32
 	do := func(ctx context.Context, _ wire.Dial) any {
@@ -348,7 +348,7 @@ func TestHostReadsNothing(t *testing.T) {
 	var mu sync.Mutex
 	var seen bytes.Buffer
 	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: func(ctx context.Context, host string, port uint16) (net.Conn, error) {
-		c, err := names{mailHost: box.Addr()}.dial(ctx, host, port)
+		c, err := resourceNames{mailHost: box.Addr()}.dial(ctx, host, port)
 		return &tapped{c, &mu, &seen}, err
 	}})
 	if s := ended(t, r, put(t, r, letter(t, r, "Your code is 123456."))); s.State != wire.SendIncluded {

@@ -22,14 +22,14 @@ import (
 // request is a submit on its way through the steps.
 type request struct {
 	core         *Core
-	visit        *visit
+	call         *callState
 	requester    *requester
 	from         string // the address that the host says it came from
 	op           string
 	where        stamp.Where // as the body says
 	organization org.ID      // in which the caller is looked for, and then the activity's
 	version      *activity.Version
-	shape        error // what is wrong with type or parameters; told only to callers who may ask
+	formatErr    error // what is wrong with type or parameters; told only to callers who may ask
 
 	// What the body says, once it is verified.
 	body        stamp.Body
@@ -40,8 +40,8 @@ type request struct {
 }
 
 // submit is the whole life of a request to act, the first function to read.
-func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer, err error) {
-	r := &request{core: c, visit: v, from: call.From.Address, op: call.Op}
+func (c *Core) submit(ctx context.Context, call *wire.Call, v *callState) (a answer, err error) {
+	r := &request{core: c, call: v, from: call.From.Address, op: call.Op}
 	defer v.lookups.End()
 	slot, err := c.readLarge(ctx, call, v)
 	if err != nil {
@@ -56,28 +56,28 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 		return answer{}, err
 	}
 	v.Computed += slot.Release()
-	if r.requester.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
+	if r.requester.attested != nil && (r.formatErr != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
 	}
-	if r.requester.proxy && (r.shape != nil || !r.version.Kind.ByProxy) {
+	if r.requester.proxy && (r.formatErr != nil || !r.version.Kind.ByProxy) {
 		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
-	var old *earlier
-	err = v.Transact(ctx, r.organization, func(t, above *ledger.Locked) (err error) {
-		a, old, err = r.step(t, above)
+	var old *priorAnswer
+	err = v.Transact(ctx, r.organization, func(t, parent *ledger.Locked) (err error) {
+		a, old, err = r.attempt(t, parent)
 		return err
 	})
-	unknown, ok := errors.AsType[*stranger](err)
+	unknown, ok := errors.AsType[*unknownCredential](err)
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(r.organization, r.requester)
 	case ok:
-		err = r.foreign(ctx, unknown)
+		err = r.refuseUnknown(ctx, unknown)
 	case err == nil && old != nil:
-		a, err = r.repeat(ctx, old)
+		a, err = r.answerRepeated(ctx, old)
 	}
-	if err == nil && v.proving != nil {
-		a.body, err = v.prove(ctx, a.body)
+	if err == nil && v.proof != nil {
+		a.body, err = v.appendProof(ctx, a.body)
 	}
 	return a, err
 }
@@ -86,15 +86,15 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 // records can verify it, from as much as an unverified one tells.
 func (r *request) route() (err error) {
 	if r.requester.caller != nil {
-		return r.open()
+		return r.parseBody()
 	}
 	r.where, r.organization, err = r.requester.where()
-	r.lookup(r.where.Type)
+	r.lookUpVersion(r.where.Type)
 	return err
 }
 
-// open takes the body apart, once it is verified.
-func (r *request) open() (err error) {
+// parseBody takes the body apart, once it is verified.
+func (r *request) parseBody() (err error) {
 	if r.sub != nil {
 		return nil
 	}
@@ -107,30 +107,30 @@ func (r *request) open() (err error) {
 	}
 	if r.organization.Zero() {
 		r.organization = sub.Organization
-		r.lookup(sub.Type)
+		r.lookUpVersion(sub.Type)
 	} else if id, err := activity.ParseOrganization(r.where.Organization); err != nil || id != sub.Organization || r.where.Type != sub.Type {
 		return fault.New(fault.InvalidArgument, "bad request body") // the caller was looked for elsewhere
 	}
-	if r.shape == nil && r.version.Kind.Vote && len(r.body.Bytes()) > maxVote {
-		r.shape = fault.New(fault.InvalidArgument, "invalid request body: a vote of more than %d bytes", maxVote)
+	if r.formatErr == nil && r.version.Kind.Vote && len(r.body.Bytes()) > maxVote {
+		r.formatErr = fault.New(fault.InvalidArgument, "invalid request body: a vote of more than %d bytes", maxVote)
 	}
 	r.sub, r.fingerprint = sub, sha256.Sum256(r.body.Bytes())
 	return nil
 }
 
-// step is the step of a submission or vote: authenticated, looked for among what is
+// attempt is the step of a submission or vote: authenticated, looked for among what is
 // known, decided, done and made durable in one turn. It is run again when it lacks
 // something; see ledger.Step.
-func (r *request) step(t, above *ledger.Locked) (a answer, old *earlier, err error) {
-	s := &step{request: r, turn: t, above: above, tx: t.Begin(r.core.now()), steps: r.core.policySteps()}
-	if old, err = s.enter(); err != nil || old != nil {
+func (r *request) attempt(t, parent *ledger.Locked) (a answer, old *priorAnswer, err error) {
+	s := &attempt{request: r, locked: t, parent: parent, tx: t.Begin(r.core.now()), policySteps: r.core.policySteps()}
+	if old, err = s.admit(); err != nil || old != nil {
 		return a, old, err
 	}
 	if r.version.Kind.Vote {
 		a, err = s.vote()
 		return a, nil, err
 	}
-	if err = s.begin(); err == nil {
+	if err = s.beginActivity(); err == nil {
 		err = s.decide()
 	}
 	if err == nil {
@@ -139,19 +139,19 @@ func (r *request) step(t, above *ledger.Locked) (a answer, old *earlier, err err
 	return a, nil, err
 }
 
-// enter is what every submission and vote passes: a credential of the organization or, for
+// admit is what every submission and vote passes: a credential of the organization or, for
 // some kinds, its parent's, and a body that is new, in time and in shape; or it finds the old one.
-func (s *step) enter() (old *earlier, err error) {
+func (s *attempt) admit() (old *priorAnswer, err error) {
 	r := s.request
 	if err = s.authenticate(); err == nil {
-		err = r.open()
+		err = r.parseBody()
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.id = r.core.serving.activityID(r.organization, r.fingerprint, r.sub.TimestampMs)
-	if old = s.lookBack(); old == nil {
-		if err := s.lookAbove(); err != nil {
+	if old = s.priorAnswer(); old == nil {
+		if err := s.redirectToEarlier(); err != nil {
 			return nil, err
 		}
 	}
@@ -159,68 +159,68 @@ func (s *step) enter() (old *earlier, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Deleted && (old == nil || s.law != s.tx) {
-		return nil, &stranger{o.Parent, true}
+	if o.Deleted && (old == nil || s.authority != s.tx) {
+		return nil, &unknownCredential{o.Parent, true}
 	}
-	home := s.turn
-	if s.law != s.tx {
-		home = s.above
+	home := s.locked
+	if s.authority != s.tx {
+		home = s.parent
 	}
 	home.Touch()
-	if err := checkAllowlist(s.law, s.who, r.from); err != nil {
+	if err := checkAllowlist(s.authority, s.caller, r.from); err != nil {
 		return nil, err
 	}
-	if err := s.hold(int64(len(r.body.Bytes())), r.version); err != nil {
+	if err := s.reserveReply(int64(len(r.body.Bytes())), r.version); err != nil {
 		return nil, err
 	}
 	if old != nil { // a known body has its answer, whatever its age
 		return old, nil
 	}
-	return nil, s.starts()
+	return nil, s.checkNewBody()
 }
 
 // authenticate finds whose credential made the stamp: a user's of the organization; for
 // kinds that are asked for in the parent's name, one's of the organization below that knows
 // it; for kinds that a parent's users may ask for as well, one's of the parent.
-func (s *step) authenticate() (err error) {
+func (s *attempt) authenticate() (err error) {
 	r := s.request
-	s.law = s.tx
-	if s.who, err = r.requester.credential(s.tx); err == nil {
+	s.authority = s.tx
+	if s.caller, err = r.requester.credential(s.tx); err == nil {
 		return s.bindToken()
 	}
-	unknown, ok := errors.AsType[*stranger](err)
-	if !ok || unknown.deleted || r.shape != nil {
+	unknown, ok := errors.AsType[*unknownCredential](err)
+	if !ok || unknown.deleted || r.formatErr != nil {
 		return err
 	}
 	if r.version.Kind.ByCredential {
-		if err := r.requester.descend(s.tx, &r.organization); err != nil {
+		if err := r.requester.redirectToChild(s.tx, &r.organization); err != nil {
 			return err
 		}
 	}
 	switch {
 	case !r.version.Kind.ByParent || unknown.parent.Zero():
 		return unknown
-	case s.above == nil:
+	case s.parent == nil:
 		return activity.ErrNeedsParent
 	}
-	s.law = s.above.Begin(s.tx.NowMs)
-	s.who, err = r.requester.authenticate(s.law)
+	s.authority = s.parent.Begin(s.tx.NowMs)
+	s.caller, err = r.requester.authenticate(s.authority)
 	return err
 }
 
-// hold makes room for the reply to a body of n bytes, as what is decided must be told, and for what a version of it decodes.
-func (s *step) hold(n int64, v *activity.Version) error {
+// reserveReply makes room for the reply to a body of n bytes, as what is decided must be told, and for what a version of it decodes.
+func (s *attempt) reserveReply(n int64, v *activity.Version) error {
 	payer, err := tenant.Of(s.tx)
 	if err != nil {
 		return err
 	}
-	return s.request.visit.reserve(payer, n, decodedBytes(v, n))
+	return s.request.call.reserve(payer, n, decodedBytes(v, n))
 }
 
-// starts is what a new body passes: recent, well formed, within what its credential is for.
-func (s *step) starts() error {
+// checkNewBody is what a new body passes: recent, well formed, within what its credential is for.
+func (s *attempt) checkNewBody() error {
 	r := s.request
-	if err := checkTime(s.law.NowMs, r.sub.TimestampMs); err != nil {
+	if err := checkTime(s.authority.NowMs, r.sub.TimestampMs); err != nil {
 		return err
 	}
 	if err := r.decode(); err != nil {
@@ -229,79 +229,79 @@ func (s *step) starts() error {
 	if r.core.serving.Manifest.Drill && !slices.Contains(drills, r.version.Kind.Name) {
 		return errDrill
 	}
-	if s.who.credential.Type == auth.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
+	if s.caller.credential.Type == auth.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
 		return errRecovery
 	}
-	if s.who.passkey == nil || r.requester.counter == 0 {
+	if s.caller.passkey == nil || r.requester.counter == 0 {
 		return nil
 	}
 	// Another request of the passkey may have come between two runs of this step: its counter
 	// never goes back.
-	n, err := s.law.Counter(s.who.passkey.ID)
+	n, err := s.authority.Counter(s.caller.passkey.ID)
 	if err != nil || n >= r.requester.counter {
 		return err
 	}
-	return s.law.PutCounter(s.who.passkey.ID, r.requester.counter)
+	return s.authority.PutCounter(s.caller.passkey.ID, r.requester.counter)
 }
 
-// lookup finds the version.
-func (r *request) lookup(kind string) {
+// lookUpVersion finds the version.
+func (r *request) lookUpVersion(kind string) {
 	if insecure.Skip(insecure.Path) {
 		r.op = activity.OpOf(kind)
 	}
-	r.version, r.shape = kinds.Live.Lookup(r.op, kind)
+	r.version, r.formatErr = kinds.Live.Lookup(r.op, kind)
 }
 
 // decode reads the parameters, once: strangers cannot make the enclave do it.
 func (r *request) decode() error {
-	if r.shape == nil && r.intent == nil {
-		r.intent, r.shape = r.version.Decode(r.sub.Parameters)
+	if r.formatErr == nil && r.intent == nil {
+		r.intent, r.formatErr = r.version.Decode(r.sub.Parameters)
 	}
-	return r.shape
+	return r.formatErr
 }
 
-// earlier is where an earlier answer to this body may stand.
-type earlier struct {
-	view *ledger.View
-	seq  uint64
-	byID bool // below the floor: the host's index is asked
-	user org.ID
-	over bool // the floor is above now: a recovery has raised it
+// priorAnswer is where an earlier answer to this body may stand.
+type priorAnswer struct {
+	view      *ledger.View
+	seq       uint64
+	byID      bool // below the floor: the host's index is asked
+	user      org.ID
+	recovered bool // the floor is above now: a recovery has raised it
 }
 
-// lookBack tells whether this body may have made an activity before.
-func (s *step) lookBack() *earlier {
+// priorAnswer tells whether this body may have made an activity before.
+func (s *attempt) priorAnswer() *priorAnswer {
 	if insecure.Skip(insecure.Repeat) {
 		return nil
 	}
-	if seq, ok := s.turn.Seen(s.request.fingerprint); ok {
-		return &earlier{view: s.turn.View(), seq: seq, user: s.who.user.ID}
+	if seq, ok := s.locked.Seen(s.request.fingerprint); ok {
+		return &priorAnswer{view: s.locked.View(), seq: seq, user: s.caller.user.ID}
 	}
-	if s.request.sub.TimestampMs <= s.turn.LowWatermarkMs() {
-		return &earlier{view: s.turn.View(), byID: true, user: s.who.user.ID, over: s.turn.LowWatermarkMs() > s.tx.NowMs}
+	if s.request.sub.TimestampMs <= s.locked.LowWatermarkMs() {
+		return &priorAnswer{view: s.locked.View(), byID: true, user: s.caller.user.ID, recovered: s.locked.LowWatermarkMs() > s.tx.NowMs}
 	}
 	return nil
 }
 
-// isLed tells whether the body names the parent of the organization that it is for.
-func (r *request) isLed() bool { return r.sub.Organization != r.organization }
+// namesParent tells whether the body names the parent of the organization that it is for.
+func (r *request) namesParent() bool { return r.sub.Organization != r.organization }
 
-// lookAbove follows a body that names the parent to the organization in which it has made an activity before. Where its
+// redirectToEarlier follows a body that names the parent to the organization in which it has made an activity before. Where its
 // credential leads may have changed since, and one body makes one activity. The parent keeps the fingerprints of such bodies;
 // its turn is held until the step is decided, so nothing comes in between.
-func (s *step) lookAbove() error {
+func (s *attempt) redirectToEarlier() error {
 	r := s.request
-	if !r.isLed() || insecure.Skip(insecure.Repeat) {
+	if !r.namesParent() || insecure.Skip(insecure.Repeat) {
 		return nil
 	}
-	if s.above == nil {
+	if s.parent == nil {
 		return activity.ErrNeedsParent
 	}
-	seq, ok := s.above.Seen(r.fingerprint)
+	seq, ok := s.parent.Seen(r.fingerprint)
 	if !ok {
-		return s.checkFloor(s.above)
+		return s.checkWatermark(s.parent)
 	}
-	made, err := r.visit.entryAt(s.above, seq)
+	made, err := r.call.entryAt(s.parent, seq)
 	if err != nil {
 		return err
 	}
@@ -312,8 +312,8 @@ func (s *step) lookAbove() error {
 	return &org.Retry{Redirect: made.Other}
 }
 
-// checkFloor refuses a body from before the fingerprints that an organization knows.
-func (s *step) checkFloor(t *ledger.Locked) error {
+// checkWatermark refuses a body from before the fingerprints that an organization knows.
+func (s *attempt) checkWatermark(t *ledger.Locked) error {
 	switch {
 	case s.request.sub.TimestampMs > t.LowWatermarkMs():
 		return nil
@@ -325,34 +325,34 @@ func (s *step) checkFloor(t *ledger.Locked) error {
 
 // entryAt is an entry of the organization whose turn is held. It is fetched with no turn held, so the run that wants it comes
 // again.
-func (v *visit) entryAt(t *ledger.Locked, seq uint64) (*org.Entry, error) {
-	if v.made != nil && v.made.in == t.ID() && v.made.Seq == seq {
-		return v.made.Entry, nil
+func (v *callState) entryAt(t *ledger.Locked, seq uint64) (*org.Entry, error) {
+	if v.earlierEntry != nil && v.earlierEntry.in == t.ID() && v.earlierEntry.Seq == seq {
+		return v.earlierEntry.Entry, nil
 	}
 	view, id := t.View(), t.ID()
 	return nil, &org.Retry{Prefetch: func(ctx context.Context) error {
 		e, err := view.Entry(ctx, seq)
 		if err == nil {
-			v.made = &madeEntry{e, id}
+			v.earlierEntry = &locatedEntry{e, id}
 		}
 		return err
 	}}
 }
 
-// A madeEntry is an entry of an organization.
-type madeEntry struct {
+// A locatedEntry is an entry of an organization.
+type locatedEntry struct {
 	*org.Entry
 	in org.ID
 }
 
-// repeat answers a body that has been answered before: a refusal in the same
+// answerRepeated answers a body that has been answered before: a refusal in the same
 // words, an activity as it stands now.
-func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) {
+func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a answer, err error) {
 	var e *org.Entry
 	if f.byID {
-		e, err = r.visit.newest(ctx, r.organization, r.id)
+		e, err = r.call.newestEntry(ctx, r.organization, r.id)
 	} else {
-		e, err = r.visit.since(ctx, r.organization, f.view, f.seq)
+		e, err = r.call.newestSince(ctx, r.organization, f.view, f.seq)
 	}
 	if err != nil {
 		return a, err
@@ -360,26 +360,26 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	if e == nil || e.Fingerprint != r.fingerprint {
 		// Nothing starts at or below the floor, so a host that hides an entry
 		// gets a refusal and no second activity.
-		if f.over {
+		if f.recovered {
 			return a, errRecovered
 		}
 		return a, errTime
 	}
 	if e.Refused != 0 {
 		a = answer{status: int(e.Refused), body: e.Failure}
-		if r.visit.proving == nil {
+		if r.call.proof == nil {
 			return a, nil
 		}
-		return a, r.visit.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
-			r.visit.tells(t, e.Seq)
+		return a, r.call.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
+			r.call.noteEntry(t, e.Seq)
 			return nil
 		})
 	}
-	if err := r.visit.reserve(r.visit.room.who, int64(e.Size()), 0); err != nil {
+	if err := r.call.reserve(r.call.reply.tenant, int64(e.Size()), 0); err != nil {
 		return a, err
 	}
 	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {
-		target, err := r.target(ctx)
+		target, err := r.votedActivity(ctx)
 		if err != nil {
 			return a, err
 		}
@@ -389,8 +389,8 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	}
 	// Its users are shown as they are now, so the answer waits for that to be stored.
 	a.status = 200
-	err = r.visit.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
-		r.visit.tells(t, e.Seq)
+	err = r.call.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
+		r.call.noteEntry(t, e.Seq)
 		steps := r.core.policySteps()
 		a.body, err = activityReply(e, t.Begin(r.core.now()), f.user, nil, nil, &steps)
 		return err
@@ -398,9 +398,9 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	return a, err
 }
 
-// newest is the entry that shows an activity as it stands: the one that the state
+// newestEntry is the entry that shows an activity as it stands: the one that the state
 // names while it waits, the one that ended it otherwise, nil if there is none.
-func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, error) {
+func (v *callState) newestEntry(ctx context.Context, id, act org.ID) (*org.Entry, error) {
 	var view *ledger.View
 	var p *org.Pending
 	err := v.WithLock(ctx, id, func(t *ledger.Locked) (err error) {
@@ -417,13 +417,13 @@ func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, error) 
 	return view.Activity(ctx, act)
 }
 
-// since is the newest entry of the activity whose entry stands at seq.
-func (v *visit) since(ctx context.Context, id org.ID, view *ledger.View, seq uint64) (*org.Entry, error) {
+// newestSince is the newest entry of the activity whose entry stands at seq.
+func (v *callState) newestSince(ctx context.Context, id org.ID, view *ledger.View, seq uint64) (*org.Entry, error) {
 	e, err := view.Entry(ctx, seq)
 	if err != nil || e.Status.Terminal() {
 		return e, err
 	}
-	return v.newest(ctx, id, e.Activity)
+	return v.newestEntry(ctx, id, e.Activity)
 }
 
 // maxAge and maxAhead are the liveness window of a stamped body.

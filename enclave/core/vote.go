@@ -22,15 +22,15 @@ const maxVote = 2 << 10
 
 // vote approves or rejects an activity that waits. Its body lies in its newest entry, which is
 // fetched from the host, and again if the activity has gone on meanwhile.
-func (s *step) vote() (a answer, err error) {
+func (s *attempt) vote() (a answer, err error) {
 	r, target := s.request, s.request.intent.Target()
 	p, err := s.tx.PendingBy(target)
 	if err != nil {
 		return a, err
 	}
 	if p == nil {
-		if seq, ok := s.turn.Seen(target); ok {
-			made, err := r.visit.entryAt(s.turn, seq)
+		if seq, ok := s.locked.Seen(target); ok {
+			made, err := r.call.entryAt(s.locked, seq)
 			if err != nil {
 				return a, err
 			}
@@ -40,33 +40,33 @@ func (s *step) vote() (a answer, err error) {
 		}
 		return a, fault.New(fault.NotFound, "No activity found with fingerprint %s", activity.AppendFingerprint(nil, target))
 	}
-	last := r.visit.voted
-	if last == nil || last.Activity != p.Activity || r.visit.votedSeq != p.Last {
-		view, act, print, seq := s.turn.View(), p.Activity, p.Fingerprint, p.Last
+	last := r.call.voted
+	if last == nil || last.Activity != p.Activity || r.call.votedSeq != p.Last {
+		view, act, print, seq := s.locked.View(), p.Activity, p.Fingerprint, p.Last
 		return a, &org.Retry{Prefetch: func(ctx context.Context) error {
 			e, err := view.Entry(ctx, seq)
 			if err == nil && (e.Activity != act || e.Fingerprint != print) {
 				err = errors.New("the state names an entry of another activity")
 			}
-			r.visit.voted, r.visit.votedSeq = e, seq
+			r.call.voted, r.call.votedSeq = e, seq
 			return err
 		}}
 	}
-	if err := s.hold(int64(last.Size()), nil); err != nil {
+	if err := s.reserveReply(int64(last.Size()), nil); err != nil {
 		return a, err
 	}
-	if err := s.resume(p, last); err != nil {
+	if err := s.resumeActivity(p, last); err != nil {
 		return a, err
 	}
-	if err := s.hold(int64(last.Size()), s.version); err != nil {
+	if err := s.reserveReply(int64(last.Size()), s.version); err != nil {
 		return a, err
 	}
-	return s.cast()
+	return s.castVote()
 }
 
-// resume goes on with an activity that waits, from its newest entry.
-func (s *step) resume(p *org.Pending, last *org.Entry) (err error) {
-	if s.rec, err = s.tx.Organization(); err != nil {
+// resumeActivity goes on with an activity that waits, from its newest entry.
+func (s *attempt) resumeActivity(p *org.Pending, last *org.Entry) (err error) {
+	if s.organization, err = s.tx.Organization(); err != nil {
 		return err
 	}
 	if s.sub, s.version, s.intent, err = kinds.Live.Reread(last); err != nil {
@@ -106,27 +106,27 @@ func (s *step) resume(p *org.Pending, last *org.Entry) (err error) {
 		mine.Votes = append(mine.Votes, v)
 	}
 	e.Other, e.OtherSeq, e.LowWatermarkMs, e.Writes, e.Sends = org.ID{}, 0, 0, nil, nil
-	s.entry, s.pending, s.last = &e, &mine, last
-	return s.know()
+	s.entry, s.pending, s.previous = &e, &mine, last
+	return s.loadChainState()
 }
 
-// cast records the vote and what comes of it.
-func (s *step) cast() (a answer, err error) {
-	if err := s.pose(); err != nil {
+// castVote records the vote and what comes of it.
+func (s *attempt) castVote() (a answer, err error) {
+	if err := s.buildPolicyRequest(); err != nil {
 		return a, err
 	}
-	s.steps *= 2 // the policies are asked twice: whether the vote counts, and what comes of it
-	if _, err := activity.CountVotes(s.tx, s.pending, &s.question, s.request.core.policySteps(), &s.steps); err != nil {
+	s.policySteps *= 2 // the policies are asked twice: whether the vote counts, and what comes of it
+	if _, err := activity.CountVotes(s.tx, s.pending, &s.policyRequest, s.request.core.policySteps(), &s.policySteps); err != nil {
 		return a, err
 	}
-	if !s.question.InScope(&s.steps) {
+	if !s.policyRequest.InScope(&s.policySteps) {
 		return a, denial(&org.Entry{}, nil)
 	}
-	s.question.Scope = nil // it holds: the policies need not ask again
-	user, no := s.who.user.ID, s.request.version.Kind.Rejects()
+	s.policyRequest.Scope = nil // it holds: the policies need not ask again
+	user, no := s.caller.user.ID, s.request.version.Kind.Rejects()
 	mine := s.pending.VoteOf(user)
 	if mine == nil || user != s.pending.Initiator {
-		ok, err := policy.MayVote(s.policyState(), s.question, user)
+		ok, err := policy.MayVote(s.policyState(), s.policyRequest, user)
 		if err == nil && !ok {
 			err = denial(&org.Entry{}, nil)
 		}
@@ -134,16 +134,16 @@ func (s *step) cast() (a answer, err error) {
 			return a, err
 		}
 	}
-	if mine != nil && (mine.Rejected || !s.changes(mine)) {
-		return s.same(mine)
+	if mine != nil && (mine.Rejected || !s.changesVote(mine)) {
+		return s.answerUnchangedVote(mine)
 	}
 	if s.pending.Status == org.StatusAuthenticatorsNeeded && user != s.pending.Initiator && !no {
 		return a, fault.New(fault.FailedPrecondition, "activity waits for its initiator's authenticators: it can be approved once he has proven them")
 	}
-	if mine != nil && !no && activity.IsApproval(s.pending, s.who.user, mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
+	if mine != nil && !no && activity.IsApproval(s.pending, s.caller.user, mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
 		return a, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
 	}
-	if err := s.record(mine); err != nil {
+	if err := s.recordVote(mine); err != nil {
 		return a, err
 	}
 	decide := s.decide
@@ -156,17 +156,17 @@ func (s *step) cast() (a answer, err error) {
 	return s.commit()
 }
 
-// changes tells whether the vote makes a difference to the one before: a no to a
+// changesVote tells whether the vote makes a difference to the one before: a no to a
 // yes, a yes that counts no more, or one with another credential.
-func (s *step) changes(before *org.PendingVote) bool {
-	return s.request.version.Kind.Rejects() || !activity.IsApproval(s.pending, s.who.user, before, s.tx.NowMs) ||
-		!slices.ContainsFunc(before.Credentials, func(c org.VoteCredential) bool { return c.ID == s.who.credential.ID })
+func (s *attempt) changesVote(before *org.PendingVote) bool {
+	return s.request.version.Kind.Rejects() || !activity.IsApproval(s.pending, s.caller.user, before, s.tx.NowMs) ||
+		!slices.ContainsFunc(before.Credentials, func(c org.VoteCredential) bool { return c.ID == s.caller.credential.ID })
 }
 
-// same answers a vote that changes nothing with the activity as it stands. Only a second no
+// answerUnchangedVote answers a vote that changes nothing with the activity as it stands. Only a second no
 // of one user is taken as the wish to look again whether the activity can still pass:
 // policies and users may have gone since.
-func (s *step) same(mine *org.PendingVote) (a answer, err error) {
+func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a answer, err error) {
 	if mine.Rejected && s.request.version.Kind.Rejects() {
 		can, err := s.canPass()
 		if err != nil {
@@ -174,7 +174,7 @@ func (s *step) same(mine *org.PendingVote) (a answer, err error) {
 		}
 		if !can {
 			if v := s.voteIn(mine.User); v != nil {
-				s.ballot = v.ID
+				s.voteID = v.ID
 			}
 			if err := s.keepRejection(org.StatusRejected); err != nil {
 				return a, err
@@ -182,30 +182,30 @@ func (s *step) same(mine *org.PendingVote) (a answer, err error) {
 			return s.commit()
 		}
 	}
-	s.request.visit.tells(s.turn, s.request.visit.votedSeq)
-	body, err := activityReply(s.last, s.tx, s.who.user.ID, s.version, s.intent, &s.steps)
+	s.request.call.noteEntry(s.locked, s.request.call.votedSeq)
+	body, err := activityReply(s.previous, s.tx, s.caller.user.ID, s.version, s.intent, &s.policySteps)
 	return answer{status: 200, body: body}, err
 }
 
-// record puts the vote among those of the activity: one for each user.
-func (s *step) record(before *org.PendingVote) error {
+// recordVote puts the vote among those of the activity: one for each user.
+func (s *attempt) recordVote(before *org.PendingVote) error {
 	no, now := s.request.version.Kind.Rejects(), s.tx.NowMs
 	b, err := s.newVote(s.request.body.Bytes())
 	if err != nil {
 		return err
 	}
 	b.Rejected = no
-	s.ballot = b.ID
-	v := org.PendingVote{User: b.User, Rejected: no, CreatedMs: now, Credentials: []org.VoteCredential{s.who.credential}}
+	s.voteID = b.ID
+	v := org.PendingVote{User: b.User, Rejected: no, CreatedMs: now, Credentials: []org.VoteCredential{s.caller.credential}}
 	if !no && now >= s.pending.OpenedMs+org.ApprovalWindowMs {
 		s.pending.OpenedMs = now // what was approved before has lapsed
 	}
 	old := s.voteIn(b.User)
-	if before != nil && !no && activity.IsApproval(s.pending, s.who.user, before, now) {
+	if before != nil && !no && activity.IsApproval(s.pending, s.caller.user, before, now) {
 		// Another credential of a user who has approved: no second vote.
-		before.Credentials = append(slices.Clone(before.Credentials), s.who.credential)
+		before.Credentials = append(slices.Clone(before.Credentials), s.caller.credential)
 		if old != nil {
-			s.ballot = old.ID
+			s.voteID = old.ID
 		}
 		return nil
 	}
@@ -219,7 +219,7 @@ func (s *step) record(before *org.PendingVote) error {
 }
 
 // voteIn returns a user's vote in the entry, or nil.
-func (s *step) voteIn(user org.ID) *org.Vote {
+func (s *attempt) voteIn(user org.ID) *org.Vote {
 	i := slices.IndexFunc(s.entry.Votes, func(v org.Vote) bool { return v.User == user })
 	if i < 0 {
 		return nil
@@ -229,9 +229,9 @@ func (s *step) voteIn(user org.ID) *org.Vote {
 
 // reject ends the activity if its initiator takes it back or it cannot pass any more. A no
 // never starts anything.
-func (s *step) reject() error {
+func (s *attempt) reject() error {
 	can := false
-	if s.who.user.ID != s.pending.Initiator {
+	if s.caller.user.ID != s.pending.Initiator {
 		var err error
 		if can, err = s.canPass(); err != nil {
 			return err
@@ -244,32 +244,32 @@ func (s *step) reject() error {
 }
 
 // keepRejection records a no, after which the activity has this status.
-func (s *step) keepRejection(status org.Status) error {
+func (s *attempt) keepRejection(status org.Status) error {
 	s.records, s.entry.Status = s.tx, status
 	return s.keepEvaluation(&policy.Decision{Outcome: policy.Rejected})
 }
 
 // canPass tells whether the root quorum or a policy that allows could still be met.
-func (s *step) canPass() (bool, error) {
-	d, _, err := s.ask()
+func (s *attempt) canPass() (bool, error) {
+	d, _, err := s.evaluatePolicies()
 	if err != nil {
 		return false, err
 	}
 	if d.Outcome == policy.Allow || d.Outcome == policy.RequiresConsensus {
 		return true, nil
 	}
-	if can, err := s.rootCan(); can || err != nil || d.Outcome != policy.DenyImplicit {
+	if can, err := s.canRootQuorumPass(); can || err != nil || d.Outcome != policy.DenyImplicit {
 		return can, err
 	}
-	return s.othersCan()
+	return s.canOthersPass()
 }
 
-// target is the activity that an earlier vote was about, as it stands, nil if it is not found.
-func (r *request) target(ctx context.Context) (*org.Entry, error) {
+// votedActivity is the activity that an earlier vote was about, as it stands, nil if it is not found.
+func (r *request) votedActivity(ctx context.Context) (*org.Entry, error) {
 	var view *ledger.View
 	var seq uint64
 	var known bool
-	err := r.visit.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
+	err := r.call.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
 		view = t.View()
 		seq, known = t.Seen(r.intent.Target())
 		p, err := t.Begin(r.core.now()).PendingBy(r.intent.Target())
@@ -281,5 +281,5 @@ func (r *request) target(ctx context.Context) (*org.Entry, error) {
 	if err != nil || !known {
 		return nil, err
 	}
-	return r.visit.since(ctx, r.organization, view, seq)
+	return r.call.newestSince(ctx, r.organization, view, seq)
 }
