@@ -24,10 +24,10 @@ var crossings = []struct{ room, public, private string }{
 	{"core/internal/outgoing", "Config.Deployment Config.KeyedHash", ""},
 	{"core/internal/proxy", "Call.Body Call.Cut.body Call.Cut.", ""},
 	{"app", "Device.Attest.publicKey Device.Attest.userData Device.Attest.nonce Device.Attest. Device.ExtendPCR.data Device.ExtendPCR. Device.DescribePCR.value Config.RootSHA256", ""},
-	{"internal/boot", "Opener.info Opener.box NewOpener.point Keyring.HandTo.info Keyring.HandTo.box TakeOver.info TakeOver.box Keyring.Wrap.deployment Keyring.Wrap. Keyring.Hash. " +
+	{"internal/boot", "Opener.info Opener.box NewOpener.point Keyring.EncryptFor.info Keyring.EncryptFor.box TakeOver.info TakeOver.box Keyring.Wrap.deployment Keyring.Wrap. Keyring.Hash. " +
 		"Unwrap.deployment Unwrap.sealed Genesis.Quorum Genesis.Random NewGenesis. Deployment.genesis Deployment. QuorumPublicKey. ParseGenesis.record " +
-		"Law.Manifest Law.Operators Law.Quorum Law.Allows.hash Law.Next.hash Law.Next.quorum Keyring.SealLaw.deployment Keyring.SealLaw. " +
-		"Keyring.OpenLaw.deployment Keyring.OpenLaw.sealed Factor.Blob NewShareSet.deployment", ""},
+		"DeploymentState.Manifest DeploymentState.Operators DeploymentState.Quorum DeploymentState.Allows.hash DeploymentState.Next.hash DeploymentState.Next.quorum Keyring.SealDeploymentState.deployment Keyring.SealDeploymentState. " +
+		"Keyring.OpenDeploymentState.deployment Keyring.OpenDeploymentState.sealed Factor.Blob NewShareSet.deployment", ""},
 	{"internal/shamir", "", ""},
 	{"internal/keys", "Holder.ExportMnemonic.owner Holder.ExportMnemonic.sealed Holder.Organization Holder.Activity Opener.Open.owner Opener.Open.sealed " +
 		"Holder.OpenWallet.sealed Holder.OpenKey.owner Holder.OpenKey.sealed Stored.Owner Stored.Sealed DecodePayload. Digest.payload Digest. " +

@@ -404,8 +404,8 @@ func NewOpener(private secret.Secret) (open Opener, point []byte, err error) {
 	}, key.PublicKey().Bytes(), nil
 }
 
-// HandTo encrypts the keyring to the next enclave's setup key. It opens under the same info only.
-func (k *Keyring) HandTo(setupKeyHex string, info []byte) (box []byte, err error) {
+// EncryptFor encrypts the keyring to the next enclave's setup key. It opens under the same info only.
+func (k *Keyring) EncryptFor(setupKeyHex string, info []byte) (box []byte, err error) {
 	encoded, err := k.encode()
 	if err != nil {
 		return nil, err

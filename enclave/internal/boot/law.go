@@ -12,9 +12,9 @@ import (
 	"cloister/enclave/internal/seal"
 )
 
-// Law is which manifest a deployment with operators took last. It lies in the store, sealed under a
+// DeploymentState is which manifest a deployment with operators took last. It lies in the store, sealed under a
 // key of the keyring: who recovers the keyring knows whose approval the next manifest needs.
-type Law struct {
+type DeploymentState struct {
 	Format    uint8    `cbor:"1,keyasint"`
 	Number    uint64   `cbor:"2,keyasint"` // 1 at genesis; rises with every manifest
 	Manifest  [32]byte `cbor:"3,keyasint"` // SHA-256 of the manifest; zero until the first
@@ -23,12 +23,12 @@ type Law struct {
 	Quorum []byte `cbor:"5,keyasint,omitempty"`
 }
 
-// ErrLaw refuses a manifest.
-var ErrLaw = errors.New("not the manifest that the deployment runs under, nor one that may come after it")
+// ErrNotSuccessor refuses a manifest.
+var ErrNotSuccessor = errors.New("not the manifest that the deployment runs under, nor one that may come after it")
 
 // Allows refuses a manifest, whose hash is given, unless it is the current one, the first,
 // or the next. The caller has checked that its predecessor's operators approve a next one.
-func (l *Law) Allows(m *attestation.Manifest, hash [32]byte) error {
+func (l *DeploymentState) Allows(m *attestation.Manifest, hash [32]byte) error {
 	switch {
 	case l.Manifest == hash:
 		return nil
@@ -37,20 +37,20 @@ func (l *Law) Allows(m *attestation.Manifest, hash [32]byte) error {
 	case l.Manifest != [32]byte{} && m.Predecessor == hex.EncodeToString(l.Manifest[:]):
 		return nil
 	}
-	return ErrLaw
+	return ErrNotSuccessor
 }
 
 // Next is the law once a manifest is taken that had a root secret of that public key made, or nil.
-func (l *Law) Next(m *attestation.Manifest, hash [32]byte, quorum []byte) *Law {
-	return &Law{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest(), Quorum: quorum}
+func (l *DeploymentState) Next(m *attestation.Manifest, hash [32]byte, quorum []byte) *DeploymentState {
+	return &DeploymentState{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest(), Quorum: quorum}
 }
 
-// lawKey comes from the blind-index key, which never rotates: the law must always open.
-func (k *Keyring) lawKey() (*seal.Key, error) { return seal.Derive(k.Blind, "law") }
+// deploymentStateKey comes from the blind-index key, which never rotates: the law must always open.
+func (k *Keyring) deploymentStateKey() (*seal.Key, error) { return seal.Derive(k.Blind, "law") }
 
-// SealLaw seals the law of a deployment.
-func (k *Keyring) SealLaw(rand io.Reader, deployment [32]byte, l *Law) ([]byte, error) {
-	key, err := k.lawKey()
+// SealDeploymentState seals the law of a deployment.
+func (k *Keyring) SealDeploymentState(rand io.Reader, deployment [32]byte, l *DeploymentState) ([]byte, error) {
+	key, err := k.deploymentStateKey()
 	if err != nil {
 		return nil, err
 	}
@@ -58,20 +58,20 @@ func (k *Keyring) SealLaw(rand io.Reader, deployment [32]byte, l *Law) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("encoding the law: %w", err)
 	}
-	return key.Seal(rand, wrapName(seal.KindLaw, deployment), plain)
+	return key.Seal(rand, wrapName(seal.KindDeploymentState, deployment), plain)
 }
 
-// OpenLaw opens what SealLaw made.
-func (k *Keyring) OpenLaw(deployment [32]byte, sealed []byte) (*Law, error) {
-	key, err := k.lawKey()
+// OpenDeploymentState opens what SealLaw made.
+func (k *Keyring) OpenDeploymentState(deployment [32]byte, sealed []byte) (*DeploymentState, error) {
+	key, err := k.deploymentStateKey()
 	if err != nil {
 		return nil, err
 	}
-	plain, err := key.Open(wrapName(seal.KindLaw, deployment), sealed)
+	plain, err := key.Open(wrapName(seal.KindDeploymentState, deployment), sealed)
 	if err != nil {
 		return nil, fmt.Errorf("law: %w", err)
 	}
-	l := new(Law)
+	l := new(DeploymentState)
 	if !decodeExact(plain, l) || l.Format != 1 || l.Number == 0 || len(l.Quorum) != 0 && len(l.Quorum) != quorumSize {
 		return nil, errors.New("law does not decode")
 	}

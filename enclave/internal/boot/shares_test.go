@@ -11,41 +11,41 @@ import (
 	"cloister/enclave/internal/boot"
 )
 
-func law() *boot.Law {
-	return &boot.Law{Format: 1, Number: 3, Manifest: [32]byte{1}, Operators: [32]byte{2}, Quorum: make([]byte, 130)}
+func law() *boot.DeploymentState {
+	return &boot.DeploymentState{Format: 1, Number: 3, Manifest: [32]byte{1}, Operators: [32]byte{2}, Quorum: make([]byte, 130)}
 }
 
 func TestLaw(t *testing.T) {
 	k := newKeyring(t)
-	sealed, err := k.SealLaw(rand.Reader, deployment, law())
+	sealed, err := k.SealDeploymentState(rand.Reader, deployment, law())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := k.OpenLaw(deployment, sealed)
+	got, err := k.OpenDeploymentState(deployment, sealed)
 	if err != nil || !reflect.DeepEqual(got, law()) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	other := deployment
 	other[0] ^= 1
-	if _, err := k.OpenLaw(other, sealed); err == nil {
+	if _, err := k.OpenDeploymentState(other, sealed); err == nil {
 		t.Error("opens for another deployment")
 	}
-	if _, err := newKeyring(t).OpenLaw(deployment, sealed); err == nil {
+	if _, err := newKeyring(t).OpenDeploymentState(deployment, sealed); err == nil {
 		t.Error("opens under another keyring")
 	}
 	for i := range sealed {
 		bad := bytes.Clone(sealed)
 		bad[i] ^= 1
-		if _, err := k.OpenLaw(deployment, bad); err == nil {
+		if _, err := k.OpenDeploymentState(deployment, bad); err == nil {
 			t.Fatal("opens altered")
 		}
 	}
-	for name, l := range map[string]*boot.Law{"another format": {Format: 2, Number: 1}, "no number": {Format: 1}, "half a key": {Format: 1, Number: 1, Quorum: make([]byte, 65)}} {
-		sealed, err := k.SealLaw(rand.Reader, deployment, l)
+	for name, l := range map[string]*boot.DeploymentState{"another format": {Format: 2, Number: 1}, "no number": {Format: 1}, "half a key": {Format: 1, Number: 1, Quorum: make([]byte, 65)}} {
+		sealed, err := k.SealDeploymentState(rand.Reader, deployment, l)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.OpenLaw(deployment, sealed); err == nil {
+		if _, err := k.OpenDeploymentState(deployment, sealed); err == nil {
 			t.Errorf("%s: opens", name)
 		}
 	}
@@ -53,13 +53,13 @@ func TestLaw(t *testing.T) {
 
 func TestLawAllows(t *testing.T) {
 	first := &attestation.Manifest{Operators: attestation.Operators{Threshold: 2, PublicKeys: []string{"a", "b"}}}
-	genesis := &boot.Law{Format: 1, Number: 1, Operators: first.Operators.Digest()}
+	genesis := &boot.DeploymentState{Format: 1, Number: 1, Operators: first.Operators.Digest()}
 	others := &attestation.Manifest{Operators: attestation.Operators{Threshold: 1, PublicKeys: []string{"a", "b"}}}
 	one, two := [32]byte{1}, [32]byte{2}
 	second := &attestation.Manifest{Predecessor: hex.EncodeToString(one[:])}
 	later := genesis.Next(first, one, nil)
 	for name, c := range map[string]struct {
-		l    *boot.Law
+		l    *boot.DeploymentState
 		m    *attestation.Manifest
 		hash [32]byte
 		ok   bool
@@ -87,13 +87,13 @@ func FuzzOpenLaw(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, err := k.SealLaw(&stream{}, deployment, law())
+	good, err := k.SealDeploymentState(&stream{}, deployment, law())
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, err := k.OpenLaw(deployment, b); (err == nil) != bytes.Equal(b, good) {
+		if _, err := k.OpenDeploymentState(deployment, b); (err == nil) != bytes.Equal(b, good) {
 			t.Fatalf("%x: %v", b, err)
 		}
 	})

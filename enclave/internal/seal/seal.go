@@ -43,24 +43,24 @@ type Kind uint8
 
 // The kinds of sealed objects.
 const (
-	KindEntry    Kind = 1 // one entry of a ledger; place: seq; root: tree root before it
-	KindSnapshot Kind = 2 // root of a snapshot; place: entries covered
-	KindPiece    Kind = 3 // records of a stretch of the key space
-	KindChunk    Kind = 4 // fingerprints of the window
-	KindDataKey  Kind = 5 // an organization's data key, under the storage key
-	KindSecret   Kind = 6 // a wallet's or key's secret; owner: its id
-	KindKeyring  Kind = 7 // the deployment's keyring, under the root secret
-	KindRoot     Kind = 8 // the root secret, under a development passphrase
-	KindLaw      Kind = 9 // which manifest the deployment runs under, under a key of the keyring
+	KindEntry           Kind = 1 // one entry of a ledger; place: seq; root: tree root before it
+	KindSnapshot        Kind = 2 // root of a snapshot; place: entries covered
+	KindPiece           Kind = 3 // records of a stretch of the key space
+	KindChunk           Kind = 4 // fingerprints of the window
+	KindDataKey         Kind = 5 // an organization's data key, under the storage key
+	KindSecret          Kind = 6 // a wallet's or key's secret; owner: its id
+	KindKeyring         Kind = 7 // the deployment's keyring, under the root secret
+	KindRoot            Kind = 8 // the root secret, under a development passphrase
+	KindDeploymentState Kind = 9 // which manifest the deployment runs under, under a key of the keyring
 
 	// 20 were a range's tips on their way from owner to owner, before there were logs.
 
-	// KindFarewell is an enclave's word, its live key, that it serves no longer.
+	// KindRetirement is an enclave's word, its live key, that it serves no longer.
 	// Root: SHA-256 of the setup key that it gave the keyring to.
-	KindFarewell Kind = 21
-	// KindTaken is a boot's word that it took a range with the head given. Place: the
+	KindRetirement Kind = 21
+	// KindTakeReceipt is a boot's word that it took a range with the head given. Place: the
 	// giver's epoch; organization: the taker's boot; owner: range.
-	KindTaken Kind = 22
+	KindTakeReceipt Kind = 22
 	// KindHead is where a range's log ended, on its way from owner to owner. Place: the giver's
 	// epoch; organization: the taker's boot; owner: range.
 	KindHead Kind = 23

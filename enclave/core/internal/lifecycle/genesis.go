@@ -102,7 +102,7 @@ func (e *Enclave) newKeyring(ctx context.Context, q secret.Secret, record []byte
 	if err := e.putKeyring(ctx, ring, q, deployment, objectKeyring); err != nil || !operators.Named() {
 		return err
 	}
-	return e.putLaw(ctx, ring, deployment, &boot.Law{Format: 1, Number: 1, Operators: operators.Digest()})
+	return e.putLaw(ctx, ring, deployment, &boot.DeploymentState{Format: 1, Number: 1, Operators: operators.Digest()})
 }
 
 // genesisInShares makes a deployment whose root secret nobody holds: it is drawn, split

@@ -114,7 +114,7 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	e.handingOver.to = next.PublicKeyHex
 	s.Ranges.MarkSucceeded(nextLogs(s.Manifest, next.Manifest))
-	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.Deployment, next.ManifestHash, nonce))
+	box, err := s.ring.EncryptFor(next.PublicKeyHex, attestation.HandOverInfo(s.Deployment, next.ManifestHash, nonce))
 	if err != nil {
 		return nil, err
 	}

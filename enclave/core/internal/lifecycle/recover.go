@@ -31,7 +31,7 @@ type recovery struct {
 	serving *Serving      // in the making
 	root    secret.Secret // the root secret; empty after a hand-over, which brings the keyring itself
 	ring    *boot.Keyring
-	law     *boot.Law // nil in a simulator
+	law     *boot.DeploymentState // nil in a simulator
 }
 
 // begin goes from a state to serving, or for good to fenced: the next try is another boot.

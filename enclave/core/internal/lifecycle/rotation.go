@@ -147,7 +147,7 @@ func (r *recovery) openLaw(ctx context.Context) error {
 	if err != nil || sealed == nil {
 		return errors.Join(errors.New("loading the law"), err)
 	}
-	if r.law, err = r.ring.OpenLaw(r.serving.Deployment, sealed); err == nil {
+	if r.law, err = r.ring.OpenDeploymentState(r.serving.Deployment, sealed); err == nil {
 		err = r.law.Allows(r.given.manifest, r.given.id)
 	}
 	if err != nil {
@@ -157,8 +157,8 @@ func (r *recovery) openLaw(ctx context.Context) error {
 }
 
 // putLaw stores what the deployment runs under from now on.
-func (e *Enclave) putLaw(ctx context.Context, ring *boot.Keyring, deployment [32]byte, l *boot.Law) error {
-	sealed, err := ring.SealLaw(e.cfg.Rand, deployment, l)
+func (e *Enclave) putLaw(ctx context.Context, ring *boot.Keyring, deployment [32]byte, l *boot.DeploymentState) error {
+	sealed, err := ring.SealDeploymentState(e.cfg.Rand, deployment, l)
 	if err != nil {
 		return err
 	}

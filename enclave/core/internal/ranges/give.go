@@ -172,7 +172,7 @@ func takeReceiptObject(r wire.Range, by org.ID) string {
 }
 
 func (s *Ranges) takeReceiptName(r wire.Range, epoch uint64, by org.ID) seal.Name {
-	n := seal.Name{Kind: seal.KindTaken, Deployment: s.cfg.Ledger.Deployment, Organization: by, Place: epoch}
+	n := seal.Name{Kind: seal.KindTakeReceipt, Deployment: s.cfg.Ledger.Deployment, Organization: by, Place: epoch}
 	n.Owner[0] = byte(r)
 	return n
 }
@@ -389,7 +389,7 @@ const objectRetirement = "farewell/" // with the SHA-256 of the setup key that t
 // retirementObject is where the farewell to a setup key's enclave lies, and what it is sealed under.
 func (s *Ranges) retirementObject(setupKeyHex string) (object string, name seal.Name) {
 	to := sha256.Sum256([]byte(setupKeyHex))
-	return objectRetirement + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindFarewell, Deployment: s.cfg.Ledger.Deployment, Root: to}
+	return objectRetirement + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindRetirement, Deployment: s.cfg.Ledger.Deployment, Root: to}
 }
 
 // PredecessorRetired tells whether no enclave before this one may still serve: it has said farewell.
