@@ -143,8 +143,8 @@ func New(cfg Config) *Core {
 	c.metering.Store(newMeter(cfg.Rates))
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.answerFrame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
-		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.steps, Alarms: &c.alarms, Host: c.host, Equip: c.installServices,
-		Taken: func() { c.serving.outgoing.Forget(); c.serving.tariffs.forget() }, Fence: cfg.Fence})
+		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.steps, Alarms: &c.alarms, Host: c.host, InstallServices: c.installServices,
+		OnTake: func() { c.serving.outgoing.Forget(); c.serving.tariffs.forget() }, Fence: cfg.Fence})
 	return c
 }
 

@@ -179,7 +179,7 @@ func NewReplay(cfg ReplayConfig, entries []*Recorded) (*Replay, error) {
 // installServices makes the enclave and the ledger that steps are decided in. Their keys are drawn here, so
 // that nothing that they sign or seal is worth anything.
 func (r *Replay) installServices(cfg ReplayConfig) error {
-	bare, err := lifecycle.Bare(cfg.Rand)
+	bare, err := lifecycle.ForReplay(cfg.Rand)
 	if err != nil {
 		return err
 	}

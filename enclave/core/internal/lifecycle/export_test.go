@@ -14,7 +14,7 @@ func (e *Enclave) Configuration(hash string, raw []byte) error {
 }
 
 // A Renewal is a boot proof that is made anew by a function of the test's.
-type Renewal struct{ bootProofOf }
+type Renewal struct{ proofRenewer }
 
 // NewRenewal makes one.
 func NewRenewal(f func(now time.Time) ([]byte, error)) *Renewal {

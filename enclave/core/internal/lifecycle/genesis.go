@@ -102,7 +102,7 @@ func (e *Enclave) newKeyring(ctx context.Context, q secret.Secret, record []byte
 	if err := e.putKeyring(ctx, ring, q, deployment, objectKeyring); err != nil || !operators.Named() {
 		return err
 	}
-	return e.putLaw(ctx, ring, deployment, &boot.DeploymentState{Format: 1, Number: 1, Operators: operators.Digest()})
+	return e.putDeploymentState(ctx, ring, deployment, &boot.DeploymentState{Format: 1, Number: 1, Operators: operators.Digest()})
 }
 
 // genesisInShares makes a deployment whose root secret nobody holds: it is drawn, split
@@ -123,7 +123,7 @@ func (e *Enclave) genesisInShares(ctx context.Context, in *genesisBody) ([]byte,
 	if record != nil {
 		return e.genesisAgain(ctx, record, operators)
 	}
-	for _, prefix := range []string{objectShares, objectKeyring, objectLaw} {
+	for _, prefix := range []string{objectShares, objectKeyring, objectDeploymentState} {
 		if left, err := e.cfg.Host.Newest(ctx, prefix); err != nil {
 			return nil, err
 		} else if left != nil {
@@ -145,7 +145,7 @@ func (e *Enclave) genesisInShares(ctx context.Context, in *genesisBody) ([]byte,
 	if record, err = boot.NewGenesis(e.cfg.Mixed, q, e.now(), int(in.Ranges)); err != nil {
 		return nil, err
 	}
-	shares, err := e.split(ctx, q, boot.Deployment(record), 1, operators, factor)
+	shares, err := e.storeShareSet(ctx, q, boot.Deployment(record), 1, operators, factor)
 	if err != nil {
 		return nil, err
 	}

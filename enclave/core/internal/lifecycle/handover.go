@@ -41,12 +41,12 @@ import (
 //
 // Callers are not authenticated: what operators have not approved gets nothing.
 
-// farewellAfter is how long an enclave still answers after its farewell, so that every host
+// retireAfter is how long an enclave still answers after its farewell, so that every host
 // hears that another one has its ranges.
-const farewellAfter = 3 * time.Second
+const retireAfter = 3 * time.Second
 
-// handingOver is the giving side.
-type handingOver struct {
+// handover is the giving side.
+type handover struct {
 	nonces nonces // drawn for setup documents
 	to     string // the one setup key that gets the keyring and the farewell; empty: nobody yet
 }
@@ -71,7 +71,7 @@ func (e *Enclave) handOverNonce(context.Context, []byte) ([]byte, error) {
 	if _, err := e.cfg.Mixed.Read(nonce[:]); err != nil {
 		return nil, err
 	}
-	if err := e.handingOver.nonces.add(nonce, e.cfg.Clock.Now()); err != nil {
+	if err := e.handover.nonces.add(nonce, e.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
 	return json.Marshal(map[string]string{"nonce": hex.EncodeToString(nonce[:])})
@@ -91,14 +91,14 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	s := e.serving
-	if !e.handingOver.nonces.use(nonce, e.cfg.Clock.Now()) {
+	if !e.handover.nonces.use(nonce, e.cfg.Clock.Now()) {
 		return nil, errStaleNonce
 	}
-	next, err := e.successor(in.Setup, nonce)
+	next, err := e.verifySuccessor(in.Setup, nonce)
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	if e.handingOver.to != "" && e.handingOver.to != next.PublicKeyHex {
+	if e.handover.to != "" && e.handover.to != next.PublicKeyHex {
 		return nil, errHandedOver
 	}
 	if alone, err := s.Ranges.PredecessorRetired(ctx); err != nil {
@@ -106,13 +106,13 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	} else if !alone {
 		return nil, errNotReleased
 	}
-	if err := e.announce(ctx, next, in.Setup); err != nil {
+	if err := e.storeRecipient(ctx, next, in.Setup); err != nil {
 		return nil, err
 	}
 	if err := s.Ranges.Publish(ctx, next.ManifestHash); err != nil {
 		return nil, err
 	}
-	e.handingOver.to = next.PublicKeyHex
+	e.handover.to = next.PublicKeyHex
 	s.Ranges.MarkSucceeded(nextLogs(s.Manifest, next.Manifest))
 	box, err := s.ring.EncryptFor(next.PublicKeyHex, attestation.HandOverInfo(s.Deployment, next.ManifestHash, nonce))
 	if err != nil {
@@ -143,9 +143,9 @@ func nextLogs(before, next *attestation.Manifest) string {
 	return next.Log.Name
 }
 
-// trust is the policy to verify another enclave of the deployment by. The module's root is
+// peerPolicy is the policy to verify another enclave of the deployment by. The module's root is
 // the pinned one, in a simulator its own module's.
-func (e *Enclave) trust(manifest [32]byte, operators attestation.Operators) (attestation.Policy, error) {
+func (e *Enclave) peerPolicy(manifest [32]byte, operators attestation.Operators) (attestation.Policy, error) {
 	p := attestation.Policy{AllowedManifestSHA256: []string{hex.EncodeToString(manifest[:])}, Operators: operators}
 	if !e.cfg.Simulator {
 		return p, nil
@@ -158,9 +158,9 @@ func (e *Enclave) trust(manifest [32]byte, operators attestation.Operators) (att
 	return p, err
 }
 
-// successor verifies that a waiting enclave may follow this one. The manifest pins the
+// verifySuccessor verifies that a waiting enclave may follow this one. The manifest pins the
 // image, and the operators the manifest.
-func (e *Enclave) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
+func (e *Enclave) verifySuccessor(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
 	envelope, err := base64.StdEncoding.Strict().DecodeString(a.Envelope)
 	if err != nil || len(envelope) > attestation.MaxEnvelope {
 		return nil, errors.New("envelope is not base64 or too long")
@@ -170,7 +170,7 @@ func (e *Enclave) successor(a attestation.SetupAnswer, nonce [attestation.SetupN
 		return nil, err
 	}
 	own := e.serving.Manifest
-	p, err := e.trust(attestation.Hash(manifest), own.Operators)
+	p, err := e.peerPolicy(attestation.Hash(manifest), own.Operators)
 	if err != nil {
 		return nil, err
 	}
@@ -214,9 +214,9 @@ func (e *Enclave) sameRole(doc *attestation.Document) error {
 	return nil
 }
 
-// announce stores whom the keyring is about to be given to, for whoever reads the store. A
+// storeRecipient stores whom the keyring is about to be given to, for whoever reads the store. A
 // host that deletes it cannot delete it from earlier copies.
-func (e *Enclave) announce(ctx context.Context, next *attestation.Setup, a attestation.SetupAnswer) error {
+func (e *Enclave) storeRecipient(ctx context.Context, next *attestation.Setup, a attestation.SetupAnswer) error {
 	b, err := json.Marshal(map[string]any{"timeMs": e.now(), "setup": a, "by": e.serving.Live.PublicHex})
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	w := e.waiting
-	giver, err := e.giver(w, h)
+	giver, err := e.verifyGiver(w, h)
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
@@ -251,20 +251,20 @@ func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	return e.begin(ctx, wire.StateSeed, w.given, secret.Secret{}, func(r *recovery) error {
+	return e.startServing(ctx, wire.StateSeed, w.acceptedManifest, secret.Secret{}, func(r *startup) error {
 		s := r.serving
-		s.predecessor, s.setup, s.seedSource = giver.PublicKeyHex, w.key.PublicHex, attestation.SeedHandover
+		s.predecessor, s.setupKey, s.seedSource = giver.PublicKeyHex, w.key.PublicHex, attestation.SeedHandover
 		r.ring = ring
-		return r.inherit(ctx, deployment)
+		return r.readDeployment(ctx, deployment)
 	})
 }
 
-// giver verifies the boot proof of an enclave under the manifest before this one's.
-func (e *Enclave) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot, error) {
+// verifyGiver verifies the boot proof of an enclave under the manifest before this one's.
+func (e *Enclave) verifyGiver(w *bootWaiting, h *attestation.HandOver) (*attestation.Boot, error) {
 	if w.before == nil {
 		return nil, errors.New("a first manifest has nobody before it")
 	}
-	p, err := e.trust(attestation.Hash(w.predecessor), attestation.Operators{})
+	p, err := e.peerPolicy(attestation.Hash(w.predecessor), attestation.Operators{})
 	if err != nil {
 		return nil, err
 	}
@@ -275,8 +275,8 @@ func (e *Enclave) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot,
 	return giver, e.sameRole(giver.Document)
 }
 
-// inherit reads the genesis record of the deployment that was handed over.
-func (r *recovery) inherit(ctx context.Context, deployment [32]byte) error {
+// readDeployment reads the genesis record of the deployment that was handed over.
+func (r *startup) readDeployment(ctx context.Context, deployment [32]byte) error {
 	record, err := r.cfg.Host.Object(ctx, objectGenesis)
 	if err != nil {
 		return fmt.Errorf("loading the genesis record: %w", err)
@@ -289,21 +289,21 @@ func (r *recovery) inherit(ctx context.Context, deployment [32]byte) error {
 	if err != nil {
 		return err
 	}
-	r.serving.Deployment, r.serving.count, r.serving.logged = deployment, int(g.Ranges), g.Logged()
+	r.serving.Deployment, r.serving.ranges, r.serving.logged = deployment, int(g.Ranges), g.Logged()
 	return nil
 }
 
-// farewell ends this enclave for good, once it owns nothing: it leaves word of that to the
+// retire ends this enclave for good, once it owns nothing: it leaves word of that to the
 // enclave that got the keyring, and is fenced.
-func (e *Enclave) farewell(ctx context.Context, _ []byte) ([]byte, error) {
-	if e.handingOver.to == "" {
+func (e *Enclave) retire(ctx context.Context, _ []byte) ([]byte, error) {
+	if e.handover.to == "" {
 		return nil, fault.WithCode(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
 	}
-	if err := e.serving.Ranges.RetireFor(ctx, e.handingOver.to, e.serving.Live.PublicHex); err != nil {
+	if err := e.serving.Ranges.RetireFor(ctx, e.handover.to, e.serving.Live.PublicHex); err != nil {
 		return nil, err
 	}
 	go func() {
-		<-e.cfg.Clock.After(farewellAfter)
+		<-e.cfg.Clock.After(retireAfter)
 		e.Fence(errors.New("handed over"))
 	}()
 	return json.Marshal(map[string]string{"state": wire.StateFenced.String()})

@@ -67,11 +67,11 @@ type Config struct {
 	Processors        *fairqueue.Queue // see ledger.Config
 	Alarms            *fault.Alarms
 	Host              *link.Host
-	// Equip takes from the keyring what calls are answered with, before any range is
+	// InstallServices takes from the keyring what calls are answered with, before any range is
 	// taken. It copies: the keyring may be wiped afterwards.
-	Equip func(s *Serving, ring *boot.Keyring, set *settings.Settings) error
-	// Taken is called when a range was taken; see ranges.Config.
-	Taken func()
+	InstallServices func(s *Serving, ring *boot.Keyring, set *settings.Settings) error
+	// OnTake is called when a range was taken; see ranges.Config.
+	OnTake func()
 	// Fence is called once this enclave may serve no longer.
 	Fence func(reason error)
 }
@@ -81,17 +81,17 @@ type Enclave struct {
 	cfg   Config
 	state atomic.Uint32
 
-	mu          sync.Mutex     // held by an operation
-	waiting     *waiting       // in state seed
-	recipient   *kms.Recipient // of the key service's answers, once asked for
-	handingOver handingOver
+	mu        sync.Mutex     // held by an operation
+	waiting   *bootWaiting   // in state seed
+	recipient *kms.Recipient // of the key service's answers, once asked for
+	handover  handover
 
 	serving *Serving // set before state becomes serving
 }
 
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Enclave {
-	return &Enclave{cfg: cfg, handingOver: handingOver{nonces: nonces{}}}
+	return &Enclave{cfg: cfg, handover: handover{nonces: nonces{}}}
 }
 
 // State is how far it has come.
@@ -136,7 +136,7 @@ var Operations = map[string]func(*Enclave, context.Context, []byte) ([]byte, err
 	wire.OpTakeOver:          (*Enclave).takeOver,
 	wire.OpHandOverNonce:     (*Enclave).handOverNonce,
 	wire.OpHandOver:          (*Enclave).handOver,
-	wire.OpFarewell:          (*Enclave).farewell,
+	wire.OpFarewell:          (*Enclave).retire,
 }
 
 // Operate runs one of Operations. Those that belong to a state run one at a time.
@@ -181,8 +181,8 @@ func (e *Enclave) Status(counters map[string]uint64) ([]byte, error) {
 		if e.serving.Manifest.Drill {
 			out["drill"] = true
 		}
-		if e.serving.next != "" {
-			out["nextQuorumPublicKey"] = e.serving.next
+		if e.serving.nextQuorumKey != "" {
+			out["nextQuorumPublicKey"] = e.serving.nextQuorumKey
 		}
 	}
 	return json.Marshal(out)

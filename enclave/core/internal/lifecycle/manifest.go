@@ -20,8 +20,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// given is a manifest that was accepted, with what it was accepted for.
-type given struct {
+// acceptedManifest is a manifest that was accepted, with what it was accepted for.
+type acceptedManifest struct {
 	manifest    *attestation.Manifest
 	raw         []byte
 	id          [32]byte // SHA-256 of raw
@@ -32,12 +32,12 @@ type given struct {
 }
 
 // envelope is the manifest with its approvals, in base64.
-func (g *given) envelope() string {
+func (g *acceptedManifest) envelope() string {
 	return base64.StdEncoding.EncodeToString(attestation.EncodeEnvelope(g.raw, g.approvals...))
 }
 
 // readManifest reads and verifies the body of the operation manifest.
-func (e *Enclave) readManifest(body []byte) (*given, error) {
+func (e *Enclave) readManifest(body []byte) (*acceptedManifest, error) {
 	var in struct {
 		Manifest      string                         `json:"manifest" rule:"required"` // standard base64 of the exact bytes
 		Configuration string                         `json:"configuration"`            // likewise; absent where the manifest names none
@@ -47,7 +47,7 @@ func (e *Enclave) readManifest(body []byte) (*given, error) {
 	if err := strictjson.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	g := new(given)
+	g := new(acceptedManifest)
 	var err error
 	if g.raw, g.manifest, err = manifestOf("manifest", in.Manifest); err != nil {
 		return nil, err
@@ -93,20 +93,20 @@ func (e *Enclave) manifest(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if e.cfg.Root == nil {
-		return e.await(ctx, g)
+		return e.awaitRootSecret(ctx, g)
 	}
 	q, err := e.cfg.Root.Recover()
 	defer q.Wipe()
 	if err != nil {
 		err = fmt.Errorf("root secret: %w", err)
 	} else {
-		err = e.fits(g.manifest)
+		err = e.checkManifestMatches(g.manifest)
 	}
-	return e.begin(ctx, wire.StateHello, g, q, openWith(ctx, err))
+	return e.startServing(ctx, wire.StateHello, g, q, openWith(ctx, err))
 }
 
-// fits tells why a manifest is not for this enclave.
-func (e *Enclave) fits(m *attestation.Manifest) error {
+// checkManifestMatches tells why a manifest is not for this enclave.
+func (e *Enclave) checkManifestMatches(m *attestation.Manifest) error {
 	kind := attestation.KindNitro
 	if e.cfg.Simulator {
 		kind = attestation.KindSimulator
@@ -154,11 +154,11 @@ func (e *Enclave) configuration(m *attestation.Manifest, text string) (*settings
 	return settings.Parse(raw, e.cfg.Simulator)
 }
 
-// waiting is an enclave in state seed: it has its manifest and a setup key, to
+// bootWaiting is an enclave in state seed: it has its manifest and a setup key, to
 // which whoever holds part of the root secret encrypts it.
-type waiting struct {
-	*given
-	*holders
+type bootWaiting struct {
+	*acceptedManifest
+	*shareSet
 	key    *Key
 	nonces nonces // of setup documents
 }
@@ -179,16 +179,16 @@ func (e *Enclave) refuseDebug() error {
 	return nil
 }
 
-// await goes from hello to seed: it makes the setup key and commits to it and to the
+// awaitRootSecret goes from hello to seed: it makes the setup key and commits to it and to the
 // manifest in PCR16, which cannot be undone.
-func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
+func (e *Enclave) awaitRootSecret(ctx context.Context, g *acceptedManifest) ([]byte, error) {
 	if err := e.refuseDebug(); err != nil {
 		return nil, err
 	}
-	if err := e.fits(g.manifest); err != nil {
+	if err := e.checkManifestMatches(g.manifest); err != nil {
 		return nil, fault.WithCode(fault.FailedPrecondition, "MANIFEST_OF_ANOTHER", "manifest refused: %v", err)
 	}
-	h, err := e.holdersOf(ctx, g)
+	h, err := e.loadShareSet(ctx, g)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.waiting = &waiting{given: g, holders: h, key: key, nonces: nonces{}}
+	e.waiting = &bootWaiting{acceptedManifest: g, shareSet: h, key: key, nonces: nonces{}}
 	if !e.state.CompareAndSwap(uint32(wire.StateHello), uint32(wire.StateSeed)) {
 		return nil, errManifestGiven
 	}

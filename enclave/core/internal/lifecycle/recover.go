@@ -24,25 +24,25 @@ import (
 	"cloister/shared/wire"
 )
 
-// A recovery goes from a manifest to serving.
-type recovery struct {
+// A startup goes from a manifest to serving.
+type startup struct {
 	*Enclave
-	given   *given
-	serving *Serving      // in the making
-	root    secret.Secret // the root secret; empty after a hand-over, which brings the keyring itself
-	ring    *boot.Keyring
-	law     *boot.DeploymentState // nil in a simulator
+	accepted        *acceptedManifest
+	serving         *Serving      // in the making
+	root            secret.Secret // the root secret; empty after a hand-over, which brings the keyring itself
+	ring            *boot.Keyring
+	deploymentState *boot.DeploymentState // nil in a simulator
 }
 
-// begin goes from a state to serving, or for good to fenced: the next try is another boot.
+// startServing goes from a state to serving, or for good to fenced: the next try is another boot.
 // open gives the recovery its keyring.
-func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, root secret.Secret, open func(*recovery) error) ([]byte, error) {
+func (e *Enclave) startServing(ctx context.Context, from wire.State, g *acceptedManifest, root secret.Secret, open func(*startup) error) ([]byte, error) {
 	if !e.state.CompareAndSwap(uint32(from), uint32(wire.StateRecovering)) {
 		return nil, errManifestGiven
 	}
 	s := &Serving{Manifest: g.manifest, manifestID: g.id, seedSource: g.manifest.SeedSource}
-	r := &recovery{Enclave: e, given: g, serving: s, root: root}
-	err := r.recover(ctx, open)
+	r := &startup{Enclave: e, accepted: g, serving: s, root: root}
+	err := r.run(ctx, open)
 	if err == nil {
 		e.serving = s
 		if !e.state.CompareAndSwap(uint32(wire.StateRecovering), uint32(wire.StateServing)) {
@@ -62,15 +62,15 @@ func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, root sec
 	}
 	out := map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.Public, "bootNumber": s.Ranges.BootNumber(),
 		"deployment": hex.EncodeToString(s.Deployment[:])}
-	if s.next != "" {
-		out["nextQuorumPublicKey"] = s.next
+	if s.nextQuorumKey != "" {
+		out["nextQuorumPublicKey"] = s.nextQuorumKey
 	}
 	return json.Marshal(out)
 }
 
 // openWith opens the keyring with the root secret, if there was no error getting that.
-func openWith(ctx context.Context, err error) func(*recovery) error {
-	return func(r *recovery) error {
+func openWith(ctx context.Context, err error) func(*startup) error {
+	return func(r *startup) error {
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ func openWith(ctx context.Context, err error) func(*recovery) error {
 	}
 }
 
-// recover makes what serves: keyring, ownership of the store, live key, attestation.
-func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err error) {
+// run makes what serves: keyring, ownership of the store, live key, attestation.
+func (r *startup) run(ctx context.Context, open func(*startup) error) (err error) {
 	if err := open(r); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 		}
 	}()
 	if r.waiting != nil {
-		if err := r.openLaw(ctx); err != nil {
+		if err := r.openDeploymentState(ctx); err != nil {
 			return err
 		}
 		if err := r.rotateStorage(ctx); err != nil {
@@ -120,7 +120,7 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 	if s.Public, err = ring.Public(); err != nil {
 		return err
 	}
-	if err := r.cfg.Equip(s, ring, r.given.settings); err != nil {
+	if err := r.cfg.InstallServices(s, ring, r.accepted.settings); err != nil {
 		return err
 	}
 	var id wire.ID
@@ -140,7 +140,7 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 		return err
 	}
 	var left *ledger.Terms
-	if before := r.given.before; before != nil && !s.Manifest.Drill && !before.Log.Continues(s.Manifest.Log) {
+	if before := r.accepted.before; before != nil && !s.Manifest.Drill && !before.Log.Continues(s.Manifest.Log) {
 		if left, err = witnessTerms(before.Log); err != nil {
 			return err
 		}
@@ -153,13 +153,13 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, PreviousStorage: before, Log: logs, Logged: s.logged || !r.adoptsLog(), Witnesses: terms, PreviousWitnesses: left, Drill: s.Manifest.Drill, Start: start,
 			Store: r.cfg.Host, Clock: r.cfg.Clock, Rand: r.cfg.Rand,
 			Alarms: r.cfg.Alarms, Limits: r.cfg.Limits, Processors: r.cfg.Processors},
-		Count: s.count, Recover: recoveries(s.Manifest), HandoverKey: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, OnTake: r.cfg.Taken, Fence: r.Fence,
+		Count: s.ranges, Recover: recoveredLogs(s.Manifest), HandoverKey: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setupKey, OnTake: r.cfg.OnTake, Fence: r.Fence,
 	})
 	if err := s.Ranges.Start(ctx); err != nil {
 		return fmt.Errorf("taking the store: %w", err)
 	}
-	if r.law != nil && !s.Manifest.Drill {
-		if err := r.succeed(ctx); err != nil {
+	if r.deploymentState != nil && !s.Manifest.Drill {
+		if err := r.applyManifestChanges(ctx); err != nil {
 			return err
 		}
 	}
@@ -169,11 +169,11 @@ func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err
 	if s.Manifest.Operators.Named() {
 		s.ring = ring
 	}
-	return r.cfg.Host.PutOnce(ctx, BootProofObject(s.Live.PublicHex), s.proof.kept.Load().json)
+	return r.cfg.Host.PutOnce(ctx, BootProofObject(s.Live.PublicHex), s.proof.proof.Load().json)
 }
 
-// recoveries are where a manifest says that ranges go on.
-func recoveries(m *attestation.Manifest) map[wire.Range]*ledger.Recovery {
+// recoveredLogs are where a manifest says that ranges go on.
+func recoveredLogs(m *attestation.Manifest) map[wire.Range]*ledger.Recovery {
 	all := map[wire.Range]*ledger.Recovery{}
 	for i := range m.Recover {
 		r := &m.Recover[i]
@@ -206,13 +206,13 @@ func witnessTerms(l *attestation.LogTerms) (*ledger.Terms, error) {
 
 // adoptsLog tells whether a range without a log may get one that begins with what the store
 // holds: where the operators say so, and where there are none.
-func (r *recovery) adoptsLog() bool {
+func (r *startup) adoptsLog() bool {
 	m := r.serving.Manifest
 	return m.AdoptLog || m.Kind == attestation.KindSimulator && !m.Operators.Named()
 }
 
 // openKeyring opens the newest keyring of the deployment that the root secret belongs to.
-func (r *recovery) openKeyring(ctx context.Context) error {
+func (r *startup) openKeyring(ctx context.Context) error {
 	s := r.serving
 	quorum, err := boot.QuorumPublicKey(r.root)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *recovery) openKeyring(ctx context.Context) error {
 		r.cfg.Alarms.Raise(fault.AlarmRecord)
 		return errors.New("the store holds another deployment")
 	}
-	s.Deployment, s.count, s.logged = boot.Deployment(record), int(g.Ranges), g.Logged()
+	s.Deployment, s.ranges, s.logged = boot.Deployment(record), int(g.Ranges), g.Logged()
 	s.keyrings = keyringsOf(hex.EncodeToString(quorum), hex.EncodeToString(g.Quorum))
 	wrapped, err := r.cfg.Host.Newest(ctx, s.keyrings)
 	if err != nil || wrapped == nil {
@@ -247,7 +247,7 @@ func (r *recovery) openKeyring(ctx context.Context) error {
 
 // attest commits to live key and manifest, locks the registers and makes the boot proof.
 // PCR16 commits to the setup key, in a simulator to the live key instead.
-func (r *recovery) attest() error {
+func (r *startup) attest() error {
 	s := r.serving
 	if r.waiting == nil {
 		if err := r.commitSetup(s.Live.PublicHex, s.manifestID); err != nil {
@@ -261,7 +261,7 @@ func (r *recovery) attest() error {
 	if err := r.cfg.Device.LockPCRs(32); err != nil {
 		return fmt.Errorf("locking PCRs: %w", err)
 	}
-	device, raw, envelope := r.cfg.Device, base64.StdEncoding.EncodeToString(r.given.raw), r.given.envelope()
+	device, raw, envelope := r.cfg.Device, base64.StdEncoding.EncodeToString(r.accepted.raw), r.accepted.envelope()
 	s.proof.make = func(now time.Time) ([]byte, error) {
 		doc, err := device.Attest(s.Live.Public, s.manifestID[:], nil)
 		if err != nil {

@@ -16,20 +16,20 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// succeed makes what a new manifest asks for: shares for new operators, a new root secret.
+// applyManifestChanges makes what a new manifest asks for: shares for new operators, a new root secret.
 // The law is written last, so that after a crash the next boot does it again.
-func (r *recovery) succeed(ctx context.Context) error {
-	s, m, set := r.serving, r.given.manifest, r.waiting.set
+func (r *startup) applyManifestChanges(ctx context.Context) error {
+	s, m, set := r.serving, r.accepted.manifest, r.waiting.set
 	if !set.Operators.Equal(m.Operators) {
 		if r.root.Len() == 0 {
 			return errors.New("new operators need the shares of the old ones")
 		}
-		if _, err := r.split(ctx, r.root, s.Deployment, set.Generation+1, m.Operators, r.waiting.factor); err != nil {
+		if _, err := r.storeShareSet(ctx, r.root, s.Deployment, set.Generation+1, m.Operators, r.waiting.factor); err != nil {
 			return err
 		}
 	}
-	if r.law.Manifest == r.given.id {
-		s.next = hex.EncodeToString(r.law.Quorum)
+	if r.deploymentState.Manifest == r.accepted.id {
+		s.nextQuorumKey = hex.EncodeToString(r.deploymentState.Quorum)
 		return nil
 	}
 	var made []byte
@@ -42,15 +42,15 @@ func (r *recovery) succeed(ctx context.Context) error {
 			return err
 		}
 	}
-	s.next = hex.EncodeToString(made)
-	return r.putLaw(ctx, r.ring, s.Deployment, r.law.Next(m, r.given.id, made))
+	s.nextQuorumKey = hex.EncodeToString(made)
+	return r.putDeploymentState(ctx, r.ring, s.Deployment, r.deploymentState.Next(m, r.accepted.id, made))
 }
 
 // rotateStorage does once what a manifest asks of the storage keys. The keyring with the
 // epoch that the manifest names is stored before it is used. Entries stay as they are.
-func (r *recovery) rotateStorage(ctx context.Context) error {
-	m, ring := r.given.manifest, r.ring
-	if !m.RotateStorageKey && !m.ForgetStorageKey || r.law.Manifest == r.given.id || uint64(ring.Epoch) == m.MinKeyringEpoch {
+func (r *startup) rotateStorage(ctx context.Context) error {
+	m, ring := r.accepted.manifest, r.ring
+	if !m.RotateStorageKey && !m.ForgetStorageKey || r.deploymentState.Manifest == r.accepted.id || uint64(ring.Epoch) == m.MinKeyringEpoch {
 		return nil
 	}
 	switch {
@@ -81,7 +81,7 @@ func (e *Enclave) putKeyring(ctx context.Context, ring *boot.Keyring, root secre
 }
 
 // checkAllWrapped refuses to forget a storage key that a data key in the store still needs.
-func (r *recovery) checkAllWrapped(ctx context.Context) error {
+func (r *startup) checkAllWrapped(ctx context.Context) error {
 	storage, err := seal.NewKey(r.ring.Storage)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (r *recovery) checkAllWrapped(ctx context.Context) error {
 
 // rotateSecret draws a new root secret, splits it among the operators, and wraps the keyring
 // under it. It returns the public key: the secret is in force once a manifest names that.
-func (r *recovery) rotateSecret(ctx context.Context) ([]byte, error) {
+func (r *startup) rotateSecret(ctx context.Context) ([]byte, error) {
 	next, err := secret.New(r.cfg.Mixed, boot.SecretSize)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (r *recovery) rotateSecret(ctx context.Context) ([]byte, error) {
 	if err := r.putKeyring(ctx, r.ring, next, r.serving.Deployment, keyringsOf(hex.EncodeToString(public), "")); err != nil {
 		return nil, err
 	}
-	_, err = r.split(ctx, next, r.serving.Deployment, 1, r.given.manifest.Operators, r.waiting.factor)
+	_, err = r.storeShareSet(ctx, next, r.serving.Deployment, 1, r.accepted.manifest.Operators, r.waiting.factor)
 	return public, err
 }
 
@@ -141,14 +141,14 @@ func (e *Enclave) storedShares(ctx context.Context, body []byte) ([]byte, error)
 	return json.Marshal(map[string]any{"quorumPublicKey": in.QuorumPublicKey, "shares": json.RawMessage(shares)})
 }
 
-// openLaw opens the law that the deployment runs under, and refuses a manifest that it forbids.
-func (r *recovery) openLaw(ctx context.Context) error {
-	sealed, err := r.cfg.Host.Newest(ctx, objectLaw)
+// openDeploymentState opens the law that the deployment runs under, and refuses a manifest that it forbids.
+func (r *startup) openDeploymentState(ctx context.Context) error {
+	sealed, err := r.cfg.Host.Newest(ctx, objectDeploymentState)
 	if err != nil || sealed == nil {
 		return errors.Join(errors.New("loading the law"), err)
 	}
-	if r.law, err = r.ring.OpenDeploymentState(r.serving.Deployment, sealed); err == nil {
-		err = r.law.Allows(r.given.manifest, r.given.id)
+	if r.deploymentState, err = r.ring.OpenDeploymentState(r.serving.Deployment, sealed); err == nil {
+		err = r.deploymentState.Allows(r.accepted.manifest, r.accepted.id)
 	}
 	if err != nil {
 		r.cfg.Alarms.Raise(fault.AlarmRecord)
@@ -156,11 +156,11 @@ func (r *recovery) openLaw(ctx context.Context) error {
 	return err
 }
 
-// putLaw stores what the deployment runs under from now on.
-func (e *Enclave) putLaw(ctx context.Context, ring *boot.Keyring, deployment [32]byte, l *boot.DeploymentState) error {
+// putDeploymentState stores what the deployment runs under from now on.
+func (e *Enclave) putDeploymentState(ctx context.Context, ring *boot.Keyring, deployment [32]byte, l *boot.DeploymentState) error {
 	sealed, err := ring.SealDeploymentState(e.cfg.Rand, deployment, l)
 	if err != nil {
 		return err
 	}
-	return e.cfg.Host.PutOnce(ctx, objectLaw+digits(l.Number), sealed)
+	return e.cfg.Host.PutOnce(ctx, objectDeploymentState+digits(l.Number), sealed)
 }

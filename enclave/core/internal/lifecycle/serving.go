@@ -89,40 +89,40 @@ type bootProof struct {
 	at   time.Time // on the enclave's clock
 }
 
-// bootProofOf renews the boot proof of this boot. Live key, manifest and registers stay the
+// proofRenewer renews the boot proof of this boot. Live key, manifest and registers stay the
 // same, and older proofs stay valid. If the module fails, the last proof stays.
-type bootProofOf struct {
+type proofRenewer struct {
 	make func(now time.Time) ([]byte, error)
 
-	kept atomic.Pointer[bootProof]
-	mu   sync.Mutex // held while one is made; nobody waits for it
-	last time.Time  // when that was tried last
+	proof   atomic.Pointer[bootProof]
+	mu      sync.Mutex // held while one is made; nobody waits for it
+	lastTry time.Time  // when that was tried last
 }
 
 // first makes the proof that the boot begins with.
-func (b *bootProofOf) first(now time.Time) error {
+func (b *proofRenewer) first(now time.Time) error {
 	text, err := b.make(now)
 	if err == nil {
-		b.kept.Store(&bootProof{text, now})
+		b.proof.Store(&bootProof{text, now})
 	}
 	return err
 }
 
 // current is the proof as it stands.
-func (b *bootProofOf) current(now time.Time) *bootProof {
-	p := b.kept.Load()
+func (b *proofRenewer) current(now time.Time) *bootProof {
+	p := b.proof.Load()
 	if now.Sub(p.at) < renewAfter || !b.mu.TryLock() {
 		return p
 	}
 	defer b.mu.Unlock()
-	if p = b.kept.Load(); now.Sub(p.at) < renewAfter || !b.last.IsZero() && now.Sub(b.last) < renewPause {
+	if p = b.proof.Load(); now.Sub(p.at) < renewAfter || !b.lastTry.IsZero() && now.Sub(b.lastTry) < renewPause {
 		return p
 	}
-	b.last = now
+	b.lastTry = now
 	if b.first(now) != nil {
 		return p // the age that status tells shows it
 	}
-	return b.kept.Load()
+	return b.proof.Load()
 }
 
 // Serving is what an enclave has once it serves. Only the ranges and the proof change.
@@ -137,21 +137,21 @@ type Serving struct {
 	RootPEM, RootSHA256 string
 
 	manifestID [32]byte
-	proof      bootProofOf
-	count      int  // of the deployment's ranges
+	proof      proofRenewer
+	ranges     int  // of the deployment's ranges
 	logged     bool // it was made with logs
 	// ring is for the enclave that comes after this one, nil if no operators can approve one.
-	ring        *boot.Keyring
-	keyrings    string // where the deployment's keyrings lie in the store
-	seedSource  string // how this boot came by the keyring
-	predecessor string // live key, in hex, of the enclave that handed it over; empty: none did
-	setup       string // setup key, in hex, that it was handed to
-	next        string // quorum public key, in hex, of the root secret that the manifest had made
+	ring          *boot.Keyring
+	keyrings      string // where the deployment's keyrings lie in the store
+	seedSource    string // how this boot came by the keyring
+	predecessor   string // live key, in hex, of the enclave that handed it over; empty: none did
+	setupKey      string // setup key, in hex, that it was handed to
+	nextQuorumKey string // quorum public key, in hex, of the root secret that the manifest had made
 }
 
-// Bare is a Serving without a deployment, whose live key nobody vouches for: for who decides again what an
+// ForReplay is a Serving without a deployment, whose live key nobody vouches for: for who decides again what an
 // enclave has decided.
-func Bare(rand io.Reader) (*Serving, error) {
+func ForReplay(rand io.Reader) (*Serving, error) {
 	live, err := newKey(rand)
 	return &Serving{Ranges: new(ranges.Ranges), Live: live, seedSource: "none",
 		Manifest: &attestation.Manifest{Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}}}, err
@@ -171,12 +171,12 @@ func (s *Serving) Freshness(bootNumber uint64) *attestation.ClaimFreshness {
 
 // Names of the deployment's objects in the store.
 const (
-	objectGenesis  = "genesis"
-	objectKeyring  = "keyring/"   // with the epoch behind it
-	objectProof    = "bootproof/" // with the SHA-256 of the live key behind it
-	objectShares   = "shares/"    // with the start of the SHA-256 of the quorum key, and the generation, behind it
-	objectLaw      = "law/"       // with the number behind it
-	objectHandOver = "handover/"  // with the SHA-256 of the next manifest and the nonce behind it: to whom the keyring was given
+	objectGenesis         = "genesis"
+	objectKeyring         = "keyring/"   // with the epoch behind it
+	objectProof           = "bootproof/" // with the SHA-256 of the live key behind it
+	objectShares          = "shares/"    // with the start of the SHA-256 of the quorum key, and the generation, behind it
+	objectDeploymentState = "law/"       // with the number behind it
+	objectHandOver        = "handover/"  // with the SHA-256 of the next manifest and the nonce behind it: to whom the keyring was given
 )
 
 // sharesOf is where the share sets of a root secret lie.

@@ -21,8 +21,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// split makes a share set, attests it, keeps it in the store and answers it.
-func (e *Enclave) split(ctx context.Context, q secret.Secret, deployment [32]byte, number uint64, operators attestation.Operators, f *boot.Factor) ([]byte, error) {
+// storeShareSet makes a share set, attests it, keeps it in the store and answers it.
+func (e *Enclave) storeShareSet(ctx context.Context, q secret.Secret, deployment [32]byte, number uint64, operators attestation.Operators, f *boot.Factor) ([]byte, error) {
 	set, err := boot.NewShareSet(e.cfg.Mixed, q, deployment, number, operators, f)
 	if err != nil {
 		return nil, err
@@ -40,26 +40,26 @@ func (e *Enclave) split(ctx context.Context, q secret.Secret, deployment [32]byt
 	return out, e.cfg.Host.PutOnce(ctx, sharesOf(set.QuorumPublicKey)+digits(number), out)
 }
 
-// holders are the share set that a waiting enclave takes shares of, and the shares so far.
-type holders struct {
+// shareSet are the share set that a waiting enclave takes shares of, and the shares so far.
+type shareSet struct {
 	set    *attestation.ShareSet
 	digest [32]byte
-	parts  map[int]shamir.Part // by operator, from 1
+	shares map[int]shamir.Part // by operator, from 1
 	factor *boot.Factor        // of the key service, once it is here
 }
 
 // status tells what is here and what is missing.
-func (h *holders) status() map[string]any {
-	have := slices.AppendSeq([]int{}, maps.Keys(h.parts))
+func (h *shareSet) status() map[string]any {
+	have := slices.AppendSeq([]int{}, maps.Keys(h.shares))
 	slices.Sort(have)
 	return map[string]any{"keyService": h.set.KeyService != nil, "keyServiceHere": h.factor != nil, "threshold": h.set.Operators.Threshold,
 		"operators": len(h.set.Shares), "have": have, "generation": h.set.Generation, "shareSetDigest": hex.EncodeToString(h.digest[:])}
 }
 
-// holdersOf loads the newest share set of the secret that a manifest names. It may be split
+// loadShareSet loads the newest share set of the secret that a manifest names. It may be split
 // among the manifest's operators or, where these change, among those of its predecessor.
 // The set is the host's word until shares fit it: a wrong one keeps the enclave waiting.
-func (e *Enclave) holdersOf(ctx context.Context, g *given) (*holders, error) {
+func (e *Enclave) loadShareSet(ctx context.Context, g *acceptedManifest) (*shareSet, error) {
 	shares, err := e.cfg.Host.Newest(ctx, sharesOf(g.manifest.QuorumPublicKey))
 	if err != nil {
 		return nil, fmt.Errorf("loading the share set: %w", err)
@@ -83,7 +83,7 @@ func (e *Enclave) holdersOf(ctx context.Context, g *given) (*holders, error) {
 	if (g.manifest.SeedSource == attestation.SeedCloudKMS) != (set.KeyService != nil) {
 		return nil, fault.WithCode(fault.FailedPrecondition, "SHARES_OF_ANOTHER", "the manifest names another source of the root secret than its share set")
 	}
-	return &holders{set: set, digest: attestation.ShareSetDigest(raw), parts: map[int]shamir.Part{}}, nil
+	return &shareSet{set: set, digest: attestation.ShareSetDigest(raw), shares: map[int]shamir.Part{}}, nil
 }
 
 // share takes one operator's share. With the last one needed it goes on to recovering. A
@@ -93,14 +93,14 @@ func (e *Enclave) share(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fault.New(fault.InvalidArgument, "%v", err)
 	}
-	if err := e.waiting.take(in, e.cfg.Clock.Now()); err != nil {
+	if err := e.waiting.takeShare(in, e.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
-	return e.proceed(ctx)
+	return e.startIfComplete(ctx)
 }
 
-// take verifies a submission and keeps its share.
-func (w *waiting) take(in *attestation.ShareSubmission, now time.Time) error {
+// takeShare verifies a submission and keeps its share.
+func (w *bootWaiting) takeShare(in *attestation.ShareSubmission, now time.Time) error {
 	if in.Operator < 1 || in.Operator > len(w.set.Shares) {
 		return fault.Field("operator", "there are operators 1 to %d", len(w.set.Shares))
 	}
@@ -135,21 +135,21 @@ func (w *waiting) take(in *attestation.ShareSubmission, now time.Time) error {
 		opened.Wipe()
 		return fault.WithCode(fault.InvalidArgument, "SHARE_WRONG", "operator %d: the share is not the one that was given out", in.Operator)
 	}
-	w.parts[in.Operator].Y.Wipe() // if it came before
-	w.parts[in.Operator] = shamir.Part{X: byte(in.Operator), Y: opened}
+	w.shares[in.Operator].Y.Wipe() // if it came before
+	w.shares[in.Operator] = shamir.Part{X: byte(in.Operator), Y: opened}
 	return nil
 }
 
-// combine brings back the root secret and wipes the shares. The set is the host's word, so
+// recoverSecret brings back the root secret and wipes the shares. The set is the host's word, so
 // the secret is believed only if it has the public key that the manifest names.
-func (h *holders) combine() (q secret.Secret, err error) {
+func (h *shareSet) recoverSecret() (q secret.Secret, err error) {
 	defer func() {
-		for _, p := range h.parts {
+		for _, p := range h.shares {
 			p.Y.Wipe()
 		}
-		clear(h.parts)
+		clear(h.shares)
 	}()
-	combined, err := shamir.Combine(slices.Collect(maps.Values(h.parts)))
+	combined, err := shamir.Combine(slices.Collect(maps.Values(h.shares)))
 	if err != nil {
 		return q, err
 	}
@@ -263,18 +263,18 @@ func (e *Enclave) keyService(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	w.factor = f
-	return e.proceed(ctx)
+	return e.startIfComplete(ctx)
 }
 
-// proceed goes on to recovering once all that the root secret is made of is here.
-func (e *Enclave) proceed(ctx context.Context) ([]byte, error) {
+// startIfComplete goes on to recovering once all that the root secret is made of is here.
+func (e *Enclave) startIfComplete(ctx context.Context) ([]byte, error) {
 	w := e.waiting
-	if len(w.parts) < w.set.Operators.Threshold || w.set.KeyService != nil && w.factor == nil {
+	if len(w.shares) < w.set.Operators.Threshold || w.set.KeyService != nil && w.factor == nil {
 		return json.Marshal(map[string]any{"state": wire.StateSeed.String(), "shares": w.status()})
 	}
-	q, err := w.combine()
+	q, err := w.recoverSecret()
 	defer q.Wipe()
-	reply, err := e.begin(ctx, wire.StateSeed, w.given, q, openWith(ctx, err))
+	reply, err := e.startServing(ctx, wire.StateSeed, w.acceptedManifest, q, openWith(ctx, err))
 	if w.factor != nil {
 		w.factor.Key.Wipe()
 	}
