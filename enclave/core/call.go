@@ -56,9 +56,9 @@ func (c *Core) answerCall(ctx context.Context, call *wire.Call) (*wire.Reply, *r
 func (c *Core) answerFrame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	switch kind {
 	case wire.KindOpenSend:
-		return answerSend(ctx, c, kind, payload, (*outgoing.Outgoing).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
+		return answerSend(ctx, c, kind, payload, (*outgoing.Outbox).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
 	case wire.KindDeliver:
-		return answerSend(ctx, c, kind, payload, (*outgoing.Outgoing).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
+		return answerSend(ctx, c, kind, payload, (*outgoing.Outbox).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
 	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
@@ -94,7 +94,7 @@ func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 
 // answerSend answers a wire.AboutSend: with what do says, or with where else to ask.
 func answerSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
-	do func(*outgoing.Outgoing, context.Context, *ranges.Access, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
+	do func(*outgoing.Outbox, context.Context, *ranges.Access, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
 	var ask wire.AboutSend
 	if wire.Unmarshal(payload, &ask) != nil {
 		return c.breach()

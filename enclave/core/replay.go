@@ -201,7 +201,7 @@ func (r *Replay) installServices(cfg ReplayConfig) error {
 	c.serving = &serving{
 		Serving:  bare,
 		sessions: sessions, tokens: sessions, legacy: sessions, keyedHash: r.keyedHash, roles: new(activity.ServiceKeys),
-		outside: &outside.Outside{Told: cfg.Outside}, outgoing: outgoing.New(outgoing.Config{Clock: r.clock, Rand: r.tape}),
+		outside: &outside.Services{Capabilities: cfg.Outside}, outgoing: outgoing.New(outgoing.Config{Clock: r.clock, Rand: r.tape}),
 	}
 	c.recorded = r.plans
 	r.core = c
@@ -494,7 +494,7 @@ func (s *replayed) tryCaller(ctx context.Context, as assumedCaller) (err error) 
 func (s *replayed) run(ctx context.Context, as assumedCaller) error {
 	r, e := s.replay, s.own.Entry
 	c := r.core
-	v := &callState{core: c, state: wire.StateServing, reply: &replyReservation{portion: c.replies}, lookups: (&outside.Outside{Providers: new(outside.Providers)}).Lookups()}
+	v := &callState{core: c, state: wire.StateServing, reply: &replyReservation{portion: c.replies}, lookups: (&outside.Services{IdentityProviders: new(outside.IdentityProviders)}).Lookups()}
 	requester, err := as.requester(v, &e.Votes[0], e.Body)
 	if err != nil {
 		return err

@@ -92,7 +92,7 @@ func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: func() (*activity.Tx, error) { return s.newOrganization(g) },
 		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.locked),
 		Seq: s.seq(), Recovered: s.locked.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
-		ServiceKeys: c.serving.roles, Capabilities: c.serving.outside.Told, Providers: v.lookups.For(s.entry.Activity),
+		ServiceKeys: c.serving.roles, Capabilities: c.serving.outside.Capabilities, Providers: v.lookups.For(s.entry.Activity),
 		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from, Sender: v,
 	}
 	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.previous == nil {

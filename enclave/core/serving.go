@@ -35,8 +35,8 @@ type serving struct {
 	published keysDocument
 	keyedHash func(text []byte) [32]byte // by the blind-index key
 	admission []byte                     // compressed P-256 key that may make organizations
-	outside   *outside.Outside
-	outgoing  *outgoing.Outgoing
+	outside   *outside.Services
+	outgoing  *outgoing.Outbox
 	proxy     *proxy.Proxy
 	tariffs   tariffs
 }
@@ -63,9 +63,9 @@ func (c *Core) installServices(of *lifecycle.Serving, ring *boot.Keyring, set *s
 		set, login.KeySetOf(s.tokens.Public())); err != nil {
 		return err
 	}
-	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Outside: s.outside, Webhooks: s.webhooks,
+	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Services: s.outside, Webhooks: s.webhooks,
 		Host: c.host, Deployment: of.Deployment, KeyedHash: s.keyedHash, Alarms: &c.alarms})
-	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.outside.Told.Text, Tokens: s.tokenKeys(),
+	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.outside.Capabilities.Text, Tokens: s.tokenKeys(),
 		Find: func(ctx context.Context, config org.ID) ([]ledger.IndexRow, error) {
 			return s.Ranges.PageIndex(ctx, s.proxyKey(config), 1)
 		},

@@ -27,14 +27,14 @@ type Images interface {
 
 // Programs tells how customers' programs stand here.
 type Programs interface {
-	About(ctx context.Context, q *wire.AboutProgram) (wire.ProgramSaid, error)
+	About(ctx context.Context, q *wire.AboutProgram) (wire.ProgramStatus, error)
 }
 
 // program answers one question about a deployment. What does not run here is not known.
 func (l *Link) program(ctx context.Context, payload []byte) (wire.Kind, []byte) {
 	var q wire.AboutProgram
 	err := wire.Unmarshal(payload, &q)
-	said := wire.ProgramSaid{}
+	said := wire.ProgramStatus{}
 	if err == nil && l.options.Programs != nil {
 		said, err = l.options.Programs.About(ctx, &q)
 	}
@@ -46,7 +46,7 @@ func (l *Link) program(ctx context.Context, payload []byte) (wire.Kind, []byte) 
 		l.options.Log.Error("question about a program not answered", "error", err)
 		return wire.KindFailed, failed
 	}
-	return wire.KindProgramSaid, out
+	return wire.KindProgramStatus, out
 }
 
 // Times and room of a stream.

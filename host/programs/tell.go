@@ -68,7 +68,7 @@ func (l *Listener) Tell(ctx context.Context, p *wire.Program) (runs bool, err er
 const maxOutput = wire.MaxProgram / 2
 
 // About is link.Programs.
-func (l *Listener) About(ctx context.Context, q *wire.AboutProgram) (said wire.ProgramSaid, err error) {
+func (l *Listener) About(ctx context.Context, q *wire.AboutProgram) (said wire.ProgramStatus, err error) {
 	replicas, _, err := l.Host.Status(q.Deployment)
 	if err != nil {
 		return said, nil

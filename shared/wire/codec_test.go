@@ -104,7 +104,7 @@ func samples() map[string]any {
 		"delivered_mail": &wire.Delivered{Found: true, Result: wire.DeliverByHost, Mail: &wire.Mail{From: "a@example.com", To: "b@example.com", Message: []byte("Subject: x\r\n\r\ny\r\n")}},
 		"delivered_late": &wire.Delivered{Found: true, Expired: true},
 		"about_program":  &wire.AboutProgram{Deployment: "d", Want: wire.WantSetup},
-		"program_said":   &wire.ProgramSaid{Known: true, Desired: 3, Ready: 2, Document: []byte("document"), Output: [][]byte{[]byte("line\n")}},
+		"program_said":   &wire.ProgramStatus{Known: true, Desired: 3, Ready: 2, Document: []byte("document"), Output: [][]byte{[]byte("line\n")}},
 		"pull":           &wire.Pull{Image: "registry.example/app@sha256:00", Auth: "user:password", Ticket: wire.Ticket{1, 2, 15: 3}, WithinMs: 15000},
 		"dial":           &wire.Dial{Host: "mail.example", Port: 587, Ticket: wire.Ticket{1, 2, 15: 3}, WithinMs: 15000},
 		"dialed":         &wire.Dialed{Verdict: wire.DialOpen},

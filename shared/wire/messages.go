@@ -66,8 +66,8 @@ const (
 	KindDialed Kind = 73
 	KindPull   Kind = 78 // answered by KindDialed
 
-	KindProgram     Kind = 93 // RoleDials
-	KindProgramSaid Kind = 94
+	KindProgram       Kind = 93 // RoleDials
+	KindProgramStatus Kind = 94
 
 	KindWitness  Kind = 74 // RoleWitnesses
 	KindCosigned Kind = 75

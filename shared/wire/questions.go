@@ -51,7 +51,7 @@ var Questions = []Question{
 	{Kind: KindReadChain, Name: "read_chain", Role: RoleChains, Asker: SideEnclave, Asks: ReadChain{}, Most: maxLookup, Answer: KindReading, Tells: ChainReading{}, MostAnswer: maxReading},
 	{Kind: KindWitness, Name: "witness", Role: RoleWitnesses, Asker: SideEnclave, Asks: Witness{}, Most: maxLookup, Answer: KindCosigned, Tells: Cosigned{}, MostAnswer: maxLookup},
 	{Kind: KindDial, Name: "dial", Role: RoleDials, Asker: SideEnclave, Asks: Dial{}, Most: maxSmall, Answer: KindDialed, Tells: Dialed{}, MostAnswer: maxSmall},
-	{Kind: KindProgram, Name: "program", Role: RoleDials, Asker: SideEnclave, Asks: AboutProgram{}, Most: maxSmall, Answer: KindProgramSaid, Tells: ProgramSaid{}, MostAnswer: MaxProgram + maxSmall},
+	{Kind: KindProgram, Name: "program", Role: RoleDials, Asker: SideEnclave, Asks: AboutProgram{}, Most: maxSmall, Answer: KindProgramStatus, Tells: ProgramStatus{}, MostAnswer: MaxProgram + maxSmall},
 	{Kind: KindPull, Name: "pull", Role: RoleDials, Asker: SideEnclave, Asks: Pull{}, Most: maxLookup, Answer: KindDialed, Tells: Dialed{}, MostAnswer: maxSmall},
 }
 

@@ -115,8 +115,8 @@ type AboutProgram struct {
 	Want       ProgramWant `cbor:"2,keyasint"`
 }
 
-// ProgramSaid answers AboutProgram: the host's word, but for what a document proves.
-type ProgramSaid struct {
+// ProgramStatus answers AboutProgram: the host's word, but for what a document proves.
+type ProgramStatus struct {
 	Known    bool     `cbor:"1,keyasint"` // whether it runs there
 	Desired  uint32   `cbor:"2,keyasint,omitempty"`
 	Ready    uint32   `cbor:"3,keyasint,omitempty"`

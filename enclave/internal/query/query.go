@@ -55,8 +55,8 @@ type View struct {
 // Images are looked at in their registries, by way of the host. What must be asked first is an *org.Missing.
 type Images interface {
 	Resolve(*activity.Image) (program.Digest, error)
-	// Said is what the host says of a deployment.
-	Said(deployment org.ID, want ProgramWant) (*ProgramSaid, error)
+	// ProgramStatus is what the host says of a deployment.
+	ProgramStatus(deployment org.ID, want ProgramWant) (*ProgramStatus, error)
 }
 
 // A ProgramWant says what is asked of a deployment.
@@ -69,8 +69,8 @@ const (
 	WantOutput   ProgramWant = 3
 )
 
-// ProgramSaid is the host's word, but for what a document proves.
-type ProgramSaid struct {
+// ProgramStatus is the host's word, but for what a document proves.
+type ProgramStatus struct {
 	Known          bool
 	Desired, Ready uint32
 	Document       []byte

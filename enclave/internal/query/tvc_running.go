@@ -32,7 +32,7 @@ func getAppStatus(v *View, in *tvcAppDeploymentsRequest) ([]byte, error) {
 	dst := ident(nil, `{"appStatus":{"appId":`, a.ID)
 	dst = append(dst, `,"deployments":[`...)
 	for i, d := range ds {
-		said, err := v.Images.Said(d.ID, WantReplicas)
+		said, err := v.Images.ProgramStatus(d.ID, WantReplicas)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func getProvisioningDetails(v *View, in *tvcDeploymentRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, err := v.Images.Said(d.ID, WantSetup)
+	said, err := v.Images.ProgramStatus(d.ID, WantSetup)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func getDebugLogs(v *View, in *debugLogsRequest) ([]byte, error) {
 	case in.TailLines != nil && (*in.TailLines < 1 || *in.TailLines > maxLogLines):
 		return nil, fault.Field("tailLines", "must be 1 to %d", maxLogLines)
 	}
-	said, err := v.Images.Said(d.ID, WantOutput)
+	said, err := v.Images.ProgramStatus(d.ID, WantOutput)
 	if err != nil {
 		return nil, err
 	}

@@ -223,8 +223,8 @@ func (h *Host) ReadChain(ctx context.Context, q wire.ReadChain) (wire.ChainReadi
 }
 
 // Program asks how a deployment of a customer's program stands.
-func (h *Host) Program(ctx context.Context, q wire.AboutProgram) (wire.ProgramSaid, error) {
-	return question[wire.ProgramSaid](ctx, h, wire.KindProgram, q)
+func (h *Host) Program(ctx context.Context, q wire.AboutProgram) (wire.ProgramStatus, error) {
+	return question[wire.ProgramStatus](ctx, h, wire.KindProgram, q)
 }
 
 // Sends asks where sends stand.

@@ -47,7 +47,7 @@ type delivery struct {
 }
 
 // Deliver delivers a send, or waits for the delivery that is under way.
-func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID) (came *wire.Delivered, err error) {
+func (o *Outbox) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID) (came *wire.Delivered, err error) {
 	_, s, err := find(ctx, v, id)
 	switch {
 	case err != nil:
@@ -57,7 +57,7 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID
 	case o.nowMs() >= s.ExpiresMs:
 		return &wire.Delivered{Found: true, Expired: true}, nil
 	}
-	server := o.cfg.Outside.Settings.Mail
+	server := o.cfg.Services.Settings.Mail
 	var noted *mailing
 	if s.Kind == org.SendMail {
 		noted = o.mailing(ctx, v, org.ID(id.Organization), s.Content, server)
@@ -73,7 +73,7 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID
 		if q == nil {
 			return came, err
 		}
-		try = func(ctx context.Context, _ []byte) outward.Outcome { return o.cfg.Outside.Payments.Tell(ctx, q) }
+		try = func(ctx context.Context, _ []byte) outward.Outcome { return o.cfg.Services.Payments.SendUsage(ctx, q) }
 	}
 	if try == nil {
 		return nil, errors.New("a send that is not for the enclave to deliver")
@@ -98,8 +98,8 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID
 }
 
 // usage is what a send tells the payment processor of a day, from the newest bill; without it, what came of the send.
-func (o *Outgoing) usage(ctx context.Context, v *ranges.Access, id org.ID, s *org.Send) (q *billing.Question, came *wire.Delivered, err error) {
-	at := o.cfg.Outside.Settings.Billing
+func (o *Outbox) usage(ctx context.Context, v *ranges.Access, id org.ID, s *org.Send) (q *billing.Question, came *wire.Delivered, err error) {
+	at := o.cfg.Services.Settings.Billing
 	switch {
 	case at == nil || at.Meter == "":
 		return nil, &wire.Delivered{Found: true, Result: wire.DeliverPermanent, Text: "the configuration names no meter"}, nil
@@ -132,7 +132,7 @@ func (x *deliveries) begin(id wire.SendID, expiresMs, nowMs uint64) (d *delivery
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if d = x.all[id]; d == nil {
-		x.room(nowMs)
+		x.ensureSpace(nowMs)
 		d = &delivery{expiresMs: expiresMs}
 		x.all[id] = d
 	}
@@ -150,9 +150,9 @@ func (x *deliveries) begin(id wire.SendID, expiresMs, nowMs uint64) (d *delivery
 	return d, d.going, true
 }
 
-// room makes room for one more, with mu held: it forgets what has expired, and if need be
+// ensureSpace makes room for one more, with mu held: it forgets what has expired, and if need be
 // any delivery that is between tries.
-func (x *deliveries) room(nowMs uint64) {
+func (x *deliveries) ensureSpace(nowMs uint64) {
 	if len(x.all) < maxDelivered {
 		return
 	}
@@ -177,7 +177,7 @@ func (x *deliveries) run(d *delivery, going chan struct{}, try func() outward.Ou
 		x.mu.Unlock()
 		close(going)
 	}()
-	came = tell(try())
+	came = deliveredOf(try())
 }
 
 func (x *deliveries) outcome(d *delivery) *wire.Delivered {
@@ -191,8 +191,8 @@ var results = map[outward.Result]wire.DeliverResult{
 	outward.Delivered: wire.DeliverDone, outward.Temporary: wire.DeliverTemporary, outward.Permanent: wire.DeliverPermanent,
 }
 
-// tell is an outcome as the host is told of it: the server's code and the enclave's words.
-func tell(o outward.Outcome) wire.Delivered {
+// deliveredOf is an outcome as the host is told of it: the server's code and the enclave's words.
+func deliveredOf(o outward.Outcome) wire.Delivered {
 	d := wire.Delivered{Found: true, Result: results[o.Result], Code: uint16(o.Code)}
 	if o.Err != nil {
 		d.Text = outside.Printable(strings.TrimPrefix(o.Err.Error(), "outward: "))
@@ -208,8 +208,8 @@ var (
 )
 
 // mail hands in a mail.
-func (o *Outgoing) mail(ctx context.Context, content []byte) outward.Outcome {
-	server := o.cfg.Outside.Settings.Mail
+func (o *Outbox) mail(ctx context.Context, content []byte) outward.Outcome {
+	server := o.cfg.Services.Settings.Mail
 	if server == nil {
 		return outward.Outcome{Result: outward.Temporary, Err: errNoMail} // the next boot may have one
 	}
@@ -218,7 +218,7 @@ func (o *Outgoing) mail(ctx context.Context, content []byte) outward.Outcome {
 		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
 	}
 	defer clear(m.Message)
-	return o.cfg.Outside.Delivery.Submit(ctx, server.MailServer, m)
+	return o.cfg.Services.Delivery.Submit(ctx, server.MailServer, m)
 }
 
 // composeMail is a mail as it goes out. The caller clears its message.
@@ -249,8 +249,8 @@ func mailForHost(content []byte, server *settings.Mail) *wire.Delivered {
 }
 
 // text hands in a text message.
-func (o *Outgoing) text(ctx context.Context, content []byte) outward.Outcome {
-	gateway := o.cfg.Outside.Settings.Text
+func (o *Outbox) text(ctx context.Context, content []byte) outward.Outcome {
+	gateway := o.cfg.Services.Settings.Text
 	if gateway == nil {
 		return outward.Outcome{Result: outward.Temporary, Err: errNoText}
 	}
@@ -260,5 +260,5 @@ func (o *Outgoing) text(ctx context.Context, content []byte) outward.Outcome {
 	if err != nil {
 		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
 	}
-	return o.cfg.Outside.Delivery.Text(ctx, *gateway, outward.Text{ID: t.ID, To: t.To, Body: t.Body})
+	return o.cfg.Services.Delivery.Text(ctx, *gateway, outward.Text{ID: t.ID, To: t.To, Body: t.Body})
 }

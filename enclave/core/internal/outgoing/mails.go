@@ -37,14 +37,14 @@ type mailbook struct {
 }
 
 // mailbookOf finds the one of an address that an organization of the top level sends to, in its turn.
-func (o *Outgoing) mailbookOf(t *ledger.Locked, address string) *mailbook {
+func (o *Outbox) mailbookOf(t *ledger.Locked, address string) *mailbook {
 	id := t.ID()
 	key, keyID := t.Key()
 	tag := o.cfg.KeyedHash(append(append([]byte("cloister mail events 1"), id[:]...), strings.ToLower(address)...))
 	return &mailbook{tag, seal.Name{Kind: seal.KindMails, KeyID: keyID, Deployment: o.cfg.Deployment, Organization: id, Root: tag}, key}
 }
 
-func (o *Outgoing) loadMails(ctx context.Context, b *mailbook, period uint64) ([]org.MailEvent, error) {
+func (o *Outbox) loadMails(ctx context.Context, b *mailbook, period uint64) ([]org.MailEvent, error) {
 	sealed, err := o.cfg.Host.Object(ctx, wire.MailObject(period, b.tag))
 	if err != nil || sealed == nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (o *Outgoing) loadMails(ctx context.Context, b *mailbook, period uint64) ([
 }
 
 // MailEvents are those of an address, newest first, of an organization of the top level.
-func (o *Outgoing) MailEvents(ctx context.Context, v *ranges.Access, id org.ID, address string) (all []org.MailEvent, err error) {
+func (o *Outbox) MailEvents(ctx context.Context, v *ranges.Access, id org.ID, address string) (all []org.MailEvent, err error) {
 	var b *mailbook
 	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		b = o.mailbookOf(t, address)
@@ -87,14 +87,14 @@ func (o *Outgoing) MailEvents(ctx context.Context, v *ranges.Access, id org.ID, 
 
 // A mailing is a mail whose events are noted. It holds nothing of the content.
 type mailing struct {
-	outgoing          *Outgoing
+	outbox            *Outbox
 	book              *mailbook
 	message, from, to string
 	sentMs            uint64
 }
 
 // mailing finds where events of a mail are noted; nil if that cannot be, which costs nobody his mail.
-func (o *Outgoing) mailing(ctx context.Context, v *ranges.Access, id org.ID, content []byte, server *settings.Mail) (x *mailing) {
+func (o *Outbox) mailing(ctx context.Context, v *ranges.Access, id org.ID, content []byte, server *settings.Mail) (x *mailing) {
 	if server == nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (o *Outgoing) mailing(ctx context.Context, v *ranges.Access, id org.ID, con
 			if from == "" {
 				from = server.Sender.Address
 			}
-			x = &mailing{outgoing: o, message: m.ID + "@" + from[strings.LastIndexByte(from, '@')+1:], from: strings.Clone(from), to: strings.Clone(m.To), sentMs: m.SentMs}
+			x = &mailing{outbox: o, message: m.ID + "@" + from[strings.LastIndexByte(from, '@')+1:], from: strings.Clone(from), to: strings.Clone(m.To), sentMs: m.SentMs}
 		}
 	})
 	if x == nil {
@@ -136,7 +136,7 @@ func (x *mailing) note(events ...org.MailEvent) {
 		return
 	}
 	defer func() { _ = recover() }() // nobody stands above who could catch it
-	o := x.outgoing
+	o := x.outbox
 	ctx, cancel := context.WithTimeout(context.Background(), mailStoreWait)
 	defer cancel()
 	shelf := &o.shelves[x.book.tag[0]%byte(len(o.shelves))]
@@ -200,7 +200,7 @@ func (x *mailing) noteOutcome(came outward.Outcome, content []byte) {
 // cameOf is the event that an outcome is.
 func (x *mailing) cameOf(came outward.Outcome, content []byte) org.MailEvent {
 	e := org.MailEvent{Kind: map[outward.Result]org.MailEventKind{outward.Delivered: org.MailDelivered, outward.Temporary: org.MailDelayed, outward.Permanent: org.MailBounced}[came.Result],
-		Text: tell(came).Text, Away: came.Code == 0}
+		Text: deliveredOf(came).Text, Away: came.Code == 0}
 	if came.Said != "" {
 		erase.Do(func() {
 			if m, err := org.DecodeMail(content); err == nil {
@@ -208,7 +208,7 @@ func (x *mailing) cameOf(came outward.Outcome, content []byte) org.MailEvent {
 			}
 		})
 	}
-	if now := x.outgoing.nowMs(); e.Kind == org.MailDelivered && now > x.sentMs {
+	if now := x.outbox.nowMs(); e.Kind == org.MailDelivered && now > x.sentMs {
 		e.TookMs = now - x.sentMs
 	}
 	return e

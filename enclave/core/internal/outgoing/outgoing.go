@@ -24,7 +24,7 @@ import (
 type Config struct {
 	Clock    ledger.Clock
 	Rand     io.Reader
-	Outside  *outside.Outside
+	Services *outside.Services
 	Webhooks *webhook.Signer
 	// What became of mails is kept at the host, for a deployment, under names that KeyedHash makes.
 	Host       *link.Host
@@ -33,8 +33,8 @@ type Config struct {
 	Alarms     *fault.Alarms
 }
 
-// Outgoing is what becomes of sends.
-type Outgoing struct {
+// Outbox is what becomes of sends.
+type Outbox struct {
 	cfg        Config
 	deliveries deliveries
 	shelves    shelves
@@ -42,11 +42,11 @@ type Outgoing struct {
 }
 
 // New makes one of which nothing has been sent yet.
-func New(cfg Config) *Outgoing {
-	return &Outgoing{cfg: cfg, deliveries: deliveries{all: map[wire.SendID]*delivery{}}, audiences: audiences{by: map[org.ID]*Audience{}}}
+func New(cfg Config) *Outbox {
+	return &Outbox{cfg: cfg, deliveries: deliveries{all: map[wire.SendID]*delivery{}}, audiences: audiences{by: map[org.ID]*Audience{}}}
 }
 
-func (o *Outgoing) nowMs() uint64 { return uint64(o.cfg.Clock.Now().UnixMilli()) }
+func (o *Outbox) nowMs() uint64 { return uint64(o.cfg.Clock.Now().UnixMilli()) }
 
 // find is a send that the host names, and its stored and proven entry; nil if there is none.
 func find(ctx context.Context, v *ranges.Access, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
@@ -80,7 +80,7 @@ func find(ctx context.Context, v *ranges.Access, id wire.SendID) (e *org.Entry, 
 }
 
 // Open tells the host what a send holds that has not expired.
-func (o *Outgoing) Open(ctx context.Context, v *ranges.Access, id wire.SendID) (*wire.Opened, error) {
+func (o *Outbox) Open(ctx context.Context, v *ranges.Access, id wire.SendID) (*wire.Opened, error) {
 	e, s, err := find(ctx, v, id)
 	switch {
 	case err != nil:

@@ -16,7 +16,7 @@ import (
 // that begins anew hears of what runs.
 
 // openProgram tells the host about a deployment.
-func (o *Outgoing) openProgram(ctx context.Context, v *ranges.Access, id org.ID, s *org.Send) (*wire.Opened, error) {
+func (o *Outbox) openProgram(ctx context.Context, v *ranges.Access, id org.ID, s *org.Send) (*wire.Opened, error) {
 	p, err := org.DecodeProgram(s.Content)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (o *Outgoing) openProgram(ctx context.Context, v *ranges.Access, id org.ID,
 			if err != nil {
 				return nil, err
 			}
-			if told.Auth, err = o.cfg.Outside.Programs.Auth(secret, r.Registry); err != nil {
+			if told.Auth, err = o.cfg.Services.Programs.Auth(secret, r.Registry); err != nil {
 				told.Auth = "" // it opened once: whoever runs it says that the registry refuses
 			}
 		}

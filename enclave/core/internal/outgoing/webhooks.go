@@ -72,7 +72,7 @@ func (a *audiences) Forget() {
 }
 
 // FindAudience finds out who receives an organization's events, in its turn.
-func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Access, id org.ID) (a *Audience, err error) {
+func (o *Outbox) FindAudience(ctx context.Context, v *ranges.Access, id org.ID) (a *Audience, err error) {
 	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		a = &Audience{Organization: id}
 		if a.Subscribers, err = t.Begin(o.nowMs()).Subscribers(); err == nil {
@@ -85,7 +85,7 @@ func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Access, id org.ID
 
 // UpdateAudience brings what is remembered of an organization up to date with a change
 // that was decided. Its turn is held.
-func (o *Outgoing) UpdateAudience(t *ledger.Locked, change *org.Tx) {
+func (o *Outbox) UpdateAudience(t *ledger.Locked, change *org.Tx) {
 	if change == nil || !change.SubscribersChanged() || o.Audience(t.ID()) == nil {
 		return
 	}
@@ -102,7 +102,7 @@ func (o *Outgoing) UpdateAudience(t *ledger.Locked, change *org.Tx) {
 // Announce puts an event for everyone who hears of it into each of a step's entries: for the
 // organization's subscribers in after, its records as the step leaves them, and for those
 // of its parent in above.
-func (o *Outgoing) Announce(after *org.Tx, above []org.ID, entries ...*org.Entry) error {
+func (o *Outbox) Announce(after *org.Tx, above []org.ID, entries ...*org.Entry) error {
 	mine, err := after.Subscribers()
 	if err != nil || len(mine) == 0 && len(above) == 0 {
 		return err
@@ -140,7 +140,7 @@ func addEvents(e *org.Entry, id, owner org.ID, subscribers []org.ID) error {
 
 // openWebhook makes what a receiver is told of an entry: the activity as the entry shows it,
 // with the users as they are now, signed now. It goes to where its owner's newest state says.
-func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Access, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
+func (o *Outbox) openWebhook(ctx context.Context, v *ranges.Access, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
 	event, err := org.DecodeEvent(s.Content)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type OnRamps struct {
 	client *outward.Client
 	bases  map[onramp.Provider]string // of those that the operator has set up
 
-	asks, held *tenant.Portion[org.ID]
+	asks, secrets *tenant.Portion[org.ID]
 
 	mu        sync.Mutex
 	purchases map[org.ID]*purchase
@@ -76,7 +76,7 @@ func (a *OnRampLookups) State(q *query.OnRampQuestion, refresh bool) (onramp.Sta
 	if base == "" {
 		return "", activity.OnRampNotSet(q.Provider)
 	}
-	state, due := o.heard(q.Activity)
+	state, due := o.lastState(q.Activity)
 	if a.asked || !due || state != "" && !refresh {
 		if state == "" {
 			state = onramp.Created
@@ -93,8 +93,8 @@ func (a *OnRampLookups) State(q *query.OnRampQuestion, refresh bool) (onramp.Sta
 	}}
 }
 
-// heard is a purchase's state, empty if there is none, and whether it may be asked about or waited for.
-func (o *OnRamps) heard(id org.ID) (state onramp.State, due bool) {
+// lastState is a purchase's state, empty if there is none, and whether it may be asked about or waited for.
+func (o *OnRamps) lastState(id org.ID) (state onramp.State, due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.purchases[id]
@@ -149,7 +149,7 @@ func (o *OnRamps) begin(who, id org.ID) (p *purchase, done chan struct{}, mine b
 		return nil, nil, false
 	}
 	if p == nil {
-		if !o.held.Take(who, 1) && !o.forgetOne(who, now) {
+		if !o.secrets.Take(who, 1) && !o.forgetOne(who, now) {
 			o.asks.Add(who, -1)
 			return nil, nil, false
 		}
@@ -194,7 +194,7 @@ func (x ofActivity) OnRampSession(ask func(base string) (*login.Request, error))
 	if s := x.session; s != nil {
 		return s.token, s.err
 	}
-	o := x.outside.OnRamps
+	o := x.services.OnRamps
 	r, err := ask(o.bases[onramp.Coinbase])
 	if err != nil {
 		return "", err

@@ -34,29 +34,29 @@ type Config struct {
 	PullKey   secret.Secret // opens the secrets of registries
 }
 
-// Outside is what an enclave speaks to names outside with.
-type Outside struct {
+// Services is what an enclave speaks to names outside with.
+type Services struct {
 	Settings *settings.Settings // the measured configuration
 	// Delivery speaks to the servers that the configuration names.
 	Delivery *outward.Client
-	// Told is what activities are told of the configuration.
-	Told      activity.Capabilities
-	Providers *Providers
-	OnRamps   *OnRamps
-	Payments  *Payments
-	Chains    *Chains
-	Programs  *Programs
+	// Capabilities is what activities are told of the configuration.
+	Capabilities      activity.Capabilities
+	IdentityProviders *IdentityProviders
+	OnRamps           *OnRamps
+	Payments          *Payments
+	Chains            *Chains
+	Programs          *Programs
 }
 
 // New makes the clients; own are the keys of tokens that this enclave issues itself.
 // Each client has half of the streams: a provider that hangs holds up no mail.
-func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err error) {
-	o = &Outside{Settings: set, Chains: newChains(cfg), Told: activity.Capabilities{Mail: set.Mail != nil, Text: set.Text != nil, Sandbox: set.Sandbox, Issuer: set.Issuer, Payments: set.Billing != nil, GasPrices: set.GasPrices}}
+func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Services, err error) {
+	o = &Services{Settings: set, Chains: newChains(cfg), Capabilities: activity.Capabilities{Mail: set.Mail != nil, Text: set.Text != nil, Sandbox: set.Sandbox, Issuer: set.Issuer, Payments: set.Billing != nil, GasPrices: set.GasPrices}}
 	if m := set.Mail; m != nil {
-		o.Told.Sender, o.Told.Domains = m.Sender, m.Domains
+		o.Capabilities.Sender, o.Capabilities.Domains = m.Sender, m.Domains
 	}
-	o.Programs = &Programs{host: cfg.Host, clock: cfg.Clock, lane: cfg.Host.Lane(maxLooks), key: cfg.PullKey, looks: tenant.NewPortion[org.ID](maxLooks), all: map[lookKey]*look{}}
-	o.Told.Programs = set.Programs
+	o.Programs = &Programs{host: cfg.Host, clock: cfg.Clock, lane: cfg.Host.Lane(maxLooks), key: cfg.PullKey, looks: tenant.NewPortion[org.ID](maxLooks), all: map[lookKey]*imageLookup{}}
+	o.Capabilities.Programs = set.Programs
 	var providers *outward.Client // for names that organizations choose: issuers of identity tokens, OAuth 2.0 providers
 	for _, client := range []**outward.Client{&providers, &o.Delivery} {
 		dial := cfg.Host.Lane(wire.MaxStreams / 2).Dial
@@ -70,11 +70,11 @@ func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err
 		},
 		Keys: func(document []byte) (*login.KeySet, error) { return login.ParseKeySet("oidcToken", document) },
 	})
-	o.Providers = &Providers{clock: cfg.Clock, client: providers, issuers: issuers, issuer: set.Issuer, own: own, others: set.OAuth2,
+	o.IdentityProviders = &IdentityProviders{clock: cfg.Clock, client: providers, issuers: issuers, issuer: set.Issuer, own: own, others: set.OAuth2,
 		loadsOf: tenant.NewPortion[org.ID](maxLoads), exchangesOf: tenant.NewPortion[org.ID](maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
-	o.OnRamps = &OnRamps{clock: cfg.Clock, client: o.Delivery, bases: set.OnRamps, asks: tenant.NewPortion[org.ID](maxOnRampAsks), held: tenant.NewPortion[org.ID](maxPurchases),
+	o.OnRamps = &OnRamps{clock: cfg.Clock, client: o.Delivery, bases: set.OnRamps, asks: tenant.NewPortion[org.ID](maxOnRampAsks), secrets: tenant.NewPortion[org.ID](maxPurchases),
 		purchases: map[org.ID]*purchase{}}
-	o.Told.OnRamps = o.OnRamps.set()
+	o.Capabilities.OnRamps = o.OnRamps.set()
 	o.Payments = &Payments{client: o.Delivery, processor: set.Billing, asks: tenant.NewPortion[org.ID](maxPaymentAsks)}
 	return o, nil
 }

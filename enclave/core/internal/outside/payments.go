@@ -32,7 +32,7 @@ type paid struct {
 // Pay returns the processor's answer to a question, or an *org.Missing that asks it. Whatever an activity asks it can be
 // asked again: the processor does it once.
 func (x ofActivity) Pay(q *billing.Question) (*billing.Answer, error) {
-	o := x.outside.Payments
+	o := x.services.Payments
 	if o.processor == nil {
 		return nil, activity.ErrNoProcessor
 	}
@@ -61,8 +61,8 @@ func (x ofActivity) Pay(q *billing.Question) (*billing.Answer, error) {
 	})
 }
 
-// Tell tells the processor of a usage. It counts once, however often it is told.
-func (o *Payments) Tell(ctx context.Context, q *billing.Question) outward.Outcome {
+// SendUsage tells the processor of a usage. It counts once, however often it is told.
+func (o *Payments) SendUsage(ctx context.Context, q *billing.Question) outward.Outcome {
 	status, _, err := send(ctx, o.client, "the payment processor", q.Request(o.processor.Base, o.processor.Key))
 	switch {
 	case err != nil:

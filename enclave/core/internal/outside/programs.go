@@ -29,11 +29,11 @@ import (
 
 // Bounds on images that are looked at, divided among tenants.
 const (
-	maxLooks  = 8 // at a time
-	maxLooked = 64
-	lookWait  = 15 * time.Minute // for a whole image
-	blobWait  = time.Minute      // for the next bytes of it
-	looked    = 10 * time.Minute // how long what was seen is remembered
+	maxLooks        = 8 // at a time
+	maxLooked       = 64
+	lookWait        = 15 * time.Minute // for a whole image
+	blobWait        = time.Minute      // for the next bytes of it
+	imageLookupLife = 10 * time.Minute // how long what was seen is remembered
 )
 
 // Programs looks for programs in images, for requests that have authenticated.
@@ -45,15 +45,15 @@ type Programs struct {
 	looks *tenant.Portion[org.ID]
 
 	mu  sync.Mutex
-	all map[lookKey]*look
+	all map[lookKey]*imageLookup
 }
 
 // lookKey says what is looked for, and for whom.
 type lookKey [sha256.Size]byte
 
-// look is what came of looking into an image once, for all who wait for it. It outlives who asked: a large image takes
+// imageLookup is what came of looking into an image once, for all who wait for it. It outlives who asked: a large image takes
 // longer than a request waits, and the request that comes again finds it.
-type look struct {
+type imageLookup struct {
 	done  chan struct{}
 	found program.Digest
 	err   error
@@ -62,7 +62,7 @@ type look struct {
 
 // Program tells whether a program is in its image, or asks by an *org.Missing.
 func (x ofActivity) Program(i *activity.Image) error {
-	found, err := x.seek(i, func(b program.Blobs) (program.Digest, error) { return program.Find(b, i.Reference, i.Path) })
+	found, err := x.startLookup(i, func(b program.Blobs) (program.Digest, error) { return program.Find(b, i.Reference, i.Path) })
 	if err == nil && found != i.Expected {
 		err = program.Invalid("wrong digest: the program at %s is %x", i.Path, found[:])
 	}
@@ -71,11 +71,11 @@ func (x ofActivity) Program(i *activity.Image) error {
 
 // Resolve is the digest of the image that a reference names now, or an *org.Missing that asks.
 func (a *Lookups) Resolve(i *activity.Image) (program.Digest, error) {
-	return a.seek(i, func(b program.Blobs) (program.Digest, error) { return program.Resolve(b, i.Reference) })
+	return a.startLookup(i, func(b program.Blobs) (program.Digest, error) { return program.Resolve(b, i.Reference) })
 }
 
-func (a *Lookups) seek(i *activity.Image, read func(program.Blobs) (program.Digest, error)) (program.Digest, error) {
-	if l := a.look; l != nil {
+func (a *Lookups) startLookup(i *activity.Image, read func(program.Blobs) (program.Digest, error)) (program.Digest, error) {
+	if l := a.imageLookup; l != nil {
 		select {
 		case <-l.done:
 			return l.found, l.err
@@ -84,11 +84,11 @@ func (a *Lookups) seek(i *activity.Image, read func(program.Blobs) (program.Dige
 		}
 	}
 	return program.Digest{}, a.fetch(func(ctx context.Context) (err error) {
-		if a.look, err = a.outside.Programs.join(ctx, a.Tenant, i, read); err != nil {
+		if a.imageLookup, err = a.services.Programs.join(ctx, a.Tenant, i, read); err != nil {
 			return err
 		}
 		select {
-		case <-a.look.done:
+		case <-a.imageLookup.done:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -101,7 +101,7 @@ func errImage(why string) *fault.Error {
 }
 
 // join begins to look, or joins who looks or has looked.
-func (p *Programs) join(ctx context.Context, who org.ID, i *activity.Image, read func(program.Blobs) (program.Digest, error)) (*look, error) {
+func (p *Programs) join(ctx context.Context, who org.ID, i *activity.Image, read func(program.Blobs) (program.Digest, error)) (*imageLookup, error) {
 	key := lookKey(sha256.Sum256(fmt.Appendf(nil, "%x %q %q %q", who, i.Reference.Text, i.Path, i.PullSecret)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *Programs) join(ctx context.Context, who org.ID, i *activity.Image, read
 	if len(p.all) >= maxLooked || !p.looks.Take(who, 1) {
 		return nil, errImage("too many images are being looked at")
 	}
-	l := &look{done: make(chan struct{})}
+	l := &imageLookup{done: make(chan struct{})}
 	p.all[key] = l
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWait)
@@ -129,7 +129,7 @@ func (p *Programs) join(ctx context.Context, who org.ID, i *activity.Image, read
 		if f := fault.Of(l.err); l.err != nil && (f == nil || f.Code == fault.Unavailable) {
 			delete(p.all, key) // nothing was found out
 		}
-		l.until = p.clock.Now().Add(looked)
+		l.until = p.clock.Now().Add(imageLookupLife)
 		close(l.done)
 	}()
 	return l, nil
@@ -225,38 +225,38 @@ func (w whole) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxSaid bounds how many deployments one request asks the host about.
-const maxSaid = 1000
+// maxProgramStatus bounds how many deployments one request asks the host about.
+const maxProgramStatus = 1000
 
-// saidWait is for one of them.
-const saidWait = 15 * time.Second
+// programStatusWait is for one of them.
+const programStatusWait = 15 * time.Second
 
-// Said is what the host says of a deployment, or an *org.Missing that asks.
-func (a *Lookups) Said(deployment org.ID, want query.ProgramWant) (*query.ProgramSaid, error) {
-	k := saidKey{deployment, want}
-	if s := a.said[k]; s != nil {
+// ProgramStatus is what the host says of a deployment, or an *org.Missing that asks.
+func (a *Lookups) ProgramStatus(deployment org.ID, want query.ProgramWant) (*query.ProgramStatus, error) {
+	k := programStatusKey{deployment, want}
+	if s := a.programStatus[k]; s != nil {
 		return s, nil
 	}
-	if len(a.said) >= maxSaid {
-		return &query.ProgramSaid{}, nil
+	if len(a.programStatus) >= maxProgramStatus {
+		return &query.ProgramStatus{}, nil
 	}
 	return nil, &org.Retry{Prefetch: func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, saidWait)
+		ctx, cancel := context.WithTimeout(ctx, programStatusWait)
 		defer cancel()
-		said, err := a.outside.Programs.host.Program(ctx, wire.AboutProgram{Deployment: deployment.String(), Want: wire.ProgramWant(want)})
+		said, err := a.services.Programs.host.Program(ctx, wire.AboutProgram{Deployment: deployment.String(), Want: wire.ProgramWant(want)})
 		if err != nil {
 			return err
 		}
-		if a.said == nil {
-			a.said = map[saidKey]*query.ProgramSaid{}
+		if a.programStatus == nil {
+			a.programStatus = map[programStatusKey]*query.ProgramStatus{}
 		}
-		a.said[k] = &query.ProgramSaid{Known: said.Known, Desired: said.Desired, Ready: min(said.Ready, said.Desired), Document: said.Document, Output: said.Output}
+		a.programStatus[k] = &query.ProgramStatus{Known: said.Known, Desired: said.Desired, Ready: min(said.Ready, said.Desired), Document: said.Document, Output: said.Output}
 		return nil
 	}}
 }
 
-// saidKey names what was asked of a deployment.
-type saidKey struct {
+// programStatusKey names what was asked of a deployment.
+type programStatusKey struct {
 	deployment org.ID
 	want       query.ProgramWant
 }

@@ -26,8 +26,8 @@ const (
 	exchangeWait = 5 * time.Second
 )
 
-// Providers fetches from identity providers, for requests that have authenticated.
-type Providers struct {
+// IdentityProviders fetches from identity providers, for requests that have authenticated.
+type IdentityProviders struct {
 	clock   ledger.Clock
 	client  *outward.Client
 	issuers *outward.Issuers[*login.KeySet]
@@ -64,29 +64,29 @@ type Account interface{ MayAsk(tenant org.ID) error }
 
 // Lookups are what one request has asked identity providers so far.
 type Lookups struct {
-	outside  *Outside
-	Tenant   org.ID           // that they are for
-	Account  Account          // of who asks; nil: nobody counts
-	tried    map[string]error // issuers, with what came of it
-	exchange *exchange        // that the request's activity shares in
-	session  *session         // at an on-ramp provider; nil: none was asked for
-	paid     map[string]*paid // at the payment processor, by the questions' texts
-	look     *look            // into the one image that it asks about
-	said     map[saidKey]*query.ProgramSaid
+	services      *Services
+	Tenant        org.ID           // that they are for
+	Account       Account          // of who asks; nil: nobody counts
+	tried         map[string]error // issuers, with what came of it
+	exchange      *exchange        // that the request's activity shares in
+	session       *session         // at an on-ramp provider; nil: none was asked for
+	paid          map[string]*paid // at the payment processor, by the questions' texts
+	imageLookup   *imageLookup     // into the one image that it asks about
+	programStatus map[programStatusKey]*query.ProgramStatus
 }
 
 // Lookups begins a request's.
-func (o *Outside) Lookups() *Lookups {
-	return &Lookups{outside: o}
+func (o *Services) Lookups() *Lookups {
+	return &Lookups{services: o}
 }
 
 // End gives up the request's share in an exchange.
-func (a *Lookups) End() { a.outside.Providers.leave(a.exchange) }
+func (a *Lookups) End() { a.services.IdentityProviders.releaseSlot(a.exchange) }
 
 // Keys returns an issuer's keys, or an *org.Missing that fetches them. One request asks an
 // issuer once.
 func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
-	o := a.outside.Providers
+	o := a.services.IdentityProviders
 	if issuer == o.issuer && issuer != "" {
 		return o.own, nil
 	}
@@ -138,13 +138,13 @@ func (a *Lookups) Identity(ctx context.Context, tenant org.ID, field, token stri
 	if err != nil {
 		return nil, err
 	}
-	return u.Verify(set, uint64(a.outside.Providers.clock.Now().UnixMilli()))
+	return u.Verify(set, uint64(a.services.IdentityProviders.clock.Now().UnixMilli()))
 }
 
 var errCrowded = errors.New("too much is being fetched")
 
 // load fetches an issuer's key set for a tenant, or waits for the fetch that is under way.
-func (o *Providers) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
+func (o *IdentityProviders) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
 	o.mu.Lock()
 	l := o.loads[issuer]
 	if l == nil {
@@ -224,7 +224,7 @@ func (x ofActivity) Exchange(e *activity.Exchange) (*activity.Exchanged, error) 
 		return s.got, s.err
 	}
 	return nil, x.fetch(func(ctx context.Context) error {
-		s, err := x.outside.Providers.share(ctx, x.Tenant, x.activity, e)
+		s, err := x.services.IdentityProviders.share(ctx, x.Tenant, x.activity, e)
 		if err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (x ofActivity) Exchange(e *activity.Exchange) (*activity.Exchanged, error) 
 // share begins the exchange of an activity, or joins the one under way. Two requests with
 // the same body, or two votes, must not exchange one code twice: a provider may then take
 // back what it gave. The secret is wiped.
-func (o *Providers) share(ctx context.Context, who, act org.ID, e *activity.Exchange) (*exchange, error) {
+func (o *IdentityProviders) share(ctx context.Context, who, act org.ID, e *activity.Exchange) (*exchange, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.exchanges[act]
@@ -255,7 +255,7 @@ func (o *Providers) share(ctx context.Context, who, act org.ID, e *activity.Exch
 		s = &exchange{act: act, who: who, done: make(chan struct{}), shares: 1} // its own, until it is made
 		o.exchanges[act] = s
 		go func() {
-			defer o.leave(s)
+			defer o.releaseSlot(s)
 			defer close(s.done)
 			defer e.Secret.Wipe()
 			defer func() {
@@ -270,9 +270,9 @@ func (o *Providers) share(ctx context.Context, who, act org.ID, e *activity.Exch
 	return s, nil
 }
 
-// leave ends a share in an exchange; s may be nil. With the last share the outcome is
+// releaseSlot ends a share in an exchange; s may be nil. With the last share the outcome is
 // forgotten: the activity has ended, or nobody waits for it.
-func (o *Providers) leave(s *exchange) {
+func (o *IdentityProviders) releaseSlot(s *exchange) {
 	if s == nil {
 		return
 	}
@@ -285,7 +285,7 @@ func (o *Providers) leave(s *exchange) {
 }
 
 // exchange asks a provider for an access token and then whose it is.
-func (o *Providers) exchange(ctx context.Context, e *activity.Exchange) (*activity.Exchanged, error) {
+func (o *IdentityProviders) exchange(ctx context.Context, e *activity.Exchange) (*activity.Exchanged, error) {
 	p := e.Provider
 	if u, ok := o.others[p.Name]; ok {
 		p.TokenURL, p.UserURL = u.TokenURL, u.UserURL
