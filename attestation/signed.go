@@ -34,10 +34,10 @@ const MaxReplyNonce = 64
 
 // Doors of the interface, as a signed reply names them.
 const (
-	DoorSubmit = "submit" // POST /public/v1/submit/{operation}
-	DoorQuery  = "query"  // POST /public/v1/query/{operation}
-	DoorProxy  = "proxy"  // POST /v1/{operation} of the auth proxy
-	DoorBoot   = "boot"   // POST /boot/v1/{operation}, and the documents that Route lists
+	EndpointSubmit = "submit" // POST /public/v1/submit/{operation}
+	EndpointQuery  = "query"  // POST /public/v1/query/{operation}
+	EndpointProxy  = "proxy"  // POST /v1/{operation} of the auth proxy
+	EndpointBoot   = "boot"   // POST /boot/v1/{operation}, and the documents that Route lists
 )
 
 const (
@@ -50,9 +50,9 @@ const (
 // door, in the order in which they are hashed. Nil: no such door.
 func CredentialHeaders(door string) []string {
 	switch door {
-	case DoorSubmit, DoorQuery, DoorBoot:
+	case EndpointSubmit, EndpointQuery, EndpointBoot:
 		return []string{"X-Stamp", "X-Stamp-WebAuthn", "X-Stamp-Attested", "X-Session"}
-	case DoorProxy:
+	case EndpointProxy:
 		return []string{"X-Auth-Proxy-Config-Id", "X-Captcha-Token"}
 	}
 	return nil
@@ -71,13 +71,13 @@ var documents = map[string]string{
 func Route(method, path string) (door, operation string, ok bool) {
 	if method == "GET" {
 		operation, ok = documents[path]
-		return DoorBoot, operation, ok
+		return EndpointBoot, operation, ok
 	}
 	if method != "POST" {
 		return "", "", false
 	}
 	for _, r := range [...]struct{ prefix, door string }{
-		{"/public/v1/submit/", DoorSubmit}, {"/public/v1/query/", DoorQuery}, {"/boot/v1/", DoorBoot}, {"/v1/", DoorProxy},
+		{"/public/v1/submit/", EndpointSubmit}, {"/public/v1/query/", EndpointQuery}, {"/boot/v1/", EndpointBoot}, {"/v1/", EndpointProxy},
 	} {
 		if operation, ok = strings.CutPrefix(path, r.prefix); ok {
 			return r.door, operation, isOperation(operation)
@@ -108,8 +108,8 @@ type SignedReply struct {
 	Deployment [32]byte
 	// LiveKey is the boot's live key, 130 bytes in lower-case hex.
 	LiveKey string
-	// Door and Operation are those of Route.
-	Door, Operation string
+	// Endpoint and Operation are those of Route.
+	Endpoint, Operation string
 	// Credentials is HashCredentials of the request's headers.
 	Credentials [32]byte
 	// Request is the SHA-256 of the request's body, as sent.
@@ -154,7 +154,7 @@ func HashCredentials(door string, values func(name string) []string) ([32]byte, 
 // that README.md shows. It refuses what would not have exactly one such text.
 func (s SignedReply) Text() ([]byte, error) {
 	switch {
-	case CredentialHeaders(s.Door) == nil:
+	case CredentialHeaders(s.Endpoint) == nil:
 		return nil, errors.New("signed reply: unknown door")
 	case !isOperation(s.Operation):
 		return nil, errors.New("signed reply: operation is not one of the interface")
@@ -173,7 +173,7 @@ func (s SignedReply) Text() ([]byte, error) {
 	for _, l := range [...]struct{ name, value string }{
 		{"deployment", hex.EncodeToString(s.Deployment[:])},
 		{"live-key", s.LiveKey},
-		{"door", s.Door},
+		{"door", s.Endpoint},
 		{"operation", s.Operation},
 		{"credentials-sha256", hex.EncodeToString(s.Credentials[:])},
 		{"request-sha256", hex.EncodeToString(s.Request[:])},

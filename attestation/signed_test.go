@@ -48,7 +48,7 @@ func (v vector) statement(t testing.TB) attestation.SignedReply {
 		return nil
 	})
 	must(t, err)
-	return attestation.SignedReply{Door: door, Operation: op, Credentials: credentials, Request: attestation.Hash([]byte(v.Request)),
+	return attestation.SignedReply{Endpoint: door, Operation: op, Credentials: credentials, Request: attestation.Hash([]byte(v.Request)),
 		Nonce: v.Nonce, Status: v.Status, Reply: attestation.Hash([]byte(v.Reply))}
 }
 
@@ -137,7 +137,7 @@ func makeVectors(t *testing.T) {
 // aReply is a reply that the maker's live key has signed.
 func (m *maker) aReply() (attestation.SignedReply, []byte) {
 	s := attestation.SignedReply{
-		Deployment: [32]byte{1}, LiveKey: m.liveHex, Door: attestation.DoorSubmit, Operation: "create_wallet", Credentials: [32]byte{2},
+		Deployment: [32]byte{1}, LiveKey: m.liveHex, Endpoint: attestation.EndpointSubmit, Operation: "create_wallet", Credentials: [32]byte{2},
 		Request: [32]byte{3}, Nonce: "nonce", Status: 200, Reply: [32]byte{4}, TimeMs: uint64(m.now.Add(time.Minute).UnixMilli()),
 	}
 	return s, signReply(m.t, s, m.live)
@@ -161,7 +161,7 @@ func TestSignedReplies(t *testing.T) {
 	for name, change := range map[string]func(*attestation.SignedReply){
 		"another deployment":          func(s *attestation.SignedReply) { s.Deployment[31]++ },
 		"another live key":            func(s *attestation.SignedReply) { s.LiveKey = other.liveHex },
-		"another door":                func(s *attestation.SignedReply) { s.Door = attestation.DoorQuery },
+		"another door":                func(s *attestation.SignedReply) { s.Endpoint = attestation.EndpointQuery },
 		"another operation":           func(s *attestation.SignedReply) { s.Operation = "delete_wallet" },
 		"other credentials":           func(s *attestation.SignedReply) { s.Credentials[0]++ },
 		"another request":             func(s *attestation.SignedReply) { s.Request[0]++ },
@@ -170,8 +170,8 @@ func TestSignedReplies(t *testing.T) {
 		"another status":              func(s *attestation.SignedReply) { s.Status = 201 },
 		"another body":                func(s *attestation.SignedReply) { s.Reply[31]++ },
 		"another time":                func(s *attestation.SignedReply) { s.TimeMs++ },
-		"no door":                     func(s *attestation.SignedReply) { s.Door = "" },
-		"a door with a line feed":     func(s *attestation.SignedReply) { s.Door += "\n" },
+		"no door":                     func(s *attestation.SignedReply) { s.Endpoint = "" },
+		"a door with a line feed":     func(s *attestation.SignedReply) { s.Endpoint += "\n" },
 		"no operation":                func(s *attestation.SignedReply) { s.Operation = "" },
 		"an operation with a path":    func(s *attestation.SignedReply) { s.Operation = "create_wallet/x" },
 		"an operation and a line":     func(s *attestation.SignedReply) { s.Operation = "create_wallet\nnonce: nonce" },

@@ -201,7 +201,7 @@ func (f *bootFlags) ask(ctx context.Context, w *world, body []byte) (*wire.Reply
 		return nil, errors.Join(err, nc.Close())
 	}
 	defer func() { _ = conn.Close() }()
-	call, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: f.op, Body: body, WithinMs: uint32(min(f.timeout, wire.MaxWait).Milliseconds())})
+	call, err := wire.Marshal(&wire.Call{Endpoint: wire.EndpointBoot, Op: f.op, Body: body, WithinMs: uint32(min(f.timeout, wire.MaxWait).Milliseconds())})
 	if err != nil {
 		return nil, err
 	}

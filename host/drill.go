@@ -200,7 +200,7 @@ func (f *drillFlags) awaitServing(ctx context.Context, l *link.Link, witnesses *
 			return errDrillWitnessed
 		}
 		asked, end := context.WithTimeout(ctx, 5*time.Second)
-		reply, err := l.Call(asked, &wire.Call{Door: wire.DoorBoot, Op: wire.OpStatus, Body: []byte("{}"), WithinMs: 5000})
+		reply, err := l.Call(asked, &wire.Call{Endpoint: wire.EndpointBoot, Op: wire.OpStatus, Body: []byte("{}"), WithinMs: 5000})
 		end()
 		if err == nil {
 			if serving, err := f.isServing(reply.Body, deployment); serving || err != nil {

@@ -117,7 +117,7 @@ func (t *Transport) prepare(r *http.Request) (want attestation.SignedReply, out 
 	}
 	path, ok := strings.CutPrefix(r.URL.EscapedPath(), t.Prefix)
 	if ok {
-		want.Door, want.Operation, ok = attestation.Route(cmp.Or(r.Method, http.MethodGet), path)
+		want.Endpoint, want.Operation, ok = attestation.Route(cmp.Or(r.Method, http.MethodGet), path)
 	}
 	if !ok {
 		return want, nil, errors.New("client: not an operation of the interface, so nobody would sign the reply")
@@ -129,7 +129,7 @@ func (t *Transport) prepare(r *http.Request) (want attestation.SignedReply, out 
 		}
 	}
 	want.Request = attestation.Hash(body)
-	if want.Credentials, err = attestation.HashCredentials(want.Door, func(name string) []string { return trimAll(r.Header.Values(name)) }); err != nil {
+	if want.Credentials, err = attestation.HashCredentials(want.Endpoint, func(name string) []string { return trimAll(r.Header.Values(name)) }); err != nil {
 		return want, nil, err
 	}
 	if want.Nonce, err = t.nonce(); err != nil {

@@ -54,7 +54,7 @@ func (s *signer) sign(t *testing.T, r *http.Request, resp *http.Response, body [
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply := attestation.SignedReply{Deployment: [32]byte{1}, LiveKey: s.public, Door: door, Operation: op, Credentials: credentials, Request: attestation.Hash(request),
+	reply := attestation.SignedReply{Deployment: [32]byte{1}, LiveKey: s.public, Endpoint: door, Operation: op, Credentials: credentials, Request: attestation.Hash(request),
 		Nonce: r.Header.Get(attestation.HeaderSignReply), Status: resp.StatusCode, Reply: attestation.Hash(body), TimeMs: uint64(time.Now().UnixMilli())}
 	text, err := reply.Text()
 	if err != nil {

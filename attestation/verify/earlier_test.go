@@ -48,7 +48,7 @@ func TestProofsOfEarlierManifests(t *testing.T) {
 			t.Fatal(reply)
 		}
 		boots = append(boots, write("boot-"+string(rune('0'+i)), reply))
-		document, err := r.Link.Call(t.Context(), &wire.Call{Door: wire.DoorBoot, Op: wire.OpDiscoveryKeys, WithinMs: 60_000})
+		document, err := r.Link.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: wire.OpDiscoveryKeys, WithinMs: 60_000})
 		if err != nil || document.Status != 200 {
 			t.Fatal(document, err)
 		}

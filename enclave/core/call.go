@@ -120,7 +120,7 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 			reply.Status, reply.Body = c.errorReply(fmt.Errorf("panic: %v", r))
 		}
 	}()
-	if op := wire.BootOperationOf(call.Op); call.Door != wire.DoorBoot || op == nil || !op.Looks {
+	if op := wire.BootOperationOf(call.Op); call.Endpoint != wire.EndpointBoot || op == nil || !op.Looks {
 		c.noteWork()
 		defer c.noteWork()
 	}
@@ -134,8 +134,8 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 	defer cancel()
 	v := c.newCallState()
 	v.reply = of
-	if call.Door != wire.DoorBoot {
-		v.slot.size, v.slot.proxy = 1+int32(len(call.Body)/slotBytes), call.Door == wire.DoorProxy
+	if call.Endpoint != wire.EndpointBoot {
+		v.slot.size, v.slot.proxy = 1+int32(len(call.Body)/slotBytes), call.Endpoint == wire.EndpointProxy
 	}
 	defer func() { v.proof.release(c); v.releaseSlot() }()
 	a, err := c.dispatch(ctx, call, v)
@@ -151,7 +151,7 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 	}
 	// A call at the proxy's door makes another activity when it comes again: it is sent
 	// elsewhere only if nothing was done here.
-	if m := v.MovedBy(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*ranges.Moved))) {
+	if m := v.MovedBy(err); m != nil && (call.Endpoint != wire.EndpointProxy || errors.As(err, new(*ranges.Moved))) {
 		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
 	}
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a a
 	if call, v.proof, err = parseProofWait(call); err != nil {
 		return a, err
 	}
-	if call.Door == wire.DoorBoot {
+	if call.Endpoint == wire.EndpointBoot {
 		a.status = 200
 		a.body, err = c.control(ctx, call, v)
 		return a, err
@@ -202,12 +202,12 @@ func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a a
 	if err := c.serving.Ranges.Serving(ctx); err != nil {
 		return a, err
 	}
-	switch call.Door {
-	case wire.DoorSubmit:
+	switch call.Endpoint {
+	case wire.EndpointSubmit:
 		a, err = c.submit(ctx, call, v)
-	case wire.DoorQuery:
+	case wire.EndpointQuery:
 		a, err = c.query(ctx, call, v)
-	case wire.DoorProxy:
+	case wire.EndpointProxy:
 		a, err = c.proxy(ctx, call, v)
 	default:
 		return a, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)

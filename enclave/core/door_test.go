@@ -30,14 +30,14 @@ func TestBootOperations(t *testing.T) {
 	for _, op := range wire.BootOperations {
 		names = append(names, op.Name)
 		if op.Public {
-			if door, name, ok := attestation.Route("POST", "/boot/v1/"+op.Name); !ok || door != attestation.DoorBoot || name != op.Name {
+			if door, name, ok := attestation.Route("POST", "/boot/v1/"+op.Name); !ok || door != attestation.EndpointBoot || name != op.Name {
 				t.Errorf("%s: package attestation has no such operation", op.Name)
 			}
 		}
 		if op.Path == "" || strings.Contains(op.Path, "{") {
 			continue // not signed
 		}
-		if door, name, ok := attestation.Route("GET", op.Path); !ok || door != attestation.DoorBoot || name != op.Name {
+		if door, name, ok := attestation.Route("GET", op.Path); !ok || door != attestation.EndpointBoot || name != op.Name {
 			t.Errorf("%s: package attestation takes it for %q", op.Path, name)
 		}
 		if !bytes.Contains(readme, fmt.Appendf(nil, "| `GET %s` | `boot` | `%s` |", op.Path, op.Name)) {
@@ -82,7 +82,7 @@ func TestBootOperationsOutOfTheirState(t *testing.T) {
 				want = "BOOT_NOT_WAITING"
 			}
 			for _, body := range []string{"", "{", "{}"} {
-				if reply := c.Call(t.Context(), &wire.Call{Door: wire.DoorBoot, Op: op.Name, Body: []byte(body)}); !strings.Contains(string(reply.Body), want) {
+				if reply := c.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: op.Name, Body: []byte(body)}); !strings.Contains(string(reply.Body), want) {
 					t.Errorf("%s in state %s with %q: %d %s", op.Name, state, body, reply.Status, reply.Body)
 				}
 			}
@@ -123,11 +123,11 @@ func FuzzBootDoor(f *testing.F) {
 	cancel()
 	f.Fuzz(func(t *testing.T, n byte, body []byte) {
 		op := bootOperation(n)
-		r := c.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: body})
+		r := c.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: body})
 		if r.Status == 500 || !json.Valid(r.Body) {
 			t.Errorf("%s: %d %s", op, r.Status, r.Body)
 		}
-		s := c.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: wire.OpStatus})
+		s := c.Call(context.Background(), &wire.Call{Endpoint: wire.EndpointBoot, Op: wire.OpStatus})
 		if faults > 0 || !bytes.Contains(s.Body, []byte(`"state":"hello"`)) {
 			t.Fatalf("no longer in its first state: %s", s.Body)
 		}
@@ -141,11 +141,11 @@ func FuzzBootDoorServing(f *testing.F) {
 	addBodies(f)
 	f.Fuzz(func(t *testing.T, n byte, body []byte) {
 		op := bootOperation(n)
-		reply := r.Enclave.Call(t.Context(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: body, WithinMs: 1000})
+		reply := r.Enclave.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: body, WithinMs: 1000})
 		if reply.Status == 500 || !json.Valid(reply.Body) {
 			t.Errorf("%s: %d %s", op, reply.Status, reply.Body)
 		}
-		s := r.Enclave.Call(t.Context(), &wire.Call{Door: wire.DoorBoot, Op: wire.OpStatus})
+		s := r.Enclave.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: wire.OpStatus})
 		if !bytes.Contains(s.Body, []byte(`"state":"serving"`)) {
 			t.Fatalf("serves no longer: %s", s.Body)
 		}

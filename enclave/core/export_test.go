@@ -56,7 +56,7 @@ func (c *Core) ProxyKey(ctx context.Context, id org.ID, config string) (private 
 
 // AsProxy takes a body and its stamp on the way that the proxy's own take.
 func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.Header, body []byte) (status int, text []byte) {
-	call := &wire.Call{Door: wire.DoorProxy, Op: op, Head: head, Body: body}
+	call := &wire.Call{Endpoint: wire.EndpointProxy, Op: op, Head: head, Body: body}
 	v := c.newCallState()
 	v.reply = &replyReservation{portion: c.replies}
 	ask := c.submit

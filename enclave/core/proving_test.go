@@ -36,13 +36,13 @@ func newProver(t *testing.T, mode tlog.Mode, o rig.Options) *prover {
 }
 
 // call sends a stamped body with more headers. A wait of 0 is the usual one.
-func (p *prover) call(door wire.Door, op string, body []byte, key laptop.KeyPair, wait time.Duration, more ...wire.Header) *wire.Reply {
+func (p *prover) call(door wire.Endpoint, op string, body []byte, key laptop.KeyPair, wait time.Duration, more ...wire.Header) *wire.Reply {
 	p.t.Helper()
 	head, err := laptop.Stamp(key, body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	reply, err := p.Link.Call(p.t.Context(), &wire.Call{Door: door, Op: op, Head: append(head, more...), Body: body, WithinMs: uint32(wait.Milliseconds())})
+	reply, err := p.Link.Call(p.t.Context(), &wire.Call{Endpoint: door, Op: op, Head: append(head, more...), Body: body, WithinMs: uint32(wait.Milliseconds())})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func (p *prover) call(door wire.Door, op string, body []byte, key laptop.KeyPair
 
 func (p *prover) submit(op string, body []byte, key laptop.KeyPair, more ...wire.Header) *wire.Reply {
 	p.t.Helper()
-	return p.call(wire.DoorSubmit, op, body, key, 0, more...)
+	return p.call(wire.EndpointSubmit, op, body, key, 0, more...)
 }
 
 func fields(t *testing.T, reply *wire.Reply) (m map[string]any) {
@@ -244,7 +244,7 @@ func TestLogProofInASignedReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	// ECDSA draws nothing here: the same key stamps the same body alike.
-	credentials, err := attestation.HashCredentials(attestation.DoorSubmit, func(name string) (values []string) {
+	credentials, err := attestation.HashCredentials(attestation.EndpointSubmit, func(name string) (values []string) {
 		for _, h := range head {
 			if strings.EqualFold(h.Name, name) {
 				values = append(values, h.Value)
@@ -255,7 +255,7 @@ func TestLogProofInASignedReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := attestation.SignedReply{Deployment: reply.Signed.Deployment, LiveKey: fmt.Sprintf("%x", reply.Signed.LiveKey), Door: attestation.DoorSubmit, Operation: "create_wallet",
+	s := attestation.SignedReply{Deployment: reply.Signed.Deployment, LiveKey: fmt.Sprintf("%x", reply.Signed.LiveKey), Endpoint: attestation.EndpointSubmit, Operation: "create_wallet",
 		Credentials: credentials, Request: attestation.Hash(body), Nonce: "nonce", Status: 200, Reply: attestation.Hash(reply.Body), TimeMs: reply.Signed.TimeMs}
 	if err := attestation.VerifyReplySignature(s, reply.Signed.Signature); err != nil {
 		t.Error(err)
@@ -277,17 +277,17 @@ func TestLogProofWishRefused(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		door wire.Door
+		door wire.Endpoint
 		op   string
 		body string
 		more []wire.Header
 	}{
-		{wire.DoorQuery, "whoami", `{"organizationId":"` + p.Credentials.OrganizationID + `"}`, nil},
-		{wire.DoorProxy, "wallet_kit_config", `{}`, []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: p.Credentials.AuthProxyConfigID}}},
-		{wire.DoorBoot, "status", ``, nil},
+		{wire.EndpointQuery, "whoami", `{"organizationId":"` + p.Credentials.OrganizationID + `"}`, nil},
+		{wire.EndpointProxy, "wallet_kit_config", `{}`, []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: p.Credentials.AuthProxyConfigID}}},
+		{wire.EndpointBoot, "status", ``, nil},
 	} {
-		call := wire.Call{Door: c.door, Op: c.op, Body: []byte(c.body), Head: c.more}
-		if c.door == wire.DoorQuery {
+		call := wire.Call{Endpoint: c.door, Op: c.op, Body: []byte(c.body), Head: c.more}
+		if c.door == wire.EndpointQuery {
 			call.Head, _ = laptop.Stamp(root, call.Body)
 		}
 		plain, err := p.Link.Call(t.Context(), &call)
@@ -340,7 +340,7 @@ func TestLogProofWishWithoutWitnesses(t *testing.T) {
 func (p *prover) runsOut(body []byte, name string) *wire.Reply {
 	p.t.Helper()
 	for wait := 250 * time.Millisecond; ; wait *= 2 {
-		reply := p.call(wire.DoorSubmit, "create_wallet", body, p.Credentials.RootAPIKey, wait, wish)
+		reply := p.call(wire.EndpointSubmit, "create_wallet", body, p.Credentials.RootAPIKey, wait, wish)
 		if reply.Status == 503 && nameOf(p.t, reply) == name {
 			return reply
 		}

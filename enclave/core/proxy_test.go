@@ -58,9 +58,9 @@ func (f *thief) stamp(body []byte) []wire.Header {
 }
 
 // at sends a body stamped with the proxy's key to a door.
-func (f *thief) at(door wire.Door, op string, body []byte) (int, string) {
+func (f *thief) at(door wire.Endpoint, op string, body []byte) (int, string) {
 	f.t.Helper()
-	r := f.Enclave.Call(context.Background(), &wire.Call{Door: door, Op: op, Head: f.stamp(body), Body: body})
+	r := f.Enclave.Call(context.Background(), &wire.Call{Endpoint: door, Op: op, Head: f.stamp(body), Body: body})
 	return int(r.Status), string(r.Body)
 }
 
@@ -118,14 +118,14 @@ func (f *thief) outside(child string) (n int) {
 	for _, organization := range []string{f.Credentials.OrganizationID, child, "6ba7b810-9dad-41d1-80b4-00c04fd430c8"} {
 		for typ, params := range submits {
 			n++
-			status, body := f.at(wire.DoorSubmit, opOf(typ), f.BodyOf(organization, typ, params))
+			status, body := f.at(wire.EndpointSubmit, opOf(typ), f.BodyOf(organization, typ, params))
 			if status != 401 || !strings.Contains(body, "could not find public key in organization") {
 				f.t.Errorf("%s in %s: %d %s", typ, organization, status, body)
 			}
 		}
 		for _, op := range []string{"whoami", "get_organization", "list_users", "list_suborgs", "list_verified_suborgs", "list_activities", "get_auth_proxy_config", "list_wallets"} {
 			n++
-			status, body := f.at(wire.DoorQuery, op, text(object{"organizationId": organization}))
+			status, body := f.at(wire.EndpointQuery, op, text(object{"organizationId": organization}))
 			if status != 401 || !strings.Contains(body, "could not find public key in organization") {
 				f.t.Errorf("%s of %s: %d %s", op, organization, status, body)
 			}
@@ -146,7 +146,7 @@ func TestProxyKeyIsNobodysOutside(t *testing.T) {
 		for i := range 51 {
 			op := []string{opOf(typ), "signup", "account"}[i%3]
 			n++
-			if status, got := f.at(wire.DoorProxy, op, f.BodyOf(f.Credentials.OrganizationID, typ, params)); status < 400 {
+			if status, got := f.at(wire.EndpointProxy, op, f.BodyOf(f.Credentials.OrganizationID, typ, params)); status < 400 {
 				t.Errorf("%s as %s: %d %s", typ, op, status, got)
 			}
 		}
@@ -183,7 +183,7 @@ func TestOnlyProxiedActivitiesOnTheProxysWay(t *testing.T) {
 	}
 	// Another key, be it the root user's, is nobody's there.
 	body := f.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", submits["ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8"])
-	r, err := f.Send(ctx, wire.DoorSubmit, "create_sub_organization", body, f.Credentials.RootAPIKey)
+	r, err := f.Send(ctx, wire.EndpointSubmit, "create_sub_organization", body, f.Credentials.RootAPIKey)
 	if err != nil || r.Status != 200 {
 		t.Fatal(r, err)
 	}
@@ -193,7 +193,7 @@ func TestOnlyProxiedActivitiesOnTheProxysWay(t *testing.T) {
 func TestProxyActivitiesAreStamped(t *testing.T) {
 	f := newThief(t, rig.Options{})
 	body := text(object{"userName": "Ada", "apiKeys": []any{object{"apiKeyName": "K", "publicKey": f.Credentials.RootAPIKey.PublicKey, "curveType": "API_KEY_CURVE_P256"}}})
-	call := &wire.Call{Door: wire.DoorProxy, Op: "signup", Head: []wire.Header{{Name: "x-auth-proxy-config-id", Value: f.Credentials.AuthProxyConfigID}}, Body: body}
+	call := &wire.Call{Endpoint: wire.EndpointProxy, Op: "signup", Head: []wire.Header{{Name: "x-auth-proxy-config-id", Value: f.Credentials.AuthProxyConfigID}}, Body: body}
 	r := f.Enclave.Call(context.Background(), call)
 	if r.Status != 200 || r.Request != sha256.Sum256(body) || !r.Readable {
 		t.Fatalf("%d %s", r.Status, r.Body)
@@ -215,7 +215,7 @@ func TestProxyActivitiesAreStamped(t *testing.T) {
 	// Its vote, put to use again, is the activity that was.
 	stamp := base64.RawURLEncoding.EncodeToString(text(object{"publicKey": rig.Get(vote, "publicKey"), "scheme": rig.Get(vote, "scheme"), "signature": rig.Get(vote, "signature")}))
 	message := []byte(rig.Text(vote, "message"))
-	again := f.Enclave.Call(context.Background(), &wire.Call{Door: wire.DoorSubmit, Op: "create_sub_organization", Head: []wire.Header{{Name: "X-Stamp", Value: stamp}}, Body: message})
+	again := f.Enclave.Call(context.Background(), &wire.Call{Endpoint: wire.EndpointSubmit, Op: "create_sub_organization", Head: []wire.Header{{Name: "X-Stamp", Value: stamp}}, Body: message})
 	if again.Status != 401 {
 		t.Errorf("replayed: %d %s", again.Status, again.Body)
 	}

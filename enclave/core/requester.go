@@ -53,9 +53,9 @@ func (v *callState) readStamp(call *wire.Call) (*requester, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &requester{call: v, caller: caller, passkey: passkey, attested: attested, proxy: call.Door == wire.DoorProxy}
+	s := &requester{call: v, caller: caller, passkey: passkey, attested: attested, proxy: call.Endpoint == wire.EndpointProxy}
 	if attested != nil {
-		if call.Door != wire.DoorSubmit {
+		if call.Endpoint != wire.EndpointSubmit {
 			return nil, errAttested
 		}
 		s.voucher, err = v.readVoucher(attested)
@@ -86,7 +86,7 @@ func inSession(call *wire.Call) (token string, ok bool) {
 
 // readSession verifies the token of a read-only session, which is good for queries alone.
 func (v *callState) readSession(call *wire.Call, token string) (*requester, error) {
-	if call.Door != wire.DoorQuery {
+	if call.Endpoint != wire.EndpointQuery {
 		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request: a session token can only query")
 	}
 	if len(token) > stamp.MaxHeader {

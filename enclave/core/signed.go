@@ -10,12 +10,12 @@ import (
 	"cloister/shared/wire"
 )
 
-// doorNames are the doors as a signed reply names them.
-var doorNames = map[wire.Door]string{
-	wire.DoorSubmit: attestation.DoorSubmit,
-	wire.DoorQuery:  attestation.DoorQuery,
-	wire.DoorProxy:  attestation.DoorProxy,
-	wire.DoorBoot:   attestation.DoorBoot,
+// endpointNames are the doors as a signed reply names them.
+var endpointNames = map[wire.Endpoint]string{
+	wire.EndpointSubmit: attestation.EndpointSubmit,
+	wire.EndpointQuery:  attestation.EndpointQuery,
+	wire.EndpointProxy:  attestation.EndpointProxy,
+	wire.EndpointBoot:   attestation.EndpointBoot,
 }
 
 var errNonce = fault.New(fault.InvalidArgument, attestation.HeaderSignReply+" wants 1 to 64 characters of A-Z a-z 0-9 - _, once")
@@ -35,7 +35,7 @@ func (c *Core) parseSignReply(call *wire.Call) (*wire.Call, *attestation.SignedR
 	if len(inner.Head) != len(call.Head)-1 || !attestation.IsReplyNonce(nonce) {
 		return &inner, nil, errNonce
 	}
-	door := doorNames[call.Door]
+	door := endpointNames[call.Endpoint]
 	credentials, err := attestation.HashCredentials(door, func(name string) (values []string) {
 		for _, h := range inner.Head {
 			if strings.EqualFold(h.Name, name) {
@@ -47,7 +47,7 @@ func (c *Core) parseSignReply(call *wire.Call) (*wire.Call, *attestation.SignedR
 	if err != nil {
 		return &inner, nil, fault.New(fault.InvalidArgument, "%v", err)
 	}
-	return &inner, &attestation.SignedReply{Door: door, Operation: call.Op, Credentials: credentials, Nonce: nonce}, nil
+	return &inner, &attestation.SignedReply{Endpoint: door, Operation: call.Op, Credentials: credentials, Nonce: nonce}, nil
 }
 
 // sign puts the live key's signature on a reply that is ready to leave; t holds what its request

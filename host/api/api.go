@@ -137,14 +137,14 @@ func New(o Options) *API {
 // Public is the public interface. With ops it also answers what Ops does.
 func (a *API) Public(ops bool) http.Handler {
 	r := a.router()
-	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
-	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
+	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.handleCall(wire.EndpointSubmit)).Methods(http.MethodPost)
+	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.handleCall(wire.EndpointQuery)).Methods(http.MethodPost)
 	r.HandleFunc("/tkhq/api/v1/{op:noop-codegen-anchor|refresh_feature_flags|test_rate_limits}", func(w http.ResponseWriter, q *http.Request) {
 		refuse(w, http.StatusNotImplemented, codeUnimplemented, "UNIMPLEMENTED: "+mux.Vars(q)["op"]+": internal to the hosted service; rates and features are the operator's settings here")
 	}).Methods(http.MethodPost)
 	for _, op := range wire.BootOperations {
 		if op.Public {
-			r.HandleFunc("/boot/v1/{op:"+op.Name+"}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
+			r.HandleFunc("/boot/v1/{op:"+op.Name+"}", a.handleCall(wire.EndpointBoot)).Methods(http.MethodPost)
 		}
 		if op.Path != "" {
 			r.HandleFunc(strings.Replace(op.Path, "{key}", "{key:[0-9a-f]{260}}", 1), a.document(op.Name)).Methods(http.MethodGet, http.MethodHead)
@@ -175,7 +175,7 @@ func (a *API) Ops() http.Handler {
 // enclave tells of each reply whether the page may read it.
 func (a *API) Proxy() http.Handler {
 	r := a.router()
-	r.HandleFunc("/v1/{op:[a-z0-9_]+}", a.door(wire.DoorProxy)).Methods(http.MethodPost)
+	r.HandleFunc("/v1/{op:[a-z0-9_]+}", a.handleCall(wire.EndpointProxy)).Methods(http.MethodPost)
 	return a.wrapWith(r, crossAny)
 }
 

@@ -47,8 +47,8 @@ func TestCallAndReply(t *testing.T) {
 	body := `{ "organizationId" : "x",  "é":"\u00e9" }` // must arrive as it is
 	for _, c := range []struct {
 		path, op string
-		door     wire.Door
-	}{{"/public/v1/submit/", "some_op_2", wire.DoorSubmit}, {"/public/v1/query/", "some_op_2", wire.DoorQuery}, {"/boot/v1/", "create_organization", wire.DoorBoot}} {
+		door     wire.Endpoint
+	}{{"/public/v1/submit/", "some_op_2", wire.EndpointSubmit}, {"/public/v1/query/", "some_op_2", wire.EndpointQuery}, {"/boot/v1/", "create_organization", wire.EndpointBoot}} {
 		got := post(t, r.at+c.path+c.op, body, "Content-Type", "text/plain", "X-Stamp", "abc", "X-Stamp", "second", "x-stamp-webauthn", `{"a":1}`,
 			"X-STAMP-ATTESTED", "at", "X-Session", "s", "Origin", "https://example.com", "Authorization", "not passed on", "X-Client-Version", "v")
 		if got.status != 200 || got.body != `{"yes":true}` {
@@ -61,7 +61,7 @@ func TestCallAndReply(t *testing.T) {
 			t.Errorf("content length %q", cl)
 		}
 		call := r.last(t)
-		want := wire.Call{Door: c.door, Op: c.op, Body: []byte(body), WithinMs: 300_000, From: wire.From{Address: "127.0.0.1", Origin: "https://example.com"},
+		want := wire.Call{Endpoint: c.door, Op: c.op, Body: []byte(body), WithinMs: 300_000, From: wire.From{Address: "127.0.0.1", Origin: "https://example.com"},
 			Head: []wire.Header{{Name: "X-Stamp", Value: "abc"}, {Name: "X-Stamp", Value: "second"}, {Name: "X-Stamp-WebAuthn", Value: `{"a":1}`}, {Name: "X-Stamp-Attested", Value: "at"}, {Name: "X-Session", Value: "s"}}}
 		if !reflect.DeepEqual(call, want) {
 			t.Errorf("call is  %+v\nwant     %+v", call, want)
@@ -297,7 +297,7 @@ func TestProxyCalls(t *testing.T) {
 	post(t, r.proxy+"/v1/otp_init", "body", "x-auth-proxy-config-id", "abc", "X-Captcha-Token", "cap", "X-Stamp", "s", "X-Session", "s", "Origin", "https://app.example")
 	c := r.last(t)
 	want := []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: "abc"}, {Name: "X-Captcha-Token", Value: "cap"}}
-	if c.Door != wire.DoorProxy || c.Op != "otp_init" || string(c.Body) != "body" || !slices.Equal(c.Head, want) || c.From.Origin != "https://app.example" || c.From.Address != "127.0.0.1" {
+	if c.Endpoint != wire.EndpointProxy || c.Op != "otp_init" || string(c.Body) != "body" || !slices.Equal(c.Head, want) || c.From.Origin != "https://app.example" || c.From.Address != "127.0.0.1" {
 		t.Errorf("%+v", c)
 	}
 	post(t, r.proxy+"/v1/account", "{}", "Origin", "https://one.example", "Origin", "https://two.example")

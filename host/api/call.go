@@ -48,8 +48,8 @@ var ofProxy = [...]struct{ kept, name string }{
 // document.
 var ofDocuments = [...]struct{ kept, name string }{signReply}
 
-// door makes the handler of one door: read the body, call, answer.
-func (a *API) door(door wire.Door) http.HandlerFunc {
+// handleCall makes the handler of one door: read the body, call, answer.
+func (a *API) handleCall(endpoint wire.Endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.options.Now()
 		op := mux.Vars(r)["op"]
@@ -58,7 +58,7 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 			return
 		}
 		names := credentials[:]
-		if door == wire.DoorProxy { // where nobody stamps
+		if endpoint == wire.EndpointProxy { // where nobody stamps
 			names = ofProxy[:]
 		}
 		head, size := headOf(names, r.Header)
@@ -78,7 +78,7 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 			refuseBody(w, err)
 			return
 		}
-		a.ask(w, r, begin, rate, &wire.Call{Door: door, Op: op, Head: head, Body: body}, nil)
+		a.ask(w, r, begin, rate, &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body}, nil)
 	}
 }
 
@@ -96,7 +96,7 @@ func (a *API) document(op string) http.HandlerFunc {
 		if !ok {
 			return
 		}
-		call := &wire.Call{Door: wire.DoorBoot, Op: op}
+		call := &wire.Call{Endpoint: wire.EndpointBoot, Op: op}
 		if key, of := mux.Vars(r)["key"]; of { // a boot proof, which never changes and proves itself: it is not signed
 			call.Body = []byte(key)
 		} else if r.Method == http.MethodGet { // nobody could check what is signed of a body that does not come
@@ -137,10 +137,10 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	}
 	if err != nil {
 		status := a.refuseCall(w, err)
-		a.options.Metrics.observeCall(call.Door, call.Op, status, a.options.Now().Sub(begin), nil)
+		a.options.Metrics.observeCall(call.Endpoint, call.Op, status, a.options.Now().Sub(begin), nil)
 		return
 	}
-	if call.Door == wire.DoorProxy && !reply.Readable {
+	if call.Endpoint == wire.EndpointProxy && !reply.Readable {
 		delete(w.Header(), "Access-Control-Allow-Origin")
 	}
 	switch {
@@ -151,7 +151,7 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	}
 	tellSigned(w.Header(), reply.Signed)
 	writeWhole(w, r, int(reply.Status), reply.Body)
-	a.options.Metrics.observeCall(call.Door, call.Op, int(reply.Status), a.options.Now().Sub(begin), reply.Phases)
+	a.options.Metrics.observeCall(call.Endpoint, call.Op, int(reply.Status), a.options.Now().Sub(begin), reply.Phases)
 }
 
 // tellSigned passes on what makes a reply a signed one. An answer of the host's own

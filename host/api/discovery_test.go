@@ -27,7 +27,7 @@ func discovers(t *testing.T, path, op, cache string) {
 	if got.header.Get("Cache-Control") != cache || got.header.Get("Vary") != "Origin, X-Cloister-Sign-Reply" || got.header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("%+v", got.header)
 	}
-	if call := r.last(t); call.Door != wire.DoorBoot || call.Op != op || len(call.Body)+len(call.Head) != 0 || call.From.Address != "127.0.0.1" {
+	if call := r.last(t); call.Endpoint != wire.EndpointBoot || call.Op != op || len(call.Body)+len(call.Head) != 0 || call.From.Address != "127.0.0.1" {
 		t.Errorf("%+v", call)
 	}
 	if got := send(t, http.MethodHead, at, nil); got.status != 200 || got.body != "" || got.header.Get("Cache-Control") == "" {
@@ -59,7 +59,7 @@ func TestDiscoveryOfTheIssuer(t *testing.T) {
 		if got.status != 200 || got.body != `{"yes":true}` || got.header.Get("Cache-Control") != "public, max-age=60" {
 			t.Errorf("%s: %+v", path, got)
 		}
-		if call := r.last(t); call.Door != wire.DoorBoot || call.Op != op || len(call.Body)+len(call.Head) != 0 {
+		if call := r.last(t); call.Endpoint != wire.EndpointBoot || call.Op != op || len(call.Body)+len(call.Head) != 0 {
 			t.Errorf("%s: %+v", path, call)
 		}
 		isError(t, post(t, r.at+path, "{}"), http.StatusMethodNotAllowed, 12)

@@ -20,7 +20,7 @@ const maxOps = 512
 
 const other = "other"
 
-var doorNames = [...]string{wire.DoorSubmit: "submit", wire.DoorQuery: "query", wire.DoorProxy: "proxy", wire.DoorBoot: "boot"}
+var endpointNames = [...]string{wire.EndpointSubmit: "submit", wire.EndpointQuery: "query", wire.EndpointProxy: "proxy", wire.EndpointBoot: "boot"}
 
 // phaseNames are the labels of Reply.Phases, in order.
 var phaseNames = [...]string{"stamp", "decide", "execute", "store"}
@@ -51,8 +51,8 @@ type Metrics struct {
 }
 
 type opKey struct {
-	door wire.Door
-	op   string
+	endpoint wire.Endpoint
+	op       string
 }
 
 // opMetrics are the resolved counters of one operation: looking labels up by name costs more than
@@ -143,12 +143,12 @@ func (m *Metrics) Round(in wire.Range, r cosign.Result, took time.Duration) {
 }
 
 // observeCall counts one request that reached the link.
-func (m *Metrics) observeCall(door wire.Door, op string, status int, took time.Duration, phases []uint32) {
-	o, key := m.operation(door, op, status < 400)
+func (m *Metrics) observeCall(endpoint wire.Endpoint, op string, status int, took time.Duration, phases []uint32) {
+	o, key := m.operation(endpoint, op, status < 400)
 	o.took.Observe(took.Seconds())
 	counter, ok := o.statuses.Load(status)
 	if !ok {
-		counter, _ = o.statuses.LoadOrStore(status, m.requests.WithLabelValues(doorNames[key.door], key.op, statusText(status)))
+		counter, _ = o.statuses.LoadOrStore(status, m.requests.WithLabelValues(endpointNames[key.endpoint], key.op, statusText(status)))
 	}
 	counter.(prometheus.Counter).Inc()
 	for i, us := range phases[:min(len(phases), len(m.phases))] {
@@ -164,8 +164,8 @@ func statusText(status int) string {
 	return string([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10)})
 }
 
-func (m *Metrics) operation(door wire.Door, op string, success bool) (*opMetrics, opKey) {
-	key := opKey{door, op}
+func (m *Metrics) operation(endpoint wire.Endpoint, op string, success bool) (*opMetrics, opKey) {
+	key := opKey{endpoint, op}
 	m.mu.RLock()
 	o := m.ops[key]
 	m.mu.RUnlock()
@@ -178,7 +178,7 @@ func (m *Metrics) operation(door wire.Door, op string, success bool) (*opMetrics
 		key.op = other
 	}
 	if o = m.ops[key]; o == nil {
-		o = &opMetrics{took: m.took.WithLabelValues(doorNames[door], key.op)}
+		o = &opMetrics{took: m.took.WithLabelValues(endpointNames[endpoint], key.op)}
 		m.ops[key] = o
 		if key.op != other {
 			m.size++

@@ -40,7 +40,7 @@ func (p *peer) handle(ctx context.Context, _ wire.Kind, b []byte) (wire.Kind, []
 	p.mu.Lock()
 	answer, status := p.answer, p.status
 	r := &wire.Reply{Status: 200, Body: []byte(`{"yes":true}`), Phases: []uint32{10, 20, 30, 40}}
-	if c.Door == wire.DoorBoot && c.Op == "status" {
+	if c.Endpoint == wire.EndpointBoot && c.Op == "status" {
 		r.Body = []byte(status)
 	} else {
 		p.calls = append(p.calls, c)

@@ -124,7 +124,7 @@ func TestBootProofOfALiveKey(t *testing.T) {
 	if got.status != 200 || got.header.Get("Cache-Control") != "public, max-age=60" || got.header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("%+v", got)
 	}
-	if c := r.last(t); c.Door != wire.DoorBoot || c.Op != "discovery_boot_proof" || string(c.Body) != key || len(c.Head) != 0 {
+	if c := r.last(t); c.Endpoint != wire.EndpointBoot || c.Op != "discovery_boot_proof" || string(c.Body) != key || len(c.Head) != 0 {
 		t.Errorf("%+v", c)
 	}
 	for _, bad := range []string{"", key[1:], key + "0", strings.ToUpper(key), key[2:] + "%2f", strings.Repeat("g", 260)} {

@@ -69,7 +69,7 @@ func (k *asker) ask(ctx context.Context) (*status, error) {
 }
 
 func statusOf(ctx context.Context, enclave Enclave) (*status, error) {
-	reply, err := enclave.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: wire.OpStatus, Body: []byte("{}"), WithinMs: uint32(statusWait / time.Millisecond)})
+	reply, err := enclave.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: wire.OpStatus, Body: []byte("{}"), WithinMs: uint32(statusWait / time.Millisecond)})
 	if err != nil {
 		return nil, err
 	}

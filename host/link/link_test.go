@@ -179,7 +179,7 @@ func TestCall(t *testing.T) {
 		for i := range 40 {
 			wg.Go(func() {
 				body := fmt.Appendf(nil, "body %d", i)
-				r, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorQuery, Op: "whoami", Body: body})
+				r, err := l.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointQuery, Op: "whoami", Body: body})
 				if err != nil || string(r.Body) != string(body) {
 					t.Errorf("%v %v", r, err)
 				}

@@ -87,12 +87,12 @@ func (l *Links) Run(ctx context.Context) {
 func (l *Links) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply, err error) {
 	r, known := l.hint(call)
 	// The proxy's bodies are the enclave's own: sent again they are another activity.
-	again := call.Door == wire.DoorSubmit || call.Door == wire.DoorQuery
+	again := call.Endpoint == wire.EndpointSubmit || call.Endpoint == wire.EndpointQuery
 	err = l.route(ctx, r, known, again, func(to *Link) (moved uint16, err error) {
 		if reply, err = to.Call(ctx, call); err != nil {
 			return 0, err
 		}
-		if reply.Moved != 0 && call.Door == wire.DoorProxy {
+		if reply.Moved != 0 && call.Endpoint == wire.EndpointProxy {
 			l.learn(call, wire.Range(reply.Moved-1))
 		}
 		return reply.Moved, nil
@@ -231,7 +231,7 @@ func (l *Links) of(id wire.ID) (wire.Range, bool) {
 // hint guesses the range of a call. It reads the body for nothing else: the enclave decides what the
 // body says.
 func (l *Links) hint(call *wire.Call) (wire.Range, bool) {
-	if call.Door == wire.DoorProxy {
+	if call.Endpoint == wire.EndpointProxy {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		r, ok := l.configs[configOf(call)]

@@ -102,7 +102,7 @@ func (n *node) answer(c *wire.Call) *wire.Reply {
 	if n.away {
 		return nil
 	}
-	if c.Door == wire.DoorBoot {
+	if c.Endpoint == wire.EndpointBoot {
 		var m struct {
 			Ranges []int
 			Handed bool
@@ -219,9 +219,9 @@ func TestRoutes(t *testing.T) {
 	g := newGroup()
 	a, b := newNode(t, g, "a", 0, 1, 2, 3), newNode(t, g, "b", 4, 5, 6, 7)
 	l := connect(t, &rows{g: g}, a, b)
-	for _, door := range []wire.Door{wire.DoorSubmit, wire.DoorQuery, wire.DoorProxy} {
+	for _, door := range []wire.Endpoint{wire.EndpointSubmit, wire.EndpointQuery, wire.EndpointProxy} {
 		for r := range wire.Range(nodeRanges) {
-			reply, err := l.Call(t.Context(), &wire.Call{Door: door, Op: "x", Body: bodyIn(r, "")})
+			reply, err := l.Call(t.Context(), &wire.Call{Endpoint: door, Op: "x", Body: bodyIn(r, "")})
 			if want := map[bool]string{true: "a", false: "b"}[r < 4]; err != nil || string(reply.Body) != want {
 				t.Fatalf("range %d at door %d: %v, %+v", r, door, err, reply)
 			}
@@ -229,7 +229,7 @@ func TestRoutes(t *testing.T) {
 	}
 	// A body that begins with another's id reaches its own all the same.
 	body := []byte(`{"parameters":"\"organizationId\"","x":{"organizationId":"00345678-1234-4234-8234-123456789abc"},"organizationId":"ff345678-1234-4234-8234-123456789abc"}`)
-	if reply, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorQuery, Op: "x", Body: body}); err != nil || string(reply.Body) != "b" {
+	if reply, err := l.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointQuery, Op: "x", Body: body}); err != nil || string(reply.Body) != "b" {
 		t.Fatalf("%v, %+v", err, reply)
 	}
 	if err := l.Ready(); err != nil {
@@ -247,7 +247,7 @@ func TestCallsWaitForAnOwner(t *testing.T) {
 	l := connect(t, own, a, b)
 	answered := make(chan string, 1)
 	go func() {
-		reply, err := l.Call(context.Background(), &wire.Call{Door: wire.DoorSubmit, Op: "x", Body: bodyIn(7, "waits")})
+		reply, err := l.Call(context.Background(), &wire.Call{Endpoint: wire.EndpointSubmit, Op: "x", Body: bodyIn(7, "waits")})
 		if err != nil {
 			answered <- err.Error()
 			return
@@ -255,7 +255,7 @@ func TestCallsWaitForAnOwner(t *testing.T) {
 		answered <- string(reply.Body)
 	}()
 	time.Sleep(300 * time.Millisecond)
-	if reply, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorSubmit, Op: "x", Body: bodyIn(6, "")}); err != nil || string(reply.Body) != "b" {
+	if reply, err := l.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointSubmit, Op: "x", Body: bodyIn(6, "")}); err != nil || string(reply.Body) != "b" {
 		t.Fatalf("%v, %+v", err, reply)
 	}
 	time.Sleep(4500 * time.Millisecond)
@@ -286,16 +286,16 @@ func TestLostOnTheWay(t *testing.T) {
 	g := newGroup()
 	a, b := newNode(t, g, "a", 0, 1, 2, 3), newNode(t, g, "b", 4, 5, 6, 7)
 	l := connect(t, &rows{g: g}, a, b)
-	if _, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorQuery, Op: "x", Body: bodyIn(0, "")}); err != nil {
+	if _, err := l.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointQuery, Op: "x", Body: bodyIn(0, "")}); err != nil {
 		t.Fatal(err)
 	}
 	a.set(func() { a.away = true })
 	head := []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: "c"}}
-	if _, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorProxy, Op: "x", Head: head, Body: bodyIn(0, "proxy")}); !errors.Is(err, link.ErrUnavailable) {
+	if _, err := l.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointProxy, Op: "x", Head: head, Body: bodyIn(0, "proxy")}); !errors.Is(err, link.ErrUnavailable) {
 		t.Fatalf("the proxy's call: %v", err)
 	}
 	began := time.Now()
-	reply, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorSubmit, Op: "x", Body: bodyIn(0, "again")})
+	reply, err := l.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointSubmit, Op: "x", Body: bodyIn(0, "again")})
 	if err != nil || string(reply.Body) != "b" {
 		t.Fatalf("%v, %+v", err, reply)
 	}
@@ -304,7 +304,7 @@ func TestLostOnTheWay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	b.set(func() { b.away = true })
-	if _, err := l.Call(ctx, &wire.Call{Door: wire.DoorSubmit, Op: "x", Body: bodyIn(0, "nobody")}); err == nil {
+	if _, err := l.Call(ctx, &wire.Call{Endpoint: wire.EndpointSubmit, Op: "x", Body: bodyIn(0, "nobody")}); err == nil {
 		t.Fatal("answered by nobody")
 	}
 }
@@ -338,7 +338,7 @@ func TestLevels(t *testing.T) {
 	})
 	clocktest.Until(t, "retired", func() bool { return len(a.has()) == 0 && len(b.has()) == 4 && len(c.has()) == 4 })
 	for r := range wire.Range(nodeRanges) {
-		if reply, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorQuery, Op: "x", Body: bodyIn(r, "")}); err != nil || string(reply.Body) == "a" {
+		if reply, err := l.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointQuery, Op: "x", Body: bodyIn(r, "")}); err != nil || string(reply.Body) == "a" {
 			t.Fatalf("%v, %+v", err, reply)
 		}
 	}
@@ -350,7 +350,7 @@ func TestTableUnderAnotherKey(t *testing.T) {
 	g := newGroup()
 	a, b := newNode(t, g, "a", 0, 1, 2, 3), newNode(t, g, "b", 4, 5, 6, 7)
 	l := connect(t, &rows{g: g}, a, b)
-	if _, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorQuery, Op: "x", Body: bodyIn(5, "")}); err != nil {
+	if _, err := l.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointQuery, Op: "x", Body: bodyIn(5, "")}); err != nil {
 		t.Fatal(err)
 	}
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -22,7 +22,7 @@ func Once(ctx context.Context, address, op string, body []byte, now func() time.
 	}
 	conn := wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost, Now: now, FrameTimeout: frameTimeout, WriteTimeout: writeTimeout})
 	defer conn.Close()
-	question, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: op, Body: body})
+	question, err := wire.Marshal(&wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: body})
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (l *Links) look(ctx context.Context) int {
 func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within time.Duration) (*wire.Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	reply, err := l.all[i].Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: body, WithinMs: uint32(within / time.Millisecond)})
+	reply, err := l.all[i].Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: body, WithinMs: uint32(within / time.Millisecond)})
 	if err != nil {
 		return nil, err
 	}

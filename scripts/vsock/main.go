@@ -321,7 +321,7 @@ func (w *world) refuses(ctx context.Context, m *guest.Guest) error {
 func (w *world) status(ctx context.Context) (string, error) {
 	for {
 		var s struct{ State string }
-		d, err := laptop.DialDoor(ctx, w.relay)
+		d, err := laptop.DialEnclave(ctx, w.relay)
 		if err == nil {
 			err = d.Call(ctx, "status", nil, nil, &s)
 			d.Close()

@@ -40,7 +40,7 @@ func (w *world) ask(ctx context.Context, op string, body, into any) error {
 	if err != nil {
 		return err
 	}
-	d, err := laptop.DialDoor(ctx, w.relay)
+	d, err := laptop.DialEnclave(ctx, w.relay)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (w *world) document(text string) (d *attestation.Document, hash [32]byte, k
 
 // organization makes a first organization with the admission key.
 func (w *world) organization(ctx context.Context, name string) (script.Organization, error) {
-	d, err := laptop.DialDoor(ctx, w.relay)
+	d, err := laptop.DialEnclave(ctx, w.relay)
 	if err != nil {
 		return script.Organization{}, err
 	}

@@ -76,7 +76,7 @@ func benchmarkAsk(b *testing.B, network string, askers int) {
 	defer enclave.Close()
 	host := wire.NewConn(h, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost, Now: time.Now, FrameTimeout: time.Minute, WriteTimeout: time.Minute})
 	defer host.Close()
-	call := wire.Call{Door: wire.DoorSubmit, Op: "sign_raw_payload", Head: []wire.Header{{Name: "X-Stamp", Value: string(body[:400])}}, Body: body[:600]}
+	call := wire.Call{Endpoint: wire.EndpointSubmit, Op: "sign_raw_payload", Head: []wire.Header{{Name: "X-Stamp", Value: string(body[:400])}}, Body: body[:600]}
 	b.ReportAllocs()
 	begin := cpu()
 	var wg sync.WaitGroup
@@ -103,7 +103,7 @@ func benchmarkAsk(b *testing.B, network string, askers int) {
 
 func BenchmarkCodec(b *testing.B) {
 	body := bytes.Repeat([]byte("x"), 4096)
-	call, _ := wire.Marshal(wire.Call{Door: 1, Op: "sign_raw_payload", Head: []wire.Header{{Name: "X-Stamp", Value: string(body[:400])}}, Body: body[:600]})
+	call, _ := wire.Marshal(wire.Call{Endpoint: 1, Op: "sign_raw_payload", Head: []wire.Header{{Name: "X-Stamp", Value: string(body[:400])}}, Body: body[:600]})
 	reply, _ := wire.Marshal(wire.Reply{Status: 200, Body: body, Phases: []uint32{1, 2, 3, 4}})
 	batch := wire.Batch{Number: 7, Header: body[:300], Entries: make([]wire.Entry, 16)}
 	for i := range batch.Entries {

@@ -26,8 +26,8 @@ func samples() map[string]any {
 	return map[string]any{
 		"hello":           &wire.Hello{Version: 1, Role: wire.RoleStores},
 		"hello_stream":    &wire.Hello{Version: 1, Role: wire.RoleStream, Ticket: &wire.Ticket{1, 2, 15: 3}},
-		"call":            &wire.Call{Door: wire.DoorSubmit, Op: "sign_raw_payload", Head: []wire.Header{{Name: "X-Stamp", Value: "abc"}}, Body: []byte(`{"a":1}`), From: wire.From{Address: "192.0.2.1", Origin: "https://example.com"}, WithinMs: 30000},
-		"call_bare":       &wire.Call{Door: wire.DoorBoot, Op: "status"},
+		"call":            &wire.Call{Endpoint: wire.EndpointSubmit, Op: "sign_raw_payload", Head: []wire.Header{{Name: "X-Stamp", Value: "abc"}}, Body: []byte(`{"a":1}`), From: wire.From{Address: "192.0.2.1", Origin: "https://example.com"}, WithinMs: 30000},
+		"call_bare":       &wire.Call{Endpoint: wire.EndpointBoot, Op: "status"},
 		"reply":           &wire.Reply{Status: 200, Body: []byte("{}"), Request: hash(1), Phases: []uint32{1, 22, 333, 70000}},
 		"reply_signed":    &wire.Reply{Status: 200, Body: []byte("{}"), Request: hash(1), Phases: []uint32{1}, Signed: &wire.Signed{Deployment: hash(2), LiveKey: []byte{4, 1, 4, 2}, TimeMs: 1767225600123, Signature: []byte{7, 8}}},
 		"reply_rate":      &wire.Reply{Status: 429, Body: []byte("{}"), Request: hash(1), Phases: []uint32{1, 22, 333, 70000}, Limit: 10, Remaining: 300},

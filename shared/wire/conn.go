@@ -197,7 +197,7 @@ func (c *Conn) Ask(ctx context.Context, kind Kind, payload []byte) (Kind, []byte
 		return 0, nil, err
 	}
 	a := asking{c.limits.answerTo[kind], make(chan frame, 1)}
-	id, err := c.enter(a, kind, payload)
+	id, err := c.register(a, kind, payload)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -207,7 +207,7 @@ func (c *Conn) Ask(ctx context.Context, kind Kind, payload []byte) (Kind, []byte
 	case <-ctx.Done():
 	case <-c.done:
 	}
-	if f, ok := c.leave(id, a); ok {
+	if f, ok := c.unregister(id, a); ok {
 		return f.kind, f.payload, nil
 	}
 	if c.Err() != nil {
@@ -225,8 +225,8 @@ func (c *Conn) closedError() error {
 	return fmt.Errorf("%w: %w", ErrClosed, err)
 }
 
-// enter numbers a question and queues it in one step: ids rise on the wire.
-func (c *Conn) enter(a asking, kind Kind, payload []byte) (uint64, error) {
+// register numbers a question and queues it in one step: ids rise on the wire.
+func (c *Conn) register(a asking, kind Kind, payload []byte) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -241,8 +241,8 @@ func (c *Conn) enter(a asking, kind Kind, payload []byte) (uint64, error) {
 	return c.lastOut, nil
 }
 
-// leave gives up a question, unless its answer has come meanwhile.
-func (c *Conn) leave(id uint64, a asking) (frame, bool) {
+// unregister gives up a question, unless its answer has come meanwhile.
+func (c *Conn) unregister(id uint64, a asking) (frame, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, open := c.asked[id]; open {

@@ -109,15 +109,15 @@ type Hello struct {
 	Ticket  *Ticket `cbor:"3,keyasint,omitempty"`
 }
 
-// A Door is where a call knocks.
-type Door uint8
+// A Endpoint is where a call knocks.
+type Endpoint uint8
 
 // The doors of the enclave.
 const (
-	DoorSubmit Door = 1
-	DoorQuery  Door = 2
-	DoorProxy  Door = 3
-	DoorBoot   Door = 4
+	EndpointSubmit Endpoint = 1
+	EndpointQuery  Endpoint = 2
+	EndpointProxy  Endpoint = 3
+	EndpointBoot   Endpoint = 4
 )
 
 // Header is one HTTP header that may carry a credential, as received.
@@ -135,11 +135,11 @@ type From struct {
 
 // A Call is one request of a client, unread by the host. Every field is chosen by an attacker.
 type Call struct {
-	Door Door     `cbor:"1,keyasint"`
-	Op   string   `cbor:"2,keyasint"` // last segment of the path
-	Head []Header `cbor:"3,keyasint,omitempty"`
-	Body Bytes    `cbor:"4,keyasint"`
-	From From     `cbor:"5,keyasint,omitempty"`
+	Endpoint Endpoint `cbor:"1,keyasint"`
+	Op       string   `cbor:"2,keyasint"` // last segment of the path
+	Head     []Header `cbor:"3,keyasint,omitempty"`
+	Body     Bytes    `cbor:"4,keyasint"`
+	From     From     `cbor:"5,keyasint,omitempty"`
 	// WithinMs is how long the caller is willing to wait. 0 means DefaultWait.
 	WithinMs uint32 `cbor:"6,keyasint,omitempty"`
 }

@@ -165,7 +165,7 @@ func TestBreakGlass(t *testing.T) {
 		together := func(op, typ string, parameters any) {
 			t.Helper()
 			two, three := owner{id, keys[1]}, owner{id, keys[2]}
-			m, err := call(s.r, wire.DoorSubmit, op, s.r.BodyOf(id, "ACTIVITY_TYPE_"+typ, parameters), two)
+			m, err := call(s.r, wire.EndpointSubmit, op, s.r.BodyOf(id, "ACTIVITY_TYPE_"+typ, parameters), two)
 			if err != nil || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
 				t.Fatal(m, err)
 			}
@@ -193,7 +193,7 @@ func TestBreakGlass(t *testing.T) {
 			t.Error("the lost key is still good")
 		}
 		// The one who is back counts: with the second he moves the treasure's keys.
-		got, err := call(s.r, wire.DoorSubmit, "create_wallet", s.r.BodyOf(id, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "New", "accounts": formats(0)}), owner{id, fresh})
+		got, err := call(s.r, wire.EndpointSubmit, "create_wallet", s.r.BodyOf(id, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "New", "accounts": formats(0)}), owner{id, fresh})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -246,7 +246,7 @@ func makeRelease(t *testing.T, name string) {
 		"rootUsers": []any{apiKeyUser("One", sub.key), apiKeyUser("Two", was.Pending.Second)},
 		"wallet":    map[string]any{"walletName": "Joint", "accounts": formats(0)}})
 	sub.id = rig.Text(a, "result", "createSubOrganizationResultV8", "subOrganizationId")
-	m, err := call(r, wire.DoorSubmit, "create_wallet", r.BodyOf(sub.id, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Pending", "accounts": formats(0)}), sub)
+	m, err := call(r, wire.EndpointSubmit, "create_wallet", r.BodyOf(sub.id, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Pending", "accounts": formats(0)}), sub)
 	if err != nil || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
 		t.Fatal(m, err)
 	}

@@ -59,7 +59,7 @@ func (s *source) root() owner {
 }
 
 // call sends a body of an organization, again while it is told to, and gives the reply, or why there is none.
-func call(r *rig.Rig, door wire.Door, op string, body []byte, o owner) (map[string]any, error) {
+func call(r *rig.Rig, door wire.Endpoint, op string, body []byte, o owner) (map[string]any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
 	defer cancel()
 	reply, err := r.Send(ctx, door, op, body, o.key)
@@ -77,7 +77,7 @@ func call(r *rig.Rig, door wire.Door, op string, body []byte, o owner) (map[stri
 }
 
 func submit(r *rig.Rig, o owner, op, typ string, parameters any) (map[string]any, error) {
-	m, err := call(r, wire.DoorSubmit, op, r.BodyOf(o.id, "ACTIVITY_TYPE_"+typ, parameters), o)
+	m, err := call(r, wire.EndpointSubmit, op, r.BodyOf(o.id, "ACTIVITY_TYPE_"+typ, parameters), o)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func query(r *rig.Rig, o owner, op string, request map[string]any) (map[string]a
 	if err != nil {
 		return nil, err
 	}
-	return call(r, wire.DoorQuery, op, b, o)
+	return call(r, wire.EndpointQuery, op, b, o)
 }
 
 // Two formats whose signatures are the same every time.

@@ -110,15 +110,15 @@ func (w *world) act(key laptop.KeyPair, typ string, parameters any) wire.Call {
 		w.t.Fatal(err)
 	}
 	op, _, _ := strings.Cut(strings.ToLower(typ), "_v")
-	return w.call(key, wire.DoorSubmit, op, body)
+	return w.call(key, wire.EndpointSubmit, op, body)
 }
 
-func (w *world) call(key laptop.KeyPair, door wire.Door, op string, body []byte) wire.Call {
+func (w *world) call(key laptop.KeyPair, door wire.Endpoint, op string, body []byte) wire.Call {
 	head, err := laptop.Stamp(key, body)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return wire.Call{Door: door, Op: op, Head: head, Body: body}
+	return wire.Call{Endpoint: door, Op: op, Head: head, Body: body}
 }
 
 // key is a new one of P-256.
@@ -260,7 +260,7 @@ func TestBudgets(t *testing.T) {
 	root := w.r.Credentials.RootAPIKey
 	ask := fmt.Appendf(nil, `{"organizationId":%q}`, w.r.Credentials.OrganizationID)
 	found := map[string]costs{}
-	found["query"] = w.least(50, func(int) wire.Call { return w.call(root, wire.DoorQuery, "whoami", ask) })
+	found["query"] = w.least(50, func(int) wire.Call { return w.call(root, wire.EndpointQuery, "whoami", ask) })
 	found["signature"] = w.least(50, func(i int) wire.Call { return w.signature(root, i) })
 	found["log-in"] = w.least(20, func(int) wire.Call { return w.act(root, "STAMP_LOGIN", object{"publicKey": w.key().PublicKey}) })
 	found["wallet"] = w.least(15, func(i int) wire.Call {

@@ -172,7 +172,7 @@ func (p *proxy) carry(role wire.Role, fromHost bool, from, to net.Conn) {
 func isCall(undecided func(wire.Hash) bool) func(*frame) bool {
 	return func(f *frame) bool {
 		var c wire.Call
-		return f.fromHost && f.kind == wire.KindCall && wire.Unmarshal(f.payload, &c) == nil && c.Door == wire.DoorSubmit && undecided(sum(c.Body))
+		return f.fromHost && f.kind == wire.KindCall && wire.Unmarshal(f.payload, &c) == nil && c.Endpoint == wire.EndpointSubmit && undecided(sum(c.Body))
 	}
 }
 

@@ -372,7 +372,7 @@ func (w *world) tail(name string) string {
 func (w *world) counters() (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	d, err := laptop.DialDoor(ctx, w.enclave.first)
+	d, err := laptop.DialEnclave(ctx, w.enclave.first)
 	if err != nil {
 		return nil, err
 	}

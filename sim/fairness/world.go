@@ -155,7 +155,7 @@ func (rs *requests) next(body []byte) wire.Call {
 	} else {
 		stamp, _ = rs.key.Stamp(body) // as those before
 	}
-	return wire.Call{Door: wire.DoorSubmit, Op: rs.op, Head: []wire.Header{{Name: request.HeaderStamp, Value: stamp}}, Body: body}
+	return wire.Call{Endpoint: wire.EndpointSubmit, Op: rs.op, Head: []wire.Header{{Name: request.HeaderStamp, Value: stamp}}, Body: body}
 }
 
 func (rs *requests) body(b []byte, i int) []byte {
@@ -168,7 +168,7 @@ func (rs *requests) body(b []byte, i int) []byte {
 func (w *world) do(a account, typ string, parameters any) (result any, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	reply, err := w.rig.Send(ctx, wire.DoorSubmit, request.Operation(typ), w.rig.BodyOf(a.organization, typ, parameters), a.key)
+	reply, err := w.rig.Send(ctx, wire.EndpointSubmit, request.Operation(typ), w.rig.BodyOf(a.organization, typ, parameters), a.key)
 	if err != nil {
 		return nil, err
 	}

@@ -52,14 +52,14 @@ func TestDrill(t *testing.T) {
 		status int
 		code   string
 	}{
-		"a query":              {stamped(t, wire.DoorQuery, "whoami", o.root, map[string]any{"organizationId": o.id}), 200, ""},
+		"a query":              {stamped(t, wire.EndpointQuery, "whoami", o.root, map[string]any{"organizationId": o.id}), 200, ""},
 		"a drill's payload":    {w.signBytes(o, attestation.DrillPrefix+"one", "HASH_FUNCTION_KECCAK256"), 200, ""},
 		"a payload":            {w.sign(o, []byte("worth something")), 400, "DRILL"},
 		"a digest":             {w.signBytes(o, digest, "HASH_FUNCTION_NO_OP"), 400, "DRILL"},
 		"the prefix within":    {w.signBytes(o, "x"+attestation.DrillPrefix, "HASH_FUNCTION_SHA256"), 400, "DRILL"},
 		"an export":            {w.activity(o, "export_private_key", "EXPORT_PRIVATE_KEY", map[string]any{"privateKeyId": o.key, "targetPublicKey": hex.EncodeToString(w.operators[0].share.PublicKey().Bytes())}), 400, "DRILL"},
 		"a tag":                {w.activity(o, "create_user_tag", "CREATE_USER_TAG", map[string]any{"userTagName": "t", "userIds": []string{}}), 400, "DRILL"},
-		"another organization": {stamped(t, wire.DoorBoot, "create_organization", w.admission, map[string]any{"organizationName": "o", "rootUserName": "r", "timestampMs": w.now(), "rootApiKey": map[string]string{"apiKeyName": "k", "publicKey": o.root.PublicKey, "curveType": "API_KEY_CURVE_P256"}}), 400, "DRILL"},
+		"another organization": {stamped(t, wire.EndpointBoot, "create_organization", w.admission, map[string]any{"organizationName": "o", "rootUserName": "r", "timestampMs": w.now(), "rootApiKey": map[string]string{"apiKeyName": "k", "publicKey": o.root.PublicKey, "curveType": "API_KEY_CURVE_P256"}}), 400, "DRILL"},
 	} {
 		if status, code := e.answer(c.call); status != c.status || code != c.code {
 			t.Errorf("%s: %d %q, want %d %q", what, status, code, c.status, c.code)
@@ -67,7 +67,7 @@ func TestDrill(t *testing.T) {
 	}
 	// Who verifies does not take it for the deployment, unless it is what he means.
 	var proof attestation.BootProof
-	r := send(t, e.link, stamped(t, wire.DoorQuery, "get_latest_boot_proof", o.root, map[string]any{"organizationId": o.id, "appName": "cloister"}))
+	r := send(t, e.link, stamped(t, wire.EndpointQuery, "get_latest_boot_proof", o.root, map[string]any{"organizationId": o.id, "appName": "cloister"}))
 	var got struct{ BootProof json.RawMessage }
 	must(t, json.Unmarshal(r, &got))
 	must(t, json.Unmarshal(got.BootProof, &proof))

@@ -163,7 +163,7 @@ func (w *world) count(e *enclave, o *organization) (n int) {
 		if after != "" {
 			page["after"] = after
 		}
-		r, err := e.link.Call(context.Background(), stamped(w.t, wire.DoorQuery, "list_activities", o.root, map[string]any{"organizationId": o.id,
+		r, err := e.link.Call(context.Background(), stamped(w.t, wire.EndpointQuery, "list_activities", o.root, map[string]any{"organizationId": o.id,
 			"filterByType": []string{"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2"}, "paginationOptions": page}))
 		if err != nil || r.Status != 200 {
 			w.t.Errorf("listing: %v %s", err, r.Body)

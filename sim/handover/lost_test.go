@@ -103,7 +103,7 @@ func TestLastCommitLost(t *testing.T) {
 			still := w.serving()
 			for what, c := range map[string]*wire.Call{
 				"what was kept": kept, "what was lost": last, "a signature": w.sign(o, []byte("another")),
-				"a query": stamped(t, wire.DoorQuery, "whoami", o.root, map[string]any{"organizationId": o.id}),
+				"a query": stamped(t, wire.EndpointQuery, "whoami", o.root, map[string]any{"organizationId": o.id}),
 			} {
 				c := *c
 				c.WithinMs = 1500

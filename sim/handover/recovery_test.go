@@ -247,7 +247,7 @@ func TestRecovery(t *testing.T) {
 	e.takeAll()
 	ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if r, err := e.link.Call(ctx, stamped(t, wire.DoorQuery, "whoami", o.root, map[string]any{"organizationId": o.id})); err == nil && r.Status == 200 {
+	if r, err := e.link.Call(ctx, stamped(t, wire.EndpointQuery, "whoami", o.root, map[string]any{"organizationId": o.id})); err == nil && r.Status == 200 {
 		t.Error("recovered twice")
 	}
 }

@@ -274,7 +274,7 @@ func (e *enclave) ask(op string, body any) (map[string]json.RawMessage, string) 
 		b, err = json.Marshal(body)
 		must(e.w.t, err)
 	}
-	r, err := e.link.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())})
+	r, err := e.link.Call(context.Background(), &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())})
 	must(e.w.t, err)
 	if r.Status != 200 {
 		return nil, fmt.Sprintf("%d %s", r.Status, r.Body)
@@ -384,13 +384,13 @@ func (w *world) now() string {
 	}
 }
 
-func stamped(t testing.TB, door wire.Door, op string, key laptop.KeyPair, body map[string]any) *wire.Call {
+func stamped(t testing.TB, door wire.Endpoint, op string, key laptop.KeyPair, body map[string]any) *wire.Call {
 	t.Helper()
 	b, err := json.Marshal(body)
 	must(t, err)
 	head, err := laptop.Stamp(key, b)
 	must(t, err)
-	return &wire.Call{Door: door, Op: op, Head: head, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())}
+	return &wire.Call{Endpoint: door, Op: op, Head: head, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())}
 }
 
 // organization makes one, and a key in it.
@@ -400,7 +400,7 @@ func (w *world) organization(to caller) *organization {
 	var err error
 	o.root, err = laptop.NewKey()
 	must(w.t, err)
-	made := send(w.t, to, stamped(w.t, wire.DoorBoot, "create_organization", w.admission, map[string]any{
+	made := send(w.t, to, stamped(w.t, wire.EndpointBoot, "create_organization", w.admission, map[string]any{
 		"organizationName": "An organization", "rootUserName": "Root user", "timestampMs": w.now(),
 		"rootApiKey": map[string]string{"apiKeyName": "k", "publicKey": o.root.PublicKey, "curveType": "API_KEY_CURVE_P256"}}))
 	var m struct{ OrganizationID string }
@@ -422,7 +422,7 @@ func (w *world) organization(to caller) *organization {
 }
 
 func (w *world) activity(o *organization, op, kind string, parameters map[string]any) *wire.Call {
-	return stamped(w.t, wire.DoorSubmit, op, o.root, map[string]any{"type": "ACTIVITY_TYPE_" + kind, "timestampMs": w.now(), "organizationId": o.id, "parameters": parameters})
+	return stamped(w.t, wire.EndpointSubmit, op, o.root, map[string]any{"type": "ACTIVITY_TYPE_" + kind, "timestampMs": w.now(), "organizationId": o.id, "parameters": parameters})
 }
 
 func (w *world) sign(o *organization, payload []byte) *wire.Call {

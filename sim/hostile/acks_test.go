@@ -50,7 +50,7 @@ func (f *field) withholding(stores bool) hostile.Deed {
 func (f *field) naming(v *victim, r *rand.Rand) (*wire.Call, string) {
 	name := fmt.Sprintf("Name %08x", r.Uint32())
 	body := f.submitBody(v, "update_user_name", map[string]any{"userId": v.user, "userName": name})
-	return &wire.Call{Door: wire.DoorSubmit, Op: "update_user_name", Head: must(laptop.Stamp(v.key, body)), Body: body,
+	return &wire.Call{Endpoint: wire.EndpointSubmit, Op: "update_user_name", Head: must(laptop.Stamp(v.key, body)), Body: body,
 		WithinMs: uint32(impatience.Milliseconds())}, name
 }
 
@@ -177,7 +177,7 @@ func fillMemory(f *field, v *victim, r *rand.Rand) outcome {
 		var mu sync.Mutex
 		for range calls {
 			body := f.signBody(v, strings.Repeat(fmt.Sprintf("%016x", r.Uint64()), size/16))
-			c := &wire.Call{Door: wire.DoorSubmit, Op: "sign_raw_payload", Head: must(laptop.Stamp(v.key, body)), Body: body, WithinMs: uint32(impatience.Milliseconds())}
+			c := &wire.Call{Endpoint: wire.EndpointSubmit, Op: "sign_raw_payload", Head: must(laptop.Stamp(v.key, body)), Body: body, WithinMs: uint32(impatience.Milliseconds())}
 			wg.Go(func() {
 				a := f.send(c)
 				mu.Lock()

@@ -44,7 +44,7 @@ func TestOlderPlans(t *testing.T) {
 			f.store.Do(nil)
 			sign := func() (int, map[string]any) {
 				s := &f.subs[0]
-				return f.as(s.key, wire.DoorSubmit, "sign_raw_payload", f.BodyOf(s.id, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": s.address, "payload": strings.Repeat("ab", 32),
+				return f.as(s.key, wire.EndpointSubmit, "sign_raw_payload", f.BodyOf(s.id, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": s.address, "payload": strings.Repeat("ab", 32),
 					"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"}))
 			}
 			if status, m := sign(); status != 429 {

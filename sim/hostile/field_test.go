@@ -301,8 +301,8 @@ func (a answer) refused() bool {
 }
 
 // ask sends a stamped call. within 0: patiently.
-func (f *field) ask(door wire.Door, op string, body []byte, key laptop.KeyPair, within time.Duration) answer {
-	return f.send(&wire.Call{Door: door, Op: op, Head: must(laptop.Stamp(key, body)), Body: body, WithinMs: uint32(within.Milliseconds())})
+func (f *field) ask(door wire.Endpoint, op string, body []byte, key laptop.KeyPair, within time.Duration) answer {
+	return f.send(&wire.Call{Endpoint: door, Op: op, Head: must(laptop.Stamp(key, body)), Body: body, WithinMs: uint32(within.Milliseconds())})
 }
 
 func (f *field) send(call *wire.Call) answer {
@@ -340,7 +340,7 @@ func (f *field) signBody(v *victim, payload string) []byte {
 func (f *field) mustSubmit(v *victim, op string, parameters map[string]any) map[string]any {
 	f.t.Helper()
 	body := f.submitBody(v, op, parameters)
-	a := f.served(func() answer { return f.ask(wire.DoorSubmit, op, body, v.key, 0) })
+	a := f.served(func() answer { return f.ask(wire.EndpointSubmit, op, body, v.key, 0) })
 	v.activities = append(v.activities, rig.Text(a.m, "activity", "id"))
 	v.body = body
 	return a.m
@@ -357,7 +357,7 @@ func (f *field) query(v *victim, op string, more map[string]any) answer {
 	for k, x := range more {
 		q[k] = x
 	}
-	return f.ask(wire.DoorQuery, op, must(json.Marshal(q)), v.key, 0)
+	return f.ask(wire.EndpointQuery, op, must(json.Marshal(q)), v.key, 0)
 }
 
 func (f *field) whoami(v *victim) answer { return f.query(v, "whoami", nil) }

@@ -122,7 +122,7 @@ const (
 // fine is a good call.
 func (f *field) fine(v *victim) wire.Call {
 	body := must(json.Marshal(map[string]string{"organizationId": v.id}))
-	return wire.Call{Door: wire.DoorQuery, Op: "whoami", Head: must(laptop.Stamp(v.key, body)), Body: body}
+	return wire.Call{Endpoint: wire.EndpointQuery, Op: "whoami", Head: must(laptop.Stamp(v.key, body)), Body: body}
 }
 
 // raw is the strike that opens a connection of its own and writes bytes. They

@@ -182,7 +182,7 @@ func again(f *field, v *victim, _ *rand.Rand) func() answer {
 	if len(v.activities) > 10 {
 		op = "update_user_name"
 	}
-	return func() answer { return f.ask(wire.DoorSubmit, op, v.body, v.key, 0) }
+	return func() answer { return f.ask(wire.EndpointSubmit, op, v.body, v.key, 0) }
 }
 
 // hiddenActivity asks for the activity that an earlier boot made and the host

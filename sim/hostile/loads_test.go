@@ -322,7 +322,7 @@ func swapOrganizations(f *field, v *victim, r *rand.Rand) outcome {
 		return true
 	})
 	body := must(json.Marshal(map[string]any{"organizationId": v.id}))
-	a := f.provoke(v, func() answer { return f.ask(wire.DoorQuery, "whoami", body, w.key, 0) })
+	a := f.provoke(v, func() answer { return f.ask(wire.EndpointQuery, "whoami", body, w.key, 0) })
 	third := f.twin(v)
 	f.good(third)
 	f.disarm()

@@ -58,7 +58,7 @@ var requests = []attack{
 		c.Op = ops[r.IntN(len(ops))]
 	})},
 	{name: "move a request to another door", touches: "door", behind: "each door has bodies of its own", strike: moved(400, func(c *wire.Call, _ *field, _ *victim, r *rand.Rand) {
-		c.Door, c.Op = wire.DoorQuery, []string{"whoami", "get_wallet", "list_users"}[r.IntN(3)]
+		c.Endpoint, c.Op = wire.EndpointQuery, []string{"whoami", "get_wallet", "list_users"}[r.IntN(3)]
 	})},
 	{name: "repeat a request", touches: "request", off: []string{"repeat"}, strike: repeated},
 }
@@ -68,7 +68,7 @@ var requests = []attack{
 func moved(status int, alter func(*wire.Call, *field, *victim, *rand.Rand)) func(*field, *victim, *rand.Rand) outcome {
 	return func(f *field, v *victim, r *rand.Rand) outcome {
 		body := f.submitBody(v, "create_wallet", map[string]any{"walletName": fmt.Sprintf("Fine %016x", r.Uint64()), "accounts": []any{}})
-		fine := wire.Call{Door: wire.DoorSubmit, Op: "create_wallet", Head: must(laptop.Stamp(f.g.common, body)), Body: body}
+		fine := wire.Call{Endpoint: wire.EndpointSubmit, Op: "create_wallet", Head: must(laptop.Stamp(f.g.common, body)), Body: body}
 		bad := fine
 		bad.Head = append([]wire.Header(nil), fine.Head...)
 		alter(&bad, f, v, r)
@@ -113,7 +113,7 @@ func restamped(value string, alter func(map[string]string)) string {
 // another of the same key. It has one effect.
 func repeated(f *field, v *victim, r *rand.Rand) outcome {
 	body := f.signBody(v, fmt.Sprintf("%016x", r.Uint64()))
-	call := wire.Call{Door: wire.DoorSubmit, Op: "sign_raw_payload", Head: must(laptop.Stamp(v.key, body)), Body: body}
+	call := wire.Call{Endpoint: wire.EndpointSubmit, Op: "sign_raw_payload", Head: must(laptop.Stamp(v.key, body)), Body: body}
 	one := f.served(func() answer { return f.send(&call) })
 	count := f.head(v)
 	if r.IntN(2) == 0 {

@@ -118,7 +118,7 @@ func staged(f *field) {
 		s.rejection = f.step(v, func() { say(third, "reject_activity", print) })
 		s.rejection.seq++
 		s.vote = f.submitBody(v, "approve_activity", map[string]any{"fingerprint": print})
-		f.served(func() answer { return f.ask(wire.DoorSubmit, "approve_activity", s.vote, s.member, 0) })
+		f.served(func() answer { return f.ask(wire.EndpointSubmit, "approve_activity", s.vote, s.member, 0) })
 		f.submit(v, v.key, "create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "Later", "userIds": []any{}})
 		sceneMu.Lock()
 		scenes[v] = s
@@ -130,7 +130,7 @@ func staged(f *field) {
 func (f *field) submit(v *victim, key laptop.KeyPair, op, typ string, parameters map[string]any) answer {
 	f.t.Helper()
 	body := f.rig.BodyOf(v.id, typ, parameters)
-	return f.served(func() answer { return f.ask(wire.DoorSubmit, op, body, key, 0) })
+	return f.served(func() answer { return f.ask(wire.EndpointSubmit, op, body, key, 0) })
 }
 
 // step runs do, which adds entries, and tells what stood before.
@@ -160,14 +160,14 @@ func without(which func(*scene) turn) forger {
 func forbidden(f *field, v *victim, _ *rand.Rand) func() answer {
 	q := must(json.Marshal(map[string]any{"organizationId": v.id, "activity": map[string]any{"type": "ACTIVITY_TYPE_CREATE_WALLET",
 		"parameters": map[string]any{"walletName": "Forbidden", "accounts": []any{}}}}))
-	return func() answer { return f.ask(wire.DoorQuery, "evaluate_policies", q, scenes[v].member, 0) }
+	return func() answer { return f.ask(wire.EndpointQuery, "evaluate_policies", q, scenes[v].member, 0) }
 }
 
 // by asks for nothing but who one is, with a key that is nobody's any more.
 func by(whose func(*scene) laptop.KeyPair) question {
 	return func(f *field, v *victim, _ *rand.Rand) func() answer {
 		return func() answer {
-			return f.ask(wire.DoorQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q}`, v.id), whose(scenes[v]), 0)
+			return f.ask(wire.EndpointQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q}`, v.id), whose(scenes[v]), 0)
 		}
 	}
 }
@@ -195,12 +195,12 @@ func replayedVote(f *field, v *victim, r *rand.Rand) outcome {
 	s := scenes[v]
 	head := must(laptop.Stamp(s.member, s.vote))
 	before := f.head(v)
-	a := f.patiently(&wire.Call{Door: wire.DoorSubmit, Op: "approve_activity", Head: head, Body: s.vote})
+	a := f.patiently(&wire.Call{Endpoint: wire.EndpointSubmit, Op: "approve_activity", Head: head, Body: s.vote})
 	same := f.head(v) == before && rig.Text(a.m, "activity", "id") == s.pending && rig.Text(a.m, "activity", "status") == "ACTIVITY_STATUS_CONSENSUS_NEEDED"
 	// The vote names the other activity by nothing that could be changed under the stamp.
 	moved := []byte(string(s.vote))
 	print := sha256.Sum256(moved)
 	copy(moved[len(moved)-70:], fmt.Sprintf("%x", print[:4]))
-	b := f.patiently(&wire.Call{Door: wire.DoorSubmit, Op: "approve_activity", Head: head, Body: moved})
+	b := f.patiently(&wire.Call{Endpoint: wire.EndpointSubmit, Op: "approve_activity", Head: head, Body: moved})
 	return judged(same && a.status == 200 && b.status == 401, f.head(v) != before, "%d %d %.200s", a.status, b.status, a.text)
 }

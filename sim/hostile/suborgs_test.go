@@ -72,7 +72,7 @@ func (f *family) ids(is func(int, *sub) bool) (ids []string) {
 }
 
 // as sends a request stamped by any key.
-func (f *family) as(key laptop.KeyPair, door wire.Door, op string, body []byte) (int, map[string]any) {
+func (f *family) as(key laptop.KeyPair, door wire.Endpoint, op string, body []byte) (int, map[string]any) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -90,7 +90,7 @@ func (f *family) as(key laptop.KeyPair, door wire.Door, op string, body []byte) 
 // do is an activity of a sub-organization's own user.
 func (f *family) do(s *sub, op, typ string, parameters map[string]any) {
 	f.t.Helper()
-	if status, m := f.as(s.key, wire.DoorSubmit, op, f.BodyOf(s.id, typ, parameters)); status != 200 {
+	if status, m := f.as(s.key, wire.EndpointSubmit, op, f.BodyOf(s.id, typ, parameters)); status != 200 {
 		f.t.Fatalf("%s: %d %v", op, status, m)
 	}
 }
@@ -196,12 +196,12 @@ func TestFindingSubOrganizations(t *testing.T) {
 	// users see nothing of the parent.
 	for _, key := range []laptop.KeyPair{f.subs[0].key, f.Credentials.RootAPIKey} {
 		for _, q := range []string{"{\"organizationId\":%q}", "{\"organizationId\":%q,\"filterType\":\"USERNAME\",\"filterValue\":\"Ann\"}"} {
-			if status, m := f.as(key, wire.DoorQuery, "list_suborgs", fmt.Appendf(nil, q, f.subs[0].id)); status != 200 || len(m["organizationIds"].([]any)) != 0 {
+			if status, m := f.as(key, wire.EndpointQuery, "list_suborgs", fmt.Appendf(nil, q, f.subs[0].id)); status != 200 || len(m["organizationIds"].([]any)) != 0 {
 				t.Errorf("of a sub-organization: %d %v", status, m)
 			}
 		}
 	}
-	if status, m := f.as(f.subs[0].key, wire.DoorQuery, "list_suborgs", fmt.Appendf(nil, "{\"organizationId\":%q}", f.Credentials.OrganizationID)); status != 401 {
+	if status, m := f.as(f.subs[0].key, wire.EndpointQuery, "list_suborgs", fmt.Appendf(nil, "{\"organizationId\":%q}", f.Credentials.OrganizationID)); status != 401 {
 		t.Errorf("the parent's, by a sub-organization's user: %d %v", status, m)
 	}
 	if status, m := f.Query("list_verified_suborgs", nil); status != 200 || len(m["organizationIds"].([]any)) != 0 {

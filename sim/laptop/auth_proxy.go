@@ -16,7 +16,7 @@ import (
 // directory. The request is kept before it is sent, and sent again it changes nothing: a crash
 // at any place ends with one proxy, and a proxy that somebody has turned off stays off. A
 // refusal is left as it is, since the organization is its owner's.
-func (d *Dir) enableProxy(ctx context.Context, e *Door, c *Credentials) error {
+func (d *Dir) enableProxy(ctx context.Context, e *HostClient, c *Credentials) error {
 	request := func() ([]byte, error) {
 		return json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", "organizationId": c.OrganizationID,
 			"timestampMs": strconv.FormatInt(d.now().UnixMilli(), 10), "parameters": map[string]any{}})
@@ -25,7 +25,7 @@ func (d *Dir) enableProxy(ctx context.Context, e *Door, c *Credentials) error {
 	if err != nil {
 		return err
 	}
-	r, err := e.callStamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
+	r, err := e.callStamped(ctx, wire.EndpointSubmit, "enable_auth_proxy", body, c.RootAPIKey)
 	if err == nil && r.Status == 400 && bytes.Contains(r.Body, []byte("INVALID_TIME")) { // kept and never done
 		if err := os.Remove(d.file(fileProxy)); err != nil {
 			return err
@@ -33,19 +33,19 @@ func (d *Dir) enableProxy(ctx context.Context, e *Door, c *Credentials) error {
 		if body, err = d.kept(fileProxy, request); err != nil {
 			return err
 		}
-		_, err = e.callStamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
+		_, err = e.callStamped(ctx, wire.EndpointSubmit, "enable_auth_proxy", body, c.RootAPIKey)
 	}
 	return err
 }
 
 // proxyConfig is the configuration id of the root organization's proxy, empty if it
 // has none or the root key may not ask any more.
-func (d *Dir) proxyConfig(ctx context.Context, e *Door, c *Credentials) (string, error) {
+func (d *Dir) proxyConfig(ctx context.Context, e *HostClient, c *Credentials) (string, error) {
 	body, err := json.Marshal(map[string]string{"organizationId": c.OrganizationID})
 	if err != nil {
 		return "", err
 	}
-	r, err := e.callStamped(ctx, wire.DoorQuery, "get_organization_configs", body, c.RootAPIKey)
+	r, err := e.callStamped(ctx, wire.EndpointQuery, "get_organization_configs", body, c.RootAPIKey)
 	if err != nil || r.Status != 200 {
 		return "", err
 	}
@@ -67,13 +67,13 @@ func (d *Dir) proxyConfig(ctx context.Context, e *Door, c *Credentials) (string,
 
 // callStamped sends a request by a key at a door, again while the store is still
 // recovering. A refusal is an answer.
-func (d *Door) callStamped(ctx context.Context, door wire.Door, op string, body []byte, key KeyPair) (r wire.Reply, err error) {
+func (d *HostClient) callStamped(ctx context.Context, door wire.Endpoint, op string, body []byte, key KeyPair) (r wire.Reply, err error) {
 	head, err := Stamp(key, body)
 	if err != nil {
 		return r, err
 	}
 	for deadline := time.Now().Add(d.patience); ; {
-		if r, err = d.send(ctx, &wire.Call{Door: door, Op: op, Body: body, Head: head, WithinMs: 60_000}); err != nil {
+		if r, err = d.send(ctx, &wire.Call{Endpoint: door, Op: op, Body: body, Head: head, WithinMs: 60_000}); err != nil {
 			return r, err
 		}
 		switch {

@@ -25,15 +25,15 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Door speaks to the enclave at the door boot, as an operator's command would.
-type Door struct {
+// A HostClient speaks to the enclave at the door boot, as an operator's command would.
+type HostClient struct {
 	conn     *wire.Conn
 	patience time.Duration
 }
 
-// DialDoor connects to an enclave at tcp://HOST:PORT or unix:PATH.
-func DialDoor(ctx context.Context, address string) (*Door, error) {
-	return new(Dir).DialDoor(ctx, address)
+// DialEnclave connects to an enclave at tcp://HOST:PORT or unix:PATH.
+func DialEnclave(ctx context.Context, address string) (*HostClient, error) {
+	return new(Dir).DialEnclave(ctx, address)
 }
 
 func dial(ctx context.Context, address string) (net.Conn, error) {
@@ -44,8 +44,8 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, where)
 }
 
-// DialDoor connects to an enclave in the directory's way.
-func (d *Dir) DialDoor(ctx context.Context, address string) (*Door, error) {
+// DialEnclave connects to an enclave in the directory's way.
+func (d *Dir) DialEnclave(ctx context.Context, address string) (*HostClient, error) {
 	way := d.Dial
 	if way == nil {
 		way = dial
@@ -58,11 +58,11 @@ func (d *Dir) DialDoor(ctx context.Context, address string) (*Door, error) {
 		_ = nc.Close()
 		return nil, err
 	}
-	return &Door{conn: wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost}), patience: cmp.Or(d.Patience, patience)}, nil
+	return &HostClient{conn: wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost}), patience: cmp.Or(d.Patience, patience)}, nil
 }
 
 // Close ends the connection.
-func (d *Door) Close() { _ = d.conn.Close() }
+func (d *HostClient) Close() { _ = d.conn.Close() }
 
 // busy is what the enclave says while the store is not there yet, as after a crash of the
 // database, or nobody has taken the range. Every boot operation may then be asked again.
@@ -73,7 +73,7 @@ const patience = 15 * time.Second
 
 // Call asks one boot operation; a refusal is an error with the enclave's words.
 // While the store is still recovering it asks again.
-func (d *Door) Call(ctx context.Context, op string, body []byte, head []wire.Header, into any) error {
+func (d *HostClient) Call(ctx context.Context, op string, body []byte, head []wire.Header, into any) error {
 	for deadline := time.Now().Add(d.patience); ; {
 		r, err := d.ask(ctx, op, body, head)
 		switch {
@@ -135,11 +135,11 @@ func AwaitOK(ctx context.Context, url string) error {
 	}
 }
 
-func (d *Door) ask(ctx context.Context, op string, body []byte, head []wire.Header) (r wire.Reply, err error) {
-	return d.send(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: body, Head: head, WithinMs: 60_000})
+func (d *HostClient) ask(ctx context.Context, op string, body []byte, head []wire.Header) (r wire.Reply, err error) {
+	return d.send(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: body, Head: head, WithinMs: 60_000})
 }
 
-func (d *Door) send(ctx context.Context, call *wire.Call) (r wire.Reply, err error) {
+func (d *HostClient) send(ctx context.Context, call *wire.Call) (r wire.Reply, err error) {
 	b, err := wire.Marshal(call)
 	if err != nil {
 		return r, err
@@ -220,7 +220,7 @@ func (before *Credentials) listEarlier(now string) (all []string) {
 // Boot leads a waiting enclave from hello to serving. On the first start of a
 // data directory that includes genesis, manifest and the first organization.
 func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials, error) {
-	e, err := d.DialDoor(ctx, address)
+	e, err := d.DialEnclave(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 
 // Join leads one more enclave of a deployment that was booted before from hello to serving.
 func (d *Dir) Join(ctx context.Context, address string) error {
-	e, err := d.DialDoor(ctx, address)
+	e, err := d.DialEnclave(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ type begun struct {
 }
 
 // begin takes an enclave through genesis and manifest.
-func (d *Dir) begin(ctx context.Context, e *Door, admission KeyPair) (b begun, pcrs map[string]string, err error) {
+func (d *Dir) begin(ctx context.Context, e *HostClient, admission KeyPair) (b begun, pcrs map[string]string, err error) {
 	var g struct {
 		QuorumPublicKey string `json:"quorumPublicKey"`
 	}
@@ -426,7 +426,7 @@ func newPending(name string, now time.Time) (*pending, error) {
 	return &pending{k, body}, err
 }
 
-func (p *pending) send(ctx context.Context, e *Door, admission KeyPair) (made Organization, err error) {
+func (p *pending) send(ctx context.Context, e *HostClient, admission KeyPair) (made Organization, err error) {
 	made.RootAPIKey = p.RootAPIKey
 	head, err := Stamp(admission, p.Body)
 	if err != nil {
@@ -437,7 +437,7 @@ func (p *pending) send(ctx context.Context, e *Door, admission KeyPair) (made Or
 }
 
 // NewOrganization makes an organization of the top level, with the admission key.
-func (d *Door) NewOrganization(ctx context.Context, admission KeyPair, name string, now time.Time) (Organization, error) {
+func (d *HostClient) NewOrganization(ctx context.Context, admission KeyPair, name string, now time.Time) (Organization, error) {
 	p, err := newPending(name, now)
 	if err != nil {
 		return Organization{}, err
@@ -446,7 +446,7 @@ func (d *Door) NewOrganization(ctx context.Context, admission KeyPair, name stri
 }
 
 // first makes the root organization, or finds the one made before.
-func (d *Dir) first(ctx context.Context, e *Door, admission KeyPair, c *Credentials) error {
+func (d *Dir) first(ctx context.Context, e *HostClient, admission KeyPair, c *Credentials) error {
 	b, err := d.kept(fileFirst, func() ([]byte, error) {
 		p, err := newPending("Root organization", d.now())
 		if err != nil {
@@ -486,7 +486,7 @@ func (d *Dir) Organizations() (all []Organization, err error) {
 }
 
 // more makes organizations for tests, many at a time, until the file lists as many as asked for.
-func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) error {
+func (d *Dir) more(ctx context.Context, e *HostClient, admission KeyPair, want int) error {
 	have, err := d.Organizations()
 	if err != nil || len(have) >= want {
 		return err

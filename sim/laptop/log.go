@@ -52,7 +52,7 @@ func (d *Dir) FollowLogs(ctx context.Context, address string, known func(*tlog.K
 
 // askLogs asks at one connection until that ends.
 func (d *Dir) askLogs(ctx context.Context, address string, known func(*tlog.Key) error) (serving bool, err error) {
-	e, err := d.DialDoor(ctx, address)
+	e, err := d.DialEnclave(ctx, address)
 	if err != nil {
 		return false, nil
 	}

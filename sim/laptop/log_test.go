@@ -28,7 +28,7 @@ type enclave struct {
 
 func (e *enclave) answer(_ context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
 	var call wire.Call
-	if err := wire.Unmarshal(payload, &call); err != nil || call.Door != wire.DoorBoot || call.Op != "status" {
+	if err := wire.Unmarshal(payload, &call); err != nil || call.Endpoint != wire.EndpointBoot || call.Op != "status" {
 		return wire.KindFailed, nil
 	}
 	e.mu.Lock()

@@ -334,7 +334,7 @@ func (s *stack) collected() {
 // counters are the enclave's own.
 func (s *stack) counters() map[string]uint64 {
 	s.t.Helper()
-	d, err := laptop.DialDoor(s.t.Context(), s.enclaveAddr)
+	d, err := laptop.DialEnclave(s.t.Context(), s.enclaveAddr)
 	if err != nil {
 		s.t.Fatal(err)
 	}

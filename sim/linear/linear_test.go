@@ -20,7 +20,7 @@ import (
 
 // sendBody submits a body that may have been sent before.
 func (w *world) sendBody(t *tenant, op string, body []byte) (reply, error) {
-	return w.send(wire.DoorSubmit, op, body, t.key)
+	return w.send(wire.EndpointSubmit, op, body, t.key)
 }
 
 // check holds a history against the model.

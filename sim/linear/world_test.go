@@ -92,7 +92,7 @@ type reply struct {
 }
 
 // send sends until there is an answer that is not "try again".
-func (w *world) send(door wire.Door, op string, body []byte, key laptop.KeyPair) (reply, error) {
+func (w *world) send(door wire.Endpoint, op string, body []byte, key laptop.KeyPair) (reply, error) {
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		r := w.cur.Load()
 		var got *wire.Reply
@@ -129,7 +129,7 @@ func (w *world) body(t *tenant, typ string, parameters any) []byte {
 }
 
 func (w *world) submit(t *tenant, op, typ string, parameters any) (reply, error) {
-	return w.send(wire.DoorSubmit, op, w.body(t, typ, parameters), t.key)
+	return w.send(wire.EndpointSubmit, op, w.body(t, typ, parameters), t.key)
 }
 
 func (w *world) query(t *tenant, op string, request map[string]any) (reply, error) {
@@ -138,7 +138,7 @@ func (w *world) query(t *tenant, op string, request map[string]any) (reply, erro
 	if err != nil {
 		return reply{}, err
 	}
-	return w.send(wire.DoorQuery, op, b, t.key)
+	return w.send(wire.EndpointQuery, op, b, t.key)
 }
 
 // people names the root user and makes the other users, under their first names.

@@ -106,7 +106,7 @@ func (w *world) live(all []operation) map[string]bool {
 		var r reply
 		switch o.kind {
 		case "submit":
-			r = w.send(probe.root, wire.DoorSubmit, o.op, probe.body(o.typ, object{}))
+			r = w.send(probe.root, wire.EndpointSubmit, o.op, probe.body(o.typ, object{}))
 		case "query":
 			r = probe.ask(probe.root, o.op, nil)
 		default:
@@ -290,7 +290,7 @@ func (s *stage) play() outcomes {
 		if column == "root-2" {
 			at.raise()
 		}
-		came[c] = at.w.send(by, wire.DoorSubmit, s.row.op, at.body(m.typ, params)).outcome()
+		came[c] = at.w.send(by, wire.EndpointSubmit, s.row.op, at.body(m.typ, params)).outcome()
 	}
 	return came
 }

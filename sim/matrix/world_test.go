@@ -58,7 +58,7 @@ func keyed(user string, k laptop.KeyPair) *principal {
 }
 
 // send is one request of p. A reply that does not come fails the test.
-func (w *world) send(p *principal, door wire.Door, op string, body []byte) reply {
+func (w *world) send(p *principal, door wire.Endpoint, op string, body []byte) reply {
 	head, err := p.stamp(body)
 	if err != nil {
 		w.t.Error(err)
@@ -66,7 +66,7 @@ func (w *world) send(p *principal, door wire.Door, op string, body []byte) reply
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	r, err := w.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body, From: wire.From{Address: "192.0.2.1"}})
+	r, err := w.Link.Call(ctx, &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, From: wire.From{Address: "192.0.2.1"}})
 	if err != nil {
 		w.t.Errorf("%s: %v", op, err)
 		return reply{}
@@ -76,7 +76,7 @@ func (w *world) send(p *principal, door wire.Door, op string, body []byte) reply
 
 // A reply is what came back for one request.
 type reply struct {
-	door   wire.Door
+	door   wire.Endpoint
 	status int
 	body   []byte
 }
@@ -93,7 +93,7 @@ func (r reply) parse() object {
 // outcome is the word of the table for a reply. What has no word is written out.
 func (r reply) outcome() string {
 	m := r.parse()
-	if r.status == 200 && r.door == wire.DoorQuery {
+	if r.status == 200 && r.door == wire.EndpointQuery {
 		return "ok"
 	}
 	name := rig.Text(m, "turnkeyErrorCode")
@@ -202,7 +202,7 @@ func (t *tenant) do(op, typ string, parameters object) object {
 }
 
 func (t *tenant) doAs(p *principal, op, typ string, parameters object) object {
-	r := t.w.send(p, wire.DoorSubmit, op, t.body(typ, parameters))
+	r := t.w.send(p, wire.EndpointSubmit, op, t.body(typ, parameters))
 	m := r.parse()
 	if r.status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
 		t.w.t.Errorf("fixture: %s: %d %s", op, r.status, r.body)
@@ -261,7 +261,7 @@ func (t *tenant) pending(consent string) string {
 	} else {
 		t.voting.Do(func() { allow(t.second) })
 	}
-	r := t.w.send(t.asker, wire.DoorSubmit, "update_user_name", t.body("ACTIVITY_TYPE_UPDATE_USER_NAME", object{"userId": t.asker.user, "userName": t.name("Asker")}))
+	r := t.w.send(t.asker, wire.EndpointSubmit, "update_user_name", t.body("ACTIVITY_TYPE_UPDATE_USER_NAME", object{"userId": t.asker.user, "userName": t.name("Asker")}))
 	m := r.parse()
 	if got := rig.Text(m, "activity", "status"); got != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
 		t.w.t.Errorf("fixture: pending activity: %d %s", r.status, r.body)
@@ -279,5 +279,5 @@ func (t *tenant) ask(p *principal, op string, request object) reply {
 	if err != nil {
 		t.w.t.Error(err)
 	}
-	return t.w.send(p, wire.DoorQuery, op, b)
+	return t.w.send(p, wire.EndpointQuery, op, b)
 }

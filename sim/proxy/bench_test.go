@@ -78,7 +78,7 @@ func BenchmarkLogin(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				calls[i] = wire.Call{Door: wire.DoorSubmit, Op: "stamp_login", Head: head, Body: body}
+				calls[i] = wire.Call{Endpoint: wire.EndpointSubmit, Op: "stamp_login", Head: head, Body: body}
 			}
 			parallel(b, r, calls, clients)
 		})
@@ -120,14 +120,14 @@ func BenchmarkSignup(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					calls[i] = wire.Call{Door: wire.DoorSubmit, Op: "create_sub_organization", Head: head, Body: body}
+					calls[i] = wire.Call{Endpoint: wire.EndpointSubmit, Op: "create_sub_organization", Head: head, Body: body}
 					continue
 				}
 				body, err := json.Marshal(object{"organizationName": fmt.Sprint("Sub ", i), "apiKeys": list(key(k)), "authenticators": list(), "oauthProviders": list()})
 				if err != nil {
 					b.Fatal(err)
 				}
-				calls[i] = wire.Call{Door: wire.DoorProxy, Op: "signup", Body: body, Head: []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: r.Credentials.AuthProxyConfigID}}}
+				calls[i] = wire.Call{Endpoint: wire.EndpointProxy, Op: "signup", Body: body, Head: []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: r.Credentials.AuthProxyConfigID}}}
 			}
 			parallel(b, r, calls, 1)
 		})

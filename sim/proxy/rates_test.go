@@ -64,7 +64,7 @@ func TestRates(t *testing.T) {
 // from sends a request from an address, and answers the status and the code of the error.
 func (w *world) from(address, op string, body any) (int, string) {
 	w.t.Helper()
-	r, err := w.Link.Call(w.t.Context(), &wire.Call{Door: wire.DoorProxy, Op: op, Head: []wire.Header{{Name: configHeader, Value: w.config}},
+	r, err := w.Link.Call(w.t.Context(), &wire.Call{Endpoint: wire.EndpointProxy, Op: op, Head: []wire.Header{{Name: configHeader, Value: w.config}},
 		Body: []byte(text(body)), From: wire.From{Address: address}})
 	if err != nil {
 		w.t.Fatal(err)

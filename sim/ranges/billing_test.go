@@ -26,7 +26,7 @@ func TestPlansOfRanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e.call(&wire.Call{Door: wire.DoorBoot, Op: "put_plans", Head: head, Body: body, WithinMs: maxWaitMs})
+		return e.call(&wire.Call{Endpoint: wire.EndpointBoot, Op: "put_plans", Head: head, Body: body, WithinMs: maxWaitMs})
 	}
 	want := func(what string, r *wire.Reply, status int, words string) {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestPlansOfRanges(t *testing.T) {
 	}
 	o := w.in(2)
 	submit := func(op, typ string, parameters map[string]any) *wire.Call {
-		return w.stamped(wire.DoorSubmit, op, o, map[string]any{"type": typ, "timestampMs": strconv.FormatInt(w.now(), 10), "parameters": parameters})
+		return w.stamped(wire.EndpointSubmit, op, o, map[string]any{"type": typ, "timestampMs": strconv.FormatInt(w.now(), 10), "parameters": parameters})
 	}
 	made := a.call(submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Wallet", "accounts": []any{map[string]any{
 		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}}))

@@ -74,7 +74,7 @@ func TestGiveThatFails(t *testing.T) {
 			w.store.lie(func(s *liar) { lie(s, sync.OnceFunc(func() { close(reached) }), lifted) })
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			given, call := make(chan bool, 1), &wire.Call{Door: wire.DoorBoot, Op: "give", Body: []byte(give(0, b.table().Boot)), WithinMs: maxWaitMs}
+			given, call := make(chan bool, 1), &wire.Call{Endpoint: wire.EndpointBoot, Op: "give", Body: []byte(give(0, b.table().Boot)), WithinMs: maxWaitMs}
 			go func() {
 				reply, err := a.link.Call(ctx, call)
 				given <- err == nil && reply.Status == 200

@@ -75,7 +75,7 @@ func TestMove(t *testing.T) {
 		a.must(w.tag(w.in(r), "at last"))
 	}
 	// What is below an organization lies where it does.
-	made := a.call(w.stamped(wire.DoorSubmit, "create_sub_organization", w.in(3), map[string]any{"type": "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7",
+	made := a.call(w.stamped(wire.EndpointSubmit, "create_sub_organization", w.in(3), map[string]any{"type": "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7",
 		"timestampMs": fmt.Sprint(w.now()), "parameters": map[string]any{"subOrganizationName": "below", "rootQuorumThreshold": 1,
 			"rootUsers": []any{map[string]any{"userName": "u", "apiKeys": []any{map[string]any{"apiKeyName": "k", "publicKey": w.in(3).RootAPIKey.PublicKey,
 				"curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}}}}}))
@@ -139,7 +139,7 @@ func TestMoveUnderLoad(t *testing.T) {
 	done.Store(true)
 	wg.Wait()
 	var listed struct{ UserTags []struct{ TagName string } }
-	if err := json.Unmarshal(a.call(w.stamped(wire.DoorQuery, "list_user_tags", o, map[string]any{})).Body, &listed); err != nil {
+	if err := json.Unmarshal(a.call(w.stamped(wire.EndpointQuery, "list_user_tags", o, map[string]any{})).Body, &listed); err != nil {
 		t.Fatal(err)
 	}
 	names := map[string]int{}

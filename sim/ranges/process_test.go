@@ -187,7 +187,7 @@ func (d *deployment) join(i int) {
 func (d *deployment) table(i int) *wire.Table {
 	ctx, cancel := context.WithTimeout(d.t.Context(), clocktest.Patience)
 	defer cancel()
-	door, err := laptop.DialDoor(ctx, d.addresses[i])
+	door, err := laptop.DialEnclave(ctx, d.addresses[i])
 	if err != nil {
 		return nil
 	}

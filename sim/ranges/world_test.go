@@ -185,7 +185,7 @@ func pause(ctx context.Context, d time.Duration) {
 // boot asks an operation of the door boot that answers with a table.
 func (e *enclave) boot(op, body string) (*wire.Table, string) {
 	e.w.t.Helper()
-	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: []byte(body), WithinMs: maxWaitMs})
+	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: []byte(body), WithinMs: maxWaitMs})
 	if err != nil {
 		e.w.t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func rangeOf(t *testing.T, organization string) wire.Range {
 }
 
 // stamped is a call by the root user of an organization.
-func (w *world) stamped(door wire.Door, op string, o laptop.Organization, fill map[string]any) *wire.Call {
+func (w *world) stamped(door wire.Endpoint, op string, o laptop.Organization, fill map[string]any) *wire.Call {
 	w.t.Helper()
 	fill["organizationId"] = o.OrganizationID
 	body, err := json.Marshal(fill)
@@ -249,17 +249,17 @@ func (w *world) stamped(door wire.Door, op string, o laptop.Organization, fill m
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: maxWaitMs}
+	return &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, WithinMs: maxWaitMs}
 }
 
 // tag is an activity: it makes a tag.
 func (w *world) tag(o laptop.Organization, name string) *wire.Call {
-	return w.stamped(wire.DoorSubmit, "create_user_tag", o, map[string]any{"type": "ACTIVITY_TYPE_CREATE_USER_TAG", "timestampMs": strconv.FormatInt(w.now(), 10),
+	return w.stamped(wire.EndpointSubmit, "create_user_tag", o, map[string]any{"type": "ACTIVITY_TYPE_CREATE_USER_TAG", "timestampMs": strconv.FormatInt(w.now(), 10),
 		"parameters": map[string]any{"userTagName": name, "userIds": []string{}}})
 }
 
 func (w *world) whoami(o laptop.Organization) *wire.Call {
-	return w.stamped(wire.DoorQuery, "whoami", o, map[string]any{})
+	return w.stamped(wire.EndpointQuery, "whoami", o, map[string]any{})
 }
 
 func (w *world) now() int64 {

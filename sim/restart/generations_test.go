@@ -57,7 +57,7 @@ func (w *attempt) bootUnder(file string, manifest []byte, within time.Duration, 
 	}
 	ctx, done := context.WithTimeout(context.Background(), within)
 	defer done()
-	d, err := w.dir.DialDoor(ctx, e.address)
+	d, err := w.dir.DialEnclave(ctx, e.address)
 	if err != nil {
 		return e, err
 	}

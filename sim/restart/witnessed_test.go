@@ -635,7 +635,7 @@ func (w *attempt) split(between func(first *witnessedEnclave), succeeds bool) {
 func (e *witnessedEnclave) moved(op string, of wire.Range, more string) string {
 	ctx, done := context.WithTimeout(context.Background(), patience)
 	defer done()
-	reply, err := e.link.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: fmt.Appendf(nil, `{"ranges":[%d]%s}`, of, more)})
+	reply, err := e.link.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: fmt.Appendf(nil, `{"ranges":[%d]%s}`, of, more)})
 	if err != nil {
 		return err.Error()
 	}
@@ -649,7 +649,7 @@ func (e *witnessedEnclave) moved(op string, of wire.Range, more string) string {
 func (e *witnessedEnclave) to() string {
 	ctx, done := context.WithTimeout(context.Background(), patience)
 	defer done()
-	reply := must(e.link.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: "ranges"}))
+	reply := must(e.link.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: "ranges"}))
 	t, _, err := wire.ParseTable(reply.Body)
 	if err != nil {
 		panic(err)

@@ -169,7 +169,7 @@ func (e *enclave) finish() error {
 func (e *enclave) alarms() map[string]uint64 {
 	ctx, done := context.WithTimeout(context.Background(), patience)
 	defer done()
-	d := must(e.dir.DialDoor(ctx, e.address))
+	d := must(e.dir.DialEnclave(ctx, e.address))
 	defer d.Close()
 	var s struct{ Counters map[string]uint64 }
 	if err := d.Call(ctx, "status", nil, nil, &s); err != nil {
@@ -213,10 +213,10 @@ func (a answer) refused() bool {
 func (a answer) String() string { return fmt.Sprintf("%d %.200s", a.status, a.body) }
 
 // call asks as the user of by in organization a, again while the enclave is busy or not connected yet.
-func (e *enclave) call(door wire.Door, op string, a, by *account, fill map[string]any) answer {
+func (e *enclave) call(door wire.Endpoint, op string, a, by *account, fill map[string]any) answer {
 	fill["organizationId"] = a.id
 	body := must(json.Marshal(fill))
-	c := &wire.Call{Door: door, Op: op, Head: must(laptop.Stamp(by.key, body)), Body: body, WithinMs: uint32(e.within.Milliseconds())}
+	c := &wire.Call{Endpoint: door, Op: op, Head: must(laptop.Stamp(by.key, body)), Body: body, WithinMs: uint32(e.within.Milliseconds())}
 	ctx, done := context.WithTimeout(context.Background(), 3*e.within)
 	defer done()
 	for {
@@ -239,7 +239,7 @@ func (e *enclave) call(door wire.Door, op string, a, by *account, fill map[strin
 // tag makes the n-th tag of an organization.
 func (e *enclave) tag(a *account, n int) answer {
 	told := e.store.record.asks(e.store, a, logmodel.AskSubmit)
-	got := e.call(wire.DoorSubmit, "create_user_tag", a, a, map[string]any{"type": "ACTIVITY_TYPE_CREATE_USER_TAG", "timestampMs": e.bodies.now(),
+	got := e.call(wire.EndpointSubmit, "create_user_tag", a, a, map[string]any{"type": "ACTIVITY_TYPE_CREATE_USER_TAG", "timestampMs": e.bodies.now(),
 		"parameters": map[string]any{"userTagName": tagName(n), "userIds": []string{}}})
 	told(got, 0)
 	return got
@@ -250,7 +250,7 @@ func tagName(n int) string { return fmt.Sprintf("tag %d", n) }
 // tags is how many tags an organization has, as by is told.
 func (e *enclave) tags(a, by *account) (n int, got answer) {
 	told := e.store.record.asks(e.store, a, logmodel.AskQuery)
-	got = e.call(wire.DoorQuery, "list_user_tags", a, by, map[string]any{})
+	got = e.call(wire.EndpointQuery, "list_user_tags", a, by, map[string]any{})
 	defer func() { told(got, n) }()
 	if !got.served() {
 		return 0, got
@@ -290,7 +290,7 @@ func (e *enclave) send(a *account) answer {
 // sub makes a sub-organization.
 func (e *enclave) sub(h *history, parent *account, name string) *account {
 	key := must(laptop.NewKey())
-	got := e.call(wire.DoorSubmit, "create_sub_organization", parent, parent, map[string]any{"type": "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", "timestampMs": e.bodies.now(),
+	got := e.call(wire.EndpointSubmit, "create_sub_organization", parent, parent, map[string]any{"type": "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", "timestampMs": e.bodies.now(),
 		"parameters": map[string]any{"subOrganizationName": name, "rootQuorumThreshold": 1,
 			"rootUsers": []any{map[string]any{"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{},
 				"apiKeys": []any{map[string]any{"apiKeyName": "Key", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}}})

@@ -48,7 +48,7 @@ func (a asker) fails(organization string, key laptop.KeyPair, bytes int) (body [
 	a.t.Helper()
 	body = a.BodyOf(organization, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": "0x0000000000000000000000000000000000000001",
 		"payload": strings.Repeat("a", bytes), "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256"})
-	return body, a.send(wire.DoorSubmit, "sign_raw_payload", body, key)
+	return body, a.send(wire.EndpointSubmit, "sign_raw_payload", body, key)
 }
 
 // What the store gets of a sub-organization is charged to it, and to its tenant; what is refused leaves nothing behind, so the same
@@ -66,7 +66,7 @@ func TestAccountOfStorage(t *testing.T) {
 	body, r := a.fails(sub, key, 1000)
 	wait := a.overdrawn("the next", r, "storage", true)
 	a.overdrawn("a query", a.whoami(sub, key), "storage", true)
-	a.overdrawn("the same again", a.send(wire.DoorSubmit, "sign_raw_payload", body, key), "storage", true)
+	a.overdrawn("the same again", a.send(wire.EndpointSubmit, "sign_raw_payload", body, key), "storage", true)
 	a.passes("another sub-organization", a.whoami(other, otherKey), 200)
 	a.passes("the parent, below", a.whoami(sub, root), 200)
 	a.passes("the parent", a.whoami(top, root), 200)
@@ -74,7 +74,7 @@ func TestAccountOfStorage(t *testing.T) {
 	a.overdrawn("a moment too early", a.whoami(sub, key), "storage", true)
 	c.Pass(time.Millisecond)
 	a.passes("in its time", a.whoami(sub, key), 200)
-	a.passes("the body that was refused", a.send(wire.DoorSubmit, "sign_raw_payload", body, key), 404)
+	a.passes("the body that was refused", a.send(wire.EndpointSubmit, "sign_raw_payload", body, key), 404)
 
 	// All below and the parent have the tenant's together.
 	for n := range 8 {
@@ -146,7 +146,7 @@ func TestAccountsOfMessages(t *testing.T) {
 		subs[i].id, subs[i].key = a.sub()
 	}
 	send := func(f family, typ, contact string) *wire.Reply {
-		return a.send(wire.DoorSubmit, "init_otp", a.BodyOf(f.id, "ACTIVITY_TYPE_INIT_OTP_V2", object{"otpType": typ, "contact": contact, "appName": "App"}), f.key)
+		return a.send(wire.EndpointSubmit, "init_otp", a.BodyOf(f.id, "ACTIVITY_TYPE_INIT_OTP_V2", object{"otpType": typ, "contact": contact, "appName": "App"}), f.key)
 	}
 	const mail, text = "OTP_TYPE_EMAIL", "OTP_TYPE_SMS"
 	to := func(n int) string { return fmt.Sprintf("someone-%d@example.org", n) }
@@ -172,14 +172,14 @@ func TestAccountsOfMessages(t *testing.T) {
 		a.passes("a mail", send(subs[0], mail, to(n)), 200)
 	}
 	refused := a.BodyOf(subs[0].id, "ACTIVITY_TYPE_INIT_OTP_V2", object{"otpType": mail, "contact": to(3), "appName": "App"})
-	wait := a.overdrawn("the fifth", a.send(wire.DoorSubmit, "init_otp", refused, subs[0].key), "mails", false)
+	wait := a.overdrawn("the fifth", a.send(wire.EndpointSubmit, "init_otp", refused, subs[0].key), "mails", false)
 	a.passes("all else", a.whoami(subs[0].id, subs[0].key), 200)
 	a.passes("a text message", send(subs[0], text, "+15551234567"), 200)
 	a.passes("another's", send(subs[1], mail, to(4)), 200)
 	a.passes("another's", send(subs[1], mail, to(5)), 200)
 	a.overdrawn("the tenant's ninth", send(subs[2], mail, to(6)), "mails", false)
 	c.Pass(wait)
-	a.passes("what was refused", a.send(wire.DoorSubmit, "init_otp", refused, subs[0].key), 200)
+	a.passes("what was refused", a.send(wire.EndpointSubmit, "init_otp", refused, subs[0].key), 200)
 }
 
 // Each organization is told what it has left, a sub-organization nothing of its tenant's.
@@ -188,7 +188,7 @@ func TestWhatIsLeft(t *testing.T) {
 	a := asker{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Rates: rates})}
 	sub, key := a.sub()
 	usage := func(organization string, key laptop.KeyPair) string {
-		r := a.send(wire.DoorQuery, "get_usage", []byte(`{"organizationId":"`+organization+`"}`), key)
+		r := a.send(wire.EndpointQuery, "get_usage", []byte(`{"organizationId":"`+organization+`"}`), key)
 		a.passes("get_usage", r, 200)
 		return string(r.Body)
 	}
@@ -217,7 +217,7 @@ func TestConfiguredRates(t *testing.T) {
 	a := asker{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Rates: core.Rates{SubOrganization: perHour(50), Key: perHour(60)},
 		Configuration: []byte(`{"rates":{"subOrganization":"4/h","eachSubOrganization":{"mails":"7/h"}}}`)})}
 	sub, key := a.sub()
-	r := a.send(wire.DoorQuery, "get_usage", []byte(`{"organizationId":"`+sub+`"}`), key)
+	r := a.send(wire.EndpointQuery, "get_usage", []byte(`{"organizationId":"`+sub+`"}`), key)
 	if want := `{"usage":[{"resource":"requests","limit":"4","remaining":"3","period":"1h0m0s"},{"resource":"mails","limit":"7","remaining":"7","period":"1h0m0s"}]}`; string(r.Body) != want {
 		t.Errorf("%s\nwant %s", r.Body, want)
 	}

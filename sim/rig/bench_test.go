@@ -37,7 +37,7 @@ func BenchmarkSign(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				calls[i] = wire.Call{Door: wire.DoorSubmit, Op: "sign_raw_payload", Head: head, Body: body}
+				calls[i] = wire.Call{Endpoint: wire.EndpointSubmit, Op: "sign_raw_payload", Head: head, Body: body}
 			}
 			var next atomic.Int64
 			b.SetParallelism((clients + 1) / 2)

@@ -51,7 +51,7 @@ func (p *payer) wallet(s branch) string {
 	p.t.Helper()
 	body := p.BodyOf(s.id, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Wallet", "accounts": []any{map[string]any{
 		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}})
-	r := p.send(wire.DoorSubmit, "create_wallet", body, s.key)
+	r := p.send(wire.EndpointSubmit, "create_wallet", body, s.key)
 	var m any
 	if err := json.Unmarshal(r.Body, &m); err != nil || r.Status != 200 {
 		p.t.Fatalf("%d %s", r.Status, r.Body)
@@ -72,7 +72,7 @@ func (p *payer) payloads(s branch, n int) []byte {
 
 func (p *payer) sign(s branch, n int) *wire.Reply {
 	p.t.Helper()
-	return p.send(wire.DoorSubmit, "sign_raw_payloads", p.payloads(s, n), s.key)
+	return p.send(wire.EndpointSubmit, "sign_raw_payloads", p.payloads(s, n), s.key)
 }
 
 // answers holds a reply against a status, and a refusal's words and machine code.
@@ -159,7 +159,7 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(body []byte, key laptop.KeyPair) *wire.Reply {
-		return p.send(wire.DoorBoot, "put_plans", body, key)
+		return p.send(wire.EndpointBoot, "put_plans", body, key)
 	}
 	first, second := document(1, 3), document(2, 5)
 	p.answers("a tenant's key", put(first, p.signers[0].key), 401, "PUBLIC_KEY_NOT_FOUND")
@@ -190,7 +190,7 @@ func TestPlans(t *testing.T) {
 	p.answers("more, after a restart", p.sign(p.signers[1], 1), 429, parentOver)
 	p.answers("older ones, after a restart", put(document(1, 1000), admission), 400, "version 2 are in force")
 	// Reading and what does not sign go on; another tenant has an account of its own.
-	p.answers("a wallet", p.send(wire.DoorSubmit, "create_user_tag", p.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "Tag", "userIds": []any{}}), p.signers[0].key), 200)
+	p.answers("a wallet", p.send(wire.EndpointSubmit, "create_user_tag", p.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "Tag", "userIds": []any{}}), p.signers[0].key), 200)
 	others, err := p.Dir.Organizations()
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestPlans(t *testing.T) {
 	p.answers("another tenant", p.sign(other, 5), 200)
 	p.answers("another tenant", p.sign(other, 1), 429, overQuota)
 	p.used("another tenant's are its own", "5", "0")
-	p.answers("another tenant's bill", p.send(wire.DoorQuery, "get_billing", fmt.Appendf(nil, `{"organizationId":%q}`, p.signers[0].id), other.key), 401)
+	p.answers("another tenant's bill", p.send(wire.EndpointQuery, "get_billing", fmt.Appendf(nil, `{"organizationId":%q}`, p.signers[0].id), other.key), 401)
 }
 
 func (p *payer) used0(what string) {
@@ -216,8 +216,8 @@ func TestActivateBillingTier(t *testing.T) {
 	free, big := plan("free", "signaturesPerMonth", 3, "subOrganizations", 2), plan("big", "signaturesPerMonth", 50, "price", map[string]any{"currency": "usd", "perMonth": "49"})
 	p.plans(1, "free", free, big, plan("paid", "needsPaymentMethod", true))
 	body := p.BodyOf(p.signers[1].id, "ACTIVITY_TYPE_ACTIVATE_BILLING_TIER", map[string]any{"productId": "big"})
-	p.answers("a sub-organization's user", p.send(wire.DoorSubmit, "activate_billing_tier", body, p.signers[1].key), 400, "INVALID_ACTIVITY_CALLER")
-	p.answers("a sub-organization's bill", p.send(wire.DoorQuery, "get_billing", fmt.Appendf(nil, `{"organizationId":%q}`, p.signers[1].id), p.signers[1].key), 400, "INVALID_ACTIVITY_CALLER")
+	p.answers("a sub-organization's user", p.send(wire.EndpointSubmit, "activate_billing_tier", body, p.signers[1].key), 400, "INVALID_ACTIVITY_CALLER")
+	p.answers("a sub-organization's bill", p.send(wire.EndpointQuery, "get_billing", fmt.Appendf(nil, `{"organizationId":%q}`, p.signers[1].id), p.signers[1].key), 400, "INVALID_ACTIVITY_CALLER")
 	for product, want := range map[string]int{"gone": 404, "paid": 400, "big": 200} {
 		if status, m := p.activate(product); status != want {
 			t.Errorf("%s: %d %v", product, status, m)
@@ -245,9 +245,9 @@ func TestActivateBillingTier(t *testing.T) {
 	sub := map[string]any{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{map[string]any{"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{},
 		"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": newKey(t).PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}}
 	make := p.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", sub)
-	p.answers("one sub-organization more", p.send(wire.DoorSubmit, "create_sub_organization", make, p.signers[0].key), 429, "at most 2 sub-organizations")
+	p.answers("one sub-organization more", p.send(wire.EndpointSubmit, "create_sub_organization", make, p.signers[0].key), 429, "at most 2 sub-organizations")
 	p.plans(3, "free", plan("free", "subOrganizations", 4))
-	p.answers("the same body, under other plans", p.send(wire.DoorSubmit, "create_sub_organization", make, p.signers[0].key), 200)
+	p.answers("the same body, under other plans", p.send(wire.EndpointSubmit, "create_sub_organization", make, p.signers[0].key), 200)
 }
 
 // Whose transactions are paid for is in the plan, before it is used and for as long as it is.
@@ -255,7 +255,7 @@ func TestSponsorshipIsInThePlan(t *testing.T) {
 	p := newPayer(t, 0)
 	limits := func(enabled bool) *wire.Reply {
 		in := map[string]any{"orgWindowLimitUsd": "1", "subOrgWindowLimitUsd": "1", "windowDurationMinutes": "60", "enabled": enabled}
-		return p.send(wire.DoorSubmit, "upsert_gas_usage_config", p.Body("ACTIVITY_TYPE_UPSERT_GAS_USAGE_CONFIG", in), p.signers[0].key)
+		return p.send(wire.EndpointSubmit, "upsert_gas_usage_config", p.Body("ACTIVITY_TYPE_UPSERT_GAS_USAGE_CONFIG", in), p.signers[0].key)
 	}
 	p.plans(1, "free", plan("free"), plan("pro", "sponsorship", true))
 	p.answers("a plan without it", limits(true), 400, "does not include sponsored transactions")
@@ -320,7 +320,7 @@ func TestQuotaIsExact(t *testing.T) {
 				for {
 					world.RLock()
 					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-					r, err := p.Send(ctx, wire.DoorSubmit, "sign_raw_payloads", body, s.key)
+					r, err := p.Send(ctx, wire.EndpointSubmit, "sign_raw_payloads", body, s.key)
 					cancel()
 					world.RUnlock()
 					if err != nil || r.Status == 503 {
@@ -385,7 +385,7 @@ func (p *payer) completed(s branch) (n int) {
 			p.t.Fatal(err)
 		}
 		var m struct{ Activities []struct{ ID string } }
-		if r := p.send(wire.DoorQuery, "list_activities", b, s.key); json.Unmarshal(r.Body, &m) != nil || r.Status != 200 {
+		if r := p.send(wire.EndpointQuery, "list_activities", b, s.key); json.Unmarshal(r.Body, &m) != nil || r.Status != 200 {
 			p.t.Fatalf("%s", r.Body)
 		}
 		n += len(m.Activities)
@@ -434,13 +434,13 @@ func TestQuotaOfVotes(t *testing.T) {
 	}
 	p.plans(1, "p", plan("p", "signaturesPerMonth", 1))
 	body := p.payloads(p.signers[0], 2)
-	r := p.send(wire.DoorSubmit, "sign_raw_payloads", body, p.signers[0].key)
+	r := p.send(wire.EndpointSubmit, "sign_raw_payloads", body, p.signers[0].key)
 	p.answers("waits", r, 200, "ACTIVITY_STATUS_CONSENSUS_NEEDED")
 	if err := json.Unmarshal(r.Body, &m); err != nil {
 		t.Fatal(err)
 	}
 	vote := func() *wire.Reply {
-		return p.send(wire.DoorSubmit, "approve_activity", p.Body("ACTIVITY_TYPE_APPROVE_ACTIVITY", map[string]any{"fingerprint": rig.Text(m, "activity", "fingerprint")}), second)
+		return p.send(wire.EndpointSubmit, "approve_activity", p.Body("ACTIVITY_TYPE_APPROVE_ACTIVITY", map[string]any{"fingerprint": rig.Text(m, "activity", "fingerprint")}), second)
 	}
 	p.answers("the last vote", vote(), 429, quotaExceeded)
 	p.used("the last vote", "0", "0")

@@ -132,12 +132,12 @@ var affected = []struct {
 		}
 		body := w.BodyOf(w.sub, "ACTIVITY_TYPE_"+typ, in)
 		head := w.stampOf(body)
-		first := w.call(wire.DoorSubmit, strings.ToLower(typ), body, head)
+		first := w.call(wire.EndpointSubmit, strings.ToLower(typ), body, head)
 		if first.status != 200 {
 			w.t.Fatalf("%v", first)
 		}
 		return func() bool {
-			got := w.call(wire.DoorSubmit, strings.ToLower(typ), body, head)
+			got := w.call(wire.EndpointSubmit, strings.ToLower(typ), body, head)
 			return got.status == 200 && rig.Text(got.m, "activity", "id") == rig.Text(first.m, "activity", "id")
 		}
 	}},
@@ -296,7 +296,7 @@ func (w *ending) stampOf(body []byte) wire.Header {
 func (w *ending) by(typ string, in object) answered {
 	w.t.Helper()
 	body := w.BodyOf(w.sub, "ACTIVITY_TYPE_"+typ, in)
-	return w.call(wire.DoorSubmit, strings.ToLower(typ), body, w.stampOf(body))
+	return w.call(wire.EndpointSubmit, strings.ToLower(typ), body, w.stampOf(body))
 }
 
 // newEnding makes the sub-organization of a row.

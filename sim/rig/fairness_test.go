@@ -131,7 +131,7 @@ func TestRepliesAreBounded(t *testing.T) {
 			a.done(key, id, "CREATE_POLICIES", map[string]any{"policies": all[:20]})
 			all = all[20:]
 		}
-		list := a.send(wire.DoorQuery, "list_policies", fmt.Appendf(nil, `{"organizationId":%q}`, id), key)
+		list := a.send(wire.EndpointQuery, "list_policies", fmt.Appendf(nil, `{"organizationId":%q}`, id), key)
 		if list.Status != 200 {
 			t.Fatalf("%s", list.Body)
 		}
@@ -168,7 +168,7 @@ func TestRepliesAreBounded(t *testing.T) {
 		}
 	}
 	body := func(id string) []byte { return fmt.Appendf(nil, `{"organizationId":%q}`, id) }
-	if r := a.send(wire.DoorQuery, "list_policies", body(sub), subKey); r.Status != 429 || !strings.Contains(string(r.Body), "REPLY_BYTES_EXCEEDED") {
+	if r := a.send(wire.EndpointQuery, "list_policies", body(sub), subKey); r.Status != 429 || !strings.Contains(string(r.Body), "REPLY_BYTES_EXCEEDED") {
 		t.Errorf("one more list, of the same tenant: %d, %d bytes", r.Status, len(r.Body))
 	}
 	if got := a.ask(subKey, sub, "whoami"); got.status != 200 {
@@ -199,7 +199,7 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 	sub, subKey := a.sub()
 	other, otherKey := another.OrganizationID, another.RootAPIKey
 	whoami := func(id string, key laptop.KeyPair) *wire.Reply {
-		return a.send(wire.DoorQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q%*s}`, id, size, ""), key)
+		return a.send(wire.EndpointQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q%*s}`, id, size, ""), key)
 	}
 
 	s.gate.Lock()

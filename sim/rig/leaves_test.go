@@ -201,7 +201,7 @@ func TestLeavesTellNothing(t *testing.T) {
 	}
 	pay := func(r *rig.Rig, o laptop.Organization, n int, amount string) {
 		body := r.BodyOf(o.OrganizationID, "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": fmt.Sprint(amount, " ", n, " ", r.NowMs()), "userIds": []string{}})
-		if reply, err := r.Send(t.Context(), wire.DoorSubmit, "create_user_tag", body, o.RootAPIKey); err != nil || reply.Status != 200 {
+		if reply, err := r.Send(t.Context(), wire.EndpointSubmit, "create_user_tag", body, o.RootAPIKey); err != nil || reply.Status != 200 {
 			t.Error(err, reply)
 		}
 	}

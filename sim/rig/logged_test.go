@@ -261,7 +261,7 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := r.Link.Call(t.Context(), &wire.Call{Door: wire.DoorSubmit, Op: "create_wallet", Head: append(head, more...), Body: body})
+		reply, err := r.Link.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointSubmit, Op: "create_wallet", Head: append(head, more...), Body: body})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func (l *loss) client(name string) {
 	for n := 0; !l.stop.Load(); n++ {
 		body := l.Body("ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": l.Credentials.RootUserID, "userName": fmt.Sprint(name, " ", n)})
 		for !l.stop.Load() {
-			status, reply := l.once(wire.DoorSubmit, "update_user_name", body)
+			status, reply := l.once(wire.EndpointSubmit, "update_user_name", body)
 			seen := l.fronts.Quorum(3)
 			if status == 200 {
 				var m map[string]any
@@ -110,12 +110,12 @@ func (l *loss) early() (all []string) {
 }
 
 // once asks and does not wait for long, as it says: then a refusal comes.
-func (l *loss) once(door wire.Door, op string, body []byte) (int, []byte) {
+func (l *loss) once(door wire.Endpoint, op string, body []byte) (int, []byte) {
 	head, err := laptop.Stamp(l.Credentials.RootAPIKey, body)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	r, err := l.Link.Call(context.Background(), &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: 700})
+	r, err := l.Link.Call(context.Background(), &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, WithinMs: 700})
 	if err != nil {
 		return 0, nil // no answer
 	}
@@ -159,12 +159,12 @@ func TestWitnessLoss(t *testing.T) {
 			continue
 		}
 		l.until("a query that is refused "+what, func() bool {
-			status, reply := l.once(wire.DoorQuery, "whoami", query)
+			status, reply := l.once(wire.EndpointQuery, "whoami", query)
 			return status == 503 && strings.Contains(string(reply), "LOG_UNAVAILABLE")
 		})
 		refused, answered := l.refused.Load(), l.answers.Load()
 		l.until("refusals "+what, func() bool { return l.refused.Load() >= refused+3*lossClients })
-		if status, reply := l.once(wire.DoorQuery, "whoami", query); status == 200 {
+		if status, reply := l.once(wire.EndpointQuery, "whoami", query); status == 200 {
 			t.Errorf("a query is answered %s: %s", what, reply)
 		}
 		if now := l.answers.Load(); now != answered {

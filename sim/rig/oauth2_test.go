@@ -139,7 +139,7 @@ func clientSecret(t *testing.T, public, plain string) string {
 
 // published are the keys that the enclave tells of.
 func (f *family) published() map[string]any {
-	return f.call(wire.DoorBoot, "keys", nil).m
+	return f.call(wire.EndpointBoot, "keys", nil).m
 }
 
 // credential makes one at a provider.
@@ -192,7 +192,7 @@ func TestOAuth2(t *testing.T) {
 	}
 	// Anybody can verify it by what the host serves, as OpenID Connect has it.
 	var d struct{ Issuer, JwksURI string }
-	doc := f.call(wire.DoorBoot, "discovery_openid", nil).m
+	doc := f.call(wire.EndpointBoot, "discovery_openid", nil).m
 	d.Issuer, d.JwksURI = rig.Text(doc, "issuer"), rig.Text(doc, "jwks_uri")
 	if d.Issuer != "https://cloister.example" || d.JwksURI != "https://cloister.example/.well-known/jwks.json" {
 		t.Errorf("%v", doc)
@@ -203,7 +203,7 @@ func TestOAuth2(t *testing.T) {
 	if claimsOf(t, token)["encrypted_bearer_token"] == "" {
 		t.Error("no bearer token")
 	}
-	jwk, _ := rig.Get(f.call(wire.DoorBoot, "discovery_openid_keys", nil).m, "keys", "0").(map[string]any)
+	jwk, _ := rig.Get(f.call(wire.EndpointBoot, "discovery_openid_keys", nil).m, "keys", "0").(map[string]any)
 	verify(t, token, jwk)
 	// It is the key that the boot proof vouches for.
 	point := uncompressed(t, rig.Text(f.published(), "otp"))

@@ -116,7 +116,7 @@ func TestSubOrganizationByToken(t *testing.T) {
 	f := newFamily(t)
 	look := func(key laptop.KeyPair, token string) answered {
 		body := fmt.Appendf(nil, `{"organizationId":%q,"filterType":"OIDC_TOKEN","filterValue":%q}`, f.id, token)
-		return f.call(wire.DoorQuery, "list_suborgs", body, f.stamped(key, body))
+		return f.call(wire.EndpointQuery, "list_suborgs", body, f.stamped(key, body))
 	}
 	token := f.idp.token(f.idp.claims(f.c.Now(), "me", "web"))
 	f.refuses("a stranger", look(newKey(t), token), 401, "PUBLIC_KEY_NOT_FOUND")
@@ -351,7 +351,7 @@ func TestNobodyIsAskedForStrangers(t *testing.T) {
 // attested sends a body stamped by a key for which a token vouches.
 func (f *family) attested(key laptop.KeyPair, typ string, body []byte, token string) answered {
 	f.t.Helper()
-	return f.call(wire.DoorSubmit, strings.ToLower(typ), body, f.attestation(key, body, token))
+	return f.call(wire.EndpointSubmit, strings.ToLower(typ), body, f.attestation(key, body, token))
 }
 
 func (f *family) attestation(key laptop.KeyPair, body []byte, token string) wire.Header {
@@ -437,10 +437,10 @@ func TestAttestedLogIn(t *testing.T) {
 		f.refuses(typ, got, 401, "SIGNATURE_INVALID", "for nothing else")
 	}
 	query := fmt.Appendf(nil, `{"organizationId":%q}`, one)
-	f.refuses("a query", f.call(wire.DoorQuery, "whoami", query, f.attestation(by, query, good)), 401, "SIGNATURE_INVALID", "for nothing else")
+	f.refuses("a query", f.call(wire.EndpointQuery, "whoami", query, f.attestation(by, query, good)), 401, "SIGNATURE_INVALID", "for nothing else")
 	body := f.BodyOf(one, "ACTIVITY_TYPE_STAMP_LOGIN", map[string]any{"publicKey": key.PublicKey})
 	other := f.attestation(by, []byte("another body"), good)
-	f.refuses("another body", f.call(wire.DoorSubmit, "stamp_login", body, other), 401, "SIGNATURE_INVALID")
+	f.refuses("another body", f.call(wire.EndpointSubmit, "stamp_login", body, other), 401, "SIGNATURE_INVALID")
 }
 
 // A step of MFA that a token passes.

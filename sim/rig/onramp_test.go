@@ -113,7 +113,7 @@ func buying(provider, address string, more ...any) map[string]any {
 func (f *family) standing(key laptop.KeyPair, organization, id string, refresh bool) answered {
 	f.t.Helper()
 	body := fmt.Appendf(nil, `{"organizationId":%q,"transactionId":%q,"refresh":%t}`, organization, id, refresh)
-	return f.call(wire.DoorQuery, "get_onramp_transaction_status", body, f.stamped(key, body))
+	return f.call(wire.EndpointQuery, "get_onramp_transaction_status", body, f.stamped(key, body))
 }
 
 func (f *family) stands(what string, key laptop.KeyPair, organization, id string, refresh bool, want string) {

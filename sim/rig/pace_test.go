@@ -24,10 +24,10 @@ type asker struct {
 
 func (a asker) whoami(organization string, key laptop.KeyPair) *wire.Reply {
 	a.t.Helper()
-	return a.send(wire.DoorQuery, "whoami", []byte(`{"organizationId":"`+organization+`"}`), key)
+	return a.send(wire.EndpointQuery, "whoami", []byte(`{"organizationId":"`+organization+`"}`), key)
 }
 
-func (a asker) send(door wire.Door, op string, body []byte, key laptop.KeyPair) *wire.Reply {
+func (a asker) send(door wire.Endpoint, op string, body []byte, key laptop.KeyPair) *wire.Reply {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -78,7 +78,7 @@ func (a asker) secondKey() laptop.KeyPair {
 	k := newKey(a.t)
 	body := a.Body("ACTIVITY_TYPE_CREATE_API_KEYS_V2", map[string]any{"userId": a.Credentials.RootUserID,
 		"apiKeys": []any{map[string]any{"apiKeyName": "second", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}})
-	if r := a.send(wire.DoorSubmit, "create_api_keys", body, a.Credentials.RootAPIKey); r.Status != 200 {
+	if r := a.send(wire.EndpointSubmit, "create_api_keys", body, a.Credentials.RootAPIKey); r.Status != 200 {
 		a.t.Fatalf("%s", r.Body)
 	}
 	return k
@@ -91,7 +91,7 @@ func (a asker) sub() (id string, key laptop.KeyPair) {
 	body := a.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", map[string]any{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{map[string]any{
 		"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{},
 		"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	r := a.send(wire.DoorSubmit, "create_sub_organization", body, a.Credentials.RootAPIKey)
+	r := a.send(wire.EndpointSubmit, "create_sub_organization", body, a.Credentials.RootAPIKey)
 	var m any
 	if err := json.Unmarshal(r.Body, &m); err != nil || r.Status != 200 {
 		a.t.Fatalf("%v %s", err, r.Body)
@@ -119,7 +119,7 @@ func TestRates(t *testing.T) {
 	id, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	second := a.secondKey() // the first of root's three
 	a.want("second of three", a.whoami(id, root), 200, 3, 1)
-	a.want("a shape that is wrong counts", a.send(wire.DoorQuery, "get_user", []byte(`{"organizationId":"`+id+`"}`), root), 400, 3, 0)
+	a.want("a shape that is wrong counts", a.send(wire.EndpointQuery, "get_user", []byte(`{"organizationId":"`+id+`"}`), root), 400, 3, 0)
 	refused(t, a.whoami(id, root), "key")
 	a.want("another key", a.whoami(id, second), 200, 3, 2)
 	c.Pass(20 * time.Minute)
@@ -128,10 +128,10 @@ func TestRates(t *testing.T) {
 
 	// What is refused is no activity: later the same body is a new one.
 	body := a.Body("ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": a.Credentials.RootUserID, "userName": "Ada"})
-	refused(t, a.send(wire.DoorSubmit, "update_user_name", body, root), "key")
+	refused(t, a.send(wire.EndpointSubmit, "update_user_name", body, root), "key")
 	c.Pass(20 * time.Minute)
-	a.want("done in its time", a.send(wire.DoorSubmit, "update_user_name", body, root), 200, 3, 0)
-	refused(t, a.send(wire.DoorSubmit, "update_user_name", body, root), "key") // repeats count too
+	a.want("done in its time", a.send(wire.EndpointSubmit, "update_user_name", body, root), 200, 3, 0)
+	refused(t, a.send(wire.EndpointSubmit, "update_user_name", body, root), "key") // repeats count too
 }
 
 // All keys of an organization share its bucket; another's is another.
@@ -166,8 +166,8 @@ func TestStrangersUseUpNothing(t *testing.T) {
 		t.Fatalf("%s, %v", told, err)
 	}
 	forged[0].Value = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(told), stranger.PublicKey, root.PublicKey, 1)))
-	call := func(door wire.Door, head []wire.Header) *wire.Reply {
-		r, err := a.Link.Call(t.Context(), &wire.Call{Door: door, Op: "whoami", Body: body, Head: head})
+	call := func(door wire.Endpoint, head []wire.Header) *wire.Reply {
+		r, err := a.Link.Call(t.Context(), &wire.Call{Endpoint: door, Op: "whoami", Body: body, Head: head})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,9 +175,9 @@ func TestStrangersUseUpNothing(t *testing.T) {
 	}
 	for i := range 20 {
 		a.want("unknown key", a.whoami(id, stranger), 401, 0, 0)
-		a.want("forged", call(wire.DoorQuery, forged), 401, 0, 0)
+		a.want("forged", call(wire.EndpointQuery, forged), 401, 0, 0)
 		a.want("unknown organization", a.whoami("00000000-0000-4000-8000-000000000000", root), 401, 0, 0)
-		a.want("no stamp", call([]wire.Door{wire.DoorQuery, wire.DoorSubmit}[i%2], nil), 401, 0, 0)
+		a.want("no stamp", call([]wire.Endpoint{wire.EndpointQuery, wire.EndpointSubmit}[i%2], nil), 401, 0, 0)
 	}
 	a.want("untouched", a.whoami(id, root), 200, 2, 1)
 }

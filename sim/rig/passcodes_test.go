@@ -97,10 +97,10 @@ func (p *post) done(organization, op, typ string, parameters any, key laptop.Key
 
 func (p *post) in(organization, op, typ string, parameters any, key laptop.KeyPair) (int, map[string]any) {
 	p.t.Helper()
-	return p.send(wire.DoorSubmit, op, p.BodyOf(organization, "ACTIVITY_TYPE_"+typ, parameters), key)
+	return p.send(wire.EndpointSubmit, op, p.BodyOf(organization, "ACTIVITY_TYPE_"+typ, parameters), key)
 }
 
-func (p *post) send(door wire.Door, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
+func (p *post) send(door wire.Endpoint, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -143,17 +143,17 @@ func TestPasscodesEndToEnd(t *testing.T) {
 			"verificationToken": tok, "rootUsers": []any{object{"userName": "U", c.field: c.contact, "apiKeys": []any{}, "authenticators": []any{}, "oauthProviders": []any{}}}}, root), "subOrganizationId")
 		session := newKeyPair(t)
 		body := p.BodyOf(sub, "ACTIVITY_TYPE_OTP_LOGIN", object{"verificationToken": tok, "publicKey": session.PublicKey})
-		status, first := p.send(wire.DoorSubmit, "otp_login", body, root)
+		status, first := p.send(wire.EndpointSubmit, "otp_login", body, root)
 		if status != 200 {
 			t.Fatalf("otp_login: %d %v", status, first)
 		}
-		if status, again := p.send(wire.DoorSubmit, "otp_login", body, root); status != 200 || rig.Text(again, "activity", "id") != rig.Text(first, "activity", "id") {
+		if status, again := p.send(wire.EndpointSubmit, "otp_login", body, root); status != 200 || rig.Text(again, "activity", "id") != rig.Text(first, "activity", "id") {
 			t.Errorf("the same body again: %d %v", status, again)
 		}
 		if got := rig.Text(first, "activity", "organizationId"); got != sub {
 			t.Errorf("the activity is of %s", got)
 		}
-		status, who := p.send(wire.DoorQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), session)
+		status, who := p.send(wire.EndpointQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), session)
 		if status != 200 || rig.Text(who, "organizationId") != sub {
 			t.Errorf("whoami: %d %v", status, who)
 		}
@@ -267,7 +267,7 @@ func TestMailedKeys(t *testing.T) {
 	}
 	to := object{"email": address, "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes()), "emailCustomization": object{"appName": "App"}}
 	whoami := func(key laptop.KeyPair) int {
-		status, _ := p.send(wire.DoorQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, top)), key)
+		status, _ := p.send(wire.EndpointQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, top)), key)
 		return status
 	}
 	p.done(top, "email_auth", "EMAIL_AUTH_V3", to, root)
@@ -280,7 +280,7 @@ func TestMailedKeys(t *testing.T) {
 	if whoami(recovery) != 200 {
 		t.Error("who recovers cannot ask who he is")
 	}
-	if status, m := p.send(wire.DoorQuery, "list_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, top)), recovery); status != 403 {
+	if status, m := p.send(wire.EndpointQuery, "list_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, top)), recovery); status != 403 {
 		t.Errorf("a query: %d %v", status, m)
 	}
 	for _, c := range []struct {
@@ -302,7 +302,7 @@ func TestMailedKeys(t *testing.T) {
 	if status, m := p.in(sub, "email_auth", "EMAIL_AUTH_V3", to, recovery); status != 403 {
 		t.Errorf("a log-in below: %d %v", status, m)
 	}
-	if status, m := p.send(wire.DoorQuery, "list_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), recovery); status != 403 {
+	if status, m := p.send(wire.EndpointQuery, "list_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), recovery); status != 403 {
 		t.Errorf("a query below: %d %v", status, m)
 	}
 	passkey, err := authenticator.New(authenticator.ES256, "example.org", "https://example.org")
@@ -357,7 +357,7 @@ func (p *post) attested(organization, op, typ string, parameters any, key laptop
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	reply, err := p.Link.Call(ctx, &wire.Call{Door: wire.DoorSubmit, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-Attested", Value: base64.RawURLEncoding.EncodeToString(head)}}})
+	reply, err := p.Link.Call(ctx, &wire.Call{Endpoint: wire.EndpointSubmit, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-Attested", Value: base64.RawURLEncoding.EncodeToString(head)}}})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func TestTokensVouch(t *testing.T) {
 	if status, m := logIn(sub, bound, token); status != 200 {
 		t.Fatalf("%d %v", status, m)
 	}
-	if status, who := p.send(wire.DoorQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), session); status != 200 {
+	if status, who := p.send(wire.EndpointQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), session); status != 200 {
 		t.Errorf("whoami: %d %v", status, who)
 	}
 	if status, m := logIn(sub, bound, token); status != 400 || !strings.Contains(rig.Text(m, "message"), "invalid verification token") {
@@ -421,7 +421,7 @@ func TestTokensVouch(t *testing.T) {
 	if user == "" {
 		t.Fatal("no tag")
 	}
-	_, who := p.send(wire.DoorQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), owner)
+	_, who := p.send(wire.EndpointQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), owner)
 	p.done(sub, "create_mfa_policy", "CREATE_MFA_POLICY", object{"userId": who["userId"], "mfaPolicyName": "M", "condition": "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "order": 1,
 		"requiredAuthenticationMethods": []any{object{"any": []any{object{"type": "AUTHENTICATION_TYPE_EMAIL_OTP"}}}}}, owner)
 	_, asked := p.in(sub, "create_user_tag", "CREATE_USER_TAG", object{"userTagName": "second", "userIds": []any{}}, owner)

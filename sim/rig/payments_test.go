@@ -230,7 +230,7 @@ func TestPaymentMethodsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := newKey(t)
-	made := p.send(wire.DoorBoot, "create_organization", fmt.Appendf(nil, `{"organizationName":"Other","rootUserName":"Root","timestampMs":"%d","rootApiKey":{"apiKeyName":"key","publicKey":%q,"curveType":"API_KEY_CURVE_P256"}}`,
+	made := p.send(wire.EndpointBoot, "create_organization", fmt.Appendf(nil, `{"organizationName":"Other","rootUserName":"Root","timestampMs":"%d","rootApiKey":{"apiKeyName":"key","publicKey":%q,"curveType":"API_KEY_CURVE_P256"}}`,
 		p.NowMs(), key.PublicKey), admission)
 	if made.Status != 200 {
 		t.Fatalf("%s", made.Body)

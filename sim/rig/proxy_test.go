@@ -33,7 +33,7 @@ func (p *page) at(op string, body map[string]any) answered {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return p.call(wire.DoorProxy, op, b, wire.Header{Name: "X-Auth-Proxy-Config-Id", Value: p.config})
+	return p.call(wire.EndpointProxy, op, b, wire.Header{Name: "X-Auth-Proxy-Config-Id", Value: p.config})
 }
 
 func (p *page) signsUp(token string) string {

@@ -28,7 +28,7 @@ func TestQuotaOfPending(t *testing.T) {
 			t.Fatal(status, m)
 		}
 		ask := func(i int) *wire.Reply {
-			return a.send(wire.DoorSubmit, "create_user_tag", a.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": fmt.Sprint(i), "userIds": []any{}}), root)
+			return a.send(wire.EndpointSubmit, "create_user_tag", a.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": fmt.Sprint(i), "userIds": []any{}}), root)
 		}
 		var next, waiting atomic.Int64
 		var all sync.WaitGroup

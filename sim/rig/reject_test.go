@@ -56,7 +56,7 @@ func TestRejectedWhateverTheFees(t *testing.T) {
 		"consensus": fmt.Sprintf("approvers.any(u, u.id == '%s') && approvers.count() > 1", agent)})
 	body := r.Body("ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2", map[string]any{"from": from, "caip2": "eip155:1",
 		"calls": []any{map[string]any{"to": "0x000000000000000000000000000000000000dEaD", "value": "1"}}})
-	reply, err := r.Send(context.Background(), wire.DoorSubmit, "eth_send_transaction", body, key)
+	reply, err := r.Send(context.Background(), wire.EndpointSubmit, "eth_send_transaction", body, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestAttestationIsRenewed(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		r, err := a.Link.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: "status", Body: []byte("{}"), WithinMs: 300_000})
+		r, err := a.Link.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: "status", Body: []byte("{}"), WithinMs: 300_000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestAttestationIsRenewed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := a.send(wire.DoorQuery, "get_latest_boot_proof", body, a.Credentials.RootAPIKey)
+		r := a.send(wire.EndpointQuery, "get_latest_boot_proof", body, a.Credentials.RootAPIKey)
 		var got struct{ BootProof attestation.BootProof }
 		if err := json.Unmarshal(r.Body, &got); err != nil || r.Status != 200 {
 			t.Fatalf("%d %s %v", r.Status, r.Body, err)

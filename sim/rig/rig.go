@@ -258,12 +258,12 @@ func (r *Rig) BodyOf(organization, typ string, parameters any) []byte {
 }
 
 // Send stamps a body with key and sends it through the host's link.
-func (r *Rig) Send(ctx context.Context, door wire.Door, op string, body []byte, key laptop.KeyPair) (*wire.Reply, error) {
+func (r *Rig) Send(ctx context.Context, door wire.Endpoint, op string, body []byte, key laptop.KeyPair) (*wire.Reply, error) {
 	head, err := laptop.Stamp(key, body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait.Milliseconds())})
+	return r.Link.Call(ctx, &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait.Milliseconds())})
 }
 
 // Submit sends an activity of the root user and answers status and reply.
@@ -275,7 +275,7 @@ func (r *Rig) Submit(op, typ string, parameters any) (int, map[string]any) {
 // SubmitBody is Submit for a body made before.
 func (r *Rig) SubmitBody(op string, body []byte) (int, map[string]any) {
 	r.t.Helper()
-	return r.ask(wire.DoorSubmit, op, body)
+	return r.ask(wire.EndpointSubmit, op, body)
 }
 
 // PutPlans stamps a document of plans with the admission key and has the enclave keep it.
@@ -289,7 +289,7 @@ func (r *Rig) PutPlans(version int, byDefault string, plans ...any) (int, map[st
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.askAs(key, wire.DoorBoot, "put_plans", b)
+	return r.askAs(key, wire.EndpointBoot, "put_plans", b)
 }
 
 // Query asks as the root user; organizationId is filled in where it is absent.
@@ -305,15 +305,15 @@ func (r *Rig) Query(op string, request map[string]any) (int, map[string]any) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.ask(wire.DoorQuery, op, b)
+	return r.ask(wire.EndpointQuery, op, b)
 }
 
-func (r *Rig) ask(door wire.Door, op string, body []byte) (int, map[string]any) {
+func (r *Rig) ask(door wire.Endpoint, op string, body []byte) (int, map[string]any) {
 	r.t.Helper()
 	return r.askAs(r.Credentials.RootAPIKey, door, op, body)
 }
 
-func (r *Rig) askAs(key laptop.KeyPair, door wire.Door, op string, body []byte) (int, map[string]any) {
+func (r *Rig) askAs(key laptop.KeyPair, door wire.Endpoint, op string, body []byte) (int, map[string]any) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -333,7 +333,7 @@ func (r *Rig) Counters() map[string]uint64 {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	d, err := laptop.DialDoor(ctx, r.Address)
+	d, err := laptop.DialEnclave(ctx, r.Address)
 	if err != nil {
 		r.t.Fatal(err)
 	}

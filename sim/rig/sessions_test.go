@@ -40,11 +40,11 @@ func (a answered) result(t *testing.T) map[string]any {
 }
 
 // call sends a body with these headers.
-func (a asker) call(door wire.Door, op string, body []byte, head ...wire.Header) answered {
+func (a asker) call(door wire.Endpoint, op string, body []byte, head ...wire.Header) answered {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	r, err := a.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait / time.Millisecond)})
+	r, err := a.Link.Call(ctx, &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait / time.Millisecond)})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func (a asker) submitBody(key laptop.KeyPair, typ string, body []byte) answered 
 	if i := strings.LastIndex(op, "_v"); i == len(op)-3 {
 		op = op[:i]
 	}
-	return a.call(wire.DoorSubmit, op, body, a.stamped(key, body))
+	return a.call(wire.EndpointSubmit, op, body, a.stamped(key, body))
 }
 
 // done is submit of what must be done, and its result.
@@ -92,13 +92,13 @@ func (a asker) done(key laptop.KeyPair, organization, typ string, parameters any
 func (a asker) ask(key laptop.KeyPair, organization, op string) answered {
 	a.t.Helper()
 	body := fmt.Appendf(nil, `{"organizationId":%q}`, organization)
-	return a.call(wire.DoorQuery, op, body, a.stamped(key, body))
+	return a.call(wire.EndpointQuery, op, body, a.stamped(key, body))
 }
 
 // reads is a query in a session.
 func (a asker) reads(token, organization, op string) answered {
 	a.t.Helper()
-	return a.call(wire.DoorQuery, op, fmt.Appendf(nil, `{"organizationId":%q}`, organization), wire.Header{Name: "X-Session", Value: token})
+	return a.call(wire.EndpointQuery, op, fmt.Appendf(nil, `{"organizationId":%q}`, organization), wire.Header{Name: "X-Session", Value: token})
 }
 
 // login starts a session of key's user.
@@ -267,7 +267,7 @@ func TestScopeBindsVotes(t *testing.T) {
 		a.refuses("a yes outside of the scope", a.submit(key, id, "APPROVE_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
 		a.refuses("a no outside of the scope", a.submit(key, id, "REJECT_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
 		body := fmt.Appendf(nil, `{"organizationId":%q,"activity":{"type":"ACTIVITY_TYPE_CREATE_USER_TAG","parameters":{"userTagName":"Other","userIds":[]}}}`, id)
-		if got := a.call(wire.DoorQuery, "evaluate_policies", body, a.stamped(key, body)); got.status != 501 {
+		if got := a.call(wire.EndpointQuery, "evaluate_policies", body, a.stamped(key, body)); got.status != 501 {
 			t.Errorf("told what policies say: %v", got)
 		}
 	}
@@ -358,7 +358,7 @@ func TestReadOnlySessions(t *testing.T) {
 	// It does nothing.
 	for _, typ := range []string{"CREATE_USER_TAG", "STAMP_LOGIN", "CREATE_READ_ONLY_SESSION", "APPROVE_ACTIVITY"} {
 		body := a.Body("ACTIVITY_TYPE_"+typ, map[string]any{"userTagName": "x", "userIds": []any{}})
-		a.refuses(typ, a.call(wire.DoorSubmit, strings.ToLower(typ), body, wire.Header{Name: "X-Session", Value: token}), 401, "SIGNATURE_MISSING")
+		a.refuses(typ, a.call(wire.EndpointSubmit, strings.ToLower(typ), body, wire.Header{Name: "X-Session", Value: token}), 401, "SIGNATURE_MISSING")
 	}
 	// One header says who asks.
 	body := fmt.Appendf(nil, `{"organizationId":%q}`, id)
@@ -368,7 +368,7 @@ func TestReadOnlySessions(t *testing.T) {
 		"session in another case": {{Name: "x-session", Value: token}, {Name: "x-stamp", Value: "x"}},
 		"session and passkey":     {session, {Name: "X-Stamp-WebAuthn", Value: "{}"}}, "session and token": {session, {Name: "X-Stamp-Attested", Value: "{}"}},
 	} {
-		a.refuses(what, a.call(wire.DoorQuery, "whoami", body, head...), 401, "SIGNATURE_INVALID", "more than one stamp header")
+		a.refuses(what, a.call(wire.EndpointQuery, "whoami", body, head...), 401, "SIGNATURE_INVALID", "more than one stamp header")
 	}
 	// It is the token that was given, to the letter.
 	parts := strings.Split(token, ".")
@@ -433,7 +433,7 @@ func TestReaderAndAllowlist(t *testing.T) {
 	list(map[string]any{"enabled": true, "onEvaluationError": "DENY"})
 	from := func(token, address string) answered {
 		body := fmt.Appendf(nil, `{"organizationId":%q}`, id)
-		r, err := a.Link.Call(t.Context(), &wire.Call{Door: wire.DoorQuery, Op: "whoami", Head: []wire.Header{{Name: "X-Session", Value: token}}, Body: body, From: wire.From{Address: address}})
+		r, err := a.Link.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointQuery, Op: "whoami", Head: []wire.Header{{Name: "X-Session", Value: token}}, Body: body, From: wire.From{Address: address}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -465,8 +465,8 @@ func TestAllowlistBindsBelow(t *testing.T) {
 	rules := func(cidr string) []any { return []any{map[string]any{"cidr": cidr, "label": "Office"}} }
 	a.done(root, id, "SET_IP_ALLOWLIST", map[string]any{"publicKey": listed.PublicKey, "rules": rules("203.0.113.0/24"), "onEvaluationError": "DENY"})
 	a.done(root, id, "SET_IP_ALLOWLIST", map[string]any{"enabled": true, "rules": rules("192.0.2.0/24"), "onEvaluationError": "DENY"})
-	from := func(key laptop.KeyPair, address string, door wire.Door, op string, body []byte) answered {
-		r, err := a.Link.Call(t.Context(), &wire.Call{Door: door, Op: op, Head: []wire.Header{a.stamped(key, body)}, Body: body, From: wire.From{Address: address}})
+	from := func(key laptop.KeyPair, address string, door wire.Endpoint, op string, body []byte) answered {
+		r, err := a.Link.Call(t.Context(), &wire.Call{Endpoint: door, Op: op, Head: []wire.Header{a.stamped(key, body)}, Body: body, From: wire.From{Address: address}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -479,17 +479,17 @@ func TestAllowlistBindsBelow(t *testing.T) {
 	const office, own, elsewhere, unknown = "192.0.2.7", "203.0.113.7", "198.51.100.7", ""
 	for name, ask := range map[string]func(key laptop.KeyPair, address string) answered{
 		"a query": func(key laptop.KeyPair, address string) answered {
-			return from(key, address, wire.DoorQuery, "list_wallets", fmt.Appendf(nil, `{"organizationId":%q}`, sub))
+			return from(key, address, wire.EndpointQuery, "list_wallets", fmt.Appendf(nil, `{"organizationId":%q}`, sub))
 		},
 		"whoami": func(key laptop.KeyPair, address string) answered {
-			return from(key, address, wire.DoorQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q}`, sub))
+			return from(key, address, wire.EndpointQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q}`, sub))
 		},
 		"a log-in": func(key laptop.KeyPair, address string) answered { // refused later on: nobody has the address
-			return from(key, address, wire.DoorSubmit, "email_auth", a.BodyOf(sub, "ACTIVITY_TYPE_EMAIL_AUTH_V3",
+			return from(key, address, wire.EndpointSubmit, "email_auth", a.BodyOf(sub, "ACTIVITY_TYPE_EMAIL_AUTH_V3",
 				map[string]any{"email": "nobody@example.org", "targetPublicKey": hex.EncodeToString(target.PublicKey().Bytes()), "emailCustomization": map[string]any{"appName": "App"}}))
 		},
 		"what is the sub-organization's own": func(key laptop.KeyPair, address string) answered {
-			return from(key, address, wire.DoorSubmit, "create_wallet", a.BodyOf(sub, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "W", "accounts": []any{}}))
+			return from(key, address, wire.EndpointSubmit, "create_wallet", a.BodyOf(sub, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "W", "accounts": []any{}}))
 		},
 	} {
 		for _, c := range []struct {

@@ -21,7 +21,7 @@ import (
 // keysOf asks for the document of public keys and verifies it as a client would.
 func keysOf(t *testing.T, r *rig.Rig) ([]byte, *attestation.Proof) {
 	t.Helper()
-	reply, err := r.Link.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: "discovery_keys"})
+	reply, err := r.Link.Call(context.Background(), &wire.Call{Endpoint: wire.EndpointBoot, Op: "discovery_keys"})
 	if err != nil || reply.Status != 200 {
 		t.Fatalf("%v %+v", err, reply)
 	}
@@ -35,7 +35,7 @@ func keysOf(t *testing.T, r *rig.Rig) ([]byte, *attestation.Proof) {
 // webhookKey is the key that receivers of webhooks are told of.
 func webhookKey(t *testing.T, r *rig.Rig) string {
 	t.Helper()
-	reply, err := r.Link.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: "webhook_jwks"})
+	reply, err := r.Link.Call(context.Background(), &wire.Call{Endpoint: wire.EndpointBoot, Op: "webhook_jwks"})
 	if err != nil || reply.Status != 200 {
 		t.Fatalf("%v %+v", err, reply)
 	}
@@ -73,7 +73,7 @@ func TestDiscoveryOfKeys(t *testing.T) {
 		t.Error("other keys, or the boot before")
 	}
 	r.Stop()
-	if reply := r.Enclave.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: "discovery_keys"}); reply.Status != 503 {
+	if reply := r.Enclave.Call(context.Background(), &wire.Call{Endpoint: wire.EndpointBoot, Op: "discovery_keys"}); reply.Status != 503 {
 		t.Errorf("an enclave that has stopped answers %d", reply.Status)
 	}
 }
@@ -178,7 +178,7 @@ func second(t *testing.T, r *rig.Rig) laptop.KeyPair {
 func approve(t *testing.T, r *rig.Rig, key laptop.KeyPair, m map[string]any) string {
 	t.Helper()
 	body := r.Body("ACTIVITY_TYPE_APPROVE_ACTIVITY", map[string]any{"fingerprint": rig.Text(m, "activity", "fingerprint")})
-	reply, err := r.Send(context.Background(), wire.DoorSubmit, "approve_activity", body, key)
+	reply, err := r.Send(context.Background(), wire.EndpointSubmit, "approve_activity", body, key)
 	if err != nil || reply.Status != 200 {
 		t.Fatalf("%v %+v", err, reply)
 	}
@@ -236,7 +236,7 @@ func TestWhoMayImportAndExport(t *testing.T) {
 	}
 	public := hex.EncodeToString(to.PublicKey().Bytes())
 	export := func(public string) int {
-		reply, err := r.Send(context.Background(), wire.DoorSubmit, "export_wallet", r.Body("ACTIVITY_TYPE_EXPORT_WALLET", map[string]any{"walletId": wallet, "targetPublicKey": public}), key)
+		reply, err := r.Send(context.Background(), wire.EndpointSubmit, "export_wallet", r.Body("ACTIVITY_TYPE_EXPORT_WALLET", map[string]any{"walletId": wallet, "targetPublicKey": public}), key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -159,7 +159,7 @@ func TestPrograms(t *testing.T) {
 		t.Helper()
 		in["organizationId"] = f.id
 		body, _ := json.Marshal(in)
-		got := f.call(wire.DoorQuery, op, body, f.stamped(f.root, body))
+		got := f.call(wire.EndpointQuery, op, body, f.stamped(f.root, body))
 		if got.status != 200 {
 			t.Fatal(op, got)
 		}
@@ -234,7 +234,7 @@ func TestPrograms(t *testing.T) {
 	x.corrupt.Store(true)
 	again := f.BodyOf(f.id, "ACTIVITY_TYPE_CREATE_TVC_DEPLOYMENT", deployment(app, fresh, digest))
 	send := func() answered {
-		return f.call(wire.DoorSubmit, "create_tvc_deployment", again, f.stamped(f.root, again))
+		return f.call(wire.EndpointSubmit, "create_tvc_deployment", again, f.stamped(f.root, again))
 	}
 	f.refuses("altered on the way", send(), 503, "RPC_CALL_ERROR", "could not be fetched")
 	x.corrupt.Store(false)

@@ -27,13 +27,13 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 		}
 		return a, made.Params("Passkey")
 	}
-	send := func(door wire.Door, op string, body []byte, a *authenticator.Authenticator, signed []byte) (int, object) {
+	send := func(door wire.Endpoint, op string, body []byte, a *authenticator.Authenticator, signed []byte) (int, object) {
 		t.Helper()
 		text, err := a.Stamp(signed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := r.Link.Call(t.Context(), &wire.Call{Door: door, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-WebAuthn", Value: text}}})
+		reply, err := r.Link.Call(t.Context(), &wire.Call{Endpoint: door, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-WebAuthn", Value: text}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 	} {
 		op, before := []string{"create_wallet", "stamp_login"}[i], activities(top)
 		for range 2 { // the second is the same again
-			status, m := send(wire.DoorSubmit, op, body, below, body)
+			status, m := send(wire.EndpointSubmit, op, body, below, body)
 			if status != 200 || rig.Text(m, "activity", "organizationId") != sub {
 				t.Fatalf("%s: %d %v", op, status, m)
 			}
@@ -85,15 +85,15 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 	whoami := fmt.Appendf(nil, `{"organizationId":%q}`, top)
 	before := activities(top)
 	for name, c := range map[string]struct {
-		door wire.Door
+		door wire.Endpoint
 		op   string
 		body []byte
 		told string // to who may ask
 	}{
-		"a member that there is not": {wire.DoorSubmit, "create_wallet", bytes.Replace(good, []byte(`{`), []byte(`{"secretMember":1,`), 1), "secretMember"},
-		"no parameters":              {wire.DoorSubmit, "create_wallet", bytes.Replace(good, []byte(`"parameters"`), []byte(`"parameter"`), 1), "parameter"},
-		"another type":               {wire.DoorSubmit, "create_wallet", bytes.Replace(good, []byte("CREATE_WALLET"), []byte("CREATE_VALLET"), 1), "this path does not take"},
-		"a query with more":          {wire.DoorQuery, "whoami", bytes.Replace(whoami, []byte(`{`), []byte(`{"secretMember":1,`), 1), "secretMember"},
+		"a member that there is not": {wire.EndpointSubmit, "create_wallet", bytes.Replace(good, []byte(`{`), []byte(`{"secretMember":1,`), 1), "secretMember"},
+		"no parameters":              {wire.EndpointSubmit, "create_wallet", bytes.Replace(good, []byte(`"parameters"`), []byte(`"parameter"`), 1), "parameter"},
+		"another type":               {wire.EndpointSubmit, "create_wallet", bytes.Replace(good, []byte("CREATE_WALLET"), []byte("CREATE_VALLET"), 1), "this path does not take"},
+		"a query with more":          {wire.EndpointQuery, "whoami", bytes.Replace(whoami, []byte(`{`), []byte(`{"secretMember":1,`), 1), "secretMember"},
 	} {
 		if status, m := send(c.door, c.op, c.body, owner, c.body); status != 400 || !strings.Contains(rig.Text(m, "message"), c.told) {
 			t.Errorf("%s: its owner hears %d %v", name, status, m)

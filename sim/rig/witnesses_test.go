@@ -129,7 +129,7 @@ func TestStrictOrganization(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := r.Link.Call(ctx, &wire.Call{Door: wire.DoorSubmit, Op: op, Head: head, Body: body, WithinMs: uint32(within.Milliseconds())})
+		reply, err := r.Link.Call(ctx, &wire.Call{Endpoint: wire.EndpointSubmit, Op: op, Head: head, Body: body, WithinMs: uint32(within.Milliseconds())})
 		if err != nil {
 			return 0, err.Error()
 		}

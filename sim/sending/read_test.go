@@ -191,7 +191,7 @@ func TestReadsAreCounted(t *testing.T) {
 	}
 	for range cap(hung) {
 		go func() {
-			reply, err := w.Send(t.Context(), wire.DoorQuery, "get_wallet_address_balances", body, w.Credentials.RootAPIKey)
+			reply, err := w.Send(t.Context(), wire.EndpointQuery, "get_wallet_address_balances", body, w.Credentials.RootAPIKey)
 			if err != nil {
 				t.Error(err)
 				reply = new(wire.Reply)

@@ -323,7 +323,7 @@ func TestVote(t *testing.T) {
 	if status, m := w.Submit("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", policy); status != 200 {
 		t.Fatalf("%d %v", status, m)
 	}
-	as := func(door wire.Door, op string, body []byte) (int, object) {
+	as := func(door wire.Endpoint, op string, body []byte) (int, object) {
 		t.Helper()
 		reply, err := w.Send(context.Background(), door, op, body, key)
 		if err != nil {
@@ -337,7 +337,7 @@ func TestVote(t *testing.T) {
 	}
 	submit := func(more object) (string, string) {
 		t.Helper()
-		status, m := as(wire.DoorSubmit, "eth_send_transaction", w.Body(sendType, w.params(more)))
+		status, m := as(wire.EndpointSubmit, "eth_send_transaction", w.Body(sendType, w.params(more)))
 		if status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
 			t.Fatalf("%d %v", status, m)
 		}
@@ -348,7 +348,7 @@ func TestVote(t *testing.T) {
 		return w.Submit(kind+"_activity", "ACTIVITY_TYPE_"+strings.ToUpper(kind)+"_ACTIVITY", object{"fingerprint": fingerprint})
 	}
 	// Denied is what the policy says of the transaction as it would be signed.
-	if status, m := as(wire.DoorSubmit, "eth_send_transaction", w.Body(sendType, w.params(object{"gasLimit": "21001"}))); status != 403 {
+	if status, m := as(wire.EndpointSubmit, "eth_send_transaction", w.Body(sendType, w.params(object{"gasLimit": "21001"}))); status != 403 {
 		t.Fatalf("%d %v", status, m)
 	}
 	_, first := submit(nil)

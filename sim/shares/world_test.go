@@ -304,7 +304,7 @@ func (e *enclave) ask(op string, body any) (map[string]json.RawMessage, string) 
 	must(e.w.t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
 	defer cancel()
-	r, err := e.link.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())})
+	r, err := e.link.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())})
 	must(e.w.t, err)
 	if r.Status != 200 {
 		return nil, fmt.Sprintf("%d %s", r.Status, r.Body)

@@ -80,7 +80,7 @@ func (s *script) start() {
 }
 
 // ask sends until there is an answer that is not "try again".
-func (s *script) ask(door wire.Door, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
+func (s *script) ask(door wire.Endpoint, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(3 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -125,7 +125,7 @@ func (s *script) submit(organization string, key laptop.KeyPair, op, typ string,
 // again sends a body, for the first time or once more.
 func (s *script) again(d *done) map[string]any {
 	s.t.Helper()
-	status, m := s.ask(wire.DoorSubmit, d.op, d.body, d.key)
+	status, m := s.ask(wire.EndpointSubmit, d.op, d.body, d.key)
 	if status != 200 {
 		s.t.Fatalf("%s: %d %v", d.op, status, m)
 	}
@@ -146,7 +146,7 @@ func (s *script) query(organization string, key laptop.KeyPair, op string, reque
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.ask(wire.DoorQuery, op, body, key)
+	return s.ask(wire.EndpointQuery, op, body, key)
 }
 
 // root is a submit of the root organization.

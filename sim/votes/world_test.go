@@ -196,7 +196,7 @@ func fingerprint(body []byte) string {
 }
 
 // send answers the status and the decoded reply.
-func (w *world) send(door wire.Door, op string, raw []byte, pair laptop.KeyPair) (int, map[string]any, error) {
+func (w *world) send(door wire.Endpoint, op string, raw []byte, pair laptop.KeyPair) (int, map[string]any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for {
@@ -223,7 +223,7 @@ func (w *world) query(u, key int, op string, request map[string]any) (int, map[s
 	if err != nil {
 		return 0, nil, err
 	}
-	return w.send(wire.DoorQuery, op, raw, w.pair(u, key))
+	return w.send(wire.EndpointQuery, op, raw, w.pair(u, key))
 }
 
 // step does one operation and holds the answer against the model.
@@ -257,7 +257,7 @@ func (w *world) step(o *op) error {
 	b := w.m.body(o)
 	op, raw := w.bytes(b)
 	want := w.m.step(o)
-	status, m, err := w.send(wire.DoorSubmit, op, raw, w.pair(o.by, o.key))
+	status, m, err := w.send(wire.EndpointSubmit, op, raw, w.pair(o.by, o.key))
 	if err != nil {
 		return err
 	}

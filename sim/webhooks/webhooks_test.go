@@ -40,7 +40,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) start() {
 	w.Rig = rig.Start(w.t, rig.Options{Dir: w.dir, Store: w.store, Between: w.between, Receivers: &egress.Dialer{Loopback: true}})
-	d, err := laptop.DialDoor(w.t.Context(), w.Address)
+	d, err := laptop.DialEnclave(w.t.Context(), w.Address)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func (w *world) as(key laptop.KeyPair, op string, body []byte) (int, object) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	reply, err := w.Send(ctx, wire.DoorSubmit, op, body, key)
+	reply, err := w.Send(ctx, wire.EndpointSubmit, op, body, key)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (h *history) send(by laptop.KeyPair, typ string, body []byte, o *member) (o
 		op = strings.TrimSuffix(op, v)
 	}
 	time.Sleep(time.Millisecond) // entries of several organizations, where no log orders them, are in the order of their times
-	reply, err := h.r.Send(context.Background(), wire.DoorSubmit, op, body, by)
+	reply, err := h.r.Send(context.Background(), wire.EndpointSubmit, op, body, by)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func (h *history) query(o *member, by laptop.KeyPair, op string, q object) objec
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	reply, err := h.r.Send(context.Background(), wire.DoorQuery, op, body, by)
+	reply, err := h.r.Send(context.Background(), wire.EndpointQuery, op, body, by)
 	if err != nil || reply.Status != 200 {
 		h.t.Fatalf("%s: %v %d %s", op, err, reply.Status, reply.Body)
 	}
@@ -357,7 +357,7 @@ func (h *history) query(o *member, by laptop.KeyPair, op string, q object) objec
 // export is an organization's history as its root user gets it.
 func (h *history) export(o *member) []byte {
 	h.t.Helper()
-	reply, err := h.r.Send(context.Background(), wire.DoorSubmit, "export_history", h.r.BodyOf(o.id, "ACTIVITY_TYPE_EXPORT_HISTORY", object{}), o.root)
+	reply, err := h.r.Send(context.Background(), wire.EndpointSubmit, "export_history", h.r.BodyOf(o.id, "ACTIVITY_TYPE_EXPORT_HISTORY", object{}), o.root)
 	if err != nil || reply.Status != 200 {
 		h.t.Fatalf("export_history: %v %d %s", err, reply.Status, reply.Body)
 	}
@@ -943,14 +943,14 @@ func TestExportTakesTheRootQuorum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := h.r.Send(context.Background(), wire.DoorQuery, "get_history", body, by)
+		reply, err := h.r.Send(context.Background(), wire.EndpointQuery, "get_history", body, by)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return int(reply.Status)
 	}
 	submit := func(by laptop.KeyPair) (string, string) {
-		reply, err := h.r.Send(context.Background(), wire.DoorSubmit, "export_history", h.r.BodyOf(top.id, "ACTIVITY_TYPE_EXPORT_HISTORY", object{}), by)
+		reply, err := h.r.Send(context.Background(), wire.EndpointSubmit, "export_history", h.r.BodyOf(top.id, "ACTIVITY_TYPE_EXPORT_HISTORY", object{}), by)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func call(op string, body []byte) (r wire.Reply, err error) {
 	}
 	conn := wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost})
 	defer conn.Close()
-	b, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: op, Body: body, WithinMs: 60_000})
+	b, err := wire.Marshal(&wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: body, WithinMs: 60_000})
 	if err != nil {
 		return r, err
 	}

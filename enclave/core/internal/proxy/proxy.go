@@ -226,7 +226,7 @@ func (x *Call) read(ctx context.Context, e *authproxy.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	x.Stamped = &wire.Call{Door: wire.DoorProxy, Op: op, Head: head, Body: body, From: x.call.From}
+	x.Stamped = &wire.Call{Endpoint: wire.EndpointProxy, Op: op, Head: head, Body: body, From: x.call.From}
 	return nil
 }
 
