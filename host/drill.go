@@ -241,15 +241,15 @@ var errNoDrill = errors.New(`the second enclave runs under a manifest that does 
 // drilled counts the parts of a drill.
 type drilled struct{ organizations, addresses, signers, signatures, computed, same, more int }
 
-// An asker asks one interface as one user.
-type asker struct{ *request.API }
+// An checker asks one interface as one user.
+type checker struct{ *request.API }
 
-func drillCredentials(w *world, name string) (asker, error) {
+func drillCredentials(w *world, name string) (checker, error) {
 	api, err := (&requestFlags{credentials: name}).fill(w)
 	if err == nil && api.OrganizationID == "" {
 		err = fmt.Errorf("%s: names no organization", name)
 	}
-	return asker{api}, err
+	return checker{api}, err
 }
 
 // A signer is an address of a wallet, or a private key.
@@ -261,7 +261,7 @@ type signer struct {
 const drillPage = 100
 
 // list asks for the page of a list after an id, or for the first.
-func (a asker) list(ctx context.Context, query, organization, after string, into any) error {
+func (a checker) list(ctx context.Context, query, organization, after string, into any) error {
 	page := map[string]string{"limit": fmt.Sprint(drillPage)}
 	if after != "" {
 		page["after"] = after
@@ -270,7 +270,7 @@ func (a asker) list(ctx context.Context, query, organization, after string, into
 }
 
 // signers are those of an organization, by the name to sign with and by every address.
-func (a asker) signers(ctx context.Context, organization string) (map[string]signer, error) {
+func (a checker) signers(ctx context.Context, organization string) (map[string]signer, error) {
 	all := map[string]signer{}
 	for after := ""; ; {
 		var got struct {
@@ -306,7 +306,7 @@ func (a asker) signers(ctx context.Context, organization string) (map[string]sig
 }
 
 // organizations are the asker's own and its sub-organizations.
-func (a asker) organizations(ctx context.Context) ([]string, error) {
+func (a checker) organizations(ctx context.Context) ([]string, error) {
 	all := []string{a.OrganizationID}
 	for after := ""; ; {
 		var got struct{ OrganizationIDs []string }
@@ -322,7 +322,7 @@ func (a asker) organizations(ctx context.Context) ([]string, error) {
 }
 
 // check asks, signs and compares as one user.
-func (f *drillFlags) check(ctx context.Context, w *world, a asker, total *drilled) error {
+func (f *drillFlags) check(ctx context.Context, w *world, a checker, total *drilled) error {
 	organizations, err := a.organizations(ctx)
 	if err != nil {
 		return err
@@ -346,7 +346,7 @@ func (f *drillFlags) check(ctx context.Context, w *world, a asker, total *drille
 		if f.compare == "" {
 			continue
 		}
-		live := asker{&request.API{URL: strings.TrimSuffix(f.compare, "/"), OrganizationID: a.OrganizationID, Key: a.Key}}
+		live := checker{&request.API{URL: strings.TrimSuffix(f.compare, "/"), OrganizationID: a.OrganizationID, Key: a.Key}}
 		running, err := live.signers(ctx, id)
 		if err != nil {
 			return fmt.Errorf("-compare: %w", err)
@@ -362,7 +362,7 @@ func (f *drillFlags) check(ctx context.Context, w *world, a asker, total *drille
 }
 
 // sign signs with each in turn until there are enough signatures.
-func (f *drillFlags) sign(ctx context.Context, a asker, with map[string]signer, total *drilled) error {
+func (f *drillFlags) sign(ctx context.Context, a checker, with map[string]signer, total *drilled) error {
 	names := slices.Sorted(maps.Keys(with))
 	for n := 0; n < f.signatures && len(names) > 0; n++ {
 		s := with[names[n%len(names)]]

@@ -243,7 +243,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	}
 	for _, address := range splitList(c.Enclave) {
 		one, err := link.New(link.Options{Address: address, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
-			Log: log.With("enclave", address), Observer: metrics, Chains: chains, Outside: outside, Images: images, Programs: told,
+			Log: log.With("enclave", address), Observer: metrics, Chains: chains, Dialer: outside, Images: images, Programs: told,
 			Witnesses: cosigner, Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})
 		if err != nil {
 			return err

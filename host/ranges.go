@@ -35,7 +35,7 @@ func ranges(ctx context.Context, w *world, args []string) error {
 	ask := func(address, op string) (*wire.Table, error) {
 		ctx, cancel := context.WithTimeout(ctx, *timeout)
 		defer cancel()
-		b, err := link.Once(ctx, address, op, nil, w.now)
+		b, err := link.AskOnce(ctx, address, op, nil, w.now)
 		if err != nil {
 			return nil, err
 		}

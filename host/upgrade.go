@@ -33,7 +33,7 @@ func upgrade(ctx context.Context, w *world, args []string) error {
 	}
 	ask := func(address string) link.Ask {
 		return func(ctx context.Context, op string, body []byte) ([]byte, error) {
-			return link.Once(ctx, address, op, body, w.now)
+			return link.AskOnce(ctx, address, op, body, w.now)
 		}
 	}
 	return link.Upgrade(ctx, ask(*from), ask(*to), w.now, pause, func(format string, args ...any) { fmt.Fprintf(w.stdout, format+"\n", args...) })

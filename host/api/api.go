@@ -107,7 +107,7 @@ type API struct {
 	options Options
 	origins map[string]bool
 	count   atomic.Uint64
-	askers  []*asker // one for each enclave
+	askers  []*statusCache // one for each enclave
 	outages *outage.Log
 
 	addresses *pace.Sources[struct{}]
@@ -128,7 +128,7 @@ func New(o Options) *API {
 		o.Enclaves = []Watched{{Enclave: o.Enclave}}
 	}
 	for _, e := range o.Enclaves {
-		a.askers = append(a.askers, &asker{name: e.Name, to: e.Enclave, now: o.Now})
+		a.askers = append(a.askers, &statusCache{name: e.Name, to: e.Enclave, now: o.Now})
 	}
 	o.Metrics.watch(a)
 	return a

@@ -41,9 +41,9 @@ type shares struct {
 	Have      []int `json:"have"`      // who has given one
 }
 
-// An asker asks one enclave for its status, one question at a time, and keeps the answer for a
+// An statusCache asks one enclave for its status, one question at a time, and keeps the answer for a
 // moment, so that watching cannot become load.
-type asker struct {
+type statusCache struct {
 	name string
 	to   Enclave
 	now  func() time.Time
@@ -54,7 +54,7 @@ type asker struct {
 	err  error
 }
 
-func (k *asker) ask(ctx context.Context) (*status, error) {
+func (k *statusCache) ask(ctx context.Context) (*status, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if now := k.now(); !k.at.IsZero() && now.Sub(k.at) < statusFresh {

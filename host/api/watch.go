@@ -166,7 +166,7 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 
 // tell collects the metrics of one enclave. One that does not answer has no counters, and does not
 // serve.
-func (k *asker) tell(ch chan<- prometheus.Metric) {
+func (k *statusCache) tell(ch chan<- prometheus.Metric) {
 	e, err := k.ask(context.Background())
 	gauge(ch, upDesc, gaugeOf(err == nil), k.name)
 	gauge(ch, servingDesc, gaugeOf(err == nil && e.State == "serving"), k.name)

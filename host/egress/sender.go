@@ -64,11 +64,11 @@ type Options struct {
 	Wait time.Duration
 }
 
-// A bell wakes a sender from its pause.
-type bell chan struct{}
+// A wakeup wakes a sender from its pause.
+type wakeup chan struct{}
 
 // Due says that something has come into the outbox. It returns at once.
-func (b bell) Due() {
+func (b wakeup) Due() {
 	select {
 	case b <- struct{}{}:
 	default:
@@ -76,7 +76,7 @@ func (b bell) Due() {
 }
 
 // wait pauses for poll, or until the bell rings or ctx ends.
-func (b bell) wait(ctx context.Context, pause func(context.Context, time.Duration)) {
+func (b wakeup) wait(ctx context.Context, pause func(context.Context, time.Duration)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -94,7 +94,7 @@ func (b bell) wait(ctx context.Context, pause func(context.Context, time.Duratio
 //
 // What it claims it claims in turn: see rotation.
 type Sender struct {
-	bell
+	wakeup
 	options Options
 	outages *outage.Log
 	id      wire.ID
@@ -118,9 +118,9 @@ type standing struct {
 	why     string
 }
 
-// enter tells whether an attempt may ask a node; it must then call leave. If not, why says that
+// claimPlace tells whether an attempt may ask a node; it must then call leave. If not, why says that
 // the node was away a moment ago, or is empty if enough attempts are at it.
-func (s *Sender) enter(node string) (why string, ok bool) {
+func (s *Sender) claimPlace(node string) (why string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.standingOf(node)
@@ -144,7 +144,7 @@ func (s *Sender) standingOf(node string) *standing {
 	return st
 }
 
-func (s *Sender) leave(node string) {
+func (s *Sender) releasePlace(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes[node].working--
@@ -163,7 +163,7 @@ func NewSender(o Options) (*Sender, error) {
 	if o.Wait <= 0 {
 		o.Wait = oneWait
 	}
-	s := &Sender{options: o, outages: outage.New(o.Log, o.Now), bell: make(bell, 1), nodes: map[string]*standing{}, rotations: map[wire.SendKind]*rotation{}}
+	s := &Sender{options: o, outages: outage.New(o.Log, o.Now), wakeup: make(wakeup, 1), nodes: map[string]*standing{}, rotations: map[wire.SendKind]*rotation{}}
 	for _, k := range kinds {
 		s.rotations[k] = &rotation{organizations: map[wire.ID]wire.ID{}}
 	}
@@ -339,7 +339,7 @@ type attempt struct {
 
 func (a *attempt) leaveNode() {
 	if a.at != "" {
-		a.sender.leave(a.at)
+		a.sender.releasePlace(a.at)
 		a.at = ""
 	}
 }
@@ -424,7 +424,7 @@ func (a *attempt) turnTo(ctx context.Context, do func(context.Context, *node) er
 		a.retryLater("no node of " + clean(a.memo.Chain) + " is configured")
 		return
 	}
-	why, ok := a.sender.enter(n.name)
+	why, ok := a.sender.claimPlace(n.name)
 	switch {
 	case ok:
 	case why == "":

@@ -57,7 +57,7 @@ type WebhookObserver interface {
 // of all places together; half of all places are for lanes that have none. So the others find a
 // place at once, however much there is for those that hang.
 type Webhooks struct {
-	bell
+	wakeup
 	options WebhookOptions
 	outages *outage.Log
 	id      wire.ID
@@ -79,7 +79,7 @@ type lane struct {
 
 // NewWebhooks makes a Webhooks; Run makes it work.
 func NewWebhooks(o WebhookOptions) (*Webhooks, error) {
-	w := &Webhooks{options: o, outages: outage.New(o.Log, o.Now), bell: make(bell, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
+	w := &Webhooks{options: o, outages: outage.New(o.Log, o.Now), wakeup: make(wakeup, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
 	if _, err := io.ReadFull(o.Rand, w.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
 	}

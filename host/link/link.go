@@ -105,7 +105,7 @@ type Options struct {
 	Log          *slog.Logger
 	Observer     Observer
 	Chains       Chains    // nil: no node is configured
-	Outside      Outside   // nil: nothing outside is reached
+	Dialer       Dialer    // nil: nothing outside is reached
 	Images       Images    // nil: no registry is asked
 	Programs     Programs  // nil: no programs run here
 	Witnesses    Witnesses // nil: no witness is asked, and the enclave told that it failed
@@ -140,7 +140,7 @@ type Link struct {
 	options  Options
 	outages  *outage.Log
 	slots    []*slot // those for calls first
-	turn     atomic.Uint64
+	nextSlot atomic.Uint64
 	late     atomic.Uint64
 	dials    atomic.Uint64
 	breaches atomic.Uint64
@@ -184,14 +184,14 @@ const MaxCalls = 16
 func (l *Link) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, s := range l.slots {
-		all.Go(func() { l.keep(ctx, s) })
+		all.Go(func() { l.keepConnected(ctx, s) })
 	}
 	all.Wait()
 	l.streams.end()
 }
 
-// keep dials one slot's connection, waits for its end, and dials again.
-func (l *Link) keep(ctx context.Context, s *slot) {
+// keepConnected dials one slot's connection, waits for its end, and dials again.
+func (l *Link) keepConnected(ctx context.Context, s *slot) {
 	pause, told := firstPause, false
 	for ctx.Err() == nil {
 		conn, err := l.connect(ctx, s.role)
@@ -318,7 +318,7 @@ func (l *Link) ask(ctx context.Context, kind wire.Kind, question, answer any) er
 // pick takes the connections for calls in turn, passing over those that are down.
 func (l *Link) pick() *wire.Conn {
 	n := uint64(l.options.Calls)
-	first := l.turn.Add(1)
+	first := l.nextSlot.Add(1)
 	for i := range n {
 		if c := l.slots[(first+i)%n].conn.Load(); c != nil {
 			return c

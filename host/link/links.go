@@ -32,7 +32,7 @@ type Links struct {
 	owners   map[wire.Range]int // places in all
 	configs  map[string]wire.Range
 	changed  chan struct{} // closed and replaced when owners change
-	rows     map[wire.Range]watched
+	rows     map[wire.Range]rowWatch
 	disjoint bool // an enclave of another deployment was seen and logged
 }
 
@@ -69,7 +69,7 @@ func NewLinks(o LinksOptions) (*Links, error) {
 		return nil, errors.New("link: incomplete options")
 	}
 	return &Links{options: o, all: o.Links, tables: make([]*wire.Table, len(o.Links)), keys: map[string]string{}, owners: map[wire.Range]int{},
-		configs: map[string]wire.Range{}, changed: make(chan struct{}), rows: map[wire.Range]watched{}}, nil
+		configs: map[string]wire.Range{}, changed: make(chan struct{}), rows: map[wire.Range]rowWatch{}}, nil
 }
 
 // Run keeps all connections and places ranges until ctx ends.
@@ -78,7 +78,7 @@ func (l *Links) Run(ctx context.Context) {
 	for _, one := range l.all {
 		all.Go(func() { one.Run(ctx) })
 	}
-	all.Go(func() { l.place(ctx) })
+	all.Go(func() { l.placeRanges(ctx) })
 	all.Wait()
 }
 
@@ -93,7 +93,7 @@ func (l *Links) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply, e
 			return 0, err
 		}
 		if reply.Moved != 0 && call.Endpoint == wire.EndpointProxy {
-			l.learn(call, wire.Range(reply.Moved-1))
+			l.noteOwner(call, wire.Range(reply.Moved-1))
 		}
 		return reply.Moved, nil
 	})
@@ -156,7 +156,7 @@ func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask 
 				return nil
 			case err == nil:
 				if was := r; known && was == wire.Range(to-1) {
-					l.disown(r, i)
+					l.forgetOwner(r, i)
 				}
 				r, known, err = wire.Range(to-1), true, errNoOwner
 			case ctx.Err() != nil || !errors.Is(err, ErrUnavailable):
@@ -209,8 +209,8 @@ func (l *Links) pick(r wire.Range, known bool, asked map[int]bool) (changed <-ch
 	return l.changed, -1
 }
 
-// disown forgets that an enclave owns a range, until its next table.
-func (l *Links) disown(r wire.Range, i int) {
+// forgetOwner forgets that an enclave owns a range, until its next table.
+func (l *Links) forgetOwner(r wire.Range, i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n, ok := l.owners[r]; ok && n == i {
@@ -244,7 +244,7 @@ func (l *Links) hint(call *wire.Call) (wire.Range, bool) {
 	return l.of(id)
 }
 
-func (l *Links) learn(call *wire.Call, r wire.Range) {
+func (l *Links) noteOwner(call *wire.Call, r wire.Range) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.configs) >= maxConfigs {

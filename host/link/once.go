@@ -9,9 +9,9 @@ import (
 	"cloister/shared/wire"
 )
 
-// Once asks an enclave one operation of its door boot, over a connection of its own, and returns the
+// AskOnce asks an enclave one operation of its door boot, over a connection of its own, and returns the
 // reply's body. It is for commands: a host keeps its connections.
-func Once(ctx context.Context, address, op string, body []byte, now func() time.Time) ([]byte, error) {
+func AskOnce(ctx context.Context, address, op string, body []byte, now func() time.Time) ([]byte, error) {
 	nc, err := Dial(ctx, address)
 	if err != nil {
 		return nil, err

@@ -22,33 +22,33 @@ import (
 // lease after which it renews, loses its range. A range without an owner for loose is taken without
 // the head of its log that its last owner may have handed on.
 const (
-	placeEvery = 500 * time.Millisecond // and up to as much more
-	restEvery  = 15 * time.Second       // where there is nothing to place
-	abandoned  = 3 * time.Second        // and up to a second more
-	loose      = 2 * time.Second        // likewise
-	moveWithin = 25 * time.Second       // a give or a take may last
-	movesOnce  = 4                      // ranges moved from one to another at a time
+	placeEvery    = 500 * time.Millisecond // and up to as much more
+	pollEvery     = 15 * time.Second       // where there is nothing to place
+	ownerTimeout  = 3 * time.Second        // and up to a second more
+	releasedGrace = 2 * time.Second        // likewise
+	moveWithin    = 25 * time.Second       // a give or a take may last
+	movesOnce     = 4                      // ranges moved from one to another at a time
 )
 
-// watched is a row whose owner is none of our enclaves, as it was seen first.
-type watched struct {
+// rowWatch is a row whose owner is none of our enclaves, as it was seen first.
+type rowWatch struct {
 	row     wire.Owned
 	since   time.Time
 	slack   time.Duration
 	refused int // how often an enclave did not take it: then the next one is asked
 }
 
-// place keeps asking the enclaves what they own, and has them take unowned ranges.
-func (l *Links) place(ctx context.Context) {
+// placeRanges keeps asking the enclaves what they own, and has them take unowned ranges.
+func (l *Links) placeRanges(ctx context.Context) {
 	for ctx.Err() == nil {
-		total := l.look(ctx)
+		total := l.poll(ctx)
 		wait := placeEvery + l.random(placeEvery)
 		switch {
 		case total > 1 || total == 1 && len(l.all) > 1:
-			l.adopt(ctx)
-			l.level(ctx)
+			l.claimOrphans(ctx)
+			l.rebalance(ctx)
 		case total == 1: // a boot takes it by itself
-			wait = restEvery
+			wait = pollEvery
 		}
 		l.options.Pause(ctx, wait)
 	}
@@ -63,16 +63,16 @@ func (l *Links) random(d time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(d))
 }
 
-// look reads every enclave's table, and returns how many ranges the deployment has, 0 if nobody
+// poll reads every enclave's table, and returns how many ranges the deployment has, 0 if nobody
 // says.
-func (l *Links) look(ctx context.Context) int {
+func (l *Links) poll(ctx context.Context) int {
 	tables := make([]*wire.Table, len(l.all))
 	var all sync.WaitGroup
 	for i := range l.all {
 		all.Go(func() { tables[i], _ = l.boot(ctx, i, wire.OpRanges, nil, askTable) })
 	}
 	all.Wait()
-	return l.keep(tables)
+	return l.install(tables)
 }
 
 // boot asks an enclave for an operation that answers with its table.
@@ -104,8 +104,8 @@ func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within 
 	return t, nil
 }
 
-// keep routes calls by new tables. If two name one range, the later epoch counts.
-func (l *Links) keep(tables []*wire.Table) int {
+// install routes calls by new tables. If two name one range, the later epoch counts.
+func (l *Links) install(tables []*wire.Table) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	owners, epochs := map[wire.Range]int{}, map[wire.Range]uint64{}
@@ -153,7 +153,7 @@ func (l *Links) update(i int, t *wire.Table) {
 	tables := slices.Clone(l.tables)
 	l.mu.Unlock()
 	tables[i] = t
-	l.keep(tables)
+	l.install(tables)
 }
 
 // A member is an enclave that takes part.
@@ -225,11 +225,11 @@ func (l *Links) takeGiven(ctx context.Context, m member, r wire.Range) bool {
 	return l.moveQuietly(ctx, m.index, wire.OpTake, moving{Ranges: []int{int(r)}, Handed: true}) == nil
 }
 
-// adopt lets members take ranges that have no owner, or one that shows no sign of life.
-func (l *Links) adopt(ctx context.Context) {
+// claimOrphans lets members take ranges that have no owner, or one that shows no sign of life.
+func (l *Links) claimOrphans(ctx context.Context) {
 	open := l.unownedRanges()
 	now := l.options.Now()
-	rows := map[wire.Range]watched{}
+	rows := map[wire.Range]rowWatch{}
 	var due []wire.Range
 	for _, r := range open {
 		row, err := l.options.Own(ctx, wire.Own{Action: wire.OwnLook, Range: r})
@@ -238,15 +238,15 @@ func (l *Links) adopt(ctx context.Context) {
 		}
 		w, seen := l.rows[r]
 		if !seen || w.row != row {
-			w = watched{row: row, since: now, slack: l.random(time.Second)}
+			w = rowWatch{row: row, since: now, slack: l.random(time.Second)}
 		}
 		rows[r] = w
-		after := abandoned + w.slack
+		after := ownerTimeout + w.slack
 		switch {
 		case row.Epoch == 0:
 			after = 0
 		case row.Released:
-			after = loose + w.slack
+			after = releasedGrace + w.slack
 		}
 		if now.Sub(w.since) >= after {
 			due = append(due, r)
@@ -270,9 +270,9 @@ func (l *Links) adopt(ctx context.Context) {
 	}
 }
 
-// level moves ranges, with the heads of their logs, from the enclave that owns most to the one that owns least,
+// rebalance moves ranges, with the heads of their logs, from the enclave that owns most to the one that owns least,
 // and all from one that retires. It does so once all ranges have owners.
-func (l *Links) level(ctx context.Context) {
+func (l *Links) rebalance(ctx context.Context) {
 	ms := l.members()
 	if len(ms) < 2 || len(l.unownedRanges()) > 0 {
 		return

@@ -12,8 +12,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// Outside connects to names outside for the enclave.
-type Outside interface {
+// Dialer connects to names outside for the enclave.
+type Dialer interface {
 	// Open connects to a host, a name or an IP address without brackets. With a connection the
 	// verdict is wire.DialOpen, with an error another one.
 	Open(ctx context.Context, host string, port uint16) (net.Conn, wire.DialVerdict, error)
@@ -57,7 +57,7 @@ const (
 	streamBuffer = 32 << 10         // each way
 )
 
-var errNoOutside = errors.New("nothing outside is configured")
+var errNoDialer = errors.New("nothing outside is configured")
 
 // dial answers one question for a stream. It connects to the outside first, so that the enclave
 // sees no stream that leads nowhere.
@@ -103,7 +103,7 @@ func (l *Link) destination(kind wire.Kind, payload []byte) (*destination, error)
 		if err := wire.Unmarshal(payload, &q); err != nil {
 			return nil, err
 		}
-		d := &destination{name: q.Image, ticket: q.Ticket, within: q.WithinMs, open: refuse(errNoOutside)}
+		d := &destination{name: q.Image, ticket: q.Ticket, within: q.WithinMs, open: refuse(errNoDialer)}
 		if len(q.Image) > wire.MaxImageName || len(q.Auth) > wire.MaxAuth {
 			d.open = refuse(errors.New("no such image"))
 		} else if l.options.Images != nil {
@@ -115,14 +115,14 @@ func (l *Link) destination(kind wire.Kind, payload []byte) (*destination, error)
 	if err := wire.Unmarshal(payload, &q); err != nil {
 		return nil, err
 	}
-	d := &destination{name: net.JoinHostPort(q.Host, strconv.Itoa(int(q.Port))), ticket: q.Ticket, within: q.WithinMs, open: refuse(errNoOutside)}
+	d := &destination{name: net.JoinHostPort(q.Host, strconv.Itoa(int(q.Port))), ticket: q.Ticket, within: q.WithinMs, open: refuse(errNoDialer)}
 	switch {
-	case l.options.Outside == nil:
+	case l.options.Dialer == nil:
 	case q.Host == "" || len(q.Host) > wire.MaxDialHost || q.Port == 0:
 		d.open = refuse(errors.New("no such destination"))
 	default:
 		d.open = func(ctx context.Context) (net.Conn, wire.DialVerdict, error) {
-			return l.options.Outside.Open(ctx, q.Host, q.Port)
+			return l.options.Dialer.Open(ctx, q.Host, q.Port)
 		}
 	}
 	return d, nil
@@ -130,14 +130,14 @@ func (l *Link) destination(kind wire.Kind, payload []byte) (*destination, error)
 
 // open makes and starts a stream.
 func (l *Link) open(ctx context.Context, d *destination) (wire.DialVerdict, error) {
-	if !l.streams.enter() {
+	if !l.streams.add() {
 		return wire.DialBusy, errors.New("too many streams")
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(streamWait, time.Duration(d.within)*time.Millisecond))
 	defer cancel()
 	outside, verdict, err := d.open(ctx)
 	if err != nil {
-		l.streams.leave(nil)
+		l.streams.remove(nil)
 		return verdict, err
 	}
 	enclave, err := l.options.Dial(ctx, l.options.Address)
@@ -148,7 +148,7 @@ func (l *Link) open(ctx context.Context, d *destination) (wire.DialVerdict, erro
 	}
 	if err != nil {
 		_ = outside.Close()
-		l.streams.leave(nil)
+		l.streams.remove(nil)
 		return wire.DialAway, err
 	}
 	s := &stream{now: l.options.Now, idle: streamIdle, ends: [2]net.Conn{enclave, outside}}
@@ -162,22 +162,22 @@ func (l *Link) open(ctx context.Context, d *destination) (wire.DialVerdict, erro
 type streams struct {
 	mu     sync.Mutex
 	open   int // including those being made
-	over   bool
+	closed bool
 	all    map[*stream]bool
 	ending sync.WaitGroup
 }
 
-func (x *streams) enter() bool {
+func (x *streams) add() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over || x.open >= wire.MaxStreams {
+	if x.closed || x.open >= wire.MaxStreams {
 		return false
 	}
 	x.open++
 	return true
 }
 
-func (x *streams) leave(s *stream) {
+func (x *streams) remove(s *stream) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.open--
@@ -188,7 +188,7 @@ func (x *streams) leave(s *stream) {
 func (x *streams) run(s *stream) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over {
+	if x.closed {
 		x.open--
 		s.close()
 		return false
@@ -199,7 +199,7 @@ func (x *streams) run(s *stream) bool {
 	x.all[s] = true
 	x.ending.Go(func() {
 		s.carry()
-		x.leave(s)
+		x.remove(s)
 	})
 	return true
 }
@@ -207,7 +207,7 @@ func (x *streams) run(s *stream) bool {
 // end cuts all streams and waits for them.
 func (x *streams) end() {
 	x.mu.Lock()
-	x.over = true
+	x.closed = true
 	for s := range x.all {
 		s.close()
 	}

@@ -83,7 +83,7 @@ func enclaveFor(t *testing.T, o *outside, change func(*link.Options)) (*dialing,
 		}
 	}()
 	opts, _ := options(t, "unix:"+l.Addr().String())
-	opts.Outside = o
+	opts.Dialer = o
 	if change != nil {
 		change(&opts)
 	}
@@ -213,7 +213,7 @@ func TestDialVerdicts(t *testing.T) {
 }
 
 func TestNothingOutside(t *testing.T) {
-	d, _, _ := enclaveFor(t, nil, func(o *link.Options) { o.Outside = nil })
+	d, _, _ := enclaveFor(t, nil, func(o *link.Options) { o.Dialer = nil })
 	if v := d.ask(t, someDial); v != wire.DialRefused {
 		t.Error(v)
 	}

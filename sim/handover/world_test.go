@@ -262,7 +262,7 @@ type caller interface {
 
 // asked is ask as the command has it.
 func (e *enclave) asked(ctx context.Context, op string, body []byte) ([]byte, error) {
-	return link.Once(ctx, e.address, op, body, time.Now)
+	return link.AskOnce(ctx, e.address, op, body, time.Now)
 }
 
 // ask asks a boot operation, and answers the reply or the refusal.

@@ -143,7 +143,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 			}
 		}
 	}
-	var outside link.Outside = &egress.Dialer{Loopback: true}
+	var outside link.Dialer = &egress.Dialer{Loopback: true}
 	if o.Outside != nil {
 		outside = network(o.Outside)
 	}
@@ -154,7 +154,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	cosigner, endCosigner := NewCosigner(t, r.Store, o.Pause)
 	var err error
 	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: patience, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
-		Chains: chains, Outside: outside, Programs: o.About, Images: registry.New((&egress.Dialer{Loopback: true}).DialContext, slog.New(slog.DiscardHandler)), Witnesses: cosigner, Sends: func() {
+		Chains: chains, Dialer: outside, Programs: o.About, Images: registry.New((&egress.Dialer{Loopback: true}).DialContext, slog.New(slog.DiscardHandler)), Witnesses: cosigner, Sends: func() {
 			if sender.Due(); webhooks != nil {
 				webhooks.Due()
 			}
