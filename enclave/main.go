@@ -66,7 +66,7 @@ func run(first bool) error {
 	if err != nil {
 		return err
 	}
-	go func() { fenced(device.Follow(context.Background(), time.After)) }()
+	go func() { fenced(device.KeepTime(context.Background(), time.After)) }()
 	fmt.Fprintln(os.Stderr, "cloister-enclave: listening")
 	return c.Serve(context.Background(), l)
 }

@@ -58,7 +58,7 @@ func run(first bool) error {
 		return err
 	}
 	go func() {
-		fmt.Fprintln(os.Stderr, "cloister-app: clock:", device.Follow(context.Background(), time.After))
+		fmt.Fprintln(os.Stderr, "cloister-app: clock:", device.KeepTime(context.Background(), time.After))
 		guest.Stop(first, exitFailed)
 	}()
 	fmt.Fprintln(os.Stderr, "cloister-app: listening")

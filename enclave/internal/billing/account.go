@@ -50,9 +50,9 @@ func OverQuota(below bool) *fault.Error {
 	return fault.WithCode(fault.ResourceExhausted, "SIGNING_QUOTA_EXCEEDED", "%s over its allotted quota. Please ask the operator of this deployment for another plan", whose)
 }
 
-// Turn is an account as it is at a time: a month that has passed is over. Months never go back, whatever the clock of the
+// Current is an account as it is at a time: a month that has passed is over. Months never go back, whatever the clock of the
 // enclave says that serves it next.
-func Turn(a *org.Bill, nowMs uint64) org.Bill {
+func Current(a *org.Bill, nowMs uint64) org.Bill {
 	now := org.Bill{}
 	if a != nil {
 		now = *a
@@ -80,7 +80,7 @@ func load(tx *org.Tx, plans *Plans) (a org.Bill, err error) {
 	if err != nil {
 		return a, err
 	}
-	a = Turn(old, tx.NowMs)
+	a = Current(old, tx.NowMs)
 	a.Quota = plans.Of(a.Plan).SignaturesPerMonth
 	return a, nil
 }
@@ -163,8 +163,8 @@ func note(a *org.Bill, nowMs, n uint64) ([]org.Send, error) {
 	return []org.Send{{Kind: org.SendUsage, DueMs: end + uint64(afterDay.Milliseconds()), ExpiresMs: end + (dayKept-1)*dayMs, Content: content}}, err
 }
 
-// Told is what the processor is told of a day that is over, nil if that is nothing.
-func Told(a *org.Bill, organization string, day uint32, meter string) *Question {
+// UsageQuestion is what the processor is told of a day that is over, nil if that is nothing.
+func UsageQuestion(a *org.Bill, organization string, day uint32, meter string) *Question {
 	if a == nil {
 		return nil
 	}

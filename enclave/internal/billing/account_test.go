@@ -78,7 +78,7 @@ func (r *tree) bill() org.Bill {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return billing.Turn(b, r.nowMs)
+	return billing.Current(b, r.nowMs)
 }
 
 // Whoever signs, and however much at once: what is signed and leased is never above the quota, at its end it is all of it, and

@@ -127,15 +127,15 @@ func join(b *[64]byte, s *Signature) []byte {
 	return b[:]
 }
 
-// A Turn is what one key shall sign once others have: Digests are made from the signatures so far.
-type Turn struct {
+// A ChainedSignature is what one key shall sign once others have: Digests are made from the signatures so far.
+type ChainedSignature struct {
 	Key     *PrivateKey
 	Digests func(before [][]Signature) ([]chain.Digest, error)
 }
 
-// SignInTurn is SignEach where what a key signs holds signatures made before: it spends the Grant once, on all of
+// SignChained is SignEach where what a key signs holds signatures made before: it spends the Grant once, on all of
 // the keys, and returns the signatures of each turn, all or none.
-func (h *Holder) SignInTurn(turns ...Turn) (out [][]Signature, err error) {
+func (h *Holder) SignChained(turns ...ChainedSignature) (out [][]Signature, err error) {
 	ids := make([]identity, len(turns))
 	for i, t := range turns {
 		if t.Key == nil {

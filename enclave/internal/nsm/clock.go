@@ -68,11 +68,11 @@ func (d *Device) time() (time.Time, error) {
 	return timestamp(doc)
 }
 
-// Follow reads the module's clock again every hour until ctx ends. It returns earlier when
+// KeepTime reads the module's clock again every hour until ctx ends. It returns earlier when
 // the module's clock is more than a minute behind what was told before, or was not
 // readable for three hours. The enclave must end then, since leases, sessions and
 // passcodes rest on its time. after is a timer.
-func (d *Device) Follow(ctx context.Context, after func(time.Duration) <-chan time.Time) error {
+func (d *Device) KeepTime(ctx context.Context, after func(time.Duration) <-chan time.Time) error {
 	wait := every
 	for {
 		select {

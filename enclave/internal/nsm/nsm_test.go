@@ -333,7 +333,7 @@ func TestFollowing(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ended := make(chan error, 1)
-				go func() { ended <- d.Follow(ctx, time.After) }()
+				go func() { ended <- d.KeepTime(ctx, time.After) }()
 				last := d.Now()
 				for range 5 * 60 { // minutes
 					time.Sleep(time.Minute)

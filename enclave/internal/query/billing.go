@@ -31,7 +31,7 @@ func getBilling(v *View, in *Head) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	bill := billing.Turn(old, v.NowMs)
+	bill := billing.Current(old, v.NowMs)
 	plan := plans.Of(bill.Plan)
 	dst := text(nil, `{"plan":{"id":`, plan.ID)
 	dst = text(dst, `,"name":`, plan.Name)

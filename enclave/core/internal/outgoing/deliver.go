@@ -112,7 +112,7 @@ func (o *Outbox) usage(ctx context.Context, v *ranges.Access, id org.ID, s *org.
 	}
 	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		b, err := t.Begin(o.nowMs()).Bill()
-		q = billing.Told(b, id.String(), u.Day, at.Meter)
+		q = billing.UsageQuestion(b, id.String(), u.Day, at.Meter)
 		return err
 	})
 	if err == nil {

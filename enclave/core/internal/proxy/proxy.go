@@ -90,7 +90,7 @@ func (h *homes) put(config, id org.ID) {
 type Call struct {
 	proxy   *Proxy
 	call    *wire.Call
-	visit   *ranges.Access
+	access  *ranges.Access
 	lookups *outside.Lookups
 	config  *authproxy.Config
 	request *authproxy.Request
@@ -105,7 +105,7 @@ type Call struct {
 // Read finds out what a call is to ask. Count and Readable are set with an error too.
 func (p *Proxy) Read(ctx context.Context, call *wire.Call, v *ranges.Access, l *outside.Lookups) (*Call, error) {
 	// Errors before the configuration is known are the same for everybody, so readable.
-	x := &Call{proxy: p, call: call, visit: v, lookups: l, Readable: true}
+	x := &Call{proxy: p, call: call, access: v, lookups: l, Readable: true}
 	e, err := authproxy.Find(call.Op)
 	if err != nil {
 		return x, err
@@ -157,7 +157,7 @@ func header(call *wire.Call, name string) (value string) {
 // counts is whether one has the configuration now.
 func (x *Call) open(ctx context.Context, id org.ID) error {
 	if home := x.proxy.homes.get(id); !home.Zero() {
-		if err := x.look(ctx, id, home); err != nil || x.config != nil {
+		if err := x.readConfig(ctx, id, home); err != nil || x.config != nil {
 			return err
 		}
 		x.proxy.homes.put(id, org.ID{})
@@ -167,7 +167,7 @@ func (x *Call) open(ctx context.Context, id org.ID) error {
 		return err
 	}
 	for _, r := range rows {
-		if err := x.look(ctx, id, r.ID); err != nil {
+		if err := x.readConfig(ctx, id, r.ID); err != nil {
 			return err
 		}
 		if x.config != nil {
@@ -178,9 +178,9 @@ func (x *Call) open(ctx context.Context, id org.ID) error {
 	return authproxy.UnknownConfig()
 }
 
-// look reads the configuration from an organization, if that has it.
-func (x *Call) look(ctx context.Context, id, home org.ID) error {
-	err := x.visit.WithLock(ctx, home, func(t *ledger.Locked) error {
+// readConfig reads the configuration from an organization, if that has it.
+func (x *Call) readConfig(ctx context.Context, id, home org.ID) error {
+	err := x.access.WithLock(ctx, home, func(t *ledger.Locked) error {
 		tx := t.Begin(x.proxy.now())
 		o, err := tx.Organization()
 		if err != nil || o.Deleted {
@@ -204,7 +204,7 @@ func (x *Call) read(ctx context.Context, e *authproxy.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	if err := x.pay(x.proxy.meter.visit(x.config.ID, x.source(), r, x.proxy.cfg.Clock.Now())); err != nil {
+	if err := x.pay(x.proxy.meter.count(x.config.ID, x.source(), r, x.proxy.cfg.Clock.Now())); err != nil {
 		return err
 	}
 	if err := x.config.Allows(r); err != nil {
@@ -278,7 +278,7 @@ func (x *Call) target(ctx context.Context, r *authproxy.Request) (of org.ID, err
 			return of, err
 		}
 	}
-	err = x.visit.WithLock(ctx, x.config.Organization, func(t *ledger.Locked) (err error) {
+	err = x.access.WithLock(ctx, x.config.Organization, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(x.proxy.now())
 		var child *org.Child
 		if r.Organization != nil {
@@ -356,7 +356,7 @@ func (x *Call) client(ctx context.Context, r *authproxy.Request) error {
 	if r.Client == nil {
 		return nil
 	}
-	return x.visit.WithLock(ctx, x.config.Organization, func(t *ledger.Locked) error {
+	return x.access.WithLock(ctx, x.config.Organization, func(t *ledger.Locked) error {
 		return t.Begin(x.proxy.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
 			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {
 				r.Client.Credential = c.ID

@@ -48,8 +48,8 @@ type recipient struct {
 	contact [32]byte // its hash: contacts are of any length
 }
 
-// asker is a line of a provider that asks for passcodes of a contact.
-type asker struct {
+// messageLine is a line of a provider that asks for passcodes of a contact.
+type messageLine struct {
 	recipient
 	line netip.Addr
 }
@@ -79,7 +79,7 @@ type meter struct {
 	visitors                               *pace.Buckets[visitor]
 	accounts, passcodes, attempts, signups *pace.Sources[org.ID]
 	contacts                               *pace.Buckets[recipient]
-	askers                                 *pace.Buckets[asker]
+	messageLines                           *pace.Buckets[messageLine]
 }
 
 func newMeter(r Rates) *meter {
@@ -93,15 +93,15 @@ func newMeter(r Rates) *meter {
 		return usual
 	}
 	return &meter{
-		callers:   pace.NewSources[struct{}](rate(r.Caller, usual.Caller), maxBuckets),
-		configs:   pace.New[org.ID](rate(r.Config, usual.Config), maxBuckets),
-		visitors:  pace.New[visitor](ofConfig(rate(r.Config, usual.Config)), maxBuckets),
-		accounts:  pace.NewSources[org.ID](rate(r.Accounts, usual.Accounts), maxBuckets),
-		passcodes: pace.NewSources[org.ID](rate(r.Passcodes, usual.Passcodes), maxBuckets),
-		attempts:  pace.NewSources[org.ID](rate(r.Attempts, usual.Attempts), maxBuckets),
-		signups:   pace.NewSources[org.ID](rate(r.Signups, usual.Signups), maxBuckets),
-		contacts:  pace.New[recipient](rate(r.Contact, usual.Contact), maxBuckets),
-		askers:    pace.New[asker](ofContact(rate(r.Contact, usual.Contact)), maxBuckets),
+		callers:      pace.NewSources[struct{}](rate(r.Caller, usual.Caller), maxBuckets),
+		configs:      pace.New[org.ID](rate(r.Config, usual.Config), maxBuckets),
+		visitors:     pace.New[visitor](ofConfig(rate(r.Config, usual.Config)), maxBuckets),
+		accounts:     pace.NewSources[org.ID](rate(r.Accounts, usual.Accounts), maxBuckets),
+		passcodes:    pace.NewSources[org.ID](rate(r.Passcodes, usual.Passcodes), maxBuckets),
+		attempts:     pace.NewSources[org.ID](rate(r.Attempts, usual.Attempts), maxBuckets),
+		signups:      pace.NewSources[org.ID](rate(r.Signups, usual.Signups), maxBuckets),
+		contacts:     pace.New[recipient](rate(r.Contact, usual.Contact), maxBuckets),
+		messageLines: pace.New[messageLine](ofContact(rate(r.Contact, usual.Contact)), maxBuckets),
 	}
 }
 
@@ -110,9 +110,9 @@ func (m *meter) caller(source pace.Source, now time.Time) (pace.Count, error) {
 	return rateError(m.callers.Take(struct{}{}, source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
 }
 
-// visit counts a call of a configuration. What an address is refused counts neither for the
+// count counts a call of a configuration. What an address is refused counts neither for the
 // contact nor for the configuration, and what the configuration is refused not for the contact.
-func (m *meter) visit(config org.ID, source pace.Source, r *authproxy.Request, now time.Time) (pace.Count, error) {
+func (m *meter) count(config org.ID, source pace.Source, r *authproxy.Request, now time.Time) (pace.Count, error) {
 	of := m.attempts
 	switch {
 	case r.Account != nil:
@@ -131,7 +131,7 @@ func (m *meter) visit(config org.ID, source pace.Source, r *authproxy.Request, n
 			return c, err
 		}
 	}
-	to := asker{recipient{config, sha256.Sum256([]byte(r.Contact))}, source.Line()}
+	to := messageLine{recipient{config, sha256.Sum256([]byte(r.Contact))}, source.Line()}
 	if r.Contact != "" {
 		sent, err := rateError(m.passcode(to, now), "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
 		if err != nil {
@@ -144,21 +144,21 @@ func (m *meter) visit(config org.ID, source pace.Source, r *authproxy.Request, n
 		all, err = rateError(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
 	}
 	if err != nil && r.Contact != "" {
-		m.askers.Return(to, now)
+		m.messageLines.Return(to, now)
 		m.contacts.Return(to.recipient, now)
 	}
 	return pace.Least(c, all), err
 }
 
 // passcode counts a passcode for a contact, for the asker and for all. What is refused counts for neither.
-func (m *meter) passcode(to asker, now time.Time) pace.Count {
-	own := m.askers.Take(to, now)
+func (m *meter) passcode(to messageLine, now time.Time) pace.Count {
+	own := m.messageLines.Take(to, now)
 	if own.Refused {
 		return own
 	}
 	all := m.contacts.Take(to.recipient, now)
 	if all.Refused {
-		m.askers.Return(to, now)
+		m.messageLines.Return(to, now)
 	}
 	return pace.Least(own, all)
 }

@@ -23,7 +23,7 @@ func (x *Call) stamp(ctx context.Context, body []byte) (head []wire.Header, err 
 	var private secret.Secret
 	defer func() { private.Wipe() }()
 	public := ""
-	err = x.visit.WithLock(ctx, x.config.Organization, func(t *ledger.Locked) (err error) {
+	err = x.access.WithLock(ctx, x.config.Organization, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(x.proxy.now())
 		if public, err = proxyKey(tx, x.config.ID); err != nil {
 			return err

@@ -46,7 +46,7 @@ func activateBillingTier(tx *activity.Tx, in *ActivateBillingTier) (*BillingTier
 	if err != nil {
 		return nil, err
 	}
-	a := billing.Turn(old, tx.NowMs)
+	a := billing.Current(old, tx.NowMs)
 	switch quota, most := plan.SignaturesPerMonth, plan.SubOrganizations; {
 	case plan.NeedsPaymentMethod && a.Method == nil:
 		return nil, fault.New(fault.FailedPrecondition, "plan needs a payment method: send ACTIVITY_TYPE_SET_PAYMENT_METHOD_V2 first")
@@ -183,7 +183,7 @@ func billOf(tx *activity.Tx) (*org.Bill, error) {
 		return nil, activity.ErrNoProcessor
 	}
 	old, err := tx.Bill()
-	b := billing.Turn(old, tx.NowMs)
+	b := billing.Current(old, tx.NowMs)
 	return &b, err
 }
 

@@ -369,9 +369,9 @@ func (in *EthSendTransaction) signDelegated(tx *activity.Tx, s *signingKey, o *o
 			}
 			defer pays.Wipe()
 		}
-		made, err := tx.Holder().SignInTurn(
-			keys.Turn{Key: k, Digests: func([][]keys.Signature) ([]chain.Digest, error) { return digests, nil }},
-			keys.Turn{Key: pays, Digests: around(pays.Public())})
+		made, err := tx.Holder().SignChained(
+			keys.ChainedSignature{Key: k, Digests: func([][]keys.Signature) ([]chain.Digest, error) { return digests, nil }},
+			keys.ChainedSignature{Key: pays, Digests: around(pays.Public())})
 		if err != nil {
 			return err
 		}
