@@ -139,8 +139,8 @@ var table = []row{
 	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/user " +
 		"enclave/internal/activity/organization enclave/internal/activity/auth enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/apitest enclave/internal/activity/kinds enclave/internal/stamp"},
-	{"enclave/internal/outward", "enclave/internal/strictjson enclave/internal/secret", "", ""},
-	{"enclave/internal/settings", "enclave/internal/program shared/tvc shared/pace enclave/internal/billing enclave/internal/outward enclave/internal/login enclave/internal/onramp enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
+	{"enclave/internal/netclient", "enclave/internal/strictjson enclave/internal/secret", "", ""},
+	{"enclave/internal/settings", "enclave/internal/program shared/tvc shared/pace enclave/internal/billing enclave/internal/netclient enclave/internal/login enclave/internal/onramp enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/kms", "enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},
@@ -150,12 +150,12 @@ var table = []row{
 	{"enclave/core/internal/link", "enclave/internal/ledger enclave/internal/fault shared/wire", "", ""},
 	{"enclave/core/internal/ranges", "enclave/core/internal/link enclave/internal/org enclave/internal/ledger enclave/internal/seal enclave/internal/strictjson " +
 		"enclave/internal/fault shared/wire", "", ""},
-	{"enclave/core/internal/outside", "enclave/internal/program enclave/internal/secret enclave/core/internal/link enclave/core/internal/tenant enclave/internal/org enclave/internal/ledger enclave/internal/activity " +
-		"enclave/internal/login enclave/internal/onramp enclave/internal/billing enclave/internal/query enclave/internal/outward enclave/internal/settings enclave/internal/fault shared/pace shared/wire", "", ""},
-	{"enclave/core/internal/outgoing", "enclave/internal/activity/tvc enclave/internal/program shared/tvc enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
-		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/billing enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/webhook " +
+	{"enclave/core/internal/providers", "enclave/internal/program enclave/internal/secret enclave/core/internal/link enclave/core/internal/tenant enclave/internal/org enclave/internal/ledger enclave/internal/activity " +
+		"enclave/internal/login enclave/internal/onramp enclave/internal/billing enclave/internal/query enclave/internal/netclient enclave/internal/settings enclave/internal/fault shared/pace shared/wire", "", ""},
+	{"enclave/core/internal/outbox", "enclave/internal/activity/tvc enclave/internal/program shared/tvc enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/providers enclave/internal/org enclave/internal/ledger " +
+		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/billing enclave/internal/login enclave/internal/netclient enclave/internal/settings enclave/internal/webhook " +
 		"enclave/internal/erase enclave/internal/seal enclave/internal/fault enclave/core/internal/tenant shared/wire", "", ""},
-	{"enclave/core/internal/proxy", "enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
+	{"enclave/core/internal/proxy", "enclave/core/internal/ranges enclave/core/internal/providers enclave/internal/org enclave/internal/ledger " +
 		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/authproxy enclave/internal/login enclave/internal/stamp enclave/internal/p256 " +
 		"enclave/internal/erase enclave/internal/secret enclave/internal/fault shared/wire shared/pace", "", ""},
 	{"enclave/core/internal/lifecycle", "enclave/internal/fairqueue enclave/core/internal/link enclave/core/internal/ranges enclave/internal/org enclave/internal/ledger enclave/internal/boot " +

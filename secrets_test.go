@@ -20,8 +20,8 @@ var crossings = []struct{ room, public, private string }{
 		"Key.Public Key.Sign.text Key.Sign. Serving.Deployment Serving.BootProof. Enclave.Status. Enclave.Operate.body Enclave.Operate.",
 		"Device.Random.p"}, // the module's randomness
 	{"core/internal/ranges", "Ranges.Take.body Ranges.Give.body Ranges.Publish.manifest", ""},
-	{"core/internal/outside", "", ""},
-	{"core/internal/outgoing", "Config.Deployment Config.KeyedHash", ""},
+	{"core/internal/providers", "", ""},
+	{"core/internal/outbox", "Config.Deployment Config.KeyedHash", ""},
 	{"core/internal/proxy", "Call.Body Call.Cut.body Call.Cut.", ""},
 	{"app", "Device.Attest.publicKey Device.Attest.userData Device.Attest.nonce Device.Attest. Device.ExtendPCR.data Device.ExtendPCR. Device.DescribePCR.value Config.RootSHA256", ""},
 	{"internal/boot", "Opener.info Opener.box NewOpener.point Keyring.EncryptFor.info Keyring.EncryptFor.box TakeOver.info TakeOver.box Keyring.Wrap.deployment Keyring.Wrap. Keyring.Hash. " +
@@ -34,7 +34,7 @@ var crossings = []struct{ room, public, private string }{
 		"SparkTransfer.ID SparkSent.Refunds SparkReceived.Cipher SparkPackages.Signature Holder.SharePreimage.hash", ""},
 	{"internal/settings", "Spending.UnmarshalText.text Spending.MarshalText.",
 		"Parse.raw"}, // the document as it comes, with the passwords in it
-	{"internal/outward", "Field.Value Request.Body Response.Body Reading.Discovery Reading.Keys Roots.extra Mail.Message", ""},
+	{"internal/netclient", "Field.Value Request.Body Response.Body Reading.Discovery Reading.Keys Roots.extra Mail.Message", ""},
 	{"internal/secret", "Unencodable.MarshalJSON. Unencodable.MarshalText. Unencodable.MarshalBinary. Unencodable.MarshalCBOR. Unencodable.GobEncode.",
 		"From.b Make.fill Secret.Use.f"}, // where bytes become a secret, and where it lends them
 	{"internal/seal", "Name.Deployment Name.Organization Name.Owner Name.Root Key.Seal. Key.Append.dst Key.Append. Key.InPlace. Key.SealSecret.sealed " +

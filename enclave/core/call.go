@@ -11,8 +11,8 @@ import (
 
 	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/link"
-	"cloister/enclave/core/internal/outgoing"
-	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/outbox"
+	"cloister/enclave/core/internal/providers"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fairqueue"
@@ -56,9 +56,9 @@ func (c *Core) answerCall(ctx context.Context, call *wire.Call) (*wire.Reply, *r
 func (c *Core) answerFrame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	switch kind {
 	case wire.KindOpenSend:
-		return answerSend(ctx, c, kind, payload, (*outgoing.Outbox).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
+		return answerSend(ctx, c, kind, payload, (*outbox.Outbox).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
 	case wire.KindDeliver:
-		return answerSend(ctx, c, kind, payload, (*outgoing.Outbox).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
+		return answerSend(ctx, c, kind, payload, (*outbox.Outbox).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
 	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
@@ -94,7 +94,7 @@ func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 
 // answerSend answers a wire.AboutSend: with what do says, or with where else to ask.
 func answerSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
-	do func(*outgoing.Outbox, context.Context, *ranges.Access, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
+	do func(*outbox.Outbox, context.Context, *ranges.Access, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
 	var ask wire.AboutSend
 	if wire.Unmarshal(payload, &ask) != nil {
 		return c.breach()
@@ -290,9 +290,9 @@ type callState struct {
 	slot           callSlot
 	proof          *proofWait                   // nil: nobody wants the logged proof
 	origins        map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
-	lookups        *outside.Lookups             // at identity providers; nil before the enclave serves
+	lookups        *providers.Lookups           // at identity providers; nil before the enclave serves
 	chainState     *activity.ChainState         // what the activity needs of its chain
-	parentAudience *outgoing.Audience           // of the parent
+	parentAudience *outbox.Audience             // of the parent
 	voted          *org.Entry                   // of the activity that is voted on, its newest
 	votedSeq       uint64                       // where voted stands
 	earlierEntry   *locatedEntry                // in which a body is known that may have made an activity elsewhere

@@ -8,7 +8,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/core/internal/lifecycle"
-	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/providers"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
@@ -36,7 +36,7 @@ type queryCall struct {
 	caller       *caller
 	view         *ledger.View
 	pendingSeqs  map[org.ID]uint64 // activities that wait, with the seq of their newest entries
-	onRamps      *outside.OnRampLookups
+	onRamps      *providers.OnRampLookups
 }
 
 // query answers from the newest state. It writes nothing.

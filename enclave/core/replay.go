@@ -16,8 +16,8 @@ import (
 
 	"cloister/attestation/tlog"
 	"cloister/enclave/core/internal/lifecycle"
-	"cloister/enclave/core/internal/outgoing"
-	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/outbox"
+	"cloister/enclave/core/internal/providers"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
@@ -201,7 +201,7 @@ func (r *Replay) installServices(cfg ReplayConfig) error {
 	c.serving = &serving{
 		Serving:  bare,
 		sessions: sessions, tokens: sessions, legacy: sessions, keyedHash: r.keyedHash, roles: new(activity.ServiceKeys),
-		outside: &outside.Services{Capabilities: cfg.Outside}, outgoing: outgoing.New(outgoing.Config{Clock: r.clock, Rand: r.tape}),
+		outside: &providers.Services{Capabilities: cfg.Outside}, outgoing: outbox.New(outbox.Config{Clock: r.clock, Rand: r.tape}),
 	}
 	c.recorded = r.plans
 	r.core = c
@@ -494,7 +494,7 @@ func (s *replayed) tryCaller(ctx context.Context, as assumedCaller) (err error) 
 func (s *replayed) run(ctx context.Context, as assumedCaller) error {
 	r, e := s.replay, s.own.Entry
 	c := r.core
-	v := &callState{core: c, state: wire.StateServing, reply: &replyReservation{portion: c.replies}, lookups: (&outside.Services{IdentityProviders: new(outside.IdentityProviders)}).Lookups()}
+	v := &callState{core: c, state: wire.StateServing, reply: &replyReservation{portion: c.replies}, lookups: (&providers.Services{IdentityProviders: new(providers.IdentityProviders)}).Lookups()}
 	requester, err := as.requester(v, &e.Votes[0], e.Body)
 	if err != nil {
 		return err
@@ -568,7 +568,7 @@ func (s *replayed) findParent(ctx context.Context, v *callState) error {
 			return err
 		}
 		v.origins = map[org.ID]*org.Organization{parent: o}
-		v.parentAudience = &outgoing.Audience{Organization: parent}
+		v.parentAudience = &outbox.Audience{Organization: parent}
 		v.parentAudience.Subscribers, err = tx.Subscribers()
 		return err
 	})

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"cloister/enclave/core/internal/lifecycle"
-	"cloister/enclave/core/internal/outgoing"
-	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/outbox"
+	"cloister/enclave/core/internal/providers"
 	"cloister/enclave/core/internal/proxy"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
@@ -35,8 +35,8 @@ type serving struct {
 	published keysDocument
 	keyedHash func(text []byte) [32]byte // by the blind-index key
 	admission []byte                     // compressed P-256 key that may make organizations
-	outside   *outside.Services
-	outgoing  *outgoing.Outbox
+	outside   *providers.Services
+	outgoing  *outbox.Outbox
 	proxy     *proxy.Proxy
 	tariffs   tariffs
 }
@@ -59,11 +59,11 @@ func (c *Core) installServices(of *lifecycle.Serving, ring *boot.Keyring, set *s
 	}
 	c.metering.Store(newMeter(c.cfg.Rates.with(set.Rates.Or(c.cfg.Rates.configurable()))))
 	s.roles = &activity.ServiceKeys{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
-	if s.outside, err = outside.New(outside.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator, PullKey: s.roles.OnRamp},
+	if s.outside, err = providers.New(providers.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator, PullKey: s.roles.OnRamp},
 		set, login.KeySetOf(s.tokens.Public())); err != nil {
 		return err
 	}
-	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Services: s.outside, Webhooks: s.webhooks,
+	s.outgoing = outbox.New(outbox.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Services: s.outside, Webhooks: s.webhooks,
 		Host: c.host, Deployment: of.Deployment, KeyedHash: s.keyedHash, Alarms: &c.alarms})
 	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.outside.Capabilities.Text, Tokens: s.tokenKeys(),
 		Find: func(ctx context.Context, config org.ID) ([]ledger.IndexRow, error) {

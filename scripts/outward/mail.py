@@ -1,4 +1,4 @@
-"""Mail servers for real_test.go of enclave/internal/outward: aiosmtpd at four doors of 127.0.0.1.
+"""Mail servers for real_test.go of enclave/internal/netclient: aiosmtpd at four doors of 127.0.0.1.
 
     mail.py CERTIFICATE KEY
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes enclave/internal/outward/roots/mozilla.pem anew; see the README there. The same version gives the same bytes.
+# Makes enclave/internal/netclient/roots/mozilla.pem anew; see the README there. The same version gives the same bytes.
 #
 #   scripts/outward/roots.sh [VERSION]      VERSION is of the module, "latest" when none is named
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 GO=${GO:-go}
 module=golang.org/x/crypto/x509roots/fallback
-into=$PWD/enclave/internal/outward/roots/mozilla.pem
+into=$PWD/enclave/internal/netclient/roots/mozilla.pem
 program=$PWD/scripts/outward/roots.go
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 . scripts/stage.sh
 
 if /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null; then
-	stage "mail through aiosmtpd" "$GO" test -count=1 -timeout 20m -tags outward_real -run '^TestReal' ./enclave/internal/outward ./enclave/core
+	stage "mail through aiosmtpd" "$GO" test -count=1 -timeout 20m -tags outward_real -run '^TestReal' ./enclave/internal/netclient ./enclave/core
 else
 	left_out "mail through aiosmtpd" "apt-get install python3-aiosmtpd"
 fi

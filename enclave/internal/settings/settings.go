@@ -94,8 +94,8 @@ import (
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/netclient"
 	"cloister/enclave/internal/onramp"
-	"cloister/enclave/internal/outward"
 	"cloister/enclave/internal/program"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
@@ -114,10 +114,10 @@ const field = "configuration"
 
 // Settings are a document that was read. They do not change.
 type Settings struct {
-	Mail    *Mail            // nil: no mail goes out
-	Text    *outward.Gateway // nil: no text message goes out
-	Roots   *x509.CertPool   // the image's root certificates and the document's
-	Issuer  string           // empty: none
+	Mail    *Mail              // nil: no mail goes out
+	Text    *netclient.Gateway // nil: no text message goes out
+	Roots   *x509.CertPool     // the image's root certificates and the document's
+	Issuer  string             // empty: none
 	Sandbox bool
 	OAuth2  map[string]Endpoints       // by the provider's name; in a simulator only
 	OnRamps map[onramp.Provider]string // those that are set up, with where they are asked
@@ -139,10 +139,10 @@ type Payments struct {
 type Mail struct {
 	// ByHost tells that mails are given to the host, which sends them as it likes and reads
 	// them. There is no MailServer then.
-	ByHost             bool
-	outward.MailServer              // its Host is in lower case
-	Sender             login.Sender // who a mail is from where nobody says
-	Domains            []string     // in lower case: those of addresses that a sender may have
+	ByHost               bool
+	netclient.MailServer              // its Host is in lower case
+	Sender               login.Sender // who a mail is from where nobody says
+	Domains              []string     // in lower case: those of addresses that a sender may have
 }
 
 // Endpoints are those of an OAuth 2.0 provider.
@@ -204,7 +204,7 @@ type text struct {
 	From     string         `json:"from" rule:"required"`
 }
 
-var security = map[string]outward.Security{"starttls": outward.StartTLS, "tls": outward.TLS, "plain": outward.Plain}
+var security = map[string]netclient.Security{"starttls": netclient.StartTLS, "tls": netclient.TLS, "plain": netclient.Plain}
 
 // Parse reads a document; an empty one configures nothing. simulator allows what is for
 // simulators only. The errors are *fault.Error about fields below "configuration"; none repeats
@@ -229,7 +229,7 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 		}
 	}
 	var err error
-	if s.Roots, err = outward.Roots([]byte(d.Roots)); err != nil {
+	if s.Roots, err = netclient.Roots([]byte(d.Roots)); err != nil {
 		return nil, errAt(".roots", err)
 	}
 	if d.Roots != "" && !strings.Contains(d.Roots, "-----BEGIN CERTIFICATE-----") {
@@ -292,7 +292,7 @@ func checkOverrides(all map[string]Endpoints, simulator bool) error {
 			return errMember(".oauth2", "names a provider that is not known")
 		}
 		for _, url := range []string{e.TokenURL, e.UserURL} {
-			if err := outward.CheckURL(url, simulator); err != nil {
+			if err := netclient.CheckURL(url, simulator); err != nil {
 				return errAt(".oauth2", err)
 			}
 		}
@@ -314,7 +314,7 @@ func onRamps(all map[string]onRamp, simulator bool) (map[onramp.Provider]string,
 		case !simulator:
 			return nil, errMember(".onRamps", "has an apiUrl, which is for simulators only")
 		}
-		if err := outward.CheckURL(o.APIURL, simulator); err != nil {
+		if err := netclient.CheckURL(o.APIURL, simulator); err != nil {
 			return nil, errAt(".onRamps", err)
 		}
 		out[p] = strings.TrimSuffix(o.APIURL, "/")
@@ -333,7 +333,7 @@ func (d *payments) read(simulator bool) (p *Payments, err error) {
 	case !simulator:
 		return nil, errMember(".billing.apiUrl", "is for simulators only")
 	default:
-		if err := outward.CheckURL(d.APIURL, simulator); err != nil {
+		if err := netclient.CheckURL(d.APIURL, simulator); err != nil {
 			return nil, errAt(".billing.apiUrl", err)
 		}
 		p.Base = strings.TrimSuffix(d.APIURL, "/")
@@ -367,7 +367,7 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 	}
 	for _, domain := range d.Domains {
 		domain = strings.ToLower(domain)
-		if !outward.IsHost(domain) || !strings.Contains(domain, ".") || strings.Contains(domain, ":") || slices.Contains(m.Domains, domain) {
+		if !netclient.IsHost(domain) || !strings.Contains(domain, ".") || strings.Contains(domain, ":") || slices.Contains(m.Domains, domain) {
 			return nil, errMember(".mail.domains", "has one that is no domain, or one twice")
 		}
 		m.Domains = append(m.Domains, domain)
@@ -377,7 +377,7 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 
 // server reads the server that the enclave itself hands mails to.
 func (d *mail) server(m *Mail, simulator bool) (err error) {
-	s := outward.MailServer{Host: strings.ToLower(d.Host), Port: uint16(d.Port), Security: security[d.Security], User: d.User}
+	s := netclient.MailServer{Host: strings.ToLower(d.Host), Port: uint16(d.Port), Security: security[d.Security], User: d.User}
 	switch {
 	case d.Host == "":
 		return errMember(".mail.host", "is missing")
@@ -385,7 +385,7 @@ func (d *mail) server(m *Mail, simulator bool) (err error) {
 		return errMember(".mail.port", "must be 1 to 65535")
 	case d.Security == "":
 		return errMember(".mail.security", "is missing")
-	case !simulator && outward.IsLoopback(s.Host):
+	case !simulator && netclient.IsLoopback(s.Host):
 		return errMember(".mail.host", "is this machine")
 	}
 	if s.Password, err = password(".mail.password", d.Password, d.User); err != nil {
@@ -398,8 +398,8 @@ func (d *mail) server(m *Mail, simulator bool) (err error) {
 	return nil
 }
 
-func (d *text) read(simulator bool) (g *outward.Gateway, err error) {
-	g = &outward.Gateway{URL: d.URL, User: d.User, From: d.From}
+func (d *text) read(simulator bool) (g *netclient.Gateway, err error) {
+	g = &netclient.Gateway{URL: d.URL, User: d.User, From: d.From}
 	if g.Password, err = password(".text.password", d.Password, d.User); err != nil {
 		return nil, err
 	}

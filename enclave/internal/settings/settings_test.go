@@ -16,8 +16,8 @@ import (
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/netclient"
 	"cloister/enclave/internal/onramp"
-	"cloister/enclave/internal/outward"
 	"cloister/enclave/internal/settings"
 	"cloister/shared/pace"
 )
@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 	}
 	clear(raw) // nothing of it is kept
 	m := s.Mail
-	if m.Host != "smtp.example.com" || m.Port != 587 || m.Security != outward.StartTLS || m.User != "cloister" ||
+	if m.Host != "smtp.example.com" || m.Port != 587 || m.Security != netclient.StartTLS || m.User != "cloister" ||
 		m.Sender != (login.Sender{Address: "login@example.com", Name: "Example", ReplyTo: "help@example.com"}) || !slices.Equal(m.Domains, []string{"example.com", "example.org"}) {
 		t.Errorf("%+v", m)
 	}
@@ -131,7 +131,7 @@ func TestRates(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	s, err := settings.Parse([]byte(mailOf(server, sender)), false)
-	if err != nil || s.Mail.Sender.Name != login.DefaultSenderName || s.Mail.Password.Len() != 0 || s.Mail.Domains != nil || s.Mail.Security != outward.TLS {
+	if err != nil || s.Mail.Sender.Name != login.DefaultSenderName || s.Mail.Password.Len() != 0 || s.Mail.Domains != nil || s.Mail.Security != netclient.TLS {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -319,7 +319,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if s.Roots == nil || !simulator && (len(s.OAuth2) > 0 || s.Mail != nil && (s.Mail.Security == outward.Plain || outward.IsLoopback(s.Mail.Host))) {
+		if s.Roots == nil || !simulator && (len(s.OAuth2) > 0 || s.Mail != nil && (s.Mail.Security == netclient.Plain || netclient.IsLoopback(s.Mail.Host))) {
 			t.Fatalf("%+v", s)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"encoding/pem"
 	"strings"
 
-	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/netclient"
 	"cloister/enclave/internal/program"
 	"cloister/shared/tvc"
 )
@@ -31,7 +31,7 @@ const maxVersions = 100
 
 func (d *tvcPlatform) read() (*program.Platform, error) {
 	p := &program.Platform{Domain: strings.ToLower(d.Domain)}
-	if !outward.IsHost(p.Domain) || !strings.Contains(p.Domain, ".") || strings.Contains(p.Domain, ":") {
+	if !netclient.IsHost(p.Domain) || !strings.Contains(p.Domain, ".") || strings.Contains(p.Domain, ":") {
 		return nil, errMember(".tvc.domain", "is no domain")
 	}
 	block, rest := pem.Decode([]byte(d.Root))

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/providers"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
@@ -91,7 +91,7 @@ type Call struct {
 	proxy   *Proxy
 	call    *wire.Call
 	access  *ranges.Access
-	lookups *outside.Lookups
+	lookups *providers.Lookups
 	config  *authproxy.Config
 	request *authproxy.Request
 
@@ -103,7 +103,7 @@ type Call struct {
 }
 
 // Read finds out what a call is to ask. Count and Readable are set with an error too.
-func (p *Proxy) Read(ctx context.Context, call *wire.Call, v *ranges.Access, l *outside.Lookups) (*Call, error) {
+func (p *Proxy) Read(ctx context.Context, call *wire.Call, v *ranges.Access, l *providers.Lookups) (*Call, error) {
 	// Errors before the configuration is known are the same for everybody, so readable.
 	x := &Call{proxy: p, call: call, access: v, lookups: l, Readable: true}
 	e, err := authproxy.Find(call.Op)

@@ -1,0 +1,193 @@
+package outbox
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cloister/enclave/core/internal/ranges"
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/webhook"
+	"cloister/shared/wire"
+)
+
+// Every step of an activity is an event for those who have subscribed to them: its
+// entry holds a send for each. What a receiver is told is made from the entry when the send
+// is opened. By then the entry is stored and proven, so the host can have nothing signed
+// that did not happen.
+
+// eventFor is how long an event can be opened. Its receiver is tried for three days; for a
+// month a dead letter can be sent again, once somebody has mended a broken receiver.
+const eventFor = 30 * 24 * time.Hour
+
+// maxAudiences is of how many organizations the audience is remembered: some 4 MiB.
+const maxAudiences = 1 << 14
+
+// audiences remembers who receives the events of top-level organizations, so that a step in
+// a sub-organization does not wait for its parent's turn. An audience is written only in the
+// organization's turn, so it is as of the last entry decided. The sub-organization's entry
+// goes into the batch of that entry or a later one, so it is never stored without it.
+type audiences struct {
+	mu sync.Mutex
+	by map[org.ID]*Audience
+}
+
+// An Audience is who receives the events of one organization, by the ids of
+// org.Tx.Subscribers. It does not change.
+type Audience struct {
+	Organization org.ID
+	Subscribers  []org.ID
+}
+
+// Audience is who receives an organization's events, nil if that is not known.
+func (a *audiences) Audience(organization org.ID) *Audience {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.by[organization]
+}
+
+// put remembers an audience, in place of any other when there are too many.
+func (a *audiences) put(of *Audience) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.by[of.Organization] = of
+	for other := range a.by {
+		if len(a.by) <= maxAudiences {
+			return
+		}
+		if other != of.Organization {
+			delete(a.by, other)
+		}
+	}
+}
+
+// Forget forgets all audiences: another enclave may have decided since.
+func (a *audiences) Forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.by)
+}
+
+// FindAudience finds out who receives an organization's events, in its turn.
+func (o *Outbox) FindAudience(ctx context.Context, v *ranges.Access, id org.ID) (a *Audience, err error) {
+	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
+		a = &Audience{Organization: id}
+		if a.Subscribers, err = t.Begin(o.nowMs()).Subscribers(); err == nil {
+			o.put(a)
+		}
+		return err
+	})
+	return a, err
+}
+
+// UpdateAudience brings what is remembered of an organization up to date with a change
+// that was decided. Its turn is held.
+func (o *Outbox) UpdateAudience(t *ledger.Locked, change *org.Tx) {
+	if change == nil || !change.SubscribersChanged() || o.Audience(t.ID()) == nil {
+		return
+	}
+	subscribers, err := t.Begin(o.nowMs()).Subscribers()
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.by, t.ID())
+		return
+	}
+	o.put(&Audience{t.ID(), subscribers})
+}
+
+// Announce puts an event for everyone who hears of it into each of a step's entries: for the
+// organization's subscribers in after, its records as the step leaves them, and for those
+// of its parent in above.
+func (o *Outbox) Announce(after *org.Tx, above []org.ID, entries ...*org.Entry) error {
+	mine, err := after.Subscribers()
+	if err != nil || len(mine) == 0 && len(above) == 0 {
+		return err
+	}
+	rec, err := after.Organization()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		id, err := org.NewID(o.cfg.Rand)
+		if err == nil {
+			err = addEvents(e, id, after.ID, mine)
+		}
+		if err == nil {
+			err = addEvents(e, id, rec.Parent, above)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addEvents adds sends of event id to the subscribers of an organization.
+func addEvents(e *org.Entry, id, owner org.ID, subscribers []org.ID) error {
+	for _, to := range subscribers {
+		content, err := (&org.Event{ID: id, Subscriber: to, Owner: owner}).Encode()
+		if err != nil {
+			return err
+		}
+		e.Sends = append(e.Sends, org.Send{Kind: org.SendWebhook, DueMs: e.TimeMs, ExpiresMs: e.TimeMs + uint64(eventFor.Milliseconds()), Content: content, Receiver: to})
+	}
+	return nil
+}
+
+// openWebhook makes what a receiver is told of an entry: the activity as the entry shows it,
+// with the users as they are now, signed now. It goes to where its owner's newest state says.
+func (o *Outbox) openWebhook(ctx context.Context, v *ranges.Access, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
+	event, err := org.DecodeEvent(s.Content)
+	if err != nil {
+		return nil, err
+	}
+	opened := &wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: s.ExpiresMs}
+	var url string
+	var body []byte
+	err = v.WithLock(ctx, event.Owner, func(t *ledger.Locked) (err error) {
+		url, err = t.Begin(o.nowMs()).Receiver(event.Subscriber)
+		return err
+	})
+	if err == nil && url != "" {
+		err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
+			body = eventBody(e, id, t.Begin(o.nowMs()))
+			return nil
+		})
+	}
+	if err == nil {
+		err = v.Wait(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// What is too large for a frame reaches nobody. It can still be read by its id.
+	if opened.Gone = url == "" || len(body) > wire.MaxWebhook; opened.Gone {
+		return opened, nil
+	}
+	head := o.cfg.Webhooks.Head(&webhook.Delivery{EventID: event.ID.String(), Type: org.ActivityUpdates, Organization: id.String(), AtMs: o.nowMs(), Body: body})
+	opened.Webhook = &wire.Webhook{URL: url, Body: body}
+	for _, h := range head {
+		opened.Webhook.Head = append(opened.Webhook.Head, wire.Header{Name: h.Name, Value: h.Value})
+	}
+	return opened, nil
+}
+
+// eventBody is the Activity object of an entry, as an answer has it. Its receiver is no user:
+// canApprove and canReject tell whether the activity is open.
+func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
+	open := !e.Status.Terminal()
+	return kinds.Live.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{
+		Users: func(u org.ID) *org.User {
+			rec, err := tx.User(u)
+			if err != nil {
+				return nil
+			}
+			return rec
+		},
+		CanApprove: open, CanReject: open,
+	})
+}
