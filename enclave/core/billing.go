@@ -24,17 +24,17 @@ import (
 // range says which is the newest: a host that shows an older one, or none, is refused as with any organization's tip. What
 // was read is remembered for as long as this enclave has the range, since nobody else can write there.
 
-// tariffs is what is remembered of plans. The zero value remembers nothing.
-type tariffs struct {
-	known sync.Map // *ledger.Ledger: *tariff
+// planCache is what is remembered of plans. The zero value remembers nothing.
+type planCache struct {
+	byLedger sync.Map // *ledger.Ledger: *tariff
 
 	mu     sync.Mutex
 	chosen map[org.ID]string // plans that organizations of the top level are on, for their rates
 	paces  map[uint32]*pace.Buckets[org.ID]
 }
 
-// tariff is the document of one range. Whoever tells of it waits for its batch.
-type tariff struct {
+// rangePlans is the document of one range. Whoever tells of it waits for its batch.
+type rangePlans struct {
 	plans *billing.Plans // nil: there is none
 	batch uint64
 }
@@ -53,15 +53,15 @@ func PlansID(of wire.Range, ranges int) org.ID {
 }
 
 // forget forgets all: another enclave may have decided since.
-func (f *tariffs) forget() {
-	f.known.Clear()
+func (f *planCache) forget() {
+	f.byLedger.Clear()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.chosen)
 }
 
 // choose remembers which plan an organization of the top level is on; with its turn held, so that it is the newest.
-func (f *tariffs) choose(id org.ID, plan string) {
+func (f *planCache) choose(id org.ID, plan string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.chosen == nil || len(f.chosen) >= maxChosen {
@@ -71,7 +71,7 @@ func (f *tariffs) choose(id org.ID, plan string) {
 }
 
 // unchoose forgets which plan an organization is on, with its turn held.
-func (f *tariffs) unchoose(id org.ID) {
+func (f *planCache) unchoose(id org.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.chosen, id)
@@ -82,9 +82,9 @@ func (v *callState) Plans() (*billing.Plans, error) {
 	if v.core.recorded != nil {
 		return v.core.recorded(), nil
 	}
-	f, l := &v.core.serving.tariffs, v.Ledger()
-	if t, ok := f.known.Load(l); ok {
-		t := t.(*tariff)
+	f, l := &v.core.serving.plans, v.Ledger()
+	if t, ok := f.byLedger.Load(l); ok {
+		t := t.(*rangePlans)
 		v.Batch = max(v.Batch, t.batch)
 		return t.plans, nil
 	}
@@ -92,7 +92,7 @@ func (v *callState) Plans() (*billing.Plans, error) {
 		of, all := v.Range()
 		err := v.WithLock(ctx, PlansID(of, all), f.read)
 		if errors.Is(err, ledger.ErrNoOrganization) {
-			f.known.LoadOrStore(l, new(tariff)) // a document that has come meanwhile stays
+			f.byLedger.LoadOrStore(l, new(rangePlans)) // a document that has come meanwhile stays
 			return nil
 		}
 		return err
@@ -100,7 +100,7 @@ func (v *callState) Plans() (*billing.Plans, error) {
 }
 
 // read remembers the document in whose turn it is.
-func (f *tariffs) read(t *ledger.Locked) error {
+func (f *planCache) read(t *ledger.Locked) error {
 	document, err := t.Begin(0).PlansDocument()
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (f *tariffs) read(t *ledger.Locked) error {
 	if err != nil {
 		return errPlansRecord
 	}
-	f.known.Store(t.Ledger(), &tariff{plans, t.Batch()})
+	f.byLedger.Store(t.Ledger(), &rangePlans{plans, t.Batch()})
 	return nil
 }
 
@@ -198,7 +198,7 @@ func (v *callState) putPlans(ctx context.Context, id org.ID, plans *billing.Plan
 				return err
 			}
 		}
-		return c.serving.tariffs.read(t)
+		return c.serving.plans.read(t)
 	})
 	if !errors.Is(err, ledger.ErrNoOrganization) {
 		return err
@@ -219,7 +219,7 @@ func (v *callState) putPlans(ctx context.Context, id org.ID, plans *billing.Plan
 		v.Batch, err = l.Create(child, e, tx)
 	}
 	if err == nil {
-		err = v.WithLock(ctx, id, c.serving.tariffs.read)
+		err = v.WithLock(ctx, id, c.serving.plans.read)
 	}
 	return err
 }
@@ -296,7 +296,7 @@ func (v *callState) pacePlan(tx *org.Tx, rec *org.Organization) error {
 	if plans == nil || err != nil {
 		return err
 	}
-	f, top := &v.core.serving.tariffs, rec.Parent
+	f, top := &v.core.serving.plans, rec.Parent
 	if top.Zero() {
 		top = tx.ID
 	}
@@ -327,7 +327,7 @@ func (v *callState) pacePlan(tx *org.Tx, rec *org.Organization) error {
 }
 
 // pace are the buckets of one rate, which plans of it share.
-func (f *tariffs) pace(rate uint32) *pace.Buckets[org.ID] {
+func (f *planCache) pace(rate uint32) *pace.Buckets[org.ID] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.paces[rate]

@@ -139,7 +139,7 @@ func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *callState) ([]
 	if err := s.Ranges.Serving(ctx); err != nil {
 		return nil, err
 	}
-	d := &s.published
+	d := &s.keysDocument
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := c.cfg.Clock.Now()
@@ -195,10 +195,10 @@ const keySetPath = "/.well-known/jwks.json"
 // issuer is a handler that tells how to verify the identity tokens that the enclave issues.
 func issuer(tell func(*activity.ServiceKeys) []byte) bootHandler {
 	return ignoringCall(func(c *Core) ([]byte, error) {
-		if c.serving.roles.Issuer == "" {
+		if c.serving.serviceKeys.Issuer == "" {
 			return nil, fault.New(fault.NotFound, "this enclave issues no identity tokens")
 		}
-		return tell(c.serving.roles), nil
+		return tell(c.serving.serviceKeys), nil
 	})
 }
 

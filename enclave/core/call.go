@@ -23,12 +23,12 @@ import (
 	"cloister/shared/wire"
 )
 
-// answer is what a door says.
-type answer struct {
-	status   int
-	body     []byte
-	waits    bool // until what the call has seen is stored, and for a lease
-	readable bool // by a page of the caller's origin; only of the auth proxy
+// callAnswer is what a door says.
+type callAnswer struct {
+	status        int
+	body          []byte
+	waitsForStore bool // until what the call has seen is stored, and for a lease
+	readable      bool // by a page of the caller's origin; only of the auth proxy
 }
 
 // Call answers one call of the host, whatever it holds. The reply is signed if it asks for that.
@@ -105,7 +105,7 @@ func answerSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []b
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	answer, err := do(c.serving.outgoing, ctx, &v.Access, ask.Send)
+	answer, err := do(c.serving.outbox, ctx, &v.Access, ask.Send)
 	if m := v.MovedBy(err); m != nil {
 		answer, err = moved(m.Hint()), nil
 	}
@@ -143,7 +143,7 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 	of.setSize(int64(len(a.body)))
 	// No reply of any kind leaves before all that it could have seen is stored. Wait looks
 	// at the lease again: without one a newer boot may have decided meanwhile.
-	if a.waits {
+	if a.waitsForStore {
 		if werr := v.Wait(ctx); werr != nil {
 			err = werr
 		}
@@ -181,7 +181,7 @@ func (c *Core) yieldToBatchWriter() {
 }
 
 // dispatch picks the door.
-func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a answer, err error) {
+func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a callAnswer, err error) {
 	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
 		return a, fault.New(fault.InvalidArgument, "request too large")
 	}
@@ -213,7 +213,7 @@ func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a a
 		return a, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
 	}
 	// A bare "busy" names nothing and waits for nothing.
-	a.waits = !errors.Is(err, ledger.ErrBusy)
+	a.waitsForStore = !errors.Is(err, ledger.ErrBusy)
 	return a, err
 }
 
@@ -237,11 +237,11 @@ func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *callState) (*f
 }
 
 // proxy answers a call at the door of the auth proxy; see package proxy.
-func (c *Core) proxy(ctx context.Context, call *wire.Call, v *callState) (answer, error) {
+func (c *Core) proxy(ctx context.Context, call *wire.Call, v *callState) (callAnswer, error) {
 	x, err := c.serving.proxy.Read(ctx, call, &v.Access, v.lookups)
 	v.endPhase(phaseStamp)
 	v.rate.count = x.Count
-	a := answer{status: 200, body: x.Body}
+	a := callAnswer{status: 200, body: x.Body}
 	if err == nil && x.Stamped != nil {
 		ask := c.submit
 		if x.Query {
@@ -304,7 +304,7 @@ func (c *Core) newCallState() *callState {
 	if v.state == wire.StateServing {
 		v.Access = *c.serving.Ranges.NewAccess()
 		v.Admission = v
-		v.lookups = c.serving.outside.Lookups()
+		v.lookups = c.serving.providers.Lookups()
 		v.lookups.Account = v
 	}
 	return v

@@ -144,7 +144,7 @@ func New(cfg Config) *Core {
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.answerFrame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
 		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.steps, Alarms: &c.alarms, Host: c.host, InstallServices: c.installServices,
-		OnTake: func() { c.serving.outgoing.Forget(); c.serving.tariffs.forget() }, Fence: cfg.Fence})
+		OnTake: func() { c.serving.outbox.Forget(); c.serving.plans.forget() }, Fence: cfg.Fence})
 	return c
 }
 

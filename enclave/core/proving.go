@@ -31,9 +31,9 @@ var (
 // proofWait is the wish of a submit's caller for the logged proof of the entry that the reply tells of.
 // The reply then waits for a quorum of the witnesses, also where replies need not.
 type proofWait struct {
-	payer org.ID       // the tenant that has one of maxProving places; zero: none yet
-	view  *ledger.View // of what the reply tells
-	seq   uint64
+	tenant org.ID       // the tenant that has one of maxProving places; zero: none yet
+	view   *ledger.View // of what the reply tells
+	seq    uint64
 }
 
 // parseProofWait takes the wish out of a call. What cannot be proven is refused before anything is
@@ -59,11 +59,11 @@ func (v *callState) reserve(payer org.ID, n, others int64) error {
 	most := 3*n + others
 	if p := v.proof; p != nil {
 		most += n + proofBytes // the entry is read for it
-		if p.payer.Zero() {
+		if p.tenant.Zero() {
 			if !v.core.proofWaits.Take(payer, 1) {
 				return errProofWaits
 			}
-			p.payer = payer
+			p.tenant = payer
 		}
 	}
 	return v.reply.grow(payer, most)
@@ -71,8 +71,8 @@ func (v *callState) reserve(payer org.ID, n, others int64) error {
 
 // release gives the place back.
 func (p *proofWait) release(c *Core) {
-	if p != nil && !p.payer.Zero() {
-		c.proofWaits.Add(p.payer, -1)
+	if p != nil && !p.tenant.Zero() {
+		c.proofWaits.Add(p.tenant, -1)
 	}
 }
 

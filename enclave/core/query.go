@@ -40,19 +40,19 @@ type queryCall struct {
 }
 
 // query answers from the newest state. It writes nothing.
-func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (answer, error) {
+func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (callAnswer, error) {
 	r := &queryCall{core: c, call: v, from: call.From.Address}
 	slot, err := c.readLarge(ctx, call, v)
 	if err != nil {
-		return answer{}, err
+		return callAnswer{}, err
 	}
 	defer slot.Release()
 	if r.requester, err = v.readStamp(call); err != nil {
-		return answer{}, err
+		return callAnswer{}, err
 	}
 	v.endPhase(phaseStamp)
 	if _, r.organization, err = r.requester.where(); err != nil {
-		return answer{}, err
+		return callAnswer{}, err
 	}
 	v.Computed += slot.Release()
 	r.query, r.formatErr = query.Lookup(call.Op)
@@ -71,7 +71,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (answer
 		v.Computed += r.view.ProcessorTime()
 	}
 	v.endPhase(phaseDecide)
-	return answer{status: 200, body: body}, err
+	return callAnswer{status: 200, body: body}, err
 }
 
 // decode reads the body, once it is known who answers for it.
@@ -145,7 +145,7 @@ func (r *queryCall) answer(ctx context.Context) (body []byte, err error) {
 	err = r.call.Transact(ctx, r.organization, func(t, parent *ledger.Locked) error {
 		tx := t.Begin(r.core.now())
 		v := &query.View{Tx: tx, Caller: r.caller.user, Credential: r.caller.credential, Home: r.caller.parent, Tariff: r.call, Steps: r.core.policySteps()}
-		v.Programs, v.Images = r.core.serving.outside.Capabilities.Programs, r.call.lookups
+		v.Programs, v.Images = r.core.serving.providers.Capabilities.Programs, r.call.lookups
 		r.call.lookups.Tenant = r.record.Tenant()
 		top := t
 		if parent != nil {
@@ -153,7 +153,7 @@ func (r *queryCall) answer(ctx context.Context) (body []byte, err error) {
 		}
 		if r.query.Fetches {
 			if r.onRamps == nil {
-				r.onRamps = r.core.serving.outside.OnRamps.Lookups(r.record.Tenant(), r.core.serving.Manifest.Drill)
+				r.onRamps = r.core.serving.providers.OnRamps.Lookups(r.record.Tenant(), r.core.serving.Manifest.Drill)
 			}
 			key, keyID := top.Key()
 			v.OnRamps = &query.OnRamps{OnRampStates: r.onRamps, Vault: activity.VaultOf(r.core.vault(top.ID(), key, keyID)), Rand: mixed{r.core}}
@@ -278,12 +278,12 @@ func (x sources) step(id org.ID, seq *uint64) (*org.Entry, error) {
 
 // Known asks how a chain stands.
 func (x sources) Known(need *activity.ChainQuery) (*activity.ChainState, error) {
-	return x.core.serving.outside.Chains.Known(x.ctx, x.organization, need)
+	return x.core.serving.providers.Chains.Known(x.ctx, x.organization, need)
 }
 
 // Standing asks how a send stands.
 func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
-	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.organization, []org.SendRef{ref})
+	m, err := x.core.serving.providers.Chains.Standings(x.ctx, x.organization, []org.SendRef{ref})
 	return m[ref], err
 }
 
@@ -297,7 +297,7 @@ func (x sources) Rivals(c org.Counter, number uint64) (all []query.Rival, err er
 	if err != nil || len(refs) == 0 {
 		return nil, err
 	}
-	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.organization, refs)
+	m, err := x.core.serving.providers.Chains.Standings(x.ctx, x.organization, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +323,7 @@ func (x sources) Rivals(c org.Counter, number uint64) (all []query.Rival, err er
 
 // ReadChain asks what there is on a chain.
 func (x sources) ReadChain(q *query.ChainQuestion) (*query.ChainReading, error) {
-	return x.core.serving.outside.Chains.Read(x.ctx, x.record.Tenant(), x.organization, q, func(c pace.Count) { x.call.rate.count = c })
+	return x.core.serving.providers.Chains.Read(x.ctx, x.record.Tenant(), x.organization, q, func(c pace.Count) { x.call.rate.count = c })
 }
 
 // MailEvents are those of an address, which the top-level organization has.
@@ -331,7 +331,7 @@ func (x sources) MailEvents(address string) ([]org.MailEvent, error) {
 	if !x.record.Parent.Zero() {
 		return nil, fault.New(fault.InvalidArgument, "email events are kept by the organization of the top level: ask for its")
 	}
-	return x.core.serving.outgoing.MailEvents(x.ctx, &x.call.Access, x.organization, address)
+	return x.core.serving.outbox.MailEvents(x.ctx, &x.call.Access, x.organization, address)
 }
 
 // Account reads the newest state.

@@ -200,8 +200,8 @@ func (r *Replay) installServices(cfg ReplayConfig) error {
 	c.metering.Store(newMeter(Rates{}))
 	c.serving = &serving{
 		Serving:  bare,
-		sessions: sessions, tokens: sessions, legacy: sessions, keyedHash: r.keyedHash, roles: new(activity.ServiceKeys),
-		outside: &providers.Services{Capabilities: cfg.Outside}, outgoing: outbox.New(outbox.Config{Clock: r.clock, Rand: r.tape}),
+		sessions: sessions, tokens: sessions, legacyTokens: sessions, keyedHash: r.keyedHash, serviceKeys: new(activity.ServiceKeys),
+		providers: &providers.Services{Capabilities: cfg.Outside}, outbox: outbox.New(outbox.Config{Clock: r.clock, Rand: r.tape}),
 	}
 	c.recorded = r.plans
 	r.core = c

@@ -91,8 +91,8 @@ func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: activity.VaultOf(c.vault(s.tx.ID, key, keyID)), Rand: mixed{c}, Keys: c.keys, User: s.pending.Initiator, Activity: s.entry.Activity, Grant: g,
 		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: func() (*activity.Tx, error) { return s.newOrganization(g) },
 		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.locked),
-		Seq: s.seq(), Recovered: s.locked.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
-		ServiceKeys: c.serving.roles, Capabilities: c.serving.outside.Capabilities, Providers: v.lookups.For(s.entry.Activity),
+		Seq: s.seq(), Recovered: s.locked.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacyTokens, PasscodeTargets: c.serving.passcodeTargets,
+		ServiceKeys: c.serving.serviceKeys, Capabilities: c.serving.providers.Capabilities, Providers: v.lookups.For(s.entry.Activity),
 		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from, Sender: v,
 	}
 	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.previous == nil {

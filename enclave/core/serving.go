@@ -25,20 +25,20 @@ import (
 // serving is what calls are answered with once the enclave serves.
 type serving struct {
 	*lifecycle.Serving
-	bundles   *bundle.Signer
-	sessions  *login.Signer
-	tokens    *login.Signer  // of verification tokens
-	legacy    *login.Signer  // of verification tokens of the first form
-	targets   *bundle.Signer // of keys to which passcodes are encrypted
-	roles     *activity.ServiceKeys
-	webhooks  *webhook.Signer
-	published keysDocument
-	keyedHash func(text []byte) [32]byte // by the blind-index key
-	admission []byte                     // compressed P-256 key that may make organizations
-	outside   *providers.Services
-	outgoing  *outbox.Outbox
-	proxy     *proxy.Proxy
-	tariffs   tariffs
+	bundles         *bundle.Signer
+	sessions        *login.Signer
+	tokens          *login.Signer  // of verification tokens
+	legacyTokens    *login.Signer  // of verification tokens of the first form
+	passcodeTargets *bundle.Signer // of keys to which passcodes are encrypted
+	serviceKeys     *activity.ServiceKeys
+	webhooks        *webhook.Signer
+	keysDocument    keysDocument
+	keyedHash       func(text []byte) [32]byte // by the blind-index key
+	admission       []byte                     // compressed P-256 key that may make organizations
+	providers       *providers.Services
+	outbox          *outbox.Outbox
+	proxy           *proxy.Proxy
+	plans           planCache
 }
 
 // installServices takes from the keyring what calls are answered with. The identity tokens that the
@@ -51,21 +51,21 @@ func (c *Core) installServices(of *lifecycle.Serving, ring *boot.Keyring, set *s
 	s.bundles, errs[1] = bundle.NewSigner(ring.Signer)
 	s.sessions, errs[2] = login.NewSigner(ring.Session)
 	s.tokens, errs[3] = login.NewSigner(ring.Token)
-	s.targets, errs[4] = bundle.NewSigner(ring.Token) // clients pin one key for both
-	s.legacy, errs[5] = login.NewSigner(ring.TokenLegacy)
+	s.passcodeTargets, errs[4] = bundle.NewSigner(ring.Token) // clients pin one key for both
+	s.legacyTokens, errs[5] = login.NewSigner(ring.TokenLegacy)
 	s.webhooks, errs[6] = webhook.NewSigner(ring.Webhook)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
 	c.metering.Store(newMeter(c.cfg.Rates.with(set.Rates.Or(c.cfg.Rates.configurable()))))
-	s.roles = &activity.ServiceKeys{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
-	if s.outside, err = providers.New(providers.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator, PullKey: s.roles.OnRamp},
+	s.serviceKeys = &activity.ServiceKeys{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
+	if s.providers, err = providers.New(providers.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator, PullKey: s.serviceKeys.OnRamp},
 		set, login.KeySetOf(s.tokens.Public())); err != nil {
 		return err
 	}
-	s.outgoing = outbox.New(outbox.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Services: s.outside, Webhooks: s.webhooks,
+	s.outbox = outbox.New(outbox.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Services: s.providers, Webhooks: s.webhooks,
 		Host: c.host, Deployment: of.Deployment, KeyedHash: s.keyedHash, Alarms: &c.alarms})
-	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.outside.Capabilities.Text, Tokens: s.tokenKeys(),
+	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.providers.Capabilities.Text, Tokens: s.tokenKeys(),
 		Find: func(ctx context.Context, config org.ID) ([]ledger.IndexRow, error) {
 			return s.Ranges.PageIndex(ctx, s.proxyKey(config), 1)
 		},
@@ -102,7 +102,7 @@ func (s *serving) organizationID(fingerprint [32]byte) (id [16]byte) {
 
 // tokenKeys verify the enclave's verification tokens.
 func (s *serving) tokenKeys() login.TokenKeys {
-	return login.TokenKeys{Token: s.tokens.Public(), Legacy: s.legacy.Public()}
+	return login.TokenKeys{Token: s.tokens.Public(), Legacy: s.legacyTokens.Public()}
 }
 
 // vault seals the secrets of one organization's records under their owners' ids.

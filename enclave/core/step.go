@@ -84,12 +84,12 @@ func (s *attempt) newVote(message []byte) (org.Vote, error) {
 
 // evaluatePolicies puts the question to the policies, with the votes that count now. If the initiator
 // still lacks a factor, the decision is the one that would be if he had proven it.
-func (s *attempt) evaluatePolicies() (d policy.Decision, lacks *org.MFAPolicy, err error) {
-	if lacks, err = activity.CountVotes(s.authority, s.pending, &s.policyRequest, s.request.core.policySteps(), &s.policySteps); err != nil {
+func (s *attempt) evaluatePolicies() (d policy.Decision, missingMFA *org.MFAPolicy, err error) {
+	if missingMFA, err = activity.CountVotes(s.authority, s.pending, &s.policyRequest, s.request.core.policySteps(), &s.policySteps); err != nil {
 		return d, nil, err
 	}
 	q := s.policyRequest
-	if lacks != nil {
+	if missingMFA != nil {
 		u, err := s.authority.User(s.pending.Initiator)
 		if err != nil {
 			return d, nil, err
@@ -99,7 +99,7 @@ func (s *attempt) evaluatePolicies() (d policy.Decision, lacks *org.MFAPolicy, e
 		}
 	}
 	d, err = policy.Decide(s.policyState(), q)
-	return d, lacks, err
+	return d, missingMFA, err
 }
 
 // policyState is what policies decide from, with what is left of the request's budget.
@@ -133,7 +133,7 @@ func (s *attempt) buildPolicyRequest() (err error) {
 
 // decide asks the policies and, if they grant it, runs the activity.
 func (s *attempt) decide() error {
-	d, lacks, err := s.evaluatePolicies()
+	d, missingMFA, err := s.evaluatePolicies()
 	s.request.call.endPhase(phaseDecide)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (s *attempt) decide() error {
 	if never := s.version.Never(); never != nil {
 		return s.refuseUnrecorded(&d, denied, never)
 	}
-	if lacks != nil && !denied && s.authority == s.tx {
+	if missingMFA != nil && !denied && s.authority == s.tx {
 		if err := s.keepEvaluation(&policy.Decision{Outcome: policy.RequiresAuthenticators}); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (s *attempt) decide() error {
 		return err
 	}
 	switch {
-	case s.authority != s.tx && !denied && (lacks != nil || d.Outcome != policy.Allow):
+	case s.authority != s.tx && !denied && (missingMFA != nil || d.Outcome != policy.Allow):
 		s.failActivity(errAtOnce)
 		return nil
 	case d.Outcome == policy.Allow:
@@ -264,8 +264,8 @@ func (s *attempt) keepWaiting(status org.Status) error {
 }
 
 // commit makes the decision durable. A vote has an entry of its own, ahead of the step's.
-func (s *attempt) commit() (a answer, err error) {
-	outgoing, others := s.request.core.serving.outgoing, s.children
+func (s *attempt) commit() (a callAnswer, err error) {
+	outgoing, others := s.request.core.serving.outbox, s.children
 	entries := []*org.Entry{s.entry}
 	if s.previous != nil {
 		own, err := s.ownEntry()
@@ -310,7 +310,7 @@ func (s *attempt) commit() (a answer, err error) {
 	s.request.core.yieldToBatchWriter()
 	outgoing.UpdateAudience(s.locked, s.records)
 	if s.version.Kind.Plans {
-		s.request.core.serving.tariffs.unchoose(s.locked.ID())
+		s.request.core.serving.plans.unchoose(s.locked.ID())
 	}
 	if s.parent != nil {
 		outgoing.UpdateAudience(s.parent, s.parentRecords)
@@ -441,7 +441,7 @@ func (s *attempt) loadChainState() error {
 	k := r.call.chainState
 	if k == nil || s.tx.NowMs > k.ReadMs+uint64(maxChainStateAge.Milliseconds()) {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
-			r.call.chainState, err = r.core.serving.outside.Chains.Known(ctx, r.organization, need)
+			r.call.chainState, err = r.core.serving.providers.Chains.Known(ctx, r.organization, need)
 			if err != nil && r.version.Kind.Rejects() { // a rejection signs nothing: it goes on without
 				r.call.chainState, r.call.withoutChainState, err = nil, true, nil
 			}
@@ -474,7 +474,7 @@ func (s *attempt) resolveSubscribers() error {
 		s.webhookSubscribers, err = s.parent.Begin(s.tx.NowMs).Subscribers()
 		return err
 	}
-	v, outgoing := s.request.call, s.request.core.serving.outgoing
+	v, outgoing := s.request.call, s.request.core.serving.outbox
 	a := outgoing.Audience(o.Parent)
 	if a == nil {
 		a = v.parentAudience // found a moment ago, and forgotten since to make room

@@ -40,27 +40,27 @@ type request struct {
 }
 
 // submit is the whole life of a request to act, the first function to read.
-func (c *Core) submit(ctx context.Context, call *wire.Call, v *callState) (a answer, err error) {
+func (c *Core) submit(ctx context.Context, call *wire.Call, v *callState) (a callAnswer, err error) {
 	r := &request{core: c, call: v, from: call.From.Address, op: call.Op}
 	defer v.lookups.End()
 	slot, err := c.readLarge(ctx, call, v)
 	if err != nil {
-		return answer{}, err
+		return callAnswer{}, err
 	}
 	defer slot.Release()
 	if r.requester, err = v.readStamp(call); err != nil { // who signed these very bytes
-		return answer{}, err
+		return callAnswer{}, err
 	}
 	v.endPhase(phaseStamp)
 	if err := r.route(); err != nil {
-		return answer{}, err
+		return callAnswer{}, err
 	}
 	v.Computed += slot.Release()
 	if r.requester.attested != nil && (r.formatErr != nil || !r.version.Kind.Attested) {
-		return answer{}, errAttested
+		return callAnswer{}, errAttested
 	}
 	if r.requester.proxy && (r.formatErr != nil || !r.version.Kind.ByProxy) {
-		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
+		return callAnswer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
 	var old *priorAnswer
 	err = v.Transact(ctx, r.organization, func(t, parent *ledger.Locked) (err error) {
@@ -121,7 +121,7 @@ func (r *request) parseBody() (err error) {
 // attempt is the step of a submission or vote: authenticated, looked for among what is
 // known, decided, done and made durable in one turn. It is run again when it lacks
 // something; see ledger.Step.
-func (r *request) attempt(t, parent *ledger.Locked) (a answer, old *priorAnswer, err error) {
+func (r *request) attempt(t, parent *ledger.Locked) (a callAnswer, old *priorAnswer, err error) {
 	s := &attempt{request: r, locked: t, parent: parent, tx: t.Begin(r.core.now()), policySteps: r.core.policySteps()}
 	if old, err = s.admit(); err != nil || old != nil {
 		return a, old, err
@@ -347,7 +347,7 @@ type locatedEntry struct {
 
 // answerRepeated answers a body that has been answered before: a refusal in the same
 // words, an activity as it stands now.
-func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a answer, err error) {
+func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a callAnswer, err error) {
 	var e *org.Entry
 	if f.byID {
 		e, err = r.call.newestEntry(ctx, r.organization, r.id)
@@ -366,7 +366,7 @@ func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a answer,
 		return a, errTime
 	}
 	if e.Refused != 0 {
-		a = answer{status: int(e.Refused), body: e.Failure}
+		a = callAnswer{status: int(e.Refused), body: e.Failure}
 		if r.call.proof == nil {
 			return a, nil
 		}

@@ -22,7 +22,7 @@ const maxVote = 2 << 10
 
 // vote approves or rejects an activity that waits. Its body lies in its newest entry, which is
 // fetched from the host, and again if the activity has gone on meanwhile.
-func (s *attempt) vote() (a answer, err error) {
+func (s *attempt) vote() (a callAnswer, err error) {
 	r, target := s.request, s.request.intent.Target()
 	p, err := s.tx.PendingBy(target)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *attempt) resumeActivity(p *org.Pending, last *org.Entry) (err error) {
 }
 
 // castVote records the vote and what comes of it.
-func (s *attempt) castVote() (a answer, err error) {
+func (s *attempt) castVote() (a callAnswer, err error) {
 	if err := s.buildPolicyRequest(); err != nil {
 		return a, err
 	}
@@ -166,7 +166,7 @@ func (s *attempt) changesVote(before *org.PendingVote) bool {
 // answerUnchangedVote answers a vote that changes nothing with the activity as it stands. Only a second no
 // of one user is taken as the wish to look again whether the activity can still pass:
 // policies and users may have gone since.
-func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a answer, err error) {
+func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a callAnswer, err error) {
 	if mine.Rejected && s.request.version.Kind.Rejects() {
 		can, err := s.canPass()
 		if err != nil {
@@ -184,7 +184,7 @@ func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a answer, err erro
 	}
 	s.request.call.noteEntry(s.locked, s.request.call.votedSeq)
 	body, err := activityReply(s.previous, s.tx, s.caller.user.ID, s.version, s.intent, &s.policySteps)
-	return answer{status: 200, body: body}, err
+	return callAnswer{status: 200, body: body}, err
 }
 
 // recordVote puts the vote among those of the activity: one for each user.

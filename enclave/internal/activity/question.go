@@ -162,7 +162,7 @@ func IsApproval(p *org.Pending, u *org.User, v *org.PendingVote, nowMs uint64) b
 // still has a credential of it and meets with those every MFA policy that applies. It returns the MFA policy that the initiator still has
 // to meet, if any. Evaluating MFA policies takes from steps, for each voter no more than his share of the budget;
 // when either is used up, the first policy not known to be inapplicable applies.
-func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps *int) (lacks *org.MFAPolicy, err error) {
+func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps *int) (missingMFA *org.MFAPolicy, err error) {
 	q.Approvals, q.Rejections = nil, nil
 	share := VoterSteps(budget, p)
 	for i := range p.Votes {
@@ -187,13 +187,13 @@ func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps
 		*steps -= before - left
 		if m != nil {
 			if v.User == p.Initiator {
-				lacks = m
+				missingMFA = m
 			}
 			continue
 		}
 		q.Approvals = append(q.Approvals, Approval(v.User, active))
 	}
-	return lacks, nil
+	return missingMFA, nil
 }
 
 // VoterSteps is the part of a budget that each voter's MFA policies may take. All voters' have a quarter of it, as
