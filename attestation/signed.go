@@ -47,9 +47,9 @@ const (
 )
 
 // CredentialHeaders are the request headers that a signed reply is bound to at a
-// door, in the order in which they are hashed. Nil: no such door.
-func CredentialHeaders(door string) []string {
-	switch door {
+// endpoint, in the order in which they are hashed. Nil: no such endpoint.
+func CredentialHeaders(endpoint string) []string {
+	switch endpoint {
 	case EndpointSubmit, EndpointQuery, EndpointBoot:
 		return []string{"X-Stamp", "X-Stamp-WebAuthn", "X-Stamp-Attested", "X-Session"}
 	case EndpointProxy:
@@ -66,9 +66,9 @@ var documents = map[string]string{
 	"/.well-known/jwks.json":             "discovery_openid_keys",
 }
 
-// Route gives door and operation of an HTTP request, as a signed reply names them.
+// Route gives endpoint and operation of an HTTP request, as a signed reply names them.
 // ok is false for what is no operation of the interface.
-func Route(method, path string) (door, operation string, ok bool) {
+func Route(method, path string) (endpoint, operation string, ok bool) {
 	if method == "GET" {
 		operation, ok = documents[path]
 		return EndpointBoot, operation, ok
@@ -76,11 +76,11 @@ func Route(method, path string) (door, operation string, ok bool) {
 	if method != "POST" {
 		return "", "", false
 	}
-	for _, r := range [...]struct{ prefix, door string }{
+	for _, r := range [...]struct{ prefix, endpoint string }{
 		{"/public/v1/submit/", EndpointSubmit}, {"/public/v1/query/", EndpointQuery}, {"/boot/v1/", EndpointBoot}, {"/v1/", EndpointProxy},
 	} {
 		if operation, ok = strings.CutPrefix(path, r.prefix); ok {
-			return r.door, operation, isOperation(operation)
+			return r.endpoint, operation, isOperation(operation)
 		}
 	}
 	return "", "", false
@@ -124,13 +124,13 @@ type SignedReply struct {
 	TimeMs uint64
 }
 
-// HashCredentials hashes the credential headers of a request at a door: SHA-256 over a line
+// HashCredentials hashes the credential headers of a request at an endpoint: SHA-256 over a line
 // "name: value\n" for each that the request carries, names in lower case and in the order of
 // CredentialHeaders. values gives a header's values as sent, without blanks around them. It
 // refuses a header that comes twice, and values that no header can carry.
-func HashCredentials(door string, values func(name string) []string) ([32]byte, error) {
+func HashCredentials(endpoint string, values func(name string) []string) ([32]byte, error) {
 	h, size := sha256.New(), 0
-	for _, name := range CredentialHeaders(door) {
+	for _, name := range CredentialHeaders(endpoint) {
 		got := values(name)
 		if len(got) > 1 {
 			return [32]byte{}, fmt.Errorf("signed reply: header %s comes twice", name)
@@ -155,7 +155,7 @@ func HashCredentials(door string, values func(name string) []string) ([32]byte, 
 func (s SignedReply) Text() ([]byte, error) {
 	switch {
 	case CredentialHeaders(s.Endpoint) == nil:
-		return nil, errors.New("signed reply: unknown door")
+		return nil, errors.New("signed reply: unknown endpoint")
 	case !isOperation(s.Operation):
 		return nil, errors.New("signed reply: operation is not one of the interface")
 	case !IsReplyNonce(s.Nonce):

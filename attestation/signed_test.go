@@ -37,18 +37,18 @@ type vector struct {
 
 // statement is what a client would fill in.
 func (v vector) statement(t testing.TB) attestation.SignedReply {
-	door, op, ok := attestation.Route(v.Method, v.Path)
+	endpoint, op, ok := attestation.Route(v.Method, v.Path)
 	if !ok {
 		t.Fatal("not routed")
 	}
-	credentials, err := attestation.HashCredentials(door, func(name string) []string {
+	credentials, err := attestation.HashCredentials(endpoint, func(name string) []string {
 		if c, ok := v.Credentials[name]; ok {
 			return []string{c}
 		}
 		return nil
 	})
 	must(t, err)
-	return attestation.SignedReply{Endpoint: door, Operation: op, Credentials: credentials, Request: attestation.Hash([]byte(v.Request)),
+	return attestation.SignedReply{Endpoint: endpoint, Operation: op, Credentials: credentials, Request: attestation.Hash([]byte(v.Request)),
 		Nonce: v.Nonce, Status: v.Status, Reply: attestation.Hash([]byte(v.Reply))}
 }
 
@@ -159,30 +159,30 @@ func TestSignedReplies(t *testing.T) {
 
 	other := newMaker(t)
 	for name, change := range map[string]func(*attestation.SignedReply){
-		"another deployment":          func(s *attestation.SignedReply) { s.Deployment[31]++ },
-		"another live key":            func(s *attestation.SignedReply) { s.LiveKey = other.liveHex },
-		"another door":                func(s *attestation.SignedReply) { s.Endpoint = attestation.EndpointQuery },
-		"another operation":           func(s *attestation.SignedReply) { s.Operation = "delete_wallet" },
-		"other credentials":           func(s *attestation.SignedReply) { s.Credentials[0]++ },
-		"another request":             func(s *attestation.SignedReply) { s.Request[0]++ },
-		"another nonce":               func(s *attestation.SignedReply) { s.Nonce = "Nonce" },
-		"a longer nonce":              func(s *attestation.SignedReply) { s.Nonce += "x" },
-		"another status":              func(s *attestation.SignedReply) { s.Status = 201 },
-		"another body":                func(s *attestation.SignedReply) { s.Reply[31]++ },
-		"another time":                func(s *attestation.SignedReply) { s.TimeMs++ },
-		"no door":                     func(s *attestation.SignedReply) { s.Endpoint = "" },
-		"a door with a line feed":     func(s *attestation.SignedReply) { s.Endpoint += "\n" },
-		"no operation":                func(s *attestation.SignedReply) { s.Operation = "" },
-		"an operation with a path":    func(s *attestation.SignedReply) { s.Operation = "create_wallet/x" },
-		"an operation and a line":     func(s *attestation.SignedReply) { s.Operation = "create_wallet\nnonce: nonce" },
-		"no nonce":                    func(s *attestation.SignedReply) { s.Nonce = "" },
-		"a nonce of 65 bytes":         func(s *attestation.SignedReply) { s.Nonce = strings.Repeat("n", 65) },
-		"a nonce with a line feed":    func(s *attestation.SignedReply) { s.Nonce = "nonce\n" },
-		"status 0":                    func(s *attestation.SignedReply) { s.Status = 0 },
-		"status 1200":                 func(s *attestation.SignedReply) { s.Status = 1200 },
-		"time 0":                      func(s *attestation.SignedReply) { s.TimeMs = 0 },
-		"a time beyond exact numbers": func(s *attestation.SignedReply) { s.TimeMs = 1 << 53 },
-		"a live key in upper case":    func(s *attestation.SignedReply) { s.LiveKey = strings.ToUpper(s.LiveKey) },
+		"another deployment":           func(s *attestation.SignedReply) { s.Deployment[31]++ },
+		"another live key":             func(s *attestation.SignedReply) { s.LiveKey = other.liveHex },
+		"another endpoint":             func(s *attestation.SignedReply) { s.Endpoint = attestation.EndpointQuery },
+		"another operation":            func(s *attestation.SignedReply) { s.Operation = "delete_wallet" },
+		"other credentials":            func(s *attestation.SignedReply) { s.Credentials[0]++ },
+		"another request":              func(s *attestation.SignedReply) { s.Request[0]++ },
+		"another nonce":                func(s *attestation.SignedReply) { s.Nonce = "Nonce" },
+		"a longer nonce":               func(s *attestation.SignedReply) { s.Nonce += "x" },
+		"another status":               func(s *attestation.SignedReply) { s.Status = 201 },
+		"another body":                 func(s *attestation.SignedReply) { s.Reply[31]++ },
+		"another time":                 func(s *attestation.SignedReply) { s.TimeMs++ },
+		"no endpoint":                  func(s *attestation.SignedReply) { s.Endpoint = "" },
+		"an endpoint with a line feed": func(s *attestation.SignedReply) { s.Endpoint += "\n" },
+		"no operation":                 func(s *attestation.SignedReply) { s.Operation = "" },
+		"an operation with a path":     func(s *attestation.SignedReply) { s.Operation = "create_wallet/x" },
+		"an operation and a line":      func(s *attestation.SignedReply) { s.Operation = "create_wallet\nnonce: nonce" },
+		"no nonce":                     func(s *attestation.SignedReply) { s.Nonce = "" },
+		"a nonce of 65 bytes":          func(s *attestation.SignedReply) { s.Nonce = strings.Repeat("n", 65) },
+		"a nonce with a line feed":     func(s *attestation.SignedReply) { s.Nonce = "nonce\n" },
+		"status 0":                     func(s *attestation.SignedReply) { s.Status = 0 },
+		"status 1200":                  func(s *attestation.SignedReply) { s.Status = 1200 },
+		"time 0":                       func(s *attestation.SignedReply) { s.TimeMs = 0 },
+		"a time beyond exact numbers":  func(s *attestation.SignedReply) { s.TimeMs = 1 << 53 },
+		"a live key in upper case":     func(s *attestation.SignedReply) { s.LiveKey = strings.ToUpper(s.LiveKey) },
 	} {
 		changed := s
 		change(&changed)
@@ -261,7 +261,7 @@ func TestReplyHeaders(t *testing.T) {
 }
 
 func TestRoutes(t *testing.T) {
-	for _, c := range []struct{ method, path, door, op string }{
+	for _, c := range []struct{ method, path, endpoint, op string }{
 		{"POST", "/public/v1/submit/create_wallet", "submit", "create_wallet"},
 		{"POST", "/public/v1/query/whoami", "query", "whoami"},
 		{"POST", "/v1/otp_init_v2", "proxy", "otp_init_v2"},
@@ -269,22 +269,22 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/public/v1/discovery/keys", "boot", "discovery_keys"},
 		{"GET", "/.well-known/jwks.json", "boot", "discovery_openid_keys"},
 	} {
-		if door, op, ok := attestation.Route(c.method, c.path); !ok || door != c.door || op != c.op {
-			t.Errorf("%s %s: %s, %s, %v", c.method, c.path, door, op, ok)
+		if endpoint, op, ok := attestation.Route(c.method, c.path); !ok || endpoint != c.endpoint || op != c.op {
+			t.Errorf("%s %s: %s, %s, %v", c.method, c.path, endpoint, op, ok)
 		}
 	}
 	for _, c := range [][2]string{{"GET", "/public/v1/query/whoami"}, {"post", "/public/v1/query/whoami"}, {"HEAD", "/public/v1/discovery/keys"}, {"POST", "/public/v1/discovery/keys"},
 		{"POST", "/public/v1/query/"}, {"POST", "/public/v1/query/who/ami"}, {"POST", "/public/v1/query/Whoami"}, {"POST", "/public/v1/query/whoami\n"},
 		{"POST", "public/v1/query/whoami"}, {"POST", "//public/v1/query/whoami"}, {"POST", "/public/v2/query/whoami"}, {"POST", "/v1/" + strings.Repeat("a", 129)}, {"GET", "/"}, {"", ""}} {
-		if door, op, ok := attestation.Route(c[0], c[1]); ok {
-			t.Errorf("%s %s leads to %s %s", c[0], c[1], door, op)
+		if endpoint, op, ok := attestation.Route(c[0], c[1]); ok {
+			t.Errorf("%s %s leads to %s %s", c[0], c[1], endpoint, op)
 		}
 	}
 }
 
 func TestHashCredentials(t *testing.T) {
-	of := func(door string, h map[string][]string) ([32]byte, error) {
-		return attestation.HashCredentials(door, func(name string) []string { return h[name] })
+	of := func(endpoint string, h map[string][]string) ([32]byte, error) {
+		return attestation.HashCredentials(endpoint, func(name string) []string { return h[name] })
 	}
 	type head = map[string][]string
 	seen := map[[32]byte]string{}
@@ -300,7 +300,7 @@ func TestHashCredentials(t *testing.T) {
 		seen[sum] = name
 	}
 	if sum, err := of("query", head{"X-Captcha-Token": {"c"}, "X-Auth-Proxy-Config-Id": {"c"}}); err != nil || seen[sum] != "none" {
-		t.Error("headers of another door count")
+		t.Error("headers of another endpoint count")
 	}
 	for name, h := range map[string]head{
 		"twice": {"X-Stamp": {"a", "a"}}, "line feed": {"X-Stamp": {"a\nx-session: b"}}, "not ASCII": {"X-Stamp": {"ä"}}, "too long": {"X-Stamp": {strings.Repeat("a", 20<<10)}},

@@ -284,7 +284,7 @@ func TestHostileReplies(t *testing.T) {
 	// What the host does to the request shows in the reply.
 	for name, before := range map[string]func(*http.Request){
 		"other path":      func(r *http.Request) { r.URL.Path = "/public/v1/query/get_organization" },
-		"other door":      func(r *http.Request) { r.URL.Path = "/boot/v1/status" },
+		"other endpoint":  func(r *http.Request) { r.URL.Path = "/boot/v1/status" },
 		"other nonce":     func(r *http.Request) { r.Header.Set(attestation.HeaderSignReply, "mine") },
 		"no nonce":        func(r *http.Request) { r.Header.Del(attestation.HeaderSignReply) },
 		"bad nonce":       func(r *http.Request) { r.Header.Set(attestation.HeaderSignReply, "a b") },

@@ -41,8 +41,8 @@ func newSigner(t *testing.T) *signer {
 }
 
 func (s *signer) sign(t *testing.T, r *http.Request, resp *http.Response, body []byte) {
-	door, op, _ := attestation.Route(r.Method, r.URL.Path)
-	credentials, err := attestation.HashCredentials(door, r.Header.Values)
+	endpoint, op, _ := attestation.Route(r.Method, r.URL.Path)
+	credentials, err := attestation.HashCredentials(endpoint, r.Header.Values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (s *signer) sign(t *testing.T, r *http.Request, resp *http.Response, body [
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply := attestation.SignedReply{Deployment: [32]byte{1}, LiveKey: s.public, Endpoint: door, Operation: op, Credentials: credentials, Request: attestation.Hash(request),
+	reply := attestation.SignedReply{Deployment: [32]byte{1}, LiveKey: s.public, Endpoint: endpoint, Operation: op, Credentials: credentials, Request: attestation.Hash(request),
 		Nonce: r.Header.Get(attestation.HeaderSignReply), Status: resp.StatusCode, Reply: attestation.Hash(body), TimeMs: uint64(time.Now().UnixMilli())}
 	text, err := reply.Text()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// callAnswer is what a door says.
+// callAnswer is what an endpoint says.
 type callAnswer struct {
 	status        int
 	body          []byte
@@ -149,7 +149,7 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 		}
 		v.endPhase(phaseStore)
 	}
-	// A call at the proxy's door makes another activity when it comes again: it is sent
+	// A call at the proxy's endpoint makes another activity when it comes again: it is sent
 	// elsewhere only if nothing was done here.
 	if m := v.MovedBy(err); m != nil && (call.Endpoint != wire.EndpointProxy || errors.As(err, new(*ranges.Moved))) {
 		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
@@ -180,7 +180,7 @@ func (c *Core) yieldToBatchWriter() {
 	}
 }
 
-// dispatch picks the door.
+// dispatch picks the endpoint.
 func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a callAnswer, err error) {
 	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
 		return a, fault.New(fault.InvalidArgument, "request too large")
@@ -236,7 +236,7 @@ func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *callState) (*f
 	return slot, nil
 }
 
-// proxy answers a call at the door of the auth proxy; see package proxy.
+// proxy answers a call at the endpoint of the auth proxy; see package proxy.
 func (c *Core) proxy(ctx context.Context, call *wire.Call, v *callState) (callAnswer, error) {
 	x, err := c.serving.proxy.Read(ctx, call, &v.Access, v.lookups)
 	v.endPhase(phaseStamp)

@@ -96,7 +96,7 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 		return nil, errors.New("credential without a key")
 	}
 	k := &u.APIKeys[i]
-	if k.Proxy != s.proxy { // the auth proxy's key is good at the proxy's door alone, and no other is good there
+	if k.Proxy != s.proxy { // the auth proxy's key is good at the proxy's endpoint alone, and no other is good there
 		return nil, errUnknownCredential(tx)
 	}
 	if k.Expired(tx.NowMs) {

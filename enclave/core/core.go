@@ -1,4 +1,4 @@
-// Package core is the enclave's one door: a Call comes in, a decision comes out.
+// Package core is the enclave's one endpoint: a Call comes in, a decision comes out.
 //
 // It verifies who asks, decides in the organization's turn, lets the ledger make the decision
 // durable, and only then answers. What it needs from outside (device, clock, randomness, root

@@ -14,7 +14,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// BootHandlers are the names that have a handler at the door boot.
+// BootHandlers are the names that have a handler at the endpoint boot.
 func BootHandlers() []string {
 	return slices.AppendSeq(slices.Collect(maps.Keys(bootHandlers)), maps.Keys(lifecycle.Operations))
 }

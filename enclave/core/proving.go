@@ -46,7 +46,7 @@ func parseProofWait(call *wire.Call) (*wire.Call, *proofWait, error) {
 	}
 	inner := *call
 	inner.Head = slices.DeleteFunc(slices.Clone(call.Head), asks)
-	// At the proxy's door a body that comes again makes another activity, and a query makes none.
+	// At the proxy's endpoint a body that comes again makes another activity, and a query makes none.
 	if call.Endpoint != wire.EndpointSubmit || len(inner.Head) != len(call.Head)-1 || call.Head[at].Value != attestation.LogProofWait {
 		return nil, nil, errProofWait
 	}

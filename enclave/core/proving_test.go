@@ -36,13 +36,13 @@ func newProver(t *testing.T, mode tlog.Mode, o rig.Options) *prover {
 }
 
 // call sends a stamped body with more headers. A wait of 0 is the usual one.
-func (p *prover) call(door wire.Endpoint, op string, body []byte, key laptop.KeyPair, wait time.Duration, more ...wire.Header) *wire.Reply {
+func (p *prover) call(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair, wait time.Duration, more ...wire.Header) *wire.Reply {
 	p.t.Helper()
 	head, err := laptop.Stamp(key, body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	reply, err := p.Link.Call(p.t.Context(), &wire.Call{Endpoint: door, Op: op, Head: append(head, more...), Body: body, WithinMs: uint32(wait.Milliseconds())})
+	reply, err := p.Link.Call(p.t.Context(), &wire.Call{Endpoint: endpoint, Op: op, Head: append(head, more...), Body: body, WithinMs: uint32(wait.Milliseconds())})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -277,17 +277,17 @@ func TestLogProofWishRefused(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		door wire.Endpoint
-		op   string
-		body string
-		more []wire.Header
+		endpoint wire.Endpoint
+		op       string
+		body     string
+		more     []wire.Header
 	}{
 		{wire.EndpointQuery, "whoami", `{"organizationId":"` + p.Credentials.OrganizationID + `"}`, nil},
 		{wire.EndpointProxy, "wallet_kit_config", `{}`, []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: p.Credentials.AuthProxyConfigID}}},
 		{wire.EndpointBoot, "status", ``, nil},
 	} {
-		call := wire.Call{Endpoint: c.door, Op: c.op, Body: []byte(c.body), Head: c.more}
-		if c.door == wire.EndpointQuery {
+		call := wire.Call{Endpoint: c.endpoint, Op: c.op, Body: []byte(c.body), Head: c.more}
+		if c.endpoint == wire.EndpointQuery {
 			call.Head, _ = laptop.Stamp(root, call.Body)
 		}
 		plain, err := p.Link.Call(t.Context(), &call)

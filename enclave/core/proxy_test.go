@@ -57,10 +57,10 @@ func (f *thief) stamp(body []byte) []wire.Header {
 	return head
 }
 
-// at sends a body stamped with the proxy's key to a door.
-func (f *thief) at(door wire.Endpoint, op string, body []byte) (int, string) {
+// at sends a body stamped with the proxy's key to an endpoint.
+func (f *thief) at(endpoint wire.Endpoint, op string, body []byte) (int, string) {
 	f.t.Helper()
-	r := f.Enclave.Call(context.Background(), &wire.Call{Endpoint: door, Op: op, Head: f.stamp(body), Body: body})
+	r := f.Enclave.Call(context.Background(), &wire.Call{Endpoint: endpoint, Op: op, Head: f.stamp(body), Body: body})
 	return int(r.Status), string(r.Body)
 }
 
@@ -77,7 +77,7 @@ func (f *thief) child() string {
 }
 
 // submits are activities that the proxy asks for, and others, all of which its key
-// must not stamp at any door that is open to the world.
+// must not stamp at any endpoint that is open to the world.
 var submits = map[string]object{
 	"ACTIVITY_TYPE_INIT_OTP_V2":     {"otpType": "OTP_TYPE_EMAIL", "contact": "a@example.com", "appName": "x"},
 	"ACTIVITY_TYPE_VERIFY_OTP":      {"otpId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "otpCode": "1"},
@@ -141,7 +141,7 @@ func TestProxyKeyIsNobodysOutside(t *testing.T) {
 	for range 17 { // in three organizations each
 		n += f.outside(child)
 	}
-	// At its own door a stamp is not looked at.
+	// At its own endpoint a stamp is not looked at.
 	for typ, params := range submits {
 		for i := range 51 {
 			op := []string{opOf(typ), "signup", "account"}[i%3]

@@ -70,23 +70,23 @@ func TestRealMail(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, door := range []string{"starttls", "login", "tls", "plain"} {
-		security := map[string]string{"login": "starttls"}[door]
+	for _, endpoint := range []string{"starttls", "login", "tls", "plain"} {
+		security := map[string]string{"login": "starttls"}[endpoint]
 		if security == "" {
-			security = door
+			security = endpoint
 		}
-		b, err := json.Marshal(map[string]any{"roots": string(a.pem), "mail": map[string]any{"host": "localhost", "port": ports[door], "security": security,
+		b, err := json.Marshal(map[string]any{"roots": string(a.pem), "mail": map[string]any{"host": "localhost", "port": ports[endpoint], "security": security,
 			"user": "user", "password": "pass word", "sender": map[string]any{"address": "login@example.com", "name": "Exämple"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := rig.Start(t, rig.Options{Configuration: b})
 		if s := ended(t, r, put(t, r, letter(t, r, "Your code is 123456."))); s.State != wire.SendIncluded {
-			t.Fatalf("%s: %+v", door, s)
+			t.Fatalf("%s: %+v", endpoint, s)
 		}
 		got := <-messages
-		if got.Door != door || got.User != "user" || got.From != "login@example.com" || len(got.To) != 1 || got.To[0] != "ada@example.com" || !strings.Contains(got.Content, "Your code is 123456.") {
-			t.Errorf("%s: %+v", door, got)
+		if got.Door != endpoint || got.User != "user" || got.From != "login@example.com" || len(got.To) != 1 || got.To[0] != "ada@example.com" || !strings.Contains(got.Content, "Your code is 123456.") {
+			t.Errorf("%s: %+v", endpoint, got)
 		}
 		for to, want := range map[string]wire.SendState{"nobody@example.com": wire.SendRefused, "spam@example.com": wire.SendRefused} {
 			mail, err := (&org.Mail{To: to, Subject: "s", Text: "t", ID: messageID}).Encode()
@@ -95,7 +95,7 @@ func TestRealMail(t *testing.T) {
 			}
 			now := uint64(r.NowMs())
 			if s := ended(t, r, put(t, r, org.Send{Kind: org.SendMail, DueMs: now, ExpiresMs: now + 60_000, Content: mail})); s.State != want {
-				t.Errorf("%s: %s: %+v", door, to, s)
+				t.Errorf("%s: %s: %+v", endpoint, to, s)
 			}
 		}
 		// What became of each is told in the server's own words.
@@ -105,7 +105,7 @@ func TestRealMail(t *testing.T) {
 			}
 			d := events(t, r, to, 2)[0]["details"].(object)
 			if d["deliverySmtpResponse"] != want && d["diagnosticCode"] != want {
-				t.Errorf("%s: %s: %v", door, to, d)
+				t.Errorf("%s: %s: %v", endpoint, to, d)
 			}
 		}
 		quiet(t, r)

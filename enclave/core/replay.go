@@ -585,7 +585,7 @@ func (r *Replay) keyedHash(text []byte) (h [32]byte) {
 
 // A assumedCaller is as whom a recorded request may have come: what an entry does not tell, and the decision asks for.
 type assumedCaller struct {
-	proxy    bool // at the auth proxy's door
+	proxy    bool // at the auth proxy's endpoint
 	byParent bool // by a user of the parent
 	factor   int  // which of the user's contacts and identities a token vouched for
 	user     org.ID

@@ -10,7 +10,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// endpointNames are the doors as a signed reply names them.
+// endpointNames are the endpoints as a signed reply names them.
 var endpointNames = map[wire.Endpoint]string{
 	wire.EndpointSubmit: attestation.EndpointSubmit,
 	wire.EndpointQuery:  attestation.EndpointQuery,
@@ -35,8 +35,8 @@ func (c *Core) parseSignReply(call *wire.Call) (*wire.Call, *attestation.SignedR
 	if len(inner.Head) != len(call.Head)-1 || !attestation.IsReplyNonce(nonce) {
 		return &inner, nil, errNonce
 	}
-	door := endpointNames[call.Endpoint]
-	credentials, err := attestation.HashCredentials(door, func(name string) (values []string) {
+	endpoint := endpointNames[call.Endpoint]
+	credentials, err := attestation.HashCredentials(endpoint, func(name string) (values []string) {
 		for _, h := range inner.Head {
 			if strings.EqualFold(h.Name, name) {
 				values = append(values, h.Value)
@@ -47,7 +47,7 @@ func (c *Core) parseSignReply(call *wire.Call) (*wire.Call, *attestation.SignedR
 	if err != nil {
 		return &inner, nil, fault.New(fault.InvalidArgument, "%v", err)
 	}
-	return &inner, &attestation.SignedReply{Endpoint: door, Operation: call.Op, Credentials: credentials, Nonce: nonce}, nil
+	return &inner, &attestation.SignedReply{Endpoint: endpoint, Operation: call.Op, Credentials: credentials, Nonce: nonce}, nil
 }
 
 // sign puts the live key's signature on a reply that is ready to leave; t holds what its request

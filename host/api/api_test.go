@@ -47,7 +47,7 @@ func TestCallAndReply(t *testing.T) {
 	body := `{ "organizationId" : "x",  "é":"\u00e9" }` // must arrive as it is
 	for _, c := range []struct {
 		path, op string
-		door     wire.Endpoint
+		endpoint wire.Endpoint
 	}{{"/public/v1/submit/", "some_op_2", wire.EndpointSubmit}, {"/public/v1/query/", "some_op_2", wire.EndpointQuery}, {"/boot/v1/", "create_organization", wire.EndpointBoot}} {
 		got := post(t, r.at+c.path+c.op, body, "Content-Type", "text/plain", "X-Stamp", "abc", "X-Stamp", "second", "x-stamp-webauthn", `{"a":1}`,
 			"X-STAMP-ATTESTED", "at", "X-Session", "s", "Origin", "https://example.com", "Authorization", "not passed on", "X-Client-Version", "v")
@@ -61,7 +61,7 @@ func TestCallAndReply(t *testing.T) {
 			t.Errorf("content length %q", cl)
 		}
 		call := r.last(t)
-		want := wire.Call{Endpoint: c.door, Op: c.op, Body: []byte(body), WithinMs: 300_000, From: wire.From{Address: "127.0.0.1", Origin: "https://example.com"},
+		want := wire.Call{Endpoint: c.endpoint, Op: c.op, Body: []byte(body), WithinMs: 300_000, From: wire.From{Address: "127.0.0.1", Origin: "https://example.com"},
 			Head: []wire.Header{{Name: "X-Stamp", Value: "abc"}, {Name: "X-Stamp", Value: "second"}, {Name: "X-Stamp-WebAuthn", Value: `{"a":1}`}, {Name: "X-Stamp-Attested", Value: "at"}, {Name: "X-Session", Value: "s"}}}
 		if !reflect.DeepEqual(call, want) {
 			t.Errorf("call is  %+v\nwant     %+v", call, want)
@@ -172,7 +172,7 @@ func TestEnclaveAway(t *testing.T) {
 	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusServiceUnavailable, 14)
 }
 
-// Everybody may ask for these operations of the door boot and for no other, whatever
+// Everybody may ask for these operations of the endpoint boot and for no other, whatever
 // the table says of them.
 func TestPublicBootOperations(t *testing.T) {
 	r := start(t, nil)
@@ -291,7 +291,7 @@ func TestCrossOriginList(t *testing.T) {
 }
 
 // The enclave is told of configuration, captcha, origin and body, and of no stamp:
-// nobody stamps at the proxy's door.
+// nobody stamps at the proxy's endpoint.
 func TestProxyCalls(t *testing.T) {
 	r := start(t, nil)
 	post(t, r.proxy+"/v1/otp_init", "body", "x-auth-proxy-config-id", "abc", "X-Captcha-Token", "cap", "X-Stamp", "s", "X-Session", "s", "Origin", "https://app.example")
@@ -306,7 +306,7 @@ func TestProxyCalls(t *testing.T) {
 	}
 	post(t, r.at+"/public/v1/query/x", "{}", "X-Auth-Proxy-Config-Id", "abc")
 	if c := r.last(t); len(c.Head) != 0 {
-		t.Errorf("at another door: %+v", c)
+		t.Errorf("at another endpoint: %+v", c)
 	}
 }
 

@@ -30,13 +30,13 @@ var credentials = [...]struct{ kept, name string }{
 	logProof,
 }
 
-// signReply is the wish for a signed reply, which every door takes.
+// signReply is the wish for a signed reply, which every endpoint takes.
 var signReply = struct{ kept, name string }{wire.HeaderSignReply, wire.HeaderSignReply}
 
-// logProof is the wish for a logged proof. The enclave hears of it at every door, so that it can say where it has none.
+// logProof is the wish for a logged proof. The enclave hears of it at every endpoint, so that it can say where it has none.
 var logProof = struct{ kept, name string }{wire.HeaderLogProof, wire.HeaderLogProof}
 
-// ofProxy are the headers that the enclave is given at the auth proxy's door.
+// ofProxy are the headers that the enclave is given at the auth proxy's endpoint.
 var ofProxy = [...]struct{ kept, name string }{
 	{"X-Auth-Proxy-Config-Id", "X-Auth-Proxy-Config-Id"},
 	{"X-Captcha-Token", "X-Captcha-Token"},
@@ -48,7 +48,7 @@ var ofProxy = [...]struct{ kept, name string }{
 // document.
 var ofDocuments = [...]struct{ kept, name string }{signReply}
 
-// handleCall makes the handler of one door: read the body, call, answer.
+// handleCall makes the handler of one endpoint: read the body, call, answer.
 func (a *API) handleCall(endpoint wire.Endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.options.Now()
@@ -166,7 +166,7 @@ func tellSigned(h http.Header, s *wire.Signed) {
 	h["X-Cloister-Deployment"] = []string{hex.EncodeToString(s.Deployment[:])}
 }
 
-// headOf picks the headers that a door wants.
+// headOf picks the headers that an endpoint wants.
 func headOf(names []struct{ kept, name string }, h http.Header) (head []wire.Header, size int) {
 	for _, c := range names {
 		for _, v := range h[c.kept] {

@@ -58,7 +58,7 @@ func TestSignedReplies(t *testing.T) {
 	}
 }
 
-// A wish for a logged proof goes in at every door, for the enclave to grant or to refuse, and a page may have it.
+// A wish for a logged proof goes in at every endpoint, for the enclave to grant or to refuse, and a page may have it.
 func TestLogProofWish(t *testing.T) {
 	r := start(t, nil)
 	signs(r)

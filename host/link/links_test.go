@@ -219,11 +219,11 @@ func TestRoutes(t *testing.T) {
 	g := newGroup()
 	a, b := newNode(t, g, "a", 0, 1, 2, 3), newNode(t, g, "b", 4, 5, 6, 7)
 	l := connect(t, &rows{g: g}, a, b)
-	for _, door := range []wire.Endpoint{wire.EndpointSubmit, wire.EndpointQuery, wire.EndpointProxy} {
+	for _, endpoint := range []wire.Endpoint{wire.EndpointSubmit, wire.EndpointQuery, wire.EndpointProxy} {
 		for r := range wire.Range(nodeRanges) {
-			reply, err := l.Call(t.Context(), &wire.Call{Endpoint: door, Op: "x", Body: bodyIn(r, "")})
+			reply, err := l.Call(t.Context(), &wire.Call{Endpoint: endpoint, Op: "x", Body: bodyIn(r, "")})
 			if want := map[bool]string{true: "a", false: "b"}[r < 4]; err != nil || string(reply.Body) != want {
-				t.Fatalf("range %d at door %d: %v, %+v", r, door, err, reply)
+				t.Fatalf("range %d at endpoint %d: %v, %+v", r, endpoint, err, reply)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"cloister/attestation/commitment"
 )
 
-// An exchange is what the enclave was asked at the door boot and what it answered.
+// An exchange is what the enclave was asked at the endpoint boot and what it answered.
 type exchange struct {
 	op     string
 	body   []byte
@@ -74,7 +74,7 @@ func judge(r *attestation.Release, lines []string) error {
 	if err := state(r, all[0], "hello"); err != nil {
 		return err
 	}
-	fmt.Println("ok    the door boot answers over vsock; the program that runs is the one of the release:", r.ApplicationDigest)
+	fmt.Println("ok    the endpoint boot answers over vsock; the program that runs is the one of the release:", r.ApplicationDigest)
 	var made struct{ Shares json.RawMessage }
 	if all[1].status != 200 || json.Unmarshal(all[1].reply, &made) != nil {
 		return errors.New(all[1].String())

@@ -112,7 +112,7 @@ type Hello struct {
 // A Endpoint is where a call knocks.
 type Endpoint uint8
 
-// The doors of the enclave.
+// The endpoints of the enclave.
 const (
 	EndpointSubmit Endpoint = 1
 	EndpointQuery  Endpoint = 2
@@ -156,7 +156,7 @@ type Reply struct {
 	// how many are left, of the bucket with the fewest. Limit 0: not counted.
 	Limit     uint32 `cbor:"5,keyasint,omitempty"`
 	Remaining uint32 `cbor:"6,keyasint,omitempty"`
-	// Readable is said at the door of the auth proxy: a page of Call.From.Origin may read the reply.
+	// Readable is said at the endpoint of the auth proxy: a page of Call.From.Origin may read the reply.
 	Readable bool `cbor:"7,keyasint,omitempty"`
 	// RetryMs is for how long the caller has nothing left of what it would take, in a refusal with status 429. RefusesAll says that
 	// until then the same is answered to whatever the credential stamps.

@@ -59,12 +59,12 @@ func (s *source) root() owner {
 }
 
 // call sends a body of an organization, again while it is told to, and gives the reply, or why there is none.
-func call(r *rig.Rig, door wire.Endpoint, op string, body []byte, o owner) (map[string]any, error) {
+func call(r *rig.Rig, endpoint wire.Endpoint, op string, body []byte, o owner) (map[string]any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
 	defer cancel()
-	reply, err := r.Send(ctx, door, op, body, o.key)
+	reply, err := r.Send(ctx, endpoint, op, body, o.key)
 	for err == nil && reply.Status == 503 && laptop.Pause(ctx, 10*time.Millisecond) {
-		reply, err = r.Send(ctx, door, op, body, o.key)
+		reply, err = r.Send(ctx, endpoint, op, body, o.key)
 	}
 	if err != nil {
 		return nil, err

@@ -113,12 +113,12 @@ func (w *world) act(key laptop.KeyPair, typ string, parameters any) wire.Call {
 	return w.call(key, wire.EndpointSubmit, op, body)
 }
 
-func (w *world) call(key laptop.KeyPair, door wire.Endpoint, op string, body []byte) wire.Call {
+func (w *world) call(key laptop.KeyPair, endpoint wire.Endpoint, op string, body []byte) wire.Call {
 	head, err := laptop.Stamp(key, body)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return wire.Call{Endpoint: door, Op: op, Head: head, Body: body}
+	return wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body}
 }
 
 // key is a new one of P-256.

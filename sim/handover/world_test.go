@@ -384,13 +384,13 @@ func (w *world) now() string {
 	}
 }
 
-func stamped(t testing.TB, door wire.Endpoint, op string, key laptop.KeyPair, body map[string]any) *wire.Call {
+func stamped(t testing.TB, endpoint wire.Endpoint, op string, key laptop.KeyPair, body map[string]any) *wire.Call {
 	t.Helper()
 	b, err := json.Marshal(body)
 	must(t, err)
 	head, err := laptop.Stamp(key, b)
 	must(t, err)
-	return &wire.Call{Endpoint: door, Op: op, Head: head, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())}
+	return &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())}
 }
 
 // organization makes one, and a key in it.

@@ -301,8 +301,8 @@ func (a answer) refused() bool {
 }
 
 // ask sends a stamped call. within 0: patiently.
-func (f *field) ask(door wire.Endpoint, op string, body []byte, key laptop.KeyPair, within time.Duration) answer {
-	return f.send(&wire.Call{Endpoint: door, Op: op, Head: must(laptop.Stamp(key, body)), Body: body, WithinMs: uint32(within.Milliseconds())})
+func (f *field) ask(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair, within time.Duration) answer {
+	return f.send(&wire.Call{Endpoint: endpoint, Op: op, Head: must(laptop.Stamp(key, body)), Body: body, WithinMs: uint32(within.Milliseconds())})
 }
 
 func (f *field) send(call *wire.Call) answer {

@@ -72,11 +72,11 @@ func (f *family) ids(is func(int, *sub) bool) (ids []string) {
 }
 
 // as sends a request stamped by any key.
-func (f *family) as(key laptop.KeyPair, door wire.Endpoint, op string, body []byte) (int, map[string]any) {
+func (f *family) as(key laptop.KeyPair, endpoint wire.Endpoint, op string, body []byte) (int, map[string]any) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	reply, err := f.Send(ctx, door, op, body, key)
+	reply, err := f.Send(ctx, endpoint, op, body, key)
 	if err != nil {
 		f.t.Fatal(err)
 	}

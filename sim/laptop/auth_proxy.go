@@ -65,15 +65,15 @@ func (d *Dir) proxyConfig(ctx context.Context, e *HostClient, c *Credentials) (s
 	return "", nil
 }
 
-// callStamped sends a request by a key at a door, again while the store is still
+// callStamped sends a request by a key at an endpoint, again while the store is still
 // recovering. A refusal is an answer.
-func (d *HostClient) callStamped(ctx context.Context, door wire.Endpoint, op string, body []byte, key KeyPair) (r wire.Reply, err error) {
+func (d *HostClient) callStamped(ctx context.Context, endpoint wire.Endpoint, op string, body []byte, key KeyPair) (r wire.Reply, err error) {
 	head, err := Stamp(key, body)
 	if err != nil {
 		return r, err
 	}
 	for deadline := time.Now().Add(d.patience); ; {
-		if r, err = d.send(ctx, &wire.Call{Endpoint: door, Op: op, Body: body, Head: head, WithinMs: 60_000}); err != nil {
+		if r, err = d.send(ctx, &wire.Call{Endpoint: endpoint, Op: op, Body: body, Head: head, WithinMs: 60_000}); err != nil {
 			return r, err
 		}
 		switch {

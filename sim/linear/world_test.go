@@ -92,7 +92,7 @@ type reply struct {
 }
 
 // send sends until there is an answer that is not "try again".
-func (w *world) send(door wire.Endpoint, op string, body []byte, key laptop.KeyPair) (reply, error) {
+func (w *world) send(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) (reply, error) {
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		r := w.cur.Load()
 		var got *wire.Reply
@@ -100,7 +100,7 @@ func (w *world) send(door wire.Endpoint, op string, body []byte, key laptop.KeyP
 		if r != nil {
 			w.slots <- struct{}{}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			got, err = r.Send(ctx, door, op, body, key)
+			got, err = r.Send(ctx, endpoint, op, body, key)
 			cancel()
 			<-w.slots
 		}

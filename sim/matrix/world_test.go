@@ -58,7 +58,7 @@ func keyed(user string, k laptop.KeyPair) *principal {
 }
 
 // send is one request of p. A reply that does not come fails the test.
-func (w *world) send(p *principal, door wire.Endpoint, op string, body []byte) reply {
+func (w *world) send(p *principal, endpoint wire.Endpoint, op string, body []byte) reply {
 	head, err := p.stamp(body)
 	if err != nil {
 		w.t.Error(err)
@@ -66,19 +66,19 @@ func (w *world) send(p *principal, door wire.Endpoint, op string, body []byte) r
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	r, err := w.Link.Call(ctx, &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, From: wire.From{Address: "192.0.2.1"}})
+	r, err := w.Link.Call(ctx, &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body, From: wire.From{Address: "192.0.2.1"}})
 	if err != nil {
 		w.t.Errorf("%s: %v", op, err)
 		return reply{}
 	}
-	return reply{door, int(r.Status), r.Body}
+	return reply{endpoint, int(r.Status), r.Body}
 }
 
 // A reply is what came back for one request.
 type reply struct {
-	door   wire.Endpoint
-	status int
-	body   []byte
+	endpoint wire.Endpoint
+	status   int
+	body     []byte
 }
 
 func (r reply) parse() object {
@@ -93,7 +93,7 @@ func (r reply) parse() object {
 // outcome is the word of the table for a reply. What has no word is written out.
 func (r reply) outcome() string {
 	m := r.parse()
-	if r.status == 200 && r.door == wire.EndpointQuery {
+	if r.status == 200 && r.endpoint == wire.EndpointQuery {
 		return "ok"
 	}
 	name := rig.Text(m, "turnkeyErrorCode")

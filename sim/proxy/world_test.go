@@ -199,14 +199,14 @@ func signup(members object) object {
 var wallet = object{"walletName": "First", "accounts": list(object{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"})}
 
 // stampedBy sends a body to the public interface.
-func (w *world) stampedBy(k laptop.KeyPair, door, op string, body any) *reply {
+func (w *world) stampedBy(k laptop.KeyPair, endpoint, op string, body any) *reply {
 	w.t.Helper()
 	b := []byte(text(body))
 	head, err := laptop.Stamp(k, b)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.public(door, op, b, head[0].Name, head[0].Value)
+	return w.public(endpoint, op, b, head[0].Name, head[0].Value)
 }
 
 // logIn starts a session by a key where its stamp names, and tells in which organization.
@@ -219,9 +219,9 @@ func (w *world) logIn(k laptop.KeyPair, organization string) string {
 	return rig.Text(r.parse(w.t), "activity", "organizationId")
 }
 
-func (w *world) public(door, op string, body []byte, name, value string) *reply {
+func (w *world) public(endpoint, op string, body []byte, name, value string) *reply {
 	w.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, w.api+"/public/v1/"+door+"/"+op, bytes.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, w.api+"/public/v1/"+endpoint+"/"+op, bytes.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -187,13 +187,13 @@ func (d *deployment) join(i int) {
 func (d *deployment) table(i int) *wire.Table {
 	ctx, cancel := context.WithTimeout(d.t.Context(), clocktest.Patience)
 	defer cancel()
-	door, err := laptop.DialEnclave(ctx, d.addresses[i])
+	endpoint, err := laptop.DialEnclave(ctx, d.addresses[i])
 	if err != nil {
 		return nil
 	}
-	defer door.Close()
+	defer endpoint.Close()
 	var signed jsonText
-	if door.Call(ctx, "ranges", nil, nil, &signed) != nil {
+	if endpoint.Call(ctx, "ranges", nil, nil, &signed) != nil {
 		return nil
 	}
 	t, _, err := wire.ParseTable(signed)

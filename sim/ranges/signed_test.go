@@ -35,8 +35,8 @@ func TestSignedRepliesOfTwoEnclaves(t *testing.T) {
 	insists, keys := w.insists(at)
 	ask := func(r wire.Range) {
 		t.Helper()
-		for door, call := range map[string]*wire.Call{"query": w.whoami(w.in(r)), "submit": w.tag(w.in(r), strconv.FormatInt(w.now(), 10))} {
-			if status, body, err := w.post(insists, at+"/public/v1/"+door+"/", call); err != nil || status != 200 {
+		for endpoint, call := range map[string]*wire.Call{"query": w.whoami(w.in(r)), "submit": w.tag(w.in(r), strconv.FormatInt(w.now(), 10))} {
+			if status, body, err := w.post(insists, at+"/public/v1/"+endpoint+"/", call); err != nil || status != 200 {
 				t.Errorf("range %d: %d %s, %v", r, status, body, err)
 			}
 		}

@@ -182,7 +182,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// boot asks an operation of the door boot that answers with a table.
+// boot asks an operation of the endpoint boot that answers with a table.
 func (e *enclave) boot(op, body string) (*wire.Table, string) {
 	e.w.t.Helper()
 	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: []byte(body), WithinMs: maxWaitMs})
@@ -238,7 +238,7 @@ func rangeOf(t *testing.T, organization string) wire.Range {
 }
 
 // stamped is a call by the root user of an organization.
-func (w *world) stamped(door wire.Endpoint, op string, o laptop.Organization, fill map[string]any) *wire.Call {
+func (w *world) stamped(endpoint wire.Endpoint, op string, o laptop.Organization, fill map[string]any) *wire.Call {
 	w.t.Helper()
 	fill["organizationId"] = o.OrganizationID
 	body, err := json.Marshal(fill)
@@ -249,7 +249,7 @@ func (w *world) stamped(door wire.Endpoint, op string, o laptop.Organization, fi
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, WithinMs: maxWaitMs}
+	return &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body, WithinMs: maxWaitMs}
 }
 
 // tag is an activity: it makes a tag.

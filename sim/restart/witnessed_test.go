@@ -631,7 +631,7 @@ func (w *attempt) split(between func(first *witnessedEnclave), succeeds bool) {
 	}
 }
 
-// moved asks for ranges at the door boot.
+// moved asks for ranges at the endpoint boot.
 func (e *witnessedEnclave) moved(op string, of wire.Range, more string) string {
 	ctx, done := context.WithTimeout(context.Background(), patience)
 	defer done()

@@ -213,10 +213,10 @@ func (a answer) refused() bool {
 func (a answer) String() string { return fmt.Sprintf("%d %.200s", a.status, a.body) }
 
 // call asks as the user of by in organization a, again while the enclave is busy or not connected yet.
-func (e *enclave) call(door wire.Endpoint, op string, a, by *account, fill map[string]any) answer {
+func (e *enclave) call(endpoint wire.Endpoint, op string, a, by *account, fill map[string]any) answer {
 	fill["organizationId"] = a.id
 	body := must(json.Marshal(fill))
-	c := &wire.Call{Endpoint: door, Op: op, Head: must(laptop.Stamp(by.key, body)), Body: body, WithinMs: uint32(e.within.Milliseconds())}
+	c := &wire.Call{Endpoint: endpoint, Op: op, Head: must(laptop.Stamp(by.key, body)), Body: body, WithinMs: uint32(e.within.Milliseconds())}
 	ctx, done := context.WithTimeout(context.Background(), 3*e.within)
 	defer done()
 	for {

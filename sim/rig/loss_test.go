@@ -110,12 +110,12 @@ func (l *loss) early() (all []string) {
 }
 
 // once asks and does not wait for long, as it says: then a refusal comes.
-func (l *loss) once(door wire.Endpoint, op string, body []byte) (int, []byte) {
+func (l *loss) once(endpoint wire.Endpoint, op string, body []byte) (int, []byte) {
 	head, err := laptop.Stamp(l.Credentials.RootAPIKey, body)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	r, err := l.Link.Call(context.Background(), &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, WithinMs: 700})
+	r, err := l.Link.Call(context.Background(), &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body, WithinMs: 700})
 	if err != nil {
 		return 0, nil // no answer
 	}

@@ -27,11 +27,11 @@ func (a asker) whoami(organization string, key laptop.KeyPair) *wire.Reply {
 	return a.send(wire.EndpointQuery, "whoami", []byte(`{"organizationId":"`+organization+`"}`), key)
 }
 
-func (a asker) send(door wire.Endpoint, op string, body []byte, key laptop.KeyPair) *wire.Reply {
+func (a asker) send(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) *wire.Reply {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	r, err := a.Send(ctx, door, op, body, key)
+	r, err := a.Send(ctx, endpoint, op, body, key)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func TestStrangersUseUpNothing(t *testing.T) {
 		t.Fatalf("%s, %v", told, err)
 	}
 	forged[0].Value = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(told), stranger.PublicKey, root.PublicKey, 1)))
-	call := func(door wire.Endpoint, head []wire.Header) *wire.Reply {
-		r, err := a.Link.Call(t.Context(), &wire.Call{Endpoint: door, Op: "whoami", Body: body, Head: head})
+	call := func(endpoint wire.Endpoint, head []wire.Header) *wire.Reply {
+		r, err := a.Link.Call(t.Context(), &wire.Call{Endpoint: endpoint, Op: "whoami", Body: body, Head: head})
 		if err != nil {
 			t.Fatal(err)
 		}

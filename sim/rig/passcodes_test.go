@@ -100,11 +100,11 @@ func (p *post) in(organization, op, typ string, parameters any, key laptop.KeyPa
 	return p.send(wire.EndpointSubmit, op, p.BodyOf(organization, "ACTIVITY_TYPE_"+typ, parameters), key)
 }
 
-func (p *post) send(door wire.Endpoint, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
+func (p *post) send(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	reply, err := p.Send(ctx, door, op, body, key)
+	reply, err := p.Send(ctx, endpoint, op, body, key)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -258,12 +258,12 @@ func (r *Rig) BodyOf(organization, typ string, parameters any) []byte {
 }
 
 // Send stamps a body with key and sends it through the host's link.
-func (r *Rig) Send(ctx context.Context, door wire.Endpoint, op string, body []byte, key laptop.KeyPair) (*wire.Reply, error) {
+func (r *Rig) Send(ctx context.Context, endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) (*wire.Reply, error) {
 	head, err := laptop.Stamp(key, body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.Link.Call(ctx, &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait.Milliseconds())})
+	return r.Link.Call(ctx, &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait.Milliseconds())})
 }
 
 // Submit sends an activity of the root user and answers status and reply.
@@ -308,16 +308,16 @@ func (r *Rig) Query(op string, request map[string]any) (int, map[string]any) {
 	return r.ask(wire.EndpointQuery, op, b)
 }
 
-func (r *Rig) ask(door wire.Endpoint, op string, body []byte) (int, map[string]any) {
+func (r *Rig) ask(endpoint wire.Endpoint, op string, body []byte) (int, map[string]any) {
 	r.t.Helper()
-	return r.askAs(r.Credentials.RootAPIKey, door, op, body)
+	return r.askAs(r.Credentials.RootAPIKey, endpoint, op, body)
 }
 
-func (r *Rig) askAs(key laptop.KeyPair, door wire.Endpoint, op string, body []byte) (int, map[string]any) {
+func (r *Rig) askAs(key laptop.KeyPair, endpoint wire.Endpoint, op string, body []byte) (int, map[string]any) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	reply, err := r.Send(ctx, door, op, body, key)
+	reply, err := r.Send(ctx, endpoint, op, body, key)
 	if err != nil {
 		r.t.Fatal(err)
 	}

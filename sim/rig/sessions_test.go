@@ -40,11 +40,11 @@ func (a answered) result(t *testing.T) map[string]any {
 }
 
 // call sends a body with these headers.
-func (a asker) call(door wire.Endpoint, op string, body []byte, head ...wire.Header) answered {
+func (a asker) call(endpoint wire.Endpoint, op string, body []byte, head ...wire.Header) answered {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	r, err := a.Link.Call(ctx, &wire.Call{Endpoint: door, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait / time.Millisecond)})
+	r, err := a.Link.Call(ctx, &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait / time.Millisecond)})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -465,8 +465,8 @@ func TestAllowlistBindsBelow(t *testing.T) {
 	rules := func(cidr string) []any { return []any{map[string]any{"cidr": cidr, "label": "Office"}} }
 	a.done(root, id, "SET_IP_ALLOWLIST", map[string]any{"publicKey": listed.PublicKey, "rules": rules("203.0.113.0/24"), "onEvaluationError": "DENY"})
 	a.done(root, id, "SET_IP_ALLOWLIST", map[string]any{"enabled": true, "rules": rules("192.0.2.0/24"), "onEvaluationError": "DENY"})
-	from := func(key laptop.KeyPair, address string, door wire.Endpoint, op string, body []byte) answered {
-		r, err := a.Link.Call(t.Context(), &wire.Call{Endpoint: door, Op: op, Head: []wire.Header{a.stamped(key, body)}, Body: body, From: wire.From{Address: address}})
+	from := func(key laptop.KeyPair, address string, endpoint wire.Endpoint, op string, body []byte) answered {
+		r, err := a.Link.Call(t.Context(), &wire.Call{Endpoint: endpoint, Op: op, Head: []wire.Header{a.stamped(key, body)}, Body: body, From: wire.From{Address: address}})
 		if err != nil {
 			t.Fatal(err)
 		}

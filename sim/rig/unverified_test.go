@@ -27,13 +27,13 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 		}
 		return a, made.Params("Passkey")
 	}
-	send := func(door wire.Endpoint, op string, body []byte, a *authenticator.Authenticator, signed []byte) (int, object) {
+	send := func(endpoint wire.Endpoint, op string, body []byte, a *authenticator.Authenticator, signed []byte) (int, object) {
 		t.Helper()
 		text, err := a.Stamp(signed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := r.Link.Call(t.Context(), &wire.Call{Endpoint: door, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-WebAuthn", Value: text}}})
+		reply, err := r.Link.Call(t.Context(), &wire.Call{Endpoint: endpoint, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-WebAuthn", Value: text}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,21 +85,21 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 	whoami := fmt.Appendf(nil, `{"organizationId":%q}`, top)
 	before := activities(top)
 	for name, c := range map[string]struct {
-		door wire.Endpoint
-		op   string
-		body []byte
-		told string // to who may ask
+		endpoint wire.Endpoint
+		op       string
+		body     []byte
+		told     string // to who may ask
 	}{
 		"a member that there is not": {wire.EndpointSubmit, "create_wallet", bytes.Replace(good, []byte(`{`), []byte(`{"secretMember":1,`), 1), "secretMember"},
 		"no parameters":              {wire.EndpointSubmit, "create_wallet", bytes.Replace(good, []byte(`"parameters"`), []byte(`"parameter"`), 1), "parameter"},
 		"another type":               {wire.EndpointSubmit, "create_wallet", bytes.Replace(good, []byte("CREATE_WALLET"), []byte("CREATE_VALLET"), 1), "this path does not take"},
 		"a query with more":          {wire.EndpointQuery, "whoami", bytes.Replace(whoami, []byte(`{`), []byte(`{"secretMember":1,`), 1), "secretMember"},
 	} {
-		if status, m := send(c.door, c.op, c.body, owner, c.body); status != 400 || !strings.Contains(rig.Text(m, "message"), c.told) {
+		if status, m := send(c.endpoint, c.op, c.body, owner, c.body); status != 400 || !strings.Contains(rig.Text(m, "message"), c.told) {
 			t.Errorf("%s: its owner hears %d %v", name, status, m)
 		}
 		for who, a := range map[string]*authenticator.Authenticator{"a stranger": stranger, "who signed another body": owner} {
-			status, m := send(c.door, c.op, c.body, a, good)
+			status, m := send(c.endpoint, c.op, c.body, a, good)
 			if status != 401 || strings.Contains(fmt.Sprint(m), c.told) {
 				t.Errorf("%s: %s hears %d %v", name, who, status, m)
 			}

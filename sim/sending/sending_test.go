@@ -323,9 +323,9 @@ func TestVote(t *testing.T) {
 	if status, m := w.Submit("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", policy); status != 200 {
 		t.Fatalf("%d %v", status, m)
 	}
-	as := func(door wire.Endpoint, op string, body []byte) (int, object) {
+	as := func(endpoint wire.Endpoint, op string, body []byte) (int, object) {
 		t.Helper()
-		reply, err := w.Send(context.Background(), door, op, body, key)
+		reply, err := w.Send(context.Background(), endpoint, op, body, key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,11 +80,11 @@ func (s *script) start() {
 }
 
 // ask sends until there is an answer that is not "try again".
-func (s *script) ask(door wire.Endpoint, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
+func (s *script) ask(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(3 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		reply, err := s.r.Send(ctx, door, op, body, key)
+		reply, err := s.r.Send(ctx, endpoint, op, body, key)
 		cancel()
 		if reason := s.fence.Load(); reason != nil {
 			s.t.Fatalf("%s: fenced: %v", op, *reason)

@@ -196,11 +196,11 @@ func fingerprint(body []byte) string {
 }
 
 // send answers the status and the decoded reply.
-func (w *world) send(door wire.Endpoint, op string, raw []byte, pair laptop.KeyPair) (int, map[string]any, error) {
+func (w *world) send(endpoint wire.Endpoint, op string, raw []byte, pair laptop.KeyPair) (int, map[string]any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for {
-		reply, err := w.r.Send(ctx, door, op, raw, pair)
+		reply, err := w.r.Send(ctx, endpoint, op, raw, pair)
 		if err != nil {
 			return 0, nil, fmt.Errorf("%s: %w", op, err)
 		}

@@ -3,7 +3,7 @@
 //
 // A user may see an *Error: a stable gRPC code, an optional machine code of the published
 // interface, a message, and the fields at fault. Any other error becomes INTERNAL with a
-// reference number at the door; its text stays inside.
+// reference number at the endpoint; its text stays inside.
 package fault
 
 import (

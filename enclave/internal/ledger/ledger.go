@@ -158,7 +158,7 @@ const (
 	watermarkStep = 5 * time.Minute
 )
 
-// Errors that the door turns into a bare 503 or a refusal.
+// Errors that the endpoint turns into a bare 503 or a refusal.
 var (
 	ErrNoOrganization = errors.New("no such organization")
 	ErrBusy           = fault.New(fault.Unavailable, "busy: try again")

@@ -195,11 +195,11 @@ func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	door := wire.EndpointSubmit
+	endpoint := wire.EndpointSubmit
 	if strings.HasPrefix(r.URL.Path, "/public/v1/query/") {
-		door = wire.EndpointQuery
+		endpoint = wire.EndpointQuery
 	}
-	reply, err := t.link.Call(r.Context(), &wire.Call{Endpoint: door, Op: path.Base(r.URL.Path), Body: body, WithinMs: 60_000,
+	reply, err := t.link.Call(r.Context(), &wire.Call{Endpoint: endpoint, Op: path.Base(r.URL.Path), Body: body, WithinMs: 60_000,
 		Head: []wire.Header{{Name: request.HeaderStamp, Value: r.Header.Get(request.HeaderStamp)}}})
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package proxy is what calls at the auth proxy's door come to. The auth proxy lets
+// Package proxy is what calls at the auth proxy's endpoint come to. The auth proxy lets
 // people sign up and log in who have no key that any organization knows.
 //
 // A call names a configuration. This package finds the configuration's organization, makes
@@ -86,7 +86,7 @@ func (h *homes) put(config, id org.ID) {
 	h.of[config] = id
 }
 
-// A Call is one call at the proxy's door, and what it comes to.
+// A Call is one call at the proxy's endpoint, and what it comes to.
 type Call struct {
 	proxy   *Proxy
 	call    *wire.Call

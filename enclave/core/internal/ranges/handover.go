@@ -17,7 +17,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// How ranges change hands. Callers are not authenticated: whoever reaches the door may move
+// How ranges change hands. Callers are not authenticated: whoever reaches the endpoint may move
 // ranges about, as the host can end service anyway. Nobody can have a range served from an
 // older state than the one that was handed on.
 //

@@ -30,14 +30,14 @@ func TestBootOperations(t *testing.T) {
 	for _, op := range wire.BootOperations {
 		names = append(names, op.Name)
 		if op.Public {
-			if door, name, ok := attestation.Route("POST", "/boot/v1/"+op.Name); !ok || door != attestation.EndpointBoot || name != op.Name {
+			if endpoint, name, ok := attestation.Route("POST", "/boot/v1/"+op.Name); !ok || endpoint != attestation.EndpointBoot || name != op.Name {
 				t.Errorf("%s: package attestation has no such operation", op.Name)
 			}
 		}
 		if op.Path == "" || strings.Contains(op.Path, "{") {
 			continue // not signed
 		}
-		if door, name, ok := attestation.Route("GET", op.Path); !ok || door != attestation.EndpointBoot || name != op.Name {
+		if endpoint, name, ok := attestation.Route("GET", op.Path); !ok || endpoint != attestation.EndpointBoot || name != op.Name {
 			t.Errorf("%s: package attestation takes it for %q", op.Path, name)
 		}
 		if !bytes.Contains(readme, fmt.Appendf(nil, "| `GET %s` | `boot` | `%s` |", op.Path, op.Name)) {
@@ -112,9 +112,9 @@ func addBodies(f *testing.F) {
 	}
 }
 
-// The parent says what it likes at the door boot. Nothing of it is an internal
+// The parent says what it likes at the endpoint boot. Nothing of it is an internal
 // error, and an enclave in its first state takes nothing that it could not check.
-func FuzzBootDoor(f *testing.F) {
+func FuzzBootEndpoint(f *testing.F) {
 	faults := 0
 	c := fresh(f, func(error) { faults++ })
 	addBodies(f)
@@ -136,7 +136,7 @@ func FuzzBootDoor(f *testing.F) {
 
 // Nor does anything that is said there harm an enclave that serves, which a host can
 // have give its ranges away and take them back, and no more.
-func FuzzBootDoorServing(f *testing.F) {
+func FuzzBootEndpointServing(f *testing.F) {
 	r := rig.Start(f, rig.Options{})
 	addBodies(f)
 	f.Fuzz(func(t *testing.T, n byte, body []byte) {
