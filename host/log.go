@@ -255,9 +255,9 @@ func headVerdict(h *heads.Head) (verdict string, next []string, lost bool) {
 			"Was an enclave started on this copy after it was restored? Then restore it once more and ask again before one is.",
 			"If not, there are two histories: see the runbook, \"Two histories\".",
 			"The last line of this would go on with this one, and counts what such starts have put there as if it were what is missing."}, true
-	case h.Lacks() > 0:
+	case h.Missing() > 0:
 		n := h.Saw(h.MostSeen())
-		return fmt.Sprintf("%d batches are missing: %d of %d witnesses have seen %d", h.Lacks(), n, len(h.Witnesses), h.MostSeen()), []string{
+		return fmt.Sprintf("%d batches are missing: %d of %d witnesses have seen %d", h.Missing(), n, len(h.Witnesses), h.MostSeen()), []string{
 			fmt.Sprintf("A quorum is %d. Of the witnesses %d did not answer; they may have seen more.", h.Quorum, missing),
 			"1. Start no enclave on this store.",
 			"2. Look for another copy that has them: a replica, a write-ahead log, a later backup, a host's disk. Any will do:",

@@ -13,7 +13,7 @@ import (
 // metrics are what WriteMetrics tells.
 type metrics struct {
 	mu        sync.Mutex
-	turns     map[string]uint64 // by result
+	polls     map[string]uint64 // by result
 	last      time.Time         // that was whole
 	events    map[Kind]uint64
 	next      uint64
@@ -28,17 +28,17 @@ type witnessed struct {
 	answered bool
 }
 
-func (m *metrics) turn(now time.Time, err error) {
+func (m *metrics) countPoll(now time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.turns == nil {
-		m.turns = map[string]uint64{"whole": 0, "broken": 0}
+	if m.polls == nil {
+		m.polls = map[string]uint64{"whole": 0, "broken": 0}
 	}
 	if err != nil {
-		m.turns["broken"]++
+		m.polls["broken"]++
 		return
 	}
-	m.turns["whole"]++
+	m.polls["whole"]++
 	m.last = now
 }
 
@@ -89,8 +89,8 @@ func (m *Monitor) WriteMetrics(w io.Writer) error {
 		fmt.Fprintf(&b, "# HELP cloister_monitor_%s %s\n# TYPE cloister_monitor_%s %s\n", name, help, name, kind)
 	}
 	family("turns_total", "counter", "Turns, by whether they could look to the end.")
-	for _, result := range slices.Sorted(maps.Keys(x.turns)) {
-		fmt.Fprintf(&b, "cloister_monitor_turns_total{result=%q} %d\n", result, x.turns[result])
+	for _, result := range slices.Sorted(maps.Keys(x.polls)) {
+		fmt.Fprintf(&b, "cloister_monitor_turns_total{result=%q} %d\n", result, x.polls[result])
 	}
 	if !x.last.IsZero() {
 		family("last_turn_timestamp_seconds", "gauge", "When the last whole turn ended.")

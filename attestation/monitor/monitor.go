@@ -86,11 +86,11 @@ func New(o Options, s State) (*Monitor, error) {
 // ErrRefused is of what was shown and is not so. All other errors say that nothing, or not enough, was shown.
 var ErrRefused = errors.New("refused")
 
-// Turn looks once. An error says why it could not look to the end; it was told of as well. What was seen until then is
+// Poll looks once. An error says why it could not look to the end; it was told of as well. What was seen until then is
 // kept, and the next turn goes on from there.
-func (m *Monitor) Turn(ctx context.Context) error {
+func (m *Monitor) Poll(ctx context.Context) error {
 	m.back = false
-	err := m.turn(ctx)
+	err := m.pollOnce(ctx)
 	if err != nil && ctx.Err() == nil { // nobody called it off
 		kind := KindUnseen
 		if errors.Is(err, ErrRefused) {
@@ -101,11 +101,11 @@ func (m *Monitor) Turn(ctx context.Context) error {
 	if saved := m.options.Save(m.State()); saved != nil {
 		err = errors.Join(err, fmt.Errorf("monitor: keeping the state: %w", saved))
 	}
-	m.metrics.turn(m.options.Now(), err)
+	m.metrics.countPoll(m.options.Now(), err)
 	return err
 }
 
-func (m *Monitor) turn(ctx context.Context) error {
+func (m *Monitor) pollOnce(ctx context.Context) error {
 	if err := m.resume(ctx); err != nil {
 		return err
 	}

@@ -236,7 +236,7 @@ func (o *owner) turn() (kinds string, entries int, err error) {
 	o.t.Helper()
 	o.events = nil
 	m := o.monitor()
-	err = m.Turn(context.Background())
+	err = m.Poll(context.Background())
 	for _, e := range o.events {
 		if e.Kind == monitor.KindEntry {
 			entries++
@@ -308,7 +308,7 @@ func TestBeginsAtTheNewest(t *testing.T) {
 	}
 	m.BeginAt(seq)
 	o.events = nil
-	must(t, m.Turn(context.Background()))
+	must(t, m.Poll(context.Background()))
 	if len(o.events) != 1 || *o.events[0].Seq != 9 {
 		t.Fatalf("%+v", o.events)
 	}

@@ -90,7 +90,7 @@ func TestMetrics(t *testing.T) {
 	o := newOwner(t)
 	m := o.monitor()
 	o.decide()
-	if err := m.Turn(t.Context()); err != nil {
+	if err := m.Poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder

@@ -113,7 +113,7 @@ func TestWitnessesThatTalkNonsense(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if o.monitor().Turn(ctx) == nil {
+	if o.monitor().Poll(ctx) == nil {
 		t.Error("a turn that was called off is whole")
 	}
 }

@@ -39,12 +39,12 @@ func parseLogFlags(args []string, stderr io.Writer) (*logOptions, error) {
 	f.StringVar(&o.want.Fingerprint, "fingerprint", "", "sha256:`hex` of the request that the entry must be of")
 	f.StringVar(&o.request, "body", "", "`file` with the exact request body, from which the fingerprint is taken")
 	f.DurationVar(&o.age, "max-checkpoint-age", 0, "oldest checkpoint, by the witnesses' clocks")
-	f.Func("known-generation", "`NAME/DEPLOYMENT/RANGE/GENERATION`, the newest log of a range that you know: an older one is refused (repeatable)", o.know)
+	f.Func("known-generation", "`NAME/DEPLOYMENT/RANGE/GENERATION`, the newest log of a range that you know: an older one is refused (repeatable)", o.setOrigin)
 	return o, parse(f, args, o.check)
 }
 
-// know takes the origin of a log.
-func (o *logOptions) know(origin string) error {
+// setOrigin takes the origin of a log.
+func (o *logOptions) setOrigin(origin string) error {
 	at := strings.LastIndexByte(origin, '/')
 	if at < 0 {
 		return errors.New("no origin of a log")

@@ -233,7 +233,7 @@ func (w *watch) run(ctx context.Context) int {
 		defer end()
 	}
 	for {
-		err := w.turn(ctx)
+		err := w.poll(ctx)
 		switch {
 		case w.mute != nil:
 			fmt.Fprintln(w.stderr, "cloister-verify: nobody is told:", w.mute)
@@ -255,8 +255,8 @@ func (w *watch) run(ctx context.Context) int {
 	}
 }
 
-// turn looks once; the first time, without a state, it finds out where to begin.
-func (w *watch) turn(ctx context.Context) error {
+// poll looks once; the first time, without a state, it finds out where to begin.
+func (w *watch) poll(ctx context.Context) error {
 	if !w.monitor.Begun() {
 		seq := uint64(max(0, w.from))
 		if w.from < 0 {
@@ -267,7 +267,7 @@ func (w *watch) turn(ctx context.Context) error {
 		}
 		w.monitor.BeginAt(seq)
 	}
-	return w.monitor.Turn(ctx)
+	return w.monitor.Poll(ctx)
 }
 
 // serve gives metrics to whoever is on this machine.

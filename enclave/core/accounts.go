@@ -83,9 +83,9 @@ func (a *accounts) narrower(p payer) (of *pace.Buckets[org.ID], key org.ID) {
 
 // hasLess tells whether one of the payer's accounts has less than so many thousandths.
 func (a *accounts) hasLess(p payer, amount int64, now time.Time) pace.Count {
-	c := a.tenants.Lacks(p.Tenant(), amount, now)
+	c := a.tenants.HasLess(p.Tenant(), amount, now)
 	if of, key := a.narrower(p); of != nil {
-		c = pace.Least(of.Lacks(key, amount, now), c)
+		c = pace.Least(of.HasLess(key, amount, now), c)
 	}
 	return c
 }

@@ -265,7 +265,7 @@ func (s *attempt) keepWaiting(status org.Status) error {
 
 // commit makes the decision durable. A vote has an entry of its own, ahead of the step's.
 func (s *attempt) commit() (a callAnswer, err error) {
-	outgoing, others := s.request.core.serving.outbox, s.children
+	sender, others := s.request.core.serving.outbox, s.children
 	entries := []*org.Entry{s.entry}
 	if s.previous != nil {
 		own, err := s.ownEntry()
@@ -281,7 +281,7 @@ func (s *attempt) commit() (a callAnswer, err error) {
 	if err := s.indexEntries(); err != nil {
 		return a, err
 	}
-	if err := outgoing.Announce(s.recordsAfter(), s.webhookSubscribers, entries...); err != nil {
+	if err := sender.Announce(s.recordsAfter(), s.webhookSubscribers, entries...); err != nil {
 		return a, err
 	}
 	noted := s.request.namesParent() && !s.request.core.omitParentFingerprint
@@ -308,12 +308,12 @@ func (s *attempt) commit() (a callAnswer, err error) {
 	s.request.call.noteEntry(s.locked, seq)
 	s.request.call.chargeSends(s.entry.Sends)
 	s.request.core.yieldToBatchWriter()
-	outgoing.UpdateAudience(s.locked, s.records)
+	sender.UpdateAudience(s.locked, s.records)
 	if s.version.Kind.Plans {
 		s.request.core.serving.plans.unchoose(s.locked.ID())
 	}
 	if s.parent != nil {
-		outgoing.UpdateAudience(s.parent, s.parentRecords)
+		sender.UpdateAudience(s.parent, s.parentRecords)
 	}
 	a.status = 200
 	if s.entry.Refused != 0 {
@@ -474,14 +474,14 @@ func (s *attempt) resolveSubscribers() error {
 		s.webhookSubscribers, err = s.parent.Begin(s.tx.NowMs).Subscribers()
 		return err
 	}
-	v, outgoing := s.request.call, s.request.core.serving.outbox
-	a := outgoing.Audience(o.Parent)
+	v, sender := s.request.call, s.request.core.serving.outbox
+	a := sender.Audience(o.Parent)
 	if a == nil {
 		a = v.parentAudience // found a moment ago, and forgotten since to make room
 	}
 	if a == nil || a.Organization != o.Parent {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
-			v.parentAudience, err = outgoing.FindAudience(ctx, &v.Access, o.Parent)
+			v.parentAudience, err = sender.FindAudience(ctx, &v.Access, o.Parent)
 			return err
 		}}
 	}

@@ -261,7 +261,7 @@ func (s *attempt) countSignatures(at *activity.Tx) error {
 		s.usageSends, err = billing.Count(s.tx, plans, n)
 	case n > 0:
 		draws := false
-		if s.usageSends, draws, err = billing.CountBelow(s.tx, at.Parent, plans, n); draws && at.Parent == nil {
+		if s.usageSends, draws, err = billing.CountForChild(s.tx, at.Parent, plans, n); draws && at.Parent == nil {
 			return activity.ErrNeedsParent
 		}
 	case kind.Name == "CREATE_SUB_ORGANIZATION":

@@ -41,14 +41,14 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) *wire.Reply {
 // answerCall is Call with the room that the reply takes, until that is settled.
 func (c *Core) answerCall(ctx context.Context, call *wire.Call) (*wire.Reply, *replyReservation) {
 	of := &replyReservation{portion: c.replies}
-	inner, wish, err := c.parseSignReply(call)
+	inner, signReply, err := c.parseSignReply(call)
 	if err != nil {
 		reply := &wire.Reply{Request: sha256.Sum256(call.Body)}
 		reply.Status, reply.Body = c.errorReply(err)
 		return reply, of
 	}
 	reply := c.makeReply(ctx, inner, of)
-	c.sign(wish, reply)
+	c.sign(signReply, reply)
 	return reply, of
 }
 

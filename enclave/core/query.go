@@ -80,7 +80,7 @@ func (r *queryCall) decode() (err error) {
 		return r.formatErr
 	}
 	if r.requester.session != nil {
-		r.req, err = r.query.DecodeTold(r.requester.toldBody)
+		r.req, err = r.query.DecodeHostBody(r.requester.hostBody)
 		return err
 	}
 	body, err := r.requester.body()

@@ -60,8 +60,8 @@ type Replay struct {
 type ReplayConfig struct {
 	// Quotas were the deployment's.
 	Quotas Quotas
-	// Outside is what the deployment's configuration says of mails and the like.
-	Outside activity.Capabilities
+	// Capabilities is what the deployment's configuration says of mails and the like.
+	Capabilities activity.Capabilities
 	// Loopback tells that webhooks could go to the enclave's own machine, a simulator.
 	Loopback bool
 	// Rand draws keys that nothing depends on.
@@ -201,7 +201,7 @@ func (r *Replay) installServices(cfg ReplayConfig) error {
 	c.serving = &serving{
 		Serving:  bare,
 		sessions: sessions, tokens: sessions, legacyTokens: sessions, keyedHash: r.keyedHash, serviceKeys: new(activity.ServiceKeys),
-		providers: &providers.Services{Capabilities: cfg.Outside}, outbox: outbox.New(outbox.Config{Clock: r.clock, Rand: r.tape}),
+		providers: &providers.Services{Capabilities: cfg.Capabilities}, outbox: outbox.New(outbox.Config{Clock: r.clock, Rand: r.tape}),
 	}
 	c.recorded = r.plans
 	r.core = c
@@ -592,8 +592,8 @@ type assumedCaller struct {
 	home     org.ID // his organization
 }
 
-// maxFactorsTold bounds the guises of a request that a token vouched for.
-const maxFactorsTold = 2 + 64
+// maxFactorsTried bounds the guises of a request that a token vouched for.
+const maxFactorsTried = 2 + 64
 
 // assumedCallers are all that fit the recorded vote.
 func (s *replayed) assumedCallers() []assumedCaller {
@@ -603,7 +603,7 @@ func (s *replayed) assumedCallers() []assumedCaller {
 	case stamp.WebAuthn.String():
 		all = []assumedCaller{{}, {byParent: true}}
 	case stamp.AttestedP256.String():
-		for i := range maxFactorsTold {
+		for i := range maxFactorsTried {
 			all = append(all, assumedCaller{user: vote.User, home: s.home.id, factor: i})
 		}
 	default:

@@ -39,8 +39,8 @@ type replayRule struct {
 	taken string
 	// refuses, of a kind that is taken, is the one failure that takes a key to find. Any other is found out again.
 	refuses *fault.Error
-	// told is what of the first of results is computed all the same.
-	told func(string) string
+	// asked is what of the first of results is computed all the same.
+	asked func(string) string
 	// verified tells that results are held against public keys: activity.Kind has Verify, or
 	// the records say it all.
 	verified bool
@@ -84,8 +84,8 @@ var replayRules = map[string]replayRule{
 
 	"UPSERT_GAS_USAGE_CONFIG": {draws: "Y"},
 
-	"STAMP_LOGIN":               {results: []string{"session"}, told: claimsOf},
-	"CREATE_READ_ONLY_SESSION":  {results: []string{"session"}, told: claimsOf},
+	"STAMP_LOGIN":               {results: []string{"session"}, asked: claimsOf},
+	"CREATE_READ_ONLY_SESSION":  {results: []string{"session"}, asked: claimsOf},
 	"CREATE_READ_WRITE_SESSION": {taken: "BC"},
 	"EMAIL_AUTH":                {taken: "BC"},
 	"INIT_USER_EMAIL_RECOVERY":  {taken: "BC"},
@@ -106,7 +106,7 @@ var replayRules = map[string]replayRule{
 	"ACTIVATE_BILLING_TIER":          {taken: "V"},
 	"SET_PAYMENT_METHOD":             {taken: "V"},
 	"DELETE_PAYMENT_METHOD":          {taken: "V"},
-	"INIT_FIAT_ON_RAMP":              {results: []string{"onRampUrl", "onRampUrlSignature"}, told: onramp.CutSignature},
+	"INIT_FIAT_ON_RAMP":              {results: []string{"onRampUrl", "onRampUrlSignature"}, asked: onramp.CutSignature},
 }
 
 // tokenMay are the collections of kinds that are run, but for requests with a token, or by one: then they are taken.
@@ -500,7 +500,7 @@ func adoptResult(computed, recorded *org.Entry, rule *replayRule) error {
 	if !bytes.Equal(a, b) || len(made) != len(got) {
 		return errors.New("another result")
 	}
-	if rule.told != nil && len(made) > 0 && rule.told(made[0]) != rule.told(got[0]) {
+	if rule.asked != nil && len(made) > 0 && rule.asked(made[0]) != rule.asked(got[0]) {
 		return errors.New("another session, or page")
 	}
 	computed.Result = recorded.Result

@@ -28,7 +28,7 @@ type requester struct {
 	attested *stamp.Attested // by nobody's key; voucher is its token
 	voucher  voucher
 	session  *login.Session // of a caller who only reads; the four above are nil then
-	toldBody stamp.Told     // what the host says that the session asks
+	hostBody stamp.HostBody // what the host says that the session asks
 	proxy    bool           // the enclave itself has stamped, with the auth proxy's key
 
 	checked *org.Authenticator // that caller was verified with
@@ -99,7 +99,7 @@ func (v *callState) readSession(call *wire.Call, token string) (*requester, erro
 	if !s.Reads() {
 		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session: it is not read-only, stamp with its key")
 	}
-	return &requester{call: v, session: s, toldBody: stamp.ToldBody(call.Body)}, nil
+	return &requester{call: v, session: s, hostBody: stamp.NewHostBody(call.Body)}, nil
 }
 
 // body is what the requester answers for, once that is known.
@@ -114,7 +114,7 @@ func (s *requester) body() (stamp.Body, error) {
 func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	switch {
 	case s.session != nil:
-		w, err = s.toldBody.Where()
+		w, err = s.hostBody.Where()
 	case s.caller != nil:
 		w, err = s.caller.Body().Where()
 	case s.passkey != nil:

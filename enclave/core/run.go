@@ -116,7 +116,7 @@ func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 // newOrganization makes a sub-organization. Its first entry and the step's name each other.
 func (s *attempt) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	c := s.request.core
-	id, err := org.NewIDBelow(mixed{c}, s.locked.ID())
+	id, err := org.NewChildID(mixed{c}, s.locked.ID())
 	if err != nil {
 		return nil, err
 	}

@@ -73,9 +73,9 @@ func run(args []string, out, problems io.Writer) int {
 		fmt.Fprintln(problems, "cloister-replay:", err)
 		return exitUnknown
 	}
-	cfg.Outside = activity.Capabilities{Mail: !*noMail, Text: !*noText, Sandbox: *sandbox}
+	cfg.Capabilities = activity.Capabilities{Mail: !*noMail, Text: !*noText, Sandbox: *sandbox}
 	for _, p := range strings.Fields(*onRamps) {
-		cfg.Outside.OnRamps = append(cfg.Outside.OnRamps, onramp.Provider(p))
+		cfg.Capabilities.OnRamps = append(cfg.Capabilities.OnRamps, onramp.Provider(p))
 	}
 	if *kinds {
 		for _, k := range core.ReplayKinds() {

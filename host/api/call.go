@@ -205,8 +205,8 @@ func (a *API) address(r *http.Request) string {
 
 var errTooLarge = errors.New("body too large")
 
-// firstRoom bounds what is allocated on the word of a Content-Length alone.
-const firstRoom = 64 << 10
+// firstBuffer bounds what is allocated on the word of a Content-Length alone.
+const firstBuffer = 64 << 10
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > wire.MaxBody {
@@ -214,7 +214,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, errTooLarge
 	}
 	var b bytes.Buffer
-	b.Grow(int(min(max(r.ContentLength, 0), firstRoom)) + bytes.MinRead)
+	b.Grow(int(min(max(r.ContentLength, 0), firstBuffer)) + bytes.MinRead)
 	if _, err := b.ReadFrom(io.LimitReader(r.Body, wire.MaxBody+1)); err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ type wholeConn struct {
 	kept *[]byte    // while a reply is written
 }
 
-var room = sync.Pool{New: func() any { return new([]byte) }}
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 func (c *wholeConn) Write(b []byte) (int, error) {
 	c.mu.Lock()
@@ -57,7 +57,7 @@ func (c *wholeConn) Write(b []byte) (int, error) {
 // this failed, and must not go on behind half a reply.
 func (c *wholeConn) whole(write func()) {
 	c.mu.Lock()
-	c.kept = room.Get().(*[]byte)
+	c.kept = buffers.Get().(*[]byte)
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -68,7 +68,7 @@ func (c *wholeConn) whole(write func()) {
 			_ = c.halfCloser.Close() // nobody is left to tell
 		}
 		*b = (*b)[:0]
-		room.Put(b)
+		buffers.Put(b)
 	}()
 	write()
 }

@@ -195,7 +195,7 @@ func (c *Cosigner) begin(ask wire.Witness, origin string, whole bool) (*rangeLog
 		return nil, err
 	}
 	l := &rangeLog{options: &c.options, in: in, origin: origin, generation: generation, text: ask.Policy, policy: policy, quorum: policy.Quorum(), since: c.options.Now(),
-		leaves: leaves.New(c.options.Store, in, generation, whole), owing: map[string]time.Time{}, told: map[string]bool{}, rounds: map[*round]bool{}}
+		leaves: leaves.New(c.options.Store, in, generation, whole), owing: map[string]time.Time{}, reported: map[string]bool{}, rounds: map[*round]bool{}}
 	l.client, err = witness.New(witness.Options{Policy: policy, Transport: c.options.Transport, Timeout: c.options.Timeout,
 		Cosigned: l.take, Now: c.options.Now, Pause: c.options.Pause})
 	if err != nil {
@@ -241,7 +241,7 @@ type rangeLog struct {
 	lines    map[string]string    // of it, by witness
 	cosigned cosigned             // the largest that has a quorum
 	owing    map[string]time.Time // witnesses that have not signed the largest, since when
-	told     map[string]bool      // those of whom the log says why
+	reported map[string]bool      // those of whom the log says why
 	rounds   map[*round]bool      // under way
 
 	keptSize, keptCosigned uint64 // of what is stored
@@ -321,9 +321,9 @@ func (l *rangeLog) ends(r *round) {
 	delete(l.rounds, r)
 	for _, s := range all {
 		if s.Err == nil {
-			l.told[s.Witness] = false
-		} else if !l.told[s.Witness] {
-			l.told[s.Witness] = true
+			l.reported[s.Witness] = false
+		} else if !l.reported[s.Witness] {
+			l.reported[s.Witness] = true
 			l.options.Log.Warn("witness does not sign", "range", l.in, "witness", s.Witness, "signed", s.Size, "leaves", r.size, "error", s.Err)
 		}
 	}

@@ -360,9 +360,9 @@ func (a *attempt) run(ctx context.Context) {
 	}
 	// Until the enclave has opened it nothing is known of the transaction.
 	if a.memo.Chain != "" {
-		a.turnTo(ctx, a.follow)
+		a.switchTo(ctx, a.follow)
 	} else if o := a.open(ctx); o != nil {
-		a.turnTo(ctx, func(ctx context.Context, n *node) error { return a.hand(ctx, n, o) })
+		a.switchTo(ctx, func(ctx context.Context, n *node) error { return a.hand(ctx, n, o) })
 	}
 	if a.memo.Chain != "" {
 		if b, err := json.Marshal(&a.memo); err == nil && len(b) <= store.MaxMemo {
@@ -417,8 +417,8 @@ func (a *attempt) open(ctx context.Context) *wire.Opened {
 	return o
 }
 
-// turnTo does something at the transaction's node, if there is one and it is not away.
-func (a *attempt) turnTo(ctx context.Context, do func(context.Context, *node) error) {
+// switchTo does something at the transaction's node, if there is one and it is not away.
+func (a *attempt) switchTo(ctx context.Context, do func(context.Context, *node) error) {
 	n := a.sender.options.Chains.nodes[canonical(a.memo.Chain)]
 	if n == nil {
 		a.retryLater("no node of " + clean(a.memo.Chain) + " is configured")

@@ -153,8 +153,8 @@ func (h *Head) Others() (names []string) {
 	return names
 }
 
-// Lacks is how many leaves the store lacks at least of what witnesses have seen.
-func (h *Head) Lacks() uint64 { return max(h.MostSeen(), h.Size) - h.Size }
+// Missing is how many leaves the store lacks at least of what witnesses have seen.
+func (h *Head) Missing() uint64 { return max(h.MostSeen(), h.Size) - h.Size }
 
 // Saw is how many witnesses have seen so many leaves.
 func (h *Head) Saw(size uint64) (n int) {

@@ -165,7 +165,7 @@ func TestHeads(t *testing.T) {
 				}
 				h := &all[0]
 				if h.Range != 2 || h.Generation != 3 || h.Origin != l.key.Key.Name() || h.Quorum != 3 || h.Size != uint64(c.size) || h.Root != l.Roots[c.size] ||
-					h.Signed != c.signed || h.Damaged != nil || h.Lacks() != c.lacks || h.Answers() != 4 {
+					h.Signed != c.signed || h.Damaged != nil || h.Missing() != c.lacks || h.Answers() != 4 {
 					t.Fatalf("%+v", h)
 				}
 				got := ""

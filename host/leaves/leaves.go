@@ -46,12 +46,12 @@ type Log struct {
 	generation uint32
 	whole      bool
 
-	turn  chan struct{} // held by who reads on
+	lock  chan struct{} // held by who reads on
 	next  place         // where to; with turn
 	begun bool          // with turn
 	fresh bool          // and nothing has been read yet; with turn
 
-	pastTurn chan struct{} // held by who reads what lies before the edge
+	pastLock chan struct{} // held by who reads what lies before the edge
 
 	mu    sync.RWMutex
 	edge  *tree.Edge
@@ -85,7 +85,7 @@ type span struct {
 
 // New makes a Log of which nothing is read. With whole it is read from its first leaf on, whatever the tip table says.
 func New(s Store, in wire.Range, generation uint32, whole bool) *Log {
-	return &Log{store: s, in: in, generation: generation, whole: whole, turn: make(chan struct{}, 1), pastTurn: make(chan struct{}, 1)}
+	return &Log{store: s, in: in, generation: generation, whole: whole, lock: make(chan struct{}, 1), pastLock: make(chan struct{}, 1)}
 }
 
 // Size is how many leaves are known.
@@ -165,10 +165,10 @@ func (l *Log) ReadTo(ctx context.Context, size uint64) error {
 
 // ReadOn reads some more leaves; more is false when there are none.
 func (l *Log) ReadOn(ctx context.Context) (more bool, err error) {
-	if err := hold(ctx, l.turn); err != nil {
+	if err := hold(ctx, l.lock); err != nil {
 		return false, err
 	}
-	defer func() { <-l.turn }()
+	defer func() { <-l.lock }()
 	if err := l.begin(ctx); err != nil {
 		return false, err
 	}

@@ -123,10 +123,10 @@ func (l *Log) spanOf(ctx context.Context, index uint64) ([]wire.Hash, error) {
 
 // fill gives nodes at level 8 from before the edge, and reads the leaves below those that are not known yet.
 func (l *Log) fill(ctx context.Context, from uint64, count int) ([]wire.Hash, error) {
-	if err := hold(ctx, l.pastTurn); err != nil {
+	if err := hold(ctx, l.pastLock); err != nil {
 		return nil, err
 	}
-	defer func() { <-l.pastTurn }()
+	defer func() { <-l.pastLock }()
 	l.mu.Lock()
 	if l.past == nil {
 		l.past = make([]wire.Hash, l.base/tree.Span)

@@ -614,7 +614,7 @@ func TestEveryQuestionIsAnswered(t *testing.T) {
 	run(t, o)
 	conns := p.all(9)
 	for _, q := range wire.Questions {
-		if q.Asker != wire.SideEnclave {
+		if q.AskedBy != wire.SideEnclave {
 			continue
 		}
 		payload, err := wire.Marshal(q.Asks)

@@ -28,8 +28,8 @@ import (
 const (
 	parentID  = 3
 	enclaveID = 16
-	// strangerID is nobody that the enclave may listen to.
-	strangerID = 5
+	// unknownID is nobody that the enclave may listen to.
+	unknownID = 5
 )
 
 // What the parent's guest listens on.
@@ -239,10 +239,10 @@ func (w *world) play(ctx context.Context) error {
 func (w *world) intrude(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, 4*time.Second) // core waits longer for a hello
 	defer cancel()
-	if err := w.vsock.Intrude(short, strangerID, enclaveID, 5000); err != nil {
-		return fmt.Errorf("a connection of context id %d: %w", strangerID, err)
+	if err := w.vsock.Intrude(short, unknownID, enclaveID, 5000); err != nil {
+		return fmt.Errorf("a connection of context id %d: %w", unknownID, err)
 	}
-	say("a connection of context id %d, which is not the parent, is closed at once", strangerID)
+	say("a connection of context id %d, which is not the parent, is closed at once", unknownID)
 	return nil
 }
 

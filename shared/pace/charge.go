@@ -9,8 +9,8 @@ const Unit = 1000
 // maxDebt is how long it takes a bucket at most to be repaid.
 const maxDebt = time.Minute
 
-// Lacks tells whether the bucket of k has less than so many thousandths of a token, and for how long. It takes nothing.
-func (b *Buckets[K]) Lacks(k K, amount int64, now time.Time) Count {
+// HasLess tells whether the bucket of k has less than so many thousandths of a token, and for how long. It takes nothing.
+func (b *Buckets[K]) HasLess(k K, amount int64, now time.Time) Count {
 	if b.count == 0 {
 		return Count{}
 	}

@@ -30,18 +30,18 @@ func TestCharge(t *testing.T) {
 		for i, s := range steps {
 			now := epoch.Add(s.at)
 			b.Charge("k", s.charge, now)
-			got := b.Lacks("k", s.lacks, now)
+			got := b.HasLess("k", s.lacks, now)
 			if got.Wait != s.wait || got.Refused != (s.wait > 0) || got.Limit != 3000 {
 				t.Errorf("%s: step %d: %+v, want a wait of %v", name, i, got, s.wait)
 			}
-			if other := b.Lacks("other", 3000*pace.Unit, now); other.Refused {
+			if other := b.HasLess("other", 3000*pace.Unit, now); other.Refused {
 				t.Errorf("%s: step %d: another's bucket: %+v", name, i, other)
 			}
 		}
 	}
 	off := pace.New[string](pace.Rate{}, 4)
 	off.Charge("k", 1e15, epoch)
-	if got := off.Lacks("k", 1e15, epoch); got != (pace.Count{}) || off.Len() != 0 {
+	if got := off.HasLess("k", 1e15, epoch); got != (pace.Count{}) || off.Len() != 0 {
 		t.Errorf("no rate: %+v", got)
 	}
 }
@@ -52,7 +52,7 @@ func TestChargedIsBounded(t *testing.T) {
 	for i := range 1000 {
 		b.Charge(i, pace.Unit, epoch)
 	}
-	if b.Len() > 100 || b.Lacks(999, 5*pace.Unit, epoch).Wait == 0 {
+	if b.Len() > 100 || b.HasLess(999, 5*pace.Unit, epoch).Wait == 0 {
 		t.Error(b.Len())
 	}
 }

@@ -391,7 +391,7 @@ func (c *Conn) takeQuestion(r *bufio.Reader, f frame, length int) error {
 	}
 	c.lastIn = f.id
 	if len(c.serving) >= c.options.MaxInFlight || c.waiting+int64(length) > c.options.MaxWaiting {
-		err := c.turnAway(f.id)
+		err := c.reject(f.id)
 		c.mu.Unlock()
 		if err == nil {
 			err = skip(r, length)
@@ -449,9 +449,9 @@ func (c *Conn) work(j job) {
 	}
 }
 
-// turnAway answers busy. Who asks on and on without taking even these answers
+// reject answers busy. Who asks on and on without taking even these answers
 // is cut off. The caller holds mu.
-func (c *Conn) turnAway(id uint64) error {
+func (c *Conn) reject(id uint64) error {
 	c.busy++
 	if len(c.out) > min(unreadAnswers*c.options.MaxInFlight, maxUnread) {
 		return breach("asks but does not read")

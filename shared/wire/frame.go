@@ -50,7 +50,7 @@ func limitsOf(side Side, role Role) *limits {
 			continue
 		}
 		l.answerTo[q.Kind] = q.Answer
-		if q.Asker == side {
+		if q.AskedBy == side {
 			l.questionsOut[q.Kind] = q.Most + 1
 			l.answersIn[q.Answer] = max(l.answersIn[q.Answer], q.MostAnswer+1)
 		} else {

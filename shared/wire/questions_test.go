@@ -20,8 +20,8 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("%s, kind %d: twice", q.Name, q.Kind)
 		}
 		names[q.Name], kinds[q.Kind] = true, true
-		if q.Role < wire.RoleCalls || q.Role > wire.Roles || q.Asker != wire.SideHost && q.Asker != wire.SideEnclave || (q.Asker == wire.SideHost) != (q.Role == wire.RoleCalls) {
-			t.Errorf("%s: role %d, asker %d", q.Name, q.Role, q.Asker)
+		if q.Role < wire.RoleCalls || q.Role > wire.Roles || q.AskedBy != wire.SideHost && q.AskedBy != wire.SideEnclave || (q.AskedBy == wire.SideHost) != (q.Role == wire.RoleCalls) {
+			t.Errorf("%s: role %d, asker %d", q.Name, q.Role, q.AskedBy)
 		}
 		if q.Most <= 0 || q.Most > wire.MaxFrame || q.MostAnswer <= 0 || q.MostAnswer > wire.MaxFrame {
 			t.Errorf("%s: %d bytes, %d of the answer", q.Name, q.Most, q.MostAnswer)

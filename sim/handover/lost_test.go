@@ -53,7 +53,7 @@ func (w *world) heads(s store.Store) []heads.Head {
 // lacks is how many batches of all ranges are missing, as witnesses know.
 func lacks(all []heads.Head) (n uint64) {
 	for i := range all {
-		n += all[i].Lacks()
+		n += all[i].Missing()
 	}
 	return n
 }

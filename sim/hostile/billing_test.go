@@ -62,8 +62,8 @@ func TestOlderPlans(t *testing.T) {
 			if status, m := sign(); status != 503 {
 				t.Errorf("under plans from before: %d %v", status, m)
 			}
-			if n := f.Counters()["alarm_tip"]; n == 0 || f.store.Told() == 0 {
-				t.Errorf("%d alarms, %d lies", n, f.store.Told())
+			if n := f.Counters()["alarm_tip"]; n == 0 || f.store.CountChanged() == 0 {
+				t.Errorf("%d alarms, %d lies", n, f.store.CountChanged())
 			}
 			f.store.Disarm()
 			if status, m := sign(); status != 429 {

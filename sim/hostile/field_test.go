@@ -407,7 +407,7 @@ func (f *field) other(v *victim, r *rand.Rand) *victim {
 }
 
 // told is how many lies have been told since arm.
-func (f *field) told() int { return f.store.Told() + f.proxy.Told() }
+func (f *field) told() int { return f.store.CountChanged() + f.proxy.CountChanged() }
 
 // arm lets store or proxy tell the lie.
 func (f *field) arm(r *rand.Rand, lie hostile.Lie) {

@@ -18,16 +18,16 @@ type Lie func(question, answer any) bool
 
 // A Liar tells at most one lie at a time. The zero value tells the truth.
 type Liar struct {
-	mu   sync.Mutex
-	lie  Lie
-	told int
+	mu      sync.Mutex
+	lie     Lie
+	changed int
 }
 
 // Arm makes l tell this lie from now on.
 func (l *Liar) Arm(lie Lie) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lie, l.told = lie, 0
+	l.lie, l.changed = lie, 0
 }
 
 // Disarm makes l honest.
@@ -37,11 +37,11 @@ func (l *Liar) Disarm() {
 	l.lie = nil
 }
 
-// Told is how many answers were changed since Arm.
-func (l *Liar) Told() int {
+// CountChanged is how many answers were changed since Arm.
+func (l *Liar) CountChanged() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.told
+	return l.changed
 }
 
 // tell runs one lie at a time, so that a lie may keep notes.
@@ -51,7 +51,7 @@ func (l *Liar) tell(question, answer any) bool {
 	if l.lie == nil || !l.lie(question, answer) {
 		return false
 	}
-	l.told++
+	l.changed++
 	return true
 }
 

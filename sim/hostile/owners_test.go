@@ -189,7 +189,7 @@ func bootedWith(forge forger) func(*field, *victim, *rand.Rand) outcome {
 		f.proxy.Close()
 		lie := forge(f, v, r)
 		bad, s, p, err := f.try(f.limits, 0, func(s *hostile.Store) { s.Arm(lie) })
-		out := outcome{refused: err != nil && s.Told() > 0, believed: err == nil && s.Told() > 0, note: "booted"}
+		out := outcome{refused: err != nil && s.CountChanged() > 0, believed: err == nil && s.CountChanged() > 0, note: "booted"}
 		if err != nil {
 			out.note = err.Error()
 		}

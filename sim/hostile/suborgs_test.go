@@ -300,7 +300,7 @@ func TestLyingIndex(t *testing.T) {
 				page["after"] = c.after
 			}
 			status, got := f.search("USERNAME", "Ann", page)
-			told, alarms := f.store.Told(), f.Counters()["alarm_index"]-before
+			told, alarms := f.store.CountChanged(), f.Counters()["alarm_index"]-before
 			f.store.Disarm()
 			switch {
 			case told != 1:

@@ -29,7 +29,7 @@ func readMail(raw []byte) (Message, error) {
 	if err != nil {
 		return Message{}, errMalformed
 	}
-	r := reading{parts: maxParts, room: MaxMail}
+	r := reading{parts: maxParts, bytesLeft: MaxMail}
 	r.part(part{m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), ""}, m.Body, 0)
 	return Message{Kind: KindMail, Subject: header(m.Header.Get("Subject")), From: header(m.Header.Get("From")), Text: r.text, HTML: r.html}, nil
 }
@@ -63,7 +63,7 @@ func shown(s string, lines bool) string {
 type reading struct {
 	text, html       string
 	hasText, hasHTML bool
-	parts, room      int
+	parts, bytesLeft int
 }
 
 // A part is what a part's header says of it.
@@ -109,11 +109,11 @@ func (r *reading) content(encoding, charset string, body io.Reader) (string, boo
 	case "base64":
 		body = base64.NewDecoder(base64.StdEncoding, body)
 	}
-	b, err := io.ReadAll(io.LimitReader(body, int64(r.room)))
+	b, err := io.ReadAll(io.LimitReader(body, int64(r.bytesLeft)))
 	if err != nil && len(b) == 0 {
 		return "", false
 	}
-	r.room -= len(b)
+	r.bytesLeft -= len(b)
 	switch strings.ToLower(charset) {
 	case "iso-8859-1", "latin1", "windows-1252":
 		if !utf8.Valid(b) {

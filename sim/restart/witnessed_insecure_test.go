@@ -13,7 +13,7 @@ import (
 
 // modelled are the checks that are one rule of the model. The right to serve is none of its rules: all others are about it.
 var modelled = map[string]logmodel.Rule{
-	"quorum": logmodel.LoggedFirst, "turn": logmodel.BootWait, "closed": logmodel.Closed, "generation": logmodel.Generation, "recovered": logmodel.Recovered,
+	"quorum": logmodel.LoggedFirst, "bootwait": logmodel.BootWait, "closed": logmodel.Closed, "generation": logmodel.Generation, "recovered": logmodel.Recovered,
 }
 
 // TestWithoutWitnesses makes the attacks that name a check of the right to serve against enclaves that leave it out: each

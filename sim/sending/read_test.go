@@ -343,7 +343,7 @@ func TestHostileReadings(t *testing.T) {
 		"blocks unasked":    func(r *wire.ChainReading) { r.Transactions = append(r.Transactions, wire.Mined{}) },
 	} {
 		p.Arm(reading(lie))
-		if status, m := w.balances(); status != 503 || p.Told() == 0 {
+		if status, m := w.balances(); status != 503 || p.CountChanged() == 0 {
 			t.Errorf("%s: %d %v", what, status, m)
 		}
 		p.Disarm()
@@ -353,7 +353,7 @@ func TestHostileReadings(t *testing.T) {
 		"a loose hash": func(m *wire.Mined) { m.Hash = "\x00" },
 	} {
 		p.Arm(reading(func(r *wire.ChainReading) { lie(&r.Transactions[0]) }))
-		if status, m, _ := w.history(nil); status != 503 || p.Told() == 0 {
+		if status, m, _ := w.history(nil); status != 503 || p.CountChanged() == 0 {
 			t.Errorf("%s: %d %v", what, status, m)
 		}
 		p.Disarm()

@@ -192,13 +192,13 @@ func TestRecoverThreshold(t *testing.T) {
 	if _, refusal := w.trial(aside, w.manifest, ops[:2], w.shares, w.policy(), ops[0], ops[3]); !strings.Contains(refusal, "nor one that may come after it") {
 		t.Errorf("beside the manifest that is in force: %q", refusal)
 	}
-	law := w.store.objects
-	w.store.objects = maps.Clone(law)
+	objects := w.store.objects
+	w.store.objects = maps.Clone(objects)
 	delete(w.store.objects, "law/0000000003")
 	// Known: which law is the newest is the host's word. With the one before, and two operators, it goes on from there, and
 	// the log says that it did.
 	boot(aside, w.manifest, ops[:2])
-	w.store.objects = law
+	w.store.objects = objects
 	boot(lower, higher, ops[:3])
 	if refusal := given(recovers(lower), lower, ops[:2]); refusal != "" {
 		t.Errorf("once three have lowered it: %s", refusal)

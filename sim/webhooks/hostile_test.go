@@ -158,7 +158,7 @@ func TestNothingSignedThatDidNotHappen(t *testing.T) {
 			id := wire.SendID{Organization: e.Organization, Seq: e.Seq}
 			p.Arm(lie)
 			o, err := w.open(id)
-			told := p.Told()
+			told := p.CountChanged()
 			p.Disarm()
 			if told == 0 {
 				t.Errorf("%s: no lie was told", name)

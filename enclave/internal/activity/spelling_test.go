@@ -180,7 +180,7 @@ func (p *place) value() any {
 // stocked is a world in which what samples name is there, by the names of members.
 func stocked(t *testing.T) (*world, map[string]any) {
 	w := activitytest.New(t)
-	w.Heard = func(*activity.ChainQuery) (*activity.ChainState, error) {
+	w.ChainState = func(*activity.ChainQuery) (*activity.ChainState, error) {
 		return &activity.ChainState{BaseFee: 1, Tip: 1, Gas: 21_000}, nil
 	}
 	wallet := func(name string, accounts ...object) (string, string) {

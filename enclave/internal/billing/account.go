@@ -103,9 +103,9 @@ func Count(tx *org.Tx, plans *Plans, n uint64) ([]org.Send, error) {
 	return sends, tx.PutBill(&a)
 }
 
-// CountBelow counts n signatures of a sub-organization, from its lease, or refuses them. If that has too few it draws
+// CountForChild counts n signatures of a sub-organization, from its lease, or refuses them. If that has too few it draws
 // another one on its parent's account; draws tells that it must, and nothing is done while above is nil.
-func CountBelow(tx, above *org.Tx, plans *Plans, n uint64) (sends []org.Send, draws bool, err error) {
+func CountForChild(tx, parent *org.Tx, plans *Plans, n uint64) (sends []org.Send, draws bool, err error) {
 	old, err := tx.Lease()
 	if err != nil {
 		return nil, false, err
@@ -118,10 +118,10 @@ func CountBelow(tx, above *org.Tx, plans *Plans, n uint64) (sends []org.Send, dr
 		l.Left, l.Used = l.Left-n, l.Used+n
 		return nil, false, tx.PutLease(&l)
 	}
-	if above == nil {
+	if parent == nil {
 		return nil, true, nil
 	}
-	a, err := load(above, plans)
+	a, err := load(parent, plans)
 	if err != nil {
 		return nil, true, err
 	}
@@ -143,7 +143,7 @@ func CountBelow(tx, above *org.Tx, plans *Plans, n uint64) (sends []org.Send, dr
 	if err := tx.PutLease(&l); err != nil {
 		return nil, true, err
 	}
-	return sends, true, above.PutBill(&a)
+	return sends, true, parent.PutBill(&a)
 }
 
 // note counts n signatures on their day, of an organization that the processor knows.

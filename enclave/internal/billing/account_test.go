@@ -41,22 +41,22 @@ func of[T any](v T) *T { return &v }
 // refused leaves nothing.
 func (r *tree) sign(who int, n uint64) bool {
 	r.t.Helper()
-	above := org.Begin(org.ID{1}, r.top, r.nowMs)
-	tx, err := above, error(nil)
+	parent := org.Begin(org.ID{1}, r.top, r.nowMs)
+	tx, err := parent, error(nil)
 	if who < 0 {
 		_, err = billing.Count(tx, r.plans, n)
 	} else {
 		var draws bool
 		tx = org.Begin(org.ID{2, byte(who)}, r.subs[who], r.nowMs)
-		if _, draws, err = billing.CountBelow(tx, nil, r.plans, n); draws && err == nil {
+		if _, draws, err = billing.CountForChild(tx, nil, r.plans, n); draws && err == nil {
 			if tx.Changed() {
 				r.t.Fatal("something is done without the parent")
 			}
-			_, _, err = billing.CountBelow(tx, above, r.plans, n)
+			_, _, err = billing.CountForChild(tx, parent, r.plans, n)
 		}
 	}
 	if f := fault.Of(err); f != nil {
-		if f.Name != "SIGNING_QUOTA_EXCEEDED" || f.Code.HTTPStatus() != 429 || tx.Changed() || above.Changed() {
+		if f.Name != "SIGNING_QUOTA_EXCEEDED" || f.Code.HTTPStatus() != 429 || tx.Changed() || parent.Changed() {
 			r.t.Fatalf("%v, %v changed", f, tx.Changed())
 		}
 		return false
@@ -64,7 +64,7 @@ func (r *tree) sign(who int, n uint64) bool {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for _, change := range []*org.Tx{tx, above} {
+	for _, change := range []*org.Tx{tx, parent} {
 		if _, err := change.Writes(); err != nil {
 			r.t.Fatal(err)
 		}

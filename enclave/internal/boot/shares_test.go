@@ -11,18 +11,18 @@ import (
 	"cloister/enclave/internal/boot"
 )
 
-func law() *boot.DeploymentState {
+func deploymentState() *boot.DeploymentState {
 	return &boot.DeploymentState{Format: 1, Number: 3, Manifest: [32]byte{1}, Operators: [32]byte{2}, Quorum: make([]byte, 130)}
 }
 
-func TestLaw(t *testing.T) {
+func TestDeploymentState(t *testing.T) {
 	k := newKeyring(t)
-	sealed, err := k.SealDeploymentState(rand.Reader, deployment, law())
+	sealed, err := k.SealDeploymentState(rand.Reader, deployment, deploymentState())
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := k.OpenDeploymentState(deployment, sealed)
-	if err != nil || !reflect.DeepEqual(got, law()) {
+	if err != nil || !reflect.DeepEqual(got, deploymentState()) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	other := deployment
@@ -51,7 +51,7 @@ func TestLaw(t *testing.T) {
 	}
 }
 
-func TestLawAllows(t *testing.T) {
+func TestDeploymentStateAllows(t *testing.T) {
 	first := &attestation.Manifest{Operators: attestation.Operators{Threshold: 2, PublicKeys: []string{"a", "b"}}}
 	genesis := &boot.DeploymentState{Format: 1, Number: 1, Operators: first.Operators.Digest()}
 	others := &attestation.Manifest{Operators: attestation.Operators{Threshold: 1, PublicKeys: []string{"a", "b"}}}
@@ -82,12 +82,12 @@ func TestLawAllows(t *testing.T) {
 	}
 }
 
-func FuzzOpenLaw(f *testing.F) {
+func FuzzOpenDeploymentState(f *testing.F) {
 	k, err := boot.NewKeyring(&stream{})
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, err := k.SealDeploymentState(&stream{}, deployment, law())
+	good, err := k.SealDeploymentState(&stream{}, deployment, deploymentState())
 	if err != nil {
 		f.Fatal(err)
 	}

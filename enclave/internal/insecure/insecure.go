@@ -32,7 +32,7 @@ const (
 	Page                    // pages have the hash that the tip table names
 	Quorum                  // replies wait for a quorum of the log's witnesses
 	Right                   // nothing is answered without the right to serve
-	Turn                    // a boot waits until the one before has lost that
+	BootWait                // a boot waits until the one before has lost that
 	Closed                  // a log is adopted once its witnesses have seen it closed, for this manifest
 	Generation              // witnesses are not brought to a log of a generation that they are not for
 	Recovered               // a recovery begins with the head that operators named
@@ -40,7 +40,7 @@ const (
 )
 
 var names = [checks]string{"release", "inclusion", "tip", "tag", "name", "root", "piece", "owner", "stamp", "path", "target", "answer", "frame", "cache", "unstored",
-	"late", "repeat", "mac", "chain", "believed", "page", "quorum", "right", "turn", "closed", "generation", "recovered"}
+	"late", "repeat", "mac", "chain", "believed", "page", "quorum", "right", "bootwait", "closed", "generation", "recovered"}
 
 // String is the name under which a check is switched off.
 func (c Check) String() string { return names[c] }

@@ -19,12 +19,12 @@ import (
 // snapshot is the root of a snapshot, the folded state after the first Count entries, all of
 // them stored. It binds its pieces by the hashes of their sealed bytes.
 type snapshot struct {
-	Count   uint64         `cbor:"1,keyasint"`
-	Root    wire.Hash      `cbor:"2,keyasint"`
-	Edge    []wire.Hash    `cbor:"3,keyasint"` // the tree's right edge, largest subtree first
-	Pieces  []org.PieceRef `cbor:"4,keyasint"`
-	Chunks  []org.Chunk    `cbor:"5,keyasint,omitempty"` // the window of fingerprints
-	FloorMs uint64         `cbor:"6,keyasint"`
+	Count          uint64         `cbor:"1,keyasint"`
+	Root           wire.Hash      `cbor:"2,keyasint"`
+	Edge           []wire.Hash    `cbor:"3,keyasint"` // the tree's right edge, largest subtree first
+	Pieces         []org.PieceRef `cbor:"4,keyasint"`
+	Chunks         []org.Chunk    `cbor:"5,keyasint,omitempty"` // the window of fingerprints
+	LowWatermarkMs uint64         `cbor:"6,keyasint"`
 }
 
 // What one message of a snapshot may hold; a store refuses more.
@@ -76,7 +76,7 @@ func (o *organization) beginSnapshot() *pendingSnapshot {
 	var gone []org.Hash
 	s.marks, gone = o.dedup.Compact()
 	o.dropPieces(gone)
-	s.snapshot = snapshot{Count: o.count, Root: o.root, Chunks: o.dedup.Chunks(), FloorMs: o.lowWatermarkMs}
+	s.snapshot = snapshot{Count: o.count, Root: o.root, Chunks: o.dedup.Chunks(), LowWatermarkMs: o.lowWatermarkMs}
 	for _, h := range o.edge.Hashes() {
 		s.Edge = append(s.Edge, wire.Hash(h))
 	}
@@ -288,7 +288,7 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 	if err != nil || wire.Hash(root) != s.Root || s.Count != count {
 		return fault.NewBreach(fault.AlarmSnapshot, "snapshot of another tree")
 	}
-	o.count, o.root, o.lowWatermarkMs, o.snapshotCount = s.Count, s.Root, s.FloorMs, s.Count
+	o.count, o.root, o.lowWatermarkMs, o.snapshotCount = s.Count, s.Root, s.LowWatermarkMs, s.Count
 	var small []org.Hash
 	if o.state, small, err = org.FromRefs(s.Pieces); err != nil {
 		return fmt.Errorf("decoding a snapshot: %w", err)

@@ -243,7 +243,7 @@ func (l *Ledger) startServing(first uint64, wait time.Duration) {
 		return
 	}
 	from := l.cfg.Clock.Now()
-	if !insecure.Skip(insecure.Turn) {
+	if !insecure.Skip(insecure.BootWait) {
 		from = from.Add(wait + wait/100)
 	}
 	l.witnesses.serveFrom(from)

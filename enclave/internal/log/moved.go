@@ -28,11 +28,11 @@ func (k *Keys) tree(position uint64, tips []Tip) (levels [][][]byte) {
 	}
 	slices.SortFunc(leaves, bytes.Compare)
 	for levels = [][][]byte{leaves}; len(leaves) > 1; levels = append(levels, leaves) {
-		above := make([][]byte, len(leaves)/2)
-		for i := range above {
-			above[i] = rfc6962.DefaultHasher.HashChildren(leaves[2*i], leaves[2*i+1])
+		next := make([][]byte, len(leaves)/2)
+		for i := range next {
+			next[i] = rfc6962.DefaultHasher.HashChildren(leaves[2*i], leaves[2*i+1])
 		}
-		leaves = above
+		leaves = next
 	}
 	return levels
 }

@@ -135,7 +135,7 @@ func (r *Request) encode(to endpoint) ([]byte, error) {
 // one Content-Length or chunks tell the body, never the end of the connection; chunks
 // have neither extensions nor trailers; nothing is compressed; nothing stands behind it.
 func readResponse(from io.Reader) (*Response, error) {
-	in := &reader{in: bufio.NewReaderSize(from, 4<<10), room: MaxHead}
+	in := &reader{in: bufio.NewReaderSize(from, 4<<10), headBytesLeft: MaxHead}
 	for range maxInterim + 1 {
 		a, old, err := in.head()
 		if err != nil {
@@ -162,9 +162,9 @@ func readResponse(from io.Reader) (*Response, error) {
 
 // A reader takes an answer apart. Its errors are *Error, or the connection's.
 type reader struct {
-	in   *bufio.Reader
-	room int // bytes that heads may still have
-	buf  []byte
+	in            *bufio.Reader
+	headBytesLeft int // bytes that heads may still have
+	buf           []byte
 }
 
 // line reads one line of at most most bytes, ending included, and returns it without the
@@ -227,8 +227,8 @@ func (r *reader) head() (a *Response, old bool, err error) {
 }
 
 func (r *reader) headLine() (string, error) {
-	l, err := r.line(r.room)
-	r.room -= len(l) + len("\r\n")
+	l, err := r.line(r.headBytesLeft)
+	r.headBytesLeft -= len(l) + len("\r\n")
 	return l, err
 }
 

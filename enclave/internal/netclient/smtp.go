@@ -107,7 +107,7 @@ func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 			return failureOutcome(err)
 		}
 	}
-	t := &talk{line: l, room: maxReplies, sure: s.Security != StartTLS}
+	t := &talk{line: l, replyBytesLeft: maxReplies, sure: s.Security != StartTLS}
 	t.in = bufio.NewReaderSize(t, 1<<10)
 	if s.Security == StartTLS {
 		err = t.startTLS(c, host, name)
@@ -173,13 +173,13 @@ func (r *refusal) Error() string { return "outward: the other side refused " + r
 
 // A talk is a conversation with a mail server.
 type talk struct {
-	line       *line
-	in         *bufio.Reader
-	room       int      // bytes that replies may still have
-	sure       bool     // the other end is the server
-	code       int      // of the last reply
-	lines      []string // likewise, without the code
-	extensions []string // of the last greeting
+	line           *line
+	in             *bufio.Reader
+	replyBytesLeft int      // bytes that replies may still have
+	sure           bool     // the other end is the server
+	code           int      // of the last reply
+	lines          []string // likewise, without the code
+	extensions     []string // of the last greeting
 }
 
 // said is the last reply, code and all, in one line.
@@ -192,11 +192,11 @@ func (t *talk) said() string {
 
 // Read reads from the connection as it is now, within the bound of all replies.
 func (t *talk) Read(p []byte) (int, error) {
-	if t.room == 0 {
+	if t.replyBytesLeft == 0 {
 		return 0, fail(TooLarge, "the mail server says too much")
 	}
-	n, err := t.line.Read(p[:min(len(p), t.room)])
-	t.room -= n
+	n, err := t.line.Read(p[:min(len(p), t.replyBytesLeft)])
+	t.replyBytesLeft -= n
 	return n, err
 }
 

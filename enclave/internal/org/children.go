@@ -70,9 +70,9 @@ func (t *Tx) ChildrenBy(what byte, value string, after *Child, limit int) ([]ID,
 	return t.childrenBehind(key(collectionChildrenKeys, string(what), hashKey(value)), after, limit)
 }
 
-// ChildrenByAbove is ChildrenBy for those just above before.
-func (t *Tx) ChildrenByAbove(what byte, value string, before *Child, limit int) ([]ID, error) {
-	return t.childrenAbove(key(collectionChildrenKeys, string(what), hashKey(value)), before, limit)
+// ChildrenByBefore is ChildrenBy for those just above before.
+func (t *Tx) ChildrenByBefore(what byte, value string, before *Child, limit int) ([]ID, error) {
+	return t.childrenBefore(key(collectionChildrenKeys, string(what), hashKey(value)), before, limit)
 }
 
 // Children returns up to limit sub-organizations in the order of their making: those
@@ -81,20 +81,20 @@ func (t *Tx) Children(after *Child, limit int) ([]ID, error) {
 	return t.childrenBehind(key(collectionChildrenOrder), after, limit)
 }
 
-// ChildrenAbove is Children for those just above before.
-func (t *Tx) ChildrenAbove(before *Child, limit int) ([]ID, error) {
-	return t.childrenAbove(key(collectionChildrenOrder), before, limit)
+// ChildrenBefore is Children for those just above before.
+func (t *Tx) ChildrenBefore(before *Child, limit int) ([]ID, error) {
+	return t.childrenBefore(key(collectionChildrenOrder), before, limit)
 }
 
 func (t *Tx) childrenBehind(prefix string, after *Child, limit int) ([]ID, error) {
 	st := under(prefix)
 	if after != nil {
-		st.from = above(prefix + after.place())
+		st.from = nextPrefix(prefix + after.place())
 	}
 	return t.children(st, len(prefix), limit)
 }
 
-func (t *Tx) childrenAbove(prefix string, before *Child, limit int) ([]ID, error) {
+func (t *Tx) childrenBefore(prefix string, before *Child, limit int) ([]ID, error) {
 	ids, err := t.children(keyRange{prefix, prefix + before.place(), true}, len(prefix), limit)
 	slices.Reverse(ids)
 	return ids, err

@@ -19,7 +19,7 @@ func (t *Tx) GetRaw(key string) ([]byte, error) {
 
 // ScanRaw visits keys and bytes.
 func (t *Tx) ScanRaw(prefix, from string, visit func(key string, b []byte) bool) error {
-	return t.scan(keyRange{from: max(prefix, from), to: above(prefix)}, func(k string, v *record) bool { return visit(k, v.bytes) })
+	return t.scan(keyRange{from: max(prefix, from), to: nextPrefix(prefix)}, func(k string, v *record) bool { return visit(k, v.bytes) })
 }
 
 // ScanDownRaw visits keys and bytes, the highest first.

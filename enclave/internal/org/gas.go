@@ -43,7 +43,7 @@ func (t *Tx) EachGasSpend(windowMs uint64, visit func(*GasSpend)) error {
 		from = t.NowMs - windowMs + 1
 	}
 	prefix := key(collectionGasSpends)
-	return list(t, keyRange{from: prefix + bigEndian(from), to: above(prefix)}, func(_ string, s *GasSpend) bool {
+	return list(t, keyRange{from: prefix + bigEndian(from), to: nextPrefix(prefix)}, func(_ string, s *GasSpend) bool {
 		visit(s)
 		return true
 	})
@@ -100,7 +100,7 @@ func (c Counter) key() string {
 // FreeNumber is the lowest number from from on that nobody has, or whose last owner has no use for it.
 func (t *Tx) FreeNumber(c Counter, from uint64, isFree func(*Taken) bool) (uint64, error) {
 	prefix := c.key()
-	err := list(t, keyRange{from: prefix + bigEndian(from), to: above(prefix)}, func(k string, u *Taken) bool {
+	err := list(t, keyRange{from: prefix + bigEndian(from), to: nextPrefix(prefix)}, func(k string, u *Taken) bool {
 		if number := binary.BigEndian.Uint64([]byte(k[len(prefix):])); number > from || u.UntilMs <= t.NowMs || isFree(u) {
 			return false
 		}
@@ -118,7 +118,7 @@ func (t *Tx) Taken(c Counter, number uint64) (*Taken, error) {
 // EachTaken visits the numbers that somebody has now, ascending.
 func (t *Tx) EachTaken(c Counter, visit func(number uint64, u *Taken) bool) error {
 	prefix := c.key()
-	return list(t, keyRange{from: prefix, to: above(prefix)}, func(k string, u *Taken) bool {
+	return list(t, keyRange{from: prefix, to: nextPrefix(prefix)}, func(k string, u *Taken) bool {
 		return u.UntilMs <= t.NowMs || visit(binary.BigEndian.Uint64([]byte(k[len(prefix):])), u)
 	})
 }

@@ -62,9 +62,9 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// NewIDBelow draws a sub-organization's id: a UUID of version 4 with the parent's first
+// NewChildID draws a sub-organization's id: a UUID of version 4 with the parent's first
 // byte. Ranges are made of first bytes, so both lie in the same one.
-func NewIDBelow(rand io.Reader, parent ID) (ID, error) {
+func NewChildID(rand io.Reader, parent ID) (ID, error) {
 	id, err := NewID(rand)
 	if err == nil {
 		id[0] = parent[0]

@@ -79,8 +79,8 @@ func TestChildrenFromBothEnds(t *testing.T) {
 	for i := range all {
 		for _, limit := range []int{0, 1, 3, 100} {
 			for what, got := range map[string]func() ([]org.ID, error){
-				"above":    func() ([]org.ID, error) { return tx.ChildrenAbove(&all[i], limit) },
-				"above by": func() ([]org.ID, error) { return tx.ChildrenByAbove(org.ChildEmail, "x", &all[i], limit) },
+				"above":    func() ([]org.ID, error) { return tx.ChildrenBefore(&all[i], limit) },
+				"above by": func() ([]org.ID, error) { return tx.ChildrenByBefore(org.ChildEmail, "x", &all[i], limit) },
 			} {
 				if ids, err := got(); err != nil || !slices.Equal(ids, want(i-limit, i)) {
 					t.Fatalf("%d %s the %dth: %v, %v", limit, what, i, ids, err)
@@ -92,11 +92,11 @@ func TestChildrenFromBothEnds(t *testing.T) {
 		}
 	}
 	for _, value := range []string{"", "y", "X"} {
-		if ids, err := tx.ChildrenByAbove(org.ChildEmail, value, &all[39], 100); len(ids) != 0 || err != nil {
+		if ids, err := tx.ChildrenByBefore(org.ChildEmail, value, &all[39], 100); len(ids) != 0 || err != nil {
 			t.Fatalf("by %q: %v, %v", value, ids, err)
 		}
 	}
-	if ids, _ := tx.ChildrenByAbove(org.ChildPhone, "x", &all[39], 100); len(ids) != 0 {
+	if ids, _ := tx.ChildrenByBefore(org.ChildPhone, "x", &all[39], 100); len(ids) != 0 {
 		t.Fatalf("by phone: %v", ids)
 	}
 }

@@ -215,14 +215,14 @@ func (t *Tx) ChildrenByCredential(credential string, before, after *Child, limit
 		}
 		return t.only(what, credential, limit)
 	case before != nil:
-		return t.ChildrenByAbove(what, credential, before, limit)
+		return t.ChildrenByBefore(what, credential, before, limit)
 	}
 	return t.ChildrenBy(what, credential, after, limit)
 }
 
 func (t *Tx) only(what byte, credential string, limit int) ([]ID, error) {
 	if what == ChildAlone {
-		return t.ChildrenByAbove(what, credential, last, min(limit, 1))
+		return t.ChildrenByBefore(what, credential, last, min(limit, 1))
 	}
 	return t.ChildrenBy(what, credential, nil, min(limit, 1))
 }

@@ -13,10 +13,10 @@ type keyRange struct {
 }
 
 // under is the stretch of the keys that begin with prefix.
-func under(prefix string) keyRange { return keyRange{from: prefix, to: above(prefix)} }
+func under(prefix string) keyRange { return keyRange{from: prefix, to: nextPrefix(prefix)} }
 
-// above is the lowest key above all that begin with prefix. A collection's byte is never 0xff.
-func above(prefix string) string {
+// nextPrefix is the lowest key above all that begin with prefix. A collection's byte is never 0xff.
+func nextPrefix(prefix string) string {
 	b := []byte(prefix)
 	for b[len(b)-1] == 0xff {
 		b = b[:len(b)-1]

@@ -60,7 +60,7 @@ func (t *Tx) DeleteSecret(id ID) {
 func (t *Tx) EachSecret(after ID, visit func(*Secret) bool) error {
 	st := under(key(collectionSecrets))
 	if !after.Zero() {
-		st.from = above(key(collectionSecrets, raw(after)))
+		st.from = nextPrefix(key(collectionSecrets, raw(after)))
 	}
 	return list(t, st, func(_ string, s *Secret) bool { return visit(s) })
 }

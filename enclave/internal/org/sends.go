@@ -186,7 +186,7 @@ func (t *Tx) DeleteNonce(s Sender, nonce uint64) { t.del(nonceKey(s) + bigEndian
 // EachNonce visits the nonces of an account that sends have, ascending, beginning at from.
 func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceUse) bool) error {
 	prefix := nonceKey(s)
-	return list(t, keyRange{from: prefix + bigEndian(from), to: above(prefix)}, func(k string, u *NonceUse) bool {
+	return list(t, keyRange{from: prefix + bigEndian(from), to: nextPrefix(prefix)}, func(k string, u *NonceUse) bool {
 		return visit(binary.BigEndian.Uint64([]byte(k[len(prefix):])), u)
 	})
 }

@@ -67,7 +67,7 @@ func (t *Tx) nextHash(what byte, after string) (hash string, err error) {
 	prefix := key(collectionChildrenKeys, string(what))
 	st := under(prefix)
 	if after != "" {
-		st.from = above(prefix + after)
+		st.from = nextPrefix(prefix + after)
 	}
 	err = t.scan(st, func(k string, _ *record) bool {
 		hash = k[len(prefix) : len(prefix)+hashSize]

@@ -97,7 +97,7 @@ func (t *Tx) DeleteAccount(a *Account, match string) {
 // EachAccount visits a wallet's accounts in order, beginning at number from.
 func (t *Tx) EachAccount(wallet ID, from uint64, visit func(*Account) bool) error {
 	prefix := key(collectionAccounts, raw(wallet))
-	return list(t, keyRange{from: prefix + bigEndian(from), to: above(prefix)}, func(_ string, a *Account) bool { return visit(a) })
+	return list(t, keyRange{from: prefix + bigEndian(from), to: nextPrefix(prefix)}, func(_ string, a *Account) bool { return visit(a) })
 }
 
 // AccountAt returns the number of the account at this path, or 0.

@@ -118,7 +118,7 @@ type reacher struct {
 	who     [16]byte
 	left    int // steps
 	crowd   []voter
-	room    []voter
+	rest    []voter
 	key     []byte // room for results
 }
 
@@ -252,8 +252,8 @@ func (r *reacher) counts(voters []voter, extra ...*voter) bool {
 }
 
 func (r *reacher) without(i int) []voter {
-	r.room = append(append(r.room[:0], r.crowd[:i]...), r.crowd[i+1:]...)
-	return r.room
+	r.rest = append(append(r.rest[:0], r.crowd[:i]...), r.crowd[i+1:]...)
+	return r.rest
 }
 
 // holds evaluates the consensus with a crowd, in one step at least. An error does not

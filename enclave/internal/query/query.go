@@ -206,8 +206,8 @@ type sources struct {
 // InvalidArgument.
 func (q *Query) Decode(body stamp.Body) (*Request, error) { return q.decode(body.Bytes()) }
 
-// DecodeTold is Decode for what the host says that a read-only session asks.
-func (q *Query) DecodeTold(body stamp.Told) (*Request, error) { return q.decode(body.Bytes()) }
+// DecodeHostBody is Decode for what the host says that a read-only session asks.
+func (q *Query) DecodeHostBody(body stamp.HostBody) (*Request, error) { return q.decode(body.Bytes()) }
 
 // Fetch reads what the answer needs of history, boot proofs, index, chains, logs and mails.
 // Errors that are no *fault.Error are the sources' own.

@@ -224,7 +224,7 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 		full[k] = v
 	}
 	body, _ := json.Marshal(full)
-	r, err := q.DecodeTold(stamp.ToldBody(body))
+	r, err := q.DecodeHostBody(stamp.NewHostBody(body))
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +323,7 @@ func FuzzRequest(f *testing.F) {
 		w.wallet(1, 1, 3)
 		q, err := query.Lookup(ops[int(i)%len(ops)])
 		w.must(err)
-		r, err := q.DecodeTold(stamp.ToldBody(body))
+		r, err := q.DecodeHostBody(stamp.NewHostBody(body))
 		if err == nil {
 			err = r.Fetch(w, w, w, w, w, w)
 		}

@@ -94,7 +94,7 @@ func by(what byte) func(string) suborgFilter {
 	return func(value string) suborgFilter {
 		return suborgFilter{searches: []search{func(v *View, before, after *org.Child, limit int) ([]org.ID, error) {
 			if before != nil {
-				return v.ChildrenByAbove(what, value, before, limit)
+				return v.ChildrenByBefore(what, value, before, limit)
 			}
 			return v.ChildrenBy(what, value, after, limit)
 		}}}
@@ -291,7 +291,7 @@ func (s *suborgSearch) inState(v *View) ([]org.ID, error) {
 	}
 	if s.searches == nil {
 		if before != nil {
-			return v.ChildrenAbove(before, s.limit)
+			return v.ChildrenBefore(before, s.limit)
 		}
 		return v.Children(after, s.limit)
 	}

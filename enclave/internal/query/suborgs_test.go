@@ -426,7 +426,7 @@ func FuzzSuborgs(f *testing.F) {
 		for _, op := range []string{"list_suborgs", "list_verified_suborgs"} {
 			q, err := query.Lookup(op)
 			w.must(err)
-			r, err := q.DecodeTold(stamp.ToldBody(body))
+			r, err := q.DecodeHostBody(stamp.NewHostBody(body))
 			if err != nil {
 				continue
 			}

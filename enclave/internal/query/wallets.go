@@ -229,11 +229,11 @@ func accountsBefore(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row,
 	}
 	var rows []row
 	for ; i >= 0 && len(rows) < limit; i-- {
-		above, err := lastBelow(v, ws[i], end, limit-len(rows))
+		before, err := lastBefore(v, ws[i], end, limit-len(rows))
 		if err != nil {
 			return nil, err
 		}
-		rows = append(above, rows...)
+		rows = append(before, rows...)
 		if i > 0 {
 			end = ws[i-1].LastNo + 1
 		}
@@ -241,9 +241,9 @@ func accountsBefore(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row,
 	return rows, nil
 }
 
-// lastBelow are the last accounts of w with numbers below end. The numbers of deleted
+// lastBefore are the last accounts of w with numbers below end. The numbers of deleted
 // accounts are missing, so the stretch that is read grows until it holds enough.
-func lastBelow(v *View, w *org.Wallet, end uint64, limit int) ([]row, error) {
+func lastBefore(v *View, w *org.Wallet, end uint64, limit int) ([]row, error) {
 	for stretch := uint64(limit); ; stretch *= 2 {
 		from := end - min(end, stretch)
 		var rows []row

@@ -417,7 +417,7 @@ func (h *history) read() []*replay.History {
 }
 
 func run(histories []*replay.History) (*core.ReplayReport, error) {
-	return replay.Run(context.Background(), core.ReplayConfig{Rand: crand.Reader, Outside: activity.Capabilities{OnRamps: []onramp.Provider{onramp.MoonPay}}}, histories...)
+	return replay.Run(context.Background(), core.ReplayConfig{Rand: crand.Reader, Capabilities: activity.Capabilities{OnRamps: []onramp.Provider{onramp.MoonPay}}}, histories...)
 }
 
 // scene is a short history in which everything happens that the tests change.

@@ -24,18 +24,18 @@ func StoredBody(entry []byte) Stored { return Stored{entry} }
 // Bytes are the text as it was received. They must not be changed.
 func (s Stored) Bytes() []byte { return s.text }
 
-// A Told is a body that the host says was sent in a read-only session. The session's token
+// A HostBody is a body that the host says was sent in a read-only session. The session's token
 // was verified, but nobody signed the body: the host may have changed it. Only queries take it.
-type Told struct{ text []byte }
+type HostBody struct{ text []byte }
 
-// ToldBody is the body that the host tells.
-func ToldBody(body []byte) Told { return Told{body} }
+// NewHostBody is the body that the host tells.
+func NewHostBody(body []byte) HostBody { return HostBody{body} }
 
 // Bytes are the text as the host tells it. They must not be changed.
-func (t Told) Bytes() []byte { return t.text }
+func (t HostBody) Bytes() []byte { return t.text }
 
 // Where tells where to answer the body.
-func (t Told) Where() (Where, error) { return where(t.text) }
+func (t HostBody) Where() (Where, error) { return where(t.text) }
 
 // An Unverified is a body whose signer's key is not known yet. It only tells where to look for
 // the key.

@@ -17,13 +17,13 @@ func TestWhere(t *testing.T) {
 		"{}": {}, `{"organizationId":7}`: {}, `{"organizationId":null,"type":["t"]}`: {}, `{"organizationId":["o"]}`: {},
 		`{"parameters":{"organizationId":"o","type":"t"}}`: {},
 	} {
-		if got, err := stamp.ToldBody([]byte(body)).Where(); err != nil || got != want {
+		if got, err := stamp.NewHostBody([]byte(body)).Where(); err != nil || got != want {
 			t.Errorf("%s: %v %v", body, got, err)
 		}
 	}
 	for _, body := range []string{"", "[]", "null", `"x"`, `{"organizationId":"o"`, `{"organizationId":"o","organizationId":"o"}`, `{}}{"organizationId":"o"`,
 		`{"organizationId":"o"},"body":{}`, strings.Repeat("[", 1000)} {
-		if _, err := stamp.ToldBody([]byte(body)).Where(); fault.Of(err) == nil || fault.Of(err).Code != fault.InvalidArgument {
+		if _, err := stamp.NewHostBody([]byte(body)).Where(); fault.Of(err) == nil || fault.Of(err).Code != fault.InvalidArgument {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -32,7 +32,7 @@ func TestWhere(t *testing.T) {
 func FuzzWhere(f *testing.F) {
 	f.Add([]byte(`{"organizationId":"6ba7b810-9dad-41d1-80b4-00c04fd430c8","a":[{}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := stamp.ToldBody(body).Where()
+		got, err := stamp.NewHostBody(body).Where()
 		if err != nil {
 			if f := fault.Of(err); f == nil || f.Code != fault.InvalidArgument {
 				t.Fatal(err)

@@ -22,13 +22,13 @@ type Guest struct {
 
 	mu      sync.Mutex
 	console []string
-	heard   chan struct{} // closed and made anew with each line
+	lines   chan struct{} // closed and made anew with each line
 }
 
 // Start starts a guest in a folder, with an emulated processor and its console on standard output. It ends with the thread
 // that has started it.
 func Start(name, dir, qemu string, args ...string) (*Guest, error) {
-	g := &Guest{name: name, Ended: make(chan struct{}), heard: make(chan struct{})}
+	g := &Guest{name: name, Ended: make(chan struct{}), lines: make(chan struct{})}
 	g.cmd = exec.Command(qemu, append([]string{"-accel", "tcg", "-cpu", "max", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-serial", "stdio"}, args...)...)
 	g.cmd.Dir = dir
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -59,8 +59,8 @@ func (g *Guest) read(r io.Reader) {
 		if len(g.console) < maxConsole {
 			g.console = append(g.console, strings.TrimRight(lines.Text(), "\r"))
 		}
-		close(g.heard)
-		g.heard = make(chan struct{})
+		close(g.lines)
+		g.lines = make(chan struct{})
 		g.mu.Unlock()
 	}
 }
@@ -69,7 +69,7 @@ func (g *Guest) read(r io.Reader) {
 func (g *Guest) Console() (lines []string, more <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.console, g.heard
+	return g.console, g.lines
 }
 
 // Says waits until a line of the console holds text, and answers the line.

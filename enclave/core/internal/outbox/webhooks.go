@@ -102,9 +102,9 @@ func (o *Outbox) UpdateAudience(t *ledger.Locked, change *org.Tx) {
 // Announce puts an event for everyone who hears of it into each of a step's entries: for the
 // organization's subscribers in after, its records as the step leaves them, and for those
 // of its parent in above.
-func (o *Outbox) Announce(after *org.Tx, above []org.ID, entries ...*org.Entry) error {
+func (o *Outbox) Announce(after *org.Tx, parentSubscribers []org.ID, entries ...*org.Entry) error {
 	mine, err := after.Subscribers()
-	if err != nil || len(mine) == 0 && len(above) == 0 {
+	if err != nil || len(mine) == 0 && len(parentSubscribers) == 0 {
 		return err
 	}
 	rec, err := after.Organization()
@@ -117,7 +117,7 @@ func (o *Outbox) Announce(after *org.Tx, above []org.ID, entries ...*org.Entry) 
 			err = addEvents(e, id, after.ID, mine)
 		}
 		if err == nil {
-			err = addEvents(e, id, rec.Parent, above)
+			err = addEvents(e, id, rec.Parent, parentSubscribers)
 		}
 		if err != nil {
 			return err

@@ -131,15 +131,15 @@ type Issuer struct {
 	key   *ecdsa.PrivateKey
 }
 
-// Stranger is one whose keys are not known.
-func (w *World) Stranger(url string) *Issuer {
+// UnknownIssuer is one whose keys are not known.
+func (w *World) UnknownIssuer(url string) *Issuer {
 	by, key := newPair(w)
 	return &Issuer{w, url, by, key}
 }
 
 // NewIssuer is one whose keys are known.
 func (w *World) NewIssuer(url string) *Issuer {
-	i := w.Stranger(url)
+	i := w.UnknownIssuer(url)
 	w.Providers.Sets[url] = login.KeySetOf(i.by.Public())
 	return i
 }

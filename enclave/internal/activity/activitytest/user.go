@@ -60,8 +60,8 @@ func (w *World) Identity(user, iss, sub, aud string) string {
 	after := *before
 	after.OauthProviders = append(slices.Clone(after.OauthProviders), org.OauthProvider{ID: id, Name: "proven", Issuer: iss, Subject: sub, Audience: aud, CreatedMs: w.Now, UpdatedMs: w.Now})
 	w.Alter(func(tx *org.Tx) { w.Must(tx.PutUser(&after)) })
-	if w.Above != nil {
-		w.Above.Alter(func(tx *org.Tx) {
+	if w.Parent != nil {
+		w.Parent.Alter(func(tx *org.Tx) {
 			w.Must(tx.LinkUser(&org.Child{ID: w.ID, CreatedMs: w.Organization().CreatedMs}, before, &after))
 		})
 	}

@@ -72,32 +72,32 @@ func (v *vault) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
 
 // World is an organization with one root user, and what is made under it.
 type World struct {
-	TB    testing.TB
-	Rand  io.Reader
-	Keys  *keys.Cache[activity.KeyID]
-	ID    org.ID
-	State *org.State
-	Vault *vault
-	Now   uint64
-	User  org.ID
-	Root  string // the root user's id
-	Above *World // of a sub-organization
-	Subs  map[org.ID]*World
-	Last  *activity.Tx // of the last run
+	TB     testing.TB
+	Rand   io.Reader
+	Keys   *keys.Cache[activity.KeyID]
+	ID     org.ID
+	State  *org.State
+	Vault  *vault
+	Now    uint64
+	User   org.ID
+	Root   string // the root user's id
+	Parent *World // of a sub-organization
+	Subs   map[org.ID]*World
+	Last   *activity.Tx // of the last run
 
 	Limits  org.Limits
 	Bundles *bundle.Signer
 	Boot    org.ID
 
-	Sessions *login.Signer
-	Tokens   signers
-	Outside  activity.Capabilities
-	Stamped  *org.VoteCredential // with what the next runs are submitted; nil: the user's first key
+	Sessions     *login.Signer
+	Tokens       signers
+	Capabilities activity.Capabilities
+	Stamped      *org.VoteCredential // with what the next runs are submitted; nil: the user's first key
 
-	Seq       uint64 // of the entry that the next run would have
-	Providers *providers
-	Roles     *activity.ServiceKeys
-	Heard     func(*activity.ChainQuery) (*activity.ChainState, error)
+	Seq        uint64 // of the entry that the next run would have
+	Providers  *providers
+	Roles      *activity.ServiceKeys
+	ChainState func(*activity.ChainQuery) (*activity.ChainState, error)
 }
 
 // signers are those of verification tokens and of what passcodes are encrypted to.
@@ -212,17 +212,17 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 	var sub *World
 	var subTx *activity.Tx
 	tx := &activity.Tx{Tx: w.Tx(), Limits: w.Limits, Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.NewID(), WantsProofs: true}
-	if w.Above != nil {
-		tx.Parent, tx.ParentVault = w.Above.Tx(), activity.VaultOf(w.Above.Vault)
+	if w.Parent != nil {
+		tx.Parent, tx.ParentVault = w.Parent.Tx(), activity.VaultOf(w.Parent.Vault)
 	}
 	tx.NewOrganization = func() (*activity.Tx, error) {
-		sub = &World{TB: w.TB, Rand: w.Rand, Keys: w.Keys, Now: w.Now, Subs: map[org.ID]*World{}, Above: w, Bundles: w.Bundles, Boot: w.Boot, Sessions: w.Sessions, Tokens: w.Tokens, Outside: w.Outside, Providers: w.Providers, Roles: w.Roles}
+		sub = &World{TB: w.TB, Rand: w.Rand, Keys: w.Keys, Now: w.Now, Subs: map[org.ID]*World{}, Parent: w, Bundles: w.Bundles, Boot: w.Boot, Sessions: w.Sessions, Tokens: w.Tokens, Capabilities: w.Capabilities, Providers: w.Providers, Roles: w.Roles}
 		sub.Empty()
 		subTx = &activity.Tx{Tx: sub.Tx(), Vault: activity.VaultOf(sub.Vault), Rand: w.Rand, Keys: w.Keys, Activity: tx.Activity, Grant: tx.Grant, Grantor: w.ID}
 		return subTx, nil
 	}
 	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.Bundles, w.Boot, w.Sessions, w.Credential()
-	tx.Tokens, tx.LegacyTokens, tx.PasscodeTargets, tx.Capabilities = w.Tokens.Token, w.Tokens.Legacy, w.Tokens.Targets, w.Outside
+	tx.Tokens, tx.LegacyTokens, tx.PasscodeTargets, tx.Capabilities = w.Tokens.Token, w.Tokens.Legacy, w.Tokens.Targets, w.Capabilities
 	tx.Providers, tx.ServiceKeys = w.Providers, w.Roles
 	w.Seq++
 	tx.Seq = w.Seq
@@ -233,9 +233,9 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 		}
 	}
 	need, err := v.ChainQuery(tx.Tx, in)
-	if err == nil && need != nil && w.Heard != nil {
+	if err == nil && need != nil && w.ChainState != nil {
 		var k *activity.ChainState
-		if k, err = w.Heard(need); err == nil {
+		if k, err = w.ChainState(need); err == nil {
 			in.SetChainState(k)
 		}
 	}
@@ -265,7 +265,7 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 	if tx.Parent != nil {
 		ws, err := tx.Parent.Writes()
 		w.Must(err)
-		w.Above.State.Apply(ws)
+		w.Parent.State.Apply(ws)
 	}
 	if subTx != nil {
 		ws, err := subTx.Writes()
@@ -275,7 +275,7 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 		w.Must(err)
 		sub.User, sub.Root = o.RootUsers[0], o.RootUsers[0].String()
 		if o.Parent.Zero() {
-			sub.Above = nil
+			sub.Parent = nil
 		}
 		w.Subs[sub.ID] = sub
 	}

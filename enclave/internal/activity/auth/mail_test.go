@@ -70,9 +70,9 @@ func TestEmailAuth(t *testing.T) {
 	} {
 		s.Refuse("EMAIL_AUTH_V3", c.params, c.code, c.says)
 	}
-	s.Outside = activity.Capabilities{}
+	s.Capabilities = activity.Capabilities{}
 	s.Refuse("EMAIL_AUTH_V3", in, 9, "sends no mail")
-	s.Outside = w.Outside
+	s.Capabilities = w.Capabilities
 	s.Run("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_EMAIL_AUTH"})
 	s.Refuse("EMAIL_AUTH_V3", in, 9, "FEATURE_NAME_EMAIL_AUTH is not enabled")
 	w.Refuse("EMAIL_AUTH_V3", in, 9, "FEATURE_NAME_EMAIL_AUTH is not enabled") // nor where nobody has turned it on
@@ -146,7 +146,7 @@ func TestWordsOfEndUsers(t *testing.T) {
 	} {
 		s.Run(typ, in)
 		m := mailOf(s)
-		if all := m.Subject + m.Text + m.HTML + m.From + m.Name + m.ReplyTo; strings.Contains(all, "bank") || strings.Contains(all, "evil") || !strings.Contains(m.Text, "Top") || m.From != w.Outside.Sender.Address {
+		if all := m.Subject + m.Text + m.HTML + m.From + m.Name + m.ReplyTo; strings.Contains(all, "bank") || strings.Contains(all, "evil") || !strings.Contains(m.Text, "Top") || m.From != w.Capabilities.Sender.Address {
 			t.Errorf("%s: %+v", typ, m)
 		}
 		s.Now += 10 * org.PasscodeWindowMs

@@ -82,7 +82,7 @@ func TestProvidersByToken(t *testing.T) {
 	w.Run("CREATE_USERS_V3", object{"users": []any{activitytest.With(activitytest.User("U3"), "oauthProviders", []any{activitytest.ByToken(google.Token("u3", "web"))})}})
 	w.Run("CREATE_USERS_V4", object{"users": []any{activitytest.With(activitytest.User("U4"), "oauthProviders", []any{activitytest.ByToken(google.Token("u4", "web"))})}})
 
-	liar := w.Stranger(google.URL) // says that it is Google
+	liar := w.UnknownIssuer(google.URL) // says that it is Google
 	expired := func(t *login.IdentityToken) { t.ExpiresMs = w.Now - login.Skew }
 	future := func(t *login.IdentityToken) { t.IssuedMs = w.Now + login.Skew + 1000 }
 	token := google.Token("fresh", "web")
@@ -119,7 +119,7 @@ func TestProvidersByToken(t *testing.T) {
 	// One user's token proves nothing of another.
 	w.Refuse("CREATE_USERS_V4", object{"users": []any{activitytest.With(activitytest.User("U5"), "oauthProviders", []any{activitytest.ByToken(google.Token("u5", "web"))}), activitytest.With(activitytest.User("U6"), "oauthProviders", []any{activitytest.Claims(google.URL, "u5", "ios")})}}, 3, "must share iss and sub")
 	// What is not fetched yet is no refusal: it is fetched, and the activity runs again.
-	if _, err := w.Try("CREATE_OAUTH_PROVIDERS_V2", add(activitytest.ByToken(w.Stranger("https://new.example").Token("me", "web")))); !errors.Is(err, activitytest.ErrNotYet) {
+	if _, err := w.Try("CREATE_OAUTH_PROVIDERS_V2", add(activitytest.ByToken(w.UnknownIssuer("https://new.example").Token("me", "web")))); !errors.Is(err, activitytest.ErrNotYet) {
 		t.Error(err)
 	}
 }
@@ -156,7 +156,7 @@ func TestOauthLogin(t *testing.T) {
 	if k := child.UserOf(whose).APIKeys; k[len(k)-1].Type != "CREDENTIAL_TYPE_LOGIN" || k[len(k)-1].PublicKey != public {
 		t.Errorf("%+v", k)
 	}
-	forged := w.Stranger(i.URL)
+	forged := w.UnknownIssuer(i.URL)
 	for name, c := range map[string]struct {
 		token string
 		code  fault.Code

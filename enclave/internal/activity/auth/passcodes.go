@@ -17,8 +17,8 @@ var Passcodes = activity.Family{
 	activity.Kind[InitOTP, OTPSent]{
 		Name: "INIT_OTP", Resource: "OTP", Action: "CREATE", ByProxy: true, Run: initOTP, ResultKey: "initOtpResultV2",
 		Older: []activity.Older{
-			activity.Downgrade(activity.Upgrade(func(v *InitOTPV1) InitOTP { return InitOTP{PasscodeWish: v.wish(), plain: true} }), plainOTP),
-			activity.Downgrade(activity.Upgrade(func(v *InitOTPV2) InitOTP { return InitOTP{PasscodeWish: v.PasscodeWish, plain: true} }), plainOTP),
+			activity.Downgrade(activity.Upgrade(func(v *InitOTPV1) InitOTP { return InitOTP{PasscodeOptions: v.options(), plain: true} }), plainOTP),
+			activity.Downgrade(activity.Upgrade(func(v *InitOTPV2) InitOTP { return InitOTP{PasscodeOptions: v.PasscodeOptions, plain: true} }), plainOTP),
 		},
 		Examine: func(tx *org.Tx, in *InitOTP) error { return in.examine(tx) },
 	},
@@ -31,8 +31,8 @@ var Passcodes = activity.Family{
 	activity.Kind[InitOTPAuth, OTPID]{
 		Name: "INIT_OTP_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: initOTPAuth, Results: []int{1, 2},
 		Older: []activity.Older{
-			activity.Upgrade(func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.wish()} }),
-			activity.Upgrade(func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.wish()} }),
+			activity.Upgrade(func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.options()} }),
+			activity.Upgrade(func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.options()} }),
 		},
 		Examine: func(tx *org.Tx, in *InitOTPAuth) error { return in.examine(tx) },
 		Params: func(in *InitOTPAuth) policy.Value {
@@ -56,8 +56,8 @@ type SMSCustomization struct {
 	Template *string `json:"template"`
 }
 
-// PasscodeWish is what is asked for when a code is to be sent to a contact.
-type PasscodeWish struct {
+// PasscodeOptions is what is asked for when a code is to be sent to a contact.
+type PasscodeOptions struct {
 	OTPType            string              `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
 	Contact            string              `json:"contact" rule:"required"`
 	AppName            string              `json:"appName" rule:"required,label_length,label"`
@@ -77,7 +77,7 @@ type PasscodeWish struct {
 // maxIdentifier bounds userIdentifier in bytes.
 const maxIdentifier = 1024
 
-func (w *PasscodeWish) Check() (err error) {
+func (w *PasscodeOptions) Check() (err error) {
 	if err := login.CheckContact("contact", login.ContactType(w.OTPType), w.Contact); err != nil {
 		return err
 	}
@@ -100,12 +100,12 @@ func (w *PasscodeWish) Check() (err error) {
 }
 
 // examine refuses what the organization has not turned on, whoever asks.
-func (w *PasscodeWish) examine(tx *org.Tx) error {
+func (w *PasscodeOptions) examine(tx *org.Tx) error {
 	return user.MayLogIn(tx, login.ContactType(w.OTPType))
 }
 
 // length is the number of characters of the code.
-func (w *PasscodeWish) length() int {
+func (w *PasscodeOptions) length() int {
 	if w.OTPLength == nil || *w.OTPLength == 0 {
 		return login.DefaultPasscode
 	}
@@ -114,7 +114,7 @@ func (w *PasscodeWish) length() int {
 
 // countedHashes are what passcodes are counted by: the contact, and what the client tells its users apart by,
 // mostly an address.
-func (w *PasscodeWish) countedHashes() []org.Hash {
+func (w *PasscodeOptions) countedHashes() []org.Hash {
 	t := login.ContactType(w.OTPType)
 	hs := []org.Hash{sha256.Sum256([]byte("contact\x00" + w.OTPType + "\x00" + login.ContactKey(t, w.Contact)))}
 	if id := activity.TextOf(w.UserIdentifier); id != "" {
@@ -129,18 +129,18 @@ type InitOTPV1 struct {
 	ExpirationSeconds *string `json:"expirationSeconds" rule:"omitempty,numeric,max=600"`
 }
 
-func (v *InitOTPV1) wish() PasscodeWish {
-	w := v.InitOTPAuthV2.wish()
+func (v *InitOTPV1) options() PasscodeOptions {
+	w := v.InitOTPAuthV2.options()
 	w.ExpirationSeconds = v.ExpirationSeconds
 	return w
 }
 
 // InitOTPV2 is version 2 of the intent, whose attempts come in clear.
-type InitOTPV2 struct{ PasscodeWish }
+type InitOTPV2 struct{ PasscodeOptions }
 
 // InitOTP has a code sent to a contact, whether or not any user has the contact.
 type InitOTP struct {
-	PasscodeWish
+	PasscodeOptions
 
 	plain bool // versions whose attempts come in clear
 }
@@ -159,7 +159,7 @@ type OTPID struct {
 func plainOTP(r *OTPSent) *OTPID { return &OTPID{r.OtpID} }
 
 func initOTP(tx *activity.Tx, in *InitOTP) (*OTPSent, error) {
-	p, err := newPasscode(tx, &in.PasscodeWish)
+	p, err := newPasscode(tx, &in.PasscodeOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +177,11 @@ func initOTP(tx *activity.Tx, in *InitOTP) (*OTPSent, error) {
 			return nil, err
 		}
 	}
-	return r, sendPasscode(tx, &in.PasscodeWish, p)
+	return r, sendPasscode(tx, &in.PasscodeOptions, p)
 }
 
 // newPasscode makes a code, unless too many were sent to the contact.
-func newPasscode(tx *activity.Tx, w *PasscodeWish) (*org.Passcode, error) {
+func newPasscode(tx *activity.Tx, w *PasscodeOptions) (*org.Passcode, error) {
 	if err := user.MaySend(tx, login.ContactType(w.OTPType), w.Contact); err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func newPasscode(tx *activity.Tx, w *PasscodeWish) (*org.Passcode, error) {
 	return p, nil
 }
 
-func inSandbox(tx *activity.Tx, w *PasscodeWish) bool {
+func inSandbox(tx *activity.Tx, w *PasscodeOptions) bool {
 	return tx.Capabilities.Sandbox && login.Sandbox(login.ContactType(w.OTPType), w.Contact)
 }
 
@@ -247,7 +247,7 @@ func countPasscodes(tx *activity.Tx, h org.Hash, contact bool) error {
 }
 
 // sendPasscode stores the passcode and has it sent until it expires.
-func sendPasscode(tx *activity.Tx, w *PasscodeWish, p *org.Passcode) error {
+func sendPasscode(tx *activity.Tx, w *PasscodeOptions, p *org.Passcode) error {
 	if err := tx.PutPasscode(p); err != nil || inSandbox(tx, w) {
 		return err
 	}
@@ -390,8 +390,8 @@ type InitOTPAuthV1 struct {
 	MailSender
 }
 
-func (v *InitOTPAuthV1) wish() PasscodeWish {
-	return PasscodeWish{
+func (v *InitOTPAuthV1) options() PasscodeOptions {
+	return PasscodeOptions{
 		OTPType: v.OTPType, Contact: v.Contact, AppName: v.EmailCustomization.appName(), EmailCustomization: v.EmailCustomization.withoutName(),
 		SMSCustomization: v.SMSCustomization, UserIdentifier: v.UserIdentifier, MailSender: v.MailSender,
 	}
@@ -404,22 +404,22 @@ type InitOTPAuthV2 struct {
 	Alphanumeric *bool  `json:"alphanumeric"`
 }
 
-func (v *InitOTPAuthV2) wish() PasscodeWish {
-	w := v.InitOTPAuthV1.wish()
+func (v *InitOTPAuthV2) options() PasscodeOptions {
+	w := v.InitOTPAuthV1.options()
 	w.OTPLength, w.Alphanumeric = v.OTPLength, v.Alphanumeric
 	return w
 }
 
 // InitOTPAuth has a code sent that leads to a session at once, without a token.
-type InitOTPAuth struct{ PasscodeWish }
+type InitOTPAuth struct{ PasscodeOptions }
 
 func initOTPAuth(tx *activity.Tx, in *InitOTPAuth) (*OTPID, error) {
-	p, err := newPasscode(tx, &in.PasscodeWish)
+	p, err := newPasscode(tx, &in.PasscodeOptions)
 	if err != nil {
 		return nil, err
 	}
 	p.Legacy = true
-	return &OTPID{p.ID.String()}, sendPasscode(tx, &in.PasscodeWish, p)
+	return &OTPID{p.ID.String()}, sendPasscode(tx, &in.PasscodeOptions, p)
 }
 
 // OTPAuth exchanges such a code for the key of a session, made in the enclave.

@@ -29,7 +29,7 @@ const (
 // mailWorld is a world that can send, in which codes let people in.
 func mailWorld(t testing.TB) *world {
 	w := activitytest.New(t)
-	w.Outside = activity.Capabilities{Mail: true, Text: true, Sender: login.Sender{Address: "codes@cloister.example", Name: "Codes"}, Domains: []string{"allowed.example"}}
+	w.Capabilities = activity.Capabilities{Mail: true, Text: true, Sender: login.Sender{Address: "codes@cloister.example", Name: "Codes"}, Domains: []string{"allowed.example"}}
 	turnOn(w, "FEATURE_NAME_OTP_EMAIL_AUTH")
 	turnOn(w, "FEATURE_NAME_SMS_AUTH")
 	return w
@@ -193,7 +193,7 @@ func TestPasscodesRefused(t *testing.T) {
 	w.Refuse("INIT_OTP_V3", byText(), 9, "FEATURE_NAME_SMS_AUTH is not enabled")
 	turnOn(w, "FEATURE_NAME_OTP_EMAIL_AUTH")
 	turnOn(w, "FEATURE_NAME_SMS_AUTH")
-	w.Outside = activity.Capabilities{}
+	w.Capabilities = activity.Capabilities{}
 	w.Refuse("INIT_OTP_V3", byMail(), 9, "sends no mail")
 	w.Refuse("INIT_OTP_V3", byText(), 9, "sends no text messages")
 }
@@ -438,7 +438,7 @@ func TestOTPLogin(t *testing.T) {
 	phoned.Refuse("OTP_LOGIN", object{"verificationToken": legacy, "publicKey": w.FreshP256()}, 3, "invalid verification token")
 
 	// A token of a sub-organization is good there only; a restart ends tokens; so does time.
-	s.Outside = w.Outside
+	s.Capabilities = w.Capabilities
 	s.Now = w.Now
 	own, ownID := tokenFor(s, varied(byMail(), "contact", "someone@example.org"), c)
 	sign := func(id string) object {
@@ -617,7 +617,7 @@ func TestContactsAreClaimedOnce(t *testing.T) {
 	second.Run("OTP_LOGIN_V2", object{"verificationToken": tok, "publicKey": session, "clientSignature": signs(w, c, loginMessage(session, id))})
 	_, to := keyPair(w)
 	w.Now += org.PasscodeWindowMs
-	first.Now, second.Now, second.Outside = w.Now, w.Now, w.Outside
+	first.Now, second.Now, second.Capabilities = w.Now, w.Now, w.Capabilities
 	second.Run("OTP_AUTH", object{"otpId": second.Run("INIT_OTP_AUTH_V3", byMail())["otpId"], "otpCode": codeOf(second), "targetPublicKey": to})
 	if second.UserOf(second.Root).EmailVerified || !first.UserOf(first.Root).EmailVerified {
 		t.Error("the contact is verified in the second one too")
@@ -675,7 +675,7 @@ func TestSandbox(t *testing.T) {
 	if codeOf(w) == "000000" {
 		t.Error("a sandbox that nobody asked for")
 	}
-	w.Outside.Sandbox = true
+	w.Capabilities.Sandbox = true
 	id := w.Run("INIT_OTP_V2", in)["otpId"]
 	if len(w.Last.Sends) != 0 {
 		t.Error("something is sent to the sandbox")

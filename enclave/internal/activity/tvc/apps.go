@@ -89,7 +89,7 @@ func createApp(tx *activity.Tx, in *CreateApp) (*AppResult, error) {
 	if err := activity.CheckTopLevel(tx, "apps"); err != nil {
 		return nil, err
 	}
-	if err := room(tx.EachTVCApp, org.MaxTVCApps, "apps"); err != nil {
+	if err := checkCount(tx.EachTVCApp, org.MaxTVCApps, "apps"); err != nil {
 		return nil, err
 	}
 	id, err := activity.NewNamed(tx, org.NameTVCApp, "app", "name", in.Name)
@@ -112,8 +112,8 @@ func createApp(tx *activity.Tx, in *CreateApp) (*AppResult, error) {
 
 func texts(ids []org.ID) []string { return activity.MapList(ids, (*org.ID).String) }
 
-// room refuses one more of what each visits than there may be.
-func room[T any](each func(func(*T) bool) error, most int, what string) error {
+// checkCount refuses one more of what each visits than there may be.
+func checkCount[T any](each func(func(*T) bool) error, most int, what string) error {
 	n := 0
 	err := each(func(*T) bool {
 		n++
@@ -231,7 +231,7 @@ func keepSet(tx *activity.Tx, set *org.TVCOperatorSet) (err error) {
 		*set = *same
 		return nil
 	}
-	if err := room(tx.EachTVCOperatorSet, org.MaxTVCOperatorSets, "operator sets"); err != nil {
+	if err := checkCount(tx.EachTVCOperatorSet, org.MaxTVCOperatorSets, "operator sets"); err != nil {
 		return err
 	}
 	if set.ID, err = org.NewID(tx.Rand); err != nil {
@@ -277,7 +277,7 @@ func addOperator(tx *activity.Tx, o *org.TVCOperator) (*org.TVCOperator, error) 
 	if err != nil || same != nil {
 		return same, err
 	}
-	if err := room(tx.EachTVCOperator, org.MaxTVCOperators, "operators"); err != nil {
+	if err := checkCount(tx.EachTVCOperator, org.MaxTVCOperators, "operators"); err != nil {
 		return nil, err
 	}
 	o.CreatedMs = tx.NowMs

@@ -162,7 +162,7 @@ const usualReplicas = 3
 
 // manifest is what operators are to approve.
 func (in *CreateDeployment) manifest(tx *activity.Tx, app *org.TVCApp) (*tvc.Manifest, error) {
-	if err := room(tx.EachTVCDeployment, org.MaxTVCDeployments, "deployments"); err != nil {
+	if err := checkCount(tx.EachTVCDeployment, org.MaxTVCDeployments, "deployments"); err != nil {
 		return nil, err
 	}
 	debug := activity.IsOn(in.DebugMode)

@@ -67,7 +67,7 @@ func createQuorumKey(tx *activity.Tx, in *CreateQuorumKey) (*QuorumKeyResult, er
 	if err := activity.CheckTopLevel(tx, "quorum keys"); err != nil {
 		return nil, err
 	}
-	if err := room(tx.EachTVCQuorumKey, org.MaxTVCQuorumKeys, "quorum keys"); err != nil {
+	if err := checkCount(tx.EachTVCQuorumKey, org.MaxTVCQuorumKeys, "quorum keys"); err != nil {
 		return nil, err
 	}
 	k := &org.TVCQuorumKey{Threshold: in.Threshold, CreatedMs: tx.NowMs, Shares: make([]org.TVCShare, len(in.to))}

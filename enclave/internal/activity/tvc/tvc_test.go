@@ -61,7 +61,7 @@ func platform() *program.Platform {
 
 func newWorld(t *testing.T) *activitytest.World {
 	w := activitytest.New(t)
-	w.Outside.Programs = platform()
+	w.Capabilities.Programs = platform()
 	return w
 }
 
@@ -146,7 +146,7 @@ func TestTopLevelOnly(t *testing.T) {
 	w := newWorld(t)
 	r := w.Run("CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootUsers": []any{activitytest.RootUser("A", activitytest.APIKey("k", w.FreshKey()))}, "rootQuorumThreshold": 1})
 	sub := w.Sub(r["subOrganizationId"])
-	sub.Outside.Programs = platform()
+	sub.Capabilities.Programs = platform()
 	for typ, o := range map[string]object{
 		"CREATE_TVC_APP": app("One"), "CREATE_TVC_OPERATOR": {"walletName": "W", "path": "m/0'", "operatorName": "O"},
 		"CREATE_TVC_QUORUM_KEY": {"threshold": 2, "operatorEncryptKeys": []any{operator(1).Hex()[:130], operator(2).Hex()[:130]}}, "CREATE_TVC_DEPLOYMENT": deployment(activitytest.SomeID),
@@ -316,7 +316,7 @@ func TestDeploymentRefusals(t *testing.T) {
 	w.Refuse("CREATE_TVC_DEPLOYMENT", deployment(activitytest.SomeID), fault.NotFound, "app not found")
 	w.Providers.Found = func(*activity.Image) error { return program.Invalid("wrong digest") }
 	w.Refuse("CREATE_TVC_DEPLOYMENT", x, fault.InvalidArgument, "wrong digest")
-	w.Outside.Programs = nil
+	w.Capabilities.Programs = nil
 	w.Refuse("CREATE_TVC_DEPLOYMENT", x, fault.FailedPrecondition, "has no member tvc")
 }
 

@@ -274,13 +274,13 @@ func allowedOrigins(tx *activity.Tx) (webauthn.Origins, error) {
 	if err != nil {
 		return webauthn.NoOrigins(), err
 	}
-	above, err := tx.ParentUsers()
+	parentRecords, err := tx.ParentUsers()
 	if err != nil {
 		return webauthn.NoOrigins(), err
 	}
 	var parent *org.Organization
-	if above != nil {
-		if parent, err = above.Organization(); err != nil {
+	if parentRecords != nil {
+		if parent, err = parentRecords.Organization(); err != nil {
 			return webauthn.NoOrigins(), err
 		}
 	}

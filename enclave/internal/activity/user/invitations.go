@@ -57,7 +57,7 @@ func createInvitations(tx *activity.Tx, in *CreateInvitations) (*InvitationIDs, 
 		return nil, err
 	}
 	o := *old
-	if err := makeRoom(tx, &o, len(in.Invitations)); err != nil {
+	if err := dropClosed(tx, &o, len(in.Invitations)); err != nil {
 		return nil, err
 	}
 	r := &InvitationIDs{make([]string, len(in.Invitations))}
@@ -98,9 +98,9 @@ func addInvitation(tx *activity.Tx, i int, p *InvitationParams) (org.ID, error) 
 	})
 }
 
-// makeRoom makes n more invitations fit, by removing the oldest that can no longer be accepted. It lowers the
+// dropClosed makes n more invitations fit, by removing the oldest that can no longer be accepted. It lowers the
 // count of o, which the caller stores.
-func makeRoom(tx *activity.Tx, o *org.Organization, n int) error {
+func dropClosed(tx *activity.Tx, o *org.Organization, n int) error {
 	over := int(o.Invitations) + n - tx.Limits.Invitations
 	if over <= 0 {
 		return nil

@@ -40,7 +40,7 @@ func verifiedAs(w *world) {
 	after := *before
 	after.EmailVerified = true
 	w.Alter(func(tx *org.Tx) { w.Must(tx.PutUser(&after)) })
-	w.Above.Alter(func(tx *org.Tx) {
+	w.Parent.Alter(func(tx *org.Tx) {
 		w.Must(tx.LinkUser(&org.Child{ID: w.ID, CreatedMs: w.Organization().CreatedMs}, before, &after))
 	})
 }

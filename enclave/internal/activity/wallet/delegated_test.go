@@ -241,7 +241,7 @@ func TestSponsoredTransactions(t *testing.T) {
 	asked := chainSays(w, known)
 	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("10", "0", "60"))
 	w.Refuse("ETH_SEND_TRANSACTION_V2", dear(from), 9, "gas.prices")
-	w.Outside.GasPrices = map[string]uint64{"eip155:11155111": price}
+	w.Capabilities.GasPrices = map[string]uint64{"eip155:11155111": price}
 	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("10", "0", "60", object{"enabled": false}))
 	w.Refuse("ETH_SEND_TRANSACTION_V2", dear(from), 9, "not enabled")
 	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("10", "0", "60", object{"enabled": true}))
@@ -287,7 +287,7 @@ func TestNumbersThatCameToNothing(t *testing.T) {
 	w := activitytest.New(t)
 	from := ethAddress(w)
 	account := accountOf(t, from)
-	w.Outside.GasPrices = map[string]uint64{"eip155:11155111": price}
+	w.Capabilities.GasPrices = map[string]uint64{"eip155:11155111": price}
 	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("1000", "0", "60"))
 	one := []eth.Call{{To: accountOf(t, activitytest.SomeAddress), Value: big.NewInt(7)}}
 	known := someChain
@@ -336,7 +336,7 @@ func TestRefusedExecutions(t *testing.T) {
 		w := activitytest.New(t)
 		from := ethAddress(w)
 		account := accountOf(t, from)
-		w.Outside.GasPrices = map[string]uint64{"eip155:11155111": price}
+		w.Capabilities.GasPrices = map[string]uint64{"eip155:11155111": price}
 		w.Run("UPSERT_GAS_USAGE_CONFIG", limits("1000", "0", "60"))
 		k := someChain
 		k.Delegate, k.Executions, k.Standings = eth.Delegate[:], 4, map[org.SendRef]activity.Standing{}
@@ -407,7 +407,7 @@ func TestSponsorsDoNotWait(t *testing.T) {
 	w := activitytest.New(t)
 	from := ethAddress(w)
 	chainSays(w, someChain)
-	w.Outside.GasPrices = map[string]uint64{"eip155:11155111": price}
+	w.Capabilities.GasPrices = map[string]uint64{"eip155:11155111": price}
 	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("1000", "0", "60"))
 	w.Refuse("ETH_SEND_TRANSACTION_V2", dear(from, object{"gasLimit": "50000001", "maxFeePerGas": "1000000000"}), 3, "at most 50000000")
 	w.Refuse("ETH_SEND_TRANSACTION_V2", dear(from, object{"maxFeePerGas": "999999999"}), 9, "maxFeePerGas")
@@ -451,7 +451,7 @@ func TestPoliciesSeeEachCall(t *testing.T) {
 // TestSubOrganizationsAreSponsored: by the account of the organization above, within a limit of their own and the one of all.
 func TestSubOrganizationsAreSponsored(t *testing.T) {
 	w := activitytest.New(t)
-	w.Outside.GasPrices = map[string]uint64{"eip155:11155111": price}
+	w.Capabilities.GasPrices = map[string]uint64{"eip155:11155111": price}
 	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("10", "6.5", "60"))
 	sub := func(name string) (*world, string) {
 		id := w.Run("CREATE_SUB_ORGANIZATION_V8", activitytest.SubOrganization(name, 1, activitytest.RootUser("Root", activitytest.APIKey("r", w.FreshKey()))))["subOrganizationId"]

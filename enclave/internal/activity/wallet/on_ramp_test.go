@@ -93,7 +93,7 @@ func TestOnRampCredentials(t *testing.T) {
 // A page is for an address of the network in each of its formats, and of nobody else.
 func TestInitOnRamp(t *testing.T) {
 	w := activitytest.New(t)
-	w.Outside.OnRamps = []onramp.Provider{onramp.MoonPay}
+	w.Capabilities.OnRamps = []onramp.Provider{onramp.MoonPay}
 	create := func(more ...any) {
 		in := object{"onrampProvider": onramp.MoonPay, "publishableApiKey": "pk", "encryptedSecretApiKey": compact(w, w.PublicOf(w.Roles.OnRamp), "secret")}
 		for i := 0; i < len(more); i += 2 {
@@ -135,6 +135,6 @@ func TestInitOnRamp(t *testing.T) {
 		}
 	}
 	w.Refuse("INIT_FIAT_ON_RAMP", ask("6ba7b810-9dad-41d1-80b4-00c04fd430c8", "ETHEREUM", "ETH", false), 3, "letters and digits")
-	w.Outside.OnRamps = nil
+	w.Capabilities.OnRamps = nil
 	w.Refuse("INIT_FIAT_ON_RAMP", ask(eth, "ETHEREUM", "ETH", false), 9, "onRamps")
 }

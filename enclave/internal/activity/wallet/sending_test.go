@@ -26,7 +26,7 @@ import (
 // chainSays makes the world's host say this of every chain.
 func chainSays(w *world, k activity.ChainState) *[]activity.ChainQuery {
 	asked := new([]activity.ChainQuery)
-	w.Heard = func(need *activity.ChainQuery) (*activity.ChainState, error) {
+	w.ChainState = func(need *activity.ChainQuery) (*activity.ChainState, error) {
 		*asked = append(*asked, *need)
 		said := k
 		return &said, nil
@@ -165,7 +165,7 @@ func TestEthSendIsRefused(t *testing.T) {
 	w.Refuse("ETH_SEND_TRANSACTION_V2", ethSend(privateKeyOf(w, ids[0]).Addresses[0].Address), 3, "disabled")
 
 	// Nothing is signed of whose chain nothing is known.
-	w.Heard = nil
+	w.ChainState = nil
 	if _, err := w.Try("ETH_SEND_TRANSACTION_V2", ethSend(from)); err == nil || fault.Of(err) != nil {
 		t.Errorf("%v", err)
 	}
@@ -590,7 +590,7 @@ func TestEthSendRawIsRefused(t *testing.T) {
 	} {
 		w.Refuse("ETH_SEND_RAW_TRANSACTION", object{"signedTransaction": c.signed, "caip2": c.caip2}, c.code, c.says)
 	}
-	w.Heard = nil
+	w.ChainState = nil
 	if _, err := w.Try("ETH_SEND_RAW_TRANSACTION", object{"signedTransaction": activitytest.SignedTransfer, "caip2": "eip155:1"}); err == nil || fault.Of(err) != nil {
 		t.Errorf("%v", err)
 	}

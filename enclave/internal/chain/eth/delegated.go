@@ -97,8 +97,8 @@ func (e *Execution) CallData(s chain.Signature, sponsored bool) []byte {
 
 // proofSize is the length of what stands behind the calls: signature, nonce and deadline.
 const (
-	proofSize = 65 + 16 + 4
-	proofRoom = (proofSize + 31) / 32 * 32
+	proofSize       = 65 + 16 + 4
+	paddedProofSize = (proofSize + 31) / 32 * 32
 )
 
 func (e *Execution) proof(s chain.Signature) []byte {
@@ -111,10 +111,10 @@ func (e *Execution) proof(s chain.Signature) []byte {
 // ReadExecution finds nonce, deadline and the account's signature in call data that CallData made for the same account,
 // chain and calls; ok is false for any other.
 func ReadExecution(data []byte, account [20]byte, chainID uint64, calls []Call, sponsored bool) (e *Execution, ok bool) {
-	if len(data) < proofRoom {
+	if len(data) < paddedProofSize {
 		return nil, false
 	}
-	p := data[len(data)-proofRoom:][:proofSize]
+	p := data[len(data)-paddedProofSize:][:proofSize]
 	e = &Execution{Account: account, ChainID: chainID, Calls: calls, Nonce: binary.BigEndian.Uint64(p[73:81]), Deadline: binary.BigEndian.Uint32(p[81:])}
 	s := chain.Signature{R: [32]byte(p[:32]), S: [32]byte(p[32:64]), V: p[64] - 27}
 	if !bytes.Equal(e.CallData(s, sponsored), data) {
@@ -133,10 +133,10 @@ func Checksum(address [20]byte) string { return checksumAddress(address[:]) }
 // ExecutionNonce is the delegate's nonce in call data that CallData made, and arbitrary for other call data; ok is false for
 // what is too short.
 func ExecutionNonce(data []byte) (nonce uint64, ok bool) {
-	if len(data) < proofRoom {
+	if len(data) < paddedProofSize {
 		return 0, false
 	}
-	return binary.BigEndian.Uint64(data[len(data)-proofRoom+73:]), true
+	return binary.BigEndian.Uint64(data[len(data)-paddedProofSize+73:]), true
 }
 
 func word(b []byte) []byte { return append(make([]byte, 32-len(b), 32), b...) }

@@ -16,9 +16,9 @@ import (
 // What the values of one transaction may come to. A value of at least one byte is
 // bounded by the transaction; these bound types without bytes.
 const (
-	maxValues = 10_000
-	maxDepth  = 32
-	firstRoom = 16 // for a list or map, before its elements are seen
+	maxValues     = 10_000
+	maxDepth      = 32
+	firstCapacity = 16 // for a list or map, before its elements are seen
 )
 
 type values struct {
@@ -181,7 +181,7 @@ func (v *values) list(t *typ, n, depth int) (any, bool) {
 
 // row takes n values, of the one type of a list or the types of a tuple.
 func (v *values) row(t *typ, n, depth int) (any, bool) {
-	out := make([]any, 0, min(n, firstRoom))
+	out := make([]any, 0, min(n, firstCapacity))
 	for i := range n {
 		of := t.elems[0]
 		if t.kind == kindTuple {
@@ -197,7 +197,7 @@ func (v *values) row(t *typ, n, depth int) (any, bool) {
 }
 
 func (v *values) fields(t *typ, depth int) (any, bool) {
-	out := make(chain.Map, min(len(t.elems), firstRoom))
+	out := make(chain.Map, min(len(t.elems), firstCapacity))
 	for i, of := range t.elems {
 		one, ok := v.read(of, depth+1)
 		if !ok {
