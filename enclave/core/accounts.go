@@ -10,17 +10,19 @@ import (
 	"cloister/shared/pace"
 )
 
-// What requests cost is charged to accounts: buckets that fill at a rate, and that a request may overdraw, since what
-// it costs is known when it is done. The next one waits until the debt is repaid, in a minute at most. Each
-// sub-organization has accounts, and so has each tenant, for itself and all that is below it; see org.Organization.Tenant.
+// What requests cost is charged to accounts: buckets that fill at a rate, and that a request may overdraw,
+// since what it costs is known when it is done. The next one waits until the debt is repaid, in a minute at
+// most. Each sub-organization has accounts, and so has each tenant, for itself and all its sub-organizations;
+// see org.Organization.Tenant.
 //
-// Who pays is whose credential stamped. What strangers cost is nobody's, or they could use up anybody's account.
+// The payer is the organization whose credential stamped. Requests without a valid credential are charged to
+// nobody, or they could use up anybody's account.
 
 // A resource is something that is scarce, counted in the unit of its rates.
 type resource uint8
 
 const (
-	processorTime resource = iota // of steps, in milliseconds
+	processorTime resource = iota // of transactions, in milliseconds
 	storedBytes                   // in thousands
 	mails
 	texts
@@ -31,7 +33,7 @@ const (
 // resourceNames are those of the resources, in text.
 var resourceNames [resources]string = settings.Resources
 
-// accountTexts says what an account of the resource has used up.
+// accountTexts say what an account of the resource has used up.
 var accountTexts = [resources]string{"processor time", "storage", "mails", "text messages", "questions to servers outside"}
 
 // Spending is how much of what is scarce is used.
@@ -81,7 +83,7 @@ func (a *accounts) narrower(p payer) (of *pace.Buckets[org.ID], key org.ID) {
 	return nil, key
 }
 
-// hasLess tells whether one of the payer's accounts has less than so many thousandths.
+// hasLess reports whether one of the payer's accounts has less than so many thousandths.
 func (a *accounts) hasLess(p payer, amount int64, now time.Time) pace.Count {
 	c := a.tenants.HasLess(p.Tenant(), amount, now)
 	if of, key := a.narrower(p); of != nil {
@@ -141,8 +143,8 @@ func (v *callState) checkAccount(p payer, r resource) error {
 	return v.core.meter().overdrawn(p, r, c)
 }
 
-// MayAsk refuses a question to a server outside for which there is nothing left, and charges it. What is asked before anybody is known
-// for who he is, is the tenant's auth proxy's.
+// MayAsk refuses a question to a server outside for which the account has nothing left, and charges it. A
+// question that comes before the caller is authenticated is charged to the tenant's auth proxy.
 func (v *callState) MayAsk(tenant org.ID) error {
 	p := v.rate.payerOf()
 	if p.Organization == nil {

@@ -13,14 +13,16 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// attempt is one step of one activity: its submission, or a vote on it.
+// attempt is one run of the transaction that decides a submission or a vote. A run that lacks something ends
+// without effect, and the next one begins with a new attempt; what a call keeps from run to run is in its
+// callState.
 type attempt struct {
 	request        *request
 	locked, parent *ledger.Locked
 	tx             *org.Tx
-	authority      *org.Tx           // whose users ask and vote, and whose policies decide: tx, or the parent's
-	organization   *org.Organization // of law
-	caller         *caller           // of law, who has stamped
+	authority      *org.Tx           // the records whose users ask and vote, and whose policies decide: tx, or the parent's
+	organization   *org.Organization // the record of authority's organization
+	caller         *caller           // the user of authority who has stamped
 
 	// Of the activity, which is the request's own or the one that it votes on.
 	version  *activity.Version
@@ -28,24 +30,24 @@ type attempt struct {
 	sub      *activity.Submit
 	entry    *org.Entry   // as it will stand
 	pending  *org.Pending // votes that count; a copy
-	previous *org.Entry   // of the step before; nil for a submission
-	voteID   org.ID       // of the vote that this step casts
+	previous *org.Entry   // the entry that a vote is added to; nil for a submission
+	voteID   org.ID       // of the vote that this attempt casts
 
 	policySteps        int // left of the request's budget, for whatever is evaluated
 	policyRequest      policy.Request
-	records            *org.Tx // what the step writes, nil for nothing
+	records            *org.Tx // what is written in the organization, nil for nothing
 	parentRecords      *org.Tx // and in the parent
 	children           []ledger.Addition
-	webhookSubscribers []org.ID   // who in the parent hears of it
-	usageSends         []org.Send // usage of a plan, of the organization whose bill it is on
+	webhookSubscribers []org.ID   // endpoints of the parent that are told of it
+	usageSends         []org.Send // use of a plan, for the organization whose bill it is on
 }
 
-// errAtOnce refuses a step in a sub-organization by a parent's user that would have to wait:
-// only the sub-organization's own users vote there.
+// errAtOnce refuses an activity in a sub-organization by a parent's user that would have to wait: only the
+// sub-organization's own users vote there.
 var errAtOnce = fault.New(fault.FailedPrecondition,
 	"the parent organization's policies ask for more than one approval or factor: what its users start in a sub-organization must be allowed at once")
 
-// beginActivity begins the activity that the request's body makes.
+// beginActivity prepares the activity that the request's body makes.
 func (s *attempt) beginActivity() (err error) {
 	r, user, nowMs := s.request, s.caller.user.ID, s.tx.NowMs
 	if s.organization, err = s.authority.Organization(); err != nil {
@@ -82,8 +84,8 @@ func (s *attempt) newVote(message []byte) (org.Vote, error) {
 		Signature: by.Signature(), Scheme: by.Scheme().String(), CreatedMs: s.tx.NowMs}, err
 }
 
-// evaluatePolicies puts the question to the policies, with the votes that count now. If the initiator
-// still lacks a factor, the decision is the one that would be if he had proven it.
+// evaluatePolicies evaluates the policies with the votes that count now. If the initiator still lacks a factor,
+// the decision is the one that would be if he had proven it, and missingMFA is the MFA policy that asks for it.
 func (s *attempt) evaluatePolicies() (d policy.Decision, missingMFA *org.MFAPolicy, err error) {
 	if missingMFA, err = activity.CountVotes(s.authority, s.pending, &s.policyRequest, s.request.core.policySteps(), &s.policySteps); err != nil {
 		return d, nil, err
@@ -109,17 +111,17 @@ func (s *attempt) policyState() policy.State {
 	return state
 }
 
-// policySteps is the budget of a request: how many steps all that it evaluates may take.
+// policySteps is the budget of a request: how many evaluation steps its policies may take in all.
 func (c *Core) policySteps() int { return policy.StepsPerPolicy * c.cfg.Quotas.Policies }
 
-// buildPolicyRequest makes the question, without votes.
+// buildPolicyRequest builds what the policies are asked, without votes.
 func (s *attempt) buildPolicyRequest() (err error) {
 	u, v := s.caller.user, s.request.call
 	// By far the most common case: one root user is enough, and he needs no other factor.
 	bare := s.previous == nil && s.organization.Threshold == 1 && s.organization.Root(u.ID) && len(u.MFAPolicies) == 0 && s.caller.credential.Profile.Zero()
 	s.policyRequest, err = s.version.PolicyRequest(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
 	if fault.Of(err) != nil && v.chainState != nil && s.request.version.Kind.Rejects() {
-		// What a chain says may keep a transaction from being signed, never from being rejected.
+		// Chain data is not needed for a rejection. It made the request invalid, so evaluate again without it.
 		v.chainState, v.withoutChainState = nil, true
 		s.intent.SetChainState(nil)
 		s.policyRequest, err = s.version.PolicyRequest(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
@@ -131,7 +133,7 @@ func (s *attempt) buildPolicyRequest() (err error) {
 	return err
 }
 
-// decide asks the policies and, if they grant it, runs the activity.
+// decide evaluates the policies and, if they grant the activity, executes it.
 func (s *attempt) decide() error {
 	d, missingMFA, err := s.evaluatePolicies()
 	s.request.call.endPhase(phaseDecide)
@@ -166,7 +168,7 @@ func (s *attempt) decide() error {
 	return nil
 }
 
-// refuseUnrecorded refuses a version of whose bodies nothing is kept: by the policies, or for good.
+// refuseUnrecorded refuses a version whose bodies are never kept: because policies deny it, or for good.
 func (s *attempt) refuseUnrecorded(d *policy.Decision, denied bool, never *fault.Error) error {
 	if !denied {
 		return never
@@ -177,7 +179,7 @@ func (s *attempt) refuseUnrecorded(d *policy.Decision, denied bool, never *fault
 	return denial(s.entry, d)
 }
 
-// canRootQuorumPass tells whether members who approved or may still approve can meet the root quorum.
+// canRootQuorumPass reports whether members who approved or may still approve can meet the root quorum.
 func (s *attempt) canRootQuorumPass() (bool, error) {
 	var able uint32
 	for _, id := range s.organization.RootUsers {
@@ -196,7 +198,7 @@ func (s *attempt) canRootQuorumPass() (bool, error) {
 	return able >= s.organization.Threshold, nil
 }
 
-// canOthersPass tells whether a policy lets somebody who has not voted still carry the activity.
+// canOthersPass reports whether the policies let a user who has not voted still pass the activity.
 func (s *attempt) canOthersPass() (can bool, err error) {
 	state := s.policyState()
 	eerr := s.tx.EachUser(func(u *org.User) bool {
@@ -228,7 +230,7 @@ func (s *attempt) keepEvaluation(d *policy.Decision) error {
 	return nil
 }
 
-// denial tells why the policies said no, from the entry's newest evaluation and names in d.
+// denial is the error that tells why the policies denied, from the entry's newest evaluation and names in d.
 func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 	f := &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Denied: true}
 	if n := len(e.Evaluations); n > 0 {
@@ -241,8 +243,8 @@ func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 	return f
 }
 
-// failActivity is the end of an activity that fails. The refusal answers a submission, and its body
-// for ever; a vote is answered by the activity.
+// failActivity ends an activity as failed. The refusal answers a submission, and its body for ever; a vote is
+// answered by the activity.
 func (s *attempt) failActivity(f *fault.Error) {
 	e := s.entry
 	e.Status = org.StatusFailed
@@ -254,7 +256,7 @@ func (s *attempt) failActivity(f *fault.Error) {
 	e.Other, s.records, s.children = org.ID{}, nil, nil // a refusal writes nothing, but for what run adds
 }
 
-// keepWaiting keeps the activity for later.
+// keepWaiting keeps the activity until others vote or another factor is proven.
 func (s *attempt) keepWaiting(status org.Status) error {
 	s.entry.Status, s.pending.Status = status, status
 	if most := s.request.core.cfg.Quotas.Pending; s.previous == nil && int(s.organization.Pending) >= most {
@@ -263,7 +265,7 @@ func (s *attempt) keepWaiting(status org.Status) error {
 	return nil
 }
 
-// commit makes the decision durable. A vote has an entry of its own, ahead of the step's.
+// commit appends the entries of the decision. A vote has an entry of its own, ahead of that of the activity.
 func (s *attempt) commit() (a callAnswer, err error) {
 	sender, others := s.request.core.serving.outbox, s.children
 	entries := []*org.Entry{s.entry}
@@ -326,8 +328,9 @@ func (s *attempt) commit() (a callAnswer, err error) {
 	return a, nil
 }
 
-// activityReply writes {"activity":…} from an entry of tx's organization, as one of its users
-// sees it, which takes from steps. With an error, such as *org.Missing, it does not tell whether he may vote.
+// activityReply writes {"activity":…} from an entry of tx's organization, as one of its users sees it. What
+// finding out who may vote takes is taken from steps. With an error, such as *org.Retry, it leaves out whether
+// he may vote.
 func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent, steps *int) ([]byte, error) {
 	view := activity.ActivityView{Users: func(u org.ID) *org.User {
 		rec, err := tx.User(u)
@@ -358,7 +361,7 @@ func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in
 	return append(kinds.Live.AppendActivity(out, e, tx.ID, view), '}'), err
 }
 
-// indexEntries says what the host's index must change with the entries.
+// indexEntries adds to the entries what the host's index must change with them.
 func (s *attempt) indexEntries() (err error) {
 	if s.records != nil {
 		if s.entry.Index, err = s.request.core.serving.indexChanges(s.records); err != nil {
@@ -373,7 +376,7 @@ func (s *attempt) indexEntries() (err error) {
 	return nil
 }
 
-// seq is where the step's entry will stand: that of a vote behind the vote's own.
+// seq is the place of the activity's entry: with a vote, behind the vote's own.
 func (s *attempt) seq() uint64 {
 	if s.previous != nil {
 		return s.locked.Tip().Count + 1
@@ -381,12 +384,12 @@ func (s *attempt) seq() uint64 {
 	return s.locked.Tip().Count
 }
 
-// companionEntry is the entry in another organization that names the step's.
+// companionEntry is the entry in another organization that names this one's.
 func (s *attempt) companionEntry() *org.Entry {
 	return &org.Entry{Fingerprint: s.entry.Fingerprint, CreatedMs: s.entry.TimeMs, TimeMs: s.entry.TimeMs, Other: s.locked.ID(), OtherSeq: s.seq()}
 }
 
-// recordsAfter are the organization's records once the step is done.
+// recordsAfter are the organization's records once this attempt is committed.
 func (s *attempt) recordsAfter() *org.Tx {
 	if s.records != nil {
 		return s.records
@@ -394,7 +397,7 @@ func (s *attempt) recordsAfter() *org.Tx {
 	return s.locked.Begin(s.tx.NowMs)
 }
 
-// countPending brings the record of what waits up to date with the step.
+// countPending updates the count of waiting activities, and the record of this one.
 func (s *attempt) countPending() error {
 	ends := s.entry.Status.Terminal()
 	if ends && s.previous == nil {
@@ -419,11 +422,11 @@ func (s *attempt) countPending() error {
 	return s.records.PutOrganization(&o)
 }
 
-// maxChainStateAge is how old a chain's state may be when it is decided from; activity counts on it.
+// maxChainStateAge is how old a chain's state may be when it is decided from; package activity counts on it.
 const maxChainStateAge = time.Minute
 
-// loadChainState hands the step what it needs from outside of the turn, or an *org.Missing: who hears
-// of it, and what its intent needs of its chain.
+// loadChainState loads what the decision needs from outside of the lock: the parent's subscribers and the state
+// of the intent's chain. It returns an *org.Retry if that must be fetched first.
 func (s *attempt) loadChainState() error {
 	if err := s.resolveSubscribers(); err != nil {
 		return err
@@ -464,7 +467,7 @@ func (s *attempt) topRecords() (*org.Tx, error) {
 	return s.parent.Begin(s.tx.NowMs), nil
 }
 
-// resolveSubscribers finds who in the parent hears of the step.
+// resolveSubscribers finds the parent's webhook endpoints that are told of the activity.
 func (s *attempt) resolveSubscribers() error {
 	o, err := s.tx.Organization()
 	if err != nil || o.Parent.Zero() {
@@ -477,7 +480,7 @@ func (s *attempt) resolveSubscribers() error {
 	v, sender := s.request.call, s.request.core.serving.outbox
 	a := sender.Audience(o.Parent)
 	if a == nil {
-		a = v.parentAudience // found a moment ago, and forgotten since to make room
+		a = v.parentAudience // found by an earlier run, and evicted since
 	}
 	if a == nil || a.Organization != o.Parent {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {

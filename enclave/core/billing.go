@@ -60,7 +60,8 @@ func (f *planCache) forget() {
 	clear(f.chosen)
 }
 
-// choose remembers which plan an organization of the top level is on; with its turn held, so that it is the newest.
+// choose remembers which plan an organization of the top level is on. The organization is locked, so that it is
+// the newest.
 func (f *planCache) choose(id org.ID, plan string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,14 +71,14 @@ func (f *planCache) choose(id org.ID, plan string) {
 	f.chosen[id] = plan
 }
 
-// unchoose forgets which plan an organization is on, with its turn held.
+// unchoose forgets which plan an organization is on. The organization is locked.
 func (f *planCache) unchoose(id org.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.chosen, id)
 }
 
-// Plans are those of the visit's range, nil if there are none, or an *org.Missing that reads them.
+// Plans are those of the call's range, nil if there are none, or an *org.Retry that reads them.
 func (v *callState) Plans() (*billing.Plans, error) {
 	if v.core.recorded != nil {
 		return v.core.recorded(), nil
@@ -99,7 +100,7 @@ func (v *callState) Plans() (*billing.Plans, error) {
 	}}
 }
 
-// read remembers the document in whose turn it is.
+// read remembers the document of the organization that is locked.
 func (f *planCache) read(t *ledger.Locked) error {
 	document, err := t.Begin(0).PlansDocument()
 	if err != nil {
@@ -161,7 +162,7 @@ func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *callState) ([]b
 	return json.Marshal(&reply)
 }
 
-// putPlans keeps a document in the visit's range.
+// putPlans keeps a document in the call's range.
 func (v *callState) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, document []byte, fp org.Hash) error {
 	c := v.core
 	l, err := v.LedgerFor(ctx, id)
@@ -287,7 +288,7 @@ func chosen(a *org.Bill) string {
 // planPaces counts for how long a plan's requests may come at once.
 const planPaces = 10 * time.Second
 
-// pacePlan counts a request for the organization of the top level above tx, if its plan has a rate.
+// pacePlan counts a request for the top-level organization of tx, if its plan has a rate.
 func (v *callState) pacePlan(tx *org.Tx, rec *org.Organization) error {
 	if v.core.recorded != nil {
 		return nil // nobody waits in a replay

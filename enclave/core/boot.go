@@ -27,9 +27,9 @@ import (
 	"cloister/shared/wire"
 )
 
-// control answers the calls that wire.BootOperations lists. It trusts nobody for where a call
-// comes from: genesis and manifest work once each, in that order; admission needs the admission
-// key's stamp; the others tell public things or bring what authority they need.
+// control answers the calls of the boot endpoint, which wire.BootOperations lists. It trusts nobody for where a
+// call comes from: genesis and manifest work once each, in that order; admission needs the admission key's
+// stamp; the others tell public things or bring what authority they need.
 func (c *Core) control(ctx context.Context, call *wire.Call, v *callState) ([]byte, error) {
 	op := wire.BootOperationOf(call.Op)
 	if op == nil {
@@ -46,7 +46,7 @@ func (c *Core) control(ctx context.Context, call *wire.Call, v *callState) ([]by
 
 type bootHandler func(*Core, context.Context, *wire.Call, *callState) ([]byte, error)
 
-// ignoringCall makes a handler of a method that wants nothing of a call.
+// ignoringCall is a handler that does not look at the call.
 func ignoringCall(f func(*Core) ([]byte, error)) bootHandler {
 	return func(c *Core, _ context.Context, _ *wire.Call, _ *callState) ([]byte, error) { return f(c) }
 }
@@ -94,7 +94,7 @@ func (c *Core) counters() map[string]uint64 {
 	return m
 }
 
-// movingRanges is a handler that moves ranges and answers what this enclave owns then.
+// movingRanges is a handler that moves ranges and answers which this enclave owns then.
 func movingRanges(do func(*ranges.Ranges, context.Context, []byte) error) bootHandler {
 	return func(c *Core, ctx context.Context, call *wire.Call, _ *callState) ([]byte, error) {
 		if err := do(c.serving.Ranges, ctx, call.Body); err != nil {
@@ -122,10 +122,10 @@ func (c *Core) rangeTable() ([]byte, error) {
 	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serving.Live.PublicHex, Signature: hex.EncodeToString(sig)})
 }
 
-// keysFor is how long a document of public keys is given out before another is signed.
+// keysFor is how long a keys document is given out before another is signed.
 const keysFor = time.Minute
 
-// keysDocument is the document given out now.
+// keysDocument is the signed document of the public keys that is given out now.
 type keysDocument struct {
 	mu   sync.Mutex
 	body []byte

@@ -74,7 +74,7 @@ func TestMailThroughTheHost(t *testing.T) {
 	}{
 		"expired":              {at(0), wire.Delivered{Found: true, Expired: true}},
 		"not a mail":           {at(1), wire.Delivered{Found: true, Result: wire.DeliverPermanent, Text: "the message cannot be written"}},
-		"a text message":       {at(2), wire.Delivered{Found: true, Result: wire.DeliverTemporary, Text: "outward: no connection"}},
+		"a text message":       {at(2), wire.Delivered{Found: true, Result: wire.DeliverTemporary, Text: "netclient: no connection"}},
 		"no such number":       {at(3), wire.Delivered{}},
 		"no such organization": {wire.SendID{Organization: wire.ID{1}}, wire.Delivered{}},
 	} {

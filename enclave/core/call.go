@@ -23,11 +23,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// callAnswer is what an endpoint says.
+// callAnswer is what an endpoint answers.
 type callAnswer struct {
 	status        int
 	body          []byte
-	waitsForStore bool // until what the call has seen is stored, and for a lease
+	waitsForStore bool // the reply waits until what the call has seen is stored, and for a lease
 	readable      bool // by a page of the caller's origin; only of the auth proxy
 }
 
@@ -38,7 +38,7 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) *wire.Reply {
 	return reply
 }
 
-// answerCall is Call with the room that the reply takes, until that is settled.
+// answerCall is Call with the memory that the reply is charged for, until that is set to 0.
 func (c *Core) answerCall(ctx context.Context, call *wire.Call) (*wire.Reply, *replyReservation) {
 	of := &replyReservation{portion: c.replies}
 	inner, signReply, err := c.parseSignReply(call)
@@ -52,7 +52,7 @@ func (c *Core) answerCall(ctx context.Context, call *wire.Call) (*wire.Reply, *r
 	return reply, of
 }
 
-// answerFrame answers one frame of a calls connection.
+// answerFrame answers one frame of a connection for calls.
 func (c *Core) answerFrame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	switch kind {
 	case wire.KindOpenSend:
@@ -74,13 +74,13 @@ func (c *Core) answerFrame(ctx context.Context, kind wire.Kind, payload []byte) 
 	return kind, b
 }
 
-// breach answers a frame that is none of package wire.
+// breach answers a frame that is none of package wire's.
 func (c *Core) breach() (wire.Kind, []byte) {
 	c.alarms.Raise(fault.AlarmFrame)
 	return wire.KindFailed, nil
 }
 
-// encode is an answer to the host, or says that there is none.
+// encode is the frame of an answer to the host, or of the failure to make one.
 func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 	var b []byte
 	if err == nil {
@@ -92,7 +92,7 @@ func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 	return kind, b
 }
 
-// answerSend answers a wire.AboutSend: with what do says, or with where else to ask.
+// answerSend answers a wire.AboutSend: with what do returns, or with the range where else to ask.
 func answerSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
 	do func(*outbox.Outbox, context.Context, *ranges.Access, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
 	var ask wire.AboutSend
@@ -115,7 +115,7 @@ func answerSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []b
 func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservation) (reply *wire.Reply) {
 	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
 	defer func() {
-		if r := recover(); r != nil { // its text may hold anything: it stays here
+		if r := recover(); r != nil { // its text may hold secrets: it is not sent
 			of.setSize(0)
 			reply.Status, reply.Body = c.errorReply(fmt.Errorf("panic: %v", r))
 		}
@@ -149,8 +149,8 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 		}
 		v.endPhase(phaseStore)
 	}
-	// A call at the proxy's endpoint makes another activity when it comes again: it is sent
-	// elsewhere only if nothing was done here.
+	// A call to the proxy makes another activity when it comes again: it is sent to another
+	// enclave only if nothing was done here.
 	if m := v.MovedBy(err); m != nil && (call.Endpoint != wire.EndpointProxy || errors.As(err, new(*ranges.Moved))) {
 		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
 	}
@@ -169,9 +169,9 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 	return reply
 }
 
-// yieldToBatchWriter lets a batch leave before its calls' replies are made, if no other call could join
-// it: the store is at work meanwhile. On its way the batch passes the ledger's goroutine and
-// the connection's, and both give way to others once.
+// yieldToBatchWriter yields up to three times when no other call is running, so that the batch is sent before
+// the reply is built and the store works in parallel. Three: the ledger's and the connection's goroutines each
+// yield once.
 func (c *Core) yieldToBatchWriter() {
 	for range 3 {
 		if c.callsUnderWay.Load() == 1 {
@@ -180,7 +180,7 @@ func (c *Core) yieldToBatchWriter() {
 	}
 }
 
-// dispatch picks the endpoint.
+// dispatch answers a call by its endpoint.
 func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a callAnswer, err error) {
 	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
 		return a, fault.New(fault.InvalidArgument, "request too large")
@@ -217,11 +217,12 @@ func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a c
 	return a, err
 }
 
-// largeBody is how many bytes a body has at least whose reading takes long enough to wait for a processor.
+// largeBody is from how many bytes on reading a body takes long enough to wait for a processor.
 const largeBody = 64 << 10
 
-// readLarge waits for a processor before a large body is read of which nobody knows yet whose it is. All of those together have
-// as much of the processors as one tenant. The caller leaves the slot, which is nil for a small body.
+// readLarge waits for a processor before it lets a large body be read. Whose body it is is not known yet, so
+// all of them together have as much of the processors as one tenant. The caller releases the slot, which is nil
+// for a small body.
 func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *callState) (*fairqueue.Slot, error) {
 	if len(call.Body) < largeBody {
 		return nil, nil
@@ -236,7 +237,7 @@ func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *callState) (*f
 	return slot, nil
 }
 
-// proxy answers a call at the endpoint of the auth proxy; see package proxy.
+// proxy answers a call to the auth proxy; see package proxy.
 func (c *Core) proxy(ctx context.Context, call *wire.Call, v *callState) (callAnswer, error) {
 	x, err := c.serving.proxy.Read(ctx, call, &v.Access, v.lookups)
 	v.endPhase(phaseStamp)
@@ -254,7 +255,7 @@ func (c *Core) proxy(ctx context.Context, call *wire.Call, v *callState) (callAn
 	return a, err
 }
 
-// errorReply turns an error into what the user may read.
+// errorReply is the status and body by which a user is told of an error.
 func (c *Core) errorReply(err error) (status uint16, body []byte) {
 	f := fault.Of(err)
 	switch {
@@ -273,18 +274,18 @@ func (c *Core) errorReply(err error) (status uint16, body []byte) {
 	return uint16(f.Code.HTTPStatus()), activity.AppendError(nil, f)
 }
 
-// A callState is one call on its way through the enclave.
+// A callState is the state of one call, from its first byte to its reply.
 type callState struct {
 	core  *Core
 	state wire.State // when it began
-	// Kept like what stands below.
-	withoutChainState bool // what the activity needs of its chain cannot be had, and a rejection goes on without
+	// Kept from run to run, like what follows timing.
+	withoutChainState bool // the state of the activity's chain cannot be had, and a rejection is decided without it
 	contactCounted    bool // the contact to which the activity sends a message
 	ranges.Access
 	timing timing
 
-	// What the call keeps from one run of a step to the next, besides its requester and
-	// request; see ledger.Step.
+	// What the call keeps from one run of its transaction to the next, besides its requester and request; see
+	// ledger.Ledger.Transact.
 	rate           rateCharge
 	reply          *replyReservation // of the reply
 	slot           callSlot
@@ -310,7 +311,7 @@ func (c *Core) newCallState() *callState {
 	return v
 }
 
-// The phases of a call, which its reply tells the lengths of.
+// The phases of a call. Its reply tells how long each took.
 const (
 	phaseStamp = iota
 	phaseDecide

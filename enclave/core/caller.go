@@ -14,16 +14,16 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// caller is a verified stamp with the user whose it is in the newest state.
+// caller is the user who made a verified stamp, from the newest state, with the credential that made it.
 type caller struct {
 	user       *org.User
 	credential org.VoteCredential
 	passkey    *org.Authenticator // nil for a key
-	parent     *org.Organization  // the parent, for a user of it, who may read and not write
+	parent     *org.Organization  // of a user of the parent, who may read and not write; else nil
 	proxy      bool               // the auth proxy
 }
 
-// unknownCredential says that an organization does not know a key. parent may know it.
+// unknownCredential is the error of an organization that does not have a credential. Its parent may have it.
 type unknownCredential struct {
 	parent  org.ID
 	deleted bool
@@ -31,7 +31,7 @@ type unknownCredential struct {
 
 func (*unknownCredential) Error() string { return "stranger" }
 
-// errUnknownCredential says that tx's organization does not know a key.
+// errUnknownCredential is an unknownCredential of tx's organization.
 func errUnknownCredential(tx *org.Tx) error {
 	o, err := tx.Organization()
 	if err != nil {
@@ -40,7 +40,7 @@ func errUnknownCredential(tx *org.Tx) error {
 	return &unknownCredential{o.Parent, o.Deleted}
 }
 
-// authenticate finds whose credential made the stamp: nobody's in a deleted organization.
+// authenticate finds the user whose credential made the stamp: nobody in a deleted organization.
 func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
 	who, err := s.credential(tx)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
 	return who, nil
 }
 
-// credential is authenticate with the credentials of deleted organizations: whoever deleted
-// one may be told so again.
+// credential is authenticate, with the credentials of deleted organizations too: whoever deleted one may send
+// the request again.
 func (s *requester) credential(tx *org.Tx) (*caller, error) {
 	if s.session != nil {
 		return s.sessionUser(tx)
@@ -96,7 +96,7 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 		return nil, errors.New("credential without a key")
 	}
 	k := &u.APIKeys[i]
-	if k.Proxy != s.proxy { // the auth proxy's key is good at the proxy's endpoint alone, and no other is good there
+	if k.Proxy != s.proxy { // the auth proxy's key is good for calls to the proxy alone, and no other is good for those
 		return nil, errUnknownCredential(tx)
 	}
 	if k.Expired(tx.NowMs) {
@@ -110,8 +110,8 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 	return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.call.chargeRate(tx, payer)
 }
 
-// sessionUser is the user of a read-only session, in the session's own organization
-// only. The session ends with the user, and with the credential that asked for it.
+// sessionUser is the user of a read-only session, in the session's own organization only. The session ends with
+// the user, and with the credential that asked for it.
 func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	if s.session.OrganizationID != tx.ID.String() {
 		return nil, &unknownCredential{}
@@ -153,7 +153,8 @@ func unknownKey(id org.ID, s *requester) error {
 		"could not find public key in organization or its parent organization, or no organization found with the given ID: organizationId=%s publicKey=%s", id, public)
 }
 
-// childrenWith are the organizations under tx's that know the requester's credential, two at most.
+// childrenWith are the sub-organizations of tx's organization that have the requester's credential, two at
+// most.
 func (s *requester) childrenWith(tx *org.Tx) ([]org.ID, error) {
 	if s.session != nil {
 		return nil, nil
@@ -165,7 +166,7 @@ func (s *requester) childrenWith(tx *org.Tx) ([]org.ID, error) {
 	return tx.Leads(curve + ":" + public)
 }
 
-// redirectToChild asks for the one organization below tx's that knows the requester's credential, if
+// redirectToChild redirects the transaction to the one sub-organization that has the requester's credential, if
 // there is one, and sets id to it.
 func (s *requester) redirectToChild(tx *org.Tx, id *org.ID) error {
 	below, err := s.childrenWith(tx)
@@ -184,8 +185,8 @@ var (
 	errConflict = fault.WithCode(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
 )
 
-// callerInParent tells which user of the parent a stranger is. The parent's allowlists bind
-// its users below as they do at home.
+// callerInParent finds the user of the parent whose credential the sub-organization does not have. The parent's
+// allowlists bind its users there as in the parent itself.
 func (s *requester) callerInParent(ctx context.Context, unknown *unknownCredential, id org.ID, from string) (u *caller, err error) {
 	if unknown.parent.Zero() || s.session != nil || s.voucher != nil {
 		return nil, unknownKey(id, s)
@@ -211,7 +212,8 @@ func (s *requester) callerInParent(ctx context.Context, unknown *unknownCredenti
 	return u, err
 }
 
-// refuseUnknown refuses a submit by a stranger. A user of the parent is told that he may only read.
+// refuseUnknown refuses a submit by a credential that the organization does not have. A user of the parent is
+// told that he may only read.
 func (r *request) refuseUnknown(ctx context.Context, unknown *unknownCredential) error {
 	if _, err := r.requester.callerInParent(ctx, unknown, r.organization, r.from); err != nil {
 		return err
@@ -219,8 +221,8 @@ func (r *request) refuseUnknown(ctx context.Context, unknown *unknownCredential)
 	return fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.organization, unknown.parent)
 }
 
-// scope is what bounds the session key that stamped, nil for other credentials.
-// Session profiles live in the top-level organization.
+// scope is the session profile's scope that bounds the session key that stamped, nil for other credentials.
+// Session profiles are in the top-level organization.
 func scope(tx *org.Tx, parent *ledger.Locked, cred *org.VoteCredential) (*policy.Program, error) {
 	if cred.Profile.Zero() {
 		return nil, nil
@@ -246,9 +248,9 @@ func scope(tx *org.Tx, parent *ledger.Locked, cred *org.VoteCredential) (*policy
 	return auth.CompiledScope(p)
 }
 
-// checkAllowlist asks the allowlists of a top-level organization, if it has any, whether its
-// users' requests may come from an address. They keep out thieves of a key; the host, which
-// tells the address, may lie. Callers of the auth proxy are no users of the organization.
+// checkAllowlist refuses a request from an address that is not on the allowlist of a top-level organization, if
+// that has one. It keeps out whoever stole a key; the host, which tells the address, may lie. Callers of the
+// auth proxy are not users of the organization.
 func checkAllowlist(tx *org.Tx, who *caller, from string) error {
 	all, err := tx.Allowlist("")
 	if err != nil || all == nil || !all.Enabled || who.proxy {

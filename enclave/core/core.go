@@ -1,12 +1,11 @@
-// Package core is the enclave's one endpoint: a Call comes in, a decision comes out.
+// Package core handles every call from the host: it authenticates the caller, decides while it holds the
+// organization's lock, has the decision stored, and replies.
 //
-// It verifies who asks, decides in the organization's turn, lets the ledger make the decision
-// durable, and only then answers. What it needs from outside (device, clock, randomness, root
-// secret, connections, exit) is handed in; the simulator and the Nitro build differ in nothing
-// else.
+// What it needs from outside (device, clock, randomness, root secret, connections, exit) is handed in; the
+// simulator and the Nitro build differ in nothing else.
 //
-// submit.go is the first file to read. What comes before and after a decision has packages of
-// its own below internal.
+// Start at submit.go: it, attempt.go, vote.go and run.go decide, query.go answers queries, call.go dispatches.
+// What comes before and after a decision is in packages of its own under internal.
 package core
 
 import (
@@ -55,7 +54,7 @@ type Config struct {
 	Clock  Clock
 	// Rand is the kernel's randomness with the module's mixed in.
 	Rand io.Reader
-	// Elapsed is a monotonic clock, by which the processor time of steps is measured; nil: Clock is one.
+	// Elapsed is a monotonic clock, by which the processor time of transactions is measured; nil: Clock is one.
 	Elapsed func() time.Duration
 	// Yield lets another of this process's threads have the processor; see fairqueue.Config.
 	Yield func()
@@ -103,7 +102,7 @@ type Core struct {
 
 	// perform runs an activity that is granted. Only a replay has another than activity.Version.Run.
 	perform func(*activity.Version, *activity.Tx, *activity.Intent) (result []byte, err error)
-	// recorded, in a replay, are the plans that the step was decided under, as far as its records tell.
+	// recorded, in a replay, are the plans that the activity was decided under, as far as its records tell.
 	recorded func() *billing.Plans
 	// omitParentFingerprint, in a replay, tells that a body which names the parent was not noted there: of an older release.
 	omitParentFingerprint bool
@@ -165,7 +164,7 @@ func (c *Core) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// Stop ends service in good order: what is decided is stored, and the store is given back.
+// Stop ends service in good order: what is decided is stored, and the ranges are given back.
 func (c *Core) Stop(ctx context.Context) error {
 	if s := c.life.End(); s != nil {
 		return s.Ranges.Release(ctx)

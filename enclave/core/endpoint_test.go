@@ -112,7 +112,7 @@ func addBodies(f *testing.F) {
 	}
 }
 
-// The parent says what it likes at the endpoint boot. Nothing of it is an internal
+// The parent says what it likes at the boot endpoint. Nothing of it is an internal
 // error, and an enclave in its first state takes nothing that it could not check.
 func FuzzBootEndpoint(f *testing.F) {
 	faults := 0

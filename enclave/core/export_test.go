@@ -14,7 +14,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// BootHandlers are the names that have a handler at the endpoint boot.
+// BootHandlers are the names that have a handler at the boot endpoint.
 func BootHandlers() []string {
 	return slices.AppendSeq(slices.Collect(maps.Keys(bootHandlers)), maps.Keys(lifecycle.Operations))
 }

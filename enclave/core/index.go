@@ -29,7 +29,7 @@ func (s *serving) proxyKey(config org.ID) org.Hash {
 }
 
 // indexChanges is what an entry must change in the index: in a top-level organization the rows
-// that lead to its auth proxy. An *org.Missing asks for the pieces that tell whether
+// that lead to its auth proxy. An *org.Retry asks for the pieces that tell whether
 // something dropped is still there in another record.
 func (s *serving) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 	o, err := tx.Organization()

@@ -15,7 +15,7 @@ import (
 // configuration says go first. This process counts for itself and forgets when it ends.
 type Rates struct {
 	Organization, SubOrganization, Key pace.Rate
-	// EachSub is what a sub-organization may use, EachTenant what a tenant may with all that is below it.
+	// EachSub is what a sub-organization may use, EachTenant what a tenant may with all its sub-organizations.
 	EachSub, EachTenant Spending
 	// Contact is how many messages one contact is sent in the name of a tenant, from all of its organizations.
 	Contact pace.Rate
@@ -104,7 +104,7 @@ func (m *meter) countRequest(o *org.Organization, key string, now time.Time) (pa
 	return c, nil
 }
 
-// A rateCharge is what one call pays, once, however often its step runs again.
+// A rateCharge is the charge of one call against its rates, made once, however often its transaction runs.
 type rateCharge struct {
 	done  bool
 	proxy bool              // the auth proxy has stamped
@@ -116,8 +116,8 @@ type rateCharge struct {
 // payerOf pays what the call costs.
 func (t *rateCharge) payerOf() payer { return payer{t.payer, t.proxy} }
 
-// chargeRate counts the call for the organization of tx, whose user signed with key. A deleted
-// organization pays nothing, so that outsiders cannot tell that it was there.
+// chargeRate counts the call for the organization of tx, whose user signed with key. A deleted organization is
+// charged nothing, so that outsiders cannot tell that it was there.
 func (v *callState) chargeRate(tx *org.Tx, key string) error {
 	t := &v.rate
 	if t.done {

@@ -28,16 +28,16 @@ var (
 	errProofWaits = fault.WithCode(fault.ResourceExhausted, "LOG_PROOFS_EXCEEDED", "too many requests wait for their logged proofs: wait for some of them, or ask for the proof afterwards")
 )
 
-// proofWait is the wish of a submit's caller for the logged proof of the entry that the reply tells of.
-// The reply then waits for a quorum of the witnesses, also where replies need not.
+// proofWait is a submit's request to wait for the logged proof of the entry that its reply tells of. The reply
+// then waits for a quorum of the witnesses, also where replies need not.
 type proofWait struct {
-	tenant org.ID       // the tenant that has one of maxProving places; zero: none yet
+	tenant org.ID       // whose share of maxProofWaits it has one of; zero: none yet
 	view   *ledger.View // of what the reply tells
 	seq    uint64
 }
 
-// parseProofWait takes the wish out of a call. What cannot be proven is refused before anything is
-// decided: nobody shall wonder what came of it.
+// parseProofWait takes the header that asks for a logged proof out of a call. What cannot be proven is refused
+// before anything is decided: nobody shall wonder what came of it.
 func parseProofWait(call *wire.Call) (*wire.Call, *proofWait, error) {
 	asks := func(h wire.Header) bool { return strings.EqualFold(h.Name, attestation.HeaderLogProof) }
 	at := slices.IndexFunc(call.Head, asks)
@@ -46,15 +46,15 @@ func parseProofWait(call *wire.Call) (*wire.Call, *proofWait, error) {
 	}
 	inner := *call
 	inner.Head = slices.DeleteFunc(slices.Clone(call.Head), asks)
-	// At the proxy's endpoint a body that comes again makes another activity, and a query makes none.
+	// A repeated call to the proxy makes another activity, and a query makes none.
 	if call.Endpoint != wire.EndpointSubmit || len(inner.Head) != len(call.Head)-1 || call.Head[at].Value != attestation.LogProofWait {
 		return nil, nil, errProofWait
 	}
 	return &inner, new(proofWait), nil
 }
 
-// reserve makes room for the reply about n bytes of a body or an entry and for others, and finds a place for a caller who
-// wants its logged proof: before anything is decided.
+// reserve reserves memory for the reply about n bytes of a body or an entry and for others, and one of
+// maxProofWaits for a caller who wants the logged proof: before anything is decided.
 func (v *callState) reserve(payer org.ID, n, others int64) error {
 	most := 3*n + others
 	if p := v.proof; p != nil {

@@ -21,7 +21,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// queryCall is a query on its way.
+// queryCall is a call to the query endpoint.
 type queryCall struct {
 	core         *Core
 	call         *callState
@@ -124,7 +124,7 @@ func (r *queryCall) authenticateCaller(ctx context.Context, op string) error {
 	return err
 }
 
-// pinView holds on to the history as it is now, and to what waits in it.
+// pinView keeps a view of the history as it is now, and of what waits in it.
 func (r *queryCall) pinView(t *ledger.Locked, tx *org.Tx) (err error) {
 	r.view = t.View()
 	o, err := tx.Organization()
@@ -187,7 +187,7 @@ type sources struct {
 
 // Activity reads the newest entry of an activity. Of one that waits only the entry that the
 // state names is believed, of any other only the one that ended it: the host could show an
-// earlier step of either.
+// earlier entry of either.
 func (x sources) Activity(id org.ID) (e *org.Entry, err error) {
 	if seq, waits := x.pendingSeqs[id]; waits {
 		e, err = x.view.Entry(x.ctx, seq)
@@ -249,7 +249,7 @@ func (c *Core) bootProof(ctx context.Context, publicKeyHex string) ([]byte, erro
 	return json.Marshal(&p)
 }
 
-// LogProof shows a step of an activity in the log, with whose log that is.
+// LogProof proves that an entry of an activity is in the log, with the key of that log.
 func (x sources) LogProof(id org.ID, seq *uint64) (*query.LogProof, error) {
 	e, err := x.step(id, seq)
 	if err != nil || e == nil {
@@ -258,7 +258,7 @@ func (x sources) LogProof(id org.ID, seq *uint64) (*query.LogProof, error) {
 	return x.core.logProof(x.ctx, x.view, e.Seq)
 }
 
-// step is the newest one of an activity, or the one at seq; of any activity or none if that is zero.
+// step is the newest entry of an activity, or the one at seq; of any activity or none if that is zero.
 func (x sources) step(id org.ID, seq *uint64) (*org.Entry, error) {
 	if seq == nil {
 		return x.Activity(id)

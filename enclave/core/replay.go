@@ -36,11 +36,11 @@ import (
 )
 
 // A Replay decides again what entries say was decided. The code that decides is the enclave's own:
-// each recorded request goes through the steps of submit.go at its recorded time, in a ledger that
+// each recorded request goes through the code of submit.go at its recorded time, in a ledger that
 // has no store, and what they would append is held against what is recorded, byte for byte. Only
-// then does it take effect, so each step sees the records that its first run saw.
+// then does it take effect, so each request sees the records that it saw first.
 //
-// What an enclave has drawn is not known before, and free: a step is run with ids of ours, those are
+// What an enclave has drawn is not known before, and free: a request is run with ids of ours, those are
 // found in what it would append, and it is run once more with the ids that stand recorded in their
 // places. What needs secrets, or took something from outside, is not run: see replay_rules.go.
 type Replay struct {
@@ -93,7 +93,7 @@ const (
 	ReplaySealed
 	// ReplayTaken: the decision; what the activity did is as recorded, in the records that it may touch.
 	ReplayTaken
-	// ReplayGiven: nothing. It is the first entry of an organization, or the half of a step whose other
+	// ReplayGiven: nothing. It is the first entry of an organization, or the half of a transaction whose other
 	// half is in a history that is not there.
 	ReplayGiven
 )
@@ -176,7 +176,7 @@ func NewReplay(cfg ReplayConfig, entries []*Recorded) (*Replay, error) {
 	return r, r.installServices(cfg)
 }
 
-// installServices makes the enclave and the ledger that steps are decided in. Their keys are drawn here, so
+// installServices makes the enclave and the ledger that requests are decided in. Their keys are drawn here, so
 // that nothing that they sign or seal is worth anything.
 func (r *Replay) installServices(cfg ReplayConfig) error {
 	bare, err := lifecycle.ForReplay(cfg.Rand)
@@ -253,7 +253,7 @@ func (r *Replay) nextHistory() (first *historyCursor) {
 	return first
 }
 
-// otherHalf is the history in which the step of an entry of no activity was decided, or nil.
+// otherHalf is the history in which the transaction of an entry of no activity was decided, or nil.
 func (r *Replay) otherHalf(e *Recorded) *historyCursor {
 	if !e.Entry.Activity.Zero() || e.Entry.Other.Zero() {
 		return nil
@@ -261,7 +261,7 @@ func (r *Replay) otherHalf(e *Recorded) *historyCursor {
 	return r.histories[e.Entry.Other]
 }
 
-// advance replays the next step of a history. depth is how many others it is needed for.
+// advance replays the next request of a history. depth is how many others it is needed for.
 func (r *Replay) advance(ctx context.Context, h *historyCursor, depth int) error {
 	e := h.head()
 	finding := func(check string) error { return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: check} }
@@ -326,7 +326,7 @@ func (r *Replay) takeGiven(ctx context.Context, h *historyCursor, e *Recorded) e
 	return r.found(h, e, err)
 }
 
-// found makes a finding of what a step ended with.
+// found makes a finding of what a transaction ended with.
 func (r *Replay) found(h *historyCursor, e *Recorded, err error) error {
 	if err == nil {
 		return nil
@@ -351,14 +351,14 @@ func (r *Replay) found(h *historyCursor, e *Recorded, err error) error {
 	return f
 }
 
-// replayed is a step that is replayed.
+// replayed is a request that is replayed.
 type replayed struct {
 	replay  *Replay
 	home    *historyCursor
 	isGiven bool
 	own     *Recorded // of the request's own activity
 	main    *Recorded // of the activity that it is about: own, or of a vote the one behind it
-	// done are the entries of the step, once it has taken effect.
+	// done are the entries of the transaction, once it has taken effect.
 	done   []*Recorded
 	grade  ReplayGrade
 	parent org.ID // of the organization, zero at the top
@@ -381,11 +381,11 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 	if len(e.Entry.Votes) != 1 {
 		return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: "votes", Want: "1", Got: fmt.Sprint(len(e.Entry.Votes))}
 	}
-	// The parent's part of the step comes next in its history.
+	// The parent's part of the transaction comes next in its history.
 	if up := r.histories[s.main.Entry.Other]; up != nil && s.main.Entry.OtherSeq > 0 {
 		for head := up.head(); head != nil && head.Seq < s.main.Entry.OtherSeq; head = up.head() {
 			if r.otherHalf(head) == h && head.Entry.OtherSeq >= e.Seq {
-				break // it is of this step, or of a later one
+				break // it is of this transaction, or of a later one
 			}
 			if err := r.advance(ctx, up, depth+1); err != nil {
 				return err
@@ -421,13 +421,13 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 	return r.takeGiven(ctx, h, s.main)
 }
 
-// isNoted tells whether the parent's half of a step notes the fingerprint.
+// isNoted tells whether the parent's half of a transaction notes the fingerprint.
 func (r *Replay) isNoted(e *org.Entry) bool {
 	up := r.histories[e.Other]
 	return up != nil && e.OtherSeq < uint64(len(up.entries)) && up.entries[e.OtherSeq].Entry.StampedMs != 0
 }
 
-// plans are those that a step was decided under, as far as it has counted: its records tell of the plan and its quota.
+// plans are those that a request was decided under, as far as it has counted: its records tell of the plan and its quota.
 func (r *Replay) plans() *billing.Plans {
 	s := r.step
 	if s == nil || s.main == nil {
@@ -473,7 +473,7 @@ func (s *replayed) asksChain() bool {
 	return err == nil && e.Fingerprint == sha256.Sum256(e.Body) && len(s.main.Entry.Result) == 0 && len(s.main.Entry.Proofs) == 0
 }
 
-// maxTries is how often a step is run at most: ids are learnt in the first, and what depends on their
+// maxTries is how often a request is run at most: ids are learnt in the first, and what depends on their
 // order in those behind it.
 const maxTries = 6
 
@@ -490,7 +490,7 @@ func (s *replayed) tryCaller(ctx context.Context, as assumedCaller) (err error) 
 	return err
 }
 
-// run runs the step once.
+// run runs the transaction once.
 func (s *replayed) run(ctx context.Context, as assumedCaller) error {
 	r, e := s.replay, s.own.Entry
 	c := r.core
@@ -531,7 +531,7 @@ func (s *replayed) run(ctx context.Context, as assumedCaller) error {
 	})
 }
 
-// handleRetry lets a step have its parent's turn, if that is in a history. There is nobody to ask for anything else.
+// handleRetry locks the parent as well, if that is in a history. There is nobody to ask for anything else.
 func (s *replayed) handleRetry(err error) error {
 	m, ok := errors.AsType[*org.Retry](err)
 	if !ok || m.LockParent && s.replay.histories[s.parent] != nil || m.Redirect == s.home.id {
@@ -543,10 +543,10 @@ func (s *replayed) handleRetry(err error) error {
 	return errOutside
 }
 
-// errNoParent ends a step that is decided by what the parent's history says.
+// errNoParent ends a request that is decided by what the parent's history says.
 var errNoParent = errors.New("it takes the history of the parent organization")
 
-// findParent gives the step what it would ask of the parent's turn before its own.
+// findParent gives the request what it would read of the parent before its own transaction.
 func (s *replayed) findParent(ctx context.Context, v *callState) error {
 	r, parent := s.replay, org.ID{}
 	read := func(id org.ID, f func(*org.Tx) error) error {
@@ -585,7 +585,7 @@ func (r *Replay) keyedHash(text []byte) (h [32]byte) {
 
 // A assumedCaller is as whom a recorded request may have come: what an entry does not tell, and the decision asks for.
 type assumedCaller struct {
-	proxy    bool // at the auth proxy's endpoint
+	proxy    bool // by way of the auth proxy
 	byParent bool // by a user of the parent
 	factor   int  // which of the user's contacts and identities a token vouched for
 	user     org.ID
@@ -703,7 +703,7 @@ type anyKey struct{}
 
 func (anyKey) BoundTo(string) bool { return true }
 
-// compare holds what a step would append against what is recorded.
+// compare holds what a transaction would append against what is recorded.
 func (r *Replay) compare(all []ledger.Addition) error {
 	s := r.step
 	if s.isGiven {

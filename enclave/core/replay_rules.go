@@ -646,7 +646,7 @@ func (s *replayed) adoptProofs(computed *org.Entry, of *Recorded) error {
 	return nil
 }
 
-// adoptClaim takes over what a claim says that was not computed. root is that of the tree before the step.
+// adoptClaim takes over what a claim says that was not computed. root is that of the tree before the transaction.
 func adoptClaim(want, got attestation.Claim, of *Recorded, root org.Hash) error {
 	fresh := got.Fresh()
 	if fresh == nil || fresh.BootNumber != fmt.Sprint(of.Entry.Boot) {
@@ -693,7 +693,7 @@ func (blindVault) Open([16]byte, []byte) (secret.Secret, error) {
 	return secret.From(bytes.Repeat([]byte{1}, blindSecret))
 }
 
-// errOutside ends a step whose activity asks somebody whose answer is not in the entry.
+// errOutside ends a request whose activity asks somebody whose answer is not in the entry.
 var errOutside = errors.New("it asks for what is not in the history")
 
 // noProviders knows nobody outside.

@@ -108,7 +108,7 @@ func placeOf(id org.ID, tail int, computed, recorded *org.Entry) (found org.ID, 
 	return found, ok
 }
 
-// fixedClock stands at the time of the step that is replayed.
+// fixedClock stands at the time of the request that is replayed.
 type fixedClock struct{ ms uint64 }
 
 func (c *fixedClock) Now() time.Time                       { return time.UnixMilli(int64(c.ms)).UTC() }

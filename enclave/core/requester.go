@@ -18,24 +18,24 @@ import (
 	"cloister/shared/wire"
 )
 
-// requester is who stamped a request, as far as it is known. An API key has proven
-// itself. A passkey is verified with the public key in the organization's records, a key that
-// is nobody's with the token that vouches for it.
+// requester is the stamp of a request, as far as it is verified. An API key proves itself. A passkey is
+// verified with the public key in the organization's records; a key of nobody's with the token that vouches for
+// it.
 type requester struct {
 	call     *callState
 	caller   *stamp.Caller // once verified
 	passkey  *stamp.Passkey
 	attested *stamp.Attested // by nobody's key; voucher is its token
 	voucher  voucher
-	session  *login.Session // of a caller who only reads; the four above are nil then
-	hostBody stamp.HostBody // what the host says that the session asks
+	session  *login.Session // a read-only session; caller, passkey, attested and voucher are nil then
+	hostBody stamp.HostBody // the body of a session's query: the host's word
 	proxy    bool           // the enclave itself has stamped, with the auth proxy's key
 
 	checked *org.Authenticator // that caller was verified with
-	counter uint32             // that its authenticator told, 0 if it does not count
+	counter uint32             // signature counter of its authenticator, 0 if that does not count
 }
 
-// stampHead are the headers of a call, as stamps are read from them.
+// stampHead are the headers of a call in the form that stamps are read from.
 func stampHead(call *wire.Call) []stamp.Header {
 	head := make([]stamp.Header, len(call.Head))
 	for i, h := range call.Head {
@@ -66,11 +66,11 @@ func (v *callState) readStamp(call *wire.Call) (*requester, error) {
 // sessionHeader carries the token of a read-only session in place of a stamp.
 const sessionHeader = "X-Session"
 
-// callerHeaders say who is calling. A call has one of them.
+// callerHeaders are the headers that identify the caller. A call has exactly one of them.
 var callerHeaders = []string{sessionHeader, "X-Stamp", "X-Stamp-WebAuthn", "X-Stamp-Attested"}
 
-// inSession tells whether a call is made in a session and not stamped. A call with more than
-// one of callerHeaders is not: package stamp refuses it.
+// inSession returns the token of a call that is made in a session and not stamped. A call with more than one of
+// callerHeaders is refused by package stamp.
 func inSession(call *wire.Call) (token string, ok bool) {
 	for _, h := range call.Head {
 		if !slices.ContainsFunc(callerHeaders, func(name string) bool { return strings.EqualFold(h.Name, name) }) {
@@ -102,7 +102,7 @@ func (v *callState) readSession(call *wire.Call, token string) (*requester, erro
 	return &requester{call: v, session: s, hostBody: stamp.NewHostBody(call.Body)}, nil
 }
 
-// body is what the requester answers for, once that is known.
+// body is the body that the requester has stamped, once that is verified.
 func (s *requester) body() (stamp.Body, error) {
 	if s.caller == nil {
 		return stamp.Body{}, errors.New("a body that nobody answers for yet")
@@ -110,7 +110,7 @@ func (s *requester) body() (stamp.Body, error) {
 	return s.caller.Body(), nil
 }
 
-// where tells where the requester is to be looked for, whether the body is verified or not.
+// where is the organization in which to look for the requester, whether the body is verified or not.
 func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	switch {
 	case s.session != nil:
@@ -128,7 +128,7 @@ func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	return w, id, err
 }
 
-// credentialName is what an organization knows the requester's credential by.
+// credentialName is curve and public key by which an organization finds the requester's credential.
 func (s *requester) credentialName() (curve, publicKey string) {
 	switch {
 	case s.session != nil:
@@ -144,7 +144,7 @@ func (s *requester) credentialName() (curve, publicKey string) {
 // verify checks a passkey's stamp with the authenticator that the records name.
 func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 	if s.checked != nil && s.checked.ID == a.ID && string(s.checked.PublicKey) == string(a.PublicKey) {
-		return nil // in an earlier turn of this request
+		return nil // in an earlier run
 	}
 	o, err := tx.Organization()
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 	return nil
 }
 
-// learnOrigins keeps a parent's record, for its rules on origins.
+// learnOrigins loads a parent's record, for its rules on the origins of passkeys.
 func (v *callState) learnOrigins(ctx context.Context, parent org.ID) error {
 	return v.WithLock(ctx, parent, func(t *ledger.Locked) error {
 		o, err := t.Begin(v.core.now()).Organization()

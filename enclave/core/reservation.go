@@ -17,14 +17,15 @@ const (
 	maxList = 7 << 20
 )
 
-// Kinds that decode data for policies take room for what is decoded, up to 16 bytes for each byte of the data, which a body
-// writes with two digits. What is in a small body is not counted.
+// Kinds that decode data for policies reserve memory for what is decoded, up to 16 bytes for each byte of the
+// data, which a body writes with two digits. What is in a small body is not counted.
 const (
 	decodedOfBody = 16 / 2
 	smallBody     = 8 << 10
 )
 
-// decodedBytes is the room for what is decoded of a body of n bytes of a version; v is nil if that is unknown.
+// decodedBytes is how much memory is reserved for what is decoded of a body of n bytes of a version; v is nil
+// if that is unknown.
 func decodedBytes(v *activity.Version, n int64) int64 {
 	if v == nil || !v.Kind.Decodes {
 		return 0
@@ -32,14 +33,14 @@ func decodedBytes(v *activity.Version, n int64) int64 {
 	return decodedOfBody * max(n-smallBody, 0)
 }
 
-// A replyReservation is what the reply to one call takes of replyBytes, for a tenant.
+// A replyReservation is the memory that one reply holds, charged to a tenant's share of replyBytes.
 type replyReservation struct {
 	portion *tenant.Portion[org.ID]
 	tenant  org.ID
 	bytes   int64
 }
 
-// grow makes room for n bytes in all, if there is any, at the cost of the first tenant.
+// grow enlarges the reservation to n bytes in all, or refuses. The first tenant that it is called with pays.
 func (r *replyReservation) grow(who org.ID, n int64) error {
 	if n <= r.bytes {
 		return nil
@@ -60,7 +61,7 @@ func (r *replyReservation) grow(who org.ID, n int64) error {
 	return nil
 }
 
-// setSize sets the room to n bytes.
+// setSize sets the reservation to n bytes.
 func (r *replyReservation) setSize(n int64) {
 	if r.bytes != n && !r.tenant.Zero() {
 		r.portion.Add(r.tenant, n-r.bytes)

@@ -19,7 +19,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// execute executes what has been granted.
+// execute runs the activity, which policies have granted.
 func (s *attempt) execute(g *policy.Grant) (err error) {
 	if s.request.call.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *attempt) execute(g *policy.Grant) (err error) {
 	return err
 }
 
-// drillPrefix is how all that is signed begins in a drill; empty: this is none.
+// drillPrefix is what all that is signed in a drill begins with; empty: this is no drill.
 func (c *Core) drillPrefix() string {
 	if c.serving.Manifest.Drill {
 		return attestation.DrillPrefix
@@ -70,8 +70,8 @@ var errDrill = fault.WithCode(fault.FailedPrecondition, "DRILL", "this is a dril
 
 var errFrozen = fault.WithCode(fault.FailedPrecondition, "SIGNING_FROZEN", "the store was recovered without what was written last, so credentials that were removed then are back: look at them, and have the root quorum submit remove_organization_feature with the name %s", organization.FeatureFrozen)
 
-// checkFrozen refuses what uses a key while the organization's root quorum has not said that it may, after a recovery. Nothing is
-// kept, so that the same body may come again.
+// checkFrozen refuses the use of keys after a recovery until the organization's root quorum has allowed it.
+// Nothing is recorded, so that the same body may come again.
 func (s *attempt) checkFrozen() error {
 	if action := s.version.Kind.Action; s.request.core.serving.Manifest.Drill || action != keys.ActionSign && action != keys.ActionExport {
 		return nil
@@ -83,7 +83,7 @@ func (s *attempt) checkFrozen() error {
 	return err
 }
 
-// activityTx is what the activity's function may touch. It runs as the activity's initiator.
+// activityTx is what the activity's function may use. It runs as the activity's initiator.
 func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 	c, v := s.request.core, s.request.call
 	key, keyID := s.locked.Key()
@@ -113,7 +113,7 @@ func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 	return at
 }
 
-// newOrganization makes a sub-organization. Its first entry and the step's name each other.
+// newOrganization makes a sub-organization. Its first entry and the activity's name each other.
 func (s *attempt) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	c := s.request.core
 	id, err := org.NewChildID(mixed{c}, s.locked.ID())
@@ -130,8 +130,8 @@ func (s *attempt) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	return &activity.Tx{Tx: tx, Vault: activity.VaultOf(c.vault(id, child.Key(), 1)), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.locked.ID(), Recovered: s.locked.Ledger().LastRecovery()}, nil
 }
 
-// decisionContext is all that a decision was made from besides the organization's records. A
-// policy outcome proof has the SHA-256 of its canonical CBOR.
+// decisionContext is all that a decision was made from besides the organization's records. A policy outcome
+// proof has the SHA-256 of its canonical CBOR.
 type decisionContext struct {
 	Organization wire.ID   `cbor:"1,keyasint"`
 	Activity     wire.ID   `cbor:"2,keyasint"`
@@ -143,8 +143,8 @@ type decisionContext struct {
 	TimeMs       uint64    `cbor:"8,keyasint"`
 }
 
-// signProofs signs what app proofs can say of a completed activity. The digest of the organization's
-// data is the root of its tree before the activity, which binds every record.
+// signProofs signs the app proofs of a completed activity. The digest of the organization's data is the root of
+// its tree before the activity, which binds every record.
 func (s *attempt) signProofs(claims []activity.Claim) ([]org.Proof, error) {
 	c, t, e, k := s.request.core, s.locked, s.entry, s.version.Kind
 	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),

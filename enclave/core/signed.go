@@ -20,9 +20,7 @@ var endpointNames = map[wire.Endpoint]string{
 
 var errNonce = fault.New(fault.InvalidArgument, attestation.HeaderSignReply+" wants 1 to 64 characters of A-Z a-z 0-9 - _, once")
 
-// parseSignReply takes a caller's wish to have the reply signed out of a call, nil if there is none.
-// What cannot be signed is refused before anything is decided: a caller that insists would
-// otherwise take a success for a failure.
+// parseSignReply takes the header that asks for a signed reply out of a call; nil: there is none.
 func (c *Core) parseSignReply(call *wire.Call) (*wire.Call, *attestation.SignedReply, error) {
 	asks := func(h wire.Header) bool { return strings.EqualFold(h.Name, attestation.HeaderSignReply) }
 	at := slices.IndexFunc(call.Head, asks)

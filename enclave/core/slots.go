@@ -6,21 +6,21 @@ import (
 	"cloister/shared/wire"
 )
 
-// Calls under way have places: one for each, and one more for each placeBytes of its body. They are divided among customers, so that
-// one whose calls wait leaves room for the others'.
+// Calls under way hold slots: one each, and one more for each slotBytes of its body. Slots are divided among
+// customers, so that one whose calls wait leaves some for the others.
 const (
 	maxCallSlots = wire.MaxInFlight
 	slotBytes    = wire.MaxWaiting / wire.MaxInFlight
 )
 
-// A customer is a tenant's own users, or whoever is below it and asks its auth proxy. The zero customer is all callers together of whom
-// nobody knows yet which organization they ask.
+// A customer is a tenant's own users, or its sub-organizations and the callers of its auth proxy. The zero
+// customer is all calls together whose organization is not known yet.
 type customer struct {
 	tenant org.ID
 	below  bool
 }
 
-// A callSlot is what a call has of maxPlaces.
+// A callSlot is what a call holds of maxCallSlots.
 type callSlot struct {
 	customer customer
 	proxy    bool // it came to the auth proxy
@@ -30,7 +30,8 @@ type callSlot struct {
 
 var errCallSlots = fault.WithCode(fault.ResourceExhausted, "REQUESTS_EXCEEDED", "too many requests are under way: wait for some of them")
 
-// Admit finds a place for the call, once: a customer's own as soon as it is known. It is ledger.Admission.
+// Admit gives the call its slots, once: a customer's own as soon as the customer is known. It implements
+// ledger.Admission.
 func (v *callState) Admit(tenant org.ID) error {
 	p := &v.slot
 	if p.size == 0 || p.taken && (tenant.Zero() || !p.customer.tenant.Zero()) {
@@ -47,7 +48,7 @@ func (v *callState) Admit(tenant org.ID) error {
 	return nil
 }
 
-// releaseSlot gives the call's place back.
+// releaseSlot gives the call's slots back.
 func (v *callState) releaseSlot() {
 	if p := &v.slot; p.taken {
 		v.core.callSlots.Add(p.customer, -int64(p.size))

@@ -19,7 +19,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// request is a submit on its way through the steps.
+// request is a call to the submit endpoint, a submission or a vote.
 type request struct {
 	core         *Core
 	call         *callState
@@ -27,7 +27,7 @@ type request struct {
 	from         string // the address that the host says it came from
 	op           string
 	where        stamp.Where // as the body says
-	organization org.ID      // in which the caller is looked for, and then the activity's
+	organization org.ID      // in which the caller is looked for; then the activity's
 	version      *activity.Version
 	formatErr    error // what is wrong with type or parameters; told only to callers who may ask
 
@@ -39,7 +39,8 @@ type request struct {
 	id          org.ID // of the activity that this body makes or made
 }
 
-// submit is the whole life of a request to act, the first function to read.
+// submit handles a submission or a vote from its stamp to its reply. Start reading here: attempt.go decides,
+// vote.go handles votes, run.go executes.
 func (c *Core) submit(ctx context.Context, call *wire.Call, v *callState) (a callAnswer, err error) {
 	r := &request{core: c, call: v, from: call.From.Address, op: call.Op}
 	defer v.lookups.End()
@@ -82,8 +83,8 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *callState) (a cal
 	return a, err
 }
 
-// route finds out where to look for the caller: from the verified body or, where only the
-// records can verify it, from as much as an unverified one tells.
+// route finds out in which organization to look for the caller: from the verified body or, where only the
+// records can verify it, from the unverified one.
 func (r *request) route() (err error) {
 	if r.requester.caller != nil {
 		return r.parseBody()
@@ -93,7 +94,7 @@ func (r *request) route() (err error) {
 	return err
 }
 
-// parseBody takes the body apart, once it is verified.
+// parseBody parses the body, once it is verified.
 func (r *request) parseBody() (err error) {
 	if r.sub != nil {
 		return nil
@@ -118,9 +119,9 @@ func (r *request) parseBody() (err error) {
 	return nil
 }
 
-// attempt is the step of a submission or vote: authenticated, looked for among what is
-// known, decided, done and made durable in one turn. It is run again when it lacks
-// something; see ledger.Step.
+// attempt runs once what decides a submission or a vote: it authenticates the caller, looks for an earlier
+// answer, decides, executes and appends, all under the organization's lock. It is run again when it lacks
+// something; see ledger.Ledger.Transact.
 func (r *request) attempt(t, parent *ledger.Locked) (a callAnswer, old *priorAnswer, err error) {
 	s := &attempt{request: r, locked: t, parent: parent, tx: t.Begin(r.core.now()), policySteps: r.core.policySteps()}
 	if old, err = s.admit(); err != nil || old != nil {
@@ -139,8 +140,9 @@ func (r *request) attempt(t, parent *ledger.Locked) (a callAnswer, old *priorAns
 	return a, nil, err
 }
 
-// admit is what every submission and vote passes: a credential of the organization or, for
-// some kinds, its parent's, and a body that is new, in time and in shape; or it finds the old one.
+// admit checks what every submission and vote must pass: a credential of the organization or, for some kinds,
+// of its parent, and a body that is new, in time and well formed. For a body that was seen before it returns
+// where its answer is.
 func (s *attempt) admit() (old *priorAnswer, err error) {
 	r := s.request
 	if err = s.authenticate(); err == nil {
@@ -179,9 +181,9 @@ func (s *attempt) admit() (old *priorAnswer, err error) {
 	return nil, s.checkNewBody()
 }
 
-// authenticate finds whose credential made the stamp: a user's of the organization; for
-// kinds that are asked for in the parent's name, one's of the organization below that knows
-// it; for kinds that a parent's users may ask for as well, one's of the parent.
+// authenticate finds the user whose credential made the stamp: one of the organization; for kinds that are
+// asked for in the parent's name, one of the sub-organization that knows the credential; for kinds that a
+// parent's users may ask for as well, one of the parent.
 func (s *attempt) authenticate() (err error) {
 	r := s.request
 	s.authority = s.tx
@@ -208,7 +210,8 @@ func (s *attempt) authenticate() (err error) {
 	return err
 }
 
-// reserveReply makes room for the reply to a body of n bytes, as what is decided must be told, and for what a version of it decodes.
+// reserveReply reserves memory for the reply to a body of n bytes, since what is decided must be told, and for
+// what a version of it decodes.
 func (s *attempt) reserveReply(n int64, v *activity.Version) error {
 	payer, err := tenant.Of(s.tx)
 	if err != nil {
@@ -217,7 +220,7 @@ func (s *attempt) reserveReply(n int64, v *activity.Version) error {
 	return s.request.call.reserve(payer, n, decodedBytes(v, n))
 }
 
-// checkNewBody is what a new body passes: recent, well formed, within what its credential is for.
+// checkNewBody checks a body that was not seen before: recent, well formed, within what its credential is for.
 func (s *attempt) checkNewBody() error {
 	r := s.request
 	if err := checkTime(s.authority.NowMs, r.sub.TimestampMs); err != nil {
@@ -235,7 +238,7 @@ func (s *attempt) checkNewBody() error {
 	if s.caller.passkey == nil || r.requester.counter == 0 {
 		return nil
 	}
-	// Another request of the passkey may have come between two runs of this step: its counter
+	// Another request of the passkey may have come between two runs of this transaction: its counter
 	// never goes back.
 	n, err := s.authority.Counter(s.caller.passkey.ID)
 	if err != nil || n >= r.requester.counter {
@@ -252,7 +255,7 @@ func (r *request) lookUpVersion(kind string) {
 	r.version, r.formatErr = kinds.Live.Lookup(r.op, kind)
 }
 
-// decode reads the parameters, once: strangers cannot make the enclave do it.
+// decode decodes the parameters, once. Only authenticated callers get here.
 func (r *request) decode() error {
 	if r.formatErr == nil && r.intent == nil {
 		r.intent, r.formatErr = r.version.Decode(r.sub.Parameters)
@@ -260,16 +263,16 @@ func (r *request) decode() error {
 	return r.formatErr
 }
 
-// priorAnswer is where an earlier answer to this body may stand.
+// priorAnswer is where an earlier answer to this body may be.
 type priorAnswer struct {
 	view      *ledger.View
 	seq       uint64
-	byID      bool // below the floor: the host's index is asked
+	byID      bool // not above the low watermark: the host's index is asked
 	user      org.ID
-	recovered bool // the floor is above now: a recovery has raised it
+	recovered bool // the low watermark is in the future: a recovery has raised it
 }
 
-// priorAnswer tells whether this body may have made an activity before.
+// priorAnswer finds out whether this body may have made an activity before.
 func (s *attempt) priorAnswer() *priorAnswer {
 	if insecure.Skip(insecure.Repeat) {
 		return nil
@@ -283,12 +286,12 @@ func (s *attempt) priorAnswer() *priorAnswer {
 	return nil
 }
 
-// namesParent tells whether the body names the parent of the organization that it is for.
+// namesParent reports whether the body names the parent of the organization that it is for.
 func (r *request) namesParent() bool { return r.sub.Organization != r.organization }
 
-// redirectToEarlier follows a body that names the parent to the organization in which it has made an activity before. Where its
-// credential leads may have changed since, and one body makes one activity. The parent keeps the fingerprints of such bodies;
-// its turn is held until the step is decided, so nothing comes in between.
+// redirectToEarlier sends a body that names the parent to the organization in which it has made an activity
+// before. Where its credential leads may have changed since, and one body makes one activity. The parent keeps
+// the fingerprints of such bodies; it is locked until the transaction ends, so nothing comes in between.
 func (s *attempt) redirectToEarlier() error {
 	r := s.request
 	if !r.namesParent() || insecure.Skip(insecure.Repeat) {
@@ -312,7 +315,7 @@ func (s *attempt) redirectToEarlier() error {
 	return &org.Retry{Redirect: made.Other}
 }
 
-// checkWatermark refuses a body from before the fingerprints that an organization knows.
+// checkWatermark refuses a body at or below an organization's low watermark.
 func (s *attempt) checkWatermark(t *ledger.Locked) error {
 	switch {
 	case s.request.sub.TimestampMs > t.LowWatermarkMs():
@@ -323,8 +326,8 @@ func (s *attempt) checkWatermark(t *ledger.Locked) error {
 	return errTime
 }
 
-// entryAt is an entry of the organization whose turn is held. It is fetched with no turn held, so the run that wants it comes
-// again.
+// entryAt is an entry of the organization that is locked. It is fetched with no lock held, so the run that
+// wants it is run again.
 func (v *callState) entryAt(t *ledger.Locked, seq uint64) (*org.Entry, error) {
 	if v.earlierEntry != nil && v.earlierEntry.in == t.ID() && v.earlierEntry.Seq == seq {
 		return v.earlierEntry.Entry, nil
@@ -339,14 +342,14 @@ func (v *callState) entryAt(t *ledger.Locked, seq uint64) (*org.Entry, error) {
 	}}
 }
 
-// A locatedEntry is an entry of an organization.
+// A locatedEntry is an entry with its organization.
 type locatedEntry struct {
 	*org.Entry
 	in org.ID
 }
 
-// answerRepeated answers a body that has been answered before: a refusal in the same
-// words, an activity as it stands now.
+// answerRepeated answers a body that has been answered before: a refusal in the same words, an activity as it
+// stands now.
 func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a callAnswer, err error) {
 	var e *org.Entry
 	if f.byID {
@@ -358,7 +361,7 @@ func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a callAns
 		return a, err
 	}
 	if e == nil || e.Fingerprint != r.fingerprint {
-		// Nothing starts at or below the floor, so a host that hides an entry
+		// Nothing starts at or below the low watermark, so a host that hides an entry
 		// gets a refusal and no second activity.
 		if f.recovered {
 			return a, errRecovered
@@ -398,8 +401,8 @@ func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a callAns
 	return a, err
 }
 
-// newestEntry is the entry that shows an activity as it stands: the one that the state
-// names while it waits, the one that ended it otherwise, nil if there is none.
+// newestEntry is the entry that shows an activity as it stands: the one that the state names while it waits,
+// the one that ended it otherwise, nil if there is none.
 func (v *callState) newestEntry(ctx context.Context, id, act org.ID) (*org.Entry, error) {
 	var view *ledger.View
 	var p *org.Pending

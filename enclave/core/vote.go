@@ -13,8 +13,8 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// maxFactors is with how many credentials one user may approve an activity: about all that he
-// can have besides sessions.
+// maxFactors is with how many credentials one user may approve an activity: about all that a user can have
+// besides sessions.
 const maxFactors = 30
 
 // maxVote bounds the body of a vote, which is kept in every later entry of the activity.
@@ -34,7 +34,7 @@ func (s *attempt) vote() (a callAnswer, err error) {
 			if err != nil {
 				return a, err
 			}
-			if !made.Activity.Zero() { // or it is below
+			if !made.Activity.Zero() { // or it is a sub-organization's
 				return a, fault.New(fault.FailedPrecondition, "activity is over: it can be neither approved nor rejected")
 			}
 		}
@@ -78,7 +78,7 @@ func (s *attempt) resumeActivity(p *org.Pending, last *org.Entry) (err error) {
 	e.Votes = nil
 	mine := *p
 	mine.Votes = nil
-	for i := range last.Votes { // those of users who are gone are gone
+	for i := range last.Votes { // without those of deleted users
 		user := last.Votes[i].User
 		u, err := s.tx.User(user)
 		if err != nil {
@@ -110,12 +110,12 @@ func (s *attempt) resumeActivity(p *org.Pending, last *org.Entry) (err error) {
 	return s.loadChainState()
 }
 
-// castVote records the vote and what comes of it.
+// castVote records the vote and decides the activity anew.
 func (s *attempt) castVote() (a callAnswer, err error) {
 	if err := s.buildPolicyRequest(); err != nil {
 		return a, err
 	}
-	s.policySteps *= 2 // the policies are asked twice: whether the vote counts, and what comes of it
+	s.policySteps *= 2 // the policies are evaluated twice: whether the vote counts, and what comes of it
 	if _, err := activity.CountVotes(s.tx, s.pending, &s.policyRequest, s.request.core.policySteps(), &s.policySteps); err != nil {
 		return a, err
 	}
@@ -156,16 +156,16 @@ func (s *attempt) castVote() (a callAnswer, err error) {
 	return s.commit()
 }
 
-// changesVote tells whether the vote makes a difference to the one before: a no to a
-// yes, a yes that counts no more, or one with another credential.
+// changesVote reports whether the vote differs from the user's earlier one: a rejection after an approval, an
+// approval after one that counts no more, or one with another credential.
 func (s *attempt) changesVote(before *org.PendingVote) bool {
 	return s.request.version.Kind.Rejects() || !activity.IsApproval(s.pending, s.caller.user, before, s.tx.NowMs) ||
 		!slices.ContainsFunc(before.Credentials, func(c org.VoteCredential) bool { return c.ID == s.caller.credential.ID })
 }
 
-// answerUnchangedVote answers a vote that changes nothing with the activity as it stands. Only a second no
-// of one user is taken as the wish to look again whether the activity can still pass:
-// policies and users may have gone since.
+// answerUnchangedVote answers a vote that changes nothing with the activity as it stands. Only a second
+// rejection by the same user evaluates again whether the activity can still pass: policies and users may have
+// been deleted since.
 func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a callAnswer, err error) {
 	if mine.Rejected && s.request.version.Kind.Rejects() {
 		can, err := s.canPass()
@@ -187,7 +187,7 @@ func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a callAnswer, err 
 	return callAnswer{status: 200, body: body}, err
 }
 
-// recordVote puts the vote among those of the activity: one for each user.
+// recordVote records the vote among those of the activity: one for each user.
 func (s *attempt) recordVote(before *org.PendingVote) error {
 	no, now := s.request.version.Kind.Rejects(), s.tx.NowMs
 	b, err := s.newVote(s.request.body.Bytes())
@@ -211,7 +211,7 @@ func (s *attempt) recordVote(before *org.PendingVote) error {
 	}
 	s.pending.Votes = append(slices.DeleteFunc(s.pending.Votes, func(o org.PendingVote) bool { return o.User == v.User }), v)
 	if old != nil {
-		*old = b // in its place: the first is the initiator's
+		*old = b // at the same index: the first is the initiator's
 	} else {
 		s.entry.Votes = append(s.entry.Votes, b)
 	}
@@ -227,8 +227,8 @@ func (s *attempt) voteIn(user org.ID) *org.Vote {
 	return &s.entry.Votes[i]
 }
 
-// reject ends the activity if its initiator takes it back or it cannot pass any more. A no
-// never starts anything.
+// reject ends the activity if its initiator takes it back or it cannot pass any more. A rejection never starts
+// anything.
 func (s *attempt) reject() error {
 	can := false
 	if s.caller.user.ID != s.pending.Initiator {
@@ -243,13 +243,13 @@ func (s *attempt) reject() error {
 	return s.keepRejection(org.StatusRejected)
 }
 
-// keepRejection records a no, after which the activity has this status.
+// keepRejection records a rejection, after which the activity has this status.
 func (s *attempt) keepRejection(status org.Status) error {
 	s.records, s.entry.Status = s.tx, status
 	return s.keepEvaluation(&policy.Decision{Outcome: policy.Rejected})
 }
 
-// canPass tells whether the root quorum or a policy that allows could still be met.
+// canPass reports whether the root quorum or a policy that allows could still be met.
 func (s *attempt) canPass() (bool, error) {
 	d, _, err := s.evaluatePolicies()
 	if err != nil {

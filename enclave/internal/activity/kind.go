@@ -90,7 +90,7 @@ type Tx struct {
 	Keys     *keys.Cache[KeyID]
 	User     org.ID // who submitted
 	Activity org.ID
-	// Parent is the organization above, if the step holds it too. Nil in a top-level organization; use Above.
+	// Parent are the records of the parent, if the transaction has locked it too. Nil in a top-level organization; use ParentRecords.
 	Parent *org.Tx
 	// ParentVault is of Parent, zero where that is nil.
 	ParentVault Vault
@@ -118,7 +118,7 @@ type Tx struct {
 	Capabilities Capabilities
 	// Sender counts messages; nil: nobody does.
 	Sender Sender
-	// Providers asks identity providers; Roles are keys of the enclave. Either is nil where nothing needs it.
+	// Providers asks identity providers; ServiceKeys are keys of the enclave. Either is nil where nothing needs it.
 	Providers   Providers
 	ServiceKeys *ServiceKeys
 	// Verification is the verified token that vouched for the submitter, or nil.
@@ -178,7 +178,7 @@ func (t *Tx) KeptAfterRefusal(into *org.Tx) bool {
 // ErrNeedsParent asks for another run with Tx.Parent set: the parent must be locked before its child.
 var ErrNeedsParent error = &org.Retry{LockParent: true}
 
-// IsByParent is the parent's records if a user of the parent has asked, nil otherwise: see Kind.FromAbove.
+// IsByParent is the parent's records if a user of the parent has asked, nil otherwise: see Kind.ByParent.
 func (t *Tx) IsByParent() (*org.Tx, error) {
 	u, err := t.Tx.User(t.User)
 	if err != nil || u != nil || t.User == (org.ID{}) {
@@ -299,7 +299,7 @@ type Kind[I, R any] struct {
 	// Examine runs before any decision, for the root quorum too. A *fault.Error refuses the request; no activity is made.
 	Examine func(*org.Tx, *I) error
 	// ChainQuery is what must be known of a chain before the decision, nil for nothing. The host is asked outside of
-	// the turn and the answer is given to the intent's Know; what is signed is made from it inside.
+	// the lock and the answer is given to the intent's SetChainState; what is signed is made from it inside.
 	ChainQuery func(*org.Tx, *I) (*ChainQuery, error)
 	// Params is activity.params, a policy.Struct with the members that policies may read.
 	Params func(*I) policy.Value
@@ -309,7 +309,7 @@ type Kind[I, R any] struct {
 	// Keys are the stored keys that the kind uses; the Grant is good for them. Those that do not exist are
 	// left out: Run says so.
 	Keys func(*org.Tx, *I) ([]policy.Key, error)
-	// FillPolicyRequest completes the question to the policies where Facts do not suffice, such as with facts of each payload.
+	// FillPolicyRequest completes the policy request where Facts do not suffice, such as with facts of each payload.
 	FillPolicyRequest func(*org.Tx, *I, *policy.Request) error
 	// Self tells that users may do this to themselves unless a policy says otherwise. It returns the id of the
 	// user whom the intent names, or an empty text if it is always about who asks.
@@ -423,7 +423,7 @@ func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 }
 
 // Run executes the activity and returns its result object. After an error the Tx must be dropped: a
-// *fault.Error is the activity's failure; an *org.Missing wants a piece loaded and the activity run again with
+// *fault.Error is the activity's failure; an *org.Retry wants a piece loaded and the activity run again with
 // another Grant; any other is internal.
 func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	tx.Limits = tx.Limits.WithDefaults()
@@ -559,7 +559,7 @@ func (k Kind[I, R]) chainQuery(tx *org.Tx, newest any) (*ChainQuery, error) {
 	return k.ChainQuery(tx, newest.(*I))
 }
 
-// fillPolicyRequest completes the question that the policies are asked about an intent.
+// fillPolicyRequest completes the policy request about an intent.
 func (k Kind[I, R]) fillPolicyRequest(tx *org.Tx, newest any, r *policy.Request, bare bool) (err error) {
 	in := newest.(*I)
 	if k.Examine != nil {

@@ -44,7 +44,7 @@ func NoPrograms() *fault.Error {
 	return fault.New(fault.FailedPrecondition, "the operator has not set up a platform for customers' programs: the configuration has no member tvc")
 }
 
-// A ChainQuery is what must be known of a chain. The host is asked for it outside of any organization's turn.
+// A ChainQuery is what must be known of a chain. The host is asked for it while no organization is locked.
 type ChainQuery struct {
 	Chain                        string // CAIP-2
 	Nonces, Fees, Gas, Blockhash bool   // nothing: whether there is a node at all
@@ -108,7 +108,7 @@ func (in *Intent) Payer() Payer {
 }
 
 // Providers asks identity providers without waiting. What is not known yet is an error, no *fault.Error, that
-// must be returned: the activity is dropped, the answer is fetched outside of any turn, and the activity runs again.
+// must be returned: the activity is dropped, the answer is fetched with no organization locked, and the activity runs again.
 type Providers interface {
 	// Keys returns the key set of an issuer; has tells whether it holds the token's key or must be fetched
 	// again. A *fault.Error about field says why there is none.

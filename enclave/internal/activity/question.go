@@ -34,9 +34,9 @@ func (in *Intent) Target() org.Hash {
 	return h
 }
 
-// PolicyRequest is what the policies are asked about an activity that initiator submitted. The caller adds votes
-// and the scope of who votes. If the root quorum alone decides (bare), Params and Facts are left out; Keys are
-// not. A *fault.Error refuses the request, whoever asks.
+// PolicyRequest builds what the policies are asked about an activity that initiator submitted. The caller adds
+// votes and the scope of who votes. If the root quorum alone decides (rootQuorumOnly), Params and Facts are
+// left out; Keys are not. A *fault.Error refuses the request, whoever asks.
 func (v *Version) PolicyRequest(tx *org.Tx, in *Intent, activity, initiator org.ID, rootQuorumOnly bool) (policy.Request, error) {
 	k := v.Kind
 	r := policy.Request{
@@ -111,7 +111,7 @@ func PasskeyCredential(a *org.Authenticator) org.VoteCredential {
 	}
 }
 
-// PolicyCredential is a user's credential in the terms of the policy room.
+// PolicyCredential is a user's credential in the terms of package policy.
 func PolicyCredential(user org.ID, c org.VoteCredential) policy.Credential {
 	return policy.Credential{ID: c.ID, User: user, Type: c.Type, CredentialID: c.CredentialID, PublicKey: c.PublicKey}
 }
@@ -159,9 +159,10 @@ func IsApproval(p *org.Pending, u *org.User, v *org.PendingVote, nowMs uint64) b
 }
 
 // CountVotes fills in the approvals and rejections that count. An approval counts until it lapses, if its user
-// still has a credential of it and meets with those every MFA policy that applies. It returns the MFA policy that the initiator still has
-// to meet, if any. Evaluating MFA policies takes from steps, for each voter no more than his share of the budget;
-// when either is used up, the first policy not known to be inapplicable applies.
+// still has a credential of it and meets with those every MFA policy that applies. missingMFA is the MFA policy
+// that the initiator still has to meet, if any. Evaluating MFA policies takes from steps, for each voter no
+// more than his share of the budget; when either is used up, the first policy not known to be inapplicable
+// applies.
 func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps *int) (missingMFA *org.MFAPolicy, err error) {
 	q.Approvals, q.Rejections = nil, nil
 	share := VoterSteps(budget, p)
@@ -200,7 +201,7 @@ func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps
 // a vote counts them twice, and no voter's may use up what policies need.
 func VoterSteps(budget int, p *org.Pending) int { return max(budget, 0) / 4 / max(len(p.Votes), 1) }
 
-// Approval is a user's yes with these credentials in the terms of the policy room.
+// Approval is a user's yes with these credentials in the terms of package policy.
 func Approval(user org.ID, cs []org.VoteCredential) policy.Approval {
 	credential := func(c *org.VoteCredential) policy.Credential { return PolicyCredential(user, *c) }
 	return policy.Approval{User: user, Credentials: MapList(cs, credential)}
@@ -278,7 +279,7 @@ func (t Table) mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pen
 	return policy.MayVote(s, q, user)
 }
 
-// PolicyRequestOf is the Question of an activity by its newest entry.
+// PolicyRequestOf is the PolicyRequest of an activity by its newest entry.
 func (t Table) PolicyRequestOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, error) {
 	_, v, in, err := t.Reread(e)
 	if err != nil {

@@ -104,7 +104,7 @@ func Count(tx *org.Tx, plans *Plans, n uint64) ([]org.Send, error) {
 }
 
 // CountForChild counts n signatures of a sub-organization, from its lease, or refuses them. If that has too few it draws
-// another one on its parent's account; draws tells that it must, and nothing is done while above is nil.
+// another one on its parent's account; draws tells that it must, and nothing is done while parent is nil.
 func CountForChild(tx, parent *org.Tx, plans *Plans, n uint64) (sends []org.Send, draws bool, err error) {
 	old, err := tx.Lease()
 	if err != nil {

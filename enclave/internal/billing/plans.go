@@ -2,7 +2,7 @@
 //
 // The operator is the provider: a document that his admission key has stamped says which plans there are. Signatures are
 // counted for each calendar month, UTC, never above a plan's quota. What a sub-organization signs is on its parent's
-// account, on which it draws leases, so that not every signature takes the parent's turn.
+// account, on which it draws leases, so that not every signature locks the parent.
 //
 // Nothing here asks anybody: requests go out and answers come in elsewhere.
 package billing

@@ -12,8 +12,8 @@ import (
 	"cloister/enclave/internal/seal"
 )
 
-// DeploymentState is which manifest a deployment with operators took last. It lies in the store, sealed under a
-// key of the keyring: who recovers the keyring knows whose approval the next manifest needs.
+// DeploymentState records the last accepted manifest of a deployment with operators. It is stored sealed under
+// a keyring key, so whoever recovers the keyring learns which operators must approve the next manifest.
 type DeploymentState struct {
 	Format    uint8    `cbor:"1,keyasint"`
 	Number    uint64   `cbor:"2,keyasint"` // 1 at genesis; rises with every manifest
@@ -40,15 +40,15 @@ func (l *DeploymentState) Allows(m *attestation.Manifest, hash [32]byte) error {
 	return ErrNotSuccessor
 }
 
-// Next is the law once a manifest is taken that had a root secret of that public key made, or nil.
+// Next is the state once a manifest is accepted that had a root secret of that public key made, or nil.
 func (l *DeploymentState) Next(m *attestation.Manifest, hash [32]byte, quorum []byte) *DeploymentState {
 	return &DeploymentState{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest(), Quorum: quorum}
 }
 
-// deploymentStateKey comes from the blind-index key, which never rotates: the law must always open.
+// deploymentStateKey comes from the blind-index key, which never rotates: the state must always open.
 func (k *Keyring) deploymentStateKey() (*seal.Key, error) { return seal.Derive(k.Blind, "law") }
 
-// SealDeploymentState seals the law of a deployment.
+// SealDeploymentState seals the state of a deployment.
 func (k *Keyring) SealDeploymentState(rand io.Reader, deployment [32]byte, l *DeploymentState) ([]byte, error) {
 	key, err := k.deploymentStateKey()
 	if err != nil {
@@ -56,12 +56,12 @@ func (k *Keyring) SealDeploymentState(rand io.Reader, deployment [32]byte, l *De
 	}
 	plain, err := cbor.Marshal(l)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the law: %w", err)
+		return nil, fmt.Errorf("encoding the deployment state: %w", err)
 	}
 	return key.Seal(rand, wrapName(seal.KindDeploymentState, deployment), plain)
 }
 
-// OpenDeploymentState opens what SealLaw made.
+// OpenDeploymentState opens what SealDeploymentState made.
 func (k *Keyring) OpenDeploymentState(deployment [32]byte, sealed []byte) (*DeploymentState, error) {
 	key, err := k.deploymentStateKey()
 	if err != nil {
@@ -69,11 +69,11 @@ func (k *Keyring) OpenDeploymentState(deployment [32]byte, sealed []byte) (*Depl
 	}
 	plain, err := key.Open(wrapName(seal.KindDeploymentState, deployment), sealed)
 	if err != nil {
-		return nil, fmt.Errorf("law: %w", err)
+		return nil, fmt.Errorf("deployment state: %w", err)
 	}
 	l := new(DeploymentState)
 	if !decodeExact(plain, l) || l.Format != 1 || l.Number == 0 || len(l.Quorum) != 0 && len(l.Quorum) != quorumSize {
-		return nil, errors.New("law does not decode")
+		return nil, errors.New("deployment state does not decode")
 	}
 	return l, nil
 }

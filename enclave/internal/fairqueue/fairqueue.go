@@ -1,15 +1,16 @@
 // Package fairqueue divides the enclave's processors among tenants: among the own users of each and
-// the sub-organizations of each, and what those have among themselves.
+// the sub-organizations of each, and what those have among themselves. A task is one run of a transaction,
+// or the reading of a large body.
 //
-// No more steps compute at a time than there are slots. If more want to, the next slot goes to
+// No more tasks compute at a time than there are slots. If more want to, the next slot goes to
 // whoever has used the least: start-time fair queueing (Goyal, Vin, Cheng, 1996) in two levels.
-// What a step uses is measured while it runs and charged afterwards, so nobody has to know
+// What a task uses is measured while it runs and charged afterwards, so nobody has to know
 // beforehand what it will take, and who used little is served at once.
 //
-// A step that has computed for about a millisecond is long. Long steps leave one slot to the
+// A task that has computed for about a millisecond is long. Long tasks leave one slot to the
 // others: while every processor computes, Go's runtime looks at the network only every 10 ms,
 // and each request makes several hops. It is known by its pauses and not by the clock, which goes on
-// as well while a short step waits for the kernel to give it a processor.
+// as well while a short task waits for the kernel to give it a processor.
 package fairqueue
 
 import (
@@ -23,21 +24,21 @@ import (
 )
 
 const (
-	// pauseAfter is how long a step computes before it looks whether others are waiting.
+	// pauseAfter is how long a task computes before it looks whether others are waiting.
 	pauseAfter = 250 * time.Microsecond
-	// longAfter is how much a long step has computed, of which each stretch between two pauses counts as pauseAfter
+	// longAfter is how much a long task has computed, of which each stretch between two pauses counts as pauseAfter
 	// at most: with the third pause it is long.
 	longAfter = 600 * time.Microsecond
-	// stretchAfter is how long a last stretch takes that makes a step long, though it did not pause.
+	// stretchAfter is how long a last stretch takes that makes a task long, though it did not pause.
 	stretchAfter = 4 * time.Millisecond
-	// holdFor is how long a step keeps its slot from those that have used about as much: giving way more often
-	// makes all of many equal steps late.
+	// holdFor is how long a task keeps its slot from those that have used about as much: giving way more often
+	// makes all of many equal tasks late.
 	holdFor = 5 * time.Millisecond
 	// apart is how much less somebody has used who waits for nothing but the next pause.
 	apart = 10 * time.Millisecond
 	// credit is how far behind the others what somebody has used may count.
 	credit = 20 * time.Millisecond
-	// maxCharge bounds what one charge counts: no step computes for longer without a pause, but the kernel may let one wait, and a
+	// maxCharge bounds what one charge counts: no task computes for longer without a pause, but the kernel may let one wait, and a
 	// clock may jump.
 	maxCharge = 50 * time.Millisecond
 	// maxFlows is how many flows are kept before the first look for those that can be forgotten.
@@ -46,7 +47,7 @@ const (
 
 // Config is what a Queue is made with.
 type Config struct {
-	Slots int // how many steps compute at a time, at least 1
+	Slots int // how many tasks compute at a time, at least 1
 	// Elapsed is a monotonic clock.
 	Elapsed func() time.Duration
 	// Yield lets another thread have the processor that the calling one has; or nil. Without it, a thread that
@@ -60,7 +61,7 @@ type Queue struct {
 
 	mu        sync.Mutex
 	free      int     // slots
-	long      []*Slot // that long steps have
+	long      []*Slot // that long tasks have
 	level             // of customers
 	customers map[customerID]*customer
 	flows     int // of all customers
@@ -71,13 +72,13 @@ type Queue struct {
 
 // Stats are what a Queue has counted since it was made.
 type Stats struct {
-	Used     time.Duration // processor time of all steps
-	Waited   time.Duration // by steps that did not get a slot at once, before they began
-	Waits    uint64        // such steps
-	Long     uint64        // steps that were long
-	GaveWay  uint64        // how often a step gave its slot to another before it had ended
-	Abandons uint64        // steps that ended before they got a slot
-	Longest  time.Duration // that a step computed without a pause
+	Used     time.Duration // processor time of all tasks
+	Waited   time.Duration // by tasks that did not get a slot at once, before they began
+	Waits    uint64        // such tasks
+	Long     uint64        // tasks that were long
+	GaveWay  uint64        // how often a task gave its slot to another before it had ended
+	Abandons uint64        // tasks that ended before they got a slot
+	Longest  time.Duration // that a task computed without a pause
 }
 
 // New makes a queue whose slots are free.
@@ -85,17 +86,17 @@ func New(cfg Config) *Queue {
 	return &Queue{cfg: cfg, free: cfg.Slots, long: make([]*Slot, 0, cfg.Slots), level: level{virtual: credit}, customers: map[customerID]*customer{}, sweepAt: maxFlows}
 }
 
-// An Owner says for whom a step computes. A tenant's own users have as much as all its sub-organizations together.
+// An Owner says for whom a task computes. A tenant's own users have as much as all its sub-organizations together.
 type Owner struct {
 	Tenant org.ID // the organization of the top level
-	// Locked is the organization whose turn the step holds: the step is as urgent as that one's own, since those
-	// wait for it. The parent, if it holds that turn too.
+	// Locked is the organization that the transaction has locked: it is as urgent as that one's own, since
+	// those wait for it. The parent, if that is locked too.
 	Locked org.ID
 	// Payer is charged: Turn, or a sub-organization of Tenant.
 	Payer org.ID
 }
 
-// A class tells long steps from the others.
+// A class tells long tasks from the others.
 type class uint8
 
 const (
@@ -108,7 +109,7 @@ const (
 type flow struct {
 	of      *customer
 	finish  time.Duration // the virtual time at which what it has used ends
-	mean    mean          // of the steps
+	mean    mean          // of the tasks
 	uses    int           // slots that it has or waits for
 	waiting [classes][]*Slot
 	arrival uint64       // of who waited first when the flow came into a heap
@@ -217,7 +218,7 @@ func (s *Slot) Used() time.Duration {
 	return s.used + min(max(s.queue.cfg.Elapsed()-s.looked, 0), maxCharge)
 }
 
-// Pause is called by a step in every loop that may take long, with nothing locked and no secret at hand. It gives others
+// Pause is called by a task in every loop that may take long, with nothing locked and no secret at hand. It gives others
 // the processor if it is their turn.
 func (s *Slot) Pause() {
 	q := s.queue
@@ -262,7 +263,7 @@ func (q *Queue) Stats() Stats {
 
 // The queue's mutex is held in what follows.
 
-// maxLong is how many slots long steps may have: all but one, if there are more.
+// maxLong is how many slots long tasks may have: all but one, if there are more.
 func (q *Queue) maxLong() int { return max(q.cfg.Slots-1, 1) }
 
 func (q *Queue) mayLocked(c class) bool {
@@ -306,7 +307,7 @@ func (q *Queue) sweepLocked() {
 	q.sweepAt = max(maxFlows, 2*q.flows) // so that looking costs each that comes little
 }
 
-// usual is the class of a step that has not begun: that of its organization's last ones. A sub-organization without
+// usual is the class of a task that has not begun: that of its organization's last ones. A sub-organization without
 // a past is taken for one like the tenant's others.
 func (s *Slot) usual() class {
 	if s.payer.mean.long() || s.payer.of.mean.long() {
@@ -398,7 +399,7 @@ func (q *Queue) grantLocked() {
 	}
 }
 
-// nextLocked is who gets the next slot while long steps have so many, or nil.
+// nextLocked is who gets the next slot while long tasks have so many, or nil.
 func (q *Queue) nextLocked(taken int) *Slot {
 	for {
 		first, _ := q.firstLocked(taken < q.maxLong())
@@ -410,7 +411,7 @@ func (q *Queue) nextLocked(taken int) *Slot {
 		if c == long || s.used > 0 || s.usual() == short {
 			return s
 		}
-		// Since it came, the organization or its like have shown that their steps are long.
+		// Since it came, the organization or its like have shown that their tasks are long.
 		q.unwaitLocked(s)
 		s.class = long
 		q.waitLocked(s, false)

@@ -134,7 +134,7 @@ type ChainedSignature struct {
 }
 
 // SignChained is SignEach where what a key signs holds signatures made before: it spends the Grant once, on all of
-// the keys, and returns the signatures of each turn, all or none.
+// the keys, and returns the signatures of each key, all or none.
 func (h *Holder) SignChained(turns ...ChainedSignature) (out [][]Signature, err error) {
 	ids := make([]identity, len(turns))
 	for i, t := range turns {

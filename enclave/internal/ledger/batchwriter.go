@@ -17,7 +17,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// batch is entries on their way to the store.
+// batch is entries of one or more organizations on their way to the store, stored all or none.
 type batch struct {
 	number   uint64
 	entries  []wire.Entry
@@ -26,8 +26,8 @@ type batch struct {
 	bytes    int64
 	leaf     *tlog.Leaf // what the batch says in the log instead of entries; nil: nothing
 	table    *wire.TableHead
-	restated *restated     // that the batch says in place of entries; nil: nothing
-	closed   bool          // takes no more
+	restated *restated     // what the batch says in the log instead of entries, for a logged proof; nil: nothing
+	closed   bool          // takes no more entries
 	sent     time.Time     // when it first went to the store
 	done     chan struct{} // closed when stored
 }
@@ -40,7 +40,7 @@ const (
 	indexMargin = 48
 )
 
-// batchWriter carries one batch at a time to the store while the next one fills.
+// batchWriter sends one batch at a time to the store while the next one fills.
 type batchWriter struct {
 	ledger *Ledger
 
@@ -52,7 +52,7 @@ type batchWriter struct {
 	log         *log.Log      // up to the last stored batch
 	tableCovers uint64        // batches of the log that the newest tip table covers
 	tableDue    chan struct{} // it is time for another table
-	table       *tableCut     // a table; or nil
+	table       *tableCut     // the tip table in the making; or nil
 	waitOver    bool          // the next table says that nobody waits for an enclave of earlier terms
 	sent        time.Time     // when the last stored batch first went to the store
 	wake        chan struct{}
@@ -63,7 +63,7 @@ func newBatchWriter(l *Ledger) *batchWriter {
 	return &batchWriter{ledger: l, queue: []*batch{newBatch(1)}, wake: make(chan struct{}, 1), tableDue: make(chan struct{}, 1)}
 }
 
-// setLog says where the log stands before the first batch.
+// setLog sets the log as it stands before the first batch.
 func (p *batchWriter) setLog(at *log.Log, covers uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,8 +104,8 @@ func (a *addition) bytes() int {
 	return len(a.entry.Sealed) + entryMargin + indexMargin*(len(a.entry.Index)+len(a.entry.Sends))
 }
 
-// add puts entries that belong together into one batch and returns its number. The turns of
-// their organizations are held, so the order of calls is the ledgers'.
+// add puts entries that belong together into one batch and returns its number. The locks of their organizations
+// are held, so the order of calls is the order of entries.
 func (p *batchWriter) add(as ...addition) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +129,7 @@ func (p *batchWriter) add(as ...addition) uint64 {
 	return b.number
 }
 
-// signal wakes who waits for the channel, which holds one.
+// signal wakes whoever waits for the channel, which holds one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -137,8 +137,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// appendLeaf puts a batch that has no entries, and stands in the log for what its leaf says, behind all
-// that was decided. It returns the batch's number.
+// appendLeaf puts a batch without entries behind all that was decided: in the log it stands for what its leaf
+// says. It returns the batch's number.
 func (p *batchWriter) appendLeaf(leaf tlog.Leaf, table *wire.TableHead) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +149,8 @@ func (p *batchWriter) appendLeaf(leaf tlog.Leaf, table *wire.TableHead) uint64 {
 	return b.number
 }
 
-// restate puts a batch behind all that was decided that moves an organization, whose turn is held, to where it stands.
+// restate puts a batch behind all that was decided that moves an organization, whose lock is held, to where it
+// stands.
 func (p *batchWriter) restate(id org.ID, tip Tip) *restated {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +161,7 @@ func (p *batchWriter) restate(id org.ID, tip Tip) *restated {
 	return b.restated
 }
 
-// closeLocked ends the batch that fills, if there is anything in it, and returns the one that fills now.
+// closeLocked closes the batch that fills, if there is anything in it, and returns the one that fills now.
 func (p *batchWriter) closeLocked() *batch {
 	b := p.queue[len(p.queue)-1]
 	if !b.empty() {
@@ -178,7 +179,8 @@ func (p *batchWriter) head() (at *log.Log, number uint64, sent time.Time) {
 	return p.log.Clone(), p.stored, p.sent
 }
 
-// A tableCut is where a tip table ends: what it covers, and what that has moved since the table before.
+// A tableCut is where a tip table ends: what it covers, and which organizations have moved since the table
+// before.
 type tableCut struct {
 	batch uint64 // the last one that it covers
 	moved map[org.ID]Tip
@@ -201,7 +203,7 @@ func (p *batchWriter) beginTable() *tableCut {
 	return p.table
 }
 
-// noteTable takes note that a table is kept.
+// noteTable notes that the host keeps a table.
 func (p *batchWriter) noteTable(c *tableCut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +213,8 @@ func (p *batchWriter) noteTable(c *tableCut) {
 	}
 }
 
-// endWait has a tip table made where the one before says that an enclave of earlier terms may serve: this boot has waited for it.
+// endWait has a tip table made where the one before says that an enclave of earlier terms may serve: this boot
+// has waited for it.
 func (p *batchWriter) endWait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +224,7 @@ func (p *batchWriter) endWait() {
 	}
 }
 
-// isTableDueLocked tells whether it is time for a tip table.
+// isTableDueLocked reports whether it is time for a tip table.
 func (p *batchWriter) isTableDueLocked() bool {
 	limits := &p.ledger.cfg.Limits
 	return p.table == nil && (p.waitOver || p.log.Size() >= p.tableCovers+limits.TableEvery || p.ledger.tips.count() >= limits.TableTips)
@@ -364,7 +367,7 @@ func (p *batchWriter) encodeBatch(b *batch) (msg []byte, next *log.Next, err err
 	return msg, next, err
 }
 
-// noteStored takes note that a batch is stored.
+// noteStored notes that a batch is stored.
 func (p *batchWriter) noteStored(b *batch, next *log.Next) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,14 @@
 package ledger
 
+// How a ledger ends:
+//
+//	CloseForWrites    nothing more is decided; what is decided gets stored. Undone if that fails
+//	SealForHandover   then: ends it for good, with the head that the next owner goes on from
+//	ReleaseOwnership  then: gives the row back. May be called again until the store answers
+//	Release           all of it in one, at an orderly end
+//	Abort             ends it at once and writes nothing, as fencing does
+//	Close             ends its goroutines and writes nothing, as a crash would
+
 import (
 	"context"
 
@@ -18,8 +27,8 @@ func (l *Ledger) Publish(ctx context.Context, manifest [32]byte) error {
 }
 
 // CloseForWrites ends deciding: what is decided by then gets stored. If ctx ends before that, the range is
-// served on as if nothing had happened. A boot that waits for its right to serve cannot name another
-// that has it: it waits before.
+// served on as if nothing had happened. A boot that waits for its right to serve cannot name another that has
+// it: it waits before.
 func (l *Ledger) CloseForWrites(ctx context.Context) error {
 	if l.cfg.Witnesses != nil {
 		if err := l.witnesses.awaitStart(ctx, l); err != nil {
@@ -36,11 +45,11 @@ func (l *Ledger) CloseForWrites(ctx context.Context) error {
 	return err
 }
 
-// SealForHandover ends a ledger that is shut, while the enclave goes on with others. With witnesses, the log's last
-// batch names the boot that goes on, unless that is zero, and waits for their quorum, for as long as
-// ctx lasts; after an error there is no way back all the same. Nothing is answered any more. Where the
-// log ends that it returns is final, so that another owner can go on from there. The row stays this
-// boot's until Free.
+// SealForHandover ends a ledger that is closed for writes, while the enclave goes on with others. With
+// witnesses, the log's last batch names the boot that goes on, unless that is zero, and waits for their quorum,
+// for as long as ctx lasts; after an error there is no way back all the same. Nothing is answered any more.
+// Where the log ends that it returns is final, so that another owner can go on from there. The row stays this
+// boot's until ReleaseOwnership.
 func (l *Ledger) SealForHandover(ctx context.Context, next org.ID) (*EndOfOwnership, error) {
 	if l.cfg.Witnesses != nil && !next.Zero() {
 		last := l.batchWriter.appendLeaf(tlog.Leaf{Close: &tlog.Close{Boot: next}}, nil)
@@ -58,7 +67,8 @@ func (l *Ledger) SealForHandover(ctx context.Context, next org.ID) (*EndOfOwners
 	return &EndOfOwnership{log: l.batchWriter.log, epoch: l.batchWriter.epoch, number: l.batchWriter.stored}, nil
 }
 
-// setClosedForWrites sets given once decisions under way are done. It returns false if it was so before.
+// setClosedForWrites sets closedForWrites once decisions under way are done. It returns false if it was so
+// before.
 func (l *Ledger) setClosedForWrites(given bool) bool {
 	l.writeGate.Lock()
 	defer l.writeGate.Unlock()

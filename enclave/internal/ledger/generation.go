@@ -29,8 +29,8 @@ import (
 // sign no other beginning, from this store or another. The one before is not closed, and nobody asks
 // those who witnessed it.
 
-// beginMovedGeneration brings the range to the next generation of its log. The pipe is empty, and nothing but this
-// says anything.
+// beginMovedGeneration brings the range to the next generation of its log. Nothing is on its way to the store,
+// and nothing else appends.
 func (l *Ledger) beginMovedGeneration(ctx context.Context) error {
 	left := l.cfg.PreviousWitnesses
 	at, said, _ := l.batchWriter.head()
@@ -139,13 +139,14 @@ const recoveryMargin = 5 * time.Minute
 // root quorum has to let it sign again; 0: there was none.
 func (l *Ledger) LastRecovery() uint32 { return l.recovered.generation }
 
-// RecoveryWatermark is the floor of all organizations that were there at the last recovery of the log, 0 if there was none.
+// RecoveryWatermark is the least low watermark of all organizations that were there at the last recovery of the
+// log, 0 if there was none.
 func (l *Ledger) RecoveryWatermark() uint64 { return l.recovered.watermarkMs }
 
 // A lastRecovery is what the log says of its last recovery.
 type lastRecovery struct {
 	generation  uint32
-	watermarkMs uint64 // the least floor of organizations that were there; 0: there was no recovery
+	watermarkMs uint64 // the least low watermark of organizations that were there; 0: there was no recovery
 }
 
 func lastRecoveryOf(f log.Force) (r lastRecovery) {

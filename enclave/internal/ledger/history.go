@@ -20,7 +20,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// A View is an organization's history as of one turn, read outside the turn: it asks the host.
+// A View is the history of an organization up to one transaction, read without its lock: it asks the host.
 type View struct {
 	*organization
 	tip           Tip
@@ -29,8 +29,8 @@ type View struct {
 	processorTime time.Duration
 }
 
-// View is the history up to this turn. A waiting activity is believed only in the entry that
-// the state names, another only in the entry that ends it.
+// View is the history up to this transaction. A waiting activity is believed only in the entry that the state
+// names, another only in the entry that ends it.
 func (t *Locked) View() *View {
 	return &View{organization: t.organization, tip: t.Tip(), batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
 }
@@ -293,9 +293,9 @@ func (r *IndexRow) compare(o *IndexRow) int {
 	return cmp.Or(cmp.Compare(r.Rank, o.Rank), bytes.Compare(r.ID[:], o.ID[:]))
 }
 
-// PageIndex returns up to limit rows of a key in their order: the first ones, those behind after,
-// or those just above before (one of the two is nil). It asks when all of the view is stored. The
-// host may leave rows out and keep old ones; only the form of its answer is checked.
+// PageIndex returns up to limit rows of a key in their order: the first ones, those behind after, or those just
+// before before (one of the two is nil). It asks when all of the view is stored. The host may leave rows out
+// and keep old ones; only the form of its answer is checked.
 func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
 	if err := v.ledger.batchWriter.waitStored(ctx, v.batch); err != nil {
 		return nil, err

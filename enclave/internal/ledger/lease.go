@@ -32,7 +32,7 @@ func (l *lease) extend(asked time.Time, d time.Duration) {
 	l.mu.Unlock()
 }
 
-// end ends the lease for good: the store is about to be given back.
+// end ends the lease for good: the row is about to be given back.
 func (l *lease) end() {
 	l.mu.Lock()
 	l.ended = true
@@ -48,10 +48,10 @@ func (l *lease) valid(now time.Time) bool {
 // ErrTaken says that a range went to another boot.
 var ErrTaken = errors.New("the range went to another boot")
 
-// Take takes the range for this boot, reads its log, and puts the leaf of this ownership behind
-// it. If the last boot did not give it back, replies, but not loading, wait until its lease has
-// ended. fits, unless nil, sees the row as the host shows it before, and may refuse. A log that is
-// refused is a *fault.Breach; the row is taken by then.
+// Take takes ownership of the range for this boot, reads its log, and appends the leaf of this ownership. If
+// the last boot did not give the range back, replies, but not loading, wait until its lease has ended. fits,
+// unless nil, sees the row as the host shows it before, and may refuse. A log that is refused is a
+// *fault.Breach; the row is this boot's by then.
 func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	asked := l.cfg.Clock.Now()
 	row, err := l.askOwnership(ctx, wire.OwnLook, 0)
@@ -181,8 +181,8 @@ func (l *Ledger) renew() {
 	}
 }
 
-// Release gives the range back at an orderly end, once everything decided is stored, so that the
-// next boot need not wait. From then on this one answers nothing, since the next may write at once.
+// Release gives the range back at an orderly end, once everything decided is stored, so that the next boot need
+// not wait. From then on this one answers nothing, since the next may write at once.
 func (l *Ledger) Release(ctx context.Context) error {
 	if err := l.flush(ctx); err != nil {
 		return err

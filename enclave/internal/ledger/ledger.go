@@ -1,21 +1,20 @@
-// Package ledger turns decisions into durable history and proves what is newest.
+// Package ledger makes decisions durable and keeps the newest state of each organization of a range.
 //
-// Each organization is one append-only sequence of sealed entries, the leaves of an RFC 6962
-// tree of its own. The ledger keeps hot organizations in memory, gives each its turn, numbers
-// and seals what a turn decided, gathers entries of many organizations into batches, and holds
-// every reply back until the host says that all that the reply could have seen is stored.
+// Each organization is one append-only sequence of sealed entries, the leaves of an RFC 6962 tree of its own.
+// The ledger keeps opened organizations in memory, runs transactions on them, each under the organization's
+// lock, numbers and seals the entries that a transaction appends, writes entries of many organizations in
+// batches, and holds every reply back until the host says that all that the reply could have seen is stored.
 //
 // It promises:
-//   - a turn sees exactly the state after the last entry decided;
-//   - an entry decided is stored in its order or the enclave is fenced: there is
-//     no "failed";
-//   - an organization is opened only where the range's log says that it stands, and an old entry
-//     is believed only with its inclusion proof;
-//   - memory is bounded: organizations are evicted, least recently used first,
-//     never one with an unstored entry, and unstored bytes have a bound.
+//   - a transaction sees exactly the state after the last entry decided;
+//   - an entry decided is stored in its order or the enclave is fenced: there is no "failed";
+//   - an organization is opened only where the range's log says that it stands, and an old entry is believed
+//     only with its inclusion proof;
+//   - memory is bounded: organizations are evicted, least recently used first, never one with an unstored
+//     entry, and unstored bytes have a bound.
 //
-// Lock order: an organization's turn, the ledger's mutex, the pipe's, the mutex of turns. No
-// lock is held while the host is asked, and no turn while another is waited for (queue.go).
+// Lock order: an organization's lock, the ledger's mutex mu, the batch writer's, the mutex locks. No mutex is
+// held while the host is asked, and no organization's lock while another is waited for (lockqueue.go).
 package ledger
 
 import (
@@ -108,12 +107,12 @@ type Config struct {
 	// LastOwned is where this boot left the log when it owned the range before, or nil. The log must
 	// go on from there.
 	LastOwned *EndOfOwnership
-	// Loads, shared by the ledgers of one enclave, bounds organizations loaded at a time; or nil.
+	// Loads bounds how many organizations are loaded at a time. The ledgers of one enclave share it; or nil.
 	Loads chan struct{}
-	// Processors, shared by the ledgers of one enclave, are what steps compute on; or nil, and all of them may at a time.
+	// Processors bounds how many transactions compute at a time. The ledgers of one enclave share it; nil: no bound.
 	Processors *fairqueue.Queue
-	// Compare, unless nil, sees the entries of a step, complete, before they take effect together, and
-	// may refuse them. Who replays a history compares them there; an enclave leaves it nil.
+	// Compare, unless nil, sees the entries of a transaction, complete, before they take effect together, and
+	// may refuse them. A replay of a history compares them there; an enclave leaves it nil.
 	Compare func([]Addition) error
 }
 
@@ -122,7 +121,7 @@ func NewLoads() chan struct{} { return make(chan struct{}, maxLoads) }
 
 // Limits bound memory. Zero fields take the defaults.
 type Limits struct {
-	StateBytes    int64  // opened organizations, windows included
+	StateBytes    int64  // opened organizations with their recent fingerprints
 	UnstoredBytes int64  // sealed and not yet confirmed
 	DedupEntries  int    // fingerprints of one organization
 	SnapshotEvery int    // entries between snapshots of an organization
@@ -152,13 +151,14 @@ const (
 )
 
 const (
-	// LowWatermarkAge is how far behind now the floor is kept: bodies are live for an hour.
+	// LowWatermarkAge is how far behind now an organization's low watermark is kept: bodies are live for an
+	// hour.
 	LowWatermarkAge = time.Hour
-	// watermarkStep is how far the floor must lag before an entry raises it.
+	// watermarkStep is how far the low watermark must lag before an entry raises it.
 	watermarkStep = 5 * time.Minute
 )
 
-// Errors that the endpoint turns into a bare 503 or a refusal.
+// Errors of transactions. Those without a code of their own are answered as a bare 503 or a refusal.
 var (
 	ErrNoOrganization = errors.New("no such organization")
 	ErrBusy           = fault.New(fault.Unavailable, "busy: try again")
@@ -176,9 +176,10 @@ type Ledger struct {
 	batchWriter *batchWriter
 	lease       lease
 
-	stateBytes, unstoredBytes atomic.Int64 // of Limits, or what Share has set since
+	stateBytes, unstoredBytes atomic.Int64 // bounds, of Limits or as Share has set them since
 
-	// writeGate is held for reading while a decision takes effect. given, set under it and mu, ends that.
+	// writeGate is held for reading while a decision takes effect. closedForWrites, set under it and mu, ends
+	// that.
 	writeGate       sync.RWMutex
 	closedForWrites bool
 
@@ -186,8 +187,8 @@ type Ledger struct {
 	witnesses *witnesses
 	recovered lastRecovery // set by Take
 
-	locks       sync.Mutex // of all queues
-	lockWaiters int        // claims in them
+	locks       sync.Mutex // of all lock queues
+	lockWaiters int        // transactions in them
 
 	mu    sync.Mutex
 	orgs  map[org.ID]*organization

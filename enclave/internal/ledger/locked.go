@@ -15,7 +15,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// organization is one opened ledger.
+// organization is an opened organization: its state, its tree and its lock.
 type organization struct {
 	id     org.ID
 	ledger *Ledger
@@ -25,8 +25,8 @@ type organization struct {
 
 	lockQueue lockQueue
 
-	// The turn guards what follows.
-	slot       fairqueue.Slot // of the run that has the turn
+	// The organization's lock guards what follows.
+	slot       fairqueue.Slot // of the run that has the lock
 	storeBytes int            // bytes of the entries that it has appended
 	tree
 	state              *org.State
@@ -43,19 +43,20 @@ type organization struct {
 
 	// The ledger's mutex guards these.
 	pins       int
-	lruElement *list.Element // in used
+	lruElement *list.Element // in the ledger's lru
 	ready      chan struct{} // closed when it is loaded, or has failed with err
 	rebuilding chan struct{} // closed when loading will take long
 	err        error
 }
 
-// Locked is an organization while it is decided about. It is valid inside the function that gets it.
+// Locked is an organization that the running transaction has locked: nobody else reads or changes it. It is
+// valid inside the function that gets it.
 type Locked struct {
 	organization *organization
-	State        *org.State // the fold of all entries decided; read it through Begin
+	State        *org.State // the result of all entries decided; read it through Begin
 }
 
-// ProcessorTime is for how long the run that has the turn has had a processor.
+// ProcessorTime is how long the running transaction has had a processor.
 func (t *Locked) ProcessorTime() time.Duration { return t.organization.slot.Used() }
 
 // entryBytes is what an entry costs the store beside its own bytes.
@@ -91,29 +92,31 @@ func (t *Locked) Tip() Tip { return t.organization.tip() }
 // Batch is the organization's last batch. A reply that saw this state waits for it.
 func (t *Locked) Batch() uint64 { return t.organization.lastBatch }
 
-// LowWatermarkMs is the time at or before which no stamped body starts an activity.
+// LowWatermarkMs is the time at or before which no stamped body starts an activity: fingerprints are kept of
+// later ones only.
 func (t *Locked) LowWatermarkMs() uint64 { return t.organization.lowWatermarkMs }
 
-// Seen finds a fingerprint's entry above the floor. The caller compares the full hash there.
+// Seen finds the entry of a fingerprint above the low watermark. It compares 16 bytes; the caller compares the
+// full hash in the entry.
 func (t *Locked) Seen(fingerprint [32]byte) (seq uint64, ok bool) {
 	return t.organization.dedup.Find([16]byte(fingerprint[:16]))
 }
 
-// An Addition is one entry that a turn decided beside its main one.
+// An Addition is one entry that a transaction appends beside its main one.
 type Addition struct {
 	Entry  *org.Entry
 	Tx     *org.Tx // its writes are the entry's; may be nil
 	Child  *Child  // the new organization whose first entry it is, or nil
-	Locked *Locked // whose entry it is; nil: the turn's own, or Child's
+	Locked *Locked // whose entry it is; nil: the transaction's own, or Child's
 }
 
-// OrganizationID is whose entry it is.
+// OrganizationID is the organization whose entry it is.
 func (a *Addition) OrganizationID() org.ID {
 	o, _ := a.owner()
 	return o.id
 }
 
-// A Child is an organization in the making, which nobody else can open.
+// A Child is an organization that is being made, which nobody else can open yet.
 type Child struct {
 	organization *organization
 	keys         []wire.WrappedKey // its data key, wrapped
@@ -126,7 +129,7 @@ func (c *Child) Tx() *org.Tx { return c.tx }
 // Key is the child's data key.
 func (c *Child) Key() *seal.Key { return c.organization.key }
 
-// Ledger is whose turn it is.
+// Ledger is the ledger that the organization is in.
 func (t *Locked) Ledger() *Ledger { return t.organization.ledger }
 
 // NewChild prepares an organization that does not exist yet. Its range must be the ledger's.
@@ -152,9 +155,9 @@ func (l *Ledger) newOrganization(id org.ID) *organization {
 // Key is the organization's data key, for the secrets in its records.
 func (t *Locked) Key() (*seal.Key, uint32) { return t.organization.key, t.organization.keyID }
 
-// Append seals the turn's entry and the others of the same step and puts them into one batch,
-// in this order. It returns the number of the batch, which every reply that tells of them must
-// wait for. After it the step is decided: nothing undoes it. Each Tx is given at most once.
+// Append seals the transaction's entry and the others of the same transaction and puts them into one batch, in
+// this order. It returns the number of the batch, which every reply that tells of them must wait for. After it
+// the transaction is decided: nothing undoes it. Each Tx is given at most once.
 func (t *Locked) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
 	all := append([]Addition{{Entry: e, Tx: tx}}, others...)
 	for i := range all {
@@ -171,7 +174,7 @@ func (l *Ledger) Create(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
 	return l.decide([]Addition{{Entry: e, Tx: tx, Child: c}})
 }
 
-// decide makes entries take effect together. Each has its Turn or its Child.
+// decide makes entries take effect together. Each has its Locked or its Child.
 func (l *Ledger) decide(all []Addition) (uint64, error) {
 	l.writeGate.RLock()
 	defer l.writeGate.RUnlock()
@@ -247,8 +250,8 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	return n, nil
 }
 
-// reserveFingerprint has an entry raise the floor if it is time to, and refuses one for whose fingerprint
-// there is no room. An entry that raises the floor makes room, or a full window would stay full.
+// reserveFingerprint has an entry raise the low watermark if that is due, and refuses one whose fingerprint
+// there is no space for. Raising it makes space, or a full set would stay full.
 func (o *organization) reserveFingerprint(e *org.Entry) error {
 	if f := watermarkAt(e.TimeMs); f > o.lowWatermarkMs+uint64(watermarkStep.Milliseconds()) {
 		e.LowWatermarkMs = f
@@ -260,7 +263,7 @@ func (o *organization) reserveFingerprint(e *org.Entry) error {
 	return nil
 }
 
-// owner tells whose entry an addition is, with the keys that come with a new organization.
+// owner is the organization whose entry an addition is, with the keys that come with a new one.
 func (a *Addition) owner() (*organization, []wire.WrappedKey) {
 	if a.Child != nil {
 		return a.Child.organization, a.Child.keys
@@ -268,7 +271,7 @@ func (a *Addition) owner() (*organization, []wire.WrappedKey) {
 	return a.Locked.organization, nil
 }
 
-// draft is where an organization will stand once the entries sealed so far are taken.
+// draft is where an organization will stand once the entries sealed so far are applied.
 type draft struct {
 	organization *organization
 	tree                // as of the entry before last
@@ -298,7 +301,7 @@ func (l *Ledger) existsLocked(id org.ID) bool {
 	return moved || l.orgs[id] != nil
 }
 
-// checkFits tells whether entries that belong together fit into one batch.
+// checkFits refuses entries that belong together and do not fit into one batch.
 func checkFits(as []addition) error {
 	n := 0
 	for i := range as {
@@ -361,7 +364,7 @@ func (o *organization) apply(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
 	return o.tip()
 }
 
-// advance takes an entry into all but the state.
+// advance takes an entry into all but the state: tree, watermark and fingerprints.
 func (o *organization) advance(e *org.Entry, sealed []byte) error {
 	seq := o.count
 	if err := o.grow(sealed); err != nil {
@@ -376,7 +379,7 @@ func (o *organization) advance(e *org.Entry, sealed []byte) error {
 	return nil
 }
 
-// raiseWatermark raises the floor; it never goes back.
+// raiseWatermark raises the low watermark; it never goes back.
 func (o *organization) raiseWatermark(floorMs uint64) {
 	if floorMs > o.lowWatermarkMs {
 		o.lowWatermarkMs = floorMs
@@ -384,9 +387,8 @@ func (o *organization) raiseWatermark(floorMs uint64) {
 	}
 }
 
-// watermarkAt is the floor that an entry decided at nowMs may raise: the last millisecond of a
-// minute, to agree with the window's minutes, and more than an hour ago, so that no live
-// body lies below it.
+// watermarkAt is the low watermark that an entry decided at nowMs may raise: the last millisecond of a minute,
+// to agree with the minutes of fingerprints, and more than an hour ago, so that no live body lies below it.
 func watermarkAt(nowMs uint64) uint64 {
 	age := uint64(LowWatermarkAge.Milliseconds())
 	if nowMs < age+120_000 {
@@ -395,7 +397,7 @@ func watermarkAt(nowMs uint64) uint64 {
 	return (nowMs-age)/60_000*60_000 - 1
 }
 
-// minuteOf is the last minute that lies wholly at or below a floor.
+// minuteOf is the last minute that lies wholly at or below a watermark.
 func minuteOf(floorMs uint64) uint32 {
 	if floorMs < 60_000-1 {
 		return 0

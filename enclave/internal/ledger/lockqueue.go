@@ -8,43 +8,44 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// A lockQueue hands an organization's turn from step to step. A step over a sub-organization and
-// its parent gets both turns at once: it holds none while it waits for the other.
+// A lockQueue grants an organization's lock to the transactions that wait for it. Its rules:
 //
-// Claims for one organization stand in one line. The organization's own line and those of
-// its sub-organizations alternate, and each of the latter gets one turn before any gets its
-// next. So however many requests of one organization wait, they cost the others every
-// second turn, or one turn of each round.
+//  1. Requests of the organization itself and those of its sub-organizations alternate.
+//  2. Sub-organizations are served round-robin: each gets the lock once before any gets it again. So
+//     however many requests of one organization wait, they cost the others every second grant, or one grant of
+//     each round.
+//  3. A transaction over a sub-organization and its parent gets both locks at once, and holds none while it
+//     waits for the other. If it is next in the parent's queue and the sub-organization is locked, the parent
+//     serves the next waiter, and the sub-organization is reserved: it starts nothing else before that
+//     transaction.
+//  4. So the parent never waits, and the sub-organization waits for two transactions of the parent at most:
+//     it is reserved for one that waits for the parent alone, whose transactions end by themselves.
 //
-// If a step over both is next and the sub-organization's turn is taken, the next claim in line goes
-// first, and the sub-organization starts nothing else before the step over both. So the parent
-// waits for nobody, the sub-organization for two turns of the parent at most, and nobody for ever:
-// it is kept free for a step that waits for the parent alone, whose turns end by themselves.
-//
-// The ledger's mutex of turns guards it. Nothing is locked under that.
+// The ledger's mutex locks guards it. Nothing else is locked under that.
 type lockQueue struct {
 	locked      bool
-	reservedFor *waiter // free for this one alone
+	reservedFor *waiter // the only one that may lock it next; nil: anybody
 	own         fifo
-	children    list.List                // of *line, of other organizations; the next one in front
-	byChild     map[org.ID]*list.Element // of below
-	lastWasOwn  bool                     // the last turn was own's
-	// parent is the parent while pairs steps over both wait in its queue.
+	children    list.List                // of *fifo, one for each sub-organization that waits; the next one in front
+	byChild     map[org.ID]*list.Element // elements of children
+	lastWasOwn  bool                     // the last grant was to own
+	// parent is the organization's parent while pairWaiters transactions over both wait in its queue.
 	parent      *organization
 	pairWaiters int
 }
 
-// A fifo are the claims of one organization, the oldest first.
+// A fifo has the waiters of one organization, the oldest first.
 type fifo struct{ waiters []*waiter }
 
-// A waiter is a step that waits for the turns of organization and, if not nil, above.
+// A waiter is a transaction that waits for the lock of organization and, if that is not nil, of parent.
+// requestedBy is the organization on whose behalf it runs.
 type waiter struct {
 	organization, parent *organization
 	requestedBy          org.ID
 	granted              chan struct{}
 }
 
-// queueOwner has the queue that the claim waits in.
+// queueOwner is the organization in whose queue the waiter is.
 func (c *waiter) queueOwner() *organization {
 	if c.parent != nil {
 		return c.parent
@@ -52,12 +53,13 @@ func (c *waiter) queueOwner() *organization {
 	return c.organization
 }
 
-// canLock tells whether a step over o and above (if not nil) can start now. c is its claim or nil.
+// canLock reports whether a transaction over o and parent (if not nil) can start now. c is its waiter, or nil
+// if it has not waited.
 func canLock(o, parent *organization, c *waiter) bool {
 	return o.lockQueue.isFreeFor(c) && (parent == nil || parent.lockQueue.isFreeFor(c))
 }
 
-// setLocked says whether a step over o, and above if there is one, has their turns.
+// setLocked marks o, and parent if it is not nil, as locked or free.
 func setLocked(o, parent *organization, taken bool) {
 	o.lockQueue.locked = taken
 	if parent != nil {
@@ -69,7 +71,7 @@ func (q *lockQueue) isFreeFor(c *waiter) bool {
 	return !q.locked && (q.reservedFor == nil || q.reservedFor == c)
 }
 
-// acquire takes the turns of o and above (if not nil) for organization by. ctx bounds the waiting.
+// acquire locks o and parent (if not nil) on behalf of organization by. ctx bounds the waiting.
 func acquire(ctx context.Context, o, parent *organization, by org.ID) error {
 	mu := &o.ledger.locks
 	mu.Lock()
@@ -98,24 +100,24 @@ func acquire(ctx context.Context, o, parent *organization, by org.ID) error {
 	return ErrBusy
 }
 
-// release gives back what enter took.
+// release unlocks what acquire has locked.
 func release(o, parent *organization) {
 	mu := &o.ledger.locks
 	mu.Lock()
 	defer mu.Unlock()
 	setLocked(o, parent, false)
 	if parent != nil {
-		o.grantNext() // its own steps come between two that are over both
+		o.grantNext() // its own transactions come between two that are over both
 		o = parent
 	}
 	o.grantWaiting()
 }
 
-// lock and unlock are enter and leave for the ledger itself.
+// lock and unlock are acquire and release for the ledger itself.
 func (o *organization) lock()   { _ = acquire(context.Background(), o, nil, o.id) }
 func (o *organization) unlock() { release(o, nil) }
 
-// tryLock is lock if the turn is free.
+// tryLock is lock if nobody has the lock.
 func (o *organization) tryLock() bool {
 	o.ledger.locks.Lock()
 	defer o.ledger.locks.Unlock()
@@ -126,9 +128,9 @@ func (o *organization) tryLock() bool {
 	return true
 }
 
-// The mutex of turns is held in what follows.
+// The mutex locks is held in what follows.
 
-// grantWaiting starts what can start now that the turn of o is free.
+// grantWaiting starts the transactions that can start now that o is unlocked.
 func (o *organization) grantWaiting() {
 	if parent := o.lockQueue.parent; parent != nil {
 		parent.grantNext()
@@ -136,7 +138,7 @@ func (o *organization) grantWaiting() {
 	o.grantNext()
 }
 
-// grantNext starts the step whose turn it is in o's queue.
+// grantNext starts the next transaction of o's queue.
 func (o *organization) grantNext() {
 	q := &o.lockQueue
 	switch {
@@ -168,7 +170,7 @@ func (o *organization) grantNext() {
 	}
 }
 
-// enqueue puts the claim into its line.
+// enqueue puts the waiter into its queue.
 func (c *waiter) enqueue() {
 	q := &c.queueOwner().lockQueue
 	c.organization.ledger.lockWaiters++
@@ -192,7 +194,7 @@ func (c *waiter) enqueue() {
 	l.waiters = append(l.waiters, c)
 }
 
-// dequeue takes the claim out of its line again.
+// dequeue takes the waiter out of its queue.
 func (c *waiter) dequeue() {
 	q := &c.queueOwner().lockQueue
 	c.organization.ledger.lockWaiters--
@@ -217,7 +219,7 @@ func (c *waiter) dequeue() {
 }
 
 func removeWaiter(cs []*waiter, c *waiter) []*waiter {
-	if cs[0] == c { // always, unless c gives up
+	if cs[0] == c { // always, unless c has given up
 		cs[0] = nil
 		return cs[1:]
 	}
@@ -225,7 +227,7 @@ func removeWaiter(cs []*waiter, c *waiter) []*waiter {
 	return slices.Delete(cs, i, i+1)
 }
 
-// grant takes the turns that the claim is for.
+// grant locks what the waiter waits for and starts it.
 func (c *waiter) grant() {
 	c.dequeue()
 	setLocked(c.organization, c.parent, true)

@@ -122,7 +122,7 @@ func decodeEntry(l *Ledger, id org.ID, seq uint64, plain []byte, parts *org.Part
 	return e, nil
 }
 
-// open returns an organization, loading it if need be, and counts a use of it until leave.
+// open returns an organization, loading it if need be, and pins it in memory until unpin.
 func (l *Ledger) open(ctx context.Context, id org.ID, as Caller) (*organization, error) {
 	if !l.owns(id) {
 		return nil, ErrRange
@@ -179,7 +179,7 @@ func (l *Ledger) unpin(o *organization) {
 	l.mu.Unlock()
 }
 
-// Touch keeps an organization in the cache for another while. Only authenticated use calls it.
+// Touch makes an organization the last to be evicted. Only authenticated use calls it.
 func (t *Locked) Touch() {
 	l := t.organization.ledger
 	l.mu.Lock()
@@ -194,19 +194,19 @@ func (l *Ledger) install(o *organization) {
 	if rec, err := org.Begin(o.id, o.state, 0).Organization(); err == nil && rec != nil {
 		o.tenant = rec.Tenant()
 	}
-	o.countBytes() // nobody has the turn of what is not ready yet
+	o.countBytes() // nobody can lock what is not ready yet
 	l.mu.Lock()
 	o.lruElement = l.lru.PushBack(o)
 	l.mu.Unlock()
 	close(o.ready)
 }
 
-// emptyBytes is what an opened organization takes beside records and window, measured:
-// half of it is the state of its data key's cipher.
+// emptyBytes is what an opened organization takes beside records and fingerprints, measured: half of it is the
+// state of its data key's cipher.
 const emptyBytes = 3 << 10
 
-// countBytes counts the organization's bytes anew. full tells that all organizations together
-// have too many and none can be evicted. The turn is held.
+// countBytes counts the organization's bytes anew. full tells that all organizations together have too many and
+// none can be evicted. The organization is locked.
 func (o *organization) countBytes() (full bool) {
 	size := int64(o.state.Memory() + o.dedup.Bytes() + emptyBytes)
 	if o.pendingSnapshot != nil {
@@ -228,8 +228,8 @@ func (o *organization) countBytes() (full bool) {
 	return false
 }
 
-// evictLocked closes the least recently used organization without uses and entries that nobody may
-// see yet: who opens it again would not know that there is something to wait for.
+// evictLocked closes the least recently used organization that is not pinned and has no entry that nobody may
+// see yet: whoever opens it again would not know that there is something to wait for.
 func (l *Ledger) evictLocked() bool {
 	l.batchWriter.mu.Lock()
 	stored := l.witnesses.lastVisible(l.batchWriter.stored)
@@ -248,8 +248,8 @@ func (l *Ledger) evictLocked() bool {
 	return false
 }
 
-// mustStay tells that the organization must stay: it has an unstored entry or a snapshot on its
-// way. It has no uses, so only the ledger itself can have its turn.
+// mustStay reports that the organization cannot be evicted: it has an unstored entry or a snapshot on its way.
+// It is not pinned, so only the ledger itself can have locked it.
 func (o *organization) mustStay(stored uint64) bool {
 	if !o.tryLock() {
 		return true
@@ -369,8 +369,8 @@ func (l *Ledger) openDataKeys(id org.ID, wrapped []wire.WrappedKey) (map[uint32]
 	return keys, nil
 }
 
-// applyEntries folds the entries behind the snapshot. If they are more than MaxReplay, those who
-// wait are told to try again; the work goes on and ends in a snapshot.
+// applyEntries applies the entries behind the snapshot. If they are more than MaxReplay, those who wait are
+// told to try again; the work goes on and ends in a snapshot.
 func (l *Ledger) applyEntries(ctx context.Context, o *organization, keys map[uint32]*seal.Key, got wire.Organization) error {
 	entries := got.Entries
 	if got.Count < o.count {
@@ -381,7 +381,7 @@ func (l *Ledger) applyEntries(ctx context.Context, o *organization, keys map[uin
 	}
 	for o.count < got.Count {
 		if len(entries) == 0 {
-			o.countBytes() // nobody has the turn of what is not loaded yet
+			o.countBytes() // nobody can lock what is not loaded yet
 			more, err := askStore(ctx, l.cfg.Store.LoadEntries, wire.LoadEntries{Organization: wire.ID(o.id), From: o.count, MaxBytes: loadBytes})
 			if err != nil {
 				return ErrBusy
@@ -407,9 +407,8 @@ func (l *Ledger) applyEntries(ctx context.Context, o *organization, keys map[uin
 	return nil
 }
 
-// loadMissingPiece loads one piece of an opened organization, on behalf of by. Its answer counts only
-// if the piece is still missing then: a snapshot may have replaced it, and the host may
-// have dropped it rightly.
+// loadMissingPiece loads one piece of an opened organization, on behalf of by. Its answer counts only if the
+// piece is still missing then: a snapshot may have replaced it, and the host may have dropped it rightly.
 func (l *Ledger) loadMissingPiece(ctx context.Context, o *organization, by org.ID, ref org.Hash) error {
 	ws, err := o.loadPiece(ctx, ref)
 	if err := acquire(ctx, o, nil, by); err != nil {

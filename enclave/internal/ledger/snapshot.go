@@ -23,7 +23,7 @@ type snapshot struct {
 	Root           wire.Hash      `cbor:"2,keyasint"`
 	Edge           []wire.Hash    `cbor:"3,keyasint"` // the tree's right edge, largest subtree first
 	Pieces         []org.PieceRef `cbor:"4,keyasint"`
-	Chunks         []org.Chunk    `cbor:"5,keyasint,omitempty"` // the window of fingerprints
+	Chunks         []org.Chunk    `cbor:"5,keyasint,omitempty"` // the recent fingerprints
 	LowWatermarkMs uint64         `cbor:"6,keyasint"`
 }
 
@@ -40,7 +40,7 @@ const (
 	refMargin  = 64
 )
 
-// maybeSnapshot starts a snapshot if enough has happened since the last. The turn is held.
+// maybeSnapshot starts a snapshot if enough has happened since the last. The organization is locked.
 func (o *organization) maybeSnapshot() {
 	l := o.ledger
 	if o.pendingSnapshot != nil || (o.sinceSnapshot < l.cfg.Limits.SnapshotEvery && o.sinceSnapshotBytes < l.cfg.Limits.SnapshotBytes) {
@@ -54,9 +54,9 @@ func (o *organization) maybeSnapshot() {
 	l.mu.Unlock()
 }
 
-// A pendingSnapshot is a snapshot on its way to the store, as of the turn that began it. No
-// turn waits while it is made, which may take long. Pieces for which there is no room beside
-// the root are sent before it.
+// A pendingSnapshot is a snapshot on its way to the store, as of the transaction that began it. No transaction
+// waits while it is made, which may take long. Pieces for which there is no space beside the root are sent
+// before it.
 type pendingSnapshot struct {
 	snapshot
 	organization *organization
@@ -89,15 +89,15 @@ func (o *organization) dropPieces(gone []org.Hash) {
 	}
 }
 
-// bytes is about how much memory the snapshot takes at most: the fold, and one message both
-// sealed and as parts that are not stored yet. The turn is held.
+// bytes is about how much memory the snapshot takes at most: the compaction, and one message both sealed and as
+// parts that are not stored yet. The organization is locked.
 func (s *pendingSnapshot) bytes() int {
 	return s.fold.Bytes() + 2*min(s.fold.Size()+s.organization.dedup.Bytes(), wire.MaxFrame/2)
 }
 
-// fitsRoot tells whether a store will take the root, judged by a bound on its size. If not,
-// nothing is sent: no later root would have the host drop the pieces. Such an organization
-// just gets a longer tail, and after as many entries again the next snapshot is tried.
+// fitsRoot reports whether a store will take the root, judged by a bound on its size. If not, nothing is sent:
+// no later root would have the host drop the pieces. Such an organization just gets a longer tail, and after as
+// many entries again the next snapshot is tried.
 func (s *pendingSnapshot) fitsRoot() bool {
 	refs, keys := s.fold.MaxRefs()
 	return rootMargin+refMargin*(refs+len(s.Chunks)+len(s.marks))+keys <= s.organization.ledger.cfg.Limits.RootBytes
@@ -105,7 +105,7 @@ func (s *pendingSnapshot) fitsRoot() bool {
 
 // storeSnapshot makes and sends a snapshot once all that it covers is stored. It asks for pieces,
 // answers and randomness until they come or the ledger ends, so it sends nothing twice that
-// the host has taken. No turn waits for it.
+// the host has taken. No transaction waits for it.
 //
 // The host refuses if this boot does not own the store, or if the stored snapshot is not the
 // one that this was built on. The latter cannot be while we own the store. So the host lies,
@@ -208,7 +208,7 @@ func (s *pendingSnapshot) sealAndAdd(kind seal.Kind, v any) (org.Hash, error) {
 	return sha256.Sum256(stored), nil
 }
 
-// ensureSpace makes room for n more bytes in the next message.
+// ensureSpace sends the message if n more bytes do not fit into it.
 func (s *pendingSnapshot) ensureSpace(n int) error {
 	if len(s.message.Pieces) > 0 && (s.size+n > wire.MaxFrame/2 || len(s.message.Pieces) == maxParcel) {
 		if err := s.sendParcel(); err != nil {

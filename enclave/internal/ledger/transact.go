@@ -9,40 +9,40 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// A step is decided in one turn, but not always at the first try: what it reads may not be in
-// memory, may be its parent's, or may have to be asked for outside. Then it gives up with an
-// *org.Missing that says which. Step gets that and runs the step again, from its first line,
-// over the records as they then are. No other loop does, and there is no other way to a turn.
+// A transaction decides under the lock of its organization, but not always at the first run: what it reads may
+// not be in memory, may be its parent's, or may have to be fetched from outside. Then its function returns an
+// *org.Retry that says which. Transact gets that and runs the function again, from its first line, over the
+// records as they then are. No other loop does, and there is no other way to an organization's lock.
 //
-//	Missing       what Step does before the next run
-//	Piece         loads the piece, with no turn held
-//	Parent        takes the turns of the organization and its parent at once, from here on
-//	Organization  takes that one's turn in place of those that it took
-//	Fetch         calls it, with no turn held and the organization free to leave memory
+//	org.Retry   what Transact does before the next run
+//	LoadPiece   loads the piece, with no lock held
+//	LockParent  locks the organization and its parent at once, from here on
+//	Redirect    locks that organization in place of those that it had
+//	Prefetch    calls it, with no lock held and the organization free to be evicted
 //
-// A run that ends so may read, compute, draw randomness and refuse, and do what may be done
-// twice: Renew, pay its toll, make room for its reply. What it writes goes into changes
-// (org.Begin, NewChild) that are dropped with the run, and nobody sees what it signs. A step's
-// one effect is Append. A step that lacks something after it fails and is not run again. What
-// its owner keeps from run to run is listed in one place (in core, type kept): answers to what
-// was fetched, and what the request has proven, which no run could make different.
+// A run that ends so may read, compute, draw randomness and refuse, and do what may be done twice: Touch,
+// charge its rate, reserve memory for its reply. What it writes goes into changes (org.Begin, NewChild) that
+// are dropped with the run, and nobody sees what it signs. Append is the one effect of a transaction. One that
+// asks for something after it fails and is not run again. State that survives a retry is listed in core's
+// callState: fetched answers, and what the request has already proven. A retry cannot change either.
 //
-// The host decides when pieces and answers come, but not how often a step is run: at most
-// maxRuns times, maxFetches of them after a fetch, and not after the context has ended.
+// The host decides when pieces and answers come, but not how often a transaction is run: at most maxRuns times,
+// maxFetches of them after a fetch, and not after the context has ended.
 const (
 	maxRuns    = 1000
 	maxFetches = 32
 )
 
-// ErrRestarts ends a step that was run too often.
+// ErrRestarts ends a transaction that was run too often.
 var ErrRestarts = fault.WithCode(fault.Unavailable, "RESTARTED_TOO_OFTEN", "what the request needs changed too often while it was decided: try again")
 
-// errDecided ends a step that lacks something after its Append.
-var errDecided = errors.New("ledger: a step that was decided asks to be run again")
+// errDecided ends a transaction that asks for something after its Append.
+var errDecided = errors.New("ledger: a transaction that was decided asks to be run again")
 
-// A Caller is on whose behalf a step is run.
+// A Caller is on whose behalf a transaction runs.
 type Caller struct {
-	// Organization is whose share of the turns it takes: the organization's or that of one below it.
+	// Organization is whose share of the lock it takes: the locked organization's or that of a sub-organization
+	// of it.
 	Organization org.ID
 	// Admission is asked before a run waits for anything. Nil: nobody is refused.
 	Admission Admission
@@ -61,13 +61,13 @@ func (c Caller) admit(tenant org.ID) error {
 	return c.Admission.Admit(tenant)
 }
 
-// Transact runs f in the organization's turn. above is nil until f has asked for its parent. The
-// context bounds the waiting, not an entry decided.
+// Transact runs f while it holds the organization's lock. parent is nil until f has asked for it. The context
+// bounds the waiting, not an entry decided.
 func (l *Ledger) Transact(ctx context.Context, id org.ID, as Caller, f func(t, parent *Locked) error) error {
 	return l.transactWith(ctx, org.ID{}, id, as, f)
 }
 
-// transactWith is Step, with the parent from the first run on if one is named.
+// transactWith is Transact, with the parent from the first run on if one is named.
 func (l *Ledger) transactWith(ctx context.Context, parentID, id org.ID, as Caller, f func(t, parent *Locked) error) error {
 	if l.fenced.Load() {
 		return ErrFenced
@@ -75,7 +75,7 @@ func (l *Ledger) transactWith(ctx context.Context, parentID, id org.ID, as Calle
 	if !parentID.Zero() && parentID == id {
 		return errors.New("ledger: an organization is not its own parent")
 	}
-	var o, parent *organization // kept in memory from run to run, except during a fetch
+	var o, parent *organization // pinned in memory from run to run, except during a fetch
 	drop := func() {
 		if o != nil {
 			l.unpin(o)
@@ -124,14 +124,14 @@ func (l *Ledger) transactWith(ctx context.Context, parentID, id org.ID, as Calle
 	return ErrRestarts
 }
 
-// A retry is what a run lacked.
+// A retry is what a run asked for.
 type retry struct {
 	reason *org.Retry
 	of     *organization // whose piece
-	parent org.ID        // whose turn
+	parent org.ID        // to be locked
 }
 
-// runOnce is one turn of o, or of o and its parent. A panic of f ends it like an error.
+// runOnce is one run over o, or over o and its parent. A panic of f ends it like an error.
 func runOnce(ctx context.Context, o, parentOrganization *organization, as Caller, f func(t, parent *Locked) error) (*retry, error) {
 	if err := as.admit(o.tenant); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (l *Ledger) waitForProcessor(ctx context.Context, s *fairqueue.Slot, owner 
 	return nil
 }
 
-// retryFor is what a run that ended with err lacked. A run that lacked nothing has an error.
+// retryFor is what a run that ended with err asked for. A run that asked for nothing has an error.
 func retryFor(err error, t, parent *Locked) (*retry, error) {
 	n := &retry{of: t.organization}
 	if !errors.As(err, &n.reason) {
@@ -191,7 +191,7 @@ func retryFor(err error, t, parent *Locked) (*retry, error) {
 		case err != nil:
 			return nil, err
 		case parent != nil || rec.Parent.Zero():
-			return nil, errors.New("ledger: a step asks for a parent that it has, or that there is not")
+			return nil, errors.New("ledger: a transaction asks for a parent that it has, or that there is not")
 		default:
 			n.parent = rec.Parent
 		}

@@ -55,7 +55,7 @@ func family(t *testing.T) *rig {
 	return start(t, s, every(4))
 }
 
-// retryFor are steps' ways of lacking something, one for each member of org.Missing. has tells
+// retryFor are steps' ways of lacking something, one for each member of org.Retry. has tells
 // whether the step has it by now.
 var retryFor = map[string]func(r *rig, fetched *int) (id org.ID, err func(t, parent *ledger.Locked) error){
 	"a piece": func(*rig, *int) (org.ID, func(t, parent *ledger.Locked) error) {

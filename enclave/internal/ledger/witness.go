@@ -68,7 +68,7 @@ type cosigned struct {
 	checkpoint []byte // as Policy.VerifyExactly takes it
 }
 
-// addStored takes note of a stored batch, which witnesses may see now.
+// addStored notes a stored batch, which witnesses may see now.
 func (w *witnesses) addStored(now time.Time) {
 	if w.terms == nil {
 		return
@@ -79,14 +79,14 @@ func (w *witnesses) addStored(now time.Time) {
 	signal(w.batchWaits)
 }
 
-// setNewest takes note of a round, ahead of those who wait for it.
+// setNewest keeps the result of a round, before those who wait for it are woken.
 func (w *witnesses) setNewest(newest *cosigned) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.newest = newest
 }
 
-// advance takes note that a quorum has cosigned the log up to a batch that was sent then.
+// advance notes that a quorum has cosigned the log up to a batch that was sent then.
 func (w *witnesses) advance(number uint64, sent time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +103,7 @@ func (w *witnesses) wakeLocked() {
 	w.changed = make(chan struct{})
 }
 
-// serveFrom says when this boot may answer for the first time.
+// serveFrom sets when this boot may answer for the first time.
 func (w *witnesses) serveFrom(from time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +133,7 @@ func (w *witnesses) awaitQuorum(ctx context.Context, l *Ledger, number uint64) e
 	return w.await(ctx, l, func(time.Time) (bool, time.Time) { return w.logged >= number, time.Time{} })
 }
 
-// awaitStart returns once this boot has waited for its turn, or need not.
+// awaitStart returns once this boot may begin to serve, or need not wait.
 func (w *witnesses) awaitStart(ctx context.Context, l *Ledger) error {
 	return w.await(ctx, l, func(now time.Time) (bool, time.Time) {
 		return !w.from.IsZero() && !now.Before(w.from), w.from
@@ -219,9 +219,9 @@ func (w *witnesses) awaitRight(ctx context.Context, l *Ledger) error {
 	})
 }
 
-// appendHeartbeat puts a batch into the log that says nothing, so that its quorum renews the right to serve.
-// Another checkpoint over the same leaves would not do: cosignatures of one second are the same
-// bytes, and an old one could be passed off as new.
+// appendHeartbeat appends a batch that says nothing, so that its quorum renews the right to serve. Another
+// checkpoint over the same leaves would not do: cosignatures of one second are the same bytes, and an old one
+// could be passed off as new.
 func (l *Ledger) appendHeartbeat() {
 	var number uint64
 	l.writeGate.RLock()
@@ -234,10 +234,10 @@ func (l *Ledger) appendHeartbeat() {
 	l.witnesses.mu.Unlock()
 }
 
-// startServing has this boot answer once its first batch has a quorum, and the boot before it has lost
-// the right to serve, unless that has named this one. That one had it for wait at most since its newest batch was sent, which
-// was before: on top of ours none of its batches gets a quorum. The clocks of two machines run
-// a hundredth apart at most.
+// startServing lets this boot answer once its first batch has a quorum and the boot before it has lost the
+// right to serve, unless that has named this one. That one had it for wait at most since its newest batch was
+// sent, which was before: on top of ours none of its batches gets a quorum. The clocks of two machines run a
+// hundredth apart at most.
 func (l *Ledger) startServing(first uint64, wait time.Duration) {
 	if l.witnesses.awaitQuorum(l.life, l, first) != nil {
 		return

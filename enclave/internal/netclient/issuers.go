@@ -21,9 +21,9 @@ const (
 
 var (
 	// ErrNotLoaded says that a key set must be loaded before its keys can be told.
-	ErrNotLoaded = errors.New("outward: the provider's keys are not loaded")
+	ErrNotLoaded = errors.New("netclient: the provider's keys are not loaded")
 	// ErrNoKey says that the provider's set, as new as it has to be, has no such key.
-	ErrNoKey = errors.New("outward: the provider has no such key")
+	ErrNoKey = errors.New("netclient: the provider has no such key")
 )
 
 // A Reading takes the two documents of a provider apart. Both functions get at

@@ -1,4 +1,4 @@
-// Package outward speaks to names outside: HTTP/1.1 over TLS, submission of mail, text
+// Package netclient speaks to servers outside: HTTP/1.1 over TLS, submission of mail, text
 // messages through an HTTP gateway, and the key sets of identity providers.
 //
 // The enclave has no network. It is handed a byte stream that the host dialed, and the
@@ -54,7 +54,7 @@ type Client struct{ cfg Config }
 // some of its own.
 func New(cfg Config) (*Client, error) {
 	if cfg.Dial == nil || cfg.Clock == nil || cfg.Rand == nil || cfg.Roots == nil {
-		return nil, errors.New("outward: dial, clock, randomness and roots are required")
+		return nil, errors.New("netclient: dial, clock, randomness and roots are required")
 	}
 	return &Client{cfg}, nil
 }
@@ -90,7 +90,7 @@ type Error struct {
 	cause error
 }
 
-func (e *Error) Error() string { return "outward: " + e.text }
+func (e *Error) Error() string { return "netclient: " + e.text }
 func (e *Error) Unwrap() error { return e.cause }
 
 // KindOf is the kind of a failure, 0 for an error that is not of this package.
@@ -147,7 +147,7 @@ func (c *Client) open(ctx context.Context, to endpoint, wait time.Duration) (*li
 	return l, nil
 }
 
-// close ends the connection without farewell, which could be made to wait.
+// close ends the connection without a TLS close notification, which could be made to wait.
 func (l *line) close() {
 	if l.uncut() {
 		_ = l.raw.Close()
@@ -189,7 +189,7 @@ func (c *Client) secure(l *line, host string, protocols ...string) error {
 	if err := t.Handshake(); err != nil {
 		var untrusted *tls.CertificateVerificationError
 		switch {
-		case errors.As(err, &untrusted): // however long the farewell then took
+		case errors.As(err, &untrusted): // however long closing then took
 			return failBecause(Untrusted, "the server's certificate does not hold", err)
 		case isAlert(err), !isConn(err):
 			return l.explain(Garbled, "no agreement on TLS", err)

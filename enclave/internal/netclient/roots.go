@@ -45,25 +45,25 @@ var ofImage = sync.OnceValues(func() (*x509.CertPool, error) {
 func addAuthorities(pool *x509.CertPool, bundle []byte) error {
 	announced := bytes.Count(bundle, []byte("-----BEGIN"))
 	if announced > maxRoots {
-		return errors.New("outward: too many root certificates")
+		return errors.New("netclient: too many root certificates")
 	}
 	found := 0
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
-			return errors.New("outward: among the root certificates is something else")
+			return errors.New("netclient: among the root certificates is something else")
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return fmt.Errorf("outward: a root certificate: %w", err)
+			return fmt.Errorf("netclient: a root certificate: %w", err)
 		}
 		if !c.IsCA || !c.BasicConstraintsValid {
-			return errors.New("outward: a root certificate is not that of an authority")
+			return errors.New("netclient: a root certificate is not that of an authority")
 		}
 		pool.AddCert(c)
 		found++
 	}
 	if found != announced {
-		return errors.New("outward: a root certificate is malformed")
+		return errors.New("netclient: a root certificate is malformed")
 	}
 	return nil
 }

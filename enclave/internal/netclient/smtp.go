@@ -169,7 +169,7 @@ type refusal struct {
 	final bool
 }
 
-func (r *refusal) Error() string { return "outward: the other side refused " + r.text }
+func (r *refusal) Error() string { return "netclient: the other side refused " + r.text }
 
 // A talk is a conversation with a mail server.
 type talk struct {
@@ -295,7 +295,7 @@ func (t *talk) send(m *Mail) error {
 			return err
 		}
 	}
-	// It is delivered. A farewell is polite, but its answer is not waited for.
+	// It is delivered. QUIT is polite, but its answer is not waited for.
 	_, _ = t.line.Write([]byte("QUIT\r\n"))
 	return nil
 }

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// A DedupEntry is one activity's fingerprint in the window: the first 16 bytes of the
-// body's SHA-256, the minute of its stamp, and its entry.
+// A DedupEntry is the fingerprint of one activity in the window: the first 16 bytes of the body's SHA-256, the
+// minute of its stamp, and its entry.
 type DedupEntry struct {
 	Fingerprint [16]byte
 	Minute      uint32 // timestampMs / 60000
 	Seq         uint64
 }
 
-// DedupEntrySize is the encoded size of a mark.
+// DedupEntrySize is the encoded size of a DedupEntry in bytes.
 const DedupEntrySize = 28
 
-// ChunkEntries is how many marks make a full chunk of the window in a snapshot.
+// ChunkEntries is how many entries make a full chunk of the window in a snapshot.
 const ChunkEntries = 8192
 
 const (
@@ -25,17 +25,18 @@ const (
 	minuteMask = 1<<minuteBits - 1
 )
 
-// DedupWindow is the set of fingerprints above the floor, added in the order of entries.
+// DedupWindow is the set of fingerprints above the low watermark, added in the order of entries. A body whose
+// fingerprint is in it has been answered before.
 type DedupWindow struct {
 	seqs      map[[16]byte]uint64 // seq << minuteBits | minute
 	full      []Chunk             // full chunks, as in the last snapshot
 	tail      []DedupEntry        // behind the full chunks, in order of seq
 	lastChunk Chunk               // what the last snapshot has of tail
-	watermark uint32              // no mark at or below this minute is kept
-	perMinute map[uint32]int      // how many marks each minute has
+	watermark uint32              // no entry at or below this minute is kept
+	perMinute map[uint32]int      // how many entries each minute has
 }
 
-// A Chunk names a stored run of marks and the newest minute in it.
+// A Chunk names a stored run of entries and the newest minute in it.
 type Chunk struct {
 	Ref     Hash   `cbor:"1,keyasint"`
 	Newest  uint32 `cbor:"2,keyasint"`
@@ -50,7 +51,7 @@ func NewDedupWindow() *DedupWindow {
 // Len is how many fingerprints are kept.
 func (w *DedupWindow) Len() int { return len(w.seqs) }
 
-// CountAbove is how many fingerprints raising the floor to this minute would leave.
+// CountAbove is how many fingerprints raising the low watermark to this minute would leave.
 func (w *DedupWindow) CountAbove(floor uint32) int {
 	n := 0
 	for m, k := range w.perMinute {
@@ -70,7 +71,7 @@ func (w *DedupWindow) Find(print [16]byte) (seq uint64, ok bool) {
 	return v >> minuteBits, ok
 }
 
-// Add puts a mark in. Marks at or below the floor are not kept.
+// Add adds an entry. One at or below the low watermark is not kept.
 func (w *DedupWindow) Add(m DedupEntry) {
 	w.tail = append(w.tail, m)
 	w.index(m)
@@ -88,7 +89,7 @@ func (w *DedupWindow) index(m DedupEntry) {
 	w.perMinute[m.Minute]++
 }
 
-// RaiseWatermark drops the marks of minutes at or below floor. It never goes back.
+// RaiseWatermark drops the entries of minutes at or below a minute. It never goes back.
 func (w *DedupWindow) RaiseWatermark(floor uint32) {
 	if floor <= w.watermark {
 		return
@@ -98,8 +99,8 @@ func (w *DedupWindow) RaiseWatermark(floor uint32) {
 	maps.DeleteFunc(w.seqs, func(_ [16]byte, v uint64) bool { return uint32(v&minuteMask) <= floor })
 }
 
-// Compact returns what a new snapshot must write, the chunks that are full now and the rest,
-// and which chunks it drops. Parts that SetNames has not named are in the next Fold again.
+// Compact returns what a new snapshot must write, the chunks that are full now and the rest, and which chunks
+// it drops. Parts that SetNames has not named are in the next Compact again.
 func (w *DedupWindow) Compact() (parts [][]DedupEntry, dropped []Hash) {
 	w.full = slices.DeleteFunc(slices.Clone(w.full), func(c Chunk) bool {
 		old := c.Newest <= w.watermark
@@ -116,7 +117,7 @@ func (w *DedupWindow) Compact() (parts [][]DedupEntry, dropped []Hash) {
 	return slices.Collect(slices.Chunk(w.tail, ChunkEntries)), dropped
 }
 
-// SetNames names the parts of Fold, in order. Marks may have been added since.
+// SetNames names the parts of Compact, in order. Entries may have been added since.
 func (w *DedupWindow) SetNames(parts [][]DedupEntry, refs []Hash) {
 	for i, ms := range parts {
 		c := ChunkOf(refs[i], ms)
@@ -129,7 +130,7 @@ func (w *DedupWindow) SetNames(parts [][]DedupEntry, refs []Hash) {
 	}
 }
 
-// ChunkOf names a run of marks that is stored under ref.
+// ChunkOf names a run of entries that is stored under ref.
 func ChunkOf(ref Hash, ms []DedupEntry) Chunk {
 	c := Chunk{Ref: ref, Entries: uint32(len(ms))}
 	for _, m := range ms {

@@ -63,7 +63,7 @@ type Entry struct {
 	Refused uint16  `cbor:"14,keyasint,omitempty"`
 	Writes  []Write `cbor:"15,keyasint,omitempty"`
 	Sends   []Send  `cbor:"16,keyasint,omitempty"`
-	// LowWatermarkMs, if not 0, raises the organization's floor.
+	// LowWatermarkMs, if not 0, raises the organization's low watermark.
 	LowWatermarkMs uint64 `cbor:"17,keyasint,omitempty"`
 	// Other names the entry of another organization that is this step's other half.
 	Other    ID     `cbor:"18,keyasint"`
@@ -71,7 +71,7 @@ type Entry struct {
 	// Prior is one more than the seq of the activity's previous step, or 0.
 	Prior uint64 `cbor:"20,keyasint,omitempty"`
 	Boot  uint64 `cbor:"21,keyasint"` // number of the boot that decided
-	// Evaluations are what the policies made of each vote of all steps so far.
+	// Evaluations are what the policies made of each vote so far.
 	Evaluations []Evaluation `cbor:"22,keyasint,omitempty"`
 	// Initiator is the user who submitted.
 	Initiator ID `cbor:"23,keyasint"`

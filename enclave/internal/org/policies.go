@@ -12,7 +12,7 @@ type Policy struct {
 	CreatedMs uint64 `cbor:"8,keyasint"`
 	UpdatedMs uint64 `cbor:"9,keyasint"`
 
-	// Compiled is what a reader made of the expressions. Only the turn uses it.
+	// Compiled is what a reader made of the expressions. Only who holds the lock uses it.
 	Compiled any `cbor:"-"`
 }
 
@@ -39,7 +39,7 @@ func (t *Tx) PolicySet() any {
 	return t.state.policySet
 }
 
-// KeepPolicySet keeps what a reader made of all policies until one is written. It is for the turn.
+// KeepPolicySet keeps what a reader made of all policies until one is written. The organization is locked.
 func (t *Tx) KeepPolicySet(set any) {
 	if !t.policies {
 		t.state.policySet = set

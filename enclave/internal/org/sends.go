@@ -159,7 +159,7 @@ type Sender struct {
 // NonceUse is which sends have a nonce: several, if a transaction replaces another.
 type NonceUse struct {
 	Sends []SendRef `cbor:"1,keyasint"`
-	// MinedMs is when the nonce was first heard to be used up on the chain, or 0.
+	// MinedMs is when the nonce was first said to be used up on the chain, or 0.
 	MinedMs uint64 `cbor:"2,keyasint,omitempty"`
 	// FeeCap and Tip are the highest of all transactions that were signed with this nonce, big-endian.
 	FeeCap []byte `cbor:"3,keyasint,omitempty"`

@@ -1,14 +1,13 @@
 // Package org holds an organization's records and one change to them.
 //
-// An organization's state is one sorted map from keys to record bytes, the fold of the writes in
-// its ledger. A key begins with its collection. In memory the map is a list of pieces, runs of
-// consecutive keys as the last snapshot has them, with what was written since laid over them.
-// Pieces of small collections are always present. One of a large collection may be absent; reading
-// it answers *Missing, and the caller gives up without effect, loads the piece and runs again.
-// Pieces cover the key space without gaps, so they prove absence as well as presence.
+// An organization's state is one sorted map from keys to record bytes, the result of all writes in its ledger.
+// A key begins with its collection. In memory the map is a list of pieces, runs of consecutive keys as the last
+// snapshot has them, overlaid by what was written since. Pieces of small collections are always present. One of
+// a large collection may be absent; reading it returns *Retry, and the caller gives up without effect, loads
+// the piece and runs again. Pieces cover the key space without gaps, so they prove absence as well as presence.
 //
-// Nothing here reads a clock, draws randomness or talks to anybody. A State is not safe for
-// concurrent use: its organization's turn guards it. A Folding goes on beside the turn.
+// Nothing here reads a clock, draws randomness or talks to anybody. A State is not safe for concurrent use: its
+// organization's lock guards it. A Compaction goes on beside that.
 package org
 
 import (
@@ -38,13 +37,13 @@ type Write struct {
 	Value []byte `cbor:"2,keyasint"`
 }
 
-// Retry is the error of a decision that cannot be taken yet. It had no effect, and is to
-// be taken again with what it needs. One of its members is set.
+// Retry is the error of a transaction that cannot be decided yet. It had no effect, and is to be run again with
+// what it asks for. One of its members is set.
 type Retry struct {
-	LoadPiece  Hash                        // a piece of the state, to be loaded
-	LockParent bool                        // the turn of the organization's parent as well
-	Redirect   ID                          // the turn of this organization instead
-	Prefetch   func(context.Context) error // gets something with no turn held
+	LoadPiece  Hash                        // this piece of the state is to be loaded
+	LockParent bool                        // the organization's parent is to be locked as well
+	Redirect   ID                          // this organization is to be locked instead
+	Prefetch   func(context.Context) error // this is to be called with no lock held
 }
 
 func (*Retry) Error() string { return "something is needed first" }
@@ -63,7 +62,7 @@ type record struct {
 	obj   any
 }
 
-// content is the content of a piece: keys ascending, slots beside them.
+// content is what a piece holds: keys ascending, records beside them.
 type content struct {
 	keys    []string
 	records []*record
@@ -79,7 +78,7 @@ type piece struct {
 	content *content // nil when absent
 
 	unstored bool     // its message is not stored yet, so it cannot be loaded
-	parts    []*piece // what a fold has made of it
+	parts    []*piece // what a compaction has made of it
 }
 
 // bytes is about how much memory a present piece takes.
@@ -87,7 +86,7 @@ func (p *piece) bytes() int { return p.size + 80*p.records }
 
 // State is an organization's records in memory.
 type State struct {
-	// mu guards runs that come and go: a fold looks for them without the turn.
+	// mu guards contents that come and go: a compaction looks for them without the lock.
 	mu sync.Mutex
 
 	pieces        []*piece           // ascending by lo; the first has lo ""
@@ -107,7 +106,8 @@ func NewState() *State {
 	return &State{pieces: []*piece{{content: &content{}}}, overlay: map[string]*record{}}
 }
 
-// SetTransaction says what step the state is used by, each after the other. Its Pause lets others have the processor.
+// SetTransaction sets the transaction that uses the state, one after the other. Its Pause lets others have the
+// processor.
 func (s *State) SetTransaction(step interface{ Pause() }) { s.transaction = step }
 
 // Bytes is about how many bytes the records in memory have.
@@ -145,8 +145,8 @@ func (s *State) Get(key []byte) ([]byte, error) {
 	return v.bytes, nil
 }
 
-// sortKeys brings the keys written since the last snapshot into order. Few new ones are put
-// into their places, so that a busy organization does not sort thousands for each scan.
+// sortKeys sorts the keys written since the last snapshot. Few new ones are inserted in place, so that a busy
+// organization does not sort thousands for each scan.
 func (s *State) sortKeys() []string {
 	switch {
 	case s.sorted == nil:
@@ -165,7 +165,7 @@ func (s *State) sortKeys() []string {
 	return s.sorted
 }
 
-// Apply folds writes into the state.
+// Apply applies writes to the state.
 func (s *State) Apply(ws []Write) {
 	for _, w := range ws {
 		var v *record
@@ -216,13 +216,12 @@ type PieceRef struct {
 	Size    uint32 `cbor:"4,keyasint"`
 }
 
-// A Compaction lays what was written up to one moment into the pieces, one after the other,
-// while the state is read and written further. So a snapshot needs memory for one message
-// and not for all pieces, and nobody waits for it. Fold, End and Bytes need the
-// organization's turn, as does SetStored after End. The other methods do not, so that a
-// snapshot of thousands of pieces does not queue for thousands of turns.
+// A Compaction merges what was written up to one moment into the pieces, one after the other, while the state
+// is read and written further. So a snapshot needs memory for one message and not for all pieces, and nobody
+// waits for it. Compact, End and Bytes need the organization's lock, as does SetStored after End. The other
+// methods do not, so that a snapshot of thousands of pieces does not lock thousands of times.
 //
-//	f := s.Fold()
+//	f := s.Compact()
 //	for f.Next() {
 //		if ref, absent := f.Absent(); absent {
 //			err = f.Load(records of ref)
@@ -233,7 +232,7 @@ type PieceRef struct {
 //	}
 //	f.End()
 //
-// A Folding that is left before End has changed nothing.
+// A Compaction that is abandoned before End has changed nothing.
 type Compaction struct {
 	state     *State
 	overlay   map[string]*record
@@ -250,7 +249,7 @@ type Compaction struct {
 	ended   bool
 }
 
-// Compact begins to fold what was written since the last snapshot.
+// Compact begins to merge what was written since the last snapshot.
 func (s *State) Compact() *Compaction {
 	f := &Compaction{state: s, overlay: maps.Clone(s.overlay), keys: slices.Clone(s.sortKeys()), pieces: s.pieces, size: s.overlayBytes}
 	f.heldBytes = s.overlayBytes + 256*len(s.pieces) // only f has values that are overwritten later
@@ -263,15 +262,14 @@ func (s *State) Compact() *Compaction {
 // Size is about how many bytes the pieces will have together.
 func (f *Compaction) Size() int { return f.size }
 
-// Bytes is about how much memory the fold takes at most, without the state and parts that
-// are not stored yet, which others count. It has the values as they were at the beginning,
-// and a second list of the records of each piece in memory: 24 of the 80 bytes that count
-// for a record beside its own.
+// Bytes is about how much memory the compaction takes at most, without the state and parts that are not stored
+// yet, which others count. It has the values as they were at the beginning, and a second list of the records of
+// each piece in memory: 24 of the 80 bytes that count for a record beside its own.
 func (f *Compaction) Bytes() int { return f.heldBytes + f.state.residentBytes/3 }
 
-// MaxRefs is how many pieces Refs will list at most, and how many bytes their first keys
-// have. It is called before Next. For pieces in memory it counts the cuts that Parts will
-// make, for an absent one that grows too large as many as there can be.
+// MaxRefs is how many pieces Refs will list at most, and how many bytes their first keys have. It is called
+// before Next. For pieces in memory it counts the cuts that Parts will make, for an absent one that grows too
+// large as many as there can be.
 func (f *Compaction) MaxRefs() (refs, keys int) {
 	refs, keys = 1+len(f.pieces), MaxKey // one more for the cut where large collections begin
 	rest := f.keys
@@ -541,7 +539,7 @@ func (s *State) IsAbsent(ref Hash) bool {
 	return i >= 0 && s.pieces[i].content == nil
 }
 
-// DropLoaded drops large pieces that can be loaded again, with the stored parts that a fold made of them.
+// DropLoaded drops large pieces that can be loaded again, with the stored parts that a compaction made of them.
 func (s *State) DropLoaded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

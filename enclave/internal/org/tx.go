@@ -95,12 +95,12 @@ type Tx struct {
 	NowMs   uint64 // the enclave's clock when the decision began
 	state   *State
 	changes map[string]*record
-	order   []string // keys of mine as first written
+	order   []string // keys of changes as first written
 
-	policies bool // whether mine has a policy
+	policies bool // whether changes have a policy
 }
 
-// Pause lets others have the processor if it is their turn. Every loop that may take more than some hundred microseconds calls it, outside of
+// Pause lets others have the processor if they are next. Every loop that may take more than some hundred microseconds calls it, outside of
 // erase.Do.
 func (t *Tx) Pause() {
 	if t.state.transaction != nil {
@@ -147,7 +147,7 @@ func (t *Tx) Replace(ws []Write) {
 // Changed tells whether anything was put or deleted.
 func (t *Tx) Changed() bool { return len(t.order) > 0 }
 
-// Apply folds the change into its state. It must follow Writes, in the same turn.
+// Apply makes the change part of its state. It must follow Writes, under the same lock.
 func (t *Tx) Apply() {
 	for _, k := range t.order {
 		t.state.put(k, t.changes[k])

@@ -93,7 +93,7 @@ type APIKey struct {
 	ExpirationSeconds uint64 `cbor:"7,keyasint,omitempty"`
 	// Profile is the session profile that bounds the key, or zero.
 	Profile ID `cbor:"8,keyasint"`
-	// Proxy is set for the auth proxy's key. Only the enclave stamps with it, at the proxy's endpoint.
+	// Proxy is set for the auth proxy's key. Only the enclave stamps with it, in calls to the proxy.
 	Proxy bool `cbor:"9,keyasint,omitempty"`
 	How   How  `cbor:"10,keyasint,omitempty"`
 }

@@ -6,7 +6,7 @@ import "slices"
 // the organization and its sub-organizations.
 const FeatureWebhook = "FEATURE_NAME_WEBHOOK"
 
-// ActivityUpdates is the type of the events about steps of activities.
+// ActivityUpdates is the type of the events about changes of activities.
 const ActivityUpdates = "ACTIVITY_UPDATES"
 
 // WebhookEndpoint receives events of its organization, and of the sub-organizations of that.

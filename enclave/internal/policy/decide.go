@@ -346,7 +346,7 @@ func (r *Request) approved(user [16]byte) bool {
 	return slices.ContainsFunc(r.Approvals, func(a Approval) bool { return a.User == user })
 }
 
-// policies asks for the policies and reads what their short conditions read.
+// policies asks for the policies and reads the inputs of their predicates.
 func (d *decider) policies() (err error) {
 	if d.state.Policies == nil {
 		return nil
@@ -394,7 +394,7 @@ func (d *decider) run(p *Program) (yes, ok bool) {
 	return yes && ok, ok
 }
 
-// take takes the steps of a short, if it has so many. Otherwise its expression must be
+// take takes the steps of a predicate, if it has so many. Otherwise its expression must be
 // walked, up to where they end.
 func (d *decider) take(steps int) bool {
 	if steps > maxSteps || steps > d.limit-d.spent {
@@ -405,7 +405,7 @@ func (d *decider) take(steps int) bool {
 	return true
 }
 
-// pauseIfDue pauses for the steps of shorts: no machine takes them.
+// pauseIfDue pauses for the steps of predicates: no machine takes them.
 func (d *decider) pauseIfDue() {
 	if d.machine.untilPause < 0 {
 		d.machine.pause()

@@ -119,7 +119,7 @@ type reacher struct {
 	left    int // steps
 	crowd   []voter
 	rest    []voter
-	key     []byte // room for results
+	key     []byte // buffer for results
 }
 
 func (r *reacher) reach(voters, others []voter, alone bool) bool {

@@ -5,35 +5,34 @@ import (
 	"slices"
 )
 
-// A Set is an organization's policies in the order of their ids, made ready to be
-// asked together. It is immutable.
+// A Set is an organization's policies in the order of their ids, compiled for evaluation together. It is
+// immutable.
 //
-// Most policies of a long list are about other requests than the one that is asked.
-// So a short condition is not walked. It only compares what a request says with
-// literals, joined by &&, || and !. What all short conditions read is read once, texts
-// are looked up once among all literals, and each condition is then a few comparisons
-// of numbers. The outcome is the same as by walking, with its errors and steps: only
-// an error changes how many steps a short condition takes, so they are counted when it
-// is compiled.
+// Most policies of a long list are about other requests than the one that is decided. So most conditions are
+// not evaluated by walking their tree. A condition that only compares what a request says with literals, joined
+// by &&, || and !, is compiled into a predicate. All inputs of all predicates are read once, texts are looked
+// up once among all literals, and each condition is then a few comparisons of numbers. The outcome is the same
+// as by walking, with its errors and steps: only an error changes how many steps a predicate takes, so they are
+// counted when it is compiled.
 //
-// A short consensus asks whether some of the approvers, or how many, have an id, a
-// name, a mail address or a tag that stands in the policy. All else is walked.
+// A consensus is compiled if it asks whether some of the approvers, or how many, have an id, a name, a mail
+// address or a tag that stands in the policy. All else is walked.
 type Set struct {
 	policies    []*Policy
 	ids         []byte              // of the policies, one behind the other
 	conditions  []compiledPredicate // of each policy
 	consensuses []compiledPredicate // of each policy
-	inputs      []*node             // what short conditions read
+	inputs      []*node             // what predicates read
 	exact       map[string]uint32   // the literals, from 1
 	folded      map[string]uint32   // the literals without the case of ASCII letters, from 1
 }
 
 const (
 	maxInputs  = 64 // bits of a mask
-	maxLiteral = 64 // a literal text is shorter in bytes: comparing it takes no extra step, and it is no point
+	maxLiteral = 64 // a compiled literal text is shorter in bytes: comparing it takes no extra step, and it is no public key
 )
 
-// A compiledPredicate is a condition in terms of the views, or a consensus.
+// A compiledPredicate is a condition over the inputs, or a consensus over the approvers.
 type compiledPredicate struct {
 	ok               bool // the expression is one
 	steps            int  // to evaluate it
@@ -41,12 +40,11 @@ type compiledPredicate struct {
 	listSteps        int  // further steps for each approver, of lists that are made
 	stepsPerTag      int  // further steps for each tag of each approver
 	reads            []read
-	mask             uint64 // of views
+	mask             uint64 // of inputs
 	test             test
 }
 
-// A read is a view that a condition reads, with the steps that it has taken when
-// that fails.
+// A read is an input that a condition reads, with the steps that it has taken when that fails.
 type read struct{ input, steps int }
 
 // A test is a comparison with literals, or several joined.
@@ -65,7 +63,7 @@ type test struct {
 // A literalID is a literal text by its numbers in exact and in folded.
 type literalID struct{ exact, folded uint32 }
 
-// NewSet makes policies ready, which are in the order of their ids.
+// NewSet compiles policies, which are in the order of their ids.
 func NewSet(policies []*Policy) *Set {
 	n := len(policies)
 	s := &Set{policies: policies, conditions: make([]compiledPredicate, n), consensuses: make([]compiledPredicate, n), exact: map[string]uint32{}, folded: map[string]uint32{}}
@@ -76,7 +74,7 @@ func NewSet(policies []*Policy) *Set {
 	return s
 }
 
-// compilePredicate makes the short of an expression, if it is one.
+// compilePredicate compiles an expression, if it can be.
 func (s *Set) compilePredicate(p *Program) compiledPredicate {
 	a, views := predicateCompiler{set: s}, len(s.inputs)
 	if a.predicate.ok = p != nil && a.compileTest(p.root, &a.predicate.test); !a.predicate.ok {
@@ -93,8 +91,8 @@ func (s *Set) len() int {
 	return len(s.policies)
 }
 
-// An predicateCompiler makes one short. It goes where the machine goes, and counts the
-// steps that it takes.
+// A predicateCompiler compiles one predicate. It visits the nodes in the order of the machine, and counts the
+// steps that the machine takes.
 type predicateCompiler struct {
 	set       *Set
 	predicate compiledPredicate
@@ -162,7 +160,7 @@ func (a *predicateCompiler) compileApprovers(n *node, t *test) bool {
 	return ok
 }
 
-// voterFields are what short consensuses read of an approver besides his tags.
+// voterFields are what compiled consensuses read of an approver besides tags.
 var voterFields = [...]string{"id", "email", "alias"}
 
 // isApproverField tells whether n is a member of an approver.
@@ -170,8 +168,7 @@ func (a *predicateCompiler) isApproverField(n *node) bool {
 	return a.voter && n.op == opMember && n.kids[0].op == opName && n.kids[0].root == 0
 }
 
-// readInput makes the test read a view: what the expression reads of the request, or of an
-// approver.
+// readInput makes the test read an input: what the expression reads of the request, or of an approver.
 func (a *predicateCompiler) readInput(n *node, t *test) bool {
 	if a.voter {
 		at := slices.Index(voterFields[:], n.name)
@@ -282,10 +279,9 @@ func lowerASCII(text string) string {
 	return string(b)
 }
 
-// inputValues are what a request has in the views of a set, or an approver in
-// voterFields.
+// inputValues are what a request has for the inputs of a set, or an approver for voterFields.
 type inputValues struct {
-	errors uint64 // a mask of the views that are errors
+	errors uint64 // a mask of the inputs that are errors
 	seen   []inputValue
 	tags   []uint32 // of the approver, in folded
 	voters []inputValues
@@ -346,7 +342,7 @@ func (s *Set) readApprovers(voters []voter) []inputValues {
 	return gs
 }
 
-// anyHolds tells whether anything that a consensus asks of approvers is true of one.
+// anyHolds reports whether anything that a consensus asks of approvers is true of one.
 func (t *test) anyHolds(voter *inputValues) bool {
 	if len(t.kids) == 1 && t.op != opNot {
 		return t.kids[0].holds(voter)

@@ -8,7 +8,7 @@ import (
 
 var bills = []*Query{stateQuery("get_billing", getBilling)}
 
-// Tariff tells the deployment's plans, nil if it has none, and what is used. What must be read first is an *org.Missing.
+// Tariff tells the deployment's plans, nil if it has none, and what is used. What must be read first is an *org.Retry.
 type Tariff interface {
 	Plans() (*billing.Plans, error)
 	Meter

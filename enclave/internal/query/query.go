@@ -5,10 +5,10 @@
 // interface, decoded strictly. Answers hold every member that the interface
 // requires, even an empty one.
 //
-// A query is answered in two steps. Fetch reads old entries, boot proofs, the index
-// and chains. It may wait for the host and runs outside of the organization's turn;
-// most queries have nothing to fetch. Answer reads the newest state, inside of the
-// turn, and waits for nobody. Package core decides who may read: any user of the
+// A query is answered in two phases. Fetch reads old entries, boot proofs, the index
+// and chains. It may wait for the host and runs without the organization's lock;
+// most queries have nothing to fetch. Answer reads the newest state under that lock,
+// and waits for nobody. Package core decides who may read: any user of the
 // organization or of its parent may read all of it.
 package query
 
@@ -38,7 +38,7 @@ type View struct {
 	// Home is the caller's organization if that is the parent of the one asked
 	// about, otherwise nil.
 	Home *org.Organization
-	// Parent is the parent of the organization asked about, if the turn holds it
+	// Parent is the parent of the organization asked about, if that is locked
 	// too; see activity.ErrNeedsParent.
 	Parent *org.Tx
 	// Steps is the budget of the request: how many steps all that it evaluates may take.
@@ -52,7 +52,7 @@ type View struct {
 	Images   Images
 }
 
-// Images are looked at in their registries, by way of the host. What must be asked first is an *org.Missing.
+// Images are looked at in their registries, by way of the host. What must be asked first is an *org.Retry.
 type Images interface {
 	Resolve(*activity.Image) (program.Digest, error)
 	// ProgramStatus is what the host says of a deployment.
@@ -84,7 +84,7 @@ type OnRamps struct {
 	Rand  io.Reader
 }
 
-// OnRampStates tells how purchases stand, as their providers say. What must be asked first is an *org.Missing.
+// OnRampStates tells how purchases stand, as their providers say. What must be asked first is an *org.Retry.
 type OnRampStates interface {
 	State(q *OnRampQuestion, refresh bool) (onramp.State, error)
 }
@@ -218,7 +218,7 @@ func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Ma
 	return r.fetch(&sources{h, p, x, c, l, m})
 }
 
-// Answer writes the response. The caller is told a *fault.Error. An *org.Missing
+// Answer writes the response. The caller is told a *fault.Error. An *org.Retry
 // asks to load a piece and to call Answer again. Any other error is internal.
 func (r *Request) Answer(v *View) ([]byte, error) {
 	b, err := r.answer(v)

@@ -56,7 +56,7 @@ type suborgsRequest struct {
 }
 
 // A search finds up to limit sub-organizations in the parent's state, in the order of their making: those behind after
-// or those just above before, if one is given.
+// or those just before before, if one is given.
 type search func(v *View, before, after *org.Child, limit int) ([]org.ID, error)
 
 // suborgFilter asks for what any of the searches finds in the parent's state, or for the handle in

@@ -55,10 +55,10 @@ const (
 
 	// 20 were a range's tips on their way from owner to owner, before there were logs.
 
-	// KindRetirement is an enclave's word, its live key, that it serves no longer.
+	// KindRetirement is an enclave's notice, with its live key, that it serves no longer.
 	// Root: SHA-256 of the setup key that it gave the keyring to.
 	KindRetirement Kind = 21
-	// KindTakeReceipt is a boot's word that it took a range with the head given. Place: the
+	// KindTakeReceipt is a boot's receipt that it took a range with the head given. Place: the
 	// giver's epoch; organization: the taker's boot; owner: range.
 	KindTakeReceipt Kind = 22
 	// KindHead is where a range's log ended, on its way from owner to owner. Place: the giver's

@@ -274,7 +274,7 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 	return s, nil
 }
 
-// errAt is an error about a member. The texts of outward repeat no value.
+// errAt is an error about a member. The texts of netclient repeat no value.
 func errAt(member string, err error) error {
 	return fault.Field(field+member, "%s%s: %v", field, member, err)
 }

@@ -7,7 +7,7 @@ import (
 	"cloister/attestation"
 )
 
-// Configuration reads a configuration as the endpoint boot does.
+// Configuration reads a configuration as the boot endpoint does.
 func (e *Enclave) Configuration(hash string, raw []byte) error {
 	_, err := e.configuration(&attestation.Manifest{ConfigurationSHA256: hash}, base64.StdEncoding.EncodeToString(raw))
 	return err

@@ -91,7 +91,7 @@ func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	return json.Marshal(map[string]string{"quorumPublicKey": hex.EncodeToString(pub)})
 }
 
-// newKeyring makes and stores a deployment's keyring and, if it has operators, its law.
+// newKeyring makes and stores a deployment's keyring and, if it has operators, its deployment state.
 func (e *Enclave) newKeyring(ctx context.Context, q secret.Secret, record []byte, operators attestation.Operators) error {
 	ring, err := boot.NewKeyring(e.cfg.Mixed)
 	if err != nil {

@@ -17,38 +17,36 @@ import (
 	"cloister/shared/wire"
 )
 
-// How an enclave is followed by another without anybody bringing the root secret:
+// How an enclave hands over to the next one, without anybody bringing the root secret:
+//  1. the next one takes its manifest, which names this one's as its predecessor and which this one's
+//     operators approved, and waits (manifest);
+//  2. this one draws a nonce (hand_over_nonce), the next one makes a setup document for it
+//     (setup_document), this one verifies document and manifest, stores for everybody whom it gives to, and
+//     gives the keyring to the attested setup key (hand_over);
+//  3. the next one verifies that the giver is an enclave under its predecessor manifest, takes the keyring
+//     and serves, without a range (take_over);
+//  4. ranges are moved one by one with the heads of their logs (give, take);
+//  5. this one stores a notice that it owns nothing and never will, and ends (farewell).
 //
-//  1. the next one takes its manifest, which names this one's as its predecessor
-//     and which this one's operators approved, and waits (manifest);
-//  2. this one draws a nonce (hand_over_nonce), the next one makes a setup document
-//     for it (setup_document), this one verifies document and manifest, stores for
-//     everybody whom it gives to, and gives the keyring to the attested setup key
-//     (hand_over);
-//  3. the next one verifies that the giver is an enclave under its predecessor
-//     manifest, takes the keyring and serves, without a range (take_over);
-//  4. ranges go over one by one with the heads of their logs (give, take);
-//  5. this one states that it owns nothing and never will, and ends (farewell).
+// Between 3 and 5 both have the keyring. Until the retirement notice the next one takes only ranges that are
+// handed to it with the heads of their logs: a host that shows the two different stores gets neither to serve
+// what the other serves.
 //
-// Between 3 and 5 both have the keyring. Until the farewell the next one takes only ranges
-// that are handed to it with the heads of their logs: a host that shows the two different
-// stores gets neither to serve what the other serves.
-//
-// For that the line must not fork. Keyring and farewell go to one setup key for ever. And an
-// enclave that was handed over to hands over only once it has the farewell to itself, so
-// that its own farewell is true of all before it. If the next one is lost before the
-// farewell, operators start another by shares.
+// An enclave hands over to exactly one successor. It stores that one's setup key first, and never gives keyring
+// or retirement notice to another. And an enclave that was handed over to hands over only once its own
+// predecessor has retired, so that its notice is true of all before it. If the successor is lost before the
+// notice, operators start another by shares.
 //
 // Callers are not authenticated: what operators have not approved gets nothing.
 
-// retireAfter is how long an enclave still answers after its farewell, so that every host
-// hears that another one has its ranges.
+// retireAfter is how long an enclave still answers after its retirement notice, so that every host learns that
+// another one has its ranges.
 const retireAfter = 3 * time.Second
 
 // handover is the giving side.
 type handover struct {
 	nonces nonces // drawn for setup documents
-	to     string // the one setup key that gets the keyring and the farewell; empty: nobody yet
+	to     string // the one setup key that gets the keyring and the retirement notice; empty: none yet
 }
 
 var (
@@ -77,7 +75,7 @@ func (e *Enclave) handOverNonce(context.Context, []byte) ([]byte, error) {
 	return json.Marshal(map[string]string{"nonce": hex.EncodeToString(nonce[:])})
 }
 
-// handOver gives the keyring to the enclave that comes after this one.
+// handOver gives the keyring to the next enclave.
 func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		Nonce string                  `json:"nonce" rule:"required"`
@@ -158,8 +156,8 @@ func (e *Enclave) peerPolicy(manifest [32]byte, operators attestation.Operators)
 	return p, err
 }
 
-// verifySuccessor verifies that a waiting enclave may follow this one. The manifest pins the
-// image, and the operators the manifest.
+// verifySuccessor verifies that a waiting enclave may take over from this one. The manifest pins the image, and
+// the operators approve the manifest.
 func (e *Enclave) verifySuccessor(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
 	envelope, err := base64.StdEncoding.Strict().DecodeString(a.Envelope)
 	if err != nil || len(envelope) > attestation.MaxEnvelope {
@@ -214,7 +212,7 @@ func (e *Enclave) sameRole(doc *attestation.Document) error {
 	return nil
 }
 
-// storeRecipient stores whom the keyring is about to be given to, for whoever reads the store. A
+// storeRecipient stores which setup key the keyring is about to be given to, for whoever reads the store. A
 // host that deletes it cannot delete it from earlier copies.
 func (e *Enclave) storeRecipient(ctx context.Context, next *attestation.Setup, a attestation.SetupAnswer) error {
 	b, err := json.Marshal(map[string]any{"timeMs": e.now(), "setup": a, "by": e.serving.Live.PublicHex})
@@ -293,8 +291,8 @@ func (r *startup) readDeployment(ctx context.Context, deployment [32]byte) error
 	return nil
 }
 
-// retire ends this enclave for good, once it owns nothing: it leaves word of that to the
-// enclave that got the keyring, and is fenced.
+// retire ends this enclave for good, once it owns nothing: it stores its retirement notice for the enclave that
+// got the keyring, and is fenced.
 func (e *Enclave) retire(ctx context.Context, _ []byte) ([]byte, error) {
 	if e.handover.to == "" {
 		return nil, fault.WithCode(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")

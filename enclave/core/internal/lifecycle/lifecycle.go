@@ -168,7 +168,7 @@ func Allows(op *wire.BootOperation, s wire.State) error {
 func (e *Enclave) Status(counters map[string]uint64) ([]byte, error) {
 	s := e.State()
 	out := map[string]any{"state": s.String(), "applicationDigest": e.cfg.ApplicationDigest, "counters": counters}
-	if s == wire.StateSeed && e.mu.TryLock() { // a boot step may take a while
+	if s == wire.StateSeed && e.mu.TryLock() { // a boot operation may take a while
 		out["shares"], out["manifestSha256"] = e.waiting.status(), hex.EncodeToString(e.waiting.id[:])
 		e.mu.Unlock()
 	}

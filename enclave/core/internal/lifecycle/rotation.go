@@ -16,8 +16,8 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// applyManifestChanges makes what a new manifest asks for: shares for new operators, a new root secret.
-// The law is written last, so that after a crash the next boot does it again.
+// applyManifestChanges reshares for new operators and rotates the root secret as the manifest says. The
+// deployment state is written last, so a crash makes the next boot repeat it.
 func (r *startup) applyManifestChanges(ctx context.Context) error {
 	s, m, set := r.serving, r.accepted.manifest, r.waiting.set
 	if !set.Operators.Equal(m.Operators) {
@@ -141,11 +141,12 @@ func (e *Enclave) storedShares(ctx context.Context, body []byte) ([]byte, error)
 	return json.Marshal(map[string]any{"quorumPublicKey": in.QuorumPublicKey, "shares": json.RawMessage(shares)})
 }
 
-// openDeploymentState opens the law that the deployment runs under, and refuses a manifest that it forbids.
+// openDeploymentState opens the deployment state, and refuses a manifest that may not come after the last
+// accepted one.
 func (r *startup) openDeploymentState(ctx context.Context) error {
 	sealed, err := r.cfg.Host.Newest(ctx, objectDeploymentState)
 	if err != nil || sealed == nil {
-		return errors.Join(errors.New("loading the law"), err)
+		return errors.Join(errors.New("loading the deployment state"), err)
 	}
 	if r.deploymentState, err = r.ring.OpenDeploymentState(r.serving.Deployment, sealed); err == nil {
 		err = r.deploymentState.Allows(r.accepted.manifest, r.accepted.id)
@@ -156,7 +157,7 @@ func (r *startup) openDeploymentState(ctx context.Context) error {
 	return err
 }
 
-// putDeploymentState stores what the deployment runs under from now on.
+// putDeploymentState stores the manifest that is accepted from now on.
 func (e *Enclave) putDeploymentState(ctx context.Context, ring *boot.Keyring, deployment [32]byte, l *boot.DeploymentState) error {
 	sealed, err := ring.SealDeploymentState(e.cfg.Rand, deployment, l)
 	if err != nil {

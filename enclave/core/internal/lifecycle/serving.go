@@ -140,7 +140,7 @@ type Serving struct {
 	proof      proofRenewer
 	ranges     int  // of the deployment's ranges
 	logged     bool // it was made with logs
-	// ring is for the enclave that comes after this one, nil if no operators can approve one.
+	// ring is for the next enclave, nil if no operators can approve one.
 	ring          *boot.Keyring
 	keyrings      string // where the deployment's keyrings lie in the store
 	seedSource    string // how this boot came by the keyring

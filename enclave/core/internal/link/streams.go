@@ -56,7 +56,7 @@ type Lane struct {
 // Lane makes one of at most so many streams.
 func (h *Host) Lane(most int) *Lane { return &Lane{of: h.streams, most: most} }
 
-// Dial is an outward.Dial. Of what the host says its errors tell only the verdict.
+// Dial is a netclient.Dial. Of what the host says its errors tell only the verdict.
 func (l *Lane) Dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	return l.open(ctx, wire.KindDial, func(t wire.Ticket) any {
 		return &wire.Dial{Host: host, Port: port, Ticket: t, WithinMs: uint32(dialWait.Milliseconds())}
@@ -161,7 +161,7 @@ func (x *streams) take(t wire.Ticket, conn net.Conn) {
 	defer x.mu.Unlock()
 	if came := x.waiting[t]; came != nil {
 		delete(x.waiting, t)
-		came <- conn // never blocks: room for one, and this is the one
+		came <- conn // never blocks: the channel holds one, and this is the one
 		return
 	}
 	until, late := x.kept[t]

@@ -169,7 +169,7 @@ func (x *deliveries) ensureSpace(nowMs uint64) {
 	}
 }
 
-// run makes one try. It goes on when the host stops asking; package outward bounds it.
+// run makes one try. It goes on when the host stops asking; package netclient bounds it.
 func (x *deliveries) run(d *delivery, going chan struct{}, try func() netclient.Outcome) {
 	came := wire.Delivered{Found: true, Result: wire.DeliverTemporary, Text: errMessage.Error()}
 	defer func() {
@@ -197,7 +197,7 @@ var results = map[netclient.Result]wire.DeliverResult{
 func deliveredOf(o netclient.Outcome) wire.Delivered {
 	d := wire.Delivered{Found: true, Result: results[o.Result], Code: uint16(o.Code)}
 	if o.Err != nil {
-		d.Text = providers.Printable(strings.TrimPrefix(o.Err.Error(), "outward: "))
+		d.Text = providers.Printable(strings.TrimPrefix(o.Err.Error(), "netclient: "))
 	}
 	return d
 }

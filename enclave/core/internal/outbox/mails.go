@@ -36,7 +36,7 @@ type mailbook struct {
 	key  *seal.Key
 }
 
-// mailbookOf finds the one of an address that an organization of the top level sends to, in its turn.
+// mailbookOf finds the one of an address that an organization of the top level, which is locked, sends to.
 func (o *Outbox) mailbookOf(t *ledger.Locked, address string) *mailbook {
 	id := t.ID()
 	key, keyID := t.Key()

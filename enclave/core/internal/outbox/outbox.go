@@ -1,4 +1,4 @@
-// Package outgoing is what a decision sends: mails, text messages, webhooks, transactions.
+// Package outbox opens what a decision sends: mails, text messages, webhooks, transactions.
 //
 // Nothing is sent that is not stored and proven. Mails and text messages leave over TLS that
 // ends here or, if the measured configuration says so, through the host. A message is not

@@ -27,8 +27,8 @@ const eventFor = 30 * 24 * time.Hour
 const maxAudiences = 1 << 14
 
 // audiences remembers who receives the events of top-level organizations, so that a step in
-// a sub-organization does not wait for its parent's turn. An audience is written only in the
-// organization's turn, so it is as of the last entry decided. The sub-organization's entry
+// a sub-organization does not wait for its parent's lock. An audience is written only under the
+// organization's lock, so it is as of the last entry decided. The sub-organization's entry
 // goes into the batch of that entry or a later one, so it is never stored without it.
 type audiences struct {
 	mu sync.Mutex
@@ -71,7 +71,7 @@ func (a *audiences) Forget() {
 	clear(a.by)
 }
 
-// FindAudience finds out who receives an organization's events, in its turn.
+// FindAudience finds out who receives an organization's events, under its lock.
 func (o *Outbox) FindAudience(ctx context.Context, v *ranges.Access, id org.ID) (a *Audience, err error) {
 	err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		a = &Audience{Organization: id}
@@ -84,7 +84,7 @@ func (o *Outbox) FindAudience(ctx context.Context, v *ranges.Access, id org.ID) 
 }
 
 // UpdateAudience brings what is remembered of an organization up to date with a change
-// that was decided. Its turn is held.
+// that was decided. It is locked.
 func (o *Outbox) UpdateAudience(t *ledger.Locked, change *org.Tx) {
 	if change == nil || !change.SubscribersChanged() || o.Audience(t.ID()) == nil {
 		return
@@ -99,9 +99,9 @@ func (o *Outbox) UpdateAudience(t *ledger.Locked, change *org.Tx) {
 	o.put(&Audience{t.ID(), subscribers})
 }
 
-// Announce puts an event for everyone who hears of it into each of a step's entries: for the
+// Announce puts an event for everyone who hears of it into each of a transaction's entries: for the
 // organization's subscribers in after, its records as the step leaves them, and for those
-// of its parent in above.
+// of its parent in parentSubscribers.
 func (o *Outbox) Announce(after *org.Tx, parentSubscribers []org.ID, entries ...*org.Entry) error {
 	mine, err := after.Subscribers()
 	if err != nil || len(mine) == 0 && len(parentSubscribers) == 0 {

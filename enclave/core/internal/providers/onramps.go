@@ -68,7 +68,7 @@ func (o *OnRamps) Lookups(tenant org.ID, drill bool) *OnRampLookups {
 	return &OnRampLookups{onRamps: o, Tenant: tenant, asked: drill}
 }
 
-// State is what was heard last of a purchase, or an *org.Missing that asks. It asks if refresh is set or nothing was heard
+// State is what was heard last of a purchase, or an *org.Retry that asks. It asks if refresh is set or nothing was heard
 // since this boot began, and if it has not been asked too lately; one that is completed stays so.
 func (a *OnRampLookups) State(q *query.OnRampQuestion, refresh bool) (onramp.State, error) {
 	o := a.onRamps
@@ -188,7 +188,7 @@ type session struct {
 	err   error
 }
 
-// OnRampSession returns the session that was asked for, or an *org.Missing that asks for one. A session that is not used
+// OnRampSession returns the session that was asked for, or an *org.Retry that asks for one. A session that is not used
 // is worth nothing to anybody, so that one more is no harm.
 func (x ofActivity) OnRampSession(ask func(base string) (*login.Request, error)) (string, error) {
 	if s := x.session; s != nil {

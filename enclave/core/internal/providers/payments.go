@@ -29,7 +29,7 @@ type paid struct {
 	err    error
 }
 
-// Pay returns the processor's answer to a question, or an *org.Missing that asks it. Whatever an activity asks it can be
+// Pay returns the processor's answer to a question, or an *org.Retry that asks it. Whatever an activity asks it can be
 // asked again: the processor does it once.
 func (x ofActivity) Pay(q *billing.Question) (*billing.Answer, error) {
 	o := x.services.Payments

@@ -60,7 +60,7 @@ type imageLookup struct {
 	until time.Time // once done
 }
 
-// Program tells whether a program is in its image, or asks by an *org.Missing.
+// Program tells whether a program is in its image, or asks by an *org.Retry.
 func (x ofActivity) Program(i *activity.Image) error {
 	found, err := x.startLookup(i, func(b program.Blobs) (program.Digest, error) { return program.Find(b, i.Reference, i.Path) })
 	if err == nil && found != i.Expected {
@@ -69,7 +69,7 @@ func (x ofActivity) Program(i *activity.Image) error {
 	return err
 }
 
-// Resolve is the digest of the image that a reference names now, or an *org.Missing that asks.
+// Resolve is the digest of the image that a reference names now, or an *org.Retry that asks.
 func (a *Lookups) Resolve(i *activity.Image) (program.Digest, error) {
 	return a.startLookup(i, func(b program.Blobs) (program.Digest, error) { return program.Resolve(b, i.Reference) })
 }
@@ -231,7 +231,7 @@ const maxProgramStatus = 1000
 // programStatusWait is for one of them.
 const programStatusWait = 15 * time.Second
 
-// ProgramStatus is what the host says of a deployment, or an *org.Missing that asks.
+// ProgramStatus is what the host says of a deployment, or an *org.Retry that asks.
 func (a *Lookups) ProgramStatus(deployment org.ID, want query.ProgramWant) (*query.ProgramStatus, error) {
 	k := programStatusKey{deployment, want}
 	if s := a.programStatus[k]; s != nil {

@@ -83,7 +83,7 @@ func (o *Services) Lookups() *Lookups {
 // End gives up the request's share in an exchange.
 func (a *Lookups) End() { a.services.IdentityProviders.releaseSlot(a.exchange) }
 
-// Keys returns an issuer's keys, or an *org.Missing that fetches them. One request asks an
+// Keys returns an issuer's keys, or an *org.Retry that fetches them. One request asks an
 // issuer once.
 func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
 	o := a.services.IdentityProviders
@@ -109,7 +109,7 @@ func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*log
 	})
 }
 
-// fetch is a step's question to a server outside, if one more may be asked.
+// fetch is a transaction's question to a server outside, if one more may be asked.
 func (a *Lookups) fetch(ask func(context.Context) error) error {
 	return &org.Retry{Prefetch: func(ctx context.Context) error {
 		if a.Account != nil {
@@ -122,7 +122,7 @@ func (a *Lookups) fetch(ask func(context.Context) error) error {
 }
 
 // Identity verifies an identity token, for a tenant. It fetches the issuer's keys at once if
-// need be, so the caller holds no turn.
+// need be, so the caller holds no lock.
 func (a *Lookups) Identity(ctx context.Context, tenant org.ID, field, token string) (*login.Identity, error) {
 	u, err := login.ParseIdentityToken(field, token)
 	if err != nil {
@@ -217,7 +217,7 @@ type ofActivity struct {
 	activity org.ID
 }
 
-// Exchange returns what came of the activity's exchange, or an *org.Missing that makes it.
+// Exchange returns what came of the activity's exchange, or an *org.Retry that makes it.
 func (x ofActivity) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
 	if s := x.exchange; s != nil {
 		e.Secret.Wipe()

@@ -1,9 +1,9 @@
-// Package outside asks for what an activity or a query needs to know: identity providers for
+// Package providers asks for what an activity or a query needs to know: identity providers for
 // their keys and for what an authorization code is worth, on-ramp providers for sessions and
 // for how purchases stand, the payment processor, chains for how they stand, registries for the images of
 // programs.
 //
-// Nothing is asked while a turn is held; a step that lacks something is run again. What
+// Nothing is asked while an organization is locked; a transaction that lacks something is run again. What
 // waits is bounded, and one tenant cannot keep the others from asking. TLS to
 // providers ends here, so the host can withhold their answers and not make them up.
 package providers
@@ -24,7 +24,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Config is what the outside is reached with.
+// Config is what names outside are reached with.
 type Config struct {
 	Host      *link.Host
 	Clock     ledger.Clock
@@ -39,7 +39,7 @@ type Services struct {
 	Settings *settings.Settings // the measured configuration
 	// Delivery speaks to the servers that the configuration names.
 	Delivery *netclient.Client
-	// Capabilities is what activities are told of the configuration.
+	// Capabilities are what activities are told of the configuration.
 	Capabilities      activity.Capabilities
 	IdentityProviders *IdentityProviders
 	OnRamps           *OnRamps

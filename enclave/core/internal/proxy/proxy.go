@@ -1,10 +1,9 @@
-// Package proxy is what calls at the auth proxy's endpoint come to. The auth proxy lets
-// people sign up and log in who have no key that any organization knows.
+// Package proxy handles calls to the auth proxy, which lets people sign up and log in who have no key that any
+// organization has.
 //
-// A call names a configuration. This package finds the configuration's organization, makes
-// the body of an activity or a query, and stamps it with that organization's proxy key. Core
-// treats it as any stamped call, and this package cuts down the answer. The key is opened for
-// one request, and nobody outside ever has it.
+// A call names a configuration. This package finds the configuration's organization, makes the body of an
+// activity or a query, and stamps it with that organization's proxy key. Core treats it as any stamped call,
+// and this package cuts down the answer. The key is opened for one request, and nobody outside ever has it.
 package proxy
 
 import (
@@ -86,7 +85,7 @@ func (h *homes) put(config, id org.ID) {
 	h.of[config] = id
 }
 
-// A Call is one call at the proxy's endpoint, and what it comes to.
+// A Call is one call to the auth proxy, with the stamped body that it leads to.
 type Call struct {
 	proxy   *Proxy
 	call    *wire.Call

@@ -10,27 +10,28 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Access is what one call sees of the deployment, from its first look to its reply. It
-// stays in the ledger of the first organization that it looked at. A range that is given
-// away and taken back meanwhile has another ledger, whose batches count anew.
+// An Access is how one call reads and changes organizations, from its first one to its reply. It stays in the
+// ledger of the first organization that it looked up. A range that is given away and taken back meanwhile has
+// another ledger, whose batches count anew.
 type Access struct {
 	ranges       *Ranges
-	owned        *owned // nil before the first look
-	Organization org.ID // the first organization that it looked at: on whose behalf it waits
+	owned        *owned // the range; nil before the first organization is looked up
+	Organization org.ID // the first one that was looked up: on whose behalf the call waits for locks
 	Batch        uint64 // the newest seen: no reply leaves before that is stored
-	// Admission is asked before the call waits for a step; nil refuses nobody.
+	// Admission is asked before the call waits for a lock; nil refuses nobody.
 	Admission ledger.Admission
 	// What the call has cost so far.
-	Computed    time.Duration // processor time of its steps
-	Stored      uint32        // bytes that the store needs for its entries; see ledger.Turn
+	Computed    time.Duration // processor time of its transactions
+	Stored      uint32        // bytes that the store needs for its entries; see ledger.Locked
 	awaitQuorum bool          // nothing leaves before witnesses have cosigned what was seen, since one of the organizations wants it so
 }
 
-// NewAccess begins a call's.
+// NewAccess begins the access of a call.
 func (s *Ranges) NewAccess() *Access { return &Access{ranges: s} }
 
-// LedgerFor returns an organization's ledger once this enclave may answer for it. Errors are
-// *Moved, ErrNoOrganization for one in another range, and those of ledger.Serving.
+// LedgerFor returns an organization's ledger once this enclave may answer for it. Errors are *Moved,
+// ErrNoOrganization for an organization in another range than the call's first one, and those of
+// ledger.Serving.
 func (v *Access) LedgerFor(ctx context.Context, id org.ID) (*ledger.Ledger, error) {
 	r := wire.RangeOf(wire.ID(id), v.ranges.cfg.Count)
 	if v.owned == nil {
@@ -49,7 +50,7 @@ func (v *Access) LedgerFor(ctx context.Context, id org.ID) (*ledger.Ledger, erro
 	return v.owned.ledger, nil
 }
 
-// Ledger is that in which the visit is, nil before its first look.
+// Ledger is the ledger that the call is in, nil before its first organization.
 func (v *Access) Ledger() *ledger.Ledger {
 	if v.owned == nil {
 		return nil
@@ -57,13 +58,13 @@ func (v *Access) Ledger() *ledger.Ledger {
 	return v.owned.ledger
 }
 
-// Range is that in which the visit is, of how many. It has looked at something.
+// Range is the range that the call is in, of how many. An organization has been looked up.
 func (v *Access) Range() (r wire.Range, of int) { return v.owned.number, v.ranges.cfg.Count }
 
 // Serving is Ranges.Serving.
 func (v *Access) Serving(ctx context.Context) error { return v.ranges.Serving(ctx) }
 
-// Transact is ledger.Step. The reply waits for what f has seen, also if f fails.
+// Transact is ledger.Ledger.Transact. The reply waits for what f has seen, also if f fails.
 func (v *Access) Transact(ctx context.Context, id org.ID, f func(t, parent *ledger.Locked) error) error {
 	l, err := v.LedgerFor(ctx, id)
 	if err != nil {
@@ -91,13 +92,13 @@ func (v *Access) Transact(ctx context.Context, id org.ID, f func(t, parent *ledg
 	})
 }
 
-// WithLock is Step over one organization.
+// WithLock is Transact over one organization.
 func (v *Access) WithLock(ctx context.Context, id org.ID, f func(t *ledger.Locked) error) error {
 	return v.Transact(ctx, id, func(t, _ *ledger.Locked) error { return f(t) })
 }
 
-// Wait is ledger.Wait for what the call has seen. One that has seen nothing waits at most
-// for the lease, as Serving does.
+// Wait is ledger.Ledger.Wait for what the call has seen. One that has seen nothing waits at most for the lease,
+// as Serving does.
 func (v *Access) Wait(ctx context.Context) error {
 	if v.owned == nil {
 		return v.ranges.Serving(ctx)
@@ -110,8 +111,8 @@ func (v *Access) Wait(ctx context.Context) error {
 	return v.owned.ledger.Wait(ctx, v.Batch)
 }
 
-// MovedBy tells whether the error that a call ended with means that its range is another
-// enclave's, or was given away meanwhile; nil if it does not.
+// MovedBy is the *Moved that an error means with which a call ended: its range is another enclave's, or was
+// given away meanwhile; nil if it means something else.
 func (v *Access) MovedBy(err error) *Moved {
 	if m, ok := errors.AsType[*Moved](err); ok || err == nil {
 		return m

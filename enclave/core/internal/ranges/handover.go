@@ -17,33 +17,32 @@ import (
 	"cloister/shared/wire"
 )
 
-// How ranges change hands. Callers are not authenticated: whoever reaches the endpoint may move
-// ranges about, as the host can end service anyway. Nobody can have a range served from an
-// older state than the one that was handed on.
+// How ranges change hands. Callers are not authenticated: whoever reaches the boot endpoint may move ranges
+// about, as the host can end service anyway. Nobody can have a range served from an older state than the one
+// that was handed over.
 //
-// To give a range to a boot, the owner seals for that boot where the range's log ends, under
-// a key that only enclaves of the deployment have, with range and epoch. This head lies in the
-// store. The taker believes it only if it takes the range at the very next epoch, and the
-// epochs under which a boot owns a range rise: a message that is shown again fits nowhere.
+// To give a range to a boot, the owner seals for that boot where the range's log ends, under a key that only
+// enclaves of the deployment have, with range and epoch. This sealed head is kept in the store. The taker
+// believes it only if it takes the range at the very next epoch, and the epochs under which a boot owns a range
+// rise: a message that is shown again is refused.
 //
-// A sealed head stays good for its addressee, whatever the host says came of it. So the
-// giver ends its ledger before it seals, and there is no way back: it insists until the
-// store has taken the head and released the row, and gives the range to nobody else
-// meanwhile. It takes the range again only if an owner hands it on, or once the addressee
-// has left word that its head is used up.
+// A sealed head stays good for the boot that it is for, whatever the host says came of it. So the giver ends
+// its ledger before it seals, and there is no way back: it retries until the store has taken the head and
+// released the row, and gives the range to nobody else meanwhile. It takes the range again only if an owner
+// hands it over, or once the boot that it was given to has stored a receipt that its head is used up.
 
 const (
 	objectHead        = "head/"  // with range behind it
-	objectTakeReceipt = "taken/" // with range and taker behind it: the word that a head is used up
+	objectTakeReceipt = "taken/" // with range and taker behind it: the receipt that a head is used up
 )
 
-// A giver asks the store until it answers: each time for giveAsk, after a pause.
+// A giver asks the store until it answers: each time for storeTimeout, after a pause.
 const (
 	storePause   = 200 * time.Millisecond
 	storeTimeout = 30 * time.Second
 )
 
-// An handoverTarget is the boot that a range was given to, and the epoch that it was owned under.
+// A handoverTarget is the boot that a range was given to, and the epoch that the range was owned under.
 type handoverTarget struct {
 	to    org.ID
 	epoch uint64
@@ -177,7 +176,7 @@ func (s *Ranges) takeReceiptName(r wire.Range, epoch uint64, by org.ID) seal.Nam
 	return n
 }
 
-// storeTakeReceipt tells the giver of a range that this boot has used up the head of that epoch.
+// storeTakeReceipt stores, for the giver of a range, that this boot has used up the head of that epoch.
 func (s *Ranges) storeTakeReceipt(ctx context.Context, r wire.Range, epoch uint64) error {
 	by := org.ID(s.cfg.Ledger.Boot)
 	word, err := s.cfg.HandoverKey.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.takeReceiptName(r, epoch, by), nil)
@@ -187,8 +186,8 @@ func (s *Ranges) storeTakeReceipt(ctx context.Context, r wire.Range, epoch uint6
 	return s.cfg.Host.PutObject(ctx, wire.PutObject{Name: takeReceiptObject(r, by), Bytes: word})
 }
 
-// checkTakeReceipt refuses to take a range back until its addressee has left word that it took
-// it, then or later: before that it may still begin from the head that it has.
+// checkTakeReceipt refuses to take a range back until the boot that it was given to has stored a receipt, of
+// then or later: before that it may still begin from the head that it has.
 func (s *Ranges) checkTakeReceipt(ctx context.Context, r wire.Range, g handoverTarget) error {
 	word, err := s.cfg.Host.Object(ctx, takeReceiptObject(r, g.to))
 	if err != nil {
@@ -381,18 +380,21 @@ func (s *Ranges) Table(nowMs uint64) wire.Table {
 	return t
 }
 
-// Between a hand-over and its farewell two enclaves have the keyring. What follows keeps
-// them from serving the same range; see package lifecycle for the order of steps.
+// Between a hand-over and the predecessor's retirement notice (operation farewell) two enclaves have the
+// keyring. What follows keeps them from serving the same range; see package lifecycle for the order of
+// operations.
 
 const objectRetirement = "farewell/" // with the SHA-256 of the setup key that the keyring went to
 
-// retirementObject is where the farewell to a setup key's enclave lies, and what it is sealed under.
+// retirementObject is where the retirement notice for the enclave of a setup key is stored, and the name that
+// it is sealed under.
 func (s *Ranges) retirementObject(setupKeyHex string) (object string, name seal.Name) {
 	to := sha256.Sum256([]byte(setupKeyHex))
 	return objectRetirement + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindRetirement, Deployment: s.cfg.Ledger.Deployment, Root: to}
 }
 
-// PredecessorRetired tells whether no enclave before this one may still serve: it has said farewell.
+// PredecessorRetired reports whether no enclave before this one may still serve: there was none, or its
+// retirement notice is in the store.
 func (s *Ranges) PredecessorRetired(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	alone := s.predecessorRetired
@@ -415,15 +417,17 @@ func (s *Ranges) PredecessorRetired(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// MarkSucceeded says that another enclave comes after this one. If its manifest has other terms of the logs, nextLogs is how the
-// origins of those begin that it will begin.
+// MarkSucceeded marks that the keyring goes to a next enclave: this one takes no range any more. If the next
+// manifest has other terms of the logs, nextLogs is how the origins begin of the logs that the next enclave
+// will begin.
 func (s *Ranges) MarkSucceeded(nextLogs string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retiring, s.succeeded, s.nextLogs = true, true, nextLogs
 }
 
-// RetireFor ends all, once nothing is owned or moving, and leaves word of it to a setup key.
+// RetireFor ends all service, once nothing is owned or moving, and stores the retirement notice for a setup
+// key.
 func (s *Ranges) RetireFor(ctx context.Context, setupKeyHex, liveKeyHex string) error {
 	s.mu.Lock()
 	if len(s.owned) > 0 || len(s.moving) > 0 {

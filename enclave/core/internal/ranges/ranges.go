@@ -39,7 +39,7 @@ type Ranges struct {
 
 	retiring           bool   // hosts shall move all ranges elsewhere
 	predecessorRetired bool   // no enclave before this one may still serve
-	succeeded          bool   // another enclave comes after this one: nothing is taken any more
+	succeeded          bool   // the keyring went to a next enclave: nothing is taken any more
 	nextLogs           string // begins the origins of the logs that it begins; empty: none
 }
 
@@ -54,7 +54,7 @@ type Config struct {
 	// Rand is randomness for what must not repeat, the module's and the kernel's.
 	Rand io.Reader
 	// Predecessor is the live key, in hex, of the enclave that handed over to this one, and
-	// Setup the setup key that it handed to; empty if none did. Until its farewell only
+	// Setup the setup key that it handed to; empty if none did. Until that has retired only
 	// handed ranges are taken, and nobody is handed over to.
 	Predecessor, Setup string
 	// OnTake is called when a range was taken: what is remembered of it may be out of date.
@@ -187,14 +187,13 @@ func (s *Ranges) ownedRange(r wire.Range) (*owned, error) {
 	if o := s.owned[r]; o != nil {
 		return o, nil
 	}
-	if s.closed && !s.succeeded { // one that was followed knows that another has it
+	if s.closed && !s.succeeded { // after a hand-over another enclave has it
 		return nil, ledger.ErrFenced
 	}
 	return nil, &Moved{r}
 }
 
-// Term is the ownership in which a turn is taken, zero if it has ended: then the turn cannot
-// append anything.
+// Term is the ownership that a locked organization is in, zero if it has ended: then nothing can be appended.
 func (s *Ranges) Term(t *ledger.Locked) org.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,15 +245,16 @@ type Log struct {
 	VKey  string     `json:"vkey"` // the name in it is the origin of the log's checkpoints
 }
 
-// Logs are those of all ranges that this enclave owns, and, once an enclave with other witnesses comes after it, those that
-// this one begins for them: whoever runs witnesses makes them known before the ranges move.
+// Logs are those of all ranges that this enclave owns, and, once it has handed over to an enclave with other
+// witnesses, those that the next enclave begins for them: whoever runs witnesses makes them known before the
+// ranges move.
 func (s *Ranges) Logs() []Log {
 	s.mu.Lock()
 	next := s.nextLogs
 	s.mu.Unlock()
 	logs := []Log{}
 	if s.cfg.Ledger.Drill {
-		return logs // no witness hears of it
+		return logs // no witness sees it
 	}
 	for _, o := range s.listOwned() {
 		logs = append(logs, Log{o.number, o.ledger.LogKey().String()})

@@ -1,4 +1,4 @@
-// Package kinds lists everything that can be asked for: the families of every room of
+// Package kinds lists everything that can be asked for: the families of every package of
 // package activity, on one page.
 package kinds
 
