@@ -25,28 +25,14 @@ var (
 var participles = []string{"Compressed", "Uncompressed", "Unverified", "Unimplemented", "Unsupported", "Shed", "proceed", "succeed"}
 
 func TestNames(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			if d != nil && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata") {
-				return fs.SkipDir
-			}
-			return err
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	err := walkGo(func(path string, file *ast.File) {
 		names := badNames(file)
-		if emptyWord.MatchString(strings.TrimSuffix(d.Name(), ".go")) {
-			names = append(names, badName{d.Name(), "says nothing of what is in the file"})
+		if name := filepath.Base(path); emptyWord.MatchString(strings.TrimSuffix(name, ".go")) {
+			names = append(names, badName{name, "says nothing of what is in the file"})
 		}
 		for _, bad := range names {
 			t.Errorf("%s: %s %s", path, bad.name, bad.why)
 		}
-		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -168,4 +154,118 @@ func words(name string) []string {
 		all[len(all)-1] += string(unicode.ToLower(r))
 	}
 	return all
+}
+
+// replaced are words that were names here and said something only to who had made them, with what stands in their place.
+// They do not come back.
+var replaced = map[string]string{
+	"asker":      "say what it caches, or who asks: statusCache, AskedBy",
+	"ballot":     "voteID",
+	"bell":       "wakeup",
+	"door":       "Endpoint",
+	"electorate": "CountVotes",
+	"equip":      "installServices",
+	"farewell":   "retirement notice; the boot operation keeps its name",
+	"guise":      "assumedCaller",
+	"hear":       "resolveSubscribers",
+	"heard":      "webhookSubscribers, ChainState",
+	"insist":     "retryUntilStored",
+	"kick":       "wake",
+	"knower":     "chainStateSetter",
+	"law":        "DeploymentState, authority",
+	"outgoing":   "outbox",
+	"outward":    "netclient",
+	"pose":       "buildPolicyRequest",
+	"quit":       "Abort",
+	"room":       "replyReservation, or what there is left of: bytesLeft",
+	"stranger":   "unknownCredential",
+	"toll":       "rateCharge",
+	"turn":       "Locked, Transact: a lock and what holds it",
+	"wish":       "options, or the header that asks",
+}
+
+// Names that others have given: the wire's operation, a member of the virtio specification.
+var keptWords = []string{"OpFarewell", "kick", "setVringKick"}
+
+func TestReplacedWords(t *testing.T) {
+	err := walkGo(func(path string, file *ast.File) {
+		for _, name := range declared(file) {
+			for _, w := range words(name) {
+				if why := replaced[w]; why != "" && !slices.Contains(keptWords, name) {
+					t.Errorf("%s: %s: not %q but %s", path, name, w, why)
+				}
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What keeps words away must be able to say no.
+func TestReplacedWordsAreSeen(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\ntype Law struct{ heard int }\nfunc (l *Law) pose() {}\nvar doorNames int\ntype asks interface{ tollOf() }", parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, name := range declared(file) {
+		if slices.ContainsFunc(words(name), func(w string) bool { return replaced[w] != "" }) {
+			got = append(got, name)
+		}
+	}
+	if want := strings.Fields("Law heard pose doorNames tollOf"); !slices.Equal(got, want) {
+		t.Errorf("seen %q, want %q", got, want)
+	}
+}
+
+// declared are the names of a file's functions, types, fields, methods of interfaces, constants and variables.
+func declared(file *ast.File) (all []string) {
+	add := func(ids ...*ast.Ident) {
+		for _, id := range ids {
+			all = append(all, id.Name)
+		}
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			add(d.Name)
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.ValueSpec:
+					add(s.Names...)
+				case *ast.TypeSpec:
+					add(s.Name)
+					ast.Inspect(s.Type, func(n ast.Node) bool {
+						if f, ok := n.(*ast.Field); ok {
+							add(f.Names...)
+						}
+						return true
+					})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// walkGo calls visit with every Go file of the product.
+func walkGo(visit func(path string, file *ast.File)) error {
+	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if d != nil && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata") {
+				return fs.SkipDir
+			}
+			return err
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err == nil {
+			visit(path, file)
+		}
+		return err
+	})
 }
