@@ -32,7 +32,7 @@ const (
 // MaxReplyNonce is the longest nonce of a signed reply in bytes.
 const MaxReplyNonce = 64
 
-// Doors of the interface, as a signed reply names them.
+// Endpoints of the interface, as a signed reply names them.
 const (
 	EndpointSubmit = "submit" // POST /public/v1/submit/{operation}
 	EndpointQuery  = "query"  // POST /public/v1/query/{operation}

@@ -172,7 +172,7 @@ func TestEnclaveAway(t *testing.T) {
 	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusServiceUnavailable, 14)
 }
 
-// Everybody may ask for these operations of the endpoint boot and for no other, whatever
+// Everybody may ask for these operations of the boot endpoint and for no other, whatever
 // the table says of them.
 func TestPublicBootOperations(t *testing.T) {
 	r := start(t, nil)
@@ -291,7 +291,7 @@ func TestCrossOriginList(t *testing.T) {
 }
 
 // The enclave is told of configuration, captcha, origin and body, and of no stamp:
-// nobody stamps at the proxy's endpoint.
+// nobody stamps in calls to the proxy.
 func TestProxyCalls(t *testing.T) {
 	r := start(t, nil)
 	post(t, r.proxy+"/v1/otp_init", "body", "x-auth-proxy-config-id", "abc", "X-Captcha-Token", "cap", "X-Stamp", "s", "X-Session", "s", "Origin", "https://app.example")

@@ -36,7 +36,7 @@ var signReply = struct{ kept, name string }{wire.HeaderSignReply, wire.HeaderSig
 // logProof is the wish for a logged proof. The enclave hears of it at every endpoint, so that it can say where it has none.
 var logProof = struct{ kept, name string }{wire.HeaderLogProof, wire.HeaderLogProof}
 
-// ofProxy are the headers that the enclave is given at the auth proxy's endpoint.
+// ofProxy are the headers that the enclave is given at the auth proxy.
 var ofProxy = [...]struct{ kept, name string }{
 	{"X-Auth-Proxy-Config-Id", "X-Auth-Proxy-Config-Id"},
 	{"X-Captcha-Token", "X-Captcha-Token"},

@@ -27,7 +27,7 @@ type peer struct {
 	mu     sync.Mutex
 	calls  []wire.Call
 	answer func(context.Context, *wire.Call) *wire.Reply
-	status string // answer to the op status at the endpoint boot
+	status string // answer to the op status at the boot endpoint
 	conns  []*wire.Conn
 	left   bool
 }

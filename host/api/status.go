@@ -20,7 +20,7 @@ const (
 	maxCounters = 256
 )
 
-// A status is the enclave's answer at the endpoint boot.
+// A status is the enclave's answer at the boot endpoint.
 type status struct {
 	State            string             `json:"state"`
 	AttestationAgeMs *int64             `json:"attestationAgeMs"`

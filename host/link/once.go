@@ -9,7 +9,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// AskOnce asks an enclave one operation of its endpoint boot, over a connection of its own, and returns the
+// AskOnce asks an enclave one operation of its boot endpoint, over a connection of its own, and returns the
 // reply's body. It is for commands: a host keeps its connections.
 func AskOnce(ctx context.Context, address, op string, body []byte, now func() time.Time) ([]byte, error) {
 	nc, err := Dial(ctx, address)

@@ -9,7 +9,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// An Ask asks one enclave an operation of its endpoint boot, like Once. A refusal is an error with the
+// An Ask asks one enclave an operation of its boot endpoint, like Once. A refusal is an error with the
 // enclave's text.
 type Ask func(ctx context.Context, op string, body []byte) ([]byte, error)
 

@@ -17,7 +17,7 @@ import (
 	"cloister/attestation/commitment"
 )
 
-// An exchange is what the enclave was asked at the endpoint boot and what it answered.
+// An exchange is what the enclave was asked at the boot endpoint and what it answered.
 type exchange struct {
 	op     string
 	body   []byte

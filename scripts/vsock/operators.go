@@ -34,7 +34,7 @@ type deployment struct {
 	manifest  attestation.Manifest
 }
 
-// ask asks one operation at the endpoint boot, through the relay on the parent.
+// ask asks one operation at the boot endpoint, through the relay on the parent.
 func (w *world) ask(ctx context.Context, op string, body, into any) error {
 	b, err := json.Marshal(body)
 	if err != nil {

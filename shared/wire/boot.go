@@ -19,7 +19,7 @@ var stateNames = [...]string{"hello", "seed", "recovering", "serving", "fenced"}
 // String is the state as the operation status tells it.
 func (s State) String() string { return stateNames[s] }
 
-// The operations of the endpoint boot, by the name that a Call has in Op.
+// The operations of the boot endpoint, by the name that a Call has in Op.
 const (
 	OpStatus             = "status"
 	OpGenesis            = "genesis"
@@ -47,7 +47,7 @@ const (
 	OpPutPlans           = "put_plans"
 )
 
-// A BootOperation is one thing that can be asked for at the endpoint boot. The enclave
+// A BootOperation is one thing that can be asked for at the boot endpoint. The enclave
 // believes nobody there for where he comes from: what needs authority brings it along.
 type BootOperation struct {
 	Name string
@@ -80,7 +80,7 @@ const (
 	orStanding = `that of manifest once nothing is missing, until then {"state","shares"}`
 )
 
-// BootOperations are all operations of the endpoint boot, in the order of an enclave's life. The enclave
+// BootOperations are all operations of the boot endpoint, in the order of an enclave's life. The enclave
 // dispatches by this table, hosts serve to everybody what it says, and enclave/README.md holds it.
 var BootOperations = []BootOperation{
 	{Name: OpStatus, Public: true, Looks: true, Reply: `{"state","applicationDigest","counters",…}`,

@@ -25,7 +25,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// A HostClient speaks to the enclave at the endpoint boot, as an operator's command would.
+// A HostClient speaks to the enclave at the boot endpoint, as an operator's command would.
 type HostClient struct {
 	conn     *wire.Conn
 	patience time.Duration

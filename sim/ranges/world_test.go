@@ -182,7 +182,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// boot asks an operation of the endpoint boot that answers with a table.
+// boot asks an operation of the boot endpoint that answers with a table.
 func (e *enclave) boot(op, body string) (*wire.Table, string) {
 	e.w.t.Helper()
 	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: []byte(body), WithinMs: maxWaitMs})

@@ -631,7 +631,7 @@ func (w *attempt) split(between func(first *witnessedEnclave), succeeds bool) {
 	}
 }
 
-// moved asks for ranges at the endpoint boot.
+// moved asks for ranges at the boot endpoint.
 func (e *witnessedEnclave) moved(op string, of wire.Range, more string) string {
 	ctx, done := context.WithTimeout(context.Background(), patience)
 	defer done()

@@ -55,7 +55,7 @@ func (o *Operators) Manifest() attestation.Manifest {
 	}
 }
 
-// ManifestBody is what the endpoint boot is asked with for its operation manifest: the manifest, and approvals by as many as the
+// ManifestBody is what the boot endpoint is asked with for its operation manifest: the manifest, and approvals by as many as the
 // threshold.
 func (o *Operators) ManifestBody(m attestation.Manifest) (map[string]any, error) {
 	raw, err := m.Encode()

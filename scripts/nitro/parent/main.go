@@ -104,7 +104,7 @@ func heartbeat(l *vsock.Listener) error {
 	return nil
 }
 
-// ask asks one operation of the endpoint boot, again while the host is not there yet,
+// ask asks one operation of the boot endpoint, again while the host is not there yet,
 // and prints body and reply. A refusal is a reply like any other.
 func ask(op string, in any) ([]byte, error) {
 	var body []byte
