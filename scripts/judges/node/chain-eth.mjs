@@ -29,9 +29,15 @@ export async function fund(...addresses) {
   }
 }
 
-// The receipt of a transaction that geth took and executed.
+// The receipt of a transaction that geth took and executed. A geth that has just started refuses the question until it has indexed
+// what there is; each attempt waits some time before it gives up.
 export async function mined(hash) {
-  const receipt = await geth.waitForTransactionReceipt({ hash, timeout: 300_000 });
+  let receipt;
+  while (!receipt) {
+    receipt = await geth.waitForTransactionReceipt({ hash, timeout: 300_000 }).catch((error) => {
+      if (!/transaction indexing is in progress/.test(error.message)) throw error;
+    });
+  }
   assert.equal(receipt.status, "success");
   return receipt;
 }
