@@ -27,7 +27,7 @@ var table = []row{
 	// Anyone can check.
 	{"attestation", "attestation/commitment attestation/tlog", "cbor nitrite", "attestation/tlog/tlogtest"},
 	{"attestation/commitment", "", "", ""},
-	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request attestation/tlog enclave/lint shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/laptop sim/nsm sim/rig"},
+	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request attestation/tlog enclave/lint shared/commandline shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/laptop sim/nsm sim/rig"},
 	{"attestation/monitor", "attestation attestation/request attestation/tlog", "x/mod", "attestation/tlog/tlogtest sim/witness"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/programs", "attestation attestation/commitment shared/tvc", "", ""},
@@ -40,7 +40,7 @@ var table = []row{
 	// The image.
 	{"eif/cpio", "", "", ""},
 	{"eif/image", "", "cbor", ""},
-	{"eif", "eif/cpio eif/image attestation", "", ""},
+	{"eif", "eif/cpio eif/image attestation shared/commandline", "", ""},
 
 	// What crosses.
 	{"shared/wire", "", "cbor", ""},
@@ -69,6 +69,9 @@ var table = []row{
 
 	// What their programs read of the environment.
 	{"shared/variables", "", "", ""},
+
+	// How their command lines read.
+	{"shared/commandline", "", "", ""},
 
 	// The enclave, bottom to top: a package imports only what stands above it here.
 	{"enclave/internal/insecure", "", "", ""},
@@ -172,7 +175,7 @@ var table = []row{
 
 	// A stranger decides an exported history again: never linked by the enclave.
 	{"enclave/internal/replay", "enclave/core enclave/internal/history enclave/internal/org attestation attestation/tlog", "x/mod", "containerregistry shared/tvc enclave/internal/activity enclave/internal/bundle enclave/internal/onramp enclave/internal/secret shared/wire sim/laptop sim/rig"},
-	{"enclave/replay", "attestation/request attestation/tlog enclave/core enclave/internal/activity enclave/internal/history enclave/internal/onramp enclave/internal/org enclave/internal/replay", "", "host/api shared/wire sim/laptop sim/rig"},
+	{"enclave/replay", "shared/commandline attestation/request attestation/tlog enclave/core enclave/internal/activity enclave/internal/history enclave/internal/onramp enclave/internal/org enclave/internal/replay", "", "host/api shared/wire sim/laptop sim/rig"},
 
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/lint", "enclave/internal/policy", "", ""},
@@ -190,7 +193,7 @@ var table = []row{
 	{"host/link", "host/outage host/store shared/wire", "vsock", "host/store/..."},
 	{"host/egress", "host/outage host/store shared/internet shared/wire", "base58 smtp sasl", "host/store/..."},
 	{"host/registry", "shared/tvc shared/wire", "containerregistry", ""},
-	{"host/api", "host/cosign host/link host/outage host/tiles shared/wire shared/pace", "mux prometheus", "host/leaves/leavestest host/store/... host/witness"},
+	{"host/api", "host/cosign host/link host/outage host/tiles shared/wire shared/commandline shared/pace", "mux prometheus", "host/leaves/leavestest host/store/... host/witness"},
 	{"host/backup", "host/store host/store/tree shared/wire", "minio", "host/store/..."},
 	{"host/drill", "", "secp256k1 base58 x/crypto", ""}, // holds signatures against addresses
 	{"host/cert", "", "x/crypto", ""},
@@ -203,7 +206,7 @@ var table = []row{
 	{"host/tail", "attestation/tlog host/leaves host/store host/store/tree host/witness shared/wire", "", "host/store/... sim/witness/witnesstest"},
 	{"host/tiles", "host/leaves host/store host/store/tree host/witness shared/wire", "", "attestation/tlog host/store/... host/leaves/leavestest sim/witness/... merkle x/mod"},
 	{"host/cosign", "attestation/tlog host/leaves host/store host/witness shared/wire", "", "host/store/... host/leaves/leavestest sim/witness/..."},
-	{"host", "attestation/request host/... shared/wire shared/collector shared/pace shared/slack shared/variables", "", "attestation/tlog prometheus sim/witness/..."},
+	{"host", "attestation/request host/... shared/wire shared/commandline shared/collector shared/pace shared/slack shared/variables", "", "attestation/tlog prometheus sim/witness/..."},
 
 	// The image in QEMU.
 	{"scripts/internal/guest", "", "", ""},
@@ -261,7 +264,7 @@ var table = []row{
 	{"sim/shares", "", "", "attestation attestation/checks attestation/client attestation/monitor attestation/request attestation/tlog enclave/core host/... shared/wire sim/laptop sim/nsm sim/rig"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
 	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
-	{"sim", "enclave/core host/... attestation attestation/tlog shared/wire shared/collector shared/pace shared/slack shared/variables sim/...", "x/sys", "porcupine pgx"},
+	{"sim", "enclave/core host/... attestation attestation/tlog shared/wire shared/commandline shared/collector shared/pace shared/slack shared/variables sim/...", "x/sys", "porcupine pgx"},
 }
 
 // Others' modules by the names of the table. A module is added with its reason in a commit of its own.

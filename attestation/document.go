@@ -225,10 +225,18 @@ func checkP384(c *x509.Certificate) error {
 	return nil
 }
 
+// ErrNotAWS refuses a document that no key of AWS signed, where no simulator's root is named. Most often it is a simulator's.
+var ErrNotAWS = errors.New("not signed by AWS; for a simulator's document its root has to be named")
+
 // verifySignatureAndChain believes the library only without an error, since it also hands
 // out results with one, and only if it has read what we have read.
 func verifySignatureAndChain(raw []byte, ours document, root trust, at time.Time) error {
 	res, err := nitrite.Verify(raw, nitrite.VerifyOptions{Roots: root.pool, CurrentTime: at})
+	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown && root.simulator {
+		return errors.New("not signed under the simulator's root that you named")
+	} else if unknown {
+		return ErrNotAWS
+	}
 	if err != nil {
 		return fmt.Errorf("signature or chain: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"cloister/attestation"
 	"cloister/eif/cpio"
 	"cloister/eif/image"
+	"cloister/shared/commandline"
 )
 
 // commandLine is what the kernel is told unless the caller says otherwise: how to reboot where
@@ -38,9 +38,9 @@ type buildOptions struct {
 	out                              string
 }
 
-func build(args []string, stdout, stderr io.Writer, now func() time.Time) error {
+func build(args []string, stdout io.Writer, now func() time.Time) error {
 	var o buildOptions
-	f := flag.NewFlagSet("cloister-eif build", flag.ContinueOnError)
+	f := commandline.NewFlags("cloister-eif build", "usage: cloister-eif build -kernel FILE -init FILE -o IMAGE [flags]\n\n", stdout, nil)
 	f.StringVar(&o.kernel, "kernel", "", "`file`: the kernel, an x86 bzImage")
 	f.StringVar(&o.kernelSHA256, "kernel-sha256", "", "`hex`: refuse any other kernel")
 	f.StringVar(&o.kernelName, "kernel-name", "", "`text`: where the kernel is from, for the record; default its file name")
@@ -53,7 +53,7 @@ func build(args []string, stdout, stderr io.Writer, now func() time.Time) error 
 	f.StringVar(&o.platform, "platform", attestation.PlatformNitro, "nitro or qemu")
 	f.StringVar(&o.source, "source", "", "`hex`: git commit of the source, for the record")
 	f.StringVar(&o.out, "o", "", "`file` to write; measurements go to the same name with .json behind it")
-	if err := parse(f, args, stderr, 0); err != nil {
+	if err := parse(f, args, 0); err != nil {
 		return err
 	}
 	if o.kernel == "" || o.init == "" || o.out == "" {

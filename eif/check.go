@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"time"
@@ -12,15 +11,16 @@ import (
 	"cloister/attestation"
 	"cloister/eif/cpio"
 	"cloister/eif/image"
+	"cloister/shared/commandline"
 )
 
 // sign signs an image that is there, with its release file beside it.
-func sign(args []string, stdout, stderr io.Writer, now func() time.Time) error {
-	f := flag.NewFlagSet("cloister-eif sign", flag.ContinueOnError)
+func sign(args []string, stdout io.Writer, now func() time.Time) error {
+	f := commandline.NewFlags("cloister-eif sign", "usage: cloister-eif sign -key FILE -cert FILE -o IMAGE IMAGE\n\n", stdout, nil)
 	key := f.String("key", "", "PEM `file`: P-384 key to sign with")
 	certificate := f.String("cert", "", "PEM `file`: certificate of that key")
 	out := f.String("o", "", "`file` to write; may be the same")
-	if err := parse(f, args, stderr, 1); err != nil {
+	if err := parse(f, args, 1); err != nil {
 		return err
 	}
 	if *key == "" || *certificate == "" || *out == "" {
@@ -61,11 +61,11 @@ func signWith(m *image.Image, key, certificate string, now time.Time) error {
 }
 
 // check reads an image back and says what it is, perhaps against a release file.
-func check(args []string, stdout, stderr io.Writer, now func() time.Time) error {
-	f := flag.NewFlagSet("cloister-eif check", flag.ContinueOnError)
+func check(args []string, stdout io.Writer, now func() time.Time) error {
+	f := commandline.NewFlags("cloister-eif check", "usage: cloister-eif check [-release FILE] IMAGE\n\n", stdout, nil)
 	release := f.String("release", "", "`file`: refuse any image but that of this release")
 	other := f.String("nitro-cli", "", "`file`: what nitro-cli build-enclave or describe-eif printed of this image; refuse it if that measured another")
-	if err := parse(f, args, stderr, 1); err != nil {
+	if err := parse(f, args, 1); err != nil {
 		return err
 	}
 	m, raw, err := open(f.Arg(0))

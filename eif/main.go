@@ -16,6 +16,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"cloister/shared/commandline"
 )
 
 const (
@@ -24,24 +26,39 @@ const (
 	exitUsage   = 2
 )
 
-var errUsage = errors.New("usage: cloister-eif build|sign|check, each with -help")
+var errUsage = errors.New("usage")
+
+var commandProgram = commandline.Program{
+	Name:  "cloister-eif",
+	About: "cloister-eif makes enclave images, measures and signs them, and reads them back.",
+	Commands: []commandline.Command{
+		{Name: "build", About: "make an image of a kernel and the enclave binary"},
+		{Name: "sign", About: "sign an image"},
+		{Name: "check", About: "read an image back, and compare it with a release"},
+	},
+}
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, time.Now)) }
 
 // run is the whole command. now is asked when a certificate is used.
 func run(args []string, stdout, stderr io.Writer, now func() time.Time) int {
-	commands := map[string]func([]string, io.Writer, io.Writer, func() time.Time) error{"build": build, "sign": sign, "check": check}
-	err := errUsage
-	if len(args) > 0 {
-		if c, ok := commands[args[0]]; ok {
-			err = c(args[1:], stdout, stderr, now)
-		}
-	}
-	switch {
-	case err == nil:
+	commands := map[string]func([]string, io.Writer, func() time.Time) error{"build": build, "sign": sign, "check": check}
+	args, done := commandProgram.Answer(args, stdout)
+	if done {
 		return exitDone
-	case errors.Is(err, flag.ErrHelp):
+	}
+	if len(args) == 0 {
+		commandProgram.Help(stderr)
 		return exitUsage
+	}
+	var err error
+	if c, ok := commands[args[0]]; ok {
+		err = c(args[1:], stdout, now)
+	} else {
+		err = fmt.Errorf("%w: %w", errUsage, commandProgram.Unknown(args[0]))
+	}
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return exitDone
 	}
 	fmt.Fprintln(stderr, "cloister-eif:", err)
 	if errors.Is(err, errUsage) {
@@ -51,16 +68,15 @@ func run(args []string, stdout, stderr io.Writer, now func() time.Time) int {
 }
 
 // parse reads flags and wants as many arguments behind them.
-func parse(f *flag.FlagSet, args []string, stderr io.Writer, arguments int) error {
-	f.SetOutput(stderr)
-	if err := f.Parse(args); err != nil {
-		// The flag package has said what is wrong.
-		return flag.ErrHelp
+func parse(f *flag.FlagSet, args []string, arguments int) error {
+	err := commandline.Parse(f, args)
+	if err == nil && f.NArg() != arguments {
+		err = commandline.Wrong(f, fmt.Errorf("%d arguments, want %d", f.NArg(), arguments))
 	}
-	if f.NArg() != arguments {
-		return fmt.Errorf("%w: %d arguments, want %d", errUsage, f.NArg(), arguments)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w: %w", errUsage, err)
 }
 
 // read takes a file of at most max bytes.

@@ -15,11 +15,9 @@ import (
 
 	"cloister/host/backup"
 	"cloister/host/store/open"
+	"cloister/shared/commandline"
 	"cloister/shared/wire"
 )
-
-// release is the name of this release in backups.
-const release = "0.6"
 
 const backupUsage = `usage: cloister-host backup -to FOLDER|s3://BUCKET/PREFIX [flags]
        cloister-host backup verify -from BACKUP [flags]
@@ -105,7 +103,7 @@ func (c *Config) addStoreFlag(set *flag.FlagSet) {
 func parseOnlyFlags(set *flag.FlagSet, args []string) error {
 	err := parseFlags(set, args)
 	if err == nil && set.NArg() > 0 {
-		err = fmt.Errorf("%w: unexpected argument %q", errUsage, set.Arg(0))
+		err = usageError(commandline.Wrong(set, fmt.Errorf("unexpected argument %q", set.Arg(0))))
 	}
 	return err
 }
@@ -169,7 +167,7 @@ func backups(ctx context.Context, w *world, args []string) error {
 	if err != nil {
 		return err
 	}
-	sum, err := backup.Write(ctx, st, to, release, uint64(started.UnixMilli()))
+	sum, err := backup.Write(ctx, st, to, commandline.Release, uint64(started.UnixMilli()))
 	if err = errors.Join(err, st.Close()); err != nil {
 		return err
 	}

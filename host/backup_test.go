@@ -108,7 +108,7 @@ func TestBackupCommands(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"backup", "-help"}, {"backup", "verify", "-help"}, {"restore", "-help"}} {
-		if r := runWith(t, "", nil, args...); r.code != exitDone || !strings.Contains(r.stderr, "usage: cloister-host") {
+		if r := runWith(t, "", nil, args...); r.code != exitDone || r.stderr != "" || !strings.Contains(r.stdout, "usage: cloister-host") {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -16,26 +17,28 @@ import (
 	"cloister/shared/wire"
 )
 
-const bootUsage = `usage: cloister-host boot [flags] OPERATION
+const bootUsage = `usage: cloister-host boot OPERATION [flags]
 
-Carries what operators and enclave say to each other while an enclave starts. It
-knows no secret and decides nothing: everything is signed, attested or encrypted
-for the enclave. A host must be running beside (cloister-host serve), because the
-enclave asks it for what is stored.
+Passes operators' files to an enclave that is starting, and prints what it answers. It
+knows no secret and decides nothing: everything is signed, attested or encrypted for
+the enclave. A host must be running (cloister-host serve), because the enclave
+reads from its store.
 
+operations:
   status          how far the enclave has come
-  genesis         make a deployment: -threshold, and -operator for each; with a key
+  genesis         create a deployment: -threshold, and -operator for each; with a key
                   service -key-service, the file with its answer to GenerateDataKey
   manifest        give the manifest: -manifest, -approval for each, -predecessor, -configuration
-  setup-document  ask who the enclave is: -nonce
+  setup-document  ask the enclave to identify itself: -nonce
   share           give an operator's share: -in
-  key-service-request  what the key service is to be asked
+  key-service-request  print what the key service must be asked
   key-service     give its answer to Decrypt: -in
-  shares          the newest share set of a root secret: -quorum-key
-
-The reply goes to standard output.
+  shares          print the newest share set of a root secret: -quorum-key
 
 `
+
+// defaultEnclave is where an enclave listens on a parent instance, here and in serve.
+const defaultEnclave = "vsock://16:5000"
 
 // maxBootFile bounds a file that goes to the enclave, in bytes.
 const maxBootFile = wire.MaxBody / 2
@@ -50,8 +53,12 @@ type bootFlags struct {
 
 func parseBoot(w *world, args []string) (*bootFlags, error) {
 	f := new(bootFlags)
+	op := ""
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		op, args = args[0], args[1:]
+	}
 	set := newFlags(w, "boot", bootUsage)
-	set.StringVar(&f.enclave, "enclave", "tcp://127.0.0.1:7000", "`address` of the enclave: vsock://CID:PORT or tcp://HOST:PORT")
+	set.StringVar(&f.enclave, "enclave", cmp.Or(w.env(envName("enclave")), defaultEnclave), "`ADDRESS` of the enclave: vsock://CID:PORT, or of a simulated one tcp://HOST:PORT (CLOISTER_ENCLAVE)")
 	set.IntVar(&f.threshold, "threshold", 0, "how many operators act together, 2 or more")
 	set.UintVar(&f.ranges, "ranges", 0, "of how many ranges the deployment is; 0: one")
 	set.Var(&f.operators, "operator", "`FILE` with an operator's public keys, as cloister-verify operator-key printed them (repeatable)")
@@ -67,10 +74,12 @@ func parseBoot(w *world, args []string) (*bootFlags, error) {
 	if err := parseFlags(set, args); err != nil {
 		return nil, err
 	}
-	if set.NArg() != 1 {
+	if op == "" && set.NArg() == 1 {
+		op = set.Arg(0) // as release 0.6 had it
+	} else if op == "" || set.NArg() > 0 {
 		return nil, fmt.Errorf("%w: want one operation (see -help)", errUsage)
 	}
-	f.op = strings.ReplaceAll(set.Arg(0), "-", "_")
+	f.op = strings.ReplaceAll(op, "-", "_")
 	return f, nil
 }
 
@@ -194,7 +203,7 @@ func (f *bootFlags) give() ([]byte, error) {
 func (f *bootFlags) ask(ctx context.Context, w *world, body []byte) (*wire.Reply, error) {
 	nc, err := link.Dial(ctx, f.enclave)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("no enclave at %s (-enclave): %w", f.enclave, err)
 	}
 	conn, err := f.open(nc, w)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	_ "embed"
 	"errors"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -22,6 +21,7 @@ import (
 	"cloister/host/cert"
 	"cloister/host/egress"
 	"cloister/host/link"
+	"cloister/shared/commandline"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
 )
@@ -223,15 +223,13 @@ func envName(flag string) string {
 }
 
 // load reads flags and environment into a Config and checks it.
-func load(args []string, env func(string) string, stderr io.Writer) (*Config, error) {
+func load(args []string, env func(string) string, stdout io.Writer) (*Config, error) {
 	c := new(Config)
 	all, err := settings()
 	if err != nil {
 		return nil, err
 	}
-	fs := flag.NewFlagSet("cloister-host serve", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() { printSettings(stderr, all) }
+	fs := commandline.NewFlags("cloister-host serve", "usage: cloister-host serve [flags]\n\n", stdout, envName)
 	v := reflect.ValueOf(c).Elem()
 	for i, s := range all {
 		switch p := v.Field(i).Addr().Interface().(type) {
@@ -248,6 +246,7 @@ func load(args []string, env func(string) string, stderr io.Writer) (*Config, er
 		default:
 			return nil, fmt.Errorf("setting %s: type %T", s.flag, p)
 		}
+		fs.Lookup(s.flag).DefValue = s.value
 		for _, from := range []struct{ name, value string }{{"default", s.value}, {s.env, env(s.env)}} {
 			if from.value == "" {
 				continue
@@ -258,11 +257,11 @@ func load(args []string, env func(string) string, stderr io.Writer) (*Config, er
 		}
 	}
 	c.Chain.replace = true
-	if err := fs.Parse(args); err != nil {
+	if err := commandline.Parse(fs, args); err != nil {
 		return nil, err
 	}
 	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+		return nil, commandline.Wrong(fs, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
 	}
 	c.Chain.replace = false
 	return c, c.check()
@@ -449,15 +448,4 @@ func (c *Config) tls(log *slog.Logger, now func() time.Time) (*tls.Config, func(
 		return t, a.Until, nil
 	}
 	return nil, nil, nil
-}
-
-func printSettings(w io.Writer, all []setting) {
-	fmt.Fprint(w, "usage: cloister-host serve [flags]\n\n")
-	for _, s := range all {
-		value := s.value
-		if value == "" {
-			value = "empty"
-		}
-		fmt.Fprintf(w, "  -%s (%s, default %s)\n        %s\n", s.flag, s.env, value, s.doc)
-	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"cloister/attestation/request"
 	"cloister/host/link"
+	"cloister/shared/commandline"
 	"cloister/shared/variables"
 	"cloister/shared/wire"
 )
@@ -265,14 +266,27 @@ func TestRequestFails(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"request", "-help"}, {"create-organization", "-help"}, {"serve", "-help"}, {"-help"}} {
-		if r := runWith(t, "", nil, args...); r.code != exitDone || !strings.Contains(r.stderr, "usage: cloister-host ") {
+		if r := runWith(t, "", nil, args...); r.code != exitDone || r.stderr != "" || !strings.Contains(r.stdout, "usage: cloister-host ") {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
 	if r := runWith(t, "", nil, "help"); r.code != exitDone || !strings.Contains(r.stdout, "create-organization") {
 		t.Errorf("%+v", r)
 	}
-	if r := runWith(t, "", nil, "frobnicate"); r.code != exitUsage || !strings.Contains(r.stderr, "usage") {
+	if r := runWith(t, "", nil, "help", "request"); r.code != exitDone || !strings.HasPrefix(r.stdout, "usage: cloister-host request") {
+		t.Errorf("%+v", r)
+	}
+	if r := runWith(t, "", nil, "version"); r.code != exitDone || !strings.HasPrefix(r.stdout, "cloister-host "+commandline.Release) {
+		t.Errorf("%+v", r)
+	}
+	// Without a command nothing starts and nothing is made.
+	if r := runWith(t, "", nil); r.code != exitUsage || r.stdout != "" || !strings.Contains(r.stderr, "create-organization") {
+		t.Errorf("%+v", r)
+	}
+	if r := runWith(t, "", nil, "frobnicate"); r.code != exitUsage || !strings.Contains(r.stderr, `no command "frobnicate"`) {
+		t.Errorf("%+v", r)
+	}
+	if r := runWith(t, "", nil, "request", "-frobnicate"); r.code != exitUsage || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "cloister-host request -h") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -312,7 +326,7 @@ func TestCreateOrganization(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c credentials
+	var c request.Credentials
 	if err := json.Unmarshal(b, &c); err != nil || c.OrganizationID != "org-9" || c.RootUserID != "user-9" || c.RootAPIKeyID != "key-9" || c.APIURL != url || c.RootAPIKey.PublicKey != body.RootAPIKey.PublicKey {
 		t.Fatalf("%s %v", b, err)
 	}
@@ -581,7 +595,7 @@ func TestServe(t *testing.T) {
 	var logged output
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, &world{[]string{"-enclave", socket, "-data-dir", filepath.Join(dir, "data"), "-api-addr", "127.0.0.1:0", "-auth-proxy-addr", "127.0.0.1:0", "-ops-addr", "127.0.0.1:0"},
+		done <- run(ctx, &world{[]string{"serve", "-enclave", socket, "-data-dir", filepath.Join(dir, "data"), "-api-addr", "127.0.0.1:0", "-auth-proxy-addr", "127.0.0.1:0", "-ops-addr", "127.0.0.1:0"},
 			nil, func(string) string { return "" }, nil, io.Discard, &logged, time.Now, rand.Reader})
 	}()
 	api, proxy, ops := address(t, &logged, "api-addr"), address(t, &logged, "auth-proxy-addr"), address(t, &logged, "ops-addr")

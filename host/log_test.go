@@ -111,7 +111,7 @@ func TestLogHeads(t *testing.T) {
 		{[]string{"log", "-help"}, exitDone, "usage: cloister-host log"},
 		{[]string{"log", "heads", "-help"}, exitDone, "usage: cloister-host log heads"},
 	} {
-		if r := runWith(t, "", nil, c.args...); r.code != c.code || !strings.Contains(r.stderr, c.says) {
+		if r := runWith(t, "", nil, c.args...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.says) {
 			t.Errorf("%v: %+v", c.args, r)
 		}
 	}
@@ -159,7 +159,7 @@ func TestLogTail(t *testing.T) {
 		{[]string{"log", "tail", "-store", path, filepath.Join(dir, "c.db")}, exitFailed, "does not fit"},
 		{[]string{"log", "tail", "-help"}, exitDone, "usage: cloister-host log tail"},
 	} {
-		if r := runWith(t, "", nil, c.args...); r.code != c.code || !strings.Contains(r.stderr, c.says) {
+		if r := runWith(t, "", nil, c.args...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.says) {
 			t.Errorf("%v: %+v", c.args, r)
 		}
 	}

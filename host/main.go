@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -32,27 +31,30 @@ import (
 	"cloister/host/tiles"
 	"cloister/host/witness"
 	"cloister/shared/collector"
+	"cloister/shared/commandline"
 	"cloister/shared/pace"
 	"cloister/shared/slack"
 	"cloister/shared/variables"
 )
 
-const usage = `usage: cloister-host [command] [flags]
-
-  serve                run the host (also without a command)
-  request              stamp a request with an API key and send it
-  create-organization  make a first organization, with the admission key
-  boot                 carry what operators and a starting enclave say to each other
-  webhooks             list webhooks that could not be delivered, send them again
-  ranges               tell which enclave owns what; retire one
-  log                  tell how logs and their witnesses do; what witnesses have seen and the store lacks
-  upgrade              have one enclave follow another, with all that it has
-  backup               write what the store holds to a folder or an S3-compatible store; verify it
-  restore              fill an empty store from a backup
-  drill                restore a backup beside a second enclave, sign, compare addresses
-
-cloister-host COMMAND -help tells the flags of each.
-`
+var program = commandline.Program{
+	Name:  "cloister-host",
+	About: "cloister-host serves Cloister's API, stores what the enclave sealed, and talks to the outside. It holds no keys.",
+	Commands: []commandline.Command{
+		{Name: "serve", About: "run the host"},
+		{Name: "request", About: "sign a request with an API key and send it"},
+		{Name: "create-organization", About: "create an organization, with the admission key"},
+		{Name: "put-plans", About: "set the plans of organizations, with the admission key"},
+		{Name: "boot", About: "pass operators' files to a starting enclave, and its answers back"},
+		{Name: "webhooks", About: "list webhooks that could not be delivered, send them again"},
+		{Name: "ranges", About: "show which enclave owns which organizations; empty one before it stops"},
+		{Name: "log", About: "show the state of logs and witnesses; compare a store with what witnesses have seen"},
+		{Name: "upgrade", About: "move everything from a running enclave to a new one"},
+		{Name: "backup", About: "back the store up to a folder or an S3-compatible store; verify a backup"},
+		{Name: "restore", About: "fill an empty store from a backup"},
+		{Name: "drill", About: "restore a backup next to a second enclave, sign, and compare addresses"},
+	},
+}
 
 // A world is everything that a command takes from outside.
 type world struct {
@@ -99,20 +101,21 @@ var commands = map[string]func(context.Context, *world, []string) error{
 	"backup":              backups,
 	"restore":             restore,
 	"drill":               runDrill,
-	"help": func(_ context.Context, w *world, _ []string) error {
-		fmt.Fprint(w.stdout, usage)
-		return nil
-	},
 }
 
 func run(ctx context.Context, w *world) int {
-	name, args := "serve", w.args
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		name, args = args[0], args[1:]
+	args, done := program.Answer(w.args, w.stdout)
+	if done {
+		return exitDone
 	}
+	if len(args) == 0 {
+		program.Help(w.stderr)
+		return exitUsage
+	}
+	name, args := args[0], args[1:]
 	command := commands[name]
 	if command == nil {
-		fmt.Fprint(w.stderr, usage)
+		fmt.Fprintln(w.stderr, "cloister-host:", program.Unknown(name))
 		return exitUsage
 	}
 	err := variables.CheckEnvironment(w.environ)
@@ -133,14 +136,13 @@ func run(ctx context.Context, w *world) int {
 
 // newFlags are the flags of a command, still to be declared.
 func newFlags(w *world, name, usage string) *flag.FlagSet {
-	set := flag.NewFlagSet("cloister-host "+name, flag.ContinueOnError)
-	set.SetOutput(w.stderr)
-	set.Usage = func() { fmt.Fprint(w.stderr, usage); set.PrintDefaults() }
-	return set
+	return commandline.NewFlags("cloister-host "+name, usage, w.stdout, nil)
 }
 
 // parseFlags parses a command's flags. Errors are errUsage, or flag.ErrHelp.
-func parseFlags(set *flag.FlagSet, args []string) error { return usageError(set.Parse(args)) }
+func parseFlags(set *flag.FlagSet, args []string) error {
+	return usageError(commandline.Parse(set, args))
+}
 
 // usageError makes an error about flags errUsage, unless it asks for help.
 func usageError(err error) error {
@@ -159,7 +161,7 @@ func (w *world) token() (string, error) {
 
 // loadAndServe is the command serve.
 func loadAndServe(ctx context.Context, w *world, args []string) error {
-	c, err := load(args, w.env, w.stderr)
+	c, err := load(args, w.env, w.stdout)
 	if err != nil {
 		return usageError(err)
 	}

@@ -92,7 +92,7 @@ func createOrganization(ctx context.Context, w *world, args []string) error {
 	if status >= 400 { // refused for good: nothing was made
 		return errors.Join(fmt.Errorf("status %d: %s", status, reply), os.Remove(f.out+".pending"))
 	}
-	made := credentials{APIURL: f.url, RootAPIKey: p.Key}
+	made := request.Credentials{APIURL: f.url, RootAPIKey: p.Key}
 	if err := json.Unmarshal(reply, &made); err != nil || made.OrganizationID == "" {
 		return errors.New("the reply names no organization")
 	}

@@ -32,15 +32,6 @@ are sent as they are.
 
 `
 
-// credentials are the parts of credentials.json that the commands read.
-type credentials struct {
-	APIURL         string          `json:"apiUrl"`
-	OrganizationID string          `json:"organizationId"`
-	RootUserID     string          `json:"rootUserId,omitempty"`
-	RootAPIKeyID   string          `json:"rootApiKeyId,omitempty"`
-	RootAPIKey     request.KeyPair `json:"rootApiKey"`
-}
-
 const defaultURL = "http://127.0.0.1:8080"
 
 type requestFlags struct {
@@ -67,7 +58,7 @@ func parseRequest(w *world, args []string) (*requestFlags, error) {
 	}
 	switch {
 	case fs.NArg() == 0 || fs.NArg() > 2:
-		return nil, fmt.Errorf("%w: want PATH and BODY behind the flags (see -help)", errUsage)
+		return nil, fmt.Errorf("%w: want PATH and BODY after the flags (see -help)", errUsage)
 	case f.credentials == "" && f.keyFile == "":
 		return nil, fmt.Errorf("%w: want -credentials or -key-file", errUsage)
 	case f.raw && f.submit != "":
@@ -117,31 +108,29 @@ func sendRequest(ctx context.Context, w *world, args []string) error {
 
 // fill takes values without a flag from the credentials, and reads the key.
 func (f *requestFlags) fill(w *world) (*request.API, error) {
-	var c credentials
+	c := new(request.Credentials)
 	if f.credentials != "" {
 		b, err := os.ReadFile(f.credentials)
 		if err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(b, &c); err != nil {
-			return nil, fmt.Errorf("%s: not readable as credentials", f.credentials)
+		if c, err = request.ParseCredentials(b); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.credentials, err)
 		}
 	}
-	text := c.RootAPIKey.PrivateKey
+	key, err := c.Key()
 	if f.keyFile != "" {
-		b, err := os.ReadFile(f.keyFile)
-		if err != nil {
-			return nil, err
+		b, bad := os.ReadFile(f.keyFile)
+		if bad != nil {
+			return nil, bad
 		}
-		text = string(b)
+		key, err = request.ParseKey(string(b))
 	}
-	f.url = strings.TrimSuffix(cmp.Or(f.url, c.APIURL, defaultURL), "/")
-	f.organization = cmp.Or(f.organization, c.OrganizationID)
-	key, err := request.ParseKey(text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", cmp.Or(f.keyFile, f.credentials), err)
 	}
-	return &request.API{URL: f.url, OrganizationID: f.organization, Key: key, AppProofs: f.proofs, LogProofs: f.logProof, Now: w.now}, nil
+	return &request.API{URL: strings.TrimSuffix(cmp.Or(f.url, c.APIURL, defaultURL), "/"), OrganizationID: cmp.Or(f.organization, c.OrganizationID),
+		Key: key, AppProofs: f.proofs, LogProofs: f.logProof, Now: w.now}, nil
 }
 
 func readBody(w *world, arg string) ([]byte, error) {
@@ -169,7 +158,7 @@ func readBody(w *world, arg string) ([]byte, error) {
 // complete fills in what a submit always has, or a query's organization.
 func (f *requestFlags) complete(body []byte, api *request.API) ([]byte, error) {
 	if f.submit != "" {
-		if f.organization == "" {
+		if api.OrganizationID == "" {
 			return nil, fmt.Errorf("%w: -submit needs -organization or -credentials", errUsage)
 		}
 		if !json.Valid(body) {
@@ -177,8 +166,8 @@ func (f *requestFlags) complete(body []byte, api *request.API) ([]byte, error) {
 		}
 		return api.Activity(f.submit, json.RawMessage(body))
 	}
-	if f.raw || f.organization == "" || !strings.HasPrefix(f.path, "/public/v1/query/") {
+	if f.raw || api.OrganizationID == "" || !strings.HasPrefix(f.path, "/public/v1/query/") {
 		return body, nil
 	}
-	return request.WithOrganization(body, f.organization), nil
+	return request.WithOrganization(body, api.OrganizationID), nil
 }

@@ -105,7 +105,7 @@ func TestWebhooksCommandRefuses(t *testing.T) {
 	if r := runWith(t, "", nil, "webhooks", "list", "-store", "sqlite:/nowhere/at/all.db"); r.code != exitFailed {
 		t.Errorf("%+v", r)
 	}
-	if r := runWith(t, "", nil, "webhooks", "list", "-help"); r.code != exitDone || !strings.Contains(r.stderr, "dead letters") {
+	if r := runWith(t, "", nil, "webhooks", "list", "-help"); r.code != exitDone || !strings.Contains(r.stdout, "dead letters") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -37,7 +37,7 @@ func TestConfiguration(t *testing.T) {
 		"-api-addr :80 -on-ramps A":                                                                              `{"onRamps":{"A":{}}}`,
 		"-smtp smtp://127.0.0.1:25 -configuration " + document:                                                   `{"salt":"1"}`,
 	} {
-		o, err := parse(strings.Fields(args), none, io.Discard)
+		o, err := parse("run", strings.Fields(args), none, io.Discard)
 		if err != nil {
 			t.Fatal(args, err)
 		}
@@ -50,7 +50,7 @@ func TestConfiguration(t *testing.T) {
 		"-smtp 127.0.0.1:25", "-smtp http://127.0.0.1", "-smtp smtp://", "-smtp smtp://127.0.0.1:70000", "-smtp smtp://a/b", "-smtp smtp://a?b", "-smtp smtp://u:hunter2@a:x",
 		"-sms a", "-sms http://u:hunter2@%", "-issuer-roots /nowhere", "-oauth2 X", "-oauth2 X=http://a", "-configuration /nowhere",
 	} {
-		o, err := parse(strings.Fields(args), none, io.Discard)
+		o, err := parse("run", strings.Fields(args), none, io.Discard)
 		if err != nil {
 			t.Fatal(args, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 
+	"cloister/shared/commandline"
 	"cloister/sim/laptop"
 )
 
@@ -34,19 +35,19 @@ var kept = []string{"manifest.json", "admission-key", "first-organization.json",
 
 // runDrill is the command. Its flags but its own go to cloister-host drill.
 func runDrill(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := flag.NewFlagSet("cloister-sim drill", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() { fmt.Fprint(stderr, drillUsage); f.PrintDefaults() }
+	f := commandline.NewFlags("cloister-sim drill", drillUsage, stdout, nil)
 	dataDir := f.String("data-dir", "cloister-data", "the simulator's data `DIR`")
 	from := f.String("from", "", "the `BACKUP`, as cloister-host backup printed it")
 	credentials := f.String("credentials", "", "`FILE` with organization and API key (default: credentials.json of the data directory)")
 	compare := f.String("compare", "", "`URL` of the running simulator's interface, to compare addresses with")
 	hostBinary := f.String("host-binary", "", "cloister-host to run (default: the one beside this program)")
-	if err := f.Parse(args); err != nil {
+	if err := commandline.Parse(f, args); errors.Is(err, flag.ErrHelp) {
 		return err
+	} else if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	if *from == "" || f.NArg() > 0 {
-		return errors.New("want -from (see -help)")
+		return fmt.Errorf("%w: %w", errUsage, commandline.Wrong(f, errors.New("want -from")))
 	}
 	scratch, err := os.MkdirTemp("", "cloister-drill-")
 	if err != nil {

@@ -16,7 +16,7 @@ type Outside struct{ Inbox, SMTP, SMS, Issuer, XToken, DiscordToken string }
 
 // StartOutside starts it as the flags say.
 func StartOutside(args ...string) (Outside, func(), error) {
-	o, err := parse(args, func(string) (string, bool) { return "", false }, io.Discard)
+	o, err := parse("run", args, func(string) (string, bool) { return "", false }, io.Discard)
 	if err != nil {
 		return Outside{}, nil, err
 	}
@@ -38,7 +38,7 @@ var Gateway = gateway
 
 // HostCommand is how the host is started beside an enclave.
 func HostCommand(env map[string]string, enclave string, args ...string) (*exec.Cmd, error) {
-	o, err := parse(args, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard)
+	o, err := parse("run", args, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func Dispatch(ctx context.Context, stdout, stderr io.Writer, environ []string, a
 // Flags are the names of all flags.
 func Flags() (all []string) {
 	var help bytes.Buffer
-	_, _ = parse([]string{"-help"}, func(string) (string, bool) { return "", false }, &help)
+	_, _ = parse("run", []string{"-help"}, func(string) (string, bool) { return "", false }, &help)
 	for line := range strings.Lines(help.String()) {
 		if name, ok := strings.CutPrefix(line, "  -"); ok {
 			all = append(all, strings.Fields(name)[0])
@@ -71,12 +71,15 @@ type LastLine = lastLine
 // NewLastLine passes on what it remembers.
 func NewLastLine(to io.Writer) *LastLine { return &LastLine{to: to} }
 
+// Mute ends the passing on.
+func (l *LastLine) Mute() { l.mute() }
+
 // Reason is what that says that went wrong.
 func (l *LastLine) Reason() string { return l.reason() }
 
 // CheckStore judges the store that flags name.
 func CheckStore(ctx context.Context, args ...string) error {
-	o, err := parse(args, func(string) (string, bool) { return "", false }, io.Discard)
+	o, err := parse("run", args, func(string) (string, bool) { return "", false }, io.Discard)
 	if err != nil {
 		return err
 	}
@@ -85,7 +88,7 @@ func CheckStore(ctx context.Context, args ...string) error {
 
 // StartWitnesses starts the witnesses as the flags say.
 func StartWitnesses(args ...string) (witness.Locals, *attestation.LogTerms, error) {
-	o, err := parse(args, func(string) (string, bool) { return "", false }, io.Discard)
+	o, err := parse("run", args, func(string) (string, bool) { return "", false }, io.Discard)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,19 +17,22 @@ import (
 	"strings"
 	"syscall"
 
+	"cloister/shared/commandline"
 	"cloister/shared/variables"
 	"cloister/sim/beside"
 )
 
-const usage = `usage:
-  cloister-sim [flags]          start host and simulated enclave
-  cloister-sim enclave [flags]  the enclave alone
-  cloister-sim boot [flags]     give a waiting enclave its manifest, alone
-  cloister-sim beside DIR       an enclave for a customer's program, which its host starts; DIR is the data directory
-  cloister-sim drill [flags]    restore a backup beside a second enclave, sign, compare
-
-cloister-sim -h lists the flags.
-`
+var program = commandline.Program{
+	Name:  "cloister-sim",
+	About: "cloister-sim runs Cloister on one machine: a host and a simulated enclave, which keeps no secrets from that machine.",
+	Commands: []commandline.Command{
+		{Name: "run", About: "start both; without a command it does the same"},
+		{Name: "enclave", About: "start the enclave alone"},
+		{Name: "boot", About: "give a waiting enclave its manifest"},
+		{Name: "beside", About: "start the enclave of a customer's program; the host calls this"},
+		{Name: "drill", About: "restore a backup next to a second enclave, sign, and compare addresses"},
+	},
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,42 +45,52 @@ func dispatch(ctx context.Context, args, environ []string, stdout, stderr io.Wri
 		fmt.Fprintln(stderr, "cloister-sim:", err)
 		return 2
 	}
-	run := runAll
-	if len(args) > 0 {
-		switch args[0] {
-		case "enclave":
-			run, args = runEnclave, args[1:]
-		case "drill":
-			switch err := runDrill(ctx, args[1:], stdout, stderr); {
-			case err == nil, errors.Is(err, flag.ErrHelp):
-				return 0
-			default:
-				fmt.Fprintln(stderr, "cloister-sim drill:", err)
-				return 1
-			}
-		case "boot":
-			run, args = runBoot, args[1:]
-		case "beside":
-			self, err := os.Executable()
-			if err == nil {
-				err = beside.Main([]string{self, "beside"}, args[1:])
-			}
-			if err != nil {
-				fmt.Fprintln(stderr, "cloister-sim beside:", err)
-				return 1
-			}
-			return 0
-		}
+	args, done := program.Answer(args, stdout)
+	if done {
+		return 0
 	}
-	o, err := parse(args, lookUpIn(environ), stderr)
-	if err != nil {
+	name := "run"
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
+	}
+	var err error
+	switch name {
+	case "run":
+		err = runWith(ctx, runAll, name, args, environ, stdout, stderr)
+	case "enclave":
+		err = runWith(ctx, runEnclave, name, args, environ, stdout, stderr)
+	case "boot":
+		err = runWith(ctx, runBoot, name, args, environ, stdout, stderr)
+	case "drill":
+		err = runDrill(ctx, args, stdout, stderr)
+	case "beside":
+		var self string
+		if self, err = os.Executable(); err == nil {
+			err = beside.Main([]string{self, "beside"}, args)
+		}
+	default:
+		err = fmt.Errorf("%w: %w", errUsage, program.Unknown(name))
+	}
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(stderr, "cloister-sim:", err)
 		return 2
 	}
-	if err := run(ctx, o, stdout, stderr); err != nil {
-		fmt.Fprintln(stderr, "cloister-sim:", err)
-		return 1
+	fmt.Fprintln(stderr, "cloister-sim:", err)
+	return 1
+}
+
+var errUsage = errors.New("usage")
+
+// runWith reads the flags that three commands share and runs one of them.
+func runWith(ctx context.Context, run func(context.Context, *options, io.Writer, io.Writer) error, name string, args, environ []string, stdout, stderr io.Writer) error {
+	o, err := parse(name, args, lookUpIn(environ), stdout)
+	if err != nil {
+		return err
 	}
-	return 0
+	return run(ctx, o, stdout, stderr)
 }
 
 // lookUpIn gives variables of an environment; of two with one name the later one, as a process that is started sees it.

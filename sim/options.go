@@ -13,6 +13,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/core"
+	"cloister/shared/commandline"
 	"cloister/shared/pace"
 	"cloister/sim/laptop"
 )
@@ -55,14 +56,11 @@ type options struct {
 	insecure      string // checks to switch off; refused by builds that cannot
 }
 
-func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*options, error) {
+// parse reads flags and environment. Errors are errUsage, or flag.ErrHelp once help is on stdout.
+func parse(name string, args []string, env func(string) (string, bool), stdout io.Writer) (*options, error) {
 	o := &options{}
-	f := flag.NewFlagSet("cloister-sim", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() {
-		fmt.Fprint(stderr, usage, "\nflags (environment: CLOISTER_DATA_DIR and so on):\n")
-		f.PrintDefaults()
-	}
+	variable := func(flag string) string { return "CLOISTER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) }
+	f := commandline.NewFlags("cloister-sim "+name, "usage: cloister-sim "+name+" [flags]\n\nThe commands run, enclave and boot have the same flags.\n\n", stdout, variable)
 	f.StringVar(&o.dataDir, "data-dir", "cloister-data", "directory for the store, credentials.json and the simulated enclave's secrets")
 	f.BoolVar(&o.shares, "shares", false, "of the enclave alone: no seed file; operators bring the root secret in, by cloister-host boot and cloister-verify share")
 	f.StringVar(&o.store, "store", "", "sqlite:PATH or postgres://… (default: an SQLite file in the data directory); a password belongs into CLOISTER_STORE or PGPASSFILE, since everybody on the machine sees flags")
@@ -75,7 +73,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.StringVar(&o.logTermsFile, "log-terms", "", "boot: file with what a new manifest says of the logs, as its member log; the witnesses are others' (default: as before)")
 	f.DurationVar(&o.patience, "boot-patience", 0, "boot: how long a step is asked again while the enclave is busy (default 15s)")
 	f.IntVar(&o.organizations, "organizations", 0, "make this many organizations more, for tests; organizations.json lists them")
-	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&o.logLevel, "log-level", "warn", "what the host logs: debug, info, warn or error")
 	f.Int64Var(&o.stateBytes, "state-bytes", 0, "enclave memory for opened organizations (default 1 GiB)")
 	f.IntVar(&o.snapshotEvery, "snapshot-every", 0, "entries between snapshots of an organization (default 4096)")
 	f.DurationVar(&o.lease, "lease", 0, "how long the enclave may answer without the store's word (default 2s)")
@@ -111,22 +109,22 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
 	var bad error
 	f.VisitAll(func(fl *flag.Flag) {
-		if v, ok := env("CLOISTER_" + strings.ToUpper(strings.ReplaceAll(fl.Name, "-", "_"))); ok && v != "" {
+		if v, ok := env(variable(fl.Name)); ok && v != "" {
 			if err := f.Set(fl.Name, v); err != nil && bad == nil {
-				bad = fmt.Errorf("environment: %s: %w", fl.Name, err)
+				bad = fmt.Errorf("%w: %s: %w", errUsage, variable(fl.Name), err)
 			}
 		}
 	})
 	if bad != nil {
-		fmt.Fprintln(stderr, "cloister-sim:", bad)
 		return nil, bad
 	}
-	if err := f.Parse(args); err != nil {
+	switch err := commandline.Parse(f, args); {
+	case errors.Is(err, flag.ErrHelp):
 		return nil, err
-	}
-	if f.NArg() > 0 {
-		fmt.Fprintf(stderr, "cloister-sim: unexpected argument %q\n", f.Arg(0))
-		return nil, errors.New("unexpected argument")
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	case f.NArg() > 0:
+		return nil, fmt.Errorf("%w: %w", errUsage, commandline.Wrong(f, fmt.Errorf("unexpected argument %q", f.Arg(0))))
 	}
 	o.store = cmp.Or(o.store, "sqlite:"+filepath.Join(o.dataDir, "cloister.db"))
 	o.hostBinary = cmp.Or(o.hostBinary, hostBeside())

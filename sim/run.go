@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,6 +162,8 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	o.tell(stdout, c)
 	select {
 	case <-ctx.Done():
+		enclave.said.mute()
+		host.said.mute()
 		return nil
 	case <-enclave.done:
 		return enclave.failure()
@@ -239,45 +240,53 @@ func (o *options) boot(ctx context.Context, address string) (*laptop.Credentials
 	return d.Boot(ctx, address, o.organizations)
 }
 
-// tell prints how to go on: three lines that can be pasted.
+// tell prints where everything is and how to go on: four commands, each of which can be pasted as often as one likes.
 func (o *options) tell(w io.Writer, c *laptop.Credentials) {
-	creds := o.dir().CredentialsFile()
-	if abs, err := filepath.Abs(creds); err == nil {
-		creds = abs
+	absolute := func(name string) string {
+		if abs, err := filepath.Abs(name); err == nil {
+			return abs
+		}
+		return name
 	}
-	bin := filepath.Dir(o.hostBinary)
-	outside := ""
+	var more strings.Builder
+	row := func(name, value string) { fmt.Fprintf(&more, "  %-14s %s\n", name, value) }
+	// A passkey is of a name, and an address is none.
+	row("dashboard", strings.Replace(c.APIURL, "//127.0.0.1:", "//localhost:", 1)+"/dashboard/     (sign in with the credentials file)")
+	row("credentials", absolute(o.dir().CredentialsFile()))
+	row("API", c.APIURL)
+	row("organization", c.OrganizationID)
+	if c.AuthProxyConfigID != "" {
+		row("auth proxy", c.AuthProxyURL)
+		row("", "configuration id "+c.AuthProxyConfigID)
+	} else {
+		row("auth proxy", "off for this organization (ACTIVITY_TYPE_ENABLE_AUTH_PROXY turns it on)")
+	}
 	if o.outside != (addresses{}) {
-		outside = fmt.Sprintf("\n  inbox         %s\n  identities    %s", o.outside.inbox, o.outside.issuer)
+		row("inbox", o.outside.inbox+"     (mails and text messages that are sent arrive here)")
+		row("test log-in", o.outside.issuer+"     (an OpenID provider for development)")
 	}
 	if o.logTerms != nil {
-		outside += fmt.Sprintf("\n  witnesses     %d of %d must cosign the log (%s); all run on this machine, so they show how, and protect from nobody who has it", witnessQuorum, witnessCount, o.logTerms.Mode)
+		row("witnesses", fmt.Sprintf("%d of %d must cosign the log (%s); all run on this machine, so they show how, and protect from nobody who has it", witnessQuorum, witnessCount, o.logTerms.Mode))
 	}
-	// A passkey is of a name, and an address is none.
-	dashboard := strings.Replace(c.APIURL, "//127.0.0.1:", "//localhost:", 1) + "/dashboard/"
-	proxy := cmp.Or(c.AuthProxyConfigID, "none: the auth proxy of this organization is off (ACTIVITY_TYPE_ENABLE_AUTH_PROXY turns it on)")
+	bin := absolute(filepath.Dir(o.hostBinary))
 	fmt.Fprintf(w, `
-Cloister is running: a SIMULATED enclave, which keeps no secrets from this machine.
+Cloister is running with a SIMULATED enclave: anybody on this machine can read its keys.
 
-  dashboard     %s
-  API           %s
-  auth proxy    %s
-  configuration %s
-  organization  %s
-  root user     %s
-  credentials   %s%s
+%s
+Try it in another terminal. Each command can be pasted again:
 
-Try it, in another terminal:
+1. The SDK (Node 18 or newer):
+   mkdir -p %[2]s && (cd %[2]s && npm install --silent @turnkey/sdk-server@8.2.1 && CREDENTIALS=%[3]s node --input-type=module -e 'import {Turnkey} from "@turnkey/sdk-server"; import fs from "node:fs"; const c = JSON.parse(fs.readFileSync(process.env.CREDENTIALS)); console.log(await new Turnkey({apiBaseUrl: c.apiUrl, apiPublicKey: c.rootApiKey.publicKey, apiPrivateKey: c.rootApiKey.privateKey, defaultOrganizationId: c.organizationId}).apiClient().getWhoami())')
 
-1. with the SDK (Node 18 or newer):
-   npm install --no-save @turnkey/sdk-server@8.2.1 && CREDENTIALS=%s node --input-type=module -e 'import {Turnkey} from "@turnkey/sdk-server"; import fs from "node:fs"; const c = JSON.parse(fs.readFileSync(process.env.CREDENTIALS)); console.log(await new Turnkey({apiBaseUrl: c.apiUrl, apiPublicKey: c.rootApiKey.publicKey, apiPrivateKey: c.rootApiKey.privateKey, defaultOrganizationId: c.organizationId}).apiClient().getWhoami())'
+2. A wallet, with proofs of how it came about:
+   mkdir -p %[2]s && %[4]s/cloister-host request -credentials %[3]s -submit ACTIVITY_TYPE_CREATE_WALLET -proofs /public/v1/submit/create_wallet "{\"walletName\":\"Wallet $(date +%%s)-$RANDOM\",\"accounts\":[{\"curve\":\"CURVE_SECP256K1\",\"pathFormat\":\"PATH_FORMAT_BIP32\",\"path\":\"m/44'/60'/0'/0/0\",\"addressFormat\":\"ADDRESS_FORMAT_ETHEREUM\"}]}" >%[2]s/reply.json && echo the reply is in %[2]s/reply.json
 
-2. with our own command, which stamps and sends any request:
-   %s/cloister-host request -credentials %s -submit ACTIVITY_TYPE_CREATE_WALLET -proofs /public/v1/submit/create_wallet '{"walletName":"First","accounts":[{"curve":"CURVE_SECP256K1","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'"'/60'"'"'/0'"'"'/0/0","addressFormat":"ADDRESS_FORMAT_ETHEREUM"}]}' | tee reply.json
+3. The check of those proofs, offline:
+   %[4]s/cloister-host request -credentials %[3]s /public/v1/query/get_latest_boot_proof '{"appName":"cloister"}' >%[2]s/boot.json && %[4]s/cloister-verify -credentials %[3]s -boot-proof %[2]s/boot.json -reply %[2]s/reply.json
 
-3. check the proofs in that reply, offline:
-   %s/cloister-host request -credentials %s /public/v1/query/get_latest_boot_proof '{"appName":"cloister"}' > boot.json && %s/cloister-verify -credentials %s -boot-proof boot.json -reply reply.json
+4. What wallet kits in a browser need (@turnkey/core 2, @turnkey/react-wallet-kit), in the folder with their node_modules:
+   node %[5]s --keys %[3]s
 
-Stop with Ctrl-C. Start again with the same directory and all is there.
-`, dashboard, c.APIURL, c.AuthProxyURL, proxy, c.OrganizationID, c.RootUserID, creds, outside, creds, bin, creds, bin, creds, bin, creds)
+Ctrl-C stops it. The data stays in %[6]s.
+`, more.String(), absolute(filepath.Join(o.dataDir, "try")), absolute(o.dir().CredentialsFile()), bin, filepath.Join(filepath.Dir(bin), "scripts", "walletkit", "pin-keys.mjs"), absolute(o.dataDir))
 }

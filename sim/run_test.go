@@ -90,6 +90,10 @@ func TestReasonOfEnd(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
+			l.Mute()
+			if n, err := l.Write([]byte("bye")); n != 3 || err != nil {
+				t.Fatal(n, err)
+			}
 			if got := l.Reason(); got != want || out.String() != said {
 				t.Errorf("%.100q in pieces of %d: %.100q, want %.100q", said, size, got, want)
 			}

@@ -16,6 +16,7 @@ type lastLine struct {
 	to io.Writer
 
 	mu         sync.Mutex
+	muted      bool
 	line, part []byte
 }
 
@@ -31,8 +32,19 @@ func (l *lastLine) Write(p []byte) (int, error) {
 			l.part = l.part[:0]
 		}
 	}
+	muted := l.muted
 	l.mu.Unlock()
+	if muted {
+		return len(p), nil
+	}
 	return l.to.Write(p)
+}
+
+// mute ends the passing on: what a process says while it is being stopped is no news, such as that the other one is gone.
+func (l *lastLine) mute() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.muted = true
 }
 
 // reason is what the last line says that went wrong; empty if that is a log line of something else.

@@ -245,3 +245,30 @@ func TestWithOrganization(t *testing.T) {
 		}
 	}
 }
+
+// Credentials come in two forms, and an error repeats nothing of a key.
+func TestCredentials(t *testing.T) {
+	pair, err := request.NewKeyPair(rand.Reader)
+	must(t, err)
+	for _, c := range []struct{ text, err string }{
+		{`{"apiUrl":"http://h","organizationId":"o","rootApiKey":{"publicKey":"` + pair.PublicKey + `","privateKey":"` + pair.PrivateKey + `"}}`, ""},
+		{`{"apiUrl":"http://h","organizationId":"o","publicKey":"` + pair.PublicKey + `","privateKey":"` + pair.PrivateKey + `"}`, ""},
+		{`{"apiUrl":"http://h","organizationId":"o"}`, "neither rootApiKey.privateKey nor privateKey is in it"},
+		{`{"apiUrl":"http://h","organizationId":"o","privateKey":"` + pair.PrivateKey[1:] + `"}`, "its private key: "},
+		{`{"apiUrl":7,"privateKey":"` + pair.PrivateKey + `"}`, "not readable as credentials"},
+		{pair.PrivateKey, "not readable as credentials"},
+		{``, "not readable as credentials"},
+	} {
+		got, err := request.ParseCredentials([]byte(c.text))
+		var key *request.Key
+		if err == nil {
+			key, err = got.Key()
+		}
+		if c.err == "" && (err != nil || got.APIURL != "http://h" || got.OrganizationID != "o" || key.Public() != pair.PublicKey) {
+			t.Errorf("%s: %+v, %v", c.text, got, err)
+		}
+		if c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err) || strings.Contains(err.Error(), pair.PrivateKey[2:])) {
+			t.Errorf("%s: %v, want %q", c.text, err, c.err)
+		}
+	}
+}

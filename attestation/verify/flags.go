@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/shared/commandline"
 )
 
 const maxSettings = 1 << 20 // bytes of a root, measurements or credentials file
@@ -38,10 +39,18 @@ func list(to *[]string) func(string) error {
 	return func(s string) error { *to = append(*to, s); return nil }
 }
 
-func parseFlags(args []string, stderr io.Writer) (*options, error) {
+const proofsUsage = `usage: cloister-verify proofs [flags]
+
+Checks boot proofs and app proofs, offline, and says what is proven. "proofs" may be left out.
+
+  cloister-verify -credentials credentials.json -boot-proof boot.json -reply reply.json
+  cloister-verify -release release.json -operators manifest.json -boot-proof boot.json -reply reply.json -body body.json
+
+`
+
+func parseFlags(args []string, stdout io.Writer) (*options, error) {
 	o := &options{pcrs: make(map[int]string), kept: true}
-	f := flag.NewFlagSet("cloister-verify", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f := commandline.NewFlags("cloister-verify proofs", proofsUsage, stdout, nil)
 	f.Func("app-proof", "`file` with app proofs: a proof, a list_app_proofs reply or a submit reply; - for stdin (repeatable)", list(&o.apps))
 	f.Func("reply", "`file` with a submit reply; the same as -app-proof", list(&o.apps))
 	f.Func("boot-proof", "`file` with a boot proof or a get_boot_proof reply (repeatable)", list(&o.boots))
@@ -58,20 +67,29 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	return o, parse(f, args, o.check)
 }
 
-// parse reads flags and has check judge what they say, and what stands behind them. What is wrong is told where the flags
-// tell of their own errors. An empty value is refused: it is a misspelt variable of the shell, and would pin nothing.
+// parse reads flags and has check judge what they say, and what stands behind them. An empty value is refused: it is a misspelt
+// variable of the shell, and would pin nothing.
 func parse(f *flag.FlagSet, args []string, check func(rest []string) error) error {
-	err := f.Parse(args)
-	if err == nil {
-		if err = checkEmpty(args); err == nil {
-			err = check(f.Args())
-		}
-		if err != nil {
-			fmt.Fprintln(f.Output(), "cloister-verify:", err)
-			f.Usage()
-		}
+	if err := commandline.Parse(f, args); err != nil {
+		return err
 	}
-	return err
+	err := checkEmpty(args)
+	if err == nil {
+		err = check(f.Args())
+	}
+	if err != nil {
+		return commandline.Wrong(f, err)
+	}
+	return nil
+}
+
+// misuse says what was wrong with a command line, unless help was asked for, and gives the exit status.
+func misuse(err error, stderr io.Writer) int {
+	if errors.Is(err, flag.ErrHelp) {
+		return exitVerified
+	}
+	fmt.Fprintln(stderr, "cloister-verify:", err)
+	return exitUsage
 }
 
 // checkEmpty refuses arguments that are empty, alone or behind a flag's =.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/attestation/client"
+	"cloister/shared/commandline"
 )
 
 // keysOptions is the command line of `cloister-verify keys`.
@@ -24,10 +24,15 @@ type keysOptions struct {
 	json     bool
 }
 
-func parseKeysFlags(args []string, stderr io.Writer) (*keysOptions, error) {
+const keysUsage = `usage: cloister-verify keys -url URL | -document FILE [flags]
+
+Checks the document of a deployment's public keys, and with -json writes them for tools that pin them.
+
+`
+
+func parseKeysFlags(args []string, stdout io.Writer) (*keysOptions, error) {
 	o := &keysOptions{options: options{pcrs: make(map[int]string)}}
-	f := flag.NewFlagSet("cloister-verify keys", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f := commandline.NewFlags("cloister-verify keys", keysUsage, stdout, nil)
 	f.StringVar(&o.document, "document", "", "`file` with the answer of GET /public/v1/discovery/keys; - for stdin")
 	f.StringVar(&o.url, "url", "", "`URL` of the public interface of a running deployment: the document is asked for there, and the enclave must sign its reply to a fresh nonce")
 	f.BoolVar(&o.json, "json", false, "write the keys as JSON, for tools that pin them")
@@ -87,9 +92,9 @@ type pinned struct {
 }
 
 func runKeys(args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
-	o, err := parseKeysFlags(args, stderr)
+	o, err := parseKeysFlags(args, stdout)
 	if err != nil {
-		return exitUsage
+		return misuse(err, stderr)
 	}
 	policy, err := o.policy(in, now)
 	if err != nil {

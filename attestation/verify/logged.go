@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/shared/commandline"
 )
 
 // errRecovered ends what holds in a log that may have left behind what somebody was told.
@@ -26,10 +26,15 @@ type logOptions struct {
 	request string                  // the file with its body
 }
 
-func parseLogFlags(args []string, stderr io.Writer) (*logOptions, error) {
+const logUsage = `usage: cloister-verify log -log-proof FILE -boot-proof FILE [flags]
+
+Checks that an entry stands in the log, and that witnesses have cosigned it.
+
+`
+
+func parseLogFlags(args []string, stdout io.Writer) (*logOptions, error) {
 	o := &logOptions{options: options{pcrs: make(map[int]string), kept: true}, known: make(map[string]uint32)}
-	f := flag.NewFlagSet("cloister-verify log", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f := commandline.NewFlags("cloister-verify log", logUsage, stdout, nil)
 	f.StringVar(&o.proof, "log-proof", "", "`file` with a get_log_proof reply; - for stdin")
 	f.Func("boot-proof", "`file` with the boot proof of its live key, or a get_boot_proof reply (repeatable)", list(&o.boots))
 	f.Func("app-proof", "`file` with app proofs or a submit reply: they must be among those that came of the entry (repeatable)", list(&o.apps))
@@ -71,9 +76,9 @@ func (o *logOptions) check(rest []string) error {
 }
 
 func runLog(args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
-	o, err := parseLogFlags(args, stderr)
+	o, err := parseLogFlags(args, stdout)
 	if err != nil {
-		return exitUsage
+		return misuse(err, stderr)
 	}
 	policy, err := o.policy(in, now)
 	if err != nil {

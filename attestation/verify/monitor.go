@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,6 +21,7 @@ import (
 	"cloister/attestation/client"
 	"cloister/attestation/monitor"
 	"cloister/attestation/request"
+	"cloister/shared/commandline"
 )
 
 // monitorOptions is the command line of `cloister-verify monitor`.
@@ -34,10 +34,16 @@ type monitorOptions struct {
 	from                              int64
 }
 
-func parseMonitorFlags(args []string, stderr io.Writer) (*monitorOptions, error) {
+const monitorUsage = `usage: cloister-verify monitor -url URL -organization ID -key-file FILE -state FILE [flags]
+
+Reads every entry of an organization's ledger with its proof, and reports uses of its keys, a log that is
+too old, and what the host withholds. Runs until it is stopped, or looks -once.
+
+`
+
+func parseMonitorFlags(args []string, stdout io.Writer) (*monitorOptions, error) {
 	o := &monitorOptions{options: options{pcrs: make(map[int]string)}}
-	f := flag.NewFlagSet("cloister-verify monitor", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f := commandline.NewFlags("cloister-verify monitor", monitorUsage, stdout, nil)
 	f.StringVar(&o.url, "url", "", "`URL` of the public interface")
 	f.StringVar(&o.organization, "organization", "", "`id` of the organization that is watched")
 	f.StringVar(&o.keyFile, "key-file", "", "`file` with the private key of a member's API key, who may read and need not be allowed more")
@@ -90,9 +96,9 @@ func isLoopback(address string) bool {
 
 // runMonitor watches until it is told to end, or looks once.
 func runMonitor(args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
-	o, err := parseMonitorFlags(args, stderr)
+	o, err := parseMonitorFlags(args, stdout)
 	if err != nil {
-		return exitUsage
+		return misuse(err, stderr)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

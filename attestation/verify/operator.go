@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/shared/commandline"
 )
 
 // An operatorKey is an operator's two keys on P-256, as their file holds them: one signs approvals and
@@ -95,9 +96,7 @@ type operatorFlags struct {
 
 func runOperator(name string, args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
 	o := &operatorFlags{options: options{pcrs: make(map[int]string)}, in: in, stdout: stdout, stderr: stderr, now: now}
-	f := flag.NewFlagSet("cloister-verify "+name, flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() { fmt.Fprint(stderr, operatorUsage); f.PrintDefaults() }
+	f := commandline.NewFlags("cloister-verify "+name, operatorUsage, stdout, nil)
 	f.StringVar(&o.out, "out", "", "`file` for the new key; must not exist")
 	f.StringVar(&o.key, "key", "", "`file` of operator-key")
 	f.StringVar(&o.manifest, "manifest", "", "manifest `file`")
@@ -112,8 +111,8 @@ func runOperator(name string, args []string, in *input, stdout, stderr io.Writer
 	f.VisitAll(func(f *flag.Flag) { own[f.Name] = true })
 	o.beliefs(f)
 	command := operatorCommands[name]
-	if err := f.Parse(args); err != nil {
-		return exitUsage
+	if err := commandline.Parse(f, args); err != nil {
+		return misuse(err, stderr)
 	}
 	err := checkEmpty(args)
 	if f.NArg() > 0 {
@@ -125,8 +124,7 @@ func runOperator(name string, args []string, in *input, stdout, stderr io.Writer
 		}
 	})
 	if err != nil {
-		fmt.Fprintln(stderr, "cloister-verify:", err)
-		return exitUsage
+		return misuse(commandline.Wrong(f, err), stderr)
 	}
 	return verdict(command.run(o), stderr)
 }

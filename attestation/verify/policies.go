@@ -2,25 +2,31 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"cloister/attestation"
 	"cloister/enclave/lint"
+	"cloister/shared/commandline"
 )
 
 const policiesUsage = `usage: cloister-verify policies FILE
 
 FILE is a get_organization reply; - for stdin. Prints what is likely wrong with its policies, a line each.
+
 `
 
 func runPolicies(args []string, in *input, stdout, stderr io.Writer) int {
-	if len(args) != 1 || args[0] != "-" && strings.HasPrefix(args[0], "-") {
-		fmt.Fprint(stderr, policiesUsage)
-		return exitUsage
+	f := commandline.NewFlags("cloister-verify policies", policiesUsage, stdout, nil)
+	err := commandline.Parse(f, args)
+	if err == nil && f.NArg() != 1 {
+		err = commandline.Wrong(f, errors.New("want one FILE"))
 	}
-	warnings, err := advice(in, args[0])
+	if err != nil {
+		return misuse(err, stderr)
+	}
+	warnings, err := advice(in, f.Arg(0))
 	if err != nil {
 		fmt.Fprintln(stderr, "cloister-verify:", err)
 		return exitUsage

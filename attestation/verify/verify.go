@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"cloister/attestation"
+	"cloister/shared/commandline"
 )
 
 const (
@@ -18,6 +20,28 @@ const (
 	exitRecovered = 4
 )
 
+var program = commandline.Program{
+	Name:  "cloister-verify",
+	About: "cloister-verify checks what Cloister proves, offline, and does an operator's part of starting an enclave.",
+	Commands: []commandline.Command{
+		{Name: "proofs", About: "check boot proofs and app proofs; without a command it does the same"},
+		{Name: "keys", About: "check a deployment's public keys, from a file or from where it runs"},
+		{Name: "log", About: "check a logged proof"},
+		{Name: "monitor", About: "watch every entry of an organization's ledger"},
+		{Name: "policies", About: "say what is likely wrong with an organization's policies"},
+		{Name: "operator-key", About: "operators: make a key"},
+		{Name: "manifest", About: "operators: write a manifest, or the one after it"},
+		{Name: "approve", About: "operators: read a manifest and sign it"},
+		{Name: "shares", About: "operators: check a set of shares of the root secret"},
+		{Name: "nonce", About: "operators: draw a nonce for a waiting enclave"},
+		{Name: "share", About: "operators: check a waiting enclave and give it a share"},
+		{Name: "program-key", About: "operators of customers' programs: make a key"},
+		{Name: "program-approve", About: "operators of customers' programs: read a manifest and sign it"},
+		{Name: "program-share", About: "operators of customers' programs: check an enclave and give it a share"},
+	},
+	Notes: "Exit status: 0 verified; 1 refused; 2 called wrongly; 3 true, but not pinned; 4 true in a log that was recovered.\n",
+}
+
 // errUnpinned ends what was looked at and accepted under -unpinned or -allow-debug alone.
 var errUnpinned = errors.New("true of some enclave, and nothing shows which program it runs for whom")
 
@@ -25,8 +49,18 @@ var errUnpinned = errors.New("true of some enclave, and nothing shows which prog
 // the disk, and operator-key and monitor, which make a file.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func(string) ([]byte, error), now func() time.Time) int {
 	in := &input{stdin: stdin, readFile: readFile}
-	if len(args) > 0 {
-		switch name := args[0]; {
+	args, done := program.Answer(args, stdout)
+	if done {
+		return exitVerified
+	}
+	if len(args) == 0 {
+		program.Help(stderr)
+		return exitUsage // a script whose arguments are missing must not take this for verified
+	}
+	if name := args[0]; !strings.HasPrefix(name, "-") {
+		switch {
+		case name == "proofs":
+			args = args[1:]
 		case name == "keys":
 			return runKeys(args[1:], in, stdout, stderr, now)
 		case name == "log":
@@ -37,11 +71,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func
 			return runPolicies(args[1:], in, stdout, stderr)
 		case operatorCommands[name].run != nil:
 			return runOperator(name, args[1:], in, stdout, stderr, now)
+		default:
+			return misuse(program.Unknown(name), stderr)
 		}
 	}
-	o, err := parseFlags(args, stderr)
+	o, err := parseFlags(args, stdout)
 	if err != nil {
-		return exitUsage
+		return misuse(err, stderr)
 	}
 	policy, err := o.policy(in, now)
 	if err != nil {
@@ -67,6 +103,9 @@ func verdict(err error, stderr io.Writer) int {
 	case errors.Is(err, errUnreadable):
 		fmt.Fprintln(stderr, "cloister-verify:", err)
 		return exitUsage
+	case errors.Is(err, attestation.ErrNotAWS):
+		fmt.Fprintf(stderr, "REFUSED: %v: add -credentials credentials.json\n", err)
+		return exitRefused
 	case err != nil:
 		fmt.Fprintln(stderr, "REFUSED:", err)
 		return exitRefused

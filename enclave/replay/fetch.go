@@ -4,29 +4,28 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"cloister/attestation/request"
 	"cloister/enclave/internal/history"
+	"cloister/shared/commandline"
 )
 
 // fetch writes the history that an export_history has allowed, page after page. What it is told it does not judge.
 func fetch(args []string, out, problems io.Writer) int {
-	f := flag.NewFlagSet("cloister-replay fetch", flag.ContinueOnError)
-	f.SetOutput(problems)
+	f := commandline.NewFlags("cloister-replay fetch", "usage: cloister-replay fetch -credentials FILE -activity ID [flags] > FILE\n\n", out, nil)
 	credentials := f.String("credentials", "", "`file` with organizationId, rootApiKey and apiUrl, as cloister-host request takes it")
 	api := f.String("api-url", "", "`URL` of the host, if not the file's")
 	activity := f.String("activity", "", "`id` of the export_history")
-	if err := f.Parse(args); err != nil {
-		return exitUnknown
+	err := commandline.Parse(f, args)
+	if err == nil && (f.NArg() > 0 || *credentials == "" || *activity == "") {
+		err = commandline.Wrong(f, errors.New("want -credentials and -activity"))
 	}
-	if f.NArg() > 0 || *credentials == "" || *activity == "" {
-		f.Usage()
-		return exitUnknown
+	if err != nil {
+		return misuse(err, problems)
 	}
 	if err := fetchInto(out, *credentials, *api, *activity); err != nil {
 		fmt.Fprintln(problems, "cloister-replay fetch:", err)
@@ -40,15 +39,11 @@ func fetchInto(out io.Writer, credentials, url, activity string) error {
 	if err != nil {
 		return err
 	}
-	var c struct {
-		APIURL         string          `json:"apiUrl"`
-		OrganizationID string          `json:"organizationId"`
-		RootAPIKey     request.KeyPair `json:"rootApiKey"`
+	c, err := request.ParseCredentials(text)
+	var key *request.Key
+	if err == nil {
+		key, err = c.Key()
 	}
-	if err := json.Unmarshal(text, &c); err != nil {
-		return fmt.Errorf("%s: %w", credentials, err)
-	}
-	key, err := request.ParseKey(c.RootAPIKey.PrivateKey)
 	if err != nil {
 		return fmt.Errorf("%s: %w", credentials, err)
 	}

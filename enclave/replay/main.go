@@ -1,8 +1,8 @@
 // Command cloister-replay holds an organization's exported history against the log and decides all of it
 // again. It asks nobody, and needs no key of the deployment.
 //
-//	cloister-replay -live-key HEX [-live-key HEX …] [-witnesses FILE] [-limits TEXT] FILE …
-//	cloister-replay -kinds
+//	cloister-replay decide -live-key HEX [-live-key HEX …] [-witnesses FILE] [-limits TEXT] FILE …
+//	cloister-replay kinds
 //	cloister-replay fetch -credentials FILE [-api-url URL] -activity ID > FILE
 //
 // Each file is one organization's history: fetch writes what get_history answers to who has submitted an
@@ -31,6 +31,7 @@ import (
 	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/replay"
+	"cloister/shared/commandline"
 )
 
 // What the process ends with.
@@ -40,16 +41,50 @@ const (
 	exitUnknown   = 2
 )
 
+var program = commandline.Program{
+	Name:  "cloister-replay",
+	About: "cloister-replay compares an organization's exported history with the log, and decides all of it again, without any key.",
+	Commands: []commandline.Command{
+		{Name: "decide", About: "decide histories again; without a command it does the same"},
+		{Name: "fetch", About: "write the history that an export_history has allowed"},
+		{Name: "kinds", About: "say how far each kind of activity is decided again"},
+	},
+	Notes: "Exit status: 0 every decision is the one that would have been made; 1 one is not, or the log has another history; 2 it cannot tell.\n",
+}
+
+const decideUsage = `usage: cloister-replay decide -live-key HEX [-live-key HEX ...] [-witnesses FILE] [flags] FILE ...
+
+Each FILE is the history of one organization. What a sub-organization decided by records of its parent takes the
+parent's file as well.
+
+`
+
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, out, problems io.Writer) int {
-	if len(args) > 0 && args[0] == "fetch" {
+	args, done := program.Answer(args, out)
+	if done {
+		return exitSame
+	}
+	if len(args) == 0 {
+		program.Help(problems)
+		return exitUnknown
+	}
+	switch args[0] {
+	case "fetch":
 		return fetch(args[1:], out, problems)
+	case "kinds":
+		return listKinds(args[1:], out, problems)
+	case "decide":
+		args = args[1:]
+	default:
+		if !strings.HasPrefix(args[0], "-") {
+			return misuse(program.Unknown(args[0]), problems)
+		}
 	}
 	var trust replay.Trust
 	cfg := core.ReplayConfig{Rand: rand.Reader}
-	f := flag.NewFlagSet("cloister-replay", flag.ContinueOnError)
-	f.SetOutput(problems)
+	f := commandline.NewFlags("cloister-replay decide", decideUsage, out, nil)
 	f.Func("live-key", "public `key` of a boot, 260 hexadecimal digits, as cloister-verify shows it of a boot proof; again for each boot that gave a page", func(text string) error {
 		b, err := hex.DecodeString(text)
 		if err == nil && len(b) != 130 {
@@ -59,15 +94,14 @@ func run(args []string, out, problems io.Writer) int {
 		return err
 	})
 	witnesses := f.String("witnesses", "", "`file` with the witnesses of the manifest, its log's policy (tlog-policy)")
-	kinds := f.Bool("kinds", false, "tell how far each kind of activity is replayed, and nothing else")
 	noMail := f.Bool("no-mail", false, "the deployment's configuration names no mail server")
 	noText := f.Bool("no-text", false, "nor a gateway for text messages")
 	onRamps := f.String("on-ramps", string(onramp.MoonPay+" "+onramp.Coinbase), "the on-ramp `providers` that it names")
 	f.BoolVar(&cfg.Loopback, "webhook-loopback", false, "webhooks could go to the enclave's own machine, a simulator")
 	sandbox := f.Bool("sandbox", false, "it has the sandbox's contacts")
 	f.TextVar(&cfg.Quotas, "limits", org.Limits{}, "the deployment's `limits`, as its enclave has them")
-	if err := f.Parse(args); err != nil {
-		return exitUnknown
+	if err := commandline.Parse(f, args); err != nil {
+		return misuse(err, problems)
 	}
 	unknown := func(err error) int {
 		fmt.Fprintln(problems, "cloister-replay:", err)
@@ -77,15 +111,8 @@ func run(args []string, out, problems io.Writer) int {
 	for _, p := range strings.Fields(*onRamps) {
 		cfg.Capabilities.OnRamps = append(cfg.Capabilities.OnRamps, onramp.Provider(p))
 	}
-	if *kinds {
-		for _, k := range core.ReplayKinds() {
-			fmt.Fprintf(out, "%-32s %-10v %s\n", k.Name, k.Grade, strings.TrimSpace(strings.Join([]string{label("result", k.Results...), label("records", letters(k.Records)...), label("with a token", letters(k.Token)...)}, " ")))
-		}
-		return exitSame
-	}
 	if f.NArg() == 0 || len(trust.LiveKeys) == 0 {
-		f.Usage()
-		return exitUnknown
+		return misuse(commandline.Wrong(f, errors.New("want -live-key and FILE")), problems)
 	}
 	if *witnesses != "" {
 		text, err := os.ReadFile(*witnesses)
@@ -123,6 +150,31 @@ func run(args []string, out, problems io.Writer) int {
 		return unknown(err)
 	}
 	fmt.Fprintf(out, "every decision of %d entries is the one that would have been made\n", report.Entries)
+	return exitSame
+}
+
+// misuse says what was wrong with a command line, unless help was asked for, and gives the exit status.
+func misuse(err error, problems io.Writer) int {
+	if errors.Is(err, flag.ErrHelp) {
+		return exitSame
+	}
+	fmt.Fprintln(problems, "cloister-replay:", err)
+	return exitUnknown
+}
+
+// listKinds says how far each kind of activity is replayed.
+func listKinds(args []string, out, problems io.Writer) int {
+	f := commandline.NewFlags("cloister-replay kinds", "usage: cloister-replay kinds\n\nSays how far each kind of activity is decided again.\n", out, nil)
+	err := commandline.Parse(f, args)
+	if err == nil && f.NArg() > 0 {
+		err = commandline.Wrong(f, fmt.Errorf("unexpected argument %q", f.Arg(0)))
+	}
+	if err != nil {
+		return misuse(err, problems)
+	}
+	for _, k := range core.ReplayKinds() {
+		fmt.Fprintf(out, "%-32s %-10v %s\n", k.Name, k.Grade, strings.TrimSpace(strings.Join([]string{label("result", k.Results...), label("records", letters(k.Records)...), label("with a token", letters(k.Token)...)}, " ")))
+	}
 	return exitSame
 }
 

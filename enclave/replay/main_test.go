@@ -87,7 +87,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%q: %d %s", args, code, problems)
 		}
 	}
-	if code, out, _ := said("-kinds"); code != exitSame || !strings.Contains(out, "SIGN_TRANSACTION") {
+	if code, out, _ := said("kinds"); code != exitSame || !strings.Contains(out, "SIGN_TRANSACTION") {
 		t.Errorf("%d\n%s", code, out)
 	}
 }

@@ -151,6 +151,7 @@ func (a *API) Public(ops bool) http.Handler {
 		}
 	}
 	if a.options.Dashboard != nil {
+		r.Handle("/", http.RedirectHandler("/dashboard/", http.StatusFound)).Methods(http.MethodGet, http.MethodHead)
 		r.Handle("/dashboard", a.options.Dashboard)
 		r.PathPrefix("/dashboard/").Handler(a.options.Dashboard)
 	}

@@ -425,19 +425,25 @@ func TestReadinessOfSeveral(t *testing.T) {
 		name string
 		says []string
 		want int
+		why  string
 	}{
-		{"both serve", []string{serving, serving}, 200},
-		{"one is away", []string{"", serving}, 200},
-		{"one waits", []string{serving, waiting}, 200},
-		{"the document of one is old", []string{old, serving}, 200},
-		{"nobody serves", []string{waiting, ""}, 503},
-		{"both are old", []string{old, old}, 503},
-		{"both are away", []string{"", ""}, 503},
+		{"both serve", []string{serving, serving}, 200, `"enclave":"ok"`},
+		{"one is away", []string{"", serving}, 200, `"enclave":"ok"`},
+		{"one waits", []string{serving, waiting}, 200, `"enclave":"ok"`},
+		{"the document of one is old", []string{old, serving}, 200, `"attestation":"ok"`},
+		{"nobody serves", []string{waiting, ""}, 503, "waits for operators' shares: 1 of 2 given"},
+		{"nobody has a manifest", []string{`{"state":"hello"}`, ""}, 503, "waits for its manifest"},
+		{"nobody has a root secret", []string{`{"state":"seed"}`, ""}, 503, "waits for the root secret"},
+		{"it is early", []string{`{"state":"recovering"}`, ""}, 503, "serves soon"},
+		{"it is late", []string{`{"state":"fenced"}`, ""}, 503, "another enclave owns the store"},
+		{"a later state", []string{`{"state":"dreaming"}`, ""}, 503, "state is dreaming"},
+		{"both are old", []string{old, old}, 503, "document is too old"},
+		{"both are away", []string{"", ""}, 503, "no status"},
 	} {
 		r := start(t, func(o *api.Options) {
 			o.Enclaves = []api.Watched{{Name: "vsock://16:5000", Enclave: standing{c.says[0]}}, {Name: "vsock://17:5000", Enclave: standing{c.says[1]}}}
 		})
-		if got := send(t, http.MethodGet, r.at+"/readyz", nil); got.status != c.want {
+		if got := send(t, http.MethodGet, r.at+"/readyz", nil); got.status != c.want || !strings.Contains(got.body, c.why) {
 			t.Errorf("%s: %d %s", c.name, got.status, got.body)
 		}
 		text := send(t, http.MethodGet, r.at+"/metrics", nil).body
@@ -712,6 +718,11 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	isError(t, send(t, http.MethodGet, r.at+"/dashboards", nil), http.StatusNotFound, 5)
+	if got := send(t, http.MethodGet, r.at+"/", nil); got.status != 200 || got.body != "page /dashboard/" {
+		t.Errorf("the root leads to %+v", got)
+	}
+	isError(t, post(t, r.at+"/", "{}"), http.StatusMethodNotAllowed, 12)
+	isError(t, send(t, http.MethodGet, start(t, nil).at+"/", nil), http.StatusNotFound, 5)
 	if got := post(t, r.at+"/public/v1/query/whoami", "{}"); got.status != 200 {
 		t.Errorf("%+v", got)
 	}

@@ -140,7 +140,7 @@ func (a *API) reads(kind string, cache []string, read func(context.Context, *htt
 			refuse(w, http.StatusNotFound, codeNotFound, err.Error())
 			return
 		case err != nil:
-			a.options.Log.Warn("a log is not read", "path", clip(r.URL.Path), "error", err)
+			a.options.Log.Warn("log not read", "path", clip(r.URL.Path), "error", err)
 			refuse(w, http.StatusServiceUnavailable, codeUnavailable, "the log cannot be read now: try again")
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cloister/host/cosign"
+	"cloister/shared/commandline"
 	"cloister/shared/wire"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,6 +105,8 @@ func NewMetrics() *Metrics {
 	for _, result := range []string{"delivered", "later", "dead", "gone"} {
 		m.webhooks.WithLabelValues(result)
 	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "cloister_host_info", Help: "1, with the release of this host.",
+		ConstLabels: prometheus.Labels{"release": commandline.Release}}, func() float64 { return 1 }))
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused, m.refusedCredentials, m.webhooks, m.rounds, m.round)
 	return m

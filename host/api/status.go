@@ -34,6 +34,24 @@ type status struct {
 	} `json:"logs"`
 }
 
+// waitsFor says what an enclave that does not serve is waiting for.
+func (s *status) waitsFor() string {
+	switch s.State {
+	case "hello":
+		return "waits for its manifest (cloister-host boot manifest)"
+	case "seed":
+		if s.Shares == nil {
+			return "waits for the root secret"
+		}
+		return fmt.Sprintf("waits for operators' shares: %d of %d given (cloister-host boot share)", len(s.Shares.Have), s.Shares.Threshold)
+	case "recovering":
+		return "reads the store, and serves soon"
+	case "fenced":
+		return "ends: another enclave owns the store"
+	}
+	return "state is " + clip(s.State)
+}
+
 // shares are operators' shares of the root secret.
 type shares struct {
 	Threshold int   `json:"threshold"` // how many it takes
@@ -41,7 +59,7 @@ type shares struct {
 	Have      []int `json:"have"`      // who has given one
 }
 
-// An statusCache asks one enclave for its status, one question at a time, and keeps the answer for a
+// A statusCache asks one enclave for its status, one question at a time, and keeps the answer for a
 // moment, so that watching cannot become load.
 type statusCache struct {
 	name string
@@ -147,7 +165,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 		missing("enclave", "no status")
 		missing("attestation", "unknown")
 	case s.State != "serving":
-		missing("enclave", "state is "+clip(s.State))
+		missing("enclave", s.waitsFor())
 	}
 	if err == nil && a.isAttestationOld(s) {
 		missing("attestation", "document is too old")

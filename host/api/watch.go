@@ -148,10 +148,10 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 	}
 	outbox, err := c.api.options.Outbox(ctx)
 	if err != nil {
-		c.api.outages.LogFailure(slog.LevelWarn, "outbox", "the outbox is not told of", "error", err)
+		c.api.outages.LogFailure(slog.LevelWarn, "outbox", "outbox not counted", "error", err)
 		return
 	}
-	c.api.outages.LogSuccess("outbox", "the outbox is told of again")
+	c.api.outages.LogSuccess("outbox", "outbox counted again")
 	now := c.api.options.Now()
 	for lane, w := range map[string]Waiting{"sends": outbox.Sends, "webhooks": outbox.Webhooks} {
 		overdue := 0.0

@@ -108,13 +108,13 @@ func (f *Files) certificate() *tls.Certificate {
 	}
 	if err != nil {
 		if stamp != f.failed || stamp == "" {
-			f.log.Warn("the certificate's files changed and cannot be used; the old certificate stays", "error", err)
+			f.log.Warn("certificate not reloaded, the old one stays in use", "error", err)
 		}
 		f.failed = stamp
 		return f.current
 	}
 	f.stamp, f.failed, f.current = stamp, "", &pair
-	f.log.Info("certificate read anew", "until", pair.Leaf.NotAfter)
+	f.log.Info("certificate reloaded", "until", pair.Leaf.NotAfter)
 	return f.current
 }
 

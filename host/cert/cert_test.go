@@ -95,12 +95,12 @@ func TestFilesAreReadAnew(t *testing.T) {
 		logs string
 	}{
 		{"at the start", func() {}, 1, ""},
-		{"only one of the two is new", func() { write(t, certFile, two, now) }, 1, "cannot be used"},
-		{"both are", func() { write(t, keyFile, twoKey, now) }, 2, "read anew"},
+		{"only one of the two is new", func() { write(t, certFile, two, now) }, 1, "certificate not reloaded"},
+		{"both are", func() { write(t, keyFile, twoKey, now) }, 2, "certificate reloaded"},
 		{"nothing changed", func() {}, 2, ""},
-		{"one is gone", func() { _ = os.Remove(certFile) }, 2, "cannot be used"},
-		{"it is no certificate", func() { write(t, certFile, []byte("hello"), now) }, 2, "cannot be used"},
-		{"the first again", func() { write(t, certFile, one, now); write(t, keyFile, oneKey, now) }, 1, "read anew"},
+		{"one is gone", func() { _ = os.Remove(certFile) }, 2, "certificate not reloaded"},
+		{"it is no certificate", func() { write(t, certFile, []byte("hello"), now) }, 2, "certificate not reloaded"},
+		{"the first again", func() { write(t, certFile, one, now); write(t, keyFile, oneKey, now) }, 1, "certificate reloaded"},
 	} {
 		log.Reset()
 		now = now.Add(10 * time.Millisecond)

@@ -20,7 +20,7 @@ func (c *Cosigner) keep() {
 		err := c.keepNewest(ctx)
 		cancel()
 		if err != nil && !told {
-			c.options.Log.Warn("checkpoints are not stored", "error", err)
+			c.options.Log.Warn("checkpoints not stored", "error", err)
 		}
 		told = err != nil
 	}

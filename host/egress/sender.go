@@ -295,7 +295,7 @@ func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) 
 		if _, err := s.options.Outbox.KeepSend(keep, s.id, x); err != nil {
 			s.outages.LogFailure(slog.LevelError, "outbox", "outbox not written", "error", err)
 		} else if s.outages.LogSuccess("outbox", "outbox written again"); x.State != before {
-			s.options.Log.Info("send", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
+			s.options.Log.Info("send attempted", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
 		}
 		cancel()
 		s.busy.Add(-1)

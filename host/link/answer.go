@@ -163,7 +163,7 @@ func (l *Link) chain(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 	if err == nil {
 		known := verdict == wire.ChainKnown || verdict == wire.ChainReverts
 		if !known {
-			l.options.Log.Warn("chain not asked", "chain", name, "verdict", verdict, "said", said)
+			l.options.Log.Warn("chain not queried", "chain", name, "verdict", verdict, "said", said)
 		}
 		if l.options.Observer != nil {
 			l.options.Observer.Question(q.Name, l.options.Now().Sub(begin), !known)

@@ -32,6 +32,10 @@ import (
 	"cloister/shared/wire"
 )
 
+// roleNames say in the log what a connection is for.
+var roleNames = [wire.Roles + 1]string{wire.RoleCalls: "calls", wire.RoleStores: "batches", wire.RoleLoads: "reads", wire.RoleSnapshots: "snapshots",
+	wire.RoleChains: "chains", wire.RoleDials: "outgoing connections", wire.RoleStream: "stream", wire.RoleWitnesses: "witnesses"}
+
 // Connections beside those for calls.
 const (
 	stores    = 1
@@ -198,7 +202,7 @@ func (l *Link) keepConnected(ctx context.Context, s *slot) {
 		if err != nil {
 			if !told && ctx.Err() == nil {
 				told = true // once for each absence
-				l.options.Log.Warn("enclave not reached", "role", s.role, "error", err)
+				l.options.Log.Warn("enclave not reached", "connection", roleNames[s.role], "error", err)
 			}
 			l.options.Pause(ctx, pause)
 			pause = min(2*pause, longPause)
@@ -208,10 +212,12 @@ func (l *Link) keepConnected(ctx context.Context, s *slot) {
 		since := l.options.Now()
 		s.conn.Store(conn)
 		l.dials.Add(1)
-		l.options.Log.Info("enclave connected", "role", s.role)
+		l.options.Log.Info("enclave connected", "connection", roleNames[s.role])
 		select {
 		case <-conn.Done():
-			l.options.Log.Warn("enclave connection lost", "role", s.role, "error", conn.Err())
+			if ctx.Err() == nil { // else it is we who end
+				l.options.Log.Warn("enclave connection lost", "connection", roleNames[s.role], "error", conn.Err())
+			}
 		case <-ctx.Done():
 		}
 		s.conn.Store(nil)
@@ -243,7 +249,7 @@ func (l *Link) connect(ctx context.Context, role wire.Role) (*wire.Conn, error) 
 		FrameTimeout: frameTimeout, WriteTimeout: writeTimeout,
 		OnBreach: func(err error) {
 			l.breaches.Add(1)
-			l.options.Log.Error("enclave broke the protocol", "role", role, "error", err)
+			l.options.Log.Error("enclave broke the protocol", "connection", roleNames[role], "error", err)
 		},
 	}
 	switch role {
@@ -347,7 +353,7 @@ func (l *Link) Ready() error {
 	}
 	for _, s := range l.slots {
 		if !up[s.role] {
-			return fmt.Errorf("%w: no connection of role %d", ErrUnavailable, s.role)
+			return fmt.Errorf("%w: no connection for %s", ErrUnavailable, roleNames[s.role])
 		}
 	}
 	return nil

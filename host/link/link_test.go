@@ -369,7 +369,7 @@ func TestNoChains(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	ask[wire.Failed](t, conn, wire.KindChain, wire.KindFailed, wire.Done{OK: true})
-	if !strings.Contains(out.String(), "chain not asked") || !strings.Contains(out.String(), "not answered") {
+	if !strings.Contains(out.String(), "chain not queried") || !strings.Contains(out.String(), "not answered") {
 		t.Fatal(out.String())
 	}
 }

@@ -97,7 +97,7 @@ func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within 
 		clear(l.keys)
 	}
 	if key, ok := l.keys[t.Boot]; ok && key != signed.PublicKey {
-		l.options.Log.Error("table of ranges under another key", "boot", t.Boot)
+		l.options.Log.Error("range table signed by another key", "boot", t.Boot)
 		return nil, errors.New("a table under another key")
 	}
 	l.keys[t.Boot] = signed.PublicKey
@@ -120,7 +120,7 @@ func (l *Links) install(tables []*wire.Table) int {
 		if t.Deployment != deployment || t.Ranges != l.ranges {
 			if !l.disjoint {
 				l.disjoint = true
-				l.options.Log.Error("enclaves of two deployments", "one", deployment, "other", t.Deployment)
+				l.options.Log.Error("enclaves belong to different deployments", "one", deployment, "other", t.Deployment)
 			}
 			tables[i] = nil
 			continue

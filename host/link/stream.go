@@ -67,13 +67,13 @@ func (l *Link) dial(ctx context.Context, kind wire.Kind, payload []byte) (wire.K
 	}
 	d, err := l.destination(kind, payload)
 	if err != nil {
-		l.options.Log.Error("dial not answered", "error", err)
+		l.options.Log.Error("request for an outgoing connection not answered", "error", err)
 		return wire.KindFailed, failed
 	}
 	begin := l.options.Now()
 	verdict, err := l.open(ctx, d)
 	if err != nil {
-		l.options.Log.Warn("outside not reached", "to", d.name, "verdict", verdict, "error", err)
+		l.options.Log.Warn("outgoing connection failed", "to", d.name, "verdict", verdict, "error", err)
 	}
 	if l.options.Observer != nil {
 		l.options.Observer.Question(wire.QuestionOf(kind).Name, l.options.Now().Sub(begin), err != nil)

@@ -159,7 +159,7 @@ func (h *Host) keep(ctx context.Context, d *deployment, r *replica) {
 		if ctx.Err() != nil {
 			return
 		}
-		h.cfg.Log.Warn("enclave of a program ended", "deployment", d.run.DeploymentID, "replica", r.number, "error", err)
+		h.cfg.Log.Warn("program's enclave ended", "deployment", d.run.DeploymentID, "replica", r.number, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-h.cfg.After(pause):
@@ -275,7 +275,7 @@ func (h *Host) look(ctx context.Context, instance Instance, run *tvc.Run) (s tvc
 	}
 	if s.State == tvc.StateRunning {
 		if err := health(ctx, instance, run); err != nil {
-			h.cfg.Log.Debug("program is not well", "deployment", run.DeploymentID, "error", err)
+			h.cfg.Log.Debug("program unhealthy", "deployment", run.DeploymentID, "error", err)
 			return s, false, nil
 		}
 		healthy = true
@@ -427,7 +427,7 @@ func (h *Host) Ingress(ctx context.Context, app string, l net.Listener) error {
 				defer func() { <-slots }()
 				defer c.Close()
 				if err := h.lead(ctx, app, c); err != nil {
-					h.cfg.Log.Debug("a connection led nowhere", "app", app, "error", err)
+					h.cfg.Log.Debug("incoming connection not passed on", "app", app, "error", err)
 				}
 			}()
 		default:

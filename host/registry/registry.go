@@ -60,7 +60,7 @@ func (p *Puller) Open(_ context.Context, q *wire.Pull) (net.Conn, wire.DialVerdi
 		defer cancel()
 		one := &pull{ref: ref, options: []remote.Option{remote.WithContext(ctx), remote.WithAuth(authOf(q.Auth)), remote.WithTransport(p.transport)}, to: ours}
 		if err := one.serve(); err != nil {
-			p.log.Warn("image not given", "image", q.Image, "error", err)
+			p.log.Warn("image not passed to the enclave", "image", q.Image, "error", err)
 		}
 	}()
 	return theirs, wire.DialOpen, nil

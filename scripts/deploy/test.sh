@@ -29,8 +29,8 @@ together() {
 	printf 'GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&3
 	cat <&3 >"$work/metrics"
 	exec 3>&-
-	bin/cloister-host serve -help 2>"$work/settings"
-	bin/cloister-host backup -help 2>>"$work/settings"
+	bin/cloister-host serve -help >"$work/settings"
+	bin/cloister-host backup -help >>"$work/settings"
 	# This simulator has no certificate and no witnesses and waits for no shares; backups are told of by the unit that makes them.
 	for each in 'cloister_certificate_expiry_timestamp_seconds host/api/watch.go' 'cloister_enclave_shares host/api/watch.go' \
 		'cloister_log_rounds_total host/api/metrics.go' 'cloister_log_size host/api/watch.go' 'cloister_witness_size host/api/watch.go' 'cloister_witness_owing_seconds host/api/watch.go' 'cloister_witness_refuses host/api/watch.go' \

@@ -70,7 +70,7 @@ elif ! node_modules "$here" interop; then
 else
 	have_node=yes
 	mkdir "$work/node"
-	cp "$here"/node/*.mjs attestation/js/signed-replies.mjs "$work/node/"
+	cp "$here"/node/*.mjs attestation/js/signed-replies.mjs attestation/js/verify.mjs "$work/node/"
 	ln -s "$modules/node_modules" "$work/node/node_modules"
 fi
 

@@ -1,10 +1,5 @@
 #!/usr/bin/env node
-// Makes installed copies of @turnkey/crypto believe the keys of one Cloister deployment instead of those compiled in.
-//
-//   node pin-keys.mjs --keys keys.json [DIR ...]            rewrite every copy below the DIRs (default: here)
-//   node pin-keys.mjs --check --keys keys.json [DIR ...]    fail unless every copy has these keys, but for versions
-//                                                           that --leave VERSION names
-//   node pin-keys.mjs --restore [DIR ...]                   put back what was published
+// Makes installed copies of @turnkey/crypto believe the keys of one Cloister deployment instead of those compiled in: usage below.
 //
 // keys.json is what `cloister-verify keys -json` writes, or a simulator's credentials.json. It is the client's only defence
 // against a host that lies while a key is imported: take it from cloister-verify, never from a server unverified.
@@ -42,6 +37,17 @@ const constants = {
   PRODUCTION_TLS_FETCHER_SIGN_PUBLIC_KEY: "otp",
 };
 const optional = ["PRODUCTION_TLS_FETCHER_SIGN_PUBLIC_KEY", "AWS_ROOT_CERT_PEM", "AWS_ROOT_CERT_SHA256"];
+
+const usage = `Makes installed copies of @turnkey/crypto believe the keys of your Cloister deployment instead of those compiled in.
+
+usage:
+  pin-keys.mjs --keys FILE [DIR ...]                             rewrite every copy below the DIRs (default: here)
+  pin-keys.mjs --check --keys FILE [--leave VERSION] [DIR ...]   fail unless every copy has these keys, except of VERSION
+  pin-keys.mjs --restore [DIR ...]                               put back what was published
+
+FILE is what "cloister-verify keys -json" wrote, or the simulator's credentials.json.
+Exit status: 0 done, 1 refused, 2 called wrongly.
+`;
 
 class Refused extends Error {}
 
@@ -177,12 +183,16 @@ function main() {
   try {
     ({ values: options, positionals: dirs } = parseArgs({
       allowPositionals: true,
-      options: { keys: { type: "string" }, check: { type: "boolean" }, restore: { type: "boolean" }, leave: { type: "string", multiple: true } },
+      options: { keys: { type: "string" }, check: { type: "boolean" }, restore: { type: "boolean" }, leave: { type: "string", multiple: true }, help: { type: "boolean", short: "h" } },
     }));
+    if (options.help) {
+      console.log(usage);
+      return 0;
+    }
     if (Boolean(options.restore) === Boolean(options.keys) || (options.restore && options.check)) throw new Error("give --keys FILE, or --restore");
     if (options.leave && !options.check) throw new Error("--leave is for --check");
   } catch (error) {
-    console.error(`pin-keys: ${error.message}\nusage: pin-keys.mjs --keys keys.json [DIR ...] | --check --keys keys.json [--leave VERSION] [DIR ...] | --restore [DIR ...]`);
+    console.error(`pin-keys: ${error.message} (pin-keys.mjs --help tells how)`);
     return 2;
   }
   const want = options.restore ? null : wanted(options.keys);

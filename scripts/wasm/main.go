@@ -67,6 +67,9 @@ func run(to string) error {
 	if err := z.Close(); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
 	for name, b := range map[string][]byte{"verifier.wasm.gz": packed.Bytes(), "wasm_exec.js": starter} {
 		// Another build may be reading.
 		if err := os.WriteFile(filepath.Join(to, "."+name), b, 0o644); err != nil {

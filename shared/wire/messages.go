@@ -109,7 +109,7 @@ type Hello struct {
 	Ticket  *Ticket `cbor:"3,keyasint,omitempty"`
 }
 
-// A Endpoint is where a call knocks.
+// Endpoint selects the API that a call is for: submit, query, auth proxy or boot.
 type Endpoint uint8
 
 // The endpoints of the enclave.

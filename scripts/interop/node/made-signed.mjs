@@ -2,13 +2,12 @@
 // browsers; @turnkey/http takes it from cross-fetch in Node, which is given ours before the SDK is loaded.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
 import { test } from "node:test";
-import { gunzipSync } from "node:zlib";
+import { pathToFileURL } from "node:url";
 import { ReplyError, signedFetch } from "./signed-replies.mjs";
 import { credentials, settings } from "./setting.mjs";
+import { loadVerifier } from "./verify.mjs";
 
 const plain = globalThis.fetch;
 let between = plain; // a hand on the way
@@ -78,14 +77,11 @@ for (const [sdk, ask] of Object.entries(whoami)) test(`what a host makes of a re
 });
 
 test("the verifier in WebAssembly says whom to trust", async () => {
-  const at = (name) => join(process.env.CLOISTER_VERIFIER, name);
-  createRequire(import.meta.url)(at("wasm_exec.js"));
-  const go = new globalThis.Go();
-  const { instance } = await WebAssembly.instantiate(gunzipSync(readFileSync(at("verifier.wasm.gz"))), go.importObject);
-  go.run(instance);
+  const verify = await loadVerifier(pathToFileURL(`${process.env.CLOISTER_VERIFIER}/`));
+  assert.throws(() => verify({ texts: ["{}"], body: undefined }), TypeError);
   const judge = (pcrs, manifest = credentials.manifestSha256) => async (liveKey) => {
     const proof = await (await plain(`${credentials.apiUrl}/public/v1/discovery/boot_proof/${liveKey}`)).text();
-    const report = JSON.parse(globalThis.cloisterVerify(JSON.stringify({ texts: [proof], expected: JSON.stringify(pcrs), manifest, simulatorRoot: credentials.attestationRootPem, nowMs: Date.now() })));
+    const report = verify({ texts: [proof], expected: JSON.stringify(pcrs), manifest, simulatorRoot: credentials.attestationRootPem, nowMs: Date.now() });
     return report.verified && report.facts.some((f) => f.name === "Live key" && f.value === liveKey);
   };
   const ask = (...pins) => signedFetch({ origins, trust: judge(...pins), fetch: plain })(`${credentials.apiUrl}/public/v1/query/whoami`, { method: "POST", body: "{}" });

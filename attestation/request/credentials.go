@@ -1,0 +1,44 @@
+package request
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Credentials are what a client needs to send requests: the members of credentials.json that are about that.
+type Credentials struct {
+	APIURL         string  `json:"apiUrl"`
+	OrganizationID string  `json:"organizationId"`
+	RootUserID     string  `json:"rootUserId,omitempty"`
+	RootAPIKeyID   string  `json:"rootApiKeyId,omitempty"`
+	RootAPIKey     KeyPair `json:"rootApiKey"`
+}
+
+// ParseCredentials reads credentials.json, as the simulator and create-organization write it, or as the dashboard gives it for
+// a user's key: publicKey and privateKey in the place of rootApiKey. Members may be missing; an error repeats none.
+func ParseCredentials(text []byte) (*Credentials, error) {
+	var c struct {
+		Credentials
+		KeyPair
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, errors.New("not readable as credentials: want JSON with organizationId, and rootApiKey or privateKey")
+	}
+	if c.RootAPIKey.PrivateKey == "" {
+		c.RootAPIKey = c.KeyPair
+	}
+	return &c.Credentials, nil
+}
+
+// Key is the key in credentials. Errors say which member is missing or wrong, and not what it is.
+func (c *Credentials) Key() (*Key, error) {
+	if c.RootAPIKey.PrivateKey == "" {
+		return nil, errors.New("neither rootApiKey.privateKey nor privateKey is in it")
+	}
+	k, err := ParseKey(c.RootAPIKey.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("its private key: %w", err)
+	}
+	return k, nil
+}
