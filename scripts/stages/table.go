@@ -96,6 +96,7 @@ var campaign = []stage{
 	{name: "scripts/oidc", run: "scripts/oidc/test.sh"},
 	{name: "scripts/onramp", run: "scripts/onramp/test.sh"},
 	{name: "scripts/outward", run: "scripts/outward/test.sh"},
+	{name: "scripts/readme", run: "scripts/readme/test.sh"},
 	{name: "scripts/reference", run: "scripts/reference/test.sh"},
 	{name: "scripts/sending", run: "scripts/sending/test.sh"},
 	{name: "scripts/spark", run: "scripts/spark/test.sh"},
