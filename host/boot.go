@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -95,14 +93,11 @@ func boot(ctx context.Context, w *world, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	reply, err := f.ask(ctx, w, body)
+	reply, err := link.AskOnce(ctx, f.enclave, f.op, body, w.now)
 	if err != nil {
 		return err
 	}
-	if reply.Status != 200 {
-		return fmt.Errorf("the enclave refuses: %s", reply.Body)
-	}
-	_, err = fmt.Fprintf(w.stdout, "%s\n", reply.Body)
+	_, err = fmt.Fprintf(w.stdout, "%s\n", reply)
 	return err
 }
 
@@ -197,37 +192,4 @@ func (f *bootFlags) give() ([]byte, error) {
 	}
 	body["approvals"] = list
 	return json.Marshal(body)
-}
-
-// ask dials the enclave for one call.
-func (f *bootFlags) ask(ctx context.Context, w *world, body []byte) (*wire.Reply, error) {
-	nc, err := link.Dial(ctx, f.enclave)
-	if err != nil {
-		return nil, fmt.Errorf("no enclave at %s (-enclave): %w", f.enclave, err)
-	}
-	conn, err := f.open(nc, w)
-	if err != nil {
-		return nil, errors.Join(err, nc.Close())
-	}
-	defer func() { _ = conn.Close() }()
-	call, err := wire.Marshal(&wire.Call{Endpoint: wire.EndpointBoot, Op: f.op, Body: body, WithinMs: uint32(min(f.timeout, wire.MaxWait).Milliseconds())})
-	if err != nil {
-		return nil, err
-	}
-	kind, answer, err := conn.Ask(ctx, wire.KindCall, call)
-	if err != nil {
-		return nil, fmt.Errorf("asking the enclave: %w", err)
-	}
-	if kind != wire.KindReply {
-		return nil, errors.New("the enclave did not answer")
-	}
-	r := new(wire.Reply)
-	return r, wire.Unmarshal(answer, r)
-}
-
-func (f *bootFlags) open(nc net.Conn, w *world) (*wire.Conn, error) {
-	if err := wire.WriteHello(nc, wire.Hello{Role: wire.RoleCalls}, w.now().Add(5*time.Second)); err != nil {
-		return nil, fmt.Errorf("greeting the enclave: %w", err)
-	}
-	return wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost}), nil
 }

@@ -10,11 +10,12 @@ import (
 )
 
 // AskOnce asks an enclave one operation of its boot endpoint, over a connection of its own, and returns the
-// reply's body. It is for commands: a host keeps its connections.
+// reply's body; a refusal is an error with the enclave's words. The enclave has until ctx's deadline, at most wire.MaxWait.
+// It is for commands: a host keeps its connections.
 func AskOnce(ctx context.Context, address, op string, body []byte, now func() time.Time) ([]byte, error) {
 	nc, err := Dial(ctx, address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("no enclave at %s: %w", address, err)
 	}
 	if err := wire.WriteHello(nc, wire.Hello{Role: wire.RoleCalls}, now().Add(dialTimeout)); err != nil {
 		_ = nc.Close()
@@ -22,7 +23,11 @@ func AskOnce(ctx context.Context, address, op string, body []byte, now func() ti
 	}
 	conn := wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost, Now: now, FrameTimeout: frameTimeout, WriteTimeout: writeTimeout})
 	defer conn.Close()
-	question, err := wire.Marshal(&wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: body})
+	call := &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: body}
+	if until, ok := ctx.Deadline(); ok {
+		call.WithinMs = uint32(max(min(until.Sub(now()), wire.MaxWait), time.Millisecond).Milliseconds())
+	}
+	question, err := wire.Marshal(call)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +40,7 @@ func AskOnce(ctx context.Context, address, op string, body []byte, now func() ti
 		return nil, ErrWrongReply
 	}
 	if reply.Status != 200 {
-		return nil, fmt.Errorf("status %d: %s", reply.Status, reply.Body)
+		return nil, fmt.Errorf("the enclave refuses: %s", reply.Body)
 	}
 	return reply.Body, nil
 }
