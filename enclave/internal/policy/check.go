@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // checker gives every node its shape and resolves names. It notes the first thing in
@@ -31,7 +32,19 @@ func (c *checker) fail(pos int, format string, args ...any) {
 }
 
 func (c *checker) unknownField(n *node) {
-	c.fail(n.at, "field does not exist: %s", shorten(n.name, 80))
+	name := shorten(n.name, 80)
+	switch lower := strings.ToLower(name); {
+	case n.op == opName && (lower == "true" || lower == "false"):
+		name += ", use " + lower
+	case n.op == opName && (lower == "null" || lower == "nil" || lower == "none" || lower == "undefined"):
+		name += "; there is no null, and reading what a request lacks is an error"
+	}
+	c.fail(n.at, "field does not exist: %s", name)
+}
+
+// wrongClause refuses what another clause may use.
+func (c *checker) wrongClause(pos int, name string, belongs Clause) {
+	c.fail(pos, "%s can be used in the %s only, not in the %s", name, belongs, c.clause)
 }
 
 // want checks n and that it is of a class, or dynamic.
@@ -86,7 +99,7 @@ func (c *checker) name(n *node) {
 		}
 	}
 	if group(n.name) {
-		c.fail(n.at, "%s is no value, only its members are", n.name)
+		c.fail(n.at, "%s is no value by itself, only its members are", n.name)
 	}
 	c.root(n, n.name)
 }
@@ -97,7 +110,7 @@ func (c *checker) root(n *node, name string) {
 	case id == 0:
 		c.unknownField(n)
 	case r.clause != c.clause:
-		c.fail(n.pos, "%s belongs into %s", r.name, r.clause)
+		c.wrongClause(n.pos, r.name, r.clause)
 	default:
 		n.root, n.shape = id, r.shape
 	}
@@ -244,7 +257,7 @@ func (c *checker) comparison(n *node) {
 	default:
 		for _, k := range n.kids {
 			if s := k.shape; !s.number() && s.class != classTime && s.class != classDynamic {
-				c.fail(k.pos, "%s has no order", s)
+				c.fail(k.pos, "%s has no order; < <= > >= are for numbers and timestamps", s)
 			}
 		}
 	}
@@ -253,7 +266,7 @@ func (c *checker) comparison(n *node) {
 
 func (c *checker) function(n *node) {
 	if c.clause != ClauseTime {
-		c.fail(n.at, "%s belongs into %s", opTexts[n.op], ClauseTime)
+		c.wrongClause(n.at, opTexts[n.op], ClauseTime)
 	}
 	want := 1
 	if n.op == opCronSpan {

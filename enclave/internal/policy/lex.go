@@ -40,6 +40,24 @@ func (w word) String() string {
 // marks are the punctuations, the longer ones first.
 var marks = [...]string{"||", "&&", "==", "!=", "<=", ">=", "..", "<", ">", "!", "-", ".", ",", "(", ")", "[", "]"}
 
+// operatorsElsewhere are operators of other languages and what they are here, by their text in lower case.
+var operatorsElsewhere = map[string]string{
+	"and": "&&", "or": "||", "not": "!", "is": "==", "equals": "==", "in": "in",
+	"=": "==", "===": "==", "!==": "!=", "<>": "!=", "=!": "!=", "=<": "<=", "=>": ">=", "&": "&&", "|": "||", "!": "!(x in list)", // of x !in list
+}
+
+const (
+	noArithmetic = "there is no arithmetic"
+	singleQuotes = "strings stand between single quotes"
+)
+
+// suggestAt is the operator that was likely meant by the operator's characters around a byte, or "".
+func (l *lexer) suggestAt(pos int) string {
+	const marks = "=!<>&|"
+	before, behind := l.source[:pos], l.source[pos:]
+	return operatorsElsewhere[before[len(strings.TrimRight(before, marks)):]+behind[:len(behind)-len(strings.TrimLeft(behind, marks))]]
+}
+
 // lexer cuts a source into words. After a problem every word is the end.
 type lexer struct {
 	source  string
@@ -72,7 +90,10 @@ func (l *lexer) next() word {
 		kind = tokInt
 		l.pos += countFirst(l.source[start:], digit)
 		if l.pos < len(l.source) && letter(l.source[l.pos]) {
-			return l.fail(l.pos, "an integer is decimal digits only")
+			if l.source[start:l.pos] == "0" && l.source[l.pos]|0x20 == 'x' {
+				return l.fail(l.pos, "a number is decimal digits only; addresses and data stand between single quotes")
+			}
+			return l.fail(l.pos, "a number is decimal digits only, without an exponent, _ or a unit")
 		}
 	case c == '\'':
 		n := strings.IndexByte(l.source[start+1:], '\'')
@@ -82,11 +103,19 @@ func (l *lexer) next() word {
 		l.pos = start + n + 2
 		return word{tokString, start, l.pos, l.source[start+1 : l.pos-1]}
 	case c == '"':
-		return l.fail(start, "unexpected '\"', strings stand between single quotes")
+		return l.fail(start, "unexpected '\"', "+singleQuotes)
 	default:
 		at := slices.IndexFunc(marks[:], func(m string) bool { return strings.HasPrefix(l.source[start:], m) })
 		if at < 0 {
 			r, _ := utf8.DecodeRuneInString(l.source[start:])
+			switch use := l.suggestAt(start); {
+			case use != "":
+				return l.fail(start, "unexpected %q, use %s", r, use)
+			case strings.ContainsRune("+*/%", r):
+				return l.fail(start, "unexpected %q, "+noArithmetic, r)
+			case strings.ContainsRune("`‘’“”", r):
+				return l.fail(start, "unexpected %q, "+singleQuotes, r)
+			}
 			return l.fail(start, "unexpected %q", r)
 		}
 		l.pos += len(marks[at])
@@ -120,9 +149,9 @@ func (l *lexer) number(w word, negative bool) Value {
 	}
 	switch {
 	case n.Cmp(maxUint) > 0:
-		l.fail(w.pos, "the integer is above 2^256-1")
+		l.fail(w.pos, "the number is above 2^256-1")
 	case n.Cmp(minInt) < 0:
-		l.fail(w.pos, "the integer is below -2^127")
+		l.fail(w.pos, "the number is below -2^127")
 	}
 	return BigInt(n)
 }

@@ -30,7 +30,7 @@ func problemAt(pos int, format string, args ...any) *problem {
 type parser struct {
 	lexer
 	word    word
-	last    int // where the word before ended
+	before  word
 	depth   int
 	nodes   int
 	lambdas int
@@ -57,7 +57,7 @@ func parse(source string) (*node, *problem) {
 }
 
 func (p *parser) advance() {
-	p.last = p.word.end
+	p.before = p.word
 	p.word = p.next()
 }
 
@@ -67,8 +67,37 @@ func (p *parser) fail(pos int, format string, args ...any) {
 }
 
 func (p *parser) unexpectedWord(wanted string) {
-	p.fail(p.word.pos, "unexpected %s, want %s", p.word, wanted)
+	switch use := p.suggestOperator(); {
+	case use != "":
+		p.fail(p.word.pos, "unexpected %s, use %s", p.word, use)
+	case p.is("-") && wanted != "integer":
+		p.fail(p.word.pos, "unexpected %s, "+noArithmetic, p.word)
+	default:
+		p.fail(p.word.pos, "unexpected %s, want %s", p.word, wanted)
+	}
 }
+
+// suggestOperator is the operator that was likely meant by the current word, which is unexpected, or by a name before it.
+func (p *parser) suggestOperator() string {
+	switch {
+	case p.word.kind == tokMark:
+		if use := p.suggestAt(p.word.pos); use != "" {
+			return use
+		}
+	case p.word.kind == tokName && p.word.text == "not":
+		return operatorsElsewhere["!"]
+	case p.word.kind == tokName && p.word.text != "in":
+		if use := operatorsElsewhere[strings.ToLower(p.word.text)]; use != "" {
+			return use
+		}
+	}
+	if p.before.kind == tokName && strings.ToLower(p.before.text) == "not" {
+		return "! for not"
+	}
+	return ""
+}
+
+const wholeNumbers = "numbers are whole; amounts are in the chain's smallest unit (wei, lamports, satoshi)"
 
 func (p *parser) is(mark string) bool { return p.word.kind == tokMark && p.word.text == mark }
 
@@ -105,7 +134,7 @@ func (p *parser) node(n node, pos int) *node {
 	if p.nodes++; p.nodes > maxNodes {
 		p.fail(pos, "more than %d parts", maxNodes)
 	}
-	n.pos, n.end = pos, p.last
+	n.pos, n.end = pos, p.before.end
 	return &n
 }
 
@@ -148,7 +177,7 @@ func (p *parser) compare() *node {
 	p.advance()
 	n := node{op: o, kids: []*node{left, p.unary()}}
 	if p.comparison() != 0 {
-		p.fail(p.word.pos, "comparisons cannot be chained")
+		p.fail(p.word.pos, "comparisons cannot be chained; join them with &&")
 	}
 	return p.node(n, pos)
 }
@@ -194,6 +223,9 @@ func (p *parser) postfix() *node {
 func (p *parser) member(of *node, pos int) *node {
 	name := p.word
 	if name.kind != tokName {
+		if of.op == opInt && name.kind == tokInt {
+			p.fail(name.pos, wholeNumbers)
+		}
 		p.unexpectedWord("name")
 	}
 	p.advance()
@@ -269,6 +301,9 @@ func (p *parser) primary() *node {
 		return n
 	case p.is("["):
 		return p.list()
+	}
+	if p.is(".") && p.pos < len(p.source) && digit(p.source[p.pos]) {
+		p.fail(w.pos, wholeNumbers)
 	}
 	p.unexpectedWord("value")
 	return &node{}
