@@ -16,12 +16,12 @@ func badAddress(s string) string {
 	switch {
 	case len(s) == 42 && strings.HasPrefix(s, "0x") && s != strings.ToLower(s):
 		if _, err := hex.DecodeString(s[2:]); err == nil && s[2:] != strings.ToUpper(s[2:]) && s != checksumAddress(s) {
-			return "the capitals of this Ethereum address do not fit its checksum: it may be mistyped"
+			return "The capitals of this Ethereum address do not fit its checksum. Check whether it is mistyped."
 		}
 	case len(s) == 34 && s[0] == 'T' && !base58Check(s):
-		return "this looks like a Tron address with a wrong checksum: it may be mistyped"
+		return "This looks like a Tron address with a wrong checksum. Check whether it is mistyped."
 	case strings.HasPrefix(s, "bc1") && len(s) >= 14 && len(s) <= 90 && !bech32(s):
-		return "this looks like a Bitcoin address with a wrong checksum: it may be mistyped"
+		return "This looks like a Bitcoin address with a wrong checksum. Check whether it is mistyped."
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ type Warning struct {
 	Clause   string `json:"clause"`   // consensus, condition, time, or empty: the policy as a whole
 	Position int    `json:"position"` // byte of the clause, from 0
 	Code     string `json:"code"`     // stable, such as DENY_CAN_ERROR
-	Message  string `json:"message"`
+	Message  string `json:"message"`  // sentences: what the policy does, and what to write instead
 }
 
 // Surroundings are the organization of a policy, as far as it is known.
@@ -32,7 +32,7 @@ const maxWarnings = 32
 func Lint(p *Policy, s Surroundings) []Warning {
 	l := &linter{policy: p, surroundings: s}
 	if p.Effect == EffectAllow && p.Condition == nil && p.Consensus == nil {
-		l.warn("", 0, "ALLOWS_EVERYTHING", "every user can do everything that policies decide")
+		l.warn("", 0, "ALLOWS_EVERYTHING", "This policy lets every user do everything, including signing any transaction. Write a consensus (who must approve) and a condition (what it is about).")
 	}
 	for _, c := range []*Program{p.Consensus, p.Condition, p.Time} {
 		if c != nil {
@@ -71,7 +71,7 @@ func (l *linter) clause(p *Program) {
 	}
 	for _, b := range branches {
 		if never(b) || p.clause == ClauseCondition && len(matchedKinds(b)) == 0 {
-			l.warn(clause, b.pos, "NEVER_TRUE", "this can never be true")
+			l.warn(clause, b.pos, "NEVER_TRUE", "This can never be true. Correct what it compares, or remove it.")
 		}
 	}
 	p.root.find(func(n *node) bool {
@@ -91,11 +91,11 @@ func (l *linter) clause(p *Program) {
 		return
 	}
 	if a, b := neverTogether(p.root); a != nil {
-		l.warn(clause, b.pos, "ROOTS_NEVER_MEET", "no request has both "+roots[a.root].name+" and "+roots[b.root].name+
-			", and both sides of every operator are evaluated: this is always an error")
+		l.warn(clause, b.pos, "ROOTS_NEVER_MEET", "No request has both "+roots[a.root].name+" and "+roots[b.root].name+
+			", and both sides of && and || are always evaluated, so this condition is always an error. Write a policy for each.")
 	}
 	if resource, action := pairOf(p.root); resource != nil && action != nil && len(kindsOf(p)) == 0 {
-		l.warn(clause, action.pos, "NO_SUCH_RESOURCE_ACTION", "no activity has resource "+resource.lit.string+" and action "+action.lit.string)
+		l.warn(clause, action.pos, "NO_SUCH_RESOURCE_ACTION", "No activity has the resource "+resource.lit.string+" and the action "+action.lit.string+". Name the activity by activity.kind.")
 	}
 }
 
@@ -108,9 +108,9 @@ func (l *linter) attribute(clause string, n *node) {
 		switch {
 		case unknown == "":
 		case !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.at(root) == means && (!k.RootQuorum || means == "") }):
-			l.warn(clause, lit.pos, unknown, "policies are never asked about '"+shorten(lit.lit.string, 60)+"'")
+			l.warn(clause, lit.pos, unknown, "No activity that policies decide about has the "+strings.TrimPrefix(roots[root].name, "activity.")+" '"+shorten(lit.lit.string, 60)+"'. Check how it is spelt.")
 		case root == rootType:
-			l.warn(clause, lit.pos, "EXACT_ACTIVITY_TYPE", "this names one version: clients move on to newer ones, activity.kind covers all")
+			l.warn(clause, lit.pos, "EXACT_ACTIVITY_TYPE", "This names one version of an activity, and clients move on to newer versions. Compare activity.kind with '"+means+"' instead, which covers all.")
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (l *linter) all(p *Program, n *node) {
 		return (g.op == opCount || g.op == opAny || g.op == opIndex) && g.kids[0].same(list)
 	})
 	if guard == nil {
-		l.warn("condition", n.pos, "ALL_ON_EMPTY_LIST", "all is true on an empty list: ask for count() too")
+		l.warn("condition", n.pos, "ALL_ON_EMPTY_LIST", "all() is true of an empty list. Also demand "+shorten(p.source[list.pos:list.end], 60)+".count() > 0.")
 	}
 }
 
@@ -378,11 +378,11 @@ func (l *linter) keys() {
 	}
 	named := p.Condition != nil && p.Condition.root.find(func(n *node) bool { return n.op == opMember && n.name == "sign_with" }) != nil
 	if !named && !readsOne(p.Condition, "wallet", "wallets", "wallet_account", "private_key") {
-		l.warn("condition", 0, "ALLOW_SIGN_ANY_KEY", "this allows signing with every key of the organization: name a wallet, an account or a private key")
+		l.warn("condition", 0, "ALLOW_SIGN_ANY_KEY", "This policy allows signing with every key of the organization. Name a wallet, an account or a private key, such as wallet.id == '…'.")
 	}
 	raw := slices.ContainsFunc(matched, func(k Kind) bool { return strings.HasPrefix(k.Name, "SIGN_RAW_PAYLOAD") })
 	if raw && !readsOne(p.Condition, chainRoots...) && !readsOne(p.Condition, "activity.params") {
-		l.warn("condition", 0, "SIGN_INCLUDES_RAW_PAYLOADS", "this allows signing raw payloads, whose meaning no policy sees: demand activity.kind == 'SIGN_TRANSACTION'")
+		l.warn("condition", 0, "SIGN_INCLUDES_RAW_PAYLOADS", "This policy also allows signing raw payloads, and no policy can see what those mean. Add activity.kind == 'SIGN_TRANSACTION'.")
 	}
 }
 
@@ -403,8 +403,8 @@ func (l *linter) denies() {
 			return len(lacking) > 0
 		})
 		if lacks != nil && !l.guarded(func(q *Program) bool { return firstFailing(q.root) == nil && overlap(matchedKinds(q.root), lacking) }) {
-			l.warn(c.clause.String(), lacks.pos, "DENY_CAN_ERROR", "a request without "+shorten(c.source[lacks.pos:lacks.end], 60)+
-				" makes this policy an error, which denies nothing: name the kind, or deny the other requests by another policy")
+			l.warn(c.clause.String(), lacks.pos, "DENY_CAN_ERROR", "On a request without "+shorten(c.source[lacks.pos:lacks.end], 60)+
+				" this policy is an error, and an error denies nothing. Name the kind of activity, such as activity.kind == 'SIGN_TRANSACTION', or deny the other requests by another policy.")
 		}
 		data := c.root.find(failsByData)
 		if data == nil {
@@ -414,8 +414,8 @@ func (l *linter) denies() {
 		if !l.guarded(func(q *Program) bool {
 			return q.root.find(func(n *node) bool { return n.same(of) }) != nil && q.root.find(failsByData) == nil
 		}) {
-			l.warn(c.clause.String(), data.pos, "DENY_CAN_ERROR", "where "+shorten(c.source[of.pos:of.end], 60)+
-				" is too short or lacks this, the policy is an error, which denies nothing: deny such requests by another policy")
+			l.warn(c.clause.String(), data.pos, "DENY_CAN_ERROR", "Where "+shorten(c.source[of.pos:of.end], 60)+
+				" is too short or lacks this, the policy is an error, and an error denies nothing. Deny such requests by another policy.")
 		}
 	}
 }
@@ -446,19 +446,19 @@ func (l *linter) solana() {
 	})
 	if l.policy.Effect == EffectAllow {
 		if list != nil && !sees["program_keys"] && !sees["instructions"] {
-			l.warn("condition", list.pos, "OTHER_PROGRAMS_MOVE_TOO", "solana.tx."+list.name+" has only what the System and token programs move by instructions of this transaction:"+
-				" say in solana.tx.program_keys which programs it may call")
+			l.warn("condition", list.pos, "OTHER_PROGRAMS_MOVE_TOO", "solana.tx."+list.name+" lists only what this transaction's own instructions to the System and token programs move."+
+				" Other programs can move more: say in solana.tx.program_keys which programs may be called.")
 		}
 		return
 	}
 	if list != nil && len(p.unread) > 0 {
-		l.warn("condition", list.pos, "GIVEN_WITHOUT_TRANSFER", "this does not see what is given away without a transfer: it stands in solana.tx."+strings.Join(p.unread, ", solana.tx."))
+		l.warn("condition", list.pos, "GIVEN_WITHOUT_TRANSFER", "This policy does not see what is given away without a transfer. Also read solana.tx."+strings.Join(p.unread, ", solana.tx.")+".")
 	}
 	if address != nil && !sees["address_table_lookups"] && !l.guarded(func(q *Program) bool {
 		return q.root.readsSolana("address_table_lookups")
 	}) {
-		l.warn("condition", address.pos, "ADDRESS_BEHIND_TABLE", "an account that comes through a table on the chain is 'ADDRESS_TABLE_LOOKUP' here,"+
-			" whoever's it is: deny transactions that have solana.tx.address_table_lookups too")
+		l.warn("condition", address.pos, "ADDRESS_BEHIND_TABLE", "An account that comes through an address table on the chain is 'ADDRESS_TABLE_LOOKUP' here, whoever's it is,"+
+			" so this policy does not deny it. Also deny solana.tx.address_table_lookups.count() > 0.")
 	}
 }
 
@@ -517,8 +517,9 @@ func (l *linter) steps() {
 		}
 	}
 	if total > budget && dearest.ID == l.policy.ID {
-		l.warn("", 0, "TOO_MANY_STEPS", "by their literals alone the policies of this organization take "+strconv.Itoa(total)+" steps to evaluate, and a request has "+
-			strconv.Itoa(budget)+", unless the deployment lets organizations have more policies: beyond, no policy allows anything. This one takes the most, "+strconv.Itoa(own))
+		l.warn("", 0, "TOO_MANY_STEPS", "The policies of this organization together take at least "+strconv.Itoa(total)+" steps to evaluate, and a request has "+
+			strconv.Itoa(budget)+", unless the deployment lets organizations have more policies. When the steps are used up, no policy allows anything. This policy takes the most, "+
+			strconv.Itoa(own)+": shorten its lists.")
 	}
 }
 
@@ -625,9 +626,9 @@ func (l *linter) voters() {
 	switch {
 	case left <= 0, below > 2: // too many sets to be sure
 	case !reaches:
-		l.warn("consensus", 0, "NO_SUCH_VOTERS", "no users of this organization can fulfil this")
+		l.warn("consensus", 0, "NO_SUCH_VOTERS", "No users of this organization can fulfil this consensus, so the policy never applies.")
 	default:
-		l.warn("consensus", 0, "ROOT_QUORUM_DECIDES", "whoever fulfils this is enough of the root quorum to decide without any policy")
+		l.warn("consensus", 0, "ROOT_QUORUM_DECIDES", "Whoever fulfils this consensus is enough of the root quorum, which decides without any policy.")
 	}
 }
 

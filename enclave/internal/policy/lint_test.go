@@ -200,7 +200,7 @@ func hold(t *testing.T, p *policy.Policy, got []policy.Warning, want string) {
 		if !strings.Contains(manual, "`"+w.Code+"`") {
 			t.Errorf("the manual does not know %s", w.Code)
 		}
-		if w.Code != code || !strings.HasPrefix(text, at) || w.Message == "" {
+		if w.Code != code || !strings.HasPrefix(text, at) || !strings.HasSuffix(w.Message, ".") {
 			t.Errorf("got %+v at %q, want %s", w, text, wants[i])
 		}
 	}
