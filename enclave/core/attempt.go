@@ -164,7 +164,7 @@ func (s *attempt) decide() error {
 		d.Outcome == policy.DenyImplicit && s.previous != nil && s.previous.Status == org.StatusConsensusNeeded: // waits until somebody ends it
 		return s.keepWaiting(org.StatusConsensusNeeded)
 	}
-	s.failActivity(denial(s.entry, &d))
+	s.failActivity(s.denial(&d))
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (s *attempt) refuseUnrecorded(d *policy.Decision, denied bool, never *fault
 	if err := s.keepEvaluation(d); err != nil { // in an entry that comes to nothing
 		return err
 	}
-	return denial(s.entry, d)
+	return s.denial(d)
 }
 
 // canRootQuorumPass reports whether members who approved or may still approve can meet the root quorum.
@@ -231,16 +231,42 @@ func (s *attempt) keepEvaluation(d *policy.Decision) error {
 }
 
 // denial is the error that tells why the policies denied, from the entry's newest evaluation and names in d.
-func denial(e *org.Entry, d *policy.Decision) *fault.Error {
-	f := &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Denied: true}
-	if n := len(e.Evaluations); n > 0 {
-		f.Evaluations = activity.PolicyEvaluations(activity.Outcomes(&e.Evaluations[n-1]))
-		for i, one := range d.Evaluations.Each() {
-			f.Evaluations[i].Name = one.Name
+func (s *attempt) denial(d *policy.Decision) *fault.Error {
+	var es []fault.Evaluation
+	if n := len(s.entry.Evaluations); n > 0 {
+		es = activity.PolicyEvaluations(activity.Outcomes(&s.entry.Evaluations[n-1]))
+		each := d.Evaluations.Each()
+		for i := range each {
+			es[i].Name = each[i].Name
+		}
+		// The text of policies is for the organization's own users: not for those of a sub-organization in which the parent's
+		// policies decide, nor for whoever asks the auth proxy.
+		if s.authority == s.tx && !s.version.Kind.ByProxy && !s.request.core.omitExpressions {
+			es = nearestFirst(es, each, d.Evaluations.Nearest())
 		}
 	}
-	f.Message = activity.DenialMessage(f.Evaluations)
-	return f
+	return denialOf(es)
+}
+
+func denialOf(es []fault.Evaluation) *fault.Error {
+	return &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Denied: true, Evaluations: es, Message: activity.DenialMessage(es)}
+}
+
+// nearestFirst puts evaluations in order, and tells of the first which expressions decided. If no such expression is known,
+// they stay as they are: a replay tells by the expressions whether they are in order.
+func nearestFirst(es []fault.Evaluation, each []policy.Evaluation, order []int) []fault.Evaluation {
+	const most = 8 // expressions
+	known, sorted := false, make([]fault.Evaluation, len(es))
+	for at, i := range order {
+		if sorted[at] = es[i]; at < most && es[i].Clause != "" {
+			sorted[at].Expression = each[i].Expression
+			known = known || each[i].Expression != ""
+		}
+	}
+	if !known {
+		return es
+	}
+	return sorted
 }
 
 // failActivity ends an activity as failed. The refusal answers a submission, and its body for ever; a vote is

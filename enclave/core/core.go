@@ -106,6 +106,8 @@ type Core struct {
 	recorded func() *billing.Plans
 	// omitParentFingerprint, in a replay, tells that a body which names the parent was not noted there: of an older release.
 	omitParentFingerprint bool
+	// omitExpressions, in a replay, tells that a refusal by policies does not say which expressions decided: of an older release.
+	omitExpressions bool
 
 	serving       *serving      // set before the enclave serves
 	refs          atomic.Uint64 // of errors that users see as internal

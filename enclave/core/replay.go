@@ -394,6 +394,7 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 	}
 	r.step, r.clock.ms = s, e.Entry.TimeMs
 	r.core.omitParentFingerprint = !r.isNoted(s.main.Entry)
+	r.core.omitExpressions = !activity.TellsExpression(s.main.Entry.Failure)
 	var first error
 	for _, as := range s.assumedCallers() {
 		s.grade, s.done = ReplayRecomputed, nil

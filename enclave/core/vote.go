@@ -120,7 +120,7 @@ func (s *attempt) castVote() (a callAnswer, err error) {
 		return a, err
 	}
 	if !s.policyRequest.InScope(&s.policySteps) {
-		return a, denial(&org.Entry{}, nil)
+		return a, denialOf(nil)
 	}
 	s.policyRequest.Scope = nil // it holds: the policies need not ask again
 	user, no := s.caller.user.ID, s.request.version.Kind.Rejects()
@@ -128,7 +128,7 @@ func (s *attempt) castVote() (a callAnswer, err error) {
 	if mine == nil || user != s.pending.Initiator {
 		ok, err := policy.MayVote(s.policyState(), s.policyRequest, user)
 		if err == nil && !ok {
-			err = denial(&org.Entry{}, nil)
+			err = denialOf(nil)
 		}
 		if err != nil {
 			return a, err

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -101,6 +102,9 @@ func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
 	if e.Clause != "" {
 		dst = AppendText(dst, `,"clause":`, e.Clause)
 		dst = strconv.AppendInt(append(dst, `,"position":`...), e.Position, 10)
+		if e.Expression != "" {
+			dst = AppendText(dst, `,"expression":`, e.Expression)
+		}
 		dst = append(dst, `,"values":[`...)
 		for i := 0; i+1 < len(e.Values); i += 2 {
 			if i > 0 {
@@ -114,6 +118,9 @@ func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
 	}
 	return append(dst, '}')
 }
+
+// TellsExpression tells whether a refusal that was written tells of a policy which expression decided.
+func TellsExpression(refusal []byte) bool { return bytes.Contains(refusal, []byte(`,"expression":"`)) }
 
 // PolicyEvaluations are those of a decision, in the form of refusals.
 func PolicyEvaluations(ps []org.PolicyOutcome) []fault.Evaluation {

@@ -219,9 +219,23 @@ func TestAppendError(t *testing.T) {
 				"details": []any{coded("REQUEST_NOT_AUTHORIZED"), permission("No policies evaluated to outcome: Allow"), refusedDetail}}},
 		{activity.AppendError(nil, &fault.Error{Code: 7, Message: "m", Denied: true, Evaluations: []fault.Evaluation{{PolicyID: "p", Outcome: "OUTCOME_DENY_EXPLICIT"}, {PolicyID: "q", Outcome: "OUTCOME_ALLOW"}}}),
 			object{"code": 7.0, "message": "m", "details": []any{permission("The following policies denied this action: p", object{"policyId": "p", "outcome": "OUTCOME_DENY_EXPLICIT"}, object{"policyId": "q", "outcome": "OUTCOME_ALLOW"})}}},
+		{activity.AppendError(nil, &fault.Error{Code: 7, Message: "m", Denied: true, Evaluations: []fault.Evaluation{
+			{PolicyID: "p", Outcome: "OUTCOME_DENY_IMPLICIT", Clause: "condition", Position: 4, Expression: "wallet.label == 'a'", Values: []string{"wallet.label", `'","expression":"'`}}}}),
+			object{"code": 7.0, "message": "m", "details": []any{permission("No policies evaluated to outcome: Allow", object{"policyId": "p", "outcome": "OUTCOME_DENY_IMPLICIT", "clause": "condition",
+				"position": 4.0, "expression": "wallet.label == 'a'", "values": []any{object{"expression": "wallet.label", "value": `'","expression":"'`}}})}}},
 	} {
 		if got := parsed(t, c.body); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s\nwant %s", activitytest.JSON(got), activitytest.JSON(c.want))
+		}
+	}
+}
+
+// A replay finds out by this of which release a refusal is.
+func TestTellsExpression(t *testing.T) {
+	for expression, want := range map[string]bool{"": false, "wallet.label == 'a'": true} {
+		es := []fault.Evaluation{{PolicyID: "p", Clause: "condition", Expression: expression, Values: []string{"wallet.label", `","expression":"`, "x", "y"}}}
+		if body := activity.AppendError(nil, &fault.Error{Denied: true, Evaluations: es}); activity.TellsExpression(body) != want {
+			t.Errorf("%q: %s", expression, body)
 		}
 	}
 }

@@ -63,6 +63,8 @@ type Evaluation struct {
 	Name, Clause string
 	Position     int64
 	Values       []string
+	// Expression is the text at Position that decided, with what values were compared with; empty: not told.
+	Expression string
 }
 
 // Error is what a user may be told. It is immutable once returned.

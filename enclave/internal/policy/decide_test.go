@@ -464,8 +464,44 @@ func TestExplain(t *testing.T) {
 				}
 			} else if e.Position < 0 || !strings.HasPrefix(source.Source()[e.Position:], c.at) {
 				t.Errorf("at %d, want %q", e.Position, c.at)
+			} else if !strings.HasPrefix(e.Expression, c.at) || !strings.HasPrefix(source.Source()[e.Position:], e.Expression) {
+				t.Errorf("of %q, want %q", e.Expression, c.at)
 			}
 		})
+	}
+}
+
+// The policies that came nearest to allowing come first, those of other activities last.
+func TestNearest(t *testing.T) {
+	rules := []string{
+		"DENY ; eth.tx.value > 5000",
+		"ALLOW $a ; activity.kind == 'SIGN_TRANSACTION'",
+		"ALLOW ; ; time.now < Timestamp('2000-01-01T00:00:00Z')",
+		"ALLOW ; tron.tx.fee_limit == 0",
+		"ALLOW $b ; eth.tx.value < 5000",
+		"ALLOW $a ; eth.tx.value < 1000",
+		"ALLOW $a && $b ; eth.tx.value < 5000",
+		"ALLOW $a ; activity.kind == 'CREATE_WALLET' && eth.tx.value < 1000",
+	}
+	facts := func(r *policy.Request) {
+		r.Facts = policy.Facts{"eth.tx": policy.Struct(policy.Member{Name: "value", Value: policy.Int(2500)})}
+	}
+	for _, c := range []struct {
+		policies []string
+		want     []int
+	}{
+		{nil, []int{}},
+		{rules, []int{6, 5, 7, 4, 3, 2, 1, 0}},
+		{append([]string{"ALLOW ; eth.tx.value < 1000", "DENY ; eth.tx.value > 1000"}, rules...), []int{1, 8, 0, 7, 9, 6, 5, 4, 3, 2}},
+	} {
+		s, r := scene{users: "a b r", root: "r", threshold: 1, approve: "a", policies: c.policies, change: facts}.question(t)
+		d, err := policy.Decide(s, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Evaluations.Nearest(); !slices.Equal(got, c.want) {
+			t.Errorf("%v, want %v: %+v", got, c.want, d.Evaluations.Each())
+		}
 	}
 }
 

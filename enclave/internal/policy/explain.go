@@ -66,7 +66,7 @@ func (x *explainer) passedOver(p *Program, v Verdict) bool {
 		return false
 	}
 	read := p.root.find(func(n *node) bool { return n.op == opMember && slices.Contains(solanaLists[n.name], list) })
-	x.reason.Position = read.pos
+	x.at(read)
 	x.reason.Values = []Explained{{"solana.tx." + list, "is not empty, and the condition reads solana.tx." + read.name + " without it"}}
 	return true
 }
@@ -90,14 +90,14 @@ type explainer struct {
 }
 
 func (x *explainer) failure() {
-	x.reason.Position = x.where.pos
+	x.at(x.where)
 	x.reason.Values = []Explained{{x.text(x.where), shorten(x.machine.why.String(), maxExplainText)}}
 }
 
 // at notes the deepest single expression that decided.
 func (x *explainer) at(n *node) {
 	if x.reason.Position < 0 {
-		x.reason.Position = n.pos
+		x.reason.Position, x.reason.Expression = n.pos, x.text(n)
 	}
 }
 

@@ -15,6 +15,11 @@
 // enclave/lint; the enclave does not link it.
 package policy
 
+import (
+	"slices"
+	"strings"
+)
+
 // Outcome is the result of a decision.
 type Outcome uint8
 
@@ -149,6 +154,8 @@ type Evaluation struct {
 	Verdict
 	Position int         // in bytes, of the deepest expression of the clause that decided, or -1
 	Values   []Explained // what that expression and its neighbours came to, as text
+	// Expression is the text of that expression, at most 256 bytes. Records do not keep it.
+	Expression string
 }
 
 // A Reason explains the verdict of one policy.
@@ -156,6 +163,8 @@ type Reason struct {
 	At       int // of the policy among the evaluations
 	Position int // as in Evaluation
 	Values   []Explained
+
+	Expression string // as in Evaluation
 }
 
 // Explained is an expression with its value or its error.
@@ -179,9 +188,44 @@ func (e *Evaluations) Each() []Evaluation {
 		es[i] = Evaluation{Policy: p.ID, Name: p.Name, Verdict: v, Position: -1}
 	}
 	for _, r := range e.Reasons {
-		es[r.At].Position, es[r.At].Values = r.Position, r.Values
+		es[r.At].Position, es[r.At].Values, es[r.At].Expression = r.Position, r.Values, r.Expression
 	}
 	return es
+}
+
+// Nearest lists the evaluations by their places in Each: those that denied, then those that came nearest to allowing.
+func (e *Evaluations) Nearest() []int {
+	each := e.Each()
+	order := make([]int, len(each))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return each[i].distance(e.set.policies[i].Effect) - each[j].distance(e.set.policies[j].Effect)
+	})
+	return order
+}
+
+// distance is how far a policy was from allowing: the further, the less there is to learn from it.
+func (e *Evaluation) distance(effect Effect) int {
+	ofKind := slices.ContainsFunc(roots[rootType:rootParams], func(r root) bool { return strings.Contains(e.Expression, r.name) })
+	switch {
+	case e.Outcome == DenyExplicit:
+		return 0
+	case effect != EffectAllow: // it denies nothing
+		return 7
+	case e.Outcome == RequiresConsensus:
+		return 1
+	case e.Outcome == DenyImplicit && e.Clause == ClauseCondition && !ofKind:
+		return 2
+	case e.Outcome == DenyImplicit && e.Clause == ClauseConsensus: // it is for others
+		return 3
+	case e.Outcome == Error:
+		return 4
+	case e.Outcome == TimeInactive:
+		return 5
+	}
+	return 6 // it is about another kind of activity
 }
 
 // Decision is the answer.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -745,6 +746,44 @@ func TestForgeries(t *testing.T) {
 		}
 	}
 	t.Log(tried)
+}
+
+// Refusals of releases that did not say which expression decided are decided again as they are, and no part of one that says it
+// may be missing.
+func TestReplayOfRefusals(t *testing.T) {
+	h := start(t)
+	h.scene()
+	original := h.read()
+	expression := regexp.MustCompile(`,"expression":"[^"]*"`)
+	for name, c := range map[string]struct {
+		change func(failure []byte) []byte
+		holds  bool
+	}{
+		"of an older release": {func(f []byte) []byte { return expression.ReplaceAll(f, nil) }, true},
+		"one expression dropped": {func(f []byte) []byte {
+			at := expression.FindIndex(f)
+			return slices.Delete(bytes.Clone(f), at[0], at[1])
+		}, false},
+		"another expression": {func(f []byte) []byte {
+			return bytes.Replace(f, []byte(`,"expression":"a`), []byte(`,"expression":"b`), 1)
+		}, false},
+	} {
+		hs, changed := copied(t, original), 0
+		for _, one := range hs {
+			for _, r := range one.Entries {
+				if activity.TellsExpression(r.Entry.Failure) {
+					r.Entry.Failure = c.change(r.Entry.Failure)
+					changed++
+				}
+			}
+		}
+		if changed == 0 {
+			t.Fatal("no refusal says which expression decided")
+		}
+		if _, err := run(hs); (err == nil) != c.holds {
+			t.Errorf("%s: %d refusals: %v", name, changed, err)
+		}
+	}
 }
 
 // copied are histories of their own, read from the bytes that they would be stored in.
