@@ -41,8 +41,8 @@ test("the page needs nobody to be signed in, and shows which verifier it runs", 
   await ready();
   const code = Buffer.from(await (await fetch(await page.evaluate(() => performance.getEntriesByType("resource").find((e) => e.name.endsWith("/verifier.wasm")).name))).arrayBuffer());
   await page.getByText(createHash("sha256").update(code).digest("hex")).waitFor();
-  await page.getByText("Computed in this browser over what was loaded.").waitFor();
-  await page.getByText("A server that lies can serve a page that says yes.").waitFor();
+  await page.getByText("Computed in this browser from the verifier that was loaded.").waitFor();
+  await page.getByText("A dishonest server can serve a page that always says Verified.").waitFor();
   await picture(page, "verify");
   calm();
 });
@@ -68,7 +68,7 @@ test("a simulator's boot proof holds under its credentials file, whose key stays
   await page.setInputFiles("input[type=file]", simulator);
   await page.waitForFunction((sum) => document.querySelector("[name=manifest]").value === sum, secrets.manifestSha256);
   await verify("Verified");
-  for (const name of ["Security module", "No debug image", "Image", "Manifest", "Boot proof as a whole", "Keys"]) await check(name, "Holds");
+  for (const name of ["Security module", "No debug image", "Image", "Manifest", "Boot proof as a whole", "Keys"]) await check(name, "Passed");
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Verified");
   const all = await page.evaluate(() => document.documentElement.outerHTML + [...document.querySelectorAll("input, textarea")].map((n) => n.value).join());
   assert(all.includes(secrets.manifestSha256) && !all.includes(secrets.rootApiKey.privateKey));
@@ -96,7 +96,7 @@ test("app proofs hold for the request that was sent, and for no other", async ()
   await label("App proofs").fill(text.replaceAll(address, `0x${"11".repeat(20)}`));
   await verify("Refused");
   await page.getByText("signature is wrong").first().waitFor();
-  assert(!(await page.locator("#result").innerText()).includes("What runs there"), "a refused proof is told as true");
+  assert(!(await page.locator("#result").innerText()).includes("What the enclave runs"), "a refused proof is told as true");
   await label("App proofs").fill("{}");
   await verify("Refused");
   await check("Form", "Refused");
@@ -113,7 +113,7 @@ test("a log proof holds, and whoever was recovered from a backup says so", async
     await logs.page.getByRole("button", { name: "Verify on this machine" }).click();
     await logs.page.locator(".verdict h2", { hasText: word }).waitFor();
   };
-  for (const [name, word] of [["log", "Verified"], ["log-moved", "Verified"], ["log-recovered", "Holds, in a log that was recovered"]]) {
+  for (const [name, word] of [["log", "Verified"], ["log-moved", "Verified"], ["log-recovered", "Verified, in a log that was recovered from a backup"]]) {
     await logs.page.reload();
     await logs.page.setInputFiles("input[type=file]", { name: "credentials.json", mimeType: "application/json", buffer: Buffer.from(stored(`${name}-credentials.json`)) });
     await logs.page.waitForFunction(() => document.querySelector("[name=manifest]").value);
@@ -153,10 +153,10 @@ test("files that are none, and a server that is away", async () => {
   const junk = join(scratch, "no-credentials.json");
   writeFileSync(junk, `{"pcrs":{}}`);
   await page.setInputFiles("input[type=file]", junk);
-  await page.getByText("This is no credentials file of a simulator").waitFor();
+  await page.getByText("This is not a simulator's credentials file").waitFor();
   await page.route("**/discovery/keys", (route) => route.abort());
   await page.getByRole("button", { name: "Fetch from this server" }).click();
-  await page.locator(".toast", { hasText: "did not give its boot proof" }).waitFor();
+  await page.locator(".toast", { hasText: "did not return its boot proof" }).waitFor();
   await page.unroute("**/discovery/keys");
   calm();
 });
@@ -169,11 +169,11 @@ test("another verifier than promised shows, and so does none", async () => {
     await route.fulfill({ status: 200, contentType: "application/wasm", body: Buffer.concat([await answer.body(), Buffer.from([0, 2, 1, 0x61])]) });
   });
   await other.page.goto(`${base}verify`);
-  await other.page.getByText("This is not the one that the host says it was built with.").waitFor();
+  await other.page.getByText("This is not the verifier that the host says it was built with.").waitFor();
   await other.page.unroute("**/verifier.wasm");
   await other.page.route("**/verifier.wasm", (route) => route.fulfill({ status: 404, body: "" }));
   await other.page.reload();
-  await other.page.getByRole("alert").filter({ hasText: "did not give the verifier" }).waitFor();
+  await other.page.getByRole("alert").filter({ hasText: "did not return the verifier" }).waitFor();
   await sound(other.page, "verifier away");
   await other.page.unroute("**/verifier.wasm");
   // As the host answers that was built without.

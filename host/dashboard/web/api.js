@@ -4,9 +4,9 @@ import { session, stamped } from "./session.js";
 
 // Refused is an answer that is no success.
 export class Refused extends Error {
-  constructor(message, { code = 0, status = 0, details = [], request = "" } = {}) {
+  constructor(message, { code = 0, errorCode = "", status = 0, details = [], request = "" } = {}) {
     super(message);
-    Object.assign(this, { code, status, details, request });
+    Object.assign(this, { code, errorCode, status, details, request });
   }
 
   // unavailable: the server does not have this operation.
@@ -14,11 +14,25 @@ export class Refused extends Error {
     return this.code === 12;
   }
 
+  // expired: the key, or the session that it belongs to, is over.
+  get expired() {
+    return this.errorCode === "API_KEY_EXPIRED";
+  }
+
+  // unknownCredential: the organization has no such key or passkey, or does not exist.
+  get unknownCredential() {
+    return this.errorCode === "PUBLIC_KEY_NOT_FOUND" || this.errorCode === "CREDENTIAL_NOT_FOUND";
+  }
+
   // fields are the members of the request that are at fault.
   get fields() {
     return this.details.flatMap((d) => d.fieldViolations ?? []);
   }
 }
+
+// sentence is a server's message for readers: without the prefixes of the wire, with a capital letter unless it begins with a
+// field's name.
+export const sentence = (message) => message.replace(/^(rpc error: code = \w+ desc = |UNIMPLEMENTED: )+/, "").replace(/^[a-z](?=[a-z]*[ :,])/, (first) => first.toUpperCase());
 
 const away = "The server cannot be reached.";
 // signedOut is called when the server no longer knows the key.
@@ -38,10 +52,10 @@ async function once(path, body, stamp) {
   try {
     content = await answer.json();
   } catch {
-    throw new Refused(`The server's answer makes no sense (${answer.status}).`, { code: 13, status: answer.status, request });
+    throw new Refused(`The server sent an unreadable answer (HTTP ${answer.status}).`, { code: 13, status: answer.status, request });
   }
   if (answer.ok) return content;
-  const refused = new Refused(content.message ?? `The server answered ${answer.status}.`, { code: content.code, status: answer.status, details: content.details ?? [], request });
+  const refused = new Refused(sentence(content.message ?? `The server answered HTTP ${answer.status}.`), { code: content.code, errorCode: content.turnkeyErrorCode, status: answer.status, details: content.details ?? [], request });
   if (refused.code === 16 && session()?.userId) signedOut(refused);
   throw refused;
 }
@@ -80,7 +94,7 @@ export async function submit(operation, type, parameters) {
     await pause(500);
     ({ activity } = await query("get_activity", { activityId: activity.id }));
   }
-  if (activity.status === "ACTIVITY_STATUS_FAILED") throw new Refused(activity.failure?.message ?? "The activity failed.", activity.failure ?? {});
+  if (activity.status === "ACTIVITY_STATUS_FAILED") throw new Refused(sentence(activity.failure?.message ?? "The activity failed."), activity.failure ?? {});
   if (activity.status === "ACTIVITY_STATUS_REJECTED" && operation !== "reject_activity") throw new Refused("The activity was rejected.");
   return activity;
 }
@@ -89,7 +103,7 @@ export async function submit(operation, type, parameters) {
 export async function login(organizationId, parameters, stamp) {
   const envelope = { type: "ACTIVITY_TYPE_STAMP_LOGIN", timestampMs: String(Date.now()), organizationId, parameters };
   const { activity } = await send("/public/v1/submit/stamp_login", envelope, stamp);
-  if (activity.status !== "ACTIVITY_STATUS_COMPLETED") throw new Refused(activity.failure?.message ?? "Signing in waits for others' approval.");
+  if (activity.status !== "ACTIVITY_STATUS_COMPLETED") throw new Refused(sentence(activity.failure?.message ?? "Signing in needs the approval of other users."));
 }
 
 // waits tells whether others must approve an activity first.

@@ -4,7 +4,7 @@ const secp = "CURVE_SECP256K1";
 const ed = "CURVE_ED25519";
 
 export const chains = [
-  ["ethereum", "Ethereum and its kind", secp, "m/44'/60'/0'/0/N", "ETHEREUM"],
+  ["ethereum", "Ethereum and other EVM chains", secp, "m/44'/60'/0'/0/N", "ETHEREUM"],
   ["solana", "Solana", ed, "m/44'/501'/N'/0'", "SOLANA"],
   ["bitcoin", "Bitcoin, SegWit", secp, "m/84'/0'/0'/0/N", "BITCOIN_MAINNET_P2WPKH"],
   ["taproot", "Bitcoin, Taproot", secp, "m/86'/0'/0'/0/N", "BITCOIN_MAINNET_P2TR"],

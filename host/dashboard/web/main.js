@@ -60,7 +60,7 @@ function frame(current) {
   const side = h("div", { id: "side" },
     h("nav", { "aria-label": "Sections" }, h("ul", null, links, h("li", null, h("a", { href: "verify" }, icon("verify"), "Verify")))),
     h("div", { class: "who" },
-      h("p", null, h("span", { class: "strong" }, userName), h("span", { class: "note" }, kind === "passkey" ? "Signed in by passkey" : "Signed in by API key")),
+      h("p", null, h("span", { class: "strong" }, userName), h("span", { class: "note" }, kind === "passkey" ? "Signed in with a passkey" : "Signed in with an API key")),
       h("div", { class: "row" }, themeButton(), h("button", { type: "button", class: "plain", onclick: signOut }, icon("out"), "Sign out"))));
   menu.addEventListener("click", () => menu.setAttribute("aria-expanded", String(document.body.classList.toggle("open"))));
   return [
@@ -84,7 +84,7 @@ function draw() {
   const { name, rest, search } = place();
   fill(app, frame(name));
   const main = document.getElementById("main");
-  const [text, section] = sections[name] ?? ["Not found", (p) => fill(p, title("There is no such page"), h("p", null, h("a", { href: "#/overview" }, "Go to the overview")))];
+  const [text, section] = sections[name] ?? ["Not found", (p) => fill(p, title("Page not found"), h("p", null, h("a", { href: "#/overview" }, "Go to the overview")))];
   document.title = `${text} – ${session().organizationName} – Cloister`;
   section(main, rest, search);
   window.scrollTo(0, 0);
@@ -94,7 +94,7 @@ function draw() {
 onSignedOut(async (refused) => {
   await forget();
   draw();
-  toast(refused.message.includes("expired") ? "The session has expired. Sign in again." : "The server does not know this key any more. Sign in again.");
+  toast(refused.expired ? "Your session has expired. Sign in again." : "This key is no longer valid. Sign in again.");
 });
 
 document.querySelector(".skip").addEventListener("click", (event) => {

@@ -1,4 +1,4 @@
-// What users will be sent, drawn from what stands in a form. The words are the enclave's. The mail goes into a frame that
+// Previews of the e-mail and the text message to users, from the values of a form. The text is the enclave's. The mail goes into a frame that
 // has no origin and runs no script; everything in it is escaped text.
 
 import { h } from "./dom.js";
@@ -22,7 +22,7 @@ export function mailPreview(all) {
   const link = all.magicLinkTemplate?.includes("%s") ? `<p><span class="link">Continue</span></p>` : "";
   // The picture is not fetched: nobody else need learn that it is being looked at.
   const logo = all.logoUrl ? `<p class="logo">${escaped(all.logoUrl)}</p>` : "";
-  const frame = h("iframe", { sandbox: "", title: "The mail", referrerpolicy: "no-referrer" });
+  const frame = h("iframe", { sandbox: "", title: "Preview of the e-mail", referrerpolicy: "no-referrer" });
   frame.srcdoc = policy.createHTML(`<!doctype html><html lang="en"><meta charset="utf-8"><title>Preview</title><link rel="stylesheet" href="${style}">
     <body>${logo}<p>Your code for ${escaped(app)} is</p><p class="code">${code}</p>${link}<p class="end">${life(all.otpExpirationSeconds)}</p>`);
   return [
@@ -47,6 +47,6 @@ export function textPreview(all) {
     unknown ??= action;
     return action;
   });
-  const warning = unknown ? `${unknown} means nothing in a text message.` : !message.includes(code) && "The code is missing: {{ .OtpCode }}";
+  const warning = unknown ? `${unknown} is not a variable of text messages.` : !message.includes(code) && "The code is missing: {{ .OtpCode }}";
   return [h("p", { class: "bubble" }, message), warning && h("p", { class: "error" }, warning)];
 }

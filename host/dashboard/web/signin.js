@@ -1,4 +1,4 @@
-// Signing in: by a passkey, or by an API key that is brought along.
+// Signing in: with a passkey, or with an API key from a file.
 
 import { login, whoami } from "./api.js";
 import { h, icon } from "./dom.js";
@@ -10,30 +10,41 @@ import { field, form } from "./ui.js";
 const uuid = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 
 const organization = () =>
-  field({ name: "organizationId", label: "Organization id", value: lastOrganization(), required: true, pattern: uuid, title: "36 characters, such as 9e470e3d-372f-4cce-a5fb-10ad610335df", autocapitalize: "off", spellcheck: "false" });
+  field({ name: "organizationId", label: "Organization id", value: lastOrganization(), required: true, pattern: uuid, title: "36 characters, such as 9e470e3d-372f-4cce-a5fb-10ad610335df", autocapitalize: "off", spellcheck: "false", hint: "In your credentials file and on the overview of the dashboard." });
+
+// explainRefusal replaces the server's error about an unknown or expired credential by what to do about it.
+async function explainRefusal(credential, act) {
+  try {
+    await act();
+  } catch (error) {
+    if (error.unknownCredential) throw new Error(`This ${credential} does not belong to that organization. Check the organization id.`, { cause: error });
+    if (error.expired) throw new Error(`This ${credential} has expired.`, { cause: error });
+    throw error;
+  }
+}
 
 function byPasskey(inside) {
   if (!passkeysHere()) {
     const port = location.port ? `:${location.port}` : "";
     const better = `http://localhost${port}${location.pathname}`;
     return h("div", { class: "state" },
-      h("p", null, "Passkeys need a host name and TLS, or localhost. ", /^127\./.test(location.hostname) && ["Open this page as ", h("a", { href: better }, better), "."]));
+      h("p", null, "Passkeys need a host name and HTTPS, or localhost. ", /^127\./.test(location.hostname) && ["Open this page as ", h("a", { href: better }, better), "."]));
   }
   return form({
     fields: [
       organization(),
       field({ name: "seconds", label: "Stay signed in for", kind: "select", value: "3600", options: [["900", "15 minutes"], ["3600", "1 hour"], ["28800", "8 hours"]] }),
-      field({ name: "remember", label: "Also when this page is closed", kind: "checkbox", hint: "The session's key stays in this browser, where no script can read it out." }),
+      field({ name: "remember", label: "Stay signed in when this page is closed", kind: "checkbox", hint: "The session key stays in this browser, where no script can read it." }),
     ],
     action: "Sign in with a passkey",
     run: async ({ organizationId, seconds, remember }) => {
-      await signInWithPasskey({ organizationId, seconds: Number(seconds), remember }, (parameters, stamp) => login(organizationId, parameters, stamp), whoami);
+      await explainRefusal("passkey", () => signInWithPasskey({ organizationId, seconds: Number(seconds), remember }, (parameters, stamp) => login(organizationId, parameters, stamp), whoami));
       inside();
     },
   });
 }
 
-// fromFile fills the form with what a credentials file says.
+// fromFile fills the form from a credentials file.
 async function fromFile(event) {
   const file = event.target.files[0];
   if (!file) return;
@@ -49,7 +60,7 @@ async function fromFile(event) {
     all.privateKey.value = key.privateKey;
     if (organizationId) all.organizationId.value = organizationId;
   } catch {
-    error.textContent = "This is no credentials file: JSON with organizationId and rootApiKey.";
+    error.textContent = "This is not a credentials file. It must be JSON with organizationId and either publicKey and privateKey, or rootApiKey.";
   } finally {
     event.target.value = ""; // the same file may be chosen again
   }
@@ -58,28 +69,28 @@ async function fromFile(event) {
 function byKey(inside) {
   return form({
     fields: [
-      field({ name: "file", label: "Credentials file", kind: "file", accept: "application/json,.json", onchange: fromFile, hint: "credentials.json of the simulator, or what create-organization wrote. It is read here and sent nowhere." }),
+      field({ name: "file", label: "Credentials file", kind: "file", accept: "application/json,.json", onchange: fromFile, hint: "credentials.json, or the credentials-NAME.json that you were given. It is read in this browser and sent nowhere." }),
       organization(),
       field({ name: "publicKey", label: "Public key", required: true, spellcheck: "false", autocapitalize: "off" }),
       field({ name: "privateKey", label: "Private key", kind: "password", required: true }),
-      field({ name: "remember", label: "Remember the key in this browser", kind: "checkbox", hint: "It stays until you sign out; no script can read it out, but whoever uses this browser can use it. Otherwise it is gone when the page is." }),
+      field({ name: "remember", label: "Remember the key in this browser", kind: "checkbox", hint: "It stays until you sign out. No script can read it, but anybody who uses this browser can sign with it. If off, it is forgotten when you close or reload this page." }),
     ],
     action: "Sign in with the key",
     run: async (all, node) => {
       const trimmed = { ...all, publicKey: all.publicKey.toLowerCase(), privateKey: all.privateKey.toLowerCase() };
-      await signInWithKey(trimmed, whoami);
+      await explainRefusal("key", () => signInWithKey(trimmed, whoami));
       node.reset();
       inside();
     },
   });
 }
 
-// signIn is the page of somebody who is nobody yet. Inside is called when they are somebody.
+// signIn is the page of a user who is not signed in. It calls inside after signing in.
 export function signIn(inside) {
   const passkeys = passkeysHere();
   return h("main", { id: "main", class: "signin", tabindex: "-1" },
     h("div", { class: "brand" }, h("span", { class: "mark", "aria-hidden": "true" }), h("h1", null, "Cloister")),
-    h("p", { class: "intro" }, "Every request is signed in this browser. The server never sees a key."),
+    h("p", { class: "intro" }, "Every request is signed in this browser. The server never sees your private key."),
     h("details", { name: "way", open: passkeys, class: "way" }, h("summary", null, icon("passkey"), "Passkey"), byPasskey(inside)),
     h("details", { name: "way", open: !passkeys, class: "way" }, h("summary", null, icon("auth"), "API key"), byKey(inside)),
     h("div", { class: "row" }, h("a", { class: "plain", href: "verify" }, icon("verify"), "Verify a proof"), themeButton()));

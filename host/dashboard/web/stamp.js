@@ -26,7 +26,7 @@ function point(compressed) {
   const x = BigInt("0x" + compressed.slice(2));
   const square = (((x * x) % p) * x + (p - 3n) * x + b) % p;
   let y = power(square, (p + 1n) / 4n);
-  if (x >= p || (y * y) % p !== square) throw new Error("The public key is no point of the curve P-256.");
+  if (x >= p || (y * y) % p !== square) throw new Error("The public key is not a point of the curve P-256.");
   if ((y & 1n) !== (BigInt("0x" + compressed.slice(0, 2)) & 1n)) y = p - y;
   return { x: compressed.slice(2), y: y.toString(16).padStart(64, "0") };
 }

@@ -1,4 +1,4 @@
-// Light, dark, or what the system says.
+// The theme: light, dark, or the same as the system.
 
 import { fill, h, icon } from "./dom.js";
 
@@ -15,7 +15,7 @@ export function useTheme() {
 // themeButton goes from one to the next and says which it is.
 export function themeButton() {
   const node = h("button", { type: "button", class: "plain" });
-  const tell = () => fill(node, icon("theme"), h("span", { class: "hidden" }, "Theme: "), { system: "System", light: "Light", dark: "Dark" }[chosen()]);
+  const tell = () => fill(node, icon("theme"), h("span", { class: "hidden" }, "Theme: "), { system: "Same as system", light: "Light", dark: "Dark" }[chosen()]);
   node.addEventListener("click", () => {
     localStorage.setItem(key, order[(order.indexOf(chosen()) + 1) % order.length]);
     useTheme();

@@ -1,7 +1,7 @@
 // The pieces that every section is built of.
 
 import { fill, h, icon, unique } from "./dom.js";
-import { waits } from "./api.js";
+import { sentence, waits } from "./api.js";
 
 // toast says something once; screen readers read it when they are done.
 export function toast(message, link) {
@@ -13,7 +13,7 @@ export function toast(message, link) {
   setTimeout(() => note.remove(), 7000);
 }
 
-// done tells how an activity came out.
+// done shows the outcome of an activity.
 export function done(activity, message) {
   if (waits(activity)) toast("Others must approve this first.", { href: `#/activities/${activity.id}`, text: "See the activity" });
   else toast(message);
@@ -41,7 +41,7 @@ export function copyable(value, what, { whole = false } = {}) {
     try {
       await navigator.clipboard.writeText(value);
     } catch {
-      toast("The browser did not let us copy. Select the text instead.");
+      toast("The browser refused to copy. Select the text instead.");
       return;
     }
     fill(button, icon("check"));
@@ -49,6 +49,13 @@ export function copyable(value, what, { whole = false } = {}) {
     setTimeout(() => fill(button, icon("copy")), 1500);
   });
   return h("span", { class: "copyable" }, h("code", { title: value }, whole ? value : shortened(value)), button);
+}
+
+// download saves a text as a file.
+export function download(name, content) {
+  const href = URL.createObjectURL(new Blob([content], { type: "application/json" }));
+  h("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10_000); // some browsers read it only after the click
 }
 
 // badge is a word with a colour: good, bad, wait or plain.
@@ -88,14 +95,14 @@ export function table(caption, columns, rows) {
     h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell, i) => h("td", { "data-label": columns[i] || null, class: columns[i] ? null : "last" }, Array.isArray(cell) ? h("div", null, cell) : cell))))));
 }
 
-// empty says that there is nothing, and what to do about it.
+// empty says that a list has no items, and offers an action.
 export const empty = (text, action) => h("div", { class: "state empty" }, h("p", null, text), action);
 
-// unavailable is what a server without an operation is told as.
+// unavailable says that the server does not have an operation.
 const unavailable = (what) =>
   h("div", { class: "state" }, h("p", { class: "strong" }, "Not available on this server"), h("p", null, `This server does not offer ${what} yet.`));
 
-// problem says what went wrong, in the server's words.
+// problem shows an error.
 export function problem(error, again) {
   console.debug(error);
   return h("div", { class: "state bad", role: "alert" },
@@ -219,7 +226,7 @@ export function values(form) {
   return all;
 }
 
-// tell puts what was refused beside the fields at fault and above the form's end.
+// tell shows an error beside the fields at fault and at the form's end.
 function tell(form, place, error) {
   const snake = (s) => s.replace(/_([a-z])/g, (_, c) => c.toUpperCase());
   let first = null;
@@ -228,25 +235,35 @@ function tell(form, place, error) {
     const input = names.map((n) => form.querySelector(`[name="${CSS.escape(n)}"]`)).find(Boolean);
     if (!input) continue;
     input.setAttribute("aria-invalid", "true");
-    document.getElementById(`${input.id}-error`).textContent = fault.description;
+    document.getElementById(`${input.id}-error`).textContent = sentence(fault.description);
     first ??= input;
   }
-  fill(place, error && h("p", { class: "strong" }, error.unavailable ? `Not available on this server. ${error.message}` : error.message));
+  fill(place, error && h("p", { class: "strong" }, error.unavailable ? `Not available on this server: ${error.message}` : error.message));
   (first ?? place).focus();
 }
 
-// form runs an action with its values, shows that it is under way, and what was refused.
+// clear removes an earlier error from a field.
+function clear(input) {
+  input.removeAttribute("aria-invalid");
+  const error = document.getElementById(`${input.id}-error`);
+  if (error) error.textContent = "";
+}
+
+// form runs an action with its values and shows its progress and its error, until the form is changed or sent again.
 export function form({ fields, action, run, cancel, danger = false, enabled = true }) {
   const alert = h("div", { class: "alert", role: "alert", tabindex: "-1" });
   const go = h("button", { type: "submit", class: `button ${danger ? "danger" : "primary"}`, disabled: !enabled }, action);
   const node = h("form", { novalidate: false, onsubmit: submitted }, fields, alert, h("div", { class: "end" }, cancel, go));
+  node.addEventListener("input", ({ target }) => {
+    clear(target);
+    fill(alert);
+  });
   let busy = false;
   async function submitted(event) {
     event.preventDefault();
     if (busy) return;
     busy = true;
-    for (const input of node.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
-    for (const error of node.querySelectorAll(".field .error")) error.textContent = "";
+    for (const input of node.querySelectorAll("[name]")) clear(input);
     fill(alert);
     go.setAttribute("aria-disabled", "true");
     node.setAttribute("aria-busy", "true");
@@ -254,7 +271,7 @@ export function form({ fields, action, run, cancel, danger = false, enabled = tr
       await run(values(node), node);
     } catch (error) {
       console.debug(error);
-      tell(node, alert, error.name === "NotAllowedError" ? new Error("The passkey was not used: cancelled, timed out, or none for this address.") : error);
+      tell(node, alert, error.name === "NotAllowedError" ? new Error("The passkey was not used: you cancelled, it took too long, or there is no passkey for this site.") : error);
     } finally {
       busy = false;
       go.removeAttribute("aria-disabled");
@@ -264,7 +281,7 @@ export function form({ fields, action, run, cancel, danger = false, enabled = tr
   return node;
 }
 
-// dialog asks for something above the page. It closes when run is through, when cancelled, and by Escape; the focus goes
+// dialog shows a form above the page. It closes when run is through, when cancelled, and by Escape; the focus goes
 // back to where it was. Run gets the values and may throw.
 export function dialog({ heading, intro, fields = [], action, run, danger = false, cancelText = "Cancel" }) {
   const id = unique("dialog");
@@ -278,7 +295,7 @@ export function dialog({ heading, intro, fields = [], action, run, danger = fals
   node.addEventListener("close", () => { node.remove(); if (from?.isConnected) from.focus(); });
   document.body.append(node);
   node.showModal();
-  const first = node.querySelector("form input, form select, form textarea");
+  const first = node.querySelector("[autofocus], form input, form select, form textarea");
   (danger ? cancel : first ?? node.querySelector("[type=submit]")).focus();
   return node;
 }

@@ -3,7 +3,7 @@
 // start loads the verifier and lets it run. It gives back the code that was loaded.
 export async function start() {
   const answer = await fetch(new URL("verifier.wasm", import.meta.url));
-  if (!answer.ok) throw new Error(`The server did not give the verifier (${answer.status}).`);
+  if (!answer.ok) throw new Error(`The server did not return the verifier (HTTP ${answer.status}).`);
   const code = await answer.arrayBuffer();
   await import("./wasm_exec.js");
   const go = new globalThis.Go();

@@ -1,5 +1,6 @@
 // The page that verifies proofs on the reader's own machine, by package attestation compiled to WebAssembly. Nobody signs in.
 
+import { sentence } from "./api.js";
 import { fill, h, icon } from "./dom.js";
 import { themeButton, useTheme } from "./theme.js";
 import { badge, button, copyable, facts, field, form, panel, problem, title, toast } from "./ui.js";
@@ -16,22 +17,22 @@ const ask = (question) => JSON.parse(globalThis.cloisterVerify(JSON.stringify(qu
 const command = "cloister-verify -release release.json -operators manifest.json \\\n    -boot-proof boot.json -reply reply.json";
 
 function doubts(loaded) {
-  return panel("Who checks the checker?", [
-    h("p", null, "This page, and the verifier in it, come from the server that you may be checking. A server that lies can serve a page that says yes. ",
-      "Where that matters, run the same check from a release that you have built or checked yourself:"),
+  return panel("Can you trust this page?", [
+    h("p", null, "This page and its verifier come from the server that you may be checking. A dishonest server can serve a page that always says Verified. ",
+      "To rule that out, run the same check with a release that you built or checked yourself:"),
     h("pre", null, h("code", null, command)),
     loaded && facts([["Verifier, SHA-256", copyable(loaded, "the verifier's SHA-256", { whole: true })]]),
-    loaded && h("p", { class: "note" }, loaded === promised ? "Computed in this browser over what was loaded. " : "This is not the one that the host says it was built with. ",
-      h("code", null, "make build"), " prints it, the same for everybody who builds the same source."),
+    loaded && h("p", { class: "note" }, loaded === promised ? "Computed in this browser from the verifier that was loaded. " : "This is not the verifier that the host says it was built with. ",
+      h("code", null, "make build"), " prints the same value for everybody who builds the same source."),
   ]);
 }
 
 function absent() {
   return h("div", { class: "state" }, h("p", { class: "strong" }, "This server was built without the verifier"),
-    h("p", null, h("code", null, "make build"), " puts it in; ", h("code", null, "go build"), " alone does not. Everything that it would check, ", h("code", null, "cloister-verify"), " checks as well."));
+    h("p", null, "Build the host with ", h("code", null, "make build"), ": ", h("code", null, "go build"), " alone leaves the verifier out. The command ", h("code", null, "cloister-verify"), " makes the same checks."));
 }
 
-// fromSimulator takes from a credentials file what a verifier wants of it. The key in it is not looked at.
+// fromSimulator fills the form from a simulator's credentials file. It does not use the key in it.
 async function fromSimulator(event) {
   const file = event.target.files[0];
   if (!file) return;
@@ -46,7 +47,7 @@ async function fromSimulator(event) {
     all.manifest.value = [manifestSha256, ...earlier].join(" ");
     all.expected.value = earlier.length > 0 ? "" : JSON.stringify(pcrs, null, 1); // a manifest names the measurements that it goes with
   } catch {
-    error.textContent = "This is no credentials file of a simulator: JSON with attestationRootPem, manifestSha256 and pcrs.";
+    error.textContent = "This is not a simulator's credentials file. It must be JSON with attestationRootPem, manifestSha256 and pcrs.";
   } finally {
     event.target.value = "";
   }
@@ -58,9 +59,9 @@ async function fetchBoot(event) {
     const answer = await fetch("/public/v1/discovery/keys", { cache: "no-store", credentials: "omit", redirect: "error" });
     if (!answer.ok) throw new Error();
     input.value = JSON.stringify(JSON.parse(await answer.text()), null, 1);
-    toast("Fetched the keys document of this server, which holds its boot proof.");
+    toast("Fetched this server's keys document, which contains its boot proof.");
   } catch {
-    toast("The server did not give its boot proof.");
+    toast("The server did not return its boot proof.");
   }
 }
 
@@ -70,18 +71,18 @@ function questions(place) {
   return form({
     fields: [
       h("div", { class: "withbutton" },
-        area({ name: "boot", label: "Boot proof", required: true, hint: "What get_boot_proof or the keys document of a server answers, in JSON." }),
+        area({ name: "boot", label: "Boot proof", required: true, hint: "JSON: the answer of get_boot_proof, or a server's keys document." }),
         button("Fetch from this server", { class: "button small", onclick: fetchBoot })),
-      area({ name: "proofs", label: "App proofs", hint: "The reply of a request that asked for proofs, or what list_app_proofs answers." }),
-      area({ name: "log", label: "Log proof", rows: 3, hint: "What get_log_proof answers: that witnesses have cosigned a log with this decision in it." }),
-      area({ name: "body", label: "Your request", rows: 3, hint: "Its exact body. App proofs and log proof must then be about it: a true proof may be about something else." }),
-      area({ name: "expected", label: "Expected measurements", hint: "A release file, what nitro-cli prints, or {\"0\": …, \"1\": …, \"2\": …}. Take them from a release that you trust, never from this server." }),
-      area({ name: "operators", label: "Expected operators", rows: 3, hint: "The deployment's first manifest or the one before, or {\"threshold\": …, \"publicKeys\": […]}, from whoever runs it, never from this server. Measurements alone fit anybody's deployment of the same image." }),
-      field({ name: "manifest", label: "Expected manifest", hint: "Its SHA-256, 64 digits, likewise; of several with blanks between them. It pins image and deployment.", pattern: "[0-9a-f]{64}( [0-9a-f]{64})*", title: "64 digits of lower-case hex, or several times as many", autocapitalize: "off", spellcheck: "false" }),
+      area({ name: "proofs", label: "App proofs", hint: "JSON: the answer to a request that asked for app proofs, or of list_app_proofs." }),
+      area({ name: "log", label: "Log proof", rows: 3, hint: "JSON: the answer of get_log_proof. It proves that witnesses cosigned a log which contains this decision." }),
+      area({ name: "body", label: "Your request", rows: 3, hint: "Its exact body. App proofs and log proof must then be about this request; without it, they may be about another." }),
+      area({ name: "expected", label: "Expected measurements", hint: "A release file, the output of nitro-cli, or {\"0\": …, \"1\": …, \"2\": …}. Take them from a release that you trust, never from this server." }),
+      area({ name: "operators", label: "Expected operators", rows: 3, hint: "The deployment's first manifest or the one before, or {\"threshold\": …, \"publicKeys\": […]}. Get it from whoever runs the deployment, never from this server. Measurements alone match every deployment of the same image." }),
+      field({ name: "manifest", label: "Expected manifest", hint: "SHA-256 of the manifest, 64 hex digits; several with spaces between them. Get it from whoever runs the deployment, never from this server. It pins image and deployment.", pattern: "[0-9a-f]{64}( [0-9a-f]{64})*", title: "64 digits of lower-case hex; several with spaces between them", autocapitalize: "off", spellcheck: "false" }),
       h("details", { class: "way" }, h("summary", null, "Simulator"), h("div", { class: "inner" },
-        h("p", { class: "note" }, "A simulator keeps no secret from its machine and leads to a root of its own. It is believed only if you name that here."),
-        field({ name: "file", label: "Credentials file", kind: "file", accept: "application/json,.json", onchange: fromSimulator, hint: "credentials.json of the simulator. Its root, manifest and measurements are read here; it is sent nowhere." }),
-        area({ name: "simulatorRoot", label: "Root certificate", hint: "In PEM." }))),
+        h("p", { class: "note" }, "Anybody on a simulator's machine can read its keys, and its attestation leads to a root certificate of its own. Its proofs are accepted only if you give that certificate here."),
+        field({ name: "file", label: "Credentials file", kind: "file", accept: "application/json,.json", onchange: fromSimulator, hint: "The simulator's credentials.json. Its root certificate, manifest and measurements are read in this browser; it is sent nowhere." }),
+        area({ name: "simulatorRoot", label: "Root certificate", hint: "PEM." }))),
     ],
     action: "Verify on this machine",
     run: async ({ boot, proofs, log, body, expected, operators, manifest, simulatorRoot }) => {
@@ -92,16 +93,16 @@ function questions(place) {
   });
 }
 
-const tones = { passed: ["Holds", "good"], refused: ["Refused", "bad"], skipped: ["Not asked", "neutral"] };
+const tones = { passed: ["Passed", "good"], refused: ["Refused", "bad"], skipped: ["Skipped", "neutral"] };
 
 function outcome({ verified, recovered, reason, checks, facts: said, statements, entries = [] }) {
   const rows = (all) => facts(all.map(({ name, value }) => [name, value === "" ? "–" : value.length > 40 ? copyable(value, name, { whole: value.length < 140 }) : value]));
   return [
     h("section", { class: `panel verdict ${!verified ? "bad" : recovered ? "wait" : "good"}` },
-      h("h2", { tabindex: "-1" }, !verified ? "Refused" : recovered ? "Holds, in a log that was recovered" : "Verified"),
-      h("p", null, verified ? recovered || "Everything that you gave holds under what you expect." : reason),
-      h("ol", { class: "checks" }, checks.map(({ name, outcome: how, words }) => h("li", null, badge(...tones[how]), h("div", null, h("p", { class: "strong" }, name), h("p", { class: "note" }, words)))))),
-    said.length > 0 && panel("What runs there", rows(said)),
+      h("h2", { tabindex: "-1" }, !verified ? "Refused" : recovered ? "Verified, in a log that was recovered from a backup" : "Verified"),
+      h("p", null, verified ? recovered || "Every proof that you gave is valid and matches what you expect." : sentence(reason)),
+      h("ol", { class: "checks" }, checks.map(({ name, outcome: how, words }) => h("li", null, badge(...tones[how]), h("div", null, h("p", { class: "strong" }, name), h("p", { class: "note" }, sentence(words))))))),
+    said.length > 0 && panel("What the enclave runs", rows(said)),
     statements.map((s, i) => panel(`App proof ${i + 1}`, rows(s))),
     entries.map((entry) => panel("Log proof", rows(entry))),
   ];
@@ -110,7 +111,7 @@ function outcome({ verified, recovered, reason, checks, facts: said, statements,
 async function draw() {
   const main = h("main", { id: "main", class: "verify", tabindex: "-1" });
   fill(app, h("header", { class: "top" }, h("a", { class: "brand", href: "./" }, h("span", { class: "mark", "aria-hidden": "true" }), h("span", null, "Cloister")), themeButton()), main);
-  const head = title("Verify a proof", { back: { href: "./", text: "Dashboard" }, intro: "Which program runs in the enclave, under which manifest, and what it signed. All of it is checked in this browser; what you paste here is sent nowhere." });
+  const head = title("Verify a proof", { back: { href: "./", text: "Dashboard" }, intro: "Check which program runs in the enclave, under which manifest, and what it signed. Everything is checked in this browser; what you paste here is sent nowhere." });
   if (!promised) {
     fill(main, head, absent(), doubts(""));
     return;

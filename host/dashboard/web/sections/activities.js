@@ -1,4 +1,4 @@
-// Activities: everything that was asked for, and what waits for a vote.
+// Activities: the list of requests, and one of them with its votes.
 
 import { query, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -20,7 +20,7 @@ export function statusBadge(status) {
 
 const typeText = (type) => words(type.replace(/_V\d+$/, ""), typePrefix);
 
-// By whom: the first vote is the one of who asked.
+// The first vote is the requester's.
 const initiator = (activity) => activity.votes[0]?.user?.userName ?? "–";
 
 // activityTable is a row for each.
@@ -47,8 +47,8 @@ function filters(status, type) {
   const choice = (name, label, value, all, text) => h("select", { "aria-label": label, name, onchange: go },
     h("option", { value: "" }, label), all.map((v) => h("option", { value: v, selected: v === value }, text(v))));
   const known = type && !types.includes(type) ? [type, ...types] : types;
-  const byStatus = choice("status", "Every status", status, statuses, (s) => statusText[s] ?? words(s));
-  const byType = choice("type", "Every type", type, known, typeText);
+  const byStatus = choice("status", "All statuses", status, statuses, (s) => statusText[s] ?? words(s));
+  const byType = choice("type", "All types", type, known, typeText);
   return h("div", { class: "filters", role: "group", "aria-label": "Filters" }, byStatus, byType, (status || type) && h("a", { class: "button quiet", href: "#/activities" }, "Clear"));
 }
 
@@ -60,9 +60,9 @@ function list(main, search) {
     paginationOptions: { limit: String(page), ...(after && { after }) },
   })).activities;
   const place = h("div");
-  fill(main, title("Activities", { intro: "Everything that was asked for, newest first." }), filters(status, type), place);
+  fill(main, title("Activities", { intro: "Every request to sign or to change something, newest first." }), filters(status, type), place);
   load(place, "activities", () => fetchAfter(), (first) => {
-    if (first.length === 0) return empty(status || type ? "No activity matches." : "Nothing has happened yet.");
+    if (first.length === 0) return empty(status || type ? "No activity matches." : "No activities yet.");
     const all = [...first];
     const grownList = h("div", { class: "grown" });
     const draw = (full) => {
@@ -108,7 +108,7 @@ function vote(activity, verb, again) {
     toast(waits(target) ? "Your vote is counted. It takes more of them." : approve ? "Approved." : "Rejected.");
     again();
   };
-  const what = [h("p", null, `${typeText(activity.type)}, asked for by ${initiator(activity)}.`), asked(activity.intent)];
+  const what = [h("p", null, `${typeText(activity.type)}, requested by ${initiator(activity)}.`), asked(activity.intent)];
   if (approve) dialog({ heading: "Approve this?", intro: what, action: "Approve", run });
   else confirm("Reject this?", what, "Reject", run);
 }
@@ -132,14 +132,14 @@ function draw({ activity, said }, again) {
     activity.failure && h("div", { class: "state bad" }, h("p", { class: "strong" }, activity.failure.message)),
     open && !activity.canApprove && h("p", { class: "note" }, "You have voted, or your vote would not count."),
     panel("About", facts([
-      ["Status", statusBadge(activity.status)], ["Asked for by", initiator(activity)], ["Created", when(activity.createdAt)], ["Updated", when(activity.updatedAt)],
+      ["Status", statusBadge(activity.status)], ["Requested by", initiator(activity)], ["Created", when(activity.createdAt)], ["Updated", when(activity.updatedAt)],
       ["Activity id", copyable(activity.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, activity.type)], ["Fingerprint", copyable(activity.fingerprint, "fingerprint")],
-      activity.appProofs?.length && ["Proofs", String(activity.appProofs.length)],
+      activity.appProofs?.length && ["App proofs", String(activity.appProofs.length)],
     ])),
-    panel("What was asked for", asked(activity.intent)),
-    inner(activity.result) && panel("What came of it", json(inner(activity.result))),
+    panel("Request", asked(activity.intent)),
+    inner(activity.result) && panel("Result", json(inner(activity.result))),
     panel("Votes", activity.votes.length ? voteTable(activity.votes) : empty("No votes.")),
-    said.length > 0 && panel("What policies said", evaluations(said)),
+    said.length > 0 && panel("Policy evaluations", evaluations(said)),
   ];
 }
 

@@ -1,4 +1,4 @@
-// Auth: the auth proxy, through which web pages sign their users up and in.
+// Auth: settings of the auth proxy, by which web pages sign their users up and in.
 
 import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -8,7 +8,7 @@ import { badge, button, choices, confirm, copyable, dialog, done, facts, field, 
 
 const feature = "FEATURE_NAME_AUTH_PROXY";
 
-const methods = [["email", "E-mail code"], ["sms", "SMS code"], ["passkey", "Passkey"], ["wallet", "Wallet"], ["social", "Social providers"]];
+const methods = [["email", "E-mail sign-in codes"], ["sms", "SMS sign-in codes"], ["passkey", "Passkey"], ["wallet", "Wallet"], ["social", "Social providers"]];
 const providers = [["google", "Google"], ["facebook", "Facebook"], ["apple", "Apple"], ["x", "X"], ["discord", "Discord"]];
 
 // save makes a form of one panel. Fields that were not touched are not sent; pick makes parameters of the form's values.
@@ -21,30 +21,30 @@ function save(config, fields, pick, fresh) {
       if (Object.keys(changed).length) {
         done(await submit("update_auth_proxy_config", "UPDATE_AUTH_PROXY_CONFIG", changed), "Saved.");
         await fresh();
-      } else toast("Nothing was changed.");
+      } else toast("No changes to save.");
     },
   });
 }
 
 const seconds = (name, label, value, max, hint) => field({ name, label, kind: "number", min: 1, max, step: 1, required: true, value, hint, wide: false });
 
-const access = (config, fresh) => panel("Who may call", save(config, [
-  field({ name: "allowedOrigins", label: "Allowed origins", kind: "lines", class: "code", value: config.allowedOrigins, required: true, hint: "One a line, exactly as browsers send them: https://app.example.com. A single * allows any page." }),
-  choices({ name: "allowedAuthMethods", legend: "Ways to sign in", options: methods, value: config.allowedAuthMethods }),
+const access = (config, fresh) => panel("Allowed callers", save(config, [
+  field({ name: "allowedOrigins", label: "Allowed origins", kind: "lines", class: "code", value: config.allowedOrigins, required: true, hint: "One per line: scheme, host and port, without a path or a final slash, such as https://app.example.com. A single * allows every page." }),
+  choices({ name: "allowedAuthMethods", legend: "Sign-in methods", options: methods, value: config.allowedAuthMethods }),
 ], (all) => all, fresh));
 
-const passcodes = (config, fresh) => panel("Passcodes", save(config, [
+const passcodes = (config, fresh) => panel("Sign-in codes", save(config, [
   h("div", { class: "columns" },
-    seconds("otpExpirationSeconds", "Good for, seconds", config.otpExpirationSeconds, 600, "At most 600."),
+    seconds("otpExpirationSeconds", "Valid for (seconds)", config.otpExpirationSeconds, 600, "At most 600."),
     field({ name: "otpLength", label: "Length", kind: "number", min: 6, max: 9, step: 1, required: true, value: config.otpLength, hint: "6 to 9.", wide: false }),
-    field({ name: "otpAlphanumeric", label: "Letters", kind: "select", value: String(config.otpAlphanumeric), options: [["true", "Letters and digits"], ["false", "Digits only"]], wide: false })),
+    field({ name: "otpAlphanumeric", label: "Characters", kind: "select", value: String(config.otpAlphanumeric), options: [["true", "Letters and digits"], ["false", "Digits only"]], wide: false })),
 ], (all) => ({ otpExpirationSeconds: Number(all.otpExpirationSeconds), otpLength: Number(all.otpLength), otpAlphanumeric: all.otpAlphanumeric === "true" }), fresh));
 
 const sessions = (config, fresh) => panel("Sessions", save(config, [
   h("div", { class: "columns" },
-    seconds("sessionExpirationSeconds", "Session, seconds", config.sessionExpirationSeconds, null, "How long somebody stays signed in."),
-    seconds("verificationTokenExpirationSeconds", "Verification token, seconds", config.verificationTokenExpirationSeconds, 86400, "From the code to the end of the sign-up.")),
-  field({ name: "verificationTokenRequiredForGetAccountPii", label: "Look-ups need a verified address", kind: "checkbox", value: config.verificationTokenRequiredForGetAccountPii, hint: "Nobody finds out by asking whether an e-mail address or phone number has an account." }),
+    seconds("sessionExpirationSeconds", "Session length (seconds)", config.sessionExpirationSeconds, null, "How long a user stays signed in."),
+    seconds("verificationTokenExpirationSeconds", "Verification token valid for (seconds)", config.verificationTokenExpirationSeconds, 86400, "Time from entering the code to the end of the sign-up.")),
+  field({ name: "verificationTokenRequiredForGetAccountPii", label: "Account look-ups need a verification token", kind: "checkbox", value: config.verificationTokenRequiredForGetAccountPii, hint: "Without it, anybody can find out whether an e-mail address or phone number has an account." }),
 ], (all) => ({
   sessionExpirationSeconds: Number(all.sessionExpirationSeconds), verificationTokenExpirationSeconds: Number(all.verificationTokenExpirationSeconds),
   verificationTokenRequiredForGetAccountPii: all.verificationTokenRequiredForGetAccountPii,
@@ -73,13 +73,13 @@ function mail(config, fresh) {
   const words = () => config.emailCustomizationParams ?? {};
   const { appName, logoUrl, magicLinkTemplate, templateVariables } = words();
   const node = save(config, [
-    field({ name: "sendFromEmailAddress", label: "From", kind: "email", value: config.sendFromEmailAddress, hint: "Of a domain that this server may send for; otherwise the server's own is used." }),
-    field({ name: "sendFromEmailSenderName", label: "Sender's name", value: config.sendFromEmailSenderName }),
-    field({ name: "replyToEmailAddress", label: "Reply to", kind: "email", value: config.replyToEmailAddress }),
+    field({ name: "sendFromEmailAddress", label: "From address", kind: "email", value: config.sendFromEmailAddress, hint: "In a domain that this server may send from; otherwise the server's own address is used." }),
+    field({ name: "sendFromEmailSenderName", label: "Sender name", value: config.sendFromEmailSenderName }),
+    field({ name: "replyToEmailAddress", label: "Reply-to address", kind: "email", value: config.replyToEmailAddress }),
     field({ name: "appName", label: "Application name", value: appName }),
-    field({ name: "logoUrl", label: "Logo", kind: "url", value: logoUrl, hint: "https, PNG, at most 340 by 124 pixels." }),
-    field({ name: "magicLinkTemplate", label: "Link", value: magicLinkTemplate, hint: "With one %s, where the code goes.", placeholder: "https://app.example.com/login?code=%s" }),
-    field({ name: "templateVariables", label: "Template variables, JSON", kind: "textarea", class: "code", rows: 2, value: templateVariables }),
+    field({ name: "logoUrl", label: "Logo URL", kind: "url", value: logoUrl, hint: "An https URL of a PNG, at most 340 by 124 pixels." }),
+    field({ name: "magicLinkTemplate", label: "Sign-in link", value: magicLinkTemplate, hint: "Must contain %s once, which is replaced by the code.", placeholder: "https://app.example.com/login?code=%s" }),
+    field({ name: "templateVariables", label: "Template variables (JSON)", kind: "textarea", class: "code", rows: 2, value: templateVariables }),
   ], (all) => {
     const others = (held) => ([name, value]) => value !== (held[name] ?? "");
     const inMail = new Set(["appName", "logoUrl", "magicLinkTemplate", "templateVariables"]);
@@ -93,7 +93,7 @@ function mail(config, fresh) {
 function text(config, fresh) {
   const template = () => config.smsCustomizationParams?.template ?? "";
   const node = save(config, [
-    field({ name: "template", label: "Template", kind: "textarea", class: "code", value: template(), placeholder: "{{ .OtpCode }} is your code for Example.", hint: "With {{ .OtpCode }}, where the code goes. Empty: the server's own words." }),
+    field({ name: "template", label: "Template", kind: "textarea", class: "code", value: template(), placeholder: "{{ .OtpCode }} is your code for Example.", hint: "Must contain {{ .OtpCode }}, which is replaced by the code. Empty: the server's default text." }),
   ], (all) => (all.template === template() ? {} : { smsCustomizationParams: { template: all.template } }), fresh);
   return panel("SMS", alive(node, "text message", textPreview, () => ({ ...fallback(config), appName: config.emailCustomizationParams?.appName }), fresh));
 }
@@ -104,8 +104,8 @@ function social(config, fresh) {
   return panel("Social sign-in", save(config, [
     choices({ name: "enabled", legend: "Providers", options: providers, value: kit().enabledSocialProviders }),
     h("div", { class: "columns" }, providers.map(([name, label]) => field({ name, label: `${label} client id`, value: ids()[name], spellcheck: "false" }))),
-    field({ name: "oauthRedirectUrl", label: "Redirect URL", kind: "url", value: kit().oauthRedirectUrl, hint: "Where providers send people back to." }),
-    field({ name: "socialLinkingClientIds", label: "Client ids for linking", kind: "lines", class: "code", value: config.socialLinkingClientIds, hint: "One a line. A Google identity of these finds the account with the same verified e-mail address." }),
+    field({ name: "oauthRedirectUrl", label: "Redirect URL", kind: "url", value: kit().oauthRedirectUrl, hint: "The page that providers send users back to after the sign-in." }),
+    field({ name: "socialLinkingClientIds", label: "Client ids for linking", kind: "lines", class: "code", value: config.socialLinkingClientIds, hint: "One per line. A Google sign-in with one of these client ids opens the account that has the same verified e-mail address." }),
   ], (all) => {
     const clients = Object.fromEntries(providers.map(([name]) => [name, all[name]]).filter(([name, id]) => id !== (ids()[name] ?? "")));
     const settings = {};
@@ -120,7 +120,7 @@ function social(config, fresh) {
 const read = async () => (await query("get_auth_proxy_config")).authProxyConfig;
 
 function enabled({ configId, config }, again) {
-  const off = () => confirm("Turn off the auth proxy?", "Web pages can sign nobody up or in any more. Its user, its key, its policy and these settings are gone.", "Turn off", async () => {
+  const off = () => confirm("Turn off the auth proxy?", "Web pages can no longer sign users up or in. The auth proxy's user, its key, its policy and these settings are deleted.", "Turn off", async () => {
     done(await submit("disable_auth_proxy", "DISABLE_AUTH_PROXY", {}), "The auth proxy is off.");
     again();
   });
@@ -132,7 +132,7 @@ function enabled({ configId, config }, again) {
   };
   fresh.listeners = [];
   return [
-    panel("Auth proxy", facts([["State", badge("On", "good")], ["Config id", copyable(configId, "config id", { whole: true })]]), { actions: [button("Turn off", { class: "button small", onclick: off })], note: "Web pages name the config id in every call." }),
+    panel("Auth proxy", facts([["Status", badge("On", "good")], ["Config id", copyable(configId, "config id", { whole: true })]]), { actions: [button("Turn off", { class: "button small", onclick: off })], note: "Your web pages send the config id with every call." }),
     access(config, fresh), passcodes(config, fresh), sessions(config, fresh), mail(config, fresh), text(config, fresh), social(config, fresh),
   ];
 }
@@ -140,7 +140,7 @@ function enabled({ configId, config }, again) {
 function disabled(again) {
   const on = () => dialog({
     heading: "Turn on the auth proxy?",
-    intro: "This makes a user with a key that never leaves the enclave, and a policy that lets it sign people up and in and nothing else.",
+    intro: "This creates a user whose key never leaves the enclave, and a policy that lets this user sign people up and in, and do nothing else.",
     action: "Turn on",
     run: async () => {
       done(await submit("enable_auth_proxy", "ENABLE_AUTH_PROXY", {}), "The auth proxy is on.");
@@ -148,12 +148,12 @@ function disabled(again) {
     },
   });
   return h("div", { class: "state empty" }, h("p", { class: "strong" }, "The auth proxy is off"),
-    h("p", null, "Turn it on to let your own web pages sign users up and in by e-mail, SMS, passkey or social providers."), button("Turn on", { class: "button primary", onclick: on }));
+    h("p", null, "Turn it on so that your own web pages can sign users up and in by e-mail, SMS, passkey, wallet or social providers."), button("Turn on", { class: "button primary", onclick: on }));
 }
 
 export function auth(main) {
   const place = h("div");
-  fill(main, title("Auth", { intro: "How people sign up and in on your web pages." }), place);
+  fill(main, title("Auth", { intro: "How users sign up and sign in on your web pages." }), place);
   const again = load(place, "the auth proxy", async () => {
     const { configs } = await query("get_organization_configs");
     const configId = configs.features.find((f) => f.name === feature)?.value;

@@ -1,4 +1,4 @@
-// What policies said about an activity, and which clause decided.
+// The outcome of each policy that was evaluated for an activity, and the clause that decided it.
 
 import { h } from "../dom.js";
 import { badge, table, words } from "../ui.js";
@@ -10,7 +10,6 @@ const because = ({ clause, values = [] }) => [
   values.map((v) => h("p", { class: "note" }, h("code", { class: "wrap" }, `${v.expression} = ${v.value}`))),
 ];
 
-// evaluations is a table of policies, or a sentence when none was asked.
+// evaluations is a table of policies and their outcomes.
 export const evaluations = (all) =>
-  all.length === 0 ? h("p", { class: "note" }, "No policy was asked: the root quorum or the rules of the activity decided.")
-    : table("Policies", ["Policy", "Outcome", "Because of"], all.map((e) => [e.policyName || h("code", null, e.policyId ?? "–"), badge(words(e.outcome, "OUTCOME_"), tone(e.outcome)), because(e)]));
+  table("Policies", ["Policy", "Outcome", "Reason"], all.map((e) => [e.policyName || h("code", null, e.policyId ?? "–"), badge(words(e.outcome, "OUTCOME_"), tone(e.outcome)), because(e)]));

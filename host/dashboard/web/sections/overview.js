@@ -1,4 +1,4 @@
-// What an operator looks at first: what waits, how the organization stands, what it allows.
+// Overview: activities that wait for approval, the organization and its features.
 
 import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -6,16 +6,16 @@ import { session } from "../session.js";
 import { badge, button, choices, confirm, copyable, dialog, done, empty, facts, field, load, panel, table, title, words } from "../ui.js";
 import { activityTable } from "./activities.js";
 
-// What can be switched, in the order of the list. The text says what it lets happen.
+// The features that can be turned on, in the order of the list: name, title, description, and of a value its label and an example.
 const features = [
-  ["FEATURE_NAME_OTP_EMAIL_AUTH", "Codes by e-mail", "Users sign in with a code that is mailed to them."],
-  ["FEATURE_NAME_SMS_AUTH", "Codes by SMS", "Users sign in with a code sent to their phone."],
-  ["FEATURE_NAME_EMAIL_AUTH", "E-mail authentication", "Users sign in with a credential that is mailed to them, encrypted."],
-  ["FEATURE_NAME_EMAIL_RECOVERY", "E-mail recovery", "Users who lost their credentials get in again by e-mail."],
-  ["FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY", "E-mail recovery of root users", "The same for members of the root quorum."],
-  ["FEATURE_NAME_WEBAUTHN_ORIGINS", "Passkey origins", "Passkeys work on these pages only.", "Origins, separated by commas", "https://app.example.com"],
-  ["FEATURE_NAME_WEBHOOK", "Webhook (older form)", "Every activity is reported to this address.", "URL, https", "https://hooks.example.com/cloister"],
-  ["FEATURE_NAME_AUTH_PROXY", "Auth proxy", "Turned on and off in the section Auth."],
+  ["FEATURE_NAME_OTP_EMAIL_AUTH", "E-mail sign-in codes", "Users sign in with a code that is e-mailed to them. The auth proxy has its own switch, under Auth."],
+  ["FEATURE_NAME_SMS_AUTH", "SMS sign-in codes", "Users sign in with a code that is sent to their phone. The auth proxy has its own switch, under Auth."],
+  ["FEATURE_NAME_EMAIL_AUTH", "E-mail sign-in keys", "Users sign in with a session key that is e-mailed to them, encrypted."],
+  ["FEATURE_NAME_EMAIL_RECOVERY", "E-mail recovery", "Users who lost their credentials regain access by e-mail."],
+  ["FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY", "E-mail recovery of root users", "Members of the root quorum regain access by e-mail, too."],
+  ["FEATURE_NAME_WEBAUTHN_ORIGINS", "Passkey origins", "Passkeys are accepted from these origins only.", "Origins, separated by commas", "https://app.example.com"],
+  ["FEATURE_NAME_WEBHOOK", "Webhook (old version)", "Every activity is sent to this URL.", "URL (https)", "https://hooks.example.com/cloister"],
+  ["FEATURE_NAME_AUTH_PROXY", "Auth proxy", "Turned on and off under Auth."],
 ];
 
 const switched = (act, type, parameters, message, again) => async () => {
@@ -29,7 +29,7 @@ function change([name, text, , label, example], value, again) {
     fields: [field({ name: "value", label, value, required: true, placeholder: example })],
     action: "Save",
     run: async (all) => {
-      done(await submit("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name, value: all.value }), `${text}: saved.`);
+      done(await submit("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name, value: all.value }), `Saved: ${text}.`);
       again();
     },
   });
@@ -38,9 +38,9 @@ function change([name, text, , label, example], value, again) {
 function featureRow(feature, on, again) {
   const [name, text, what, label] = feature;
   const value = on.get(name);
-  const remove = () => confirm(`Turn off ${text}?`, what, "Turn off", switched("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name }, `${text} is off.`, again));
+  const remove = () => confirm(`Turn off ${text}?`, what, "Turn off", switched("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name }, `Turned off: ${text}.`, again));
   const add = label ? () => change(feature, value ?? "", again)
-    : () => dialog({ heading: `Turn on ${text}?`, intro: what, action: "Turn on", run: switched("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name, value: "" }, `${text} is on.`, again) });
+    : () => dialog({ heading: `Turn on ${text}?`, intro: what, action: "Turn on", run: switched("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name, value: "" }, `Turned on: ${text}.`, again) });
   const is = on.has(name);
   const act = (verb, onclick) => button(verb, { class: "button small", "aria-label": `${verb}: ${text}`, onclick });
   return [
@@ -54,14 +54,14 @@ function featureRow(feature, on, again) {
 function changeQuorum(organization, again) {
   dialog({
     heading: "Change the root quorum",
-    intro: "The root quorum may do anything, over every policy. Whoever is in it can take the others out.",
+    intro: "The root quorum can do anything, whatever the policies say. Members who reach the threshold can remove the others.",
     fields: [
       choices({ name: "userIds", legend: "Members", value: organization.rootQuorum.userIds, options: organization.users.map((u) => [u.userId, u.userName]) }),
-      field({ name: "threshold", label: "How many must agree", kind: "number", min: 1, step: 1, required: true, value: organization.rootQuorum.threshold, wide: false }),
+      field({ name: "threshold", label: "Members who must agree (threshold)", kind: "number", min: 1, step: 1, required: true, value: organization.rootQuorum.threshold, wide: false }),
     ],
     action: "Change", danger: true,
     run: async ({ userIds, threshold }) => {
-      done(await submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: Number(threshold), userIds }), "The root quorum is changed.");
+      done(await submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: Number(threshold), userIds }), "The root quorum was changed.");
       again();
     },
   });
@@ -81,14 +81,14 @@ function draw({ organization, waiting, recent }, again) {
       ["Organization id", copyable(organization.organizationId, "organization id", { whole: true })],
       ["Root quorum", h("span", null, `${rootQuorum.threshold} of ${rootQuorum.userIds.length}: `, rootQuorum.userIds.map((id, i) => [i > 0 && ", ", h("a", { href: `#/users/${id}` }, names.get(id) ?? id)]))],
     ]), { actions: [button("Change quorum", { class: "button small", onclick: () => changeQuorum(organization, again) })] }),
-    panel("Features", table("Features", ["Feature", "State", ""], [...features, ...others].map((f) => featureRow(f, on, again)))),
-    panel("Latest activities", recent.length ? activityTable("Latest activities", recent) : empty("Nothing has happened yet."), { actions: [h("a", { class: "button small", href: "#/activities" }, "All")] }),
+    panel("Features", table("Features", ["Feature", "Status", ""], [...features, ...others].map((f) => featureRow(f, on, again)))),
+    panel("Latest activities", recent.length ? activityTable("Latest activities", recent) : empty("No activities yet."), { actions: [h("a", { class: "button small", href: "#/activities" }, "All")] }),
   ];
 }
 
 export function overview(main) {
   const place = h("div");
-  fill(main, title(session().organizationName, { intro: `You are ${session().userName}.` }), place);
+  fill(main, title(session().organizationName, { intro: `Signed in as ${session().userName}.` }), place);
   const again = load(place, "the organization", async () => {
     const [{ organizationData }, waiting, recent] = await Promise.all([
       query("get_organization"),

@@ -3,13 +3,14 @@
 import { advice } from "../advice.js";
 import { query, resultOf, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
+import { session } from "../session.js";
 import { badge, button, confirm, copyable, dialog, done, empty, field, form, grown, load, panel, show, title, when, words } from "../ui.js";
 import { evaluations } from "./evaluations.js";
 
 const effects = [["EFFECT_ALLOW", "Allow"], ["EFFECT_DENY", "Deny"]];
 
 const fields = (policy = {}) => {
-  const hint = { condition: "What the activity must be about. Empty: anything.", consensus: "Who must approve. Empty: whoever asks is enough.", time: "When it applies, reading time.now. Empty: always." };
+  const hint = { condition: "Which requests the policy applies to. Empty: all.", consensus: "Who must approve. Empty: only the user who sends the request.", time: "When the policy applies, as an expression over time.now. Empty: always." };
   return [
     field({ name: "policyName", label: "Name", required: true, value: policy.policyName }),
     field({ name: "effect", label: "Effect", kind: "select", value: policy.effect ?? "EFFECT_ALLOW", options: effects, wide: false }),
@@ -26,7 +27,7 @@ function saved(activity, message, again) {
   if (!waits(activity)) warn(resultOf(activity).policyId).catch(() => {}); // advice: nothing is lost without it
 }
 
-// warn shows what is likely wrong with a policy.
+// warn shows the warnings about a policy.
 async function warn(policyId) {
   const { organizationData } = await query("get_organization");
   const warnings = (await advice(organizationData)).filter((w) => w.policyId === policyId);
@@ -36,7 +37,7 @@ async function warn(policyId) {
 function create(again) {
   dialog({
     heading: "New policy", fields: fields(), action: "Create policy",
-    run: async ({ time, ...all }) => saved(await submit("create_policy", "CREATE_POLICY_V3", { ...all, ...(time && { time }) }), `The policy ${all.policyName} holds.`, again),
+    run: async ({ time, ...all }) => saved(await submit("create_policy", "CREATE_POLICY_V3", { ...all, ...(time && { time }) }), `Policy "${all.policyName}" is in force.`, again),
   });
 }
 
@@ -57,8 +58,8 @@ const expression = (name, text) => text && h("div", { class: "expression" }, h("
 
 function card(policy, again) {
   const { policyName } = policy;
-  const remove = () => confirm(`Delete the policy ${policyName}?`, "What it allowed or denied is decided without it from then on.", "Delete", async () => {
-    done(await submit("delete_policy", "DELETE_POLICY", { policyId: policy.policyId }), "The policy is deleted.");
+  const remove = () => confirm(`Delete the policy ${policyName}?`, "Requests are then decided by the other policies alone.", "Delete", async () => {
+    done(await submit("delete_policy", "DELETE_POLICY", { policyId: policy.policyId }), `Policy "${policyName}" was deleted.`);
     again();
   });
   return h("article", { class: "card" },
@@ -66,8 +67,8 @@ function card(policy, again) {
       h("div", { class: "actions" }, button("Edit", { class: "button small", "aria-label": `Edit ${policyName}`, onclick: () => edit(policy, again) }), button("Delete", { class: "button small", "aria-label": `Delete ${policyName}`, onclick: remove }))),
     policy.notes && h("p", null, policy.notes),
     expression("Condition", policy.condition), expression("Consensus", policy.consensus), expression("Time", policy.time),
-    !policy.condition && !policy.consensus && !policy.time && h("p", { class: "note" }, "No expression: it always applies."),
-    h("p", { class: "note row" }, copyable(policy.policyId, `id of ${policyName}`), "changed ", when(policy.updatedAt)));
+    !policy.condition && !policy.consensus && !policy.time && h("p", { class: "note" }, "No condition, consensus or time: it applies to every request of every user."),
+    h("p", { class: "note row" }, copyable(policy.policyId, `id of ${policyName}`), "Last changed ", when(policy.updatedAt)));
 }
 
 function list(main) {
@@ -75,47 +76,59 @@ function list(main) {
   let again;
   const make = () => create(again);
   fill(main, title("Policies", {
-    intro: "What users may do besides the root quorum. One policy that denies outweighs all that allow.",
-    actions: [h("a", { class: "button", href: "#/policies/try" }, "Try"), button("New policy", { class: "button primary", onclick: make })],
+    intro: "Policies decide what users may do without the root quorum. A policy that denies overrides all that allow.",
+    actions: [h("a", { class: "button", href: "#/policies/try" }, "Test a request"), button("New policy", { class: "button primary", onclick: make })],
   }), place);
   again = load(place, "policies", async () => (await query("list_policies")).policies, (all) =>
-    all.length === 0 ? empty("There is no policy: only the root quorum can do anything.", button("Make the first one", { onclick: make }))
+    all.length === 0 ? empty("There is no policy yet: only the root quorum can sign, create or change anything.", button("Create the first policy", { onclick: make }))
       : grown(all, (some) => h("div", { class: "cards" }, some.map((p) => card(p, again)))));
 }
 
 const sample = JSON.stringify({ walletName: "Trial", accounts: [{ curve: "CURVE_SECP256K1", pathFormat: "PATH_FORMAT_BIP32", path: "m/44'/60'/0'/0/0", addressFormat: "ADDRESS_FORMAT_ETHEREUM" }] }, null, 2);
 
 const meaning = {
-  ACTIVITY_STATUS_COMPLETED: ["It would be done.", "good"],
-  ACTIVITY_STATUS_CONSENSUS_NEEDED: ["It would wait for others.", "wait"],
-  ACTIVITY_STATUS_AUTHENTICATORS_NEEDED: ["It would wait for another of your credentials.", "wait"],
-  ACTIVITY_STATUS_FAILED: ["It would be refused.", "bad"],
+  ACTIVITY_STATUS_COMPLETED: ["Allowed", "The request would be executed.", "good"],
+  ACTIVITY_STATUS_CONSENSUS_NEEDED: ["Needs approval", "The request would wait until other users approve it.", "wait"],
+  ACTIVITY_STATUS_AUTHENTICATORS_NEEDED: ["Needs credentials", "The request would wait until you approve it with another of your credentials.", "wait"],
+  ACTIVITY_STATUS_FAILED: ["Refused", "The request would be refused.", "bad"],
 };
 
-// attempt asks what would be decided if you asked for something now. Nothing is done.
-function attempt(main) {
+// unevaluated says why a request would have this status although no policy was evaluated.
+async function unevaluated(status) {
+  if (status === "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED") return "Policies are evaluated once you have approved.";
+  const { threshold, userIds } = (await query("get_organization")).organizationData.rootQuorum;
+  const member = userIds.includes(session().userId);
+  if (status === "ACTIVITY_STATUS_COMPLETED" && member && Number(threshold) === 1) return "Allowed because you are in the root quorum; policies were not evaluated.";
+  if (status === "ACTIVITY_STATUS_COMPLETED") return "Allowed because users may do this to their own account; policies were not evaluated.";
+  if (member) return `The root quorum decides this, and ${threshold} of its members must agree; policies were not evaluated.`;
+  return "Refused because only the root quorum can do this, or because there is no policy; policies were not evaluated.";
+}
+
+// testPage shows how a request of the user would be decided now. Nothing is executed.
+function testPage(main) {
   const outcome = h("div", { "aria-live": "polite" });
   fill(main,
-    title("Try the policies", { back: { href: "#/policies", text: "Policies" }, intro: "What would be decided if you asked for this now. Nothing is done." }),
-    panel("Activity", form({
+    title("Test a request", { back: { href: "#/policies", text: "Policies" }, intro: "How the policies would decide if you sent this request now. Nothing is executed." }),
+    panel("Request", form({
       fields: [
-        field({ name: "type", label: "Type", required: true, value: "ACTIVITY_TYPE_CREATE_WALLET", class: "code" }),
-        field({ name: "parameters", label: "Parameters, JSON", kind: "textarea", class: "code", rows: 8, required: true, value: sample }),
+        field({ name: "type", label: "Activity type", required: true, value: "ACTIVITY_TYPE_CREATE_WALLET", class: "code" }),
+        field({ name: "parameters", label: "Parameters (JSON)", kind: "textarea", class: "code", rows: 8, required: true, value: sample }),
       ],
-      action: "Ask",
+      action: "Evaluate",
       run: async ({ type, parameters }) => {
         fill(outcome);
         let content;
         try {
           content = JSON.parse(parameters);
         } catch (error) {
-          throw new Error(`The parameters are no JSON: ${error.message}`);
+          throw new Error(`The parameters are not valid JSON: ${error.message}`);
         }
         const got = await query("evaluate_policies", { activity: { type, parameters: content } });
-        const [text, tone] = meaning[got.status] ?? [got.status, "neutral"];
-        fill(outcome, panel("Outcome", [h("p", null, badge(words(got.outcome, "OUTCOME_"), tone), " ", text), evaluations(got.policyEvaluations)]));
+        const [short, text, tone] = meaning[got.status] ?? [words(got.outcome, "OUTCOME_"), got.status, "neutral"];
+        const reasons = got.policyEvaluations.length ? evaluations(got.policyEvaluations) : h("p", { class: "note" }, await unevaluated(got.status));
+        fill(outcome, panel("Outcome", [h("p", null, badge(short, tone), " ", text), reasons]));
       },
     })), outcome);
 }
 
-export const policies = (main, [sub]) => (sub === "try" ? attempt(main) : list(main));
+export const policies = (main, [sub]) => (sub === "try" ? testPage(main) : list(main));

@@ -1,4 +1,4 @@
-// Secrets: what is known of them. Their bytes go to whom policies say, encrypted, and never through here.
+// Secrets: their names and properties. Their contents never pass through this page: they are exported encrypted, to whom policies allow.
 
 import { query } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -16,8 +16,8 @@ const secretTable = (all) => table("Secrets", ["Name", "Properties", "Imported",
 export function secrets(main) {
   const place = h("div");
   const failed = h("div");
-  fill(main, title("Secrets", { intro: "Policies read a secret's properties, which never change. They say who may export it, and to which key." }), place, failed);
+  fill(main, title("Secrets", { intro: "Policies decide who may export a secret, and to which key, by its properties, which cannot be changed." }), place, failed);
   load(place, "secrets", () => secretsAfter(), (first) =>
-    first.length === 0 ? empty("There is no secret yet. Secrets are imported through the interface.")
+    first.length === 0 ? empty("There is no secret yet. Secrets are imported through the API.")
       : paged(first, page, secretsAfter, secretTable, (error) => fill(failed, problem(error, () => fill(failed)))));
 }

@@ -1,30 +1,33 @@
-// Users and what they get in with.
+// Users and their credentials.
 
 import { query, resultOf, submit, waits } from "../api.js";
 import { fill, h, icon } from "../dom.js";
 import { session } from "../session.js";
 import { makeOpenKey, makePasskey, passkeysHere } from "../stamp.js";
-import { badge, button, confirm, copyable, dialog, done, empty, facts, field, grown, load, loadOne, panel, show, table, title, when, words } from "../ui.js";
+import { badge, button, confirm, copyable, dialog, done, download, empty, facts, field, grown, load, loadOne, panel, show, table, title, when, words } from "../ui.js";
 
 const curves = [["API_KEY_CURVE_P256", "P-256"], ["API_KEY_CURVE_SECP256K1", "secp256k1"], ["API_KEY_CURVE_ED25519", "Ed25519"]];
 
 const methods = (user) => {
-  const count = (n, one) => n > 0 && badge(n === 1 ? `1 ${one}` : `${n} ${one}s`);
-  const all = [count(user.apiKeys.length, "API key"), count(user.authenticators.length, "passkey"), count(user.oauthProviders.length, "identity")].filter(Boolean);
+  const count = (n, one, many = `${one}s`) => n > 0 && badge(`${n} ${n === 1 ? one : many}`);
+  const all = [count(user.apiKeys.length, "API key"), count(user.authenticators.length, "passkey"), count(user.oauthProviders.length, "social identity", "social identities")].filter(Boolean);
   return all.length ? h("span", { class: "row" }, all) : badge("None", "wait");
 };
 
-// handOver shows a private key that was made here, once.
-function handOver(userName, key) {
-  const file = JSON.stringify({ organizationId: session().organizationId, ...key }, null, 2);
-  show(`The key of ${userName}`, [
-    h("p", null, "Hand it over and keep no copy. It was made in this browser, is shown once and cannot be got again. The credentials are both and the organization, as the sign-in takes them from a file."),
-    facts([["Public key", copyable(key.publicKey, "public key")], ["Private key", copyable(key.privateKey, "private key")], ["Credentials", copyable(file, "credentials as JSON")]])]);
+// showCredentials offers a key that was created here as a credentials file, once.
+function showCredentials({ userId, userName }, { publicKey, privateKey }) {
+  const text = JSON.stringify({ apiUrl: location.origin, organizationId: session().organizationId, publicKey, privateKey }, null, 2);
+  const name = `credentials-${userName.replace(/[^\p{L}\p{N}._-]+/gu, "-")}.json`;
+  show(`API key of ${userName}`, [
+    h("p", null, userId === session().userId ? "Download this file now; it cannot be shown again. You sign in with it."
+      : `Download this file now and pass it to ${userName}; it cannot be shown again. They sign in with it.`),
+    h("p", null, button("Download credentials", { class: "button primary", autofocus: true, onclick: () => download(name, text) })),
+    facts([["Public key", copyable(publicKey, "public key")], ["Private key", copyable(privateKey, "private key")], ["Credentials (JSON)", copyable(text, "credentials as JSON")]])]);
 }
 
 const keyFields = () => [
-  field({ name: "make", label: "The key", kind: "select", value: "make", options: [["make", "Make a pair in this browser"], ["paste", "I have the public key"]], onchange: chosen }),
-  field({ name: "publicKey", label: "Public key", hint: "Hexadecimal; P-256 and secp256k1 compressed.", spellcheck: "false", disabled: true }),
+  field({ name: "make", label: "Key pair", kind: "select", value: "make", options: [["make", "Create in this browser"], ["paste", "I have the public key"]], onchange: chosen }),
+  field({ name: "publicKey", label: "Public key", hint: "In hex; P-256 and secp256k1 in compressed form.", spellcheck: "false", disabled: true }),
   field({ name: "curveType", label: "Curve", kind: "select", value: "API_KEY_CURVE_P256", options: curves, disabled: true }),
 ];
 
@@ -35,7 +38,7 @@ function chosen({ target }) {
   publicKey.required = pasted;
 }
 
-// keyOf gives the parameters of the key that was asked for, and the pair if it was made here.
+// keyOf gives the parameters of the key in a form, and the pair if it was created here.
 async function keyOf({ make, publicKey, curveType }, apiKeyName, rest = {}) {
   const pair = make === "make" ? await makeOpenKey() : null;
   return { pair, apiKeys: [{ apiKeyName, publicKey: pair?.publicKey ?? publicKey.toLowerCase(), curveType: pair ? "API_KEY_CURVE_P256" : curveType, ...rest }] };
@@ -44,11 +47,11 @@ async function keyOf({ make, publicKey, curveType }, apiKeyName, rest = {}) {
 function createUser(again) {
   dialog({
     heading: "New user",
-    intro: "A user signs in with an API key, and may do nothing else until a policy or the root quorum says so.",
+    intro: "The user can sign in with this API key. Policies decide what else the user may do.",
     fields: [
       field({ name: "userName", label: "Name", required: true }),
       field({ name: "userEmail", label: "E-mail", kind: "email" }),
-      field({ name: "userPhoneNumber", label: "Phone", kind: "tel", hint: "With the country's code: +41 44 668 18 00." }),
+      field({ name: "userPhoneNumber", label: "Phone", kind: "tel", hint: "With the country code: +41 44 668 18 00." }),
       ...keyFields(),
     ],
     action: "Create user",
@@ -57,9 +60,9 @@ function createUser(again) {
       const user = { userName: all.userName, apiKeys, authenticators: [], oauthProviders: [], userTags: [] };
       if (all.userEmail) user.userEmail = all.userEmail;
       if (all.userPhoneNumber) user.userPhoneNumber = all.userPhoneNumber.replaceAll(" ", "");
-      done(await submit("create_users", "CREATE_USERS_V4", { users: [user] }), `${all.userName} is a user now.`);
+      done(await submit("create_users", "CREATE_USERS_V4", { users: [user] }), `User ${all.userName} was created.`);
       again();
-      if (pair) queueMicrotask(() => handOver(all.userName, pair));
+      if (pair) queueMicrotask(() => showCredentials(all, pair));
     },
   });
 }
@@ -67,7 +70,7 @@ function createUser(again) {
 function list(main) {
   const place = h("div");
   let again;
-  fill(main, title("Users", { intro: "People and programs that can ask for something here.", actions: [button("New user", { class: "button primary", onclick: () => createUser(again) })] }), place);
+  fill(main, title("Users", { intro: "People and programs that can sign in or send requests.", actions: [button("New user", { class: "button primary", onclick: () => createUser(again) })] }), place);
   again = load(place, "users", async () => (await query("list_users")).users, (all) =>
     all.length === 0 ? empty("There are no users.") : grown(all, (some) => table("Users", ["Name", "E-mail", "Signs in with", "Created", "Id"], some.map((u) => [
       h("a", { class: "strong", href: `#/users/${u.userId}` }, u.userName), u.userEmail || "–", methods(u), when(u.createdAt), copyable(u.userId, `id of ${u.userName}`)]))));
@@ -75,18 +78,18 @@ function list(main) {
 
 function addKey(user, again) {
   dialog({
-    heading: `New API key of ${user.userName}`,
+    heading: `New API key for ${user.userName}`,
     fields: [
       field({ name: "apiKeyName", label: "Name", required: true }),
       ...keyFields(),
-      field({ name: "days", label: "Expires after days", kind: "number", min: 1, step: 1, hint: "Empty: it stays until it is deleted.", wide: false }),
+      field({ name: "days", label: "Expires after (days)", kind: "number", min: 1, step: 1, hint: "Empty: never.", wide: false }),
     ],
     action: "Add key",
     run: async (all) => {
       const { apiKeys, pair } = await keyOf(all, all.apiKeyName, all.days ? { expirationSeconds: String(Number(all.days) * 86400) } : {});
-      done(await submit("create_api_keys", "CREATE_API_KEYS_V2", { userId: user.userId, apiKeys }), "The key is added.");
+      done(await submit("create_api_keys", "CREATE_API_KEYS_V2", { userId: user.userId, apiKeys }), "The API key was added.");
       again();
-      if (pair) queueMicrotask(() => handOver(user.userName, pair));
+      if (pair) queueMicrotask(() => showCredentials(user, pair));
     },
   });
 }
@@ -94,45 +97,47 @@ function addKey(user, again) {
 function addPasskey(user, again) {
   dialog({
     heading: "Add a passkey",
-    intro: `You will be asked for your device's or security key's consent. The passkey works on ${location.hostname} only.`,
-    fields: [field({ name: "authenticatorName", label: "Name", required: true, value: "Passkey", hint: "Something to tell it from others by." })],
+    intro: `Your browser will ask you to confirm with your device or security key. The passkey works on ${location.hostname} only.`,
+    fields: [field({ name: "authenticatorName", label: "Name", required: true, value: "Passkey", hint: "To tell it from your other passkeys." })],
     action: "Add passkey",
     run: async ({ authenticatorName }) => {
       const made = await makePasskey({ authenticatorName, userId: user.userId, userName: user.userName, organizationName: session().organizationName, known: user.authenticators.map((a) => a.credentialId) });
-      done(await submit("create_authenticators", "CREATE_AUTHENTICATORS_V2", { userId: user.userId, authenticators: [made] }), "The passkey is added. You can sign in with it.");
+      done(await submit("create_authenticators", "CREATE_AUTHENTICATORS_V2", { userId: user.userId, authenticators: [made] }), "The passkey was added. You can sign in with it now.");
       again();
     },
   });
 }
 
 const remover = (heading, operation, type, parameters, message, again) => () =>
-  confirm(heading, "This cannot be taken back.", "Delete", async () => { done(await submit(operation, type, parameters), message); again(); });
+  confirm(heading, "This cannot be undone.", "Delete", async () => { done(await submit(operation, type, parameters), message); again(); });
 
 const kinds = { CREDENTIAL_TYPE_API_KEY_P256: "P-256", CREDENTIAL_TYPE_API_KEY_SECP256K1: "secp256k1", CREDENTIAL_TYPE_API_KEY_ED25519: "Ed25519", CREDENTIAL_TYPE_LOGIN: "Session" };
 
 function keyTable(user, again) {
-  if (user.apiKeys.length === 0) return empty("No API key.");
-  return table("API keys", ["Name", "Kind", "Public key", "Expires", ""], user.apiKeys.map((k) => [
+  if (user.apiKeys.length === 0) return empty("No API keys.");
+  return table("API keys", ["Name", "Type", "Public key", "Expires", ""], user.apiKeys.map((k) => [
     h("span", null, h("span", { class: "strong" }, k.apiKeyName), k.credential.publicKey === session().publicKey && [" ", badge("this browser")]),
     kinds[k.credential.type] ?? words(k.credential.type, /CREDENTIAL_TYPE_(API_KEY_)?/),
     copyable(k.credential.publicKey, "public key"),
     k.expirationSeconds ? when({ seconds: Number(k.createdAt.seconds) + Number(k.expirationSeconds) }) : "Never",
-    button("Delete", { class: "button small", "aria-label": `Delete the API key ${k.apiKeyName}`, onclick: remover(`Delete the API key ${k.apiKeyName}?`, "delete_api_keys", "DELETE_API_KEYS", { userId: user.userId, apiKeyIds: [k.apiKeyId] }, "The key is deleted.", again) }),
+    button("Delete", { class: "button small", "aria-label": `Delete the API key ${k.apiKeyName}`, onclick: remover(`Delete the API key ${k.apiKeyName}?`, "delete_api_keys", "DELETE_API_KEYS", { userId: user.userId, apiKeyIds: [k.apiKeyId] }, "The API key was deleted.", again) }),
   ]));
 }
 
+const transports = { INTERNAL: "Built into the device", HYBRID: "Phone or tablet", USB: "USB", NFC: "NFC", BLE: "Bluetooth" };
+
 function passkeyTable(user, again) {
-  if (user.authenticators.length === 0) return empty("No passkey.");
-  return table("Passkeys", ["Name", "Reached by", "Added", ""], user.authenticators.map((a) => [
+  if (user.authenticators.length === 0) return empty(user.userId === session().userId ? "No passkeys." : "No passkeys. Only the user can add one, after signing in.");
+  return table("Passkeys", ["Name", "Type", "Added", ""], user.authenticators.map((a) => [
     h("span", { class: "strong" }, a.authenticatorName),
-    a.transports.map((t) => words(t, "AUTHENTICATOR_TRANSPORT_")).join(", ") || "–", when(a.createdAt),
-    button("Delete", { class: "button small", "aria-label": `Delete the passkey ${a.authenticatorName}`, onclick: remover(`Delete the passkey ${a.authenticatorName}?`, "delete_authenticators", "DELETE_AUTHENTICATORS", { userId: user.userId, authenticatorIds: [a.authenticatorId] }, "The passkey is deleted.", again) }),
+    a.transports.map((t) => transports[t.replace("AUTHENTICATOR_TRANSPORT_", "")] ?? words(t, "AUTHENTICATOR_TRANSPORT_")).join(", ") || "–", when(a.createdAt),
+    button("Delete", { class: "button small", "aria-label": `Delete the passkey ${a.authenticatorName}`, onclick: remover(`Delete the passkey ${a.authenticatorName}?`, "delete_authenticators", "DELETE_AUTHENTICATORS", { userId: user.userId, authenticatorIds: [a.authenticatorId] }, "The passkey was deleted.", again) }),
   ]));
 }
 
 async function deleteUser(user) {
   const activity = await submit("delete_users", "DELETE_USERS", { userIds: [user.userId] });
-  done(activity, `${user.userName} is deleted.`);
+  done(activity, `User ${user.userName} was deleted.`);
   if (!waits(activity) && resultOf(activity)) location.hash = "#/users";
 }
 
@@ -141,16 +146,16 @@ function draw(user, again) {
   return [
     title(user.userName, {
       back, intro: mine && "This is you.",
-      actions: [!mine && button("Delete user", { onclick: () => confirm(`Delete ${user.userName}?`, "The user and all credentials are gone for good. What they did stays on record.", "Delete user", () => deleteUser(user)) })],
+      actions: [!mine && button("Delete user", { onclick: () => confirm(`Delete ${user.userName}?`, "The user and all their credentials are deleted for good. Their activities stay on record.", "Delete user", () => deleteUser(user)) })],
     }),
     panel("About", facts([
       ["User id", copyable(user.userId, "user id", { whole: true })], ["E-mail", user.userEmail || "–"], ["Phone", user.userPhoneNumber || "–"], ["Created", when(user.createdAt)]])),
     panel("API keys", keyTable(user, again), { actions: [button("Add API key", { class: "button small", onclick: () => addKey(user, again) })] }),
     panel("Passkeys", passkeyTable(user, again), {
       actions: [mine && passkeysHere() && h("button", { type: "button", class: "button small", onclick: () => addPasskey(user, again) }, icon("passkey"), "Add a passkey")],
-      note: mine && !passkeysHere() && "A passkey can be added where this page has a host name and TLS, or on localhost.",
+      note: mine && !passkeysHere() && "A passkey can be added only where this page is opened by a host name and over HTTPS, or on localhost.",
     }),
-    user.oauthProviders.length > 0 && panel("Identities", table("Identities", ["Provider", "Issuer", "Subject"], user.oauthProviders.map((o) => [o.providerName, o.issuer, h("code", { class: "wrap" }, o.subject)]))),
+    user.oauthProviders.length > 0 && panel("Social identities", table("Social identities", ["Provider", "Issuer", "Subject"], user.oauthProviders.map((o) => [o.providerName, o.issuer, h("code", { class: "wrap" }, o.subject)]))),
   ];
 }
 

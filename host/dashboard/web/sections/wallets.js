@@ -6,7 +6,7 @@ import { fill, h } from "../dom.js";
 import { badge, button, choices, copyable, dialog, done, empty, facts, field, grown, load, loadOne, paged, panel, show, table, title, when, words } from "../ui.js";
 
 const page = 50;
-const chainChoices = (value) => choices({ name: "chains", legend: "Accounts", hint: "The first account of each. More can be added at any time.", options: chains.map(([id, text]) => [id, text]), value });
+const chainChoices = (value) => choices({ name: "chains", legend: "Accounts", hint: "The first account of each chain. You can add more at any time.", options: chains.map(([id, text]) => [id, text]), value });
 
 function picked(all) {
   if (all.chains.length === 0) throw new Error("Choose at least one account.");
@@ -19,41 +19,41 @@ function createWallet(again) {
     fields: [
       field({ name: "walletName", label: "Name", required: true }),
       chainChoices(["ethereum", "solana"]),
-      field({ name: "words", label: "Words of the mnemonic", kind: "select", value: "12", options: [["12", "12"], ["15", "15"], ["18", "18"], ["21", "21"], ["24", "24"]], wide: false }),
+      field({ name: "words", label: "Mnemonic length (words)", kind: "select", value: "12", options: [["12", "12"], ["15", "15"], ["18", "18"], ["21", "21"], ["24", "24"]], wide: false }),
     ],
     action: "Create wallet",
     run: async (all) => {
       const activity = await submit("create_wallet", "CREATE_WALLET", { walletName: all.walletName, accounts: picked(all).map((id) => accountOf(id)), mnemonicLength: Number(all.words) });
-      done(activity, `The wallet ${all.walletName} is made.`);
+      done(activity, `Wallet ${all.walletName} was created.`);
       if (waits(activity)) again();
       else location.hash = `#/wallets/${resultOf(activity).walletId}`;
     },
   });
 }
 
-const flags = (w) => h("span", { class: "row" }, w.imported ? badge("Imported") : badge("Made here"), w.exported && badge("Exported", "wait"));
+const flags = (w) => h("span", { class: "row" }, w.imported ? badge("Imported") : badge("Created in Cloister"), w.exported && badge("Exported", "wait"));
 
 function list(main) {
   const place = h("div");
   let again;
   const make = () => createWallet(again);
-  fill(main, title("Wallets", { intro: "Keys are made in the enclave and never leave it in the clear.", actions: [button("New wallet", { class: "button primary", onclick: make })] }), place);
+  fill(main, title("Wallets", { intro: "Keys are created in the enclave and never leave it unencrypted.", actions: [button("New wallet", { class: "button primary", onclick: make })] }), place);
   again = load(place, "wallets", async () => (await query("list_wallets")).wallets, (all) =>
-    all.length === 0 ? empty("There is no wallet yet.", button("Make the first one", { onclick: make }))
+    all.length === 0 ? empty("There is no wallet yet.", button("Create the first wallet", { onclick: make }))
       : grown(all, (some) => table("Wallets", ["Name", "Origin", "Created", "Id"], some.map((w) => [
         h("a", { class: "strong", href: `#/wallets/${w.walletId}` }, w.walletName), flags(w), when(w.createdAt), copyable(w.walletId, `id of ${w.walletName}`)]))));
 }
 
 function addAccounts(wallet, again) {
   dialog({
-    heading: `More accounts of ${wallet.walletName}`,
+    heading: `Add accounts to ${wallet.walletName}`,
     fields: [
       choices({ name: "chains", legend: "Accounts", options: chains.map(([id, text]) => [id, text]) }),
-      field({ name: "number", label: "Number", kind: "number", min: 0, max: 2147483647, step: 1, value: 1, required: true, wide: false, hint: "0 is the first account of a chain." }),
+      field({ name: "number", label: "Account number", kind: "number", min: 0, max: 2147483647, step: 1, value: 1, required: true, wide: false, hint: "0 is the first account of a chain." }),
     ],
     action: "Add accounts",
     run: async (all) => {
-      done(await submit("create_wallet_accounts", "CREATE_WALLET_ACCOUNTS", { walletId: wallet.walletId, accounts: picked(all).map((id) => accountOf(id, Number(all.number))) }), "The accounts are added.");
+      done(await submit("create_wallet_accounts", "CREATE_WALLET_ACCOUNTS", { walletId: wallet.walletId, accounts: picked(all).map((id) => accountOf(id, Number(all.number))) }), "The accounts were added.");
       again();
     },
   });
@@ -68,18 +68,18 @@ const networks = {
   ADDRESS_FORMAT_SOLANA: [["solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "Solana"], ["solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "Solana devnet"]],
 };
 
-// A balance is the word of the node that whoever runs the host has named: nothing here can verify it.
-const saidBy = (caip2) => h("p", { class: "note" }, `As your node of ${caip2} says. Nobody has verified it.`);
+// A balance comes from the node in the host's configuration: nothing here can verify it.
+const sourceNote = (caip2) => h("p", { class: "note" }, `As reported by your node for ${caip2}, unverified.`);
 
 function readBalances(address, options) {
   dialog({
     heading: "Balances",
     fields: [field({ name: "caip2", label: "Network", kind: "select", value: options[0][0], options })],
-    action: "Ask the node",
+    action: "Show balances",
     run: async ({ caip2 }) => {
       const { balances } = await query("get_wallet_address_balances", { address, caip2 });
-      show(`Balances of ${address}`, [saidBy(caip2), balances.length === 0 ? empty("Nothing of what is listed.")
-        : table("Balances", ["Asset", "Amount", "Name"], balances.map((b) => [h("span", { class: "strong" }, b.symbol), `${b.display.crypto}`, h("span", null, b.name, " ", copyable(b.caip19, `name of ${b.symbol}`))]))]);
+      show(`Balances of ${address}`, [sourceNote(caip2), balances.length === 0 ? empty("The node reports no assets.")
+        : table("Balances", ["Asset", "Amount", "Name"], balances.map((b) => [h("span", { class: "strong" }, b.symbol), `${b.display.crypto}`, h("span", null, b.name, " ", copyable(b.caip19, `asset id of ${b.symbol}`))]))]);
     },
   });
 }
@@ -87,7 +87,7 @@ function readBalances(address, options) {
 const accountTable = (all) => table("Accounts", ["Chain", "Address", "Path", "Balances"], all.map((a) => [
   h("span", null, h("span", { class: "strong" }, formatOf(a)), a.name && h("span", { class: "note" }, ` ${a.name}`)),
   copyable(a.address, `address of ${formatOf(a)}`, { whole: true }), h("code", null, a.path),
-  networks[a.addressFormat] ? button("Ask the node", { "aria-label": `Balances of ${formatOf(a)} ${a.path}`, onclick: () => readBalances(a.address, networks[a.addressFormat]) }) : "–"]));
+  networks[a.addressFormat] ? button("Balances", { "aria-label": `Balances of ${formatOf(a)} ${a.path}`, onclick: () => readBalances(a.address, networks[a.addressFormat]) }) : "–"]));
 
 const accountsAfter = async (walletId, after) =>
   (await query("list_wallet_accounts", { walletId, paginationOptions: { limit: String(page), ...(after && { after }) } })).accounts;

@@ -1,26 +1,22 @@
-// Webhooks: addresses that events are sent to.
+// Webhooks: URLs that events are sent to.
 
 import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
 import { badge, button, choices, confirm, copyable, dialog, done, empty, field, load, table, title, words } from "../ui.js";
 
-const events = [
-  ["ACTIVITY_UPDATES", "Activities"],
-  ["SEND_TRANSACTION_STATUS_UPDATES", "Transactions that were sent"],
-  ["BALANCE_CONFIRMED_UPDATES", "Balances, confirmed"],
-  ["BALANCE_FINALIZED_UPDATES", "Balances, final"],
-];
+// The events that this server sends; the other events of the interface are not implemented.
+const events = [["ACTIVITY_UPDATES", "Changes of activities"]];
 
-const address = (value) => field({ name: "url", label: "URL", kind: "url", required: true, value, placeholder: "https://hooks.example.com/cloister", hint: "https, at a public address. Redirects are not followed." });
+const urlField = (value) => field({ name: "url", label: "URL", kind: "url", required: true, value, placeholder: "https://hooks.example.com/cloister", hint: "Must be https, at a public address. Redirects are not followed. A simulator that was started with -webhook-loopback also takes http://127.0.0.1:PORT." });
 
 function create(again) {
   dialog({
     heading: "New webhook",
-    fields: [field({ name: "name", label: "Name", required: true }), address(), choices({ name: "events", legend: "Events", options: events, value: ["ACTIVITY_UPDATES"] })],
+    fields: [field({ name: "name", label: "Name", required: true }), urlField(), choices({ name: "events", legend: "Events", options: events, value: ["ACTIVITY_UPDATES"] })],
     action: "Create webhook",
     run: async ({ name, url, events: chosen }) => {
       if (chosen.length === 0) throw new Error("Choose at least one event.");
-      done(await submit("create_webhook_endpoint", "CREATE_WEBHOOK_ENDPOINT", { name, url, subscriptions: chosen.map((eventType) => ({ eventType })) }), "The webhook is made.");
+      done(await submit("create_webhook_endpoint", "CREATE_WEBHOOK_ENDPOINT", { name, url, subscriptions: chosen.map((eventType) => ({ eventType })) }), `Webhook ${name} was created.`);
       again();
     },
   });
@@ -29,7 +25,7 @@ function create(again) {
 function edit(endpoint, again) {
   dialog({
     heading: `Edit ${endpoint.name}`,
-    fields: [field({ name: "name", label: "Name", required: true, value: endpoint.name }), address(endpoint.url), field({ name: "isActive", label: "Active", kind: "checkbox", value: endpoint.isActive, hint: "Nothing is sent while it is not." })],
+    fields: [field({ name: "name", label: "Name", required: true, value: endpoint.name }), urlField(endpoint.url), field({ name: "isActive", label: "Active", kind: "checkbox", value: endpoint.isActive, hint: "If off, nothing is sent." })],
     action: "Save",
     run: async (all) => {
       const changed = Object.fromEntries(Object.entries(all).filter(([name, value]) => value !== endpoint[name]));
@@ -41,8 +37,8 @@ function edit(endpoint, again) {
 }
 
 function row(endpoint, again) {
-  const remove = () => confirm(`Delete the webhook ${endpoint.name}?`, "Nothing is sent to it any more.", "Delete", async () => {
-    done(await submit("delete_webhook_endpoint", "DELETE_WEBHOOK_ENDPOINT", { endpointId: endpoint.endpointId }), "The webhook is deleted.");
+  const remove = () => confirm(`Delete the webhook ${endpoint.name}?`, "Nothing more is sent to it.", "Delete", async () => {
+    done(await submit("delete_webhook_endpoint", "DELETE_WEBHOOK_ENDPOINT", { endpointId: endpoint.endpointId }), "The webhook was deleted.");
     again();
   });
   return [
@@ -59,10 +55,10 @@ export function webhooks(main) {
   let again;
   const make = () => create(again);
   const add = button("New webhook", { class: "button primary", onclick: make, hidden: true });
-  fill(main, title("Webhooks", { intro: "Addresses that are told what happens here. Every message is signed.", actions: [add] }), place);
+  fill(main, title("Webhooks", { intro: "URLs that receive a message whenever an activity changes. Every message is signed.", actions: [add] }), place);
   again = load(place, "webhooks", async () => (await query("list_webhook_endpoints")).webhookEndpoints, (all) => {
     add.hidden = false;
-    return all.length === 0 ? empty("There is no webhook.", button("Make the first one", { onclick: make }))
-      : table("Webhooks", ["Webhook", "Events", "State", "Id", ""], all.map((e) => row(e, again)));
+    return all.length === 0 ? empty("There is no webhook yet.", button("Create the first webhook", { onclick: make }))
+      : table("Webhooks", ["Webhook", "Events", "Status", "Id", ""], all.map((e) => row(e, again)));
   });
 }
