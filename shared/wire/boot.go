@@ -2,24 +2,24 @@ package wire
 
 import "slices"
 
-// A State is how far an enclave has come since it was started. There is no way back.
+// A State is the stage of its life that an enclave has reached. It only moves forward.
 type State uint32
 
 // The states of an enclave.
 const (
 	StateHello      State = iota
 	StateSeed             // has its manifest and waits for the root secret
-	StateRecovering       // opens what is stored
+	StateRecovering       // loads the keyring and takes its ranges
 	StateServing
-	StateFenced // serves no longer, and ends
+	StateFenced // has ended its service, for good: the process is to exit
 )
 
 var stateNames = [...]string{"hello", "seed", "recovering", "serving", "fenced"}
 
-// String is the state as the operation status tells it.
+// String returns the state's name, as the operation status reports it.
 func (s State) String() string { return stateNames[s] }
 
-// The operations of the boot endpoint, by the name that a Call has in Op.
+// Names of the boot endpoint's operations: the values of Call.Op.
 const (
 	OpStatus             = "status"
 	OpGenesis            = "genesis"
@@ -47,26 +47,26 @@ const (
 	OpPutPlans           = "put_plans"
 )
 
-// A BootOperation is one thing that can be asked for at the boot endpoint. The enclave
-// believes nobody there for where he comes from: what needs authority brings it along.
+// A BootOperation describes one operation of the boot endpoint. The endpoint trusts no caller for the connection
+// that a call comes from: a call that needs authority proves it by its body or stamp.
 type BootOperation struct {
 	Name string
-	// States are those in which it works, nil for any.
+	// States are the states in which the operation is allowed, nil for all.
 	States []State
-	// Public says that hosts answer everybody at POST /boot/v1/NAME. What is neither
-	// public nor has a path is for hosts and operators, on connections of their own:
-	// it moves ranges, starts enclaves, and makes them sign and attest.
+	// Public means that hosts serve the operation to everybody, at POST /boot/v1/NAME. An operation that is
+	// neither public nor has a Path is for hosts and operators, on separate connections: it moves ranges,
+	// starts enclaves, and makes them sign and attest.
 	Public bool
-	// Path is where hosts answer everybody who asks by GET. A {key} in it is the body.
+	// Path is the URL path at which hosts serve the operation to everybody by GET. {key} in it becomes the body.
 	Path string
-	// Looks says that it only looks at the enclave, which stays as idle as it was.
+	// Looks means that the operation only reads: an idle enclave stays idle.
 	Looks bool
-	// Body and Reply are their shapes: JSON, or the Go type that writes it. No Body:
-	// it is not looked at. Does says in a line what is done.
+	// Body and Reply describe the two bodies: JSON, or the Go type that is encoded as JSON. With an empty Body
+	// the call's body is ignored. Does describes the operation in one line.
 	Body, Reply, Does string
 }
 
-// In tells whether the operation works in a state.
+// In reports whether the operation is allowed in state s.
 func (o *BootOperation) In(s State) bool { return o.States == nil || slices.Contains(o.States, s) }
 
 var (
@@ -80,8 +80,8 @@ const (
 	orStanding = `that of manifest once nothing is missing, until then {"state","shares"}`
 )
 
-// BootOperations are all operations of the boot endpoint, in the order of an enclave's life. The enclave
-// dispatches by this table, hosts serve to everybody what it says, and enclave/README.md holds it.
+// BootOperations lists all operations of the boot endpoint, in the order of an enclave's life. The enclave
+// dispatches by this table, hosts publish operations by it, and enclave/README.md prints it.
 var BootOperations = []BootOperation{
 	{Name: OpStatus, Public: true, Looks: true, Reply: `{"state","applicationDigest","counters",…}`,
 		Does: "how far it has come; in seed threshold and whose shares are here, in serving deployment, boot number, age of the attestation and whether it is a drill"},
@@ -124,5 +124,5 @@ var bootOperations = func() map[string]*BootOperation {
 	return m
 }()
 
-// BootOperationOf finds an operation by its name. Nil: there is none.
+// BootOperationOf returns the operation with a name, or nil.
 func BootOperationOf(name string) *BootOperation { return bootOperations[name] }

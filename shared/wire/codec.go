@@ -7,14 +7,14 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Bounds of one encoded message beside its length.
+// Limits of one encoded message, in addition to its length.
 const (
 	MaxElements = 1 << 16 // of one array
 	MaxPairs    = 64      // of one map
 	MaxNesting  = 8
 )
 
-// ErrEncoding says that bytes are not the one encoding of a message.
+// ErrEncoding means that bytes are not the canonical encoding of a message.
 var ErrEncoding = errors.New("not a valid encoding")
 
 var encoding = must(cbor.EncOptions{
@@ -36,7 +36,7 @@ var decoding = must(cbor.DecOptions{
 	MaxMapPairs:       MaxPairs,
 }.DecMode())
 
-// must is for the two literals above, which are right or wrong for good.
+// must returns v and panics on an error. It is for initializers that depend on constants only.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -44,7 +44,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Marshal returns the encoding of a message of this package.
+// Marshal encodes a message of this package as deterministic CBOR.
 func Marshal(v any) ([]byte, error) {
 	b, err := encoding.Marshal(v)
 	if err != nil {
@@ -53,12 +53,12 @@ func Marshal(v any) ([]byte, error) {
 	return b, nil
 }
 
-// Unmarshal decodes b, all of it, into the message v points to. v should be
-// zero. Refused are: anything but the shortest form of a length or number, map
+// Unmarshal decodes all of b into the message that v points to, which should be
+// zero. It refuses lengths and numbers that are not in their shortest form, map
 // keys that are not unsigned numbers in strictly rising order, unknown keys,
 // tags, null, floating point, indefinite lengths, invalid UTF-8, byte strings
-// that do not fill an ID or Hash exactly, bytes that follow, and whatever
-// exceeds the bounds above. No part of v but its Bytes shares memory with b.
+// that do not fill an ID, Ticket or Hash exactly, trailing bytes, and messages
+// above MaxElements, MaxPairs or MaxNesting. Only fields of type Bytes share memory with b.
 func Unmarshal(b []byte, v any) error {
 	n, err := scan(b, 0)
 	if err != nil && !lenient() {
@@ -73,7 +73,7 @@ func Unmarshal(b []byte, v any) error {
 	return nil
 }
 
-// reason tells what is wrong without repeating the peer's bytes.
+// reason describes a decoding error without repeating the peer's bytes.
 func reason(err error) string {
 	var wrongType *cbor.UnmarshalTypeError
 	var unknown *cbor.UnknownFieldError
@@ -89,20 +89,20 @@ func reason(err error) string {
 	}
 }
 
-// UnmarshalCBOR takes a byte string of exactly 16 bytes.
+// UnmarshalCBOR decodes a byte string of exactly 16 bytes.
 func (id *ID) UnmarshalCBOR(b []byte) error { return fill(id[:], b) }
 
-// UnmarshalCBOR takes a byte string of exactly 16 bytes.
+// UnmarshalCBOR decodes a byte string of exactly 16 bytes.
 func (t *Ticket) UnmarshalCBOR(b []byte) error { return fill(t[:], b) }
 
-// UnmarshalCBOR takes a byte string of exactly 32 bytes.
+// UnmarshalCBOR decodes a byte string of exactly 32 bytes.
 func (h *Hash) UnmarshalCBOR(b []byte) error { return fill(h[:], b) }
 
-// Bytes is a byte string that may be large. Decoded, it lies in the message that it
-// came in, of which it is no copy.
+// Bytes is a byte string that may be large. Decoding doesn't copy it: it is a slice of the
+// message that Unmarshal was given.
 type Bytes []byte
 
-// UnmarshalCBOR takes a byte string of any size.
+// UnmarshalCBOR decodes a byte string of any size.
 func (b *Bytes) UnmarshalCBOR(item []byte) error {
 	major, n, head, err := readHead(item)
 	if err != nil || major != majorBytes || n != uint64(len(item)-head) {
@@ -112,8 +112,8 @@ func (b *Bytes) UnmarshalCBOR(item []byte) error {
 	return nil
 }
 
-// fill exists because the codec would pad a short byte string with zeros and
-// cut a long one.
+// fill decodes the byte string item into to and refuses any other length: the
+// codec would pad a short one with zeros and cut a long one.
 func fill(to, item []byte) error {
 	major, n, head, err := readHead(item)
 	if err != nil || major != majorBytes || n != uint64(len(to)) || len(item) != head+len(to) {
@@ -133,8 +133,8 @@ const (
 	majorSimple = 7
 )
 
-// readHead reads the first byte of an item and the number behind it. Only the
-// shortest form is taken, so that a message has one encoding.
+// readHead reads the head of an item: its major type and its number, in size bytes. It
+// refuses a number that is not in its shortest form, so that a message has one encoding.
 func readHead(b []byte) (major byte, n uint64, size int, err error) {
 	if len(b) == 0 {
 		return 0, 0, 0, fmt.Errorf("%w: truncated", ErrEncoding)
@@ -163,8 +163,8 @@ func readHead(b []byte) (major byte, n uint64, size int, err error) {
 	return major, n, 1 + width, nil
 }
 
-// scan checks the form of the item at the head of b and returns its length.
-// It allocates nothing and runs before anything is decoded.
+// scan checks the form of the item at the start of b and returns its length.
+// Unmarshal runs it before it decodes. It allocates nothing.
 func scan(b []byte, depth int) (int, error) {
 	if depth > MaxNesting {
 		return 0, fmt.Errorf("%w: nested too deep", ErrEncoding)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Why a question has no answer, or a connection is no more.
+// Errors of Ask, and reasons why a connection ended.
 var (
 	ErrClosed   = errors.New("connection closed")
 	ErrBreach   = errors.New("peer broke the protocol")
@@ -21,13 +21,13 @@ var (
 	ErrTooLarge = errors.New("message too large")
 )
 
-// A Handler answers one question. It has a goroutine to itself while it runs and owns payload. The answer
-// must be the kind that belongs to the question, or KindFailed, and within its size; anything else goes out
-// as KindFailed. ctx ends when the asker gave up (then the answer is dropped), the answer is written, or the
-// connection is closed. A panic is not caught here.
+// A Handler answers one question. It runs on its own goroutine and owns payload. The answer must have the kind
+// that Questions lists for the question, or KindFailed, and must not exceed its size; Conn sends KindFailed in
+// place of any other. ctx ends when the asker has cancelled (Conn then drops the answer), when the answer is
+// written, or when the connection is closed. Conn doesn't recover from a Handler's panic.
 type Handler func(ctx context.Context, kind Kind, payload []byte) (Kind, []byte)
 
-// Options say what a connection is for and what it may take.
+// Options configure a connection: its role, its handler and its limits.
 type Options struct {
 	Role Role
 	Side Side
@@ -35,38 +35,38 @@ type Options struct {
 	// Handler answers the peer's questions; nil makes every question a breach.
 	Handler Handler
 
-	// OnBreach, if set, is told once why the peer was cut off, wrapping
-	// ErrBreach or ErrTimeout. It is not called for a plain loss.
+	// OnBreach, unless nil, is called at most once, when the connection ends because of the peer. The error wraps
+	// ErrBreach or ErrTimeout. A lost or closed connection doesn't call it.
 	OnBreach func(error)
 
-	MaxInFlight int   // questions unanswered, each way; 0 means MaxInFlight of limits.go
-	MaxWaiting  int64 // bytes of questions in work and of frames unwritten; 0 means MaxWaiting of limits.go
+	MaxInFlight int   // unanswered questions, each way; 0 means the constant MaxInFlight
+	MaxWaiting  int64 // bytes of questions in work and of unwritten frames; 0 means the constant MaxWaiting
 
-	// Now is the clock for the time-outs below. They need it.
+	// Now is the clock of the time-outs, and must be set if one of them is.
 	Now func() time.Time
-	// FrameTimeout bounds the time from a frame's first byte to its last, and
-	// until the first frame begins. Between frames a peer may be silent.
+	// FrameTimeout bounds the time from a frame's first byte to its last; 0 means no bound. Between frames
+	// the peer may be silent.
 	FrameTimeout time.Duration
-	// WriteTimeout bounds how long the peer may refuse to take bytes; it is kept to within a quarter.
+	// WriteTimeout bounds how long a write may block, within a quarter of itself; 0 means no bound.
 	WriteTimeout time.Duration
-	// FirstFrame makes FrameTimeout hold for the wait for the first frame.
+	// FirstFrame applies FrameTimeout to the wait for the first frame, too.
 	FirstFrame bool
 }
 
-// Stats are counts of one connection.
+// Stats are the counters of one connection.
 type Stats struct {
-	Asked   int    // questions of ours without answer
-	Serving int    // questions of theirs without answer
-	Waiting int64  // bytes of questions in work and of frames unwritten
-	Late    uint64 // answers nobody waited for
-	Busy    uint64 // questions of theirs turned away
+	Asked   int    // unanswered questions to the peer
+	Serving int    // unanswered questions of the peer
+	Waiting int64  // bytes of questions in work and of unwritten frames
+	Late    uint64 // answers to questions that had been given up
+	Busy    uint64 // questions of the peer that were refused for lack of capacity
 }
 
-// frameCost is what a frame counts beside its payload, so that empty ones are bounded too.
+// frameCost is what each queued frame adds to Stats.Waiting beside its payload, so that empty frames are bounded too.
 const frameCost = 64
 
-// unreadAnswers times MaxInFlight frames, and no more than maxUnread, may wait to be written before a peer that asks for more is
-// cut off. An honest one, which cancels and asks anew, does not come near.
+// unreadAnswers times MaxInFlight, and at most maxUnread, is how many frames may wait to be written before a peer that asks more
+// is disconnected. An honest peer, which cancels questions and asks new ones, doesn't come near.
 const (
 	unreadAnswers = 64
 	maxUnread     = 1 << 16
@@ -89,8 +89,8 @@ type serving struct {
 	dropped bool
 }
 
-// A Conn carries questions and answers both ways over one net.Conn. All
-// methods may be called from many goroutines.
+// A Conn carries questions and answers both ways over one net.Conn. Its
+// methods are safe for concurrent use.
 type Conn struct {
 	nc      net.Conn
 	options Options
@@ -106,8 +106,8 @@ type Conn struct {
 	mu      sync.Mutex
 	asked   map[uint64]asking
 	serving map[uint64]serving
-	lastOut uint64 // id of our newest question
-	lastIn  uint64 // id of theirs
+	lastOut uint64 // id of the newest question to the peer
+	lastIn  uint64 // id of the newest question of the peer
 	out     []frame
 	waiting int64
 	idle    bool // the writer sleeps
@@ -116,8 +116,8 @@ type Conn struct {
 	busy    uint64
 }
 
-// NewConn starts a connection over nc, behind its hello, and owns nc from now on. Close ends it. A time-out
-// without a clock is a mistake of the caller and panics.
+// NewConn starts a connection over nc, after its hello, and owns nc from then on. Close ends it. NewConn panics
+// if Options has a time-out without a clock.
 func NewConn(nc net.Conn, o Options) *Conn {
 	if o.Now == nil && (o.FrameTimeout != 0 || o.WriteTimeout != 0) {
 		panic("wire: time-outs without a clock")
@@ -139,17 +139,17 @@ func NewConn(nc net.Conn, o Options) *Conn {
 	return c
 }
 
-// Done is closed when the connection is no more.
+// Done returns a channel that is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err tells why the connection is no more, nil while it stands.
+// Err returns the reason why the connection ended, nil while it is open.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Stats returns the counts as they are.
+// Stats returns the current counters.
 func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +162,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// fail ends the connection with the first reason given.
+// fail ends the connection for a reason. Only the first call has an effect.
 func (c *Conn) fail(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -182,9 +182,9 @@ func (c *Conn) fail(err error) {
 
 func breach(what string) error { return fmt.Errorf("%w: %s", ErrBreach, what) }
 
-// Ask sends a question and waits for its answer, which may be KindFailed. When ctx ends the peer is told that
-// nobody waits, and the error is ctx's. payload belongs to the connection until Ask returns and, if it
-// returns early, must not be changed after.
+// Ask sends a question and waits for its answer, which may be KindFailed. When ctx ends, Ask sends KindCancel and
+// returns ctx's error. payload belongs to the connection until Ask returns and, if it returns an error, must not
+// be changed afterwards.
 func (c *Conn) Ask(ctx context.Context, kind Kind, payload []byte) (Kind, []byte, error) {
 	most := c.limits.questionsOut[kind]
 	if most == 0 {
@@ -216,7 +216,7 @@ func (c *Conn) Ask(ctx context.Context, kind Kind, payload []byte) (Kind, []byte
 	return 0, nil, ctx.Err()
 }
 
-// closedError is the error of a question on a connection that is no more.
+// closedError is the error of a question on a connection that has ended.
 func (c *Conn) closedError() error {
 	err := c.Err()
 	if errors.Is(err, ErrClosed) {
@@ -225,7 +225,7 @@ func (c *Conn) closedError() error {
 	return fmt.Errorf("%w: %w", ErrClosed, err)
 }
 
-// register numbers a question and queues it in one step: ids rise on the wire.
+// register gives a question its id and queues it, under one lock: ids must rise on the wire.
 func (c *Conn) register(a asking, kind Kind, payload []byte) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +241,7 @@ func (c *Conn) register(a asking, kind Kind, payload []byte) (uint64, error) {
 	return c.lastOut, nil
 }
 
-// unregister gives up a question, unless its answer has come meanwhile.
+// unregister gives up a question and cancels it at the peer. If its answer has come meanwhile, it returns that.
 func (c *Conn) unregister(id uint64, a asking) (frame, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +266,7 @@ func (c *Conn) queue(f frame) {
 	}
 }
 
-// read takes frames until the connection ends.
+// read reads frames until the connection ends.
 func (c *Conn) read() {
 	pace := &pacedReader{conn: c, begun: c.options.FirstFrame}
 	r := bufio.NewReaderSize(pace, 64<<10)
@@ -281,7 +281,7 @@ func (c *Conn) read() {
 	}
 }
 
-// endReason names the reason why reading or writing ended.
+// endReason is the reason for fail when reading or writing has ended with err.
 func (c *Conn) endReason(err error) error {
 	var slow net.Error
 	switch {
@@ -333,13 +333,13 @@ func readPayload(r *bufio.Reader, length int) ([]byte, error) {
 	return payload, unexpectedEOF(err)
 }
 
-// skip takes a payload that nobody wants.
+// skip discards a payload.
 func skip(r *bufio.Reader, length int) error {
 	_, err := r.Discard(length)
 	return unexpectedEOF(err)
 }
 
-// unexpectedEOF is err for an end in the middle of a frame.
+// unexpectedEOF returns err, or io.ErrUnexpectedEOF for io.EOF: the stream ended within a frame.
 func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -419,11 +419,11 @@ type job struct {
 	frame frame
 }
 
-// idleWorkers is how many goroutines of one connection wait for the next question. One that has served has a
-// stack of the right size already: growing a new one for each question costs more than all else here.
+// idleWorkers is how many goroutines of one connection may wait for the next question. A goroutine that has served
+// has a stack of the right size: growing a new stack for each question costs more than the rest of the package.
 const idleWorkers = 64
 
-// start hands a job to a worker that waits, or to a new one.
+// start gives a job to an idle worker, or to a new one.
 func (c *Conn) start(j job) {
 	select {
 	case c.jobs <- j:
@@ -449,8 +449,8 @@ func (c *Conn) work(j job) {
 	}
 }
 
-// reject answers busy. Who asks on and on without taking even these answers
-// is cut off. The caller holds mu.
+// reject answers a question with "busy". It fails if the peer asks on and on but
+// doesn't read even these answers. The caller holds mu.
 func (c *Conn) reject(id uint64) error {
 	c.busy++
 	if len(c.out) > min(unreadAnswers*c.options.MaxInFlight, maxUnread) {
@@ -475,7 +475,7 @@ func (c *Conn) serve(ctx context.Context, f frame) {
 	}
 }
 
-// drop ends the work on a question nobody waits for any more.
+// drop cancels the work on a question that the peer has given up.
 func (c *Conn) drop(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A frame is: length of the payload (4 bytes, big-endian), id (8), kind (1), payload. Ids are chosen by the
-// asker, who uses each once on a connection; an answer repeats the id of its question.
+// headSize is the size of a frame's head: length of the payload (4 bytes, big-endian), id (8), kind (1). The payload
+// follows. The asker chooses ids, in rising order on a connection; an answer repeats the id of its question.
 const headSize = 4 + 8 + 1
 
 // A Side is one end of a connection.
 type Side uint8
 
-// The host dials every connection; the enclave accepts it.
+// The two sides. The host dials every connection; the enclave accepts it.
 const (
 	SideHost    Side = 1
 	SideEnclave Side = 2
@@ -30,12 +30,12 @@ const (
 	maxTips   = MaxTipsPage * 80
 	maxKeys   = MaxKeysPage * (MaxWrapped + 64)
 	maxStates = MaxStates * (MaxChainText + MaxRevert + 64)
-	// Symbol, name and address of a token's picture are the longest of what is in a reading.
+	// A token's longest fields are its symbol, its name and the URL of its logo.
 	maxReading = MaxTokens*(3*MaxChainText+256) + MaxStates*MaxChainText
 )
 
-// limits is the part of Questions that one end of one connection needs, indexed by
-// kind; 0 means not expected, otherwise one more than the largest payload.
+// limits has the sizes that Questions allows at one side of one connection, indexed by
+// kind: 0 for a kind that is not allowed, otherwise one more than the largest payload.
 type limits struct {
 	questionsIn, questionsOut [256]int
 	answersIn, answersOut     [256]int
@@ -70,7 +70,7 @@ func parseHead(h []byte) (length int, id uint64, kind Kind) {
 	return int(binary.BigEndian.Uint32(h)), binary.BigEndian.Uint64(h[4:]), Kind(h[12])
 }
 
-// WriteHello writes the frame that opens a connection, with our version. The host
+// WriteHello writes the frame that opens a connection, with Version as the version. The host
 // calls it once, before NewConn.
 func WriteHello(c net.Conn, h Hello, deadline time.Time) error {
 	h.Version = Version
@@ -87,8 +87,8 @@ func WriteHello(c net.Conn, h Hello, deadline time.Time) error {
 	return c.SetWriteDeadline(time.Time{})
 }
 
-// ErrHello says that a connection did not begin as it must; one that was lost
-// before its hello was complete has another error.
+// ErrHello means that the peer sent something other than a valid hello. A connection that
+// was lost before its hello was complete has another error.
 var ErrHello = errors.New("bad hello")
 
 // ReadHello reads the frame that opens a connection and nothing after it. The

@@ -2,5 +2,5 @@
 
 package wire
 
-// lenient is false: frames are bounded and have one encoding.
+// lenient is false: Conn and Unmarshal enforce their limits.
 func lenient() bool { return false }

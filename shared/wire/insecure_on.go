@@ -4,8 +4,8 @@ package wire
 
 import "sync/atomic"
 
-// TestOnlyLenient takes frames of any size and encoding, in builds for tests
-// that show what the bounds are for.
+// TestOnlyLenient turns off the limits on questions' sizes and on encodings, in builds
+// for tests that show what the limits prevent.
 var TestOnlyLenient atomic.Bool
 
 func lenient() bool { return TestOnlyLenient.Load() }

@@ -2,12 +2,12 @@ package wire
 
 import "time"
 
-// Every bound on what crosses. They are protocol: both sides enforce them, the
-// enclave because its peer is hostile, the host because it may be mistaken.
+// The protocol's version and limits. Both sides enforce the limits: the enclave because its
+// peer may be hostile, the host because its own peer may have a defect. Sizes are in bytes.
 const (
 	Version = 1
 
-	MaxRanges     = 64        // of a deployment; each costs its owner two renewals a second
+	MaxRanges     = 64        // ranges of a deployment; each costs its owner two renewals a second
 	MaxFrame      = 8 << 20   // one frame's payload; a batch or a load answer is the largest
 	MaxCallFrame  = 2 << 20   // a call: body, headers and framing
 	MaxBody       = 1 << 20   // body of a request
@@ -16,43 +16,43 @@ const (
 	MaxSealed     = 4 << 20   // one sealed entry
 	MaxPiece      = 256 << 10 // one piece of a snapshot before sealing
 	MaxSnapshot   = 4 << 20   // one sealed snapshot root
-	MaxObject     = 1 << 20   // one object
+	MaxObject     = 1 << 20   // one object (PutObject)
 	MaxObjectName = 160
-	MaxBatchBytes = 4 << 20   // sealed bytes in a batch, checked before one more entry is added
+	MaxBatchBytes = 4 << 20   // sealed bytes in a batch of several additions; one addition alone may be larger
 	MaxBatch      = 4096      // entries in a batch
 	MaxProof      = 64        // hashes in an inclusion proof
 	MaxFind       = 100       // entries in an answer to Find or Page
 	MaxPieces     = 64        // pieces asked for at once
-	MaxIndex      = 1 << 14   // changes of the index that come with one entry
+	MaxIndex      = 1 << 14   // index changes of one entry
 	MaxRows       = 256       // rows in an answer to PageIndex
 	MaxSends      = 64        // sends of one entry
-	MaxStates     = 100       // sends in one question for where they stand
+	MaxStates     = 100       // sends, or transactions, in one question for their states
 	MaxKeysPage   = 256       // data keys in one question or answer
 	MaxWrapped    = 1 << 10   // one wrapped data key
-	MaxTable      = 7 << 20   // the tip table of a range: 32 bytes a page, some 32 organizations on one
-	MaxPage       = 256 << 10 // a page of it
+	MaxTable      = 7 << 20   // the KeptTable of a range: 32 bytes a page, about 32 organizations on a page
+	MaxPage       = 256 << 10 // a page of a tip table
 	MaxDropPages  = 1 << 14   // pages dropped by one PutTable
 	MaxTipsPage   = 4096      // tips in one answer
-	MaxInFlight   = 8192      // requests unanswered on one connection
-	MaxWaiting    = 64 << 20
+	MaxInFlight   = 8192      // unanswered questions on one connection, each way
+	MaxWaiting    = 64 << 20  // questions in work and unwritten frames on one connection
 
 	MaxChainName = 64        // a chain's CAIP-2 name
-	MaxChainData = 128 << 10 // data of a call to estimate: what pools of nodes take of a whole transaction
-	MaxChainText = 256       // what a node said
-	MaxRevert    = 1 << 10   // data of a call that reverted
+	MaxChainData = 128 << 10 // data of a call to estimate: nodes' mempools accept no larger transaction
+	MaxChainText = 256       // a node's message
+	MaxRevert    = 1 << 10   // data that a reverted call returned
 	MaxTokens    = 100       // tokens of a chain that the operator names
 	MaxSigned    = 256 << 10 // a signed transaction
 
-	MaxDialHost  = 253 // bytes of a name outside
-	MaxImageName = 512 // bytes of an image's name
-	MaxAuth      = 4 << 10
-	MaxStreams   = 256 // byte streams that stand or are asked for
+	MaxDialHost  = 253     // host name to dial
+	MaxImageName = 512     // name of a container image
+	MaxAuth      = 4 << 10 // credentials for an image's registry
+	MaxStreams   = 256     // byte streams, open or requested
 	MaxURL       = 2048
 	MaxWebhook   = 4 << 20   // body of a webhook
 	MaxProgram   = 512 << 10 // a document about a customer's program
 	MaxMail      = 256 << 10
 
-	// DefaultWait is a call's deadline when the host names none; MaxWait bounds what it may name.
+	// DefaultWait is a call's deadline if the host sends none; MaxWait is the longest that it may send.
 	DefaultWait = 30 * time.Second
 	MaxWait     = 5 * time.Minute
 )

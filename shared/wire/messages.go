@@ -1,10 +1,10 @@
 package wire
 
-// A Kind says which message a frame carries. Kinds are never renumbered.
+// A Kind is the type of a frame: which message it carries. Kinds are never renumbered.
 type Kind uint8
 
-// Questions says who asks which of them, on connections of which role, and what answers it. KindFailed
-// answers when the host could not do it, which for a write means "unknown", never "not stored".
+// The kinds of frames. Questions lists who asks which of them, on connections of which role, and which kind answers.
+// KindFailed answers a question that failed; after a write the outcome is then unknown, not "not stored".
 const (
 	KindHello Kind = 1 // first frame on every connection, by the dialing host
 
@@ -55,7 +55,7 @@ const (
 	KindDone        Kind = 52
 
 	KindFailed Kind = 60
-	KindCancel Kind = 61 // the asker no longer waits for this id; no answer
+	KindCancel Kind = 61 // cancels the question with the frame's id; it has no answer
 
 	KindChain      Kind = 70 // RoleChains
 	KindChainState Kind = 71
@@ -73,12 +73,12 @@ const (
 	KindCosigned Kind = 75
 )
 
-// A Role is what a connection is for. The host dials all of them.
+// A Role is the purpose of a connection. The host dials connections of every role.
 type Role uint8
 
-// RoleCalls carries calls from the host. On the others the enclave asks and the host answers; they are apart
-// so that a slow load never delays a batch, and a slow node of a chain or name outside neither. RoleStream
-// carries no frames behind its hello: it is the byte stream that the enclave asked for by KindDial or KindPull.
+// The roles. RoleCalls carries calls from the host. On the others the enclave asks and the host answers; they are
+// separate so that a slow load, a slow node of a chain or a slow server never delays a batch. RoleStream carries
+// no frames after its hello: it is the byte stream that the enclave asked for by KindDial or KindPull.
 const (
 	RoleCalls     Role = 1
 	RoleStores    Role = 2
@@ -93,16 +93,16 @@ const (
 // Roles is the number of roles, which count from 1.
 const Roles = 8
 
-// ID names an organization or an activity: the 16 bytes of its UUID.
+// ID identifies an organization, an activity, a boot or a receiver: the 16 bytes of its UUID.
 type ID [16]byte
 
 // Hash is a SHA-256 digest or a node of an RFC 6962 tree.
 type Hash [32]byte
 
-// A Ticket names a stream that the enclave has asked for. It is drawn by the enclave and good once.
+// A Ticket identifies a stream that the enclave has asked for. The enclave draws it; it is valid once.
 type Ticket [16]byte
 
-// Hello opens a connection. A ticket comes with RoleStream and with no other.
+// Hello opens a connection. Ticket is set with RoleStream and with no other role.
 type Hello struct {
 	Version uint16  `cbor:"1,keyasint"`
 	Role    Role    `cbor:"2,keyasint"`
@@ -126,8 +126,8 @@ type Header struct {
 	Value string `cbor:"2,keyasint"`
 }
 
-// From is hearsay of the host about who called. It serves logs, rate limits, an organization's IP allowlist
-// and the auth proxy's list of origins, which can only keep out, and no other decision.
+// From is what the host claims about the caller; it is not verified. Use it only for logs and to refuse:
+// rate limits, an organization's IP allowlist, the auth proxy's list of origins.
 type From struct {
 	Address string `cbor:"1,keyasint,omitempty"`
 	Origin  string `cbor:"2,keyasint,omitempty"`
@@ -140,7 +140,7 @@ type Call struct {
 	Head     []Header `cbor:"3,keyasint,omitempty"`
 	Body     Bytes    `cbor:"4,keyasint"`
 	From     From     `cbor:"5,keyasint,omitempty"`
-	// WithinMs is how long the caller is willing to wait. 0 means DefaultWait.
+	// WithinMs is how long the caller waits for the reply; 0 means DefaultWait. The enclave caps it at MaxWait.
 	WithinMs uint32 `cbor:"6,keyasint,omitempty"`
 }
 
@@ -148,37 +148,37 @@ type Call struct {
 type Reply struct {
 	Status uint16 `cbor:"1,keyasint"`
 	Body   Bytes  `cbor:"2,keyasint"`
-	// Request is the SHA-256 of the body that this answers.
+	// Request is the SHA-256 of the call's body.
 	Request Hash `cbor:"3,keyasint"`
-	// Phases are microseconds spent: stamp, decide, execute, store.
+	// Phases are the durations of stamp, decide, execute and store, in microseconds.
 	Phases []uint32 `cbor:"4,keyasint,omitempty"`
-	// Limit is how many requests a full bucket of the caller's holds, Remaining
-	// how many are left, of the bucket with the fewest. Limit 0: not counted.
+	// Limit is the size in requests, and Remaining the content, of that rate limit bucket of the
+	// caller which has the least left. Limit 0: the caller has no rate limit.
 	Limit     uint32 `cbor:"5,keyasint,omitempty"`
 	Remaining uint32 `cbor:"6,keyasint,omitempty"`
-	// Readable is said at the endpoint of the auth proxy: a page of Call.From.Origin may read the reply.
+	// Readable is set at EndpointProxy: browsers may show the reply to a page of Call.From.Origin (CORS).
 	Readable bool `cbor:"7,keyasint,omitempty"`
-	// RetryMs is for how long the caller has nothing left of what it would take, in a refusal with status 429. RefusesAll says that
-	// until then the same is answered to whatever the credential stamps.
+	// RetryMs is, with status 429, the time until the rate limit allows the request. RefusesAll means that until then every
+	// request of the same credential is refused the same way.
 	RetryMs    uint32 `cbor:"8,keyasint,omitempty"`
 	RefusesAll bool   `cbor:"9,keyasint,omitempty"`
-	// Signed is there where the call asked by HeaderSignReply and the enclave serves.
+	// Signed is set if the call has HeaderSignReply and the enclave serves.
 	Signed *Signed `cbor:"10,keyasint,omitempty"`
-	// Moved is one more than the range of the organization that the call is about, when this enclave does not
-	// own it: nothing was done here, and whoever does own it is to be asked. 0: not so. Of a range that was
-	// lost while the call was under way the call may have been done; the same body again finds out.
+	// Moved is one more than the range of the call's organization if this enclave doesn't own that range;
+	// otherwise 0. The call then had no effect, and the host must ask the owner. If the range was lost while
+	// the call was under way, the call may have taken effect: sending the same body again finds out.
 	Moved uint16 `cbor:"20,keyasint,omitempty"`
 }
 
-// HeaderSignReply is the name of the header, in a call's Head, by which a client asks
-// for a signed reply; its value is the client's nonce.
+// HeaderSignReply is the HTTP header, in a call's Head, by which a client asks
+// for a signed reply. Its value is the client's nonce.
 const HeaderSignReply = "X-Cloister-Sign-Reply"
 
-// HeaderLogProof is the name of the header, in a submit's Head, by which a client asks for
-// the logged proof beside what the reply tells of.
+// HeaderLogProof is the HTTP header, in a submit call's Head, by which a client asks for
+// the log proof of the reply's activity.
 const HeaderLogProof = "X-Cloister-Log-Proof"
 
-// Signed is what a signed reply carries beside its body; package attestation says what is signed.
+// Signed is the signature of a signed reply, by the enclave's live key. Package attestation defines the signed text.
 type Signed struct {
 	Deployment Hash   `cbor:"1,keyasint"`
 	LiveKey    []byte `cbor:"2,keyasint"` // 130 bytes
@@ -186,18 +186,18 @@ type Signed struct {
 	Signature  []byte `cbor:"4,keyasint"` // r ‖ s, 64 bytes
 }
 
-// A Range is a part of a deployment's organizations: a top-level organization and all below it lie in one. A
-// deployment has 1 to MaxRanges, fixed when it was made; with one, everything is range 0.
+// A Range is a partition (shard) of a deployment's organizations: a top-level organization and all its
+// sub-organizations are in one range. A deployment has 1 to MaxRanges of them, numbered from 0, fixed at genesis.
 type Range uint8
 
-// RangeOf is the range of an organization in a deployment of so many.
+// RangeOf returns the range of an organization in a deployment with that many ranges.
 func RangeOf(id ID, ranges int) Range { return Range(int(id[0]) * ranges / 256) }
 
-// Own asks for a range of the store, or extends or gives back what is owned. A range
-// is owned by at most one boot; ownership is a row with an epoch.
+// Own reads or changes the ownership of a range in the store: a row with the owner's boot id and an
+// epoch. A range has at most one owner.
 //
-// Take: succeeds only while the row's epoch is still Expect (0: no row yet); the row then holds Boot and
-// epoch Expect+1. Look changes nothing. Renew and Release succeed only while the row holds Boot and Expect.
+// OwnTake succeeds only while the row's epoch is Expect (0: no row yet) and sets the row to Boot and epoch
+// Expect+1. OwnLook changes nothing. OwnRenew and OwnRelease succeed only while the row has Boot and epoch Expect.
 type Own struct {
 	Action OwnAction `cbor:"1,keyasint"`
 	Boot   ID        `cbor:"2,keyasint"`
@@ -205,7 +205,7 @@ type Own struct {
 	Range  Range     `cbor:"4,keyasint,omitempty"`
 }
 
-// OwnAction is what Own asks for.
+// OwnAction is the action that Own asks for.
 type OwnAction uint8
 
 // The actions of Own.
@@ -216,7 +216,7 @@ const (
 	OwnRelease OwnAction = 4
 )
 
-// Owned tells the row as it stands after the action.
+// Owned answers Own: whether the action succeeded (OK), and the range's row after it.
 type Owned struct {
 	OK       bool   `cbor:"1,keyasint"`
 	Epoch    uint64 `cbor:"2,keyasint"`
@@ -224,15 +224,15 @@ type Owned struct {
 	Released bool   `cbor:"4,keyasint"`
 	// Batches is how many batches the row's boot has stored.
 	Batches uint64 `cbor:"5,keyasint"`
-	// Beat counts renewals, for as long as somebody owns the row: as long as it or
-	// Batches grows, its owner lives. A store may begin to count anew when it is
-	// opened again. It is for hosts; an enclave makes nothing of it.
+	// Beat counts the owner's renewals: while it or Batches grows, the owner is
+	// alive. A store may count anew after a restart. Only hosts use it;
+	// enclaves ignore it.
 	Beat uint64 `cbor:"6,keyasint,omitempty"`
 }
 
-// An Entry is one sealed entry of an organization's ledger and what the host
-// needs to page and filter. Activity, Type, Status, TimeMs and Prior are a
-// copy of what is sealed; the enclave believes only what is sealed.
+// An Entry is one sealed entry of an organization's ledger, with the fields by which the
+// host pages and filters. Activity, Type, Status, TimeMs and Prior are copies of sealed
+// fields; the enclave believes the sealed ones only.
 type Entry struct {
 	Organization ID     `cbor:"1,keyasint"`
 	Seq          uint64 `cbor:"2,keyasint"`
@@ -241,22 +241,22 @@ type Entry struct {
 	Type         string `cbor:"5,keyasint,omitempty"`
 	Status       uint8  `cbor:"6,keyasint,omitempty"`
 	TimeMs       uint64 `cbor:"7,keyasint"`
-	// Prior is one more than the seq of this activity's entry before this one,
-	// or 0: lists show only the newest entry of an activity.
+	// Prior is one more than the seq of the activity's previous entry, or 0 if it
+	// has none. Lists show only the newest entry of an activity.
 	Prior uint64 `cbor:"8,keyasint,omitempty"`
-	// Blind are keyed hashes under which the entry's record can be found.
+	// Blind are keyed hashes by which the entry's record can be found.
 	Blind []Hash `cbor:"9,keyasint,omitempty"`
-	// Index changes the rows of the host's index that lead to this organization.
-	// They are done in their order, in the transaction of the entry.
+	// Index changes the host's index rows that lead to this organization. The
+	// store makes them in order, in the entry's transaction.
 	Index []IndexChange `cbor:"10,keyasint,omitempty"`
-	// Sends are what must go out once the entry is stored. What it is lies sealed
-	// in the entry; the place in this list is a send's number.
+	// Sends announces what must go out once the entry is stored. The content is
+	// sealed in the entry; the place in this list is a send's number.
 	Sends []SendMark `cbor:"11,keyasint,omitempty"`
 }
 
-// An IndexChange puts or drops the row that leads from a key to the entry's organization. Key is a keyed
-// hash: the host learns which rows have one value and not what it is. Rank orders the rows of a key and is
-// the same in all of an organization's. A row that is there may be put again, one that is not dropped.
+// An IndexChange puts or drops the index row from a key to the entry's organization. Key is a keyed hash of a
+// value: the host learns which rows have the same value, but not the value. Rank orders the rows of a key; all rows
+// of an organization have the same. Putting a row that exists and dropping one that doesn't change nothing.
 type IndexChange struct {
 	Key  Hash   `cbor:"1,keyasint"`
 	Rank uint64 `cbor:"2,keyasint"`
@@ -270,64 +270,67 @@ type WrappedKey struct {
 	Sealed       []byte `cbor:"3,keyasint"`
 }
 
-// A Batch is stored whole or not at all, in one transaction, in order.
+// A Batch is the unit in which an enclave writes: entries of a range's organizations, which the
+// store stores in order, in one transaction, all or none.
 type Batch struct {
 	Boot   ID     `cbor:"1,keyasint"`
 	Epoch  uint64 `cbor:"2,keyasint"`
 	Number uint64 `cbor:"3,keyasint"` // 1 for the boot's first
-	// Header holds the batch's leaf of the range's log and the tips that it moves, names the header
-	// before it, and ends in a MAC. The host stores it as it is and shows it to the next boot. A batch
-	// without entries is one that only says something in the log.
+	// Header is an encoded BatchHeader and its MAC of 32 bytes. The host stores it unchanged and
+	// returns it to the next boot (LoadHeaders). A batch without entries only adds its leaf to the
+	// log.
 	Header  Bytes        `cbor:"4,keyasint"`
 	Entries []Entry      `cbor:"5,keyasint"`
 	Keys    []WrappedKey `cbor:"6,keyasint,omitempty"`
-	Range   Range        `cbor:"7,keyasint,omitempty"` // of all its organizations
+	Range   Range        `cbor:"7,keyasint,omitempty"` // the range of all its organizations
 }
 
-// A BatchHeader is what a batch's Header holds, with a MAC of 32 bytes behind it by which a starting enclave
-// believes it: where the batch stands in the log of its range, its leaf there, and the tips that it moves.
+// A BatchHeader is the content of a batch's Header: the batch's position and leaf in the range's log, and the
+// new tips of its organizations. Headers form a hash chain. A MAC of 32 bytes follows, by which a boot
+// verifies that an enclave of the deployment has made it.
 type BatchHeader struct {
-	Format     uint8      `cbor:"1,keyasint"` // 2; 1 was of batches before there was a log
+	Format     uint8      `cbor:"1,keyasint"` // 2; format 1 was used before there were logs
 	Deployment Hash       `cbor:"2,keyasint"`
 	Range      Range      `cbor:"3,keyasint"`
 	Generation uint32     `cbor:"4,keyasint"`
-	Position   uint64     `cbor:"5,keyasint"` // of the leaf in the log, from 0
-	Previous   Hash       `cbor:"6,keyasint"` // SHA-256 of the header before, its MAC included; zero: there is none
-	Leaf       []byte     `cbor:"7,keyasint"` // as package tlog of attestation writes it
+	Position   uint64     `cbor:"5,keyasint"` // index of the leaf in the log, from 0
+	Previous   Hash       `cbor:"6,keyasint"` // SHA-256 of the previous header with its MAC; zero: there is none
+	Leaf       []byte     `cbor:"7,keyasint"` // as package attestation/tlog encodes it
 	Tips       []Tip      `cbor:"8,keyasint,omitempty"`
-	Table      *TableHead `cbor:"9,keyasint,omitempty"` // with a leaf that commits to one
+	Table      *TableHead `cbor:"9,keyasint,omitempty"` // set if the leaf commits to a tip table
 }
 
-// A TableHead commits to a tip table, and to the log up to where the table stands.
+// A TableHead commits to a tip table, and to the log up to the last batch that the table covers.
 type TableHead struct {
-	Covers   uint64 `cbor:"1,keyasint"` // how many batches of the log the table has the tips of
-	LogRoot  Hash   `cbor:"2,keyasint"` // of the leaves of these
+	Covers   uint64 `cbor:"1,keyasint"` // number of the log's batches whose tips the table has
+	LogRoot  Hash   `cbor:"2,keyasint"` // root of the tree over their leaves
 	Previous Hash   `cbor:"3,keyasint"` // SHA-256 of the last one's header; zero: there is none
 	Tips     uint64 `cbor:"4,keyasint"`
-	Root     Hash   `cbor:"5,keyasint"` // of the pages
-	// Policy and Mode are in force where the table stands, as the leaf of a boot says them.
+	Root     Hash   `cbor:"5,keyasint"` // root of the tree over the pages' hashes
+	// Policy and Mode are in force after the covered batches: those of the last start leaf.
 	Policy Hash  `cbor:"6,keyasint,omitzero"`
 	Mode   uint8 `cbor:"7,keyasint,omitempty"`
-	// Boots is the number of that boot.
+	// Boots is the number of the boot of that leaf.
 	Boots uint64 `cbor:"8,keyasint,omitempty"`
-	// Recovered is the newest generation that began with a recovery after which each organization's root quorum has to let
-	// it sign again, and RecoveredMs the time of the newest recovery; 0: there was none.
+	// Recovered is the newest generation that began with a recovery after which each organization needs its root quorum's
+	// consent to sign again, and RecoveredMs the time of the newest recovery; 0: there was none.
 	Recovered   uint32 `cbor:"9,keyasint,omitempty"`
 	RecoveredMs uint64 `cbor:"10,keyasint,omitempty"`
-	// ManifestNonce is that of the manifest in force there.
+	// ManifestNonce is the nonce of the manifest in force.
 	ManifestNonce uint64 `cbor:"11,keyasint,omitempty"`
-	// WaitMs is how long, in milliseconds, an enclave of earlier terms may serve that no boot has waited for yet; 0: no longer
-	// than one of the terms in force.
+	// WaitMs is how long, in milliseconds, an enclave under earlier terms may still serve, unless a boot has waited for that;
+	// 0: no longer than one under the terms in force.
 	WaitMs uint64 `cbor:"12,keyasint,omitempty"`
 }
 
 // Verdict is the store's answer to a batch.
 type Verdict uint8
 
-// Stored and the two ways to lose the store. A store that is not sure answers KindFailed instead.
+// The verdicts of a batch. After VerdictConflict and VerdictSuperseded the enclave ends. A store that is not sure
+// answers KindFailed instead.
 const (
-	VerdictStored     Verdict = 1 // these bytes are stored, now or before
-	VerdictConflict   Verdict = 2 // something else stands at one of the places, or a place before it is empty
+	VerdictStored     Verdict = 1 // these bytes are stored, now or already before
+	VerdictConflict   Verdict = 2 // the store has other bytes at one of the places, or lacks an earlier place
 	VerdictSuperseded Verdict = 3 // another boot or epoch owns the range
 )
 
@@ -337,19 +340,19 @@ type Stored struct {
 	Verdict Verdict `cbor:"2,keyasint"`
 }
 
-// LoadOrganization asks for what opens an organization: its wrapped keys, its
-// newest snapshot, and the entries after that, as many as fit in MaxBytes.
+// LoadOrganization asks for an organization's wrapped keys, its newest
+// snapshot, and the entries after that, as many as fit in MaxBytes.
 type LoadOrganization struct {
 	Organization ID     `cbor:"1,keyasint"`
 	MaxBytes     uint32 `cbor:"2,keyasint"`
 }
 
-// Organization answers LoadOrganization. Count 0 means that there is none.
+// Organization answers LoadOrganization. Count is 0 if the organization doesn't exist.
 type Organization struct {
 	Count    uint64       `cbor:"1,keyasint"` // entries in the ledger
 	Keys     []WrappedKey `cbor:"2,keyasint,omitempty"`
 	Snapshot []byte       `cbor:"3,keyasint,omitempty"`
-	From     uint64       `cbor:"4,keyasint"`           // seq of Entries[0]: what the snapshot covers
+	From     uint64       `cbor:"4,keyasint"`           // seq of Entries[0]: number of entries that the snapshot covers
 	Entries  [][]byte     `cbor:"5,keyasint,omitempty"` // sealed, consecutive
 }
 
@@ -360,7 +363,7 @@ type LoadEntries struct {
 	MaxBytes     uint32 `cbor:"3,keyasint"`
 }
 
-// Entries answers LoadEntries; at least one entry unless there is none.
+// Entries answers LoadEntries: at least one entry, unless there is none at From.
 type Entries struct {
 	Entries [][]byte `cbor:"1,keyasint,omitempty"`
 }
@@ -371,13 +374,13 @@ type LoadPieces struct {
 	Pieces       []Hash `cbor:"2,keyasint"`
 }
 
-// Pieces answers LoadPieces in order; a missing one is empty.
+// Pieces answers LoadPieces and LoadPages, in the question's order; a missing piece is empty.
 type Pieces struct {
 	Pieces [][]byte `cbor:"1,keyasint"`
 }
 
-// Find asks for the newest entry of each of these activities, or for the entries at these places, with
-// inclusion proofs for the tree of TreeSize leaves. Entries at or past TreeSize are not answered.
+// Find asks for the newest entry of each of Activities, or for the entries at Seqs, with inclusion proofs for the
+// tree of the first TreeSize entries. Entries at or after TreeSize are left out.
 type Find struct {
 	Organization ID       `cbor:"1,keyasint"`
 	TreeSize     uint64   `cbor:"2,keyasint"`
@@ -385,8 +388,8 @@ type Find struct {
 	Seqs         []uint64 `cbor:"4,keyasint,omitempty"`
 }
 
-// Page asks for newest entries of activities, newest first, filtered. Before and After are ids of activities:
-// After X means those behind X in the list, Before X those just ahead of it, still in list order.
+// Page asks for a page of the list of activities' newest entries, newest first, filtered. Before and After are
+// cursors, ids of activities: After X asks for those that follow X in the list, Before X for those that precede it.
 type Page struct {
 	Organization ID       `cbor:"1,keyasint"`
 	TreeSize     uint64   `cbor:"2,keyasint"`
@@ -397,14 +400,14 @@ type Page struct {
 	Limit        uint16   `cbor:"7,keyasint"`
 }
 
-// An IndexRow is an organization that has a key, in the order of rank and id.
+// An IndexRow is a row of the host's index under one key. Rows are ordered by rank and id.
 type IndexRow struct {
 	Rank         uint64 `cbor:"1,keyasint"`
 	Organization ID     `cbor:"2,keyasint"`
 }
 
-// PageIndex asks for rows of one key in their order: the first ones, those
-// behind After, or those just above Before. A cursor need not be a row.
+// PageIndex asks for rows of one key, in order: the first ones, those that follow
+// After, or those that precede Before. No row needs to exist for a cursor.
 type PageIndex struct {
 	Key    Hash      `cbor:"1,keyasint"`
 	Before *IndexRow `cbor:"2,keyasint,omitempty"`
@@ -417,22 +420,22 @@ type IndexRows struct {
 	Rows []IndexRow `cbor:"1,keyasint,omitempty"`
 }
 
-// ProvenEntry is an old entry with its inclusion proof (RFC 6962, leaf
-// upwards) under the tree of the size asked for.
+// ProvenEntry is an old entry with its inclusion proof (RFC 6962, from the leaf
+// upwards) in the organization's tree of the requested size.
 type ProvenEntry struct {
 	Seq    uint64 `cbor:"1,keyasint"`
 	Sealed Bytes  `cbor:"2,keyasint"`
 	Proof  []Hash `cbor:"3,keyasint,omitempty"`
 }
 
-// Proven answers Find and Page. Unknown says that a cursor names nothing.
+// Proven answers Find and Page. Unknown means that the cursor names no activity.
 type Proven struct {
 	Entries []ProvenEntry `cbor:"1,keyasint,omitempty"`
 	Unknown bool          `cbor:"2,keyasint,omitempty"`
 }
 
-// LoadKeys asks for wrapped data keys of organizations From to To, both included, in
-// the order of organization and key, from key FromKey of the first one on.
+// LoadKeys asks for the wrapped data keys of organizations From to To, both included, in
+// the order of organization and key id, from key id FromKey of organization From on.
 type LoadKeys struct {
 	From    ID     `cbor:"1,keyasint"`
 	FromKey uint32 `cbor:"2,keyasint"`
@@ -440,13 +443,13 @@ type LoadKeys struct {
 	Limit   uint32 `cbor:"4,keyasint"` // 1 to MaxKeysPage
 }
 
-// Keys answers LoadKeys. Fewer than the limit: there are no more.
+// Keys answers LoadKeys. Fewer keys than the limit mean that there are no more.
 type Keys struct {
 	Keys []WrappedKey `cbor:"1,keyasint"`
 }
 
-// PutKeys puts data keys that were wrapped anew in the place of what is stored, all or none. A key that is
-// not stored is not added. Done is false when the boot does not own the range.
+// PutKeys replaces stored data keys by the same keys under a new storage key, all or none. It adds no key that is
+// not stored. Done.OK is false if the boot doesn't own the range.
 type PutKeys struct {
 	Range Range        `cbor:"1,keyasint,omitempty"`
 	Boot  ID           `cbor:"2,keyasint"`
@@ -454,15 +457,15 @@ type PutKeys struct {
 	Keys  []WrappedKey `cbor:"4,keyasint"` // 1 to MaxKeysPage
 }
 
-// PutSnapshot stores a snapshot that covers the first Count entries, replacing
-// an older one. Pieces are new ones; Drop are those that nothing names any more.
+// PutSnapshot replaces an organization's snapshot by one that covers the first Count entries, adds its
+// new Pieces and deletes those in Drop, which no snapshot names any more.
 //
-// Without a Snapshot it brings pieces ahead of the one that will name them: they
-// are added, there is at least one, and Drop is empty.
+// Without a Snapshot it only adds pieces, for a snapshot that follows: there is at least one, and Drop
+// is empty.
 //
-// It is done only for the owner of the range, and a snapshot only in the place of the one that it was built
-// on: Over is what that one counts, 0 if there is none. The very same snapshot again counts as done. Done
-// says whether it was; with OK false nothing was changed and trying again changes nothing.
+// It succeeds only for the owner of the range, and only if the stored snapshot is the one that the new one
+// was built on: Over is that one's Count, 0 if there is none. Sending the same snapshot again succeeds. If
+// Done.OK is false, nothing was changed and a retry fails, too.
 type PutSnapshot struct {
 	Organization ID       `cbor:"1,keyasint"`
 	Count        uint64   `cbor:"2,keyasint"`
@@ -471,12 +474,12 @@ type PutSnapshot struct {
 	Drop         []Hash   `cbor:"5,keyasint,omitempty"`
 	Boot         ID       `cbor:"6,keyasint"`
 	Epoch        uint64   `cbor:"7,keyasint"`
-	Over         uint64   `cbor:"8,keyasint"` // below Count; not looked at without a Snapshot
+	Over         uint64   `cbor:"8,keyasint"` // below Count; ignored without a Snapshot
 	Range        Range    `cbor:"9,keyasint,omitempty"`
 }
 
-// LoadHeaders asks for headers of a range's batches in the order in which they were stored, from batch
-// Number of Epoch on; those of later epochs follow.
+// LoadHeaders asks for the headers of a range's batches in the order of storing, from batch Number of Epoch
+// on and into later epochs, as many as fit in MaxBytes.
 type LoadHeaders struct {
 	Range    Range  `cbor:"1,keyasint,omitempty"`
 	Epoch    uint64 `cbor:"2,keyasint"`
@@ -484,27 +487,28 @@ type LoadHeaders struct {
 	MaxBytes uint32 `cbor:"4,keyasint"`
 }
 
-// Headers answers LoadHeaders; at least one unless there is none.
+// Headers answers LoadHeaders: at least one header, unless there is none.
 type Headers struct {
 	Headers [][]byte `cbor:"1,keyasint,omitempty"`
 }
 
-// A Tip is where an organization's ledger stands: how many entries, and the root of their tree.
+// A Tip is the tree head of an organization's ledger: the number of its entries, and the root of the
+// RFC 6962 tree over them.
 type Tip struct {
 	Organization ID     `cbor:"1,keyasint"`
 	Count        uint64 `cbor:"2,keyasint"`
 	Root         Hash   `cbor:"3,keyasint"`
 }
 
-// LoadTips asks where the ledgers of organizations From to To, both included, stand, by ascending id. An
-// enclave asks it for a range that has no log yet.
+// LoadTips asks for the tips of organizations From to To, both included, by ascending id. An enclave
+// asks it only for a range that has no log yet.
 type LoadTips struct {
 	From  ID     `cbor:"1,keyasint"`
 	To    ID     `cbor:"2,keyasint"`
 	Limit uint32 `cbor:"3,keyasint"` // 1 to MaxTipsPage
 }
 
-// Tips answers LoadTips. Fewer than the limit: there are no more.
+// Tips answers LoadTips. Fewer tips than the limit mean that there are no more.
 type Tips struct {
 	Tips []Tip `cbor:"1,keyasint,omitempty"`
 }
@@ -514,24 +518,24 @@ type LoadTable struct {
 	Range Range `cbor:"1,keyasint,omitempty"`
 }
 
-// TipTable answers LoadTable; empty: there is none.
+// TipTable answers LoadTable with an encoded KeptTable; empty if there is none.
 type TipTable struct {
 	Table []byte `cbor:"1,keyasint,omitempty"`
 }
 
-// LoadPages asks for pages of a range's tip table by the hash of their bytes. It is answered as LoadPieces is.
+// LoadPages asks for pages of a range's tip table by the SHA-256 of their bytes. Pieces answers it.
 type LoadPages struct {
 	Range Range  `cbor:"1,keyasint,omitempty"`
 	Pages []Hash `cbor:"2,keyasint"`
 }
 
-// PutTable stores a range's tip table in the place of the one before. Pages are new ones; Drop are those that
-// only the one before names. Without a Table it brings pages ahead of the one that will name them, or drops
-// more pages behind it, and not both.
+// PutTable replaces a range's tip table, adds its new Pages and deletes those in Drop, which only the old table
+// names. Without a Table it either adds pages for a table that follows, or deletes further pages of a replaced
+// one.
 //
-// It is done only for the owner of the range, and a table only in the place of the one that it was made from:
-// Over is the SHA-256 of that one's bytes, zero if there is none. With OK false nothing was changed. The same
-// again counts as done.
+// It succeeds only for the owner of the range, and only if the stored table is the one that the new one was made
+// from: Over is the SHA-256 of that one's bytes, zero if there is none. If Done.OK is false, nothing was changed.
+// Sending the same again succeeds.
 type PutTable struct {
 	Range Range    `cbor:"1,keyasint,omitempty"`
 	Boot  ID       `cbor:"2,keyasint"`
@@ -539,70 +543,70 @@ type PutTable struct {
 	Table []byte   `cbor:"4,keyasint,omitempty"`
 	Pages [][]byte `cbor:"5,keyasint,omitempty"` // stored under SHA-256 of the bytes
 	Drop  []Hash   `cbor:"6,keyasint,omitempty"`
-	Over  Hash     `cbor:"7,keyasint"` // not looked at without a Table
+	Over  Hash     `cbor:"7,keyasint"` // ignored without a Table
 }
 
 // PutObject stores a small object of the deployment under a name: the genesis record, the wrapped keyring,
-// boot proofs. Once makes it fail to replace: the same bytes count as done.
+// boot proofs. With Once it replaces nothing: it succeeds only if the name is new or has the same bytes.
 type PutObject struct {
 	Name  string `cbor:"1,keyasint"`
 	Bytes []byte `cbor:"2,keyasint"`
 	Once  bool   `cbor:"3,keyasint"`
 }
 
-// LoadObject asks for an object, or with Newest for the one last stored whose name begins with Name.
+// LoadObject asks for the object called Name or, with Newest, for the last stored one whose name begins with Name.
 type LoadObject struct {
 	Name   string `cbor:"1,keyasint"`
 	Newest bool   `cbor:"2,keyasint,omitempty"`
 }
 
-// Object answers LoadObject. Found false means that there is none.
+// Object answers LoadObject. Found is false if there is no such object.
 type Object struct {
 	Found bool   `cbor:"1,keyasint"`
 	Bytes []byte `cbor:"2,keyasint,omitempty"`
 }
 
-// Done answers a Put.
+// Done answers PutSnapshot, PutKeys, PutTable and PutObject.
 type Done struct {
 	OK bool `cbor:"1,keyasint"`
 }
 
-// Witness asks for cosignatures of a range's checkpoint by the witnesses of a policy (tlog-policy). The answer
-// comes when as many have cosigned as the policy's quorum takes, or when the host gives up on the others.
+// Witness asks for cosignatures of a range's checkpoint by the witnesses of a policy (c2sp.org/tlog-policy). The
+// host answers when the policy's quorum has cosigned, or when it gives up waiting for the other witnesses.
 type Witness struct {
 	Range      Range  `cbor:"1,keyasint,omitempty"`
 	Policy     string `cbor:"2,keyasint"`
-	Checkpoint []byte `cbor:"3,keyasint"` // a note that the log has signed
+	Checkpoint []byte `cbor:"3,keyasint"` // the signed note that holds it
 }
 
-// Cosigned answers Witness: the signature lines of witnesses, as they stand in a note, each with its newline.
-// Only who verifies them knows what they are worth.
+// Cosigned answers Witness with the witnesses' signature lines, as in a signed note, each with its newline.
+// The enclave verifies them.
 type Cosigned struct {
 	Lines []string `cbor:"1,keyasint,omitempty"`
 }
 
-// ProveLogged asks for what shows that an entry is in a range's log: in one of its first Size leaves.
+// ProveLogged asks for the proof that an entry's batch is among the first Size leaves of a range's log.
 type ProveLogged struct {
 	Range        Range  `cbor:"1,keyasint,omitempty"`
 	Generation   uint32 `cbor:"2,keyasint"`
 	Organization ID     `cbor:"3,keyasint"`
 	Seq          uint64 `cbor:"4,keyasint"`
 	Size         uint64 `cbor:"5,keyasint"`
-	// Header, unless empty, is of the batch that is asked about in place of the one that the entry came in.
+	// Header, unless empty, is the header of the batch to prove instead of the entry's own.
 	Header Bytes `cbor:"6,keyasint,omitempty"`
 }
 
-// Logged answers ProveLogged. Without a Header it is not there: it came before that was kept, in another
-// generation, or behind these leaves.
+// Logged answers ProveLogged. Header is empty if the store can't prove it: the entry is older than the
+// stored headers, of another generation, or after the first Size leaves.
 type Logged struct {
-	Header Bytes  `cbor:"1,keyasint,omitempty"` // of the batch that the entry came in, or of the one that was asked about
-	Path   []Hash `cbor:"2,keyasint,omitempty"` // of that batch's leaf, from it up to the root of the first Size leaves
-	// First is the log's first leaf, and FirstPath is its path, in generations after the first.
+	Header Bytes  `cbor:"1,keyasint,omitempty"` // header of the entry's batch, or ProveLogged.Header
+	Path   []Hash `cbor:"2,keyasint,omitempty"` // inclusion proof of that batch's leaf in the tree of the first Size leaves
+	// First is the log's first leaf and FirstPath its inclusion proof, in generations after the first.
 	First     []byte `cbor:"3,keyasint,omitempty"`
 	FirstPath []Hash `cbor:"4,keyasint,omitempty"`
 }
 
-// Failed says that the host could not answer. Text is for the host's own log.
+// Failed is the message of KindFailed: the peer could not answer. Text is a description for its logs.
 type Failed struct {
 	Text string `cbor:"1,keyasint,omitempty"`
 }

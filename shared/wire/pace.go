@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A pacedReader gives a frame that was begun its time-out, and only then: when
-// whole frames arrive in one read, which is the usual case, no deadline is set.
+// A pacedReader reads from a connection with a deadline while a frame is incomplete. When
+// whole frames arrive in one read, which is the usual case, it sets no deadline.
 type pacedReader struct {
 	conn   *Conn
 	frames uint64
-	begun  bool // part of the frame is here, or must come soon
+	begun  bool // the frame has begun, or must begin soon
 	timed  bool // its deadline is set
-	stale  bool // a deadline of an earlier frame may stand
+	stale  bool // an earlier frame's deadline may still be set
 }
 
-// first tells that no frame has come yet.
+// first reports whether no frame has been read yet.
 func (p *pacedReader) first() bool { return p.frames == 0 }
 
 func (p *pacedReader) Read(b []byte) (int, error) {
@@ -38,8 +38,8 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// write sends what is queued. It flushes only when the queue is empty, and lets the others run once before
-// that: under load many frames leave in one system call.
+// write sends the queued frames until the connection ends. It flushes only when the queue is empty, and yields to
+// other goroutines once before that, so that under load one system call sends many frames.
 func (c *Conn) write() {
 	w := bufio.NewWriterSize(c.nc, 64<<10)
 	var deadline time.Time
@@ -96,8 +96,8 @@ func (c *Conn) sleep() {
 	}
 }
 
-// extend moves the write deadline on when a quarter of it is used up: setting
-// it for each flush costs more than the flush's share of the work.
+// extend renews the write deadline when a quarter of it has passed. Renewing it
+// for each flush would cost more than the flush.
 func (c *Conn) extend(deadline *time.Time) error {
 	if c.options.WriteTimeout <= 0 {
 		return nil
@@ -110,7 +110,7 @@ func (c *Conn) extend(deadline *time.Time) error {
 	return c.nc.SetWriteDeadline(*deadline)
 }
 
-// send writes a batch, or flushes if there is none.
+// send writes a batch of frames, or flushes if the batch is empty.
 func (c *Conn) send(w *bufio.Writer, batch []frame) error {
 	if len(batch) == 0 {
 		return w.Flush()

@@ -1,24 +1,24 @@
 package wire
 
-// A Question is a kind of frame that is asked, and all that belongs to it. KindFailed,
-// up to maxSmall bytes, is an allowed answer to every one.
+// A Question describes a kind of question: who asks it on which connections, its message, its answer, and the sizes
+// of both. KindFailed, with up to maxSmall bytes, is an allowed answer to every question.
 type Question struct {
 	Kind    Kind
 	Name    string // for logs and metrics
-	Role    Role   // of the connections on which it is asked
+	Role    Role   // role of the connections on which it is asked
 	AskedBy Side
-	Asks    any // the message in its payload, empty
-	Most    int // bytes of the payload
+	Asks    any // zero value of the message in its payload
+	Most    int // largest payload in bytes
 	Answer  Kind
-	Tells   any // the message in the answer, empty
-	// MostAnswer is how many bytes the answer has at most.
+	Tells   any // zero value of the message in the answer
+	// MostAnswer is the answer's largest payload in bytes.
 	MostAnswer int
-	// Writes says that it changes what is stored: once begun it is done to its end.
+	// Writes means that it changes the store: the host finishes it even if the enclave cancels it.
 	Writes bool
 }
 
-// Questions is who may ask what, on which connection, and how large it may be.
-// Whatever is not listed is a breach. Both sides dispatch by this table.
+// Questions lists all questions. Both sides dispatch by this table. A peer that sends
+// a frame that it doesn't allow commits a breach: its connection is closed.
 var Questions = []Question{
 	{Kind: KindCall, Name: "call", Role: RoleCalls, AskedBy: SideHost, Asks: Call{}, Most: MaxCallFrame, Answer: KindReply, Tells: Reply{}, MostAnswer: MaxFrame},
 	{Kind: KindOpenSend, Name: "open_send", Role: RoleCalls, AskedBy: SideHost, Asks: AboutSend{}, Most: maxSmall, Answer: KindOpened, Tells: Opened{}, MostAnswer: MaxWebhook + maxSmall},
@@ -62,5 +62,5 @@ var questions = func() (byKind [256]*Question) {
 	return byKind
 }()
 
-// QuestionOf finds a question by its kind. Nil: it is none.
+// QuestionOf returns the question of a kind, nil if the kind is not a question's.
 func QuestionOf(k Kind) *Question { return questions[k] }

@@ -11,46 +11,46 @@ import (
 	"math/big"
 )
 
-// A Table tells which ranges one enclave owned at one time: what the boot operations
-// ranges, take, give and retire answer with. It is the enclave's word alone: that a range is
-// owned is decided by the row in the store and the lease.
+// A Table lists the ranges that one enclave owned at one time. The boot operations ranges, take,
+// give and retire answer with it. It is the enclave's statement, not the ownership itself: that
+// is the range's row in the store and the lease.
 type Table struct {
 	Format     int          `json:"format"`     // 1
 	Deployment string       `json:"deployment"` // hex
-	Boot       string       `json:"boot"`       // the id of this run, hex; another each time
+	Boot       string       `json:"boot"`       // the boot's id, hex; random for each boot
 	TimeMs     uint64       `json:"timeMs"`     // by the enclave's clock
-	Ranges     int          `json:"ranges"`     // of the deployment
-	Owned      []TableRange `json:"owned"`      // in order
-	// Retiring says that the enclave wants to be rid of what it owns and to get nothing more, until it ends.
+	Ranges     int          `json:"ranges"`     // number of ranges of the deployment
+	Owned      []TableRange `json:"owned"`      // in rising order of Range
+	// Retiring asks the hosts to move all its ranges to other enclaves and to give it no more, until it ends.
 	Retiring bool `json:"retiring,omitempty"`
 }
 
 // A TableRange is one range that the enclave owns.
 type TableRange struct {
 	Range   Range  `json:"range"`
-	Epoch   uint64 `json:"epoch"`   // under which it was taken: how often the range has been
-	SinceMs uint64 `json:"sinceMs"` // when that was
-	// Handed says that the owner before gave it away and handed on where its log ended.
-	// Without that the state is fresh since then and no longer.
+	Epoch   uint64 `json:"epoch"`   // ownerships of the range so far, this one included
+	SinceMs uint64 `json:"sinceMs"` // time at which this one began
+	// Handed means that the last owner gave the range away and handed on the head of its log. Without it, only
+	// what was written since SinceMs is certainly the newest: the store may have shown the enclave an older log.
 	Handed bool `json:"handed"`
 }
 
-// A SignedTable is a Table with the signature of the enclave's live key, which the boot
-// proof of that key leads back to the security module.
+// A SignedTable is a Table that the enclave's live key has signed. That key's boot proof
+// shows that the security module attests to it.
 type SignedTable struct {
 	Table     string `json:"table"`     // the exact JSON text that is signed
 	PublicKey string `json:"publicKey"` // the live key, 130 bytes in hex: encryption ‖ signing key
-	Signature string `json:"signature"` // r ‖ s, 64 bytes in hex, over SHA-256 of TableText
+	Signature string `json:"signature"` // ECDSA P-256, r ‖ s, 64 bytes in hex, over SHA-256 of TableText
 }
 
-// TableText is what is signed. No proof or reply begins like it.
+// TableText returns the text that is signed. Its prefix keeps it apart from the other texts that live keys sign.
 func TableText(table string) []byte { return []byte("cloister ranges 1\n" + table) }
 
 var errTable = errors.New("wire: a table of ranges that is not signed")
 
-// ParseTable reads a SignedTable and verifies its signature by the key that it names.
-// Whose that is the caller knows from where he has it, or from its boot proof. Both texts have one form, that of encoding/json: a
-// member that is missing, unknown, twice, or in other letters makes it none.
+// ParseTable decodes a SignedTable and verifies its signature by the key that it names. The caller must check whose key
+// that is, by its boot proof or by the connection. Both JSON texts must be exactly as encoding/json writes them: ParseTable
+// refuses members that are missing, unknown, repeated or in other letters.
 func ParseTable(b []byte) (*Table, *SignedTable, error) {
 	s := new(SignedTable)
 	if len(b) > MaxObject || !decodeJSON(b, s) {
@@ -81,7 +81,7 @@ func ParseTable(b []byte) (*Table, *SignedTable, error) {
 	return t, s, nil
 }
 
-// decodeJSON reads text that json.Marshal has written of such a value.
+// decodeJSON decodes text into a value and refuses any text but the one that json.Marshal writes of it.
 func decodeJSON(text []byte, into any) bool {
 	if json.Unmarshal(text, into) != nil {
 		return false
