@@ -17,43 +17,43 @@ import (
 	"cloister/shared/wire"
 )
 
-// batch is entries of one or more organizations on their way to the store, stored all or none.
+// batch is a batch that is not stored yet: entries of one or more organizations, or one leaf without entries.
 type batch struct {
 	number   uint64
 	entries  []wire.Entry
 	keys     []wire.WrappedKey
 	tips     map[org.ID]Tip
 	bytes    int64
-	leaf     *tlog.Leaf // what the batch says in the log instead of entries; nil: nothing
+	leaf     *tlog.Leaf // the batch's leaf if it has no entries, or nil
 	table    *wire.TableHead
-	restated *restated     // what the batch says in the log instead of entries, for a logged proof; nil: nothing
+	restated *restated     // the tip that the batch restates if it has no entries, or nil
 	closed   bool          // takes no more entries
 	sent     time.Time     // when it first went to the store
 	done     chan struct{} // closed when stored
 }
 
-// entryMargin is what an entry may take in a batch beside its sealed bytes: its fields, its
-// tip in the header, a wrapped key. indexMargin is what an index change takes at most, and a
-// send takes less.
+// entryMargin is the most bytes that an entry needs in a batch beside its sealed bytes: for its fields,
+// its tip in the header and a wrapped key. indexMargin is the most for an index change or a
+// send.
 const (
 	entryMargin = 512
 	indexMargin = 48
 )
 
-// batchWriter sends one batch at a time to the store while the next one fills.
+// batchWriter writes batches to the store, one at a time, while the next one fills.
 type batchWriter struct {
 	ledger *Ledger
 
 	mu sync.Mutex
-	// queue has every unstored batch, in order. The last fills; the first, unless empty, is on its way.
+	// queue has every unstored batch, in order. The last one fills; the first, unless empty, is being sent.
 	queue       []*batch
 	stored      uint64
 	unstored    int64
 	log         *log.Log      // up to the last stored batch
 	tableCovers uint64        // batches of the log that the newest tip table covers
-	tableDue    chan struct{} // it is time for another table
-	table       *tableCut     // the tip table in the making; or nil
-	waitOver    bool          // the next table says that nobody waits for an enclave of earlier terms
+	tableDue    chan struct{} // signals makeTables to make another table
+	table       *tableCut     // the tip table that is being made, or nil
+	waitOver    bool          // a table is due because a wait for an enclave under earlier terms is over
 	sent        time.Time     // when the last stored batch first went to the store
 	wake        chan struct{}
 	epoch       uint64
@@ -63,7 +63,7 @@ func newBatchWriter(l *Ledger) *batchWriter {
 	return &batchWriter{ledger: l, queue: []*batch{newBatch(1)}, wake: make(chan struct{}, 1), tableDue: make(chan struct{}, 1)}
 }
 
-// setLog sets the log as it stands before the first batch.
+// setLog sets the log to which the next batch is appended. The stored tip table covers that many of its batches.
 func (p *batchWriter) setLog(at *log.Log, covers uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,11 +74,11 @@ func newBatch(n uint64) *batch {
 	return &batch{number: n, tips: map[org.ID]Tip{}, done: make(chan struct{})}
 }
 
-// empty tells that there is nothing to store.
+// empty reports whether the batch has nothing to store.
 func (b *batch) empty() bool { return len(b.entries) == 0 && b.leaf == nil && b.restated == nil }
 
-// checkUnstored refuses to decide more when too much is unstored, or has been without a quorum of
-// witnesses for too long.
+// checkUnstored refuses another decision when too many bytes are unstored, or when a stored batch has
+// waited too long for a quorum of witnesses.
 func (p *batchWriter) checkUnstored() error {
 	if err := p.ledger.witnesses.checkStalled(p.ledger.cfg.Clock.Now()); err != nil {
 		return err
@@ -99,13 +99,13 @@ type addition struct {
 	tip   Tip
 }
 
-// bytes is about what the addition takes in a batch.
+// bytes estimates the addition's size in a batch.
 func (a *addition) bytes() int {
 	return len(a.entry.Sealed) + entryMargin + indexMargin*(len(a.entry.Index)+len(a.entry.Sends))
 }
 
-// add puts entries that belong together into one batch and returns its number. The locks of their organizations
-// are held, so the order of calls is the order of entries.
+// add puts the entries of one transaction into one batch and returns its number. The caller holds the locks of
+// their organizations, so the order of calls is the order of entries.
 func (p *batchWriter) add(as ...addition) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +129,7 @@ func (p *batchWriter) add(as ...addition) uint64 {
 	return b.number
 }
 
-// signal wakes whoever waits for the channel, which holds one.
+// signal wakes the goroutine that receives from c, now or the next time. c has a buffer of one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -137,8 +137,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// appendLeaf puts a batch without entries behind all that was decided: in the log it stands for what its leaf
-// says. It returns the batch's number.
+// appendLeaf queues a batch without entries after all entries decided so far, to append a leaf to the log. It
+// returns the batch's number.
 func (p *batchWriter) appendLeaf(leaf tlog.Leaf, table *wire.TableHead) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,8 +149,8 @@ func (p *batchWriter) appendLeaf(leaf tlog.Leaf, table *wire.TableHead) uint64 {
 	return b.number
 }
 
-// restate puts a batch behind all that was decided that moves an organization, whose lock is held, to where it
-// stands.
+// restate queues a batch without entries after all entries decided so far, whose leaf commits to the current
+// tip of an organization. The caller holds the organization's lock.
 func (p *batchWriter) restate(id org.ID, tip Tip) *restated {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +161,7 @@ func (p *batchWriter) restate(id org.ID, tip Tip) *restated {
 	return b.restated
 }
 
-// closeLocked closes the batch that fills, if there is anything in it, and returns the one that fills now.
+// closeLocked closes the filling batch, unless it is empty, and returns the one that fills from now on. mu is held.
 func (p *batchWriter) closeLocked() *batch {
 	b := p.queue[len(p.queue)-1]
 	if !b.empty() {
@@ -172,23 +172,23 @@ func (p *batchWriter) closeLocked() *batch {
 	return b
 }
 
-// head is the log as far as it is stored, with the last batch and when that was sent.
+// head returns a copy of the stored log, the number of its last batch, and the time at which that was first sent.
 func (p *batchWriter) head() (at *log.Log, number uint64, sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.Clone(), p.stored, p.sent
 }
 
-// A tableCut is where a tip table ends: what it covers, and which organizations have moved since the table
-// before.
+// A tableCut is the input of the next tip table: the last batch that it covers, and the tips that have changed
+// since the last table.
 type tableCut struct {
-	batch uint64 // the last one that it covers
+	batch uint64 // the last batch that it covers
 	moved map[org.ID]Tip
-	log   *log.Log // up to there, once that is stored
-	named bool     // the log names the table
+	log   *log.Log // the log up to that batch, once it is stored
+	named bool     // a stored leaf commits to the table
 }
 
-// beginTable begins a tip table over all that was decided, if it is time for one.
+// beginTable begins a tip table that covers all entries decided so far, or returns nil if none is due.
 func (p *batchWriter) beginTable() *tableCut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,18 +203,18 @@ func (p *batchWriter) beginTable() *tableCut {
 	return p.table
 }
 
-// noteTable notes that the host keeps a table.
+// noteTable notes that the host has stored a table.
 func (p *batchWriter) noteTable(c *tableCut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tableCovers, p.table = c.log.Size(), nil
-	if p.isTableDueLocked() { // by what came meanwhile
+	if p.isTableDueLocked() { // because of batches stored meanwhile
 		signal(p.tableDue)
 	}
 }
 
-// endWait has a tip table made where the one before says that an enclave of earlier terms may serve: this boot
-// has waited for it.
+// endWait notes that this boot has waited until no enclave under earlier terms may serve. If the log asks for
+// such a wait, endWait has a new tip table made that no longer does.
 func (p *batchWriter) endWait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,13 +224,13 @@ func (p *batchWriter) endWait() {
 	}
 }
 
-// isTableDueLocked reports whether it is time for a tip table.
+// isTableDueLocked reports whether a tip table should be begun. mu is held.
 func (p *batchWriter) isTableDueLocked() bool {
 	limits := &p.ledger.cfg.Limits
 	return p.table == nil && (p.waitOver || p.log.Size() >= p.tableCovers+limits.TableEvery || p.ledger.tips.count() >= limits.TableTips)
 }
 
-// waitStored returns nil when batch n is stored. Its errors say that nothing is known.
+// waitStored returns nil once batch n is stored. After an error the batch may or may not be stored.
 func (p *batchWriter) waitStored(ctx context.Context, n uint64) error {
 	if insecure.Skip(insecure.Release) {
 		return nil
@@ -241,7 +241,7 @@ func (p *batchWriter) waitStored(ctx context.Context, n uint64) error {
 			p.mu.Unlock()
 			return nil
 		}
-		// Batch n is n places behind the last stored one.
+		// queue[0] is the batch after the last stored one.
 		i := min(n-p.stored, uint64(len(p.queue))) - 1
 		done := p.queue[i].done
 		p.mu.Unlock()
@@ -255,7 +255,7 @@ func (p *batchWriter) waitStored(ctx context.Context, n uint64) error {
 	}
 }
 
-// run sends batches until the ledger is done.
+// run writes batches until the ledger is done.
 func (p *batchWriter) run() {
 	for {
 		select {
@@ -264,8 +264,8 @@ func (p *batchWriter) run() {
 			return
 		}
 		for {
-			// Requests that could run now decide first and join this batch. With one client
-			// nothing waits, with many there are fewer commits.
+			// Let runnable requests decide first and join this batch: with many clients that saves
+			// commits, with one it delays nothing.
 			runtime.Gosched()
 			b := p.nextBatch()
 			if b == nil {
@@ -278,7 +278,7 @@ func (p *batchWriter) run() {
 	}
 }
 
-// nextBatch closes the oldest batch that has anything in it.
+// nextBatch closes and returns the oldest batch, or nil if it is empty.
 func (p *batchWriter) nextBatch() *batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -290,7 +290,7 @@ func (p *batchWriter) nextBatch() *batch {
 	return b
 }
 
-// storeBatch stores b, trying again with the same bytes. It returns false when the ledger is done.
+// storeBatch stores b. It retries with the same bytes until the store answers, and returns false if the ledger is done.
 func (p *batchWriter) storeBatch(b *batch) bool {
 	msg, next, err := p.encodeBatch(b)
 	if err != nil {
@@ -343,7 +343,7 @@ func (p *batchWriter) encodeBatch(b *batch) (msg []byte, next *log.Next, err err
 	}
 	leaf.Boot, leaf.Epoch, leaf.Number = p.ledger.cfg.Boot, p.epoch, b.number
 	var moved []log.Tip
-	for i := range b.entries { // in order of appearance; an organization's last tip counts
+	for i := range b.entries { // in order; of an organization's tips only the last one
 		id := org.ID(b.entries[i].Organization)
 		if t, ok := b.tips[id]; ok && t.Count == b.entries[i].Seq+1 {
 			moved = append(moved, log.Tip{Organization: wire.ID(id), Count: t.Count, Root: t.Root})
@@ -367,7 +367,7 @@ func (p *batchWriter) encodeBatch(b *batch) (msg []byte, next *log.Next, err err
 	return msg, next, err
 }
 
-// noteStored notes that a batch is stored.
+// noteStored appends a stored batch to the log and wakes the requests that wait for it.
 func (p *batchWriter) noteStored(b *batch, next *log.Next) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,13 +1,13 @@
 package ledger
 
-// How a ledger ends:
+// The ways in which a ledger ends. The first three are the steps of a handover, in order:
 //
-//	CloseForWrites    nothing more is decided; what is decided gets stored. Undone if that fails
-//	SealForHandover   then: ends it for good, with the head that the next owner goes on from
-//	ReleaseOwnership  then: gives the row back. May be called again until the store answers
-//	Release           all of it in one, at an orderly end
-//	Abort             ends it at once and writes nothing, as fencing does
-//	Close             ends its goroutines and writes nothing, as a crash would
+//	CloseForWrites    refuses new decisions and stores the unstored ones. Undone if that fails
+//	SealForHandover   ends the ledger for good and returns the head of its log, for the next owner
+//	ReleaseOwnership  gives the row back. May be called again until the store answers
+//	Release           an orderly end: stores the unstored entries, ends, gives the row back
+//	Abort             ends the ledger at once and writes nothing, as fencing does
+//	Close             ends the ledger's goroutines and writes nothing, as a crash would
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Publish says in the log that the keyring may go to an enclave under this manifest, by its SHA-256,
-// and waits for the witnesses.
+// Publish appends a leaf to the log that announces a manifest, by its SHA-256, under which another enclave
+// may get the keyring, and waits until a quorum of witnesses has cosigned it.
 func (l *Ledger) Publish(ctx context.Context, manifest [32]byte) error {
 	batch, err := l.appendLeaf(ctx, tlog.Leaf{Manifest: &tlog.Manifest{SHA256: manifest}}, nil)
 	if err != nil || l.cfg.Witnesses == nil {
@@ -26,9 +26,9 @@ func (l *Ledger) Publish(ctx context.Context, manifest [32]byte) error {
 	return l.witnesses.awaitQuorum(ctx, l, batch)
 }
 
-// CloseForWrites ends deciding: what is decided by then gets stored. If ctx ends before that, the range is
-// served on as if nothing had happened. A boot that waits for its right to serve cannot name another that has
-// it: it waits before.
+// CloseForWrites refuses new decisions from now on and returns once all earlier ones are stored. If ctx ends before
+// that, the ledger accepts decisions again. CloseForWrites first waits for this boot's own right to serve, since a
+// boot without it can't name another that may serve at once.
 func (l *Ledger) CloseForWrites(ctx context.Context) error {
 	if l.cfg.Witnesses != nil {
 		if err := l.witnesses.awaitStart(ctx, l); err != nil {
@@ -45,11 +45,10 @@ func (l *Ledger) CloseForWrites(ctx context.Context) error {
 	return err
 }
 
-// SealForHandover ends a ledger that is closed for writes, while the enclave goes on with others. With
-// witnesses, the log's last batch names the boot that goes on, unless that is zero, and waits for their quorum,
-// for as long as ctx lasts; after an error there is no way back all the same. Nothing is answered any more.
-// Where the log ends that it returns is final, so that another owner can go on from there. The row stays this
-// boot's until ReleaseOwnership.
+// SealForHandover ends a ledger that is closed for writes, for good: it answers nothing any more. With witnesses
+// and unless next is zero, it first appends a last batch that names next as the following owner's boot, and waits
+// for a quorum as long as ctx lasts; after an error the ledger can't be reopened either. The returned end of the
+// log is final, so that another owner can continue from it. The row stays this boot's until ReleaseOwnership.
 func (l *Ledger) SealForHandover(ctx context.Context, next org.ID) (*EndOfOwnership, error) {
 	if l.cfg.Witnesses != nil && !next.Zero() {
 		last := l.batchWriter.appendLeaf(tlog.Leaf{Close: &tlog.Close{Boot: next}}, nil)
@@ -67,8 +66,8 @@ func (l *Ledger) SealForHandover(ctx context.Context, next org.ID) (*EndOfOwners
 	return &EndOfOwnership{log: l.batchWriter.log, epoch: l.batchWriter.epoch, number: l.batchWriter.stored}, nil
 }
 
-// setClosedForWrites sets closedForWrites once decisions under way are done. It returns false if it was so
-// before.
+// setClosedForWrites sets closedForWrites once decisions under way have taken effect. It returns false if it had
+// that value already.
 func (l *Ledger) setClosedForWrites(given bool) bool {
 	l.writeGate.Lock()
 	defer l.writeGate.Unlock()
@@ -81,7 +80,7 @@ func (l *Ledger) setClosedForWrites(given bool) bool {
 	return true
 }
 
-// Abort ends the ledger at once, as fencing does, but tells nobody.
+// Abort ends the ledger at once, as fencing does, but doesn't call Config.Fence.
 func (l *Ledger) Abort() {
 	l.fenced.Store(true)
 	l.stop()

@@ -12,25 +12,26 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Within one log the terms never change: other witnesses have not seen it and would sign any. So a
-// log ends where its terms do, and another generation of it begins, with another origin and keys:
+// Generations of a range's log. The witnesses of a log never change, because other witnesses have not seen it and would
+// cosign any history of it. When a manifest names other terms, the log ends and its next generation begins, with another
+// origin and other keys:
 //
-//  1. the enclave under the next manifest puts a leaf behind the log that closes it for the next
-//     generation, by its origin and the hash of its terms;
-//  2. the witnesses that have seen the log cosign it so far: whoever goes on with it besides, under
-//     the manifest before, gets no quorum any more;
-//  3. the first leaf of the next generation adopts it: where it ended, and the tips of all
-//     organizations. Of several that do so the new witnesses cosign one.
+//  1. the enclave under the new manifest appends a leaf that closes the log and names the next
+//     generation's origin and the hash of its terms;
+//  2. a quorum of the old witnesses cosigns the closed log: an enclave under the old manifest that
+//     continued the log otherwise gets no quorum any more;
+//  3. the first leaf of the next generation adopts the closed log: its size and root, and the tips of all
+//     organizations. If several enclaves do so, the new witnesses cosign one of the leaves only.
 //
-// Whoever finds a log that is closed goes on with step 2, and nobody appends to it.
+// A boot that finds a closed log appends nothing to it and continues with step 2.
 //
-// A store that lost what witnesses have seen never gets a quorum again. Operators then say by a manifest
-// with which head exactly the next generation begins (Recovery). Witnesses that have seen that one begin
-// sign no other beginning, from this store or another. The one before is not closed, and nobody asks
-// those who witnessed it.
+// A store that has lost batches which witnesses have cosigned never gets a quorum again. Operators then state in a
+// manifest the exact head from which the next generation begins (Recovery). Witnesses that have cosigned that first
+// leaf cosign no other one, from this store or another. The old generation is not closed, and its
+// witnesses are not asked.
 
-// beginMovedGeneration brings the range to the next generation of its log. Nothing is on its way to the store,
-// and nothing else appends.
+// beginMovedGeneration closes the range's log and begins the next generation (steps 1 to 3). The caller makes sure that
+// no batch is unstored and that nothing else appends.
 func (l *Ledger) beginMovedGeneration(ctx context.Context) error {
 	left := l.cfg.PreviousWitnesses
 	at, said, _ := l.batchWriter.head()
@@ -51,7 +52,7 @@ func (l *Ledger) beginMovedGeneration(ctx context.Context) error {
 	return l.beginGeneration(ctx, at, l.cfg.force(at.Force()), tlog.Adopt{How: tlog.HowMoved, Origin: l.origin(left.Name, at.Generation()).String(), Size: at.Size(), Root: at.Root()})
 }
 
-// awaitFormerQuorum waits until a quorum of other terms has cosigned a log where it stands.
+// awaitFormerQuorum waits until a quorum of the witnesses of earlier terms has cosigned the log at.
 func (l *Ledger) awaitFormerQuorum(ctx context.Context, at *log.Log, by *Terms) error {
 	checkpoint, err := at.CheckpointAs(by.Name)
 	if err != nil || insecure.Skip(insecure.Closed) {
@@ -73,23 +74,24 @@ func (l *Ledger) awaitFormerQuorum(ctx context.Context, at *log.Log, by *Terms) 
 	}
 }
 
-// A Recovery is where operators say that a range goes on, as attestation.RecoveredLog has it.
+// A Recovery is the head from which operators let a range's next generation begin, from the manifest's
+// attestation.RecoveredLog.
 type Recovery struct {
 	Origin          string
 	Size, Witnessed uint64
 	Root            [32]byte
-	Generation      uint32 // that begins
-	// Open tells that organizations sign at once.
+	Generation      uint32 // the one that begins
+	// Open lets organizations sign at once, without the consent of their root quorums.
 	Open bool
 }
 
-// errHead refuses a store that is not the one that operators have looked at.
+// errHead is the error for a store whose log doesn't have the head in the Recovery.
 func errHead(r *Recovery, format string, args ...any) error {
 	return fault.WithCode(fault.FailedPrecondition, "RECOVERY_HEAD", "the manifest recovers generation %d from %d batches with root %x, and the store %s: restore the backup that it was made for",
 		r.Generation, r.Size, r.Root, fmt.Sprintf(format, args...))
 }
 
-// checkRecovery refuses a log but for the very head that operators named.
+// checkRecovery refuses a log whose head is not exactly the one in the Recovery.
 func (l *Ledger) checkRecovery(at *log.Log) error {
 	r := l.cfg.Recover
 	switch {
@@ -103,8 +105,9 @@ func (l *Ledger) checkRecovery(at *log.Log) error {
 	return l.checkGeneration(r.Generation)
 }
 
-// beginRecoveredGeneration begins the generation that operators want behind the log that they named. Each lost batch may have been a
-// boot's first one, whose number proofs of it tell: none is used again. No boot has served that witnesses have not seen.
+// beginRecoveredGeneration begins the Recovery's generation after the log that it names. Each lost batch may have been the first of a
+// boot, and proofs may show that boot's number: boot numbers skip one for each lost batch, so that none is used twice. Only batches
+// that witnesses have cosigned count as lost, because no boot serves without a quorum.
 func (l *Ledger) beginRecoveredGeneration(ctx context.Context) error {
 	r := l.cfg.Recover
 	at, _, _ := l.batchWriter.head()
@@ -116,37 +119,38 @@ func (l *Ledger) beginRecoveredGeneration(ctx context.Context) error {
 	return l.beginGeneration(ctx, at, force, tlog.Adopt{How: tlog.HowRecovered, Origin: r.Origin, Size: at.Size(), Root: at.Root(), Witnessed: max(r.Witnessed, at.Size())})
 }
 
-// maxBoots bounds what a recovery makes of boot numbers, whatever witnesses say that they have seen: readers count exactly to 2^53.
+// maxBoots is the largest boot number that a recovery can lead to, whatever size its Witnessed has. Readers in JavaScript
+// are exact up to 2^53.
 const maxBoots = 1 << 52
 
-// force is what these terms put in the place of what was in force.
+// force returns what is in force from now on: the config's terms and manifest, with the boots and recoveries in before.
 func (c *Config) force(before log.Force) log.Force {
 	before.Policy, before.Mode, before.ManifestNonce = c.Start.Policy, c.Start.Mode, c.Start.ManifestNonce
-	if c.PreviousWitnesses != nil { // an enclave of these terms may serve, or of others before
+	if c.PreviousWitnesses != nil { // an enclave under these terms, or under earlier ones, may still serve
 		before.WaitMs = max(before.WaitMs, uint64(c.PreviousWitnesses.Serve.Milliseconds()))
 	}
 	if c.Witnesses != nil && before.WaitMs <= uint64(c.Witnesses.Serve.Milliseconds()) {
-		before.WaitMs = 0 // every boot waits for that long
+		before.WaitMs = 0 // every boot waits that long in any case
 	}
 	return before
 }
 
-// recoveryMargin is how long behind a recovery no body is taken that was stamped before: one of the lost time does not run
-// again, though it be stamped ahead as far as one may be.
+// recoveryMargin is added to the time of a recovery to get the watermark at or before which no stamped body is accepted. It
+// covers how far ahead of the clock a stamp may be, so that no body of the lost time runs again.
 const recoveryMargin = 5 * time.Minute
 
-// LastRecovery is the newest generation of the log that began with a recovery after which each organization's
-// root quorum has to let it sign again; 0: there was none.
+// LastRecovery returns the newest generation of the log that began with a recovery after which each organization
+// needs its root quorum's consent to sign again; 0 if there was none.
 func (l *Ledger) LastRecovery() uint32 { return l.recovered.generation }
 
-// RecoveryWatermark is the least low watermark of all organizations that were there at the last recovery of the
-// log, 0 if there was none.
+// RecoveryWatermark returns the lower bound that the log's last recovery set for the low watermarks of all
+// organizations that existed then; 0 if there was none.
 func (l *Ledger) RecoveryWatermark() uint64 { return l.recovered.watermarkMs }
 
-// A lastRecovery is what the log says of its last recovery.
+// A lastRecovery is the log's last recovery.
 type lastRecovery struct {
 	generation  uint32
-	watermarkMs uint64 // the least low watermark of organizations that were there; 0: there was no recovery
+	watermarkMs uint64 // lower bound of the low watermarks of organizations that existed then; 0: there was no recovery
 }
 
 func lastRecoveryOf(f log.Force) (r lastRecovery) {
@@ -157,8 +161,8 @@ func lastRecoveryOf(f log.Force) (r lastRecovery) {
 	return r
 }
 
-// beginGeneration begins the next generation with the tips of all organizations. The log names their table before
-// the host keeps it, as ever: a boot that finds the one before follows the headers from there.
+// beginGeneration begins the next generation with the tips of all organizations. As always the log names their table
+// before the host stores it: a boot that finds the old table reads the headers from there on.
 func (l *Ledger) beginGeneration(ctx context.Context, at *log.Log, force log.Force, how tlog.Adopt) error {
 	next, err := at.NextGeneration(l.logName(), force)
 	if err != nil {
@@ -167,7 +171,7 @@ func (l *Ledger) beginGeneration(ctx context.Context, at *log.Log, force log.For
 	return l.adoptLog(ctx, next, how)
 }
 
-// beginDrillLog begins the log of a drill with all that the store holds.
+// beginDrillLog begins the log of a drill with the tips of all organizations in the store.
 func (l *Ledger) beginDrillLog(ctx context.Context) error {
 	at, _, _ := l.batchWriter.head()
 	next, err := at.Drill(unnamed)
@@ -177,7 +181,7 @@ func (l *Ledger) beginDrillLog(ctx context.Context) error {
 	return l.adoptLog(ctx, next, tlog.Adopt{How: tlog.HowMoved, Origin: at.Key().Name(), Size: at.Size(), Root: at.Root()})
 }
 
-// adoptLog goes on with a log that is empty yet and adopts the one that there is.
+// adoptLog continues with next, an empty log, whose first leaf adopts the current log's end and all tips.
 func (l *Ledger) adoptLog(ctx context.Context, next *log.Log, how tlog.Adopt) error {
 	before, moved := l.tips.all()
 	change, err := l.updateTable(ctx, before, moved)
@@ -203,7 +207,7 @@ func (l *Ledger) adoptLog(ctx context.Context, next *log.Log, how tlog.Adopt) er
 	return nil
 }
 
-// NextLogKey is what the checkpoints of the range's next generation verify by, under other terms.
+// NextLogKey returns the public key of the log's next generation, for terms with the given log name.
 func (l *Ledger) NextLogKey(name string) (*tlog.Key, error) {
 	at, _, _ := l.batchWriter.head()
 	keys, err := log.NewKeys(l.cfg.Log, l.origin(name, at.Generation()+1))

@@ -20,7 +20,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// A View is the history of an organization up to one transaction, read without its lock: it asks the host.
+// A View reads an organization's history up to one transaction from the host's store, without the organization's lock.
 type View struct {
 	*organization
 	tip           Tip
@@ -29,16 +29,16 @@ type View struct {
 	processorTime time.Duration
 }
 
-// View is the history up to this transaction. A waiting activity is believed only in the entry that the state
-// names, another only in the entry that ends it.
+// View returns the history up to this transaction. The host may withhold newer entries of an activity, so a pending
+// activity must be read from the entry that the state names, a finished one from the entry that ends it.
 func (t *Locked) View() *View {
 	return &View{organization: t.organization, tip: t.Tip(), batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
 }
 
-// ProcessorTime is what it took to verify what was read.
+// ProcessorTime returns the processor time used to verify entries so far.
 func (v *View) ProcessorTime() time.Duration { return v.processorTime }
 
-// Batch is the batch that a reply about this history waits for.
+// Batch returns the number of the batch for which a reply about this history waits.
 func (v *View) Batch() uint64 { return v.batch }
 
 // Entry returns the entry at seq.
@@ -53,9 +53,9 @@ func (v *View) Entry(ctx context.Context, seq uint64) (*org.Entry, error) {
 	return v.openOne(ctx, &got.Entries[0])
 }
 
-// Activity returns the last entry of a finished activity, or nil if the host shows none,
-// which proves nothing. It refuses an entry with which the activity did not end: the host
-// may have hidden the next one.
+// Activity returns the last entry of a finished activity, or nil if the host returns none,
+// which doesn't prove that there is none. It refuses an entry that doesn't end its activity:
+// the host may have withheld the next one.
 func (v *View) Activity(ctx context.Context, id org.ID) (*org.Entry, error) {
 	got, err := v.findStored(ctx, wire.Find{Activities: []wire.ID{wire.ID(id)}})
 	if err != nil || len(got.Entries) == 0 {
@@ -74,7 +74,7 @@ func (v *View) Activity(ctx context.Context, id org.ID) (*org.Entry, error) {
 	return e, nil
 }
 
-// A Page asks for newest entries of activities, newest first.
+// A Page is a query for activities' newest entries, newest first. Before and After are cursors, ids of activities.
 type Page struct {
 	Types         []string
 	Statuses      []org.Status
@@ -82,10 +82,11 @@ type Page struct {
 	Limit         int
 }
 
-// ErrCursor says that a cursor names nothing.
+// ErrCursor means that a cursor names no activity.
 var ErrCursor = fault.New(fault.InvalidArgument, "unknown cursor in paginationOptions")
 
-// Page returns entries as asked; the host may have left some out.
+// Page returns the entries of a page, verified to be in the history and to match the query. The host may have
+// left some out.
 func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 	if err := v.ledger.batchWriter.waitStored(ctx, v.batch); err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 
 func isWanted[T comparable](want []T, x T) bool { return len(want) == 0 || slices.Contains(want, x) }
 
-// findStored asks when all of the view is stored: before, the host cannot have it.
+// findStored asks the host for entries once the whole view is stored.
 func (v *View) findStored(ctx context.Context, f wire.Find) (wire.Proven, error) {
 	if err := v.ledger.batchWriter.waitStored(ctx, v.batch); err != nil {
 		return wire.Proven{}, err
@@ -148,7 +149,7 @@ func (v *View) waitForProcessor(ctx context.Context, s *fairqueue.Slot) error {
 	return v.ledger.waitForProcessor(ctx, s, fairqueue.Owner{Tenant: v.tenant, Locked: v.id, Payer: v.id})
 }
 
-// openOne opens one entry that the host answered.
+// openOne waits for a processor and runs openProven.
 func (v *View) openOne(ctx context.Context, p *wire.ProvenEntry) (*org.Entry, error) {
 	var slot fairqueue.Slot
 	if err := v.waitForProcessor(ctx, &slot); err != nil {
@@ -158,7 +159,7 @@ func (v *View) openOne(ctx context.Context, p *wire.ProvenEntry) (*org.Entry, er
 	return v.openProven(p)
 }
 
-// openProven believes an old entry only with its inclusion proof under the tip.
+// openProven verifies an entry's inclusion proof under the view's tip and decrypts the entry.
 func (v *View) openProven(p *wire.ProvenEntry) (*org.Entry, error) {
 	if _, err := v.checkIncluded(v.tip, p); err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (v *View) openProven(p *wire.ProvenEntry) (*org.Entry, error) {
 	return e, err
 }
 
-// checkIncluded verifies that the tree at a tip has a stored entry in its place, as the leaf that it returns.
+// checkIncluded verifies that the tree at a tip has a stored entry at its seq, and returns its leaf hash.
 func (v *View) checkIncluded(tip Tip, p *wire.ProvenEntry) (leaf wire.Hash, err error) {
 	leaf = tlog.HashStored(p.Sealed)
 	if len(p.Proof) > wire.MaxProof || p.Seq >= tip.Count {
@@ -189,19 +190,19 @@ func pathOf(hashes []wire.Hash) (path [][]byte) {
 	return path
 }
 
-// An Opened entry is what a stored one has in it, as it was written.
+// An Opened is a decrypted entry in its encoded form.
 type Opened struct {
 	Stored wire.Hash  // SHA-256 of the stored bytes
-	Leaf   wire.Hash  // in the organization's tree
-	Parts  *org.Parts // nil for an entry of the first format
-	Plain  []byte     // what the parts were read from
+	Leaf   wire.Hash  // its leaf hash in the organization's tree
+	Parts  *org.Parts // nil for an entry of format 1
+	Plain  []byte     // the plain text, from which Parts were decoded
 }
 
 // openAtOnce is how many entries one question asks for.
 const openAtOnce = 32
 
-// Open opens entries in order, from seq on, until they have about that many bytes or there is no
-// other. It opens one at least, if there is one.
+// Open returns decrypted entries in order, from seq from on, until they have that many bytes or the
+// view ends: at least one, if there is one.
 func (v *View) Open(ctx context.Context, from uint64, bytes int) (all []Opened, err error) {
 	for size := 0; from < v.tip.Count && size < bytes; {
 		ask := wire.Find{}
@@ -228,7 +229,7 @@ func (v *View) Open(ctx context.Context, from uint64, bytes int) (all []Opened, 
 	return all, nil
 }
 
-// openEach opens entries from seq on, as many as it takes for that many bytes.
+// openEach verifies and decrypts entries, whose first must be at from, until they have that many bytes.
 func (v *View) openEach(ctx context.Context, ps []wire.ProvenEntry, from uint64, bytes int) (all []Opened, size int, err error) {
 	var slot fairqueue.Slot
 	if err := v.waitForProcessor(ctx, &slot); err != nil {
@@ -256,14 +257,14 @@ func (v *View) openEach(ctx context.Context, ps []wire.ProvenEntry, from uint64,
 	return all, size, nil
 }
 
-// BootNumber is that of the boot that reads.
+// BootNumber returns the number of the present boot.
 func (v *View) BootNumber() uint64 { return v.ledger.BootNumber() }
 
-// Tip is where the history ends.
+// Tip returns the organization's tip at the end of the view.
 func (v *View) Tip() Tip { return v.tip }
 
-// Wait returns when batch n is stored, its witnesses have cosigned what they must, and this enclave
-// may answer.
+// Wait returns nil when a reply that depends on batch n may be sent: the batch is stored, witnesses have cosigned
+// as the deployment's mode demands, and this enclave may answer.
 func (l *Ledger) Wait(ctx context.Context, n uint64) error {
 	if err := l.batchWriter.waitStored(ctx, n); err != nil {
 		return err
@@ -274,7 +275,7 @@ func (l *Ledger) Wait(ctx context.Context, n uint64) error {
 	return l.Serving(ctx)
 }
 
-// AwaitQuorum returns when witnesses have cosigned batch n, whatever the deployment's mode.
+// AwaitQuorum waits until a quorum of witnesses has cosigned batch n, in any mode. Without witnesses it returns at once.
 func (l *Ledger) AwaitQuorum(ctx context.Context, n uint64) error {
 	if l.cfg.Witnesses == nil || insecure.Skip(insecure.Quorum) {
 		return nil
@@ -282,20 +283,20 @@ func (l *Ledger) AwaitQuorum(ctx context.Context, n uint64) error {
 	return l.witnesses.awaitQuorum(ctx, l, n)
 }
 
-// IndexRow is an organization that has a key, as the host says.
+// IndexRow is a row of the host's index under one key. It is an unverified claim of the host.
 type IndexRow struct {
 	Rank uint64
 	ID   org.ID
 }
 
-// compare is the order of a key's rows.
+// compare orders the rows of a key: by rank, then id.
 func (r *IndexRow) compare(o *IndexRow) int {
 	return cmp.Or(cmp.Compare(r.Rank, o.Rank), bytes.Compare(r.ID[:], o.ID[:]))
 }
 
-// PageIndex returns up to limit rows of a key in their order: the first ones, those behind after, or those just
-// before before (one of the two is nil). It asks when all of the view is stored. The host may leave rows out
-// and keep old ones; only the form of its answer is checked.
+// PageIndex returns up to limit rows of a key, in order: the first ones, those that follow after, or those that
+// precede before (at most one of the two is set). It asks once the whole view is stored. The host may leave rows
+// out and return stale ones; PageIndex checks only the number and order of rows.
 func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
 	if err := v.ledger.batchWriter.waitStored(ctx, v.batch); err != nil {
 		return nil, err
@@ -303,7 +304,7 @@ func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *Index
 	return v.ledger.PageIndex(ctx, key, before, after, limit)
 }
 
-// PageIndex is View.PageIndex without a View.
+// PageIndex is View.PageIndex that waits for no batch.
 func (l *Ledger) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
 	ask := wire.PageIndex{Key: wire.Hash(key), Limit: uint16(min(limit, wire.MaxRows))}
 	if before != nil {

@@ -14,8 +14,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// lease is when this enclave may answer, by its own clock: after a superseded enclave's lease
-// has ended, and until its own ends.
+// lease is the time in which this enclave may answer, by its own clock: from the end of the last owner's
+// lease to the end of its own.
 type lease struct {
 	mu    sync.Mutex
 	from  time.Time
@@ -23,7 +23,7 @@ type lease struct {
 	ended bool
 }
 
-// extend counts from when the host was asked, not from when it said yes.
+// extend extends the lease to d after the time at which the host was asked, which is before the store renewed the row.
 func (l *lease) extend(asked time.Time, d time.Duration) {
 	l.mu.Lock()
 	if u := asked.Add(d); u.After(l.until) {
@@ -32,7 +32,7 @@ func (l *lease) extend(asked time.Time, d time.Duration) {
 	l.mu.Unlock()
 }
 
-// end ends the lease for good: the row is about to be given back.
+// end ends the lease for good, before the row is given back.
 func (l *lease) end() {
 	l.mu.Lock()
 	l.ended = true
@@ -45,12 +45,12 @@ func (l *lease) valid(now time.Time) bool {
 	return !l.ended && !now.Before(l.from) && now.Before(l.until)
 }
 
-// ErrTaken says that a range went to another boot.
+// ErrTaken means that another boot has taken the range.
 var ErrTaken = errors.New("the range went to another boot")
 
-// Take takes ownership of the range for this boot, reads its log, and appends the leaf of this ownership. If
-// the last boot did not give the range back, replies, but not loading, wait until its lease has ended. fits,
-// unless nil, sees the row as the host shows it before, and may refuse. A log that is refused is a
+// Take takes ownership of the range for this boot, reads its log, and appends this ownership's start leaf. If the
+// last owner did not give the range back, replies (but not loading) wait until its lease has ended. fits, unless
+// nil, is called with the row before that and may refuse. If the log is refused as forged, the error is a
 // *fault.Breach; the row is this boot's by then.
 func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	asked := l.cfg.Clock.Now()
@@ -81,7 +81,7 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	if err := l.spawn(l.renew); err != nil {
 		return err
 	}
-	// Nobody appends to the range any more, so that what is read now is the end of its log.
+	// No other boot can append to the range any more, so this reads the log to its end.
 	first, err := l.readLog(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the log of range %d: %w", l.cfg.Range, err)
@@ -107,7 +107,7 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	start := l.cfg.Start
 	at, _, _ := l.batchWriter.head()
 	start.Number = at.Force().Boots + 1
-	if start.Number == 1 { // before boots had numbers, it was the host that counted
+	if start.Number == 1 { // logs without boot numbers: the epoch, by the host's count
 		start.Number = got.Epoch
 	}
 	l.cfg.BootNumber = start.Number
@@ -132,7 +132,7 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	return nil
 }
 
-// spawn starts goroutines of the ledger.
+// spawn runs each of fs on a goroutine that Close waits for. It returns ErrFenced if the ledger has stopped.
 func (l *Ledger) spawn(fs ...func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,16 +148,16 @@ func (l *Ledger) askOwnership(ctx context.Context, a wire.OwnAction, expect uint
 	return l.cfg.Store.Own(ctx, wire.Own{Action: a, Boot: l.cfg.Boot, Expect: expect, Range: l.cfg.Range})
 }
 
-// IsFree tells by its row that nobody owns a range.
+// IsFree reports whether a range's row has no owner.
 func IsFree(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
 
-// BootNumber is how many boots have written to the range's log, this one included.
+// BootNumber returns this boot's number in the range's log: the count of the boots that have written to it.
 func (l *Ledger) BootNumber() uint64 { return l.cfg.BootNumber }
 
-// Epoch is how often the range was taken, this time included, by the host's count.
+// Epoch returns the epoch of this ownership: how often the range was taken, by the host's count.
 func (l *Ledger) Epoch() uint64 { return l.batchWriter.epoch }
 
-// renew keeps the lease while nothing is written.
+// renew renews the lease every quarter of it, until the ledger is done or another boot owns the range.
 func (l *Ledger) renew() {
 	for {
 		select {
@@ -181,8 +181,8 @@ func (l *Ledger) renew() {
 	}
 }
 
-// Release gives the range back at an orderly end, once everything decided is stored, so that the next boot need
-// not wait. From then on this one answers nothing, since the next may write at once.
+// Release ends the ledger in order: it waits until everything decided is stored, stops answering and gives the
+// range back, so that the next boot need not wait for the lease's end and may write at once.
 func (l *Ledger) Release(ctx context.Context) error {
 	if err := l.flush(ctx); err != nil {
 		return err
@@ -191,14 +191,14 @@ func (l *Ledger) Release(ctx context.Context) error {
 	return l.ReleaseOwnership(ctx)
 }
 
-// stopServing ends all that this ledger does, answering included.
+// stopServing ends the ledger's goroutines and its lease: it answers nothing any more.
 func (l *Ledger) stopServing() {
 	l.stop()
 	l.wg.Wait()
 	l.lease.end()
 }
 
-// ReleaseOwnership gives back the row of a ledger that has ended. Without an answer it may be called again.
+// ReleaseOwnership gives back the row of a ledger that has ended. After an error it may be called again.
 func (l *Ledger) ReleaseOwnership(ctx context.Context) error {
 	_, err := l.askOwnership(ctx, wire.OwnRelease, l.batchWriter.epoch)
 	return err
@@ -215,8 +215,8 @@ func (l *Ledger) flush(ctx context.Context) error {
 	return l.batchWriter.waitStored(ctx, n)
 }
 
-// Serving waits until this enclave may answer. Without a lease, and the right to serve that witnesses
-// give, it does not even answer queries.
+// Serving waits until this enclave may answer: until it has a valid lease and, with witnesses, the right to
+// serve. Queries need it, too.
 func (l *Ledger) Serving(ctx context.Context) error {
 	for {
 		now := l.cfg.Clock.Now()

@@ -1,16 +1,16 @@
 // Package ledger makes decisions durable and keeps the newest state of each organization of a range.
 //
-// Each organization is one append-only sequence of sealed entries, the leaves of an RFC 6962 tree of its own.
+// Each organization has an append-only sequence of sealed entries, the leaves of an RFC 6962 tree of its own.
 // The ledger keeps opened organizations in memory, runs transactions on them, each under the organization's
 // lock, numbers and seals the entries that a transaction appends, writes entries of many organizations in
-// batches, and holds every reply back until the host says that all that the reply could have seen is stored.
+// batches, and lets a reply out only once the host has confirmed that everything the reply depends on is stored.
 //
 // It promises:
-//   - a transaction sees exactly the state after the last entry decided;
-//   - an entry decided is stored in its order or the enclave is fenced: there is no "failed";
-//   - an organization is opened only where the range's log says that it stands, and an old entry is believed
+//   - a transaction sees exactly the state after the last decided entry;
+//   - a decided entry is stored in its order or the enclave is fenced: there is no "failed";
+//   - an organization is opened only at its tip in the range's log, and an old entry is believed
 //     only with its inclusion proof;
-//   - memory is bounded: organizations are evicted, least recently used first, never one with an unstored
+//   - memory is bounded: the least recently used organizations are evicted, never one with an unstored
 //     entry, and unstored bytes have a bound.
 //
 // Lock order: an organization's lock, the ledger's mutex mu, the batch writer's, the mutex locks. No mutex is
@@ -38,8 +38,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// Store is what the ledger asks of the host. Every answer is attacker-chosen.
-// An error means that nothing is known.
+// Store is the host's store, as the ledger uses it. An attacker may have chosen every answer.
+// After an error the outcome is unknown.
 type Store interface {
 	Own(context.Context, wire.Own) (wire.Owned, error)
 	// Append sends an encoded batch.
@@ -59,80 +59,80 @@ type Store interface {
 	LoadPages(context.Context, wire.LoadPages) (wire.Pieces, error)
 	PutTable(context.Context, wire.PutTable) (wire.Done, error)
 	ProveLogged(context.Context, wire.ProveLogged) (wire.Logged, error)
-	// Witness asks for cosignatures of a checkpoint, for as long as the host tries.
+	// Witness asks for cosignatures of a checkpoint. It returns when the host stops trying.
 	Witness(context.Context, wire.Witness) (wire.Cosigned, error)
 }
 
-// Clock is the enclave's own time. Now carries a monotonic reading.
+// Clock is the enclave's own clock. Now has a monotonic reading.
 type Clock interface {
 	Now() time.Time
 	After(time.Duration) <-chan time.Time
 }
 
-// Config is what a ledger is started with.
+// Config configures a Ledger.
 type Config struct {
 	Deployment [32]byte
 	Range      wire.Range
-	Ranges     int       // of the deployment; 0 means 1
+	Ranges     int       // number of ranges of the deployment; 0 means 1
 	Boot       wire.ID   // drawn for this boot
 	BootNumber uint64    // set by Take
 	Storage    *seal.Key // wraps each organization's data key
-	// PreviousStorage is the previous storage key or nil. Data keys under it are wrapped anew.
+	// PreviousStorage is the previous storage key or nil. The ledger wraps data keys under it anew.
 	PreviousStorage *seal.Key
 	Store           Store
 	Clock           Clock
 	Rand            io.Reader
 	Alarms          *fault.Alarms
-	// Fence is called once, when another enclave has written or may write. The process must end.
+	// Fence, unless nil, is called once, when another enclave has written or may write. The process must end.
 	Fence  func(reason error)
 	Limits Limits
-	// Log makes the keys of the range's log.
+	// Log is the keyring's secret from which the keys of the range's log are derived.
 	Log secret.Secret
-	// Logged says that the deployment was made with a log: a range of it that has none is empty.
+	// Logged means that the deployment has had logs since genesis: a range without a log is empty.
 	Logged bool
-	// Witnesses are the log's, or nil.
+	// Witnesses are the terms of the log's witnesses, or nil if the log has none.
 	Witnesses *Terms
-	// PreviousWitnesses are the terms of the manifest before, where these do not go on with its logs: what they witness is closed, and
-	// adopted by the next generation. Otherwise nil.
+	// PreviousWitnesses are the previous manifest's terms if they differ from Witnesses, otherwise nil. A log under them is closed
+	// and its next generation adopts it.
 	PreviousWitnesses *Terms
-	// Recover is where operators say that a log goes on that ends before that generation, or nil.
+	// Recover is the head from which a log of an earlier generation continues, as operators decided, or nil.
 	Recover *Recovery
-	// Drill tells that the store is a copy: what is written stands in a log of its own, which no witness sees.
+	// Drill means that the store is a copy: the ledger writes to a log of its own, which no witness sees.
 	Drill bool
-	// Start is what the first leaf of this ownership says. Its nonce is drawn.
+	// Start is the start leaf of this ownership, without its nonce and number, which Take sets.
 	Start tlog.Start
-	// HandedHead is where the range's last owner left the log, if it has handed it on, or nil. The log
-	// must end there.
+	// HandedHead is the head of the log that the range's last owner has handed on, or nil. The log must
+	// end there.
 	HandedHead *Head
-	// LastOwned is where this boot left the log when it owned the range before, or nil. The log must
-	// go on from there.
+	// LastOwned is the end of this boot's last ownership of the range, or nil. The log must continue
+	// from there.
 	LastOwned *EndOfOwnership
-	// Loads bounds how many organizations are loaded at a time. The ledgers of one enclave share it; or nil.
+	// Loads bounds how many organizations are loaded at a time. The ledgers of one enclave share it; nil: the ledger has its own.
 	Loads chan struct{}
 	// Processors bounds how many transactions compute at a time. The ledgers of one enclave share it; nil: no bound.
 	Processors *fairqueue.Queue
-	// Compare, unless nil, sees the entries of a transaction, complete, before they take effect together, and
-	// may refuse them. A replay of a history compares them there; an enclave leaves it nil.
+	// Compare, unless nil, is called with a transaction's entries, complete, before they take effect, and may
+	// refuse them. A replay of a history compares entries there; enclaves leave it nil.
 	Compare func([]Addition) error
 }
 
-// NewLoads makes a Config.Loads for all ledgers of an enclave.
+// NewLoads returns a Config.Loads for all ledgers of an enclave.
 func NewLoads() chan struct{} { return make(chan struct{}, maxLoads) }
 
-// Limits bound memory. Zero fields take the defaults.
+// Limits are a ledger's limits of memory and time. Zero fields take the defaults.
 type Limits struct {
-	StateBytes    int64  // opened organizations with their recent fingerprints
-	UnstoredBytes int64  // sealed and not yet confirmed
+	StateBytes    int64  // memory for opened organizations with their recent fingerprints
+	UnstoredBytes int64  // bytes of sealed entries that the store has not confirmed
 	DedupEntries  int    // fingerprints of one organization
 	SnapshotEvery int    // entries between snapshots of an organization
-	SnapshotBytes int    // or their sealed bytes, whichever comes first
-	RootBytes     int    // of a snapshot's root
+	SnapshotBytes int    // or sealed bytes between them, whichever comes first
+	RootBytes     int    // size of a snapshot's root
 	TableEvery    uint64 // batches between tip tables
-	TableTips     int    // or organizations that have moved, whichever comes first
+	TableTips     int    // or changed tips between them, whichever comes first
 	Lease         time.Duration
 }
 
-// Defaults of Limits. MaxReplay is how long a tail one request waits for.
+// Defaults of Limits. MaxReplay is the most entries after a snapshot for whose replay a request waits.
 const (
 	DefaultStateBytes    = 1 << 30
 	DefaultUnstoredBytes = 32 << 20
@@ -144,21 +144,21 @@ const (
 
 	loadBytes  = 4 << 20
 	maxLoads   = 32               // organizations loaded at a time; each may hold a frame
-	askTimeout = 30 * time.Second // of a question to the host that no request's deadline bounds
+	askTimeout = 30 * time.Second // time-out of a question to the host that no request's deadline bounds
 
-	// maxAddition bounds what goes into one batch together, so that it fits into a frame.
+	// maxAddition bounds the entries of one transaction, which must fit into one batch and its frame.
 	maxAddition = wire.MaxFrame - 1<<20
 )
 
 const (
-	// LowWatermarkAge is how far behind now an organization's low watermark is kept: bodies are live for an
-	// hour.
+	// LowWatermarkAge is the distance between now and an organization's low watermark: stamped bodies are valid
+	// for an hour.
 	LowWatermarkAge = time.Hour
-	// watermarkStep is how far the low watermark must lag before an entry raises it.
+	// watermarkStep is how much more than that the low watermark must be behind before an entry raises it.
 	watermarkStep = 5 * time.Minute
 )
 
-// Errors of transactions. Those without a code of their own are answered as a bare 503 or a refusal.
+// Errors of transactions. None has a name (fault.WithCode): clients get a plain 503 or a refusal.
 var (
 	ErrNoOrganization = errors.New("no such organization")
 	ErrBusy           = fault.New(fault.Unavailable, "busy: try again")
@@ -176,10 +176,10 @@ type Ledger struct {
 	batchWriter *batchWriter
 	lease       lease
 
-	stateBytes, unstoredBytes atomic.Int64 // bounds, of Limits or as Share has set them since
+	stateBytes, unstoredBytes atomic.Int64 // the limits of the same name, as Share has set them last
 
-	// writeGate is held for reading while a decision takes effect. closedForWrites, set under it and mu, ends
-	// that.
+	// writeGate is held for reading while a decision takes effect. closedForWrites refuses further decisions; it
+	// is set under writeGate and mu.
 	writeGate       sync.RWMutex
 	closedForWrites bool
 
@@ -187,13 +187,13 @@ type Ledger struct {
 	witnesses *witnesses
 	recovered lastRecovery // set by Take
 
-	locks       sync.Mutex // of all lock queues
-	lockWaiters int        // transactions in them
+	locks       sync.Mutex // guards all lock queues
+	lockWaiters int        // transactions in the lock queues
 
 	mu    sync.Mutex
 	orgs  map[org.ID]*organization
 	lru   *list.List   // of *organization, least recently used in front
-	bytes atomic.Int64 // of opened organizations; added to under mu
+	bytes atomic.Int64 // memory of opened organizations; changed under mu
 
 	fenced    atomic.Bool
 	done      chan struct{}   // closed when fenced or closed
@@ -204,20 +204,20 @@ type Ledger struct {
 	wg        sync.WaitGroup
 	loadSlots chan struct{} // one for each load under way
 
-	loads, evicted                     atomic.Uint64 // of organizations
-	snapshotsStored, snapshotsTooLarge atomic.Uint64 // snapshots stored, and not sent since no store would take their root
-	tables                             atomic.Uint64 // tip tables kept
+	loads, evicted                     atomic.Uint64 // organizations loaded and evicted
+	snapshotsStored, snapshotsTooLarge atomic.Uint64 // snapshots stored, and not sent because their root is too large
+	tables                             atomic.Uint64 // tip tables stored
 	rewrapped                          atomic.Uint64 // data keys wrapped anew
-	wrapped                            atomic.Bool   // all of the range's that the host shows are under the storage key
+	wrapped                            atomic.Bool   // all data keys of the range that the host lists are under the storage key
 }
 
-// A Tip is where an organization's ledger stands: how many entries, and their tree's root.
+// A Tip is an organization's tree head: the number of its entries, and the root of their tree.
 type Tip struct {
 	Count uint64
 	Root  wire.Hash
 }
 
-// New starts a ledger. Take must succeed before anything is opened.
+// New returns a ledger. Take must succeed before transactions run.
 func New(cfg Config) *Ledger {
 	l := &cfg.Limits
 	l.StateBytes = cmp.Or(l.StateBytes, DefaultStateBytes)
@@ -239,24 +239,24 @@ func New(cfg Config) *Ledger {
 	return led
 }
 
-// Share sets what this ledger may take of the enclave's memory, from now on.
+// Share sets this ledger's share of the enclave's memory: Limits.StateBytes and UnstoredBytes from now on.
 func (l *Ledger) Share(stateBytes, unstoredBytes int64) {
 	l.stateBytes.Store(stateBytes)
 	l.unstoredBytes.Store(unstoredBytes)
 }
 
-// owns tells whether an organization lies in this ledger's range.
+// owns reports whether an organization is in this ledger's range.
 func (l *Ledger) owns(id org.ID) bool {
 	return wire.RangeOf(wire.ID(id), max(l.cfg.Ranges, 1)) == l.cfg.Range
 }
 
-// Close stops the goroutines without fencing. As after a crash, unstored entries stay unknown.
+// Close stops the ledger's goroutines without fencing. As after a crash, unstored entries may be stored or not.
 func (l *Ledger) Close() {
 	l.stop()
 	l.wg.Wait()
 }
 
-// stop ends the ledger's goroutines and the questions that they wait for.
+// stop tells the ledger's goroutines to end and cancels their questions to the host. It doesn't wait for them.
 func (l *Ledger) stop() {
 	l.once.Do(func() {
 		l.mu.Lock()
@@ -267,7 +267,7 @@ func (l *Ledger) stop() {
 	})
 }
 
-// spawnLocked runs f on a goroutine that Close waits for, unless stopped. mu is held.
+// spawnLocked runs f on a goroutine that Close waits for. It returns false if the ledger has stopped. mu is held.
 func (l *Ledger) spawnLocked(f func()) bool {
 	if l.stopped {
 		return false
@@ -276,7 +276,7 @@ func (l *Ledger) spawnLocked(f func()) bool {
 	return true
 }
 
-// fence ends this enclave's service for good.
+// fence ends the ledger for good and calls Config.Fence with the reason.
 func (l *Ledger) fence(reason error) {
 	if l.fenced.CompareAndSwap(false, true) {
 		l.stop()
@@ -286,7 +286,7 @@ func (l *Ledger) fence(reason error) {
 	}
 }
 
-// Stats are counters for the operator.
+// Stats returns the ledger's metrics for the operator, by name.
 func (l *Ledger) Stats() map[string]uint64 {
 	l.mu.Lock()
 	n, b := len(l.orgs), l.bytes.Load()
@@ -315,12 +315,12 @@ func (l *Ledger) Stats() map[string]uint64 {
 	return m
 }
 
-// breach counts what the host was caught at and returns it.
+// breach returns a fault.Breach, a lie of the host, and counts its alarm.
 func (l *Ledger) breach(a fault.Alarm, format string, args ...any) error {
 	return l.raiseAlarm(fault.NewBreach(a, format, args...))
 }
 
-// raiseAlarm counts err if it is a breach, and returns it.
+// raiseAlarm counts the alarm of err if it is a fault.Breach, and returns err.
 func (l *Ledger) raiseAlarm(err error) error {
 	var b *fault.Breach
 	if errors.As(err, &b) {
@@ -333,7 +333,7 @@ func (l *Ledger) name(k seal.Kind, id org.ID, keyID uint32) seal.Name {
 	return seal.Name{Kind: k, KeyID: keyID, Deployment: l.cfg.Deployment, Organization: id}
 }
 
-// newDataKey draws an organization's data key and wraps it.
+// newDataKey draws an organization's data key and returns it with its wrapped form.
 func (l *Ledger) newDataKey(id org.ID, keyID uint32) (*seal.Key, wire.WrappedKey, error) {
 	drawn, err := secret.New(l.cfg.Rand, seal.KeySize)
 	if err != nil {

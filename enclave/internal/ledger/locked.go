@@ -19,15 +19,15 @@ import (
 type organization struct {
 	id     org.ID
 	ledger *Ledger
-	key    *seal.Key // as long as it is open, with keyID
+	key    *seal.Key // its newest data key, with id keyID
 	keyID  uint32
-	tenant org.ID // the organization of the top level; set before it is ready
+	tenant org.ID // its top-level organization; set before ready is closed
 
 	lockQueue lockQueue
 
 	// The organization's lock guards what follows.
-	slot       fairqueue.Slot // of the run that has the lock
-	storeBytes int            // bytes of the entries that it has appended
+	slot       fairqueue.Slot // processor time of the run that holds the lock
+	storeBytes int            // bytes of the entries that this run has appended
 	tree
 	state              *org.State
 	dedup              *org.DedupWindow
@@ -36,43 +36,43 @@ type organization struct {
 	sinceSnapshot      int              // entries since the last snapshot
 	sinceSnapshotBytes int              // their bytes
 	snapshotCount      uint64           // entries that the stored snapshot covers, 0 if there is none
-	droppedPieces      []wire.Hash      // pieces that the next snapshot's root names no more
-	pendingSnapshot    *pendingSnapshot // on its way to the store
-	countedBytes       int64            // as last counted into the ledger's bytes
-	strict             bool             // its replies wait for the log's witnesses; false until somebody asks
+	droppedPieces      []wire.Hash      // pieces that the next snapshot's root no longer names
+	pendingSnapshot    *pendingSnapshot // a snapshot that is being made or sent, or nil
+	countedBytes       int64            // its memory, as last added to the ledger's bytes
+	strict             bool             // its replies wait for the log's witnesses, as of the last Locked.Strict
 
 	// The ledger's mutex guards these.
 	pins       int
 	lruElement *list.Element // in the ledger's lru
-	ready      chan struct{} // closed when it is loaded, or has failed with err
-	rebuilding chan struct{} // closed when loading will take long
+	ready      chan struct{} // closed when it is loaded, or when loading has failed with err
+	rebuilding chan struct{} // closed if loading will take long
 	err        error
 }
 
-// Locked is an organization that the running transaction has locked: nobody else reads or changes it. It is
-// valid inside the function that gets it.
+// Locked is an organization that the running transaction has locked: no other transaction reads or changes it. It
+// is valid only within the transaction's function.
 type Locked struct {
 	organization *organization
-	State        *org.State // the result of all entries decided; read it through Begin
+	State        *org.State // the result of all decided entries; read it through Begin
 }
 
-// ProcessorTime is how long the running transaction has had a processor.
+// ProcessorTime returns how long this run of the transaction has used a processor.
 func (t *Locked) ProcessorTime() time.Duration { return t.organization.slot.Used() }
 
-// entryBytes is what an entry costs the store beside its own bytes.
+// entryBytes estimates the bytes that an entry needs in the store beside its own.
 const entryBytes = 1000
 
-// StoreBytes is about how many bytes the store needs for the entries that the run has appended.
+// StoreBytes estimates how many bytes the store needs for the entries that the run has appended.
 func (t *Locked) StoreBytes() int { return t.organization.storeBytes }
 
-// ID is the organization.
+// ID returns the organization's id.
 func (t *Locked) ID() org.ID { return t.organization.id }
 
-// Begin reads the state, and changes it for one entry.
+// Begin begins a change of the state for one entry. Reads go through it as well.
 func (t *Locked) Begin(nowMs uint64) *org.Tx { return org.Begin(t.organization.id, t.State, nowMs) }
 
-// Strict tells whether the organization's replies wait for the log's witnesses: by the deployment's mode,
-// or since its root quorum said so.
+// Strict reports whether each reply of the organization waits for the log's witnesses: because of the deployment's
+// mode, or because its root quorum has turned that on.
 func (t *Locked) Strict() (bool, error) {
 	mode := t.organization.ledger.mode()
 	if mode != tlog.ModeBounded {
@@ -86,53 +86,53 @@ func (t *Locked) Strict() (bool, error) {
 	return t.organization.strict, nil
 }
 
-// Tip is where the ledger stands, unstored entries included.
+// Tip returns the organization's tip, unstored entries included.
 func (t *Locked) Tip() Tip { return t.organization.tip() }
 
-// Batch is the organization's last batch. A reply that saw this state waits for it.
+// Batch returns the number of the organization's last batch. A reply that depends on this state waits for it.
 func (t *Locked) Batch() uint64 { return t.organization.lastBatch }
 
-// LowWatermarkMs is the time at or before which no stamped body starts an activity: fingerprints are kept of
-// later ones only.
+// LowWatermarkMs returns the time at or before which no stamped body starts an activity. The ledger keeps the
+// fingerprints of later bodies only.
 func (t *Locked) LowWatermarkMs() uint64 { return t.organization.lowWatermarkMs }
 
-// Seen finds the entry of a fingerprint above the low watermark. It compares 16 bytes; the caller compares the
-// full hash in the entry.
+// Seen returns the entry with a fingerprint, among those of bodies stamped after the low watermark. It compares
+// 16 bytes; the caller must compare the full hash in the entry.
 func (t *Locked) Seen(fingerprint [32]byte) (seq uint64, ok bool) {
 	return t.organization.dedup.Find([16]byte(fingerprint[:16]))
 }
 
-// An Addition is one entry that a transaction appends beside its main one.
+// An Addition is one entry that a transaction appends in addition to its main one.
 type Addition struct {
 	Entry  *org.Entry
-	Tx     *org.Tx // its writes are the entry's; may be nil
+	Tx     *org.Tx // the entry's writes; nil: none
 	Child  *Child  // the new organization whose first entry it is, or nil
-	Locked *Locked // whose entry it is; nil: the transaction's own, or Child's
+	Locked *Locked // the organization whose entry it is; nil: Child's, or else the transaction's own
 }
 
-// OrganizationID is the organization whose entry it is.
+// OrganizationID returns the id of the organization whose entry it is.
 func (a *Addition) OrganizationID() org.ID {
 	o, _ := a.owner()
 	return o.id
 }
 
-// A Child is an organization that is being made, which nobody else can open yet.
+// A Child is a new organization that no other transaction can open before its first entry is decided.
 type Child struct {
 	organization *organization
 	keys         []wire.WrappedKey // its data key, wrapped
 	tx           *org.Tx
 }
 
-// Tx is the change that makes the child.
+// Tx returns the change that creates the child's records.
 func (c *Child) Tx() *org.Tx { return c.tx }
 
-// Key is the child's data key.
+// Key returns the child's data key.
 func (c *Child) Key() *seal.Key { return c.organization.key }
 
-// Ledger is the ledger that the organization is in.
+// Ledger returns the organization's ledger.
 func (t *Locked) Ledger() *Ledger { return t.organization.ledger }
 
-// NewChild prepares an organization that does not exist yet. Its range must be the ledger's.
+// NewChild prepares a new organization. Its range must be the ledger's.
 func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 	if !l.owns(id) {
 		return nil, ErrRange
@@ -152,12 +152,12 @@ func (l *Ledger) newOrganization(id org.ID) *organization {
 	return o
 }
 
-// Key is the organization's data key, for the secrets in its records.
+// Key returns the organization's data key and the key's id, for the secrets in its records.
 func (t *Locked) Key() (*seal.Key, uint32) { return t.organization.key, t.organization.keyID }
 
-// Append seals the transaction's entry and the others of the same transaction and puts them into one batch, in
-// this order. It returns the number of the batch, which every reply that tells of them must wait for. After it
-// the transaction is decided: nothing undoes it. Each Tx is given at most once.
+// Append seals the transaction's main entry and its others and puts them into one batch, in this order. It returns
+// the batch's number, for which every reply that depends on them must wait. After Append the transaction is decided
+// and can't be undone. Each Tx may be used once.
 func (t *Locked) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
 	all := append([]Addition{{Entry: e, Tx: tx}}, others...)
 	for i := range all {
@@ -168,13 +168,13 @@ func (t *Locked) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, e
 	return t.organization.ledger.decide(all)
 }
 
-// Create puts a new organization's first entry into a batch. When two create the same
-// organization at once, the second gets ErrBusy and finds the first's when it tries again.
+// Create puts a new organization's first entry into a batch and returns the batch's number. If two callers create the
+// same organization at once, the second gets ErrBusy and finds the first one's organization when it retries.
 func (l *Ledger) Create(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
 	return l.decide([]Addition{{Entry: e, Tx: tx, Child: c}})
 }
 
-// decide makes entries take effect together. Each has its Locked or its Child.
+// decide makes the entries of one transaction take effect together. Each has its Locked or its Child set.
 func (l *Ledger) decide(all []Addition) (uint64, error) {
 	l.writeGate.RLock()
 	defer l.writeGate.RUnlock()
@@ -193,7 +193,7 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	}
 	// Everything that can fail comes before the first effect.
 	as := make([]addition, len(all))
-	drafts := make([]draft, 0, len(all)) // of each organization; they are few
+	drafts := make([]draft, 0, len(all)) // one for each organization; they are few
 	for i := range all {
 		o, keys := all[i].owner()
 		at := slices.IndexFunc(drafts, func(d draft) bool { return d.organization == o })
@@ -225,7 +225,7 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 		o, _ := all[i].owner()
 		as[i].tip = o.apply(all[i].Entry, all[i].Tx, as[i].entry.Sealed)
 		if all[i].Child != nil {
-			l.orgs[o.id] = o // whoever asks for it waits until it is adopted
+			l.orgs[o.id] = o // other transactions wait for install
 		}
 	}
 	l.mu.Unlock()
@@ -250,8 +250,8 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	return n, nil
 }
 
-// reserveFingerprint has an entry raise the low watermark if that is due, and refuses one whose fingerprint
-// there is no space for. Raising it makes space, or a full set would stay full.
+// reserveFingerprint sets the entry's low watermark if it is due to be raised, and returns ErrDedupFull if there is no
+// space for the entry's fingerprint. The raised watermark counts, as it makes space: a full set would stay full.
 func (o *organization) reserveFingerprint(e *org.Entry) error {
 	if f := watermarkAt(e.TimeMs); f > o.lowWatermarkMs+uint64(watermarkStep.Milliseconds()) {
 		e.LowWatermarkMs = f
@@ -263,7 +263,7 @@ func (o *organization) reserveFingerprint(e *org.Entry) error {
 	return nil
 }
 
-// owner is the organization whose entry an addition is, with the keys that come with a new one.
+// owner returns the organization whose entry an addition is and, of a new one, its wrapped data key.
 func (a *Addition) owner() (*organization, []wire.WrappedKey) {
 	if a.Child != nil {
 		return a.Child.organization, a.Child.keys
@@ -271,10 +271,10 @@ func (a *Addition) owner() (*organization, []wire.WrappedKey) {
 	return a.Locked.organization, nil
 }
 
-// draft is where an organization will stand once the entries sealed so far are applied.
+// draft is the tree of an organization after the entries of the transaction that are sealed so far.
 type draft struct {
 	organization *organization
-	tree                // as of the entry before last
+	tree                // without last
 	last         []byte // the last sealed entry; nil: none yet
 }
 
@@ -294,14 +294,14 @@ func (d *draft) sealNext(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a ad
 	return a, err
 }
 
-// existsLocked tells that an organization with this id is open, on its way, or has moved since the
-// tip table. Ids are random, or the organization was looked for before.
+// existsLocked reports whether an organization is open, is being loaded, or has changed since the tip table. It
+// doesn't look into the table: ids are random, or the caller has looked for the organization. mu is held.
 func (l *Ledger) existsLocked(id org.ID) bool {
 	_, moved, _ := l.tips.lookUp(id)
 	return moved || l.orgs[id] != nil
 }
 
-// checkFits refuses entries that belong together and do not fit into one batch.
+// checkFits refuses the entries of one transaction if they don't fit into one batch.
 func checkFits(as []addition) error {
 	n := 0
 	for i := range as {
@@ -313,11 +313,11 @@ func checkFits(as []addition) error {
 	return nil
 }
 
-// seal makes the stored form of the entry that comes next at a tip. Nothing changes.
+// seal makes the stored form of the entry that follows a tip. It doesn't change the organization.
 func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at Tip) (addition, error) {
 	l := o.ledger
 	e.Boot = l.cfg.BootNumber
-	e.Writes = nil // what is stored is what the state takes
+	e.Writes = nil // the stored writes are exactly those that the state applies
 	if tx != nil {
 		ws, err := tx.Writes()
 		if err != nil {
@@ -353,7 +353,7 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at
 	}, nil
 }
 
-// apply makes a sealed entry the newest: from here on it is decided.
+// apply makes a sealed entry the organization's newest: from then on it is decided. It returns the new tip.
 func (o *organization) apply(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
 	if err := o.advance(e, sealed); err != nil {
 		panic("ledger: a tree that cannot grow: " + err.Error())
@@ -364,7 +364,7 @@ func (o *organization) apply(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
 	return o.tip()
 }
 
-// advance takes an entry into all but the state: tree, watermark and fingerprints.
+// advance adds an entry to everything but the state: tree, low watermark, fingerprints and counters.
 func (o *organization) advance(e *org.Entry, sealed []byte) error {
 	seq := o.count
 	if err := o.grow(sealed); err != nil {
@@ -379,7 +379,7 @@ func (o *organization) advance(e *org.Entry, sealed []byte) error {
 	return nil
 }
 
-// raiseWatermark raises the low watermark; it never goes back.
+// raiseWatermark raises the low watermark. It never lowers it.
 func (o *organization) raiseWatermark(floorMs uint64) {
 	if floorMs > o.lowWatermarkMs {
 		o.lowWatermarkMs = floorMs
@@ -387,8 +387,8 @@ func (o *organization) raiseWatermark(floorMs uint64) {
 	}
 }
 
-// watermarkAt is the low watermark that an entry decided at nowMs may raise: the last millisecond of a minute,
-// to agree with the minutes of fingerprints, and more than an hour ago, so that no live body lies below it.
+// watermarkAt is the low watermark for an entry that is decided at nowMs: the last millisecond of a minute, as
+// fingerprints are kept by minute, and more than an hour ago, so that no valid body is at or before it.
 func watermarkAt(nowMs uint64) uint64 {
 	age := uint64(LowWatermarkAge.Milliseconds())
 	if nowMs < age+120_000 {
@@ -397,7 +397,7 @@ func watermarkAt(nowMs uint64) uint64 {
 	return (nowMs-age)/60_000*60_000 - 1
 }
 
-// minuteOf is the last minute that lies wholly at or below a watermark.
+// minuteOf is the last minute that is wholly at or before a watermark.
 func minuteOf(floorMs uint64) uint32 {
 	if floorMs < 60_000-1 {
 		return 0

@@ -21,20 +21,20 @@ import (
 //  4. So the parent never waits, and the sub-organization waits for two transactions of the parent at most:
 //     it is reserved for one that waits for the parent alone, whose transactions end by themselves.
 //
-// The ledger's mutex locks guards it. Nothing else is locked under that.
+// The ledger's mutex locks guards it. No other mutex is locked while that is held.
 type lockQueue struct {
 	locked      bool
-	reservedFor *waiter // the only one that may lock it next; nil: anybody
+	reservedFor *waiter // the only waiter that may lock it next; nil: any
 	own         fifo
-	children    list.List                // of *fifo, one for each sub-organization that waits; the next one in front
+	children    list.List                // of *fifo, one for each sub-organization with waiters; the next one in front
 	byChild     map[org.ID]*list.Element // elements of children
 	lastWasOwn  bool                     // the last grant was to own
-	// parent is the organization's parent while pairWaiters transactions over both wait in its queue.
+	// parent is the organization's parent while transactions over both wait in the parent's queue; pairWaiters is their number.
 	parent      *organization
 	pairWaiters int
 }
 
-// A fifo has the waiters of one organization, the oldest first.
+// A fifo is the queue of one organization's waiters, the oldest first.
 type fifo struct{ waiters []*waiter }
 
 // A waiter is a transaction that waits for the lock of organization and, if that is not nil, of parent.
@@ -45,7 +45,7 @@ type waiter struct {
 	granted              chan struct{}
 }
 
-// queueOwner is the organization in whose queue the waiter is.
+// queueOwner returns the organization in whose queue the waiter is: the parent, if it waits for both.
 func (c *waiter) queueOwner() *organization {
 	if c.parent != nil {
 		return c.parent
@@ -71,7 +71,7 @@ func (q *lockQueue) isFreeFor(c *waiter) bool {
 	return !q.locked && (q.reservedFor == nil || q.reservedFor == c)
 }
 
-// acquire locks o and parent (if not nil) on behalf of organization by. ctx bounds the waiting.
+// acquire locks o and parent (if not nil) on behalf of organization by. It returns ErrBusy if ctx ends first.
 func acquire(ctx context.Context, o, parent *organization, by org.ID) error {
 	mu := &o.ledger.locks
 	mu.Lock()
@@ -91,7 +91,7 @@ func acquire(ctx context.Context, o, parent *organization, by org.ID) error {
 	mu.Lock()
 	defer mu.Unlock()
 	select {
-	case <-c.granted: // meanwhile
+	case <-c.granted: // granted meanwhile
 		return nil
 	default:
 	}
@@ -107,17 +107,17 @@ func release(o, parent *organization) {
 	defer mu.Unlock()
 	setLocked(o, parent, false)
 	if parent != nil {
-		o.grantNext() // its own transactions come between two that are over both
+		o.grantNext() // o's own transactions alternate with those over both
 		o = parent
 	}
 	o.grantWaiting()
 }
 
-// lock and unlock are acquire and release for the ledger itself.
+// lock and unlock lock the organization for the ledger itself, as a request of the organization.
 func (o *organization) lock()   { _ = acquire(context.Background(), o, nil, o.id) }
 func (o *organization) unlock() { release(o, nil) }
 
-// tryLock is lock if nobody has the lock.
+// tryLock locks the organization if that is possible at once.
 func (o *organization) tryLock() bool {
 	o.ledger.locks.Lock()
 	defer o.ledger.locks.Unlock()
@@ -128,9 +128,9 @@ func (o *organization) tryLock() bool {
 	return true
 }
 
-// The mutex locks is held in what follows.
+// The functions from here on need the mutex locks to be held.
 
-// grantWaiting starts the transactions that can start now that o is unlocked.
+// grantWaiting starts the transactions that can start after o was unlocked.
 func (o *organization) grantWaiting() {
 	if parent := o.lockQueue.parent; parent != nil {
 		parent.grantNext()
@@ -160,7 +160,7 @@ func (o *organization) grantNext() {
 			c.grant()
 			return
 		}
-		if !passed && c.organization.lockQueue.reservedFor == nil { // o is free, so it is the sub-organization that is not
+		if !passed && c.organization.lockQueue.reservedFor == nil { // o is free, so the sub-organization is locked
 			c.organization.lockQueue.reservedFor = c
 		}
 		passed = true
@@ -170,7 +170,7 @@ func (o *organization) grantNext() {
 	}
 }
 
-// enqueue puts the waiter into its queue.
+// enqueue adds the waiter to its queue.
 func (c *waiter) enqueue() {
 	q := &c.queueOwner().lockQueue
 	c.organization.ledger.lockWaiters++
@@ -194,7 +194,7 @@ func (c *waiter) enqueue() {
 	l.waiters = append(l.waiters, c)
 }
 
-// dequeue takes the waiter out of its queue.
+// dequeue removes the waiter from its queue.
 func (c *waiter) dequeue() {
 	q := &c.queueOwner().lockQueue
 	c.organization.ledger.lockWaiters--
@@ -219,7 +219,7 @@ func (c *waiter) dequeue() {
 }
 
 func removeWaiter(cs []*waiter, c *waiter) []*waiter {
-	if cs[0] == c { // always, unless c has given up
+	if cs[0] == c { // always, unless c's context has ended
 		cs[0] = nil
 		return cs[1:]
 	}
@@ -227,14 +227,14 @@ func removeWaiter(cs []*waiter, c *waiter) []*waiter {
 	return slices.Delete(cs, i, i+1)
 }
 
-// grant locks what the waiter waits for and starts it.
+// grant locks the waiter's organizations and starts its transaction.
 func (c *waiter) grant() {
 	c.dequeue()
 	setLocked(c.organization, c.parent, true)
 	q := &c.queueOwner().lockQueue
 	q.lastWasOwn = c.requestedBy == c.queueOwner().id
 	if e := q.byChild[c.requestedBy]; e != nil {
-		q.children.MoveToBack(e) // with the next one, behind the others
+		q.children.MoveToBack(e) // its other waiters come after those of the other sub-organizations
 	}
 	close(c.granted)
 }

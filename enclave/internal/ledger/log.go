@@ -16,25 +16,25 @@ import (
 	"cloister/shared/wire"
 )
 
-// The log of a range says where every organization stands: a tip table, and the headers of the
-// batches behind it. A boot begins with both as the host has kept them, and from then on an
-// organization is opened at the tip that they name, or does not exist. So the host can show an
-// old log as a whole, and never organizations of different times.
+// The log of a range gives the tip of every organization: by the newest tip table, and by the headers
+// of the batches after it. A boot starts from both as the host has stored them. An organization is
+// then opened at the tip that they give, or does not exist. So the host can present an old
+// log as a whole, but not organizations of different times.
 
-// unnamed begins a log's origin where no terms say how.
+// unnamed is the name in a log's origin if there are no terms that give one.
 const unnamed = "cloister"
 
-// tips are where the organizations of the range stand.
+// tips are the tips of the range's organizations.
 type tips struct {
 	mu    sync.Mutex
-	moved map[org.ID]Tip // by batches that the table does not cover
-	// tabled are those that the table in the making takes in; moved ones are newer.
+	moved map[org.ID]Tip // changed since the table, or since tabled
+	// tabled are the changed tips that the table being made takes in; nil: none is being made.
 	tabled map[org.ID]Tip
 	table  *log.Table
-	// restated are those that the log says again.
+	// restated are the batches that this boot has appended to restate a tip.
 	restated map[org.ID]*restated
-	// kept is the SHA-256 of what the host keeps of the table, zero if it keeps none. Only who
-	// makes tables looks at it.
+	// kept is the SHA-256 of the KeptTable that the host stores, zero if it stores none. Only readLog
+	// and the makers of tables use it, one at a time.
 	kept wire.Hash
 }
 
@@ -44,7 +44,7 @@ func (t *tips) set(table *log.Table, moved map[org.ID]Tip) {
 	t.table, t.moved = table, moved
 }
 
-// lookUp finds the tip of an organization that has moved since the table, or else the table.
+// lookUp returns the table and, if the organization's tip has changed since, its tip.
 func (t *tips) lookUp(id org.ID) (tip Tip, moved bool, table *log.Table) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *tips) move(id org.ID, tip Tip) {
 	t.mu.Unlock()
 }
 
-// maxRestated bounds those that are remembered. Of what was forgotten there is another batch when somebody asks.
+// maxRestated bounds tips.restated. After it is cleared, an organization's tip is restated again on request.
 const maxRestated = 4096
 
 func (t *tips) restatedOf(id org.ID) *restated {
@@ -78,21 +78,21 @@ func (t *tips) keepRestated(id org.ID, at *restated) {
 	t.restated[id] = at
 }
 
-// count is how many organizations have moved and are in no table.
+// count returns the number of tips that have changed since the table.
 func (t *tips) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.moved) + len(t.tabled)
 }
 
-// all are the table and where organizations have moved to since.
+// all returns the table and the tips that have changed since. No table may be in the making.
 func (t *tips) all() (*log.Table, []log.Tip) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.table, logTips(t.moved)
 }
 
-// beginTable gives what has moved to a table in the making.
+// beginTable returns the changed tips, for a table that takes them in.
 func (t *tips) beginTable() map[org.ID]Tip {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *tips) beginTable() map[org.ID]Tip {
 	return t.tabled
 }
 
-// endTable puts the table that was made in the place of the one before.
+// endTable replaces the table by the new one, which has the tips in tabled.
 func (t *tips) endTable(table *log.Table) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,12 +115,12 @@ func logTips(m map[org.ID]Tip) []log.Tip {
 	return all
 }
 
-// origin is the log's in a generation.
+// origin returns the origin of a generation of the range's log.
 func (l *Ledger) origin(name string, generation uint32) tlog.Origin {
 	return tlog.Origin{Name: name, Deployment: [16]byte(l.cfg.Deployment[:16]), Range: uint16(l.cfg.Range), Generation: generation}
 }
 
-// logName begins the origins of the log while these terms are in force.
+// logName returns the name in the log's origin under the config's terms.
 func (l *Ledger) logName() string {
 	if w := l.cfg.Witnesses; w != nil {
 		return w.Name
@@ -128,15 +128,15 @@ func (l *Ledger) logName() string {
 	return unnamed
 }
 
-// A startPlan is how a boot goes on with a log.
+// A startPlan says how a boot continues a log.
 type startPlan struct {
-	wait                    time.Duration // until whoever may have served before has lost the right to
-	newGeneration, recovers bool          // to the next generation
-	drills                  bool          // in a log of its own
+	wait                    time.Duration // until any earlier enclave has lost the right to serve
+	newGeneration, recovers bool          // begin the next generation: under other terms, or after a recovery
+	drills                  bool          // begin a drill's own log
 }
 
-// readLog reads the log as the host has kept it. The range is this boot's, so that nobody
-// appends meanwhile.
+// readLog reads and verifies the log that the host has stored, and plans how to continue it. This boot owns the
+// range, so that no other one appends meanwhile.
 func (l *Ledger) readLog(ctx context.Context) (first startPlan, err error) {
 	place := log.Place{Deployment: l.cfg.Deployment, Range: l.cfg.Range, Generation: tlog.FirstGeneration}
 	keys, err := log.NewKeys(l.cfg.Log, l.origin(l.logName(), place.Generation))
@@ -179,8 +179,8 @@ func (l *Ledger) readLog(ctx context.Context) (first startPlan, err error) {
 		if err := l.checkGeneration(0); err != nil {
 			return first, err
 		}
-		// Of several boots that begin the log one gets a quorum, and before it nobody served: there is
-		// nobody to wait out.
+		// If several boots begin the log, only one gets a quorum, and none served before that: there is
+		// no enclave to wait for.
 		if !l.cfg.Logged {
 			first.wait = l.serveTime(at)
 		}
@@ -213,8 +213,8 @@ func (l *Ledger) readLog(ctx context.Context) (first startPlan, err error) {
 	return first, nil
 }
 
-// serveTime is how long an enclave may serve that this one does not know of: under these terms, those before, or any
-// earlier ones that no boot has waited for.
+// serveTime is how long an earlier enclave may still serve: under the present terms, the previous ones, or any earlier
+// ones that no boot has waited for.
 func (l *Ledger) serveTime(at *log.Log) time.Duration {
 	d := time.Duration(at.Force().WaitMs) * time.Millisecond
 	for _, t := range []*Terms{l.cfg.Witnesses, l.cfg.PreviousWitnesses} {
@@ -225,8 +225,8 @@ func (l *Ledger) serveTime(at *log.Log) time.Duration {
 	return d
 }
 
-// readHeaders brings a log to the end of the headers in the store. none tells that there are none
-// from the place asked for, or, where no table says a place, only those of a release before logs.
+// readHeaders follows the log to the end of the headers in the store and calls each for every header. none reports
+// that there are no headers from the place in ask on, or, without a table, only those of a release before logs.
 func (l *Ledger) readHeaders(ctx context.Context, at *log.Log, ask wire.LoadHeaders, each func(*wire.BatchHeader, *tlog.Leaf)) (none bool, err error) {
 	for none = true; ; none = false {
 		got, err := askStore(ctx, l.cfg.Store.LoadHeaders, ask)
@@ -249,9 +249,8 @@ func (l *Ledger) readHeaders(ctx context.Context, at *log.Log, ask wire.LoadHead
 
 var errWitnessesChanged = fault.WithCode(fault.FailedPrecondition, "LOG_WITNESSES_CHANGED", "the log has other witnesses, or another name, than the manifest says, and they are not those of the manifest before")
 
-// checkManifest refuses to go on with a log under a manifest before the one that it was last written
-// under. Which manifest a deployment runs under, the store says beside the log, and a host could show
-// an older record of that alone.
+// checkManifest refuses to continue a log under an older manifest than the one that it was last written under. The
+// store has the deployment state beside the log, and the host could present an older version of that alone.
 func (l *Ledger) checkManifest(at *log.Log) error {
 	if in, ours := at.Force().ManifestNonce, l.cfg.Start.ManifestNonce; ours < in {
 		return fault.WithCode(fault.FailedPrecondition, "LOG_MANIFEST", "the log was written under a manifest with nonce %d, and this one has %d: boot under that one, or under one that comes after it", in, ours)
@@ -259,8 +258,9 @@ func (l *Ledger) checkManifest(at *log.Log) error {
 	return nil
 }
 
-// checkForce refuses terms that are weaker than those in force, or have other witnesses: these have
-// not seen the log, and would sign any. The terms of the next manifest may take over, in another generation.
+// checkForce refuses terms that are weaker than those in force, or have other witnesses: other witnesses have not
+// seen the log and would cosign any history. moves reports that the log continues in the next generation, because its
+// terms are those of the previous manifest.
 func (l *Ledger) checkForce(at *log.Log) (moves bool, err error) {
 	in, ours, left := at.Force(), log.Force{Policy: l.cfg.Start.Policy, Mode: l.cfg.Start.Mode}, l.cfg.PreviousWitnesses
 	if c := at.CloseLeaf(); left != nil && in.Policy == left.Hash {
@@ -281,7 +281,8 @@ func (l *Ledger) checkForce(at *log.Log) (moves bool, err error) {
 	return false, l.checkGeneration(at.Generation())
 }
 
-// checkGeneration refuses a log of a generation that the witnesses have not seen, 0 for none.
+// checkGeneration refuses a log whose generation is older than the first one of the witnesses. generation is 0 if there is
+// no log.
 func (l *Ledger) checkGeneration(generation uint32) error {
 	if w := l.cfg.Witnesses; w != nil && w.Generation > max(generation, tlog.FirstGeneration) && !insecure.Skip(insecure.Generation) {
 		return fault.WithCode(fault.FailedPrecondition, "LOG_GENERATION", "the manifest's witnesses are for generation %d of the log, and the host shows generation %d: boot under the manifest before, or show the newest store", w.Generation, generation)
@@ -289,14 +290,14 @@ func (l *Ledger) checkGeneration(generation uint32) error {
 	return nil
 }
 
-// A Head says where a range's log ended for its last owner.
+// A Head is the head of a range's log: its size and its newest header.
 type Head struct {
 	Size uint64
 	Last wire.Hash // SHA-256 of the newest header
 }
 
-// checkHead refuses a log that is not the one handed on, or that does not go on from where an
-// earlier ownership of this boot left it.
+// checkHead refuses a log that doesn't end at Config.HandedHead, or that doesn't continue the log from the end of
+// this boot's last ownership.
 func (l *Ledger) checkHead(ctx context.Context, at *log.Log) error {
 	head := Head{at.Size(), at.Last()}
 	if h := l.cfg.HandedHead; h != nil && *h != head && !insecure.Skip(insecure.Tip) {
@@ -317,17 +318,17 @@ func (l *Ledger) checkHead(ctx context.Context, at *log.Log) error {
 	return nil
 }
 
-// A EndOfOwnership is where an ownership ended.
+// An EndOfOwnership is the final state of the log at the end of an ownership.
 type EndOfOwnership struct {
 	log           *log.Log
-	epoch, number uint64 // of its last batch
+	epoch, number uint64 // epoch and number of its last batch
 }
 
-// Head is where the log stood then.
+// Head returns the log's head.
 func (p *EndOfOwnership) Head() Head { return Head{p.log.Size(), p.log.Last()} }
 
-// beginLog begins the log of a range. A deployment that was made with logs has nothing there; what
-// lies in the store of a release before logs is taken as the host shows it.
+// beginLog begins the log of a range. If the deployment has had logs since genesis, the range is empty. Otherwise
+// its organizations are from a release before logs, and their tips are taken from the host unverified.
 func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) error {
 	at, table := log.Empty(keys, place), new(log.Table)
 	if !l.cfg.Logged {
@@ -355,7 +356,7 @@ func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) 
 	return nil
 }
 
-// loadTips are the tips of all organizations in the range, as the host tells them.
+// loadTips returns the tips of all organizations in the range, as the host claims them.
 func (l *Ledger) loadTips(ctx context.Context) (all []log.Tip, err error) {
 	keys := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
 	ask := wire.LoadTips{From: keys.From, To: keys.To, Limit: wire.MaxTipsPage}
@@ -376,7 +377,7 @@ func (l *Ledger) loadTips(ctx context.Context) (all []log.Tip, err error) {
 	}
 }
 
-// nextID is the id behind another.
+// nextID returns the id that follows id in order. more is false after the last one.
 func nextID(id wire.ID) (next wire.ID, more bool) {
 	for i := len(id) - 1; i >= 0; i-- {
 		if id[i]++; id[i] != 0 {
@@ -388,10 +389,10 @@ func nextID(id wire.ID) (next wire.ID, more bool) {
 
 var errTableRefused = errors.New("the host keeps another tip table, or the range is another boot's")
 
-// tableBytes is about how much of a table one question puts.
+// tableBytes is about how many bytes of pages one PutTable has.
 const tableBytes = 1 << 20
 
-// putTable brings a table's new pages to the host, and then the table.
+// putTable stores a table's new pages at the host, and then the table.
 func (l *Ledger) putTable(ctx context.Context, pages [][]byte, kept []byte) error {
 	for len(pages) > 0 {
 		n, size := 0, 0
@@ -411,7 +412,7 @@ func (l *Ledger) putTable(ctx context.Context, pages [][]byte, kept []byte) erro
 	return nil
 }
 
-// dropPages has the host drop pages that no table names any more. If it does not, they stay.
+// dropPages asks the host to delete pages that no table names any more. Errors are ignored: the pages stay.
 func (l *Ledger) dropPages(ctx context.Context, drop []wire.Hash) {
 	for len(drop) > 0 {
 		n := min(len(drop), wire.MaxDropPages)
@@ -429,10 +430,10 @@ func (l *Ledger) putPart(ctx context.Context, put wire.PutTable) error {
 	return err
 }
 
-// emptyPage is the hash of a page without tips, which nobody keeps.
+// emptyPage is the hash of a page without tips. The host doesn't store such pages.
 var emptyPage = sha256.Sum256(nil)
 
-// loadPages asks for pages of the table by number, and checks each.
+// loadPages loads pages of the table by number and verifies each by its hash.
 func (l *Ledger) loadPages(ctx context.Context, table *log.Table, numbers []int) (map[int][]byte, error) {
 	pages := make(map[int][]byte, len(numbers))
 	ask, asked := wire.LoadPages{Range: l.cfg.Range}, []int(nil)
@@ -471,7 +472,7 @@ func (l *Ledger) loadPages(ctx context.Context, table *log.Table, numbers []int)
 
 var errPage = fault.NewBreach(fault.AlarmLog, "page of the tip table withheld or altered")
 
-// tipOf tells where an organization stands, or that it does not exist.
+// tipOf returns the tip of an organization by the log. exists is false if the organization doesn't exist.
 func (l *Ledger) tipOf(ctx context.Context, id org.ID) (tip Tip, exists bool, err error) {
 	for {
 		tip, moved, table := l.tips.lookUp(id)
@@ -484,15 +485,15 @@ func (l *Ledger) tipOf(ctx context.Context, id org.ID) (tip Tip, exists bool, er
 			found, exists, err := table.Find(id, pages[page])
 			return Tip{found.Count, found.Root}, exists, err
 		}
-		// The host drops a page once another table has taken the place of the one that named it.
+		// The page may be missing because a newer table has replaced this one: look it up in that.
 		if _, _, now := l.tips.lookUp(id); now == table {
 			return Tip{}, false, l.raiseAlarm(err)
 		}
 	}
 }
 
-// A table is made when the log has grown by so many batches, or by batches that moved so many
-// organizations, since the one before.
+// Defaults of Limits.TableEvery and Limits.TableTips: a tip table is made when so many batches were stored or so
+// many tips have changed since the last one.
 const (
 	DefaultTableEvery = 1024
 	DefaultTableTips  = 25_000
@@ -522,8 +523,8 @@ func (l *Ledger) makeTables() {
 	}
 }
 
-// makeTable makes a table while the ledger goes on. The log names it before the host keeps it
-// in the place of the one before, so that a boot finds the one or the other.
+// makeTable makes and stores a tip table while transactions continue. The log names it before the host replaces
+// the old one, so that a boot can start from either.
 func (l *Ledger) makeTable(ctx context.Context, c *tableCut) error {
 	if err := l.batchWriter.waitStored(ctx, c.batch); err != nil {
 		return err
@@ -552,7 +553,7 @@ func (l *Ledger) makeTable(ctx context.Context, c *tableCut) error {
 	return nil
 }
 
-// updateTable is a table after organizations have moved.
+// updateTable returns a table with changed tips. It loads the pages that change.
 func (l *Ledger) updateTable(ctx context.Context, before *log.Table, moved []log.Tip) (*log.Change, error) {
 	pages, err := l.loadPages(ctx, before, before.Needs(moved))
 	if err != nil {
@@ -560,7 +561,7 @@ func (l *Ledger) updateTable(ctx context.Context, before *log.Table, moved []log
 	}
 	change, err := before.Update(moved, func(page int) ([]byte, error) {
 		kept, loaded := pages[page]
-		if !loaded { // one that is divided
+		if !loaded { // a page that is split
 			one, err := l.loadPages(ctx, before, []int{page})
 			return one[page], err
 		}
@@ -572,7 +573,7 @@ func (l *Ledger) updateTable(ctx context.Context, before *log.Table, moved []log
 	return change, nil
 }
 
-// keepTable has the host keep a table in the place of the one before. The log has named it.
+// keepTable replaces the stored table at the host by the changed one, which the log has named.
 func (l *Ledger) keepTable(ctx context.Context, before *log.Table, change *log.Change, kept []byte) error {
 	var drop []wire.Hash
 	var fresh [][]byte
@@ -592,7 +593,7 @@ func (l *Ledger) keepTable(ctx context.Context, before *log.Table, change *log.C
 	return nil
 }
 
-// appendLeaf puts a leaf into the log that stands for no entries, and waits until it is stored.
+// appendLeaf appends a leaf to the log by a batch without entries, and waits until that is stored.
 func (l *Ledger) appendLeaf(ctx context.Context, leaf tlog.Leaf, table *wire.TableHead) (batch uint64, err error) {
 	l.writeGate.RLock()
 	given := l.closedForWrites

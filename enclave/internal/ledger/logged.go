@@ -19,12 +19,12 @@ var (
 	errEarlier      = fault.WithCode(fault.FailedPrecondition, "LOG_EARLIER", "the host does not know where in this generation of the log it is: there is a log proof once it does")
 )
 
-// Count is how many entries there are.
+// Count returns the number of the view's entries.
 func (v *View) Count() uint64 { return v.tip.Count }
 
-// LogProof shows the facts of the entry at seq, which there is, under a checkpoint that a quorum of the
-// witnesses has cosigned. It waits for one that covers all of the view. What the host tells is the way there;
-// everything is verified, as by whoever the proof is for.
+// LogProof proves the facts of the entry at seq, which must exist, under a checkpoint that a quorum of the
+// witnesses has cosigned, and returns the log's key with it. It waits for a checkpoint that covers the whole view.
+// The host supplies the hashes; LogProof verifies the proof as its receiver will.
 func (v *View) LogProof(ctx context.Context, seq uint64) (*tlog.LoggedProof, *tlog.Key, error) {
 	l := v.ledger
 	if l.cfg.Witnesses == nil {
@@ -34,8 +34,8 @@ func (v *View) LogProof(ctx context.Context, seq uint64) (*tlog.LoggedProof, *tl
 	if err != nil {
 		return nil, nil, err
 	}
-	// The batch that the entry came in moved its organization to the first tip that covers it, and the
-	// newest entry's to one that does so too.
+	// The entry's own batch commits to the first tip of the organization that covers it. The newest entry's
+	// batch commits to another one that does.
 	p, err := v.logProofIn(ctx, under, seq, seq)
 	if newest := v.tip.Count - 1; err == nil && p == nil && newest != seq {
 		p, err = v.logProofIn(ctx, under, seq, newest)
@@ -52,16 +52,17 @@ func (v *View) LogProof(ctx context.Context, seq uint64) (*tlog.LoggedProof, *tl
 	return p, under.log.Key(), nil
 }
 
-// restated is where a log says again that an organization stands: one that has decided nothing since the log began is in
-// it by the table that the first leaf adopts, which shows other organizations too. No entry comes with it, and to the
-// public it is a batch like any other.
+// restated is a batch without entries whose leaf commits to an organization's unchanged tip. An organization that has decided
+// nothing since its log's generation began is in the log only by the tip table that the first leaf adopts, and a proof from that
+// would disclose other organizations. To the public it looks like any other batch.
 type restated struct {
 	batch  uint64
 	tip    log.Tip
-	header []byte // once it is stored
+	header []byte // set once the batch is stored
 }
 
-// restate has the log say where an organization stands. It does so once for each boot.
+// restate appends a batch with an organization's unchanged tip to the log, or returns the one that this boot has
+// appended before.
 func (l *Ledger) restate(ctx context.Context, id org.ID) (at *restated, err error) {
 	err = l.Transact(ctx, id, Caller{Organization: id}, func(t, _ *Locked) error {
 		if at = l.tips.restatedOf(id); at != nil {
@@ -82,7 +83,7 @@ func (l *Ledger) restate(ctx context.Context, id org.ID) (at *restated, err erro
 	return at, err
 }
 
-// logProofRestated shows the entry at seq by a batch that says where its organization stands.
+// logProofRestated makes the proof of the entry at seq from a restated tip of its organization.
 func (v *View) logProofRestated(ctx context.Context, seq uint64) (p *tlog.LoggedProof, under *cosigned, err error) {
 	l := v.ledger
 	at, err := l.restate(ctx, v.id)
@@ -96,7 +97,7 @@ func (v *View) logProofRestated(ctx context.Context, seq uint64) (p *tlog.Logged
 	return p, under, err
 }
 
-// awaitCosigned waits for a quorum for a batch, and gives what was cosigned last.
+// awaitCosigned waits until a quorum has cosigned a batch, and returns the newest cosigned log.
 func (w *witnesses) awaitCosigned(ctx context.Context, l *Ledger, batch uint64) (newest *cosigned, err error) {
 	err = w.await(ctx, l, func(time.Time) (bool, time.Time) {
 		newest = w.newest
@@ -105,12 +106,12 @@ func (w *witnesses) awaitCosigned(ctx context.Context, l *Ledger, batch uint64) 
 	return newest, err
 }
 
-// logProofIn shows the entry at seq in the batch that the one at in came in; nil if the host does not know that.
+// logProofIn makes the proof of the entry at seq from the batch of the entry at in; nil if the host can't supply it.
 func (v *View) logProofIn(ctx context.Context, under *cosigned, seq, in uint64) (*tlog.LoggedProof, error) {
 	return v.proveIn(ctx, under, seq, wire.ProveLogged{Seq: in})
 }
 
-// proveIn shows the entry at seq in the batch that is asked about, which has the entry at ask.Seq.
+// proveIn makes the proof of the entry at seq from the batch that ask names, whose tip covers the entry at ask.Seq.
 func (v *View) proveIn(ctx context.Context, under *cosigned, seq uint64, ask wire.ProveLogged) (*tlog.LoggedProof, error) {
 	l, at, in := v.ledger, under.log, ask.Seq
 	ask.Range, ask.Generation, ask.Organization, ask.Size = l.cfg.Range, at.Generation(), wire.ID(v.id), at.Size()
@@ -138,7 +139,7 @@ func (v *View) proveIn(ctx context.Context, under *cosigned, seq uint64, ask wir
 	return p, nil
 }
 
-// showFacts shows the facts of the entry at seq under the tip that was opened.
+// showFacts adds the facts of the entry at seq to the proof, with their inclusion under the tip in e.Opening.
 func (v *View) showFacts(ctx context.Context, e *tlog.LoggedEntry, seq uint64) error {
 	got, err := v.ledger.cfg.Store.Find(ctx, wire.Find{Organization: wire.ID(v.id), TreeSize: e.Opening.Count, Seqs: []uint64{seq}})
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"cloister/shared/wire"
 )
 
-// A stored entry is a prefix of key id and tree root (tlog.EntryPrefix) and a sealed record, in format 2
-// with the commitment (32 bytes) to the record's parts in front of it. Opening proves key id, with the bit
-// that tells the formats apart, and root, which are part of the record's name, and that the parts are those
-// that are committed to.
+// entryCommits is the offset of the sealed record in a stored entry of format 2. A stored entry is a prefix of key
+// id and tree root (tlog.EntryPrefix bytes), in format 2 the commitment to the record's parts (32 bytes), and the
+// sealed record. Opening it proves the key id, whose highest bit means format 2, and the root, since both are part
+// of the record's name, and that the commitment is to its parts.
 const entryCommits = tlog.EntryPrefix + 32
 
-// sealEntry makes the stored form of the entry that comes next at a tip.
+// sealEntry makes the stored form of the entry that follows a tip.
 func (o *organization) sealEntry(at Tip, e *org.Entry) ([]byte, error) {
 	n := o.ledger.name(seal.KindEntry, o.id, o.keyID|tlog.EntryFormat2)
 	n.Place, n.Root = at.Count, at.Root
@@ -41,7 +41,7 @@ func (o *organization) sealEntry(at Tip, e *org.Entry) ([]byte, error) {
 	return o.key.InPlace(b, entryCommits, o.ledger.cfg.Rand, n)
 }
 
-// mode is what replies that tell of the organization wait for at least.
+// mode is the log mode that holds at least for replies about the organization.
 func (o *organization) mode() tlog.Mode {
 	if o.strict {
 		return tlog.ModeStrict
@@ -49,7 +49,7 @@ func (o *organization) mode() tlog.Mode {
 	return o.ledger.mode()
 }
 
-// mode is what replies wait for at least.
+// mode is the deployment's log mode, ModeNone without witnesses.
 func (l *Ledger) mode() tlog.Mode {
 	if l.cfg.Witnesses == nil {
 		return tlog.ModeNone
@@ -57,8 +57,8 @@ func (l *Ledger) mode() tlog.Mode {
 	return l.cfg.Witnesses.Mode
 }
 
-// openStored is the plain text of the entry of organization id at seq, which must be behind root unless that is nil,
-// and its parts, nil for an entry of the first format.
+// openStored decrypts the entry of organization id at seq. Unless root is nil, the tree before the entry must have that
+// root. parts is nil for an entry of format 1.
 func openStored(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stored []byte, root *wire.Hash) (plain []byte, parts *org.Parts, err error) {
 	if len(stored) < tlog.EntryPrefix {
 		return nil, nil, l.breach(fault.AlarmOpen, "short entry")
@@ -94,7 +94,8 @@ func openStored(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, sto
 	return plain, parts, nil
 }
 
-// openEntry opens the entry of organization id at seq, which must be behind root unless that is nil.
+// openEntry decrypts and decodes the entry of organization id at seq. Unless root is nil, the tree before it must have
+// that root.
 func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stored []byte, root *wire.Hash) (*org.Entry, error) {
 	plain, parts, err := openStored(l, keys, id, seq, stored, root)
 	if err != nil {
@@ -103,7 +104,7 @@ func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stor
 	return decodeEntry(l, id, seq, plain, parts)
 }
 
-// decodeEntry reads what openStored has opened.
+// decodeEntry decodes the results of openStored.
 func decodeEntry(l *Ledger, id org.ID, seq uint64, plain []byte, parts *org.Parts) (*org.Entry, error) {
 	if parts == nil {
 		e, err := org.DecodeEntry(plain)
@@ -122,7 +123,7 @@ func decodeEntry(l *Ledger, id org.ID, seq uint64, plain []byte, parts *org.Part
 	return e, nil
 }
 
-// open returns an organization, loading it if need be, and pins it in memory until unpin.
+// open returns an organization, loads it if necessary, and pins it in memory until unpin.
 func (l *Ledger) open(ctx context.Context, id org.ID, as Caller) (*organization, error) {
 	if !l.owns(id) {
 		return nil, ErrRange
@@ -151,10 +152,10 @@ func (l *Ledger) open(ctx context.Context, id org.ID, as Caller) (*organization,
 	return o, nil
 }
 
-// waitUntilLoaded returns when the organization is loaded.
+// waitUntilLoaded waits until the organization is loaded, and returns the error of loading.
 func (o *organization) waitUntilLoaded(ctx context.Context, as Caller) error {
 	select {
-	case <-o.ready: // though the context may have ended
+	case <-o.ready: // first, as the context may have ended
 		return o.err
 	default:
 	}
@@ -179,7 +180,7 @@ func (l *Ledger) unpin(o *organization) {
 	l.mu.Unlock()
 }
 
-// Touch makes an organization the last to be evicted. Only authenticated use calls it.
+// Touch makes the organization the most recently used one. Call it for authenticated requests only.
 func (t *Locked) Touch() {
 	l := t.organization.ledger
 	l.mu.Lock()
@@ -189,24 +190,24 @@ func (t *Locked) Touch() {
 	l.mu.Unlock()
 }
 
-// install puts a child that was just decided among the opened organizations.
+// install adds a new organization, whose first entry was just decided, to the opened ones.
 func (l *Ledger) install(o *organization) {
 	if rec, err := org.Begin(o.id, o.state, 0).Organization(); err == nil && rec != nil {
 		o.tenant = rec.Tenant()
 	}
-	o.countBytes() // nobody can lock what is not ready yet
+	o.countBytes() // without the lock: it isn't ready, so nothing else uses it
 	l.mu.Lock()
 	o.lruElement = l.lru.PushBack(o)
 	l.mu.Unlock()
 	close(o.ready)
 }
 
-// emptyBytes is what an opened organization takes beside records and fingerprints, measured: half of it is the
+// emptyBytes is the measured memory of an opened organization without records and fingerprints. Half of it is the
 // state of its data key's cipher.
 const emptyBytes = 3 << 10
 
-// countBytes counts the organization's bytes anew. full tells that all organizations together have too many and
-// none can be evicted. The organization is locked.
+// countBytes counts the organization's memory anew and evicts others if all together have too much. full reports that
+// they have, and none can be evicted. The caller holds the organization's lock.
 func (o *organization) countBytes() (full bool) {
 	size := int64(o.state.Memory() + o.dedup.Bytes() + emptyBytes)
 	if o.pendingSnapshot != nil {
@@ -228,8 +229,8 @@ func (o *organization) countBytes() (full bool) {
 	return false
 }
 
-// evictLocked closes the least recently used organization that is not pinned and has no entry that nobody may
-// see yet: whoever opens it again would not know that there is something to wait for.
+// evictLocked evicts the least recently used organization that is not pinned and whose entries may all be seen: once
+// it is opened again, replies would not wait for an entry that still lacks storing or a quorum. mu is held.
 func (l *Ledger) evictLocked() bool {
 	l.batchWriter.mu.Lock()
 	stored := l.witnesses.lastVisible(l.batchWriter.stored)
@@ -248,8 +249,8 @@ func (l *Ledger) evictLocked() bool {
 	return false
 }
 
-// mustStay reports that the organization cannot be evicted: it has an unstored entry or a snapshot on its way.
-// It is not pinned, so only the ledger itself can have locked it.
+// mustStay reports whether the organization cannot be evicted because it has an entry after batch stored or a pending
+// snapshot, or because it is locked. It is not pinned, so only the ledger itself can have locked it.
 func (o *organization) mustStay(stored uint64) bool {
 	if !o.tryLock() {
 		return true
@@ -258,8 +259,8 @@ func (o *organization) mustStay(stored uint64) bool {
 	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.pendingSnapshot != nil
 }
 
-// load loads an organization from the host. It ends with no request, since the result serves
-// the next one, and only each of its questions has a deadline: a long history takes time.
+// load loads an organization from the host. It goes on if the request ends that caused it, since the result
+// serves the next one. Only its single questions have deadlines: a long history takes time.
 func (l *Ledger) load(o *organization) {
 	var err error
 	select {
@@ -273,7 +274,7 @@ func (l *Ledger) load(o *organization) {
 	if err == nil {
 		o.lock()
 		o.maybeSnapshot()
-		o.countBytes() // before it can be evicted, or it would be counted for ever
+		o.countBytes() // before it can be evicted: later its bytes would never be subtracted
 		o.unlock()
 	}
 	l.mu.Lock()
@@ -282,7 +283,7 @@ func (l *Ledger) load(o *organization) {
 		delete(l.orgs, o.id)
 		l.bytes.Add(-o.countedBytes)
 	} else {
-		// First to go until somebody authenticated has used it.
+		// The first to be evicted, until an authenticated request uses it.
 		o.lruElement = l.lru.PushFront(o)
 	}
 	l.mu.Unlock()
@@ -341,7 +342,7 @@ func (l *Ledger) loadState(ctx context.Context, o *organization) error {
 	return nil
 }
 
-// askStore asks a question that no request's deadline bounds.
+// askStore asks the host a question with a time-out of askTimeout, for questions that no request's deadline bounds.
 func askStore[Q, A any](ctx context.Context, f func(context.Context, Q) (A, error), q Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -369,8 +370,8 @@ func (l *Ledger) openDataKeys(id org.ID, wrapped []wire.WrappedKey) (map[uint32]
 	return keys, nil
 }
 
-// applyEntries applies the entries behind the snapshot. If they are more than MaxReplay, those who wait are
-// told to try again; the work goes on and ends in a snapshot.
+// applyEntries applies the entries after the snapshot. If there are more than MaxReplay, waiting requests fail with
+// ErrRebuilding; the replay continues and ends in a snapshot.
 func (l *Ledger) applyEntries(ctx context.Context, o *organization, keys map[uint32]*seal.Key, got wire.Organization) error {
 	entries := got.Entries
 	if got.Count < o.count {
@@ -381,7 +382,7 @@ func (l *Ledger) applyEntries(ctx context.Context, o *organization, keys map[uin
 	}
 	for o.count < got.Count {
 		if len(entries) == 0 {
-			o.countBytes() // nobody can lock what is not loaded yet
+			o.countBytes() // without the lock: it isn't loaded, so nothing else uses it
 			more, err := askStore(ctx, l.cfg.Store.LoadEntries, wire.LoadEntries{Organization: wire.ID(o.id), From: o.count, MaxBytes: loadBytes})
 			if err != nil {
 				return ErrBusy
@@ -407,8 +408,8 @@ func (l *Ledger) applyEntries(ctx context.Context, o *organization, keys map[uin
 	return nil
 }
 
-// loadMissingPiece loads one piece of an opened organization, on behalf of by. Its answer counts only if the
-// piece is still missing then: a snapshot may have replaced it, and the host may have dropped it rightly.
+// loadMissingPiece loads one piece of an opened organization, on behalf of by. Its result and error count only if the
+// piece is still missing then: a snapshot may have replaced it, and the host may have deleted it for that.
 func (l *Ledger) loadMissingPiece(ctx context.Context, o *organization, by org.ID, ref org.Hash) error {
 	ws, err := o.loadPiece(ctx, ref)
 	if err := acquire(ctx, o, nil, by); err != nil {
@@ -428,7 +429,7 @@ func (l *Ledger) loadMissingPiece(ctx context.Context, o *organization, by org.I
 	return nil
 }
 
-// loadPiece asks for one piece and opens it.
+// loadPiece loads one piece and decrypts it.
 func (o *organization) loadPiece(ctx context.Context, ref org.Hash) ([]org.Write, error) {
 	got, err := o.ledger.loadPieces(ctx, o.id, []org.Hash{ref})
 	if err != nil {
@@ -437,8 +438,8 @@ func (o *organization) loadPiece(ctx context.Context, ref org.Hash) ([]org.Write
 	return o.ledger.openPiece(o.id, map[uint32]*seal.Key{o.keyID: o.key}, got[0])
 }
 
-// loadPieces asks for sealed pieces and checks each against the hash that names it.
-// It, loadPiece, openPiece, openPart and restore leave it to the caller to raise a breach.
+// loadPieces loads sealed pieces and verifies each by the hash that names it.
+// The callers of loadPieces, loadPiece, openPiece, openPart and restore must raise the alarm of a breach.
 func (l *Ledger) loadPieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]byte, error) {
 	var out [][]byte
 	for len(refs) > 0 {
@@ -482,7 +483,7 @@ func (l *Ledger) openPiece(id org.ID, keys map[uint32]*seal.Key, stored []byte) 
 	return ws, nil
 }
 
-// openPart opens a snapshot, piece or chunk: key id ‖ sealed record. The name lacks the key id.
+// openPart decrypts a snapshot, piece or chunk: key id ‖ sealed record. The caller leaves the name's KeyID empty.
 func (l *Ledger) openPart(what string, n seal.Name, keys map[uint32]*seal.Key, stored []byte) ([]byte, error) {
 	if len(stored) < 4 {
 		return nil, fault.NewBreach(fault.AlarmSnapshot, "short %s", what)

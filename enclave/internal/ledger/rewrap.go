@@ -12,14 +12,14 @@ import (
 	"cloister/shared/wire"
 )
 
-// When the storage key has rotated, only the organizations' data keys are wrapped anew:
-// entries, snapshots and histories stay as they are. A ledger goes through the data keys of
-// its range once while it serves. Until then either storage key opens them.
+// Rotation of the storage key: only the organizations' data keys are wrapped anew, entries
+// and snapshots stay as they are. Each ledger wraps the data keys of its range once, while
+// it serves. Until then both storage keys are valid.
 
-// rewrapPause is how long rewrap waits after a question without an answer.
+// rewrapPause is how long rewrapDataKeys waits after a failed question.
 const rewrapPause = time.Second
 
-// openDataKey opens a wrapped data key under the storage key, or the one before it.
+// openDataKey unwraps a data key with the storage key, or else with the previous one: old reports which.
 func (l *Ledger) openDataKey(w *wire.WrappedKey) (opened secret.Secret, old bool, err error) {
 	name := l.name(seal.KindDataKey, org.ID(w.Organization), w.KeyID)
 	if opened, err = l.cfg.Storage.OpenSecret(name, w.Sealed); err == nil || l.cfg.PreviousStorage == nil {
@@ -29,8 +29,8 @@ func (l *Ledger) openDataKey(w *wire.WrappedKey) (opened secret.Secret, old bool
 	return opened, true, err
 }
 
-// rewrapDataKeys goes through the data keys of the range and wraps anew those under the previous
-// storage key. What the host leaves out stays as it is, and opens as long as that key is kept.
+// rewrapDataKeys wraps all data keys of the range anew that are under the previous storage key. Data
+// keys that the host leaves out stay as they are, and open as long as the keyring has that key.
 func (l *Ledger) rewrapDataKeys() {
 	ask := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
 	for {
@@ -63,8 +63,8 @@ func (l *Ledger) rewrapDataKeys() {
 	}
 }
 
-// rewrapPage wraps those of a page that are under the previous storage key. One that opens
-// under neither is the host's doing: it is counted and left.
+// rewrapPage wraps the data keys of a page anew that are under the previous storage key. If one opens
+// under neither storage key, the host has altered it: an alarm counts it, and it stays as it is.
 func (l *Ledger) rewrapPage(page []wire.WrappedKey) (fresh []wire.WrappedKey, err error) {
 	for i := range page {
 		w := &page[i]
@@ -87,7 +87,7 @@ func (l *Ledger) rewrapPage(page []wire.WrappedKey) (fresh []wire.WrappedKey, er
 	return fresh, nil
 }
 
-// keysOf asks for all data keys of a range.
+// keysOf returns the question for all data keys of range r, one of count.
 func keysOf(r wire.Range, count int) wire.LoadKeys {
 	ask := wire.LoadKeys{From: wire.ID{0xff}, Limit: wire.MaxKeysPage}
 	for i := range ask.To {
@@ -101,7 +101,7 @@ func keysOf(r wire.Range, count int) wire.LoadKeys {
 	return ask
 }
 
-// loadKeys loads a page of data keys. next asks for the one behind it; nil: there is none.
+// loadKeys loads a page of data keys. next is the question for the following page, nil after the last one.
 func loadKeys(ctx context.Context, store Store, ask wire.LoadKeys) (page []wire.WrappedKey, next *wire.LoadKeys, err error) {
 	got, err := askStore(ctx, store.LoadKeys, ask)
 	if err != nil {
@@ -118,7 +118,7 @@ func loadKeys(ctx context.Context, store Store, ask wire.LoadKeys) (page []wire.
 	return got.Keys, next, nil
 }
 
-// inOrder tells whether keys may be an answer to ask.
+// inOrder reports whether keys is a possible answer to ask: in order, in bounds, and not too many.
 func inOrder(keys []wire.WrappedKey, ask wire.LoadKeys) bool {
 	if len(keys) > int(ask.Limit) {
 		return false
@@ -135,7 +135,7 @@ func inOrder(keys []wire.WrappedKey, ask wire.LoadKeys) bool {
 	return true
 }
 
-// CountUnopened counts the store's data keys that do not open under a storage key, and all.
+// CountUnopened counts all data keys in the store, and those that do not open under a storage key.
 func CountUnopened(ctx context.Context, store Store, storage *seal.Key, deployment [32]byte) (unopened, all int, err error) {
 	whole := keysOf(0, 1)
 	for next := &whole; next != nil; {

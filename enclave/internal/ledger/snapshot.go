@@ -16,8 +16,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// snapshot is the root of a snapshot, the folded state after the first Count entries, all of
-// them stored. It binds its pieces by the hashes of their sealed bytes.
+// snapshot is the root of a snapshot, which is the compacted state after the first Count entries, all of
+// them stored. It names its pieces by the hashes of their sealed bytes.
 type snapshot struct {
 	Count          uint64         `cbor:"1,keyasint"`
 	Root           wire.Hash      `cbor:"2,keyasint"`
@@ -27,20 +27,20 @@ type snapshot struct {
 	LowWatermarkMs uint64         `cbor:"6,keyasint"`
 }
 
-// What one message of a snapshot may hold; a store refuses more.
+// Limits of one message of a snapshot. A store refuses more.
 const (
 	maxParcel = 1 << 12 // pieces
-	maxDrops  = 1 << 16
+	maxDrops  = 1 << 16 // hashes of pieces to delete
 )
 
-// A root without pieces takes at most rootMargin bytes. Each piece or chunk takes at most
-// refMargin more, and a piece its first key.
+// rootMargin is the most bytes of a snapshot's root without pieces. Each piece or chunk adds at most
+// refMargin bytes, and a piece its first key.
 const (
 	rootMargin = 4 << 10
 	refMargin  = 64
 )
 
-// maybeSnapshot starts a snapshot if enough has happened since the last. The organization is locked.
+// maybeSnapshot starts a snapshot if the entries since the last one reach a limit. The caller holds the organization's lock.
 func (o *organization) maybeSnapshot() {
 	l := o.ledger
 	if o.pendingSnapshot != nil || (o.sinceSnapshot < l.cfg.Limits.SnapshotEvery && o.sinceSnapshotBytes < l.cfg.Limits.SnapshotBytes) {
@@ -54,18 +54,18 @@ func (o *organization) maybeSnapshot() {
 	l.mu.Unlock()
 }
 
-// A pendingSnapshot is a snapshot on its way to the store, as of the transaction that began it. No transaction
-// waits while it is made, which may take long. Pieces for which there is no space beside the root are sent
+// A pendingSnapshot is a snapshot that is being made and sent, of the state at the transaction that began it. That may
+// take long; no transaction waits for it. Pieces that don't fit into one message with the root are sent
 // before it.
 type pendingSnapshot struct {
 	snapshot
 	organization *organization
 	fold         *org.Compaction
-	marks        [][]org.DedupEntry // chunks to be written
-	covered      uint64             // the batch with the last entry in it
+	marks        [][]org.DedupEntry // chunks of fingerprints to be written
+	covered      uint64             // number of the batch with the last entry that it covers
 	message      wire.PutSnapshot   // the next message
-	parts        []org.NewPiece     // in it
-	size         int                // its bytes
+	parts        []org.NewPiece     // the pieces in message
+	size         int                // bytes of message
 }
 
 func (o *organization) beginSnapshot() *pendingSnapshot {
@@ -89,29 +89,29 @@ func (o *organization) dropPieces(gone []org.Hash) {
 	}
 }
 
-// bytes is about how much memory the snapshot takes at most: the compaction, and one message both sealed and as
-// parts that are not stored yet. The organization is locked.
+// bytes estimates the most memory that the snapshot needs: for the compaction, and for one message, both sealed and as
+// pieces that are not stored yet. The caller holds the organization's lock.
 func (s *pendingSnapshot) bytes() int {
 	return s.fold.Bytes() + 2*min(s.fold.Size()+s.organization.dedup.Bytes(), wire.MaxFrame/2)
 }
 
-// fitsRoot reports whether a store will take the root, judged by a bound on its size. If not, nothing is sent:
-// no later root would have the host drop the pieces. Such an organization just gets a longer tail, and after as
-// many entries again the next snapshot is tried.
+// fitsRoot reports whether a store will accept the root, by an upper bound of its size. If not, nothing is sent, since
+// no later root would have the host delete the pieces. The organization then has more entries after its last snapshot,
+// and the next snapshot is tried after as many entries again.
 func (s *pendingSnapshot) fitsRoot() bool {
 	refs, keys := s.fold.MaxRefs()
 	return rootMargin+refMargin*(refs+len(s.Chunks)+len(s.marks))+keys <= s.organization.ledger.cfg.Limits.RootBytes
 }
 
-// storeSnapshot makes and sends a snapshot once all that it covers is stored. It asks for pieces,
-// answers and randomness until they come or the ledger ends, so it sends nothing twice that
-// the host has taken. No transaction waits for it.
+// storeSnapshot makes and sends a snapshot once all entries that it covers are stored. It retries every
+// step until it succeeds or the ledger ends, so that it never starts over with pieces that the host
+// has stored. No transaction waits for it.
 //
-// The host refuses if this boot does not own the store, or if the stored snapshot is not the
-// one that this was built on. The latter cannot be while we own the store. So the host lies,
-// or we are superseded, and the next renewal or batch fences us. Until then the organization
-// stays in memory as if the snapshot were on its way: what its pieces hold may be nowhere
-// else in folded form, and no snapshot can follow one that was refused.
+// The host refuses if this boot does not own the range, or if the stored snapshot is not the
+// one that this was built on. The latter cannot happen while this boot owns the range. So the host lies,
+// or this boot is superseded, and the next renewal or batch fences it. Until then the organization
+// stays in memory as if the snapshot were pending: the records in its pieces may be compacted nowhere
+// else, and no snapshot can follow one that was refused.
 func (l *Ledger) storeSnapshot(s *pendingSnapshot) {
 	if l.batchWriter.waitStored(l.life, s.covered) != nil {
 		return
@@ -130,11 +130,11 @@ func (l *Ledger) storeSnapshot(s *pendingSnapshot) {
 		s.fold.SetStored(s.parts)
 		o.snapshotCount = s.Count
 	}
-	o.maybeSnapshot() // much may have happened meanwhile
+	o.maybeSnapshot() // the entries decided meanwhile may reach the limit again
 	o.countBytes()
 }
 
-// send seals all of a snapshot, piece by piece, and sends it.
+// send seals the snapshot piece by piece and sends it.
 func (s *pendingSnapshot) send() error {
 	o := s.organization
 	for s.fold.Next() {
@@ -163,14 +163,14 @@ func (s *pendingSnapshot) send() error {
 	if err != nil {
 		return err
 	}
-	// Only another snapshot would add drops meanwhile, and there is none.
+	// droppedPieces needs no lock: only another snapshot would add to it, and there is none.
 	o.dropPieces(s.fold.Drops())
 	now := o.droppedPieces[:min(len(o.droppedPieces), maxDrops)]
 	if err := s.ensureSpace(len(root) + len(now)*(len(wire.Hash{})+2)); err != nil {
 		return err
 	}
 	s.message.Snapshot, s.message.Drop = root, now
-	// From here on nobody asks for a piece that the host drops for this root.
+	// From here on nothing loads a piece that the host deletes for this root.
 	o.lock()
 	s.fold.End()
 	o.dedup.SetNames(s.marks, chunks)
@@ -179,7 +179,7 @@ func (s *pendingSnapshot) send() error {
 	return s.sendParcel()
 }
 
-// loadFolded loads the piece that is folded next if it is absent.
+// loadFolded loads the piece that is compacted next, unless it is in memory.
 func (s *pendingSnapshot) loadFolded() error {
 	ref, absent := s.fold.Absent()
 	if !absent {
@@ -195,7 +195,7 @@ func (s *pendingSnapshot) loadFolded() error {
 	})
 }
 
-// sealAndAdd seals a piece or chunk and returns its name.
+// sealAndAdd seals a piece or chunk, adds it to the message and returns its hash, which names it.
 func (s *pendingSnapshot) sealAndAdd(kind seal.Kind, v any) (org.Hash, error) {
 	stored, err := s.organization.sealPart(kind, 0, v)
 	if err == nil {
@@ -208,7 +208,7 @@ func (s *pendingSnapshot) sealAndAdd(kind seal.Kind, v any) (org.Hash, error) {
 	return sha256.Sum256(stored), nil
 }
 
-// ensureSpace sends the message if n more bytes do not fit into it.
+// ensureSpace sends the message and begins another one if n more bytes don't fit.
 func (s *pendingSnapshot) ensureSpace(n int) error {
 	if len(s.message.Pieces) > 0 && (s.size+n > wire.MaxFrame/2 || len(s.message.Pieces) == maxParcel) {
 		if err := s.sendParcel(); err != nil {
@@ -223,7 +223,7 @@ func (s *pendingSnapshot) ensureSpace(n int) error {
 
 var errRefused = errors.New("ledger: a snapshot was refused")
 
-// sendParcel waits until the host has taken the message.
+// sendParcel sends the message until the host answers. It returns errRefused if the host refuses.
 func (s *pendingSnapshot) sendParcel() error {
 	l := s.organization.ledger
 	var done wire.Done
@@ -238,7 +238,7 @@ func (s *pendingSnapshot) sendParcel() error {
 	return err
 }
 
-// sealPart makes key id ‖ sealed record.
+// sealPart encodes and seals v: key id ‖ sealed record.
 func (o *organization) sealPart(kind seal.Kind, place uint64, v any) ([]byte, error) {
 	n := o.ledger.name(kind, o.id, o.keyID)
 	n.Place = place
@@ -253,7 +253,7 @@ func (o *organization) sealPart(kind seal.Kind, place uint64, v any) ([]byte, er
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(sealed)), o.keyID), sealed...), err
 }
 
-// retry tries until it succeeds or the ledger ends.
+// retry calls try until it succeeds or the ledger ends.
 func (l *Ledger) retry(try func() error) error {
 	for wait := 50 * time.Millisecond; try() != nil; wait = min(2*wait, 5*time.Second) {
 		select {
@@ -265,7 +265,7 @@ func (l *Ledger) retry(try func() error) error {
 	return nil
 }
 
-// restore starts an organization from a snapshot that covers count entries.
+// restore sets an organization to its state in a snapshot that covers count entries.
 func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*seal.Key, count uint64, stored []byte) error {
 	n := l.name(seal.KindSnapshot, o.id, 0)
 	n.Place = count

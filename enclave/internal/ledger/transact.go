@@ -9,22 +9,22 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// A transaction decides under the lock of its organization, but not always at the first run: what it reads may
-// not be in memory, may be its parent's, or may have to be fetched from outside. Then its function returns an
-// *org.Retry that says which. Transact gets that and runs the function again, from its first line, over the
-// records as they then are. No other loop does, and there is no other way to an organization's lock.
+// Transactions and retries. A transaction decides while it holds its organization's lock, but its first run may lack
+// something: records that are not in memory, its parent's records, or an answer from outside the enclave. Its function
+// then returns an *org.Retry that names what is missing. Transact gets that and runs the function again, from its first
+// line, on the records of that time. Nothing else runs transactions, and requests lock organizations in no other way.
 //
 //	org.Retry   what Transact does before the next run
 //	LoadPiece   loads the piece, with no lock held
-//	LockParent  locks the organization and its parent at once, from here on
-//	Redirect    locks that organization in place of those that it had
+//	LockParent  locks the organization and its parent at once, in this run and later ones
+//	Redirect    locks that organization in place of the present ones
 //	Prefetch    calls it, with no lock held and the organization free to be evicted
 //
-// A run that ends so may read, compute, draw randomness and refuse, and do what may be done twice: Touch,
-// charge its rate, reserve memory for its reply. What it writes goes into changes (org.Begin, NewChild) that
-// are dropped with the run, and nobody sees what it signs. Append is the one effect of a transaction. One that
-// asks for something after it fails and is not run again. State that survives a retry is listed in core's
-// callState: fetched answers, and what the request has already proven. A retry cannot change either.
+// A run that returns an *org.Retry may have read, computed and drawn randomness, and may have done what is safe to do
+// twice: Touch, charge its rate, reserve memory for its reply. Its writes are in changes (org.Begin, NewChild) that are
+// dropped with the run, and its signatures are not sent. Append is the only effect of a transaction. A transaction that
+// returns an *org.Retry after Append fails and is not run again. State that survives a retry is listed in core's
+// callState: fetched answers, and the checks that the request has passed. A retry cannot change either.
 //
 // The host decides when pieces and answers come, but not how often a transaction is run: at most maxRuns times,
 // maxFetches of them after a fetch, and not after the context has ended.
@@ -33,24 +33,24 @@ const (
 	maxFetches = 32
 )
 
-// ErrRestarts ends a transaction that was run too often.
+// ErrRestarts is the error of a transaction that was run too often.
 var ErrRestarts = fault.WithCode(fault.Unavailable, "RESTARTED_TOO_OFTEN", "what the request needs changed too often while it was decided: try again")
 
-// errDecided ends a transaction that asks for something after its Append.
+// errDecided is the error of a transaction that returns an *org.Retry after its Append.
 var errDecided = errors.New("ledger: a transaction that was decided asks to be run again")
 
-// A Caller is on whose behalf a transaction runs.
+// A Caller is the organization on whose behalf a transaction runs, with the admission control of its calls.
 type Caller struct {
-	// Organization is whose share of the lock it takes: the locked organization's or that of a sub-organization
-	// of it.
+	// Organization is the organization whose share of the lock the transaction uses: the locked one or a
+	// sub-organization of it.
 	Organization org.ID
-	// Admission is asked before a run waits for anything. Nil: nobody is refused.
+	// Admission is asked before a run waits for anything. Nil admits all.
 	Admission Admission
 }
 
-// An Admission says whether another call may be under way.
+// An Admission bounds the calls under way.
 type Admission interface {
-	// Admit refuses a call for a tenant, whose id is zero as long as it is not known. It is called for each run.
+	// Admit refuses a call of a tenant by an error. tenant is zero before it is known. It is called for each run.
 	Admit(tenant org.ID) error
 }
 
@@ -61,13 +61,13 @@ func (c Caller) admit(tenant org.ID) error {
 	return c.Admission.Admit(tenant)
 }
 
-// Transact runs f while it holds the organization's lock. parent is nil until f has asked for it. The context
-// bounds the waiting, not an entry decided.
+// Transact runs f while it holds the lock of organization id, again after each *org.Retry. f's parent is nil until f has
+// asked for it. ctx bounds only the waiting: a decided entry stays decided when it ends.
 func (l *Ledger) Transact(ctx context.Context, id org.ID, as Caller, f func(t, parent *Locked) error) error {
 	return l.transactWith(ctx, org.ID{}, id, as, f)
 }
 
-// transactWith is Transact, with the parent from the first run on if one is named.
+// transactWith is Transact that locks the parent, unless its id is zero, from the first run on.
 func (l *Ledger) transactWith(ctx context.Context, parentID, id org.ID, as Caller, f func(t, parent *Locked) error) error {
 	if l.fenced.Load() {
 		return ErrFenced
@@ -124,14 +124,14 @@ func (l *Ledger) transactWith(ctx context.Context, parentID, id org.ID, as Calle
 	return ErrRestarts
 }
 
-// A retry is what a run asked for.
+// A retry is the *org.Retry of a run, with the organization that it is about.
 type retry struct {
 	reason *org.Retry
-	of     *organization // whose piece
-	parent org.ID        // to be locked
+	of     *organization // the one whose piece is missing
+	parent org.ID        // the parent to be locked
 }
 
-// runOnce is one run over o, or over o and its parent. A panic of f ends it like an error.
+// runOnce is one run of f with o locked, or o and its parent. A panic of f releases the locks, too.
 func runOnce(ctx context.Context, o, parentOrganization *organization, as Caller, f func(t, parent *Locked) error) (*retry, error) {
 	if err := as.admit(o.tenant); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func runOnce(ctx context.Context, o, parentOrganization *organization, as Caller
 	return n, err
 }
 
-// waitForProcessor waits for a processor.
+// waitForProcessor waits until the fair queue assigns s a processor. It returns ErrBusy if ctx ends first.
 func (l *Ledger) waitForProcessor(ctx context.Context, s *fairqueue.Slot, owner fairqueue.Owner) error {
 	if q := l.cfg.Processors; q != nil && q.Acquire(ctx, s, owner) != nil {
 		return ErrBusy
@@ -177,7 +177,7 @@ func (l *Ledger) waitForProcessor(ctx context.Context, s *fairqueue.Slot, owner 
 	return nil
 }
 
-// retryFor is what a run that ended with err asked for. A run that asked for nothing has an error.
+// retryFor returns the retry that a run's error err asks for, or the error of a run that is not repeated.
 func retryFor(err error, t, parent *Locked) (*retry, error) {
 	n := &retry{of: t.organization}
 	if !errors.As(err, &n.reason) {
@@ -202,11 +202,11 @@ func retryFor(err error, t, parent *Locked) (*retry, error) {
 	return n, nil
 }
 
-// afterRun counts what a run has left in memory.
+// afterRun counts the organization's memory after a run. lacks is the run's retry or nil.
 func (o *organization) afterRun(lacks *retry) {
 	full := o.countBytes()
 	if full && (lacks == nil || lacks.reason.Prefetch != nil) {
-		// Nobody can be evicted: drop what can be loaded again.
+		// No organization can be evicted: drop records that can be loaded again.
 		o.state.DropLoaded()
 		o.countBytes()
 	}

@@ -11,7 +11,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// A tree is an organization's RFC 6962 tree: what it takes to append a leaf.
+// A tree is the state of an organization's RFC 6962 tree: its size, root and right edge.
 type tree struct {
 	count uint64
 	root  wire.Hash
@@ -24,7 +24,7 @@ func newTree() tree {
 
 func (t *tree) tip() Tip { return Tip{t.count, t.root} }
 
-// grow appends a sealed entry.
+// grow appends the leaf of a stored entry.
 func (t *tree) grow(sealed []byte) error {
 	leaf := tlog.HashStored(sealed)
 	if err := t.edge.Append(leaf[:], nil); err != nil {

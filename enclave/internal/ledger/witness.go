@@ -12,63 +12,63 @@ import (
 	"cloister/shared/wire"
 )
 
-// Witnesses outside of the operator's control cosign the log's checkpoints, and none of them
-// signs two that do not fit. So of two histories at most one gets a quorum. What follows turns
-// that into rules (the model of them is sim/logmodel):
+// Witnesses outside of the operator's control cosign the log's checkpoints, and no witness cosigns two
+// inconsistent ones. So of two histories at most one gets a quorum. The rules that follow from that (sim/logmodel
+// is their model):
 //
-//   - A batch is stored before a witness sees it, and a reply that could have seen it leaves when
-//     a quorum has cosigned it (strict), or while no stored batch has waited for that too long (bounded).
-//   - Nothing is answered without the right to serve: a batch of this boot with a quorum that was
-//     sent less than Serve ago, by the enclave's own clock. A batch cannot be cosigned before it is
-//     made, so that a boot which was left behind has it for that long at most.
-//   - A new boot therefore waits for that long after its first batch has a quorum, unless the batch
-//     before that is the word of the one before it that it is the next.
+//   - A batch is stored before a witness sees it. A reply that depends on it is sent when a quorum has cosigned
+//     it (strict mode), or while no stored batch has waited too long for a quorum (bounded mode).
+//   - An enclave answers nothing without the right to serve: a batch of this boot that has a quorum and was
+//     sent less than Terms.Serve ago, by the enclave's own clock. A batch can't be cosigned before it is
+//     made, so a superseded boot has the right for at most that long.
+//   - A new boot therefore waits that long after its first batch has a quorum, unless the preceding
+//     batch is the last owner's close leaf that names this boot.
 
-// Terms say who witnesses a log, and what waits for them.
+// Terms are the terms of a log: its witnesses, and which replies wait for them.
 type Terms struct {
-	Name   string // begins the log's origin
+	Name   string // the name in the log's origin
 	Policy *tlog.Policy
-	Text   string   // of the policy
+	Text   string   // the policy's text
 	Hash   [32]byte // attestation.LogTerms.Hash
 	Mode   tlog.Mode
-	// Generation is the first one of a log that they are for.
+	// Generation is the first generation of a log under these terms.
 	Generation uint32
-	// Serve is how long a batch that has a quorum gives the right to serve. Bound is how long one
-	// may be without before the enclave stops.
+	// Serve is how long a batch with a quorum gives the right to serve, from when it was sent. Bound is how long
+	// a stored batch may lack a quorum before the enclave refuses decisions and, in bounded mode, replies.
 	Serve, Bound time.Duration
 }
 
-// ErrLog says that too few witnesses have answered.
+// ErrLog means that a quorum of witnesses has not cosigned yet.
 var ErrLog = fault.WithCode(fault.Unavailable, "LOG_UNAVAILABLE", "the log's witnesses have not cosigned yet: try again")
 
-// witnesses is what they have cosigned. Without terms there are none, and nothing waits for them.
+// witnesses tracks what the log's witnesses have cosigned. If terms is nil there are none, and nothing waits.
 type witnesses struct {
 	terms         *Terms
-	batchWaits    chan struct{} // a stored batch lacks a quorum
-	somebodyWaits chan struct{} // somebody waits for one
+	batchWaits    chan struct{} // signals that a stored batch lacks a quorum
+	somebodyWaits chan struct{} // signals that a request waits for a quorum
 
 	mu            sync.Mutex
-	waiting       []time.Time // when the batches behind logged were stored
-	logged        uint64      // the last batch that has a quorum
-	newest        *cosigned   // the last round that had one
-	from          time.Time   // before which nothing is answered; zero: not known yet
-	until         time.Time   // the right to serve
-	heartbeatDue  bool        // a heartbeat is about to be said
-	lastHeartbeat uint64      // the last one's batch
-	changed       chan struct{}
+	waiting       []time.Time   // times at which the batches after logged were stored
+	logged        uint64        // number of the last batch that has a quorum
+	newest        *cosigned     // result of the last round with a quorum
+	from          time.Time     // start of the right to serve; zero: not known yet
+	until         time.Time     // end of the right to serve
+	heartbeatDue  bool          // a heartbeat is about to be appended
+	lastHeartbeat uint64        // number of the last heartbeat's batch
+	changed       chan struct{} // closed and replaced at each change
 }
 
 func newWitnesses(terms *Terms) *witnesses {
 	return &witnesses{terms: terms, batchWaits: make(chan struct{}, 1), somebodyWaits: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// cosigned is a log under a checkpoint that a quorum has signed.
+// cosigned is a log with a checkpoint of it that a quorum has cosigned.
 type cosigned struct {
 	log        *log.Log
-	checkpoint []byte // as Policy.VerifyExactly takes it
+	checkpoint []byte // with the cosignatures, in the form that Policy.VerifyExactly accepts
 }
 
-// addStored notes a stored batch, which witnesses may see now.
+// addStored notes a stored batch, which witnesses may now cosign.
 func (w *witnesses) addStored(now time.Time) {
 	if w.terms == nil {
 		return
@@ -79,14 +79,14 @@ func (w *witnesses) addStored(now time.Time) {
 	signal(w.batchWaits)
 }
 
-// setNewest keeps the result of a round, before those who wait for it are woken.
+// setNewest sets the result of a round. advance, which wakes waiters, comes after it.
 func (w *witnesses) setNewest(newest *cosigned) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.newest = newest
 }
 
-// advance notes that a quorum has cosigned the log up to a batch that was sent then.
+// advance notes that a quorum has cosigned the log up to batch number, which was first sent at sent.
 func (w *witnesses) advance(number uint64, sent time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +103,7 @@ func (w *witnesses) wakeLocked() {
 	w.changed = make(chan struct{})
 }
 
-// serveFrom sets when this boot may answer for the first time.
+// serveFrom sets the start of this boot's right to serve.
 func (w *witnesses) serveFrom(from time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,14 +111,15 @@ func (w *witnesses) serveFrom(from time.Time) {
 	w.wakeLocked()
 }
 
-// countUnwitnessed is how many stored batches lack a quorum.
+// countUnwitnessed returns the number of stored batches that lack a quorum.
 func (w *witnesses) countUnwitnessed() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return uint64(len(w.waiting))
 }
 
-// lastVisible is the last batch that every reply may have seen, of those up to the last stored one.
+// lastVisible returns the last batch on which any reply may depend: the last stored one, with witnesses the last
+// one with a quorum.
 func (w *witnesses) lastVisible(stored uint64) uint64 {
 	if w.terms == nil {
 		return stored
@@ -128,24 +129,24 @@ func (w *witnesses) lastVisible(stored uint64) uint64 {
 	return min(w.logged, stored)
 }
 
-// awaitQuorum returns when a batch has a quorum.
+// awaitQuorum waits until a batch has a quorum.
 func (w *witnesses) awaitQuorum(ctx context.Context, l *Ledger, number uint64) error {
 	return w.await(ctx, l, func(time.Time) (bool, time.Time) { return w.logged >= number, time.Time{} })
 }
 
-// awaitStart returns once this boot may begin to serve, or need not wait.
+// awaitStart waits until the start of this boot's right to serve.
 func (w *witnesses) awaitStart(ctx context.Context, l *Ledger) error {
 	return w.await(ctx, l, func(now time.Time) (bool, time.Time) {
 		return !w.from.IsZero() && !now.Before(w.from), w.from
 	})
 }
 
-// stalledLocked tells whether a stored batch has waited for a quorum for too long.
+// stalledLocked reports whether a stored batch has lacked a quorum for longer than Terms.Bound. mu is held.
 func (w *witnesses) stalledLocked(now time.Time) bool {
 	return len(w.waiting) > 0 && now.Sub(w.waiting[0]) > w.terms.Bound
 }
 
-// checkStalled refuses to decide more while witnesses are away.
+// checkStalled refuses decisions while a stored batch has lacked a quorum for too long.
 func (w *witnesses) checkStalled(now time.Time) error {
 	if w.terms == nil {
 		return nil
@@ -158,8 +159,8 @@ func (w *witnesses) checkStalled(now time.Time) error {
 	return nil
 }
 
-// await returns when f is so. It is called with mu held, whenever something has changed and at
-// the times that it names; a zero time is none.
+// await waits until f returns true. It calls f with mu held, after every change and at the time
+// that f has returned, unless that is zero.
 func (w *witnesses) await(ctx context.Context, l *Ledger, f func(now time.Time) (so bool, at time.Time)) error {
 	for {
 		now := l.cfg.Clock.Now()
@@ -186,7 +187,8 @@ func (w *witnesses) await(ctx context.Context, l *Ledger, f func(now time.Time) 
 	}
 }
 
-// awaitRelease returns when what has seen batch n may leave, the right to serve aside.
+// awaitRelease waits until the log's mode allows a reply that depends on batch n. The right to serve is checked
+// separately.
 func (w *witnesses) awaitRelease(ctx context.Context, l *Ledger, n uint64) error {
 	if w.terms == nil || insecure.Skip(insecure.Quorum) {
 		return nil
@@ -199,7 +201,8 @@ func (w *witnesses) awaitRelease(ctx context.Context, l *Ledger, n uint64) error
 	})
 }
 
-// awaitRight returns once this enclave has the right to serve. Who asks keeps it.
+// awaitRight waits until this enclave has the right to serve. When the right nears its end, awaitRight appends a
+// heartbeat to renew it: an enclave that is asked nothing lets it lapse.
 func (w *witnesses) awaitRight(ctx context.Context, l *Ledger) error {
 	if w.terms == nil || insecure.Skip(insecure.Right) {
 		return nil
@@ -219,9 +222,9 @@ func (w *witnesses) awaitRight(ctx context.Context, l *Ledger) error {
 	})
 }
 
-// appendHeartbeat appends a batch that says nothing, so that its quorum renews the right to serve. Another
-// checkpoint over the same leaves would not do: cosignatures of one second are the same bytes, and an old one
-// could be passed off as new.
+// appendHeartbeat appends a batch with an empty leaf, whose quorum renews the right to serve. Another checkpoint
+// of the same leaves would not do: the host could pass off its old cosignatures, which have the same bytes if made
+// in the same second, as new ones.
 func (l *Ledger) appendHeartbeat() {
 	var number uint64
 	l.writeGate.RLock()
@@ -234,10 +237,10 @@ func (l *Ledger) appendHeartbeat() {
 	l.witnesses.mu.Unlock()
 }
 
-// startServing lets this boot answer once its first batch has a quorum and the boot before it has lost the
-// right to serve, unless that has named this one. That one had it for wait at most since its newest batch was
-// sent, which was before: on top of ours none of its batches gets a quorum. The clocks of two machines run a
-// hundredth apart at most.
+// startServing sets the start of this boot's right to serve: wait after its first batch has a quorum. By then
+// earlier boots have lost theirs: each has it for at most wait after it sent its last batch with a quorum, which
+// was before this boot's first one, since no other batch gets a quorum after that. wait is 0 if the last owner has
+// named this boot. It is extended by a hundredth, the most by which two machines' clocks differ in rate.
 func (l *Ledger) startServing(first uint64, wait time.Duration) {
 	if l.witnesses.awaitQuorum(l.life, l, first) != nil {
 		return
@@ -252,14 +255,14 @@ func (l *Ledger) startServing(first uint64, wait time.Duration) {
 	}
 }
 
-// witnessPause is how long a round waits that follows one without a quorum, twice as long after
-// each more, up to longWitnessPause.
+// witnessPause is the pause after a round without a quorum. It doubles with each further one, up to
+// longWitnessPause.
 const (
 	witnessPause     = 50 * time.Millisecond
 	longWitnessPause = 800 * time.Millisecond
 )
 
-// runWitnessRounds has stored batches cosigned, one checkpoint over all of them at a time.
+// runWitnessRounds has stored batches cosigned until the ledger is done: each round asks for one checkpoint over all of them.
 func (l *Ledger) runWitnessRounds() {
 	w := l.witnesses
 	for {
@@ -279,8 +282,8 @@ func (l *Ledger) runWitnessRounds() {
 				}
 			}
 			pause = witnessPause
-			// The next round takes all that comes until somebody waits for it: in strict mode every
-			// reply does.
+			// The next round begins when a request waits for it, in strict mode with the next reply, and covers all
+			// batches stored by then.
 			select {
 			case <-w.somebodyWaits:
 			case <-l.cfg.Clock.After(min(w.terms.Bound/4, w.terms.Serve/6)):
@@ -291,7 +294,7 @@ func (l *Ledger) runWitnessRounds() {
 	}
 }
 
-// witnessRound has the log cosigned as far as it is stored.
+// witnessRound has the stored log cosigned and reports whether it got a quorum.
 func (l *Ledger) witnessRound() bool {
 	at, number, sent := l.batchWriter.head()
 	checkpoint := at.Checkpoint()
@@ -304,8 +307,8 @@ func (l *Ledger) witnessRound() bool {
 	return true
 }
 
-// askWitnesses has the host bring a checkpoint to the witnesses of some terms, and puts it together with what a
-// quorum of them signed; nil: there was none.
+// askWitnesses has the host ask the witnesses of some terms to cosign a checkpoint. It returns the checkpoint with
+// the verified cosignatures of a quorum, or nil if there are too few.
 func (l *Ledger) askWitnesses(ctx context.Context, by *Terms, checkpoint []byte) []byte {
 	got, err := askStore(ctx, l.cfg.Store.Witness, wire.Witness{Range: l.cfg.Range, Policy: by.Text, Checkpoint: checkpoint})
 	if err != nil {
@@ -314,7 +317,7 @@ func (l *Ledger) askWitnesses(ctx context.Context, by *Terms, checkpoint []byte)
 	return by.Policy.Collect(checkpoint, got.Lines)
 }
 
-// LogKey is what the log's checkpoints verify by, nil until it has been read.
+// LogKey returns the public key that verifies the log's checkpoints, nil before Take has read the log.
 func (l *Ledger) LogKey() *tlog.Key {
 	l.batchWriter.mu.Lock()
 	defer l.batchWriter.mu.Unlock()
