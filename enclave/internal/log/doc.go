@@ -1,3 +1,3 @@
-// Package log is what an enclave keeps of the public log of a range: which organization
-// stands where, and what commits to it.
+// Package log implements an enclave's side of a range's public log: its keys, its headers,
+// and the tip table, which holds the tips of the range's organizations.
 package log

@@ -18,25 +18,25 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// seedOf is what a log's keys are made from, so that what is signed or authenticated for one log fits no
-// other: its origin without the name, which it may get from a later manifest.
+// seedOf is the derivation input that keeps the keys of different logs apart: the origin without its name, which a
+// later manifest may change.
 func seedOf(o tlog.Origin) string {
 	return fmt.Sprintf("%x/%d/%d", o.Deployment, o.Range, o.Generation)
 }
 
-// Keys sign and authenticate one log. They lie in memory for the whole boot, behind
-// functions that nothing prints, so that using them erases nothing.
+// Keys are the keys of one log: for checkpoints, headers and hidden tips. They stay in memory for the
+// whole boot, in closures, which nothing prints: their use needs no erasing of memory.
 type Keys struct {
-	name string // begins the origin
-	key  *tlog.Key
+	name string    // name in the origin
+	key  *tlog.Key // public key of checkpoints
 	sign func(message []byte) []byte
-	mac  func(b []byte) [32]byte // of headers
-	salt func(b []byte) [32]byte // what hides tips
-	// of makes the keys of another generation of the range's log, or under another name.
+	mac  func(b []byte) [32]byte // MAC of a header
+	salt func(b []byte) [32]byte // salt that hides a tip
+	// of derives the keys of another generation, or for another name.
 	of func(name string, generation uint32) (*Keys, error)
 }
 
-// NewKeys makes the keys of a log from the keyring's secret for logs.
+// NewKeys derives the keys of a log from the keyring's secret for logs.
 func NewKeys(keyring secret.Secret, o tlog.Origin) (*Keys, error) {
 	k := &Keys{name: o.Name, of: func(name string, generation uint32) (*Keys, error) {
 		other := o
@@ -66,7 +66,7 @@ func NewKeys(keyring secret.Secret, o tlog.Origin) (*Keys, error) {
 	return k, nil
 }
 
-// hmacOf is HMAC-SHA-256 under a key. It keeps one state, which costs a fourth of a new one.
+// hmacOf returns HMAC-SHA-256 under a key, safe for concurrent use. It reuses one state, which costs a fourth of a new one.
 func hmacOf(key []byte) func([]byte) [32]byte {
 	var mu sync.Mutex
 	h := hmac.New(sha256.New, key)
@@ -80,15 +80,15 @@ func hmacOf(key []byte) func([]byte) [32]byte {
 	}
 }
 
-// Of makes the keys of another generation of the range's log, or of the same one under another name. The secret that these
-// were made from must still be there.
+// Of derives the keys of another generation of the range's log, or of the same one under another name. The secret that
+// NewKeys was given must not be wiped yet.
 func (k *Keys) Of(name string, generation uint32) (*Keys, error) { return k.of(name, generation) }
 
-// Key is with what the log's checkpoints are verified. Its name is the origin.
+// Key returns the public key that verifies the log's checkpoints. Its name is the origin.
 func (k *Keys) Key() *tlog.Key { return k.key }
 
-// Checkpoint signs the log's head. It must be called for stored leaves only: a log that
-// signed two heads which do not fit is done for.
+// Checkpoint returns a signed note of the log's head. Call it for stored leaves only: after two
+// inconsistent checkpoints no witness cosigns the log any more.
 func (k *Keys) Checkpoint(size uint64, root [32]byte) []byte {
 	c := tlog.Checkpoint{Origin: k.key.Name(), Size: size, Root: root}
 	text := c.Text()
@@ -96,11 +96,11 @@ func (k *Keys) Checkpoint(size uint64, root [32]byte) []byte {
 	return []byte(tlog.Note(text, []note.Signature{{Name: k.key.Name(), Hash: k.key.KeyHash(), Base64: base64.StdEncoding.EncodeToString(signature)}}))
 }
 
-// MAC authenticates a header. A starting enclave believes one that lies beyond the newest
-// checkpoint by it.
+// MAC returns the MAC of a header. By it a boot believes headers that no checkpoint
+// covers yet.
 func (k *Keys) MAC(header []byte) [32]byte { return k.mac(header) }
 
-// Authentic tells whether an enclave of this log has made the header.
+// Authentic reports whether mac is the header's: only an enclave with these keys can have made it.
 func (k *Keys) Authentic(header []byte, mac [32]byte) bool {
 	want := k.mac(header)
 	return hmac.Equal(want[:], mac[:])
@@ -109,5 +109,5 @@ func (k *Keys) Authentic(header []byte, mac [32]byte) bool {
 // Format writes the type's name under every verb.
 func (*Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "log.Keys") }
 
-// LogValue is the type's name.
+// LogValue returns the type's name.
 func (*Keys) LogValue() slog.Value { return slog.StringValue("log.Keys") }

@@ -16,7 +16,7 @@ import (
 
 const headerFormat = 2
 
-// Commitment is what the public leaf holds of a table.
+// Commitment returns the hash of a table's head by which the public leaf commits to the table.
 func Commitment(h *wire.TableHead) [32]byte {
 	b := fmt.Appendf(nil, "cloister tip table 1\n%d %x %x %d %x %x %d", h.Covers, h.LogRoot, h.Previous, h.Tips, h.Root, h.Policy, h.Mode)
 	if h.Boots > 0 {
@@ -34,18 +34,18 @@ func Commitment(h *wire.TableHead) [32]byte {
 	return sha256.Sum256(b)
 }
 
-// drillGeneration is of the log of a drill: no other one reaches it.
+// drillGeneration is the bit that marks the generation of a drill's log. No other generation is that high.
 const drillGeneration = 1 << 31
 
-// A Place is where a log is kept: what headers name beside their position.
+// A Place identifies a log within headers: by deployment, range and generation.
 type Place struct {
 	Deployment [32]byte
 	Range      wire.Range
 	Generation uint32
 }
 
-// A Log is where the log of a range stands. A boot brings it there by following the headers
-// that the host has kept, and then appends to it. It is not for several goroutines at once.
+// A Log is the state of a range's log: its size, its tree's right edge and its newest header. A boot follows the
+// headers that the host has stored, and then appends to it. It is not safe for concurrent use.
 type Log struct {
 	keys  *Keys
 	place Place
@@ -53,24 +53,24 @@ type Log struct {
 	last  [32]byte
 	edge  *compact.Range
 	force Force
-	// closed is the leaf with which the generation has ended; nil: it goes on.
+	// closed is the leaf that has closed the generation; nil while it is open.
 	closed *tlog.Close
-	// expects is the table that the headers must name before anything is believed; nil: they did.
+	// expects is the head of the table that the log began with, until a followed header has named it; then nil.
 	expects *wire.TableHead
 }
 
-// Force is whose cosignatures a log takes and what waits for them, as the last boot said it, and
-// which boot that was.
+// Force is what is in force at the end of a log: the witnesses' policy, the mode and the boot of the last start
+// leaf, and the last recovery.
 type Force struct {
 	Policy [32]byte // zero: there are no witnesses
 	Mode   tlog.Mode
-	Boots  uint64 // how many leaves of boots there are; 0: the last one has no number
-	// Recovered and RecoveredMs are of the last recovery, as wire.TableHead has them.
+	Boots  uint64 // the last boot's number; 0: it has none
+	// Recovered and RecoveredMs describe the last recovery, as in wire.TableHead.
 	Recovered   uint32
 	RecoveredMs uint64
-	// ManifestNonce is that of the last boot's manifest.
+	// ManifestNonce is the nonce of the last boot's manifest.
 	ManifestNonce uint64
-	// WaitMs is wire.TableHead's.
+	// WaitMs is as in wire.TableHead.
 	WaitMs uint64
 }
 
@@ -78,31 +78,31 @@ func forceOf(h *wire.TableHead) Force {
 	return Force{h.Policy, tlog.Mode(h.Mode), h.Boots, h.Recovered, h.RecoveredMs, h.ManifestNonce, h.WaitMs}
 }
 
-// Force is in force where the log stands, or was when it was closed.
+// Force returns what is in force at the log's end, or was when it was closed.
 func (l *Log) Force() Force { return l.force }
 
-// EndWait takes note that no enclave of earlier terms serves any more. The next table says so.
+// EndWait sets Force.WaitMs to 0, because no enclave under earlier terms serves any more. The next table records it.
 func (l *Log) EndWait() { l.force.WaitMs = 0 }
 
-// Generation is which of the range's logs it is.
+// Generation returns the generation of the range's log.
 func (l *Log) Generation() uint32 { return l.place.Generation }
 
-// CloseLeaf is the leaf with which the generation has ended, nil while it goes on. Nothing may be appended behind it: what it
-// names goes on with NextGeneration.
+// CloseLeaf returns the leaf that has closed the generation, nil while it is open. Nothing may be appended after it: the log
+// continues with NextGeneration, whose origin the leaf names.
 func (l *Log) CloseLeaf() *tlog.Close { return l.closed }
 
-// NextGeneration is the empty log of the next generation, whose origin begins with a name. Its first leaf must adopt what this one
-// holds, and the headers go on behind this one's.
+// NextGeneration returns the empty log of the next generation, with a name for its origin. Its first leaf must adopt this log, and
+// its first header follows this log's last one.
 func (l *Log) NextGeneration(name string, force Force) (*Log, error) {
 	return l.generation(l.place.Generation+1, name, force)
 }
 
-// Drill is the empty log of a drill, which goes on like the next generation and which no other log goes on with.
+// Drill returns the empty log of a drill. It continues this log as the next generation would; no log can continue it.
 func (l *Log) Drill(name string) (*Log, error) {
 	return l.generation(l.place.Generation|drillGeneration, name, l.force)
 }
 
-// IsDrill tells whether it is a drill's log.
+// IsDrill reports whether it is a drill's log.
 func (l *Log) IsDrill() bool { return l.place.Generation >= drillGeneration }
 
 func (l *Log) generation(generation uint32, name string, force Force) (*Log, error) {
@@ -115,7 +115,7 @@ func (l *Log) generation(generation uint32, name string, force Force) (*Log, err
 	return &Log{keys: keys, place: place, last: l.last, edge: EdgeFactory.NewEmptyRange(0), force: force}, nil
 }
 
-// Empty is a log without leaves, of the first generation. The first one must adopt the empty table.
+// Empty returns a log without leaves, of the first generation. Its first leaf must adopt the empty table.
 func Empty(keys *Keys, place Place) *Log {
 	l := &Log{keys: keys, place: place, edge: EdgeFactory.NewEmptyRange(0)}
 	l.expects = l.Head(new(Table))
@@ -125,8 +125,8 @@ func Empty(keys *Keys, place Place) *Log {
 // EdgeFactory makes right edges of RFC 6962 trees.
 var EdgeFactory = &compact.RangeFactory{Hash: hashChildren}
 
-// hashChildren is rfc6962.DefaultHasher's, which allocates three times for each hash:
-// an entry takes as many of them as its tree has levels.
+// hashChildren is rfc6962.DefaultHasher.HashChildren with fewer than its three allocations: an
+// entry needs as many hashes as its tree has levels.
 func hashChildren(left, right []byte) []byte {
 	var b [1 + 2*sha256.Size]byte
 	b[0] = rfc6962.RFC6962NodeHashPrefix
@@ -138,9 +138,9 @@ func hashChildren(left, right []byte) []byte {
 
 var errKept = errors.New("log: what was kept of a tip table is none")
 
-// Begin is the log where a kept table stands, with the table, and the place in the store of
-// the first header to follow. They are to be believed once Believed says so. The keys and place are of any
-// generation; the log is of the table's.
+// Begin decodes a wire.KeptTable. It returns the log as of the table, the table, and epoch and number of the
+// batch whose header is the first to follow. They are not authenticated before Believed returns true. keys and place
+// may be of any generation; the log has the table's.
 func Begin(keys *Keys, place Place, kept []byte) (l *Log, t *Table, epoch, number uint64, err error) {
 	k, err := wire.ParseKeptTable(kept)
 	if err != nil {
@@ -172,7 +172,7 @@ func Begin(keys *Keys, place Place, kept []byte) (l *Log, t *Table, epoch, numbe
 	return l, t, k.Epoch, k.Number, nil
 }
 
-// Keep is what the host keeps of a table that stands where the log does. The next batch is
+// Keep encodes the wire.KeptTable of a table that covers the whole log. The next batch is
 // stored under this epoch and number, or as the first one of a later epoch.
 func (l *Log) Keep(t *Table, epoch, number uint64) ([]byte, error) {
 	k := wire.KeptTable{Format: wire.KeptFormat, Covers: l.size, Previous: l.last, Edge: slices.Concat(l.edge.Hashes()...), Tips: uint64(t.tips), Epoch: epoch, Number: number,
@@ -190,20 +190,20 @@ func (l *Log) Keep(t *Table, epoch, number uint64) ([]byte, error) {
 	return b, err
 }
 
-// Head commits to a table that stands where the log does.
+// Head returns the head of a table that covers the whole log.
 func (l *Log) Head(t *Table) *wire.TableHead {
 	return &wire.TableHead{Covers: l.size, LogRoot: l.Root(), Previous: l.last, Tips: uint64(t.tips), Root: t.Root(),
 		Policy: l.force.Policy, Mode: uint8(l.force.Mode), Boots: l.force.Boots, Recovered: l.force.Recovered, RecoveredMs: l.force.RecoveredMs, ManifestNonce: l.force.ManifestNonce, WaitMs: l.force.WaitMs}
 }
 
-// Size is how many leaves there are.
+// Size returns the number of leaves.
 func (l *Log) Size() uint64 { return l.size }
 
-// Last is the SHA-256 of the newest header, its MAC included, zero if there is none. With Size
-// it says which log this is: headers are chained.
+// Last returns the SHA-256 of the newest header with its MAC, zero if there is none. As headers are
+// chained, Size and Last identify the log's whole history.
 func (l *Log) Last() [32]byte { return l.last }
 
-// Root is that of the tree over all leaves.
+// Root returns the root of the tree over all leaves.
 func (l *Log) Root() [32]byte {
 	root, err := l.edge.GetRootHash(nil)
 	if err != nil || l.size == 0 {
@@ -212,10 +212,10 @@ func (l *Log) Root() [32]byte {
 	return [32]byte(root)
 }
 
-// Checkpoint signs the log as it stands. All of it must be stored.
+// Checkpoint returns a signed checkpoint of the log. All of the log must be stored.
 func (l *Log) Checkpoint() []byte { return l.keys.Checkpoint(l.size, l.Root()) }
 
-// CheckpointAs is Checkpoint under another name: that of the terms before those that this enclave runs under.
+// CheckpointAs is Checkpoint with another name in the origin: that of earlier terms.
 func (l *Log) CheckpointAs(name string) ([]byte, error) {
 	keys, err := l.keys.Of(name, l.place.Generation)
 	if err != nil {
@@ -224,29 +224,29 @@ func (l *Log) CheckpointAs(name string) ([]byte, error) {
 	return keys.Checkpoint(l.size, l.Root()), nil
 }
 
-// Key is what the log's checkpoints verify by.
+// Key returns the public key that verifies the log's checkpoints.
 func (l *Log) Key() *tlog.Key { return l.keys.Key() }
 
-// Clone is the log as it stands.
+// Clone returns a copy of the log.
 func (l *Log) Clone() *Log {
 	c := *l
 	c.edge, _ = EdgeFactory.NewRange(0, l.size, slices.Clone(l.edge.Hashes())) // fails for another number of hashes only
 	return &c
 }
 
-// Believed tells whether the headers that were followed have named the table that the log began with.
+// Believed reports whether a followed header has named the table that the log began with, so that both are authentic.
 func (l *Log) Believed() bool { return l.expects == nil }
 
-// A Next is a header that may come next, sealed.
+// A Next is a header that may be appended to a log, with its MAC.
 type Next struct {
 	Header []byte
 	hash   [32]byte // the leaf's
 	leaf   *tlog.Leaf
 }
 
-// Next makes the header of the batch that comes next: what its leaf says, the tips that it
-// moves, each organization once, and the table that the leaf commits to, if it does. The leaf's
-// Root is filled in if it moves tips. The log stays as it is.
+// Next makes the header of the next batch, of its leaf, the new tips of its organizations, each organization
+// once, and the head of the table that the leaf commits to, or nil. If there are tips, Next sets the leaf's
+// Root. It doesn't change the log.
 func (l *Log) Next(leaf tlog.Leaf, tips []Tip, table *wire.TableHead) (*Next, error) {
 	if l.closed != nil {
 		return nil, errClosed
@@ -270,7 +270,7 @@ func (l *Log) Next(leaf tlog.Leaf, tips []Tip, table *wire.TableHead) (*Next, er
 
 var errClosed = errors.New("log: it is closed for another generation")
 
-// Append takes the header that Next made.
+// Append appends a header that Next has made.
 func (l *Log) Append(n *Next) error {
 	if err := l.edge.Append(n.hash[:], nil); err != nil {
 		return fmt.Errorf("log: %w", err)
@@ -292,8 +292,8 @@ var (
 	ErrChain  = errors.New("log: a header that does not come next")
 )
 
-// Follow takes the header that comes next in the store. It may be the first one of the next generation, which adopts what
-// the log holds where that stands: from there on the log is that generation's.
+// Follow verifies the next header in the store and appends it to the log. It may be the first one of the next generation, which
+// must adopt this log at its present end: the log then becomes that generation's.
 func (l *Log) Follow(header []byte) (*wire.BatchHeader, *tlog.Leaf, error) {
 	to, err := l.madeBy(header)
 	if err != nil {
@@ -329,8 +329,8 @@ func (l *Log) Follow(header []byte) (*wire.BatchHeader, *tlog.Leaf, error) {
 	return h, leaf, nil
 }
 
-// Show opens the tip to which the batch of a header moved an organization: the header is of this log, wherever
-// it stands there, and the tip covers the entry at seq.
+// Show verifies a header from anywhere in this log and opens the leaf's commitment to the new tip of one organization, which
+// must cover the entry at seq.
 func (l *Log) Show(header []byte, organization [16]byte, seq uint64) (*wire.BatchHeader, *tlog.Opening, error) {
 	at := len(header) - sha256.Size
 	if at < 0 || !l.keys.Authentic(header[:at], [32]byte(header[at:])) {
@@ -347,7 +347,7 @@ func (l *Log) Show(header []byte, organization [16]byte, seq uint64) (*wire.Batc
 	return h, l.keys.Open(h.Position, h.Tips, i), nil
 }
 
-// madeBy is the log whose enclave has made a header: this one, or the one of the next generation.
+// madeBy returns the log whose keys have authenticated a header: this one, or the empty one of the next generation.
 func (l *Log) madeBy(header []byte) (*Log, error) {
 	at := len(header) - sha256.Size
 	if at < 0 {
@@ -369,7 +369,7 @@ func (l *Log) madeBy(header []byte) (*Log, error) {
 	return nil, ErrHeader
 }
 
-// adoptedBy tells whether the first leaf of the next generation adopts the log where it stands.
+// adoptedBy reports whether the first leaf of the next generation, with its table, adopts this log at its present end.
 func (l *Log) adoptedBy(a *tlog.Adopt, table *wire.TableHead) bool {
 	moved := a != nil && (a.How == tlog.HowMoved && l.closed != nil || a.How == tlog.HowRecovered)
 	return moved && table != nil && a.Size == l.size && a.Root == l.Root() && a.Table == Commitment(table)

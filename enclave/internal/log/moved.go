@@ -10,7 +10,8 @@ import (
 	"cloister/attestation/tlog"
 )
 
-// tree is the tree over the tips of a batch: its levels, the leaves first.
+// tree returns the levels, leaves first, of the Merkle tree over the salted tips of the batch at a position. Leaves are sorted, and
+// padded to a power of two with random-looking ones, so that they disclose neither organizations nor their number.
 func (k *Keys) tree(position uint64, tips []Tip) (levels [][][]byte) {
 	size := 1
 	for size < len(tips) {
@@ -42,17 +43,18 @@ func (k *Keys) opening(t Tip) *tlog.Opening {
 	return &tlog.Opening{Organization: t.Organization, Count: t.Count, Root: t.Root, Salt: [16]byte(salt[:])}
 }
 
-// MovedRoot is what the leaf at a position commits to: the tips that its batch moves,
+// MovedRoot returns the root by which the leaf at a position commits to the new tips of its batch,
 // each organization once, in any order.
 func (k *Keys) MovedRoot(position uint64, tips []Tip) [32]byte {
-	if len(tips) == 1 { // as most often
+	if len(tips) == 1 { // the most frequent case
 		return k.opening(tips[0]).Hash()
 	}
 	levels := k.tree(position, tips)
 	return [32]byte(levels[len(levels)-1][0])
 }
 
-// Open shows the i-th of the tips under the root that MovedRoot made of them.
+// Open returns the opening of the i-th tip: its content, its salt and its inclusion proof under the root that MovedRoot
+// returns for the tips.
 func (k *Keys) Open(position uint64, tips []Tip, i int) *tlog.Opening {
 	o := k.opening(tips[i])
 	leaf := o.Hash()

@@ -17,17 +17,17 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Tip is where an organization's ledger stands.
+// A Tip is the tree head of an organization's ledger.
 type Tip = wire.Tip
 
-// A Table holds the tips of a range's organizations in pages, which the host keeps, and
-// remembers a hash of each: 1 MiB for a million organizations. Who has a page in hand
-// knows the tip of each organization that belongs there, and that others do not exist.
+// A Table is an authenticated hash table of the tips of a range's organizations. The host
+// stores its pages; the Table has their hashes, 1 MiB for a million organizations. A page
+// proves the tip of each organization that hashes to it, and that others don't exist.
 //
-// A page is the tips of the organizations whose hash leads to it, in the order of their
-// ids, 56 bytes each. There is one for every 32 organizations: whenever there are more
-// a page is added and takes half of another's, so that no update touches more than it
-// must (linear hashing). The zero Table is empty.
+// A page has the tips of the organizations whose id hashes to it, in the order of their
+// ids, 56 bytes each. There is one page for every 32 organizations. The table grows by linear
+// hashing: each new page takes half of another's tips, so that an update changes few
+// pages. The zero Table is empty.
 type Table struct {
 	pages []pageHash
 	tips  int
@@ -35,19 +35,19 @@ type Table struct {
 
 type pageHash = [32]byte
 
-// Tips on a page: perPage on average, maxTips at most. An organization's id is random, and
-// no page of a table that this package has made comes near.
+// perPage is the average number of tips on a page, maxTips the largest. As ids are random,
+// no page of a table that this package has made comes near maxTips. tipBytes is a tip's size on a page.
 const (
 	perPage  = 32
 	maxTips  = 1 << 12
 	tipBytes = 16 + 8 + 32
 )
 
-// MaxPageBytes bounds a page.
+// MaxPageBytes is the largest size of a page.
 const MaxPageBytes = maxTips * tipBytes
 
-// NewTable is the table with these page hashes and so many tips, as it was when Hashes and
-// Tips told. That it is the one that was committed to, its Root says.
+// NewTable returns the table with these page hashes and number of tips, as Hashes and Tips returned
+// them. The caller must compare its Root with the commitment to the table.
 func NewTable(pages [][32]byte, tips int) (*Table, error) {
 	if tips < 0 || len(pages) != pagesFor(tips) {
 		return nil, fmt.Errorf("log: %d pages for %d tips", len(pages), tips)
@@ -55,19 +55,19 @@ func NewTable(pages [][32]byte, tips int) (*Table, error) {
 	return &Table{slices.Clone(pages), tips}, nil
 }
 
-// pagesFor is how many pages so many tips take.
+// pagesFor returns the number of pages of a table with that many tips.
 func pagesFor(tips int) int { return (tips + perPage - 1) / perPage }
 
-// Pages is how many pages there are.
+// Pages returns the number of pages.
 func (t *Table) Pages() int { return len(t.pages) }
 
-// Tips is how many organizations there are.
+// Tips returns the number of tips, which is that of the organizations.
 func (t *Table) Tips() int { return t.tips }
 
-// Hashes are those of the pages.
+// Hashes returns the SHA-256 of each page.
 func (t *Table) Hashes() [][32]byte { return slices.Clone(t.pages) }
 
-// Root commits to the pages: the root of the RFC 6962 tree over their hashes.
+// Root returns the root of the RFC 6962 tree over the pages' hashes, which commits to the table.
 func (t *Table) Root() [32]byte {
 	edge := (&compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}).NewEmptyRange(0)
 	for i := range t.pages {
@@ -80,11 +80,11 @@ func (t *Table) Root() [32]byte {
 	return [32]byte(root)
 }
 
-// Page is the page of an organization, -1 in a table without pages.
+// Page returns the number of an organization's page, -1 in a table without pages.
 func (t *Table) Page(organization [16]byte) int { return pageOf(organization, len(t.pages)) }
 
-// pageOf is the page of an organization among so many: by the lowest bits of its hash, of
-// which the pages that are not divided yet look at one less.
+// pageOf returns the number of an organization's page in a table with that many pages: the lowest bits of
+// the hash of its id, one bit less for pages that are not split yet.
 func pageOf(organization [16]byte, pages int) int {
 	if pages == 0 {
 		return -1
@@ -101,7 +101,7 @@ func pageOf(organization [16]byte, pages int) int {
 
 var errPage = errors.New("log: a page is not the one that the table names")
 
-// Open reads a page that the host has kept.
+// Open verifies a page from the host by its hash and decodes it.
 func (t *Table) Open(page int, kept []byte) ([]Tip, error) {
 	if page < 0 || page >= len(t.pages) || len(kept) > MaxPageBytes || sha256.Sum256(kept) != t.pages[page] && !insecure.Skip(insecure.Page) {
 		return nil, errPage
@@ -113,8 +113,8 @@ func (t *Table) Open(page int, kept []byte) ([]Tip, error) {
 	return tips, nil
 }
 
-// Find looks an organization up on its page, which the host has kept. Without a tip it
-// does not exist.
+// Find looks up an organization on its page, which comes from the host and is verified. exists is
+// false if the organization doesn't exist.
 func (t *Table) Find(organization [16]byte, kept []byte) (tip Tip, exists bool, err error) {
 	if len(t.pages) == 0 {
 		return Tip{}, false, nil
@@ -143,19 +143,19 @@ func appendPage(b []byte, tips []Tip) []byte {
 	return b
 }
 
-// A Change is a new table, and the pages that are not those of the one before, by their
-// numbers in ascending order, as the host keeps them.
+// A Change is a new table with its pages that differ from the old one's: their numbers in
+// ascending order, and their encodings for the host.
 type Change struct {
 	Table   *Table
 	Numbers []int
 	Pages   [][]byte
 }
 
-// Hash is the SHA-256 of a page, by which the host keeps it.
+// Hash returns the SHA-256 of a page, under which the host stores it.
 func (t *Table) Hash(page int) [32]byte { return t.pages[page] }
 
-// Needs are the pages of organizations that have moved, ascending. Update asks for them, and for
-// those that it divides besides.
+// Needs returns the numbers of the pages that have the changed tips' organizations, ascending. Update asks for
+// these pages, and for those that it splits.
 func (t *Table) Needs(moved []Tip) []int {
 	pages := map[int]bool{}
 	for i := range moved {
@@ -166,9 +166,9 @@ func (t *Table) Needs(moved []Tip) []int {
 	return slices.Sorted(maps.Keys(pages))
 }
 
-// Update is the table after organizations have moved to these tips, each named once. The
-// pages that it must see are asked for by number; t stays as it is. A tip below the one
-// in the table is refused: no ledger goes back.
+// Update returns the table with changed tips, each organization once. It calls ask for the
+// pages that it needs, and doesn't change t. It refuses a tip with fewer entries than the
+// one in the table: ledgers only grow.
 func (t *Table) Update(moved []Tip, ask func(page int) ([]byte, error)) (*Change, error) {
 	open := map[int][]Tip{} // pages of t
 	load := func(page int) error {
@@ -231,7 +231,7 @@ func (t *Table) Update(moved []Tip, ask func(page int) ([]byte, error)) (*Change
 		put(tip)
 	}
 	for page := len(t.pages); page < pages; page++ {
-		changed[page] = append([]Tip{}, changed[page]...) // also one that nobody belongs to
+		changed[page] = append([]Tip{}, changed[page]...) // also a page without tips
 	}
 	c := &Change{Table: &Table{make([]pageHash, pages), tips}, Numbers: slices.Sorted(maps.Keys(changed))}
 	copy(c.Table.pages, t.pages)
