@@ -2,14 +2,15 @@ package pace
 
 import "time"
 
-// Unit is one token of a rate in the amounts of Charge and Lacks, which count thousandths: a rate of
-// 3000/m can stand for three seconds a minute and be charged in microseconds.
+// Unit is one token in the amounts of Charge and HasLess, which are thousandths of a token: a rate of
+// 3000/m can mean three seconds a minute and be charged in microseconds.
 const Unit = 1000
 
-// maxDebt is how long it takes a bucket at most to be repaid.
+// maxDebt bounds a bucket's debt: it is repaid after this time at most.
 const maxDebt = time.Minute
 
-// HasLess tells whether the bucket of k has less than so many thousandths of a token, and for how long. It takes nothing.
+// HasLess reports whether the bucket of k has less than that many thousandths of a token (Refused), and for how long (Wait). It takes
+// no token.
 func (b *Buckets[K]) HasLess(k K, amount int64, now time.Time) Count {
 	if b.count == 0 {
 		return Count{}
@@ -27,9 +28,9 @@ func (b *Buckets[K]) HasLess(k K, amount int64, now time.Time) Count {
 	return c
 }
 
-// Charge takes thousandths of a token from the bucket of k, whether it has them or not: what something costs is known when it is done.
-// What is missing is a debt that the bucket repays before it has anything again, in a minute at most. Buckets that are charged have no
-// use for Take, which knows no debts.
+// Charge takes thousandths of a token from the bucket of k, whether it has them or not, because the cost of work is known only afterwards.
+// The missing amount is a debt, which new tokens repay first, in a minute at most. Don't mix Charge with Take, which ignores and
+// forgets debts.
 func (b *Buckets[K]) Charge(k K, amount int64, now time.Time) {
 	if b.count == 0 || amount <= 0 {
 		return
@@ -41,13 +42,13 @@ func (b *Buckets[K]) Charge(k K, amount int64, now time.Time) {
 	b.keep(k, min(fullAt+b.worth(amount), at+b.full+int64(maxDebt)))
 }
 
-// worth is how long it takes to get so many thousandths, in nanoseconds.
+// worth returns the time in which a bucket gets that many thousandths of a token, in nanoseconds.
 func (b *Buckets[K]) worth(amount int64) int64 {
 	most := (b.full + int64(maxDebt)) / b.interval * Unit // more makes no difference, and could overflow
 	return b.interval * min(max(amount, 0), most+Unit) / Unit
 }
 
-// Left is how many tokens the bucket of k has, negative for a debt. It takes nothing.
+// Left returns the number of tokens in the bucket of k, negative for a debt. It takes no token.
 func (b *Buckets[K]) Left(k K, now time.Time) int64 {
 	if b.count == 0 {
 		return 0

@@ -1,8 +1,8 @@
-// Package pace counts requests against rates: a bucket of tokens for each key,
-// bounded in number, refilled continuously. The clock is handed in.
+// Package pace implements rate limits by token buckets: one bucket for each key,
+// refilled continuously, bounded in number. The caller passes in the time.
 //
-// Both processes use it: the host per address, the enclave per organization and
-// per key. Whose request it is must be settled before it is counted.
+// The host limits requests per address, the enclave per organization and per
+// key. Callers must establish whose request it is before they count it.
 package pace
 
 import (
@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// A Rate is how many requests a key has in a period, all of them at once if it
-// likes. The zero Rate sets no limit.
+// A Rate is the number of requests that a key may make in a period. It may make them
+// all at once. The zero Rate sets no limit.
 type Rate struct {
 	Count uint32
 	Per   time.Duration
 }
 
-// MaxCount bounds the count of a rate, so that its interval is no less than a microsecond.
+// MaxCount is the largest count of a rate: one token takes a microsecond at least.
 const MaxCount = 1_000_000
 
 // Off is the text of the zero Rate.
@@ -32,11 +32,11 @@ var periods = []struct {
 	per  time.Duration
 }{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
 
-// maxPeriods is how many seconds, minutes or hours a period has at most.
+// maxPeriods is the largest number of seconds, minutes or hours in a period.
 const maxPeriods = 99
 
-// Parse reads "10/s", "600/m", "5000/h", "200/10s" and its like, or "off", which is also what nothing
-// means. It refuses zero and counts over MaxCount.
+// Parse parses a rate such as "10/s", "600/m", "5000/h" or "200/10s". "off" and "" are the zero Rate.
+// It refuses a count of zero or above MaxCount.
 func Parse(s string) (Rate, error) {
 	if s == "" || s == Off {
 		return Rate{}, nil
@@ -56,7 +56,7 @@ func Parse(s string) (Rate, error) {
 	return Rate{}, fmt.Errorf("want a rate such as 10/s, 200/10s, 600/m or 5000/h, at most %d, or off", MaxCount)
 }
 
-// parseCount reads 1 to most, in digits without leading zeros.
+// parseCount parses a number from 1 to most, in digits without leading zeros.
 func parseCount(s string, most uint64) (uint32, bool) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	return uint32(n), err == nil && n > 0 && n <= most && s[0] != '0'
@@ -71,10 +71,10 @@ func (r *Rate) UnmarshalText(b []byte) (err error) {
 // MarshalText is String, for flags.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// On tells whether there is a limit.
+// On reports whether the rate sets a limit.
 func (r Rate) On() bool { return r.Count > 0 && r.Per > 0 }
 
-// String is the text that Parse reads.
+// String returns the rate as Parse accepts it.
 func (r Rate) String() string {
 	for _, p := range slices.Backward(periods) {
 		switch k := r.Per / p.per; {
@@ -88,20 +88,20 @@ func (r Rate) String() string {
 	return Off
 }
 
-// A Count is the answer to one request. The zero Count is that of no limit.
+// A Count is the result of counting one request. The zero Count means that there is no limit.
 type Count struct {
 	Refused   bool
-	Limit     uint32        // requests that a full bucket holds; 0: no limit
-	Remaining uint32        // requests left
-	Wait      time.Duration // until one more would pass, if Refused
+	Limit     uint32        // size of the bucket in requests; 0: no limit
+	Remaining uint32        // requests left in it
+	Wait      time.Duration // if Refused: time until the request would pass
 }
 
-// Again is Wait for people: in whole milliseconds, rounded up.
+// Again returns Wait as text for error messages, rounded up to whole milliseconds.
 func (c Count) Again() string {
 	return ((c.Wait + time.Millisecond - 1) / time.Millisecond * time.Millisecond).String()
 }
 
-// Least is the Count of a request that two buckets counted: the refusal that lasts longer, else the one that leaves less.
+// Least combines the Counts of a request by two buckets: it returns the refusal that lasts longer, else the one with less Remaining.
 func Least(a, b Count) Count {
 	switch {
 	case a.Limit == 0, b.Refused && (!a.Refused || b.Wait > a.Wait):
@@ -114,19 +114,19 @@ func Least(a, b Count) Count {
 	return a
 }
 
-// Buckets hold the bucket of each key. A key that was not seen for a while has a full one: at most "most" are
-// kept, and a key is forgotten only after half as many others came since. Use New.
+// Buckets are the token buckets of all keys, safe for concurrent use. At most "most" (see New) are in memory: a bucket
+// is dropped, as if it were full, only after half as many other keys were used. Use New.
 type Buckets[K comparable] struct {
 	mu sync.Mutex
 	table[K]
 }
 
-// New makes buckets of one rate, all full.
+// New returns buckets of one rate, all full, of which at most "most" are kept.
 func New[K comparable](r Rate, most int) *Buckets[K] {
 	return &Buckets[K]{table: newTable[K](r, 1, most)}
 }
 
-// Take counts one request of k. A refused one costs nothing. A clock that goes back empties buckets at most.
+// Take counts one request of k. A refused request costs no token. A clock that goes back can only empty buckets.
 func (b *Buckets[K]) Take(k K, now time.Time) Count {
 	if b.count == 0 {
 		return Count{}
@@ -138,7 +138,7 @@ func (b *Buckets[K]) Take(k K, now time.Time) Count {
 	return c
 }
 
-// Return gives k one request back that was counted and then refused for another reason.
+// Return puts one token back into the bucket of k, for a request that was counted and then refused for another reason.
 func (b *Buckets[K]) Return(k K, now time.Time) {
 	if b.count == 0 {
 		return
@@ -148,25 +148,25 @@ func (b *Buckets[K]) Return(k K, now time.Time) {
 	b.keep(k, b.fullAt(k, now.UnixNano(), 0)-b.interval)
 }
 
-// Len is how many buckets are kept.
+// Len returns the number of buckets in memory.
 func (b *Buckets[K]) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.len()
 }
 
-// A table is buckets without a lock.
+// A table is the buckets of Buckets, without a lock.
 type table[K comparable] struct {
-	interval, full int64 // nanoseconds for one token, and for all
+	interval, full int64 // nanoseconds in which one token comes, and a full bucket
 	count          uint32
 	most           int
 
-	// When a bucket will be full again, in nanoseconds since the epoch. Keys of
-	// the two newest generations are kept; a generation ends at half of most.
+	// young and old map a key to the time at which its bucket is full again, in nanoseconds since
+	// 1970. When young has half of most keys, it becomes old, and the former old is dropped.
 	young, old map[K]int64
 }
 
-// newTable makes buckets of some times a rate, all full.
+// newTable returns buckets of a multiple of a rate, all full.
 func newTable[K comparable](r Rate, times uint32, most int) table[K] {
 	t := table[K]{most: most}
 	if r.On() {
@@ -178,7 +178,7 @@ func newTable[K comparable](r Rate, times uint32, most int) table[K] {
 	return t
 }
 
-// fullAt is when the bucket of k is full again, which takes a full one's time at most, and what a debt takes.
+// fullAt returns the time at which the bucket of k is full again: at most the time for a full bucket and for debt after at.
 func (t *table[K]) fullAt(k K, at, debt int64) int64 {
 	fullAt, young := t.young[k]
 	if !young {
@@ -187,7 +187,7 @@ func (t *table[K]) fullAt(k K, at, debt int64) int64 {
 	return min(max(fullAt, at), at+t.full+debt)
 }
 
-// look answers one request of k, and when its bucket is full again after it; keep makes that count.
+// look counts one request of k without effect: it returns the result, and the fullAt for keep that makes it effective.
 func (t *table[K]) look(k K, at int64) (fullAt int64, c Count) {
 	fullAt, c.Limit = t.fullAt(k, at, 0)+t.interval, t.count
 	over := fullAt - (at + t.full)

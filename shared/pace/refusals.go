@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Refusals are keys that are refused for a while, whatever they ask, since somebody has said so: what is known need not be asked again.
-// The zero value refuses nobody.
+// Refusals is a cache of keys whose requests another process refuses for some time, so that it need not be asked about each.
+// The zero value refuses no key.
 //
-// Who goes on asking is refused for longer each time, up to a second: many requests of one key that wait for the same moment
-// would all be asked about then, and one of them answered.
+// A key that is refused again right after its time gets a longer one, twice the last, up to a second. Otherwise the many
+// requests of a key that wait for the same moment would all be passed on then, for one to be accepted.
 type Refusals[K comparable] struct {
 	mu  sync.Mutex
 	all map[K]refusal
@@ -21,21 +21,21 @@ type refusal struct {
 }
 
 const (
-	// maxRefusal is how long a refusal lasts at most.
+	// maxRefusal is the longest time of a refusal.
 	maxRefusal = 10 * time.Second
-	// maxAgain is for how long at most it is prolonged.
+	// maxAgain is the longest time that doubling leads to.
 	maxAgain = time.Second
-	// maxRefusals is how many keys are remembered; one more, and all are forgotten.
+	// maxRefusals is the largest number of keys in the cache. One more empties it.
 	maxRefusals = 1 << 16
 )
 
-// Note refuses k for a while.
+// Note refuses k for the time wait from now on.
 func (f *Refusals[K]) Note(k K, now time.Time, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.all[k]
 	switch {
-	case now.Before(before.until): // under way when the refusal before this came
+	case now.Before(before.until): // of a request that was under way when k was refused
 		return
 	case now.Before(before.until.Add(before.wait)):
 		wait = max(wait, min(2*before.wait, maxAgain))
@@ -47,14 +47,14 @@ func (f *Refusals[K]) Note(k K, now time.Time, wait time.Duration) {
 	f.all[k] = refusal{now.Add(wait), wait}
 }
 
-// None tells that nobody is refused, as mostly.
+// None reports whether the cache is empty, which is the usual case.
 func (f *Refusals[K]) None() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.all) == 0
 }
 
-// Wait is for how long k is refused yet, 0 if it is not.
+// Wait returns for how long k is still refused, 0 if it is not.
 func (f *Refusals[K]) Wait(k K, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

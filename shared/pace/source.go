@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// A Source is the networks in which an address is counted, since one customer of a provider may have all addresses of any
-// of them. The zero Source is of all addresses that cannot be read.
+// A Source is the networks of an IP address for which its requests are counted, since one customer of a provider may have all
+// addresses of any of them. All addresses that don't parse share the zero Source.
 type Source struct {
-	host netip.Addr // an IPv4 address, or the /64 of an IPv6 address, which is the least that one customer is given
-	wide netip.Addr // the /24, or the /56
-	site netip.Addr // the /48, which is the most; not of IPv4
+	host netip.Addr // the IPv4 address, or the IPv6 /64, the smallest network that a customer gets
+	wide netip.Addr // the IPv4 /24, or the IPv6 /56
+	site netip.Addr // the IPv6 /48, the largest network that a customer gets; invalid for IPv4
 }
 
-// How much more passes from a wider network than from one host.
+// The limits of wider networks, as multiples of a host's rate.
 const (
 	timesOf24 = 64
 	timesOf56 = 4
 	timesOf48 = 16
 )
 
-// SourceOf are the networks of an address.
+// SourceOf returns the Source of an IP address.
 func SourceOf(address string) Source {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -34,13 +34,13 @@ func SourceOf(address string) Source {
 	return Source{first(ip, 64), first(ip, 56), first(ip, 48)}
 }
 
-// first is the first address of a network of so many bits.
+// first returns the first address of ip's network with a prefix of that many bits.
 func first(ip netip.Addr, bits int) netip.Addr {
 	p, _ := ip.Prefix(bits) // no error: every IPv4 address has 24 bits, every other 64
 	return p.Addr()
 }
 
-// Line is the largest network that one customer of a provider commonly has: an IPv4 address, or the /48 of an IPv6 address.
+// Line returns the largest network that one customer of a provider commonly has: an IPv4 address, or the /48 of an IPv6 address.
 func (s Source) Line() netip.Addr {
 	if s.site.IsValid() {
 		return s.site
@@ -48,9 +48,9 @@ func (s Source) Line() netip.Addr {
 	return s.host
 }
 
-// Sources hold the buckets of sources, apart for each key, such as who is asked. A request counts in all networks of its
-// source at once: IPv4 with the rate, a /24 with 64 times the rate; an IPv6 /64 with the rate, a /56 with 4 times and a /48 with
-// 16 times the rate. Use NewSources.
+// Sources are the token buckets of sources, separate for each key, such as an organization. A request counts in all networks of
+// its source at once. An IPv4 address has the rate, a /24 has 64 times the rate; an IPv6 /64 has the rate, a /56 has 4 times and a
+// /48 has 16 times the rate. Use NewSources.
 type Sources[K comparable] struct {
 	mu                    sync.Mutex
 	hosts, v4, wide, site table[network[K]]
@@ -61,8 +61,8 @@ type network[K comparable] struct {
 	first netip.Addr
 }
 
-// NewSources makes buckets of one rate for hosts, all full, of which at most "most" are kept, and half as many of each kind of wider
-// networks.
+// NewSources returns Sources with a rate for hosts, all buckets full. At most "most" buckets of hosts are kept, and half as many of each
+// kind of wider network.
 func NewSources[K comparable](r Rate, most int) *Sources[K] {
 	return &Sources[K]{
 		hosts: newTable[network[K]](r, 1, most),
@@ -72,8 +72,8 @@ func NewSources[K comparable](r Rate, most int) *Sources[K] {
 	}
 }
 
-// Take counts one request from a source. It is refused if one of the buckets is empty, and then costs none of them anything. The Count
-// is that of the bucket with the least left.
+// Take counts one request of key k from a source. It is refused if one of the buckets is empty, and then costs no token. The Count is that
+// of the bucket with the least left.
 func (b *Sources[K]) Take(k K, s Source, now time.Time) (c Count) {
 	if b.hosts.count == 0 {
 		return Count{}
@@ -107,14 +107,14 @@ func (b *Sources[K]) Take(k K, s Source, now time.Time) (c Count) {
 		count(&b.v4, s.wide)
 	}
 	for _, here := range counted[:n] {
-		if here.refused == c.Refused { // an empty bucket is kept in mind, a full one is not begun
+		if here.refused == c.Refused { // a refusal keeps only empty buckets in memory
 			here.in.keep(here.network, here.fullAt)
 		}
 	}
 	return c
 }
 
-// Len is how many buckets are kept.
+// Len returns the number of buckets in memory.
 func (b *Sources[K]) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
