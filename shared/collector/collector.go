@@ -1,8 +1,8 @@
-// Package collector tunes Go's garbage collector for a process that allocates
-// tens of kilobytes for each request and keeps next to nothing, and says how much memory it may have.
+// Package collector tunes Go's garbage collector for a process that allocates tens of kilobytes for each
+// request and keeps next to nothing, and sets its memory limit.
 //
-// At the runtime's default such a process collects dozens of times a second and spends a tenth of its CPU on
-// it. A large fixed percentage saves that, but multiplies the memory of a process that does keep something.
+// With the runtime's default such a process collects dozens of times a second and spends a tenth of its CPU on
+// it. A large fixed percentage saves that, but multiplies the memory of a process with a large live heap.
 // Spare allows a fixed amount of garbage instead, and never less than the runtime's default.
 package collector
 
@@ -14,8 +14,9 @@ import (
 	"syscall"
 )
 
-// Limit has the runtime collect garbage more often as memory comes near four fifths of the machine's, instead of letting it double: a process
-// that is alone on a machine without swap is ended otherwise. It answers the limit, in bytes.
+// Limit sets the runtime's memory limit to four fifths of the machine's memory and returns it, in bytes. Near the limit the runtime collects
+// more often instead of letting the heap double, for which Linux would kill a process on a machine without swap. If the
+// memory's size is unknown, Limit sets none and returns math.MaxInt64.
 func Limit() int64 {
 	var s syscall.Sysinfo_t
 	if err := syscall.Sysinfo(&s); err != nil || s.Totalram == 0 {
@@ -26,7 +27,7 @@ func Limit() int64 {
 	return limit
 }
 
-// Bounds of the percentage that Spare sets.
+// Bounds of the GC percentage that Spare sets. least is the runtime's default.
 const (
 	least = 100
 	most  = 1000
@@ -34,14 +35,14 @@ const (
 
 const live = "/gc/heap/live:bytes"
 
-// Spare lets garbage grow to about this many bytes before it is collected, or to the size of what lives if
-// that is more. It adjusts itself after every collection. It overrules a GOGC in the environment.
+// Spare lets garbage grow to about this many bytes before it is collected, or to the size of the live heap if
+// that is more. It adjusts the percentage after every collection, and overrides GOGC.
 func Spare(bytes uint64) {
 	tune(bytes)
 	arm(bytes)
 }
 
-// arm has tune run after the next collection, which finds the sentinel dead.
+// arm runs tune after the next collection, by a finalizer of an unreachable object.
 func arm(bytes uint64) {
 	sentinel := new([16]byte)
 	runtime.SetFinalizer(sentinel, func(*[16]byte) {
@@ -60,7 +61,7 @@ func tune(bytes uint64) {
 	debug.SetGCPercent(Percent(bytes, n))
 }
 
-// Percent is the collector's percentage that allows so many bytes of garbage beside so many that live.
+// Percent returns the GC percentage that allows spare bytes of garbage beside a live heap of live bytes.
 func Percent(spare, live uint64) int {
 	if live == 0 {
 		return most
