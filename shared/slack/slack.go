@@ -1,8 +1,8 @@
-// Package slack lets a process wake later than it asked to.
+// Package slack sets the timer slack of a process's threads: how much later than asked they may wake.
 //
-// Go's runtime has a thread that wakes every 20 us while others work or wait for the disk. Each
-// wake is an interrupt, two switches, and in a guest an exit: an eighth of what a signature costs.
-// Linux joins a wake with the next one that falls within the thread's slack.
+// Go's runtime has a thread that wakes every 20 us while others work or wait for the disk. Each wake-up
+// costs an interrupt, two context switches and, in a virtual machine, an exit: together an eighth of a
+// signature's cost. Linux merges wake-ups that fall within a thread's slack.
 package slack
 
 import (
@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Timers is how much later than its time a thread may wake. No lease, deadline, interval or pause
-// of hosts and enclaves is finer. Four times as much gains nothing (scripts/load).
+// Timers is the timer slack of hosts and enclaves. None of their leases, deadlines, intervals and
+// pauses is finer. Four times as much gains nothing (scripts/load).
 const Timers = 4 * time.Millisecond
 
 const threads = "proc/self/task"
 
-// Allow gives each thread of this process, and those that they start, this slack. root is the
-// root file system; write writes an existing file, named by its whole path. A thread that is gone
-// or a kernel that forbids it is no failure: it costs speed.
+// Allow sets the timer slack of each thread of this process to Timers; threads that they start
+// inherit it. root is the root file system; write writes an existing file, by its absolute path. A
+// thread that has ended or a kernel that forbids it is no error: the process is only slower.
 func Allow(root fs.FS, write func(file, value string) error) error {
 	all, err := fs.ReadDir(root, threads)
 	if err != nil {
@@ -37,7 +37,7 @@ func Allow(root fs.FS, write func(file, value string) error) error {
 	return nil
 }
 
-// AllowHere is Allow for a process that goes on, slower, where it is not allowed.
+// AllowHere calls Allow on the real file system and ignores errors: the process is only slower.
 func AllowHere() {
 	_ = Allow(os.DirFS("/"), func(file, value string) error { return os.WriteFile(file, []byte(value), 0) })
 }
