@@ -12,18 +12,18 @@ import (
 	"slices"
 )
 
-// An Approval is one member's signature over a manifest: ECDSA over SHA-256 of its hash.
+// An Approval is one member's signature of a manifest: ECDSA P-256 over the SHA-256 of the manifest's hash.
 type Approval struct {
 	Member    Member `json:"member"`
 	Signature string `json:"signature"` // r ‖ s, 64 bytes, hex
 }
 
-// Approve signs a manifest's hash: r ‖ s.
+// Approve signs a manifest's hash and returns the signature, r ‖ s.
 func Approve(key *ecdsa.PrivateKey, manifest [32]byte) ([]byte, error) {
 	return Sign(key, manifest[:])
 }
 
-// Sign signs SHA-256 of a message: r ‖ s.
+// Sign signs the SHA-256 of a message by ECDSA and returns the signature, r ‖ s.
 func Sign(key *ecdsa.PrivateKey, message []byte) ([]byte, error) {
 	digest := sha256.Sum256(message)
 	r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
@@ -36,13 +36,13 @@ func Sign(key *ecdsa.PrivateKey, message []byte) ([]byte, error) {
 	return out, nil
 }
 
-// CheckApproval verifies a member's signature over a manifest's hash. A signature and its twin of the other s are both
-// taken, as tools differ; they count for one member all the same.
+// CheckApproval verifies a member's signature of a manifest's hash. It accepts low and high s, as tools differ; both
+// count for the same member.
 func CheckApproval(pubKey string, manifest [32]byte, signature []byte) error {
 	return CheckSignature(pubKey, manifest[:], signature)
 }
 
-// CheckSignature verifies what the signing half of a pair signed; see Sign.
+// CheckSignature verifies a signature of Sign by the signing key of a pair.
 func CheckSignature(pubKey string, message, signature []byte) error {
 	pair, err := ParsePair(pubKey)
 	if err != nil {
@@ -59,7 +59,7 @@ func CheckSignature(pubKey string, message, signature []byte) error {
 	return nil
 }
 
-// CheckApprovals refuses approvals unless each is by another member of the set and they are as many as its threshold.
+// CheckApprovals verifies approvals. It refuses them unless each is by a different member of the set and they reach its threshold.
 func (s *Set) CheckApprovals(manifest [32]byte, approvals []Approval) error {
 	if len(approvals) > MaxMembers {
 		return errors.New("approvals: too many")
@@ -87,14 +87,14 @@ func (s *Set) CheckApprovals(manifest [32]byte, approvals []Approval) error {
 	return nil
 }
 
-// An Envelope is a manifest with who approved it.
+// An Envelope is a manifest with its approvals.
 type Envelope struct {
 	Manifest             Manifest   `json:"manifest"`
 	ManifestSetApprovals []Approval `json:"manifestSetApprovals"`
-	ShareSetApprovals    []Approval `json:"shareSetApprovals"` // of those who have given their shares
+	ShareSetApprovals    []Approval `json:"shareSetApprovals"` // of the members whose shares the enclave has
 }
 
-// ParseEnvelope reads exactly what Encode writes. It verifies no signature.
+// ParseEnvelope decodes an envelope and refuses any bytes but those that Encode writes. It verifies no signature.
 func ParseEnvelope(raw []byte) (*Envelope, error) {
 	e := new(Envelope)
 	if err := parse("envelope", raw, MaxEnvelope, e, e.Encode); err != nil {
@@ -103,7 +103,7 @@ func ParseEnvelope(raw []byte) (*Envelope, error) {
 	return e, nil
 }
 
-// Encode gives the canonical bytes.
+// Encode returns the canonical JSON.
 func (e *Envelope) Encode() ([]byte, error) {
 	for _, list := range [][]Approval{e.ManifestSetApprovals, e.ShareSetApprovals} {
 		if len(list) > MaxMembers {
@@ -123,7 +123,7 @@ func (e *Envelope) Encode() ([]byte, error) {
 	return encode(out)
 }
 
-// normalize writes lists that are not there as empty ones.
+// normalize replaces nil lists by empty ones.
 func (e *Envelope) normalize() {
 	e.Manifest.normalize()
 	for _, list := range []*[]Approval{&e.ManifestSetApprovals, &e.ShareSetApprovals} {
@@ -133,7 +133,8 @@ func (e *Envelope) normalize() {
 	}
 }
 
-// Check is what an enclave demands before it runs the manifest: the threshold of its own set. It gives the hash.
+// Check verifies what an enclave demands before it runs the manifest: approvals of its ManifestSet up to the threshold. It returns
+// the manifest's hash.
 func (e *Envelope) Check() (hash [32]byte, err error) {
 	raw, err := e.Manifest.Encode()
 	if err != nil {
@@ -147,7 +148,7 @@ func (a *Approval) check() error {
 	return cmp.Or(checkText("alias", a.Member.Alias, 1, MaxText), checkPair("pubKey", a.Member.PubKey), checkHex("signature", a.Signature, SignatureSize))
 }
 
-// NewApproval is a member's approval of a manifest.
+// NewApproval returns the Approval of a member with a signature by Approve.
 func NewApproval(m Member, signature []byte) Approval {
 	return Approval{Member: m, Signature: hex.EncodeToString(signature)}
 }

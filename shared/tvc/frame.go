@@ -11,51 +11,52 @@ import (
 	"sync"
 )
 
-// Port is the port of vsock on which an app's enclave listens for its host.
+// Port is the vsock port on which an app's enclave listens for its host.
 const Port = 5001
 
-// A frame is a byte that says what it is, four bytes of length, most significant first, and as many bytes. The host asks an
-// app's enclave by one frame and is answered by one, over a connection that serves many questions.
+// The kinds of frames that the host sends to an app's enclave. A frame is a kind (1 byte), the body's length (4 bytes,
+// big-endian) and the body. The enclave answers each with one frame, over a connection for many questions. After →: the
+// answer's body.
 const (
 	AskStatus    byte = iota + 1 // → Status
-	GiveManifest                 // an Envelope; once
-	GiveProgram                  // the program; once it is the right one
-	AskSetup                     // → Attested: the setup key, for share holders
+	GiveManifest                 // an Envelope; accepted once
+	GiveProgram                  // the program; accepted once, if its hash is the manifest's
+	AskSetup                     // → Attested with the setup key, for share holders
 	GiveShare                    // a PostedShare → Status
-	AskProof                     // → Attested: the live key
-	AskOutput                    // → the end of what the program wrote, in debug mode
-	Connect                      // two bytes of port: behind the answer the connection is the program's
+	AskProof                     // → Attested with the live key
+	AskOutput                    // → the end of the program's output, in debug mode
+	Connect                      // port, 2 bytes; after the answer the connection is one to the program's port
 )
 
-// What a program asks its enclave, by the same frames, over file descriptor ProgramFD.
+// The kinds of frames that a program sends to its enclave, over file descriptor ProgramFD.
 const (
 	Prove   byte = iota + 1 // text of an app proof → the live key, 130 bytes, and its signature, r ‖ s
 	Certify                 // any bytes → the quorum key's signature over their SHA-256, r ‖ s
-	Unbox                   // a box for the quorum key → what was in it
-	AskTime                 // → milliseconds since 1970 by the security module, 8 bytes, most significant first
+	Unbox                   // a box for the quorum key → its plain text
+	AskTime                 // → milliseconds since 1970 by the security module, 8 bytes, big-endian
 )
 
-// ProgramFD is where a program asks its enclave.
+// ProgramFD is the file descriptor of a program's connection to its enclave.
 const ProgramFD = 3
 
-// How a question is answered.
+// The kinds of answers.
 const (
 	Done    byte = 0
-	Refused byte = 1 // the body says why
+	Refused byte = 1 // the body is the reason, as text
 )
 
-// MaxFrame bounds frames but that with a program, in bytes.
+// MaxFrame is the largest body of a frame in bytes, except of one with a program.
 const MaxFrame = MaxEnvelope + 64<<10
 
 const frameHead = 5
 
-// WriteFrame writes a frame at once.
+// WriteFrame writes a frame in one write.
 func WriteFrame(w io.Writer, kind byte, body []byte) error {
 	_, err := w.Write(append(frameStart(kind, uint32(len(body))), body...))
 	return err
 }
 
-// WriteProgram writes the frame of a program of size bytes.
+// WriteProgram writes a GiveProgram frame with a program of size bytes.
 func WriteProgram(w io.Writer, program io.Reader, size int64) error {
 	if size < 1 || size > MaxProgram {
 		return errors.New("program is empty or too long")
@@ -71,7 +72,7 @@ func frameStart(kind byte, length uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{kind}, length)
 }
 
-// ReadHead reads what a frame is and how long its body.
+// ReadHead reads the head of a frame: its kind and its body's length.
 func ReadHead(r io.Reader) (kind byte, length uint32, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -80,7 +81,7 @@ func ReadHead(r io.Reader) (kind byte, length uint32, err error) {
 	return head[0], binary.BigEndian.Uint32(head[1:]), nil
 }
 
-// ReadBody reads the body of a frame of at most MaxFrame bytes.
+// ReadBody reads the body of a frame. It refuses more than MaxFrame bytes.
 func ReadBody(r io.Reader, length uint32) ([]byte, error) {
 	if length > MaxFrame {
 		return nil, fmt.Errorf("a frame of %d bytes, want at most %d", length, MaxFrame)
@@ -90,7 +91,7 @@ func ReadBody(r io.Reader, length uint32) ([]byte, error) {
 	return body, err
 }
 
-// ReadAnswer reads an answer; one that refuses is a Refusal.
+// ReadAnswer reads an answer and returns its body. The error of a Refused answer is a Refusal.
 func ReadAnswer(r io.Reader) ([]byte, error) {
 	kind, length, err := ReadHead(r)
 	if err != nil {
@@ -108,7 +109,7 @@ func ReadAnswer(r io.Reader) ([]byte, error) {
 	return body, nil
 }
 
-// Ask asks one question.
+// Ask writes one question and reads its answer.
 func Ask(c io.ReadWriter, kind byte, body []byte) ([]byte, error) {
 	if len(body) > math.MaxUint32 {
 		return nil, errors.New("a question that is too long")
@@ -119,38 +120,38 @@ func Ask(c io.ReadWriter, kind byte, body []byte) ([]byte, error) {
 	return ReadAnswer(c)
 }
 
-// A Refusal is why a question was not answered.
+// A Refusal is the error of a refused question: the reason that the enclave gave.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// Where an app's enclave stands.
+// The states of an app's enclave, the values of Status.State.
 const (
 	StateManifest = "manifest" // it waits for its manifest
-	StateProgram  = "program"
-	StateShares   = "shares" // its registers name manifest and keys; it waits for shares
+	StateProgram  = "program"  // it waits for its program
+	StateShares   = "shares"   // its PCRs commit to manifest and keys; it waits for shares
 	StateRunning  = "running"
 	StateEnded    = "ended" // the program ended, and its manifest says not to start it again
 )
 
-// A Status is what an app's enclave says of itself.
+// A Status is the status that an app's enclave reports.
 type Status struct {
 	State          string `json:"state"`
 	ManifestSHA256 string `json:"manifestSha256,omitempty"` // hex
-	Shares         int    `json:"shares"`                   // given so far
+	Shares         int    `json:"shares"`                   // shares received so far
 	Threshold      int    `json:"threshold"`
-	Starts         int    `json:"starts"`          // of the program
-	Ended          string `json:"ended,omitempty"` // how it ended last
+	Starts         int    `json:"starts"`          // how often the program was started
+	Ended          string `json:"ended,omitempty"` // how the program ended last
 }
 
-// Attested is an attestation document with the manifest that it is of, and all approvals so far.
+// Attested is an attestation document of an app's enclave, with its manifest and all approvals so far.
 type Attested struct {
 	Document  []byte `json:"attestationDocument"`
 	Envelope  []byte `json:"manifestEnvelope"`
-	PublicKey string `json:"ephemeralPublicKeyHex"` // as the document has it: 130 bytes, hex
+	PublicKey string `json:"ephemeralPublicKeyHex"` // the key in the document: 130 bytes, hex
 }
 
-// ParseAttested reads the JSON of an Attested, whose parts are to be verified.
+// ParseAttested decodes the JSON of an Attested. It verifies nothing but the form.
 func ParseAttested(raw []byte) (a Attested, err error) {
 	if json.Unmarshal(raw, &a) != nil || len(a.Document) == 0 || len(a.Envelope) > MaxEnvelope {
 		return a, errors.New("attested: not JSON of the expected form")
@@ -158,13 +159,13 @@ func ParseAttested(raw []byte) (a Attested, err error) {
 	return a, nil
 }
 
-// Join copies both ways between two connections until both ways have ended.
+// Join relays two connections to each other, until both directions have ended.
 func Join(one, other net.Conn) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{one, other}, {other, one}} {
 		both.Go(func() {
 			_, _ = io.Copy(way[0], way[1])
-			// Whoever reads must hear that nothing more comes; who still writes may go on.
+			// Close one direction only: the other may still have data.
 			if half, ok := way[0].(interface{ CloseWrite() error }); ok {
 				_ = half.CloseWrite()
 			} else {

@@ -17,16 +17,16 @@ const (
 	PointSize     = 65 // an uncompressed P-256 point
 	PairSize      = 2 * PointSize
 	SignatureSize = 64 // r ‖ s
-	SeedSize      = 32 // of a quorum key
+	SeedSize      = 32 // seed of a pair, such as a quorum key
 )
 
-// A Pair is the public half of two keys that an operator, an app or an enclave has.
+// A Pair is the two public keys of an operator, an app or an enclave, both on P-256.
 type Pair struct {
 	Encryption *ecdh.PublicKey
 	Signing    *ecdsa.PublicKey
 }
 
-// ParsePair reads 130 bytes in hex: encryption ‖ signing key.
+// ParsePair parses a pair: 130 bytes in lower-case hex, encryption ‖ signing key.
 func ParsePair(text string) (Pair, error) {
 	raw, err := unhex("key", text)
 	if err != nil {
@@ -57,21 +57,21 @@ func checkPair(name, text string) error {
 	return nil
 }
 
-// Keys is a pair with its private halves, which are derived from a seed. Whoever has secrets handles them, and the seed,
-// as what they are.
+// Keys is a pair with its private keys, which are derived from a seed. This package doesn't erase private keys: callers must
+// protect them and the seed as their secrets demand.
 type Keys struct {
 	Encryption *ecdh.PrivateKey
 	Signing    *ecdsa.PrivateKey
 	Public     [PairSize]byte
 }
 
-// Salts that the halves of a pair are derived from its seed with.
+// HKDF salts by which the two private keys are derived from a seed.
 const (
 	saltEncryption = "qos_p256_encrypt"
 	saltSigning    = "qos_p256_sign"
 )
 
-// NewKeys derives a pair from a seed of SeedSize bytes. One seed in four thousand million gives no pair.
+// NewKeys derives a pair from a seed of SeedSize bytes. It fails for one seed in 2^32, which gives no valid scalar.
 func NewKeys(seed []byte) (*Keys, error) {
 	if len(seed) != SeedSize {
 		return nil, errors.New("seed is not 32 bytes")
@@ -100,7 +100,7 @@ func NewKeys(seed []byte) (*Keys, error) {
 	return &k, nil
 }
 
-// DrawKeys makes a pair of a seed that it draws and forgets.
+// DrawKeys derives a pair from a random seed, which it doesn't keep.
 func DrawKeys(rand io.Reader) (*Keys, error) {
 	var seed [SeedSize]byte
 	defer clear(seed[:])
@@ -115,10 +115,10 @@ func DrawKeys(rand io.Reader) (*Keys, error) {
 	return nil, errors.New("randomness gives no keys")
 }
 
-// Hex is the public half as manifests hold it.
+// Hex returns the public keys as in manifests: encryption ‖ signing key, lower-case hex.
 func (k *Keys) Hex() string { return hex.EncodeToString(k.Public[:]) }
 
-// unhex reads lower-case hex.
+// unhex decodes lower-case hex.
 func unhex(name, text string) ([]byte, error) {
 	raw, err := hex.DecodeString(text)
 	if err != nil || hex.EncodeToString(raw) != text {

@@ -1,9 +1,9 @@
-// Package tvc is what signer, host and the enclaves of customers' programs tell each other of those programs: the
-// manifest that says what runs, who approved it, and the shares of the key that it runs with.
+// Package tvc defines the documents and the protocol by which signer, host and the enclaves of customers' programs run
+// those programs: the manifest of a program, its approvals, and the encrypted shares of its quorum key.
 //
-// The manifest is version 2 of the format that operators' tools of the hosted service read and approve; so are the
-// approvals, and the boxes that shares travel in. Older versions are refused. Every document has exactly one spelling
-// here, so that it has one hash.
+// The manifest is version 2 of the format that the hosted service's operator tools read and approve. Approvals and
+// encrypted shares have that service's formats, too. Older versions are refused. Every document has exactly one
+// encoding, so that it has one hash.
 package tvc
 
 import (
@@ -19,84 +19,84 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is read from strangers, in bytes unless they say otherwise.
+// Limits of untrusted documents, in bytes unless the comment says otherwise.
 const (
 	MaxManifest = 64 << 10
 	MaxEnvelope = 256 << 10
 	MaxText     = 255
 	MaxArgument = 4 << 10
-	MaxArgs     = 64 // arguments
-	MaxMembers  = 50 // of a set
-	MaxBridges  = 8  // ports
+	MaxArgs     = 64 // number of arguments
+	MaxMembers  = 50 // number of members of a set
+	MaxBridges  = 8  // number of bridges
 	MaxProgram  = 256 << 20
 	maxRoot     = 1024
 )
 
-// AWSRootSHA256 is of the certificate, in DER, that attestation of Nitro Enclaves leads to.
+// AWSRootSHA256 is the SHA-256 of the root certificate, in DER, of Nitro Enclaves' attestation.
 var AWSRootSHA256 = [sha256.Size]byte{0x64, 0x1a, 0x03, 0x21, 0xa3, 0xe2, 0x44, 0xef, 0xe4, 0x56, 0x46, 0x31, 0x95, 0xd6, 0x06, 0x31,
 	0x7e, 0xd7, 0xcd, 0xcc, 0x3c, 0x17, 0x56, 0xe0, 0x98, 0x93, 0xf3, 0xc6, 0x8f, 0x79, 0xbb, 0x5b}
 
-// Version is the only one of manifests.
+// Version is the only version of manifests.
 const Version = "v2"
 
-// What becomes of a program that ended.
+// The values of Pivot.Restart: whether a program that has ended is started again.
 const (
 	RestartNever  = "Never"
 	RestartAlways = "Always"
 )
 
-// A Manifest says what an enclave runs, for whom, and who may let it run. Its fields stand in the order of their names,
-// and its integers are strings: that is the canonical form, which is hashed.
+// A Manifest describes an app's enclave: the program, the app, and the operators who must approve it and who hold shares.
+// Its canonical form, which is hashed, is JSON with members in the order of their names and integers as strings.
 type Manifest struct {
 	Enclave     Enclave   `json:"enclave"`
-	ManifestSet Set       `json:"manifestSet"` // who approves it
+	ManifestSet Set       `json:"manifestSet"` // operators who approve it
 	Namespace   Namespace `json:"namespace"`
 	Pivot       Pivot     `json:"pivot"`
-	ShareSet    Set       `json:"shareSet"` // who holds shares of the quorum key
+	ShareSet    Set       `json:"shareSet"` // operators who hold shares of the quorum key
 	Version     string    `json:"version"`
 }
 
-// Enclave is the image that the program runs in: our base image, by its measurements.
+// Enclave is the image in which the program runs: our base image, by its measurements.
 type Enclave struct {
-	AWSRootCertificate string `json:"awsRootCertificate"` // that attestation leads to: DER, hex
+	AWSRootCertificate string `json:"awsRootCertificate"` // root of its attestation: DER, hex
 	PCR0               string `json:"pcr0"`               // 48 bytes, hex
 	PCR1               string `json:"pcr1"`
 	PCR2               string `json:"pcr2"`
-	PCR3               string `json:"pcr3"`      // of the parent's role; zero where it has none
-	QOSCommit          string `json:"qosCommit"` // that the base image was built from
+	PCR3               string `json:"pcr3"`      // measurement of the parent instance's IAM role; zero if it has none
+	QOSCommit          string `json:"qosCommit"` // commit from which the base image was built
 }
 
-// A Set is operators, Threshold of whom act together.
+// A Set is a set of operators, of whom Threshold must act together.
 type Set struct {
 	Members   []Member `json:"members"`
 	Threshold uint32   `json:"threshold,string"`
 }
 
-// A Member is an operator.
+// A Member is an operator in a Set.
 type Member struct {
 	Alias  string `json:"alias"`
 	PubKey string `json:"pubKey"` // 130 bytes, hex: encryption ‖ signing key
 }
 
-// Namespace is the app that the manifest is of.
+// Namespace is the manifest's app.
 type Namespace struct {
 	Name      string `json:"name"`
 	Nonce     uint32 `json:"nonce,string"` // rises with every manifest of the app
-	QuorumKey string `json:"quorumKey"`    // as a member's pubKey
+	QuorumKey string `json:"quorumKey"`    // format of Member.PubKey
 }
 
-// Pivot is the program.
+// Pivot is the program that the enclave runs.
 type Pivot struct {
 	Args         []string `json:"args"`
-	BridgeConfig []Bridge `json:"bridgeConfig"` // the ports that it is reached at
+	BridgeConfig []Bridge `json:"bridgeConfig"` // its ports that the host can reach
 	DebugMode    bool     `json:"debugMode"`    // its output may be read from outside
 	Hash         string   `json:"hash"`         // SHA-256, hex
 	Restart      string   `json:"restart"`      // RestartNever or RestartAlways
 }
 
-// A Bridge is a port of the program that the host may connect to. Ways out of the enclave are not built.
+// A Bridge is a port of the program to which the host may connect. Bridges for outgoing connections don't exist.
 type Bridge struct {
-	Host string `json:"host"` // that the program listens on: 0.0.0.0 or 127.0.0.1
+	Host string `json:"host"` // address on which the program listens: 0.0.0.0 or 127.0.0.1
 	Port uint16 `json:"port,string"`
 	Type string `json:"type"` // BridgeServer
 }
@@ -104,8 +104,8 @@ type Bridge struct {
 // BridgeServer is the only type of a Bridge.
 const BridgeServer = "server"
 
-// ParseManifest reads a manifest. It accepts exactly the bytes that Encode writes: members that are unknown, absent, null,
-// double or in another order make other bytes.
+// ParseManifest decodes a manifest and refuses any bytes but those that Encode writes: so members that are unknown, missing,
+// null, repeated or in another order.
 func ParseManifest(raw []byte) (*Manifest, error) {
 	m := new(Manifest)
 	if err := parse("manifest", raw, MaxManifest, m, m.Encode); err != nil {
@@ -114,7 +114,7 @@ func ParseManifest(raw []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// parse reads a document, and refuses any spelling but the one of encode.
+// parse decodes a document into v and refuses any bytes but those that encode then returns.
 func parse(what string, raw []byte, most int, v any, encode func() ([]byte, error)) error {
 	if len(raw) > most {
 		return fmt.Errorf("%s: %d bytes, want at most %d", what, len(raw), most)
@@ -134,7 +134,7 @@ func parse(what string, raw []byte, most int, v any, encode func() ([]byte, erro
 	return nil
 }
 
-// Encode gives the canonical bytes. It refuses what ParseManifest would refuse.
+// Encode returns the canonical JSON. It refuses manifests that ParseManifest would refuse.
 func (m *Manifest) Encode() ([]byte, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
@@ -148,7 +148,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return raw, err
 }
 
-// normalize writes lists that are not there as empty ones.
+// normalize replaces nil lists by empty ones.
 func (m *Manifest) normalize() {
 	if m.Pivot.Args == nil {
 		m.Pivot.Args = []string{}
@@ -158,7 +158,7 @@ func (m *Manifest) normalize() {
 	}
 }
 
-// encode writes what has no text but printable ones, for which the standard encoding is the canonical one.
+// encode returns the canonical JSON of v, whose strings must be printable: for those encoding/json's form is canonical.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -169,7 +169,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
 }
 
-// Hash is SHA-256 of a manifest's bytes: what is approved, and what an enclave that runs it attests to.
+// Hash returns the SHA-256 of a manifest's bytes, which operators approve and the enclave attests to.
 func Hash(manifest []byte) [32]byte { return sha256.Sum256(manifest) }
 
 func (m *Manifest) check() error {
@@ -234,8 +234,8 @@ func (p *Pivot) check() error {
 	return checkHex("pivot.hash", p.Hash, sha256.Size)
 }
 
-// Check refuses a set that cannot act: fewer members than the threshold, a threshold below least, or two members of one
-// alias or of one key, who may be one person.
+// Check refuses a set with fewer members than its threshold, with a threshold below least, or with two members of the
+// same alias or key, who may be one person.
 func (s *Set) Check(least uint32) error {
 	if len(s.Members) > MaxMembers || s.Threshold < least || int64(s.Threshold) > int64(len(s.Members)) {
 		return errors.New("threshold or number of members is out of range")
@@ -255,7 +255,8 @@ func (s *Set) Check(least uint32) error {
 	return nil
 }
 
-// checkText wants what a person who approves it can read: no control characters, no marks that turn the direction.
+// checkText refuses text that isn't least to most bytes of printable characters: operators must be able to read what they
+// approve, without control characters or changes of direction.
 func checkText(name, text string, least, most int) error {
 	if len(text) < least || len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return fmt.Errorf("%s: not %d to %d bytes of printable text", name, least, most)

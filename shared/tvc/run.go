@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// How the host asks a program whether it is well.
+// The values of Run.HealthCheckType: how the host checks a program's health.
 const (
 	HealthHTTP = "HTTP" // GET /health answers 200
 	HealthGRPC = "GRPC" // grpc.health.v1.Health/Check answers SERVING
 )
 
-// MaxReplicas is how many enclaves of one deployment a host starts.
+// MaxReplicas is the largest number of enclaves of one deployment.
 const MaxReplicas = 16
 
-// A Run is what the signer tells the host once a deployment is approved: run this, or run it no more. Nothing of it is secret,
-// and the host's doing otherwise runs nothing that was not approved: the enclave checks the envelope itself.
+// A Run is the signer's instruction to the host to run an approved deployment, or to stop it. It has no secrets. A host that
+// disobeys can't run anything unapproved: the enclave verifies the envelope itself.
 type Run struct {
 	AppID        string `json:"appId"`
 	DeploymentID string `json:"deploymentId"`
-	// Stop ends the deployment; the members below are empty then.
+	// Stop ends the deployment; the fields from Live on are empty then.
 	Stop     bool      `json:"stop,omitempty"`
-	Live     bool      `json:"live,omitempty"` // the app's traffic goes here
+	Live     bool      `json:"live,omitempty"` // the deployment gets the app's traffic
 	Envelope *Envelope `json:"envelope,omitempty"`
-	// Image is NAME@sha256:HEX, and Path is where the program lies in it.
+	// Image is NAME@sha256:HEX, and Path is the program's path in it.
 	Image             string `json:"image,omitempty"`
 	Path              string `json:"path,omitempty"`
 	HealthCheckType   string `json:"healthCheckType,omitempty"`
@@ -36,7 +36,7 @@ type Run struct {
 
 const maxRun = MaxEnvelope + 8<<10
 
-// ParseRun reads exactly what Encode writes.
+// ParseRun decodes a Run and refuses any bytes but those that Encode writes.
 func ParseRun(raw []byte) (*Run, error) {
 	r := new(Run)
 	if err := parse("run", raw, maxRun, r, r.Encode); err != nil {
@@ -45,7 +45,7 @@ func ParseRun(raw []byte) (*Run, error) {
 	return r, nil
 }
 
-// Encode gives the bytes of a run. It refuses one that no host could start.
+// Encode returns the canonical JSON. It refuses a Run that no host could start.
 func (r *Run) Encode() ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("run: %w", err)

@@ -13,20 +13,20 @@ import (
 	"slices"
 )
 
-// ShareSize is the size of a share of a quorum key's seed: its place, 1 to 255, and the values of the polynomials there.
+// ShareSize is the size of a Shamir share of a quorum key's seed: x, 1 to 255, and the values of the polynomials at x.
 const ShareSize = 1 + SeedSize
 
-// A Box is bytes encrypted to a pair's encryption key, in the form of the hosted service's operators: a nonce of 12 bytes, the
-// sender's point, the length of the ciphertext (4 bytes, little-endian), the ciphertext of AES-256-GCM. It is not RFC 9180.
+// The format of a box, bytes that are encrypted to a pair's encryption key, as the hosted service's operator tools do: a nonce of 12
+// bytes, the sender's point, the length of the ciphertext (4 bytes, little-endian), the ciphertext of AES-256-GCM. It is not RFC 9180.
 const (
 	nonceSize   = 12
 	boxOverhead = nonceSize + PointSize + 4 + 16
-	// ShareBoxSize is the size of a Box with a share.
+	// ShareBoxSize is the size of a box with a share.
 	ShareBoxSize = boxOverhead + ShareSize
 	boxPurpose   = "qos_encryption_hmac_message"
 )
 
-// Seal encrypts to a point.
+// Seal encrypts plain to a public key and returns the box.
 func Seal(rand io.Reader, to *ecdh.PublicKey, plain []byte) ([]byte, error) {
 	sender, err := ephemeral(rand)
 	if err != nil {
@@ -45,7 +45,7 @@ func Seal(rand io.Reader, to *ecdh.PublicKey, plain []byte) ([]byte, error) {
 	return gcm.Seal(box, nonce[:], plain, bound), nil
 }
 
-// ephemeral takes the scalar itself from rand: the library's own generator ignores the reader that it is given.
+// ephemeral draws a private key from rand. It doesn't use ecdh's GenerateKey, which ignores its reader.
 func ephemeral(rand io.Reader) (*ecdh.PrivateKey, error) {
 	var scalar [32]byte
 	defer clear(scalar[:])
@@ -60,7 +60,7 @@ func ephemeral(rand io.Reader) (*ecdh.PrivateKey, error) {
 	return nil, errors.New("sealing: randomness gives no key")
 }
 
-// ErrBox is all that is said of a box that does not open.
+// ErrBox is the error for every box that doesn't open, whatever the reason.
 var ErrBox = errors.New("box does not open: it was made for another key, or altered")
 
 // Open decrypts a box.
@@ -83,7 +83,7 @@ func Open(key *ecdh.PrivateKey, box []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// boxCipher is the cipher between two, and what it binds: both points, each with its length behind it.
+// boxCipher returns the cipher of a box and its additional data: both points, each followed by its length.
 func boxCipher(own *ecdh.PrivateKey, other, sender, receiver *ecdh.PublicKey) (cipher.AEAD, []byte, error) {
 	shared, err := own.ECDH(other)
 	if err != nil {
@@ -105,15 +105,15 @@ func boxCipher(own *ecdh.PrivateKey, other, sender, receiver *ecdh.PublicKey) (c
 	return gcm, bound, err
 }
 
-// A PostedShare is a member's share, encrypted to the setup key of an enclave, and his approval of its manifest.
+// A PostedShare is a member's share, encrypted to an enclave's setup key, with the member's approval of its manifest.
 type PostedShare struct {
 	Approval Approval `json:"approval"`
-	Box      string   `json:"box"` // of ShareBoxSize, hex
+	Box      string   `json:"box"` // ShareBoxSize bytes, hex
 }
 
 const maxPostedShare = 4 << 10
 
-// ParsePostedShare reads exactly what Encode writes. It verifies nothing but the form.
+// ParsePostedShare decodes a PostedShare and refuses any bytes but those that Encode writes. It verifies nothing but the form.
 func ParsePostedShare(raw []byte) (*PostedShare, error) {
 	p := new(PostedShare)
 	if err := parse("share", raw, maxPostedShare, p, p.Encode); err != nil {
@@ -122,7 +122,7 @@ func ParsePostedShare(raw []byte) (*PostedShare, error) {
 	return p, nil
 }
 
-// Encode gives the canonical bytes.
+// Encode returns the canonical JSON.
 func (p *PostedShare) Encode() ([]byte, error) {
 	if err := p.Approval.check(); err != nil {
 		return nil, fmt.Errorf("share: %w", err)
