@@ -86,7 +86,7 @@ type Config struct {
 	// Fence, unless nil, is called once, when another enclave has written or may write. The process must end.
 	Fence  func(reason error)
 	Limits Limits
-	// Log is the keyring's secret from which the keys of the range's log are derived.
+	// Log is the secret from which the keys of the range's log are derived.
 	Log secret.Secret
 	// Logged means that the deployment has had logs since genesis: a range without a log is empty.
 	Logged bool
