@@ -18,16 +18,16 @@ type DeploymentState struct {
 	Format    uint8    `cbor:"1,keyasint"`
 	Number    uint64   `cbor:"2,keyasint"` // 1 at genesis; rises with every manifest
 	Manifest  [32]byte `cbor:"3,keyasint"` // SHA-256 of the manifest; zero until the first
-	Operators [32]byte `cbor:"4,keyasint"` // attestation.Operators.Digest of those named at genesis or last
-	// Quorum is the public key of the root secret that the manifest had made, or empty.
+	Operators [32]byte `cbor:"4,keyasint"` // attestation.Operators.Digest of the present operators: genesis' or the manifest's
+	// Quorum is the public key of the root secret that was made for the manifest, or empty.
 	Quorum []byte `cbor:"5,keyasint,omitempty"`
 }
 
-// ErrNotSuccessor refuses a manifest.
+// ErrNotSuccessor is the error for a manifest that may not follow the last accepted one.
 var ErrNotSuccessor = errors.New("not the manifest that the deployment runs under, nor one that may come after it")
 
-// Allows refuses a manifest, whose hash is given, unless it is the current one, the first,
-// or the next. The caller has checked that its predecessor's operators approve a next one.
+// Allows returns nil if a manifest with a hash is the current one, the first one, or one that names the current
+// one as its predecessor. The caller must have checked the approvals by the predecessor's operators.
 func (l *DeploymentState) Allows(m *attestation.Manifest, hash [32]byte) error {
 	switch {
 	case l.Manifest == hash:
@@ -40,15 +40,15 @@ func (l *DeploymentState) Allows(m *attestation.Manifest, hash [32]byte) error {
 	return ErrNotSuccessor
 }
 
-// Next is the state once a manifest is accepted that had a root secret of that public key made, or nil.
+// Next returns the state after the manifest is accepted. quorum is the public key of the root secret made for it, or nil.
 func (l *DeploymentState) Next(m *attestation.Manifest, hash [32]byte, quorum []byte) *DeploymentState {
 	return &DeploymentState{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest(), Quorum: quorum}
 }
 
-// deploymentStateKey comes from the blind-index key, which never rotates: the state must always open.
+// deploymentStateKey derives the sealing key from the blind-index key, which never rotates: the state must always open.
 func (k *Keyring) deploymentStateKey() (*seal.Key, error) { return seal.Derive(k.Blind, "law") }
 
-// SealDeploymentState seals the state of a deployment.
+// SealDeploymentState seals the state of a deployment for the store.
 func (k *Keyring) SealDeploymentState(rand io.Reader, deployment [32]byte, l *DeploymentState) ([]byte, error) {
 	key, err := k.deploymentStateKey()
 	if err != nil {
@@ -61,7 +61,7 @@ func (k *Keyring) SealDeploymentState(rand io.Reader, deployment [32]byte, l *De
 	return key.Seal(rand, wrapName(seal.KindDeploymentState, deployment), plain)
 }
 
-// OpenDeploymentState opens what SealDeploymentState made.
+// OpenDeploymentState decrypts and decodes a state of SealDeploymentState.
 func (k *Keyring) OpenDeploymentState(deployment [32]byte, sealed []byte) (*DeploymentState, error) {
 	key, err := k.deploymentStateKey()
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package boot is how a deployment's root secret comes to be and what it wraps.
+// Package boot defines the formats of a deployment's secrets: root secret, shares, keyring, genesis record and
+// deployment state.
 //
-// The root secret Q is made once, in the enclave. It wraps a keyring of independent random
-// keys, one for each role that clients pin or that protects something of its own, so that
-// operators, Q and storage keys can change without each other. The genesis record names
-// the deployment: its hash is in the name of every sealed object.
+// The root secret Q is made in an enclave. It wraps a keyring of independent random keys, one for each
+// purpose, so that operators, Q and the storage key can change independently, and the keys that clients pin
+// stay. The genesis record identifies the deployment: its hash is in the name of every sealed object.
 package boot
 
 import (
@@ -26,7 +26,7 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// decoding is strict: no key twice, none unknown, nothing of indefinite length.
+// decoding is strict CBOR: no repeated or unknown map keys, no tags, no indefinite lengths.
 var decoding = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
 	ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 4, MaxArrayElements: 16, MaxMapPairs: 32}.DecMode())
 
@@ -34,12 +34,12 @@ var encoding = must(cbor.EncOptions{}.UserBufferEncMode())
 
 func must[T any](mode T, err error) T {
 	if err != nil {
-		panic(err) // options are right or wrong for good
+		panic(err) // the options are constants
 	}
 	return mode
 }
 
-// decodeExact reads a record into v, and tells whether it is the one encoding of it.
+// decodeExact decodes a record into v and reports whether the record is v's only encoding.
 func decodeExact(record []byte, v any) bool {
 	if decoding.Unmarshal(record, v) != nil {
 		return false
@@ -52,28 +52,28 @@ func decodeExact(record []byte, v any) bool {
 const SecretSize = 32
 
 // Keyring is the deployment's independent keys, SecretSize bytes each. Signing and
-// decryption keys are P-256 scalars except Webhook and Log, which are Ed25519 seeds.
+// decryption keys are P-256 scalars, except Webhook, an Ed25519 seed, and Log, a secret for key derivation.
 type Keyring struct {
 	Epoch         uint32        // rises with every rotation
 	Storage       secret.Secret // wraps each organization's data key
-	Blind         secret.Secret // keyed hashes that the host may search by
+	Blind         secret.Secret // key of the hashes by which the host may search
 	Signer        secret.Secret // signs import and export bundles
 	SignerEncrypt secret.Secret // the other half of the signer pair
 	Session       secret.Secret // signs sessions
 	Token         secret.Secret // signs verification tokens and passcode targets
-	TokenLegacy   secret.Secret // signs verification tokens of the first form
+	TokenLegacy   secret.Secret // signs verification tokens of the first format
 	FetcherSecret secret.Secret // decrypts OAuth client secrets
-	OnRamp        secret.Secret
-	Webhook       secret.Secret
-	Log           secret.Secret
-	// Before is the previous storage key, kept while a data key is under it; or empty.
+	OnRamp        secret.Secret // decrypts on-ramp credentials and pull secrets of image registries
+	Webhook       secret.Secret // signs webhooks
+	Log           secret.Secret // derives the keys of ranges' logs
+	// Before is the previous storage key, kept while it wraps a data key; otherwise empty.
 	Before secret.Secret
 }
 
-// record is a keyring as it is encoded. It lives inside erase.Do alone.
+// record is the encoded form of a keyring. It exists only inside erase.Do.
 type record struct {
 	Epoch uint32 `cbor:"1,keyasint"`
-	// In the order of Keyring.keys.
+	// The keys, in the order of Keyring.keys.
 	Storage       [SecretSize]byte `cbor:"2,keyasint"`
 	Blind         [SecretSize]byte `cbor:"3,keyasint"`
 	Signer        [SecretSize]byte `cbor:"4,keyasint"`
@@ -100,7 +100,7 @@ func (k *Keyring) scalars() []*secret.Secret {
 	return []*secret.Secret{&k.Signer, &k.SignerEncrypt, &k.Session, &k.Token, &k.TokenLegacy, &k.FetcherSecret, &k.OnRamp}
 }
 
-// NewKeyring draws a keyring.
+// NewKeyring draws a keyring of epoch 1.
 func NewKeyring(rand io.Reader) (k *Keyring, err error) {
 	k = &Keyring{Epoch: 1}
 	for _, s := range k.scalars() {
@@ -116,7 +116,7 @@ func NewKeyring(rand io.Reader) (k *Keyring, err error) {
 	return k, nil
 }
 
-// RotateStorage draws a new storage key and keeps the old one. It refuses if an older one is kept.
+// RotateStorage draws a new storage key and keeps the old one in Before. It fails if Before has an older one.
 func (k *Keyring) RotateStorage(rand io.Reader) error {
 	if k.Before.Len() != 0 {
 		return errors.New("the storage key before this one is still kept: forget it first")
@@ -130,7 +130,7 @@ func (k *Keyring) RotateStorage(rand io.Reader) error {
 	return nil
 }
 
-// ForgetStorage forgets the previous storage key.
+// ForgetStorage wipes the previous storage key. It fails if there is none.
 func (k *Keyring) ForgetStorage() error {
 	if k.Before.Len() == 0 {
 		return errors.New("no storage key before this one is kept")
@@ -141,7 +141,7 @@ func (k *Keyring) ForgetStorage() error {
 	return nil
 }
 
-// NewScalar draws a P-256 private key; the first try fails once in 2^32.
+// NewScalar draws a P-256 private key. It draws again if the bytes are no valid scalar, once in 2^32.
 func NewScalar(rand io.Reader) (secret.Secret, error) {
 	for range 8 {
 		s, err := secret.New(rand, SecretSize)
@@ -156,7 +156,7 @@ func NewScalar(rand io.Reader) (secret.Secret, error) {
 	return secret.Secret{}, errors.New("randomness gives no key")
 }
 
-// publicKey is the uncompressed public point of a P-256 scalar.
+// publicKey returns the public key of a P-256 scalar, an uncompressed point.
 func publicKey(s secret.Secret) (point []byte, err error) {
 	s.Use(func(b []byte) {
 		var k *ecdh.PrivateKey
@@ -175,8 +175,8 @@ func (k *Keyring) Wipe() {
 	*k = Keyring{}
 }
 
-// Hash is the hash that the blind-index key keys. The key lies behind it for the
-// whole boot, so that hashing erases nothing.
+// Hash returns HMAC-SHA-256 under the blind-index key, safe for concurrent use. The key stays in
+// memory for the whole boot, in the closure: hashing needs no erasing of memory.
 func (k *Keyring) Hash() func(text []byte) [sha256.Size]byte {
 	var key []byte
 	k.Blind.Use(func(b []byte) { key = bytes.Clone(b) })
@@ -190,7 +190,7 @@ func (k *Keyring) Hash() func(text []byte) [sha256.Size]byte {
 	}
 }
 
-// encode writes the keyring.
+// encode returns the keyring's encoding. The caller wipes it.
 func (k *Keyring) encode() (encoded secret.Secret, err error) {
 	erase.Do(func() {
 		r := &record{Epoch: k.Epoch}
@@ -199,7 +199,7 @@ func (k *Keyring) encode() (encoded secret.Secret, err error) {
 			s.Use(func(b []byte) { copy(to[i][:], b) })
 		}
 		defer func() { *r = record{} }()
-		// The encoder keeps buffers of its own for later; this one is wiped.
+		// Not the encoder's own buffers, which it keeps: this one is wiped.
 		plain := bytes.NewBuffer(make([]byte, 0, 1024))
 		if err = encoding.MarshalToBuffer(r, plain); err == nil {
 			encoded, err = secret.From(plain.Bytes())
@@ -211,7 +211,7 @@ func (k *Keyring) encode() (encoded secret.Secret, err error) {
 	return encoded, nil
 }
 
-// decode reads what encode wrote, and wipes it.
+// decode decodes a keyring of encode, and wipes the encoding.
 func decode(encoded secret.Secret) (k *Keyring, err error) {
 	defer encoded.Wipe()
 	k = new(Keyring)
@@ -240,7 +240,7 @@ func wrapName(kind seal.Kind, deployment [32]byte) seal.Name {
 	return seal.Name{Kind: kind, Deployment: deployment}
 }
 
-// Wrap seals the keyring under Q for one deployment.
+// Wrap seals the keyring under Q, for one deployment.
 func (k *Keyring) Wrap(rand io.Reader, q secret.Secret, deployment [32]byte) ([]byte, error) {
 	key, err := seal.Derive(q, "keyring")
 	if err != nil {
@@ -254,7 +254,7 @@ func (k *Keyring) Wrap(rand io.Reader, q secret.Secret, deployment [32]byte) ([]
 	return key.SealSecret(rand, wrapName(seal.KindKeyring, deployment), encoded)
 }
 
-// Unwrap opens what Wrap sealed under the same Q and deployment.
+// Unwrap opens a keyring that Wrap has sealed, under the same Q and deployment.
 func Unwrap(q secret.Secret, deployment [32]byte, sealed []byte) (*Keyring, error) {
 	key, err := seal.Derive(q, "keyring")
 	if err != nil {
@@ -269,25 +269,25 @@ func Unwrap(q secret.Secret, deployment [32]byte, sealed []byte) (*Keyring, erro
 
 const quorumSize = 130
 
-// Genesis is the record whose hash is the deployment.
+// Genesis is the genesis record of a deployment. The deployment's id is the SHA-256 of its encoding.
 type Genesis struct {
 	Format    uint8    `cbor:"1,keyasint"`
 	CreatedMs uint64   `cbor:"2,keyasint"`
 	Quorum    []byte   `cbor:"3,keyasint"` // quorum public key, 130 bytes
 	Random    [32]byte `cbor:"4,keyasint"`
-	// Ranges is how many ranges the deployment's organizations lie in, for good. It
-	// is there in format 2 and more than 1, and in format 3; a record of format 1 means 1.
+	// Ranges is the number of the deployment's ranges, which never changes. In format 1 it is absent and
+	// means 1, in format 2 it is more than 1, in format 3 at least 1.
 	Ranges uint8 `cbor:"5,keyasint,omitempty"`
 }
 
-// Logged tells whether the deployment was made with a log for each range: format 3. Ranges of
-// an earlier one got theirs later.
+// Logged reports whether each range has had a log since genesis (format 3). Ranges of older
+// deployments got their logs later.
 func (g *Genesis) Logged() bool { return g.Format >= 3 }
 
-// MaxRanges bounds Genesis.Ranges.
+// MaxRanges is the largest value of Genesis.Ranges.
 const MaxRanges = 64
 
-// NewGenesis makes the record of a new deployment with root secret q and 1 to MaxRanges ranges.
+// NewGenesis returns the encoded genesis record of a new deployment with root secret q and 1 to MaxRanges ranges.
 func NewGenesis(rand io.Reader, q secret.Secret, nowMs uint64, ranges int) ([]byte, error) {
 	if ranges < 1 || ranges > MaxRanges {
 		return nil, fmt.Errorf("a deployment of %d ranges", ranges)
@@ -303,10 +303,10 @@ func NewGenesis(rand io.Reader, q secret.Secret, nowMs uint64, ranges int) ([]by
 	return cbor.Marshal(&g)
 }
 
-// Deployment is the name of the deployment that a genesis record starts.
+// Deployment returns the deployment's id, the SHA-256 of its genesis record.
 func Deployment(genesis []byte) [32]byte { return sha256.Sum256(genesis) }
 
-// QuorumPublicKey is Q's public encryption and signing key, two uncompressed P-256 points.
+// QuorumPublicKey returns the encryption and signing public keys that are derived from Q, two uncompressed P-256 points.
 func QuorumPublicKey(q secret.Secret) ([]byte, error) {
 	var out []byte
 	for _, use := range []string{"encrypt", "sign"} {
@@ -322,7 +322,7 @@ func QuorumPublicKey(q secret.Secret) ([]byte, error) {
 	return out, nil
 }
 
-// quorumPoint fails if the nth try derives no key.
+// quorumPoint derives a public key from Q for a use. It fails if try n derives no valid scalar.
 func quorumPoint(q secret.Secret, use string, n int) ([]byte, error) {
 	derived, err := q.Derive("", fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize)
 	if err != nil {
@@ -332,7 +332,7 @@ func quorumPoint(q secret.Secret, use string, n int) ([]byte, error) {
 	return publicKey(derived)
 }
 
-// PublicKeys are the texts that clients pin, as the interface writes them.
+// PublicKeys are the deployment's public keys, which clients pin, in hex as the API writes them.
 type PublicKeys struct {
 	Signer         string `json:"signer"`
 	Session        string `json:"session"`
@@ -343,7 +343,7 @@ type PublicKeys struct {
 	SignerPair     string `json:"signerPair"`
 }
 
-// Public tells the keyring's public halves.
+// Public returns the public keys of the keyring's P-256 keys.
 func (k *Keyring) Public() (PublicKeys, error) {
 	var texts [7]string
 	for i, s := range k.scalars() {
@@ -359,7 +359,7 @@ func (k *Keyring) Public() (PublicKeys, error) {
 	}, nil
 }
 
-// compress shortens the text of an uncompressed point.
+// compress returns the hex of a point in compressed form, given that of its uncompressed form.
 func compress(text string) string {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != 65 {
@@ -368,8 +368,8 @@ func compress(text string) string {
 	return hex.EncodeToString(append([]byte{2 | b[64]&1}, b[1:33]...))
 }
 
-// ParseGenesis reads a genesis record, of which there is one encoding, and sets Ranges.
-// Whether it is the right one, its hash or quorum key must tell.
+// ParseGenesis decodes a genesis record, refuses all but its only encoding, and sets Ranges. The caller must
+// compare the record's hash or quorum key with the expected one.
 func ParseGenesis(record []byte) (*Genesis, error) {
 	g := new(Genesis)
 	if !decodeExact(record, g) || len(g.Quorum) != quorumSize {
@@ -383,10 +383,10 @@ func ParseGenesis(record []byte) (*Genesis, error) {
 	return g, nil
 }
 
-// An Opener opens what attestation.SealTo encrypted to one key, which it hides from printing.
+// An Opener decrypts boxes of attestation.SealTo. It is a closure over its private key, so that nothing prints the key.
 type Opener func(info, box []byte) (secret.Secret, error)
 
-// NewOpener makes an Opener of a P-256 private key. point is its public half, uncompressed.
+// NewOpener returns an Opener with a P-256 private key, and the public key, an uncompressed point.
 func NewOpener(private secret.Secret) (open Opener, point []byte, err error) {
 	var key *ecdh.PrivateKey
 	private.Use(func(b []byte) { key, err = ecdh.P256().NewPrivateKey(b) })
@@ -404,7 +404,7 @@ func NewOpener(private secret.Secret) (open Opener, point []byte, err error) {
 	}, key.PublicKey().Bytes(), nil
 }
 
-// EncryptFor encrypts the keyring to the next enclave's setup key. It opens under the same info only.
+// EncryptFor encrypts the keyring to the next enclave's setup key. TakeOver decrypts it, with the same info only.
 func (k *Keyring) EncryptFor(setupKeyHex string, info []byte) (box []byte, err error) {
 	encoded, err := k.encode()
 	if err != nil {
@@ -415,7 +415,7 @@ func (k *Keyring) EncryptFor(setupKeyHex string, info []byte) (box []byte, err e
 	return box, err
 }
 
-// TakeOver opens what HandTo made, with the Opener of the setup key.
+// TakeOver decrypts a keyring of EncryptFor, with the Opener of the setup key.
 func TakeOver(open Opener, info, box []byte) (*Keyring, error) {
 	encoded, err := open(info, box)
 	if err != nil {

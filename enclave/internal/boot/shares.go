@@ -12,13 +12,13 @@ import (
 	"cloister/enclave/internal/shamir"
 )
 
-// A Factor is a key service's data key, and the same as the service encrypted it.
+// A Factor is a second factor to operators' shares: a data key of a key service (KMS), plain and as the service encrypted it.
 type Factor struct {
 	Key  secret.Secret
 	Blob []byte
 }
 
-// pad hides the secret from who has only the shares, and brings it back.
+// pad XORs q with a pad that is derived from the data key: holders of shares alone don't get q. A second pad undoes it.
 func (f *Factor) pad(q secret.Secret, random string) (secret.Secret, error) {
 	pad, err := f.Key.Derive(random, "cloister key service pad 1", SecretSize)
 	if err != nil {
@@ -41,12 +41,13 @@ func (f *Factor) commitment(random string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Holds tells whether the set commits to this data key.
+// Holds reports whether the share set commits to this data key.
 func (f *Factor) Holds(s *attestation.ShareSet) bool {
 	return s.KeyService != nil && subtle.ConstantTimeCompare([]byte(f.commitment(s.Random)), []byte(s.KeyService.Commitment)) == 1
 }
 
-// Reveal takes off the pad that there is with a factor. The caller wipes the result.
+// Reveal returns the root secret, given the secret combined from shares: it removes the pad unless f is nil. The caller
+// wipes the result.
 func (f *Factor) Reveal(s *attestation.ShareSet, combined secret.Secret) (secret.Secret, error) {
 	if f == nil {
 		return combined.Clone(), nil
@@ -54,7 +55,7 @@ func (f *Factor) Reveal(s *attestation.ShareSet, combined secret.Secret) (secret
 	return f.pad(combined, s.Random)
 }
 
-// NewShareSet splits q, padded with a factor's key if there is one, and encrypts the shares.
+// NewShareSet splits q, padded with the factor's data key unless f is nil, and encrypts each share to its operator.
 func NewShareSet(rand io.Reader, q secret.Secret, deployment [32]byte, generation uint64, operators attestation.Operators, f *Factor) (*attestation.ShareSet, error) {
 	if err := operators.CheckHolders(); err != nil {
 		return nil, err
