@@ -9,7 +9,7 @@ type State uint32
 const (
 	StateHello      State = iota
 	StateSeed             // has its manifest and waits for the root secret
-	StateRecovering       // loads the keyring and takes its ranges
+	StateRecovering       // opens the keyring and prepares to serve
 	StateServing
 	StateFenced // has ended its service, for good: the process is to exit
 )

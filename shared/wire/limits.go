@@ -18,7 +18,7 @@ const (
 	MaxSnapshot   = 4 << 20   // one sealed snapshot root
 	MaxObject     = 1 << 20   // one object (PutObject)
 	MaxObjectName = 160
-	MaxBatchBytes = 4 << 20   // sealed bytes in a batch of several additions; one addition alone may be larger
+	MaxBatchBytes = 4 << 20   // sealed bytes in a batch, checked before one more entry is added
 	MaxBatch      = 4096      // entries in a batch
 	MaxProof      = 64        // hashes in an inclusion proof
 	MaxFind       = 100       // entries in an answer to Find or Page

@@ -134,13 +134,13 @@ type Webhook struct {
 }
 
 // MailPeriodMs is the length of a mail period. The enclave stores, sealed, the delivery events of mails in one object for
-// each period and address, and reads those of the current period and the last one.
+// each period, organization and address, and reads those of the current period and the last one.
 const MailPeriodMs = 30 * 24 * 60 * 60 * 1000
 
 // MailObjects returns the prefix of the names of a period's objects. Names sort by period.
 func MailObjects(period uint64) string { return fmt.Sprintf("mail/%08d/", period) }
 
-// MailObject returns the name of one object. tag is a keyed hash of the address, which only the enclave can compute.
+// MailObject returns the name of one object. tag is a keyed hash of organization and address, which only the enclave can compute.
 func MailObject(period uint64, tag Hash) string {
 	return fmt.Sprintf("%s%x", MailObjects(period), tag[:])
 }
