@@ -21,7 +21,7 @@ type ManifestApproval struct {
 	Signature string `json:"signature"` // r ‖ s with low s, 64 bytes hex, over SHA-256
 }
 
-// ApprovalText is what an operator signs to approve a manifest.
+// ApprovalText is the text that an operator signs to approve the manifest with this SHA-256.
 func ApprovalText(manifestHash [32]byte) []byte {
 	return []byte("cloister manifest approval 1\n" + hex.EncodeToString(manifestHash[:]) + "\n")
 }
@@ -32,10 +32,10 @@ func ApproveManifest(key *ecdsa.PrivateKey, manifestHash [32]byte) (ManifestAppr
 	return ManifestApproval{public, signature}, err
 }
 
-// CheckApprovals refuses approvals unless each is a valid signature over the manifest, whose hash is given, by another
-// of these operators and they are as many as it takes. That is Threshold, and RecoverThreshold, where it is higher, if
-// the manifest recovers a log, or if it would let fewer of these operators, or others, approve that one next: else
-// Threshold of them could first say so, and then recover.
+// CheckApprovals refuses approvals of the manifest with this hash unless each is a valid signature by another of these
+// operators, and there are enough: Threshold of them, or RecoverThreshold, where that is higher, for a manifest that
+// recovers a log, or under which fewer of these operators, or others, could approve a recovery. Otherwise Threshold of
+// them could approve such a manifest first, and then recover.
 func (o Operators) CheckApprovals(m *Manifest, hash [32]byte, approvals []ManifestApproval) error {
 	if err := o.check(); err != nil {
 		return err
@@ -58,17 +58,17 @@ func (o Operators) CheckApprovals(m *Manifest, hash [32]byte, approvals []Manife
 	return nil
 }
 
-// toRecover is how many approve a manifest that recovers a log.
+// toRecover is how many operators must approve a manifest that recovers a log.
 func (o Operators) toRecover() int { return max(o.Threshold, o.RecoverThreshold) }
 
-// easier tells whether under the next manifest's operators fewer of these, or others, approve a recovery.
+// easier reports whether under the next manifest's operators fewer of these, or others, could approve a recovery.
 func (o Operators) easier(next Operators) bool {
 	other := func(key string) bool { return !slices.Contains(o.PublicKeys, key) }
 	return next.toRecover() < o.toRecover() || slices.ContainsFunc(next.PublicKeys, other)
 }
 
-// CheckOwnApprovals refuses a manifest without a predecessor unless the operators that it
-// names have approved it. A later manifest passes: its predecessor's operators approve it.
+// CheckOwnApprovals refuses a first manifest unless the operators that it names have approved
+// it. A manifest that names none passes, and so does a later one: its predecessor's approve it.
 func (m *Manifest) CheckOwnApprovals(hash [32]byte, approvals []ManifestApproval) error {
 	if m.Predecessor != "" || !m.Operators.Named() {
 		return nil
@@ -76,8 +76,9 @@ func (m *Manifest) CheckOwnApprovals(hash [32]byte, approvals []ManifestApproval
 	return m.Operators.CheckApprovals(m, hash, approvals)
 }
 
-// CheckSuccession refuses a manifest that may not follow this one, whose hash is given: it must name this
-// one, belong to the same deployment, have a higher nonce, and be approved by this one's operators.
+// CheckSuccession refuses a manifest that may not follow this one, whose hash is given: it must name this one as its
+// predecessor, have the same label and kind, a higher nonce and log terms that may follow (LogTerms.CheckNext), and be
+// approved by this one's operators (CheckApprovals). No manifest follows a drill.
 func (m *Manifest) CheckSuccession(hash [32]byte, next *Manifest, nextHash [32]byte, approvals []ManifestApproval) error {
 	switch {
 	case next.Predecessor != hex.EncodeToString(hash[:]):
@@ -93,7 +94,7 @@ func (m *Manifest) CheckSuccession(hash [32]byte, next *Manifest, nextHash [32]b
 	if err := m.Log.CheckNext(next.Log); err != nil && !next.Drill {
 		return err
 	}
-	// Else a manifest after it, which does not recover anything, would fit the log from before as well.
+	// Otherwise a later manifest, which recovers nothing, would fit the log of before the recovery as well.
 	if len(next.Recover) > 0 && m.Log.Continues(next.Log) {
 		return errors.New("recover: it comes with terms of its own: log.generation is one more, though the witnesses stay")
 	}
@@ -115,7 +116,7 @@ func (p Policy) checkApprovals(m *Manifest, hash [32]byte, approvals []ManifestA
 	return nil
 }
 
-// checkSignatures also wants the order of the envelope, so that nobody counts twice.
+// checkSignatures verifies all approvals. They must be in the envelope's order, so that no operator counts twice.
 func checkSignatures(hash [32]byte, approvals []ManifestApproval) error {
 	if len(approvals) > MaxOperators {
 		return errors.New("approvals: too many")
@@ -132,20 +133,20 @@ func checkSignatures(hash [32]byte, approvals []ManifestApproval) error {
 	return nil
 }
 
-// SortApprovals puts approvals into the order of the envelope and drops what comes twice.
+// SortApprovals sorts approvals by public key, the order of the envelope, and drops a second one of a key.
 func SortApprovals(approvals []ManifestApproval) []ManifestApproval {
 	out := slices.SortedStableFunc(slices.Values(approvals), func(a, b ManifestApproval) int { return strings.Compare(a.PublicKey, b.PublicKey) })
 	return slices.CompactFunc(out, func(a, b ManifestApproval) bool { return a.PublicKey == b.PublicKey })
 }
 
-// envelope is the manifest with who approved it.
+// envelope is the JSON of a manifest with its approvals.
 type envelope struct {
 	Manifest  Manifest           `json:"manifest"`
 	Approvals []ManifestApproval `json:"manifestSetApprovals"`
 }
 
-// EncodeEnvelope wraps a manifest's bytes with the operators' approvals, which
-// stand in the order of their keys.
+// EncodeEnvelope writes the JSON of a manifest's bytes with the operators' approvals,
+// which must be in the order of their keys; see SortApprovals.
 func EncodeEnvelope(manifest []byte, approvals ...ManifestApproval) []byte {
 	list := []byte("[]")
 	if len(approvals) > 0 {
@@ -154,8 +155,8 @@ func EncodeEnvelope(manifest []byte, approvals ...ManifestApproval) []byte {
 	return fmt.Appendf(nil, `{"manifest":%s,"manifestSetApprovals":%s}`, manifest, list)
 }
 
-// ParseEnvelope reads exactly what EncodeEnvelope writes, and gives the manifest's bytes.
-// It verifies no signature.
+// ParseEnvelope reads exactly the bytes that EncodeEnvelope writes, at most MaxEnvelope, and returns
+// the manifest's bytes and the approvals. It verifies no signature.
 func ParseEnvelope(raw []byte) (manifest []byte, approvals []ManifestApproval, err error) {
 	var e envelope
 	if err := decodeStrict(raw, MaxEnvelope, &e); err != nil {
@@ -187,7 +188,7 @@ func (a ManifestApproval) check() error {
 
 var halfOrder = new(big.Int).Rsh(elliptic.P256().Params().N, 1)
 
-// signText signs a domain-separated text; who calls it has put the domain in.
+// signText signs a text with low s. The caller has put a domain into the text.
 func signText(key *ecdsa.PrivateKey, text []byte) (public, signature string, err error) {
 	if key == nil || key.Curve != elliptic.P256() {
 		return "", "", errors.New("operator key is not on P-256")
@@ -210,7 +211,7 @@ func signText(key *ecdsa.PrivateKey, text []byte) (public, signature string, err
 	return hex.EncodeToString(compressPoint(point)), hex.EncodeToString(sig[:]), nil
 }
 
-// verifyText wants one signature to have one spelling, so low s.
+// verifyText verifies a signature of signText. It requires low s, so that a signature has one encoding.
 func verifyText(public string, text []byte, signature string) error {
 	point, err := decompress("operator key", public)
 	if err != nil {
@@ -230,7 +231,7 @@ func verifyText(public string, text []byte, signature string) error {
 	return nil
 }
 
-// compressPoint shortens an uncompressed P-256 point.
+// compressPoint gives the 33 bytes of an uncompressed P-256 point.
 func compressPoint(point []byte) []byte {
 	return append([]byte{2 | point[len(point)-1]&1}, point[1:33]...)
 }

@@ -16,13 +16,13 @@ import (
 	"cloister/attestation/commitment"
 )
 
-// A BootProof is what get_boot_proof answers. Only the document and what it covers (live key, manifest) is
-// attested; the other members are the host's word and are refused where they contradict the manifest.
+// A BootProof is the reply of get_boot_proof. Only the document and what it covers (live key, manifest) is
+// attested; the other members are claims of the host, and refused where they contradict the manifest.
 type BootProof struct {
 	EphemeralPublicKeyHex  string    `json:"ephemeralPublicKeyHex"`        // 130 bytes, lower-case hex
 	AWSAttestationDocB64   string    `json:"awsAttestationDocB64"`         // standard base64, padded
 	QOSManifestB64         string    `json:"qosManifestB64"`               // the manifest's bytes
-	QOSManifestEnvelopeB64 string    `json:"qosManifestEnvelopeB64"`       // EncodeEnvelope of them and of the operators' approvals
+	QOSManifestEnvelopeB64 string    `json:"qosManifestEnvelopeB64"`       // EncodeEnvelope of the manifest and the operators' approvals
 	DeploymentLabel        string    `json:"deploymentLabel"`              // as in the manifest
 	EnclaveApp             string    `json:"enclaveApp"`                   // as the manifest's application
 	Owner                  string    `json:"owner"`                        // as in the manifest
@@ -30,74 +30,73 @@ type BootProof struct {
 	QOSManifestVersion     string    `json:"qosManifestVersion,omitempty"` // unattested
 }
 
-// Timestamp counts seconds since 1970 and nanoseconds, both decimal text.
+// Timestamp is a time as seconds since 1970 and nanoseconds, both decimal text.
 type Timestamp struct {
 	Seconds string `json:"seconds"`
 	Nanos   string `json:"nanos"`
 }
 
-// A Policy says what a verifier believes. The zero value believes in the AWS
+// A Policy is what a verifier trusts and expects. The zero value trusts the AWS
 // root and accepts no boot proof, because it pins nothing.
 //
-// Measurements say which program runs, not whose deployment it is: anybody can run the same image with
-// operators and a root secret of his own. So a boot proof is accepted only if the policy pins the image and
-// Operators, or the manifest, which names both. Take them from those who run the deployment, never from the
-// server that is verified.
+// Measurements identify the program, not the deployment: anybody can run the same image with operators and a
+// root secret of his own. So a boot proof is accepted only if the policy pins the image and Operators, or the
+// manifest, which names both. Take them from those who run the deployment, never from the server that you verify.
 type Policy struct {
-	// SimulatorRootPEM, when not empty, is believed instead of the AWS root.
+	// SimulatorRootPEM, when not empty, is a simulator's root, trusted instead of the AWS root.
 	SimulatorRootPEM string
 	// ExpectedPCRs are compared by index, each 48 bytes in lower-case hex. PCR
-	// 0, 1 and 2 together pin an image, and nobody's deployment of it.
+	// 0, 1 and 2 together pin an image, but no deployment of it.
 	ExpectedPCRs map[int]string
 	// ExpectedApplicationDigest, when not empty, is the SHA-256 of the enclave
 	// binary that the manifest must name, in lower-case hex.
 	ExpectedApplicationDigest string
 	// AllowedManifestSHA256, when not empty, lists the acceptable manifests, each
-	// 32 bytes in lower-case hex. A manifest of our format names image and root secret,
-	// so it pins both. Every upgrade has a manifest of its own. One of a drill is taken only where it is listed.
+	// 32 bytes in lower-case hex. A manifest of our format names image and root secret, so its hash
+	// pins both. Every upgrade has a manifest of its own. A drill's is accepted only if it is listed.
 	AllowedManifestSHA256 []string
-	// Operators, when named, must have approved the manifest by their threshold: a first manifest's own, else
-	// its predecessor's. They pin the deployment across upgrades. ShareKeys are not looked at.
+	// Operators, when named, must have approved the manifest by their threshold. Name the operators of the first
+	// manifest, or of the predecessor. They pin the deployment across upgrades. ShareKeys are not compared.
 	Operators Operators
 	// AllowDebug accepts an image in debug mode, whose measurements are zero:
-	// nothing then shows which code runs, and its parent can read along.
+	// nothing then shows which code runs, and the parent instance can read its console.
 	AllowDebug bool
-	// AllowUnpinned accepts a boot proof although image or deployment is not pinned,
-	// with Boot.Pinned false: some enclave runs, nobody knows which or whose.
+	// AllowUnpinned accepts a boot proof although image or deployment is not pinned, with
+	// Boot.Pinned false: some enclave runs, and nothing shows which program, or whose deployment.
 	AllowUnpinned bool
 	// ForeignManifest accepts a manifest that is not of our format. Its hash is
-	// checked as always; its content is not looked at.
+	// checked as always; its content is not read.
 	ForeignManifest bool
-	// Now is the verifier's time; zero means that ages are not looked at.
+	// Now is the verifier's time; zero means that ages are not checked, and must not be bounded.
 	Now time.Time
 	// MaxBootAge and MaxProofAge bound the age of the document and of an app
 	// proof at Now; zero means no bound.
 	MaxBootAge, MaxProofAge time.Duration
-	// MaxCheckpointAge bounds at Now how long ago a quorum of witnesses cosigned the checkpoint of a logged
-	// proof; zero means no bound. An old checkpoint proves what is in it and hides what is newer.
+	// MaxCheckpointAge bounds at Now the age of a logged proof's checkpoint (LoggedEntry.Time); zero means
+	// no bound. An old checkpoint proves the entries in it and hides newer ones.
 	MaxCheckpointAge time.Duration
-	// KnownGenerations are the newest generations of logs that the verifier has seen, by what their origins
-	// begin with: NAME/DEPLOYMENT/RANGE. A logged proof of an older one is refused.
+	// KnownGenerations are the newest generations of logs that the verifier has seen, by the beginning of
+	// their origins: NAME/DEPLOYMENT/RANGE. A logged proof of an older generation is refused.
 	KnownGenerations map[string]uint32
-	// Chains, when not nil, remembers chains of certificates from one document to the next.
+	// Chains, when not nil, caches certificate chains from one document to the next.
 	Chains *Chains
 }
 
 // A Boot is a verified boot proof.
 type Boot struct {
-	// Document is the attestation document behind it.
+	// Document is the boot's attestation document.
 	Document *Document
-	// Manifest is nil for a manifest of another format.
+	// Manifest is nil under Policy.ForeignManifest.
 	Manifest *Manifest
 	// ManifestHash is the SHA-256 of the manifest's bytes.
 	ManifestHash [32]byte
-	// PublicKeyHex is the live key, 130 bytes: encryption ‖ signing key.
+	// PublicKeyHex is the live key, 130 bytes in lower-case hex: encryption ‖ signing key.
 	PublicKeyHex string
-	// Approvals are the operators' own, each with a valid signature. Whether they
-	// reach a threshold was looked at for a first manifest, and under Policy.Operators.
+	// Approvals are those of the envelope, each with a valid signature. They were counted
+	// for the first manifest of a real enclave, and under Policy.Operators.
 	Approvals []ManifestApproval
-	// Pinned says that the image and whose deployment it is were compared with the
-	// caller's. It is false only under Policy.AllowUnpinned and AllowDebug. See Pins.
+	// Pinned reports that image and deployment were compared with the policy's. It is
+	// false only under Policy.AllowUnpinned and AllowDebug. See Pins.
 	Pinned bool
 
 	policy  Policy
@@ -108,7 +107,7 @@ type Boot struct {
 // VerifyBootProof verifies a boot proof under the policy: the document, exactly 32 registers with the
 // commitment to live key and manifest in PCR17, no nonce, user_data = SHA-256(manifest), one live key
 // throughout, image and deployment pinned, and a manifest of our format that fits image, root and the host's
-// words, with the approvals that it needs (see Policy.Operators).
+// claims, with the approvals that it needs (see Policy.Operators).
 func VerifyBootProof(b BootProof, p Policy) (*Boot, error) {
 	raw, err := parseBase64("awsAttestationDocB64", b.AWSAttestationDocB64, MaxDocument)
 	manifest, manifestErr := parseBase64("qosManifestB64", b.QOSManifestB64, MaxManifest)
@@ -218,7 +217,7 @@ func (b *Boot) checkManifest(raw []byte, said BootProof) error {
 	return nil
 }
 
-// checkImage holds kind and measurements of the manifest against the document.
+// checkImage compares kind and measurements of the manifest with the document.
 func (b *Boot) checkImage() error {
 	if (b.Manifest.Kind == KindSimulator) != b.Document.Simulator {
 		return errors.New("manifest kind does not fit the root of the document")
@@ -234,7 +233,7 @@ func (b *Boot) checkImage() error {
 	return nil
 }
 
-// checkPinned demands that the caller expects an image and a deployment, unless in debug mode.
+// checkPinned requires that the policy pins an image and a deployment, unless the image is in debug mode.
 func (b *Boot) checkPinned() error {
 	if b.Document.Debug {
 		return nil
@@ -262,7 +261,7 @@ func (p Policy) pinsImage() bool {
 	return true
 }
 
-// Pins says in words what was compared with the caller's: registers, enclave binary,
+// Pins lists in words what was compared with the policy's: registers, enclave binary,
 // manifest, operators. It is empty in debug mode, where a comparison shows nothing.
 func (b *Boot) Pins() []string {
 	p := b.policy
@@ -302,8 +301,8 @@ func (b BootProof) checkHearsay() error {
 	return cmp.Or(checkText("text", b.DeploymentLabel, 0), checkText("text", b.EnclaveApp, 0), checkText("text", b.Owner, 0), checkText("text", b.QOSManifestVersion, 0))
 }
 
-// checkMeasurements refuses debug images unless told otherwise, and compares
-// what is expected. Nitro zeroes PCR 0, 1 and 2 together; some only is no mode.
+// checkMeasurements refuses debug images unless the policy allows them, and compares the
+// expected registers. Nitro zeroes PCR 0, 1 and 2 together; no mode zeroes only some.
 func (p Policy) checkMeasurements(d *Document) error {
 	var zero [pcrSize]byte
 	zeros := 0

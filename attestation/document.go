@@ -13,29 +13,29 @@ import (
 	"github.com/hf/nitrite"
 )
 
-// A Document is what a Nitro security module attested, verified.
+// A Document is a verified attestation document of a Nitro security module.
 type Document struct {
-	// ModuleID names instance and enclave.
+	// ModuleID names the instance and the enclave: 1 to 255 bytes.
 	ModuleID string
-	// Time is the module's clock when it signed, in milliseconds.
+	// Time is the module's clock when it signed the document, to the millisecond.
 	Time time.Time
 	// PCRs holds the locked measurements by index, 0 to 31.
 	PCRs map[int][pcrSize]byte
-	// PublicKey, UserData and Nonce are the enclave's own; nil means absent.
+	// PublicKey, UserData and Nonce were chosen by the enclave; nil means absent.
 	PublicKey, UserData, Nonce []byte
-	// Debug says that the image measurements are zero: a debug image, whose
-	// console its parent reads. Only seen under Policy.AllowDebug.
+	// Debug reports that PCR 0, 1 and 2 are zero: the image runs in debug mode, and
+	// the parent instance can read its console. Only true under Policy.AllowDebug.
 	Debug bool
-	// Simulator says that the document leads to Policy.SimulatorRootPEM.
+	// Simulator reports that the certificates lead to Policy.SimulatorRootPEM.
 	Simulator bool
 }
 
-// VerifyDocument verifies an attestation document: its form, its signature and its chain at the document's
-// own time (a leaf lives three hours, a stored document for ever), and that it is no debug image. Of the
-// policy it uses the root, Chains, AllowDebug, ExpectedPCRs (compared when given), Now and MaxBootAge.
+// VerifyDocument verifies an attestation document: its form, its signature, its certificate chain at the document's
+// own time (a leaf is valid for three hours, a stored document is used for ever), and that it is of no debug image.
+// It uses these members of the policy: the root, Chains, AllowDebug, ExpectedPCRs (compared if set), Now and MaxBootAge.
 //
-// It accepts CBOR tag 18 before the document, and does not interpret PublicKey, UserData
-// and Nonce. A document's bytes identify nothing: other signatures over the same content may exist.
+// raw is CBOR of at most MaxDocument bytes, with or without tag 18. PublicKey, UserData and Nonce are not
+// interpreted. Do not identify a document by its bytes: other signatures over the same content may exist.
 func VerifyDocument(raw []byte, p Policy) (*Document, error) {
 	root, err := p.root()
 	if err != nil {
@@ -90,7 +90,7 @@ var (
 	errNoDebugImages = errors.New("measurements are zero: a debug image")
 )
 
-// mustDecMode turns constant options into a decoder; they cannot be wrong at run time only.
+// mustDecMode makes a decoder of constant options. It panics on invalid ones, so already when the program starts.
 func mustDecMode(indef cbor.IndefLengthMode) cbor.DecMode {
 	m, err := cbor.DecOptions{
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
@@ -108,8 +108,8 @@ func mustDecMode(indef cbor.IndefLengthMode) cbor.DecMode {
 	return m
 }
 
-// verifyUnder decodes strictly by itself first, because the library below takes
-// documents that we refuse, and panics on some.
+// verifyUnder verifies a document under one root. It decodes strictly before it calls
+// the library, which accepts documents that we refuse, and panics on some.
 func verifyUnder(raw []byte, root trust, chains *Chains) (doc *Document, err error) {
 	if len(raw) == 0 || len(raw) > MaxDocument {
 		return nil, fmt.Errorf("%d bytes, want 1 to %d", len(raw), MaxDocument)
@@ -169,8 +169,8 @@ func decodeDocument(raw []byte) (document, error) {
 	return d, nil
 }
 
-// check holds the payload against the format, sizes first, and its certificates
-// against what the module uses: a leaf on P-521 would make the library panic.
+// check checks the payload against the format, sizes first, and its certificates
+// for the module's algorithms: a leaf on P-521 would make the library panic.
 func (d document) check() error {
 	switch {
 	case d.ModuleID == "" || len(d.ModuleID) > maxModuleID:
@@ -225,11 +225,11 @@ func checkP384(c *x509.Certificate) error {
 	return nil
 }
 
-// ErrNotAWS refuses a document that no key of AWS signed, where no simulator's root is named. Most often it is a simulator's.
+// ErrNotAWS is the error for a document that does not lead to the AWS root, if the policy names no simulator's. Most often it is a simulator's document.
 var ErrNotAWS = errors.New("not signed by AWS; for a simulator's document its root has to be named")
 
-// verifySignatureAndChain believes the library only without an error, since it also hands
-// out results with one, and only if it has read what we have read.
+// verifySignatureAndChain verifies with the library. It uses the result only without an error, since
+// the library also returns results beside one, and only if both of us decoded the same payload.
 func verifySignatureAndChain(raw []byte, ours document, root trust, at time.Time) error {
 	res, err := nitrite.Verify(raw, nitrite.VerifyOptions{Roots: root.pool, CurrentTime: at})
 	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown && root.simulator {
@@ -255,7 +255,7 @@ func verifySignatureAndChain(raw []byte, ours document, root trust, at time.Time
 	return nil
 }
 
-// guard turns a panic of a dependency into a refusal.
+// guard turns a panic of a dependency into an error.
 func guard(f func() error) (err error) {
 	defer func() {
 		if recover() != nil {

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// An Expectation is what a caller knows of its own request. A field left empty is not compared; one that is
-// set must be equal in the proof. So a true proof of another request, or an old one, is refused.
+// An Expectation is what a proof must say, by the caller's own request. An empty member is not compared; one
+// that is set must be equal in the proof. So a true proof of another request, or an old one, is refused.
 //
-// Fingerprint binds best: the caller computes it from the body that it sent, and it holds for
+// Fingerprint binds best: the caller computes it from the body that it sent, and it belongs to
 // one activity only.
 type Expectation struct {
 	Type           string // one of the Type constants
 	OrganizationID string
 	ActivityID     string
-	Fingerprint    string // see Fingerprint
-	NotBefore      time.Time
-	BootNumber     string // of the claim's freshness
+	Fingerprint    string    // see Fingerprint
+	NotBefore      time.Time // the earliest time of the proof
+	BootNumber     string    // of the claim's freshness, decimal
 
 	// For TypeAddressDerivation.
 	Address, WalletID, DerivationPath string
@@ -30,7 +30,7 @@ type Expectation struct {
 	Digests   []string // all of them, in order
 }
 
-// Check refuses a verified proof that does not say what is expected.
+// Check refuses a verified proof that is not the expected one.
 func (e Expectation) Check(p *Proof) error {
 	if p == nil || p.Claim == nil {
 		return errors.New("no proof")
@@ -90,8 +90,8 @@ func checkSame(name, want, got string) error {
 	return nil
 }
 
-// VerifyAppProofs verifies all app proofs of a reply, each under the boot proof of its key,
-// and holds each against the expectation. No proof at all is an error: it was withheld.
+// VerifyAppProofs verifies all app proofs of a reply, 1 to MaxProofs, each under the boot proof of its live
+// key, and checks each against the expectation. An empty list is an error: the proofs were withheld.
 func VerifyAppProofs(proofs []AppProof, boots []BootProof, p Policy, e Expectation) ([]*Proof, error) {
 	if len(proofs) == 0 || len(proofs) > MaxProofs {
 		return nil, fmt.Errorf("%d app proofs, want 1 to %d", len(proofs), MaxProofs)

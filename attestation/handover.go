@@ -9,28 +9,28 @@ import (
 	"fmt"
 )
 
-// MaxHandOverBox is the longest box of a hand-over in bytes.
+// MaxHandOverBox is the longest HandOver.Box in bytes, before base64.
 const MaxHandOverBox = 8 << 10
 
-// A HandOver is a deployment's keyring on its way from a live enclave to its
-// successor, which waits with its setup key. Only the successor opens the box, and
-// it takes one only from an enclave that runs under the manifest before its own.
+// A HandOver is a deployment's keyring, encrypted by a live enclave to the setup key
+// of its successor. Only the successor opens the box, and it accepts one only from an
+// enclave that runs under the manifest before its own.
 type HandOver struct {
-	BootProof  BootProof `json:"bootProof"`  // of the enclave that gives
-	Nonce      string    `json:"nonce"`      // with which the setup document was made, 32 bytes hex
+	BootProof  BootProof `json:"bootProof"`  // of the enclave that hands over
+	Nonce      string    `json:"nonce"`      // of the successor's setup document, 32 bytes hex
 	Deployment string    `json:"deployment"` // SHA-256 of the genesis record, hex
-	Box        string    `json:"box"`        // SealTo the setup key under HandOverInfo, standard base64
+	Box        string    `json:"box"`        // the keyring, by SealTo to the setup key under HandOverInfo, standard base64
 	Signature  string    `json:"signature"`  // by the giver's live key over Text, r ‖ s, 64 bytes hex
 }
 
-// HandOverInfo is what the box is sealed under: it opens for the receiving
-// enclave's manifest and for the nonce of its setup document only.
+// HandOverInfo is the HPKE info of the box: it opens only for the receiving
+// enclave's manifest and the nonce of its setup document.
 func HandOverInfo(deployment, manifestHash, nonce [32]byte) []byte {
 	return fmt.Appendf(nil, "cloister hand-over box 1\n%x\n%x\n%x\n", deployment, manifestHash, nonce)
 }
 
-// Text is what the giver's live key signs: deployment, setup key and manifest of
-// the receiver, the nonce and the SHA-256 of the box.
+// Text is the text that the giver's live key signs, in lines: deployment, setup key and
+// manifest of the receiver, the nonce and the SHA-256 of the box. A malformed member is an error.
 func (h *HandOver) Text(setupKeyHex string, manifestHash [32]byte) ([]byte, error) {
 	box, err := parseBase64("box", h.Box, MaxHandOverBox)
 	if err := cmp.Or(err, checkPair("setup key", setupKeyHex), checkHex("nonce", h.Nonce, SetupNonceSize), checkHex("deployment", h.Deployment, 32)); err != nil {
@@ -39,8 +39,8 @@ func (h *HandOver) Text(setupKeyHex string, manifestHash [32]byte) ([]byte, erro
 	return fmt.Appendf(nil, "cloister hand-over 1\n%s\n%s\n%x\n%s\n%x\n", h.Deployment, setupKeyHex, manifestHash, h.Nonce, sha256.Sum256(box)), nil
 }
 
-// Verify refuses a hand-over unless the enclave of giver, a verified boot proof, has signed it for this setup
-// key and manifest. It gives the deployment and the box, which OpenBox opens under HandOverInfo.
+// Verify verifies that the enclave of giver, a verified boot proof, signed the hand-over for this setup key and
+// manifest. It returns the deployment and the box, which OpenBox opens under HandOverInfo.
 func (h *HandOver) Verify(giver *Boot, setupKeyHex string, manifestHash [32]byte) (deployment [32]byte, box []byte, err error) {
 	refuse := func(err error) ([32]byte, []byte, error) { return [32]byte{}, nil, fmt.Errorf("hand-over: %w", err) }
 	if giver == nil || giver.signing == nil || giver.Manifest == nil {
@@ -68,7 +68,7 @@ func (h *HandOver) Verify(giver *Boot, setupKeyHex string, manifestHash [32]byte
 	return [32]byte(raw), box, nil
 }
 
-// ParseHandOver reads a hand-over strictly and bounded.
+// ParseHandOver reads the JSON of a hand-over strictly, at most 4 × MaxEnvelope bytes. It verifies nothing.
 func ParseHandOver(raw []byte) (*HandOver, error) {
 	return parseJSON[HandOver]("hand-over", raw, 4*MaxEnvelope)
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// HistoryPage states what a page of an organization's exported history is: the entries of its ledger from From
-// up to, and without, To. Those of the first format commit to nothing, so Digest is over them, as
-// package enclave/internal/history makes it. On the last page Root is the root of the tree over all entries,
-// which there were at that time; on others it is empty.
+// HistoryPage is the claim about one page of an organization's exported history: the entries of its ledger from
+// From up to, and without, To. Entries of format 1 commit to nothing, so Digest is over those of the page, as
+// package enclave/internal/history makes it. On the last page Root is the root of the tree over all entries
+// that there were at that time; on others it is empty.
 type HistoryPage struct {
 	OrganizationID string          `json:"organizationId"`
 	From           string          `json:"from"` // decimal
@@ -21,10 +21,10 @@ type HistoryPage struct {
 // Type is TypeHistory.
 func (*HistoryPage) Type() string { return TypeHistory }
 
-// Names gives the organization alone.
+// Names returns the organization alone.
 func (c *HistoryPage) Names() (string, string, string) { return c.OrganizationID, "", "" }
 
-// Fresh is the claim's freshness.
+// Fresh is the claim's freshness; nil if it states none.
 func (c *HistoryPage) Fresh() *ClaimFreshness { return c.Freshness }
 
 func (c *HistoryPage) write(w *writer) {
@@ -38,7 +38,7 @@ func (c *HistoryPage) write(w *writer) {
 	w.close()
 }
 
-// Range is From and To.
+// Range returns From and To as numbers below 2^53. A page without entries is an error.
 func (c *HistoryPage) Range() (from, to uint64, err error) {
 	from, err = parseDecimal("from", c.From, maxExactInt)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Keys are the public keys of a deployment that clients pin, in the texts in which they compare them: P-256
-// points in lower-case hex, uncompressed (65 bytes) unless it says otherwise. Each has one role.
+// Keys are the public keys of a deployment that clients pin, encoded as clients compare them: P-256 points in
+// lower-case hex, uncompressed (65 bytes) unless the member says otherwise. Each has one role.
 type Keys struct {
 	Signer         string `json:"signer"`         // signs import, export and secret bundles
 	SignerPair     string `json:"signerPair"`     // 130 bytes: an encryption key and Signer
@@ -20,20 +20,20 @@ type Keys struct {
 	OTPLegacy      string `json:"otpLegacy"`      // compressed: signs verification tokens of the first form
 	FetcherEncrypt string `json:"fetcherEncrypt"` // OAuth client secrets are encrypted to it
 	OnRamp         string `json:"onRamp"`         // compressed: on-ramp secrets are encrypted to it
-	// Webhook signs webhooks: an Ed25519 key of 32 bytes; see WebhookKeyOf.
+	// Webhook signs webhooks: an Ed25519 key of 32 bytes, lower-case hex; see WebhookKeyOf.
 	Webhook string `json:"webhook,omitempty"`
 }
 
-// PublicKeys states the keys of the deployment, and the root that its attestation leads to: the SHA-256 of
-// the certificate's DER, in upper-case hex as clients compare it.
+// PublicKeys is the claim about the deployment's keys and about the root of its attestation: the SHA-256 of
+// the root certificate's DER, in upper-case hex as clients compare it.
 type PublicKeys struct {
 	Keys                  Keys            `json:"keys"`
 	AttestationRootSHA256 string          `json:"attestationRootSha256"`
 	Freshness             *ClaimFreshness `json:"freshness,omitempty"`
 }
 
-// A KeysDocument is what GET /public/v1/discovery/keys answers: the keys, signed by the live
-// key, with its boot proof. Keys and root stand in it once more, for readers without tools.
+// A KeysDocument is the reply of GET /public/v1/discovery/keys: an app proof of PublicKeys by the live
+// key, and its boot proof. Keys and root are repeated beside them, for readers without tools.
 type KeysDocument struct {
 	Keys               Keys      `json:"keys"`
 	AttestationRootPEM string    `json:"attestationRootPem"`
@@ -41,9 +41,9 @@ type KeysDocument struct {
 	BootProof          BootProof `json:"bootProof"`
 }
 
-// VerifyKeys verifies a keys document: its boot proof and app proof under the policy, and
-// that nothing in it says otherwise. The Claim of the result is a *PublicKeys. The policy
-// says how old it may be; keys last longer than boots.
+// VerifyKeys verifies the JSON of a KeysDocument, at most MaxKeys bytes: its boot proof and app proof under
+// the policy, and that the repeated keys and root are the signed ones. The result's Claim is a *PublicKeys.
+// Only the policy bounds its age; keys last longer than boots.
 func VerifyKeys(raw []byte, p Policy) (*Proof, error) {
 	d, err := parseJSON[KeysDocument]("keys", raw, MaxKeys)
 	if err != nil {
@@ -65,7 +65,7 @@ func VerifyKeys(raw []byte, p Policy) (*Proof, error) {
 	return proof, nil
 }
 
-// RootPEM is the trusted root that the boot proof leads to, as clients have it
+// RootPEM is the trusted root certificate of the boot proof, as clients have it
 // compiled in: PEM without a line feed at the end.
 func (b *Boot) RootPEM() string { return rootPEM(b.root.cert.Raw) }
 
@@ -73,8 +73,8 @@ func rootPEM(der []byte) string {
 	return strings.TrimSuffix(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), "\n")
 }
 
-// DocumentRoot gives the certificate that an attestation document names as its root, as
-// Boot.RootPEM does, and its hash as PublicKeys states it. It verifies nothing.
+// DocumentRoot returns the root certificate that an attestation document itself names: as PEM like
+// Boot.RootPEM, and as the hash in PublicKeys. It verifies nothing.
 func DocumentRoot(document []byte) (text, sha string, err error) {
 	if len(document) == 0 || len(document) > MaxDocument {
 		return "", "", fmt.Errorf("attestation document: %w", errMalformed)
@@ -92,10 +92,10 @@ func rootSHA256(der []byte) string { return fmt.Sprintf("%X", sha256.Sum256(der)
 // Type is TypePublicKeys.
 func (*PublicKeys) Type() string { return TypePublicKeys }
 
-// Names gives nothing: the claim is about the deployment.
+// Names returns three empty texts: the claim is about the deployment.
 func (*PublicKeys) Names() (string, string, string) { return "", "", "" }
 
-// Fresh is the claim's freshness, nil where it says nothing.
+// Fresh is the claim's freshness; nil if it states none.
 func (c *PublicKeys) Fresh() *ClaimFreshness { return c.Freshness }
 
 func (c *PublicKeys) write(w *writer) { w.value("publicKeysProof", c) }

@@ -2,7 +2,7 @@ package attestation
 
 import "time"
 
-// What is read from a stranger is bounded by these, before it is parsed where that is possible.
+// Limits of untrusted input. They are checked before it is parsed where that is possible.
 const (
 	// MaxDocument is the longest attestation document in bytes: the security
 	// module's own limit for a response.
@@ -16,11 +16,11 @@ const (
 	MaxPayload = 4 << 20
 	// MaxText is the longest free text (label, owner, path, address) in bytes.
 	MaxText = 255
-	// MaxApprovals, MaxDigests and MaxOperators bound the lists.
+	// MaxApprovals, MaxDigests and MaxOperators are the longest lists of them.
 	MaxApprovals = 256
 	MaxDigests   = 100
 	MaxOperators = 64
-	// MaxProofs is how many app proofs VerifyAppProofs takes at once.
+	// MaxProofs is how many app proofs one call of VerifyAppProofs takes.
 	MaxProofs = 10_000
 	// MaxKeys is the longest keys document in bytes.
 	MaxKeys = 1 << 20
@@ -36,7 +36,7 @@ const (
 	maxRootPEM    = 8 << 10
 	maxJSONDepth  = 16        // of proofs and manifests
 	maxReplyDepth = 64        // of replies
-	maxExactInt   = 1<<53 - 1 // what every JSON reader holds exactly
+	maxExactInt   = 1<<53 - 1 // the largest integer that every JSON reader holds exactly
 	pcrCount      = 32
 	pcrSize       = 48
 	bootKeySize   = 130 // encryption key ‖ signing key, both uncompressed P-256
@@ -44,6 +44,6 @@ const (
 	signatureSize = 64
 )
 
-// Skew is by how much a proof may seem to come from before its boot, or from
-// after the verifier's own time, because clocks differ.
+// Skew is the tolerated difference of clocks: by how much the time of a proof may be
+// before that of its boot, or after the verifier's own.
 const Skew = 5 * time.Minute

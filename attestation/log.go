@@ -13,21 +13,21 @@ import (
 	"cloister/attestation/tlog"
 )
 
-// MaxLogName bounds LogTerms.Name in bytes: the names of a deployment's logs, which begin with
-// it, fit into what a checkpoint may carry.
+// MaxLogName is the longest LogTerms.Name in bytes. The origins of logs, which begin with it, then
+// fit into a checkpoint.
 const MaxLogName = 128
 
-// How long a right to serve, and what a reply may run ahead of the witnesses, can be. Below a
-// second a witness elsewhere cannot keep up; on a laptop it can. Above five minutes whoever was
-// left behind would answer for longer than a request is live.
+// Limits of LogTerms.ServeMs and LogTerms.BoundMs. Below a second a remote witness cannot keep up;
+// one on the same laptop can. Above five minutes an enclave that was replaced would answer for
+// longer than a request is live.
 const (
 	MinLogTime          = time.Second
 	MinSimulatorLogTime = 100 * time.Millisecond
 	MaxLogTime          = 5 * time.Minute
 )
 
-// LogTerms are the part of a manifest that says who cosigns the deployment's logs, and what a
-// reply waits for.
+// LogTerms are the part of a manifest that names the witnesses of the deployment's logs, and says what
+// a reply waits for.
 type LogTerms struct {
 	// Name begins the origin of each log: NAME/DEPLOYMENT/RANGE/GENERATION. At most MaxLogName
 	// bytes, without blanks, control characters and +.
@@ -36,34 +36,33 @@ type LogTerms struct {
 	// with a public key of its own and the URL of its submission prefix, and how many make a quorum.
 	Policy string `json:"policy"`
 	// Tolerates is how many of the witnesses may lie or lose their memory without a second history
-	// getting a quorum: twice the quorum less all witnesses is more. At least 1 outside of simulators.
+	// getting a quorum: less than twice the quorum minus all witnesses. At least 1 outside of simulators.
 	Tolerates int `json:"tolerates"`
 	// Mode is the name of tlog.ModeStrict or tlog.ModeBounded.
 	Mode string `json:"mode"`
-	// ServeMs is for how long, in milliseconds, an enclave serves after it sent a leaf that got a
-	// quorum. Whoever comes after it without having been named waits as long.
+	// ServeMs is the length of a right to serve in milliseconds, from when an enclave sent a leaf that
+	// got a quorum. A successor that was not named in the log waits as long.
 	ServeMs uint64 `json:"serveMs"`
 	// BoundMs is by how much, in milliseconds, replies may run ahead of the witnesses in bounded
-	// mode. Strict mode has none.
+	// mode. It is absent in strict mode.
 	BoundMs uint64 `json:"boundMs,omitempty"`
-	// Generation is the first generation of each log that the terms are for: one more with every manifest that changes
-	// them, or recovers a log. Absent in the first terms of a deployment, which are for generation 1. Of a log of an earlier generation
-	// these witnesses know nothing, and would sign any.
+	// Generation is the first generation of each log that the terms are for. It rises by one with every manifest that changes
+	// them or recovers a log. Absent in the first terms of a deployment, which are for generation 1. These witnesses have seen
+	// no log of an earlier generation, and would sign any.
 	Generation uint32 `json:"generation,omitempty"`
 }
 
 // maxGeneration bounds LogTerms.Generation.
 const maxGeneration = 1 << 20
 
-// FirstGeneration is Generation, which counts from 1.
+// FirstGeneration is Generation, and 1 where that is absent.
 func (l *LogTerms) FirstGeneration() uint32 { return max(l.Generation, 1) }
 
-// Hash is what the leaf of each boot says of the terms, and what no boot may change within a log:
-// who can make a quorum, and for how long one that was left behind may still serve. It is the
-// SHA-256 of these lines, each ended by a line feed: "cloister log terms 1", name, serveMs in
-// decimal, and those of the policy without comments, empty lines and URLs, one blank between words; last, unless absent,
-// generation, a blank, and Generation in decimal.
-// So a witness may move; another key, another quorum or another time is another hash.
+// Hash is the digest of the terms in the first leaf of each boot, which must not change within a log: it covers
+// which witnesses make a quorum, and how long an enclave that was replaced may still serve. It is the SHA-256 of
+// these lines, each ended by a line feed: "cloister log terms 1", name, serveMs in decimal, and the lines of the
+// policy without comments, empty lines and URLs, one blank between words; last, unless absent, generation, a
+// blank, and Generation in decimal. So a witness may move to another URL; another key, quorum or time is another hash.
 func (l *LogTerms) Hash() [32]byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cloister log terms 1\n%s\n%d\n", l.Name, l.ServeMs)
@@ -83,8 +82,8 @@ func (l *LogTerms) Hash() [32]byte {
 	return sha256.Sum256([]byte(b.String()))
 }
 
-// Continues tells whether an enclave under the next manifest's terms may go on with the logs of these: the
-// witnesses are the same, and the mode is no weaker. Where there are none, any may come.
+// Continues reports whether an enclave under the next manifest's terms may go on with the logs of these: their
+// Hash is the same, and their mode is no weaker. After nil terms any may follow.
 func (l *LogTerms) Continues(next *LogTerms) bool {
 	if l == nil {
 		return true
@@ -92,8 +91,8 @@ func (l *LogTerms) Continues(next *LogTerms) bool {
 	return next != nil && next.Hash() == l.Hash() && (l.Mode == next.Mode || next.Mode == tlog.ModeStrict.String())
 }
 
-// CheckNext refuses terms that may not come after these, nil where there are none: those of an enclave that goes on with
-// the logs, or, under the next generation, of one that closes them and begins others.
+// CheckNext refuses terms that may not follow these; either may be nil. Next terms go on with the logs (Continues), or are
+// for the next generation, whose enclave closes the logs and begins others. A deployment with witnesses keeps having some.
 func (l *LogTerms) CheckNext(next *LogTerms) error {
 	switch {
 	case l == nil && next == nil:
@@ -108,7 +107,7 @@ func (l *LogTerms) CheckNext(next *LogTerms) error {
 	return nil
 }
 
-// String says in words what the terms promise: for people who are about to believe them.
+// String describes the terms in words, for people who are about to rely on them.
 func (l *LogTerms) String() string {
 	p, err := tlog.ParsePolicy(l.Policy)
 	if err != nil {
@@ -132,7 +131,7 @@ func (l *LogTerms) String() string {
 
 func milliseconds(n uint64) string { return (time.Duration(n) * time.Millisecond).String() }
 
-// checkLog wants terms exactly where the freshness mode says that there are witnesses.
+// checkLog requires terms exactly where the freshness mode is FreshWitnessed.
 func (m *Manifest) checkLog() error {
 	if (m.Log != nil) != (m.Freshness.Mode == FreshWitnessed) {
 		return errors.New("log: it goes with the freshness mode " + FreshWitnessed + ", and with no other")
@@ -156,7 +155,7 @@ func (l *LogTerms) check(simulator bool) error {
 	if l.Generation == 1 || l.Generation > maxGeneration {
 		return fmt.Errorf("generation is not absent or 2 to %d", maxGeneration)
 	}
-	// Operators are shown the text as it is: nothing in it may hide from them.
+	// Operators read the text as it is, so no control character may hide a part of it.
 	if !utf8.ValidString(l.Policy) || strings.ContainsFunc(l.Policy, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
 		return errors.New("policy holds a control character other than the line feed")
 	}
@@ -196,7 +195,7 @@ func (l *LogTerms) check(simulator bool) error {
 	return nil
 }
 
-// checkPrefix wants the URL of a witness's submission prefix, as a host can ask it.
+// checkPrefix requires a URL of a witness's submission prefix that a host can send requests to.
 func checkPrefix(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery {

@@ -13,7 +13,7 @@ import (
 	"cloister/attestation/tlog"
 )
 
-// LogKey states which key signs the checkpoints of one of the deployment's logs.
+// LogKey is the claim about which key signs the checkpoints of one of the deployment's logs.
 type LogKey struct {
 	Origin string `json:"origin"` // NAME/DEPLOYMENT/RANGE/GENERATION
 	Key    string `json:"vkey"`   // as tlog.ParseKey takes it, named Origin
@@ -22,10 +22,10 @@ type LogKey struct {
 // Type is TypeLog.
 func (*LogKey) Type() string { return TypeLog }
 
-// Names gives nothing: the claim is about the deployment.
+// Names returns three empty texts: the claim is about the deployment.
 func (*LogKey) Names() (string, string, string) { return "", "", "" }
 
-// Fresh is nil: how fresh the log's entries are, its checkpoints say.
+// Fresh is nil: the checkpoints of the log say how fresh its entries are.
 func (*LogKey) Fresh() *ClaimFreshness { return nil }
 
 func (c *LogKey) write(w *writer) {
@@ -46,35 +46,35 @@ func (c *LogKey) check() error {
 	return nil
 }
 
-// A LogProof is what get_log_proof answers: that an entry of an organization's ledger is in a log which
-// witnesses have cosigned, and whose log that is.
+// A LogProof is the reply of get_log_proof: a proof that an entry of an organization's ledger is in a log which
+// witnesses have cosigned, and an app proof of that log's key.
 type LogProof struct {
 	LogProof string   `json:"logProof"` // as tlog.ParseLoggedProof takes it
 	LogKey   AppProof `json:"logKey"`   // of a LogKey
 }
 
-// A LoggedEntry is what a verified logged proof shows of a step of an activity: its facts, and where in
-// which log it stands.
+// A LoggedEntry is the content of a verified logged proof: the facts of one step of an activity, and its place
+// in a log.
 type LoggedEntry struct {
 	*tlog.Logged
-	// Boot is whose live key named the log's key, and whose manifest names the witnesses. The entry
-	// may be of an earlier boot.
+	// Boot is the boot whose live key named the log's key, and whose manifest names the witnesses. The
+	// entry may be of an earlier boot.
 	Boot *Boot
-	// Time is by when a quorum had cosigned the checkpoint, by the witnesses' clocks, in seconds.
+	// Time is the latest time, by the witnesses' clocks and to the second, at or after which a quorum signed the checkpoint.
 	Time time.Time
-	// Unseen is how many generations lie between this one and the newest that the policy knew: what
-	// became of the log in them, this proof does not show. 0 where the policy knew none.
+	// Unseen is how many generations lie between the newest in Policy.KnownGenerations and this one: the
+	// proof does not show what happened to the log in them. 0 where the policy names none.
 	Unseen uint32
 
-	witnesses int // in all
+	witnesses int // how many the manifest names
 }
 
-// VerifyLogProof verifies that an entry is in one of the deployment's logs. logKey is a proof by the boot's
-// live key, of a LogKey, which names the log's key; the boot's manifest names the log and its witnesses; of
-// those a quorum has cosigned the checkpoint, and from there hashes lead to the entry's facts.
+// VerifyLogProof verifies that an entry is in one of the deployment's logs. text and logKey are the members of a
+// LogProof: logKey, an app proof of a LogKey by the boot's live key, names the log's key; the boot's manifest names
+// the log and its witnesses; a quorum of them has cosigned the checkpoint, from which hashes lead to the entry's facts.
 //
-// Policy.MaxCheckpointAge and Policy.KnownGenerations of the boot's policy hold. A proof of a generation
-// that was recovered is no error: look at Lost, or at the String.
+// The boot's policy applies with MaxCheckpointAge and KnownGenerations. A proof from a generation that was
+// recovered is no error: see Lost, CheckHistory and String.
 func VerifyLogProof(text string, logKey AppProof, boot *Boot) (*LoggedEntry, error) {
 	l, err := verifyLogProof(text, logKey, boot)
 	if err != nil {
@@ -131,8 +131,8 @@ func verifyLogProof(text string, logKey AppProof, boot *Boot) (*LoggedEntry, err
 	return l, nil
 }
 
-// quorumTime is when the last of a quorum had signed, where more have signed of the quickest one: what one
-// witness's clock says counts for nothing alone.
+// quorumTime is the latest time at or after which a quorum signed: the quorum-th latest of the cosignatures'
+// times. Fewer witnesses than a quorum cannot make it later with wrong clocks.
 func quorumTime(signed []tlog.Cosignature, quorum int) (time.Time, error) {
 	var seconds []uint64
 	for _, s := range signed {
@@ -146,8 +146,8 @@ func quorumTime(signed []tlog.Cosignature, quorum int) (time.Time, error) {
 	return time.Unix(int64(at), 0).UTC(), nil
 }
 
-// Lost tells whether the log goes on from a backup, and how many batches witnesses had seen that it
-// has left behind. What was decided in them is in no history that goes on.
+// Lost reports whether the log goes on from a backup, and how many batches that witnesses had seen it
+// lost by that. The decisions in them are in no history that goes on.
 func (l *LoggedEntry) Lost() (lost uint64, recovered bool) {
 	if l.Adopt == nil || l.Adopt.How != tlog.HowRecovered {
 		return 0, false
@@ -155,9 +155,9 @@ func (l *LoggedEntry) Lost() (lost uint64, recovered bool) {
 	return l.Adopt.Witnessed - l.Adopt.Size, true
 }
 
-// CheckHistory refuses an entry of a log that goes on from a backup, or of which generations lie between that nobody
-// has shown, unless the boot's policy knows the entry's generation (Policy.KnownGenerations): that it stands in the log
-// as it goes on is then not all that there is to say.
+// CheckHistory refuses an entry of a log that goes on from a backup (Lost), or with generations that the proof does not
+// show (Unseen), unless Policy.KnownGenerations of the boot's policy names the entry's generation: such a log may have
+// lost entries, so that it is not enough that this one is in it.
 func (l *LoggedEntry) CheckHistory() error {
 	_, recovered := l.Lost()
 	if known := l.Boot.policy.KnownGenerations[l.Origin.Logs()]; known != l.Origin.Generation && (recovered || l.Unseen > 0) {
@@ -166,7 +166,7 @@ func (l *LoggedEntry) CheckHistory() error {
 	return nil
 }
 
-// History says in words what the log goes on from.
+// History describes in words which log this one goes on from.
 func (l *LoggedEntry) History() string {
 	history := "first generation"
 	switch lost, recovered := l.Lost(); {
@@ -188,7 +188,7 @@ func batches(n uint64) string {
 	return strconv.FormatUint(n, 10) + " batches"
 }
 
-// Wait says in words what the reply waited for at least, by the mode of the entry.
+// Wait describes in words what the reply waited for at least, by the mode of the entry.
 func (l *LoggedEntry) Wait() string {
 	switch l.Facts.Mode {
 	case tlog.ModeStrict:
@@ -199,12 +199,12 @@ func (l *LoggedEntry) Wait() string {
 	return l.Facts.Mode.String() + ": the reply left when there were no witnesses"
 }
 
-// String says what is shown, in one line: mode, history, place, and who cosigned when.
+// String describes the entry in one line: mode, history, place in the log, and which witnesses cosigned when.
 func (l *LoggedEntry) String() string {
 	return fmt.Sprintf("%s; %s; leaf %d of %d in %s; %s", l.Facts.Mode, l.History(), l.Index, l.Checkpoint.Size, l.Origin, l.Signers())
 }
 
-// Signers says in words who cosigned the checkpoint, and when.
+// Signers describes in words which witnesses cosigned the checkpoint, and when.
 func (l *LoggedEntry) Signers() string {
 	var signed []string
 	for _, s := range l.Signed {
@@ -213,14 +213,14 @@ func (l *LoggedEntry) Signers() string {
 	return fmt.Sprintf("cosigned by %d of %d witnesses (%s)", len(signed), l.witnesses, strings.Join(signed, ", "))
 }
 
-// States tells whether an app proof is one of those that came of the step. Who signed it, and whether it
-// is true, Boot.VerifyAppProof says.
+// States reports whether an app proof is one of those that this step produced, by the SHA-256 of its payload.
+// It does not verify the proof; Boot.VerifyAppProof does.
 func (l *LoggedEntry) States(a AppProof) bool {
 	return slices.Contains(l.Facts.Proofs, sha256.Sum256([]byte(a.ProofPayload)))
 }
 
-// CheckLogged refuses a verified entry that is not the expected one: organization, activity, fingerprint,
-// boot number and time. What facts do not say cannot be expected of them.
+// CheckLogged refuses a verified entry that is not the expected one, by organization, activity, fingerprint,
+// boot number and time. An expectation with any other member is an error: facts do not have them.
 func (e Expectation) CheckLogged(l *LoggedEntry) error {
 	if l == nil || l.Logged == nil {
 		return errors.New("no logged proof")
@@ -241,7 +241,7 @@ func (e Expectation) CheckLogged(l *LoggedEntry) error {
 	return e.checkClaim(nil)
 }
 
-// UUID is an id in the form in which the interface has it.
+// UUID formats an id as the interface does: lower-case hex in groups of 8, 4, 4, 4 and 12 digits.
 func UUID(id [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }

@@ -9,37 +9,37 @@ import (
 	"slices"
 )
 
-// Application is the only application name that our manifests carry.
+// Application is the only value of Manifest.Application and Release.Application.
 const Application = "cloister"
 
-// What a manifest's Kind may be.
+// Values of Manifest.Kind.
 const (
 	KindNitro     = "nitro"     // an enclave under the AWS root
 	KindSimulator = "simulator" // a process under a simulator's own root
 )
 
-// Where the root secret of a deployment comes from at boot.
+// Values of Manifest.SeedSource: where the root secret of a deployment comes from at boot.
 const (
 	SeedDevelopmentFile = "development-file" // a file; simulator only
 	SeedOperatorShares  = "operator-shares"  // M of N operators
-	SeedCloudKMS        = "cloud-kms"        // a key service beside operators
+	SeedCloudKMS        = "cloud-kms"        // a key service beside operators' shares
 	SeedHandover        = "handover"         // the enclave that ran before
 )
 
-// What is promised about rollback.
+// Values of Freshness.Mode: what is promised about rollback.
 const (
 	// FreshSinceBoot is the mode without witnesses: within a boot nothing can be rolled back;
-	// of what a boot begins with nothing is promised to whoever verifies. The enclave refuses
-	// a log in pieces, and an older one as a whole it cannot tell.
+	// about the state that a boot begins with, nothing is promised. The enclave refuses a log
+	// with parts missing, but cannot detect that a complete log is an older one.
 	FreshSinceBoot = "since-boot"
-	// FreshWitnessed is the mode with them: nothing is rolled back across boots either, while no
-	// more witnesses lie or forget than Manifest.Log tolerates; in bounded mode but for what was
-	// told in its last moments.
+	// FreshWitnessed is the mode with witnesses: nothing is rolled back across boots either, while
+	// no more witnesses lie or lose their memory than LogTerms.Tolerates. In bounded mode the last
+	// replies of a boot are excepted, those that ran ahead of the witnesses (LogTerms.BoundMs).
 	FreshWitnessed = "witnessed"
 )
 
-// A Manifest says what an enclave was started as. Its SHA-256 is the user_data
-// of the attestation document, so nothing in it can change during a boot.
+// A Manifest is the configuration, approved by operators, that an enclave boots under. Its SHA-256
+// is the user_data of the attestation document, so nothing in it can change during a boot.
 type Manifest struct {
 	Format            int    `json:"format"`            // 1
 	Kind              string `json:"kind"`              // KindNitro or KindSimulator
@@ -47,44 +47,44 @@ type Manifest struct {
 	Version           string `json:"version"`           // of the release
 	ApplicationDigest string `json:"applicationDigest"` // SHA-256 of the enclave binary, hex
 	DeploymentLabel   string `json:"deploymentLabel"`   // names the deployment
-	Owner             string `json:"owner"`             // who runs it, may be empty
+	Owner             string `json:"owner"`             // runs the deployment; may be empty
 	Nonce             uint64 `json:"nonce"`             // rises with every manifest of the deployment
 	// Predecessor is the SHA-256, in hex, of the manifest before this one, whose operators
 	// approve this one. The first manifest has none and is approved by its own operators.
 	Predecessor     string       `json:"predecessor,omitempty"`
 	PCRs            Measurements `json:"pcrs"`            // of the image
 	QuorumPublicKey string       `json:"quorumPublicKey"` // 130 bytes hex: encryption ‖ signing key
-	Operators       Operators    `json:"operators"`       // who may approve the next manifest
-	AdmissionKey    string       `json:"admissionKey"`    // compressed P-256, hex: who may make organizations
+	Operators       Operators    `json:"operators"`       // approve the next manifest
+	AdmissionKey    string       `json:"admissionKey"`    // compressed P-256, hex: signs requests for new organizations
 	SeedSource      string       `json:"seedSource"`      // one of the Seed constants
 	Freshness       Freshness    `json:"freshness"`       // what is promised about rollback
 	MinKeyringEpoch uint64       `json:"minKeyringEpoch"` // older keyrings are refused
-	// RotateRootSecret makes the enclave that first boots under this manifest draw a new root
-	// secret in shares, in force once a later manifest names its quorum public key.
+	// RotateRootSecret makes the first boot under this manifest draw a new root secret, split into
+	// shares. It is in force once a later manifest names its quorum public key.
 	RotateRootSecret bool `json:"rotateRootSecret,omitempty"`
-	// RotateStorageKey makes the enclave that first boots under this manifest draw a new
-	// storage key, and wrap every organization's data key anew while it serves.
-	// ForgetStorageKey makes it forget the storage key before, which it refuses while a data
-	// key is under that. MinKeyringEpoch is then the new epoch: one more than it was.
+	// RotateStorageKey makes the first boot under this manifest draw a new storage key, and wrap
+	// every organization's data key with that while it serves. ForgetStorageKey makes it forget the
+	// storage key before, which it refuses while a data key is wrapped with that. With either,
+	// MinKeyringEpoch is the new epoch: one more than it was.
 	RotateStorageKey bool `json:"rotateStorageKey,omitempty"`
 	ForgetStorageKey bool `json:"forgetStorageKey,omitempty"`
-	// AdoptLog lets the enclave begin the log of a range that has none with what the store holds. It
-	// is for the first boot of a deployment that was made by a release before logs, and for that
-	// alone: under it a host may show any state of before as the newest.
+	// AdoptLog lets the enclave begin the log of a range that has none with the store's content. It is
+	// only for the first boot of a deployment that was made by a release without logs: under it a host
+	// may show any earlier state as the newest.
 	AdoptLog bool `json:"adoptLog,omitempty"`
 	// ConfigurationSHA256 is the SHA-256, in hex, of the configuration that the
 	// enclave runs under. Absent, it runs under none.
 	ConfigurationSHA256 string `json:"configurationSha256,omitempty"`
-	// Log is who cosigns the deployment's logs, exactly where Freshness is FreshWitnessed.
+	// Log names the witnesses of the deployment's logs, exactly where Freshness is FreshWitnessed.
 	Log *LogTerms `json:"log,omitempty"`
-	// Recover is for ranges whose store lost what witnesses have seen, in their order.
+	// Recover lists the ranges whose store lost batches that witnesses have seen, in their order.
 	Recover []RecoveredLog `json:"recover,omitempty"`
 	// SigningAfterRecovery is SigningOpen if the organizations of recovered ranges may sign at once. Absent, each waits until
-	// its root quorum lets it: credentials that were revoked in the lost time are good again.
+	// its root quorum allows it: credentials that were revoked in the lost time are valid again.
 	SigningAfterRecovery string `json:"signingAfterRecovery,omitempty"`
-	// Drill is for a copy of the deployment that shows that a backup can be restored, and is thrown away. Its enclave answers
-	// queries, derives accounts, and signs what begins with DrillPrefix; it does nothing else, sends nothing, shows no witness
-	// anything, and what it writes no other enclave of the deployment believes. No manifest comes after it.
+	// Drill marks a copy of the deployment that shows that a backup can be restored, and is thrown away. Its enclave answers
+	// queries, derives accounts, and signs payloads that begin with DrillPrefix; it does nothing else, sends nothing and asks
+	// no witness. No other enclave of the deployment accepts what it writes. No manifest comes after it.
 	Drill bool `json:"drill,omitempty"`
 }
 
@@ -95,22 +95,22 @@ type Measurements struct {
 	PCR2 string `json:"2"`
 }
 
-// Operators are compressed P-256 keys in hex, Threshold of which act together.
-// Both are zero where no operators are named (simulator only).
+// Operators are the operators of a deployment by their compressed P-256 keys in hex; Threshold of them act
+// together. Threshold is 0 and PublicKeys is empty where no operators are named (simulator only).
 type Operators struct {
 	Threshold int `json:"threshold"`
-	// RecoverThreshold is how many approve a manifest that recovers a log, and one under which it would be
-	// easier to approve such a manifest; see CheckApprovals. More than Threshold, or absent: as many.
+	// RecoverThreshold is how many must approve a manifest that recovers a log, or that makes it easier to
+	// approve such a manifest; see CheckApprovals. It is more than Threshold; absent: Threshold.
 	RecoverThreshold int `json:"recoverThreshold,omitempty"`
-	// PublicKeys verify what operators sign.
+	// PublicKeys verify the operators' signatures.
 	PublicKeys []string `json:"publicKeys"`
-	// ShareKeys, in the same order, are those that the shares of the root secret are encrypted
-	// to: compressed P-256 keys too, none of which also signs. Absent where nobody holds shares.
+	// ShareKeys, in the same order, are the keys that the shares of the root secret are encrypted
+	// to: compressed P-256 keys too, none of which also signs. Absent where there are no shares.
 	ShareKeys []string `json:"shareKeys,omitempty"`
 }
 
-// ParseOperators reads whom a caller pins in Policy.Operators: a manifest that names
-// them, or {"threshold": n, "publicKeys": [hex, …]}.
+// ParseOperators reads the operators that a caller pins in Policy.Operators, at most MaxManifest
+// bytes: a manifest that names them, or {"threshold": n, "publicKeys": [hex, …]}.
 func ParseOperators(raw []byte) (Operators, error) {
 	if m, err := ParseManifest(raw); err == nil {
 		if !m.Operators.Named() {
@@ -129,7 +129,7 @@ func ParseOperators(raw []byte) (Operators, error) {
 	return o, nil
 }
 
-// String says in words how many of them approve what.
+// String describes in words how many operators approve a manifest, and a recovery.
 func (o Operators) String() string {
 	text := fmt.Sprintf("%d of %d", o.Threshold, len(o.PublicKeys))
 	if o.RecoverThreshold != 0 {
@@ -138,16 +138,16 @@ func (o Operators) String() string {
 	return text
 }
 
-// Named says whether there are any.
+// Named reports whether there are any operators.
 func (o Operators) Named() bool { return len(o.PublicKeys) > 0 }
 
-// Freshness is the manifest's part of the freshness promise.
+// Freshness is the manifest's promise about rollback.
 type Freshness struct {
 	Mode string `json:"mode"` // FreshSinceBoot or FreshWitnessed
 }
 
-// ParseManifest reads a manifest. It accepts exactly the bytes that Encode
-// writes, so that one manifest has one hash.
+// ParseManifest reads a manifest of at most MaxManifest bytes. It accepts exactly
+// the bytes that Encode writes, so that one manifest has one hash.
 func ParseManifest(raw []byte) (*Manifest, error) {
 	m, err := parseJSON[Manifest]("manifest", raw, MaxManifest)
 	if err != nil {
@@ -163,8 +163,8 @@ func ParseManifest(raw []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// Encode gives the canonical bytes: JSON in the order of the struct, without
-// blanks. It refuses what ParseManifest would refuse.
+// Encode returns the canonical bytes: JSON in the order of the struct, without
+// blanks. It refuses a manifest that ParseManifest would refuse.
 func (m *Manifest) Encode() ([]byte, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
@@ -227,13 +227,13 @@ func (m *Manifest) check() error {
 	return m.Operators.check()
 }
 
-// allowsSource tells whether a boot under the manifest may have come by the root
-// secret in this way: the manifest's, or from the enclave before it.
+// allowsSource reports whether a boot under the manifest may have got the root
+// secret from this source: the manifest's own, or the enclave before it.
 func (m *Manifest) allowsSource(source string) bool {
 	return source == m.SeedSource || source == SeedHandover && m.Predecessor != "" && m.SeedSource != SeedDevelopmentFile
 }
 
-// checkKind also keeps development secrets out of real enclaves.
+// checkKind checks kind and seed source. It keeps development secrets out of real enclaves.
 func (m *Manifest) checkKind() error {
 	if m.Kind != KindNitro && m.Kind != KindSimulator {
 		return errors.New("unknown kind")

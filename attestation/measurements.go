@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// MaxMeasurements bounds the JSON of expected measurements in bytes.
+// MaxMeasurements is the longest JSON of expected measurements in bytes.
 const MaxMeasurements = 1 << 20
 
-// ParseMeasurements reads the PCRs that somebody expects, by number: {"0": hex, …}, or what nitro-cli prints, whose member
-// Measurements has them as PCR0 and so on beside HashAlgorithm. Any other name among them is refused, since a register that
-// is misspelt would not be compared and nobody would hear of it. That hex is of 48 bytes is looked at when it is compared.
+// ParseMeasurements reads expected PCRs and returns them by index, 0 to 31. raw is {"0": hex, …}, or the output of nitro-cli,
+// whose member Measurements has them as PCR0 and so on beside HashAlgorithm. Any other name among them is an error, since a
+// misspelt register would silently not be compared. The values are not checked: VerifyDocument refuses any but 48 bytes of hex.
 func ParseMeasurements(raw []byte) (map[int]string, error) {
 	pcrs, err := parseMeasurements(raw)
 	if err != nil {

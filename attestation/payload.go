@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Types of app proofs.
+// Types of app proofs, one for each implementation of Claim.
 const (
 	TypeAddressDerivation = "APP_PROOF_TYPE_ADDRESS_DERIVATION"
 	TypePolicyOutcome     = "APP_PROOF_TYPE_POLICY_OUTCOME"
@@ -33,24 +33,24 @@ var outcomes = map[string]bool{
 type Claim interface {
 	// Type is the proof's type, one of the Type constants.
 	Type() string
-	// Names gives organization, activity and fingerprint; the last two are empty where the
+	// Names returns organization, activity and fingerprint; the last two are empty where the
 	// claim leaves them out, all three where it is about the deployment.
 	Names() (organizationID, activityID, fingerprint string)
-	// Fresh is what the claim says about freshness; nil where it says nothing.
+	// Fresh is the claim's freshness; nil if it states none.
 	Fresh() *ClaimFreshness
 
 	check() error
 	write(*writer)
 }
 
-// ClaimFreshness says how far the state behind a claim can be trusted to be the newest.
+// ClaimFreshness is what is promised about rollback of the state that a claim was made from.
 type ClaimFreshness struct {
 	Mode       string `json:"mode"`       // as in the manifest
-	BootNumber string `json:"bootNumber"` // decimal, as the enclave counts
+	BootNumber string `json:"bootNumber"` // decimal; it rises with every boot of a range
 	SeedSource string `json:"seedSource"` // as in the manifest
 }
 
-// AddressDerivation states that the organization's key has this address. WalletID
+// AddressDerivation is the claim that the organization's key has this address. WalletID
 // and DerivationPath are empty for a private key that belongs to no wallet.
 type AddressDerivation struct {
 	OrganizationID string          `json:"organizationId"`
@@ -62,8 +62,8 @@ type AddressDerivation struct {
 	Freshness      *ClaimFreshness `json:"freshness,omitempty"`
 }
 
-// PolicyOutcome states how the organization's policies judged a request. The digests are 32 bytes in hex;
-// what they cover is written in enclave/README.md. UserRequestApprovals may be empty but not nil.
+// PolicyOutcome is the claim how the organization's policies judged a request. The digests are 32 bytes in hex;
+// enclave/README.md defines what they cover. UserRequestApprovals may be empty but not nil.
 type PolicyOutcome struct {
 	OrganizationID               string          `json:"organizationId"`
 	Outcome                      string          `json:"outcome"`
@@ -84,9 +84,9 @@ type Approval struct {
 	Signature string `json:"signature"`
 }
 
-// SignatureMade states that the enclave signed these digests with this key, for
-// this activity. PublicKey is hex, compressed for ECDSA; each digest is 32 bytes
-// in hex: what ECDSA signed, or SHA-256 of the message that Ed25519 signed.
+// SignatureMade is the claim that the enclave signed these digests with this key, for this
+// activity. PublicKey is hex, compressed for ECDSA. There are 1 to MaxDigests digests, each 32 bytes
+// in hex: the digest that ECDSA signed, or SHA-256 of the message that Ed25519 signed.
 type SignatureMade struct {
 	OrganizationID string          `json:"organizationId"`
 	ActivityID     string          `json:"activityId"`
@@ -108,8 +108,8 @@ type payload struct {
 	History       *HistoryPage       `json:"historyProof,omitempty"`
 }
 
-// EncodePayload gives the text to be signed, the same for the same arguments. It refuses a
-// claim that ParsePayload would refuse. The time is cut to milliseconds.
+// EncodePayload returns the JSON text to be signed, the same for the same arguments. It refuses a
+// claim that ParsePayload would refuse. The time is truncated to milliseconds.
 func EncodePayload(at time.Time, c Claim) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("app proof payload: %w", err)
@@ -117,7 +117,7 @@ func EncodePayload(at time.Time, c Claim) ([]byte, error) {
 	if ms := at.UnixMilli(); ms <= 0 || ms > maxExactInt {
 		return nil, errors.New("app proof payload: time is out of range")
 	}
-	w := append(make(writer, 0, 80), '{') // the claim makes room for itself
+	w := append(make(writer, 0, 80), '{') // the claim's write grows it
 	w.text("type", c.Type())
 	w.name("timestampMs")
 	w = append(strconv.AppendInt(append(w, '"'), at.UnixMilli(), 10), '"')
@@ -128,8 +128,8 @@ func EncodePayload(at time.Time, c Claim) ([]byte, error) {
 	return w, nil
 }
 
-// ParsePayload reads a payload strictly: unknown types and members are refused.
-// It says nothing about who signed it.
+// ParsePayload reads a payload of at most MaxPayload bytes strictly: unknown types and
+// members are refused. It verifies no signature.
 func ParsePayload(text string) (time.Time, Claim, error) {
 	at, c, err := parsePayload(text)
 	if err != nil {
@@ -157,7 +157,7 @@ func parsePayload(text string) (time.Time, Claim, error) {
 	return time.UnixMilli(int64(ms)).UTC(), c, nil
 }
 
-// claim gives the one claim present, which must be that of the type.
+// claim returns the one claim present, which must be of the payload's type.
 func (p payload) claim() (Claim, error) {
 	var found []Claim
 	if p.Address != nil {
@@ -184,7 +184,7 @@ func (p payload) claim() (Claim, error) {
 	return found[0], nil
 }
 
-// Fingerprint is the fingerprint of a request: of the exact body that was sent.
+// Fingerprint is the fingerprint of a request: sha256: and the SHA-256 of its exact body in hex.
 func Fingerprint(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -199,28 +199,28 @@ func (*PolicyOutcome) Type() string { return TypePolicyOutcome }
 // Type is TypeSignature.
 func (*SignatureMade) Type() string { return TypeSignature }
 
-// Names gives organization, activity and fingerprint.
+// Names returns organization, activity and fingerprint.
 func (c *AddressDerivation) Names() (string, string, string) {
 	return c.OrganizationID, c.ActivityID, c.Fingerprint
 }
 
-// Names gives organization, activity and fingerprint.
+// Names returns organization, activity and fingerprint.
 func (c *PolicyOutcome) Names() (string, string, string) {
 	return c.OrganizationID, c.ActivityID, c.Fingerprint
 }
 
-// Names gives organization, activity and fingerprint.
+// Names returns organization, activity and fingerprint.
 func (c *SignatureMade) Names() (string, string, string) {
 	return c.OrganizationID, c.ActivityID, c.Fingerprint
 }
 
-// Fresh is the claim's freshness, nil where it says nothing.
+// Fresh is the claim's freshness; nil if it states none.
 func (c *AddressDerivation) Fresh() *ClaimFreshness { return c.Freshness }
 
-// Fresh is the claim's freshness, nil where it says nothing.
+// Fresh is the claim's freshness; nil if it states none.
 func (c *PolicyOutcome) Fresh() *ClaimFreshness { return c.Freshness }
 
-// Fresh is the claim's freshness, nil where it says nothing.
+// Fresh is the claim's freshness; nil if it states none.
 func (c *SignatureMade) Fresh() *ClaimFreshness { return c.Freshness }
 
 func (c *AddressDerivation) write(w *writer) { w.value("addressDerivationProof", c) }
@@ -324,7 +324,7 @@ func (c *SignatureMade) check() error {
 	return checkNames(c, true)
 }
 
-// checkNames wants an organization, and activity and fingerprint both or, unless must, neither.
+// checkNames requires an organization, and activity and fingerprint both or, unless must, neither.
 func checkNames(c Claim, must bool) error {
 	org, activity, fingerprint := c.Names()
 	if err := checkText("organizationId", org, 1); err != nil {

@@ -14,23 +14,23 @@ const Scheme = "SIGNATURE_SCHEME_EPHEMERAL_KEY_P256"
 // An AppProof is a statement signed by an enclave's live key.
 type AppProof struct {
 	Scheme       string `json:"scheme"`       // Scheme
-	PublicKey    string `json:"publicKey"`    // 130 bytes, lower-case hex
+	PublicKey    string `json:"publicKey"`    // the live key, 130 bytes, lower-case hex
 	ProofPayload string `json:"proofPayload"` // JSON text; its exact bytes are signed
 	Signature    string `json:"signature"`    // r‖s, 64 bytes, lower-case hex
 }
 
 // A Proof is a verified app proof.
 type Proof struct {
-	// Time is the enclave's clock when it signed, in milliseconds.
+	// Time is the enclave's clock when it signed, to the millisecond.
 	Time time.Time
-	// Claim is what was stated.
+	// Claim is the signed statement.
 	Claim Claim
-	// Boot is who stated it.
+	// Boot is the boot whose live key signed it.
 	Boot *Boot
 }
 
-// VerifyAppProofSignature checks scheme, key and signature of an app proof, and neither its content nor whose
-// key it is. A high s is accepted, since the twin of a signature states nothing new.
+// VerifyAppProofSignature checks scheme, key and signature of an app proof, but neither its content nor whose
+// key it is. A high s is accepted: the second signature that follows from one states nothing new.
 func VerifyAppProofSignature(a AppProof) error {
 	if a.Scheme != Scheme {
 		return errors.New("app proof: unknown scheme")
@@ -56,7 +56,7 @@ func verifySignature(pub *ecdsa.PublicKey, a AppProof) error {
 	return nil
 }
 
-// VerifyAppProof verifies a boot proof and an app proof of that boot.
+// VerifyAppProof verifies a boot proof under the policy, and an app proof of that boot.
 func VerifyAppProof(a AppProof, b BootProof, p Policy) (*Proof, error) {
 	boot, err := VerifyBootProof(b, p)
 	if err != nil {
@@ -66,7 +66,7 @@ func VerifyAppProof(a AppProof, b BootProof, p Policy) (*Proof, error) {
 }
 
 // VerifyAppProof verifies an app proof of this boot: the live key's signature over the exact text, a known
-// claim, a time that fits the boot and the policy, and freshness that is not other than the manifest's.
+// claim, a time that fits the boot and the policy, and, where the claim states one, the manifest's freshness.
 func (b *Boot) VerifyAppProof(a AppProof) (*Proof, error) {
 	if b.signing == nil {
 		return nil, errors.New("app proof: boot was not verified")
@@ -94,7 +94,7 @@ func (b *Boot) VerifyAppProof(a AppProof) (*Proof, error) {
 	return &Proof{Time: at, Claim: claim, Boot: b}, nil
 }
 
-// checkTime holds the time of what the live key signed against boot, root and policy.
+// checkTime checks the time of a text that the live key signed against boot, root and policy.
 func (b *Boot) checkTime(what string, at time.Time) error {
 	if at.Before(b.Document.Time.Add(-Skew)) {
 		return fmt.Errorf("%s: older than its boot", what)
@@ -105,5 +105,5 @@ func (b *Boot) checkTime(what string, at time.Time) error {
 	return b.policy.checkAge(what, at, b.policy.MaxProofAge)
 }
 
-// EncryptionKey is the live key's encryption half, an uncompressed P-256 point.
+// EncryptionKey is the live key's encryption half, an uncompressed P-256 point of 65 bytes.
 func (b *Boot) EncryptionKey() []byte { return bytes.Clone(b.Document.PublicKey[:pointSize]) }

@@ -9,33 +9,33 @@ import (
 	"cloister/attestation/tlog"
 )
 
-// SigningOpen is the value of Manifest.SigningAfterRecovery with which organizations sign at once.
+// SigningOpen is the value of Manifest.SigningAfterRecovery that lets organizations sign at once.
 const SigningOpen = "open"
 
 // maxRecovered bounds Manifest.Recover: a deployment has no more ranges.
 const maxRecovered = 64
 
-// A RecoveredLog is where a range whose store lost what witnesses have seen goes on. The enclave takes a log that ends
-// exactly there, and no other, and begins the next generation with it. The one before is done for: what was in it above
-// Size is lost.
+// A RecoveredLog is the point from which a range goes on after its store lost batches that witnesses have seen. The
+// enclave accepts only a log that ends exactly there, and begins the next generation with it. The generation before is
+// given up: its batches from Size on are lost.
 type RecoveredLog struct {
 	Range      uint16 `json:"range"`
 	Origin     string `json:"origin"`     // of the log that is adopted, as its checkpoints name it
-	Size       uint64 `json:"size"`       // of what is left of it
-	Root       string `json:"root"`       // of its tree at that size, hex
-	Witnessed  uint64 `json:"witnessed"`  // the largest size that a witness is known to have seen; Size: nothing is lost
-	Generation uint32 `json:"generation"` // that begins: one above the origin's
+	Size       uint64 `json:"size"`       // how many of its batches are left
+	Root       string `json:"root"`       // of its tree at that size, 32 bytes hex
+	Witnessed  uint64 `json:"witnessed"`  // the largest size that a witness is known to have seen; as much as Size: nothing is lost
+	Generation uint32 `json:"generation"` // the one that begins: the origin's plus one
 }
 
-// Lost is how many batches that witnesses have seen are not recovered.
+// Lost is how many batches witnesses have seen that are not recovered.
 func (r *RecoveredLog) Lost() uint64 { return r.Witnessed - r.Size }
 
-// String says in words what is about to be believed.
+// String describes the recovery in words, for people who are about to approve it.
 func (r *RecoveredLog) String() string {
 	return fmt.Sprintf("range %d goes on as generation %d from %d batches of %s, with root %s: %d that witnesses have seen are lost", r.Range, r.Generation, r.Size, r.Origin, r.Root, r.Lost())
 }
 
-// Root256 is the root.
+// Root256 is Root in bytes.
 func (r *RecoveredLog) Root256() (root [32]byte) {
 	_, _ = hex.Decode(root[:], []byte(r.Root)) // checked when the manifest was read
 	return root
@@ -85,9 +85,9 @@ func (r *RecoveredLog) check() error {
 	return checkHex("root", r.Root, 32)
 }
 
-// DrillPrefix begins whatever an enclave signs in a drill (Manifest.Drill), before it is hashed. No chain's transactions or
-// messages begin so: types of Ethereum's end at 0x7f and its lists begin at 0xc0, no field of a protocol buffer has the wire type
-// 7, and no text begins with 0xbf.
+// DrillPrefix begins every payload that an enclave signs in a drill (Manifest.Drill), before it is hashed. No chain's transaction
+// or message begins like that: Ethereum's types end at 0x7f and its lists begin at 0xc0, no field of a protocol buffer has the
+// wire type 7, and no text begins with 0xbf.
 const DrillPrefix = "\xbfcloister drill 1\n"
 
 func (m *Manifest) checkDrill() error {

@@ -17,14 +17,14 @@ const (
 	maxCommandLine = 2047 // of Linux on x86
 )
 
-// Where the image of a release runs.
+// Values of Release.Platform: where the image runs.
 const (
 	PlatformNitro = "nitro" // AWS Nitro Enclaves
 	PlatformQEMU  = "qemu"  // QEMU's nitro-enclave machine, for tests: it attests nothing
 )
 
-// A Release is what a builder publishes about an enclave image: what it measures as, and from what anybody
-// can build it again. It is a file of its own beside the image; eif/README.md says how both come about.
+// A Release is what a builder publishes about an enclave image: its measurements, and the inputs from which
+// anybody can build it again. It is a file of its own beside the image; eif/README.md describes how to make both.
 type Release struct {
 	Format            int             `json:"format"`            // 1
 	Application       string          `json:"application"`       // Application
@@ -50,7 +50,7 @@ type ReleasePCRs struct {
 
 // A ReleaseFile is an input of the image.
 type ReleaseFile struct {
-	Name   string `json:"name"`   // says where it is from
+	Name   string `json:"name"`   // names where it is from
 	SHA256 string `json:"sha256"` // of its bytes, lower-case hex
 }
 
@@ -59,8 +59,8 @@ type ReleaseFileHash struct {
 	SHA256 string `json:"sha256"`
 }
 
-// ParseRelease reads a release file, which is JSON. Unknown, missing, duplicate
-// and malformed members are refused.
+// ParseRelease reads a release file, JSON of at most MaxRelease bytes. Unknown,
+// missing, duplicate and malformed members are refused.
 func ParseRelease(raw []byte) (*Release, error) {
 	r, err := parseJSON[Release]("release", raw, MaxRelease)
 	if err != nil {
@@ -72,7 +72,7 @@ func ParseRelease(raw []byte) (*Release, error) {
 	return r, nil
 }
 
-// Encode gives the file: indented JSON that ends with a line feed. It refuses what ParseRelease would refuse.
+// Encode returns the file: indented JSON that ends with a line feed. It refuses a release that ParseRelease would refuse.
 func (r *Release) Encode() ([]byte, error) {
 	out := *r
 	if out.Modules == nil {
@@ -134,8 +134,8 @@ func (r *Release) check() error {
 	return nil
 }
 
-// Pin has a policy accept this release and no other: its measurements and its
-// enclave binary. What the policy expects already must agree.
+// Pin makes a policy accept this release only, by its measurements and its enclave
+// binary. If the policy already expects others, Pin returns an error and changes nothing.
 func (r *Release) Pin(p *Policy) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("release: %w", err)

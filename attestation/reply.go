@@ -7,22 +7,22 @@ import (
 	"fmt"
 )
 
-// A Reply holds the proofs found in a reply of the interface. Nothing in it is verified.
+// A Reply is the proofs in a reply of the interface. Nothing in it is verified.
 type Reply struct {
 	AppProofs  []AppProof
 	BootProofs []BootProof
-	LogProof   *LogProof // nil: there is none
-	// OrganizationID, ActivityID, Fingerprint, Type and Status are those of the reply's
-	// activity, empty where there is none; a refusal names the first of them not. They are the host's word.
+	LogProof   *LogProof // nil: the reply has none
+	// OrganizationID, ActivityID, Fingerprint, Type and Status are those of the reply's activity, and empty
+	// without one. Of a refusal, OrganizationID and Type are empty. All are claims of the host.
 	OrganizationID, ActivityID, Fingerprint, Type, Status string
 
-	tells bool // of an activity or a refusal, and is no proof alone
+	tells bool // the reply is about an activity or a refusal, not a proof alone
 }
 
-// ParseReply finds proofs in JSON as the interface answers it: an app proof or a boot proof
+// ParseReply finds the proofs in a JSON reply of the interface, at most MaxReply bytes: an app proof or a boot proof
 // alone, {"appProofs": […]}, {"bootProof": {…}}, {"logProof": …, "logKey": {…}} or {"activity": {…}} with
-// appProofs in it, which may have logProof and logKey beside it, as may a refusal.
-// Other members are ignored, but those within a proof are held against the format.
+// appProofs in it, which may have logProof and logKey beside it, as may a refusal. It ignores
+// other members, but not within a proof. A reply without any proof is an error.
 func ParseReply(raw []byte) (*Reply, error) {
 	r, err := parseReply(raw)
 	if err != nil {
@@ -92,7 +92,7 @@ const (
 	statusFailed    = "ACTIVITY_STATUS_FAILED"
 )
 
-// addRefused finds the activity that a refusal is kept as, if it is.
+// addRefused finds the activity that a refusal is stored as, if it is.
 func (r *Reply) addRefused(raw json.RawMessage) error {
 	var details []struct {
 		Type        string `json:"@type"`
@@ -162,8 +162,9 @@ func (r *Reply) addLogProof(text, key json.RawMessage) error {
 	return nil
 }
 
-// Expects is what a proof that came with this reply must say to be about the activity beside it. An address
-// may belong to an organization that the activity made, and a proof of another maker's may name no activity.
+// Expects is the Expectation of an app proof in this reply: it must be about the reply's activity. The organization
+// is not compared for an address, which may belong to one that the activity created, and nothing is compared for a
+// proof that names no activity, as one by other software may.
 func (r *Reply) Expects(p *Proof) Expectation {
 	var e Expectation
 	if _, activity, _ := p.Claim.Names(); activity == "" {
@@ -176,8 +177,8 @@ func (r *Reply) Expects(p *Proof) Expectation {
 	return e
 }
 
-// CheckLogged refuses a verified entry that is not the one that this reply tells of: another activity's, another
-// step of the same one, or one of which the app proofs in the reply did not come. A log proof alone tells of nothing.
+// CheckLogged refuses a verified entry that is not the one that this reply is about: one of another activity, of another
+// step of it, or one that did not produce the app proofs in the reply. For a log proof alone there is nothing to compare.
 func (r *Reply) CheckLogged(l *LoggedEntry) error {
 	if l == nil || l.Logged == nil {
 		return errors.New("no logged proof")
@@ -204,7 +205,7 @@ func (r *Reply) CheckLogged(l *LoggedEntry) error {
 	return nil
 }
 
-// members splits an object by exact name. A null member counts as absent.
+// members splits an object by its exact names. A null member counts as absent.
 func members(raw []byte) (map[string]json.RawMessage, error) {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &m); err != nil || m == nil {

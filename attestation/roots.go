@@ -20,10 +20,10 @@ import (
 )
 
 // AWSRootSHA256 is the SHA-256 of the DER form of the root certificate of AWS Nitro Enclaves, in lower-case
-// hex. The certificate itself comes with a dependency; this hash is what is trusted.
+// hex. The certificate comes with a dependency; it is trusted only if it has this hash.
 const AWSRootSHA256 = "641a0321a3e244efe456463195d606317ed7cdcc3c1756e09893f3c68f79bb5b"
 
-// trust is a root that a document must lead to.
+// trust is the root certificate that a document's chain must end in.
 type trust struct {
 	cert      *x509.Certificate
 	pool      *x509.CertPool
@@ -41,8 +41,8 @@ var awsTrust = sync.OnceValues(func() (trust, error) {
 	return t, nil
 })
 
-// root gives the one root that the policy trusts. The two kinds never mix: who names a simulator's root no
-// longer accepts real documents, and the AWS root cannot be passed off as a simulator's.
+// root returns the one root that the policy trusts. The two kinds never mix: a policy with a simulator's root
+// accepts no real documents, and the AWS root is refused as a simulator's.
 func (p Policy) root() (trust, error) {
 	if p.SimulatorRootPEM == "" {
 		return awsTrust()
@@ -93,27 +93,27 @@ func parseRoot(text string) (trust, error) {
 	return trust{cert: c, pool: pool}, nil
 }
 
-// maxChains bounds the chains that a Chains remembers. A module takes a new leaf every few hours.
+// maxChains is how many chains a Chains holds; it is emptied when it is full. A module takes a new leaf every few hours.
 const maxChains = 256
 
-// Chains remembers which leaf certificates led to which root, so that the further
-// documents of a boot cost one signature and not five. The zero value is ready; it
-// is safe for concurrent use, and given to verifiers as Policy.Chains.
+// Chains is a cache of verified certificate chains, with which further documents of a
+// boot cost one signature and not five. The zero value is ready to use and safe for
+// concurrent use; set it as Policy.Chains.
 //
-// A chain is named by the bytes of its certificates and its root. It says who may have
-// signed a document; everything else about the document is checked as ever.
+// The cache's key is the bytes of root and certificates, its value the key that may sign
+// a document. Everything else about a document is checked every time.
 type Chains struct {
 	mu    sync.Mutex
 	known map[[32]byte]chain
 }
 
-// chain is a leaf's key and the time in which every certificate is valid.
+// chain is a cached chain: the leaf's key, and the time in which every certificate is valid.
 type chain struct {
 	leaf        *ecdsa.PublicKey
 	from, until time.Time
 }
 
-// name is the hash of root, leaf and bundle, each behind its length.
+// chainName is the SHA-256 of root, leaf and bundle, each after its length.
 func chainName(d document, root trust) [32]byte {
 	h := sha256.New()
 	for _, der := range append([][]byte{root.cert.Raw, d.Certificate}, d.CABundle...) {
@@ -125,7 +125,7 @@ func chainName(d document, root trust) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// leaf gives the key that a chain led to before; nil if it did not, or is not valid at this time.
+// leaf returns the key of a cached chain; nil if it is not cached, or not valid at this time.
 func (c *Chains) leaf(d document, root trust, at time.Time) *ecdsa.PublicKey {
 	if c == nil {
 		return nil
@@ -139,7 +139,7 @@ func (c *Chains) leaf(d document, root trust, at time.Time) *ecdsa.PublicKey {
 	return k.leaf
 }
 
-// keep remembers the chain of a document that was verified at this time.
+// keep caches the chain of a document that was verified at this time.
 func (c *Chains) keep(d document, root trust, at time.Time) {
 	if c == nil {
 		return
@@ -175,7 +175,7 @@ func (c *Chains) keep(d document, root trust, at time.Time) {
 	c.known[chainName(d, root)] = k
 }
 
-// verifyCOSE checks a document's signature under a key whose chain is known.
+// verifyCOSE verifies a document's signature under the leaf's key of a cached chain.
 func verifyCOSE(raw []byte, key *ecdsa.PublicKey) error {
 	var c cose
 	if err := strictCOSE.Unmarshal(raw, &c); err != nil {

@@ -11,15 +11,15 @@ import (
 	"cloister/attestation/commitment"
 )
 
-// SetupNonceSize is the size in bytes of the nonce that a setup document is asked for with.
+// SetupNonceSize is the size in bytes of the nonce in a setup document, which its reader chooses.
 const SetupNonceSize = 32
 
-// A SetupAnswer is what an enclave that waits for its root secret answers: who it
-// is, under which manifest, at this moment.
+// A SetupAnswer is the reply of an enclave that waits for its root secret: its identity
+// and its manifest, attested for the caller's nonce.
 type SetupAnswer struct {
 	Document string `json:"document"` // attestation document, standard base64
 	Envelope string `json:"envelope"` // EncodeEnvelope of the manifest and its approvals, standard base64
-	// Predecessor is the manifest before it, standard base64, absent for a first one.
+	// Predecessor is the manifest before this one, standard base64; absent for a first one.
 	Predecessor string `json:"predecessor,omitempty"`
 }
 
@@ -28,29 +28,29 @@ func ParseSetupAnswer(raw []byte) (*SetupAnswer, error) {
 	return parseJSON[SetupAnswer]("setup document", raw, 2*(MaxEnvelope+MaxManifest+MaxDocument))
 }
 
-// A Setup is an enclave that waits for its root secret, verified.
+// A Setup is a verified enclave that waits for its root secret.
 type Setup struct {
 	Document *Document
 	Manifest *Manifest
 	// ManifestHash is the SHA-256 of the manifest's bytes.
 	ManifestHash [32]byte
-	// Predecessor is the manifest before it, nil for a first one.
+	// Predecessor is the manifest before this one; nil for a first one.
 	Predecessor *Manifest
 	Approvals   []ManifestApproval
-	// PublicKeyHex is the setup key, 130 bytes: encryption ‖ signing key.
+	// PublicKeyHex is the setup key, 130 bytes in lower-case hex: encryption ‖ signing key.
 	PublicKeyHex string
-	// Nonce is the one that the caller asked with.
+	// Nonce is the nonce that the caller sent.
 	Nonce [SetupNonceSize]byte
 }
 
-// VerifySetup verifies the answer of an enclave that waits for its root secret, for somebody who is about to
-// give away part of it: the document under the policy's root, made for this nonce; no debug image; setup key
-// and manifest committed in PCR16, which is locked, and nothing in any register above it; the manifest
-// approved by the threshold of Policy.Operators, which must be named; its predecessor, where it has one, of
-// the same deployment; and the image pinned by PCR 0, 1 and 2 or by the manifest's hash, and equal to the
-// manifest's.
+// VerifySetup verifies the answer of an enclave that waits for its root secret, for an operator who is about to
+// send a share of it: the document under the policy's root, made for this nonce; no debug image; setup key and
+// manifest committed in PCR16, with registers 0 to 16 locked and no other; the manifest approved by the
+// threshold of Policy.Operators, which must be named; its predecessor, where it has one, of the same
+// deployment (CheckSuccession); and the image pinned by PCR 0, 1 and 2 or by the manifest's hash, and equal
+// to the manifest's.
 //
-// AllowDebug, AllowUnpinned and ForeignManifest are refused: such an enclave keeps no secret.
+// A policy with AllowDebug, AllowUnpinned or ForeignManifest is an error: such an enclave keeps no secret.
 func VerifySetup(a SetupAnswer, nonce [SetupNonceSize]byte, p Policy) (*Setup, error) {
 	s, err := verifySetup(a, nonce, p)
 	if err != nil {
@@ -100,7 +100,7 @@ func verifySetup(a SetupAnswer, nonce [SetupNonceSize]byte, p Policy) (*Setup, e
 	case doc.PCRs[commitment.SetupPCR] != commitment.SetupRegister(s.PublicKeyHex, s.ManifestHash):
 		return nil, errors.New("PCR16 does not commit to setup key and manifest")
 	}
-	// What a boot proof's manifest is held against, this one is too.
+	// The manifest is checked like that of a boot proof.
 	b := &Boot{Document: doc, ManifestHash: s.ManifestHash, policy: p}
 	if s.Manifest, err = ParseManifest(manifest); err != nil {
 		return nil, err
@@ -134,9 +134,9 @@ func (s *Setup) checkPredecessor(text string) error {
 	return s.Predecessor.CheckSuccession(Hash(raw), s.Manifest, s.ManifestHash, s.Approvals)
 }
 
-// SealTo encrypts to the encryption half of a boot key (260 hex digits) with HPKE, base mode:
+// SealTo encrypts to the encryption half of a boot key (260 hex digits) with HPKE (RFC 9180), base mode:
 // DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. The result is the encapsulated key (65
-// bytes) and the ciphertext. It opens under the same info only.
+// bytes) and the ciphertext. It opens only under the same info.
 func SealTo(bootKeyHex string, info, plain []byte) ([]byte, error) {
 	if err := checkPair("boot key", bootKeyHex); err != nil {
 		return nil, err
@@ -165,10 +165,10 @@ func SealToPoint(point, info, plain []byte) ([]byte, error) {
 	return box, nil
 }
 
-// ErrBox is all that is said of a box that does not open.
+// ErrBox is the only error of OpenBox; it does not say why a box does not open.
 var ErrBox = errors.New("box does not open: it was made for another key or purpose, or altered")
 
-// OpenBox opens what SealTo or SealToPoint made for a P-256 key.
+// OpenBox decrypts a box that SealTo or SealToPoint made for this P-256 key and info. Its only error is ErrBox.
 func OpenBox(key *ecdh.PrivateKey, info, box []byte) ([]byte, error) {
 	if key == nil || key.Curve() != ecdh.P256() || len(box) < pointSize+16 {
 		return nil, ErrBox

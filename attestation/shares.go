@@ -22,8 +22,8 @@ const ShareSize = 32
 const MaxShareSet = 128 << 10
 
 // A ShareSet is the root secret of a deployment, split so that any Threshold of
-// the operators bring it back and fewer learn nothing of it, each share encrypted
-// to its operator. The enclave that made it attests it; see AttestedShares.
+// the operators recover it and fewer learn nothing of it, each share encrypted to
+// its operator. The enclave that made the set attests it; see AttestedShares.
 type ShareSet struct {
 	Format          int       `json:"format"`          // 1
 	Deployment      string    `json:"deployment"`      // SHA-256 of the genesis record, hex
@@ -32,8 +32,8 @@ type ShareSet struct {
 	Random          string    `json:"random"`          // 32 bytes, hex: no two sets are alike
 	Operators       Operators `json:"operators"`       // a threshold of at least 2, and keys for shares
 	Shares          []Share   `json:"shares"`          // in the order of the operators
-	// KeyService, where there is one, makes the shares worth nothing alone: they make the
-	// secret under a pad, which follows from a key that the service keeps.
+	// KeyService, where there is one, makes the shares useless alone: they recover the secret
+	// encrypted with a pad, which is derived from a key that the service keeps.
 	KeyService *KeyService `json:"keyService,omitempty"`
 }
 
@@ -46,18 +46,18 @@ type KeyService struct {
 // maxCiphertextBlob is the service's bound, in bytes.
 const maxCiphertextBlob = 6 << 10
 
-// A Share is one operator's.
+// A Share is the encrypted share of one operator.
 type Share struct {
-	// Commitment is SHA-256, in hex, of the share with its place, so that a wrong one
-	// is known by whose it is. A share is 32 random bytes: the hash tells nothing.
+	// Commitment is SHA-256, in hex, of the share with its place: it shows which operator gave
+	// a wrong share. A share is 32 random bytes, so the hash reveals nothing of it.
 	Commitment string `json:"commitment"`
-	// Box is the share encrypted to the operator's share key: see SealToPoint, hex.
+	// Box is the share, encrypted to the operator's share key by SealToPoint, hex.
 	Box string `json:"box"`
 }
 
 const shareBoxSize = pointSize + ShareSize + 16
 
-// ParseShareSet reads a share set. It accepts exactly the bytes that Encode writes.
+// ParseShareSet reads a share set of at most MaxShareSet bytes. It accepts exactly the bytes that Encode writes.
 func ParseShareSet(raw []byte) (*ShareSet, error) {
 	var s ShareSet
 	if err := decodeStrict(raw, MaxShareSet, &s); err != nil {
@@ -73,8 +73,8 @@ func ParseShareSet(raw []byte) (*ShareSet, error) {
 	return &s, nil
 }
 
-// Encode gives the canonical bytes: JSON in the order of the struct, without
-// blanks. It refuses what ParseShareSet would refuse.
+// Encode returns the canonical bytes: JSON in the order of the struct, without
+// blanks. It refuses a set that ParseShareSet would refuse.
 func (s *ShareSet) Encode() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("share set: %w", err)
@@ -118,8 +118,8 @@ func (s *ShareSet) check() error {
 	return nil
 }
 
-// CheckHolders refuses operators who cannot hold shares: each needs a key for
-// them, and with a threshold below 2 the secret would be in one hand.
+// CheckHolders refuses operators who cannot hold shares: each needs a share key,
+// and with a threshold below 2 one operator alone would have the secret.
 func (o Operators) CheckHolders() error {
 	if err := o.check(); err != nil {
 		return err
@@ -130,11 +130,11 @@ func (o Operators) CheckHolders() error {
 	return nil
 }
 
-// Equal tells whether these are the same operators, in the same order, of whom as many hold the root secret.
+// Equal reports whether keys, share keys, their order and Threshold are the same. RecoverThreshold is not compared.
 func (o Operators) Equal(other Operators) bool { return o.Digest() == other.Digest() }
 
-// Digest is the SHA-256 of the operators' JSON as manifests hold it, behind a domain of its own. It leaves out how many
-// approve a recovery, which shares know nothing of.
+// Digest is the SHA-256 of the line "cloister operators 1" and the operators' JSON as in manifests, without
+// recoverThreshold, on which shares do not depend.
 func (o Operators) Digest() [32]byte {
 	o.RecoverThreshold = 0
 	if o.PublicKeys == nil {
@@ -147,13 +147,13 @@ func (o Operators) Digest() [32]byte {
 	return sha256.Sum256(append([]byte("cloister operators 1\n"), raw...))
 }
 
-// ShareSetDigest names a share set: SHA-256 of its bytes behind a domain of its
-// own. It is the user_data of the document that attests it.
+// ShareSetDigest identifies a share set: SHA-256 of the line "cloister share set 1" and
+// the set's bytes. It is the user_data of the document that attests the set.
 func ShareSetDigest(raw []byte) [32]byte {
 	return sha256.Sum256(append([]byte("cloister share set 1\n"), raw...))
 }
 
-// info of the box that holds the share at a place, counted from 1.
+// info is the HPKE info of the box of an operator, counted from 1.
 func (s *ShareSet) info(operator int) []byte {
 	return []byte("cloister operator share 1\n" + s.Deployment + "\n" + s.QuorumPublicKey + "\n" + s.Random + "\n" + strconv.Itoa(operator) + "\n")
 }
@@ -165,7 +165,7 @@ func (s *ShareSet) commitment(operator int, share []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Add encrypts the next operator's share, 32 bytes, and commits to it.
+// Add encrypts the next operator's share, 32 bytes, commits to it and appends it to Shares.
 func (s *ShareSet) Add(share []byte) error {
 	n := len(s.Shares) + 1
 	if len(share) != ShareSize || n > len(s.Operators.ShareKeys) {
@@ -183,13 +183,13 @@ func (s *ShareSet) Add(share []byte) error {
 	return nil
 }
 
-// Holds tells whether share is the one that the set commits to for an operator, counted from 1.
+// Holds reports whether share is the one that the set commits to for an operator, counted from 1.
 func (s *ShareSet) Holds(operator int, share []byte) bool {
 	return operator >= 1 && operator <= len(s.Shares) && len(share) == ShareSize &&
 		subtle.ConstantTimeCompare([]byte(s.commitment(operator, share)), []byte(s.Shares[operator-1].Commitment)) == 1
 }
 
-// Open decrypts an operator's share, which the caller wipes.
+// Open decrypts an operator's share, counted from 1, and checks it against its commitment. The caller wipes it.
 func (s *ShareSet) Open(operator int, key *ecdh.PrivateKey) ([]byte, error) {
 	if operator < 1 || operator > len(s.Shares) {
 		return nil, errors.New("share set: no such operator")
@@ -209,13 +209,13 @@ func (s *ShareSet) Open(operator int, key *ecdh.PrivateKey) ([]byte, error) {
 	return share, nil
 }
 
-// Operator gives the place, counted from 1, of the operator with this signing key; 0 for none.
+// Operator returns the place, counted from 1, of the operator with this signing key; 0 if there is none.
 func (s *ShareSet) Operator(publicKey string) int {
 	return slices.Index(s.Operators.PublicKeys, publicKey) + 1
 }
 
-// AttestedShares is a share set with the document of the enclave that made it, as
-// it lies in the store. Both are standard base64.
+// AttestedShares is a share set with the attestation document of the enclave that made
+// it, as the store has it. Both are standard base64.
 type AttestedShares struct {
 	Set      string `json:"set"`
 	Document string `json:"document"`
@@ -224,7 +224,7 @@ type AttestedShares struct {
 // MaxAttestedShares is the longest JSON of AttestedShares in bytes.
 const MaxAttestedShares = 256 << 10
 
-// ParseAttestedShares reads the JSON of an attested share set. It verifies only its form; see VerifyShares.
+// ParseAttestedShares reads the JSON of AttestedShares and returns the set's bytes, the set and the document. It checks only the form; see VerifyShares.
 func ParseAttestedShares(raw []byte) (set []byte, s *ShareSet, document []byte, err error) {
 	var a AttestedShares
 	if err := decodeStrict(raw, MaxAttestedShares, &a); err != nil {
@@ -240,7 +240,7 @@ func ParseAttestedShares(raw []byte) (set []byte, s *ShareSet, document []byte, 
 	return set, s, document, err
 }
 
-// EncodeAttestedShares gives the JSON that ParseAttestedShares reads.
+// EncodeAttestedShares returns the JSON that ParseAttestedShares reads.
 func EncodeAttestedShares(set, document []byte) []byte {
 	raw, err := encodeJSON(AttestedShares{base64.StdEncoding.EncodeToString(set), base64.StdEncoding.EncodeToString(document)})
 	if err != nil {
@@ -249,8 +249,8 @@ func EncodeAttestedShares(set, document []byte) []byte {
 	return raw
 }
 
-// VerifyShares verifies that a share set was made in an enclave whose image the
-// policy pins by PCR 0, 1 and 2. It refuses debug images whatever the policy says.
+// VerifyShares verifies that a share set, the JSON of AttestedShares, was made in an enclave whose
+// image the policy pins by PCR 0, 1 and 2. It refuses debug images whatever the policy says.
 func VerifyShares(raw []byte, p Policy) (*ShareSet, error) {
 	set, s, document, err := ParseAttestedShares(raw)
 	if err != nil {
@@ -290,17 +290,17 @@ func ParseShareSubmission(raw []byte) (*ShareSubmission, error) {
 	return parseJSON[ShareSubmission]("share", raw, MaxSubmission)
 }
 
-// Info is what the box is bound to.
+// Info is the HPKE info of the box.
 func (s *ShareSubmission) Info() []byte {
 	return []byte("cloister setup share 1\n" + s.ManifestSHA256 + "\n" + s.ShareSetDigest + "\n" + s.Nonce + "\n" + strconv.Itoa(s.Operator) + "\n")
 }
 
-// Text is what the operator signs.
+// Text is the text that the operator signs.
 func (s *ShareSubmission) Text() []byte {
 	return append([]byte("cloister share submission 1\n"), append(s.Info(), s.Box+"\n"...)...)
 }
 
-// Check verifies form and signature under the operator's signing key.
+// Check verifies form and signature under the operator's signing key, compressed P-256 in hex.
 func (s *ShareSubmission) Check(publicKey string) error {
 	return cmp.Or(
 		checkHex("manifestSha256", s.ManifestSHA256, 32),
@@ -311,8 +311,8 @@ func (s *ShareSubmission) Check(publicKey string) error {
 	)
 }
 
-// Submit seals an operator's share to a verified enclave and signs that. The share is
-// bound to the set's bytes, which must be those that the operator has verified.
+// Submit encrypts an operator's share to a verified enclave and signs the submission. It is bound
+// to the set's bytes, which must be those that the operator has verified.
 func (s *Setup) Submit(set []byte, operator int, share []byte, signing *ecdsa.PrivateKey) (*ShareSubmission, error) {
 	digest := ShareSetDigest(set)
 	out := &ShareSubmission{Operator: operator, ManifestSHA256: hex.EncodeToString(s.ManifestHash[:]), ShareSetDigest: hex.EncodeToString(digest[:]),

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Headers of signed replies. A request asks with HeaderSignReply, whose value is
-// a nonce of its own; the reply carries the others.
+// Headers of signed replies. HeaderSignReply is the request's and has a nonce that
+// the caller chooses; the others are the reply's.
 const (
 	HeaderSignReply      = "X-Cloister-Sign-Reply"      // 1 to MaxReplyNonce characters of A-Z a-z 0-9 - _
 	HeaderReplySignature = "X-Cloister-Reply-Signature" // r‖s, 64 bytes, lower-case hex
@@ -22,8 +22,8 @@ const (
 	HeaderDeployment     = "X-Cloister-Deployment"      // 32 bytes, lower-case hex
 )
 
-// HeaderLogProof asks for the logged proof of what a submit comes to, in its reply: with the one value LogProofWait,
-// since the reply waits until witnesses have cosigned it.
+// HeaderLogProof is the header of a submit that asks for a logged proof in its reply. Its one value is LogProofWait:
+// the reply waits until witnesses have cosigned the entry.
 const (
 	HeaderLogProof = "X-Cloister-Log-Proof"
 	LogProofWait   = "wait"
@@ -46,8 +46,8 @@ const (
 	maxHeaders   = 16 << 10 // bytes of the credential headers, as the interface bounds them
 )
 
-// CredentialHeaders are the request headers that a signed reply is bound to at a
-// endpoint, in the order in which they are hashed. Nil: no such endpoint.
+// CredentialHeaders are the request headers that a signed reply is bound to at an
+// endpoint, in the order in which they are hashed. It is nil for an unknown endpoint.
 func CredentialHeaders(endpoint string) []string {
 	switch endpoint {
 	case EndpointSubmit, EndpointQuery, EndpointBoot:
@@ -58,7 +58,7 @@ func CredentialHeaders(endpoint string) []string {
 	return nil
 }
 
-// documents of the interface that everybody may read, by path.
+// documents maps the paths of public documents to their operations.
 var documents = map[string]string{
 	"/public/v1/discovery/keys":          "discovery_keys",
 	"/public/v1/discovery/webhooks/jwks": "webhook_jwks",
@@ -66,8 +66,8 @@ var documents = map[string]string{
 	"/.well-known/jwks.json":             "discovery_openid_keys",
 }
 
-// Route gives endpoint and operation of an HTTP request, as a signed reply names them.
-// ok is false for what is no operation of the interface.
+// Route returns endpoint and operation of an HTTP request, as a signed reply names them.
+// ok is false if the request is no operation of the interface.
 func Route(method, path string) (endpoint, operation string, ok bool) {
 	if method == "GET" {
 		operation, ok = documents[path]
@@ -86,7 +86,7 @@ func Route(method, path string) (endpoint, operation string, ok bool) {
 	return "", "", false
 }
 
-// What an operation's name and a nonce are made of.
+// Characters of an operation's name and of a nonce.
 const (
 	operationLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 	nonceLetters     = operationLetters + "ABCDEFGHIJKLMNOPQRSTUVWXYZ-"
@@ -96,13 +96,13 @@ func isOperation(s string) bool {
 	return s != "" && len(s) <= maxOperation && strings.Trim(s, operationLetters) == ""
 }
 
-// IsReplyNonce tells whether a text may be the nonce of a signed reply.
+// IsReplyNonce reports whether a text may be the nonce of a signed reply: see HeaderSignReply.
 func IsReplyNonce(s string) bool {
 	return s != "" && len(s) <= MaxReplyNonce && strings.Trim(s, nonceLetters) == ""
 }
 
-// A SignedReply is what the live key signs of a request and its reply. A verifier fills in
-// what it sent and what it got, never what a reply claims of either.
+// A SignedReply is the content that the live key signs for a request and its reply. A verifier fills
+// it in from what it sent and received, never from what a reply claims about either.
 type SignedReply struct {
 	// Deployment is the SHA-256 of the deployment's genesis record.
 	Deployment [32]byte
@@ -126,8 +126,8 @@ type SignedReply struct {
 
 // HashCredentials hashes the credential headers of a request at an endpoint: SHA-256 over a line
 // "name: value\n" for each that the request carries, names in lower case and in the order of
-// CredentialHeaders. values gives a header's values as sent, without blanks around them. It
-// refuses a header that comes twice, and values that no header can carry.
+// CredentialHeaders. values returns a header's values as sent, without blanks around them. A header
+// that comes twice, a value that is not printable ASCII, and more than 16 KiB of them are errors.
 func HashCredentials(endpoint string, values func(name string) []string) ([32]byte, error) {
 	h, size := sha256.New(), 0
 	for _, name := range CredentialHeaders(endpoint) {
@@ -150,8 +150,8 @@ func HashCredentials(endpoint string, values func(name string) []string) ([32]by
 	return [32]byte(h.Sum(nil)), nil
 }
 
-// Text gives the bytes that are signed: ASCII lines, each ended by a line feed, in the order
-// that README.md shows. It refuses what would not have exactly one such text.
+// Text returns the bytes that are signed: ASCII lines, each ended by a line feed, in the order
+// that README.md shows. A member that is malformed or out of range is an error.
 func (s SignedReply) Text() ([]byte, error) {
 	switch {
 	case CredentialHeaders(s.Endpoint) == nil:
@@ -187,14 +187,14 @@ func (s SignedReply) Text() ([]byte, error) {
 	return b, nil
 }
 
-// ReplyHeaders are the headers that a signed reply carries, as received.
+// ReplyHeaders are the headers of a signed reply, as received.
 type ReplyHeaders struct{ Signature, Time, LiveKey, Deployment string }
 
-// errUnsigned says that a reply carries no signature.
+// errUnsigned is the error for a reply without any of ReplyHeaders.
 var errUnsigned = errors.New("signed reply: reply carries no signature")
 
-// Into takes over what only the reply can say, deployment, live key and time, and returns the
-// signature's 64 bytes. It refuses an absent header and any spelling but the documented one.
+// Into sets the members of s that only the reply can say, deployment, live key and time, and returns
+// the signature's 64 bytes. It refuses an absent header and any encoding but the documented one.
 func (h ReplyHeaders) Into(s *SignedReply) (signature []byte, err error) {
 	if h == (ReplyHeaders{}) {
 		return nil, errUnsigned
@@ -212,8 +212,8 @@ func (h ReplyHeaders) Into(s *SignedReply) (signature []byte, err error) {
 // VerifyReply verifies that this boot's live key signed a reply, at a time that fits the boot,
 // the root and the policy's MaxProofAge. A high s is accepted.
 //
-// It vouches for the fields of s. The caller fills them in from its own request and from the
-// reply at hand; package attestation/client does all of it.
+// The signature covers the members of s. The caller fills them in from its own request and from
+// the received reply; package attestation/client does all of it.
 func (b *Boot) VerifyReply(s SignedReply, signature []byte) error {
 	if b.signing == nil {
 		return errors.New("signed reply: boot was not verified")
@@ -227,16 +227,16 @@ func (b *Boot) VerifyReply(s SignedReply, signature []byte) error {
 	return b.checkTime("signed reply", time.UnixMilli(int64(s.TimeMs)))
 }
 
-// At is the boot with its policy's Now at another time, from which the ages of what it signed
-// are measured: a boot is verified once and used for long.
+// At returns a copy of the boot whose policy has another Now, from which the ages of its proofs and
+// replies are measured: verify a boot once and use it for long.
 func (b *Boot) At(now time.Time) *Boot {
 	c := *b
 	c.policy.Now = now
 	return &c
 }
 
-// VerifyReplySignature checks the signature alone, under the live key that s
-// names, and not whose key that is.
+// VerifyReplySignature verifies the signature alone, under the live key that s
+// names. It does not check whose key that is.
 func VerifyReplySignature(s SignedReply, signature []byte) error {
 	pub, err := parsePair("live key", s.LiveKey)
 	if err != nil {

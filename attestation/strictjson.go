@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// decodeStrict reads one JSON value of at most max bytes into v. Refused are
+// decodeStrict reads one JSON value of at most max bytes into v. It refuses
 // duplicate, unknown and differently cased members, null, invalid UTF-8, lone
 // surrogates, trailing bytes and nesting deeper than maxJSONDepth.
 func decodeStrict(raw []byte, max int, v any) error {
@@ -28,7 +28,7 @@ func decodeStrict(raw []byte, max int, v any) error {
 	return nil
 }
 
-// parseJSON is decodeStrict of a document of its own, which errors call what.
+// parseJSON decodes a document with decodeStrict. what is its name in errors.
 func parseJSON[T any](what string, raw []byte, max int) (*T, error) {
 	v := new(T)
 	if err := decodeStrict(raw, max, v); err != nil {
@@ -37,11 +37,11 @@ func parseJSON[T any](what string, raw []byte, max int) (*T, error) {
 	return v, nil
 }
 
-// CheckJSON refuses text that two readers of JSON could take for different things: not one value of at most max bytes, members that come
-// twice, invalid UTF-8, lone surrogates, trailing bytes and more than 16 levels. Which members there are it does not mind.
+// CheckJSON refuses text that two JSON readers could interpret differently: anything but one value of at most max bytes, duplicate
+// members, invalid UTF-8, lone surrogates, trailing bytes and more than 16 levels. Any members are allowed, and null.
 func CheckJSON(raw []byte, max int) error { return scanJSON(raw, max, maxJSONDepth, nil) }
 
-// scanJSON looks at the form alone. With names nil any member is allowed, and null.
+// scanJSON checks the form alone. With names nil any member is allowed, and null.
 func scanJSON(raw []byte, max, depth int, names map[string]bool) error {
 	if len(raw) == 0 || len(raw) > max {
 		return fmt.Errorf("%d bytes of JSON, want 1 to %d", len(raw), max)
@@ -108,7 +108,7 @@ func scanName(dec *json.Decoder, names, seen map[string]bool) error {
 	return nil
 }
 
-// collectNames adds the member names of a struct type and all within it. The standard
+// collectNames adds the member names of a struct type and of all types in it. The standard
 // decoder matches names without regard to case; this set does not.
 func collectNames(t reflect.Type, names map[string]bool) {
 	switch t.Kind() {
@@ -147,7 +147,7 @@ func loneSurrogate(raw []byte) bool {
 	return false
 }
 
-// surrogateHalf says whether four hex digits at i are a high ('h') or low ('l') surrogate.
+// surrogateHalf returns 'h' or 'l' if four hex digits at i are a high or low surrogate.
 func surrogateHalf(raw []byte, i int) byte {
 	if i+4 > len(raw) || raw[i]|0x20 != 'd' {
 		return 0

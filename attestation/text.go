@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// parseHex takes lower-case hex only: two spellings of one value would make
+// parseHex decodes lower-case hex only: two spellings of one value would make
 // string comparisons, which the published clients use, disagree with ours.
 func parseHex(name, s string, size int) ([]byte, error) {
 	if err := checkHex(name, s, size); err != nil {
@@ -24,7 +24,7 @@ func parseHex(name, s string, size int) ([]byte, error) {
 	return hex.DecodeString(s)
 }
 
-// checkHex is parseHex of what only must have the form.
+// checkHex checks the form that parseHex requires.
 func checkHex(name, s string, size int) error {
 	if len(s) != 2*size {
 		return fmt.Errorf("%s is not %d bytes of hex", name, size)
@@ -35,7 +35,7 @@ func checkHex(name, s string, size int) error {
 	return nil
 }
 
-// checkOptionalHash wants 32 bytes of hex, or nothing.
+// checkOptionalHash requires 32 bytes of hex, or the empty text.
 func checkOptionalHash(name, s string) error {
 	if s == "" {
 		return nil
@@ -43,7 +43,7 @@ func checkOptionalHash(name, s string) error {
 	return checkHex(name, s, 32)
 }
 
-// parseBase64 takes the standard alphabet with padding and no line breaks; max bounds the decoded bytes.
+// parseBase64 decodes the standard alphabet with padding and no line breaks; max bounds the decoded bytes.
 func parseBase64(name, s string, max int) ([]byte, error) {
 	if len(s) > base64.StdEncoding.EncodedLen(max) {
 		return nil, fmt.Errorf("%s is too long", name)
@@ -55,7 +55,7 @@ func parseBase64(name, s string, max int) ([]byte, error) {
 	return b, nil
 }
 
-// parseDecimal takes 0 to max without sign or leading zeros.
+// parseDecimal reads a number from 0 to max without sign or leading zeros.
 func parseDecimal(name, s string, max uint64) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || strconv.FormatUint(n, 10) != s || n > max {
@@ -64,13 +64,13 @@ func parseDecimal(name, s string, max uint64) (uint64, error) {
 	return n, nil
 }
 
-// checkDecimal is parseDecimal of what only must have the form.
+// checkDecimal checks the form that parseDecimal requires.
 func checkDecimal(name, s string, max uint64) error {
 	_, err := parseDecimal(name, s, max)
 	return err
 }
 
-// checkText wants min to MaxText bytes of UTF-8 without control characters.
+// checkText requires min to MaxText bytes of UTF-8 without control characters.
 func checkText(name, s string, min int) error {
 	if len(s) < min || len(s) > MaxText || !utf8.ValidString(s) {
 		return fmt.Errorf("%s is missing, too long or not UTF-8", name)
@@ -90,7 +90,7 @@ func parsePoint(b []byte) (*ecdsa.PublicKey, error) {
 	return pub, nil
 }
 
-// parsePair reads encryption key ‖ signing key in hex and gives the signing key.
+// parsePair reads encryption key ‖ signing key in hex and returns the signing key.
 func parsePair(name, s string) (*ecdsa.PublicKey, error) {
 	raw, err := parseHex(name, s, bootKeySize)
 	if err != nil {
@@ -106,13 +106,13 @@ func parsePair(name, s string) (*ecdsa.PublicKey, error) {
 	return pub, nil
 }
 
-// checkPair is parsePair of what only must have the form.
+// checkPair checks the form that parsePair requires.
 func checkPair(name, s string) error {
 	_, err := parsePair(name, s)
 	return err
 }
 
-// decompress reads a 33-byte P-256 point in hex and gives its uncompressed form.
+// decompress reads a 33-byte P-256 point in hex and returns its uncompressed form.
 func decompress(name, s string) ([]byte, error) {
 	raw, err := parseHex(name, s, 33)
 	if err != nil {
@@ -129,7 +129,7 @@ func decompress(name, s string) ([]byte, error) {
 	return point, nil
 }
 
-// checkCompressed is decompress of what only must have the form.
+// checkCompressed checks the form that decompress requires.
 func checkCompressed(name, s string) error {
 	_, err := decompress(name, s)
 	return err

@@ -10,34 +10,35 @@ import (
 	"time"
 )
 
-// A WebhookFault says why a webhook is not believed, in the word that the published verifier has for it.
+// A WebhookFault is the error for a refused webhook: the published verifier's code for the reason.
 type WebhookFault string
 
-// The faults.
+// Values of WebhookFault.
 const (
 	WebhookHeader    WebhookFault = "missing_header"
 	WebhookTimestamp WebhookFault = "invalid_timestamp"
-	WebhookStale     WebhookFault = "stale_timestamp" // too old, or as far ahead
+	WebhookStale     WebhookFault = "stale_timestamp" // outside of the window, too old or in the future
 	WebhookVersion   WebhookFault = "unsupported_signature_version"
 	WebhookAlgorithm WebhookFault = "unsupported_signature_algorithm"
 	WebhookNoKey     WebhookFault = "missing_key"
 	WebhookSignature WebhookFault = "invalid_signature"
 )
 
+// Error names the fault.
 func (f WebhookFault) Error() string { return "webhook: " + string(f) }
 
-// A WebhookKey verifies webhooks.
+// A WebhookKey is a public key that verifies webhooks, and its id.
 type WebhookKey struct {
 	ID  string
 	Key ed25519.PublicKey
 }
 
-// A Webhook is what a verified one says of itself. One event may come several
-// times, each time signed anew: EventID tells that it is the same.
+// A Webhook is the verified headers of a webhook. One event may be delivered several
+// times, each time signed anew: EventID identifies the event.
 type Webhook struct {
 	EventID string
 	KeyID   string
-	At      time.Time // of this attempt, in milliseconds
+	At      time.Time // of this delivery, to the millisecond
 }
 
 const (
@@ -47,9 +48,9 @@ const (
 	maxWebhookHeader = 256 // bytes of one header's value
 )
 
-// VerifyWebhook verifies a webhook by its headers, which get finds by name (http.Header.Get
-// does), over the exact bytes of its body. It must have been signed at most window before or
-// after now. The error is a WebhookFault.
+// VerifyWebhook verifies the Ed25519 signature in a webhook's headers over the exact bytes of its body.
+// get returns a header by name (http.Header.Get does). The webhook must have been signed at most window
+// before or after now. The error is a WebhookFault.
 func VerifyWebhook(get func(name string) string, body []byte, keys []WebhookKey, now time.Time, window time.Duration) (*Webhook, error) {
 	var values [6]string
 	for i, name := range []string{"X-Turnkey-Timestamp", "X-Turnkey-Event-Id", "X-Turnkey-Signature-Key-Id", "X-Turnkey-Signature-Algorithm",
@@ -91,8 +92,9 @@ func VerifyWebhook(get func(name string) string, body []byte, keys []WebhookKey,
 	return nil, WebhookNoKey
 }
 
-// ParseWebhookKeys reads what GET /public/v1/discovery/webhooks/jwks answers. Keys of other kinds are passed
-// over, as a JWKS wants it. These keys are the host's word; VerifyKeys gives proven ones.
+// ParseWebhookKeys reads the reply of GET /public/v1/discovery/webhooks/jwks, a JWK set (RFC 7517) of at most
+// MaxKeys bytes. It skips keys of other kinds, as the RFC asks. The keys are a claim of the host; VerifyKeys
+// returns proven ones.
 func ParseWebhookKeys(raw []byte) ([]WebhookKey, error) {
 	var set struct {
 		Keys []struct {
@@ -123,7 +125,7 @@ func ParseWebhookKeys(raw []byte) ([]WebhookKey, error) {
 	return keys, nil
 }
 
-// WebhookKeyOf is the key that Keys.Webhook states.
+// WebhookKeyOf is the key in Keys.Webhook: 32 bytes of lower-case hex.
 func WebhookKeyOf(text string) (WebhookKey, error) {
 	b, err := parseHex("webhook", text, ed25519.PublicKeySize)
 	if err != nil {
@@ -132,7 +134,7 @@ func WebhookKeyOf(text string) (WebhookKey, error) {
 	return WebhookKey{WebhookKeyID(b), b}, nil
 }
 
-// WebhookKeyID is the id that the enclave gives its key: it follows from the key.
+// WebhookKeyID is the id that the enclave gives its key: whk- and the first 8 bytes of the key's SHA-256 in hex.
 func WebhookKeyID(public ed25519.PublicKey) string {
 	sum := Hash(public)
 	return "whk-" + hex.EncodeToString(sum[:8])

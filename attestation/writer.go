@@ -1,7 +1,7 @@
 package attestation
 
-// A writer writes one JSON object after the other's members, the same bytes as encodeJSON does of a struct.
-// It is for what is written with every signature: reflection took a hundredth of a request.
+// A writer is a JSON text in the making, to which methods append members: the same bytes as encodeJSON of a struct.
+// It is for texts that are written with every signature: reflection took a hundredth of a request.
 type writer []byte
 
 // name begins a member.
@@ -20,7 +20,7 @@ func (w *writer) open(name string) {
 
 func (w *writer) close() { *w = append(*w, '}') }
 
-// value writes a member by reflection. It has strings alone in it, with which nothing can fail.
+// value writes a member by reflection. v has only strings in it, so that nothing can fail.
 func (w *writer) value(name string, v any) {
 	w.name(name)
 	w.encode(v)
@@ -37,7 +37,7 @@ func (w *writer) text(name, value string) {
 	w.quote(value)
 }
 
-// optional is text, or nothing for an empty value.
+// optional writes a member that is a string, unless it is empty.
 func (w *writer) optional(name, value string) {
 	if value != "" {
 		w.text(name, value)
