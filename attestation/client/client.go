@@ -1,6 +1,6 @@
-// Package client makes HTTP clients insist on signed replies: every reply of the
-// public interface and of the auth proxy must carry the signature of an attested
-// live key over what was asked and what is answered, or it is an error.
+// Package client is an HTTP transport that accepts signed replies only: every reply
+// of the public interface and of the auth proxy must carry the signature of an
+// attested live key over request and reply, or it is an error.
 //
 // Host and network can then withhold a reply, and nothing else: an altered, invented,
 // old or foreign one is never handed to the caller.
@@ -29,42 +29,42 @@ const (
 	MaxReply   = attestation.MaxReply
 )
 
-// maxBoots bounds the live keys that are remembered. A deployment has a few.
+// maxBoots is how many verified boots a Transport caches. A deployment has a few.
 const maxBoots = 64
 
-// A Transport is an http.RoundTripper that insists on signed replies. It asks for a signature
-// with a fresh nonce, verifies the boot proof of each live key once, and gives back only
-// replies that answer the very request that was sent: its path, body and credential headers.
+// A Transport is an http.RoundTripper that accepts signed replies only. It requests a signature
+// with a fresh nonce, verifies the boot proof of each live key once, and returns only replies
+// that answer the very request that was sent: its path, body and credential headers.
 //
-// A submit that asks for its logged proof (attestation.HeaderLogProof) is answered with one or with a refusal: the
-// proof is verified, and is about what the reply tells of. After a recovery of the log Policy.KnownGenerations must name
-// its generation.
+// A submit may request a logged proof (attestation.HeaderLogProof). A reply with status 200 must then hold one. The
+// Transport verifies every logged proof, and that it is about the reply's activity. If the log was recovered,
+// Policy.KnownGenerations must name its generation.
 //
-// With an error no reply is returned. A reply without signature, such as the host's own 503,
-// gives an *Unsigned. Requests that are no operations of the interface (attestation.Route) are
-// refused and not sent; so are redirects, since nobody signs them. A request's body is read
-// whole before it is sent, a reply's before it is given back. Retrying is the caller's.
+// With an error no reply is returned. A reply without a signature, such as the host's own 503 or
+// a redirect, gives an *Unsigned. A request that is no operation of the interface
+// (attestation.Route) is refused and not sent. The bodies of request and reply are read whole, at
+// most MaxRequest and MaxReply bytes. A Transport does not retry.
 //
 // Policy and Proofs must be set before first use. A Transport is safe for concurrent use.
 type Transport struct {
-	// Policy says which boots are believed: by measurements and operators, or by
-	// manifest. AllowUnpinned does not help. Its Now is not looked at.
+	// Policy says which boots are trusted: by measurements and operators, or by
+	// manifest. Unpinned boots are refused despite AllowUnpinned. Its Now is not used.
 	Policy attestation.Policy
-	// Now is the caller's clock; nil: the ages that Policy bounds are not looked at,
-	// and must not be bounded. A boot's age is held against Policy.MaxBootAge when its
-	// live key is first seen, a reply's against Policy.MaxProofAge always.
+	// Now is the caller's clock. If nil, ages are not checked, and Policy must not bound
+	// any. Policy.MaxBootAge applies to a boot when its live key is first seen,
+	// Policy.MaxProofAge to every reply.
 	Now func() time.Time
-	// Proofs finds the boot proof of a live key. See Discovery.
+	// Proofs fetches the boot proof of a live key, 130 bytes in hex. See Discovery and Query.
 	Proofs func(ctx context.Context, liveKey string) (attestation.BootProof, error)
-	// Deployment, if set, is the only one whose replies are taken: 64 digits of lower-case hex.
-	// If it is empty the first proven one is held on to. It tells deployments of the same
-	// operators apart. It replaces no pin of Policy: whoever hands an enclave its keyring names it.
+	// Deployment, if set, is the only deployment whose replies are accepted: 64 digits of lower-case
+	// hex. If empty, the first proven deployment becomes the only one. It distinguishes deployments of
+	// the same operators. It replaces no pin of Policy: an enclave gets it together with its keyring.
 	Deployment string
-	// Prefix is what stands before the paths of the interface, if anything.
+	// Prefix is the path before those of the interface, if any.
 	Prefix string
-	// Base carries the requests; nil means http.DefaultTransport.
+	// Base sends the requests; nil means http.DefaultTransport.
 	Base http.RoundTripper
-	// Rand makes nonces; nil means crypto/rand.
+	// Rand is the source of nonces; nil means crypto/rand.
 	Rand io.Reader
 
 	mu         sync.Mutex
@@ -73,18 +73,19 @@ type Transport struct {
 	pinned     bool
 }
 
-// Unsigned is the error of a reply that nobody signed. What it says is the host's
-// word at best, and whether the request was done is not known.
+// Unsigned is the error for a reply without a signature. Such a reply is a claim of
+// the host at best, and does not show whether the request was executed.
 type Unsigned struct {
-	// Status is the HTTP status that came.
+	// Status is the HTTP status of the reply.
 	Status int
 }
 
+// Error names the status.
 func (e *Unsigned) Error() string {
 	return fmt.Sprintf("reply with status %d carries no signature", e.Status)
 }
 
-// RoundTrip sends a request and gives back its reply if that is proven.
+// RoundTrip sends a request and returns its reply if that is proven.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	want, out, err := t.prepare(r)
 	if err != nil {
@@ -107,7 +108,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func base(b http.RoundTripper) http.RoundTripper { return cmp.Or(b, http.DefaultTransport) }
 
-// prepare reads what will be sent and adds the wish for a signature.
+// prepare reads the request's body and makes the request to send, which asks for a signature.
 func (t *Transport) prepare(r *http.Request) (want attestation.SignedReply, out *http.Request, err error) {
 	if r.Body != nil {
 		defer r.Body.Close()
@@ -145,7 +146,7 @@ func (t *Transport) prepare(r *http.Request) (want attestation.SignedReply, out 
 	return want, out, nil
 }
 
-// trimAll are the values as they go over the wire.
+// trimAll returns header values as they are sent.
 func trimAll(values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -182,7 +183,7 @@ func readBounded(r io.Reader, most int64) ([]byte, error) {
 	return b, err
 }
 
-// checkLogged wants the logged proof of what a reply tells of that it was to wait for. A refusal has one if it is kept.
+// checkLogged verifies the logged proof that a reply was to wait for. A refusal has one only if it is stored.
 func checkLogged(boot *attestation.Boot, status int, body []byte) error {
 	r, err := attestation.ParseReply(body)
 	if err != nil || r.LogProof == nil {
@@ -204,7 +205,7 @@ func checkLogged(boot *attestation.Boot, status int, body []byte) error {
 	return nil
 }
 
-// check holds a reply against what was sent; logged tells that a logged proof was asked for.
+// check verifies a reply against the request; logged reports that a logged proof was requested.
 func (t *Transport) check(ctx context.Context, want attestation.SignedReply, logged bool, resp *http.Response, body []byte) error {
 	if len(resp.Header[attestation.HeaderReplySignature]) == 0 {
 		return &Unsigned{resp.StatusCode}
@@ -223,7 +224,7 @@ func (t *Transport) check(ctx context.Context, want attestation.SignedReply, log
 		return err
 	}
 	want.Status, want.Reply = resp.StatusCode, attestation.Hash(body)
-	// The signature first: nobody makes us fetch a proof for a key that did not sign.
+	// The signature first, so that a boot proof is fetched only for a key that has signed.
 	if err := attestation.VerifyReplySignature(want, signature); err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (t *Transport) now() time.Time {
 	return t.Now()
 }
 
-// boot is the verified boot of a live key.
+// boot returns the verified boot of a live key, from the cache or from Proofs.
 func (t *Transport) boot(ctx context.Context, liveKey string) (*attestation.Boot, error) {
 	t.mu.Lock()
 	b := t.boots[liveKey]
@@ -283,7 +284,7 @@ func (t *Transport) boot(ctx context.Context, liveKey string) (*attestation.Boot
 	return b, nil
 }
 
-// checkDeployment holds on to one deployment: a genuine enclave runs others' too.
+// checkDeployment refuses replies of a second deployment: genuine enclaves run others' deployments too.
 func (t *Transport) checkDeployment(got [32]byte) error {
 	if t.Deployment != "" {
 		if fmt.Sprintf("%x", got) != t.Deployment {

@@ -12,9 +12,9 @@ import (
 	"cloister/attestation"
 )
 
-// Discovery finds boot proofs at the public interface at base, a URL without a slash at the
-// end: those of all boots of the deployment, without a credential. via carries the requests;
-// nil means http.DefaultTransport. The reply needs no signature: it proves itself.
+// Discovery returns a Transport.Proofs that fetches boot proofs from the public interface at base, a URL
+// without a slash at the end. It has those of all boots of the deployment and needs no credential. via sends
+// the requests; nil means http.DefaultTransport. The reply needs no signature: a boot proof proves itself.
 func Discovery(base string, via http.RoundTripper) func(context.Context, string) (attestation.BootProof, error) {
 	return func(ctx context.Context, liveKey string) (attestation.BootProof, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/public/v1/discovery/boot_proof/"+url.PathEscape(liveKey), nil)
@@ -25,9 +25,9 @@ func Discovery(base string, via http.RoundTripper) func(context.Context, string)
 	}
 }
 
-// Query finds them by the query get_boot_proof instead, where the interface is
-// behind something that lets stamped requests through alone. stamp adds the
-// credential header of a member of organization over the exact body.
+// Query returns a Transport.Proofs that fetches boot proofs by the query get_boot_proof,
+// for an interface that a proxy opens to stamped requests only. stamp adds the credential
+// header of a user of organization over the exact body. base and via are as in Discovery.
 func Query(base, organization string, via http.RoundTripper, stamp func(h http.Header, body []byte) error) func(context.Context, string) (attestation.BootProof, error) {
 	return func(ctx context.Context, liveKey string) (attestation.BootProof, error) {
 		body, err := json.Marshal(map[string]string{"organizationId": organization, "ephemeralKey": liveKey})
