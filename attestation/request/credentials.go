@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Credentials are what a client needs to send requests: the members of credentials.json that are about that.
+// Credentials are the members of credentials.json that a client needs to send requests.
 type Credentials struct {
 	APIURL         string  `json:"apiUrl"`
 	OrganizationID string  `json:"organizationId"`
@@ -16,7 +16,7 @@ type Credentials struct {
 }
 
 // ParseCredentials reads credentials.json, as the simulator and create-organization write it, or as the dashboard gives it for
-// a user's key: publicKey and privateKey in the place of rootApiKey. Members may be missing; an error repeats none.
+// a user's key: publicKey and privateKey in place of rootApiKey. Any member may be missing; an error repeats no value.
 func ParseCredentials(text []byte) (*Credentials, error) {
 	var c struct {
 		Credentials
@@ -31,7 +31,7 @@ func ParseCredentials(text []byte) (*Credentials, error) {
 	return &c.Credentials, nil
 }
 
-// Key is the key in credentials. Errors say which member is missing or wrong, and not what it is.
+// Key returns the private key in the credentials. Errors name the missing or wrong member, not its value.
 func (c *Credentials) Key() (*Key, error) {
 	if c.RootAPIKey.PrivateKey == "" {
 		return nil, errors.New("neither rootApiKey.privateKey nor privateKey is in it")

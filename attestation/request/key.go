@@ -1,5 +1,5 @@
-// Package request stamps requests to the interface and sends them: for clients,
-// and for whatever of ours is one.
+// Package request is a client of the public interface: it stamps requests with an
+// API key and sends them.
 //
 //	key, err := request.ParseKey(privateKey)
 //	api := &request.API{URL: "https://api.example.com", OrganizationID: id, Key: key}
@@ -7,8 +7,8 @@
 //	activity, err := api.Submit(ctx, "ACTIVITY_TYPE_CREATE_WALLET_V2", parameters)
 //	err = activity.Into(&wallet)
 //
-// It believes what it is answered. To insist on replies that an attested enclave
-// has signed, give API.HTTP a Transport of package attestation/client.
+// It does not verify replies. To accept only replies that an attested enclave has
+// signed, give API.HTTP a Transport of package attestation/client.
 package request
 
 import (
@@ -30,23 +30,23 @@ import (
 	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
 
-// HeaderStamp carries the stamp of an API key.
+// HeaderStamp is the request header with the stamp of an API key.
 const HeaderStamp = "X-Stamp"
 
-// A KeyPair is an API key as files hold it, in hexadecimal.
+// A KeyPair is an API key as files have it, in hexadecimal.
 type KeyPair struct {
 	PublicKey  string `json:"publicKey"`
 	PrivateKey string `json:"privateKey"` // as ParseKey reads it
 }
 
-// A Key signs requests: an API key's private half. It prints as its public one. It is
-// safe for concurrent use.
+// A Key is the private half of an API key, which signs requests. It prints as its public
+// half. It is safe for concurrent use.
 type Key struct {
 	public, scheme, curve string
 	sign                  func(body []byte) ([]byte, error)
 }
 
-// NewKeyPair makes a P-256 API key.
+// NewKeyPair generates a P-256 API key with randomness from rand.
 func NewKeyPair(rand io.Reader) (KeyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand)
 	if err != nil {
@@ -64,9 +64,9 @@ func NewKeyPair(rand io.Reader) (KeyPair, error) {
 	return KeyPair{k.public, hex.EncodeToString(b)}, nil
 }
 
-// ParseKey reads a private key: 64 hexadecimal digits for P-256, or with the ending
-// ":secp256k1" or ":ed25519" for these (":p256" may stand for the first), or 128,
-// seed and public key, for Ed25519. Its errors hold nothing of the key.
+// ParseKey reads a private key in hexadecimal: 64 digits for P-256, with or without the suffix
+// ":p256"; 64 digits and the suffix ":secp256k1" or ":ed25519" for these curves; or 128 digits, seed
+// and public key, for Ed25519. Its errors hold nothing of the key.
 func ParseKey(private string) (*Key, error) {
 	digits, curve, _ := strings.Cut(strings.TrimSpace(private), ":")
 	b, err := hex.DecodeString(digits)
@@ -114,19 +114,19 @@ func p256Key(key *ecdsa.PrivateKey) (*Key, error) {
 		}}, nil
 }
 
-// Public is the public key in hexadecimal, as the interface names it.
+// Public is the public key in hexadecimal, compressed unless it is of Ed25519.
 func (k *Key) Public() string { return k.public }
 
-// Curve is that of the key as an API key's parameters name it, API_KEY_CURVE_….
+// Curve is the key's curve as the parameters of API keys name it, API_KEY_CURVE_….
 func (k *Key) Curve() string { return k.curve }
 
-// String is Public, so that printing a key tells nothing.
+// String is Public, so that printing a key reveals no secret.
 func (k *Key) String() string { return k.public }
 
 // GoString is String.
 func (k *Key) GoString() string { return k.public }
 
-// Stamp is the value of HeaderStamp for a request with exactly this body.
+// Stamp returns the value of HeaderStamp for a request with exactly this body: base64url, without padding, of JSON.
 func (k *Key) Stamp(body []byte) (string, error) {
 	sig, err := k.sign(body)
 	if err != nil {
@@ -143,7 +143,7 @@ func (k *Key) Stamp(body []byte) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// Set stamps a request that is about to be sent with exactly this body.
+// Set sets HeaderStamp for a request with exactly this body.
 func (k *Key) Set(h http.Header, body []byte) error {
 	value, err := k.Stamp(body)
 	if err == nil {

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// MaxReply is the longest reply that is read, in bytes.
+// MaxReply is the longest reply in bytes. A longer one is an error.
 const MaxReply = 64 << 20
 
 const submits = "/public/v1/submit/"
 
-// An API is the public interface as one key of one organization uses it. It is safe
-// for concurrent use once its fields are set.
+// An API is a client of the public interface, for one key of one organization. It is
+// safe for concurrent use once its fields are set.
 type API struct {
 	URL            string // without a slash at the end
 	OrganizationID string
@@ -29,28 +29,29 @@ type API struct {
 	// AppProofs asks for the app proofs of every activity.
 	AppProofs bool
 	// LogProofs asks for the logged proof of every submit, whose reply then waits until witnesses have
-	// cosigned it: see Activity.LogProof.
+	// cosigned the entry: see Activity.LogProof.
 	LogProofs bool
-	// HTTP carries the requests; nil means http.DefaultClient. Redirects are not
-	// followed: a stamp is not for others.
+	// HTTP sends the requests; nil means a client with http.DefaultTransport. Redirects are
+	// never followed, so that no other server gets a stamp.
 	HTTP *http.Client
-	// Now is the time that activities are stamped with; nil means time.Now.
+	// Now is the clock for the timestamps of activities; nil means time.Now.
 	Now func() time.Time
 
 	last atomic.Int64 // timestampMs of the last activity
 }
 
-// An Error is a refusal of the interface, as it words it.
+// An Error is a refusal by the interface, with its status, code and message.
 type Error struct {
 	Status  int    `json:"-"`    // of HTTP
 	Code    int    `json:"code"` // of google.rpc.Code
 	Message string `json:"message"`
-	// Name is the stable code of the interface, if it has one for this.
+	// Name is the stable error code of the interface, if it has one for this refusal.
 	Name string `json:"turnkeyErrorCode"`
-	// Details are what the message is about, such as the fields at fault.
+	// Details are the objects that the message refers to, such as the fields at fault.
 	Details []json.RawMessage `json:"details"`
 }
 
+// Error is the message with the HTTP status.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return fmt.Sprintf("reply has status %d", e.Status)
@@ -58,7 +59,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (status %d)", e.Message, e.Status)
 }
 
-// An Activity is what a submit answers.
+// An Activity is an activity as the replies to a submit and to get_activity have it.
 type Activity struct {
 	ID             string            `json:"id"`
 	OrganizationID string            `json:"organizationId"`
@@ -70,12 +71,12 @@ type Activity struct {
 	Result         json.RawMessage   `json:"result"` // one member, named after the type; see Into
 	Failure        json.RawMessage   `json:"failure"`
 	AppProofs      []json.RawMessage `json:"appProofs"`
-	// LogProof and LogKey stand beside the activity in the reply to a submit that asked for them.
+	// LogProof and LogKey are the logged proof in a reply to a submit that asked for it; see attestation.LogProof.
 	LogProof string          `json:"-"`
 	LogKey   json.RawMessage `json:"-"`
 }
 
-// Waits tells whether the activity is not decided yet: it wants other votes, or is being done.
+// Waits reports whether the activity is not finished yet: it needs other votes or authenticators, or is being executed.
 func (a *Activity) Waits() bool {
 	switch a.Status {
 	case "ACTIVITY_STATUS_CREATED", "ACTIVITY_STATUS_PENDING", "ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED":
@@ -84,7 +85,7 @@ func (a *Activity) Waits() bool {
 	return false
 }
 
-// Into decodes the result of an activity that is completed, without the member that names it.
+// Into decodes the result of a completed activity, without the member that names its type. Any other status is an error.
 func (a *Activity) Into(result any) error {
 	if a.Status != "ACTIVITY_STATUS_COMPLETED" {
 		return fmt.Errorf("activity %s is %s: %s", a.ID, a.Status, a.Failure)
@@ -101,8 +102,8 @@ func (a *Activity) Into(result any) error {
 	return nil
 }
 
-// Query asks and decodes the reply into reply, unless that is nil. request is a JSON
-// object, nil for an empty one, to which the organization's id is added if it names none.
+// Query sends a query and decodes its reply into reply, unless that is nil. request is written as a JSON object,
+// nil as an empty one, to which organizationId is added if it has none. A refusal is an *Error.
 func (a *API) Query(ctx context.Context, operation string, request, reply any) error {
 	body := []byte("{}")
 	if request != nil {
@@ -115,7 +116,7 @@ func (a *API) Query(ctx context.Context, operation string, request, reply any) e
 }
 
 // Submit submits an activity of a type, ACTIVITY_TYPE_…. One that waits for votes is no
-// error: see Activity.Waits and Wait.
+// error: see Activity.Waits and Wait. A refusal is an *Error.
 func (a *API) Submit(ctx context.Context, typ string, parameters any) (*Activity, error) {
 	body, err := a.Activity(typ, parameters)
 	if err != nil {
@@ -124,8 +125,8 @@ func (a *API) Submit(ctx context.Context, typ string, parameters any) (*Activity
 	return a.activity(ctx, submits+Operation(typ), body)
 }
 
-// Wait asks after an activity until it waits no more. pause is called before each
-// question; its error ends the waiting.
+// Wait queries an activity until it no longer waits (Activity.Waits). It calls pause before
+// each query, whose error ends the waiting.
 func (a *API) Wait(ctx context.Context, activity *Activity, pause func(context.Context) error) (*Activity, error) {
 	for activity.Waits() {
 		if err := pause(ctx); err != nil {
@@ -160,8 +161,8 @@ func (a *API) activity(ctx context.Context, path string, body []byte) (*Activity
 	return reply.Activity, nil
 }
 
-// Activity is the body of a submit. No two are the same, so each makes an activity of its own;
-// the same body sent again makes none.
+// Activity returns the JSON body of a submit. No two bodies have the same timestamp, so each makes an
+// activity of its own; the same body sent again makes none.
 func (a *API) Activity(typ string, parameters any) ([]byte, error) {
 	now := time.Now
 	if a.Now != nil {
@@ -189,10 +190,10 @@ func (a *API) Activity(typ string, parameters any) ([]byte, error) {
 
 var version = regexp.MustCompile(`_v[0-9]+$`)
 
-// Operation is the last part of the path that activities of a type are submitted to.
+// Operation is the last part of the path to which activities of a type are submitted.
 func Operation(typ string) string {
 	op := version.ReplaceAllString(strings.ToLower(strings.TrimPrefix(typ, "ACTIVITY_TYPE_")), "")
-	if op == "update_tvc_app_live_deployment" { // the one whose path is named otherwise
+	if op == "update_tvc_app_live_deployment" { // the only exception
 		return "set_tvc_app_live_deployment"
 	}
 	return op
@@ -205,7 +206,7 @@ func (a *API) ask(ctx context.Context, path string, body []byte, reply any) erro
 	}
 	if status != http.StatusOK {
 		refusal := &Error{Status: status}
-		if json.Unmarshal(raw, refusal) != nil { // somebody else's words
+		if json.Unmarshal(raw, refusal) != nil { // it is not a reply of the interface
 			refusal = &Error{Status: status}
 		}
 		return fmt.Errorf("%s: %w", path, refusal)
@@ -219,11 +220,11 @@ func (a *API) ask(ctx context.Context, path string, body []byte, reply any) erro
 	return nil
 }
 
-// HeaderLogProof asks for a logged proof, with the value wait.
+// HeaderLogProof is the request header that asks for a logged proof, with the value wait.
 const HeaderLogProof = "X-Cloister-Log-Proof"
 
-// Post stamps exactly these bytes, sends them to a path and gives the reply. A status of
-// an error is no error here, but a redirect is.
+// Post stamps exactly these bytes, sends them to a path and returns status and body of the reply.
+// An HTTP error status is no error here, but a redirect is.
 func (a *API) Post(ctx context.Context, path string, body []byte) (status int, reply []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -258,8 +259,8 @@ func (a *API) Post(ctx context.Context, path string, body []byte) (status int, r
 	return resp.StatusCode, reply, nil
 }
 
-// WithOrganization puts organizationId in front of an object's members, unless it has
-// one. What is no object is left for the enclave to refuse.
+// WithOrganization puts organizationId in front of a JSON object's members, unless it has
+// one. Other text is returned as it is, for the enclave to refuse.
 func WithOrganization(body []byte, id string) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil || members == nil {
