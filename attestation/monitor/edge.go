@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// A Hash is a node of a tree. It is 64 digits of lower-case hex in JSON.
+// A Hash is a node of an RFC 6962 tree. In JSON it is 64 digits of lower-case hex.
 type Hash [sha256.Size]byte
 
-// MarshalText writes the digits.
+// MarshalText writes the 64 digits.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
-// UnmarshalText reads them.
+// UnmarshalText reads 64 digits of hex.
 func (h *Hash) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != len(h) {
@@ -25,12 +25,12 @@ func (h *Hash) UnmarshalText(text []byte) error {
 }
 
 // The right edge of an RFC 6962 tree of n leaves is the roots of the perfect trees that it is made of, the largest first:
-// one for each bit of n. Two trees of n leaves are the same tree exactly where their edges are.
+// one for each bit set in n. Two trees of n leaves are the same tree exactly if their edges are equal.
 
-// leftOf is the right edge of the leaves before one, out of its verified path in a tree of size leaves: its siblings to
-// the left.
+// leftOf returns the right edge of the leaves before a leaf, from that leaf's verified path in a tree of size leaves: the
+// siblings on the left.
 func leftOf(index, size uint64, path [][]byte) (edge []Hash) {
-	inner := bits.Len64(index ^ (size - 1)) // below that level the sibling may be on either side, above always on the left
+	inner := bits.Len64(index ^ (size - 1)) // at lower levels the sibling may be on either side, from this one on always on the left
 	for i, hash := range path {
 		if i >= inner || index>>i&1 == 1 {
 			edge = append(edge, Hash(hash))
@@ -40,7 +40,7 @@ func leftOf(index, size uint64, path [][]byte) (edge []Hash) {
 	return edge
 }
 
-// grow is the right edge with one leaf more behind n.
+// grow returns the right edge after one more leaf than n.
 func grow(edge []Hash, n uint64, leaf Hash) []Hash {
 	edge = append(slices.Clone(edge), leaf)
 	for ; n&1 == 1; n >>= 1 {

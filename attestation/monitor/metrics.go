@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// metrics are what WriteMetrics tells.
+// metrics are the counters and gauges of WriteMetrics.
 type metrics struct {
 	mu        sync.Mutex
 	polls     map[string]uint64 // by result
-	last      time.Time         // that was whole
+	last      time.Time         // the end of the last poll without an error
 	events    map[Kind]uint64
 	next      uint64
 	origin    string
@@ -78,8 +78,8 @@ func (m *metrics) witness(name string, size uint64, answered bool) {
 	m.witnesses[name] = witnessed{size, answered}
 }
 
-// WriteMetrics writes what the monitor has seen since it began, as Prometheus reads it. It may be called while a turn
-// goes on.
+// WriteMetrics writes the monitor's metrics since its start in the text format of Prometheus. It may be called during a
+// poll.
 func (m *Monitor) WriteMetrics(w io.Writer) error {
 	x := &m.metrics
 	x.mu.Lock()

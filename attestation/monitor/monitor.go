@@ -1,22 +1,22 @@
 // Package monitor watches an organization's ledger from outside, with read access alone: whether every use of its keys
-// stands in the log that witnesses have cosigned, and whether that log is one and the same for everybody.
+// is in the log that witnesses have cosigned, and whether that log is the same for everybody.
 //
-// What it promises, of each turn that gives no error:
+// Each poll without an error promises:
 //
-//   - Each entry of the ledger from where it began was shown once, in order, by a logged proof. Their numbers have no
-//     gap, and up to the last one the ledger is one tree that only grew: the monitor keeps that tree's right edge itself
-//     and believes nobody about it.
-//   - The enclave has said, in a reply to this turn's nonce, that no further entry exists.
-//   - What list_activities tells, and what the entries tell, are the same activities. The host finds the one, so a host
-//     that withholds an activity from its owner is told on.
-//   - The log's head was cosigned by a quorum, is not older than MaxAge, and is no smaller than any that was shown before.
-//     Where the host gives its tiles to the public, it is also proven to go on from the head before.
-//   - Witnesses that could be asked have seen no more of the log than is shown here.
+//   - The monitor was shown each entry of the ledger from its first one on, once and in order, by a logged proof. Their
+//     numbers have no gap, and the ledger is one tree that only grew. The monitor keeps that tree's right edge itself and
+//     trusts nobody for it.
+//   - The enclave has said, in a signed reply to this poll's nonce, that no further entry exists.
+//   - list_activities and the entries have the same activities. The host makes the list, so this finds a host that
+//     withholds an activity from its owner.
+//   - The log's head, its newest checkpoint, is cosigned by a quorum, not older than MaxAge, and no smaller than any head
+//     before. Where the host publishes its tiles, the head is also proven to be consistent with the one before.
+//   - The witnesses that answered have seen no more of the log than the host shows.
 //
-// What it cannot see without tiles: a log that is forked in what concerns other organizations alone. By the rule that a
-// manifest's policy must keep (attestation.LogTerms), that takes more liars than it tolerates.
+// Without tiles it cannot detect a fork of the log that concerns other organizations alone. By the rule for a manifest's
+// policy (attestation.LogTerms), that takes more lying witnesses than the policy tolerates.
 //
-// What is found goes to Options.Tell, an Event each. The package opens no file and no socket of its own.
+// The monitor reports each finding as an Event to Options.Tell. The package opens no file and no connection of its own.
 package monitor
 
 import (
@@ -35,41 +35,41 @@ import (
 	"cloister/attestation/tlog"
 )
 
-// Options are what a monitor is made of. All but Tiles and Witnesses must be set.
+// Options are a monitor's configuration and its access to the world. All but Tiles and Witnesses must be set.
 type Options struct {
-	Organization string // its id, as the interface has it
-	// Ask sends a query and gives the reply, which is proven to be the enclave's to this very request: request.API.Query
-	// through a client.Transport.
+	Organization string // its id, in the form of attestation.UUID
+	// Ask sends a query and decodes its reply, which must be proven to be the enclave's to this very request:
+	// request.API.Query through a client.Transport.
 	Ask func(ctx context.Context, operation string, request, reply any) error
-	// Proofs finds the boot proof of a live key, as a client.Transport wants it.
+	// Proofs fetches the boot proof of a live key, as client.Transport.Proofs does.
 	Proofs func(ctx context.Context, liveKey string) (attestation.BootProof, error)
-	// Policy says which boots are believed. Its Now and KnownGenerations are the monitor's.
+	// Policy says which boots are trusted. The monitor sets its Now and KnownGenerations.
 	Policy attestation.Policy
-	// MaxAge is how old the newest head may be that is shown.
+	// MaxAge is how old the newest head may be, before an alert.
 	MaxAge time.Duration
-	// Tiles gets what the host publishes of the log, by a path such as tile/0/x001/067; nil: the host publishes nothing.
+	// Tiles fetches a tile of the log (https://c2sp.org/tlog-tiles) by a path such as tile/0/x001/067; nil: none are published.
 	Tiles func(ctx context.Context, path string) ([]byte, error)
-	// Witnesses carries requests to the witnesses that the manifest names; nil: they are not asked.
+	// Witnesses sends requests to the witnesses that the manifest names; nil: they are not asked.
 	Witnesses http.RoundTripper
 	Now       func() time.Time
 	Pause     func(context.Context, time.Duration) error
-	// Tell is told of each event, in order.
+	// Tell receives each event, in order.
 	Tell func(Event)
-	// Save keeps the state. It is called before an entry after which nothing was kept could be told twice.
+	// Save stores the state: after each poll, and within one after every 100 entries. After a crash, events since are repeated.
 	Save func(State) error
 }
 
-// A Monitor watches one organization. It is not safe for concurrent use, but for WriteMetrics.
+// A Monitor watches one organization. It is not safe for concurrent use, except for WriteMetrics.
 type Monitor struct {
 	options Options
 	state   State
 	boots   map[string]*attestation.Boot
 	boot    *attestation.Boot // of the newest proof
-	back    bool              // an older head was told of in this turn
+	back    bool              // an older head was reported in this poll
 	metrics metrics
 }
 
-// New is a monitor that goes on from a state.
+// New makes a monitor that goes on from a state; the zero State is a new one. A state of another organization is an error.
 func New(o Options, s State) (*Monitor, error) {
 	if s.Organization == "" {
 		s = State{Format: stateFormat, Organization: o.Organization}
@@ -83,15 +83,15 @@ func New(o Options, s State) (*Monitor, error) {
 	return &Monitor{options: o, state: s, boots: map[string]*attestation.Boot{}}, nil
 }
 
-// ErrRefused is of what was shown and is not so. All other errors say that nothing, or not enough, was shown.
+// ErrRefused is the error for a proof or reply that is wrong. All other errors mean that a check could not be finished.
 var ErrRefused = errors.New("refused")
 
-// Poll looks once. An error says why it could not look to the end; it was told of as well. What was seen until then is
-// kept, and the next turn goes on from there.
+// Poll does all checks once. An error says why it did not finish, and is reported as an event too, unless ctx ended. The
+// state until then is saved, and the next poll goes on from there.
 func (m *Monitor) Poll(ctx context.Context) error {
 	m.back = false
 	err := m.pollOnce(ctx)
-	if err != nil && ctx.Err() == nil { // nobody called it off
+	if err != nil && ctx.Err() == nil { // it was not cancelled
 		kind := KindUnseen
 		if errors.Is(err, ErrRefused) {
 			kind = KindRefused
@@ -112,18 +112,18 @@ func (m *Monitor) pollOnce(ctx context.Context) error {
 	if err := m.walk(ctx); err != nil {
 		return err
 	}
-	steps := len(m.state.Steps) // that the list must tell of
+	steps := len(m.state.Steps) // that the list must have
 	listed, err := m.list(ctx)
 	if err != nil {
 		return err
 	}
-	// What was made between the entries and the list is in the entries that follow.
+	// Activities that were made between the entries and the list are in the entries that follow.
 	if err := m.walk(ctx); err != nil {
 		return err
 	}
 	m.compare(listed, steps)
 	if m.state.Next == 0 {
-		return nil // there is nothing yet that a log could show
+		return nil // the ledger has no entry yet
 	}
 	if err := m.again(ctx); err != nil {
 		return err
@@ -134,10 +134,10 @@ func (m *Monitor) pollOnce(ctx context.Context) error {
 	return m.head(ctx)
 }
 
-// maxUnsaved is after how many entries the state is kept at the latest.
+// maxUnsaved is after how many entries the state is saved at the latest.
 const maxUnsaved = 100
 
-// walk takes the entries that follow, up to the newest.
+// walk checks and adds the entries that follow, up to the newest.
 func (m *Monitor) walk(ctx context.Context) error {
 	for n := 1; ; n++ {
 		l, err := m.prove(ctx, m.state.Next)
@@ -158,10 +158,10 @@ func (m *Monitor) walk(ctx context.Context) error {
 	}
 }
 
-// errNoEntry says that the enclave has no such entry yet.
+// errNoEntry is the enclave's signed reply that it has no such entry.
 var errNoEntry = errors.New("no such entry")
 
-// prove has an entry shown.
+// prove gets the verified proof of the entry with a number.
 func (m *Monitor) prove(ctx context.Context, seq uint64) (*attestation.LoggedEntry, error) {
 	l, err := m.ask(ctx, map[string]string{"seq": strconv.FormatUint(seq, 10)})
 	if err == nil && l.Facts.Seq != seq {
@@ -170,7 +170,7 @@ func (m *Monitor) prove(ctx context.Context, seq uint64) (*attestation.LoggedEnt
 	return l, err
 }
 
-// ask asks for a logged proof, of an entry or of an activity's newest.
+// ask gets and verifies a logged proof, of an entry or of an activity's newest entry.
 func (m *Monitor) ask(ctx context.Context, of map[string]string) (*attestation.LoggedEntry, error) {
 	of["organizationId"] = m.options.Organization
 	var raw json.RawMessage
@@ -203,10 +203,10 @@ func (m *Monitor) ask(ctx context.Context, of map[string]string) (*attestation.L
 	return l, m.show(l, reply.LogProof.LogProof)
 }
 
-// maxBoots bounds the live keys that are remembered.
+// maxBoots is how many verified boots are cached.
 const maxBoots = 64
 
-// bootOf is the verified boot of a live key, at this time.
+// bootOf returns the verified boot of a live key, at this time.
 func (m *Monitor) bootOf(ctx context.Context, liveKey string) (*attestation.Boot, error) {
 	policy := m.options.Policy
 	policy.Now, policy.KnownGenerations = m.options.Now(), nil
@@ -230,11 +230,11 @@ func (m *Monitor) bootOf(ctx context.Context, liveKey string) (*attestation.Boot
 	return b.At(policy.Now), nil
 }
 
-// show holds a proof's log and head against those that were shown before.
+// show compares a proof's log and head with those before, and keeps the newest head.
 func (m *Monitor) show(l *attestation.LoggedEntry, text string) error {
 	p, err := tlog.ParseLoggedProof(text)
 	if err != nil {
-		return err // it was read before
+		return err // it was parsed before
 	}
 	last, err := checkpointOf(m.state.Checkpoint)
 	if err != nil {
@@ -259,7 +259,7 @@ func (m *Monitor) show(l *attestation.LoggedEntry, text string) error {
 	case at.Size < last.Size:
 		m.back = true
 		m.tell(Event{Kind: KindOlderHead, Alert: true, Log: at.Origin, Size: at.Size, Text: fmt.Sprintf("a head of %d leaves, after one of %d", at.Size, last.Size)})
-		return nil // what it proves is so
+		return nil // its proof holds all the same
 	case at.Size == last.Size && at.Root != last.Root:
 		return m.contradict(at, m.state.Checkpoint, note, "two heads of one size")
 	case at.Size == last.Size && l.Time.Unix() < m.state.CosignedSeconds:
@@ -270,7 +270,7 @@ func (m *Monitor) show(l *attestation.LoggedEntry, text string) error {
 	return nil
 }
 
-// follow holds another log than before against that one: a later generation of the same range.
+// follow checks another log than before: it must be a later generation of the same range.
 func (m *Monitor) follow(l *attestation.LoggedEntry, from string) error {
 	before, err := tlog.ParseOrigin(from)
 	if err != nil {
@@ -291,20 +291,20 @@ func (m *Monitor) follow(l *attestation.LoggedEntry, from string) error {
 	return nil
 }
 
-// contradict tells of two heads that cannot both be of one log. Both are in the event: signed by a quorum, they are evidence
+// contradict reports two heads that cannot both be of one log. Both are in the event: signed by a quorum, they are evidence
 // against more witnesses than the policy tolerates, and against the log.
 func (m *Monitor) contradict(at tlog.Checkpoint, one, other, why string) error {
 	m.tell(Event{Kind: KindForked, Alert: true, Log: at.Origin, Size: at.Size, Text: why, Evidence: []string{one, other}})
 	return fmt.Errorf("%w: the log is forked: %s", ErrRefused, why)
 }
 
-// take holds an entry against the ledger so far, and adds it.
+// take checks an entry against the ledger's tree before it, and adds it.
 func (m *Monitor) take(l *attestation.LoggedEntry) error {
 	if m.state.Recovered != nil {
 		return errMeanwhile
 	}
 	f, left := l.Facts, leftOf(l.Facts.Seq, l.Opening.Count, l.Path)
-	if m.state.Edge == nil && f.Seq > 0 { // it begins here
+	if m.state.Edge == nil && f.Seq > 0 { // the monitor's first entry
 		m.state.Edge, m.state.Before, m.state.Compared = left, left, f.TimeMs/1000+1
 	}
 	if !slices.Equal(m.state.Edge, left) {
@@ -320,7 +320,7 @@ func (m *Monitor) take(l *attestation.LoggedEntry) error {
 	if f.Activity != ([16]byte{}) {
 		m.state.Steps = append(m.state.Steps, Step{attestation.UUID(f.Activity), f.Status, f.TimeMs / 1000, false})
 	}
-	if more := len(m.state.Steps) - maxSteps; more > 0 { // a long way behind
+	if more := len(m.state.Steps) - maxSteps; more > 0 { // the monitor is far behind
 		m.state.Compared = max(m.state.Compared, m.state.Steps[more-1].Second+1)
 		m.state.Steps = m.state.Steps[more:]
 	}
@@ -334,12 +334,12 @@ func (m *Monitor) take(l *attestation.LoggedEntry) error {
 	return nil
 }
 
-// timeText is a time of the enclave as events have it.
+// timeText formats a time of the enclave, in milliseconds since 1970, for events.
 func timeText(ms uint64) string {
 	return time.UnixMilli(int64(min(ms, 1<<53-1))).UTC().Format(time.RFC3339Nano)
 }
 
-// An activity is what list_activities tells of one.
+// An activity is one as list_activities returns it.
 type activity struct {
 	ID        string                `json:"id"`
 	Type      string                `json:"type"`
@@ -349,15 +349,15 @@ type activity struct {
 	updated uint64 // second
 }
 
-// Bounds of the lists that are read, and of what they are compared with: of a longer stretch of entries the last ones.
+// Limits of list_activities, and of the steps that it is compared with: of more steps only the last ones.
 const (
 	pageSize = 100
 	maxPages = 10_000
 	maxSteps = 100_000
 )
 
-// list gives the activities that have a step since the last comparison, or since one that is still missing: the list
-// has those first whose newest step is the newest.
+// list returns the activities that have a step since the last comparison, or since a step that is still missing. The
+// list is sorted by newest step, the newest first.
 func (m *Monitor) list(ctx context.Context) (all []activity, err error) {
 	since := m.state.Compared
 	for _, step := range m.state.Steps {
@@ -382,7 +382,7 @@ func (m *Monitor) list(ctx context.Context) (all []activity, err error) {
 	return nil, errors.New("list_activities does not end")
 }
 
-// page gives what follows an activity in the list.
+// page returns the page of the list after an activity.
 func (m *Monitor) page(ctx context.Context, after string) ([]activity, error) {
 	options := map[string]string{"limit": strconv.Itoa(pageSize)}
 	if after != "" {
@@ -403,8 +403,8 @@ func (m *Monitor) page(ctx context.Context, after string) ([]activity, error) {
 	return reply.Activities, nil
 }
 
-// compare holds a list against the steps that entries tell of. Of those the first ones were taken before the list was made,
-// the others may be newer than it.
+// compare compares a list with the steps in entries. The first ones, as many as steps says, were read before the list,
+// so the list must have them; the others may be newer than it.
 func (m *Monitor) compare(listed []activity, steps int) {
 	inList, newest := map[string]activity{}, map[string]int{}
 	for _, a := range listed {
@@ -433,7 +433,7 @@ func (m *Monitor) compare(listed []activity, steps int) {
 	m.state.Steps = slices.DeleteFunc(m.state.Steps, func(step Step) bool { return step.Listed && step.Second < m.state.Compared })
 }
 
-// head looks at the newest head: how old it is, and whether it goes on from the one before.
+// head checks the age of the newest head, and that it is consistent with the one before.
 func (m *Monitor) head(ctx context.Context) error {
 	if age := m.options.Now().Sub(time.Unix(m.state.CosignedSeconds, 0)); age > m.options.MaxAge {
 		last, err := checkpointOf(m.state.Checkpoint)
@@ -446,7 +446,7 @@ func (m *Monitor) head(ctx context.Context) error {
 	return m.consistent(ctx)
 }
 
-// again has the entry that was last shown once more, under the newest head.
+// again checks the last entry once more, by a new proof under the newest head.
 func (m *Monitor) again(ctx context.Context) error {
 	seq := m.state.Next - 1
 	l, err := m.newest(ctx)
@@ -464,13 +464,13 @@ func (m *Monitor) again(ctx context.Context) error {
 	return nil
 }
 
-// Begun tells whether the monitor has a state to go on from.
+// Begun reports whether the monitor's state has a next entry, so that it needs no BeginAt.
 func (m *Monitor) Begun() bool { return m.state.Next > 0 }
 
-// BeginAt makes a monitor that has no state begin with an entry. What is before that is taken as it is; it must stay so.
+// BeginAt makes a monitor without a state begin with an entry. Earlier entries are not reported, but they must not change.
 func (m *Monitor) BeginAt(seq uint64) { m.state.Next = seq }
 
-// Newest is the number of the newest activity's newest entry, for a monitor that is to begin there; 0 where there is none.
+// Newest is the number of the newest activity's newest entry, as an argument of BeginAt; 0 if there is none.
 func (m *Monitor) Newest(ctx context.Context) (uint64, error) {
 	listed, err := m.page(ctx, "")
 	if err != nil || len(listed) == 0 {
@@ -483,7 +483,7 @@ func (m *Monitor) Newest(ctx context.Context) (uint64, error) {
 	return l.Facts.Seq, nil
 }
 
-// State is what the next monitor goes on from.
+// State returns a copy of the state, from which another monitor can go on.
 func (m *Monitor) State() State {
 	s := m.state
 	s.Edge, s.Steps, s.Before, s.Places = slices.Clone(s.Edge), slices.Clone(s.Steps), slices.Clone(s.Before), slices.Clone(s.Places)

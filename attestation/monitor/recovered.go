@@ -10,27 +10,27 @@ import (
 	"cloister/attestation/tlog"
 )
 
-// After a recovery a ledger may be shorter than it was, or go on otherwise. What is excused is what the first leaf of the
-// recovered log says is lost, and nothing else: an entry whose batch stands in the part that was taken over must be where it
-// was. For that the monitor remembers its newest entries, each with its place.
+// After a recovery a ledger may be shorter than it was, or go on with other entries. The monitor accepts the losses that the
+// first leaf of the recovered log states, and no others: an entry whose batch is in the part that was taken over must be
+// where it was. For that the monitor remembers its newest entries, each with its place.
 
-// A Place is where an entry was shown.
+// A Place is the position of an entry in the log, as it was shown.
 type Place struct {
 	Entry      Hash   `json:"entry"` // its leaf in the ledger's tree
 	Generation uint32 `json:"generation"`
-	Leaf       uint64 `json:"leaf"` // of the batch, in that generation of the log
+	Leaf       uint64 `json:"leaf"` // index of the batch's leaf, in that generation of the log
 }
 
-// maxPlaces is how many entries are remembered.
+// maxPlaces is how many of the newest entries are remembered.
 var maxPlaces = 4096
 
-// A Recovered is what is left of a generation of the log.
+// A Recovered is a generation of the log with its size after a recovery, in leaves.
 type Recovered struct {
 	Generation uint32 `json:"generation"`
 	Size       uint64 `json:"size"`
 }
 
-// kept tells whether an entry is in what is left. If not, it may be all the same: it may have been shown by a later batch than its own.
+// kept reports whether an entry is certainly in the part that is left. Others may be too: a later batch may have shown them.
 func (r *Recovered) kept(p Place) bool {
 	return p.Generation < r.Generation || p.Generation == r.Generation && p.Leaf < r.Size
 }
@@ -43,7 +43,7 @@ func (s *State) remember(p Place) {
 	}
 }
 
-// edgeAt is the edge of the first entries, of which the newest ones are remembered.
+// edgeAt returns the right edge after the first entries, which must end among the remembered ones.
 func (s *State) edgeAt(entries uint64) []Hash {
 	edge := s.Before
 	for seq := s.Next - uint64(len(s.Places)); seq < entries; seq++ {
@@ -52,11 +52,11 @@ func (s *State) edgeAt(entries uint64) []Hash {
 	return edge
 }
 
-// adopt holds what a log says that it goes on from against the newest head of that.
+// adopt checks the size and root from which a log goes on against the newest head of the log before.
 func (m *Monitor) adopt(l *attestation.LoggedEntry, last tlog.Checkpoint, note string) error {
 	a := l.Adopt
 	if a == nil || a.Origin != last.Origin {
-		return nil // a generation between was not shown, of which follow has told
+		return nil // a generation between was not shown, which follow has reported
 	}
 	switch {
 	case a.Size == last.Size && a.Root != last.Root, a.How == tlog.HowMoved && a.Size < last.Size:
@@ -64,7 +64,7 @@ func (m *Monitor) adopt(l *attestation.LoggedEntry, last tlog.Checkpoint, note s
 	case a.How == tlog.HowRecovered && a.Witnessed < last.Size:
 		m.tell(Event{Kind: KindLog, Alert: true, Log: l.Origin.String(), Text: fmt.Sprintf("its recovery says that witnesses had seen %d leaves, and a head of %d was shown: more is lost than it says", a.Witnessed, last.Size)})
 	}
-	if a.How == tlog.HowRecovered && m.state.Recovered == nil { // what was lost before is lost
+	if a.How == tlog.HowRecovered && m.state.Recovered == nil { // an earlier recovery that is not followed yet comes first
 		before, err := tlog.ParseOrigin(a.Origin)
 		if err != nil {
 			return err
@@ -74,13 +74,13 @@ func (m *Monitor) adopt(l *attestation.LoggedEntry, last tlog.Checkpoint, note s
 	return nil
 }
 
-// errMeanwhile ends a turn in which the log was recovered.
+// errMeanwhile is the error for a poll during which the log was recovered.
 var errMeanwhile = errors.New("the log was recovered meanwhile")
 
-// newest has the entry that was last shown once more, under the newest head.
+// newest gets the proof of the last entry once more, under the newest head.
 func (m *Monitor) newest(ctx context.Context) (*attestation.LoggedEntry, error) {
 	l, err := m.prove(ctx, m.state.Next-1)
-	if errors.Is(err, errNoEntry) { // any other one says whether it is lost
+	if errors.Is(err, errNoEntry) { // the proof of any other shows a recovery
 		if _, err := m.prove(ctx, 0); err != nil && !errors.Is(err, errNoEntry) {
 			return nil, err
 		}
@@ -91,14 +91,14 @@ func (m *Monitor) newest(ctx context.Context) (*attestation.LoggedEntry, error) 
 	return l, err
 }
 
-// resume goes back to what a recovery has left of the ledger.
+// resume goes back to the part of the ledger that a recovery has left.
 func (m *Monitor) resume(ctx context.Context) error {
 	if m.state.Next == 0 {
 		return nil
 	}
 	_, err := m.newest(ctx)
 	if errors.Is(err, errNoEntry) {
-		return nil // of which again tells
+		return nil // again reports it
 	}
 	if m.state.Recovered == nil {
 		return err
@@ -133,7 +133,7 @@ func (m *Monitor) resume(ctx context.Context) error {
 	if lost := s.Next - left; lost > 0 {
 		m.tell(Event{Kind: KindLost, Alert: true, Seq: &left, Text: fmt.Sprintf("%d entries from this one on, which were told of, are in no history any more", lost)})
 		s.Places = s.Places[:len(s.Places)-int(lost)]
-		// What is listed of that time has been compared, and what follows is of a later second.
+		// The list has been compared up to that time, and the entries that follow are of a later second.
 		s.Next, s.Edge, s.Steps, s.Compared = left, edge, nil, s.TimeMs/1000+1
 		m.metrics.lose(left)
 	}

@@ -13,45 +13,45 @@ import (
 
 const stateFormat = 1
 
-// MaxState bounds a state in bytes.
+// MaxState is the longest JSON of a state in bytes.
 const MaxState = 32 << 20
 
-// A State is what a monitor remembers from one turn to the next. It is no secret; whoever can change it can make the
-// monitor overlook what was before.
+// A State is a monitor's memory from one poll to the next. It is no secret, but must be protected from changes: with
+// another state a monitor overlooks a change of earlier entries.
 type State struct {
 	Format       int    `json:"format"` // 1
 	Organization string `json:"organization"`
-	// Next is the seq of the entry that was not shown yet, Edge the right edge of the ledger's tree before it, TimeMs the
-	// latest time of an entry in milliseconds since 1970.
+	// Next is the number of the next entry, Edge the right edge of the ledger's tree before it, TimeMs the latest time of
+	// an entry in milliseconds since 1970.
 	Next   uint64 `json:"next"`
 	Edge   []Hash `json:"edge"`
 	TimeMs uint64 `json:"timeMs"`
-	// Places are the newest entries, in order, and Before is the edge before them. A state of a release before that
-	// remembered none has neither.
+	// Places are the newest entries, in order, and Before is the right edge before them. States of earlier releases, which
+	// remembered no entries, have neither.
 	Before []Hash  `json:"before,omitempty"`
 	Places []Place `json:"places,omitempty"`
-	// Recovered is what is left of a log whose recovery the monitor has not followed yet.
+	// Recovered is the log before a recovery that the monitor has not followed yet.
 	Recovered *Recovered `json:"recovered,omitempty"`
-	// Checkpoint is the newest head, as the log and a quorum signed it, CosignedSeconds by when they had.
+	// Checkpoint is the newest head, as the log and a quorum signed it, CosignedSeconds its LoggedEntry.Time.
 	Checkpoint      string `json:"checkpoint"`
 	CosignedSeconds int64  `json:"cosignedSeconds"`
-	// Consistent is the newest head that was proven, from tiles, to go on from those before.
+	// Consistent is the newest head that was proven, from tiles, to be consistent with those before.
 	Consistent string `json:"consistent,omitempty"`
-	// Compared is up to which second list_activities was compared with the entries. Steps are those that it did not tell of
-	// yet, and those of that second.
+	// Compared is the second since 1970 up to which list_activities was compared with the entries. Steps are those that the
+	// list did not have yet, and those of that second.
 	Compared uint64 `json:"compared"`
 	Steps    []Step `json:"steps,omitempty"`
 }
 
-// A Step is one of an activity, which stands in an entry.
+// A Step is a step of an activity, from an entry.
 type Step struct {
 	Activity string `json:"activity"`
 	Status   string `json:"status"`
-	Second   uint64 `json:"second"`           // in which it was decided, since 1970: as exactly as list_activities has it
-	Listed   bool   `json:"listed,omitempty"` // that told of it
+	Second   uint64 `json:"second"`           // of the decision, since 1970; list_activities is no more exact
+	Listed   bool   `json:"listed,omitempty"` // list_activities has it
 }
 
-// ParseState reads a state strictly.
+// ParseState reads the JSON of a state, at most MaxState bytes. It refuses unknown members and trailing values.
 func ParseState(raw []byte) (s State, err error) {
 	if len(raw) > MaxState {
 		return State{}, errors.New("monitor: a state is too long")
@@ -82,7 +82,7 @@ func (s *State) check() error {
 	return errors.Join(err1, err2)
 }
 
-// checkpointOf is what a note that was verified before says; the zero one of an empty text.
+// checkpointOf parses a note that was verified before. It returns the zero Checkpoint for an empty text.
 func checkpointOf(note string) (tlog.Checkpoint, error) {
 	if note == "" {
 		return tlog.Checkpoint{}, nil

@@ -11,8 +11,8 @@ import (
 	"cloister/attestation/tlog"
 )
 
-// consistent proves from the host's tiles that the newest head goes on from the last one that was proven to. Every tile
-// is held against the newest root, and the root of the tree as it was is made of them.
+// consistent proves from the host's tiles that the newest head is consistent with the last head that was proven to be. It
+// checks every tile against the newest root, and computes the root of the earlier tree from them.
 func (m *Monitor) consistent(ctx context.Context) error {
 	if m.options.Tiles == nil {
 		return nil
@@ -37,13 +37,13 @@ func (m *Monitor) consistent(ctx context.Context) error {
 	return nil
 }
 
-// errTiles says that the host gave none.
+// errTiles is the error for tiles that the host did not return.
 var errTiles = errors.New("the log's tiles were not given")
 
-// Tiles follow a head within this time, looked for each second.
+// tilePauses is how many seconds a host may take to publish the tiles of a head.
 const tilePauses = 15
 
-// rootOf is the root of the first size leaves of a log, by its tiles under a head.
+// rootOf computes the root of the first size leaves of a log from its tiles under a head.
 func (m *Monitor) rootOf(ctx context.Context, size uint64, head tlog.Checkpoint) ([32]byte, error) {
 	for n := 0; ; n++ {
 		tiles := &tileReader{ctx: ctx, get: m.options.Tiles}
@@ -60,7 +60,7 @@ func (m *Monitor) rootOf(ctx context.Context, size uint64, head tlog.Checkpoint)
 	}
 }
 
-// tileHeight is that of tlog-tiles: 256 hashes.
+// tileHeight is the height of tiles by tlog-tiles: 256 hashes.
 const tileHeight = 8
 
 // A tileReader reads a log's tiles where a host publishes them (https://c2sp.org/tlog-tiles).
@@ -73,7 +73,7 @@ type tileReader struct {
 // Height is tileHeight.
 func (r *tileReader) Height() int { return tileHeight }
 
-// ReadTiles gets tiles, which are verified by who asks.
+// ReadTiles fetches tiles. The caller, mod.TileHashReader, verifies them.
 func (r *tileReader) ReadTiles(tiles []mod.Tile) ([][]byte, error) {
 	var all [][]byte
 	for _, t := range tiles {
@@ -91,5 +91,5 @@ func (r *tileReader) ReadTiles(tiles []mod.Tile) ([][]byte, error) {
 	return all, nil
 }
 
-// SaveTiles keeps nothing.
+// SaveTiles does nothing: tiles are not cached.
 func (r *tileReader) SaveTiles([]mod.Tile, [][]byte) {}

@@ -15,16 +15,15 @@ import (
 	"cloister/attestation/tlog"
 )
 
-// How long a witness may take, and for how often and long a head may be behind what one of them has seen: rounds go on
-// while it is looked at.
+// Timeouts of the comparison with witnesses. The log grows during it, so that a head may lag.
 const (
-	witnessPatience = 10 * time.Second
-	headPauses      = 5
+	witnessPatience = 10 * time.Second // for a witness's reply
+	headPauses      = 5                // how many pauses a head may lag
 	headPause       = time.Second
 )
 
-// witnesses asks each witness how much of the log it has seen. Whoever has seen more than the host shows is told of: what
-// lies between is hidden, or has no quorum.
+// witnesses asks each witness how much of the log it has seen, and reports a witness that has seen more than the host
+// shows: the leaves between are hidden, or have no quorum.
 func (m *Monitor) witnesses(ctx context.Context) error {
 	if m.options.Witnesses == nil {
 		return nil
@@ -71,7 +70,7 @@ func (m *Monitor) witnesses(ctx context.Context) error {
 	return nil
 }
 
-// reach waits a while for a head of a size, and gives the newest one.
+// reach waits for a head of a size, for at most headPauses, and returns the newest one.
 func (m *Monitor) reach(ctx context.Context, size uint64) (at tlog.Checkpoint, err error) {
 	for n := 0; ; n++ {
 		at, err = checkpointOf(m.state.Checkpoint)
@@ -87,7 +86,7 @@ func (m *Monitor) reach(ctx context.Context, size uint64) (at tlog.Checkpoint, e
 	}
 }
 
-// signedByLog is a cosigned checkpoint as the log alone signed it.
+// signedByLog returns a cosigned checkpoint with the log's signature alone.
 func signedByLog(note string) ([]byte, error) {
 	text, lines, ok := strings.Cut(note, "\n\n")
 	line, _, lf := strings.Cut(lines, "\n")
@@ -97,10 +96,10 @@ func signedByLog(note string) ([]byte, error) {
 	return []byte(text + "\n\n" + line + "\n"), nil
 }
 
-// errForgot says that a witness does not know what it has signed.
+// errForgot is the error for a witness that does not remember the log.
 var errForgot = errors.New("it does not remember the log")
 
-// size asks a witness for how much it has seen: told that it has seen nothing it says what it has.
+// size asks a witness how much it has seen: to a request for a first cosignature (old 0) it replies 409 and its size.
 func (m *Monitor) size(ctx context.Context, url string, signed []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, witnessPatience)
 	defer cancel()
