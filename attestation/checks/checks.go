@@ -1,8 +1,8 @@
-// Package checks verifies proofs step by step and says of each step, in words, how it came out: for people
-// who want to see what was looked at, such as the readers of the dashboard's page for it.
+// Package checks verifies proofs step by step and describes the outcome of each step in words: for people
+// who want to see what was checked, such as readers of the dashboard's page for it.
 //
-// The verdict is that of package attestation, asked with everything at once; the steps before it only tell
-// which part of it held. It opens no file, no socket and no clock.
+// The verdict is that of package attestation on everything at once; the steps before it only show which
+// parts passed. The package opens no file and no connection, and reads no clock.
 package checks
 
 import (
@@ -24,71 +24,71 @@ import (
 const (
 	MaxTexts    = 16
 	MaxExpected = 1 << 20 // bytes of measurements, and of a root
-	// maxManifests bounds the manifests that are expected.
+	// maxManifests is the most hashes in Question.Manifest.
 	maxManifests = 128
-	// MaxQuestion bounds the JSON text of a question in bytes.
+	// MaxQuestion is the longest JSON text of a question in bytes.
 	MaxQuestion = 128 << 20
 )
 
-// A Question is what to verify, and what is believed beforehand.
+// A Question is the proofs to verify, and what the reader trusts and expects.
 type Question struct {
-	// Texts are JSON as the interface answers it: boot proofs, app proofs, replies
-	// that hold either, log proofs, keys documents.
+	// Texts are JSON replies of the interface, 1 to MaxTexts: boot proofs, app proofs,
+	// replies that hold either, log proofs, keys documents.
 	Texts []string `json:"texts"`
 	// Expected are measurements: a release file, {"0": hex, …}, or what nitro-cli
-	// prints. Empty: none are known.
+	// prints. Empty: not compared.
 	Expected string `json:"expected"`
-	// Manifest is the SHA-256 of the one manifest that is taken, in hex; of several with blanks between them. Empty: any.
+	// Manifest is the SHA-256 of the manifest that is accepted, in hex, or several with blanks between them. Empty: any.
 	Manifest string `json:"manifest"`
 	// Operators are those whose threshold must have approved the manifest: a manifest
-	// that names them, or {"threshold": n, "publicKeys": [hex, …]}. Empty: not known.
+	// that names them, or {"threshold": n, "publicKeys": [hex, …]}. Empty: not compared.
 	Operators string `json:"operators"`
-	// SimulatorRoot is a simulator's root in PEM, believed instead of AWS's.
+	// SimulatorRoot is a simulator's root in PEM, trusted instead of AWS's. Empty: AWS's.
 	SimulatorRoot string `json:"simulatorRoot"`
-	// Body is the exact body of the request that app proofs and log proofs are to be about, nil if that is not asked.
+	// Body is the exact body of the request that app proofs and log proofs must be about; nil: not compared.
 	Body *string `json:"body"`
-	// NowMs is the reader's time in milliseconds since 1970; what lies after it is refused. 0: not looked at.
+	// NowMs is the reader's time in milliseconds since 1970; proofs of later times are refused. 0: not checked.
 	NowMs int64 `json:"nowMs"`
 }
 
-// How a check came out.
+// Values of Check.Outcome.
 const (
 	Passed  = "passed"
 	Refused = "refused"
-	Skipped = "skipped" // not asked for, or something before it was refused
+	Skipped = "skipped" // not asked for, or there is nothing to check
 )
 
-// A Check is one step: its name, how it came out, and what that means.
+// A Check is one step of the verification: its name, its outcome, and what that means in words.
 type Check struct {
 	Name    string `json:"name"`
 	Outcome string `json:"outcome"`
 	Words   string `json:"words"`
 }
 
-// A Fact is something that verified proofs say.
+// A Fact is a named value from a verified proof.
 type Fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// A Report is the answer. Facts, Statements, Entries and Recovered are empty unless Verified.
+// A Report is the result for a question. Facts, Statements, Entries and Recovered are empty unless Verified.
 type Report struct {
 	Verified bool `json:"verified"`
-	// Recovered says, of a log that went on from a backup, how much of it was left behind. What is verified is
-	// then true of the log as it goes on: never say "verified" without it.
+	// Recovered says, for a log that went on from a backup, how much of it was lost. The proofs are then true
+	// of the log as it goes on: never show "verified" without it.
 	Recovered string `json:"recovered,omitempty"`
-	// Reason is why not, empty if Verified.
+	// Reason is the first refusal, empty if Verified.
 	Reason string  `json:"reason"`
 	Checks []Check `json:"checks"`
 	Facts  []Fact  `json:"facts"`
-	// Statements are what each app proof states.
+	// Statements are the members of each app proof's claim.
 	Statements [][]Fact `json:"statements"`
-	// Entries are what each log proof shows.
+	// Entries are the facts of each log proof's entry.
 	Entries [][]Fact `json:"entries,omitempty"`
 }
 
-// Ask reads a question in JSON and gives the report in JSON. A member that Question does not have, in exactly its spelling, or
-// that comes twice is refused.
+// Ask verifies a question in JSON and returns the report in JSON. A question with a duplicate member, or one whose name is not
+// exactly a member of Question, is refused. It never fails: the reason is in the report.
 func Ask(raw []byte) []byte {
 	var r *Report
 	if q, err := parseQuestion(raw); err != nil {
@@ -103,7 +103,7 @@ func Ask(raw []byte) []byte {
 	return out
 }
 
-// parseQuestion reads a question strictly: a pin whose name is misspelt would bind nothing, and nobody would hear of it.
+// parseQuestion reads a question strictly: a pin with a misspelt name would silently not be compared.
 func parseQuestion(raw []byte) (q Question, err error) {
 	if len(raw) > MaxQuestion {
 		return q, fmt.Errorf("longer than %d bytes", MaxQuestion)
@@ -154,7 +154,7 @@ type examination struct {
 	err      error // the first refusal
 }
 
-// Make verifies what a question holds.
+// Make verifies the proofs in a question. Report.Reason says why they are refused.
 func Make(q Question) *Report {
 	e := &examination{question: q, Report: Report{Checks: []Check{}, Facts: []Fact{}, Statements: [][]Fact{}}}
 	e.step("What is believed", func() (string, error) { return "What you expect could be read.", e.makePolicy() })
@@ -180,7 +180,7 @@ func Make(q Question) *Report {
 	return &e.Report
 }
 
-// step runs one check, unless one was refused before. Its words say what it means that it passed.
+// step runs one check, unless one was refused before. Its words say what passing means.
 func (e *examination) step(name string, check func() (words string, err error)) {
 	if e.err != nil {
 		return
@@ -226,7 +226,7 @@ func (e *examination) makePolicy() error {
 	return err
 }
 
-// measurements reads a release file, or what attestation.ParseMeasurements reads.
+// measurements reads a release file, or measurements as attestation.ParseMeasurements takes them.
 func measurements(raw []byte) (map[int]string, error) {
 	var top map[string]json.RawMessage
 	if json.Unmarshal(raw, &top) != nil || top["format"] == nil {
@@ -338,7 +338,7 @@ func (e *examination) tell(b *attestation.Boot) {
 	}
 }
 
-// proofs verifies the app proofs, and ties them to the request and to the activity that they came with.
+// proofs verifies the app proofs, and that they are about the request and the activity of their reply.
 func (e *examination) proofs() {
 	if e.apps == 0 {
 		e.skip("App proofs", "There is none.")
@@ -376,7 +376,7 @@ func (e *examination) proofs() {
 	})
 }
 
-// log verifies the log proof of a reply, and ties it to what that tells and to the request.
+// log verifies the log proof of a reply, and that it is about the reply's activity and the request.
 func (e *examination) log(r *attestation.Reply) {
 	e.step("Log proof", func() (string, error) {
 		l := r.LogProof
@@ -431,7 +431,7 @@ func entryFacts(l *attestation.LoggedEntry) []Fact {
 	}
 }
 
-// statement is a claim as rows. Lists and inner objects are shown as JSON.
+// statement returns the members of a claim. Lists and inner objects are shown as JSON.
 func statement(p *attestation.Proof) ([]Fact, error) {
 	raw, err := json.Marshal(p.Claim)
 	if err != nil {
