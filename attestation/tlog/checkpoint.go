@@ -1,15 +1,15 @@
-// Package tlog verifies what witnesses have cosigned: the checkpoints of a public,
-// append-only log (https://c2sp.org/tlog-checkpoint), by a policy that names the
-// witnesses and how many of them it takes (https://c2sp.org/tlog-policy).
+// Package tlog verifies the checkpoints of a public, append-only log
+// (https://c2sp.org/tlog-checkpoint) that witnesses have cosigned, by a policy that
+// names the witnesses and their quorum (https://c2sp.org/tlog-policy).
 //
 // A cosignature (https://c2sp.org/tlog-cosignature) says that at its time the
 // checkpoint was the largest tree that its witness had seen of this log, consistent
-// with all that it had signed before. It says nothing of what is in the log. Of two
-// histories at most one gets enough of them, as long as no more witnesses lie or lose
-// their memory than Policy.Tolerates was asked about.
+// with all that it had signed before. It says nothing about the log's content. Of two
+// histories at most one gets a quorum, as long as no more witnesses lie or lose their
+// memory than Policy.Tolerates reports.
 //
-// What is read is bounded first, and has one encoding only: another text of the same
-// meaning is refused. The package needs no network, clock or randomness.
+// The length of input is bounded before it is parsed, and each value has one encoding:
+// another one is refused. The package needs no network, clock or randomness.
 package tlog
 
 import (
@@ -22,8 +22,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName bounds the names of logs and witnesses in bytes, as the cosignatures of type
-// 0x06 do.
+// MaxName is the longest name of a log or witness in bytes, as in the cosignatures of
+// type 0x06.
 const MaxName = 255
 
 // A Checkpoint is the head of a log: the first Size leaves, and the root of their tree
@@ -34,13 +34,13 @@ type Checkpoint struct {
 	Root   [32]byte
 }
 
-// Text is what is signed: origin, size and root, a line each.
+// Text is the text that is signed: origin, size in decimal and root in base64, each on a line.
 func (c *Checkpoint) Text() string {
 	return c.Origin + "\n" + strconv.FormatUint(c.Size, 10) + "\n" + base64.StdEncoding.EncodeToString(c.Root[:]) + "\n"
 }
 
-// ParseCheckpoint reads a checkpoint's text. Extension lines, which the format allows and
-// advises against, are refused.
+// ParseCheckpoint reads a checkpoint's text, without signatures. Extension lines, which the format
+// allows and advises against, are refused.
 func ParseCheckpoint(text string) (c Checkpoint, err error) {
 	lines := strings.SplitN(text, "\n", 5)
 	if len(lines) != 4 {
@@ -64,14 +64,14 @@ func ParseCheckpoint(text string) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// ValidName tells whether a note's signature lines and a policy can carry a name: 1 to MaxName
+// ValidName reports whether a name fits into a note's signature lines and a policy: 1 to MaxName
 // bytes of UTF-8 without blanks, control characters and +.
 func ValidName(name string) bool {
 	return name != "" && len(name) <= MaxName && utf8.ValidString(name) && !strings.Contains(name, "+") &&
 		!strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 }
 
-// parseNumber reads a decimal number in its one form.
+// parseNumber reads a decimal number from 0 to most, without sign or leading zeros.
 func parseNumber(s string, most int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > most || strconv.Itoa(n) != s {

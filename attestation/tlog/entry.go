@@ -11,35 +11,35 @@ import (
 )
 
 // An entry of an organization's ledger commits to its parts, so that each can be shown, and
-// checked against the log, without the others and without any key. The commitment is the root of
+// verified against the log, without the others and without any key. The commitment is the root of
 // an RFC 6962 tree whose leaves are the parts in order, each as salt ‖ number of the part ‖ content.
-// The salts keep a part that is not shown from being guessed.
+// The salts prevent guessing of a part that is not shown.
 
-// A Part of an entry, never renumbered.
+// A Part is the number of a part of an entry. Numbers never change.
 type Part uint8
 
 // The parts.
 const (
 	PartFacts    Part = iota // Facts
-	PartRequest              // what was asked for, and who signed it
-	PartDecision             // what came of it, and why
-	PartWrites               // what it changed
-	PartSends                // what was to leave the enclave because of it
-	Parts                    // how many there are
+	PartRequest              // the request, and its signers
+	PartDecision             // the decision, and its reasons
+	PartWrites               // the changes
+	PartSends                // the sends that follow from it
+	Parts                    // the number of parts
 )
 
-// MaxFacts bounds facts in bytes.
+// MaxFacts is the longest encoding of facts in bytes.
 const MaxFacts = 4 << 10
 
 // SaltSize is the size of a part's salt in bytes.
 const SaltSize = 16
 
-// SeedSize is the size of what the salts of one entry are made from, in bytes.
+// SeedSize is the size in bytes of the seed that the salts of one entry are derived from.
 const SeedSize = 16
 
 const saltLabel = "cloister entry salt 1 "
 
-// Salt is a part's salt, of an entry's seed. Whoever is shown one learns nothing of the others.
+// Salt derives a part's salt from the entry's seed. A salt reveals nothing about those of other parts.
 func Salt(seed [SeedSize]byte, part Part) [SaltSize]byte {
 	var b [len(saltLabel) + SeedSize + 1]byte
 	copy(b[copy(b[:], saltLabel):], seed[:])
@@ -48,7 +48,7 @@ func Salt(seed [SeedSize]byte, part Part) [SaltSize]byte {
 	return [SaltSize]byte(sum[:])
 }
 
-// HashPart is a part's leaf in the tree of its entry's parts.
+// HashPart is a part's leaf in the RFC 6962 tree of its entry's parts.
 func HashPart(part Part, salt [SaltSize]byte, content []byte) [32]byte {
 	h := sha256.New()
 	var prefix [1 + SaltSize + 1]byte // the first byte is RFC 6962's for a leaf
@@ -61,7 +61,7 @@ func HashPart(part Part, salt [SaltSize]byte, content []byte) [32]byte {
 	return sum
 }
 
-// Commitment is what an entry says of its parts: the root over their leaves.
+// Commitment is an entry's commitment to its parts: the root over their leaves.
 func Commitment(parts *[Parts][32]byte) [32]byte {
 	left := hashPair(hashPair(parts[0], parts[1]), hashPair(parts[2], parts[3]))
 	return hashPair(left, parts[4])
@@ -75,7 +75,7 @@ func hashPair(left, right [32]byte) [32]byte {
 	return sha256.Sum256(b[:])
 }
 
-// PathOf proves one part under the commitment of all, from the leaf up.
+// PathOf is the inclusion proof of one part under the Commitment, from the leaf up.
 func PathOf(parts *[Parts][32]byte, part Part) [][]byte {
 	first, second := hashPair(parts[0], parts[1]), hashPair(parts[2], parts[3])
 	if part == PartSends {
@@ -97,15 +97,15 @@ func HashEntry(commitment, sealed [32]byte) [32]byte {
 	return HashLeaf(b[:])
 }
 
-// A stored entry begins with the id of its key, 4 bytes big-endian, and with the root of its
-// organization's tree before it, 32 bytes: EntryPrefix in all. In format 2 EntryFormat2 is set in the
-// id, and the commitment follows. Ids stay below that bit.
+// Layout of a stored entry. It begins with the id of its key, 4 bytes big-endian, and the root of its
+// organization's tree before it, 32 bytes: EntryPrefix bytes in all. In format 2 the bit EntryFormat2 is
+// set in the id, and the commitment follows. Ids are less than that bit.
 const (
 	EntryFormat2 = 1 << 31
 	EntryPrefix  = 4 + 32
 )
 
-// CommitmentOf is the commitment in a stored entry; entries of format 1 have none.
+// CommitmentOf returns the commitment in a stored entry; ok is false for entries of format 1, which have none.
 func CommitmentOf(stored []byte) (commitment [32]byte, ok bool) {
 	if len(stored) < EntryPrefix+len(commitment) || binary.BigEndian.Uint32(stored)&EntryFormat2 == 0 {
 		return commitment, false
@@ -114,7 +114,7 @@ func CommitmentOf(stored []byte) (commitment [32]byte, ok bool) {
 }
 
 // HashStored is the leaf of a stored entry of either format: HashEntry, or HashLeaf of all of its
-// bytes in format 1. No entry of format 1 is as short as what HashEntry hashes.
+// bytes in format 1. Every entry of format 1 is longer than the 64 bytes that HashEntry hashes.
 func HashStored(stored []byte) [32]byte {
 	commitment, ok := CommitmentOf(stored)
 	if !ok {
@@ -123,20 +123,20 @@ func HashStored(stored []byte) [32]byte {
 	return HashEntry(commitment, sha256.Sum256(stored))
 }
 
-// Facts are the part of an entry that tells what happened and nothing of its contents.
+// Facts are the part of an entry that describes a step of an activity without its contents.
 //
 // Its bytes are CBOR in the deterministic encoding of RFC 8949, section 4.2.1.
 type Facts struct {
 	Format       uint8    `cbor:"1,keyasint"` // 1
 	Organization [16]byte `cbor:"2,keyasint"`
 	Seq          uint64   `cbor:"3,keyasint"` // of the entry, from 0
-	Activity     [16]byte `cbor:"4,keyasint"` // zero: of none
+	Activity     [16]byte `cbor:"4,keyasint"` // zero: the entry belongs to none
 	Type         string   `cbor:"5,keyasint,omitempty"`
 	Status       string   `cbor:"6,keyasint,omitempty"` // ACTIVITY_STATUS_… after this step
 	Fingerprint  [32]byte `cbor:"7,keyasint"`           // SHA-256 of the request's body
 	CreatedMs    uint64   `cbor:"8,keyasint"`           // when the activity's first step was decided, in milliseconds since 1970
-	TimeMs       uint64   `cbor:"9,keyasint"`           // when this one was
-	Boot         uint64   `cbor:"10,keyasint"`          // number of the boot that decided
+	TimeMs       uint64   `cbor:"9,keyasint"`           // when this step was decided
+	Boot         uint64   `cbor:"10,keyasint"`          // number of the boot that decided the step
 	Mode         Mode     `cbor:"11,keyasint"`          // what the reply waited for at least
 	// Prior is one more than the seq of the activity's previous step; 0: this is the first.
 	Prior  uint64     `cbor:"12,keyasint,omitempty"`
@@ -147,14 +147,14 @@ type Facts struct {
 // FactsFormat is the one format of facts.
 const FactsFormat = 1
 
-// Encode is the facts' bytes.
+// Encode returns the facts' bytes, at most MaxFacts.
 func (f *Facts) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	err := f.AppendTo(&b)
 	return b.Bytes(), err
 }
 
-// AppendTo writes what Encode makes behind what stands in b.
+// AppendTo appends the bytes of Encode to b.
 func (f *Facts) AppendTo(b *bytes.Buffer) error {
 	if f.Format != FactsFormat {
 		return fmt.Errorf("tlog: facts of format %d", f.Format)
@@ -184,7 +184,7 @@ var factsDecoding = func() cbor.DecMode {
 	return mode
 }()
 
-// ParseFacts reads facts in their one form.
+// ParseFacts reads facts in exactly the encoding of Encode.
 func ParseFacts(b []byte) (*Facts, error) {
 	if len(b) > MaxFacts {
 		return nil, errors.New("tlog: facts are too long")

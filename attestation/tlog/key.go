@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// The types of signature that a note may carry and this package verifies. Type 0x06
-// (ML-DSA-44) has its place in the formats and is refused as yet.
+// Types of the signatures in a note that this package verifies. The formats also have
+// type 0x06 (ML-DSA-44), which is still refused.
 const (
 	TypeLog         = 0x01 // Ed25519 over the note's text
 	TypeCosignature = 0x04 // a time, and Ed25519 over it and the note's text
 )
 
-// maxKey bounds a vkey's text: room for a name and the 1,312 bytes of an ML-DSA-44 key.
+// maxKey is the longest text of a vkey in bytes: a name and the 1,312 bytes of an ML-DSA-44 key fit.
 const maxKey = MaxName + 2 + 8 + (1313+2)/3*4
 
-// A Key verifies the signatures of one log or witness. It is the note package's
-// Verifier (golang.org/x/mod/sumdb/note).
+// A Key is the public key of one log or witness, which verifies its signatures. It
+// implements Verifier of golang.org/x/mod/sumdb/note.
 type Key struct {
 	name   string
 	kind   byte
 	public ed25519.PublicKey
 }
 
-// NewKey is the key of a log (TypeLog) or witness (TypeCosignature).
+// NewKey makes the key of a log (TypeLog) or witness (TypeCosignature). See ValidName for the name.
 func NewKey(name string, kind byte, public ed25519.PublicKey) (*Key, error) {
 	if !ValidName(name) {
 		return nil, fmt.Errorf("tlog: %.40q is no name", name)
@@ -42,8 +42,8 @@ func NewKey(name string, kind byte, public ed25519.PublicKey) (*Key, error) {
 	return &Key{name, kind, public}, nil
 }
 
-// ParseKey reads a vkey: name, key id in hex and base64 of type and public key, with + in
-// between. A key id that is not the key's is refused.
+// ParseKey reads a vkey, NAME+ID+KEY: name, key id in 8 hex digits, and base64 of type and public
+// key. A key id that is not the key's is refused.
 func ParseKey(vkey string) (*Key, error) {
 	if len(vkey) > maxKey {
 		return nil, errors.New("tlog: a key is too long")
@@ -63,24 +63,24 @@ func ParseKey(vkey string) (*Key, error) {
 	return k, err
 }
 
-// String is the vkey.
+// String is the vkey, as ParseKey reads it.
 func (k *Key) String() string {
 	return fmt.Sprintf("%s+%08x+%s", k.name, k.KeyHash(), base64.StdEncoding.EncodeToString(append([]byte{k.kind}, k.public...)))
 }
 
-// Name is whose key it is.
+// Name is the name of the log or witness.
 func (k *Key) Name() string { return k.name }
 
 // Type is TypeLog or TypeCosignature.
 func (k *Key) Type() byte { return k.kind }
 
-// KeyHash is the key id: the first 32 bits of a hash of name, type and public key.
+// KeyHash is the key id: the first 32 bits of the SHA-256 of name, line feed, type and public key.
 func (k *Key) KeyHash() uint32 {
 	h := sha256.Sum256(append([]byte(k.name+"\n"+string(rune(k.kind))), k.public...))
 	return binary.BigEndian.Uint32(h[:])
 }
 
-// Verify tells whether a signature is this key's over a note's text.
+// Verify reports whether a signature over a note's text is this key's. A cosignature begins with its time, 8 bytes.
 func (k *Key) Verify(text, signature []byte) bool {
 	if k.kind == TypeLog {
 		return ed25519.Verify(k.public, text, signature)
@@ -91,8 +91,8 @@ func (k *Key) Verify(text, signature []byte) bool {
 	return ed25519.Verify(k.public, cosignedText(binary.BigEndian.Uint64(signature), text), signature[8:])
 }
 
-// cosignedText is what a cosignature of type 0x04 signs. The witness's name is not in it, so
-// whoever counts witnesses counts keys.
+// cosignedText is the text that a cosignature of type 0x04 signs. The witness's name is not in it, so
+// count keys and not names.
 func cosignedText(seconds uint64, text []byte) []byte {
 	return fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, text)
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// MaxLeaf bounds a leaf in bytes. It fits into an entry bundle of tlog-tiles.
+// MaxLeaf is the longest leaf in bytes. It fits into an entry bundle of tlog-tiles.
 const MaxLeaf = 1 << 10
 
-// A Leaf is what a log tells the public of one batch: that there was one, by which boot,
-// and a commitment to what it did. No leaf names an organization, a count or an amount,
+// A Leaf is the public record of one batch in a log: that there was one, by which boot,
+// and a commitment to its changes. No leaf names an organization, a count or an amount,
 // and all leaves of one kind are about as long.
 //
 // Its bytes are CBOR in the deterministic encoding of RFC 8949, section 4.2.1.
@@ -23,11 +23,11 @@ type Leaf struct {
 	Epoch  uint64   `cbor:"2,keyasint"` // of the ownership of the range
 	Boot   [16]byte `cbor:"3,keyasint"`
 	Number uint64   `cbor:"4,keyasint"` // of the batch, in its epoch
-	// Root commits to the tips that the batch moves. It is random where it moves none, so
-	// that nobody can tell.
+	// Root commits to the tips that the batch moves (Opening). It is random if the batch moves
+	// none, so that nobody can tell the difference.
 	Root [32]byte `cbor:"5,keyasint"`
-	// One of these at most; a leaf without any is of a batch that moves tips, or of a
-	// heartbeat.
+	// At most one of these is set. A leaf without any is of a batch that moves tips, or
+	// of a heartbeat.
 	Start    *Start    `cbor:"6,keyasint,omitempty"`
 	Table    *Table    `cbor:"7,keyasint,omitempty"`
 	Close    *Close    `cbor:"8,keyasint,omitempty"`
@@ -44,24 +44,24 @@ type Start struct {
 	Manifest [32]byte `cbor:"2,keyasint"` // SHA-256 of the manifest that it runs under
 	LiveKey  [32]byte `cbor:"3,keyasint"` // SHA-256 of the key that signs its app proofs, as the boot proof has it
 	Mode     Mode     `cbor:"4,keyasint"`
-	Seed     string   `cbor:"5,keyasint"` // where the root secret came from, as in manifests
-	// Policy is the hash of what the manifest says of the log, attestation.LogTerms; zero: it says
-	// nothing, and there are no witnesses.
+	Seed     string   `cbor:"5,keyasint"` // where the root secret came from, a manifest's seedSource
+	// Policy is the Hash of the manifest's attestation.LogTerms; zero if it has none, and there are
+	// no witnesses.
 	Policy [32]byte `cbor:"6,keyasint,omitzero"`
-	// Number is one more than that of the boot before. 0: made before there were numbers.
+	// Number is the number of the boot before plus one. 0: made before boots had numbers.
 	Number uint64 `cbor:"7,keyasint,omitempty"`
 	// ManifestNonce is the manifest's nonce, which rises with every manifest of the deployment.
 	ManifestNonce uint64 `cbor:"8,keyasint,omitempty"`
 }
 
-// A Mode is what a reply waits for.
+// A Mode says what a reply waits for before it leaves the enclave.
 type Mode uint8
 
 // The modes.
 const (
-	ModeNone    Mode = iota // no witnesses: for the store
-	ModeBounded             // for the store, while no leaf is without a quorum for long
-	ModeStrict              // for a quorum of witnesses
+	ModeNone    Mode = iota // the store; there are no witnesses
+	ModeBounded             // the store, while no leaf has been without a quorum for too long
+	ModeStrict              // a quorum of witnesses
 )
 
 var modes = [...]string{"none", "bounded", "strict"}
@@ -74,7 +74,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", m)
 }
 
-// ParseMode is the mode of a name.
+// ParseMode returns the mode with a name: none, bounded or strict.
 func ParseMode(name string) (Mode, error) {
 	i := slices.Index(modes[:], name)
 	if i < 0 {
@@ -83,43 +83,43 @@ func ParseMode(name string) (Mode, error) {
 	return Mode(i), nil
 }
 
-// Table commits to the tips of all organizations of the range.
+// Table is a commitment to the tip table, the tips of all organizations of the range.
 type Table struct {
 	Root [32]byte `cbor:"1,keyasint"`
 }
 
-// Close is the last leaf of a boot, or of a generation: nothing follows but what it names.
+// Close is the last leaf of a boot, or of a generation. Only the boot or generation that it names may follow.
 type Close struct {
-	Boot   [16]byte `cbor:"1,keyasint,omitzero"` // the boot that goes on; zero: another generation does
-	Origin string   `cbor:"2,keyasint,omitempty"`
-	Policy [32]byte `cbor:"3,keyasint,omitzero"` // SHA-256 of the next generation's policy
+	Boot   [16]byte `cbor:"1,keyasint,omitzero"`  // the boot that goes on; zero if another generation does
+	Origin string   `cbor:"2,keyasint,omitempty"` // of the next generation
+	Policy [32]byte `cbor:"3,keyasint,omitzero"`  // SHA-256 of the next generation's policy
 }
 
-// Adopt is the first leaf of a generation.
+// Adopt is the first leaf of a generation. It says from which log the generation goes on.
 type Adopt struct {
 	How      How      `cbor:"1,keyasint"`
 	Origin   string   `cbor:"2,keyasint,omitempty"` // of the generation before
-	Size     uint64   `cbor:"3,keyasint"`           // of it, as far as it is taken over
+	Size     uint64   `cbor:"3,keyasint"`           // how many of its leaves are taken over
 	Root     [32]byte `cbor:"4,keyasint"`           // of its tree at that size
-	Table    [32]byte `cbor:"5,keyasint"`           // the tips that are taken over
-	Manifest [32]byte `cbor:"6,keyasint"`           // SHA-256 of the manifest that wants it so
-	// Witnessed is the size of the generation before that witnesses were known to have seen: at least
-	// Size. Only of a generation that is recovered.
+	Table    [32]byte `cbor:"5,keyasint"`           // commitment to the tips that are taken over
+	Manifest [32]byte `cbor:"6,keyasint"`           // SHA-256 of the manifest that requires it
+	// Witnessed is the largest size of the generation before that a witness is known to have seen: at
+	// least Size. Only in a generation that is recovered.
 	Witnessed uint64 `cbor:"7,keyasint,omitempty"`
 }
 
-// How a generation came to be.
+// How says how a generation began.
 type How uint8
 
-// The ways.
+// Values of How.
 const (
 	HowFirst     How = 1 + iota // the range had no log
-	HowMoved                    // the one before closed for it
-	HowRecovered                // the one before was left where operators said, and may have gone on
+	HowMoved                    // the generation before closed for it
+	HowRecovered                // it goes on from where operators said; the generation before may have gone further
 )
 
-// Manifest says that keys may go to an enclave under another manifest. It stands in the log
-// before any does.
+// Manifest is the leaf that allows the keyring to go to an enclave under another manifest. It is in
+// the log before the keyring goes.
 type Manifest struct {
 	SHA256 [32]byte `cbor:"1,keyasint"`
 }
@@ -142,7 +142,7 @@ var (
 	}()
 )
 
-// Encode is the leaf's bytes.
+// Encode returns the leaf's bytes, at most MaxLeaf.
 func (l *Leaf) Encode() ([]byte, error) {
 	if err := l.check(); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (l *Leaf) Encode() ([]byte, error) {
 	return b, err
 }
 
-// ParseLeaf reads a leaf in its one form.
+// ParseLeaf reads a leaf in exactly the encoding of Encode.
 func ParseLeaf(b []byte) (*Leaf, error) {
 	if len(b) > MaxLeaf {
 		return nil, errors.New("tlog: a leaf is too long")

@@ -11,15 +11,15 @@ import (
 	"github.com/transparency-dev/merkle/rfc6962"
 )
 
-// MaxLoggedProof bounds a logged proof in bytes. It holds what any policy can make of a log of 2^40 leaves and
-// an organization of 2^30 entries in a batch of 2^16 tips; with a few witnesses that is half of it.
+// MaxLoggedProof is the longest logged proof in bytes. Under any policy a proof fits from a log of 2^40 leaves, of an
+// organization of 2^30 entries and a batch of 2^16 tips; with a few witnesses that one takes half of it.
 const MaxLoggedProof = 16 << 10
 
-// A LoggedProof shows that an entry of an organization's ledger is in a log, and what happened in it
-// (Facts), to whoever has the log's key and a policy: without another key, and without the entry.
+// A LoggedProof is a proof that an entry of an organization's ledger is in a log, with the entry's Facts.
+// To verify it takes only the log's key and a policy, neither another key nor the entry.
 //
-// Its text is a tlog-proof (https://c2sp.org/tlog-proof) of the batch's leaf, whose extra line carries
-// the way from the leaf down to the facts. Nothing of it goes unverified: each bit of the text counts.
+// Its text is a tlog-proof (https://c2sp.org/tlog-proof) of the batch's leaf, whose extra line has the
+// path from the leaf down to the facts. A change of any bit of the text is an error.
 type LoggedProof struct {
 	Entry      LoggedEntry
 	Index      uint64   // of the batch's leaf in the log
@@ -27,8 +27,8 @@ type LoggedProof struct {
 	Checkpoint []byte   // as Policy.VerifyExactly takes it
 }
 
-// A LoggedEntry is what a logged proof carries in its extra line: CBOR in the deterministic encoding of
-// RFC 8949, section 4.2.1.
+// A LoggedEntry is the content of a logged proof's extra line: CBOR in the deterministic encoding of
+// RFC 8949, section 4.2.1, in base64.
 type LoggedEntry struct {
 	Leaf      []byte         `cbor:"1,keyasint"`           // a Leaf, of a batch that moved tips
 	Opening   Opening        `cbor:"2,keyasint"`           // of the organization's tip, under Leaf.Root
@@ -37,13 +37,13 @@ type LoggedEntry struct {
 	Facts     []byte         `cbor:"5,keyasint"`           // a Facts
 	Salt      [SaltSize]byte `cbor:"6,keyasint"`           // of the facts
 	FactsPath [][]byte       `cbor:"7,keyasint"`           // of the facts, up to the entry's commitment
-	// Adopt is the first leaf of the log, which says what it goes on from, and AdoptPath is its own, up
-	// to the checkpoint's root: exactly in generations after the first.
+	// Adopt is the first leaf of the log, an Adopt, and AdoptPath its path up to the checkpoint's root:
+	// exactly in generations after the first.
 	Adopt     []byte   `cbor:"8,keyasint,omitempty"`
 	AdoptPath [][]byte `cbor:"9,keyasint,omitempty"`
 }
 
-// maxPath bounds a path in hashes, as tlog-proof does.
+// maxPath is the longest path in hashes, as in tlog-proof.
 const maxPath = 63
 
 const (
@@ -52,7 +52,7 @@ const (
 	loggedIndex  = "index "
 )
 
-// Text is the proof's text. It verifies nothing.
+// Text returns the proof's text, at most MaxLoggedProof bytes. It verifies nothing.
 func (p *LoggedProof) Text() (string, error) {
 	for _, path := range [...][][]byte{p.Path, p.Entry.Path, p.Entry.FactsPath, p.Entry.AdoptPath, p.Entry.Opening.Path} {
 		if err := checkPath(path); err != nil {
@@ -87,7 +87,7 @@ func checkPath(path [][]byte) error {
 	return nil
 }
 
-// ParseLoggedProof reads a logged proof in its one form. It verifies nothing.
+// ParseLoggedProof reads a logged proof in exactly the form of Text. It verifies nothing.
 func ParseLoggedProof(text string) (*LoggedProof, error) {
 	if len(text) > MaxLoggedProof {
 		return nil, fmt.Errorf("tlog: a logged proof of more than %d bytes", MaxLoggedProof)
@@ -132,25 +132,25 @@ func parseLogged(text string) (*LoggedProof, error) {
 	return p, nil
 }
 
-// Logged is what a logged proof shows.
+// Logged is the content of a verified logged proof.
 type Logged struct {
 	Origin     Origin
 	Checkpoint Checkpoint
-	Signed     []Cosignature // by a quorum at least
+	Signed     []Cosignature // at least a quorum
 	Index      uint64        // of the batch's leaf
 	Leaf       *Leaf
 	Opening    *Opening
 	Facts      *Facts
 	Entry      [32]byte // the entry's leaf in the tree of Opening
 	Path       [][]byte // of that leaf
-	// Adopt is what the log goes on from; nil in the first generation.
+	// Adopt says from which log this one goes on; nil in the first generation.
 	Adopt *Adopt
 }
 
-// Verify holds a logged proof against the log's key and the witnesses: the checkpoint by the log and a
-// quorum, the leaf under the checkpoint, the organization's tip under the leaf, the entry under the tip,
-// the facts under the entry. In generations after the first, that the log begins with a leaf that adopts
-// an earlier one of the same range.
+// Verify verifies a logged proof under the log's key and the witnesses' policy: the signatures of the log and a
+// quorum over the checkpoint, the leaf under the checkpoint, the organization's tip under the leaf, the entry
+// under the tip, and the facts under the entry. In generations after the first, also that the log begins with
+// a leaf that adopts an earlier log of the same range.
 func (p *LoggedProof) Verify(log *Key, policy *Policy) (*Logged, error) {
 	e := &p.Entry
 	l := &Logged{Index: p.Index, Opening: &e.Opening, Path: e.Path}
@@ -184,7 +184,7 @@ func (p *LoggedProof) Verify(log *Key, policy *Policy) (*Logged, error) {
 	return l, nil
 }
 
-// leafAt reads a leaf and holds it against the checkpoint.
+// leafAt parses a leaf and verifies that it is under the checkpoint.
 func (p *LoggedProof) leafAt(c Checkpoint, index uint64, leaf []byte, path [][]byte) (*Leaf, error) {
 	read, err := ParseLeaf(leaf)
 	if err != nil {
@@ -197,7 +197,7 @@ func (p *LoggedProof) leafAt(c Checkpoint, index uint64, leaf []byte, path [][]b
 	return read, nil
 }
 
-// verifyFacts holds the facts against the organization's tip.
+// verifyFacts verifies that the facts are under the organization's tip.
 func (e *LoggedEntry) verifyFacts() (f *Facts, entry [32]byte, err error) {
 	f, err = ParseFacts(e.Facts)
 	if err != nil {
@@ -218,7 +218,7 @@ func (e *LoggedEntry) verifyFacts() (f *Facts, entry [32]byte, err error) {
 	return f, entry, nil
 }
 
-// verifyAdopt holds the first leaf of the log against the checkpoint: it adopts an earlier log of the range.
+// verifyAdopt verifies that the first leaf of the log is under the checkpoint and adopts an earlier log of the range.
 func (p *LoggedProof) verifyAdopt(l *Logged) (*Adopt, error) {
 	first, err := p.leafAt(l.Checkpoint, 0, p.Entry.Adopt, p.Entry.AdoptPath)
 	if err != nil {

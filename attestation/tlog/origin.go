@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// An Origin is the name of one of a deployment's logs, which its checkpoints begin with.
+// An Origin is the name of one of a deployment's logs, the first line of its checkpoints.
 type Origin struct {
-	Name       string   // the deployment's, as its manifest says
+	Name       string   // of the deployment's logs, as in its manifest
 	Deployment [16]byte // the first half of its id
 	Range      uint16
-	Generation uint32 // from FirstGeneration on: another one after a recovery, or with other witnesses
+	Generation uint32 // from FirstGeneration on; one more after a recovery, or with other witnesses
 }
 
 // FirstGeneration is the generation of a range's first log. It has no leaf that adopts another.
@@ -22,10 +22,10 @@ const FirstGeneration = 1
 // String is NAME/DEPLOYMENT/RANGE/GENERATION: the deployment in lower-case hex, numbers in decimal.
 func (o Origin) String() string { return fmt.Sprintf("%s/%d", o.Logs(), o.Generation) }
 
-// Logs is what the origins of all generations of a range begin with: NAME/DEPLOYMENT/RANGE.
+// Logs is the beginning of the origins of all generations of a range: NAME/DEPLOYMENT/RANGE.
 func (o Origin) Logs() string { return fmt.Sprintf("%s/%x/%d", o.Name, o.Deployment, o.Range) }
 
-// ParseOrigin reads an origin in its one form.
+// ParseOrigin reads an origin in exactly the form of String.
 func ParseOrigin(s string) (Origin, error) {
 	o := Origin{Name: s}
 	var last [3]string

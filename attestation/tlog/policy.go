@@ -11,34 +11,34 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// MaxWitnesses bounds a policy.
+// MaxWitnesses is the most witnesses of a policy.
 const MaxWitnesses = 16
 
-// MaxPolicy and MaxNote bound the texts of a policy and of a cosigned checkpoint in
-// bytes. Both hold MaxWitnesses of the longest kind.
+// MaxPolicy and MaxNote are the longest texts of a policy and of a cosigned checkpoint
+// in bytes. MaxWitnesses of the longest kind fit into both.
 const (
 	MaxPolicy = 64 << 10
 	MaxNote   = 64 << 10
 )
 
-// A Policy says which witnesses count, and how many of them make a quorum. It is one
-// group: k of n.
+// A Policy is a set of witnesses and how many of them make a quorum: one group of k
+// of n.
 type Policy struct {
 	needed    int
 	witnesses []*Key
-	urls      []string // of the witnesses; empty: none is named
+	urls      []string // of the witnesses; empty if none is named
 }
 
-// ParsePolicy reads the text of a policy in the form of tlog-policy, of which these lines
-// are taken, besides empty ones and comments behind #:
+// ParsePolicy reads the text of a policy in the form of tlog-policy, with these lines, empty
+// lines and comments after #:
 //
 //	witness NAME VKEY [URL]
 //	group NAME K WITNESS...      K is a number, any or all
 //	quorum NAME                  of the group, or of a witness alone
 //
-// Logs are not named in it: which one a checkpoint must be of, its verifier knows.
-// Every witness is in the one group. Two witnesses with one public key are refused,
-// whatever their names: one of them could sign for both.
+// It names no logs: the verifier passes the log's key to Verify. Every witness is in the
+// one group. Two witnesses with one public key are refused, whatever their names: one of
+// them could sign for both.
 func ParsePolicy(text string) (*Policy, error) {
 	if len(text) > MaxPolicy {
 		return nil, fmt.Errorf("tlog: a policy of more than %d bytes", MaxPolicy)
@@ -133,30 +133,30 @@ func (p *Policy) Witnesses() (keys []*Key, urls []string) {
 	return slices.Clone(p.witnesses), slices.Clone(p.urls)
 }
 
-// Tolerates tells whether of two histories at most one can get a quorum while so many of
-// the witnesses sign both, since they lie or have lost their memory: 2k - n > f.
+// Tolerates reports whether of two histories at most one can get a quorum while faulty
+// witnesses, which lie or have lost their memory, sign both: 2k - n > f.
 func (p *Policy) Tolerates(faulty int) bool {
 	return faulty >= 0 && 2*p.needed-len(p.witnesses) > faulty
 }
 
-// A Cosignature is one that was verified.
+// A Cosignature is a verified signature of a witness.
 type Cosignature struct {
-	Witness string
+	Witness string // its name
 	Seconds uint64 // since 1970, by the witness's clock
 }
 
-// Verify reads a checkpoint that a log and enough witnesses have signed: the note's text
-// and signature lines. Lines of nobody in the policy are ignored, as is a witness's
-// second line. A line in the name and key id of the log or of a witness that does not
-// verify makes the whole note void.
+// Verify verifies a cosigned checkpoint, the note's text and signature lines: its log and a
+// quorum must have signed it. Lines of others than the policy's witnesses are ignored, as is
+// a witness's second line. A line with the name and key id of the log or of a witness that
+// does not verify makes the whole note invalid.
 func (p *Policy) Verify(log *Key, cosignedNote []byte) (Checkpoint, []Cosignature, error) {
 	c, signed, _, err := p.open(log, cosignedNote)
 	return c, signed, err
 }
 
-// VerifyExactly is Verify for what is kept as a proof: it holds the log's signature and
-// then cosignatures in the order of the policy, each verified, no more and nothing else.
-// So no bit of a proof can be changed that nothing depends on.
+// VerifyExactly is Verify for a checkpoint in a stored proof: it must have the log's signature
+// and then cosignatures in the order of the policy, each verified, and nothing else. So no bit
+// of a proof can be changed without an error.
 func (p *Policy) VerifyExactly(log *Key, cosignedNote []byte) (Checkpoint, []Cosignature, error) {
 	c, signed, n, err := p.open(log, cosignedNote)
 	if err != nil {
@@ -181,10 +181,9 @@ func (p *Policy) VerifyExactly(log *Key, cosignedNote []byte) (Checkpoint, []Cos
 	return c, signed, nil
 }
 
-// Collect puts a checkpoint that the log has signed together with the first lines that make a
-// quorum, in the order of the policy, as VerifyExactly takes it. Lines come from anywhere: one
-// that does not verify counts for nothing, and harms no other. It returns nil where they do not
-// make a quorum.
+// Collect appends to a checkpoint that the log has signed the first lines that make a quorum, in
+// the order of the policy, as VerifyExactly takes it. Lines are untrusted: one that does not verify
+// is ignored. It returns nil if the lines make no quorum, or are more than 4 * MaxWitnesses.
 func (p *Policy) Collect(signed []byte, lines []string) []byte {
 	text, _, ok := strings.Cut(string(signed), "\n\n")
 	if !ok || len(lines) > 4*MaxWitnesses {
