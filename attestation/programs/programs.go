@@ -1,6 +1,6 @@
-// Package programs verifies customers' programs in enclaves of their own: for a share holder that an enclave which waits for
-// his share is what he approved, and for anybody that something was said by a program that a manifest names. It does so
-// offline; every document may come from whomever.
+// Package programs verifies customers' programs, which run in enclaves of their own. It shows a share holder that an enclave
+// which waits for his share is the one that he approved, and anybody that a statement was made by the program that a manifest
+// names. It works offline; its input may come from anybody.
 package programs
 
 import (
@@ -22,21 +22,21 @@ import (
 	"cloister/shared/tvc"
 )
 
-// A Policy says what a verifier believes.
+// A Policy is what a verifier trusts and expects.
 type Policy struct {
-	// ManifestSHA256 is the manifest that was read and approved, or that its app's owner publishes: it pins image, program,
-	// arguments and quorum key at once.
+	// ManifestSHA256 is the hash of the manifest that the verifier has approved, or that the app's owner publishes: it pins
+	// image, program, arguments and quorum key at once.
 	ManifestSHA256 [32]byte
-	// SimulatorRootPEM, when not empty, is believed instead of the AWS root.
+	// SimulatorRootPEM, when not empty, is a simulator's root, trusted instead of the AWS root.
 	SimulatorRootPEM string
-	// AllowDebug takes a manifest in debug mode, whose enclave keeps no secret.
+	// AllowDebug accepts a manifest in debug mode, whose enclave keeps no secret.
 	AllowDebug bool
-	// Now is the verifier's time, and MaxBootAge how old a document may be then; zero means that ages are not looked at.
+	// Now is the verifier's time, and MaxBootAge bounds the age of a document then; zero means that ages are not checked.
 	Now        time.Time
 	MaxBootAge time.Duration
 }
 
-// open reads an envelope and holds it against the policy: the manifest, its own threshold of approvals, the root.
+// open reads an envelope and checks it against the policy: the manifest, its own threshold of approvals, the root.
 func (p Policy) open(raw []byte) (*tvc.Envelope, attestation.Policy, error) {
 	none := attestation.Policy{}
 	e, err := tvc.ParseEnvelope(raw)
@@ -81,10 +81,10 @@ func hexSum(text string) [32]byte {
 	return sha256.Sum256(raw)
 }
 
-// A Setup is an enclave that waits for shares, verified.
+// A Setup is a verified enclave that waits for shares.
 type Setup struct {
 	Manifest tvc.Manifest
-	// Given are the share holders' approvals that it has had.
+	// Given are the approvals of the share holders whose shares it has received.
 	Given []tvc.Approval
 
 	hash [32]byte
@@ -93,9 +93,9 @@ type Setup struct {
 
 const registers = 32
 
-// VerifySetup verifies what an enclave that waits for shares attests: an image and a manifest that are the policy's, with a
-// threshold of approvals, and a setup key that its registers commit to. Nobody can be told when it was made: a document that is
-// old names a key that ended with its enclave.
+// VerifySetup verifies the attestation of an enclave that waits for shares: image and manifest are the policy's, with a threshold
+// of approvals, and the registers commit to the setup key. The document has no nonce, so it may be old; the setup key of an old
+// one ended with its enclave.
 func VerifySetup(a tvc.Attested, p Policy) (*Setup, error) {
 	e, policy, err := p.open(a.Envelope)
 	if err != nil {
@@ -118,7 +118,7 @@ func VerifySetup(a tvc.Attested, p Policy) (*Setup, error) {
 	return &Setup{Manifest: e.Manifest, Given: e.ShareSetApprovals, hash: p.ManifestSHA256, key: key}, nil
 }
 
-// Share encrypts a share to the enclave, for its member of the share set, whose key signs that he means this manifest.
+// Share encrypts a member's share, tvc.ShareSize bytes, to the enclave. The member's key signs his approval of this manifest.
 func (s *Setup) Share(rand io.Reader, member tvc.Member, signing *ecdsa.PrivateKey, share []byte) (*tvc.PostedShare, error) {
 	if len(share) != tvc.ShareSize {
 		return nil, errors.New("share is of another size")
@@ -134,13 +134,13 @@ func (s *Setup) Share(rand io.Reader, member tvc.Member, signing *ecdsa.PrivateK
 	return &tvc.PostedShare{Approval: tvc.NewApproval(member, signature), Box: hex.EncodeToString(box)}, nil
 }
 
-// A Boot is a program that runs, verified.
+// A Boot is a verified enclave with a program that runs.
 type Boot struct {
 	Manifest tvc.Manifest
 	*attestation.Boot
 }
 
-// VerifyBoot verifies a boot proof of a program, as the interface gives it.
+// VerifyBoot verifies a boot proof of a program, as the interface returns it, under the policy.
 func VerifyBoot(b attestation.BootProof, p Policy) (*Boot, error) {
 	raw, err := base64.StdEncoding.Strict().DecodeString(b.QOSManifestEnvelopeB64)
 	if err != nil {
@@ -157,7 +157,7 @@ func VerifyBoot(b attestation.BootProof, p Policy) (*Boot, error) {
 	return &Boot{Manifest: e.Manifest, Boot: boot}, nil
 }
 
-// BootProof is what a running enclave attests, in the form of the interface. It verifies nothing.
+// BootProof converts the attestation of a running enclave, made at a time, into the interface's form. It verifies nothing.
 func BootProof(a tvc.Attested, at time.Time) (attestation.BootProof, error) {
 	e, err := tvc.ParseEnvelope(a.Envelope)
 	if err != nil {
@@ -175,8 +175,8 @@ func BootProof(a tvc.Attested, at time.Time) (attestation.BootProof, error) {
 	}, nil
 }
 
-// VerifyProof verifies an app proof of this boot, puts what it says into claim, and gives the enclave's time. claim is a pointer
-// to a struct with every member that the program's payloads have.
+// VerifyProof verifies an app proof of this boot, decodes its payload into claim, and returns the payload's timestampMs. claim
+// is a pointer to a struct with every member that the program's payloads have; others are refused.
 func (b *Boot) VerifyProof(a attestation.AppProof, claim any) (time.Time, error) {
 	if a.PublicKey != b.PublicKeyHex {
 		return time.Time{}, errors.New("app proof: not signed by the live key of this boot")
@@ -204,8 +204,8 @@ func (b *Boot) VerifyProof(a attestation.AppProof, claim any) (time.Time, error)
 	return time.UnixMilli(at), nil
 }
 
-// VerifyCertified verifies what the program's quorum key signed, which lasts longer than boots and manifests of the app do. Who has
-// the key's shares could have signed it too.
+// VerifyCertified verifies a message that the program's quorum key signed. The signature outlasts boots and manifests of the app.
+// The holders of the key's shares can make one too.
 func VerifyCertified(m *tvc.Manifest, message, signature []byte) error {
 	return tvc.CheckSignature(m.Namespace.QuorumKey, message, signature)
 }
