@@ -23,10 +23,10 @@ type options struct {
 	apps, boots                   []string
 	credentials, root, measured   string
 	release, operators            string
-	released                      *attestation.Release // what that file says
+	released                      *attestation.Release // the content of that file
 	pcrs                          map[int]string
 	manifests                     []string
-	kept                          bool // what is verified may be of an earlier manifest of the credentials
+	kept                          bool // proofs may be of an earlier manifest of the credentials
 	allowDebug, unpinned, foreign bool
 	now                           string
 	maxAge, maxBootAge            time.Duration
@@ -67,8 +67,8 @@ func parseFlags(args []string, stdout io.Writer) (*options, error) {
 	return o, parse(f, args, o.check)
 }
 
-// parse reads flags and has check judge what they say, and what stands behind them. An empty value is refused: it is a misspelt
-// variable of the shell, and would pin nothing.
+// parse parses flags and calls check, with the arguments after them. It refuses an empty value, as of a misspelt variable of
+// the shell, which would pin nothing.
 func parse(f *flag.FlagSet, args []string, check func(rest []string) error) error {
 	if err := commandline.Parse(f, args); err != nil {
 		return err
@@ -83,7 +83,7 @@ func parse(f *flag.FlagSet, args []string, check func(rest []string) error) erro
 	return nil
 }
 
-// misuse says what was wrong with a command line, unless help was asked for, and gives the exit status.
+// misuse prints what is wrong with a command line, unless help was asked for, and returns the exit status.
 func misuse(err error, stderr io.Writer) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return exitVerified
@@ -92,7 +92,7 @@ func misuse(err error, stderr io.Writer) int {
 	return exitUsage
 }
 
-// checkEmpty refuses arguments that are empty, alone or behind a flag's =.
+// checkEmpty refuses arguments that are empty, alone or after a flag's =.
 func checkEmpty(args []string) error {
 	for i, a := range args {
 		name, value, assigned := strings.Cut(a, "=")
@@ -106,7 +106,7 @@ func checkEmpty(args []string) error {
 	return nil
 }
 
-// beliefs are the flags that say what is believed.
+// beliefs defines the flags of the policy: what is trusted and pinned.
 func (o *options) beliefs(f *flag.FlagSet) {
 	f.StringVar(&o.credentials, "credentials", "", "the simulator's credentials.json `file`: root, manifest and measurements")
 	f.StringVar(&o.root, "simulator-root", "", "PEM `file` of a simulator's root, believed instead of the AWS root")
@@ -147,7 +147,7 @@ func (o *options) expectsProof() bool {
 		o.one.Type+o.one.Address+o.one.Outcome+o.one.PublicKey != "" || o.one.Digests != nil
 }
 
-// pin takes an expected register; two different values for one are a mistake.
+// pin sets an expected register; two different values for one are an error.
 func (o *options) pin(index int, hex string) error {
 	if old, twice := o.pcrs[index]; twice && old != hex {
 		return fmt.Errorf("PCR%d is given twice, differently", index)
@@ -156,7 +156,7 @@ func (o *options) pin(index int, hex string) error {
 	return nil
 }
 
-// policy gathers what is believed, from flags and files.
+// policy makes the policy from flags and files.
 func (o *options) policy(in *input, now func() time.Time) (attestation.Policy, error) {
 	p := attestation.Policy{
 		AllowDebug: o.allowDebug, AllowUnpinned: o.unpinned, ForeignManifest: o.foreign,
@@ -204,9 +204,9 @@ func (o *options) policy(in *input, now func() time.Time) (attestation.Policy, e
 	return p, nil
 }
 
-// readCredentials takes four of the members; the file also holds keys, which are none of this command's business. Under the
-// manifest of an earlier boot what was kept from then holds, and nothing that runs. A manifest names the measurements that
-// it goes with, so these pin nothing more where there are several.
+// readCredentials reads four of the members; the file also has keys, which this command does not need. Earlier manifests are
+// accepted for stored proofs (kept), never for a running enclave. With several manifests the measurements are not pinned: each
+// manifest names its own.
 func (o *options) readCredentials(in *input, p *attestation.Policy) error {
 	if o.credentials == "" {
 		return nil
@@ -252,8 +252,8 @@ func (o *options) readMeasurements(in *input) error {
 	return nil
 }
 
-// readRelease takes what a release measures as. A release for QEMU's machine is for
-// tests: nothing attests to it, and its kernel runs in no real enclave.
+// readRelease pins the measurements of a release. A release for QEMU's machine is for
+// tests: nothing attests it, and its kernel runs in no real enclave.
 func (o *options) readRelease(in *input, p *attestation.Policy) error {
 	if o.release == "" {
 		return nil
@@ -295,7 +295,7 @@ func (o *options) pinAll(file string, pcrs map[string]string) error {
 	return nil
 }
 
-// input reads files, and stdin for the name -.
+// input reads files by name, and stdin for the name -.
 type input struct {
 	stdin    io.Reader
 	readFile func(string) ([]byte, error)

@@ -45,11 +45,11 @@ func parseKeysFlags(args []string, stdout io.Writer) (*keysOptions, error) {
 	})
 }
 
-// patience is how long a deployment may take to answer.
+// patience is the timeout of a request to a deployment.
 const patience = 30 * time.Second
 
-// ask gets the keys document of a running deployment. Its reply is signed by the
-// live key over a nonce made here, so it is of this moment and not a recording.
+// ask fetches the keys document of a running deployment. The live key has signed the
+// reply over a fresh nonce, so it is current and not a recording.
 func ask(base string, policy attestation.Policy, now func() time.Time) ([]byte, error) {
 	base = strings.TrimSuffix(base, "/")
 	at, err := url.Parse(base)
@@ -81,7 +81,7 @@ func ask(base string, policy attestation.Policy, now func() time.Time) ([]byte, 
 	return raw, err
 }
 
-// pinned is what tools read: every member of it is proven.
+// pinned is the output of -json for tools. Every member is proven.
 type pinned struct {
 	Keys                  attestation.Keys `json:"keys"`
 	AttestationRootPEM    string           `json:"attestationRootPem"`

@@ -13,7 +13,7 @@ import (
 	"cloister/shared/commandline"
 )
 
-// errRecovered ends what holds in a log that may have left behind what somebody was told.
+// errRecovered is the error for a proof that holds in a log which may have lost entries that were shown.
 var errRecovered = errors.New("name the generation with -known-generation once you know what became of that")
 
 // logOptions is the command line of `cloister-verify log`.
@@ -23,7 +23,7 @@ type logOptions struct {
 	age     time.Duration
 	known   map[string]uint32
 	want    attestation.Expectation // what the entry must be
-	request string                  // the file with its body
+	request string                  // the file with the request's body
 }
 
 const logUsage = `usage: cloister-verify log -log-proof FILE -boot-proof FILE [flags]
@@ -48,7 +48,7 @@ func parseLogFlags(args []string, stdout io.Writer) (*logOptions, error) {
 	return o, parse(f, args, o.check)
 }
 
-// setOrigin takes the origin of a log.
+// setOrigin sets a known generation from the origin of a log.
 func (o *logOptions) setOrigin(origin string) error {
 	at := strings.LastIndexByte(origin, '/')
 	if at < 0 {
@@ -92,7 +92,7 @@ func runLog(args []string, in *input, stdout, stderr io.Writer, now func() time.
 	return verdict(o.verify(in, policy, stdout), stderr)
 }
 
-// verify prints nothing before all is verified.
+// verify verifies the proof, and prints nothing before all is verified.
 func (o *logOptions) verify(in *input, policy attestation.Policy, out io.Writer) error {
 	raw, err := in.read(o.proof, attestation.MaxReply)
 	if err != nil {

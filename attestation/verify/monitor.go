@@ -94,7 +94,7 @@ func isLoopback(address string) bool {
 	return err == nil && ip != nil && ip.IsLoopback()
 }
 
-// runMonitor watches until it is told to end, or looks once.
+// runMonitor polls until it is interrupted, or once with -once.
 func runMonitor(args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
 	o, err := parseMonitorFlags(args, stdout)
 	if err != nil {
@@ -110,14 +110,14 @@ func runMonitor(args []string, in *input, stdout, stderr io.Writer, now func() t
 	return w.run(ctx)
 }
 
-// A watch is a monitor at work.
+// A watch is a running monitor with its outputs.
 type watch struct {
 	*monitorOptions
 	stdout, stderr io.Writer
 	now            func() time.Time
 	monitor        *monitor.Monitor
 	alerts         int
-	mute           error // why standard output takes no more
+	mute           error // the first error of writing to standard output
 }
 
 func (w *watch) prepare(in *input) error {
@@ -170,7 +170,7 @@ func (w *watch) readState(in *input) (s monitor.State, err error) {
 	return s, nil
 }
 
-// save replaces the state by a newer one, whole or not at all.
+// save replaces the state file atomically.
 func (w *watch) save(s monitor.State) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -180,7 +180,7 @@ func (w *watch) save(s monitor.State) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it has become the state
+	defer os.Remove(f.Name()) // unless it was renamed to the state
 	_, err = f.Write(raw)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
@@ -201,7 +201,7 @@ func (w *watch) tell(e monitor.Event) {
 	w.mute = errors.Join(w.mute, err)
 }
 
-// tile gets a tile from where the host publishes them.
+// tile fetches a tile from -log-url.
 func (w *watch) tile(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -261,7 +261,7 @@ func (w *watch) run(ctx context.Context) int {
 	}
 }
 
-// poll looks once; the first time, without a state, it finds out where to begin.
+// poll polls once. Without a state it first determines the entry to begin with.
 func (w *watch) poll(ctx context.Context) error {
 	if !w.monitor.Begun() {
 		seq := uint64(max(0, w.from))
@@ -276,7 +276,7 @@ func (w *watch) poll(ctx context.Context) error {
 	return w.monitor.Poll(ctx)
 }
 
-// serve gives metrics to whoever is on this machine.
+// serve serves metrics on a loopback address.
 func (w *watch) serve() (end func(), err error) {
 	l, err := net.Listen("tcp", w.metrics)
 	if err != nil {
@@ -290,7 +290,7 @@ func (w *watch) serve() (end func(), err error) {
 			return
 		}
 		to.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = w.monitor.WriteMetrics(to) // or he has gone
+		_ = w.monitor.WriteMetrics(to) // or the reader has gone
 	})}
 	go func() { _ = s.Serve(l) }()
 	return func() { _ = s.Close() }, nil

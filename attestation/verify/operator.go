@@ -22,8 +22,8 @@ import (
 	"cloister/shared/commandline"
 )
 
-// An operatorKey is an operator's two keys on P-256, as their file holds them: one signs approvals and
-// shares, to the other the operator's share is encrypted. Two keys, because one may not serve two purposes.
+// An operatorKey is the file of an operator's two P-256 keys: one signs approvals and submissions of shares,
+// the other decrypts the operator's share. There are two because one key should not serve two purposes.
 type operatorKey struct {
 	Format    int    `json:"format"`    // 1
 	PublicKey string `json:"publicKey"` // compressed, hex; of Sign
@@ -35,12 +35,12 @@ type operatorKey struct {
 	share *ecdh.PrivateKey
 }
 
-// An operatorCommand has the flags that it takes, besides those that say what is believed where it believes. Others are
-// refused: nobody should think that something was compared.
+// An operatorCommand is a command of operators, with the flags that it takes. Other flags are refused, so that nobody
+// thinks that something was compared.
 type operatorCommand struct {
 	run      func(*operatorFlags) error
-	takes    string // separated by blanks
-	believes bool
+	takes    string // names of flags, separated by blanks
+	believes bool   // it also takes the flags of a policy
 }
 
 var operatorCommands = map[string]operatorCommand{
@@ -195,7 +195,7 @@ func (o *operatorFlags) readKey() (*operatorKey, error) {
 	return k, nil
 }
 
-// canonicalManifest writes a draft, or the manifest after the one in force.
+// canonicalManifest writes the canonical form of a draft, or of the manifest that follows the one in force.
 func canonicalManifest(o *operatorFlags) error {
 	if (o.after == "") == (o.manifest == "") || o.recover != "" && o.after == "" {
 		return fmt.Errorf("%w: want -manifest, or -after and with it perhaps -recover", errUnreadable)
@@ -219,7 +219,7 @@ func canonicalManifest(o *operatorFlags) error {
 		}
 		m.Log.Policy = string(text)
 	}
-	if m.Log != nil && o.after != "" && (o.logPolicy != "" || o.recover != "") { // terms of its own
+	if m.Log != nil && o.after != "" && (o.logPolicy != "" || o.recover != "") { // the new terms are for a new generation
 		m.Log.Generation = m.Log.FirstGeneration() + 1
 	}
 	out, err := m.Encode()
@@ -230,7 +230,7 @@ func canonicalManifest(o *operatorFlags) error {
 	return err
 }
 
-// next is the manifest after the one in force: the same, but for what is done once and for where ranges are recovered.
+// next returns the manifest that follows the one in force: the same without one-time members, and with -recover.
 func (o *operatorFlags) next() (*attestation.Manifest, error) {
 	raw, err := o.in.read(o.after, attestation.MaxManifest)
 	if err != nil {
@@ -249,7 +249,7 @@ func (o *operatorFlags) next() (*attestation.Manifest, error) {
 	return m, err
 }
 
-// readDraft takes any order and blanks, and no member that it does not know.
+// readDraft reads JSON in any order and with any blanks, without unknown members.
 func (o *operatorFlags) readDraft(name string, into any) error {
 	raw, err := o.in.read(name, attestation.MaxManifest)
 	if err != nil {
@@ -263,7 +263,7 @@ func (o *operatorFlags) readDraft(name string, into any) error {
 	return nil
 }
 
-// approve shows what is signed before it is signed.
+// approve shows the manifest before it signs the approval.
 func approve(o *operatorFlags) error {
 	k, err := o.readKey()
 	if err != nil {
@@ -281,7 +281,7 @@ func approve(o *operatorFlags) error {
 	if err := printJSON(o.stderr, m); err != nil {
 		return err
 	}
-	if m.Log != nil { // a policy in JSON is one long line
+	if m.Log != nil { // in JSON the policy is one long line
 		fmt.Fprintf(o.stderr, "%s\n%s\n", m.Log, m.Log.Policy)
 	}
 	fmt.Fprintf(o.stderr, "operators: %s\n", m.Operators)
@@ -302,7 +302,7 @@ func approve(o *operatorFlags) error {
 	return printJSON(o.stdout, a)
 }
 
-// confirm has the operator say that he means what was shown.
+// confirm asks the operator to confirm what was shown, unless -yes.
 func (o *operatorFlags) confirm() error {
 	if o.yes {
 		return nil
@@ -322,7 +322,7 @@ func newNonce(o *operatorFlags) error {
 	return err
 }
 
-// readShares gives the set once it is verified, its bytes, and the place of the operator in it.
+// readShares returns the verified set, its bytes, and the place of the operator in it.
 func (o *operatorFlags) readShares(k *operatorKey, p attestation.Policy) (*attestation.ShareSet, []byte, int, error) {
 	raw, err := o.in.read(o.shares, maxSettings)
 	if err != nil {
@@ -381,7 +381,7 @@ func checkShares(o *operatorFlags) error {
 	return err
 }
 
-// giveShare decrypts the share only once the enclave that asks for it is verified.
+// giveShare writes the operator's share for an enclave. It decrypts the share only after the enclave is verified.
 func giveShare(o *operatorFlags) error {
 	p, err := o.policy(o.in, o.now)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"cloister/attestation"
 )
 
-// Free text of a proof is printed quoted: it may come from anybody, and a terminal obeys control characters.
+// Free text of a proof is printed quoted: it may come from anybody, and terminals interpret control characters.
 
 func printBoot(w io.Writer, b *attestation.Boot, r *attestation.Release) {
 	d := b.Document

@@ -46,7 +46,7 @@ func (o *operatorFlags) readHex(name string) ([]byte, error) {
 	return raw, nil
 }
 
-// readProgram reads an operator's key and the manifest that he means.
+// readProgram reads an operator's key, and the manifest to approve with its hash.
 func (o *operatorFlags) readProgram() (*tvc.Keys, *tvc.Manifest, [32]byte, error) {
 	var hash [32]byte
 	seed, err := o.readHex(o.key)
@@ -66,7 +66,7 @@ func (o *operatorFlags) readProgram() (*tvc.Keys, *tvc.Manifest, [32]byte, error
 	return k, m, tvc.Hash(raw), err
 }
 
-// member is the place of a key in a set.
+// member returns the member of a set with a key.
 func member(k *tvc.Keys, set *tvc.Set) (tvc.Member, error) {
 	for _, m := range set.Members {
 		if m.PubKey == k.Hex() {

@@ -42,11 +42,11 @@ var program = commandline.Program{
 	Notes: "Exit status: 0 verified; 1 refused; 2 called wrongly; 3 true, but not pinned; 4 true in a log that was recovered.\n",
 }
 
-// errUnpinned ends what was looked at and accepted under -unpinned or -allow-debug alone.
+// errUnpinned is the error for proofs that hold only under -unpinned or -allow-debug.
 var errUnpinned = errors.New("true of some enclave, and nothing shows which program it runs for whom")
 
-// run is the whole command. now is asked only when an age is bounded, and by the monitor. Only readFile touches
-// the disk, and operator-key and monitor, which make a file.
+// run is the whole command. It calls now only if an age is bounded, and for the monitor. Only readFile touches
+// the disk, besides operator-key and monitor, which write a file.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func(string) ([]byte, error), now func() time.Time) int {
 	in := &input{stdin: stdin, readFile: readFile}
 	args, done := program.Answer(args, stdout)
@@ -91,7 +91,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func
 	return verdict(err, stderr)
 }
 
-// verdict says why something was refused, if it was.
+// verdict prints why something was refused, if it was, and returns the exit status.
 func verdict(err error, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, errUnpinned):
@@ -113,7 +113,7 @@ func verdict(err error, stderr io.Writer) int {
 	return exitVerified
 }
 
-// proofs is what the files held: app proofs by the reply that they came in.
+// proofs is the content of the files: app proofs by reply, and boot proofs.
 type proofs struct {
 	replies []*attestation.Reply
 	boots   []attestation.BootProof
@@ -151,7 +151,7 @@ func (o *options) read(in *input) (proofs, error) {
 	return p, nil
 }
 
-// verify prints nothing before all is verified: no words of success before a refusal.
+// verify verifies all proofs before it prints anything: no words of success before a refusal.
 func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) error {
 	boots := make([]*attestation.Boot, 0, len(p.boots))
 	for _, b := range p.boots {
@@ -195,7 +195,7 @@ func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) err
 	return nil
 }
 
-// checkOne wants at least one proof that says what the caller asked about. The reason given is
+// checkOne requires that at least one proof is the one that the caller asked for. Its error is
 // the last refusal.
 func (o *options) checkOne(all []*attestation.Proof) error {
 	if !o.expectsProof() {
