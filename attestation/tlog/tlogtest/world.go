@@ -1,6 +1,6 @@
-// Package tlogtest is what tests of logged proofs share: a log, its witnesses and the organizations whose entries
-// are in it, of all of which the test holds the keys. Its trees are those of golang.org/x/mod, so what it makes and
-// what package tlog verifies are two implementations.
+// Package tlogtest makes logs for tests of logged proofs: a log, its witnesses and the organizations whose entries
+// are in it. The test has all their keys. Its trees are those of golang.org/x/mod, so that proofs are made and
+// verified (package tlog) by two implementations.
 package tlogtest
 
 import (
@@ -26,14 +26,14 @@ type Signer struct {
 	private ed25519.PrivateKey
 }
 
-// NewSigner is the signer of a name, tlog.TypeLog or tlog.TypeCosignature, the same for the same seed.
+// NewSigner makes the signer with a name and a type, tlog.TypeLog or tlog.TypeCosignature; the same seed gives the same key.
 func NewSigner(name string, kind byte, seed string) *Signer {
 	sum := sha256.Sum256([]byte(seed))
 	private := ed25519.NewKeyFromSeed(sum[:])
 	return &Signer{Key: must(tlog.NewKey(name, kind, private.Public().(ed25519.PublicKey))), private: private}
 }
 
-// must is for what cannot fail but by a mistake of the test.
+// must panics on an error, which only a mistake in the test can cause.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -52,7 +52,7 @@ func (s *Signer) Line(text string) string {
 	return "— " + s.Name() + " " + base64.StdEncoding.EncodeToString(append(raw, signed...)) + "\n"
 }
 
-// A Tree is an RFC 6962 tree of any size up to what was added.
+// A Tree is an RFC 6962 tree, which has roots and paths for every size up to its own.
 type Tree struct {
 	size   int64
 	stored []mod.Hash
@@ -82,12 +82,12 @@ func (t *Tree) Root(size uint64) [32]byte { return must(mod.TreeHash(int64(size)
 // Leaf is the hash of a leaf.
 func (t *Tree) Leaf(index uint64) [32]byte { return t.stored[mod.StoredHashIndex(0, int64(index))] }
 
-// Path proves a leaf under the root over the first size leaves.
+// Path is the inclusion proof of a leaf under the root over the first size leaves.
 func (t *Tree) Path(size, index uint64) [][]byte {
 	return flat(must(mod.ProveRecord(int64(size), int64(index), t)))
 }
 
-// Consistency proves that the tree of size goes on from that of old.
+// Consistency is the proof that the tree of size leaves is consistent with that of old.
 func (t *Tree) Consistency(old, size uint64) [][]byte {
 	if old == 0 || old == size {
 		return nil
@@ -118,11 +118,11 @@ type World struct {
 type organization struct {
 	Tree
 	entries []entry
-	taken   uint64 // over from another log
-	again   batch  // the newest one that says again where it stands
+	taken   uint64 // how many entries were taken over from another log
+	again   batch  // the newest batch of Restate
 }
 
-// An entry is what a proof of it needs.
+// An entry is the data for the proof of an entry.
 type entry struct {
 	stored    [32]byte
 	facts     []byte
@@ -137,7 +137,7 @@ type batch struct {
 	opening tlog.Opening
 }
 
-// New is a log without leaves, of which so many witnesses make a quorum. Their clocks begin at 1,700,000,000.
+// New makes a log without leaves, with witnesses of which that quorum is needed. Their clocks begin at 1,700,000,000.
 func New(origin string, quorum, witnesses int) *World {
 	w := &World{Log: NewSigner(origin, tlog.TypeLog, "log "+origin), Quorum: quorum, organizations: map[[16]byte]*organization{}}
 	for i := range witnesses {
@@ -149,7 +149,7 @@ func New(origin string, quorum, witnesses int) *World {
 	return w
 }
 
-// Policy is the text of the policy, whose witnesses have URLs that nobody answers.
+// Policy is the text of the policy. Nothing serves the URLs of its witnesses.
 func (w *World) Policy() string {
 	var b strings.Builder
 	names := ""
@@ -160,7 +160,7 @@ func (w *World) Policy() string {
 	return fmt.Sprintf("%sgroup all %d%s\nquorum all\n", b.String(), w.Quorum, names)
 }
 
-// Append adds a leaf. What it leaves out of format, boot, number and root follows from its place.
+// Append adds a leaf. It sets format, epoch and number, and boot and root if they are zero.
 func (w *World) Append(leaf tlog.Leaf) (index uint64, encoded []byte) {
 	index = w.Tree.Size()
 	leaf.Format, leaf.Epoch, leaf.Number = tlog.LeafFormat, 1, index
@@ -186,8 +186,8 @@ func (w *World) Grow(size uint64) *World {
 	return w
 }
 
-// Record adds an entry to its organization's ledger, and the batch of it to the log. The facts' format and seq
-// follow.
+// Record adds an entry to its organization's ledger, and its batch to the log. It sets the facts' format and
+// seq.
 func (w *World) Record(f tlog.Facts) (seq uint64) {
 	o := w.organizations[f.Organization]
 	if o == nil {
@@ -215,13 +215,13 @@ func (w *World) Record(f tlog.Facts) (seq uint64) {
 	return seq
 }
 
-// Restate adds a batch that moves an organization to where it stands. Entries that were taken over are shown by it.
+// Restate adds a batch that moves an organization to its present tip. Proofs of entries that were taken over use it.
 func (w *World) Restate(id [16]byte) {
 	o := w.organizations[id]
 	o.again = w.move(id, [tlog.SeedSize]byte{byte(w.Tree.Size())})
 }
 
-// move adds a batch that moves an organization to where it stands.
+// move adds a batch that moves an organization to its present tip.
 func (w *World) move(id [16]byte, seed [tlog.SeedSize]byte) (b batch) {
 	o := w.organizations[id]
 	opening := tlog.Opening{Organization: id, Count: o.Size(), Root: o.Root(o.Size()), Salt: [16]byte(seed[:])}
@@ -248,31 +248,31 @@ func (w *World) Entries(organization [16]byte) uint64 {
 	return 0
 }
 
-// TakeOver goes on with the first entries of an organization's ledger from another log. They are shown by the batch that
+// TakeOver starts with the first entries of an organization's ledger from another log. Proofs of them use the batch that
 // comes next.
 func (w *World) TakeOver(before *World, id [16]byte, entries uint64) {
 	old := before.organizations[id]
 	w.organizations[id] = &organization{Tree: Tree{int64(entries), slices.Clone(old.stored[:mod.StoredHashCount(int64(entries))])}, entries: slices.Clone(old.entries[:entries]), taken: entries}
 }
 
-// Batch is where the batch stands in its log that brought an entry.
+// Batch is the index in its log of the batch that added an entry.
 func (w *World) Batch(organization [16]byte, seq uint64) uint64 {
 	return w.organizations[organization].entries[seq].batch.index
 }
 
-// Idle tells whether no batch of this log shows the entries of an organization yet.
+// Idle reports whether no batch of this log moves an organization yet.
 func (w *World) Idle(organization [16]byte) bool {
 	o := w.organizations[organization]
 	return o != nil && o.taken == o.Size() && o.again.leaf == nil
 }
 
-// Checkpoint is the log's checkpoint of its first size leaves, by the log alone.
+// Checkpoint is the checkpoint of the log's first size leaves, signed by the log alone.
 func (w *World) Checkpoint(size uint64) []byte {
 	c := tlog.Checkpoint{Origin: w.Log.Name(), Size: size, Root: w.Tree.Root(size)}
 	return []byte(c.Text() + "\n" + w.Log.Line(c.Text()))
 }
 
-// Cosign is the checkpoint with the lines of the first quorum.
+// Cosign is the Checkpoint with the cosignatures of the first witnesses that make a quorum.
 func (w *World) Cosign(size uint64) []byte {
 	note := w.Checkpoint(size)
 	text, _, _ := bytes.Cut(note, []byte("\n\n"))
@@ -282,12 +282,12 @@ func (w *World) Cosign(size uint64) []byte {
 	return note
 }
 
-// Prove proves an entry by the batch that brought it, under the newest checkpoint.
+// Prove makes the proof of an entry by the batch that added it, under the newest checkpoint.
 func (w *World) Prove(organization [16]byte, seq uint64) *tlog.LoggedProof {
 	return w.ProveAt(w.Tree.Size(), organization, seq, seq)
 }
 
-// ProveAt proves an entry under a checkpoint of size leaves, by the batch that brought another, or the same, entry.
+// ProveAt makes the proof of an entry under a checkpoint of size leaves, by the batch that added that or another entry.
 func (w *World) ProveAt(size uint64, organization [16]byte, seq, by uint64) *tlog.LoggedProof {
 	o := w.organizations[organization]
 	e, b := o.entries[seq], o.again
