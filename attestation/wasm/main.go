@@ -1,14 +1,14 @@
 //go:build js && wasm
 
 // Command wasm is the verifier for browsers and Node: package checks, compiled to
-// WebAssembly, and beside it the advice about policies. It leaves two functions behind,
+// WebAssembly, and beside it the warnings about policies. It defines two functions,
 //
 //	cloisterVerify(question: string): string
 //	cloisterLint(organization: string): string
 //
-// and then sets cloisterVerifyReady. Argument and result of the one are the JSON of checks.Question and
-// checks.Report. The other takes that of a lint.Organization and gives {"warnings": [lint.Warning…]} or
-// {"error": why}. It asks for nothing: no network, no clock, no storage.
+// and then sets cloisterVerifyReady. cloisterVerify takes the JSON of a checks.Question and returns that of
+// a checks.Report. cloisterLint takes that of a lint.Organization and returns {"warnings": [lint.Warning…]}
+// or {"error": why}. The command uses no network, clock or storage.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	js.Global().Set("cloisterVerify", js.FuncOf(func(_ js.Value, args []js.Value) (out any) {
-		defer func() { // a page whose verifier is gone would look like one that is still at it
+		defer func() { // without a reply the page would wait for ever
 			if recover() != nil {
 				out = `{"verified":false,"reason":"the verifier broke off","checks":[],"facts":[],"statements":[]}`
 			}
