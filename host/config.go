@@ -26,162 +26,158 @@ import (
 	"cloister/shared/wire"
 )
 
-// Config is every setting of `cloister-host serve`. Each is a flag of the name in its tag and an
-// environment variable: CLOISTER_ and that name in capitals, with _ for -. A flag wins over the
+// Config holds the settings of `cloister-host serve`. Each is a flag, named in the field's tag, and
+// an environment variable: CLOISTER_ and that name in capitals, with _ for -. A flag overrides the
 // environment; empty means the default. `cloister-host serve -help` and the README show these
 // comments as the manual.
 type Config struct {
-	// Where the enclave listens: vsock://CID:PORT, or tcp://HOST:PORT and
-	// unix:PATH for a simulated one. What crosses TCP can be read on the way:
-	// same machine only. Several enclaves of one deployment stand with commas between
-	// them, in any order and the same for all hosts: each request goes to the one that
-	// owns the organization's range.
+	// Address of the enclave: vsock://CID:PORT in production, tcp://HOST:PORT or unix:PATH for a
+	// simulated one. TCP is not encrypted: use it within one machine only. For several enclaves of one
+	// deployment, separate the addresses with commas; every host needs the same list, in any order. Each
+	// request goes to the enclave that owns the organization's range.
 	Enclave string `flag:"enclave" default:"vsock://16:5000"`
 
-	// Connections for calls to the enclave, 1 to 16. One measures best; more
+	// Number of connections to each enclave for calls, 1 to 16. One is fastest in measurements; more
 	// help only when single requests are very large.
 	EnclaveConnections int `flag:"enclave-connections" default:"1"`
 
-	// Folder for what the host keeps by itself: the SQLite file, if no store is
-	// named. Made when absent.
+	// Folder for the host's own files: the SQLite file if -store is empty, and the certificates of
+	// -acme-names. The host creates it if it does not exist.
 	DataDir string `flag:"data-dir" default:"cloister-data"`
 
-	// Where sealed records are kept: postgres://USER:PASSWORD@HOST/DATABASE, or
-	// sqlite:PATH for a file. Empty: cloister.db in the data folder. A password
-	// is better given through the environment than as a flag, which everyone on
-	// the machine can see.
+	// Database of the sealed records: postgres://USER:PASSWORD@HOST/DATABASE, or sqlite:PATH for a
+	// file. Empty: cloister.db in the data folder. Give a password through the environment, not as a
+	// flag: every user of the machine can read flags.
 	Store string `flag:"store" default:""`
 
-	// Address of the public interface. Without -tls-cert or -acme-names TLS must
-	// end in front of it.
+	// Address that the public interface listens at. Without -tls-cert or -acme-names it speaks plain
+	// HTTP: put a proxy that terminates TLS in front of it.
 	APIAddr string `flag:"api-addr" default:"127.0.0.1:8080"`
 
-	// Address of the auth proxy, or "off".
+	// Address that the auth proxy listens at, or "off".
 	AuthProxyAddr string `flag:"auth-proxy-addr" default:"127.0.0.1:8081"`
 
-	// Address of /healthz, /readyz and /metrics. Empty: the public interface
-	// answers them. Give them an address of their own when that one can be
-	// reached by strangers.
+	// Address that /healthz, /readyz and /metrics listen at, in plain HTTP. Empty: the public interface
+	// serves them. Set it if the public interface can be reached from the internet.
 	OpsAddr string `flag:"ops-addr" default:""`
 
-	// Origins whose web pages may call us, separated by commas. "*" means any:
-	// a page can do nothing without a stamp.
+	// Web origins whose pages may call the public interface, separated by commas. "*" means any origin,
+	// which is safe: a page can do nothing without a stamp.
 	Origins string `flag:"origins" default:"*"`
 
-	// A certificate chain as PEM: public interface and auth proxy are served over
-	// TLS, with HTTP/2. Read anew when the file changes.
+	// PEM file of a certificate chain. With it the public interface and the auth proxy serve TLS, with
+	// HTTP/2. The host reads the file again when it changes.
 	TLSCert string `flag:"tls-cert" default:""`
 
-	// The certificate's private key as PEM, likewise.
+	// PEM file of the private key of -tls-cert. The host reads it again when it changes.
 	TLSKey string `flag:"tls-key" default:""`
 
-	// Host names, separated by commas, to get certificates for from an ACME server
-	// and to serve public interface and auth proxy with. Port 443 of each must lead
-	// to one of the two. The server's terms count as accepted.
+	// Host names, separated by commas, for which the host gets certificates from an ACME server. The
+	// public interface and the auth proxy then serve TLS with them. Port 443 of each name must lead to
+	// one of the two. By setting this you accept the terms of the ACME server.
 	ACMENames string `flag:"acme-names" default:""`
 
-	// Address that the ACME server may write to.
+	// Your e-mail address for notices of the ACME server.
 	ACMEEmail string `flag:"acme-email" default:""`
 
-	// The ACME server's directory. Empty: Let's Encrypt.
+	// URL of the ACME server's directory. Empty: Let's Encrypt.
 	ACMEDirectory string `flag:"acme-directory" default:""`
 
-	// File of PEM certificates to hold the ACME server's own against. Empty: the
+	// PEM file of the root certificates that the ACME server's own certificate must lead to. Empty: the
 	// system's.
 	ACMERoots string `flag:"acme-roots" default:""`
 
-	// Serve the dashboard at /dashboard/ of the public interface. It is files
-	// without a secret; what it asks for goes through that interface.
+	// Serve the dashboard at /dashboard/ of the public interface. It consists of static files without a
+	// secret; its requests go to the public interface.
 	Dashboard bool `flag:"dashboard" default:"true"`
 
-	// Take the caller's address from the last entry of X-Forwarded-For. Only
-	// behind a proxy that sets it: IP allow lists go by it.
+	// Take the caller's address from the last entry of X-Forwarded-For. Set it only behind a proxy that
+	// writes this header: IP allow lists compare that address.
 	TrustForwarded bool `flag:"trust-forwarded" default:"false"`
 
-	// How many requests one address may send: 10/s, 600/m, 5000/h, or off. The
-	// bucket holds that many and is refilled evenly. Of IPv6 a /64 counts as one
-	// address. A /56 may send 4 times as many, a /48 16 times, an IPv4 /24 64 times.
+	// Rate limit for each caller address: 10/s, 600/m, 5000/h, or off. It is a token bucket that holds
+	// that many requests and is refilled evenly. An IPv6 /64 counts as one address. Wider networks have
+	// limits too: a /56 may send 4 times as many, a /48 16 times, an IPv4 /24 64 times.
 	AddressRate string `flag:"address-rate" default:"off"`
 
-	// Nodes of chains, JSON-RPC: NAME=URL with the chain's CAIP-2 name, such as
-	// eip155:1=https://node.example or solana:mainnet=https://node.example. The flag
-	// may be given again for each; several stand in one value with spaces between
-	// them. What nodes answer the enclave takes for hints. An address with a key in
-	// it is better given through the environment than as a flag.
+	// JSON-RPC nodes of chains: NAME=URL, where NAME is the chain's CAIP-2 name, such as
+	// eip155:1=https://node.example or solana:mainnet=https://node.example. Repeat the flag for each
+	// node, or separate several with spaces in one value. The enclave treats a node's answers as hints.
+	// Give a URL that contains a key through the environment, not as a flag.
 	Chain nodes `flag:"chain" default:""`
 
-	// File of the tokens whose balances are told, of chains that have a node: a JSON
-	// list of {"caip19", "symbol", "name", "decimals", "logoUrl", "stable"}, of which
-	// the last two may be left out. caip19 is eip155:NUMBER/erc20:0x… or
-	// solana:NETWORK/token:MINT. Coins of chains are told without it.
+	// JSON file of the tokens whose balances the host reports, on chains that have a node: a list of
+	// {"caip19", "symbol", "name", "decimals", "logoUrl", "stable"}, of which the last two are optional.
+	// caip19 is eip155:NUMBER/erc20:0x… or solana:NETWORK/token:MINT. Balances of native coins are
+	// reported without it.
 	Assets string `flag:"assets" default:""`
 
-	// How long a node may take for one question.
+	// Time limit for one request to a node.
 	ChainTimeout time.Duration `flag:"chain-timeout" default:"5s"`
 
-	// Private destinations that the enclave may reach besides everything public, for
-	// a mail server, a gateway, a registry or an identity provider of one's own:
-	// HOST:PORT with commas between them, names or addresses just as the
-	// configuration has them. "loopback" is all of this machine, for a simulated
-	// enclave.
+	// Private destinations that the enclave may connect to, in addition to all public addresses: your
+	// own mail server, gateway, registry or identity provider. A list of HOST:PORT separated by commas;
+	// write each name or address exactly as the enclave's configuration has it. "loopback" allows every
+	// port of this machine, for a simulated enclave.
 	Reach string `flag:"reach" default:""`
 
-	// What runs customers' programs: nitro:FILE for enclaves of the base image in that file, which nitro-cli starts on
-	// this machine, or process:COMMAND for the simulator's, whose arguments stand behind it with blanks between them. Empty:
-	// this host runs none, and what is approved waits for one that does. Give it to one host of a deployment.
+	// How this host runs customers' programs: nitro:FILE starts enclaves from the base image in that
+	// file with nitro-cli; process:COMMAND starts the simulator's processes, with arguments separated by
+	// spaces after the command. Empty: this host runs none, and approved programs wait for a host that
+	// does. Set it on one host of a deployment only.
 	Programs string `flag:"programs" default:""`
 
-	// Cores and memory of one enclave that nitro-cli starts: CPUS,MIB.
+	// CPU cores and memory in MiB of each enclave that nitro-cli starts: CPUS,MIB, at least 2,256.
 	ProgramSize string `flag:"program-size" default:"2,1024"`
 
-	// Where customers' programs are reached: APP=ADDRESS with commas between them. Connections to the address lead to the app's
-	// live deployment, byte for byte; TLS ends in front of it or in the program.
+	// Addresses that this host listens at for customers' programs: APP=ADDRESS, separated by commas. It
+	// forwards each TCP connection unchanged to the app's live deployment. TLS ends in front of the host
+	// or in the program.
 	ProgramIngress string `flag:"program-ingress" default:""`
 
-	// Mail server for the mails that the enclave's configuration leaves to the host
-	// ("through": "host"; otherwise the enclave hands them in itself, unread, and this
-	// is not used): smtps://USER:PASSWORD@HOST:PORT, smtp+starttls:// likewise, or
-	// smtp://HOST:PORT of a relay on this machine's loopback. Without one such mails
-	// wait until they expire. Better given through the environment than as a flag,
-	// which everyone on the machine can see.
+	// Mail server for mails that the host itself sends. It is used only if the enclave's configuration says
+	// "through": "host" for mail; otherwise the enclave delivers mails itself and the host cannot read
+	// them. smtps://USER:PASSWORD@HOST:PORT or smtp+starttls://USER:PASSWORD@HOST:PORT, or
+	// smtp://HOST:PORT for a relay on this machine's loopback. If it is empty, mails that need it wait
+	// until they expire. Give it through the environment, not as a flag: every user of the machine can
+	// read flags.
 	SMTP string `flag:"smtp" default:""`
 
-	// File of PEM certificates to hold that mail server's own against. Empty: the
+	// PEM file of the root certificates that the mail server's own certificate must lead to. Empty: the
 	// system's.
 	SMTPRoots string `flag:"smtp-roots" default:""`
 
-	// Deliver webhooks to receivers on this machine's loopback too, and there also
-	// without TLS. Only beside a simulator whose own setting allows such receivers.
+	// Also deliver webhooks to receivers on this machine's loopback, there also without TLS. Set it only
+	// beside a simulator whose own setting of this name allows such receivers.
 	WebhookLoopback bool `flag:"webhook-loopback" default:"false"`
 
-	// How long a request may take before the caller gets an error. What was
-	// decided stays decided; the same body asks again.
+	// Time limit for a request; after it the caller gets an error. The decision may have been made
+	// nevertheless: sending the same body again returns it.
 	RequestTimeout time.Duration `flag:"request-timeout" default:"30s"`
 
-	// How long the store may take for one question of the enclave.
+	// Time limit for one operation of the enclave on the store.
 	StoreTimeout time.Duration `flag:"store-timeout" default:"30s"`
 
-	// How long a round of cosigning may take before the enclave is given what came,
-	// and how long a witness may take for an answer. The witnesses are those of the
-	// manifest.
+	// Time limit for a cosigning round, at most 10s, and for one reply of a witness. When a round's time
+	// is up, the enclave gets the cosignatures collected so far. The manifest names the witnesses.
 	WitnessTimeout time.Duration `flag:"witness-timeout" default:"1s"`
 
-	// File of PEM certificates to hold witnesses' own against. Empty: the system's.
+	// PEM file of the root certificates that the witnesses' own certificates must lead to. Empty: the
+	// system's.
 	WitnessRoots string `flag:"witness-roots" default:""`
 
-	// Serve the logs to everybody at /log/ of the public interface, by the protocol
-	// C2SP tlog-tiles. They tell that batches were made, when and by which boot; no
-	// organization, count or amount.
+	// Publish the logs at /log/ of the public interface, by the protocol C2SP tlog-tiles. They reveal
+	// that batches were made, when and by which boot, but no organization, count or amount.
 	PublicLog bool `flag:"public-log" default:"false"`
 
-	// Age from which the enclave's attestation document makes /readyz fail.
-	// "0s" means never.
+	// Age of the enclave's attestation document from which /readyz fails. "0s" means never.
 	AttestationAge time.Duration `flag:"attestation-age" default:"3h"`
 
-	// How long requests under way may take to end after SIGTERM or SIGINT.
+	// Time that requests under way get to end after SIGTERM or SIGINT.
 	ShutdownTimeout time.Duration `flag:"shutdown-timeout" default:"20s"`
 
-	// debug, info, warn or error. Debug logs every request, without contents.
+	// Least severe level that is logged: debug, info, warn or error. Debug logs every request, without
+	// its contents.
 	LogLevel string `flag:"log-level" default:"info"`
 }
 
@@ -267,7 +263,7 @@ func load(args []string, env func(string) string, stdout io.Writer) (*Config, er
 	return c, c.check()
 }
 
-// nodes are the values of -chain, joined.
+// nodes is the flag value of -chain: all values given, joined by spaces.
 type nodes struct {
 	text    string
 	replace bool // by the next value
@@ -281,7 +277,7 @@ func (n *nodes) Set(text string) error {
 		n.text, n.replace = "", false
 	}
 	n.text = strings.TrimSpace(n.text + " " + text)
-	return nil // check tells what is wrong: flag would repeat the value
+	return nil // check reports a wrong value: package flag would print it, and it may hold a key
 }
 
 // redact keeps the value out of an error of package flag.
@@ -292,7 +288,7 @@ func redact(s setting, err error) error {
 	return fmt.Errorf("not a value of -%s", s.flag)
 }
 
-// assets are those of the file, if there is one.
+// assets returns the tokens in the file of -assets, nil if none is named.
 func (c *Config) assets() (egress.Assets, error) {
 	if c.Assets == "" {
 		return nil, nil
@@ -304,7 +300,7 @@ func (c *Config) assets() (egress.Assets, error) {
 	return egress.ParseAssets(text)
 }
 
-// check refuses what cannot work.
+// check returns an error for a value, or a combination of values, that cannot work.
 func (c *Config) check() error {
 	if _, err := c.level(); err != nil {
 		return err
@@ -360,7 +356,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// storeName is the store to open. The data folder is made only if it is used.
+// storeName is the URL of the store to open. It makes the data folder only if the store is in it.
 func (c *Config) storeName() (string, error) {
 	if c.Store != "" {
 		return c.Store, nil
@@ -368,7 +364,7 @@ func (c *Config) storeName() (string, error) {
 	return c.file(), os.MkdirAll(c.DataDir, 0o700)
 }
 
-// mailer submits mails, nil if nothing does.
+// mailer returns the client of the mail server, nil if -smtp is empty.
 func (c *Config) mailer() (egress.Mailer, error) {
 	if c.SMTP == "" {
 		if c.SMTPRoots != "" {
@@ -387,10 +383,10 @@ func (c *Config) mailer() (egress.Mailer, error) {
 	return s, nil
 }
 
-// maxWitnessTimeout bounds -witness-timeout: the enclave waits for no round longer than its right to serve lasts.
+// maxWitnessTimeout is the upper bound of -witness-timeout: no round lasts longer than the enclave's right to serve.
 const maxWitnessTimeout = 10 * time.Second
 
-// roots reads the certificates of a setting's file, nil for those of the system.
+// roots reads the PEM certificates in the file that a setting names; nil, for the system's, if it names none.
 func roots(setting, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -406,7 +402,7 @@ func roots(setting, file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// file is the store in the data folder.
+// file is the URL of the SQLite store in the data folder.
 func (c *Config) file() string { return "sqlite:" + filepath.Join(c.DataDir, "cloister.db") }
 
 func (c *Config) level() (l slog.Level, err error) {
@@ -418,7 +414,7 @@ func (c *Config) level() (l slog.Level, err error) {
 
 func (c *Config) origins() []string { return splitList(c.Origins) }
 
-// splitList reads a list with commas between its entries.
+// splitList splits a list at its commas. It trims blanks and drops empty entries.
 func splitList(text string) []string {
 	var all []string
 	for e := range strings.SplitSeq(text, ",") {
@@ -429,8 +425,8 @@ func splitList(text string) []string {
 	return all
 }
 
-// tls is the TLS of public interface and auth proxy, and the expiry of its certificates. nil means
-// plain HTTP.
+// tls returns the TLS configuration of the public interface and the auth proxy, and the expiry of its
+// certificates by name. A nil configuration means plain HTTP.
 func (c *Config) tls(log *slog.Logger, now func() time.Time) (*tls.Config, func() map[string]time.Time, error) {
 	switch {
 	case c.TLSCert != "":
