@@ -1,16 +1,16 @@
-// Package api is the host's HTTP side: the public interface, the auth proxy,
-// and what an operator watches.
+// Package api is the host's HTTP server: the public interface, the auth proxy,
+// and the health and metrics endpoints of the operator.
 //
 // What it promises:
 //
-//   - A body reaches the enclave as the bytes that came, unread, and the
-//     enclave's answer goes out as it is, as application/json.
-//   - What the host answers by itself has the same error shape: unknown path,
-//     wrong method, too large, too slow, enclave away, and its own faults.
-//   - Every request is bounded before work: header, body, time to send it,
-//     time to be answered, and how many come from one address if that is set.
+//   - A body reaches the enclave byte for byte, unparsed, and the enclave's
+//     reply goes out unchanged, as application/json.
+//   - The host's own errors have the enclave's error shape: unknown path, wrong
+//     method, too large, too slow, enclave unavailable, and its own faults.
+//   - Every request is bounded before work begins: header, body, time to send
+//     it, time to answer it, and the rate of its address if one is set.
 //   - No log line and no metric holds a body, a credential header or a query
-//     string; a name of an operation becomes a label only after the enclave
+//     string; an operation's name becomes a label only after the enclave
 //     answered it with success.
 package api
 
@@ -39,9 +39,9 @@ const (
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
-	maxID         = 64 // bytes of X-Request-Id that are taken over
-	// grace is how much longer than the enclave the host waits, so that the
-	// enclave's own "too late" arrives.
+	maxID         = 64 // bytes of a caller's X-Request-Id
+	// grace is how much longer than Options.Wait the host waits, so that the
+	// enclave's own time-out error arrives.
 	grace = time.Second
 )
 
@@ -52,11 +52,11 @@ type Enclave interface {
 	Stats() link.Stats
 }
 
-// ErrTakesNothing says of a store that it answers and does not take what the enclave decides: its disk is full, or it is a
-// standby. Requests get 503 meanwhile.
+// ErrTakesNothing is the error of a store that can be read and not written: its disk is full, or it is a standby. Requests get
+// 503 meanwhile.
 var ErrTakesNothing = errors.New("store takes nothing")
 
-// A Watched is one enclave by the name that metrics have for it: its address.
+// A Watched is one enclave with its label in metrics, which is its address.
 type Watched struct {
 	Name    string
 	Enclave Enclave
@@ -66,38 +66,38 @@ type Watched struct {
 // Outbox, Certificates, Logs, Tiles and Dashboard may be zero.
 type Options struct {
 	Enclave Enclave
-	// Enclaves are the same one by one, for whoever watches. None: Enclave is the only
-	// one, and has no name.
+	// Enclaves are the enclaves that Enclave routes to, for status and metrics. None:
+	// Enclave is the only one, and has no name.
 	Enclaves []Watched
-	// Ping asks whether the store answers. An error that is ErrTakesNothing says that it does, and cannot be written to.
+	// Ping checks the store. An error that is ErrTakesNothing means that it can be read and not written.
 	Ping    func(context.Context) error
 	Metrics *Metrics
 	Log     *slog.Logger
 	Now     func() time.Time
-	// Boot names this process in request ids: a few random letters.
+	// Boot identifies this process in request ids: a few random letters.
 	Boot string
-	// Origins that browsers may call from; none means any.
+	// Origins are the web origins that browsers may call from; none means any.
 	Origins []string
-	// Wait is how long a call may take. At most wire.MaxWait.
+	// Wait is the time limit of a call, at most wire.MaxWait.
 	Wait time.Duration
 	// TrustForwarded takes the caller's address from the last entry of
 	// X-Forwarded-For, which a proxy in front must set.
 	TrustForwarded bool
-	// AddressRate is what one address may ask. The zero Rate sets no limit.
+	// AddressRate is the rate limit of one address. The zero Rate sets no limit.
 	AddressRate pace.Rate
 	// AttestationAge is the age from which an attestation document makes the
-	// host not ready. 0: any age will do.
+	// host not ready. 0: no limit.
 	AttestationAge time.Duration
-	// Outbox tells how much waits in the outbox. Nil: nothing is told.
+	// Outbox counts the sends in the outbox. Nil: no such metrics.
 	Outbox func(context.Context) (Outbox, error)
-	// Certificates tells until when the certificate of each name is good. Nil: there
+	// Certificates returns the expiry of the certificate of each name. Nil: there
 	// are none.
 	Certificates func() map[string]time.Time
-	// Logs tells how logs and their witnesses do. Nil: nothing is told.
+	// Logs returns the state of each log and its witnesses. Nil: no such metrics.
 	Logs func() []cosign.Status
-	// Tiles are the logs for everybody, at and below /log/ of the public interface. Nil: there are none.
+	// Tiles serves the public logs, at and below /log/ of the public interface. Nil: there are none.
 	Tiles *tiles.Server
-	// Dashboard answers everything at and below /dashboard of the public
+	// Dashboard serves everything at and below /dashboard of the public
 	// interface. Nil: there is none.
 	Dashboard http.Handler
 }
@@ -112,10 +112,10 @@ type API struct {
 
 	addresses *pace.Sources[struct{}]
 	refusals  pace.Refusals[string] // by credential
-	reading   chan struct{}         // questions for logs that are under way
+	reading   chan struct{}         // a semaphore: requests that read a log
 }
 
-// New makes an API and tells metrics where to read.
+// New makes an API and registers its metrics.
 func New(o Options) *API {
 	a := &API{options: o, outages: outage.New(o.Log, o.Now), addresses: pace.NewSources[struct{}](o.AddressRate, maxAddresses), reading: make(chan struct{}, maxReading)}
 	if len(o.Origins) > 0 && o.Origins[0] != "*" {
@@ -134,7 +134,7 @@ func New(o Options) *API {
 	return a
 }
 
-// Public is the public interface. With ops it also answers what Ops does.
+// Public returns the handler of the public interface. With ops it also serves the paths of Ops.
 func (a *API) Public(ops bool) http.Handler {
 	r := a.router()
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.handleCall(wire.EndpointSubmit)).Methods(http.MethodPost)
@@ -164,16 +164,16 @@ func (a *API) Public(ops bool) http.Handler {
 	return a.wrap(r)
 }
 
-// Ops is /healthz, /readyz, /metrics and LogsPath.
+// Ops returns the handler of /healthz, /readyz, /metrics and LogsPath.
 func (a *API) Ops() http.Handler {
 	r := a.router()
 	a.addOps(r)
 	return a.wrap(r)
 }
 
-// Proxy is the auth proxy. Its origins are for each configuration to say, which a
-// browser's question beforehand cannot name: that is answered to everybody, and the
-// enclave tells of each reply whether the page may read it.
+// Proxy returns the handler of the auth proxy. Each proxy configuration lists its own
+// origins, and a preflight request names no configuration: so every preflight is allowed,
+// and the enclave decides for each reply whether the page may read it.
 func (a *API) Proxy() http.Handler {
 	r := a.router()
 	r.HandleFunc("/v1/{op:[a-z0-9_]+}", a.handleCall(wire.EndpointProxy)).Methods(http.MethodPost)
@@ -199,8 +199,8 @@ func (a *API) addOps(r *mux.Router) {
 	get(LogsPath, http.HandlerFunc(a.logStatuses))
 }
 
-// Server wraps a handler in a server with this package's time-outs. The caller
-// gives it an address, or a listener, and ends it.
+// Server returns an HTTP server for h with this package's time-outs. The caller
+// starts it, with an address or a listener, and shuts it down.
 func (a *API) Server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Headers of browsers' cross-origin rules. The official web clients send all of
-// those allowed here.
+// Values of the CORS headers. The official web clients send all request headers in
+// this list.
 var (
 	anyOrigin     = []string{"*"}
 	allowHeaders  = []string{"content-type, x-stamp, x-stamp-webauthn, x-stamp-attested, x-session, x-client-version, x-auth-proxy-config-id, x-captcha-token, x-request-id, x-cloister-sign-reply, x-cloister-log-proof"}
@@ -20,11 +20,11 @@ var (
 	varyDocument  = []string{"Origin, X-Cloister-Sign-Reply"}
 )
 
-// wrap is what every request passes through: its id, the browser's rules,
-// the debug log, and a net under panics.
+// wrap is the middleware of every request: request id, CORS headers, debug log, and
+// recovery from panics.
 func (a *API) wrap(next http.Handler) http.Handler { return a.wrapWith(next, a.cross) }
 
-// wrapWith is wrap with these rules for browsers.
+// wrapWith is wrap with cross to set the CORS headers.
 func (a *API) wrapWith(next http.Handler, cross func(http.Header, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := a.requestID(r)
@@ -47,10 +47,10 @@ func (a *API) wrapWith(next http.Handler, cross func(http.Header, *http.Request)
 	})
 }
 
-// clip bounds what an attacker can put into a log line.
+// clip cuts s to 200 bytes: it bounds attacker-controlled text in a log line.
 func clip(s string) string { return s[:min(len(s), 200)] }
 
-// recoverPanic turns a panic into a plain error. The stack holds addresses, no
+// recoverPanic turns a panic into a 500 reply and logs the stack, which holds addresses and no
 // contents.
 func (a *API) recoverPanic(w http.ResponseWriter, r *http.Request, id string) {
 	p := recover()
@@ -64,7 +64,7 @@ func (a *API) recoverPanic(w http.ResponseWriter, r *http.Request, id string) {
 	refuse(w, http.StatusInternalServerError, codeInternal, "internal server error ("+id+")")
 }
 
-// requestID takes over the caller's id if it is one, or makes one.
+// requestID returns the caller's X-Request-Id if it is well formed, else a new id.
 func (a *API) requestID(r *http.Request) string {
 	if got := r.Header["X-Request-Id"]; len(got) == 1 && isID(got[0]) {
 		return got[0]
@@ -85,8 +85,8 @@ func isID(s string) bool {
 	return true
 }
 
-// cross sets what lets a browser's page on another origin call us. Stamps are
-// in headers of their own and no cookie counts, so any origin may be allowed.
+// cross sets the CORS headers of the public interface. Stamps are in headers of their
+// own and no cookie counts, so any origin may be allowed.
 func (a *API) cross(h http.Header, r *http.Request) {
 	origin := r.Header["Origin"]
 	if a.origins != nil {
@@ -101,7 +101,7 @@ func (a *API) cross(h http.Header, r *http.Request) {
 	crossAny(h, r)
 }
 
-// crossAny lets every page call us.
+// crossAny sets CORS headers that allow every origin.
 func crossAny(h http.Header, r *http.Request) {
 	if len(r.Header["Origin"]) == 0 && r.Method != http.MethodOptions {
 		return
@@ -110,7 +110,7 @@ func crossAny(h http.Header, r *http.Request) {
 	crossing(h, r)
 }
 
-// crossing is what a page that may call us is told besides.
+// crossing sets the other CORS headers of an allowed origin.
 func crossing(h http.Header, r *http.Request) {
 	h["Access-Control-Expose-Headers"] = exposeHeaders
 	if r.Method == http.MethodOptions {
@@ -120,7 +120,7 @@ func crossing(h http.Header, r *http.Request) {
 	}
 }
 
-// watched remembers the status for the log.
+// watched is a ResponseWriter that records the status for the debug log.
 type watched struct {
 	http.ResponseWriter
 	status int
@@ -131,5 +131,5 @@ func (w *watched) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets the server's own be flushed.
+// Unwrap returns the server's ResponseWriter, so that http.ResponseController can flush it.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

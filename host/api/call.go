@@ -19,8 +19,8 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// credentials are the headers that the enclave is given, by the name that
-// net/http keeps them under and the name on the wire.
+// credentials are the headers that a call to the enclave carries: the name that
+// net/http keeps them under, and the name on the wire.
 var credentials = [...]struct{ kept, name string }{
 	{"X-Stamp", "X-Stamp"},
 	{"X-Stamp-Webauthn", "X-Stamp-WebAuthn"},
@@ -30,13 +30,13 @@ var credentials = [...]struct{ kept, name string }{
 	logProof,
 }
 
-// signReply is the wish for a signed reply, which every endpoint takes.
+// signReply is the header that asks for a signed reply; every endpoint accepts it.
 var signReply = struct{ kept, name string }{wire.HeaderSignReply, wire.HeaderSignReply}
 
-// logProof is the wish for a logged proof. The enclave hears of it at every endpoint, so that it can say where it has none.
+// logProof is the header that asks for a logged proof. Every endpoint's call carries it, so that the enclave can refuse it where there is none.
 var logProof = struct{ kept, name string }{wire.HeaderLogProof, wire.HeaderLogProof}
 
-// ofProxy are the headers that the enclave is given at the auth proxy.
+// ofProxy are the headers that an auth proxy call carries.
 var ofProxy = [...]struct{ kept, name string }{
 	{"X-Auth-Proxy-Config-Id", "X-Auth-Proxy-Config-Id"},
 	{"X-Captcha-Token", "X-Captcha-Token"},
@@ -44,11 +44,10 @@ var ofProxy = [...]struct{ kept, name string }{
 	logProof,
 }
 
-// ofDocuments is the one header that the enclave is given with a question for a
-// document.
+// ofDocuments is the one header that a request for a document carries.
 var ofDocuments = [...]struct{ kept, name string }{signReply}
 
-// handleCall makes the handler of one endpoint: read the body, call, answer.
+// handleCall makes the handler of one endpoint: it reads the body, calls the enclave and relays the reply.
 func (a *API) handleCall(endpoint wire.Endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.options.Now()
@@ -58,7 +57,7 @@ func (a *API) handleCall(endpoint wire.Endpoint) http.HandlerFunc {
 			return
 		}
 		names := credentials[:]
-		if endpoint == wire.EndpointProxy { // where nobody stamps
+		if endpoint == wire.EndpointProxy { // its calls have no stamp
 			names = ofProxy[:]
 		}
 		head, size := headOf(names, r.Header)
@@ -82,9 +81,8 @@ func (a *API) handleCall(endpoint wire.Endpoint) http.HandlerFunc {
 	}
 }
 
-// document makes the handler of a document that the enclave gives to everybody: a
-// call without stamp, whose answer may be kept for a while. The host relays the bytes; what they are worth, who
-// reads them checks.
+// document makes the handler of a public document of the enclave: a call without stamp, whose
+// reply caches may keep. The host relays the bytes; clients verify them.
 func (a *API) document(op string) http.HandlerFunc {
 	cache := cacheDocument
 	if op == wire.OpWebhookKeys {
@@ -97,25 +95,25 @@ func (a *API) document(op string) http.HandlerFunc {
 			return
 		}
 		call := &wire.Call{Endpoint: wire.EndpointBoot, Op: op}
-		if key, of := mux.Vars(r)["key"]; of { // a boot proof, which never changes and proves itself: it is not signed
+		if key, of := mux.Vars(r)["key"]; of { // a boot proof never changes and proves itself: its reply is not signed
 			call.Body = []byte(key)
-		} else if r.Method == http.MethodGet { // nobody could check what is signed of a body that does not come
-			call.Head, _ = headOf(ofDocuments[:], r.Header) // of a size that net/http has bounded
+		} else if r.Method == http.MethodGet { // not for HEAD: without the body nobody can verify the signature
+			call.Head, _ = headOf(ofDocuments[:], r.Header) // net/http has bounded the size
 		}
 		a.ask(w, r, begin, rate, call, cache)
 	}
 }
 
-// How long caches may keep documents: what clients pin as long as the enclave does,
-// what receivers of webhooks verify with for a day.
+// Cache-Control values: documents that clients pin may be cached as long as the enclave
+// caches them, the keys that verify webhooks for a day.
 var (
 	cacheDocument    = []string{"public, max-age=60"}
 	cacheWebhookKeys = []string{"public, max-age=86400"}
 	noStore          = []string{"no-store"}
 )
 
-// ask makes the call and hands the answer on. cache is what caches may do with a
-// success.
+// ask calls the enclave and relays its reply. cache is the Cache-Control of a
+// successful reply, nil for none.
 func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate pace.Count, call *wire.Call, cache []string) {
 	call.WithinMs, call.From = uint32(a.options.Wait/time.Millisecond), wire.From{Address: a.address(r), Origin: origin(r)}
 	ctx, cancel := context.WithTimeout(r.Context(), a.options.Wait+grace)
@@ -144,7 +142,7 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 		delete(w.Header(), "Access-Control-Allow-Origin")
 	}
 	switch {
-	case len(call.Head) > 0 && cache != nil: // the reply to one nonce is nobody else's
+	case len(call.Head) > 0 && cache != nil: // the reply is signed over the caller's nonce
 		w.Header()["Cache-Control"] = noStore
 	case cache != nil && reply.Status == http.StatusOK:
 		w.Header()["Cache-Control"], w.Header()["Vary"] = cache, varyDocument
@@ -154,8 +152,8 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	a.options.Metrics.observeCall(call.Endpoint, call.Op, int(reply.Status), a.options.Now().Sub(begin), reply.Phases)
 }
 
-// tellSigned passes on what makes a reply a signed one. An answer of the host's own
-// never has it, so that who insists sees which those are.
+// tellSigned sets the headers of a signed reply. The host's own errors never have them,
+// so a client that requires signed replies can tell them apart.
 func tellSigned(h http.Header, s *wire.Signed) {
 	if s == nil {
 		return
@@ -166,7 +164,7 @@ func tellSigned(h http.Header, s *wire.Signed) {
 	h["X-Cloister-Deployment"] = []string{hex.EncodeToString(s.Deployment[:])}
 }
 
-// headOf picks the headers that an endpoint wants.
+// headOf returns those headers of a request that names lists, and their size in bytes.
 func headOf(names []struct{ kept, name string }, h http.Header) (head []wire.Header, size int) {
 	for _, c := range names {
 		for _, v := range h[c.kept] {
@@ -184,8 +182,8 @@ func origin(r *http.Request) string {
 	return ""
 }
 
-// address is who called, for the enclave's allow lists and for logs: the
-// connection's other end, or what the proxy in front of us says.
+// address is the caller's IP address, for the enclave's allow lists and for logs: the
+// connection's peer, or with TrustForwarded the one that the proxy in front reports.
 func (a *API) address(r *http.Request) string {
 	if a.options.TrustForwarded {
 		if got := r.Header["X-Forwarded-For"]; len(got) > 0 {
@@ -205,12 +203,12 @@ func (a *API) address(r *http.Request) string {
 
 var errTooLarge = errors.New("body too large")
 
-// firstBuffer bounds what is allocated on the word of a Content-Length alone.
+// firstBuffer bounds the bytes allocated for a Content-Length before the body arrives.
 const firstBuffer = 64 << 10
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > wire.MaxBody {
-		w.Header().Set("Connection", "close") // rather than read it all
+		w.Header().Set("Connection", "close") // instead of reading the rest
 		return nil, errTooLarge
 	}
 	var b bytes.Buffer
@@ -237,7 +235,7 @@ func refuseBody(w http.ResponseWriter, err error) {
 	}
 }
 
-// refuseCall answers for an enclave that did not, and returns the status.
+// refuseCall replies with the error of a call that failed, and returns the status.
 func (a *API) refuseCall(w http.ResponseWriter, err error) int {
 	switch {
 	case errors.Is(err, link.ErrUnavailable):
@@ -246,7 +244,7 @@ func (a *API) refuseCall(w http.ResponseWriter, err error) int {
 	case errors.Is(err, wire.ErrTooLarge):
 		refuse(w, http.StatusRequestEntityTooLarge, codeInvalid, "request too large")
 		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, context.Canceled): // the caller left; nobody reads this
+	case errors.Is(err, context.Canceled): // the caller has disconnected: nobody reads this
 		refuse(w, statusClosed, 1, "request canceled")
 		return statusClosed
 	case errors.Is(err, context.DeadlineExceeded):
@@ -258,5 +256,5 @@ func (a *API) refuseCall(w http.ResponseWriter, err error) int {
 	return http.StatusInternalServerError
 }
 
-// statusClosed is what gateways answer a caller who has left.
+// statusClosed is the status that gateways record for a caller that has disconnected.
 const statusClosed = 499

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Codes of the wire (gRPC's) that the host itself answers with.
+// gRPC status codes of the host's own errors.
 const (
 	codeInvalid       = 3
 	codeTooLate       = 4
@@ -20,7 +20,7 @@ const (
 // client takes exactly this, without a charset.
 var jsonType = []string{"application/json"}
 
-// refuse answers with an error in the shape that the enclave uses too.
+// refuse replies with an error in the enclave's error shape.
 func refuse(w http.ResponseWriter, status, code int, message string) {
 	body, err := json.Marshal(struct {
 		Code    int    `json:"code"`
@@ -38,5 +38,5 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // if the caller is gone there is nobody to tell
+	_, _ = w.Write(body) // an error means that the caller has disconnected
 }

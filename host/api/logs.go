@@ -15,28 +15,28 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// LogsPath is where operators read how logs and their witnesses do, as {"logs": [LogStatus]}.
+// LogsPath is the operator's path for the state of all logs and witnesses: {"logs": [LogStatus]}.
 const LogsPath = "/logz"
 
-// A LogStatus is how the log of a range does, as this host sees it since it was started.
+// A LogStatus is the state of a range's log, as observed by this host since it started.
 type LogStatus struct {
 	Range        uint16       `json:"range"`
 	Origin       string       `json:"origin"`
 	Generation   uint32       `json:"generation"`
-	Quorum       int          `json:"quorum"`               // how many witnesses it takes
+	Quorum       int          `json:"quorum"`               // number of cosignatures needed
 	Size         uint64       `json:"size"`                 // leaves in the newest checkpoint
-	CosignedSize uint64       `json:"cosignedSize"`         // and in the newest with a quorum
-	CosignedAt   *time.Time   `json:"cosignedAt,omitempty"` // when it had that
+	CosignedSize uint64       `json:"cosignedSize"`         // leaves in the newest with a quorum
+	CosignedAt   *time.Time   `json:"cosignedAt,omitempty"` // when the quorum was reached
 	Witnesses    []LogWitness `json:"witnesses"`            // in the order of the policy
 }
 
-// A LogWitness is how a witness does.
+// A LogWitness is the state of one witness of a log.
 type LogWitness struct {
 	Name         string     `json:"name"`
-	Size         uint64     `json:"size"`               // leaves that it has cosigned, by its own account
-	SignedAt     *time.Time `json:"signedAt,omitempty"` // when it last did
-	OwingSeconds float64    `json:"owingSeconds"`       // how long it has owed a cosignature
-	Error        string     `json:"error,omitempty"`    // why
+	Size         uint64     `json:"size"`               // leaves that it has cosigned, as it reports
+	SignedAt     *time.Time `json:"signedAt,omitempty"` // time of its last cosignature
+	OwingSeconds float64    `json:"owingSeconds"`       // for how long a cosignature has been missing
+	Error        string     `json:"error,omitempty"`    // why it is missing
 }
 
 func (a *API) logStatuses(w http.ResponseWriter, _ *http.Request) {
@@ -61,7 +61,7 @@ func (a *API) logStatuses(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, body)
 }
 
-// at is a time, nil if there is none.
+// at returns a pointer to t, nil for the zero time.
 func at(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -69,14 +69,14 @@ func at(t time.Time) *time.Time {
 	return &t
 }
 
-// maxReading bounds the questions for public logs that are under way, each of which may read the store; readingWait is what one
-// may take.
+// Limits of requests for public logs: maxReading bounds those in flight, each of which may read the store; readingWait is the
+// time limit of one.
 const (
 	maxReading  = 8
 	readingWait = 20 * time.Second
 )
 
-// How long caches may keep what is read of a log: a tile never changes.
+// Cache-Control values of a log's resources: a tile never changes.
 var (
 	cacheTile       = []string{"public, max-age=31536000, immutable"}
 	cacheCheckpoint = []string{"public, max-age=2"}
@@ -87,7 +87,7 @@ const (
 	plain  = "text/plain; charset=utf-8"
 )
 
-// addLogs adds /log/, and what C2SP tlog-tiles has below /log/RANGE.
+// addLogs adds /log/, and the resources of C2SP tlog-tiles below /log/RANGE.
 func (a *API) addLogs(r *mux.Router) {
 	get := func(path, kind string, cache []string, read func(context.Context, *http.Request) ([]byte, error)) {
 		r.Handle(path, a.reads(kind, cache, read)).Methods(http.MethodGet, http.MethodHead)
@@ -109,7 +109,7 @@ func (a *API) addLogs(r *mux.Router) {
 	})
 }
 
-// rangeOf is the range in a path, in its one form.
+// rangeOf parses the range in a path. Only the canonical decimal form is accepted; errors are tiles.ErrNone.
 func rangeOf(r *http.Request) (wire.Range, error) {
 	text := mux.Vars(r)["range"]
 	n, err := strconv.ParseUint(text, 10, 16)
@@ -119,7 +119,7 @@ func rangeOf(r *http.Request) (wire.Range, error) {
 	return wire.Range(n), nil
 }
 
-// reads makes the handler of something that is read of a log.
+// reads makes the handler of one resource of a log: kind is its Content-Type, cache its Cache-Control, read returns its bytes.
 func (a *API) reads(kind string, cache []string, read func(context.Context, *http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := a.admit(w, r); !ok {
@@ -151,13 +151,13 @@ func (a *API) reads(kind string, cache []string, read func(context.Context, *htt
 	}
 }
 
-// A PublicLog is one that everybody can read.
+// A PublicLog is one log in the list at /log/.
 type PublicLog struct {
 	Range      uint16 `json:"range"`
 	Origin     string `json:"origin"`
-	VKey       string `json:"vkey,omitempty"` // what its checkpoints verify by, as an enclave says; absent while none says so
+	VKey       string `json:"vkey,omitempty"` // verifies its checkpoints, as an enclave reports it; absent while none does
 	Generation uint32 `json:"generation"`
-	Size       uint64 `json:"size"` // of its checkpoint
+	Size       uint64 `json:"size"` // leaves in its checkpoint
 }
 
 func (a *API) publicLogs(ctx context.Context, _ *http.Request) ([]byte, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxOps bounds the names of operations that become labels. The rest, and every name without a
+// maxOps bounds the operation names that become labels. The rest, and every name without a
 // success, count as "other".
 const maxOps = 512
 
@@ -40,7 +40,7 @@ type Metrics struct {
 	store    *prometheus.HistogramVec
 	failures *prometheus.CounterVec
 	refused  prometheus.Counter
-	// refusedCredentials counts what was refused as the enclave had refused before.
+	// refusedCredentials counts requests that the host refused because the enclave had refused their credential for a while.
 	refusedCredentials prometheus.Counter
 	webhooks           *prometheus.HistogramVec
 	rounds             *prometheus.CounterVec
@@ -112,7 +112,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Batch counts a batch that the store answered.
+// Batch counts a batch, its entries and its bytes, by the store's verdict.
 func (m *Metrics) Batch(entries, bytes int, verdict wire.Verdict) {
 	name := map[wire.Verdict]string{wire.VerdictStored: "stored", wire.VerdictConflict: "conflict", wire.VerdictSuperseded: "superseded"}[verdict]
 	m.batches.WithLabelValues(name).Inc()
@@ -120,10 +120,10 @@ func (m *Metrics) Batch(entries, bytes int, verdict wire.Verdict) {
 	m.bytes.Add(float64(bytes))
 }
 
-// Question counts one question to the store.
+// Question counts one operation on the store.
 func (m *Metrics) Question(question string, took time.Duration, failed bool) {
 	m.store.WithLabelValues(question).Observe(took.Seconds())
-	failure := m.failures.WithLabelValues(question) // also without one: see NewMetrics
+	failure := m.failures.WithLabelValues(question) // makes the counter before the first failure: see NewMetrics
 	if failed {
 		failure.Inc()
 	}
@@ -137,7 +137,7 @@ func (m *Metrics) Webhook(result string, took time.Duration) {
 // Round counts one round of cosigning.
 func (m *Metrics) Round(in wire.Range, r cosign.Result, took time.Duration) {
 	for _, each := range cosign.Results {
-		m.rounds.WithLabelValues(strconv.Itoa(int(in)), string(each)) // also without one: see NewMetrics
+		m.rounds.WithLabelValues(strconv.Itoa(int(in)), string(each)) // makes the counter before the first such round: see NewMetrics
 	}
 	m.rounds.WithLabelValues(strconv.Itoa(int(in)), string(r)).Inc()
 	if r == cosign.Quorum {
@@ -159,7 +159,7 @@ func (m *Metrics) observeCall(endpoint wire.Endpoint, op string, status int, too
 	}
 }
 
-// statusText keeps the label to codes that HTTP knows.
+// statusText is the label of a status; it bounds the labels to the codes of HTTP.
 func statusText(status int) string {
 	if http.StatusText(status) == "" && status != statusClosed {
 		return other

@@ -7,11 +7,11 @@ import (
 	"cloister/shared/pace"
 )
 
-// maxAddresses is how many addresses are counted at a time, and half as many of each kind of wider networks.
+// maxAddresses bounds the addresses that have a token bucket, and half of it those of each kind of wider network.
 const maxAddresses = 1 << 16
 
-// admit counts a request against its address and the networks that this is in, before anything of it is read,
-// and answers if that has none left.
+// admit charges a request to the rates of its address and of the networks that contain it, before reading the body.
+// If one of them is used up, it replies with 429 and returns false.
 func (a *API) admit(w http.ResponseWriter, r *http.Request) (pace.Count, bool) {
 	if !a.options.AddressRate.On() {
 		return pace.Count{}, true
@@ -26,7 +26,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) (pace.Count, bool) {
 	return c, !c.Refused
 }
 
-// tellRate sets the headers that tell a caller what it has left.
+// tellRate sets the headers ratelimit-limit and ratelimit-remaining.
 func tellRate(h http.Header, c pace.Count) {
 	if c.Limit > 0 {
 		h["Ratelimit-Limit"] = []string{strconv.FormatUint(uint64(c.Limit), 10)}

@@ -11,7 +11,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// credentialOf is the one credential that a call names, whether it is that one's or not; "" if there is not one.
+// credentialOf returns the credential that a call names, unverified; "" if the call names none or more than one.
 func credentialOf(head []wire.Header) (credential string) {
 	for _, h := range head {
 		var s struct {
@@ -42,8 +42,8 @@ func credentialOf(head []wire.Header) (credential string) {
 	return credential
 }
 
-// refusedBefore answers a call whose credential the enclave refuses yet, as it has said. Verifying a stamp to refuse it costs the enclave as
-// much as answering.
+// refusedBefore replies with 429 to a call whose credential the enclave has said it refuses for a while, and reports whether it did. It saves
+// the enclave the verification of a stamp, which costs as much for a refusal as for an answer.
 func (a *API) refusedBefore(w http.ResponseWriter, head []wire.Header) bool {
 	if a.refusals.None() {
 		return false
@@ -58,13 +58,13 @@ func (a *API) refusedBefore(w http.ResponseWriter, head []wire.Header) bool {
 	return true
 }
 
-// tooMany is the body of a refusal.
+// tooMany is the body of a 429 reply.
 func tooMany(what string, c pace.Count) []byte {
 	return []byte(`{"code":8,"message":"` + what + `, try again in ` + c.Again() +
 		`","details":[{"@type":"type.googleapis.com/errors.v1.TurnkeyErrorDetail","turnkeyErrorCode":"RATE_LIMIT_EXCEEDED"}],"turnkeyErrorCode":"RATE_LIMIT_EXCEEDED"}`)
 }
 
-// tellWait sets the header that tells a refused caller when to come again: RFC 9110, in whole seconds.
+// tellWait sets Retry-After (RFC 9110) of a refusal, in whole seconds.
 func tellWait(h http.Header, wait time.Duration) {
 	if wait > 0 {
 		h["Retry-After"] = []string{strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10)}

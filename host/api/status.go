@@ -13,28 +13,28 @@ import (
 	"cloister/shared/wire"
 )
 
-// Limits of questions for the enclave's status.
+// Limits of requests for the enclave's status.
 const (
 	statusWait  = 3 * time.Second
-	statusFresh = 500 * time.Millisecond // between two questions
+	statusFresh = 500 * time.Millisecond // between two requests
 	maxCounters = 256
 )
 
-// A status is the enclave's answer at the boot endpoint.
+// A status is the enclave's reply to the operation status of its boot endpoint.
 type status struct {
 	State            string             `json:"state"`
 	AttestationAgeMs *int64             `json:"attestationAgeMs"`
-	BootNumber       *uint64            `json:"bootNumber"` // while it serves
+	BootNumber       *uint64            `json:"bootNumber"` // nil unless it serves
 	Deployment       string             `json:"deployment"`
 	Application      string             `json:"applicationDigest"`
 	Counters         map[string]float64 `json:"counters"`
-	Shares           *shares            `json:"shares"` // while it waits for them
+	Shares           *shares            `json:"shares"` // nil unless it waits for shares
 	Logs             []struct {
 		VKey string `json:"vkey"`
 	} `json:"logs"`
 }
 
-// waitsFor says what an enclave that does not serve is waiting for.
+// waitsFor describes why the enclave does not serve yet, for /readyz.
 func (s *status) waitsFor() string {
 	switch s.State {
 	case "hello":
@@ -52,15 +52,15 @@ func (s *status) waitsFor() string {
 	return "state is " + clip(s.State)
 }
 
-// shares are operators' shares of the root secret.
+// shares counts the operators' shares of the root secret.
 type shares struct {
-	Threshold int   `json:"threshold"` // how many it takes
-	Operators int   `json:"operators"` // how many have one
-	Have      []int `json:"have"`      // who has given one
+	Threshold int   `json:"threshold"` // number of shares needed
+	Operators int   `json:"operators"` // number of operators with a share
+	Have      []int `json:"have"`      // operators whose share has arrived
 }
 
-// A statusCache asks one enclave for its status, one question at a time, and keeps the answer for a
-// moment, so that watching cannot become load.
+// A statusCache caches the status of one enclave for statusFresh and has one request for it at a
+// time in flight, so that monitoring causes no load.
 type statusCache struct {
 	name string
 	to   Enclave
@@ -78,7 +78,7 @@ func (k *statusCache) ask(ctx context.Context) (*status, error) {
 	if now := k.now(); !k.at.IsZero() && now.Sub(k.at) < statusFresh {
 		return k.last, k.err
 	}
-	// Detached: a watcher that leaves must not fail the next one.
+	// Detached: a caller that disconnects must not fail the next one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusWait)
 	defer cancel()
 	k.last, k.err = statusOf(ctx, k.to)
@@ -101,8 +101,8 @@ func statusOf(ctx context.Context, enclave Enclave) (*status, error) {
 	return s, nil
 }
 
-// bestStatus asks all enclaves at once and returns the status of the one that is nearest to serving
-// a request: while one enclave is away, a host serves what its others own.
+// bestStatus asks all enclaves in parallel and returns the status of the one that is nearest to
+// serving: while one enclave is unavailable, the host still serves the ranges of the others.
 func (a *API) bestStatus(ctx context.Context) (best *status, err error) {
 	all, errs := make([]*status, len(a.askers)), make([]error, len(a.askers))
 	var wait sync.WaitGroup
@@ -123,7 +123,7 @@ func (a *API) bestStatus(ctx context.Context) (best *status, err error) {
 	return best, nil
 }
 
-// isAttestationOld tells that the attestation document is too old.
+// isAttestationOld reports whether the attestation document is older than Options.AttestationAge.
 func (a *API) isAttestationOld(s *status) bool {
 	return s.AttestationAgeMs != nil && a.options.AttestationAge > 0 && *s.AttestationAgeMs > a.options.AttestationAge.Milliseconds()
 }
@@ -132,7 +132,7 @@ func (a *API) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
-// pingStore asks whether the store is up, and logs when that changes.
+// pingStore checks the store, and logs when its availability changes.
 func (a *API) pingStore(ctx context.Context) error {
 	err := a.options.Ping(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *API) pingStore(ctx context.Context) error {
 	return err
 }
 
-// ready is 200 when a request would be served, else 503; the body says what is missing.
+// ready serves /readyz: 200 if a request would be served, else 503; the body says what is missing.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	checks := map[string]string{"link": "ok", "store": "ok", "enclave": "ok", "attestation": "ok"}
 	ok := true

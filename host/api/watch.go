@@ -11,25 +11,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An Outbox counts the outbox. Counts stop at a bound of the store's.
+// An Outbox holds the counts of the outbox. Each stops at a bound that the store sets.
 type Outbox struct {
-	Sends, Webhooks Waiting // transactions, mail and text messages; events
-	Dead            int     // events that nobody will deliver unless told to
+	Sends, Webhooks Waiting // Sends: transactions, mail and text messages; Webhooks: events
+	Dead            int     // dead letters: events that are not tried again until an operator resends them
 }
 
-// Waiting counts the sends that have not ended. OldestDue is zero when Count is.
+// Waiting counts the unfinished sends of a lane. OldestDue is zero if Count is.
 type Waiting struct {
 	Count     int
 	OldestDue time.Time
 }
 
-// stateAway is the state of an enclave that does not answer.
+// stateAway is the state label of an enclave that does not answer.
 const stateAway = "away"
 
-// watch registers metrics that are read at scrape time.
+// watch registers the metrics that are computed at scrape time.
 func (m *Metrics) watch(a *API) { m.registry.MustRegister(&collector{a}) }
 
-// A collector reads link, enclave, store, logs and certificates at scrape time.
+// A collector is a prometheus.Collector of link, enclaves, store, logs and certificates.
 type collector struct{ api *API }
 
 var (
@@ -90,7 +90,7 @@ func gaugeOf(b bool) float64 {
 	return 0
 }
 
-// Collect asks store and enclaves at once, so that one that hangs does not hide the others.
+// Collect implements prometheus.Collector. It asks store and enclaves in parallel, so that one that hangs does not hide the others.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.api.options.Enclave.Stats()
 	gauge(ch, connectedDesc, float64(s.Connected))
@@ -119,7 +119,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	all.Wait()
 }
 
-// logs collects the metrics of logs and their witnesses.
+// logs collects the metrics of the logs and their witnesses.
 func (c *collector) logs(ch chan<- prometheus.Metric) {
 	for _, l := range c.api.options.Logs() {
 		in := strconv.Itoa(int(l.Range))
@@ -164,8 +164,8 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 	gauge(ch, deadDesc, float64(outbox.Dead))
 }
 
-// tell collects the metrics of one enclave. One that does not answer has no counters, and does not
-// serve.
+// tell collects the metrics of one enclave. An enclave that does not answer has no counters and
+// counts as not serving.
 func (k *statusCache) tell(ch chan<- prometheus.Metric) {
 	e, err := k.ask(context.Background())
 	gauge(ch, upDesc, gaugeOf(err == nil), k.name)

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// The server's buffer holds 4 KiB, which is less than most replies: those would leave in
-// two system calls and two segments. So a connection keeps what is written to it while a
-// reply is, and sends it as one.
+// net/http's write buffer holds 4 KiB, less than most replies, which would take two system
+// calls and two segments. So a wholeConn buffers all writes of one reply and sends them
+// together.
 
-// longest is how much of a reply is kept; what is longer leaves in many pieces anyway.
+// longest is the longest reply that is buffered; a longer one takes many segments anyway.
 const longest = 64 << 10
 
-// Whole makes connections that send a reply as one. The server of API.Server takes the
-// others too.
+// Whole wraps a listener so that its connections send each reply in one write. The server of
+// API.Server also accepts other connections.
 func Whole(l net.Listener) net.Listener { return wholeListener{l} }
 
 type wholeListener struct{ net.Listener }
@@ -28,7 +28,7 @@ func (l wholeListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// A halfCloser is a connection as net/http wants it: it ends its own half first.
+// A halfCloser is a connection that can close its write half, as net/http does first.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
@@ -37,8 +37,8 @@ type halfCloser interface {
 type wholeConn struct {
 	halfCloser
 
-	mu   sync.Mutex // TLS answers some records from its reader
-	kept *[]byte    // while a reply is written
+	mu   sync.Mutex // TLS also writes from its reading goroutine
+	kept *[]byte    // the buffer; nil unless a reply is being written
 }
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -53,8 +53,8 @@ func (c *wholeConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// whole keeps what is written by write, and sends it. The server does not learn that
-// this failed, and must not go on behind half a reply.
+// whole buffers everything that write writes and sends it in one write. If that fails, it
+// closes the connection: net/http does not see the error, and must not send another reply.
 func (c *wholeConn) whole(write func()) {
 	c.mu.Lock()
 	c.kept = buffers.Get().(*[]byte)
@@ -65,7 +65,7 @@ func (c *wholeConn) whole(write func()) {
 		b := c.kept
 		c.kept = nil
 		if _, err := c.halfCloser.Write(*b); err != nil {
-			_ = c.halfCloser.Close() // nobody is left to tell
+			_ = c.halfCloser.Close() // the peer is gone: its error helps nobody
 		}
 		*b = (*b)[:0]
 		buffers.Put(b)
@@ -75,7 +75,7 @@ func (c *wholeConn) whole(write func()) {
 
 type wholeKey struct{}
 
-// remember has the requests of a connection know it.
+// remember puts a connection into the context of its requests; it is http.Server's ConnContext.
 func remember(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = t.NetConn()
@@ -86,8 +86,8 @@ func remember(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// writeWhole is write, in one piece where the connection can do that. One of HTTP/2
-// carries other replies too.
+// writeWhole is write, in one write where the connection is a wholeConn. It doesn't buffer
+// HTTP/2, whose connection carries other replies at the same time.
 func writeWhole(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	c, ok := r.Context().Value(wholeKey{}).(*wholeConn)
 	if !ok || r.ProtoMajor != 1 || len(body) > longest {
@@ -96,6 +96,6 @@ func writeWhole(w http.ResponseWriter, r *http.Request, status int, body []byte)
 	}
 	c.whole(func() {
 		write(w, status, body)
-		_ = http.NewResponseController(w).Flush() // what stays in the server's buffer leaves behind this
+		_ = http.NewResponseController(w).Flush() // empties net/http's buffer into ours
 	})
 }
