@@ -10,7 +10,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// answer serves one question of the enclave from the store.
+// answer handles one request of the enclave to the store.
 func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	q := wire.QuestionOf(kind)
 	if q.Writes {
@@ -31,23 +31,23 @@ func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire
 		}
 	}
 	switch {
-	case errors.Is(err, context.Canceled): // the enclave gave up by itself
+	case errors.Is(err, context.Canceled): // the enclave cancelled its request
 	case errors.Is(err, store.ErrRefused):
 		l.options.Log.Error("store failed", "question", q.Name, "error", err)
-	default: // the enclave asks again, twice a second
+	default: // the enclave retries twice a second
 		l.outages.LogFailure(slog.LevelError, q.Name, "store failed", "question", q.Name, "error", err)
 	}
 	return wire.KindFailed, failed
 }
 
-// failed tells the enclave no reason, which is for the host's log.
+// failed is the payload of wire.KindFailed: an empty CBOR map, since the reason belongs in the host's log.
 var failed = []byte{0xa0}
 
-// A fromStore answers the payload of one kind of question.
+// A fromStore is the handler of one kind of store request.
 type fromStore func(ctx context.Context, payload []byte) (any, error)
 
-// answers has one for each question on connections for stores, loads and snapshots. package wire
-// refuses others.
+// answers returns the handlers of all requests on connections for stores, loads and snapshots.
+// Package wire refuses other kinds there.
 func (l *Link) answers() map[wire.Kind]fromStore {
 	s := l.options.Store
 	return map[wire.Kind]fromStore{
@@ -74,7 +74,7 @@ func (l *Link) answers() map[wire.Kind]fromStore {
 	}
 }
 
-// relay decodes a question, puts it to the store and returns the answer.
+// relay makes a handler that decodes the payload and calls to with it.
 func relay[Q, A any](to func(context.Context, Q) (A, error)) fromStore {
 	return func(ctx context.Context, payload []byte) (any, error) {
 		var q Q
@@ -135,7 +135,7 @@ func hasSends(batch *wire.Batch) bool {
 	return false
 }
 
-// chain answers one question about a chain.
+// chain handles one request of the enclave about a chain.
 func (l *Link) chain(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	q := wire.QuestionOf(kind)
 	var name, said string
@@ -177,7 +177,7 @@ func (l *Link) chain(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 	return wire.KindFailed, failed
 }
 
-// witness answers one question for cosignatures. Who brings them counts rounds, and why they fail.
+// witness handles one request for cosignatures. Rounds and their results are counted in Options.Witnesses.
 func (l *Link) witness(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
 	answer, err := relay(l.cosign)(ctx, payload)
 	if err == nil {

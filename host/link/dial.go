@@ -12,12 +12,11 @@ import (
 	"github.com/mdlayher/vsock"
 )
 
-// errAddress says how an address must look.
+// errAddress is the error of an address without one of the three forms.
 var errAddress = errors.New("want vsock://CID:PORT, tcp://HOST:PORT or unix:PATH")
 
 // Dial connects to an enclave: vsock://CID:PORT in production, tcp://HOST:PORT for the simulator,
-// unix:PATH for tests. Over TCP anyone on the way can read what the host can read; use it on one
-// machine only.
+// unix:PATH for tests. TCP is not encrypted: use it within one machine only.
 func Dial(ctx context.Context, address string) (net.Conn, error) {
 	network, where, err := split(address)
 	if err != nil {
@@ -38,8 +37,8 @@ func Dial(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, network, where)
 }
 
-// Listen is the other end of Dial, for the simulator and for tests. With vsock the CID must be that
-// of this machine. An old socket file is removed.
+// Listen is the server side of Dial, for the simulator and for tests. With vsock the CID must be that
+// of this machine. It removes an old socket file.
 func Listen(address string) (net.Listener, error) {
 	network, where, err := split(address)
 	if err != nil {
@@ -58,7 +57,7 @@ func Listen(address string) (net.Listener, error) {
 		return l, nil
 	case "unix":
 		if f, err := os.Lstat(where); err == nil && f.Mode()&os.ModeSocket != 0 {
-			_ = os.Remove(where) // if it cannot be removed, Listen says so
+			_ = os.Remove(where) // if this fails, Listen returns an error
 		}
 	}
 	return net.Listen(network, where)
@@ -80,7 +79,7 @@ func split(address string) (network, where string, err error) {
 }
 
 func vsockAddress(where string) (cid, port uint32, err error) {
-	a, b, _ := net.SplitHostPort(where) // split has checked it
+	a, b, _ := net.SplitHostPort(where) // no error: split has parsed it
 	x, errA := strconv.ParseUint(a, 10, 32)
 	y, errB := strconv.ParseUint(b, 10, 32)
 	if errA != nil || errB != nil {

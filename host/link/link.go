@@ -1,17 +1,17 @@
-// Package link keeps the host's connections to the enclave: it carries calls
-// in, serves the enclave's batches, loads and snapshots from the store, has its
-// checkpoints witnessed, and carries the byte streams to names outside that the
-// enclave asks for, unread.
+// Package link maintains the host's connections to the enclaves: it sends calls,
+// serves the enclave's batches, loads and snapshots from the store, has its
+// checkpoints witnessed, and relays the byte streams to outside names that the
+// enclave requests, without reading them.
 //
 // What it promises:
 //
-//   - Every connection is dialed anew, with a growing pause, as long as Run
-//     runs; a restarted enclave is found again by itself.
-//   - A call whose answer did not come is ErrUnavailable: it may or may not
-//     have been done. Sending the same body again is safe.
-//   - A reply is handed out only to the call whose body it names.
-//   - A store that fails is answered with "failed", which the enclave reads as
-//     "unknown". The reason stays in the host's log.
+//   - While Run runs, it redials every lost connection, with a growing pause;
+//     so it reconnects to a restarted enclave.
+//   - A call without a reply ends with ErrUnavailable: it may or may not have
+//     been done. Sending the same body again is safe.
+//   - A caller gets a reply only if the reply names the body of its call.
+//   - A failure of the store is reported as wire.KindFailed, which the enclave
+//     reads as "unknown". The reason stays in the host's log.
 //   - A write that reached the store runs to its end, or to StoreTimeout, even
 //     if the connection is lost meanwhile.
 package link
@@ -32,11 +32,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// roleNames say in the log what a connection is for.
+// roleNames are the names of connection roles in the log.
 var roleNames = [wire.Roles + 1]string{wire.RoleCalls: "calls", wire.RoleStores: "batches", wire.RoleLoads: "reads", wire.RoleSnapshots: "snapshots",
 	wire.RoleChains: "chains", wire.RoleDials: "outgoing connections", wire.RoleStream: "stream", wire.RoleWitnesses: "witnesses"}
 
-// Connections beside those for calls.
+// Number of connections of each other role; Options.Calls is that for calls.
 const (
 	stores    = 1
 	loads     = 2
@@ -46,11 +46,11 @@ const (
 	witnesses = 2
 )
 
-// maxChainAsks bounds the questions about chains that are under way: each is one to
-// a node, which may take its time.
+// maxChainAsks bounds the chain requests in flight: each waits for a node, which may
+// be slow.
 const maxChainAsks = 256
 
-// Pauses between attempts to dial.
+// Times of dialing: the first and the longest pause between attempts, and an attempt's time limit.
 const (
 	firstPause  = 50 * time.Millisecond
 	longPause   = 2 * time.Second
@@ -59,18 +59,18 @@ const (
 
 // Errors of Call.
 var (
-	// ErrUnavailable: no enclave, no room, or no answer. The call may have
-	// been done.
+	// ErrUnavailable: no connection, too many calls in flight, or no reply. The
+	// call may have been done.
 	ErrUnavailable = errors.New("enclave unavailable")
-	// ErrWrongReply: the enclave's answer makes no sense or belongs to another
+	// ErrWrongReply: the enclave's reply is malformed or belongs to another
 	// request.
 	ErrWrongReply = errors.New("reply does not belong to the request")
 )
 
-// errNotConnected is ErrUnavailable of a call that went nowhere.
+// errNotConnected is the ErrUnavailable of a call that was not sent.
 var errNotConnected = fmt.Errorf("%w: not connected", ErrUnavailable)
 
-// A Store is what the enclave's questions are answered from.
+// A Store handles the enclave's storage requests.
 type Store interface {
 	store.Writer
 	store.Loader
@@ -78,22 +78,22 @@ type Store interface {
 	store.Outbox
 }
 
-// Chains answers the enclave's questions about chains, each within a time of its
-// own.
+// Chains handles the enclave's requests about chains, and limits the time of each
+// itself.
 type Chains interface {
 	Chain(context.Context, wire.Chain) wire.ChainState
 	Read(context.Context, wire.ReadChain) wire.ChainReading
 }
 
-// Witnesses bring a checkpoint of a log to those who witness it, and give what they
-// signed, within a time of their own. They tell where an entry is in such a log.
+// Witnesses collects cosignatures for a checkpoint of a log, within a time limit of its
+// own, and proves that an entry is in such a log.
 type Witnesses interface {
 	Witness(context.Context, wire.Witness) (wire.Cosigned, error)
 	ProveLogged(context.Context, wire.ProveLogged) (wire.Logged, error)
 }
 
-// An Observer is told what happens; it must be quick. Kind is a short word
-// such as "batch" or "load_organization".
+// An Observer receives events for metrics; its methods must not block. A question
+// is the name of a request kind, such as "batch" or "load_organization".
 type Observer interface {
 	Batch(entries, bytes int, verdict wire.Verdict)
 	Question(kind string, took time.Duration, failed bool)
@@ -104,17 +104,17 @@ type Observer interface {
 type Options struct {
 	Address      string        // of the enclave, see Dial
 	Calls        int           // connections for calls; 0 means 1
-	StoreTimeout time.Duration // for one question to the store
+	StoreTimeout time.Duration // for one operation on the store
 	Store        Store
 	Log          *slog.Logger
 	Observer     Observer
 	Chains       Chains    // nil: no node is configured
-	Dialer       Dialer    // nil: nothing outside is reached
-	Images       Images    // nil: no registry is asked
+	Dialer       Dialer    // nil: outgoing connections are refused
+	Images       Images    // nil: images are refused
 	Programs     Programs  // nil: no programs run here
-	Witnesses    Witnesses // nil: no witness is asked, and the enclave told that it failed
-	// Sends is told when a batch was stored that has something to send; it must be
-	// quick.
+	Witnesses    Witnesses // nil: requests for cosignatures fail
+	// Sends is called after a batch with sends was stored; it must not
+	// block.
 	Sends func()
 	Now   func() time.Time
 	// Pause waits for d or until ctx ends.
@@ -124,16 +124,16 @@ type Options struct {
 
 // Stats are counts over all connections.
 type Stats struct {
-	Connected int    // connections that stand
-	Wanted    int    // connections there should be
+	Connected int    // open connections
+	Wanted    int    // connections that Run keeps open
 	InFlight  int    // calls without reply
-	Late      uint64 // replies that came after their caller had left
-	Dials     uint64 // connections made
+	Late      uint64 // replies that came after their caller had given up
+	Dials     uint64 // successful dials
 	Breaches  uint64 // connections cut because the enclave broke the protocol
-	Wrong     uint64 // replies that were not to the call's body
+	Wrong     uint64 // replies that name another body than their call's
 }
 
-// A slot is the place of one connection.
+// A slot holds one connection, nil while it is down.
 type slot struct {
 	role wire.Role
 	conn atomic.Pointer[wire.Conn]
@@ -143,7 +143,7 @@ type slot struct {
 type Link struct {
 	options  Options
 	outages  *outage.Log
-	slots    []*slot // those for calls first
+	slots    []*slot // the slots for calls first
 	nextSlot atomic.Uint64
 	late     atomic.Uint64
 	dials    atomic.Uint64
@@ -153,7 +153,7 @@ type Link struct {
 	stored   map[wire.Kind]fromStore
 }
 
-// New makes a Link; Run connects it.
+// New makes a Link. It has no connections until Run.
 func New(o Options) (*Link, error) {
 	if _, _, err := split(o.Address); err != nil && o.Dial == nil {
 		return nil, err
@@ -184,7 +184,7 @@ func New(o Options) (*Link, error) {
 // MaxCalls bounds Options.Calls.
 const MaxCalls = 16
 
-// Run keeps the connections until ctx ends and then closes them.
+// Run keeps all connections open until ctx ends and then closes them.
 func (l *Link) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, s := range l.slots {
@@ -201,7 +201,7 @@ func (l *Link) keepConnected(ctx context.Context, s *slot) {
 		conn, err := l.connect(ctx, s.role)
 		if err != nil {
 			if !told && ctx.Err() == nil {
-				told = true // once for each absence
+				told = true // log once for each outage
 				l.options.Log.Warn("enclave not reached", "connection", roleNames[s.role], "error", err)
 			}
 			l.options.Pause(ctx, pause)
@@ -215,7 +215,7 @@ func (l *Link) keepConnected(ctx context.Context, s *slot) {
 		l.options.Log.Info("enclave connected", "connection", roleNames[s.role])
 		select {
 		case <-conn.Done():
-			if ctx.Err() == nil { // else it is we who end
+			if ctx.Err() == nil { // else Run is ending
 				l.options.Log.Warn("enclave connection lost", "connection", roleNames[s.role], "error", conn.Err())
 			}
 		case <-ctx.Done():
@@ -223,8 +223,8 @@ func (l *Link) keepConnected(ctx context.Context, s *slot) {
 		s.conn.Store(nil)
 		_ = conn.Close()
 		l.late.Add(conn.Stats().Late)
-		// One that falls at once (an enclave that is fenced, or not the one we
-		// think) is not dialed in a tight loop.
+		// A connection that breaks at once (a fenced enclave, or another server
+		// at the address) is not redialed in a tight loop.
 		if l.options.Now().Sub(since) > longPause {
 			pause = firstPause
 		}
@@ -266,13 +266,13 @@ func (l *Link) connect(ctx context.Context, role wire.Role) (*wire.Conn, error) 
 	return wire.NewConn(nc, o), nil
 }
 
-// Time-outs of a connection. They are wide: the peer is on the same machine.
+// Time-outs of a connection. They are generous, since the peer is on the same machine.
 const (
 	frameTimeout = 30 * time.Second
 	writeTimeout = 30 * time.Second
 )
 
-// Call hands a request to the enclave and waits for the reply until ctx ends.
+// Call sends a call to the enclave and waits for the reply until ctx ends.
 // Errors are ErrUnavailable, ErrWrongReply or ctx's.
 func (l *Link) Call(ctx context.Context, call *wire.Call) (*wire.Reply, error) {
 	reply := new(wire.Reply)
@@ -286,7 +286,7 @@ func (l *Link) Call(ctx context.Context, call *wire.Call) (*wire.Reply, error) {
 	return reply, nil
 }
 
-// OpenSend asks the enclave for what a send holds. Errors are those of Call.
+// OpenSend has the enclave decrypt a send and returns its content. Errors are those of Call.
 func (l *Link) OpenSend(ctx context.Context, id wire.SendID) (*wire.Opened, error) {
 	opened := new(wire.Opened)
 	if err := l.ask(ctx, wire.KindOpenSend, &wire.AboutSend{Send: id}, opened); err != nil {
@@ -295,7 +295,7 @@ func (l *Link) OpenSend(ctx context.Context, id wire.SendID) (*wire.Opened, erro
 	return opened, nil
 }
 
-// ask puts a question to the enclave.
+// ask sends one request to the enclave and decodes the reply into answer.
 func (l *Link) ask(ctx context.Context, kind wire.Kind, question, answer any) error {
 	conn := l.pick()
 	if conn == nil {
@@ -321,7 +321,7 @@ func (l *Link) ask(ctx context.Context, kind wire.Kind, question, answer any) er
 	return nil
 }
 
-// pick takes the connections for calls in turn, passing over those that are down.
+// pick returns an open connection for calls, round-robin; nil if there is none.
 func (l *Link) pick() *wire.Conn {
 	n := uint64(l.options.Calls)
 	first := l.nextSlot.Add(1)
@@ -342,8 +342,8 @@ func (l *Link) Deliver(ctx context.Context, id wire.SendID) (*wire.Delivered, er
 	return delivered, nil
 }
 
-// Ready tells what is missing, nil when every kind of connection stands that is to
-// stand at all times.
+// Ready returns nil if at least one connection of every role is open, else an error that
+// names a missing role.
 func (l *Link) Ready() error {
 	var up [wire.Roles + 1]bool
 	for _, s := range l.slots {
@@ -359,7 +359,7 @@ func (l *Link) Ready() error {
 	return nil
 }
 
-// Stats returns the counts as they are.
+// Stats returns the current counts.
 func (l *Link) Stats() Stats {
 	s := Stats{Wanted: len(l.slots), Late: l.late.Load(), Dials: l.dials.Load(), Breaches: l.breaches.Load(), Wrong: l.wrong.Load()}
 	for _, slot := range l.slots {

@@ -15,21 +15,21 @@ import (
 	"cloister/shared/wire"
 )
 
-// Links connect the host to all enclaves of a deployment. A call goes to the enclave that owns the
-// organization's range, by the tables that the enclaves sign. A misleading hint in the body, or an
-// old table, costs another try and no more: an enclave answers only for what it owns.
+// Links connects the host to all enclaves of a deployment. It routes a call to the enclave that owns
+// the organization's range, by the range tables that the enclaves sign. A misleading hint in the
+// body, or an old table, costs only another try: an enclave answers only for ranges that it owns.
 //
-// While a range has no owner, calls for it wait. A call on its way to an enclave that was lost is
-// sent again to the next owner: the same body is one activity.
+// While a range has no owner, calls for it wait. A submit or query whose enclave is lost before the
+// reply is sent again to the next owner: the same body is one activity.
 type Links struct {
 	options LinksOptions
 	all     []*Link
 
 	mu       sync.Mutex
-	tables   []*wire.Table // of each link, nil while it tells none
+	tables   []*wire.Table // of each link, nil while its enclave returns none
 	keys     map[string]string
-	ranges   int                // of the deployment; 0 while nobody has told
-	owners   map[wire.Range]int // places in all
+	ranges   int                // of the deployment; 0 until the first table
+	owners   map[wire.Range]int // indices into all
 	configs  map[string]wire.Range
 	changed  chan struct{} // closed and replaced when owners change
 	rows     map[wire.Range]rowWatch
@@ -39,7 +39,7 @@ type Links struct {
 // LinksOptions of Links. All are needed.
 type LinksOptions struct {
 	Links []*Link // 1 to MaxEnclaves
-	// Own looks at the row of a range.
+	// Own reads the ownership row of a range in the store.
 	Own   func(context.Context, wire.Own) (wire.Owned, error)
 	Log   *slog.Logger
 	Now   func() time.Time
@@ -50,17 +50,17 @@ type LinksOptions struct {
 // MaxEnclaves bounds LinksOptions.Links.
 const MaxEnclaves = 64
 
-// Times of routing.
+// Time limits of routing.
 const (
-	askTable   = 2 * time.Second       // an enclave may take to tell what it owns
-	pauseTry   = 50 * time.Millisecond // before a call is tried again, unless the table changes
-	longestTry = 20 * time.Second      // a call waits for an owner
+	askTable   = 2 * time.Second       // of a request for an enclave's range table
+	pauseTry   = 50 * time.Millisecond // before a call is tried again, unless owners change earlier
+	longestTry = 20 * time.Second      // for which a call waits for an owner
 )
 
-// maxConfigs bounds the configurations of the auth proxy whose ranges are remembered.
+// maxConfigs bounds the auth proxy configurations whose ranges are cached.
 const maxConfigs = 4096
 
-// NewLinks makes Links; Run connects them.
+// NewLinks makes Links. They have no connections until Run.
 func NewLinks(o LinksOptions) (*Links, error) {
 	if len(o.Links) == 0 || len(o.Links) > MaxEnclaves {
 		return nil, fmt.Errorf("%d enclaves, want 1 to %d", len(o.Links), MaxEnclaves)
@@ -72,7 +72,7 @@ func NewLinks(o LinksOptions) (*Links, error) {
 		configs: map[string]wire.Range{}, changed: make(chan struct{}), rows: map[wire.Range]rowWatch{}}, nil
 }
 
-// Run keeps all connections and places ranges until ctx ends.
+// Run keeps all connections open and assigns ranges to enclaves until ctx ends.
 func (l *Links) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, one := range l.all {
@@ -82,11 +82,11 @@ func (l *Links) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// Call hands a request to the right enclave and waits for the reply until ctx ends. Errors are those
-// of Link.Call.
+// Call sends a call to the enclave that owns its range and waits for the reply until ctx ends. Errors
+// are those of Link.Call.
 func (l *Links) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply, err error) {
 	r, known := l.hint(call)
-	// The proxy's bodies are the enclave's own: sent again they are another activity.
+	// The enclave makes the activity of a proxy call itself: sent again it would be another activity.
 	again := call.Endpoint == wire.EndpointSubmit || call.Endpoint == wire.EndpointQuery
 	err = l.route(ctx, r, known, again, func(to *Link) (moved uint16, err error) {
 		if reply, err = to.Call(ctx, call); err != nil {
@@ -98,7 +98,7 @@ func (l *Links) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply, e
 		return reply.Moved, nil
 	})
 	if err != nil && reply != nil && reply.Moved != 0 && errors.Is(err, errNoOwner) {
-		return reply, nil // which says so
+		return reply, nil // the enclave's own error for a range that it does not own
 	}
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (l *Links) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply, e
 	return reply, nil
 }
 
-// OpenSend is Link.OpenSend at the enclave that owns the send's organization.
+// OpenSend is Link.OpenSend on the enclave that owns the send's organization.
 func (l *Links) OpenSend(ctx context.Context, id wire.SendID) (opened *wire.Opened, err error) {
 	r, known := l.of(id.Organization)
 	err = l.route(ctx, r, known, true, func(to *Link) (uint16, error) {
@@ -121,8 +121,8 @@ func (l *Links) OpenSend(ctx context.Context, id wire.SendID) (opened *wire.Open
 	return opened, nil
 }
 
-// Deliver is Link.Deliver at the enclave that owns the send's organization. After a lost answer it
-// does not try elsewhere: its sender does that later.
+// Deliver is Link.Deliver on the enclave that owns the send's organization. After a lost reply it
+// does not try another enclave: the outbox retries later.
 func (l *Links) Deliver(ctx context.Context, id wire.SendID) (delivered *wire.Delivered, err error) {
 	r, known := l.of(id.Organization)
 	err = l.route(ctx, r, known, false, func(to *Link) (uint16, error) {
@@ -137,14 +137,14 @@ func (l *Links) Deliver(ctx context.Context, id wire.SendID) (delivered *wire.De
 	return delivered, nil
 }
 
-// errNoOwner is ErrUnavailable because there is no owner.
+// errNoOwner is the ErrUnavailable of a range without an owner.
 var errNoOwner = fmt.Errorf("%w: no enclave owns the range", ErrUnavailable)
 
-// route asks one enclave after the other until one answers that it is the right one. With again it
-// also goes on after a lost answer, when nobody knows what was done.
+// route calls ask with one enclave after the other until one owns the range. known says that r is a
+// guess of the range. With again it goes on after a lost reply too, when the call may have been done.
 func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask func(*Link) (moved uint16, err error)) error {
 	until := l.options.Now().Add(longestTry)
-	asked := map[int]bool{} // since the last pause, in vain
+	asked := map[int]bool{} // enclaves that did not own the range, since the last pause
 	for {
 		changed, i := l.pick(r, known, asked)
 		err := errNoOwner
@@ -165,7 +165,7 @@ func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask 
 				return err
 			}
 			if asked[i] = true; len(asked) < len(l.all) && errors.Is(err, errNoOwner) {
-				continue // another may be it
+				continue // another may own it
 			}
 		}
 		if !l.options.Now().Before(until) || len(l.all) == 1 && !errors.Is(err, errNoOwner) {
@@ -188,8 +188,8 @@ func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask 
 	}
 }
 
-// pick chooses the enclave to ask: the range's owner, or the first reachable one that was not asked,
-// serving ones first; -1 for none.
+// pick chooses the enclave to ask: the range's owner, or else the first connected one that was not
+// asked, serving ones first; -1 for none. changed is closed when owners change.
 func (l *Links) pick(r wire.Range, known bool, asked map[int]bool) (changed <-chan struct{}, i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,12 +204,12 @@ func (l *Links) pick(r wire.Range, known bool, asked map[int]bool) (changed <-ch
 		}
 	}
 	if len(l.all) == 1 && !asked[0] {
-		return l.changed, 0 // its error says why it cannot
+		return l.changed, 0 // not connected: its error says why
 	}
 	return l.changed, -1
 }
 
-// forgetOwner forgets that an enclave owns a range, until its next table.
+// forgetOwner removes an enclave as the owner of a range, until its next table.
 func (l *Links) forgetOwner(r wire.Range, i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,7 +218,7 @@ func (l *Links) forgetOwner(r wire.Range, i int) {
 	}
 }
 
-// of is the range of an organization, once a table has told how many there are.
+// of is the range of an organization; false before the first table, which has the number of ranges.
 func (l *Links) of(id wire.ID) (wire.Range, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,8 +228,8 @@ func (l *Links) of(id wire.ID) (wire.Range, bool) {
 	return wire.RangeOf(id, l.ranges), true
 }
 
-// hint guesses the range of a call. It reads the body for nothing else: the enclave decides what the
-// body says.
+// hint guesses the range of a call from its body, or for the auth proxy from its configuration id.
+// The guess only routes: the enclave parses the body itself.
 func (l *Links) hint(call *wire.Call) (wire.Range, bool) {
 	if call.Endpoint == wire.EndpointProxy {
 		l.mu.Lock()
@@ -262,7 +262,7 @@ func configOf(call *wire.Call) string {
 	return ""
 }
 
-// organizationIn is the first organizationId in a body that is a UUID.
+// organizationIn finds the first organizationId in a body whose value is a UUID.
 func organizationIn(body []byte) (id wire.ID, ok bool) {
 	const name = `"organizationId"`
 	for {
@@ -300,7 +300,7 @@ func parseID(text []byte) (id wire.ID, ok bool) {
 	return id, err == nil
 }
 
-// Ready tells what is missing, nil when at least one enclave can be asked.
+// Ready returns nil if at least one Link is ready, else the last one's error.
 func (l *Links) Ready() (err error) {
 	for _, one := range l.all {
 		if err = one.Ready(); err == nil {

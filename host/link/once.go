@@ -9,9 +9,9 @@ import (
 	"cloister/shared/wire"
 )
 
-// AskOnce asks an enclave one operation of its boot endpoint, over a connection of its own, and returns the
-// reply's body; a refusal is an error with the enclave's words. The enclave has until ctx's deadline, at most wire.MaxWait.
-// It is for commands: a host keeps its connections.
+// AskOnce calls one operation of an enclave's boot endpoint, over a new connection, and returns the reply's
+// body; a refusal is an error with the enclave's words. The enclave has until ctx's deadline, at most wire.MaxWait.
+// It is for commands; a running host uses a Link.
 func AskOnce(ctx context.Context, address, op string, body []byte, now func() time.Time) ([]byte, error) {
 	nc, err := Dial(ctx, address)
 	if err != nil {

@@ -15,30 +15,30 @@ import (
 	"cloister/shared/wire"
 )
 
-// Any host places ranges. Times are random, so that several hosts do not do the same at once; if
-// they do, an enclave refuses one of them.
+// Every host assigns ranges to enclaves. Times are random, so that several hosts rarely make the same
+// move; if they do, an enclave refuses one of them.
 
-// Times of placing. An owner that shows no sign of life for abandoned, many times the quarter of a
-// lease after which it renews, loses its range. A range without an owner for loose is taken without
-// the head of its log that its last owner may have handed on.
+// Times of range assignment. An owner that has not renewed for ownerTimeout, many times the quarter of
+// a lease after which it renews, loses its range. A range that has been released for releasedGrace is
+// taken from the store alone, without the log head that its last owner may have handed over.
 const (
-	placeEvery    = 500 * time.Millisecond // and up to as much more
-	pollEvery     = 15 * time.Second       // where there is nothing to place
-	ownerTimeout  = 3 * time.Second        // and up to a second more
-	releasedGrace = 2 * time.Second        // likewise
-	moveWithin    = 25 * time.Second       // a give or a take may last
-	movesOnce     = 4                      // ranges moved from one to another at a time
+	placeEvery    = 500 * time.Millisecond // plus a random time below the same
+	pollEvery     = 15 * time.Second       // for one enclave and one range, where nothing can move
+	ownerTimeout  = 3 * time.Second        // plus a random time below a second
+	releasedGrace = 2 * time.Second        // plus the same
+	moveWithin    = 25 * time.Second       // time limit of a give or a take
+	movesOnce     = 4                      // ranges moved between two enclaves per round
 )
 
-// rowWatch is a row whose owner is none of our enclaves, as it was seen first.
+// rowWatch is the ownership row of a range that none of our enclaves claims, and when it last changed.
 type rowWatch struct {
 	row     wire.Owned
 	since   time.Time
 	slack   time.Duration
-	refused int // how often an enclave did not take it: then the next one is asked
+	refused int // failed takes; each moves on to the next enclave
 }
 
-// placeRanges keeps asking the enclaves what they own, and has them take unowned ranges.
+// placeRanges polls the enclaves' range tables and moves ranges until ctx ends.
 func (l *Links) placeRanges(ctx context.Context) {
 	for ctx.Err() == nil {
 		total := l.poll(ctx)
@@ -47,14 +47,14 @@ func (l *Links) placeRanges(ctx context.Context) {
 		case total > 1 || total == 1 && len(l.all) > 1:
 			l.claimOrphans(ctx)
 			l.rebalance(ctx)
-		case total == 1: // a boot takes it by itself
+		case total == 1: // the enclave takes its one range when it boots
 			wait = pollEvery
 		}
 		l.options.Pause(ctx, wait)
 	}
 }
 
-// random is a time below d.
+// random returns a random time below d, or d/2 if Rand fails.
 func (l *Links) random(d time.Duration) time.Duration {
 	var b [8]byte
 	if _, err := io.ReadFull(l.options.Rand, b[:]); err != nil {
@@ -63,8 +63,8 @@ func (l *Links) random(d time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(d))
 }
 
-// poll reads every enclave's table, and returns how many ranges the deployment has, 0 if nobody
-// says.
+// poll fetches every enclave's table, and returns the number of ranges in the deployment, 0 if no
+// enclave returned a table.
 func (l *Links) poll(ctx context.Context) int {
 	tables := make([]*wire.Table, len(l.all))
 	var all sync.WaitGroup
@@ -75,7 +75,7 @@ func (l *Links) poll(ctx context.Context) int {
 	return l.install(tables)
 }
 
-// boot asks an enclave for an operation that answers with its table.
+// boot calls an operation of an enclave's boot endpoint that returns its range table.
 func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within time.Duration) (*wire.Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -90,7 +90,7 @@ func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within 
 	if err != nil {
 		return nil, err
 	}
-	// One run of an enclave has one live key, which its boot proof attests.
+	// A boot has one live key, which its boot proof attests.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.keys) > 16*MaxEnclaves {
@@ -104,7 +104,8 @@ func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within 
 	return t, nil
 }
 
-// install routes calls by new tables. If two name one range, the later epoch counts.
+// install replaces all tables and the owners in them. If two tables claim one range, the later epoch
+// wins. It returns the number of ranges like poll.
 func (l *Links) install(tables []*wire.Table) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,14 +157,14 @@ func (l *Links) update(i int, t *wire.Table) {
 	l.install(tables)
 }
 
-// A member is an enclave that takes part.
+// A member is an enclave that serves, with its range table.
 type member struct {
 	index int
 	table *wire.Table
 }
 
-// members are the enclaves that serve, those that own least first. Retiring ones come last, since
-// they must get nothing.
+// members are the enclaves that serve, the ones with the fewest ranges first. Retiring ones come last,
+// since they must not get ranges.
 func (l *Links) members() (ms []member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,14 +192,14 @@ func (l *Links) unownedRanges() (rs []wire.Range) {
 	return rs
 }
 
-// moving is the body of take and give.
+// moving is the request body of the operations take and give.
 type moving struct {
 	Handed bool   `json:"handed,omitempty"`
 	Ranges []int  `json:"ranges"`
 	To     string `json:"to,omitempty"`
 }
 
-// moveQuietly is move without log.
+// moveQuietly is move without a log line.
 func (l *Links) moveQuietly(ctx context.Context, i int, op string, m moving) error {
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -220,12 +221,12 @@ func (l *Links) move(ctx context.Context, i int, op string, m moving) error {
 	return nil
 }
 
-// takeGiven lets a member take a range that was given to it, and tells whether it was.
+// takeGiven has a member take a range with the log head handed over to it, and reports whether it had one.
 func (l *Links) takeGiven(ctx context.Context, m member, r wire.Range) bool {
 	return l.moveQuietly(ctx, m.index, wire.OpTake, moving{Ranges: []int{int(r)}, Handed: true}) == nil
 }
 
-// claimOrphans lets members take ranges that have no owner, or one that shows no sign of life.
+// claimOrphans has members take ranges that are released, or whose owner has stopped renewing.
 func (l *Links) claimOrphans(ctx context.Context) {
 	open := l.unownedRanges()
 	now := l.options.Now()
@@ -234,7 +235,7 @@ func (l *Links) claimOrphans(ctx context.Context) {
 	for _, r := range open {
 		row, err := l.options.Own(ctx, wire.Own{Action: wire.OwnLook, Range: r})
 		if err != nil {
-			return // the store is away: nothing is known
+			return // the store is unavailable, so no owner can be judged
 		}
 		w, seen := l.rows[r]
 		if !seen || w.row != row {
@@ -258,7 +259,7 @@ func (l *Links) claimOrphans(ctx context.Context) {
 		if len(ms) == 0 || ctx.Err() != nil {
 			return
 		}
-		// A move that broke off half way has given it to one of them, with the head of its log.
+		// After an interrupted move a member may hold the range's log head already.
 		if rows[r].row.Released && slices.ContainsFunc(ms, func(m member) bool { return l.takeGiven(ctx, m, r) }) {
 			continue
 		}
@@ -270,8 +271,8 @@ func (l *Links) claimOrphans(ctx context.Context) {
 	}
 }
 
-// rebalance moves ranges, with the heads of their logs, from the enclave that owns most to the one that owns least,
-// and all from one that retires. It does so once all ranges have owners.
+// rebalance moves ranges, with their log heads, from the enclave with most to the one with fewest, and all from one
+// that retires. It does nothing while a range has no owner.
 func (l *Links) rebalance(ctx context.Context) {
 	ms := l.members()
 	if len(ms) < 2 || len(l.unownedRanges()) > 0 {
@@ -299,7 +300,7 @@ func (l *Links) rebalance(ctx context.Context) {
 	for k := range n {
 		rs = append(rs, rich.table.Owned[(first+k)%len(rich.table.Owned)].Range)
 	}
-	for _, r := range rs { // one by one, so that each is away for the shortest time
+	for _, r := range rs { // one by one, so that each is without an owner for the shortest time
 		if l.move(ctx, rich.index, wire.OpGive, moving{Ranges: []int{int(r)}, To: poor.table.Boot}) != nil ||
 			l.move(ctx, poor.index, wire.OpTake, moving{Ranges: []int{int(r)}, Handed: true}) != nil {
 			return

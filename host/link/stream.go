@@ -12,25 +12,25 @@ import (
 	"cloister/shared/wire"
 )
 
-// Dialer connects to names outside for the enclave.
+// Dialer opens the enclave's outgoing connections.
 type Dialer interface {
-	// Open connects to a host, a name or an IP address without brackets. With a connection the
-	// verdict is wire.DialOpen, with an error another one.
+	// Open connects to a host: a name, or an IP address without brackets. The verdict is
+	// wire.DialOpen if the error is nil, and another one otherwise.
 	Open(ctx context.Context, host string, port uint16) (net.Conn, wire.DialVerdict, error)
 }
 
-// Images gets images from registries for the enclave.
+// Images downloads container images from registries for the enclave.
 type Images interface {
-	// Open is a stream over which an image's blobs are given as wire.Pull says. Verdict and error are as those of Outside.
+	// Open returns a stream of an image's blobs in the format of wire.Pull. Verdict and error are as in Dialer.
 	Open(ctx context.Context, q *wire.Pull) (net.Conn, wire.DialVerdict, error)
 }
 
-// Programs tells how customers' programs stand here.
+// Programs reports the status of the customers' programs that this host runs.
 type Programs interface {
 	About(ctx context.Context, q *wire.AboutProgram) (wire.ProgramStatus, error)
 }
 
-// program answers one question about a deployment. What does not run here is not known.
+// program handles one request for the status of a program; without Options.Programs it returns the zero status.
 func (l *Link) program(ctx context.Context, payload []byte) (wire.Kind, []byte) {
 	var q wire.AboutProgram
 	err := wire.Unmarshal(payload, &q)
@@ -49,18 +49,18 @@ func (l *Link) program(ctx context.Context, payload []byte) (wire.Kind, []byte) 
 	return wire.KindProgramStatus, out
 }
 
-// Times and room of a stream.
+// Time limits of a stream, and its buffer size.
 const (
-	streamWait   = 15 * time.Second // until it stands, at most
-	streamIdle   = 2 * time.Minute  // without a byte either way
-	streamLinger = 10 * time.Second // likewise, once one side has ended
-	streamBuffer = 32 << 10         // each way
+	streamWait   = 15 * time.Second // to connect, at most
+	streamIdle   = 2 * time.Minute  // without traffic in either direction
+	streamLinger = 10 * time.Second // the same, after one side has closed its half
+	streamBuffer = 32 << 10         // bytes in each direction
 )
 
 var errNoDialer = errors.New("nothing outside is configured")
 
-// dial answers one question for a stream. It connects to the outside first, so that the enclave
-// sees no stream that leads nowhere.
+// dial handles one request for a stream. It connects to the destination before the enclave, so that
+// the enclave gets no stream without a destination.
 func (l *Link) dial(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	if kind == wire.KindProgram {
 		return l.program(ctx, payload)
@@ -85,7 +85,7 @@ func (l *Link) dial(ctx context.Context, kind wire.Kind, payload []byte) (wire.K
 	return wire.KindDialed, out
 }
 
-// destination is where a stream is to lead.
+// destination is the requested far end of a stream.
 type destination struct {
 	name   string // for the log
 	ticket wire.Ticket
@@ -93,7 +93,7 @@ type destination struct {
 	open   func(ctx context.Context) (net.Conn, wire.DialVerdict, error)
 }
 
-// destination reads one question for a stream.
+// destination decodes one request for a stream.
 func (l *Link) destination(kind wire.Kind, payload []byte) (*destination, error) {
 	refuse := func(why error) func(context.Context) (net.Conn, wire.DialVerdict, error) {
 		return func(context.Context) (net.Conn, wire.DialVerdict, error) { return nil, wire.DialRefused, why }
@@ -128,7 +128,7 @@ func (l *Link) destination(kind wire.Kind, payload []byte) (*destination, error)
 	return d, nil
 }
 
-// open makes and starts a stream.
+// open connects both ends of a stream and starts it.
 func (l *Link) open(ctx context.Context, d *destination) (wire.DialVerdict, error) {
 	if !l.streams.add() {
 		return wire.DialBusy, errors.New("too many streams")
@@ -161,7 +161,7 @@ func (l *Link) open(ctx context.Context, d *destination) (wire.DialVerdict, erro
 // streams are the streams of one link.
 type streams struct {
 	mu     sync.Mutex
-	open   int // including those being made
+	open   int // including those still connecting
 	closed bool
 	all    map[*stream]bool
 	ending sync.WaitGroup
@@ -184,7 +184,7 @@ func (x *streams) remove(s *stream) {
 	delete(x.all, s)
 }
 
-// run starts a stream, unless the link has ended.
+// run starts a stream and reports whether it did; it closes the stream if the link has ended.
 func (x *streams) run(s *stream) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -204,7 +204,7 @@ func (x *streams) run(s *stream) bool {
 	return true
 }
 
-// end cuts all streams and waits for them.
+// end closes all streams and waits for their goroutines.
 func (x *streams) end() {
 	x.mu.Lock()
 	x.closed = true
@@ -215,7 +215,7 @@ func (x *streams) end() {
 	x.ending.Wait()
 }
 
-// A stream joins two connections.
+// A stream relays bytes between two connections.
 type stream struct {
 	ends [2]net.Conn
 	now  func() time.Time
@@ -230,7 +230,7 @@ func (s *stream) close() {
 	}
 }
 
-// carry copies both ways until both have ended.
+// carry copies in both directions until both have ended, and closes the connections.
 func (s *stream) carry() {
 	defer s.close()
 	s.touch(streamIdle)
@@ -240,7 +240,7 @@ func (s *stream) carry() {
 	both.Wait()
 }
 
-// touch lets a stream without traffic live for idle more, or less if it was told so before.
+// touch sets the stream's deadline to idle from now. The shortest idle so far counts.
 func (s *stream) touch(idle time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,8 +250,8 @@ func (s *stream) touch(idle time.Duration) {
 	}
 }
 
-// copy copies one way. It passes on an orderly end, and the other way stays open; anything else ends
-// both.
+// copy copies in one direction. At EOF it closes the write half of to, and the other direction stays
+// open; any error closes both.
 func (s *stream) copy(to, from net.Conn) {
 	b := make([]byte, streamBuffer)
 	for {

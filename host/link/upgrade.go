@@ -9,24 +9,23 @@ import (
 	"cloister/shared/wire"
 )
 
-// An Ask asks one enclave an operation of its boot endpoint, like Once. A refusal is an error with the
+// An Ask calls one operation of an enclave's boot endpoint, like AskOnce. A refusal is an error with the
 // enclave's text.
 type Ask func(ctx context.Context, op string, body []byte) ([]byte, error)
 
-// Times of an upgrade.
+// Limits of an upgrade.
 const (
-	upgradeAsk   = 30 * time.Second       // one boot operation may last
-	upgradePause = 200 * time.Millisecond // before another try, while somebody else moves the range
+	upgradeAsk   = 30 * time.Second       // time limit of one boot operation
+	upgradePause = 200 * time.Millisecond // before another try, while a host moves the range
 	upgradeTries = 100
 )
 
-// Upgrade lets one enclave follow another. The next one has its manifest and waits; it gets the
-// keyring from the one that serves, then each of its ranges with the head of its log, and then the
-// old one ends. Hosts that know both enclaves hold calls to a range while it moves. told hears of every
-// step.
+// Upgrade replaces the serving enclave from with the enclave to, which has its manifest and waits. to
+// gets the keyring, then each range with its log head; then from ends. Hosts that have both addresses
+// hold calls to a range while it moves. Upgrade reports every step to told.
 //
-// If Upgrade fails before the keyring was taken over, nothing has changed. After that, call it
-// again: it does nothing twice.
+// If Upgrade fails before to has the keyring, nothing has changed. After that, call it again: steps
+// that are done are not repeated.
 func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func(context.Context, time.Duration), told func(format string, args ...any)) error {
 	var standing struct{ State string }
 	if err := operate(ctx, to, wire.OpStatus, nil, &standing); err != nil {
@@ -38,7 +37,7 @@ func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func
 			return err
 		}
 		told("keyring handed over")
-	case wire.StateServing.String(): // called again
+	case wire.StateServing.String(): // an earlier call got this far
 	default:
 		return fmt.Errorf("the next enclave is in state %s: give it its manifest first", standing.State)
 	}
@@ -56,7 +55,7 @@ func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func
 		}
 		began := now()
 		if len(old.Owned) == 0 {
-			// It refuses until all ranges that it has given are stored as given.
+			// from refuses until the store has all its ranges as given.
 			if err = operate(ctx, from, wire.OpFarewell, nil, nil); err == nil {
 				told("the old enclave has said farewell")
 				return nil
@@ -75,7 +74,7 @@ func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func
 		if try >= upgradeTries || ctx.Err() != nil {
 			return err
 		}
-		pause(ctx, upgradePause) // a host may be moving the same one
+		pause(ctx, upgradePause) // a host may be moving the same range
 	}
 }
 
@@ -105,7 +104,7 @@ func tableOf(ctx context.Context, ask Ask) (*wire.Table, error) {
 	return t, err
 }
 
-// operate asks one operation, with question and answer in JSON.
+// operate calls one operation, with request and reply in JSON.
 func operate(ctx context.Context, ask Ask, op string, in, out any) error {
 	var body []byte
 	if in != nil {
