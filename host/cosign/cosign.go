@@ -1,17 +1,17 @@
-// Package cosign answers the enclave's question for cosignatures of a range's checkpoint: it brings the checkpoint to the
-// witnesses of the policy that came with it, and gives what they signed. It also tells where an entry is in such a log.
+// Package cosign collects witness cosignatures for the checkpoints of the enclave's logs: it sends each checkpoint to the
+// witnesses of the policy that came with it, and returns their cosignature lines. It also proves that an entry is in such a log.
 //
 // What it promises:
 //
-//   - The answer comes as soon as there are as many lines as the policy's quorum takes, each of another witness, and else,
-//     with what there is, when the time is up. Lines for a checkpoint of another size are not kept.
-//   - A checkpoint whose root is not that of the leaves in the store is brought to nobody: witnesses would remember what
-//     the store has lost.
-//   - Proofs are made from the store's headers, and nothing is kept elsewhere: a restarted host reads those behind the newest
-//     tip table, and the others when a witness is that far behind.
-//   - The newest checkpoint of each log is stored, and the newest that a quorum has cosigned, within a second or two: with them
-//     witnesses are asked where they stand, also when no enclave runs.
-//   - Nothing is verified but what is stored as cosigned. The enclave verifies, and believes nobody else.
+//   - A round ends as soon as the policy's quorum of lines has arrived, each of another witness, or else, with the lines so
+//     far, when its time is up. Lines for a checkpoint of another size do not count.
+//   - A checkpoint whose root is not that of the leaves in the store is sent to no witness: witnesses would remember leaves
+//     that the store has lost.
+//   - Proofs are computed from the store's headers, and nothing else is persisted: a restarted host reads the headers after
+//     the newest tip table, and earlier ones when a witness is that far behind.
+//   - The newest checkpoint of each log, and the newest that a quorum has cosigned, are stored within a second or two: `log heads`
+//     asks witnesses for their state with them, also when no enclave runs.
+//   - The host verifies only the cosignatures that it stores. The enclave verifies all lines itself.
 package cosign
 
 import (
@@ -35,25 +35,25 @@ import (
 )
 
 const (
-	maxLogs     = 2                // of a range whose leaves and witnesses are kept: its newest, and the one before
-	rereadPause = 10 * time.Second // between two times that a log is read anew
+	maxLogs     = 2                // logs of a range in memory: the newest, and the one before
+	rereadPause = 10 * time.Second // between two times that a log is read from the store again
 )
 
-// A Result is what came of a round.
+// A Result is the outcome of a round.
 type Result string
 
-// The results.
+// The results of rounds.
 const (
-	Quorum Result = "quorum" // enough have cosigned
-	Short  Result = "short"  // too few, in time
+	Quorum Result = "quorum" // a quorum has cosigned
+	Short  Result = "short"  // too few had cosigned when the time was up
 	Lost   Result = "lost"   // the store does not have what the log signed
-	Failed Result = "failed" // the store did not answer in time, or the question makes no sense
+	Failed Result = "failed" // the store did not answer in time, or the request is malformed
 )
 
-// Results are all of them.
+// Results lists every Result.
 var Results = []Result{Quorum, Short, Lost, Failed}
 
-// An Observer is told of rounds; it must be quick.
+// An Observer receives the result of each round; it must not block.
 type Observer interface {
 	Round(in wire.Range, r Result, took time.Duration)
 }
@@ -61,16 +61,16 @@ type Observer interface {
 // Options of a Cosigner. All are needed but Observer.
 type Options struct {
 	Store       Store
-	Checkpoints store.Checkpoints // the same store
+	Checkpoints store.Checkpoints // of the same store as Store
 	Transport   http.RoundTripper // to witnesses; see witness.NewTransport
-	Timeout     time.Duration     // for a round, and for a witness's answer
+	Timeout     time.Duration     // of a round, and of a witness's reply
 	Log         *slog.Logger
 	Observer    Observer
 	Now         func() time.Time
 	Pause       func(context.Context, time.Duration) // waits for d or until the context ends
 }
 
-// A Cosigner has checkpoints cosigned. Make it with New.
+// A Cosigner collects cosignatures for checkpoints. Make it with New.
 type Cosigner struct {
 	options Options
 	life    context.Context
@@ -78,10 +78,10 @@ type Cosigner struct {
 	running sync.WaitGroup
 
 	mu   sync.Mutex
-	logs map[wire.Range][]*rangeLog // those last asked about first
+	logs map[wire.Range][]*rangeLog // most recently used first
 }
 
-// New makes a Cosigner that has read nothing and knows no witness.
+// New makes a Cosigner without logs; the first request of a log adds it with its witnesses.
 func New(o Options) (*Cosigner, error) {
 	if o.Store == nil || o.Checkpoints == nil || o.Transport == nil || o.Log == nil || o.Now == nil || o.Pause == nil || o.Timeout <= 0 {
 		return nil, errors.New("cosign: incomplete options")
@@ -92,15 +92,15 @@ func New(o Options) (*Cosigner, error) {
 	return c, nil
 }
 
-// Close ends what is under way, stores what is not stored yet, and waits for that. Questions fail from then on.
+// Close cancels the witnesses' requests, stores the checkpoints that are not stored yet, and waits for that. Later requests fail.
 func (c *Cosigner) Close() {
-	c.mu.Lock() // nothing begins any more
+	c.mu.Lock() // no log may be added after this
 	c.end()
 	c.mu.Unlock()
 	c.running.Wait()
 }
 
-// Witness is one round, and answers the enclave's question; it is a link.Witnesses.
+// Witness runs one round and returns its cosignature lines. It implements link.Witnesses.
 func (c *Cosigner) Witness(ctx context.Context, ask wire.Witness) (wire.Cosigned, error) {
 	began := c.options.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
@@ -129,7 +129,7 @@ func (c *Cosigner) round(ctx context.Context, ask wire.Witness) ([]string, Resul
 	}
 	err = l.leaves.Check(ctx, &head)
 	if errors.Is(err, leaves.ErrOther) && c.options.Now().Sub(l.since) >= rereadPause {
-		// What was read may be of a store in whose place another has been put.
+		// The leaves in memory may be of a store that has been replaced since.
 		if l, err = c.logOf(ask, head.Origin, l); err == nil {
 			err = l.leaves.Check(ctx, &head)
 		}
@@ -150,7 +150,7 @@ func (c *Cosigner) round(ctx context.Context, ask wire.Witness) ([]string, Resul
 	return lines, Quorum, nil
 }
 
-// logOf finds or makes the log that a question is about, in the place of stale, if that is one.
+// logOf finds the log of a request, or makes it. A log that is stale is replaced.
 func (c *Cosigner) logOf(ask wire.Witness, origin string, stale *rangeLog) (*rangeLog, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *Cosigner) logOf(ask wire.Witness, origin string, stale *rangeLog) (*ran
 	return l, nil
 }
 
-// begin makes a log of which nothing is read, and its client. With whole it trusts no tip table for where to begin.
+// begin makes a log without leaves, and starts its witness client. With whole, leaves are read from the first one and not from a tip table.
 func (c *Cosigner) begin(ask wire.Witness, origin string, whole bool) (*rangeLog, error) {
 	in, generation, err := parseOrigin(origin)
 	if err == nil && (in != ask.Range || in >= wire.MaxRanges) {
@@ -207,7 +207,7 @@ func (c *Cosigner) begin(ask wire.Witness, origin string, whole bool) (*rangeLog
 	return l, nil
 }
 
-// parseOrigin reads the end of an origin, RANGE/GENERATION, in its one form.
+// parseOrigin parses the end of an origin, RANGE/GENERATION. Only the canonical decimal form is accepted.
 func parseOrigin(origin string) (wire.Range, uint32, error) {
 	words := strings.Split(origin, "/")
 	if len(words) < 3 {
@@ -221,41 +221,41 @@ func parseOrigin(origin string) (wire.Range, uint32, error) {
 	return wire.Range(in), uint32(generation), nil
 }
 
-// A rangeLog is one log of a range: its leaves and its witnesses.
+// A rangeLog is one log of a range: its leaves and its witness client.
 type rangeLog struct {
 	options    *Options
 	in         wire.Range
 	origin     string
 	generation uint32
-	text       string // of the policy
+	text       string // source of policy
 	policy     *tlog.Policy
 	quorum     int
-	since      time.Time // when the first of its leaves was read
+	since      time.Time // when reading its leaves began
 	leaves     *leaves.Log
 	client     *witness.Client
 	stop       context.CancelFunc
 
 	mu       sync.Mutex
-	newest   uint64               // size of the largest checkpoint that was sent
-	signed   []byte               // that one
-	lines    map[string]string    // of it, by witness
-	cosigned cosigned             // the largest that has a quorum
-	owing    map[string]time.Time // witnesses that have not signed the largest, since when
-	reported map[string]bool      // those of whom the log says why
-	rounds   map[*round]bool      // under way
+	newest   uint64               // size of the largest checkpoint sent
+	signed   []byte               // the largest checkpoint sent
+	lines    map[string]string    // cosignatures of signed, by witness
+	cosigned cosigned             // the largest checkpoint with a quorum
+	owing    map[string]time.Time // witnesses that have not cosigned signed, since when
+	reported map[string]bool      // witnesses whose error has been logged
+	rounds   map[*round]bool      // rounds in progress
 
-	keptSize, keptCosigned uint64 // of what is stored
+	keptSize, keptCosigned uint64 // sizes of the stored checkpoints
 }
 
-// A round waits for lines.
+// A round is one wait for the cosignature lines of a checkpoint.
 type round struct {
 	size   uint64
 	signed []byte
 	lines  map[string]string // by witness
-	done   chan struct{}     // closed when there are enough
+	done   chan struct{}     // closed when a quorum has arrived
 }
 
-// A cosigned is a checkpoint that enough have cosigned, by their word.
+// A cosigned is a checkpoint with a quorum of lines, not verified.
 type cosigned struct {
 	size   uint64
 	signed []byte
@@ -263,7 +263,7 @@ type cosigned struct {
 	when   time.Time
 }
 
-// note is the checkpoint with a quorum of lines that verify, in the order of the policy; nil if there are too few.
+// note is the signed note of the checkpoint and a quorum of verified lines, in the order of the policy; nil if too few verify.
 func (c *cosigned) note(p *tlog.Policy) []byte {
 	if c.size == 0 {
 		return nil
@@ -271,7 +271,7 @@ func (c *cosigned) note(p *tlog.Policy) []byte {
 	return p.Collect(c.signed, c.lines)
 }
 
-// bring sends a checkpoint and waits for lines. Proofs may be asked for as long as life lasts.
+// bring sends a checkpoint to the witnesses and waits until ctx ends for a quorum of lines. Consistency proofs are made until life ends.
 func (l *rangeLog) bring(ctx, life context.Context, size uint64, signed []byte) ([]string, error) {
 	prove := func(old uint64) ([]wire.Hash, error) {
 		ctx, cancel := context.WithTimeout(life, l.options.Timeout)
@@ -293,14 +293,14 @@ func (l *rangeLog) bring(ctx, life context.Context, size uint64, signed []byte) 
 func (l *rangeLog) begins(r *round, send func() error) error {
 	all := l.client.Statuses()
 	now := l.options.Now()
-	l.mu.Lock() // sending does not wait
+	l.mu.Lock() // held while sending, which does not block
 	defer l.mu.Unlock()
 	l.rounds[r] = true
 	if r.size >= l.newest {
 		if r.size > l.newest {
 			l.newest, l.signed, l.lines = r.size, r.signed, map[string]string{}
 		}
-		r.lines = maps.Clone(l.lines) // the same leaves were brought before, and too few had answered
+		r.lines = maps.Clone(l.lines) // an earlier round sent the same checkpoint and had too few lines
 		if len(r.lines) >= l.quorum {
 			l.quorumLocked(r)
 		}
@@ -313,7 +313,7 @@ func (l *rangeLog) begins(r *round, send func() error) error {
 	return send()
 }
 
-// ends tells who has not signed, once until it does.
+// ends removes a round and logs each witness that has not signed, once until it signs again.
 func (l *rangeLog) ends(r *round) {
 	all := l.client.Statuses()
 	l.mu.Lock()
@@ -329,7 +329,7 @@ func (l *rangeLog) ends(r *round) {
 	}
 }
 
-// linesOf are a round's lines in the order of the policy.
+// linesOf returns a round's lines in the order of the policy.
 func (l *rangeLog) linesOf(r *round) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -341,15 +341,15 @@ func (l *rangeLog) linesOf(r *round) (lines []string) {
 	return lines
 }
 
-// take gives a line to the rounds that wait for it.
+// take adds a witness's line to the rounds that wait for it.
 func (l *rangeLog) take(c witness.Cosignature) {
 	now := l.options.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if delete(l.owing, c.Witness); c.Size < l.newest {
-		l.owing[c.Witness] = now // it is late, and there
+		l.owing[c.Witness] = now // it is reachable, and behind
 	}
-	if c.Size == l.newest { // for a round that is still to come: this one may have ended
+	if c.Size == l.newest { // for a later round: its own may have ended
 		l.lines[c.Witness] = c.Line
 	}
 	for r := range l.rounds {
@@ -363,7 +363,7 @@ func (l *rangeLog) take(c witness.Cosignature) {
 	}
 }
 
-// quorumLocked ends the wait of a round that has enough lines.
+// quorumLocked ends the wait of a round that has a quorum of lines.
 func (l *rangeLog) quorumLocked(r *round) {
 	close(r.done)
 	if r.size > l.cosigned.size {
@@ -371,26 +371,26 @@ func (l *rangeLog) quorumLocked(r *round) {
 	}
 }
 
-// A Status is how the log of a range does, as this host sees it.
+// A Status is the state of a range's log, as observed by this host.
 type Status struct {
 	Range      wire.Range
 	Origin     string
 	Generation uint32
-	Quorum     int    // how many witnesses it takes
-	Size       uint64 // of the largest checkpoint that the enclave had brought to the witnesses
-	Cosigned   uint64 // and of the largest for which there was a quorum
+	Quorum     int    // cosignatures needed
+	Size       uint64 // of the largest checkpoint sent to the witnesses
+	Cosigned   uint64 // of the largest checkpoint with a quorum
 	CosignedAt time.Time
 	Witnesses  []WitnessStatus
 }
 
-// A WitnessStatus is how a witness does.
+// A WitnessStatus is the state of one witness of a log.
 type WitnessStatus struct {
 	witness.Status
-	// Owing is how long it has not signed the newest checkpoint, or a newer one than before; 0: it has signed that.
+	// Owing is for how long it has been behind the newest checkpoint, counted anew when it signs an older one; 0: it has signed the newest.
 	Owing time.Duration
 }
 
-// Statuses are those of the logs that were last asked about, by range.
+// Statuses returns the state of each range's most recently used log, in the order of ranges.
 func (c *Cosigner) Statuses() (all []Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

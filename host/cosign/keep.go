@@ -7,10 +7,10 @@ import (
 	"cloister/host/store"
 )
 
-// keepEvery is how often checkpoints are stored, if there are newer ones: an older one asks a witness as well.
+// keepEvery is the interval at which newer checkpoints are stored. One that is a little old serves to ask a witness just as well.
 const keepEvery = time.Second
 
-// keep stores the newest checkpoints until the Cosigner is closed, and those that are newer then.
+// keep stores the newest checkpoints at that interval, and a last time when the Cosigner is closed.
 func (c *Cosigner) keep() {
 	told := false
 	for ended := false; !ended; {
@@ -48,7 +48,7 @@ func (c *Cosigner) keepNewest(ctx context.Context) error {
 	return nil
 }
 
-// newer is what is to be stored, nil if that is stored.
+// newer is the checkpoint to store, nil if the store has it.
 func (l *rangeLog) newer() *store.Checkpoint {
 	l.mu.Lock()
 	defer l.mu.Unlock()

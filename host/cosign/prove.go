@@ -10,13 +10,13 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Store is where leaves are read from, and which batch an entry came in.
+// A Store has the log's leaves, and the header of the batch that an entry came in.
 type Store interface {
 	leaves.Store
 	HeaderOf(ctx context.Context, organization wire.ID, seq uint64) ([]byte, error)
 }
 
-// ProveLogged tells where an entry is in a log of which a checkpoint was brought to witnesses.
+// ProveLogged returns the header and the inclusion proof of an entry in a log that has had a round; an empty header if the entry is not in it.
 func (c *Cosigner) ProveLogged(ctx context.Context, ask wire.ProveLogged) (logged wire.Logged, err error) {
 	l := c.known(ask.Range, ask.Generation)
 	if l == nil {
@@ -53,7 +53,7 @@ func (c *Cosigner) ProveLogged(ctx context.Context, ask wire.ProveLogged) (logge
 	return logged, err
 }
 
-// known finds the log of a generation among those that were last asked about.
+// known finds the log of a generation in memory; nil if it is not there.
 func (c *Cosigner) known(in wire.Range, generation uint32) *rangeLog {
 	c.mu.Lock()
 	defer c.mu.Unlock()
