@@ -15,20 +15,20 @@ import (
 	"cloister/shared/wire"
 )
 
-// Assets are the tokens that the operator names, by the CAIP-2 name of their chain. A chain's own coin is
+// Assets are the tokens in the file of -assets, by the CAIP-2 name of their chain. Native coins are
 // not among them.
 type Assets map[string][]token
 
-// A token is an asset, and the address that its network knows it by: a contract's 20 bytes, a mint's 32.
+// A token is an asset with its on-chain address: the 20 bytes of a contract or the 32 bytes of a mint.
 type token struct {
 	wire.Token
 	address []byte
 }
 
-// maxDecimals is what an amount below 2^256 can have.
+// maxDecimals is the number of decimals of the largest amount below 2^256.
 const maxDecimals = 77
 
-// ParseAssets reads a JSON list of what the interface tells of an asset.
+// ParseAssets parses the JSON list of -assets, whose fields are those of an asset in the public interface.
 func ParseAssets(text []byte) (Assets, error) {
 	var listed []struct {
 		CAIP19   string `json:"caip19"`
@@ -72,7 +72,7 @@ func ParseAssets(text []byte) (Assets, error) {
 	return assets, nil
 }
 
-// tokenAddress is the address in a token's name, nil if it is none of its chain's.
+// tokenAddress is the address in a token's CAIP-19 id, nil if it isn't a token of the chain.
 func tokenAddress(chain, id string) (address []byte) {
 	want := 20
 	if _, ok := chainID(chain); ok {
@@ -89,5 +89,5 @@ func tokenAddress(chain, id string) (address []byte) {
 	return address
 }
 
-// isLabel takes printable ASCII, so that no name looks like another one's.
+// isLabel reports whether text is 1 to 64 printable ASCII characters, so that no name imitates another.
 func isLabel(text string) bool { return text != "" && len(text) <= 64 && clean(text) == text }

@@ -1,8 +1,8 @@
-// Package egress talks to the world for the enclave: it asks nodes of chains for their state, and
-// sends what the enclave has put into the outbox.
+// Package egress is the host's client for the outside: it queries nodes of chains, sends the
+// transactions, messages and webhooks in the outbox, and opens the enclave's outgoing connections.
 //
-// A node is a JSON-RPC endpoint that the operator configures. The enclave takes its answers for
-// hints: a wrong node can make a transaction late or fail, or tell a wrong state of it.
+// A node is a JSON-RPC endpoint that the operator configures. The enclave treats its answers as
+// hints: a wrong node can delay a transaction, make it fail or report a wrong state of it.
 package egress
 
 import (
@@ -20,12 +20,12 @@ import (
 	"cloister/shared/wire"
 )
 
-// Nodes are addresses of nodes by the CAIP-2 name of their chain. As text they are pairs NAME=URL
-// with white space between them.
+// Nodes are the URLs of nodes by the CAIP-2 name of their chain. As text they are pairs NAME=URL,
+// separated by white space.
 type Nodes map[string]string
 
-// aliases are other names of Solana's networks. The CAIP-2 name has the first 32 characters of the
-// hash of the network's first block.
+// aliases are short names of Solana's networks. The CAIP-2 name has the first 32 characters of the
+// network's genesis hash.
 var aliases = map[string]string{
 	"solana:mainnet": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
 	"solana:devnet":  "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
@@ -33,7 +33,7 @@ var aliases = map[string]string{
 
 const solanaName = len("solana:") + 32
 
-// canonical is the CAIP-2 name of a chain.
+// canonical is the CAIP-2 name of a chain, given that name or an alias.
 func canonical(name string) string {
 	if long, ok := aliases[name]; ok {
 		return long
@@ -44,7 +44,7 @@ func canonical(name string) string {
 	return name
 }
 
-// ParseNodes reads the text of Nodes. Errors do not repeat an address, which may hold a password.
+// ParseNodes parses the text of Nodes. Errors do not repeat a URL, which may hold a password.
 func ParseNodes(text string) (Nodes, error) {
 	nodes := Nodes{}
 	for _, pair := range strings.Fields(text) {
@@ -68,43 +68,43 @@ func ParseNodes(text string) (Nodes, error) {
 	return nodes, nil
 }
 
-// isKnownChain tells whether a Chains can ask about a chain.
+// isKnownChain reports whether a Chains supports a chain.
 func isKnownChain(name string) bool {
 	_, ok := chainID(name)
 	return ok || strings.HasPrefix(name, "solana:") && len(name) == solanaName
 }
 
-// chainID is the number in the name of an Ethereum chain.
+// chainID is the number in the CAIP-2 name of an EVM chain.
 func chainID(name string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, "eip155:")
 	n, err := strconv.ParseUint(digits, 10, 63)
 	return n, ok && err == nil && strconv.FormatUint(n, 10) == digits
 }
 
-// How long a node may take for one question. The enclave waits little longer than MaxTimeout.
+// Time limits of one request to a node. The enclave waits little longer than MaxTimeout.
 const (
 	DefaultTimeout = 5 * time.Second
 	MaxTimeout     = 9 * time.Second
 )
 
-// maxAsked bounds the enclave's questions about one chain that are under way.
+// maxAsked bounds the enclave's requests about one chain in flight.
 const maxAsked = 64
 
-// A Chains answers the enclave's questions about chains. It is safe for concurrent use.
+// A Chains handles the enclave's requests about chains; it implements link.Chains. It is safe for concurrent use.
 type Chains struct {
 	nodes   map[string]*node
 	timeout time.Duration
 }
 
-// NewChains makes a Chains; timeout is for one question to a node, 0 means DefaultTimeout.
+// NewChains makes a Chains; timeout is the time limit of one request to a node, 0 means DefaultTimeout.
 func NewChains(nodes Nodes, timeout time.Duration) *Chains {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
 	c := &Chains{nodes: map[string]*node{}, timeout: timeout}
 	for name, address := range nodes {
-		// Each has connections of its own: nodes of several chains may stand behind one address, where one that hangs
-		// would take all of them. Redirects are not followed: they lead to a node that nobody configured.
+		// Each node has its own connections: nodes of several chains may share one host, where one that hangs
+		// would use up all connections. Redirects are not followed: they lead to a node that is not configured.
 		client := &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 32, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
@@ -114,7 +114,7 @@ func NewChains(nodes Nodes, timeout time.Duration) *Chains {
 	return c
 }
 
-// Chain answers one question, within the timeout.
+// Chain handles one request for a chain's state, within the timeout.
 func (c *Chains) Chain(ctx context.Context, ask wire.Chain) wire.ChainState {
 	return c.about(ctx, ask.Name, ask.Want != 0, func(ctx context.Context, n *node) wire.ChainState {
 		switch {
@@ -127,7 +127,7 @@ func (c *Chains) Chain(ctx context.Context, ask wire.Chain) wire.ChainState {
 	})
 }
 
-// about answers by ask, or says why there is no node to ask. Unless asked is set, ask asks the node nothing.
+// about calls ask with the chain's node, or returns the reason why there is none. Unless asked is set, ask makes no request to the node.
 func (c *Chains) about(ctx context.Context, name string, asked bool, ask func(context.Context, *node) wire.ChainState) wire.ChainState {
 	n := c.nodes[canonical(name)]
 	if n == nil {
@@ -136,7 +136,7 @@ func (c *Chains) about(ctx context.Context, name string, asked bool, ask func(co
 	if !asked {
 		return ask(ctx, n)
 	}
-	// A node that hangs uses up its own chain's places, and no other's.
+	// A node that hangs uses up only its own chain's limit.
 	if n.asked.Add(1) > maxAsked {
 		n.asked.Add(-1)
 		return wire.ChainState{Verdict: wire.ChainLate}
@@ -150,7 +150,7 @@ func (c *Chains) about(ctx context.Context, name string, asked bool, ask func(co
 	return ask(ctx, n)
 }
 
-// runAll runs questions at once and returns the first error in their order.
+// runAll runs functions in parallel and returns the first error in their order.
 func runAll(asks ...func() error) error {
 	errs := make([]error, len(asks))
 	var all sync.WaitGroup

@@ -8,21 +8,21 @@ import (
 	"cloister/shared/wire"
 )
 
-// Deliverer lets the enclave deliver what the host must not see.
+// Deliverer has the enclave deliver messages whose content the host must not see.
 type Deliverer interface {
 	Deliver(context.Context, wire.SendID) (*wire.Delivered, error)
 }
 
-// Times of a delivery.
+// Pauses between attempts at a delivery.
 const (
 	firstDelivery = time.Second // pause after the first failure; it doubles
 	longDelivery  = 5 * time.Minute
 )
 
-// servers are the enclave's own, of mails, texts and payments, among the sender's nodes.
+// servers names the enclave's servers for mails, text messages and payments; the sender limits attempts at them as at nodes.
 var servers = map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "text", wire.SendUsage: "payments"}
 
-// deliver lets the enclave hand a message to its server.
+// deliver has the enclave hand a message to its server.
 func (a *attempt) deliver(ctx context.Context) {
 	d, err := a.sender.options.Enclave.Deliver(ctx, a.send.ID)
 	switch {
@@ -43,7 +43,7 @@ func (a *attempt) deliver(ctx context.Context) {
 	}
 }
 
-// handIn hands in a mail that the enclave's configuration leaves to this host.
+// handIn submits a mail that the enclave's configuration leaves to the host.
 func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
 	mailer := a.sender.options.Mailer
 	if mailer == nil || m == nil {
@@ -61,8 +61,8 @@ func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
 	}
 }
 
-// retryServer tries again after a server failed with a code, 0 if it did not answer: then other
-// attempts need not wait for it too.
+// retryServer schedules another attempt after a server failed with a code. With code 0 the server did
+// not answer: then other attempts at it are paused too.
 func (a *attempt) retryServer(code int, why string) {
 	if code == 0 {
 		a.sender.rest(a.at, why)
@@ -70,13 +70,13 @@ func (a *attempt) retryServer(code int, why string) {
 	a.retryDelivery(why)
 }
 
-// retryDelivery tries again after a pause that grows with each attempt.
+// retryDelivery schedules another attempt, after a pause that doubles with each.
 func (a *attempt) retryDelivery(why string) {
 	a.send.Text = clean(why)
 	a.dueIn(min(longDelivery, firstDelivery<<min(max(a.send.Tries, 1)-1, 16)))
 }
 
-// outcomeText says in words how a delivery ended.
+// outcomeText is the text of a delivery's result, with its code.
 func outcomeText(d *wire.Delivered) string { return withCode(d.Text, int(d.Code)) }
 
 func withCode(text string, code int) string {

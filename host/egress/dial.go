@@ -14,28 +14,28 @@ import (
 	"cloister/shared/wire"
 )
 
-// ErrNotPublic says that a name has no address to which the host may connect.
+// ErrNotPublic is the error of a name without an address that the host may connect to.
 var ErrNotPublic = errors.New("no public address")
 
-// Bounds of one dial.
+// Limits of one dial.
 const (
-	maxDialed = 4               // addresses of one name that are tried
-	dialWait  = 5 * time.Second // for each
+	maxDialed = 4               // addresses tried for one name
+	dialWait  = 5 * time.Second // time limit of the lookup and of each address
 )
 
-// A Resolver finds the addresses of a name; *net.Resolver is one.
+// A Resolver looks up the addresses of a name; *net.Resolver is one.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Reach are private destinations that the operator allows, as HOST:PORT with a name in lower case or
-// an address. Another name of the same address is not allowed.
+// Reach is the set of private destinations that the operator allows: HOST:PORT, with a name in lower
+// case or an address. Another name of the same address is not allowed.
 type Reach map[string]bool
 
 // AllLoopback in a Reach is every port of this machine's loopback.
 const AllLoopback = "loopback"
 
-// ParseReach reads destinations with commas between them, and AllLoopback.
+// ParseReach parses a comma-separated list of HOST:PORT and AllLoopback.
 func ParseReach(text string) (Reach, error) {
 	r := Reach{}
 	for one := range strings.SplitSeq(text, ",") {
@@ -56,7 +56,7 @@ func ParseReach(text string) (Reach, error) {
 	return r, nil
 }
 
-// destination is the one spelling of a host and port.
+// destination is the canonical spelling of a host and port.
 func destination(host string, port uint64) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -65,15 +65,15 @@ func destination(host string, port uint64) string {
 	return net.JoinHostPort(host, strconv.FormatUint(port, 10))
 }
 
-// A Dialer connects to names outside that others choose, and only to public addresses. It looks up
-// the name, checks each address, and connects to that very address, so that no name server can
-// exchange its answer in between. An http.Transport that uses it must not use a proxy. The zero
-// value is ready.
+// A Dialer connects to destinations that others choose, and only to public addresses. It resolves
+// the name, checks each address, and connects to that address, so that no DNS server can change its
+// answer in between. An http.Transport that uses it must not use a proxy. The zero value is ready
+// to use.
 type Dialer struct {
 	Reach    Reach    // destinations that need not be public
 	Loopback bool     // 127.0.0.0/8 and ::1 count as public, as with AllLoopback in Reach
-	Resolver Resolver // nil: the system's
-	// Dial connects to an address and port; nil: by TCP.
+	Resolver Resolver // nil: net.DefaultResolver
+	// Dial connects to an address and port; nil: net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -122,7 +122,7 @@ func (d *Dialer) Open(ctx context.Context, host string, port uint16) (net.Conn, 
 	return nil, wire.DialAway, err
 }
 
-// lookup finds the addresses of a host, which may itself be an address.
+// lookup resolves a host, which may itself be an address.
 func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
@@ -136,7 +136,7 @@ func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	return r.LookupNetIP(ctx, "ip", host)
 }
 
-// filterAllowed keeps the addresses that are public, all of them if reached.
+// filterAllowed returns the addresses that are public; all of them if the destination is in Reach.
 func (d *Dialer) filterAllowed(addresses []netip.Addr, reached bool) []netip.Addr {
 	var keep []netip.Addr
 	for _, a := range addresses {

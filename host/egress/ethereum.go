@@ -13,10 +13,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// A quantity is a number in the encoding of Ethereum's nodes.
+// A quantity is a number in the hexadecimal encoding of Ethereum's JSON-RPC.
 type quantity uint64
 
-// UnmarshalJSON takes "0x" and hexadecimal digits of a number below 2^64.
+// UnmarshalJSON accepts "0x" and hexadecimal digits of a number below 2^64.
 func (q *quantity) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
@@ -33,7 +33,7 @@ func (q *quantity) UnmarshalJSON(b []byte) error {
 
 func encodeHex(b []byte) string { return "0x" + hex.EncodeToString(b) }
 
-// decodeHex reads at most most bytes of "0x" and pairs of digits, nil if that is none.
+// decodeHex decodes "0x" and pairs of digits, at most most bytes; nil if text is malformed or longer.
 func decodeHex(text string, most int) []byte {
 	digits, ok := strings.CutPrefix(text, "0x")
 	b, err := hex.DecodeString(digits[:min(len(digits)/2, most)*2])
@@ -43,7 +43,7 @@ func decodeHex(text string, most int) []byte {
 	return b
 }
 
-// ethereum answers a question about a chain of Ethereum's kind.
+// ethereum handles a request about an EVM chain.
 func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
 	s := wire.ChainState{Verdict: wire.ChainKnown}
 	from := encodeHex(ask.From)
@@ -82,7 +82,7 @@ func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
 	}
 	err := runAll(asks...)
 	if err == nil && ask.Want&wire.WantDelegation != 0 {
-		// After the nonces: an execution of a transaction that they count is counted here, unless it failed.
+		// Read after the nonces: so the count includes the execution of each transaction that they count, unless it failed.
 		s.Executions, err = n.executions(ctx, encodeHex(ask.Account))
 	}
 	switch {
@@ -91,22 +91,22 @@ func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
 	case reverts != nil:
 		return wire.ChainState{Verdict: wire.ChainReverts, Text: clean(reverts.Message)}
 	}
-	// The two counts may be of two moments.
+	// The two counts may be from different moments.
 	s.Pending = max(s.Pending, s.Latest)
 	return s
 }
 
-// aboutCall tells whether a refusal is about the call or transaction. Others are about asking at
-// all: a limit, a method that the node does not have.
+// aboutCall reports whether a refusal is about the call or transaction. Other refusals are about the
+// request: a rate limit, or a method that the node does not have.
 func (r *refusal) aboutCall() bool {
 	switch r.Code {
-	case 3, -32000, -32003, -32010, -32015: // reverted; refused, in three dialects; failed
+	case 3, -32000, -32003, -32010, -32015: // reverted; refused, by three kinds of node; failed
 		return true
 	}
 	return false
 }
 
-// callOf describes a call for a node.
+// callOf is the parameter of eth_call and eth_estimateGas.
 func callOf(ask wire.Chain) map[string]string {
 	call := map[string]string{"from": encodeHex(ask.From), "value": "0x0"}
 	if len(ask.To) > 0 {
@@ -121,10 +121,10 @@ func callOf(ask wire.Chain) map[string]string {
 	return call
 }
 
-// delegationPrefix is how the code of an account begins that has taken on a contract's (EIP-7702).
+// delegationPrefix begins the code of an account that delegates to a contract (EIP-7702).
 const delegationPrefix = "0xef0100"
 
-// delegate is the contract whose code an account has taken on, nil for none.
+// delegate is the contract that an account delegates to, nil for none.
 func (n *node) delegate(ctx context.Context, account string) ([]byte, error) {
 	var code string
 	if err := n.call(ctx, &code, "eth_getCode", account, "latest"); err != nil {
@@ -141,10 +141,10 @@ func (n *node) delegate(ctx context.Context, account string) ([]byte, error) {
 	return b, nil
 }
 
-// executionsSlot is where TKGasDelegate keeps its count in an account's storage, in the low 16 bytes.
+// executionsSlot is the storage slot of an account in which TKGasDelegate keeps its execution count, in the low 16 bytes.
 const executionsSlot = "0x34d5be385818fa5c8c4e7f9d5a028251d28ebab8aaf203a072d1dde2d49a1100"
 
-// executions is how many executions an account has had: the number of the next.
+// executions is an account's execution count, which is the number of the next execution.
 func (n *node) executions(ctx context.Context, account string) (uint64, error) {
 	var value string
 	if err := n.call(ctx, &value, "eth_getStorageAt", account, executionsSlot, "latest"); err != nil {
@@ -157,7 +157,7 @@ func (n *node) executions(ctx context.Context, account string) (uint64, error) {
 	return binary.BigEndian.Uint64(b[24:]), nil
 }
 
-// baseFee is the price of a unit of gas in the next block, before tips.
+// baseFee is the base fee per gas of the next block.
 func (n *node) baseFee(ctx context.Context) (uint64, error) {
 	var history struct {
 		BaseFees []quantity `json:"baseFeePerGas"`

@@ -15,16 +15,16 @@ import (
 	"cloister/shared/wire"
 )
 
-// maxReply bounds one answer of a node, in bytes.
+// maxReply bounds one response of a node, in bytes.
 const maxReply = 2 << 20
 
-// Why a question has no answer.
+// Reasons why a request has no result.
 var (
 	errLate  = errors.New("no answer in time")
 	errWrong = errors.New("the answer makes no sense")
 )
 
-// A refusal is an error that a node answers.
+// A refusal is a JSON-RPC error of a node.
 type refusal struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
@@ -38,11 +38,11 @@ type node struct {
 	name    string // of the chain
 	url     string
 	client  *http.Client
-	timeout time.Duration // of one question
+	timeout time.Duration // of one request
 	ids     atomic.Uint64
-	proven  atomic.Bool // it is of the chain
+	proven  atomic.Bool // the node has reported the right chain
 	asked   atomic.Int32
-	tokens  []token // that the operator names
+	tokens  []token // from the file of -assets
 }
 
 func (n *node) isEthereum() bool {
@@ -50,8 +50,8 @@ func (n *node) isEthereum() bool {
 	return ok
 }
 
-// prove asks a node once for its chain: a node of another chain would answer for the wrong
-// accounts.
+// prove checks once that the node is of its chain: a node of another chain would answer for the
+// wrong accounts.
 func (n *node) prove(ctx context.Context) error {
 	if n.proven.Load() {
 		return nil
@@ -65,7 +65,7 @@ func (n *node) prove(ctx context.Context) error {
 			return fmt.Errorf("%w: the node is of chain eip155:%d", errWrong, id)
 		}
 	} else {
-		var hash string // of the first block
+		var hash string // genesis hash
 		if err := n.call(ctx, &hash, "getGenesisHash"); err != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func (n *node) prove(ctx context.Context) error {
 	return nil
 }
 
-// call asks one question and decodes its result into result. Errors wrap errLate or errWrong, or
-// are a *refusal: only that comes from the node itself.
+// call makes one JSON-RPC request and decodes its result into result. Errors wrap errLate or
+// errWrong, or are a *refusal: only that is the node's own answer.
 func (n *node) call(ctx context.Context, result any, method string, params ...any) error {
 	if err := n.ask(ctx, result, method, params); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
@@ -120,7 +120,7 @@ func (n *node) ask(ctx context.Context, result any, method string, params []any)
 		Error  *refusal        `json:"error"`
 	}
 	status, err := res.StatusCode, json.Unmarshal(text, &reply)
-	// With 429 or 5xx the answer is of something in front of the node.
+	// With 429 or 5xx the response is that of a proxy in front of the node.
 	proxied := status == http.StatusTooManyRequests || status >= 500
 	switch {
 	case err == nil && !proxied && reply.Error != nil:
@@ -139,8 +139,8 @@ func (n *node) ask(ctx context.Context, result any, method string, params []any)
 	return nil
 }
 
-// connError tells slowness from other failures. It drops the client's text, which names the
-// address.
+// connError returns errLate for a time-out, and another error otherwise. It drops the HTTP client's
+// text, which contains the URL.
 func connError(ctx context.Context, err error) error {
 	var slow interface{ Timeout() bool }
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
@@ -149,7 +149,7 @@ func connError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: not reached", errWrong)
 }
 
-// clean makes a node's text fit for a log and for the enclave: printable ASCII, not too long.
+// clean sanitizes a node's text for the log and the enclave: printable ASCII, of bounded length.
 func clean(text string) string {
 	b := []byte(text[:min(len(text), wire.MaxChainText)])
 	for i, c := range b {
@@ -160,7 +160,7 @@ func clean(text string) string {
 	return string(b)
 }
 
-// verdict is an error as the enclave sees it.
+// verdict converts an error into the state that the enclave gets.
 func verdict(err error) wire.ChainState {
 	s := wire.ChainState{Verdict: wire.ChainWrong, Text: clean(err.Error())}
 	if errors.Is(err, errLate) {

@@ -7,17 +7,17 @@ import (
 	"cloister/shared/wire"
 )
 
-// Programs runs customers' programs, as the enclave says.
+// Programs runs customers' programs as the enclave orders.
 type Programs interface {
-	// Tell does what the enclave says of a deployment; the same again changes nothing. It tells whether the deployment runs on.
+	// Tell carries out an order about a deployment; it is idempotent. runs reports whether the deployment keeps running.
 	Tell(context.Context, *wire.Program) (runs bool, err error)
 }
 
-// again is how often the enclave is asked anew about a deployment that runs.
+// again is the interval at which the send of a running deployment is opened again.
 const again = 15 * time.Second
 
-// tellPrograms passes on what the enclave says of a deployment. The send of one that runs does not end: it is opened again from time
-// to time, and so by a host that begins anew.
+// tellPrograms passes an order about a deployment to Options.Programs. The send of a running deployment does not end: it is opened
+// again at that interval, and so a restarted host gets it too.
 func (a *attempt) tellPrograms(ctx context.Context) {
 	o, err := a.sender.options.Enclave.OpenSend(ctx, a.send.ID)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// SetAssets names the tokens that are read. It must come before the first question.
+// SetAssets sets the tokens whose balances are read. Call it before the first request.
 func (c *Chains) SetAssets(assets Assets) {
 	for name, tokens := range assets {
 		if n := c.nodes[name]; n != nil {
@@ -20,7 +20,7 @@ func (c *Chains) SetAssets(assets Assets) {
 	}
 }
 
-// Read answers one question about what there is on a chain, within the timeout.
+// Read handles one request for balances or mined transactions, within the timeout.
 func (c *Chains) Read(ctx context.Context, ask wire.ReadChain) wire.ChainReading {
 	var r wire.ChainReading
 	s := c.about(ctx, ask.Name, ask.Address != "" || len(ask.Transactions) > 0, func(ctx context.Context, n *node) wire.ChainState {
@@ -59,10 +59,10 @@ func (n *node) read(ctx context.Context, ask wire.ReadChain, r *wire.ChainReadin
 	return mined(ctx, ask.Transactions, r.Transactions)
 }
 
-// atOnce is how many transactions of one question a node is asked about at a time.
+// atOnce bounds the parallel requests to a node for the transactions of one request.
 const atOnce = 8
 
-// eachAtOnce runs ask for 0 to count-1 and returns the first error in their order.
+// eachAtOnce runs ask for 0 to count-1, atOnce at a time, and returns the first error in their order.
 func eachAtOnce(count int, ask func(int) error) error {
 	room := make(chan struct{}, atOnce)
 	asks := make([]func() error, count)
@@ -76,10 +76,10 @@ func eachAtOnce(count int, ask func(int) error) error {
 	return runAll(asks...)
 }
 
-// A large number is below 2^256, in the encoding of Ethereum's nodes.
+// A large is a number below 2^256 in the encoding of Ethereum's JSON-RPC.
 type large struct{ big.Int }
 
-// UnmarshalJSON takes "0x" and up to 64 hexadecimal digits.
+// UnmarshalJSON accepts "0x" and up to 64 hexadecimal digits.
 func (l *large) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
@@ -93,16 +93,16 @@ func (l *large) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Words of the program that balancesOf makes.
+// Constants of the EVM program that balancesOf makes.
 const (
 	balanceOf  = "70a08231" // the selector of balanceOf(address)
-	callGas    = 500_000    // for one token, so that one that never ends costs the others nothing
-	firstWord  = 64         // where results begin, behind the call's data
-	resultSize = 64         // whether the token answered, and what
+	callGas    = 500_000    // gas for one token, so that an endless call costs the others nothing
+	firstWord  = 64         // memory offset of the results, after the call's data
+	resultSize = 64         // bytes of a result: whether the token answered, and the balance
 )
 
-// balancesOf is a program that asks every token for one account's balance and returns all answers, of one block.
-// A node runs it as the making of a contract, which needs none that is there.
+// balancesOf is an EVM program that calls every token for one account's balance and returns all results, of one block.
+// A node runs it in eth_call as init code of a contract, so no contract needs to be deployed.
 func balancesOf(account []byte, tokens []token) []byte {
 	p := append([]byte{0x63}, decodeHex("0x"+balanceOf, 4)...) // PUSH4
 	p = append(p, 0x60, 224, 0x1b, 0x60, 0, 0x52, 0x73)        // PUSH1 224 SHL, PUSH1 0 MSTORE, PUSH20
@@ -110,7 +110,7 @@ func balancesOf(account []byte, tokens []token) []byte {
 	push2 := func(n int) { p = append(p, 0x61, byte(n>>8), byte(n)) }
 	for i, t := range tokens {
 		at := firstWord + i*resultSize
-		p = append(p, 0x60, 32) // bytes of the answer
+		p = append(p, 0x60, 32) // bytes of the result
 		push2(at + 32)
 		p = append(append(p, 0x60, 36, 0x60, 0, 0x73), t.address...) // PUSH1 36, PUSH1 0, PUSH20
 		p = append(p, 0x62, callGas>>16, callGas>>8&0xff, callGas&0xff, 0xfa,
@@ -148,7 +148,7 @@ func (n *node) ethereumBalances(ctx context.Context, address string, r *wire.Cha
 	}
 	for i := range r.Tokens {
 		answer := answers[i*resultSize:][:resultSize]
-		// A balance that is not told must not look like none.
+		// A balance that is unavailable must not look like zero.
 		if new(big.Int).SetBytes(answer[:32]).Cmp(big.NewInt(1)) != 0 {
 			return fmt.Errorf("%w: the asset %s tells no balance", errWrong, r.Tokens[i].CAIP19)
 		}
@@ -157,7 +157,7 @@ func (n *node) ethereumBalances(ctx context.Context, address string, r *wire.Cha
 	return nil
 }
 
-// ethereumMined finds transactions in blocks. Final are those that the node's own finalized block has behind it.
+// ethereumMined looks up the blocks of transactions. Those at or before the node's finalized block are final.
 func (n *node) ethereumMined(ctx context.Context, names []string, mined []wire.Mined) error {
 	type block struct {
 		Number quantity `json:"number"`
@@ -166,7 +166,7 @@ func (n *node) ethereumMined(ctx context.Context, names []string, mined []wire.M
 	}
 	var final *block
 	if err := n.call(ctx, &final, "eth_getBlockByNumber", "finalized", false); err != nil {
-		if _, refused := errors.AsType[*refusal](err); !refused { // a chain may have finalized nothing yet
+		if _, refused := errors.AsType[*refusal](err); !refused { // a chain may have no finalized block yet
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (n *node) ethereumMined(ctx context.Context, names []string, mined []wire.M
 			Price    *large   `json:"effectiveGasPrice"`
 			BlobGas  large    `json:"blobGasUsed"`
 			BlobCost large    `json:"blobGasPrice"`
-			L1Fee    large    `json:"l1Fee"` // what a rollup pays for its data, where it says so
+			L1Fee    large    `json:"l1Fee"` // a rollup's fee for its data on layer 1, if it reports one
 		}
 		if err := n.call(ctx, &receipt, "eth_getTransactionReceipt", names[i]); err != nil || receipt == nil {
 			return err

@@ -13,10 +13,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// Programs whose accounts hold tokens.
+// tokenPrograms are the token programs of Solana: SPL Token and Token-2022.
 var tokenPrograms = []string{"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"}
 
-// tokenAccount is the beginning of a token account: mint, owner, amount.
+// tokenAccount is the length of the part of a token account that is read: mint, owner and amount.
 const tokenAccount = 32 + 32 + 8
 
 var confirmed = map[string]any{"commitment": "confirmed"}
@@ -32,7 +32,7 @@ func (n *node) solanaBalances(ctx context.Context, address string, r *wire.Chain
 	var accounts [2]struct {
 		Value []struct {
 			Account struct {
-				Data [2]string `json:"data"` // and its encoding
+				Data [2]string `json:"data"` // the data and its encoding
 			} `json:"account"`
 		} `json:"value"`
 	}
@@ -75,7 +75,7 @@ func (n *node) solanaBalances(ctx context.Context, address string, r *wire.Chain
 	return nil
 }
 
-// solanaMined finds transactions in blocks, those of forks left out.
+// solanaMined looks up the blocks of transactions; blocks of abandoned forks do not count.
 func (n *node) solanaMined(ctx context.Context, names []string, mined []wire.Mined) error {
 	var found struct {
 		Value []*solanaStatus `json:"value"`

@@ -10,8 +10,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// What nodes say about a transaction. There are no codes for it: these are texts of go-ethereum and
-// its imitators.
+// Error texts of nodes about a transaction, from go-ethereum and nodes that copy its texts. There are
+// no error codes for them.
 var (
 	saidKnown = []string{"already known", "known transaction", "already imported", "already exists", "alreadyknown"}
 	saidUsed  = []string{"nonce too low", "nonce is too low", "invalid nonce; got", "oldnonce"}
@@ -38,7 +38,7 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 	case containsAny(r.Message, saidKnown):
 		return true, nil
 	}
-	// An earlier attempt may have got it there although we heard no answer.
+	// An earlier attempt may have reached the node although its response was lost.
 	there, lerr := a.has(ctx, n)
 	switch {
 	case lerr != nil:
@@ -55,7 +55,7 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 	return false, nil
 }
 
-// has tells whether the node knows the transaction, in a block or not.
+// has reports whether the node has the transaction, in a block or not.
 func (a *attempt) has(ctx context.Context, n *node) (bool, error) {
 	var tx *struct {
 		Hash string `json:"hash"`
@@ -115,7 +115,7 @@ func (a *attempt) followEthereum(ctx context.Context, n *node) error {
 	return a.missing(ctx, n)
 }
 
-// reason asks the node why a transaction failed in a block, by the same call at that block.
+// reason finds out why a transaction failed in a block, by an eth_call of the same call at that block.
 func (a *attempt) reason(ctx context.Context, n *node, block quantity) {
 	var tx *struct {
 		From  string  `json:"from"`

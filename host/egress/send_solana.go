@@ -11,9 +11,9 @@ import (
 	"cloister/shared/wire"
 )
 
-// Codes of Solana's nodes for a transaction that they refuse.
+// Error codes of Solana's nodes for a refused transaction.
 const (
-	solanaPreflight = -32002 // it would fail
+	solanaPreflight = -32002 // the simulation fails
 	solanaSignature = -32003
 	solanaVersion   = -32015
 	invalidParams   = -32602
@@ -33,11 +33,11 @@ func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took 
 	case containsAny(r.Message, []string{"already been processed", "alreadyprocessed"}):
 		return true, nil
 	case containsAny(r.Message, []string{"blockhash not found", "blockhashnotfound"}):
-		return false, err // a node that lags has not seen it yet; it is tried until the send expires
+		return false, err // a lagging node may not have the blockhash yet; the send is retried until it expires
 	case !slices.Contains([]int64{solanaPreflight, solanaSignature, solanaVersion, invalidParams}, r.Code):
 		return false, err
 	}
-	// An earlier attempt may have got it there although we heard no answer.
+	// An earlier attempt may have reached the node although its response was lost.
 	s, lerr := a.solanaStatus(ctx, n)
 	switch {
 	case lerr != nil:
@@ -55,7 +55,7 @@ type solanaStatus struct {
 	Failure      json.RawMessage `json:"err"`
 }
 
-// solanaStatus is nil for a transaction that the network does not have.
+// solanaStatus looks up the state of the transaction; nil if the network does not have it.
 func (a *attempt) solanaStatus(ctx context.Context, n *node) (*solanaStatus, error) {
 	var found struct {
 		Value []*solanaStatus `json:"value"`
@@ -74,7 +74,7 @@ func (a *attempt) followSolana(ctx context.Context, n *node) error {
 	switch {
 	case err != nil:
 		return err
-	case s == nil: // leaders forget: it goes out again until its blockhash is too old
+	case s == nil: // leaders drop transactions: it is sent again until its blockhash is too old
 		return a.missing(ctx, n)
 	case len(s.Failure) > 0 && string(s.Failure) != "null":
 		a.end(wire.SendReverted, "transaction failed: "+string(s.Failure))

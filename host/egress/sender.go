@@ -16,30 +16,30 @@ import (
 	"cloister/shared/wire"
 )
 
-// Times of a sender.
+// Times and limits of a Sender.
 const (
-	lease     = 20 * time.Second // of a claim: how long a dead sender holds others up
-	share     = 5 * time.Second  // of the lease in which a claimed send may begin
-	oneWait   = 12 * time.Second // for one attempt at one send, and to keep what came of it
+	lease     = 20 * time.Second // of a claim: for how long a crashed sender blocks its sends
+	share     = 5 * time.Second  // part of the lease in which an attempt may begin
+	oneWait   = 12 * time.Second // for one attempt, and for storing its result
 	poll      = 500 * time.Millisecond
-	firstLook = 250 * time.Millisecond // at a transaction that a node has just taken
+	firstLook = 250 * time.Millisecond // pause until a transaction that a node has just accepted is looked up
 	longLook  = 15 * time.Second
 	longRetry = 30 * time.Second
-	inWork    = 64 // sends at a time
+	inWork    = 64 // attempts at a time
 	ofNode    = inWork / 2
-	restAway  = 5 * time.Second // after which a node that did not answer is asked again
+	restAway  = 5 * time.Second // pause for a node that did not answer
 )
 
-// Ended sends are forgotten after these times, transactions never. The enclave opens an event for
-// 30 days, and until then a dead letter can be sent again.
+// Ended sends are deleted after these times, except transactions, which are kept. The enclave opens
+// an event for 30 days, and until then a dead letter can be resent.
 const (
 	keepEnded  = 7 * 24 * time.Hour
 	keepDead   = 31 * 24 * time.Hour
 	pruneEvery = 10 * time.Minute
-	pruned     = 100 // at a time, so that nobody waits for it
+	pruned     = 100 // rows deleted at a time, so that no other transaction waits long
 )
 
-// Enclave opens sends, and delivers those that it does not open.
+// Enclave decrypts sends for the host, and delivers the ones that the host must not see itself.
 type Enclave interface {
 	OpenSend(context.Context, wire.SendID) (*wire.Opened, error)
 	Deliverer
@@ -53,21 +53,21 @@ type Options struct {
 		store.Pruner
 	}
 	Enclave Enclave
-	Mailer  Mailer // for mails that the enclave leaves to the host
+	Mailer  Mailer // for mails that the enclave leaves to the host; nil: such mails wait
 	// Programs runs customers' programs; nil: this host runs none.
 	Programs Programs
 	Log      *slog.Logger
 	Now      func() time.Time
 	Pause    func(context.Context, time.Duration) // waits for d or until the context ends
 	Rand     io.Reader
-	// Wait is for one attempt at one send, and to keep what came of it; 0 means oneWait.
+	// Wait is the time limit of one attempt, and of storing its result; 0 means oneWait.
 	Wait time.Duration
 }
 
-// A wakeup wakes a sender from its pause.
+// A wakeup is a channel that ends a sender's pause early.
 type wakeup chan struct{}
 
-// Due says that something has come into the outbox. It returns at once.
+// Due reports that the outbox has a new send. It does not block.
 func (b wakeup) Due() {
 	select {
 	case b <- struct{}{}:
@@ -75,7 +75,7 @@ func (b wakeup) Due() {
 	}
 }
 
-// wait pauses for poll, or until the bell rings or ctx ends.
+// wait pauses for poll, or until Due is called or ctx ends.
 func (b wakeup) wait(ctx context.Context, pause func(context.Context, time.Duration)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -89,10 +89,11 @@ func (b wakeup) wait(ctx context.Context, pause func(context.Context, time.Durat
 	pause(ctx, poll)
 }
 
-// A Sender sends what the outbox holds, and follows it to its end. Any number of Senders may work
-// at once. Delivery is at least once: a transaction that goes out twice is the same transaction.
+// A Sender sends the transactions, messages and orders in the outbox, and follows each until it ends.
+// Any number of Senders may run. Delivery is at least once: a transaction that goes out twice is the
+// same transaction.
 //
-// What it claims it claims in turn: see rotation.
+// It claims sends of all tenants fairly: see rotation.
 type Sender struct {
 	wakeup
 	options Options
@@ -100,26 +101,26 @@ type Sender struct {
 	id      wire.ID
 	busy    atomic.Int32
 
-	// rotations and nextKind belong to the goroutine that claims.
+	// rotations and nextKind are used only by the goroutine that claims.
 	rotations map[wire.SendKind]*rotation
 	nextKind  int // index in kinds
 
 	mu    sync.Mutex
 	nodes map[string]*standing
-	// back is locked by the goroutine that claims, and read-locked by those that give back what they had no time for. Without it
-	// several would claim those sends piece by piece, and an account's transactions would overtake each other.
+	// back is locked while claiming, and read-locked while a group returns the sends for which it had no time. Without it
+	// such a group would be claimed in parts, and an account's transactions would overtake each other.
 	back sync.RWMutex
 }
 
-// standing is the state of one node: one that hangs must not hold up sends to others.
+// standing counts and pauses the attempts at one node: one that hangs must not delay sends to others.
 type standing struct {
-	working int       // attempts at it
-	until   time.Time // when it may be asked again
+	working int       // attempts in progress
+	until   time.Time // end of its pause after it did not answer
 	why     string
 }
 
-// claimPlace tells whether an attempt may ask a node; it must then call leave. If not, why says that
-// the node was away a moment ago, or is empty if enough attempts are at it.
+// claimPlace reserves one of a node's attempts; the caller must then call releasePlace. If it can't, why
+// is the reason for the node's pause, or empty if all its attempts are in use.
 func (s *Sender) claimPlace(node string) (why string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +135,7 @@ func (s *Sender) claimPlace(node string) (why string, ok bool) {
 	return "", true
 }
 
-// standingOf is the state of a node. The lock is held.
+// standingOf returns the standing of a node, and makes it if needed. The caller holds s.mu.
 func (s *Sender) standingOf(node string) *standing {
 	st := s.nodes[node]
 	if st == nil {
@@ -150,7 +151,7 @@ func (s *Sender) releasePlace(node string) {
 	s.nodes[node].working--
 }
 
-// rest leaves a node that did not answer alone for a while.
+// rest pauses a node that did not answer, for restAway.
 func (s *Sender) rest(node, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +159,7 @@ func (s *Sender) rest(node, why string) {
 	st.until, st.why = s.options.Now().Add(restAway), why
 }
 
-// NewSender makes a Sender; Run makes it work.
+// NewSender makes a Sender. It does nothing until Run.
 func NewSender(o Options) (*Sender, error) {
 	if o.Wait <= 0 {
 		o.Wait = oneWait
@@ -173,7 +174,7 @@ func NewSender(o Options) (*Sender, error) {
 	return s, nil
 }
 
-// Run works until ctx ends, and gives back what it has claimed.
+// Run claims and attempts sends until ctx ends, and then returns its claims.
 func (s *Sender) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -202,7 +203,7 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// prune forgets some sends that ended long ago, and returns the time until the next prune.
+// prune deletes some sends that ended long ago, and returns the time until the next prune.
 func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
 	n, err := s.options.Outbox.PruneSends(ctx, store.PruneSends{EndedMs: ms(now.Add(-keepEnded)), DeadMs: ms(now.Add(-keepDead)), Mails: wire.MailObjects(ms(now)/wire.MailPeriodMs - 1), Limit: pruned})
 	switch {
@@ -214,7 +215,7 @@ func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
 	return pruneEvery
 }
 
-// round claims sends in turn and begins with them. It tells whether there is room for more that may be due.
+// round claims up to room sends and starts their attempts. again reports whether more can be claimed at once.
 func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (again bool, err error) {
 	now := s.options.Now()
 	if err := s.startRounds(ctx, now); err != nil {
@@ -230,9 +231,9 @@ func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (agai
 	}
 	s.dropServed(lanes, sends)
 	// Transactions of one organization go out one after the other, so that an account's
-	// transactions reach a node in the order of their numbers. Messages have no order.
+	// transactions reach a node in the order of their nonces. Messages have no order.
 	var groups [][]store.Send
-	of := map[wire.ID]int{} // an organization's group
+	of := map[wire.ID]int{} // index in groups, by organization
 	for _, x := range sends {
 		s.takePlace(x.Kind)
 		if i, ok := of[x.ID.Organization]; ok && x.Kind == wire.SendTransaction {
@@ -251,7 +252,7 @@ func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (agai
 	return len(sends) < room && s.hasMore(), nil
 }
 
-// dropServed takes lanes that gave less than they were asked for out of the rounds.
+// dropServed removes from the rounds the lanes that had fewer sends than were asked for.
 func (s *Sender) dropServed(asked []store.Lane, sends []store.Send) {
 	type key struct {
 		kind         wire.SendKind
@@ -271,7 +272,7 @@ func (s *Sender) dropServed(asked []store.Lane, sends []store.Send) {
 
 func ms(t time.Time) uint64 { return uint64(t.UnixMilli()) }
 
-// work makes one attempt at each send of a group, and gives back those for which there is no time.
+// work makes one attempt at each send of a group, and returns the claims of those that could not begin before until.
 func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) {
 	inTime := true
 	for _, x := range group {
@@ -310,23 +311,23 @@ func uuid(id wire.ID) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// A memo is what a sender remembers of a transaction between attempts.
+// A memo is the JSON that a sender stores with a transaction between attempts.
 type memo struct {
 	Chain string `json:"c"`
 	Name  string `json:"n"`
 	From  []byte `json:"f,omitempty"`
 	Nonce uint64 `json:"o,omitempty"`
 
-	Looks  int `json:"l,omitempty"` // since a node had it last
-	Gone   int `json:"g,omitempty"` // how often it was not found
-	Handed int `json:"h,omitempty"` // how often a node has taken it
+	Looks  int `json:"l,omitempty"` // lookups since a node last accepted it
+	Gone   int `json:"g,omitempty"` // lookups in a row that did not find it
+	Handed int `json:"h,omitempty"` // times that a node has accepted it
 }
 
-// goneLooks is how often a transaction must be missing until the sender believes it: nodes behind
-// one address are not all at the same block.
+// goneLooks is the number of lookups without the transaction after which the sender takes it for
+// lost: nodes behind one address are not all at the same block.
 const goneLooks = 5
 
-// lostTries is how often the enclave may say that there is no such send.
+// lostTries is the number of attempts after which the enclave's "not found" for a send is final.
 const lostTries = 20
 
 // An attempt is one attempt at one send.
@@ -334,7 +335,7 @@ type attempt struct {
 	sender *Sender
 	send   store.Send
 	memo   memo
-	at     string // the node that it has entered; a message has entered its server when it was claimed
+	at     string // node or server that it has a place at; a message gets its server's place when it is claimed
 }
 
 func (a *attempt) leaveNode() {
@@ -344,7 +345,7 @@ func (a *attempt) leaveNode() {
 	}
 }
 
-// run makes the attempt and changes a.send, which is to be kept.
+// run makes the attempt and changes a.send; the caller stores it.
 func (a *attempt) run(ctx context.Context) {
 	a.send.Tries++
 	if servers[a.send.Kind] != "" {
@@ -358,7 +359,7 @@ func (a *attempt) run(ctx context.Context) {
 	if len(a.send.Memo) > 0 && json.Unmarshal(a.send.Memo, &a.memo) != nil {
 		a.memo = memo{}
 	}
-	// Until the enclave has opened it nothing is known of the transaction.
+	// The memo has a chain once the enclave has opened the send.
 	if a.memo.Chain != "" {
 		a.switchTo(ctx, a.follow)
 	} else if o := a.open(ctx); o != nil {
@@ -371,12 +372,12 @@ func (a *attempt) run(ctx context.Context) {
 	}
 }
 
-// end ends the send: nothing more will happen to it.
+// end sets the final state of the send.
 func (a *attempt) end(state wire.SendState, text string) {
 	a.send.State, a.send.Text, a.send.DueMs = state, clean(text), ms(a.sender.options.Now())
 }
 
-// retryLater tries again after a pause that grows with each attempt.
+// retryLater schedules another attempt, after a pause that grows with each.
 func (a *attempt) retryLater(why string) {
 	a.send.Text = clean(why)
 	a.dueIn(min(longRetry, poll<<min(a.send.Tries, 6)))
@@ -384,7 +385,7 @@ func (a *attempt) retryLater(why string) {
 
 func (a *attempt) dueIn(pause time.Duration) { a.send.DueMs = ms(a.sender.options.Now().Add(pause)) }
 
-// lost is for a send that the enclave does not know. It is believed after lostTries.
+// lost handles a send that the enclave does not find: another attempt, or after lostTries the end.
 func (a *attempt) lost() {
 	const why = "the enclave knows of no such send"
 	if a.send.Tries >= lostTries {
@@ -394,7 +395,7 @@ func (a *attempt) lost() {
 	}
 }
 
-// open asks the enclave for the send's content. nil means not now, or no more.
+// open has the enclave decrypt the send. nil means that the attempt is over: another is scheduled, or the send has ended.
 func (a *attempt) open(ctx context.Context) *wire.Opened {
 	o, err := a.sender.options.Enclave.OpenSend(ctx, a.send.ID)
 	switch {
@@ -417,7 +418,7 @@ func (a *attempt) open(ctx context.Context) *wire.Opened {
 	return o
 }
 
-// switchTo does something at the transaction's node, if there is one and it is not away.
+// switchTo calls do with the transaction's node, if one is configured, not paused and not fully used; else it schedules another attempt.
 func (a *attempt) switchTo(ctx context.Context, do func(context.Context, *node) error) {
 	n := a.sender.options.Chains.nodes[canonical(a.memo.Chain)]
 	if n == nil {
@@ -428,7 +429,7 @@ func (a *attempt) switchTo(ctx context.Context, do func(context.Context, *node) 
 	switch {
 	case ok:
 	case why == "":
-		a.dueIn(poll) // nothing is wrong with it
+		a.dueIn(poll) // not a failure: no text and no growing pause
 		return
 	default:
 		a.retryLater(why)
@@ -444,8 +445,8 @@ func (a *attempt) switchTo(ctx context.Context, do func(context.Context, *node) 
 	}
 }
 
-// noteAccepted looks again soon, but ever more rarely if the node takes the transaction again and
-// again and never has it.
+// noteAccepted schedules a lookup after a node has accepted the transaction. The pause grows with each
+// time, for a node that accepts the transaction repeatedly and never has it.
 func (a *attempt) noteAccepted() {
 	a.send.State, a.send.Text = wire.SendAccepted, ""
 	a.memo.Looks, a.memo.Gone = min(a.memo.Handed, 6), 0
@@ -453,8 +454,8 @@ func (a *attempt) noteAccepted() {
 	a.dueIn(min(longLook, firstLook<<a.memo.Looks))
 }
 
-// noteUnreached is for a node that could not be asked, and may have taken the transaction or not.
-// Unless it refused, other attempts do not wait for it too.
+// noteUnreached schedules another attempt after a request to a node failed; the node may have the
+// transaction or not. Unless the node refused, it is paused for other attempts too.
 func (a *attempt) noteUnreached(n *node, err error) {
 	why := n.name + ": " + err.Error()
 	if _, refused := errors.AsType[*refusal](err); !refused {
@@ -463,14 +464,14 @@ func (a *attempt) noteUnreached(n *node, err error) {
 	a.retryLater(why)
 }
 
-// noteSeen is for a transaction that its node has, in no block yet.
+// noteSeen schedules another lookup of a transaction that its node has, in no block yet.
 func (a *attempt) noteSeen() {
 	a.memo.Looks, a.memo.Gone = a.memo.Looks+1, 0
 	a.dueIn(min(longLook, firstLook<<min(a.memo.Looks, 6)))
 }
 
-// hand gives the transaction to its node. With an error nobody knows whether the node has it. A
-// node's final refusal ends the send.
+// hand submits the transaction to its node. After an error the node may have it or not. A node's
+// final refusal ends the send.
 func (a *attempt) hand(ctx context.Context, n *node, o *wire.Opened) error {
 	to := a.handSolana
 	if n.isEthereum() {
@@ -483,7 +484,7 @@ func (a *attempt) hand(ctx context.Context, n *node, o *wire.Opened) error {
 	return err
 }
 
-// follow looks for a transaction that a node may have.
+// follow looks up a transaction that a node may have.
 func (a *attempt) follow(ctx context.Context, n *node) error {
 	if n.isEthereum() {
 		return a.followEthereum(ctx, n)
@@ -491,8 +492,8 @@ func (a *attempt) follow(ctx context.Context, n *node) error {
 	return a.followSolana(ctx, n)
 }
 
-// missing is for a transaction that its node does not have: it goes out again as long as the
-// enclave opens it.
+// missing handles a transaction that its node does not have: it is submitted again until the
+// send expires.
 func (a *attempt) missing(ctx context.Context, n *node) error {
 	o := a.open(ctx)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// solana answers a question about a network of Solana's.
+// solana handles a request about a Solana network.
 func (n *node) solana(ctx context.Context, ask wire.Chain) wire.ChainState {
 	if ask.Want != wire.WantBlockhash {
 		return wire.ChainState{Verdict: wire.ChainWrong, Text: "no such thing on this chain"}
@@ -23,7 +23,7 @@ func (n *node) solana(ctx context.Context, ask wire.Chain) wire.ChainState {
 		return verdict(err)
 	}
 	var hash []byte
-	if text := latest.Value.Blockhash; len(text) <= 44 { // longer is no hash
+	if text := latest.Value.Blockhash; len(text) <= 44 { // base58 of 32 bytes is at most 44 characters
 		hash, _ = base58.Decode(text)
 	}
 	if len(hash) != len(wire.Hash{}) {

@@ -20,35 +20,35 @@ import (
 	"cloister/shared/wire"
 )
 
-// Bounds of one conversation with a mail server.
+// Limits of one SMTP session.
 const (
-	submissionWait = 10 * time.Second // for each answer; the attempt's own end comes first
+	submissionWait = 10 * time.Second // for each reply; the attempt's own time limit still counts
 	maxSaid        = 256 << 10        // bytes that a server may send, its certificates included
 )
 
-// A Mailer submits the mails that the enclave's configuration leaves to the host.
+// A Mailer submits mails that the enclave's configuration leaves to the host.
 type Mailer interface {
-	// Submit submits one mail. code is the server's last answer, 0 for none. final means that
-	// another try gives the same.
+	// Submit submits one mail. code is the server's last reply code, 0 for none. final means that
+	// another attempt would fail in the same way.
 	Submit(ctx context.Context, m *wire.Mail) (code int, final bool, err error)
 }
 
-// A MailServer is a server for submission of mail (RFC 6409). The connection has TLS from the first
-// byte (RFC 8314) or STARTTLS (RFC 3207); only on this machine's loopback it may have none. It is a
-// Mailer, safe for concurrent use.
+// A MailServer is a client of a mail submission server (RFC 6409). The connection uses TLS from the
+// first byte (RFC 8314) or STARTTLS (RFC 3207); only on this machine's loopback it may use none. It is
+// a Mailer, safe for concurrent use.
 type MailServer struct {
 	host, port     string
-	security       string // scheme of its address
+	security       string // scheme of its URL
 	user, password string
 	roots          *x509.CertPool
 }
 
 var errMailServer = errors.New("want smtps://USER:PASSWORD@HOST:PORT, smtp+starttls:// likewise, or smtp://HOST:PORT of this machine's loopback")
 
-// ParseMailServer reads an address: smtps is TLS, port 465 by default; smtp+starttls is STARTTLS,
-// port 587; smtp has no TLS and is only for loopback addresses, port 25. User and password may be
-// left out together. roots are the certificate roots, nil for the system's. Errors repeat nothing
-// of the address.
+// ParseMailServer parses the URL of a mail server: smtps is TLS, port 465 by default; smtp+starttls is
+// STARTTLS, port 587; smtp has no TLS and is only for loopback addresses, port 25. User and password
+// may be left out together. roots are the root certificates, nil for the system's. Errors repeat
+// nothing of the URL.
 func ParseMailServer(text string, roots *x509.CertPool) (*MailServer, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -76,7 +76,7 @@ func isOwnMachine(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// Submit submits one mail.
+// Submit implements Mailer.
 func (s *MailServer) Submit(ctx context.Context, m *wire.Mail) (code int, final bool, err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(s.host, s.port))
@@ -91,7 +91,7 @@ func (s *MailServer) Submit(ctx context.Context, m *wire.Mail) (code int, final 
 	case err == nil:
 		return 250, false, nil
 	case answered:
-		// Its words may repeat the mail's.
+		// The server's text is dropped: it may quote the mail.
 		return said.Code, said.Code >= 500 && said.Code < 600, errors.New("the mail server refused")
 	case ctx.Err() != nil:
 		return 0, false, errors.New("the mail server did not answer in time")
@@ -102,10 +102,10 @@ func (s *MailServer) Submit(ctx context.Context, m *wire.Mail) (code int, final 
 	return 0, false, errors.New("the conversation with the mail server broke off")
 }
 
-// errNoWay is not final: somebody may mend the server.
+// errNoWay is the error of a server without usable security. It is not final: an operator may fix the server.
 var errNoWay = errors.New("the mail server offers no TLS or no AUTH PLAIN")
 
-// talk is a whole conversation.
+// talk runs a whole SMTP session.
 func (s *MailServer) talk(conn net.Conn, m *wire.Mail) error {
 	secure := &tls.Config{ServerName: s.host, RootCAs: s.roots, MinVersion: tls.VersionTLS12}
 	var c *smtp.Client
@@ -113,7 +113,7 @@ func (s *MailServer) talk(conn net.Conn, m *wire.Mail) error {
 	case "smtps":
 		c = smtp.NewClient(tls.Client(conn, secure))
 	case "smtp+starttls":
-		// Says EHLO, waits for the offer, and forgets what came before TLS.
+		// NewClientStartTLS requires STARTTLS and discards what came before TLS.
 		var err error
 		if c, err = smtp.NewClientStartTLS(conn, secure); err != nil {
 			return err
@@ -137,11 +137,11 @@ func (s *MailServer) talk(conn net.Conn, m *wire.Mail) error {
 	if err := c.SendMail(m.From, []string{m.To}, bytes.NewReader(m.Message)); err != nil {
 		return err
 	}
-	_ = c.Quit() // it is handed in
+	_ = c.Quit() // the server has accepted the mail already
 	return nil
 }
 
-// A frugal connection ends when the other side has sent too much.
+// A frugal is a connection whose reads fail after left bytes.
 type frugal struct {
 	net.Conn
 	left int

@@ -11,34 +11,34 @@ import (
 	"cloister/shared/wire"
 )
 
-// kinds are those of sends that have no receiver. Each goes out in rounds of its own.
+// kinds are the kinds of sends that have no receiver. Each has a rotation of its own.
 var kinds = []wire.SendKind{wire.SendTransaction, wire.SendMail, wire.SendText, wire.SendUsage, wire.SendProgram}
 
-// looked is how many due sends of a kind are looked at before lanes are searched for.
+// looked is the most due sends of a kind that are listed; if there are more, findLanes searches for lanes.
 const looked = 2 * inWork
 
-// maxPayers is of how many payers a rotation remembers where it was.
+// maxPayers bounds the payers whose position a rotation remembers.
 const maxPayers = 1 << 12
 
-// A rotation is the order in which sends of one kind are claimed: one of each payer in turn, in each payer
-// of one organization after the other, and again while there is something due. So what one organization
-// has, however much, delays another payer's by one send a turn.
+// A rotation is the round-robin order in which sends of one kind are claimed: one send per payer, for each
+// payer from its organizations in turn, repeated while sends are due. So an organization with many sends
+// delays each send of another payer by at most one of its own.
 //
 // A round is a list of lanes that is looked up once and served as places get free, for poll at most. The
-// next goes on behind the lane that was served last.
+// next round continues after the lane that was served last.
 type rotation struct {
-	round   []store.Lane // what is left of it, a lane for each send
-	partial bool         // more is due than was looked at
-	until   time.Time    // when the round is looked up anew
-	payer   wire.ID      // served last
-	// organizations are those that were served last, by payer.
+	round   []store.Lane // the rest of the round, a lane for each send
+	partial bool         // more sends are due than were listed
+	until   time.Time    // end of the round
+	payer   wire.ID      // the payer served last
+	// organizations has the organization served last of each payer.
 	organizations map[wire.ID]wire.ID
 }
 
-// start makes a round of lanes, which have at most so many due sends as counts says. A partial one, whose
-// counts are not exact, has room for inWork sends.
+// start makes a round of lanes; counts are upper bounds of their due sends. A partial round, whose counts are
+// not exact, has at most inWork sends.
 func (r *rotation) start(lanes []store.Lane, counts []int, partial bool, until time.Time) {
-	of := map[wire.ID][]int{} // places in lanes by payer
+	of := map[wire.ID][]int{} // indices into lanes by payer
 	for i := range lanes {
 		of[lanes[i].Payer] = append(of[lanes[i].Payer], i)
 	}
@@ -64,7 +64,7 @@ func (r *rotation) start(lanes []store.Lane, counts []int, partial bool, until t
 	}
 }
 
-// rotate sorts all by their ids and begins with the first after an id.
+// rotate sorts all by id and rotates it so that it begins with the first id greater than after.
 func rotate[T any](all []T, after wire.ID, id func(T) wire.ID) []T {
 	compare := func(x T, after wire.ID) int {
 		i := id(x)
@@ -78,7 +78,7 @@ func rotate[T any](all []T, after wire.ID, id func(T) wire.ID) []T {
 	return slices.Concat(all[n:], all[:n])
 }
 
-// take takes the next lane of the round.
+// take removes and returns the next lane of the round.
 func (r *rotation) take() store.Lane {
 	l := r.round[0]
 	r.round = r.round[1:]
@@ -86,13 +86,13 @@ func (r *rotation) take() store.Lane {
 	return l
 }
 
-// drop takes a lane out of the round, since nothing is due in it any more.
+// drop removes a lane from the round, since no send is due in it any more.
 func (r *rotation) drop(l store.Lane) {
 	r.round = slices.DeleteFunc(r.round, func(one store.Lane) bool { return one == l })
 }
 
-// freePlaces is how many sends of a kind may begin. What has a server of its own begins only where the server
-// has a place and is not away: it would be claimed to be given back.
+// freePlaces is the number of sends of a kind that may be claimed. For a kind with a server it is the server's
+// free places, 0 while it is paused: other claims would only be returned.
 func (s *Sender) freePlaces(kind wire.SendKind) int {
 	server := servers[kind]
 	if server == "" {
@@ -110,7 +110,7 @@ func (s *Sender) freePlaces(kind wire.SendKind) int {
 	return ofNode - st.working
 }
 
-// takePlace takes a place at the server of a kind, if it has one.
+// takePlace reserves a place at the server of a kind, if the kind has a server.
 func (s *Sender) takePlace(kind wire.SendKind) {
 	if server := servers[kind]; server != "" {
 		s.mu.Lock()
@@ -119,8 +119,8 @@ func (s *Sender) takePlace(kind wire.SendKind) {
 	}
 }
 
-// startRounds begins a round of each kind that has places and whose round is served or was looked up a while
-// ago. While nothing is due that is one question.
+// startRounds starts a round for each kind that has places and whose round is served or over. While no send is
+// due, that is one query.
 func (s *Sender) startRounds(ctx context.Context, now time.Time) error {
 	var ask []wire.SendKind
 	for _, k := range kinds {
@@ -152,9 +152,9 @@ func (s *Sender) startRounds(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// findLanes finds lanes for a round of a kind without looking at all that is due: of as many payers as
-// there are places, and of each as many lanes as it can have of them. How much is due in each it does
-// not find out.
+// findLanes finds lanes for a round of a kind without listing all due sends: of up to inWork payers, and of
+// each as many lanes as its share of the places. The counts are inWork for each lane, since it doesn't count
+// the due sends.
 func (s *Sender) findLanes(ctx context.Context, kind wire.SendKind, now time.Time) (lanes []store.Lane, counts []int, err error) {
 	r := s.rotations[kind]
 	var payers []wire.ID
@@ -186,7 +186,7 @@ func (s *Sender) findLanes(ctx context.Context, kind wire.SendKind, now time.Tim
 		for _, l := range lanes {
 			found[l.Payer]++
 		}
-		var again []store.Lane // from their first organization on
+		var again []store.Lane // wrap around to the first organization
 		for _, l := range ask {
 			if found[l.Payer] < each && l.Organization != (wire.ID{}) {
 				again = append(again, store.Lane{Kind: kind, Payer: l.Payer})
@@ -197,7 +197,7 @@ func (s *Sender) findLanes(ctx context.Context, kind wire.SendKind, now time.Tim
 	return lanes, slices.Repeat([]int{inWork}, len(lanes)), nil
 }
 
-// union is all and those of more that are not in it.
+// union appends to all the elements of more that are not in it.
 func union[T comparable](all, more []T) []T {
 	for _, x := range more {
 		if !slices.Contains(all, x) {
@@ -207,7 +207,7 @@ func union[T comparable](all, more []T) []T {
 	return all
 }
 
-// takeLanes takes lanes for so many sends: of the kinds in turn, as far as each has places.
+// takeLanes removes lanes for at most room sends from the rounds, round-robin over the kinds that have places.
 func (s *Sender) takeLanes(room int) (lanes []store.Lane) {
 	places := map[wire.SendKind]int{}
 	for _, k := range kinds {
@@ -228,7 +228,7 @@ func (s *Sender) takeLanes(room int) (lanes []store.Lane) {
 	return lanes
 }
 
-// hasMore tells whether something may be claimed at once: what is left of a round, or was not looked at.
+// hasMore reports whether more sends may be claimed at once: a round has lanes left, or not all due sends were listed.
 func (s *Sender) hasMore() bool {
 	return slices.ContainsFunc(kinds, func(k wire.SendKind) bool {
 		r := s.rotations[k]

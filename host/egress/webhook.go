@@ -18,22 +18,22 @@ import (
 	"cloister/shared/wire"
 )
 
-// maxWebhookReply bounds a receiver's answer in bytes. Only its status matters.
+// maxWebhookReply bounds the bytes read of a receiver's response. Only its status matters.
 const maxWebhookReply = 64 << 10
 
 // retries are the pauses after the first, second, … failed attempt, then longestRetry. After
-// quickRetries they get up to a quarter longer, so that sends that failed together do not come
-// back together.
+// quickRetries each gets a random extra of up to a quarter, so that sends that failed together are
+// not retried together.
 var retries = [...]time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour}
 
 const (
 	quickRetries = 3
 	longestRetry = 8 * time.Hour
-	maxAttempts  = len(retries) + 8 + 1 // then it is a dead letter: some three days after the first
+	maxAttempts  = len(retries) + 8 + 1 // after the last, about three days after the first, the event is a dead letter
 )
 
-// webhookClient speaks HTTP/1.1 to whom its dialer lets through, without proxy and redirects. The
-// dialer decides anew for each connection.
+// webhookClient makes an HTTP/1.1 client without proxy and redirects. Its dialer checks the address
+// of each connection.
 func webhookClient(d *Dialer, roots *x509.CertPool) *http.Client {
 	speaks := new(http.Protocols)
 	speaks.SetHTTP1(true)
@@ -47,21 +47,21 @@ func webhookClient(d *Dialer, roots *x509.CertPool) *http.Client {
 	}
 }
 
-// A delivery is one attempt to tell a receiver of an event.
+// A delivery is one attempt to deliver an event to a receiver.
 type delivery struct {
 	webhooks *Webhooks
 	send     store.Send
-	late     bool   // the receiver took long, or did not answer in time
-	result   string // for the observer; empty where the receiver was not asked
+	late     bool   // the receiver took longer than webhookLate, or did not answer in time
+	result   string // for the observer; empty if no request was made
 }
 
-// run makes the attempt and changes d.send, which is to be kept.
+// run makes the attempt and changes d.send; the caller stores it.
 func (d *delivery) run(ctx context.Context) {
 	opening, cancel := context.WithTimeout(ctx, webhookOpen)
 	o, err := d.webhooks.options.Enclave.OpenSend(opening, d.send.ID)
 	cancel()
 	switch {
-	case err != nil: // that is no attempt at the receiver
+	case err != nil: // the enclave failed: it does not count as an attempt
 		d.send.Text, d.send.DueMs = clean("the enclave did not open it: "+err.Error()), ms(d.webhooks.options.Now().Add(webhookAway))
 	case !o.Found:
 		d.retryLater("the enclave knows of no such event")
@@ -80,7 +80,7 @@ func (d *delivery) end(state wire.SendState, result, text string) {
 	d.send.State, d.send.Text, d.send.DueMs, d.result = state, clean(text), ms(d.webhooks.options.Now()), result
 }
 
-// retryLater tries again later, up to maxAttempts.
+// retryLater schedules another attempt, or makes the event a dead letter after maxAttempts.
 func (d *delivery) retryLater(why string) {
 	if d.send.Tries++; int(d.send.Tries) >= maxAttempts {
 		d.end(wire.SendRefused, "dead", why)
@@ -105,7 +105,7 @@ func (w *Webhooks) after(tries int) time.Duration {
 	return pause
 }
 
-// tell makes the request and judges the answer.
+// tell makes the request and sets the send's state by the response.
 func (d *delivery) tell(ctx context.Context, h *wire.Webhook) {
 	ctx, cancel := context.WithTimeout(ctx, webhookWait)
 	defer cancel()
@@ -126,13 +126,13 @@ func (d *delivery) tell(ctx context.Context, h *wire.Webhook) {
 	}
 }
 
-// isTemporary tells whether the receiver may take the event another time: after its own faults, and
-// after the 4xx that say so. Redirects and other 4xx are final.
+// isTemporary reports whether the receiver may accept the event later: 5xx, and the 4xx that mean
+// so. Redirects and other 4xx are final.
 func isTemporary(status int) bool {
 	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 }
 
-// post returns the status. Errors hold no address, which may be a secret.
+// post makes the request and returns the status. Errors don't contain the URL, which may be secret.
 func (w *Webhooks) post(ctx context.Context, h *wire.Webhook) (status int, err error) {
 	if len(h.URL) > wire.MaxURL || !w.mayAsk(h.URL) {
 		return 0, ErrNotPublic
@@ -151,12 +151,12 @@ func (w *Webhooks) post(ctx context.Context, h *wire.Webhook) (status int, err e
 	if err != nil {
 		return 0, noAnswer(ctx, err)
 	}
-	_, _ = io.CopyN(io.Discard, res.Body, maxWebhookReply) // so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, res.Body, maxWebhookReply) // so that the connection can be reused
 	_ = res.Body.Close()
 	return res.StatusCode, nil
 }
 
-// noAnswer says why there is no answer, without the address.
+// noAnswer is the error of a request without a response. It does not contain the URL.
 func noAnswer(ctx context.Context, err error) error {
 	if errors.Is(err, ErrNotPublic) {
 		return ErrNotPublic
@@ -170,8 +170,8 @@ func noAnswer(ctx context.Context, err error) error {
 	return errors.New("no answer: the connection was not made or broke")
 }
 
-// mayAsk takes https, and http to loopback where that is allowed. The dialer checks the addresses
-// of names.
+// mayAsk reports whether a URL is allowed: https, and http to loopback if the dialer allows it. The
+// dialer checks the addresses of names.
 func (w *Webhooks) mayAsk(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {

@@ -16,26 +16,26 @@ import (
 	"cloister/shared/wire"
 )
 
-// Times and shares of the delivery of webhooks.
+// Times and limits of the delivery of webhooks.
 const (
-	webhookWait  = 10 * time.Second // for a receiver's answer
-	webhookOpen  = 8 * time.Second  // for the enclave to open one
+	webhookWait  = 10 * time.Second // for a receiver's response
+	webhookOpen  = 8 * time.Second  // for the enclave to open an event
 	webhookLease = 30 * time.Second // of a claim: longer than one attempt
-	webhookAway  = 5 * time.Second  // after which an enclave that did not open is asked again
-	webhookLate  = 3 * time.Second  // after which an answer is late
+	webhookAway  = 5 * time.Second  // pause after the enclave failed to open an event
+	webhookLate  = 3 * time.Second  // from which a response is late
 
 	inDelivery = 512            // attempts at a time
-	ofReceiver = 8              // at one receiver,
-	allMore    = inDelivery / 2 // as long as there are fewer than this in all; else one
-	allLate    = inDelivery / 4 // at all receivers that were late last time, one at each
+	ofReceiver = 8              // attempts at one receiver while there are fewer than allMore in all; then one
+	allMore    = inDelivery / 2 // see ofReceiver
+	allLate    = inDelivery / 4 // attempts at all receivers that were late last time, one at each
 )
 
-// WebhookOptions are those of a Webhooks. All are needed but Roots and Observer.
+// WebhookOptions are the options of a Webhooks. All are needed but Roots and Observer.
 type WebhookOptions struct {
 	Outbox   store.Outbox
 	Enclave  Enclave
-	Dialer   *Dialer        // decides about addresses, and whether loopback needs no TLS
-	Roots    *x509.CertPool // of receivers' certificates; nil: the system's
+	Dialer   *Dialer        // checks addresses; its Loopback also allows http to loopback
+	Roots    *x509.CertPool // for receivers' certificates; nil: the system's
 	Observer WebhookObserver
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -43,19 +43,19 @@ type WebhookOptions struct {
 	Rand     io.Reader
 }
 
-// A WebhookObserver hears the result of each attempt: delivered, later, dead or gone. It must be
-// quick.
+// A WebhookObserver receives the result of each attempt: delivered, later, dead or gone. It must not
+// block.
 type WebhookObserver interface {
 	Webhook(result string, took time.Duration)
 }
 
-// A Webhooks tells receivers of events. Any number of Webhooks may work at once. Delivery is at
-// least once: an event that comes twice has the same id both times.
+// A Webhooks delivers events to webhook receivers. Any number of Webhooks may run. Delivery is at
+// least once: an event that arrives twice has the same id both times.
 //
-// Each receiver has a lane of its own. One that hangs, fails or is slow holds a few places in its
-// lane and none in others'. Receivers that were late last time get one place each, and a quarter
-// of all places together; half of all places are for lanes that have none. So the others find a
-// place at once, however much there is for those that hang.
+// Each receiver has a lane. One that hangs, fails or is slow uses only the few places of its own
+// lane. Receivers that were late last time get one place each, and together a quarter of all places;
+// half of all places are reserved for lanes without an attempt. So the other receivers get a place
+// at once, however many events wait for those that hang.
 type Webhooks struct {
 	wakeup
 	options WebhookOptions
@@ -67,17 +67,17 @@ type Webhooks struct {
 	lanes map[wire.ID]*lane
 	busy  int     // attempts in all lanes
 	late  int     // attempts in lanes of late receivers
-	from  wire.ID // the next round begins after this receiver
+	from  wire.ID // last receiver before the one that the next round begins with
 }
 
-// A lane holds the attempts at one receiver.
+// A lane counts the attempts at one receiver.
 type lane struct {
-	runs bool // a goroutine works for it
+	runs bool // its goroutine runs
 	busy int
-	late bool // the last answer took long, or did not come
+	late bool // the last response was late or missing
 }
 
-// NewWebhooks makes a Webhooks; Run makes it work.
+// NewWebhooks makes a Webhooks. It does nothing until Run.
 func NewWebhooks(o WebhookOptions) (*Webhooks, error) {
 	w := &Webhooks{options: o, outages: outage.New(o.Log, o.Now), wakeup: make(wakeup, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
 	if _, err := io.ReadFull(o.Rand, w.id[:]); err != nil {
@@ -86,7 +86,7 @@ func NewWebhooks(o WebhookOptions) (*Webhooks, error) {
 	return w, nil
 }
 
-// Run works until ctx ends, and gives back what it has claimed.
+// Run claims and delivers events until ctx ends, and then returns its claims.
 func (w *Webhooks) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -101,7 +101,7 @@ func (w *Webhooks) Run(ctx context.Context) {
 	}
 }
 
-// round starts work for each receiver that has something due. If there is no room for one, the
+// round starts the lane of each receiver that has an event due. If there is no place for one, the
 // next round begins with it.
 func (w *Webhooks) round(ctx context.Context, all *sync.WaitGroup) error {
 	first, after, full := w.from, w.from, false
@@ -123,13 +123,13 @@ func (w *Webhooks) round(ctx context.Context, all *sync.WaitGroup) error {
 				w.from = wire.ID{}
 			}
 			return nil
-		default: // once more from the first
+		default: // wrap around to the first receiver
 			around, after = true, wire.ID{}
 		}
 	}
 }
 
-// begin starts work for a receiver, unless its lane runs. It returns false if there is no room.
+// begin starts a receiver's lane, unless it runs. It returns false if there is no place.
 func (w *Webhooks) begin(ctx context.Context, id wire.ID, all *sync.WaitGroup) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *Webhooks) begin(ctx context.Context, id wire.ID, all *sync.WaitGroup) b
 	return true
 }
 
-// places is the number of places for a lane now. The lock is held.
+// places is the number of places that a lane may use now. The caller holds w.mu.
 func (w *Webhooks) places(l *lane) int {
 	if l.late {
 		return max(min(1-l.busy, allLate-w.late, inDelivery-w.busy), 0)
@@ -160,12 +160,12 @@ func (w *Webhooks) places(l *lane) int {
 	return max(min(n, inDelivery-w.busy), 0)
 }
 
-// take takes places for a lane, and tells whether it is a late one.
+// take reserves places for a lane, and returns their number and whether the lane is late.
 func (w *Webhooks) take(l *lane) (n int, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n = w.places(l); l.busy > 0 && n < ofReceiver/2 {
-		return 0, false // a few together take fewer turns of the store
+		return 0, false // claim several at a time, for fewer transactions of the store
 	}
 	l.busy += n
 	w.busy += n
@@ -175,7 +175,7 @@ func (w *Webhooks) take(l *lane) (n int, late bool) {
 	return n, l.late
 }
 
-// give gives places back; late is take's.
+// give returns places; late is the one that take returned.
 func (w *Webhooks) give(l *lane, n int, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,8 +186,8 @@ func (w *Webhooks) give(l *lane, n int, late bool) {
 	}
 }
 
-// work delivers to one receiver until nothing is due for it. A late receiver makes room for the
-// next late one each time.
+// work delivers to one receiver until no event is due for it. After a late attempt it ends, so that
+// another late receiver gets the place.
 func (w *Webhooks) work(ctx context.Context, id wire.ID, l *lane) {
 	over := make(chan bool, ofReceiver)
 	under, ended, late := 0, 0, false
@@ -207,13 +207,13 @@ func (w *Webhooks) work(ctx context.Context, id wire.ID, l *lane) {
 		delete(w.lanes, id)
 	}
 	w.mu.Unlock()
-	if ended > 0 { // others may have waited for the places
+	if ended > 0 { // other lanes may be waiting for the places
 		w.Due()
 	}
 }
 
-// start claims sends for the lane's places and begins with them. over gets, for each that has
-// ended, whether the receiver was late.
+// start claims sends for the lane's places and starts their attempts; it returns their number. over
+// receives for each finished attempt whether the receiver was late.
 func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- bool) int {
 	n, late := w.take(l)
 	if n == 0 {
@@ -240,7 +240,7 @@ func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- b
 	return len(sends)
 }
 
-// deliver makes one attempt at one send, and tells whether its receiver was late.
+// deliver makes one attempt at one send, and reports whether its receiver was late.
 func (w *Webhooks) deliver(ctx context.Context, x store.Send) (late bool) {
 	began := w.options.Now()
 	before := x
