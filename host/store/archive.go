@@ -10,26 +10,25 @@ import (
 	"cloister/shared/wire"
 )
 
-// An Archive gives everything that a store keeps as rows, and takes it back. Rows are the same
-// for every kind of store, so one imports what another has exported.
+// An Archive exports and imports a store's whole content as rows. Rows are the same for every kind of
+// store, so one imports the export of another.
 type Archive interface {
-	// Export calls each with all rows of one moment, in the order of their kinds. What is
-	// appended meanwhile is not among them, and need not wait. each may keep a row's bytes. An
-	// error of each ends the export and is returned.
+	// Export calls each with all rows of one moment, in the order of their kinds. Batches that are
+	// appended meanwhile are not included, and need not wait. each may keep a row's bytes. An error
+	// of each ends the export and is returned.
 	Export(ctx context.Context, each func(Row) error) error
 	// Import fills an empty store from rows in the order of Export, until next returns io.EOF,
-	// in one transaction: all or nothing. Another store is refused (ErrRefused). Every range is
-	// released, so the next boot takes it under an epoch above those imported; senders' claims
-	// are dropped.
+	// in one transaction: all or nothing. A store that is not empty is refused (ErrRefused). Every
+	// range is released, so the next boot takes it under an epoch higher than those imported;
+	// senders' claims are dropped.
 	//
-	// Import checks the bounds of rows (CheckRow) and their order, and makes the nodes of the
-	// trees itself. The caller must check that entries are those that were exported.
+	// Import checks the limits of rows (CheckRow) and their order, and computes the tree nodes
+	// itself. The caller must check that the entries are the exported ones.
 	Import(ctx context.Context, next func() (Row, error)) error
-	// Extend stores a batch behind those of a range that nobody owns: one of a boot that is gone, from another copy. The
-	// range must be released, and is afterwards, under the batch's boot and epoch; the batch is the next of its boot, or the
-	// first of one with a higher epoch. Sends are rows of the outbox for its entries, as they stood in that copy: the entries
-	// have no marks. Any verdict but wire.VerdictStored leaves everything as it was. The caller must check that the batch is
-	// what the enclave made.
+	// Extend appends a batch of an ended boot, from another copy of the store, to a released range. Afterwards the range is
+	// still released, under the batch's boot and epoch; the batch must be the next of its boot, or the first of a boot with a
+	// higher epoch. sends are the outbox rows of its entries in that copy; the entries themselves have no sends. Any verdict
+	// but wire.VerdictStored changes nothing. The caller must check that the enclave has made the batch.
 	Extend(ctx context.Context, batch *wire.Batch, sends []SendRow) (wire.Stored, error)
 	// Schema is the number of the newest migration in this release, the same for every kind of
 	// store. It rises with releases.
@@ -39,11 +38,11 @@ type Archive interface {
 // A Row is a pointer to one of the Row types of this package.
 type Row interface{ Kind() RowKind }
 
-// RowKind tells rows apart. An export has them in the order of their kinds, except that an
-// organization's row, its entries and its end come together.
+// RowKind is the type of a row. An export has rows in the order of their kinds, except that an
+// organization's row, its entries and its end are adjacent.
 type RowKind uint8
 
-// The kinds. They are part of the format of backups.
+// The row kinds. Their numbers are part of the backup format.
 const (
 	KindOwner        RowKind = 1
 	KindObject       RowKind = 2
@@ -62,7 +61,7 @@ const (
 	KindCheckpoint   RowKind = 15
 )
 
-// OwnerRow says which boot owned a range.
+// OwnerRow is the ownership row of a range.
 type OwnerRow struct {
 	Range    uint32  `cbor:"1,keyasint"`
 	Boot     wire.ID `cbor:"2,keyasint"`
@@ -70,7 +69,7 @@ type OwnerRow struct {
 	Released bool    `cbor:"4,keyasint"`
 }
 
-// ObjectRow is an object. They come in the order in which they were stored.
+// ObjectRow is an object. Objects are in the order in which they were stored.
 type ObjectRow struct {
 	Name  string `cbor:"1,keyasint"`
 	Bytes []byte `cbor:"2,keyasint"`
@@ -91,14 +90,14 @@ type KeyRow struct {
 	Sealed       []byte  `cbor:"3,keyasint"`
 }
 
-// OrganizationRow begins an organization. Later rows name it by Number, from 1 to
-// MaxOrganization; numbers rise.
+// OrganizationRow begins an organization. Later rows refer to it by Number, 1 to
+// MaxOrganization, rising.
 type OrganizationRow struct {
 	Number uint64  `cbor:"1,keyasint"`
 	ID     wire.ID `cbor:"2,keyasint"`
 }
 
-// EntryRow is an entry of the organization that was begun last, by seq from 0 without a gap.
+// EntryRow is an entry of the organization whose OrganizationRow came last, by seq from 0 without a gap.
 type EntryRow struct {
 	Seq      uint64  `cbor:"1,keyasint"`
 	TimeMs   uint64  `cbor:"2,keyasint"`
@@ -107,22 +106,22 @@ type EntryRow struct {
 	Status   uint8   `cbor:"5,keyasint,omitempty"`
 	Next     uint64  `cbor:"6,keyasint,omitempty"` // one more than the seq of the activity's next entry; 0: none
 	Sealed   []byte  `cbor:"7,keyasint"`
-	// Batch is where the header of its batch is among the rows; zero: that is not known.
+	// Batch is the key of its batch's BatchRow; zero: not recorded.
 	Batch BatchPlace `cbor:"8,keyasint,omitzero"`
 }
 
-// A BatchPlace says which batch it is.
+// A BatchPlace identifies a batch.
 type BatchPlace struct {
 	Range  uint32 `cbor:"1,keyasint"`
 	Epoch  uint64 `cbor:"2,keyasint"`
 	Number uint64 `cbor:"3,keyasint"`
 }
 
-// Known tells that it names a batch.
+// Known reports whether p identifies a batch.
 func (p BatchPlace) Known() bool { return p.Epoch > 0 }
 
-// EndRow ends an organization. Root is the root of its RFC 6962 tree, made from the leaf hashes
-// that the store has kept since the entries were appended, and not from the exported bytes.
+// EndRow ends an organization. Root is the root of its RFC 6962 tree, computed from the leaf hashes
+// stored when the entries were appended, and not from the exported bytes.
 type EndRow struct {
 	Count uint64    `cbor:"1,keyasint"`
 	Root  wire.Hash `cbor:"2,keyasint"`
@@ -141,14 +140,14 @@ type PieceRow struct {
 	Sealed []byte `cbor:"2,keyasint"`
 }
 
-// BlindRow is a keyed hash that leads to an entry, by hash, number and seq.
+// BlindRow is a keyed hash by which an entry can be found, by hash, number and seq.
 type BlindRow struct {
 	Hash   wire.Hash `cbor:"1,keyasint"`
 	Number uint64    `cbor:"2,keyasint"`
 	Seq    uint64    `cbor:"3,keyasint"`
 }
 
-// IndexRow says that an organization has a key, by key, rank and organization.
+// IndexRow is a row of the index: an organization has a key. Rows are by key, rank and organization.
 type IndexRow struct {
 	Key          wire.Hash `cbor:"1,keyasint"`
 	Rank         uint64    `cbor:"2,keyasint"`
@@ -195,12 +194,12 @@ type CheckpointRow struct {
 	Cosigned     []byte `cbor:"7,keyasint,omitempty"`
 }
 
-// NewCheckpointRow is the row of a checkpoint.
+// NewCheckpointRow converts a checkpoint to its row.
 func NewCheckpointRow(c *Checkpoint) *CheckpointRow {
 	return &CheckpointRow{uint32(c.Range), c.Generation, c.Policy, c.Size, c.Signed, c.CosignedSize, c.Cosigned}
 }
 
-// Checkpoint is what the row holds.
+// Checkpoint converts the row to a checkpoint.
 func (r *CheckpointRow) Checkpoint() *Checkpoint {
 	return &Checkpoint{wire.Range(r.Range), r.Generation, r.Policy, r.Size, r.Signed, r.CosignedSize, r.Cosigned}
 }
@@ -248,7 +247,7 @@ func NewRow(k RowKind) Row {
 	return nil
 }
 
-// CheckRow bounds a row. Errors are ErrRefused.
+// CheckRow checks the limits of a row. Errors are ErrRefused.
 func CheckRow(r Row) error {
 	switch r := r.(type) {
 	case *OwnerRow:
@@ -357,8 +356,8 @@ func checkNumber(n uint64) error {
 	return nil
 }
 
-// LastMigration is the highest number of a file in the folder migrations. It panics if a file is
-// not called NUMBER_…: the files are part of the program.
+// LastMigration is the highest number of a file in the folder migrations. It panics if a file's name
+// is not NUMBER_…: the files are embedded in the program.
 func LastMigration(files fs.ReadDirFS) (last uint64) {
 	all, err := files.ReadDir("migrations")
 	for _, f := range all {

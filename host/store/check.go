@@ -16,7 +16,7 @@ func refuse(format string, args ...any) error {
 
 var zero wire.ID
 
-// CheckOwn bounds an Own. Errors are ErrRefused.
+// CheckOwn checks the limits of an Own. Errors are ErrRefused.
 func CheckOwn(ask wire.Own) error {
 	switch {
 	case ask.Action < wire.OwnLook || ask.Action > wire.OwnRelease:
@@ -31,7 +31,7 @@ func CheckOwn(ask wire.Own) error {
 	return nil
 }
 
-// CheckBatch bounds a batch before anything is done for it. Errors are ErrRefused.
+// CheckBatch checks the limits of a batch before any of it is stored. Errors are ErrRefused.
 func CheckBatch(b *wire.Batch) error {
 	switch {
 	case b.Boot == zero:
@@ -108,7 +108,7 @@ func checkEntry(e *wire.Entry) error {
 	return nil
 }
 
-// CheckPageIndex bounds a PageIndex. Errors are ErrRefused.
+// CheckPageIndex checks the limits of a PageIndex. Errors are ErrRefused.
 func CheckPageIndex(ask wire.PageIndex) error {
 	switch {
 	case ask.Limit == 0 || ask.Limit > wire.MaxRows:
@@ -124,12 +124,12 @@ func CheckPageIndex(ask wire.PageIndex) error {
 	return nil
 }
 
-// isType tells whether a column of text can hold an activity's type.
+// isType reports whether s can be stored as an activity's type.
 func isType(s string) bool {
 	return len(s) <= MaxType && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
-// CheckFind bounds a Find. Errors are ErrRefused.
+// CheckFind checks the limits of a Find. Errors are ErrRefused.
 func CheckFind(ask wire.Find) error {
 	if len(ask.Activities)+len(ask.Seqs) > wire.MaxFind {
 		return refuse("%d activities, %d seqs", len(ask.Activities), len(ask.Seqs))
@@ -137,7 +137,7 @@ func CheckFind(ask wire.Find) error {
 	return checkSize(ask.TreeSize)
 }
 
-// CheckPage bounds a Page. Errors are ErrRefused.
+// CheckPage checks the limits of a Page. Errors are ErrRefused.
 func CheckPage(ask wire.Page) error {
 	switch {
 	case ask.Limit == 0 || ask.Limit > wire.MaxFind:
@@ -162,7 +162,7 @@ func checkSize(size uint64) error {
 	return nil
 }
 
-// CheckStored refuses a tree size above the number of entries. Errors are ErrRefused.
+// CheckStored refuses a tree size greater than the number of entries. Errors are ErrRefused.
 func CheckStored(size, count uint64) error {
 	if size > count {
 		return refuse("tree of %d leaves, %d are stored", size, count)
@@ -170,7 +170,7 @@ func CheckStored(size, count uint64) error {
 	return nil
 }
 
-// CheckPieces bounds a LoadPieces. Errors are ErrRefused.
+// CheckPieces checks the limits of a LoadPieces. Errors are ErrRefused.
 func CheckPieces(ask wire.LoadPieces) error {
 	if len(ask.Pieces) > wire.MaxPieces {
 		return refuse("%d pieces", len(ask.Pieces))
@@ -178,7 +178,7 @@ func CheckPieces(ask wire.LoadPieces) error {
 	return nil
 }
 
-// CheckAnswer bounds the sealed bytes of an answer that cannot be cut. Errors are ErrRefused.
+// CheckAnswer refuses an answer with more than MaxAnswer sealed bytes, for answers that cannot be shortened. Errors are ErrRefused.
 func CheckAnswer(bytes int) error {
 	if bytes > MaxAnswer {
 		return refuse("answer of %d bytes", bytes)
@@ -186,7 +186,7 @@ func CheckAnswer(bytes int) error {
 	return nil
 }
 
-// CheckKeys bounds a LoadKeys. Errors are ErrRefused.
+// CheckKeys checks the limits of a LoadKeys. Errors are ErrRefused.
 func CheckKeys(ask wire.LoadKeys) error {
 	if ask.Limit == 0 || ask.Limit > wire.MaxKeysPage {
 		return refuse("%d keys", ask.Limit)
@@ -194,7 +194,7 @@ func CheckKeys(ask wire.LoadKeys) error {
 	return nil
 }
 
-// CheckNewKeys bounds a PutKeys. Errors are ErrRefused.
+// CheckNewKeys checks the limits of a PutKeys. Errors are ErrRefused.
 func CheckNewKeys(put wire.PutKeys) error {
 	if put.Boot == zero || put.Epoch == 0 || put.Epoch > MaxEpoch || len(put.Keys) == 0 || len(put.Keys) > wire.MaxKeysPage {
 		return refuse("%d keys of boot %x, epoch %d", len(put.Keys), put.Boot, put.Epoch)
@@ -202,7 +202,7 @@ func CheckNewKeys(put wire.PutKeys) error {
 	return checkKeys(put.Keys)
 }
 
-// CheckSnapshot bounds a PutSnapshot. Errors are ErrRefused.
+// CheckSnapshot checks the limits of a PutSnapshot. Errors are ErrRefused.
 func CheckSnapshot(put wire.PutSnapshot) error {
 	ahead := len(put.Snapshot) == 0
 	switch {
@@ -238,7 +238,7 @@ func CheckSnapshot(put wire.PutSnapshot) error {
 	return nil
 }
 
-// CheckHeaders bounds a LoadHeaders. Errors are ErrRefused.
+// CheckHeaders checks the limits of a LoadHeaders. Errors are ErrRefused.
 func CheckHeaders(ask wire.LoadHeaders) error {
 	if ask.Epoch > MaxEpoch || ask.Number > MaxNumber {
 		return refuse("headers from batch %d of epoch %d", ask.Number, ask.Epoch)
@@ -246,7 +246,7 @@ func CheckHeaders(ask wire.LoadHeaders) error {
 	return checkRange(uint32(ask.Range))
 }
 
-// CheckTips bounds a LoadTips. Errors are ErrRefused.
+// CheckTips checks the limits of a LoadTips. Errors are ErrRefused.
 func CheckTips(ask wire.LoadTips) error {
 	if ask.Limit == 0 || ask.Limit > wire.MaxTipsPage {
 		return refuse("%d tips", ask.Limit)
@@ -254,11 +254,11 @@ func CheckTips(ask wire.LoadTips) error {
 	return nil
 }
 
-// CheckTable bounds a LoadTable. Errors are ErrRefused.
+// CheckTable checks the limits of a LoadTable. Errors are ErrRefused.
 func CheckTable(ask wire.LoadTable) error { return checkRange(uint32(ask.Range)) }
 
-// CompareTable tells whether the stored table, nil if there is none, is the one that put replaces, or is
-// put's own: then nothing is left to do.
+// CompareTable compares the stored table, nil if there is none, with a put: fits if it is the table that
+// put replaces, same if it is put's own table, so that nothing is left to store.
 func CompareTable(there []byte, put wire.PutTable) (fits, same bool) {
 	if bytes.Equal(there, put.Table) {
 		return false, true
@@ -270,7 +270,7 @@ func CompareTable(there []byte, put wire.PutTable) (fits, same bool) {
 	return over == put.Over, false
 }
 
-// CheckPages bounds a LoadPages. Errors are ErrRefused.
+// CheckPages checks the limits of a LoadPages. Errors are ErrRefused.
 func CheckPages(ask wire.LoadPages) error {
 	if len(ask.Pages) > wire.MaxPieces {
 		return refuse("%d pages", len(ask.Pages))
@@ -278,7 +278,7 @@ func CheckPages(ask wire.LoadPages) error {
 	return checkRange(uint32(ask.Range))
 }
 
-// CheckNewTable bounds a PutTable. Errors are ErrRefused.
+// CheckNewTable checks the limits of a PutTable. Errors are ErrRefused.
 func CheckNewTable(put wire.PutTable) error {
 	switch {
 	case put.Boot == zero:
@@ -312,7 +312,7 @@ func checkPage(page []byte) error {
 	return nil
 }
 
-// CheckObject bounds a PutObject. Errors are ErrRefused.
+// CheckObject checks the limits of a PutObject. Errors are ErrRefused.
 func CheckObject(put wire.PutObject) error {
 	if len(put.Bytes) == 0 || len(put.Bytes) > wire.MaxObject {
 		return refuse("object of %d bytes", len(put.Bytes))
@@ -323,7 +323,7 @@ func CheckObject(put wire.PutObject) error {
 	return CheckName(put.Name)
 }
 
-// CheckName bounds the name of an object: at most wire.MaxObjectName bytes of printable ASCII.
+// CheckName checks the limits of the name of an object: at most wire.MaxObjectName bytes of printable ASCII.
 // Errors are ErrRefused.
 func CheckName(name string) error {
 	if len(name) > wire.MaxObjectName {
@@ -335,7 +335,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// isPrintable tells whether s is printable ASCII.
+// isPrintable reports whether s is printable ASCII.
 func isPrintable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e })
 }
@@ -347,7 +347,7 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// CheckClaim bounds a ClaimSends. Errors are ErrRefused.
+// CheckClaim checks the limits of a ClaimSends. Errors are ErrRefused.
 func CheckClaim(ask ClaimSends) error {
 	switch {
 	case ask.Claimant == zero:
@@ -362,7 +362,7 @@ func CheckClaim(ask ClaimSends) error {
 	return checkLimit(len(ask.Lanes))
 }
 
-// CheckDue bounds a Due. Errors are ErrRefused.
+// CheckDue checks the limits of a Due. Errors are ErrRefused.
 func CheckDue(ask Due) error {
 	if ask.NowMs > MaxTime || len(ask.Kinds) == 0 || len(ask.Kinds) > MaxKinds {
 		return refuse("%d kinds due at %d", len(ask.Kinds), ask.NowMs)
@@ -370,7 +370,7 @@ func CheckDue(ask Due) error {
 	return checkLimit(ask.Limit)
 }
 
-// CheckPayers bounds a Payers. Errors are ErrRefused.
+// CheckPayers checks the limits of a Payers. Errors are ErrRefused.
 func CheckPayers(ask Payers) error {
 	if ask.NowMs > MaxTime {
 		return refuse("payers at %d", ask.NowMs)
@@ -378,7 +378,7 @@ func CheckPayers(ask Payers) error {
 	return checkLimit(ask.Limit)
 }
 
-// CheckLanes bounds a Lanes. Errors are ErrRefused.
+// CheckLanes checks the limits of a Lanes. Errors are ErrRefused.
 func CheckLanes(ask Lanes) error {
 	if ask.NowMs > MaxTime || len(ask.After) == 0 || len(ask.After) > MaxClaims {
 		return refuse("lanes of %d payers at %d", len(ask.After), ask.NowMs)
@@ -386,7 +386,7 @@ func CheckLanes(ask Lanes) error {
 	return checkLimit(ask.Limit)
 }
 
-// CheckReceivers bounds a Receivers. Errors are ErrRefused.
+// CheckReceivers checks the limits of a Receivers. Errors are ErrRefused.
 func CheckReceivers(ask Receivers) error {
 	if ask.NowMs > MaxTime {
 		return refuse("receivers at %d", ask.NowMs)
@@ -394,7 +394,7 @@ func CheckReceivers(ask Receivers) error {
 	return checkLimit(ask.Limit)
 }
 
-// CheckDead bounds a DeadSends. Errors are ErrRefused.
+// CheckDead checks the limits of a DeadSends. Errors are ErrRefused.
 func CheckDead(ask DeadSends) error {
 	if err := checkLimit(ask.Limit); err != nil || ask.After == nil {
 		return err
@@ -402,7 +402,7 @@ func CheckDead(ask DeadSends) error {
 	return checkSendID(*ask.After)
 }
 
-// CheckResend bounds a Resend. Errors are ErrRefused.
+// CheckResend checks the limits of a Resend. Errors are ErrRefused.
 func CheckResend(ask Resend) error {
 	switch {
 	case ask.NowMs > MaxTime:
@@ -415,7 +415,7 @@ func CheckResend(ask Resend) error {
 	return nil
 }
 
-// CheckSend bounds what is kept of a send. Errors are ErrRefused.
+// CheckSend checks the limits of a KeepSend. Errors are ErrRefused.
 func CheckSend(claimant wire.ID, s *Send) error {
 	switch {
 	case claimant == zero:
@@ -433,7 +433,7 @@ func CheckSend(claimant wire.ID, s *Send) error {
 	return checkSendID(s.ID)
 }
 
-// CheckSends bounds a Sends. Errors are ErrRefused.
+// CheckSends checks the limits of a Sends. Errors are ErrRefused.
 func CheckSends(ask wire.Sends) error {
 	if len(ask.Sends) > wire.MaxStates {
 		return refuse("%d sends", len(ask.Sends))

@@ -6,32 +6,32 @@ import (
 	"cloister/shared/wire"
 )
 
-// Checkpoints are what the logs have signed over what is stored here: whoever has the store and no enclave asks witnesses
-// with them. What they are worth, who verifies them knows.
+// Checkpoints stores the newest checkpoints of the logs. With them a command asks witnesses for their state without an
+// enclave. The store does not verify them; their readers must.
 type Checkpoints interface {
-	// PutCheckpoint keeps, for a range and generation, the larger of what is there and what is put: of what the log has
-	// signed, and of what witnesses have cosigned.
+	// PutCheckpoint stores, for a range and generation, the larger of the stored and the new signed checkpoint, and the
+	// larger of the two cosigned ones.
 	PutCheckpoint(ctx context.Context, c Checkpoint) error
-	// LoadCheckpoints gives those of all ranges and generations, in their order.
+	// LoadCheckpoints returns the checkpoints of all ranges and generations, in that order.
 	LoadCheckpoints(ctx context.Context) ([]Checkpoint, error)
 }
 
-// A Checkpoint is the newest of one log.
+// A Checkpoint is the newest signed and the newest cosigned checkpoint of one log.
 type Checkpoint struct {
 	Range      wire.Range
 	Generation uint32
-	Policy     string // of the witnesses that it was brought to
-	Size       uint64 // of Signed
-	Signed     []byte // a note that the log has signed
-	// CosignedSize and Cosigned are of the newest with a quorum of witnesses' lines; 0 and empty: none has one.
+	Policy     string // policy of the witnesses that it was sent to
+	Size       uint64 // leaves in Signed
+	Signed     []byte // note with the log's signature
+	// CosignedSize and Cosigned are the size and note of the newest checkpoint with a quorum of cosignatures; 0 and empty if there is none.
 	CosignedSize uint64
 	Cosigned     []byte
 }
 
-// MaxCheckpoint bounds a policy, and a checkpoint with its signatures.
+// MaxCheckpoint bounds the bytes of a policy, and of a checkpoint with its signatures.
 const MaxCheckpoint = 64 << 10
 
-// CheckCheckpoint bounds a PutCheckpoint. Errors are ErrRefused.
+// CheckCheckpoint checks the limits of a PutCheckpoint. Errors are ErrRefused.
 func CheckCheckpoint(c *Checkpoint) error {
 	switch {
 	case c.Size == 0 || c.Size > 1<<62 || c.CosignedSize > c.Size:

@@ -2,7 +2,7 @@ package store
 
 import "cloister/shared/wire"
 
-// CheckExtension bounds what extends a range. Errors are ErrRefused.
+// CheckExtension checks the limits of an Extend's batch and sends. Errors are ErrRefused.
 func CheckExtension(b *wire.Batch, sends []SendRow) error {
 	if err := CheckBatch(b); err != nil {
 		return err
@@ -27,7 +27,7 @@ func CheckExtension(b *wire.Batch, sends []SendRow) error {
 	return nil
 }
 
-// Extends tells what becomes of a batch that is to extend a range with this row.
+// Extends is the verdict on a batch that is to extend a range with the ownership row owned.
 func Extends(owned wire.Owned, b *wire.Batch) wire.Verdict {
 	switch {
 	case owned.Epoch > 0 && !owned.Released:

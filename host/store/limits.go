@@ -2,11 +2,11 @@ package store
 
 import "cloister/shared/wire"
 
-// Bounds of a store beyond those of the wire. Seqs, epochs and numbers are
-// packed into one signed 64-bit key together with what they belong to.
+// Limits of a store in addition to those of package wire. A seq, epoch or
+// number shares a signed 64-bit key with the number of its organization or range.
 const (
 	MaxSeq    = 1<<32 - 1 // seq of an entry; a tree has at most 2^32 leaves
-	MaxEpoch  = 1<<23 - 1 // changes of the owner
+	MaxEpoch  = 1<<23 - 1 // epoch of a range, one more with each change of its owner
 	MaxNumber = 1<<40 - 1 // batches of one boot
 	MaxTime   = 1<<63 - 1 // milliseconds
 	MaxRank   = 1<<63 - 1 // of a row of the index

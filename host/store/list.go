@@ -6,14 +6,14 @@ import (
 	"cloister/shared/wire"
 )
 
-// Answer collects proven entries until the frame of the answer is full.
+// Answer collects proven entries up to the size limit of a frame, MaxAnswer.
 type Answer struct {
 	Proven wire.Proven
 	bytes  int
 }
 
-// Add adds an entry. It returns false, and adds nothing, when the answer has entries and this one
-// does not fit.
+// Add adds an entry. It returns false, and adds nothing, if the entry does not fit; the first entry
+// always fits.
 func (a *Answer) Add(e wire.ProvenEntry) bool {
 	size := len(e.Sealed) + len(e.Proof)*(len(wire.Hash{})+2) + 32
 	if len(a.Proven.Entries) > 0 && a.bytes+size > MaxAnswer {
@@ -24,15 +24,15 @@ func (a *Answer) Add(e wire.ProvenEntry) bool {
 	return true
 }
 
-// A Window is the part of an organization's list from which a page takes Limit places.
+// A Window is the interval of an organization's places from which a page takes at most Limit.
 type Window struct {
-	Low, High int64 // Low is in it, High is not
+	Low, High int64 // Low inclusive, High exclusive
 	Up        bool  // take the lowest places, not the highest
 	Limit     int
 }
 
 // NewWindow makes the window of a page. cursor is the place of the activity that Before or After
-// names, and not used when there is neither.
+// names; it is ignored if there is neither.
 func NewWindow(ask wire.Page, organization, cursor int64) Window {
 	w := Window{Low: Place(organization, 0), High: Place(organization, 0) + int64(ask.TreeSize), Limit: int(ask.Limit)}
 	switch {
@@ -44,7 +44,7 @@ func NewWindow(ask wire.Page, organization, cursor int64) Window {
 	return w
 }
 
-// Cut merges places from several indexes into a page: each once, highest first, at most Limit.
+// Cut merges the places found in several indexes into a page: without duplicates, highest first, at most Limit.
 func (w Window) Cut(places []int64) []int64 {
 	slices.Sort(places)
 	places = slices.Compact(places)

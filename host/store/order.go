@@ -6,19 +6,19 @@ import (
 	"encoding/binary"
 )
 
-// An Order follows the rows of an export and refuses kinds out of order, keys that do not rise,
-// gaps between entries, and an organization without its end. The zero value waits for the first
-// row.
+// An Order validates the order of an export's rows. It refuses kinds out of order, keys that do not
+// rise, gaps between entries, and an organization without its EndRow. The zero value is ready for
+// the first row.
 type Order struct {
 	at     RowKind
-	begun  bool   // an organization, not ended yet
-	number uint64 // of the organization last begun
+	begun  bool   // an organization has no EndRow yet
+	number uint64 // of the newest organization
 	count  uint64 // of its entries
 	next   uint64 // the highest Next of its entries
 	key    []byte
 }
 
-// Follow takes the next row, which CheckRow has passed. Errors are ErrRefused.
+// Follow checks the position of the next row, which must have passed CheckRow. Errors are ErrRefused.
 func (o *Order) Follow(r Row) error {
 	kind := r.Kind()
 	switch kind {
@@ -64,10 +64,10 @@ func (o *Order) within(r Row) error {
 	return nil
 }
 
-// Number is that of the organization last begun, 0 before the first.
+// Number is the number of the newest OrganizationRow, 0 before the first.
 func (o *Order) Number() uint64 { return o.number }
 
-// Done says whether rows may end here. Errors are ErrRefused.
+// Done checks that the rows may end now. Errors are ErrRefused.
 func (o *Order) Done() error {
 	if o.begun {
 		return refuse("organization %d has no end", o.number)
@@ -75,7 +75,7 @@ func (o *Order) Done() error {
 	return nil
 }
 
-// keyOf is the key by which rows of a kind are ordered. twice tells whether two may have the same.
+// keyOf is the key by which rows of a kind are ordered. twice reports whether two rows may share one.
 func keyOf(r Row) (key []byte, twice bool) {
 	n := func(v ...uint64) {
 		for _, v := range v {
@@ -86,7 +86,7 @@ func keyOf(r Row) (key []byte, twice bool) {
 	case *OwnerRow:
 		n(uint64(r.Range))
 	case *ObjectRow:
-		return nil, true // ordered by when they were stored, which the row does not tell
+		return nil, true // ordered by the time of storing, which is not in the row
 	case *BatchRow:
 		n(uint64(r.Range), r.Epoch, r.Number)
 	case *KeyRow:

@@ -7,21 +7,21 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Walk makes the rows of organizations, by number, from entries in the order of their places, as
-// both stores read them.
+// A Walk converts entries, in the order of their places, into an export's rows of organizations: for
+// each an OrganizationRow, its entries and an EndRow. Both stores use it.
 type Walk struct {
-	ahead []*OrganizationRow // not begun yet
+	ahead []*OrganizationRow // organizations without a row yet
 	each  func(Row) error
 	at    *OrganizationRow
 	tree  *tree.Builder
 }
 
-// NewWalk begins a walk over these organizations.
+// NewWalk makes a Walk over these organizations, which calls each with every row.
 func NewWalk(organizations []*OrganizationRow, each func(Row) error) *Walk {
 	return &Walk{ahead: organizations, each: each}
 }
 
-// Entry takes the next entry, with the leaf hash that is stored for it.
+// Entry adds the next entry, with its stored leaf hash.
 func (w *Walk) Entry(place int64, e *EntryRow, leaf wire.Hash) error {
 	for w.at == nil || int64(w.at.Number) != place>>32 {
 		if len(w.ahead) == 0 {
@@ -40,7 +40,7 @@ func (w *Walk) Entry(place int64, e *EntryRow, leaf wire.Hash) error {
 	return w.each(e)
 }
 
-// begin ends an organization and begins the next.
+// begin ends the current organization and begins the next.
 func (w *Walk) begin() error {
 	if err := w.end(); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (w *Walk) end() error {
 	return w.each(&EndRow{Count: w.tree.Size(), Root: root})
 }
 
-// End ends the walk, with the organizations that have no entries.
+// End ends the walk: it adds the organizations without entries and the last EndRow.
 func (w *Walk) End() error {
 	for len(w.ahead) > 0 {
 		if err := w.begin(); err != nil {

@@ -1,4 +1,4 @@
-// Package open opens the store that a name stands for.
+// Package open opens a store by its URL or path.
 package open
 
 import (
@@ -12,12 +12,12 @@ import (
 )
 
 // Open opens "postgres://…" or "postgresql://…" as a PostgreSQL database, and "sqlite:PATH" or a
-// bare path as a file. It makes the file and tables as needed. Errors do not repeat the name, which
-// may hold a password.
+// bare path as an SQLite file. It creates the file and tables as needed. Errors do not repeat the
+// name, which may hold a password.
 func Open(ctx context.Context, name string) (store.Store, error) { return openNamed(ctx, name, true) }
 
-// OpenExisting opens a store that exists and has the tables of this release. It changes nothing, so
-// a mistyped name makes no empty store, and programs of an earlier release can go on.
+// OpenExisting opens a store that exists and has the tables of this release. It changes nothing: a
+// mistyped name creates no empty store, and programs of an earlier release can continue to use it.
 func OpenExisting(ctx context.Context, name string) (store.Store, error) {
 	return openNamed(ctx, name, false)
 }
@@ -40,7 +40,7 @@ func openNamed(ctx context.Context, name string, change bool) (store.Store, erro
 	return orNil(file(ctx, path))
 }
 
-// orNil keeps a nil pointer from becoming a store that is not nil.
+// orNil returns a nil interface with an error, instead of one that holds a nil pointer.
 func orNil[S store.Store](s S, err error) (store.Store, error) {
 	if err != nil {
 		return nil, err
@@ -48,5 +48,5 @@ func orNil[S store.Store](s S, err error) (store.Store, error) {
 	return s, nil
 }
 
-// Schema is store.Archive.Schema of the stores here, without opening one.
+// Schema is the result of store.Archive.Schema in this release, without opening a store.
 func Schema() uint64 { return (*sqlite.Store)(nil).Schema() }

@@ -28,7 +28,7 @@ func (s *Store) LoadKeys(ctx context.Context, ask wire.LoadKeys) (k wire.Keys, e
 	return store.Result(k, err, "loading keys")
 }
 
-// PutKeys implements store.Writer. Like PutSnapshot it locks the row of the owner last.
+// PutKeys implements store.Writer. Like PutSnapshot it locks the ownership row last.
 func (s *Store) PutKeys(ctx context.Context, put wire.PutKeys) (done wire.Done, err error) {
 	if err := store.CheckNewKeys(put); err != nil {
 		return done, err

@@ -10,7 +10,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Own implements store.Writer. Every action locks the row, and so sees the newest state.
+// Own implements store.Writer. Every action locks the row, and so reads the newest state.
 func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err error) {
 	if err := store.CheckOwn(ask); err != nil {
 		return owned, err

@@ -1,12 +1,12 @@
-// Package postgres is the store for production: PostgreSQL 15 or newer through pgx. Any number of
-// hosts may use one database.
+// Package postgres is the production store: PostgreSQL 15 or newer, through pgx. Any number of hosts
+// may use one database.
 //
-// A batch is one round trip: a function in the database locks the row of the owner, compares and
-// inserts, in a transaction of its own. Only a batch that completes a node of a tree, one in some
-// hundred, takes five.
+// A batch is one round trip: a function in the database locks the ownership row, compares and
+// inserts, in a transaction of its own. Only a batch that completes a tree node, about one in a
+// hundred, takes five round trips.
 //
-// Nothing is kept in a session between transactions and no statement has a name, so a pooler in
-// transaction mode may stand between.
+// There is no session state between transactions and no named statement, so a connection pooler in
+// transaction mode works.
 package postgres
 
 import (
@@ -39,7 +39,7 @@ const (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Store is a store in a database.
+// Store is a store.Store in a PostgreSQL database.
 type Store struct {
 	pool *pgxpool.Pool
 
@@ -49,9 +49,9 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to a database, by URL or by keywords as libpq does, and makes or updates its
-// tables. It refuses a database that confirms what is not on disk, and one that a later release
-// has written (store.ErrLater).
+// Open connects to a database, by URL or by keywords as libpq does, and creates or migrates its
+// tables. It refuses a database that confirms commits before they are on disk, and one that a later
+// release has written (store.ErrLater).
 func Open(ctx context.Context, dsn string) (*Store, error) { return open(ctx, dsn, true) }
 
 // OpenExisting connects to a database that has the tables of this release, and changes nothing:

@@ -167,7 +167,7 @@ func (s *Store) LoadPages(ctx context.Context, ask wire.LoadPages) (p wire.Piece
 	return store.Result(p, err, "loading pages of a tip table")
 }
 
-// PutTable implements store.Writer. Like PutSnapshot it locks the row of the owner last.
+// PutTable implements store.Writer. Like PutSnapshot it locks the ownership row last.
 func (s *Store) PutTable(ctx context.Context, put wire.PutTable) (done wire.Done, err error) {
 	if err := store.CheckNewTable(put); err != nil {
 		return done, err

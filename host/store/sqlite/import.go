@@ -18,8 +18,8 @@ const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 F
 	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)
 	OR EXISTS (SELECT 1 FROM tip_table) OR EXISTS (SELECT 1 FROM tip_page) OR EXISTS (SELECT 1 FROM checkpoint)`
 
-// Import implements store.Archive. It holds up every other writer. The log grows to the size of all
-// that is imported before it is copied into the file.
+// Import implements store.Archive. It blocks every other writer. The WAL grows to the size of the
+// whole import before it is copied into the file.
 func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) error {
 	err := s.write(ctx, func(inner context.Context) error {
 		defer s.countWritten(checkpointBytes)

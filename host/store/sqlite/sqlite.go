@@ -1,11 +1,11 @@
-// Package sqlite is the store of one host: a file, through modernc.org/sqlite.
+// Package sqlite is the store for a single host: a SQLite file, through modernc.org/sqlite.
 //
-// One connection writes, a few read, one copies the write-ahead log back into the file. A commit
-// is one fsync of the log (synchronous=FULL). Checkpoints run beside the commits; only when the
-// log has grown far does one of them hold up a batch, for the pages that are left.
+// One connection writes, a few read, and one checkpoints: it copies the write-ahead log (WAL) back
+// into the file. A commit is one fsync of the WAL (synchronous=FULL). Checkpoints run in parallel
+// with commits; only if the WAL has grown large does one delay a batch, for the remaining pages.
 //
 // Memory outside Go's heap is at most about 16 MiB: page caches of 4 MiB for the writer and 2 MiB
-// for each reader, and the index of the log. The README has measurements of other layouts.
+// for each reader, and the WAL's index. The README has measurements of other layouts.
 package sqlite
 
 import (
@@ -38,10 +38,10 @@ const (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ErrClosed answers calls to a closed store.
+// ErrClosed is the error of calls to a closed store.
 var ErrClosed = errors.New("sqlite: store is closed")
 
-// Store is a store in one file.
+// Store is a store.Store in one SQLite file.
 type Store struct {
 	name string
 	ran  atomic.Uint64
@@ -67,8 +67,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the file, and makes it (readable by its owner only) and its tables as needed. The
-// folder must exist. A file that a later release has written is refused (store.ErrLater).
+// Open opens a file. It creates the file (readable by its owner only) if needed, and creates or migrates
+// its tables. The folder must exist. A file that a later release has written is refused (store.ErrLater).
 func Open(ctx context.Context, path string) (*Store, error) { return open(ctx, path, true) }
 
 // OpenExisting opens a file that exists and has the tables of this release, and changes nothing:
@@ -266,8 +266,8 @@ func (s *Store) replace() (*conn, error) {
 	return s.reader()
 }
 
-// Statements is how many have run since the store was opened, with those that begin and end
-// transactions. sim/budget bounds them for each request.
+// Statements is the number of SQL statements run since the store was opened, including BEGIN and
+// COMMIT. sim/budget bounds them for each request.
 func (s *Store) Statements() uint64 { return s.ran.Load() }
 
 // Ping implements store.Store.
@@ -278,7 +278,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	})
 }
 
-// Close implements store.Store. The last connection to close copies the log into the file.
+// Close implements store.Store. The last connection to close copies the WAL into the file.
 func (s *Store) Close() error {
 	<-s.writing
 	if s.closed {

@@ -25,7 +25,7 @@ func Rows(t testing.TB, s store.Store) []store.Row {
 	return rows
 }
 
-// From gives rows one by one, as Import wants them.
+// From returns the next function of an Import of these rows.
 func From(rows []store.Row) func() (store.Row, error) {
 	return func() (store.Row, error) {
 		if len(rows) == 0 {
@@ -37,7 +37,7 @@ func From(rows []store.Row) func() (store.Row, error) {
 	}
 }
 
-// Full fills an empty store with something of every kind.
+// Full fills an empty store with rows of every kind.
 func Full(t testing.TB, s store.Store) {
 	t.Helper()
 	w := newWriter(t, s)
@@ -85,8 +85,8 @@ func Full(t testing.TB, s store.Store) {
 	}
 }
 
-// Same holds an export against what another store gives back of it: all but the
-// ranges' being held.
+// Same compares an export with that of another store which has imported it: all
+// rows but whether ranges are released.
 func Same(t testing.TB, was, is []store.Row) {
 	t.Helper()
 	if len(was) != len(is) {

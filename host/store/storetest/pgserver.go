@@ -161,7 +161,7 @@ func (s *Server) ask(text string) error {
 	return errors.Join(err, c.Close(ctx))
 }
 
-// Database makes an empty database and gives its DSN.
+// Database creates an empty database and returns its DSN.
 func (s *Server) Database() string {
 	s.t.Helper()
 	s.made++

@@ -1,4 +1,4 @@
-// Package storetest is what every store must do. A store's own test calls Run.
+// Package storetest is the test suite of every store. A store's own test calls Run.
 //
 // Nothing in it knows how a store works: it appends, loads and compares with
 // lists kept in memory and with proofs checked by another library. Random parts
@@ -16,11 +16,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// An Opener gives an empty store and a function that closes it and opens what
-// it has left behind. The store last opened is closed when the test ends.
+// An Opener returns an empty store and a function that closes and reopens it.
+// The store last opened is closed when the test ends.
 type Opener func(t *testing.T) (s store.Store, reopen func() store.Store)
 
-// Run holds a store against the whole suite.
+// Run runs the whole suite on a store.
 func Run(t *testing.T, open Opener) {
 	for _, c := range []struct {
 		name string

@@ -11,24 +11,24 @@ import (
 
 var edges = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 
-// A Node is a complete one. Stored are those of levels 8, 16 and 24.
+// A Node is a complete node of a tree. A store keeps those of levels 8, 16 and 24.
 type Node struct {
 	Level uint
 	Index uint64
 	Hash  wire.Hash
 }
 
-// A Builder grows a tree leaf by leaf, and holds only its right edge: at most 3 × 256 hashes.
+// A Builder builds a tree leaf by leaf. It holds only the right edge: at most 3 × 256 hashes.
 type Builder struct {
 	edge   *compact.Range
-	levels [3][]wire.Hash // of levels 0, 8 and 16: those below the next node
+	levels [3][]wire.Hash // hashes of levels 0, 8 and 16 that are not yet under a stored node
 }
 
 // NewBuilder makes the Builder of an empty tree.
 func NewBuilder() *Builder { return &Builder{edge: edges.NewEmptyRange(0)} }
 
-// Add adds the next leaf's hash and gives the nodes that it completes, lowest first. It fails only
-// when the tree is full.
+// Add adds the next leaf's hash and returns the stored nodes that it completes, lowest first. It fails
+// only if the tree is full.
 func (b *Builder) Add(leaf wire.Hash) ([]Node, error) {
 	index := b.edge.End()
 	if err := b.edge.Append(leaf[:], nil); err != nil {
@@ -52,8 +52,8 @@ func (b *Builder) Add(leaf wire.Hash) ([]Node, error) {
 	return made, nil
 }
 
-// Size is how many leaves there are.
+// Size is the number of leaves.
 func (b *Builder) Size() uint64 { return b.edge.End() }
 
-// Root is the RFC 6962 root over all leaves; without leaves it is the hash of nothing.
+// Root is the RFC 6962 root of all leaves; without leaves it is the hash of the empty string.
 func (b *Builder) Root() (wire.Hash, error) { return rootOf(b.edge) }

@@ -10,10 +10,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// Nodes gives the complete node of a level, 0 for leaves, by its index. It fails when it cannot be read.
+// Nodes reads the complete node of a level, 0 for leaves, with an index. It fails if it cannot be read.
 type Nodes func(level uint, index uint64) (wire.Hash, error)
 
-// Root is the RFC 6962 root of the first size leaves; of none it is the hash of nothing.
+// Root is the RFC 6962 root of the first size leaves; for size 0 it is the hash of the empty string.
 func (n Nodes) Root(size uint64) (wire.Hash, error) {
 	var hashes [][]byte
 	for _, id := range compact.RangeNodes(0, size, nil) {
@@ -30,9 +30,9 @@ func (n Nodes) Root(size uint64) (wire.Hash, error) {
 	return rootOf(edge)
 }
 
-// ProveConsistency proves that the tree of the first old leaves is the beginning of that of the first size leaves, in the
-// order of RFC 6962, section 2.1.2: at most 63 hashes, and none where old is nothing or all. It fails when old is more than
-// size, or a node cannot be read.
+// ProveConsistency returns the proof that the tree of the first size leaves extends that of the first old leaves, in the order
+// of RFC 6962, section 2.1.2: at most 63 hashes, and none if old is 0 or size. It fails if old is greater than size, or a
+// node cannot be read.
 func (n Nodes) ProveConsistency(old, size uint64) ([]wire.Hash, error) {
 	nodes, err := proof.Consistency(old, size)
 	if err != nil {
@@ -41,8 +41,8 @@ func (n Nodes) ProveConsistency(old, size uint64) ([]wire.Hash, error) {
 	return n.path(nodes)
 }
 
-// ProveInclusion proves that a leaf is in the tree of the first size leaves, from the leaf up. It fails when it is not, or a
-// node cannot be read.
+// ProveInclusion returns the proof that a leaf is in the tree of the first size leaves, from the leaf up. It fails if the leaf
+// is not in that tree, or a node cannot be read.
 func (n Nodes) ProveInclusion(index, size uint64) ([]wire.Hash, error) {
 	nodes, err := proof.Inclusion(index, size)
 	if err != nil {

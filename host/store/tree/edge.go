@@ -10,10 +10,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// An Edge is a tree of which only the right edge is known: the complete nodes that its root is made of. It grows leaf by leaf.
+// An Edge is a tree in the form of its right edge: the complete nodes from which the root is computed. Leaves can be appended.
 type Edge struct{ edge *compact.Range }
 
-// NewEdge makes the edge of a tree of size leaves from its nodes, left to right: one for each bit that is set in size.
+// NewEdge makes the Edge of a tree of size leaves from the hashes of its nodes, left to right: one for each bit set in size.
 func NewEdge(size uint64, hashes []wire.Hash) (*Edge, error) {
 	var nodes [][]byte
 	for _, h := range hashes {
@@ -26,10 +26,10 @@ func NewEdge(size uint64, hashes []wire.Hash) (*Edge, error) {
 	return &Edge{edge}, nil
 }
 
-// Size is how many leaves there are.
+// Size is the number of leaves.
 func (e *Edge) Size() uint64 { return e.edge.End() }
 
-// Nodes are those of the edge.
+// Nodes returns the nodes of the edge.
 func (e *Edge) Nodes() []Node {
 	hashes := e.edge.Hashes()
 	var all []Node
@@ -39,8 +39,8 @@ func (e *Edge) Nodes() []Node {
 	return all
 }
 
-// Append adds the next leaf and gives the nodes of stored levels that it completes, itself first. It fails only when the
-// tree is full.
+// Append adds the next leaf's hash and returns the leaf and the nodes of stored levels that it completes. It fails only if
+// the tree is full.
 func (e *Edge) Append(leaf wire.Hash) (made []Node, err error) {
 	err = e.edge.Append(leaf[:], func(id compact.NodeID, hash []byte) {
 		if id.Level%step == 0 {
@@ -53,15 +53,15 @@ func (e *Edge) Append(leaf wire.Hash) (made []Node, err error) {
 	return made, nil
 }
 
-// Join is the node above two.
+// Join is the hash of the parent of two nodes.
 func Join(left, right wire.Hash) wire.Hash {
 	return wire.Hash(rfc6962.DefaultHasher.HashChildren(left[:], right[:]))
 }
 
-// Root is the RFC 6962 root over all leaves; without leaves it is the hash of nothing.
+// Root is the RFC 6962 root of all leaves; without leaves it is the hash of the empty string.
 func (e *Edge) Root() (wire.Hash, error) { return rootOf(e.edge) }
 
-// Clone is the edge as it stands.
+// Clone returns a copy of the edge.
 func (e *Edge) Clone() *Edge {
 	edge, err := edges.NewRange(0, e.edge.End(), slices.Clone(e.edge.Hashes()))
 	if err != nil {

@@ -16,8 +16,8 @@ type Run struct {
 	Count int
 }
 
-// Runs are the hashes that make up the tree of the first size leaves, at most 2^32, from left to right:
-// one run of each stored level at most.
+// Runs returns the hashes from which the root of the first size leaves, at most 2^32, is computed, from
+// left to right: at most one run of each stored level.
 func Runs(size uint64) []Run {
 	var runs []Run
 	for level, at := uint(24), uint64(0); ; level -= step {
@@ -31,8 +31,8 @@ func Runs(size uint64) []Run {
 	}
 }
 
-// Root is the RFC 6962 root of the first size leaves, at most 2^32; of none it is the hash of nothing. It
-// reads the Runs of the tree, and fails when one cannot be read.
+// Root is the RFC 6962 root of the first size leaves, at most 2^32; for size 0 it is the hash of the empty
+// string. It reads the Runs of the tree, and fails if one cannot be read.
 func Root(size uint64, source Source) (wire.Hash, error) {
 	edge := edges.NewEmptyRange(0)
 	for _, r := range Runs(size) {

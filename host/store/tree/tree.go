@@ -1,9 +1,9 @@
-// Package tree reads and grows an organization's RFC 6962 tree as a store keeps it: the hash of
-// every leaf, and the nodes at levels 8, 16 and 24, each above 256 of the stored level below. An
-// inclusion proof then reads at most 256 hashes of each stored level, however long the history is.
+// Package tree computes roots and proofs of an organization's RFC 6962 Merkle tree in the form that a
+// store keeps: the hash of every leaf, and the nodes at levels 8, 16 and 24, each over 256 nodes of the
+// stored level below. So an inclusion proof reads at most 256 hashes of each stored level.
 //
-// Proofs are in the order of RFC 6962, leaf upwards. A size may be smaller than the stored tree.
-// All arithmetic is that of transparency-dev/merkle.
+// Proofs are in the order of RFC 6962, from the leaf up. A size may be smaller than the stored tree.
+// The arithmetic is that of transparency-dev/merkle.
 package tree
 
 import (
@@ -15,7 +15,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Span is how many nodes of one stored level are below a node of the next.
+// Span is the number of nodes of one stored level under a node of the next.
 const Span = 256
 
 const step = 8 // levels between stored levels
@@ -33,7 +33,7 @@ func CompletedLevels(index uint64) []uint {
 	return levels
 }
 
-// Fold is the node above Span hashes of one stored level.
+// Fold is the hash of the node over Span hashes of one stored level.
 func Fold(hashes []wire.Hash) (wire.Hash, error) {
 	if len(hashes) != Span {
 		return wire.Hash{}, fmt.Errorf("folding %d hashes, want %d", len(hashes), Span)
@@ -41,7 +41,7 @@ func Fold(hashes []wire.Hash) (wire.Hash, error) {
 	return Peak(hashes), nil
 }
 
-// Peak is the node above consecutive hashes of one level, as many as a power of two.
+// Peak is the hash of the node over consecutive hashes of one level; their number is a power of two.
 func Peak(hashes []wire.Hash) wire.Hash {
 	for len(hashes) > 1 {
 		hashes = above(hashes)
@@ -58,12 +58,12 @@ func above(hashes []wire.Hash) []wire.Hash {
 	return up
 }
 
-// A Source gives count hashes, at most Span, of a stored level (0, 8, 16 or 24) from index from. It
-// fails when one is missing.
+// A Source reads count hashes, at most Span, of a stored level (0, 8, 16 or 24), starting at index
+// from. It fails if one is missing.
 type Source func(level uint, from uint64, count int) ([]wire.Hash, error)
 
-// A Prover makes inclusion proofs under one tree size and keeps what it has read, so that
-// neighbouring entries cost little more than one. One goroutine at a time may use it.
+// A Prover makes inclusion proofs for one tree size. It caches the hashes that it has read, so that
+// proofs of neighbouring entries cost little more than one. It is not safe for concurrent use.
 type Prover struct {
 	size   uint64
 	source Source
@@ -80,7 +80,7 @@ func NewProver(size uint64, source Source) *Prover {
 	return &Prover{size: size, source: source, blocks: map[block][][]wire.Hash{}}
 }
 
-// Prove gives the inclusion proof of a leaf. It fails when the leaf is not in the tree or a hash
+// Prove returns the inclusion proof of a leaf. It fails if the leaf is not in the tree or a hash
 // cannot be read.
 func (p *Prover) Prove(index uint64) ([]wire.Hash, error) {
 	return Nodes(p.node).ProveInclusion(index, p.size)
