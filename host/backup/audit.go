@@ -10,13 +10,13 @@ import (
 	"cloister/shared/wire"
 )
 
-// Names of the enclave's objects without which a deployment cannot start.
+// Names of the objects that an enclave needs to start a deployment.
 const (
 	objectGenesis = "genesis"
 	objectKeyring = "keyring/"
 )
 
-// A Summary is what a backup holds.
+// A Summary counts the content of a backup.
 type Summary struct {
 	Header        Header
 	Chunks        int
@@ -26,16 +26,16 @@ type Summary struct {
 	Entries       uint64
 	Batches       uint64
 	Sends         uint64 // rows of the outbox
-	Unsent        uint64 // of them, those that have not ended
-	Epoch         uint64 // the highest of an owner
+	Unsent        uint64 // rows of the outbox that have not ended
+	Epoch         uint64 // highest epoch of a range
 }
 
-// An audit follows rows and checks that they fit together.
+// An audit checks the rows of a backup against each other.
 type audit struct {
 	order   store.Order
 	tree    *tree.Builder
 	id      wire.ID
-	owners  map[uint32]uint64 // range to epoch
+	owners  map[uint32]uint64 // epoch by range
 	genesis bool
 	keyring bool
 	before  *store.BatchRow
@@ -88,7 +88,7 @@ func (a *audit) follow(r store.Row) error {
 	return nil
 }
 
-// owner checks that a range whose tip table, page or checkpoint there is has had an owner, who alone makes them.
+// owner checks that a range with a tip table, page or checkpoint has an ownership row: only an owner makes them.
 func (a *audit) owner(r uint32) error {
 	if a.owners[r] == 0 {
 		return fmt.Errorf("a tip table or checkpoint of range %d, which nobody has owned", r)
@@ -107,8 +107,8 @@ func (a *audit) object(r *store.ObjectRow) error {
 	return nil
 }
 
-// batch checks that batches of an epoch are numbered from 1 without a gap, and that an owner has had
-// the epoch.
+// batch checks that the batches of an epoch are numbered from 1 without a gap, and that the epoch is
+// not later than the range's owner's.
 func (a *audit) batch(r *store.BatchRow) error {
 	a.sum.Batches++
 	want, b := uint64(1), a.before

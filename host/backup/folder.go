@@ -9,24 +9,24 @@ import (
 	"path/filepath"
 )
 
-// A Folder keeps the objects of one backup.
+// A Folder stores the objects of one backup.
 type Folder interface {
 	// Put stores an object, durably.
 	Put(ctx context.Context, name string, b []byte) error
-	// Get gives an object. Errors are fs.ErrNotExist when there is none, ErrDamaged when it has
+	// Get returns an object. Errors are fs.ErrNotExist if there is none, ErrDamaged if it has
 	// more than most bytes, and others.
 	Get(ctx context.Context, name string, most int) ([]byte, error)
-	// String is its location, as a command takes it.
+	// String is its location, in the form of a command's argument.
 	String() string
 }
 
-// Dir is a folder of the file system. The first Put makes it.
+// Dir is a Folder in the file system. The first Put creates it.
 type Dir struct{ Path string }
 
 // String implements Folder.
 func (d Dir) String() string { return d.Path }
 
-// Put implements Folder. Only the owner can read what is written.
+// Put implements Folder. Only the owner can read the files.
 func (d Dir) Put(ctx context.Context, name string, b []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (d Dir) Put(ctx context.Context, name string, b []byte) error {
 	}
 	_, err = f.Write(b)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Link(part, filepath.Join(d.Path, name)) // unlike a rename it replaces nothing
+		err = os.Link(part, filepath.Join(d.Path, name)) // unlike a rename it does not replace a file
 	}
 	if err = errors.Join(err, os.Remove(part)); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (d Dir) Put(ctx context.Context, name string, b []byte) error {
 	return syncDir(d.Path)
 }
 
-// syncDir makes names durable, in a folder and in the folder above, where it may be new itself.
+// syncDir makes the names in a folder durable, and its own name in its parent folder, where it may be new.
 func syncDir(path string) error {
 	for _, p := range []string{path, filepath.Dir(path)} {
 		f, err := os.Open(p)
@@ -87,5 +87,5 @@ func readAtMost(r io.Reader, name string, most int) ([]byte, error) {
 	return b, nil
 }
 
-// ErrLocation says that a text names no place for backups.
+// ErrLocation is the error of a text that is not the location of a Folder.
 var ErrLocation = fmt.Errorf("want a folder or s3://BUCKET/PREFIX")

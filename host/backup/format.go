@@ -1,6 +1,5 @@
-// Package backup writes everything that a store holds to a folder or an S3-compatible store, and
-// reads it back. It refuses backups that are damaged, cut, of another deployment or of a later
-// release.
+// Package backup writes a store's whole content to a folder or an S3 bucket, and reads it back. It
+// refuses backups that are damaged, truncated, of another deployment or of a later release.
 //
 // A backup is a few objects under one name:
 //
@@ -11,10 +10,10 @@
 //	                 SHA-256 over all; written last: without it there is no backup
 //
 // Everything in it is ciphertext, or visible to the host anyway: ids, types, status and times of
-// activities, keyed hashes, attempts of sends. Whoever takes a backup learns what the host's disk
-// tells, and no key. Hashes show damage, not forgery: the host can write any backup, and is never
-// believed. The enclave checks each entry against its organization's tree and opens nothing that
-// it did not seal. Nobody can tell that a backup is the newest: what is restored is an old state.
+// activities, keyed hashes, attempts of sends. A stolen backup reveals as much as the host's disk,
+// and no key. Hashes detect damage, not forgery: the host can write any backup, and is not trusted.
+// The enclave checks each entry against its organization's tree and opens only what it sealed.
+// Nothing proves that a backup is the newest: a restored store is an old state.
 package backup
 
 import (
@@ -29,26 +28,26 @@ import (
 	"cloister/shared/wire"
 )
 
-// Format is the number of the format written here. Earlier ones are read.
+// Format is the number of the format that Write writes. Earlier formats can be read.
 const Format = 1
 
-// Bounds of what is read. They are part of the format.
+// Limits of a backup. They are part of the format.
 const (
 	MaxChunk   = 8 << 20               // bytes of one chunk
 	MaxChunks  = wire.MaxElements      // of one backup: 512 GiB
-	MaxRow     = wire.MaxTable + 1<<16 // one row: a tip table, or an entry and what stands beside it
+	MaxRow     = wire.MaxTable + 1<<16 // bytes of one row: a tip table, or an entry with its metadata
 	MaxHeader  = 4 << 10
 	MaxIndex   = 4 << 20
 	maxRelease = 64
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
-	// ErrDamaged says that bytes are missing or not those that were written.
+	// ErrDamaged is the error of a backup with missing or changed bytes.
 	ErrDamaged = errors.New("backup: damaged")
-	// ErrForeign says that a backup is of another deployment.
+	// ErrForeign is the error of a backup of another deployment.
 	ErrForeign = errors.New("backup: of another deployment")
-	// ErrLater says that a later release has written it.
+	// ErrLater is the error of a backup that a later release has written.
 	ErrLater = errors.New("backup: written by a later release than this")
 )
 
@@ -56,21 +55,21 @@ func damage(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
-// A Header says what a backup is.
+// A Header identifies a backup.
 type Header struct {
-	Release    string    `cbor:"1,keyasint"` // that wrote it, for people
+	Release    string    `cbor:"1,keyasint"` // release that wrote it, for people
 	Schema     uint64    `cbor:"2,keyasint"` // store.Archive.Schema of that release
 	Deployment wire.Hash `cbor:"3,keyasint"` // SHA-256 of the genesis record
 	CreatedMs  uint64    `cbor:"4,keyasint"` // Unix milliseconds, the host's clock
 }
 
-// A Chunk is one chunk in an index.
+// A Chunk is the record of one chunk in an Index.
 type Chunk struct {
 	Size   uint32    `cbor:"1,keyasint"`
 	SHA256 wire.Hash `cbor:"2,keyasint"`
 }
 
-// An Index says what belongs to a backup.
+// An Index lists the chunks of a backup.
 type Index struct {
 	Header Header    `cbor:"1,keyasint"`
 	Chunks []Chunk   `cbor:"2,keyasint"`
@@ -78,17 +77,17 @@ type Index struct {
 	Total  wire.Hash `cbor:"4,keyasint"` // SHA-256 over header and chunks, as objects, in order
 }
 
-// The text before the CBOR of header and index. A later format changes the number, and anything
-// after the line.
+// First lines of the objects header and index, before their CBOR. A later format changes the number in
+// the line, and may change everything after it.
 const (
 	markHeader = "cloister backup "
 	markIndex  = "cloister backup index "
 )
 
-// EncodeHeader gives the bytes of the object "header".
+// EncodeHeader encodes the object "header".
 func EncodeHeader(h *Header) ([]byte, error) { return encode(markHeader, h) }
 
-// EncodeIndex gives the bytes of the object "index".
+// EncodeIndex encodes the object "index".
 func EncodeIndex(x *Index) ([]byte, error) { return encode(markIndex, x) }
 
 func encode(mark string, v any) ([]byte, error) {
@@ -99,7 +98,7 @@ func encode(mark string, v any) ([]byte, error) {
 	return append(fmt.Appendf(nil, "%s%d\n", mark, Format), b...), nil
 }
 
-// ParseHeader reads the object "header". Errors are ErrDamaged or ErrLater.
+// ParseHeader parses the object "header". Errors are ErrDamaged or ErrLater.
 func ParseHeader(b []byte) (*Header, error) {
 	h := new(Header)
 	if err := decode(b, MaxHeader, markHeader, h); err != nil {
@@ -108,7 +107,7 @@ func ParseHeader(b []byte) (*Header, error) {
 	return h, h.check()
 }
 
-// ParseIndex reads the object "index". Errors are ErrDamaged or ErrLater.
+// ParseIndex parses the object "index". Errors are ErrDamaged or ErrLater.
 func ParseIndex(b []byte) (*Index, error) {
 	x := new(Index)
 	if err := decode(b, MaxIndex, markIndex, x); err != nil {
@@ -171,8 +170,8 @@ func AppendRow(b []byte, r store.Row) ([]byte, error) {
 	return append(append(binary.BigEndian.AppendUint32(b, uint32(n)), byte(r.Kind())), body...), nil
 }
 
-// CutRow reads the first row of a chunk, checks it by store.CheckRow, and returns the rest. Errors
-// are ErrDamaged.
+// CutRow decodes the first row of a chunk, checks it with store.CheckRow, and returns the rest of the
+// chunk. Errors are ErrDamaged.
 func CutRow(b []byte) (store.Row, []byte, error) {
 	if len(b) < 5 {
 		return nil, nil, damage("a row is cut")

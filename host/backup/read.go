@@ -13,10 +13,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// Verify reads all of a backup and checks everything that can be known without the enclave: every
-// hash, the bounds and order of every row, that each organization's entries have no gap and lead to
-// the root of their tree, and that batches are numbered without a gap. deployment is the expected
-// one, nil for any. Errors are ErrDamaged, ErrForeign, ErrLater or the folder's.
+// Verify reads a whole backup and makes every check that needs no enclave: every hash, the limits
+// and order of every row, that each organization's entries have no gap and lead to the root of their
+// tree, and that batches are numbered without a gap. deployment is the expected one, nil for any.
+// Errors are ErrDamaged, ErrForeign, ErrLater or the folder's.
 func Verify(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) (*Summary, error) {
 	r, err := open(ctx, from, deployment, schema)
 	if err != nil {
@@ -31,21 +31,21 @@ func Verify(ctx context.Context, from Folder, deployment *wire.Hash, schema uint
 	}
 }
 
-// Check looks at header and index alone: whether there is a backup that Restore would begin with. Errors are those of Verify.
+// Check reads only header and index, and checks that they are of a backup that Restore would accept. Errors are those of Verify.
 func Check(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) error {
 	_, err := open(ctx, from, deployment, schema)
 	return err
 }
 
-// Restore fills an empty store from a backup, whole or not at all, and verifies as it reads. The
-// ranges are released, under the epochs of the backup. Errors are those of Verify,
-// store.ErrRefused if the store is not empty, and the store's.
+// Restore fills an empty store from a backup, in one transaction, and verifies while it reads. All
+// ranges are released, under the epochs of the backup. Errors are those of Verify, store.ErrRefused
+// if the store is not empty, and the store's.
 func Restore(ctx context.Context, from Folder, to store.Store, deployment *wire.Hash) (*Summary, error) {
 	r, err := open(ctx, from, deployment, to.Schema())
 	if err != nil {
 		return nil, err
 	}
-	// Import refuses any store that is not empty; this reason tells more.
+	// Import refuses any store that is not empty; this error says why.
 	there, err := to.LoadObject(ctx, wire.LoadObject{Name: objectGenesis})
 	if err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func Restore(ctx context.Context, from Folder, to store.Store, deployment *wire.
 	return r.sum, nil
 }
 
-// Rows gives all rows of a backup, and verifies as it reads: if it fails, what it gave is worth nothing. Errors are those of
-// Verify, and each's.
+// Rows calls each with all rows of a backup, and verifies while it reads: if it fails, the rows so far are not verified. Errors
+// are those of Verify, and each's.
 func Rows(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64, each func(store.Row) error) error {
 	r, err := open(ctx, from, deployment, schema)
 	if err != nil {
@@ -80,13 +80,13 @@ func Rows(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64
 	}
 }
 
-// reader is a backup being read, chunk by chunk.
+// A reader reads a backup chunk by chunk.
 type reader struct {
 	ctx   context.Context
 	from  Folder
 	index *Index
 	hash  hash.Hash
-	at    int // the next chunk
+	at    int // index of the next chunk
 	rest  []byte
 	sum   *Summary
 	audit *audit
@@ -123,7 +123,7 @@ func open(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64
 	return r, nil
 }
 
-// get reads one object. A missing one is damage.
+// get reads one object. A missing object is ErrDamaged.
 func get(ctx context.Context, from Folder, name string, most int) ([]byte, error) {
 	b, err := from.Get(ctx, name, most)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +132,7 @@ func get(ctx context.Context, from Folder, name string, most int) ([]byte, error
 	return b, err
 }
 
-// next gives the next row, and io.EOF when the whole backup has been read and is good.
+// next returns the next row, and io.EOF when the whole backup has been read and verified.
 func (r *reader) next() (store.Row, error) {
 	for len(r.rest) == 0 {
 		if r.at == len(r.index.Chunks) {

@@ -16,26 +16,26 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// S3 says how to reach a store that speaks Amazon's S3 protocol, and as whom.
+// S3 holds the address of an S3-compatible store and the credentials for it.
 type S3 struct {
 	Endpoint string // HOST or HOST:PORT; empty: Amazon's
-	Region   string // empty: asked for
-	// AccessKey, SecretKey and SessionToken sign requests. Without any, requests
-	// are not signed.
+	Region   string // empty: looked up at the store
+	// AccessKey, SecretKey and SessionToken sign requests. If all are empty,
+	// requests are not signed.
 	AccessKey, SecretKey, SessionToken string
-	// Plain speaks HTTP without TLS: what is written is ciphertext, but who is in
-	// between can spoil it, and sees it.
+	// Plain uses HTTP without TLS. A backup is ciphertext, but the network can read
+	// and damage it.
 	Plain bool
-	// PathStyle puts the bucket into the path, as most servers but Amazon's want.
+	// PathStyle puts the bucket into the path, as most servers except Amazon's require.
 	PathStyle bool
-	// Roots are whom the server's certificate must lead to; nil: the system's.
+	// Roots are the root certificates for the server's certificate; nil: the system's.
 	Roots *x509.CertPool
 }
 
 const scheme = "s3://"
 
-// OpenFolder gives the folder that a location names: s3://BUCKET/PREFIX, or a
-// path. Nothing is read or made yet.
+// OpenFolder returns the Folder at a location: s3://BUCKET/PREFIX, or a path.
+// It reads and creates nothing.
 func OpenFolder(location string, as S3) (Folder, error) {
 	rest, remote := strings.CutPrefix(location, scheme)
 	switch {
@@ -74,12 +74,12 @@ func OpenFolder(location string, as S3) (Folder, error) {
 	return &bucketFolder{client, bucket, prefix}, nil
 }
 
-// Under is the location of something below a location.
+// Under joins a name to a location.
 func Under(location, name string) string {
 	return strings.TrimRight(location, "/") + "/" + name
 }
 
-// bucketFolder is what lies under a prefix of a bucket.
+// bucketFolder is a Folder under a prefix of a bucket.
 type bucketFolder struct {
 	client         *minio.Client
 	bucket, prefix string
@@ -90,7 +90,7 @@ func (f *bucketFolder) key(name string) string { return path.Join(f.prefix, name
 // String implements Folder.
 func (f *bucketFolder) String() string { return scheme + path.Join(f.bucket, f.prefix) }
 
-// Put implements Folder. An object is one request, and there once it is answered.
+// Put implements Folder. An object is one request, and durable once it is answered.
 func (f *bucketFolder) Put(ctx context.Context, name string, b []byte) error {
 	_, err := f.client.PutObject(ctx, f.bucket, f.key(name), bytes.NewReader(b), int64(len(b)),
 		minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true})

@@ -11,14 +11,14 @@ import (
 	"cloister/shared/wire"
 )
 
-// ErrNoDeployment says that a store holds none.
+// ErrNoDeployment is the error of a store without a deployment.
 var ErrNoDeployment = errors.New("backup: the store holds no deployment")
 
-// Write writes a backup of a store, as of one moment, into an empty folder. Enclave and hosts go on
-// meanwhile. Memory holds one chunk and one row.
+// Write writes a backup of a store, as of one moment, into an empty folder. Enclave and hosts keep
+// running meanwhile. It holds one chunk and one row in memory.
 //
-// Entries are checked against the leaf hashes that the store has kept since they were appended: if
-// the store has lost some, Write fails.
+// Entries are checked against the leaf hashes stored when they were appended: if the store has lost
+// entries, Write fails.
 func Write(ctx context.Context, from store.Store, to Folder, release string, nowMs uint64) (*Summary, error) {
 	genesis, err := from.LoadObject(ctx, wire.LoadObject{Name: objectGenesis})
 	if err != nil {
