@@ -13,7 +13,7 @@ import (
 	"cloister/shared/tvc"
 )
 
-// What a program that is well answers to grpc.health.v1.Health/Check: the message {status: SERVING}, behind its length.
+// Request and reply of grpc.health.v1.Health/Check for a healthy program: an empty message, and {status: SERVING}, each after its length.
 var (
 	grpcAsk     = []byte{0, 0, 0, 0, 0}
 	grpcServing = []byte{0, 0, 0, 0, 2, 0x08, 0x01}
@@ -21,7 +21,7 @@ var (
 
 const maxHealth = 4 << 10
 
-// health asks a program, through its bridge, whether it is well.
+// health runs the health check of a program, through a connection into its enclave; nil means healthy.
 func health(ctx context.Context, instance Instance, run *tvc.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()

@@ -19,19 +19,19 @@ import (
 	"cloister/shared/tvc"
 )
 
-// A Process is a Machine whose enclaves are processes: those of the simulator. The first line that one prints is where it
-// listens.
+// A Process is a Machine for the simulator: its enclaves are processes. The first line that a process prints is the address at
+// which it listens.
 type Process struct {
 	Command []string
 	Stderr  io.Writer
 }
 
-// Start starts a process that dies with this one.
+// Start starts a process that ends with this one.
 func (p *Process) Start(ctx context.Context, _ bool) (Instance, error) {
 	cmd := exec.Command(p.Command[0], p.Command[1:]...)
 	cmd.Stderr = p.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// Its standard input ends with this process, and that it goes by.
+	// It ends at the end of its standard input, which comes when this process ends.
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (p *Process) Start(ctx context.Context, _ bool) (Instance, error) {
 	return i, nil
 }
 
-// grace is how long a process may take to end.
+// grace is the time that a process gets to end before it is killed.
 const grace = 5 * time.Second
 
 type process struct {
@@ -81,27 +81,27 @@ func (p *process) Dial(ctx context.Context) (net.Conn, error) { return link.Dial
 func (p *process) Done() <-chan struct{}                      { return p.ended }
 func (p *process) Stop()                                      { p.stop(); <-p.ended }
 
-// Nitro is the Machine of production: it starts the base image by nitro-cli, on an instance with Nitro Enclaves. It was
-// written by the tool's documents and has not met one: no such instance can be had where this project is tested.
+// Nitro is the Machine of production: it starts the base image with nitro-cli, on an instance with Nitro Enclaves. It follows
+// the tool's documentation and is untested with the real tool: no such instance is available where this project is tested.
 type Nitro struct {
 	CLI       string // nitro-cli
-	Image     string // the base image's file
+	Image     string // file of the base image
 	CPUs      int    // 2 at least: whole cores
-	MemoryMiB int    // which holds image and program
+	MemoryMiB int    // for image and program together
 	After     func(time.Duration) <-chan time.Time
 }
 
-// described is what nitro-cli prints of an enclave.
+// described is an enclave in the output of nitro-cli.
 type described struct {
 	EnclaveID  string
 	EnclaveCID uint32
 	State      string
 }
 
-// watch is how often nitro-cli is asked which enclaves there are.
+// watch is the interval at which nitro-cli is asked for the running enclaves.
 const watch = 10 * time.Second
 
-// Start runs the image. In debug mode its measurements are zero, so that only a manifest for that is taken.
+// Start runs the image. In debug mode its measurements are zero, so it accepts only a manifest for debug mode.
 func (n *Nitro) Start(ctx context.Context, debug bool) (Instance, error) {
 	args := []string{"run-enclave", "--eif-path", n.Image, "--cpu-count", strconv.Itoa(n.CPUs), "--memory", strconv.Itoa(n.MemoryMiB)}
 	if debug {

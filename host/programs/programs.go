@@ -1,9 +1,9 @@
-// Package programs runs customers' programs in enclaves beside the signer: what the signer says was approved, and nothing else,
-// since the enclaves themselves refuse it.
+// Package programs runs customers' programs in enclaves beside the signer. It runs what the signer reports as approved; the
+// enclaves themselves refuse anything else.
 //
-// For each deployment it starts as many enclaves as were asked for, hands in manifest and program, passes share holders'
-// shares on, asks each program whether it is well, starts anew what ended or is not, and leads the app's traffic to those
-// that are well. What it says of them is the host's word; what proves is their boot proof.
+// For each deployment it starts the ordered number of enclaves, gives them manifest and program, forwards share holders'
+// shares, checks the health of each program, restarts an enclave that ended or is unhealthy, and forwards the app's traffic
+// to the healthy ones. Its status reports are unverified claims of the host; the enclaves' boot proofs are the proof.
 package programs
 
 import (
@@ -25,26 +25,26 @@ import (
 
 // A Machine starts enclaves of our base image.
 type Machine interface {
-	// Start starts one, which then waits for its manifest.
+	// Start starts an enclave, which then waits for its manifest.
 	Start(ctx context.Context, debug bool) (Instance, error)
 }
 
-// An Instance is an enclave that was started.
+// An Instance is a started enclave.
 type Instance interface {
-	// Dial connects to tvc.Port of it.
+	// Dial connects to its port tvc.Port.
 	Dial(ctx context.Context) (net.Conn, error)
-	// Done is closed when it has ended.
+	// Done is closed when the enclave has ended.
 	Done() <-chan struct{}
-	// Stop ends it, and returns when it has.
+	// Stop ends the enclave, and returns when it has ended.
 	Stop()
 }
 
-// Images is where programs are taken from. The enclave compares the digest.
+// Images reads programs from container images. The enclave verifies the digest.
 type Images interface {
 	Program(ctx context.Context, image, path string) ([]byte, error)
 }
 
-// Config is what a Host is made from. Log may be nil.
+// Config holds the options of a Host. Log may be nil.
 type Config struct {
 	Machine Machine
 	Images  Images
@@ -52,24 +52,23 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// How often a program is asked whether it is well; after how many times that it was not its enclave is started anew; and how
-// long that waits.
+// Times and limits of a replica.
 const (
-	between = 5 * time.Second
-	unwell  = 3
-	pause   = 10 * time.Second
-	asking  = 10 * time.Second // one question
-	handing = 10 * time.Minute // a program
+	between = 5 * time.Second  // between two health checks
+	unwell  = 3                // failed health checks in a row after which the enclave is restarted
+	pause   = 10 * time.Second // before a restart
+	asking  = 10 * time.Second // time limit of a request to an enclave
+	handing = 10 * time.Minute // time limit of giving manifest and program
 )
 
-// A Host is safe for concurrent use.
+// A Host runs deployments of customers' programs. It is safe for concurrent use.
 type Host struct {
 	cfg Config
 
 	mu          sync.Mutex
 	deployments map[string]*deployment
-	live        map[string]string // deployment by app
-	next        int               // of the replicas that connections go to
+	live        map[string]string // id of the live deployment, by app
+	next        int               // counter for round-robin over replicas
 }
 
 type deployment struct {
@@ -81,13 +80,13 @@ type deployment struct {
 
 type replica struct {
 	number   int
-	instance Instance // nil while there is none
+	instance Instance // nil while no enclave runs
 	status   tvc.Status
 	healthy  bool
 	failure  string
 }
 
-// New is a Host that runs nothing yet.
+// New makes a Host without deployments.
 func New(cfg Config) *Host {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -95,7 +94,8 @@ func New(cfg Config) *Host {
 	return &Host{cfg: cfg, deployments: map[string]*deployment{}, live: map[string]string{}}
 }
 
-// Run does what the signer says; the same again changes nothing. The deployment runs until it is stopped, or ctx ends.
+// Run carries out an order of the signer: it starts or stops a deployment, or makes it live. It is idempotent. A started
+// deployment runs until it is stopped, or ctx ends.
 func (h *Host) Run(ctx context.Context, run *tvc.Run) error {
 	if _, err := run.Encode(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (h *Host) Run(ctx context.Context, run *tvc.Run) error {
 		h.live[run.AppID] = run.DeploymentID
 	}
 	if h.deployments[run.DeploymentID] != nil {
-		return nil // a deployment is one manifest, for ever
+		return nil // it runs already: a deployment's manifest never changes
 	}
 	ctx, end := context.WithCancel(ctx)
 	d := &deployment{run: run, end: end}
@@ -132,7 +132,7 @@ func (h *Host) Run(ctx context.Context, run *tvc.Run) error {
 	return nil
 }
 
-// Stop ends all deployments.
+// Stop ends all deployments and waits until they have ended.
 func (h *Host) Stop() {
 	h.mu.Lock()
 	all := h.deployments
@@ -146,7 +146,7 @@ func (h *Host) Stop() {
 	}
 }
 
-// keep keeps one enclave running. One that is started anew waits for its shares anew: nobody but their holders could give them.
+// keep runs one replica and restarts its enclave whenever it ends. A restarted enclave waits for its shares again: only their holders can give them.
 func (h *Host) keep(ctx context.Context, d *deployment, r *replica) {
 	for ctx.Err() == nil {
 		err := h.once(ctx, d, r)
@@ -167,7 +167,7 @@ func (h *Host) keep(ctx context.Context, d *deployment, r *replica) {
 	}
 }
 
-// once starts an enclave, hands manifest and program in, and watches it until it has ended or is not well.
+// once starts an enclave, gives it manifest and program, and checks it until it has ended or is unhealthy.
 func (h *Host) once(ctx context.Context, d *deployment, r *replica) error {
 	program, err := h.cfg.Images.Program(ctx, d.run.Image, d.run.Path)
 	if err != nil {
@@ -208,7 +208,7 @@ func (h *Host) once(ctx context.Context, d *deployment, r *replica) error {
 	return errors.New("it is not well")
 }
 
-// hand gives manifest and program. An enclave that is not there yet is asked again for a while.
+// hand gives an enclave manifest and program. Until it listens, it is dialed again, within handing.
 func hand(ctx context.Context, instance Instance, run *tvc.Run, program []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, handing)
 	defer cancel()
@@ -252,7 +252,7 @@ func dial(ctx context.Context, instance Instance) (net.Conn, error) {
 	}
 }
 
-// ask asks one question over a connection of its own.
+// ask makes one request to an enclave, over a new connection.
 func ask(ctx context.Context, instance Instance, kind byte, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
@@ -283,18 +283,18 @@ func (h *Host) look(ctx context.Context, instance Instance, run *tvc.Run) (s tvc
 	return s, healthy, nil
 }
 
-// A Replica is what the host says of one enclave of a deployment.
+// A Replica is the status of one enclave of a deployment, as the host sees it.
 type Replica struct {
 	Number  int
 	Healthy bool
 	Status  tvc.Status
-	Failure string // why the one before it ended, if it has
+	Failure string // why the enclave before it ended, if one has
 }
 
-// ErrUnknown is a deployment that does not run here.
+// ErrUnknown is the error of a deployment that does not run on this host.
 var ErrUnknown = errors.New("no such deployment runs here")
 
-// Status is what the host says of a deployment, and whether its app's traffic goes there.
+// Status returns the status of a deployment's replicas, and whether it is its app's live deployment.
 func (h *Host) Status(deployment string) (replicas []Replica, live bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -308,7 +308,7 @@ func (h *Host) Status(deployment string) (replicas []Replica, live bool, err err
 	return replicas, h.live[d.run.AppID] == deployment, nil
 }
 
-// instances are the enclaves of a deployment.
+// instances returns the running enclaves of a deployment, or only the healthy ones.
 func (h *Host) instances(deployment string, healthy bool) ([]Instance, *tvc.Run, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -325,12 +325,12 @@ func (h *Host) instances(deployment string, healthy bool) ([]Instance, *tvc.Run,
 	return all, d.run, nil
 }
 
-// Setups are what the enclaves of a deployment that wait for shares attest to.
+// Setups returns the setup attestations of a deployment's enclaves that wait for shares.
 func (h *Host) Setups(ctx context.Context, deployment string) ([]tvc.Attested, error) {
 	return h.askAll(ctx, deployment, tvc.AskSetup)
 }
 
-// Proofs are what those that run attest to.
+// Proofs returns the boot proofs of a deployment's enclaves that run their program.
 func (h *Host) Proofs(ctx context.Context, deployment string) ([]tvc.Attested, error) {
 	return h.askAll(ctx, deployment, tvc.AskProof)
 }
@@ -343,7 +343,7 @@ func (h *Host) askAll(ctx context.Context, deployment string, kind byte) (all []
 	for _, i := range instances {
 		raw, err := ask(ctx, i, kind, nil)
 		if err != nil {
-			continue // another moment of its life
+			continue // the enclave is in another state
 		}
 		a, err := tvc.ParseAttested(raw)
 		if err != nil {
@@ -354,7 +354,7 @@ func (h *Host) askAll(ctx context.Context, deployment string, kind byte) (all []
 	return all, nil
 }
 
-// GiveShare gives a share to the enclave of a deployment that has this setup key.
+// GiveShare gives a share to the enclave of a deployment with this setup key.
 func (h *Host) GiveShare(ctx context.Context, deployment, key string, share *tvc.PostedShare) error {
 	raw, err := share.Encode()
 	if err != nil {
@@ -377,7 +377,7 @@ func (h *Host) GiveShare(ctx context.Context, deployment, key string, share *tvc
 	return errors.New("no enclave of the deployment has this setup key")
 }
 
-// Output is the end of what the programs of a deployment wrote, in debug mode.
+// Output returns the last output of each program of a deployment, in debug mode.
 func (h *Host) Output(ctx context.Context, deployment string) (all [][]byte, err error) {
 	instances, _, err := h.instances(deployment, false)
 	if err != nil {
@@ -393,7 +393,7 @@ func (h *Host) Output(ctx context.Context, deployment string) (all [][]byte, err
 	return all, nil
 }
 
-// through connects to a port of the program in an enclave.
+// through connects to a port of the program inside an enclave.
 func through(ctx context.Context, instance Instance, port uint16) (net.Conn, error) {
 	c, err := instance.Dial(ctx)
 	if err != nil {
@@ -411,8 +411,8 @@ func through(ctx context.Context, instance Instance, port uint16) (net.Conn, err
 	return c, nil
 }
 
-// Ingress leads the connections of a listener to an app's live deployment, one replica after the other among those that are
-// well, until ctx ends.
+// Ingress forwards the connections of a listener to an app's live deployment, round-robin over its healthy replicas, until
+// ctx ends.
 func (h *Host) Ingress(ctx context.Context, app string, l net.Listener) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	slots := make(chan struct{}, maxIngress)
@@ -436,7 +436,7 @@ func (h *Host) Ingress(ctx context.Context, app string, l net.Listener) error {
 	}
 }
 
-// maxIngress is how many connections an app may have, fewer than one of its enclaves takes.
+// maxIngress bounds the connections of an app; it is less than one of its enclaves accepts.
 const maxIngress = 128
 
 func (h *Host) lead(ctx context.Context, app string, c net.Conn) error {

@@ -8,20 +8,20 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Registry takes programs out of images. auth is what the image's registry asks for.
+// A Registry reads a program from an image in a container registry. auth is the registry's credential.
 type Registry interface {
 	Program(ctx context.Context, image, path, auth string) ([]byte, error)
 }
 
-// Pulls is Images by a Registry, with what the signer has given for each image.
+// Pulls implements Images with a Registry, and with the credential that the signer has given for each image.
 type Pulls struct {
 	Registry Registry
 
 	mu    sync.Mutex
-	auths map[string]string // by image
+	auths map[string]string // credentials by image
 }
 
-// Program takes a program out of an image.
+// Program implements Images.
 func (p *Pulls) Program(ctx context.Context, image, path string) ([]byte, error) {
 	p.mu.Lock()
 	auth := p.auths[image]
@@ -38,14 +38,14 @@ func (p *Pulls) allow(image, auth string) {
 	p.auths[image] = auth
 }
 
-// A Listener is a Host that hears what the signer says. What runs goes on until Context ends.
+// A Listener connects a Host to the signer: it receives orders and reports status. Deployments run until Context ends.
 type Listener struct {
 	Context context.Context
 	Host    *Host
 	Pulls   *Pulls
 }
 
-// Tell is egress.Programs.
+// Tell implements egress.Programs.
 func (l *Listener) Tell(ctx context.Context, p *wire.Program) (runs bool, err error) {
 	if len(p.Share) > 0 {
 		share, err := tvc.ParsePostedShare(p.Share)
@@ -64,10 +64,10 @@ func (l *Listener) Tell(ctx context.Context, p *wire.Program) (runs bool, err er
 	return !run.Stop, l.Host.Run(l.Context, run)
 }
 
-// maxOutput bounds what is told of a program's output, of all replicas together.
+// maxOutput bounds the reported output of a deployment, of all replicas together, in bytes.
 const maxOutput = wire.MaxProgram / 2
 
-// About is link.Programs.
+// About implements link.Programs.
 func (l *Listener) About(ctx context.Context, q *wire.AboutProgram) (said wire.ProgramStatus, err error) {
 	replicas, _, err := l.Host.Status(q.Deployment)
 	if err != nil {
