@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// A Cache keeps derived keys for their next use, bounded in number and in bytes (see
-// scheme.footprint). The key least recently used goes first, and the last of its users wipes it. K
-// names an account; it must not be secret. A Cache is safe for concurrent use.
+// A Cache is an LRU cache of derived keys, bounded in number and in bytes (see scheme.footprint).
+// An evicted key is wiped once its last user is done. K identifies an account; it must not be
+// secret. A Cache is safe for concurrent use.
 type Cache[K comparable] struct {
 	count, bytes int
 
 	mu     sync.Mutex
 	by     map[K]*cached[K]
-	recent list.List // of *cached[K], the most recently used in front
+	recent list.List // of *cached[K], most recently used first
 	stats  CacheStats
 }
 
@@ -22,25 +22,25 @@ type cached[K comparable] struct {
 	key   *PrivateKey
 	place *list.Element
 	users int
-	gone  bool // out of the cache; the last user wipes
+	gone  bool // evicted: the last user wipes it
 }
 
-// CacheStats is what a Cache has and has done. Besides Keys private keys, those in use are in
-// memory.
+// CacheStats are the counters of a Cache. Keys that were evicted and are still in use are in
+// memory in addition to Keys.
 type CacheStats struct {
 	Keys, Bytes             int
 	Hits, Misses, Evictions uint64
 }
 
-// NewCache makes a cache of at most count keys and bytes bytes. With zero of either it keeps
+// NewCache makes a cache of at most count keys and bytes bytes. If either is zero, it caches
 // nothing.
 func NewCache[K comparable](count, bytes int) *Cache[K] {
 	return &Cache[K]{count: count, bytes: bytes, by: make(map[K]*cached[K])}
 }
 
-// With calls use with the key of id, which use must not keep or wipe. derive makes a key
-// that is not here, outside the cache's lock, and the cache takes it over. Errors of either
-// function are returned as they are.
+// With calls use with the key of id, which use must not keep or wipe. If the key is not cached,
+// derive makes it, outside the cache's lock, and the cache owns it from then on. Errors of
+// either function are returned unchanged.
 func (c *Cache[K]) With(id K, derive func() (*PrivateKey, error), use func(*PrivateKey) error) error {
 	e := c.find(id)
 	if e == nil {
@@ -54,7 +54,7 @@ func (c *Cache[K]) With(id K, derive func() (*PrivateKey, error), use func(*Priv
 	return use(e.key)
 }
 
-// find takes the entry of id into use.
+// find returns the entry of id and counts one more user of it; nil if it is not cached.
 func (c *Cache[K]) find(id K) *cached[K] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +69,8 @@ func (c *Cache[K]) find(id K) *cached[K] {
 	return e
 }
 
-// insert puts a new key in and takes it into use. If another caller was first, its key is
-// used and k wiped.
+// insert adds a new key and counts its user. If another caller was first, that caller's key is
+// returned and k is wiped.
 func (c *Cache[K]) insert(id K, k *PrivateKey) *cached[K] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *Cache[K]) insert(id K, k *PrivateKey) *cached[K] {
 	return e
 }
 
-// remove takes an entry out; c.mu is held.
+// remove evicts an entry. The caller holds c.mu.
 func (c *Cache[K]) remove(e *cached[K]) {
 	c.recent.Remove(e.place)
 	delete(c.by, e.id)
@@ -113,7 +113,7 @@ func (c *Cache[K]) release(e *cached[K]) {
 	}
 }
 
-// Drop removes the keys whose id matches, and returns how many there were.
+// Drop removes the keys whose id matches, and returns their number.
 func (c *Cache[K]) Drop(match func(K) bool) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *Cache[K]) Drop(match func(K) bool) (n int) {
 // Purge removes every key.
 func (c *Cache[K]) Purge() { c.Drop(func(K) bool { return true }) }
 
-// Stats says what the cache holds.
+// Stats returns the cache's counters.
 func (c *Cache[K]) Stats() CacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,14 +19,14 @@ func mac512(out *[64]byte, key, message []byte) {
 	h.Sum(out[:0])
 }
 
-// A node is an extended private key with room to compute its child. It is made inside erase.Do.
+// A node is an extended private key with buffers to compute its child in place. It is allocated inside erase.Do.
 type node struct {
 	key, chain [32]byte
 	message    [37]byte
 	mac        [64]byte
 }
 
-// A scheme is what one curve has of its own. The functions run inside erase.Do.
+// A scheme is the derivation scheme of one curve. Its functions run inside erase.Do.
 type scheme struct {
 	// master is the HMAC key from which the master node is made.
 	master string
@@ -42,8 +42,8 @@ type scheme struct {
 	retry bool
 	// parse makes an accepted key and writes its public point.
 	parse func(point *[65]byte, raw *[32]byte) (curveKey, error)
-	// footprint is about how many bytes a cached key takes with its entry and what
-	// the libraries keep beside it: measured, and rounded up.
+	// footprint is the approximate memory of a cached key with its entry and the
+	// libraries' precomputed data, in bytes: measured, and rounded up.
 	footprint int
 }
 
@@ -51,10 +51,10 @@ var schemes = map[chain.Curve]*scheme{chain.Secp256k1: &schemeSecp256k1, chain.P
 
 var errWiped = errors.New("the key has been wiped")
 
-// Derive makes the private key at a path: BIP-32 for secp256k1, SLIP-0010 for P-256 and
-// ed25519. ed25519 has hardened steps only: one without the apostrophe is derived as if it had
-// one. The errors are *fault.Error (InvalidArgument, `invalid path` or `invalid curve`) except
-// that of a wiped wallet. As in BIP-32, one secp256k1 path in about 2^127 has no key.
+// Derive derives the private key at a path: BIP-32 for secp256k1, SLIP-0010 for P-256 and
+// ed25519. ed25519 has hardened steps only: a step without the apostrophe is derived as if it
+// had one. The errors are *fault.Error (InvalidArgument, `invalid path` or `invalid curve`)
+// except that of a wiped wallet. As in BIP-32, one secp256k1 path in about 2^127 has no key.
 func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
 	s := schemes[c]
 	if s == nil {
@@ -107,7 +107,7 @@ func (s *scheme) derive(n *node, seed []byte, steps []uint32) bool {
 	return true
 }
 
-// child moves n one step down.
+// child replaces n by its child at a step.
 func (s *scheme) child(n *node, step uint32) bool {
 	if s.public == nil {
 		step |= hardened
@@ -142,15 +142,15 @@ func (s *scheme) child(n *node, step uint32) bool {
 // hardened is the bit that marks a hardened step.
 const hardened = 1 << 31
 
-// A Path is a derivation path, with its text as given. The zero value derives nothing.
+// A Path is a parsed derivation path with its text. Derive refuses the zero value.
 type Path struct {
 	text  string
 	steps []uint32
 }
 
-// ParsePath reads `m`, or `m/` and steps separated by `/`: each a decimal number below 2^31
-// without leading zeros, hardened by a trailing apostrophe; at most MaxPathSteps. One path has
-// one text. The error is a *fault.Error: InvalidArgument, `invalid path`.
+// ParsePath parses `m`, or `m/` and steps separated by `/`: each a decimal number below 2^31
+// without leading zeros, hardened by a trailing apostrophe; at most MaxPathSteps. So each path
+// has exactly one text. The error is a *fault.Error: InvalidArgument, `invalid path`.
 func ParsePath(text string) (Path, error) {
 	refuse := fault.New(fault.InvalidArgument, "invalid path")
 	if len(text) > MaxPathText {
@@ -175,5 +175,5 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
-// String is the text that ParsePath read.
+// String returns the text that was parsed.
 func (p Path) String() string { return p.text }

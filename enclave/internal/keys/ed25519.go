@@ -14,7 +14,7 @@ var schemeEd25519 = scheme{
 	footprint: 896,
 }
 
-// A keyEd25519 is the library's private key: seed and public key.
+// A keyEd25519 is a private key of crypto/ed25519: seed and public key.
 type keyEd25519 struct {
 	verified
 	key ed25519.PrivateKey

@@ -8,7 +8,7 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// The actions for which a Grant is asked.
+// Actions of a Grant.
 const (
 	ActionCreate = "CREATE"
 	ActionImport = "IMPORT"
@@ -17,31 +17,31 @@ const (
 	actionUpdate = "UPDATE"
 )
 
-// A Holder is a running activity with the Grant that the policies gave for it. Nothing here
-// opens, derives, signs or exports without one, nor makes a key that the organization
-// keeps. Each function checks the Grant against organization, activity, action and key;
+// A Holder is the access of a running activity to keys: it holds the Grant that the policies
+// gave. Opening, deriving, signing, exporting and making a key that the organization stores
+// all need one. Each method checks the Grant against organization, activity, action and key;
 // only signing and exporting spend it.
 type Holder struct {
 	Grant                  *policy.Grant
-	Organization, Activity [16]byte             // that the Grant must be of
-	Vault                  Vault                // of the organization whose keys are used
+	Organization, Activity [16]byte             // must be those of the Grant
+	Vault                  Vault                // of the organization that owns the keys
 	Step                   interface{ Pause() } // pauses between signatures; or nil
 }
 
-// An Opener opens what an organization has sealed, under its owner's id only: the key that
-// comes out is the one that the Grant names.
+// An Opener decrypts a sealed secret of an organization. It fails if owner is not the id under
+// which the secret was sealed, so the opened key is the one that the Grant names.
 type Opener interface {
 	Open(owner [16]byte, sealed []byte) (secret.Secret, error)
 }
 
-// A Vault is an Opener that only this package opens with, so that whoever runs an activity has no way to a key but by its Grant.
+// A Vault is an Opener that only this package can use, so that an activity gets at a key only with its Grant.
 type Vault struct{ opener Opener }
 
-// VaultOf is the vault that opens with o.
+// VaultOf makes a Vault of an Opener.
 func VaultOf(o Opener) Vault { return Vault{o} }
 
-// identity is which stored key a Wallet or PrivateKey is. It is zero for one just made,
-// which nothing signs with or exports.
+// identity identifies the stored key of a Wallet or PrivateKey. It is zero for a new key,
+// which can't sign or be exported.
 type identity struct {
 	organization [16]byte
 	key          policy.Key
@@ -67,7 +67,7 @@ func (h *Holder) spend(action string, ids ...identity) error {
 	return h.Grant.Spend(h.use(action, ks...))
 }
 
-// OpenWallet opens a stored wallet for an action on one of its accounts, or, with No 0, on the
+// OpenWallet opens a stored wallet for an action on one of its accounts or, with key.No 0, on the
 // wallet. sealed are its entropy and its passphrase, empty for none. The caller wipes the wallet.
 func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w *Wallet, err error) {
 	err = h.unseal(action, key, sealed, func(entropy, passphrase secret.Secret) error {
@@ -111,8 +111,8 @@ func (h *Holder) OpenKey(action string, owner [16]byte, c chain.Curve, sealed []
 	return k, err
 }
 
-// NewWallet opens a wallet that the activity has made or imported, for its first
-// accounts. Neither secret is kept or wiped; the caller wipes the wallet.
+// NewWallet opens a wallet that the activity has generated or imported, to derive its first
+// accounts. It neither keeps nor wipes the secrets; the caller wipes the wallet.
 func (h *Holder) NewWallet(action string, entropy, passphrase secret.Secret) (*Wallet, error) {
 	if err := h.checkCreation(action); err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func (h *Holder) NewWallet(action string, entropy, passphrase secret.Secret) (*W
 	return openWallet(entropy, passphrase)
 }
 
-// checkCreation checks that the Grant is for making keys. It spends nothing: an activity may
-// make several.
+// checkCreation checks that the Grant is for making keys. It doesn't spend it: an activity may
+// make several keys.
 func (h *Holder) checkCreation(action string) error {
 	if action != ActionCreate && action != ActionImport {
 		return errForeign

@@ -14,8 +14,8 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// stretch is PBKDF2-HMAC-SHA512 (RFC 8018) into all of out. It runs inside erase.Do, which
-// erases the library's copies of the password once they are freed.
+// stretch fills out by PBKDF2-HMAC-SHA512 (RFC 8018). It runs inside erase.Do, which erases
+// the library's copies of the password once they are freed.
 func stretch(out, password, salt []byte, rounds int) error {
 	b, err := pbkdf2.Key(sha512.New, string(password), salt, rounds, len(out))
 	copy(out, b)
@@ -23,22 +23,22 @@ func stretch(out, password, salt []byte, rounds int) error {
 	return err
 }
 
-// rounds and salt of BIP-39.
+// Rounds and salt of BIP-39.
 const (
 	seedRounds = 2048
 	seedSalt   = "mnemonic"
 	seedSize   = 64
 )
 
-// mnemonicSize is room for 24 words of at most 8 letters and the spaces between.
+// mnemonicSize is the longest mnemonic in bytes: 24 words of 8 letters and the spaces between.
 const mnemonicSize = 24*9 - 1
 
-// isLength tells whether a mnemonic can have so many words.
+// isLength reports whether a mnemonic can have this number of words.
 func isLength(words int) bool { return words >= 12 && words <= 24 && words%3 == 0 }
 
-// GenerateMnemonic draws the entropy of a new wallet of 12, 15, 18, 21 or 24
-// words: 16, 20, 24, 28 or 32 bytes, which are what is stored. The error for
-// another number is a *fault.Error, InvalidArgument.
+// GenerateMnemonic generates the entropy of a new wallet of 12, 15, 18, 21 or 24
+// words: 16, 20, 24, 28 or 32 bytes, in the form in which it is stored. The error
+// for another number is a *fault.Error, InvalidArgument.
 func GenerateMnemonic(rand io.Reader, words int) (secret.Secret, error) {
 	if !isLength(words) {
 		return secret.Secret{}, fault.New(fault.InvalidArgument, "invalid mnemonic length")
@@ -46,8 +46,8 @@ func GenerateMnemonic(rand io.Reader, words int) (secret.Secret, error) {
 	return secret.New(rand, words/3*4)
 }
 
-// appendMnemonic writes the English words of the entropy, separated by single spaces. b should
-// have room for mnemonicSize more bytes, so that nothing is copied. It runs inside erase.Do.
+// appendMnemonic appends the English words of the entropy, separated by single spaces. b should
+// have capacity for mnemonicSize more bytes, so that no secret is copied. It runs inside erase.Do.
 func appendMnemonic(b, entropy []byte) []byte {
 	var bits [33]byte
 	n := copy(bits[:], entropy)
@@ -71,7 +71,7 @@ func appendMnemonic(b, entropy []byte) []byte {
 // longestWord is the length of the longest English word: a word fits into a uint64.
 const longestWord = 8
 
-// packed are the English words as numbers.
+// packed are the English words, each packed into a uint64.
 var packed = func() (ws [2048]uint64) {
 	for i, w := range wordlists.English {
 		ws[i] = packWord([]byte(w))
@@ -86,7 +86,7 @@ func packWord(w []byte) (n uint64) {
 	return n
 }
 
-// wordIndex finds a packed word, in the same time for every word.
+// wordIndex looks up a packed word, in constant time.
 func wordIndex(w uint64) (index uint32, ok bool) {
 	var found uint32
 	for i := range packed {
@@ -98,8 +98,8 @@ func wordIndex(w uint64) (index uint32, ok bool) {
 	return index, found == 1
 }
 
-// parseMnemonic reads English words in lower case with one space between two,
-// and gives their n bytes of entropy. It runs inside erase.Do.
+// parseMnemonic parses English words in lower case with one space between two,
+// into n bytes of entropy. It runs inside erase.Do.
 func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
 	words := 0
 	for len(text) > 0 {
@@ -108,9 +108,9 @@ func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
 		case size < 0:
 			size = len(text)
 		case size == len(text)-1:
-			return 0, false // a space at the end
+			return 0, false // trailing space
 		}
-		if size == 0 || size > longestWord || text[0] == 0 || words == 24 { // packed, zeros in front are lost
+		if size == 0 || size > longestWord || text[0] == 0 || words == 24 { // a leading zero byte would be lost in packing
 			return 0, false
 		}
 		index, known := wordIndex(packWord(text[:size]))
@@ -133,8 +133,8 @@ func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
 }
 
 // A Wallet is the seed of a BIP-39 wallet, from which account keys are derived.
-// It is safe for concurrent use. Opening costs 2,048 rounds of PBKDF2, about a
-// millisecond: keep the derived keys in a Cache.
+// It is safe for concurrent use. Opening one costs 2,048 rounds of PBKDF2, about
+// a millisecond: put the derived keys into a Cache.
 type Wallet struct {
 	_ [0]func()
 	identity
@@ -157,9 +157,9 @@ func useWallet(entropy, passphrase secret.Secret, f func(e, p []byte) error) err
 	return err
 }
 
-// openWallet computes the seed of entropy and a passphrase, the zero Secret for none. The
-// passphrase is UTF-8 in normal form NFKD: whoever takes one from outside normalizes it.
-// Neither secret is kept or wiped.
+// openWallet computes the seed from entropy and a passphrase, the zero Secret for none. The
+// passphrase must be UTF-8 in normal form NFKD: a caller that gets it from outside must
+// normalize it. Neither secret is kept or wiped.
 func openWallet(entropy, passphrase secret.Secret) (*Wallet, error) {
 	seed, err := secret.Make(seedSize, func(seed []byte) error {
 		return useWallet(entropy, passphrase, func(e, p []byte) error {
@@ -179,5 +179,5 @@ func openWallet(entropy, passphrase secret.Secret) (*Wallet, error) {
 	return &Wallet{seed: seed}, nil
 }
 
-// Wipe overwrites the seed; the wallet derives nothing from then on.
+// Wipe overwrites the seed; Derive fails from then on.
 func (w *Wallet) Wipe() { w.seed.Wipe() }

@@ -12,8 +12,8 @@ import (
 	"cloister/enclave/internal/p256"
 )
 
-// orderP256 is the order of P-256, modulo which derivation adds in constant time:
-// the standard library's own arithmetic, which it does not export.
+// orderP256 is the order of P-256. Derivation adds modulo it in constant time, with
+// a copy of the standard library's internal arithmetic.
 var orderP256 = func() *bigmod.Modulus {
 	m, err := bigmod.NewModulus(elliptic.P256().Params().N.Bytes())
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 
 var errTooLarge = fault.New(fault.InvalidArgument, "payload too large")
 
-// DecodePayload turns the payload of a request into the bytes that are hashed or signed.
-// PAYLOAD_ENCODING_HEXADECIMAL takes digits of either case, with or without a leading 0x,
-// PAYLOAD_ENCODING_TEXT_UTF8 the text's own bytes. Chains read the other encodings. The
-// errors are *fault.Error, InvalidArgument, `invalid payload encoding`.
+// DecodePayload decodes the payload of a signing request into the bytes to hash or sign.
+// PAYLOAD_ENCODING_HEXADECIMAL is digits of either case, with or without a leading 0x,
+// PAYLOAD_ENCODING_TEXT_UTF8 is the text's own bytes. The packages of chains decode the other
+// encodings. The errors are *fault.Error, InvalidArgument, `invalid payload encoding`.
 func DecodePayload(encoding, payload string) ([]byte, error) {
 	switch encoding {
 	case "PAYLOAD_ENCODING_HEXADECIMAL":
@@ -43,11 +43,11 @@ func DecodePayload(encoding, payload string) ([]byte, error) {
 	return nil, fault.New(fault.InvalidArgument, "invalid payload encoding")
 }
 
-// HashFunction is what is done to a payload before it is signed. The zero value
-// is none and refused.
+// HashFunction is the hash function applied to a payload before it is signed. The
+// zero value is invalid.
 type HashFunction uint8
 
-// The hash functions of the interface.
+// The hash functions of the public interface.
 const (
 	HashNoOp          HashFunction = 1 // the payload is the digest, 32 bytes
 	HashSHA256        HashFunction = 2
@@ -59,7 +59,7 @@ const hashPrefix = "HASH_FUNCTION_"
 
 var hashTexts = [...]string{HashNoOp: "NO_OP", HashSHA256: "SHA256", HashKeccak256: "KECCAK256", HashNotApplicable: "NOT_APPLICABLE"}
 
-// String is the interface's name, such as HASH_FUNCTION_SHA256.
+// String is the name in the public interface, such as HASH_FUNCTION_SHA256.
 func (h HashFunction) String() string {
 	if HashNoOp <= h && h <= HashNotApplicable {
 		return hashPrefix + hashTexts[h]
@@ -67,8 +67,8 @@ func (h HashFunction) String() string {
 	return fmt.Sprintf("hash-function-%d", uint8(h))
 }
 
-// ParseHashFunction reads the interface's name, exactly. The error is a
-// *fault.Error: InvalidArgument, `invalid hash function`.
+// ParseHashFunction parses the exact name in the public interface. The error is
+// a *fault.Error: InvalidArgument, `invalid hash function`.
 func ParseHashFunction(text string) (HashFunction, error) {
 	for h := HashNoOp; h <= HashNotApplicable; h++ {
 		if text == hashPrefix+hashTexts[h] {
@@ -78,10 +78,10 @@ func ParseHashFunction(text string) (HashFunction, error) {
 	return 0, fault.New(fault.InvalidArgument, "invalid hash function")
 }
 
-// Digest gives what a key on curve c signs for a payload: 32 bytes for ECDSA,
-// the payload itself for ed25519. The errors are *fault.Error, InvalidArgument:
-// `invalid hash function` for one that does not go with the curve, `expected a
-// 32-bytes-long digest` for another length under NO_OP, `invalid curve`.
+// Digest returns the bytes that a key on curve c signs for a payload: 32 bytes for
+// ECDSA, the payload itself for ed25519. The errors are *fault.Error,
+// InvalidArgument: `invalid hash function` for one that the curve does not allow,
+// `expected a 32-bytes-long digest` for another length under NO_OP, `invalid curve`.
 func Digest(c chain.Curve, h HashFunction, payload []byte) ([]byte, error) {
 	switch {
 	case schemes[c] == nil:

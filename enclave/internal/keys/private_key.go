@@ -13,18 +13,18 @@ import (
 	"cloister/enclave/internal/tally"
 )
 
-// Signature is a signature as the interface has it.
+// Signature is a signature in the form of the public interface.
 type Signature = chain.Signature
 
-// A PrivateKey is one key, parsed and ready to sign. It cannot be printed, compared or encoded. It
-// is safe for concurrent use; wiping waits for signatures in the making, and a wiped key refuses.
+// A PrivateKey is a parsed private key. It cannot be printed, compared or encoded. It is safe for
+// concurrent use; Wipe waits for signing in progress, and a wiped key returns errors.
 type PrivateKey struct {
 	secret.Unencodable
 	identity
 	curve  chain.Curve
 	public chain.PublicKey
 	open   func() *vault
-	made   bool // by the activity, and nobody's yet
+	made   bool // new in this activity, not stored yet
 }
 
 type vault struct {
@@ -34,10 +34,10 @@ type vault struct {
 
 // A curveKey is a parsed key of one curve.
 type curveKey interface {
-	// sign signs a message that checkDigest has approved. Only PrivateKey.sign calls it,
-	// which verifies.
+	// sign signs a message that has passed checkDigest. Only PrivateKey.sign calls it, and
+	// verifies the signature.
 	sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) error
-	// verify tells whether sign made the signature that it should have made.
+	// verify reports whether sig is a correct result of sign.
 	verify(sig *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool
 	// bytes writes the private key: the scalar, or the seed for ed25519.
 	bytes(out *[32]byte)
@@ -47,14 +47,14 @@ type curveKey interface {
 
 const (
 	privateKeySize = 32
-	// A key that is drawn lies outside the curve's order with a chance of 2^-32 or less.
-	// After so many the source of randomness is taken to be broken.
+	// drawAttempts bounds the draws of a new key. A random key is not below the curve's order
+	// with a probability of at most 2^-32; after more draws the random source must be broken.
 	drawAttempts = 4
 )
 
 var errPrivateKey = errors.New("no private key on this curve")
 
-// NewPrivateKey draws a private key.
+// NewPrivateKey generates a private key.
 func (h *Holder) NewPrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 	if err := h.checkCreation(ActionCreate); err != nil {
 		return nil, err
@@ -80,8 +80,8 @@ func generatePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 	return nil, errors.New("randomness gives no private key")
 }
 
-// privateKeyFromSecret reads a private key of 32 bytes: a big-endian scalar from 1 to the order
-// less 1, or an ed25519 seed. The secret is neither kept nor wiped.
+// privateKeyFromSecret parses a private key of 32 bytes: a big-endian scalar from 1 to the order
+// minus 1, or an ed25519 seed. The secret is neither kept nor wiped.
 func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	scheme := schemes[c]
 	if scheme == nil {
@@ -102,14 +102,14 @@ func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	return p.key(c)
 }
 
-// parsedKey is a key between parse, which runs inside erase.Do, and key, which does not.
+// parsedKey carries a key from parse, which runs inside erase.Do, to key, which does not.
 type parsedKey struct {
 	curveKey curveKey
 	point    [65]byte
 }
 
-// parse reads the private bytes. The curveKey is allocated inside erase.Do, so that a key
-// that is dropped without being wiped is erased when it is freed.
+// parse parses the private bytes. The curveKey is allocated inside erase.Do, so that a key
+// that is dropped without Wipe is erased when it is freed.
 func (p *parsedKey) parse(s *scheme, raw *[32]byte) (err error) {
 	if !s.accept(raw) {
 		return errPrivateKey
@@ -118,7 +118,7 @@ func (p *parsedKey) parse(s *scheme, raw *[32]byte) (err error) {
 	return err
 }
 
-// key makes the key that callers see.
+// key makes the PrivateKey of a parsed key.
 func (p *parsedKey) key(c chain.Curve) (*PrivateKey, error) {
 	point := p.point[:]
 	if c == chain.Ed25519 {
@@ -136,10 +136,10 @@ func (p *parsedKey) key(c chain.Curve) (*PrivateKey, error) {
 // Curve is the key's curve.
 func (k *PrivateKey) Curve() chain.Curve { return k.curve }
 
-// Public is the public key; it outlives wiping.
+// Public is the public key; it stays valid after Wipe.
 func (k *PrivateKey) Public() chain.PublicKey { return k.public }
 
-// Wipe overwrites the key, waiting for signatures in the making. It may be called again.
+// Wipe overwrites the key, after signing in progress. It may be called again.
 func (k *PrivateKey) Wipe() {
 	if k.open == nil {
 		return
@@ -153,7 +153,7 @@ func (k *PrivateKey) Wipe() {
 	}
 }
 
-// markMade makes a key one that the activity has made.
+// markMade marks a key as new in this activity.
 func markMade(k *PrivateKey, err error) (*PrivateKey, error) {
 	if err == nil {
 		k.made = true
@@ -161,8 +161,8 @@ func markMade(k *PrivateKey, err error) (*PrivateKey, error) {
 	return k, err
 }
 
-// NewSecret is the 32 private bytes of a key that NewPrivateKey, NewSponsor or ImportKey has just made, to be sealed into an entry. The caller wipes it. Of
-// any other key only an export gives them.
+// NewSecret returns the 32 private bytes of a key that NewPrivateKey, NewSponsor or ImportKey has made in this activity, to be sealed into an entry. The
+// caller wipes it. For any other key use an export.
 func (h *Holder) NewSecret(k *PrivateKey) (secret.Secret, error) {
 	if k == nil || !k.made {
 		return secret.Secret{}, errForeign
@@ -170,7 +170,7 @@ func (h *Holder) NewSecret(k *PrivateKey) (secret.Secret, error) {
 	return k.secret()
 }
 
-// secret is the key's private bytes, which privateKeyFromSecret reads back.
+// secret returns the key's private bytes in the form of privateKeyFromSecret.
 func (k *PrivateKey) secret() (s secret.Secret, err error) {
 	err = k.use(func(key curveKey) (err error) {
 		s, err = secret.Make(32, func(b []byte) error {
@@ -182,7 +182,7 @@ func (k *PrivateKey) secret() (s secret.Secret, err error) {
 	return s, err
 }
 
-// use calls f with the parsed key, which is not wiped meanwhile.
+// use calls f with the parsed key, and delays Wipe until f returns.
 func (k *PrivateKey) use(f func(curveKey) error) error {
 	if k == nil || k.open == nil {
 		return errWiped
@@ -196,8 +196,8 @@ func (k *PrivateKey) use(f func(curveKey) error) error {
 	return f(v.key)
 }
 
-// sign signs one message that checkDigest has approved, and verifies what it has
-// signed. Callers have spent a Grant.
+// sign signs one message that has passed checkDigest, and verifies the signature.
+// Callers must have spent a Grant.
 func (k *PrivateKey) sign(scheme chain.Scheme, message []byte) (Signature, error) {
 	var sig Signature
 	err := k.use(func(s curveKey) error {
@@ -227,7 +227,7 @@ func (PrivateKey) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.PrivateK
 // LogValue is the type's name.
 func (PrivateKey) LogValue() slog.Value { return slog.StringValue("keys.PrivateKey") }
 
-// NewSponsor draws the key of an account that pays for others. An activity that changes how it pays makes it.
+// NewSponsor generates the key of an account that pays for others' transactions, for an activity that changes the gas configuration.
 func (h *Holder) NewSponsor(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 	if err := h.Grant.Allows(h.use(actionUpdate)); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"cloister/enclave/internal/p256"
 )
 
-// Verify tells whether a signature is one that Sign could have made of a digest with the key of public: of the
-// low half of s and with the right recovery id where there is one.
+// Verify reports whether Sign could have made a signature for a digest with the private key of public: it is
+// valid, has s in the low half and, where there is a recovery id, the right one.
 func Verify(public chain.PublicKey, d chain.Digest, s *Signature) bool {
 	if checkDigest(public.Curve(), d) != nil {
 		return false

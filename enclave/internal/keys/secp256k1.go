@@ -45,9 +45,9 @@ var schemeSecp256k1 = scheme{
 
 // A keySecp256k1 signs by RFC 6979 and by BIP-340, with the libraries' arithmetic.
 // NOT ALL OF IT IS CONSTANT-TIME: decred multiplies the base point (by the key for the
-// public one, by the nonce for each signature) faster where a byte of the number is zero,
+// public key, by the nonce for each signature) faster where a byte of the scalar is zero,
 // and inverts the nonce of ECDSA through math/big. No library in wide use does better
-// without cgo. The host can measure it, but only within all else that a request costs.
+// without cgo. The host can measure it, but only as part of a whole request's time.
 type keySecp256k1 struct{ private secp256k1.PrivateKey }
 
 // newSecp256k1 parses an accepted scalar and computes its point.
@@ -58,10 +58,10 @@ func newSecp256k1(point *[65]byte, raw *[32]byte) (curveKey, error) {
 	return k, nil
 }
 
-// errSignature has a chance of 2^-127, or tells of broken arithmetic.
+// errSignature has a probability of 2^-127 unless the arithmetic is broken.
 var errSignature = errors.New("no signature of this form")
 
-// recoverable is the first byte of the library's recoverable signatures, less the recovery id.
+// recoverable is the first byte of the library's recoverable signatures, minus the recovery id.
 const recoverable = 27 + 4
 
 func (k *keySecp256k1) sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, digest []byte) error {
@@ -74,7 +74,7 @@ func (k *keySecp256k1) sign(out *Signature, public chain.PublicKey, scheme chain
 		copy(out.R[:], b[1:33])
 		copy(out.S[:], b[33:])
 	})
-	if out.V > 1 { // the nonce's x is not below the order: another recovery id, which the interface does not have
+	if out.V > 1 { // x of the nonce point is not below the order: the public interface has no such recovery id
 		return errSignature
 	}
 	return nil
@@ -85,10 +85,10 @@ func (k *keySecp256k1) sign(out *Signature, public chain.PublicKey, scheme chain
 // With d the same point is (u + (v-1)*d)*G + Q, one multiplication of G, for which there
 // are tables: some 40 us instead of the library's 190, 28 % of a whole request.
 //
-// It finds the faults that a verifier finds. One in r, s, e, the nonce or d makes another
-// point, since Q is a second witness of d. So does one in the tables, since the nonce is
-// not what is multiplied. The recovery id is not checked: it says which of two points was
-// meant, and gives no key away. Points and numbers are the library's.
+// It detects the faults that a verifier detects. A fault in r, s, e, the nonce or d changes
+// the point, since Q was computed from d independently. So does a fault in the tables, since
+// the scalar here is not the nonce. The recovery id is not checked: it selects one of two
+// points and reveals no key. Points and scalars are the library's.
 func (k *keySecp256k1) verify(sig *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool {
 	if scheme != chain.ECDSA {
 		return verified{}.verify(sig, public, scheme, message)
@@ -123,12 +123,12 @@ func (k *keySecp256k1) bytes(out *[32]byte) { k.private.Key.PutBytes(out) }
 func (k *keySecp256k1) wipe() { k.private.Zero() }
 
 // noAux is the auxiliary randomness of BIP-340: 32 zero bytes, which the standard allows and
-// other wallets use, so that key and message determine a signature. Randomness would
-// protect from a fault while signing; verifying finds that.
+// other wallets use, so that key and message determine the signature. Randomness would
+// protect against faults while signing; verifying detects those.
 var noAux [32]byte
 
-// schnorr signs by BIP-340. With tweak the key is first tweaked as BIP-341 does for a key
-// path without a script tree. The library need not verify, since verify does.
+// schnorr signs by BIP-340. With tweak the key is first tweaked by BIP-341 for a key path
+// without a script tree. The library's own verification is off, since verify does it.
 func (k *keySecp256k1) schnorr(out *Signature, public chain.PublicKey, tweak bool, digest []byte, aux [32]byte) error {
 	ok := false
 	erase.Do(func() {
@@ -149,8 +149,8 @@ func (k *keySecp256k1) schnorr(out *Signature, public chain.PublicKey, tweak boo
 	return nil
 }
 
-// tapTweak replaces an internal key's private key by that of the output key which commits
-// to it and to no script. It refuses a sum of zero.
+// tapTweak replaces the private key of an internal key by that of its output key, which
+// commits to the internal key and to no script (BIP-341). It returns false for a sum of zero.
 func tapTweak(d *secp256k1.ModNScalar, public chain.PublicKey) bool {
 	t, ok := public.TapTweak()
 	if odd := public.Compressed()[0] == 3; odd {
@@ -160,8 +160,8 @@ func tapTweak(d *secp256k1.ModNScalar, public chain.PublicKey) bool {
 	return ok && !d.IsZero()
 }
 
-// multiply is key*point. The library takes a time that depends on the number, and the point may be a stranger's choice:
-// so that nothing is learned of the key, it is the sum of a number that is drawn and the rest.
+// multiply computes key*point. The library's time depends on the scalar, and an attacker may choose the point. So the
+// key is split into a random scalar and the difference, and the two products are added.
 func multiply(rand io.Reader, key *secp256k1.ModNScalar, point chain.PublicKey) (chain.PublicKey, error) {
 	var part, rest secp256k1.ModNScalar
 	defer part.Zero()

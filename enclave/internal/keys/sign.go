@@ -11,8 +11,8 @@ import (
 )
 
 // Sign spends the Grant and signs 1 to MaxDigests digests with one key, all or none, in
-// their order. The errors are *fault.Error, InvalidArgument: for a scheme that does not go
-// with the key's curve, a digest that is not 32 bytes, a message over MaxPayload.
+// their order. The errors are *fault.Error, InvalidArgument: for a scheme that the key's
+// curve does not allow, a digest that is not 32 bytes, a message over MaxPayload.
 func (h *Holder) Sign(k *PrivateKey, digests ...chain.Digest) ([]Signature, error) {
 	sigs, err := h.SignEach(KeyDigests{k, digests})
 	if err != nil {
@@ -21,14 +21,14 @@ func (h *Holder) Sign(k *PrivateKey, digests ...chain.Digest) ([]Signature, erro
 	return sigs[0], nil
 }
 
-// KeyDigests is what one key shall sign.
+// KeyDigests are the digests to be signed with one key.
 type KeyDigests struct {
 	Key     *PrivateKey
 	Digests []chain.Digest
 }
 
-// SignEach is Sign for several keys: it spends the Grant once, on all of them, and returns
-// the signatures of each, all or none.
+// SignEach is Sign for several keys: it spends the Grant once, for all keys, and returns the
+// signatures of each, all or none.
 func (h *Holder) SignEach(asked ...KeyDigests) ([][]Signature, error) {
 	ids := make([]identity, len(asked))
 	for i, a := range asked {
@@ -88,10 +88,10 @@ func checkDigest(c chain.Curve, d chain.Digest) error {
 	return nil
 }
 
-// verified is how curveKeys verify with the library's verifier. Every signature is verified
-// before it leaves: RFC 6979 and RFC 8032 sign one message with the same nonce every time,
-// and two such signatures, one of them hit by a fault, give the key away.
-// keySecp256k1.verify says why ECDSA on secp256k1 does not come here.
+// verified implements curveKey.verify with the library's verifier. Every signature is verified
+// before it is returned: RFC 6979 and RFC 8032 sign one message with the same nonce every
+// time, and two such signatures, one of them with a fault, reveal the key. ECDSA on secp256k1
+// is verified by keySecp256k1.verify instead, which says why.
 type verified struct{}
 
 func (verified) verify(s *Signature, p chain.PublicKey, scheme chain.Scheme, message []byte) bool {
@@ -127,14 +127,14 @@ func join(b *[64]byte, s *Signature) []byte {
 	return b[:]
 }
 
-// A ChainedSignature is what one key shall sign once others have: Digests are made from the signatures so far.
+// A ChainedSignature is a signing step whose digests depend on earlier signatures: Digests computes them from the signatures so far.
 type ChainedSignature struct {
 	Key     *PrivateKey
 	Digests func(before [][]Signature) ([]chain.Digest, error)
 }
 
-// SignChained is SignEach where what a key signs holds signatures made before: it spends the Grant once, on all of
-// the keys, and returns the signatures of each key, all or none.
+// SignChained is SignEach for digests that depend on earlier signatures: it spends the Grant once, for all keys, and
+// returns the signatures of each key, all or none.
 func (h *Holder) SignChained(turns ...ChainedSignature) (out [][]Signature, err error) {
 	ids := make([]identity, len(turns))
 	for i, t := range turns {
@@ -163,7 +163,7 @@ func (h *Holder) SignChained(turns ...ChainedSignature) (out [][]Signature, err 
 	return out, nil
 }
 
-// sign signs under a Grant that is spent.
+// sign signs the digests. The caller must have spent a Grant.
 func (a *KeyDigests) sign(in interface{ Pause() }) ([]Signature, error) {
 	out := make([]Signature, len(a.Digests))
 	for i, d := range a.Digests {

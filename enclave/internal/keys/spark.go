@@ -21,70 +21,70 @@ import (
 	"cloister/enclave/internal/tally"
 )
 
-// A FrostSigning is what the key at a path of a wallet shall make its share of.
+// A FrostSigning is one signing of Spark's FROST, for which the key at a path of a wallet makes its signature share.
 type FrostSigning struct {
 	Path string
 	*spark.Signing
 }
 
-// A SparkGroup is the operators among whom a number is shared, in the order of their shares, and how many of them find
-// it again.
+// A SparkGroup is the group of operators of a secret sharing, in the order of their shares, with the number of shares
+// that recover the secret.
 type SparkGroup struct {
 	Operators []SparkOperator
 	Threshold int
 }
 
-// A SparkOperator is who gets a share, with the key that it is encrypted to.
+// A SparkOperator is an operator that gets a share, with its encryption key.
 type SparkOperator struct {
 	ID  string
 	Key chain.PublicKey
 }
 
-// A SparkTransfer is of leaves whose keys are given away: the difference of old and new key to the operators, the new
-// key to the receiver.
+// A SparkTransfer is an outgoing transfer of leaves: for each, the operators get shares of the difference of old and new
+// key, and the receiver gets the new key.
 type SparkTransfer struct {
 	Account  spark.Account
 	ID       [16]byte
-	Text     string // of ID, as the request has it
+	Text     string // ID in the request's spelling
 	Leaves   []SparkSent
 	Group    SparkGroup
 	Receiver chain.PublicKey
 }
 
-// A SparkSent is a leaf that is given away, by the paths of its keys.
+// A SparkSent is a leaf of an outgoing transfer, with the paths of its keys.
 type SparkSent struct {
 	ID, Old, New string
 	Refunds      [3][]byte
 }
 
-// A SparkClaim is of leaves that are taken over from a sender whose signatures have been verified.
+// A SparkClaim is an incoming transfer of leaves. The caller has verified the sender's signatures.
 type SparkClaim struct {
 	Account spark.Account
 	Leaves  []SparkReceived
 	Group   SparkGroup
 }
 
-// A SparkReceived is a leaf that is taken over: its key is in the cipher.
+// A SparkReceived is a leaf of an incoming transfer; its key is encrypted in the cipher.
 type SparkReceived struct {
 	ID     string
 	Cipher []byte
 }
 
-// SparkPackages are what operators get, in their order, with the new public keys of the leaves.
+// SparkPackages are the encrypted packages for the operators, in their order, with the new public keys of the leaves.
 type SparkPackages struct {
 	Packages []spark.Entry
 	Keys     []chain.PublicKey
-	// Signature of the sender of a transfer over the packages, in DER.
+	// Signature is the transfer sender's signature over the packages, in DER.
 	Signature []byte
 }
 
-// What only the keys can refuse. Who decides it again without them knows it by these words, so they name no place in a list.
+// Refusals that depend on private keys. A replay without the keys recognizes them by their exact text, so they contain no list index.
 var (
 	ErrOwnVerifyingKey = fault.Field("signatures", "a verifyingKey is not to be the user's key alone: no operator would have to sign")
 	ErrNoLeafKey       = fault.Field("claim.leaves", "a ciphertext does not hold a key for this account to take over")
 )
 
-// SignFrost spends the Grant and makes the shares of keys of one wallet, all or none, in their order.
+// SignFrost spends the Grant and makes signature shares with keys of one wallet, all or none, in their order.
 func (h *Holder) SignFrost(rand io.Reader, w *Wallet, asked []FrostSigning) ([]spark.Share, error) {
 	if err := h.spend(ActionSign, w.identity); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (h *Holder) SignFrost(rand io.Reader, w *Wallet, asked []FrostSigning) ([]s
 	return out, nil
 }
 
-// frost makes a share and verifies it. Its nonces live here only.
+// frost makes a signature share and verifies it. Its nonces do not leave this function.
 func (k *PrivateKey) frost(rand io.Reader, s *spark.Signing) (made spark.Share, err error) {
 	err = k.useScalar(func(key *spark.Scalar) error {
 		d, err := frostNonce(rand, 'D', key, s)
@@ -142,9 +142,9 @@ func (k *PrivateKey) frost(rand io.Reader, s *spark.Signing) (made spark.Share, 
 	return made, nil
 }
 
-// frostNonce derives a nonce from fresh randomness, the key and all that the challenge is made of. Two shares under one
-// nonce for two challenges give the key away: should the randomness be one that was drawn before, as in a machine that was
-// copied, another message, key or commitment still has another nonce, and the same ones have the same share.
+// frostNonce derives a nonce from fresh randomness, the key and all inputs of the challenge. Two shares with one nonce for
+// two challenges reveal the key. Even if the randomness repeats, as in a copied machine, another message, key or
+// commitment gives another nonce, and the same ones give the same share.
 func frostNonce(rand io.Reader, which byte, key *spark.Scalar, s *spark.Signing) (n spark.Scalar, err error) {
 	var fresh, private [32]byte
 	if _, err := io.ReadFull(rand, fresh[:]); err != nil {
@@ -175,7 +175,7 @@ func frostShare(key, d, e *spark.Scalar, t *spark.Terms) [32]byte {
 	return z.Bytes()
 }
 
-// PrepareTransfer spends the Grant and gives leaves away.
+// PrepareTransfer spends the Grant and makes the packages of an outgoing transfer.
 func (h *Holder) PrepareTransfer(rand io.Reader, w *Wallet, t *SparkTransfer) (*SparkPackages, error) {
 	if err := h.spend(ActionSign, w.identity); err != nil {
 		return nil, err
@@ -233,8 +233,8 @@ func (h *Holder) PrepareTransfer(rand io.Reader, w *Wallet, t *SparkTransfer) (*
 	return out, nil
 }
 
-// ClaimTransfer spends the Grant and takes leaves over: the difference of the received key and the leaf's own goes to the
-// operators. A cipher that does not open, or holds no other key than the leaf's own, is a *fault.Error.
+// ClaimTransfer spends the Grant and makes the packages of an incoming transfer: the operators get shares of the difference
+// of the received key and the leaf's own. A cipher that does not open, or holds the leaf's own key, is a *fault.Error.
 func (h *Holder) ClaimTransfer(rand io.Reader, w *Wallet, c *SparkClaim) (*SparkPackages, error) {
 	if err := h.spend(ActionSign, w.identity); err != nil {
 		return nil, err
@@ -273,8 +273,8 @@ func (h *Holder) ClaimTransfer(rand io.Reader, w *Wallet, c *SparkClaim) (*Spark
 	return out, nil
 }
 
-// SharePreimage spends the Grant on a key and shares a new preimage among operators. Nobody has the preimage but those of
-// them who put their shares together; its SHA-256 is answered.
+// SharePreimage spends the Grant for a key and shares a new random preimage among operators. Only a threshold of them can
+// recover the preimage. It returns its SHA-256.
 func (h *Holder) SharePreimage(rand io.Reader, key policy.Key, g *SparkGroup) (packages []spark.Entry, hash [32]byte, err error) {
 	if err := h.spend(ActionSign, identity{h.Organization, key}); err != nil {
 		return nil, hash, err
@@ -314,7 +314,7 @@ func (w *Wallet) withSparkKey(path string, use func(*PrivateKey) error) error {
 	return use(k)
 }
 
-// useScalar calls f with a secp256k1 key's number, inside erase.Do.
+// useScalar calls f with the scalar of a secp256k1 key, inside erase.Do.
 func (k *PrivateKey) useScalar(f func(*spark.Scalar) error) error {
 	return k.use(func(c curveKey) (err error) {
 		of, ok := c.(*keySecp256k1)
@@ -330,7 +330,7 @@ func pointOf(n *spark.Scalar) (chain.PublicKey, error) {
 	return chain.NewPublicKey(chain.Secp256k1, secp256k1.NewPrivateKey(n).PubKey().SerializeUncompressed())
 }
 
-// drawScalar draws a number from 1 to the order less 1. It runs inside erase.Do.
+// drawScalar draws a random scalar from 1 to the order minus 1. It runs inside erase.Do.
 func drawScalar(rand io.Reader, n *spark.Scalar) error {
 	for range drawAttempts {
 		var b [32]byte
@@ -346,19 +346,19 @@ func drawScalar(rand io.Reader, n *spark.Scalar) error {
 	return errors.New("randomness gives no number")
 }
 
-// shares are Feldman's of one number, by operator, with the public keys of all.
+// shares are the Feldman shares of one scalar, by operator, with the public key of each share.
 type shares struct {
 	operators []spark.SecretShare
 	public    []spark.Entry
 }
 
-// A leafTweak is a leaf's, before it is written for each operator.
+// A leafTweak is the shared key difference of a leaf, before it is encoded for each operator.
 type leafTweak struct {
 	spark.LeafTweak
 	shares
 }
 
-// differ shares the difference of two keys, which is not zero. It runs inside erase.Do.
+// differ shares the difference of two keys, which must not be zero. It runs inside erase.Do.
 func differ(rand io.Reader, from, to *spark.Scalar, g *SparkGroup) (shares, error) {
 	var tweak spark.Scalar
 	defer tweak.Zero()
@@ -369,8 +369,8 @@ func differ(rand io.Reader, from, to *spark.Scalar, g *SparkGroup) (shares, erro
 	return share(rand, &tweak, g)
 }
 
-// share shares a number: operator i has the value at i+1 of a polynomial of which the number is the constant and the other
-// coefficients are drawn. It runs inside erase.Do.
+// share shares a scalar by Shamir's scheme: operator i gets the value at i+1 of a polynomial whose constant is the scalar and
+// whose other coefficients are random. It runs inside erase.Do.
 func share(rand io.Reader, number *spark.Scalar, g *SparkGroup) (out shares, err error) {
 	coefficients := make([]spark.Scalar, g.Threshold)
 	proofs := make([][]byte, g.Threshold)
@@ -394,7 +394,7 @@ func share(rand io.Reader, number *spark.Scalar, g *SparkGroup) (out shares, err
 		}
 		p, err := pointOf(&value)
 		if err != nil {
-			return out, err // the value is zero: a chance of 2^-256
+			return out, err // the value is zero, with a probability of 2^-256
 		}
 		raw := value.Bytes()
 		out.operators = append(out.operators, spark.SecretShare{Share: raw[:], Proofs: proofs})
@@ -403,7 +403,7 @@ func share(rand io.Reader, number *spark.Scalar, g *SparkGroup) (out shares, err
 	return out, nil
 }
 
-// packages writes and encrypts what each operator learns of the leaves.
+// packages encodes and encrypts the package of each operator.
 func (g *SparkGroup) packages(rand io.Reader, leaves []leafTweak) (out []spark.Entry, err error) {
 	erase.Do(func() {
 		out, err = g.seal(rand, func(i int) []byte {
@@ -430,7 +430,7 @@ func (g *SparkGroup) seal(rand io.Reader, plain func(i int) []byte) ([]spark.Ent
 	return out, nil
 }
 
-// A box of Spark's ECIES is a point of 65 bytes, a nonce and a tag of 16, and what is encrypted.
+// Sizes in a box of Spark's ECIES: a point of 65 bytes, a nonce of 16, a tag of 16, and the ciphertext.
 const (
 	boxPoint = 65
 	boxNonce = 16
@@ -438,7 +438,7 @@ const (
 	boxHead  = boxPoint + boxNonce + boxTag
 )
 
-// sealTo encrypts to a public key. It runs inside erase.Do.
+// sealTo encrypts plain to a public key by ECIES. It runs inside erase.Do.
 func sealTo(rand io.Reader, to chain.PublicKey, plain []byte) ([]byte, error) {
 	var ephemeral spark.Scalar
 	defer ephemeral.Zero()
@@ -460,13 +460,13 @@ func sealTo(rand io.Reader, to chain.PublicKey, plain []byte) ([]byte, error) {
 	}
 	out = aead.Seal(out, out[boxPoint:boxPoint+boxNonce], plain, nil)
 	end := len(out) - boxTag
-	copy(out[boxPoint+boxNonce:], out[end:]) // the tag stands before what is encrypted
+	copy(out[boxPoint+boxNonce:], out[end:]) // the tag comes before the ciphertext
 	return out[:end], nil
 }
 
 var errBox = errors.New("a box that does not open")
 
-// openFrom decrypts. It runs inside erase.Do.
+// openFrom decrypts a box with the private key. It runs inside erase.Do.
 func openFrom(rand io.Reader, key *spark.Scalar, box []byte) ([]byte, error) {
 	if len(box) < boxHead {
 		return nil, errBox
@@ -487,7 +487,7 @@ func openFrom(rand io.Reader, key *spark.Scalar, box []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// boxCipher is AES-256-GCM under what key and point have in common.
+// boxCipher is AES-256-GCM with a key derived from the Diffie-Hellman secret of key and point.
 func boxCipher(rand io.Reader, key *spark.Scalar, ephemeral, point chain.PublicKey) (cipher.AEAD, error) {
 	common, err := multiply(rand, key, point)
 	if err != nil {

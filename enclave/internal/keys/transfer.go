@@ -10,9 +10,9 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// ExportMnemonic spends the Grant and gives the English words of a stored wallet's entropy
-// with single spaces, then a line feed and the passphrase if there is one. sealed is as for
-// OpenWallet. The caller encrypts the Secret and wipes it.
+// ExportMnemonic spends the Grant and returns the English words of a stored wallet's entropy,
+// separated by single spaces, then a line feed and the passphrase if there is one. sealed is as
+// for OpenWallet. The caller encrypts the Secret and wipes it.
 func (h *Holder) ExportMnemonic(owner [16]byte, sealed [2][]byte) (out secret.Secret, err error) {
 	key := policy.Key{Owner: owner}
 	err = h.unseal(ActionExport, key, sealed, func(entropy, passphrase secret.Secret) error {
@@ -43,14 +43,14 @@ func mnemonicOf(entropy, passphrase secret.Secret) (secret.Secret, error) {
 	return secret.From(text[:n])
 }
 
-// Stored is what a Vault has sealed under its owner's id.
+// Stored is a secret that a Vault has sealed under its owner's id.
 type Stored struct {
 	Owner  [16]byte
 	Sealed []byte
 }
 
-// ExportSecrets spends the Grant on all of them at once and gives each to give, which encrypts it. It is wiped
-// behind that.
+// ExportSecrets spends the Grant once for all secrets and calls give with each, which encrypts it. Each is wiped
+// after its call.
 func (h *Holder) ExportSecrets(all []Stored, give func(i int, s secret.Secret) error) error {
 	ids := make([]identity, len(all))
 	for i := range all {
@@ -73,7 +73,7 @@ func (h *Holder) ExportSecrets(all []Stored, give func(i int, s secret.Secret) e
 	return nil
 }
 
-// ExportKey spends the Grant and gives the 32 private bytes: the big-endian
+// ExportKey spends the Grant and returns the 32 private bytes: the big-endian
 // scalar, or the seed for ed25519. The caller encrypts the Secret and wipes it.
 func (h *Holder) ExportKey(k *PrivateKey) (secret.Secret, error) {
 	if k == nil {
@@ -89,8 +89,8 @@ func (h *Holder) ExportKey(k *PrivateKey) (secret.Secret, error) {
 	return s, nil
 }
 
-// The refusals of an imported secret. The answer passes through the host, so it must tell
-// nothing of a secret that may be nearly right: it is the same whatever is wrong.
+// Refusals of an imported secret. The host can read the reply, so it must reveal nothing
+// about a secret that may be nearly right: the error is the same for every reason.
 var (
 	errMnemonic = fault.New(fault.InvalidArgument,
 		"invalid mnemonic: must be 12, 15, 18, 21 or 24 words of the English list, in lower case with one space between, and their checksum must hold")
@@ -99,10 +99,10 @@ var (
 	errImportedKey = fault.New(fault.InvalidArgument, "invalid private key: must be 32 bytes that are a private key on the curve named")
 )
 
-// ImportMnemonic reads a mnemonic as ExportMnemonic writes it. The words must be as BIP-39
-// makes the seed from them: English, lower case, one space between two. A passphrase must
-// be printable ASCII, which has one form only: other characters have several, and a client
-// that did not normalize them to NFKD would get another seed than from other wallets. An
+// ImportMnemonic parses a mnemonic in the format of ExportMnemonic. The words must be in the
+// form in which BIP-39 hashes them: English, lower case, one space between two. A passphrase
+// must be printable ASCII, which has only one Unicode form. Other characters have several, and
+// a client that did not normalize them to NFKD would get another seed than other wallets. An
 // empty passphrase is none.
 //
 // The text is not kept or wiped. The errors are *fault.Error, the same whichever word is wrong.
@@ -151,11 +151,11 @@ func printable(b []byte) bool {
 	return true
 }
 
-// Words is how many words a wallet's entropy has.
+// Words is the number of mnemonic words of a wallet's entropy.
 func Words(entropy secret.Secret) int { return entropy.Len() / 4 * 3 }
 
-// ImportKey reads a private key from outside: a big-endian scalar from 1 to the order less 1, or an
-// ed25519 seed. The secret is neither kept nor wiped. What is wrong with it is a *fault.Error.
+// ImportKey parses a private key from outside: a big-endian scalar from 1 to the order minus 1, or
+// an ed25519 seed. The secret is neither kept nor wiped. The error of an invalid key is a *fault.Error.
 func (h *Holder) ImportKey(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	if err := h.checkCreation(ActionImport); err != nil {
 		return nil, err
