@@ -18,10 +18,10 @@ import (
 	"cloister/enclave/internal/tally"
 )
 
-// A Scheme is how a key signs. The zero value is none.
+// A Scheme is a signature scheme of a stamp. The zero value is none.
 type Scheme uint8
 
-// The schemes. All before WebAuthn are X-Stamp's.
+// The schemes. Those before WebAuthn are used in X-Stamp.
 const (
 	P256 Scheme = iota + 1
 	Secp256k1
@@ -31,7 +31,7 @@ const (
 	AttestedP256
 )
 
-// schemes are the published names of each scheme, of its API_KEY_CURVE_ and of its credential.
+// schemes are the public names of each scheme, of its curve (API_KEY_CURVE_…) and of its credential type.
 var schemes = [...]struct{ name, curve, credential string }{
 	{},
 	P256:            {"SIGNATURE_SCHEME_TK_API_P256", "API_KEY_CURVE_P256", "CREDENTIAL_TYPE_API_KEY_P256"},
@@ -42,7 +42,7 @@ var schemes = [...]struct{ name, curve, credential string }{
 	AttestedP256:    {"SIGNATURE_SCHEME_TK_ATTESTED_P256", "API_KEY_CURVE_P256", ""},
 }
 
-// String is the name in votes and records, SIGNATURE_SCHEME_TK_….
+// String is the scheme's name in votes and records, SIGNATURE_SCHEME_TK_….
 func (s Scheme) String() string {
 	if int(s) < len(schemes) {
 		return schemes[s].name
@@ -50,7 +50,7 @@ func (s Scheme) String() string {
 	return ""
 }
 
-// schemeOf finds the schemes of X-Stamp.
+// schemeOf finds a scheme of X-Stamp by name; the zero Scheme if there is none.
 func schemeOf(name string) Scheme {
 	for s := P256; s < WebAuthn; s++ {
 		if schemes[s].name == name {
@@ -67,7 +67,7 @@ type apiKeyStamp struct {
 	Signature string `json:"signature" rule:"required"`
 }
 
-// parseStamp reads a header value: base64url, with or without padding, of the
+// parseStamp parses a header value: base64url, with or without padding, of the
 // JSON of a stamp.
 func parseStamp(value string) (s apiKeyStamp, err error) {
 	encoding := rawURL
@@ -75,7 +75,7 @@ func parseStamp(value string) (s apiKeyStamp, err error) {
 		encoding = paddedURL
 	}
 	text, err := encoding.DecodeString(value)
-	// The library skips line breaks.
+	// encoding/base64 ignores line breaks.
 	if err != nil || strings.ContainsAny(value, "\r\n") {
 		return s, errNotExtracted(apiKey, "not base64url")
 	}
@@ -135,7 +135,7 @@ func (v *Verifier) verifyKey(c *Caller, publicKey, signature string) error {
 	return v.verifySecp256k1(keyBytes, &rs, c.fingerprint[:])
 }
 
-// decodeHex reads hex, in either case, into dst as far as it has room.
+// decodeHex decodes hex, in either case, into dst; it fails if dst is too short.
 func decodeHex(dst []byte, s string) (n int, ok bool) {
 	var text [2 * maxDER]byte // on the stack
 	if len(s) > 2*len(dst) {
@@ -145,7 +145,7 @@ func decodeHex(dst []byte, s string) (n int, ok bool) {
 	return n, err == nil
 }
 
-// eip191 is the digest that Ethereum wallets sign for a text.
+// eip191 is the digest that Ethereum wallets sign for a text (EIP-191).
 func eip191(body []byte) (digest [32]byte) {
 	h := sha3.NewLegacyKeccak256()
 	var head [64]byte
@@ -173,7 +173,7 @@ type (
 	k256Key = secp256k1.PublicKey
 )
 
-// verifyP256 leaves it to the standard library to refuse r and s out of range.
+// verifyP256 verifies an ECDSA signature on P-256. The standard library refuses r and s out of range.
 func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) error {
 	key := v.p256.get(name)
 	known := key != nil

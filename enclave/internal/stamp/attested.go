@@ -2,8 +2,8 @@ package stamp
 
 import "crypto/sha256"
 
-// An Attested is a stamp by a key that no user has, with a token that vouches for the key. The
-// key's signature over the body was verified; the token was not.
+// An Attested is a stamp by a key that belongs to no user, with a token bound to the key. The key's
+// signature over the body is verified; the token is not.
 type Attested struct {
 	caller *Caller
 	token  string
@@ -18,11 +18,11 @@ type attestedStamp struct {
 	Signature   string `json:"signature" rule:"required"`
 }
 
-// attestedSchemes by whether the token is an identity token.
+// attestedSchemes are the schemes of X-Stamp-Attested; true if the token is an identity token.
 var attestedSchemes = map[string]bool{"STAMP_ATTESTED_SCHEME_P256_VERIFICATION_TOKEN": false, "STAMP_ATTESTED_SCHEME_P256_OIDC": true}
 
-// ReadAttested reads a value of X-Stamp-Attested, JSON or base64 of it, and verifies the
-// signature over body. The Attested keeps body.
+// ReadAttested parses a value of X-Stamp-Attested, JSON or base64 of it, and verifies the
+// signature over body. The Attested keeps a reference to body.
 func (v *Verifier) ReadAttested(value string, body []byte) (*Attested, error) {
 	if len(value) > MaxHeader {
 		return nil, errMalformed("header too large")
@@ -42,24 +42,24 @@ func (v *Verifier) ReadAttested(value string, body []byte) (*Attested, error) {
 	return &Attested{c, s.Attestation, oidc}, nil
 }
 
-// Token is the token that vouches for the key: an identity token if OIDC, otherwise a
-// verification token.
+// Token is the token bound to the key: an identity token if OIDC, otherwise a verification
+// token.
 func (a *Attested) Token() string { return a.token }
 
-// OIDC tells which of the two Token is.
+// OIDC reports whether Token is an identity token.
 func (a *Attested) OIDC() bool { return a.oidc }
 
 // PublicKey is the key that signed, a compressed point in lower-case hex.
 func (a *Attested) PublicKey() string { return a.caller.publicKey }
 
-// Unverified tells in which organization to look for the user.
+// Unverified is the body, only to find the user's organization.
 func (a *Attested) Unverified() Unverified { return Unverified{a.caller.body} }
 
-// A Voucher is a token that was verified. Both kinds of token in login are Vouchers.
+// A Voucher is a verified token. Both kinds of token in package login are Vouchers.
 type Voucher interface{ BoundTo(publicKey string) bool }
 
-// Verify makes the Caller if by, the verified Token, is bound to the key that signed. A nil
-// Voucher is bound to none. The calling code finds out whose the token is: the key has no owner.
+// Verify makes the Caller if by, the verified Token, is bound to the key that signed. A nil Voucher
+// is bound to none. The calling code must look up the token's user, since the key has no owner.
 func (a *Attested) Verify(by Voucher) (*Caller, error) {
 	if by == nil || !by.BoundTo(a.caller.publicKey) {
 		return nil, errInvalid("could not verify attested stamp: the token is not bound to publicKey")

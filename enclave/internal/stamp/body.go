@@ -5,52 +5,52 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// A Body is the text of a request whose signature was verified now, of a Caller. Nothing else makes one.
+// A Body is the text of a request whose signature was verified in this call. Only a Caller returns one.
 type Body struct{ text []byte }
 
-// Bytes are the text as received. They must not be changed.
+// Bytes are the received text. They must not be changed.
 func (b Body) Bytes() []byte { return b.text }
 
 // Where tells where to answer the body.
 func (b Body) Where() (Where, error) { return where(b.text) }
 
-// A Stored is the body in an entry. Its signature was verified before the entry was made,
-// and the ledger vouches for the entry.
+// A Stored is the body in an entry. Its signature was verified before the entry was made, and
+// the ledger proves the entry.
 type Stored struct{ text []byte }
 
-// StoredBody is the body that an entry holds.
+// StoredBody makes a Stored of the body in an entry.
 func StoredBody(entry []byte) Stored { return Stored{entry} }
 
-// Bytes are the text as it was received. They must not be changed.
+// Bytes are the received text. They must not be changed.
 func (s Stored) Bytes() []byte { return s.text }
 
-// A HostBody is a body that the host says was sent in a read-only session. The session's token
-// was verified, but nobody signed the body: the host may have changed it. Only queries take it.
+// A HostBody is the body of a request in a read-only session. The session's token was verified, but
+// the body has no signature: the host may have changed it. Only queries accept it.
 type HostBody struct{ text []byte }
 
-// NewHostBody is the body that the host tells.
+// NewHostBody makes a HostBody of a body that the host passed on.
 func NewHostBody(body []byte) HostBody { return HostBody{body} }
 
-// Bytes are the text as the host tells it. They must not be changed.
+// Bytes are the text from the host. They must not be changed.
 func (t HostBody) Bytes() []byte { return t.text }
 
 // Where tells where to answer the body.
 func (t HostBody) Where() (Where, error) { return where(t.text) }
 
-// An Unverified is a body whose signer's key is not known yet. It only tells where to look for
-// the key.
+// An Unverified is a body whose signer's key has not been looked up yet. It has only the method
+// Where, to look up the key.
 type Unverified struct{ text []byte }
 
 // Where tells where to look for the key.
 func (u Unverified) Where() (Where, error) { return where(u.text) }
 
-// Where is what a body says about where its signer is known.
+// Where holds the members of a body that say which organization has the signer's key.
 type Where struct {
 	Organization string // its organizationId
-	Type         string // its type: for some, the signer's credential is in the organization above
+	Type         string // its type: for some, the signer's credential is in the parent organization
 }
 
-// where reads a body so far. A member that is missing or no string is empty.
+// where parses these members of a body. One that is missing or not a string is empty.
 func where(body []byte) (w Where, err error) {
 	var head struct {
 		OrganizationID strictjson.Raw `json:"organizationId"`

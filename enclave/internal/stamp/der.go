@@ -1,11 +1,11 @@
 package stamp
 
-// scalars are the two halves of an ECDSA signature, big-endian, not yet known
-// to be in range.
+// scalars are r and s of an ECDSA signature, big-endian; their range is not
+// checked.
 type scalars struct{ r, s [scalarSize]byte }
 
-// parseDER reads SEQUENCE { INTEGER r, INTEGER s }. Lengths are exact and in the short form.
-// An integer has 1 to 33 bytes, not negative, with a value of at most 32 bytes; needless
+// parseDER parses SEQUENCE { INTEGER r, INTEGER s }. Lengths are exact and in the short form.
+// An integer has 1 to 33 bytes, is not negative, and has a value of at most 32 bytes; redundant
 // leading zeros are tolerated.
 func parseDER(b []byte) (rs scalars, ok bool) {
 	if len(b) < 2 || len(b) > maxDER || b[0] != 0x30 || int(b[1]) != len(b)-2 {
@@ -18,7 +18,7 @@ func parseDER(b []byte) (rs scalars, ok bool) {
 	return rs, ok && len(rest) == 0
 }
 
-// parseInteger takes one INTEGER off b.
+// parseInteger parses one INTEGER and returns the rest of b.
 func parseInteger(b []byte, value *[scalarSize]byte) (rest []byte, ok bool) {
 	if len(b) < 3 || b[0] != 0x02 {
 		return nil, false
@@ -36,7 +36,7 @@ func parseInteger(b []byte, value *[scalarSize]byte) (rest []byte, ok bool) {
 	return rest, true
 }
 
-// appendDER writes the signature in the one minimal form.
+// appendDER appends the signature in its unique DER encoding.
 func (rs *scalars) appendDER(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, 0x30, 0)

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// keyCache keeps parsed points by their compressed form, because finding y costs a square
-// root. A key enters only after a signature under it verified. The cache is bounded: when it is
-// full the hand of a clock goes round and drops the first key that was not used since its last
-// round. An attacker who makes up keys drops his own first.
+// keyCache caches parsed points by their compressed form, because decompressing costs a square
+// root. A key is added only after a signature under it was verified. The cache is bounded, with
+// CLOCK eviction: the hand drops the first key that was not used since it last passed. An
+// attacker with many keys of his own evicts mainly those.
 type keyCache[K any] struct {
 	mu    sync.RWMutex
 	at    map[[pointSize]byte]int
@@ -26,7 +26,7 @@ func newKeyCache[K any](size int) *keyCache[K] {
 	return &keyCache[K]{at: make(map[[pointSize]byte]int), slots: make([]slot[K], size)}
 }
 
-// get returns nil for a key that is not kept.
+// get returns nil for a key that is not cached.
 func (c *keyCache[K]) get(name [pointSize]byte) *K {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -35,7 +35,7 @@ func (c *keyCache[K]) get(name [pointSize]byte) *K {
 		return nil
 	}
 	s := &c.slots[i]
-	if !s.used.Load() { // a store would move the line between processors
+	if !s.used.Load() { // avoids a write, which would move the cache line between processors
 		s.used.Store(true)
 	}
 	return s.key

@@ -12,15 +12,15 @@ import (
 	"cloister/enclave/internal/webauthn"
 )
 
-// A Passkey is a stamp that names a credential. Nothing in it is proven.
+// A Passkey is a parsed stamp that names a credential. Nothing in it is verified.
 type Passkey struct {
 	body      []byte
 	value     string
 	assertion webauthn.Assertion
 }
 
-// passkeyStamp is the JSON of X-Stamp-WebAuthn. Clients that pass on all of a browser's answer send the user handle too,
-// empty in Safari. No signature covers it, and the credential says whose it is: it is not read.
+// passkeyStamp is the JSON of X-Stamp-WebAuthn. Clients that forward a browser's whole answer also send the user handle,
+// which is empty in Safari. It is ignored: no signature covers it, and the credential identifies the user.
 type passkeyStamp struct {
 	AuthenticatorData string `json:"authenticatorData" rule:"required"`
 	ClientDataJSON    string `json:"clientDataJson" rule:"required"`
@@ -29,7 +29,7 @@ type passkeyStamp struct {
 	UserHandle        string `json:"userHandle"`
 }
 
-// readPasskey reads a header value.
+// readPasskey parses a header value.
 func readPasskey(value string, body []byte) (*Passkey, error) {
 	var s passkeyStamp
 	if err := decodeStamp(passkey, value, &s, "authenticatorData, clientDataJson, credentialId and signature"); err != nil {
@@ -57,11 +57,11 @@ func readPasskey(value string, body []byte) (*Passkey, error) {
 // CredentialID is the id of the credential that the stamp names. It must not be changed.
 func (p *Passkey) CredentialID() []byte { return p.assertion.CredentialID }
 
-// Unverified tells in which organization to look for the credential.
+// Unverified is the body, only to find the credential's organization.
 func (p *Passkey) Unverified() Unverified { return Unverified{p.body} }
 
-// Verify verifies the stamp with the credential that it names, nil if the organization has no
-// such credential, and the counter that was seen last. It returns the new counter to keep.
+// Verify verifies the stamp with the credential that it names, nil if the organization has no such
+// credential, and with the stored signature counter. It returns the new counter to store.
 func (p *Passkey) Verify(c *webauthn.Credential, counter uint32, allowed webauthn.Origins) (*Caller, uint32, error) {
 	if c == nil || !bytes.Equal(c.ID, p.assertion.CredentialID) {
 		return nil, 0, fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND", "credential ID could not be found in organization or its parent organization")

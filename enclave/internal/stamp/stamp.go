@@ -1,19 +1,20 @@
-// Package stamp verifies who signed a request.
+// Package stamp authenticates requests: it verifies the signature in the credential header.
 //
 // A request carries exactly one credential header. X-Stamp is the stamp of an API key or a
 // session key. Read verifies its signature over the body's exact bytes under the public key
-// that the header names. Whether that key belongs to anybody is not known here; core looks it
-// up by Curve and PublicKey in the newest state of the organization.
+// that the header names. It does not look up the key's user; core does, by Curve and
+// PublicKey in the newest state of the organization.
 //
-// X-Stamp-WebAuthn is the stamp of a passkey. It names a credential, whose key lies in the
-// organization's state. Read returns a Passkey, in which nothing is proven; core finds the
+// X-Stamp-WebAuthn is the stamp of a passkey. It names a credential, whose key is in the
+// organization's state. Read returns a Passkey, which is not verified; core looks up the
 // credential, and then Passkey.Verify makes the Caller.
 //
-// X-Stamp-Attested is signed by a key that no user has, and a token vouches for the key. Read
-// returns an Attested; core verifies the token, and then Attested.Verify makes the Caller.
+// X-Stamp-Attested is signed by a key that belongs to no user, and has a token bound to that
+// key. Read returns an Attested; core verifies the token, and then Attested.Verify makes the
+// Caller.
 //
-// A Caller is made in these three ways only, and its Body is a type of its own. Before the
-// signature is verified there is only an Unverified, which tells where to look for a key.
+// Only these three ways make a Caller, and its Body is a separate type. Before the signature is
+// verified there is only an Unverified, with which a key can be looked up.
 //
 // P256 and SECP256K1 sign SHA-256 of the body, with s in either half of the range (a stamp is
 // malleable; never use it as an id). SECP256K1_EIP191 signs Keccak-256 of the prefixed body.
@@ -26,7 +27,7 @@
 // low-order point. Keys are compared as bytes, so another encoding of a point is another key.
 //
 // A header value is at most MaxHeader bytes. Errors are *fault.Error with code
-// Unauthenticated, and Unimplemented for headers that are not taken here.
+// Unauthenticated, and Unimplemented for headers that are not supported.
 package stamp
 
 import (
@@ -41,7 +42,7 @@ import (
 const (
 	// MaxHeader bounds the value of a stamp header, in bytes.
 	MaxHeader = 16 << 10
-	// CachedKeys is how many parsed public keys a Verifier keeps per curve.
+	// CachedKeys is the number of parsed public keys that a Verifier caches per curve.
 	CachedKeys = 4096
 
 	pointSize  = 33                  // a compressed point
@@ -49,14 +50,14 @@ const (
 	maxDER     = 2 + 2*(2+pointSize) // both integers with a leading zero
 )
 
-// A Header is one header of a request, as the sender wrote it.
+// A Header is one header of a request, in the sender's spelling.
 type Header struct{ Name, Value string }
 
-// A Fingerprint is SHA-256 of a request's exact body: the name of an activity.
+// A Fingerprint is SHA-256 of a request's exact body; it identifies the activity.
 type Fingerprint [sha256.Size]byte
 
-// A Caller is the holder of a key that signed a body. Only Read and the Verify methods make
-// one, and a verified body comes only from a Caller.
+// A Caller is an authenticated request: a verified signature over a body, with its key. Only Read
+// and the Verify methods make one, and only a Caller returns a Body.
 type Caller struct {
 	body         []byte
 	fingerprint  Fingerprint
@@ -72,15 +73,15 @@ func (c *Caller) Body() Body { return Body{c.body} }
 // Fingerprint is SHA-256 of the body.
 func (c *Caller) Fingerprint() Fingerprint { return c.fingerprint }
 
-// PublicKey is the key that signed, in lower-case hex: 66 digits of a compressed
-// point, 64 of an Ed25519 key, or a passkey's COSE_Key.
+// PublicKey is the key that signed, in lower-case hex: a compressed point of 66 digits,
+// an Ed25519 key of 64, or a passkey's COSE_Key.
 func (c *Caller) PublicKey() string { return c.publicKey }
 
-// Scheme says how the key signed.
+// Scheme is the signature's scheme.
 func (c *Caller) Scheme() Scheme { return c.scheme }
 
-// Signature is the signature for the vote's record: the hex text as received, or a passkey's
-// whole header value, because a passkey signs texts in that value and not the body.
+// Signature is the signature for the vote's record: the received hex text, or a passkey's whole
+// header value, because a passkey signs texts in that value and not the body.
 func (c *Caller) Signature() string { return c.signature }
 
 // CredentialID is a passkey's credential id in base64url, empty for other keys.
@@ -93,19 +94,19 @@ func (c *Caller) Curve() string { return schemes[c.scheme].curve }
 // stamp like P-256 API keys but have other types, so the organization's record decides.
 func (c *Caller) CredentialType() string { return schemes[c.scheme].credential }
 
-// A Verifier verifies stamps. It remembers parsed public keys, nothing else, and is safe for
+// A Verifier verifies stamps. It caches parsed public keys and has no other state. It is safe for
 // concurrent use.
 type Verifier struct {
 	p256 *keyCache[p256Key]
 	k256 *keyCache[k256Key]
 }
 
-// NewVerifier makes a Verifier that keeps CachedKeys keys per curve.
+// NewVerifier makes a Verifier that caches CachedKeys keys per curve.
 func NewVerifier() *Verifier {
 	return &Verifier{newKeyCache[p256Key](CachedKeys), newKeyCache[k256Key](CachedKeys)}
 }
 
-// credentials are the headers that say who is calling. kind is how errors call the stamp.
+// credentials are the credential headers. kind is the stamp's name in errors.
 var credentials = [...]struct{ header, kind string }{
 	apiKey: {"X-Stamp", "api key"}, passkey: {"X-Stamp-WebAuthn", "webauthn"}, attested: {"X-Stamp-Attested", "attested"}, 3: {header: "X-Session"},
 }
@@ -116,10 +117,10 @@ const (
 	attested = 2
 )
 
-// Read finds the one credential header. It verifies a stamp by an API key over body and
-// returns its Caller. A passkey's stamp it only reads. Of an attested stamp it does not verify
-// the token. Without an error exactly one of the three is set. The same arguments always give
-// the same answer, which keeps body.
+// Read finds the one credential header. It verifies a stamp by an API key over body and returns
+// its Caller. It only parses a passkey's stamp, and does not verify the token of an attested
+// stamp. Without an error exactly one of the three results is set. Read is deterministic; the
+// result keeps a reference to body.
 func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, *Attested, error) {
 	kind, value := -1, ""
 	for i := range headers {
@@ -154,7 +155,7 @@ func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, *Atte
 	return c, nil, nil, nil
 }
 
-// Verify is Read where only an API key can sign.
+// Verify is Read for requests that only an API key may sign.
 func (v *Verifier) Verify(headers []Header, body []byte) (*Caller, error) {
 	c, p, a, err := v.Read(headers, body)
 	switch {
@@ -166,8 +167,8 @@ func (v *Verifier) Verify(headers []Header, body []byte) (*Caller, error) {
 	return c, err
 }
 
-// decodeStamp reads a header value, JSON or base64 of it: an object of up to five strings, whose
-// members an error names.
+// decodeStamp decodes a header value, JSON or base64 of it: an object of up to five strings. members
+// lists its members for the error.
 func decodeStamp(kind int, value string, into any, members string) error {
 	text := []byte(value)
 	if !strings.HasPrefix(strings.TrimLeft(value, " "), "{") {
@@ -182,8 +183,8 @@ func decodeStamp(kind int, value string, into any, members string) error {
 	return nil
 }
 
-// sameName compares header names without regard to the case of ASCII letters. The lengths
-// exclude other letters that fold to ASCII: they are longer in UTF-8.
+// sameName compares header names, ignoring the case of ASCII letters. Comparing the lengths
+// excludes other letters that fold to ASCII: they are longer in UTF-8.
 func sameName(a, ascii string) bool { return len(a) == len(ascii) && strings.EqualFold(a, ascii) }
 
 func errUnimplemented(kind int) error {
@@ -194,10 +195,10 @@ func errInvalid(message string) error {
 	return fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "%s", message)
 }
 
-// errMalformed says that a stamp's parts were found but make no sense.
+// errMalformed is the error of a stamp with all parts, of which one is invalid.
 func errMalformed(why string) error { return errInvalid("malformed activity stamp: " + why) }
 
-// errNotExtracted says that a stamp's parts were not found in its header.
+// errNotExtracted is the error of a header in which the stamp's parts were not found.
 func errNotExtracted(kind int, why string) error {
 	return errInvalid("could not extract " + credentials[kind].kind + " stamp: " + why)
 }
