@@ -1,15 +1,15 @@
 package org
 
-// AuthProxy is the auth proxy of a top-level organization, which has one at most.
+// AuthProxy is the auth proxy configuration of a top-level organization, which has one at most.
 type AuthProxy struct {
-	ID     ID     `cbor:"1,keyasint"` // the configuration's, which callers name
-	User   ID     `cbor:"2,keyasint"` // in whose name it acts
+	ID     ID     `cbor:"1,keyasint"` // the configuration's id, which callers send
+	User   ID     `cbor:"2,keyasint"` // user as whom it acts
 	Key    ID     `cbor:"3,keyasint"` // that user's API key
-	Policy ID     `cbor:"4,keyasint"` // that allows its activities
+	Policy ID     `cbor:"4,keyasint"` // policy that allows its activities
 	Sealed []byte `cbor:"5,keyasint"` // the API key's private half, under the key's id
 
 	Origins        []string `cbor:"6,keyasint,omitempty"` // "*" alone: any
-	Methods        []string `cbor:"7,keyasint,omitempty"` // how one may log in
+	Methods        []string `cbor:"7,keyasint,omitempty"` // allowed log-in methods
 	SenderEmail    string   `cbor:"8,keyasint,omitempty"`
 	SenderName     string   `cbor:"9,keyasint,omitempty"`
 	ReplyTo        string   `cbor:"10,keyasint,omitempty"`
@@ -34,7 +34,7 @@ type AuthProxy struct {
 	UpdatedMs uint64 `cbor:"27,keyasint"`
 }
 
-// AuthProxy returns the organization's proxy if it is this one, or nil.
+// AuthProxy returns the organization's proxy if it has this id, else nil.
 func (t *Tx) AuthProxy(id ID) (*AuthProxy, error) {
 	return find[AuthProxy](t, collectionAuthProxies, id)
 }
@@ -52,7 +52,7 @@ func (t *Tx) PutAuthProxy(p *AuthProxy) error {
 // DeleteAuthProxy removes the record, and with it the private key.
 func (t *Tx) DeleteAuthProxy(id ID) { t.del(key(collectionAuthProxies, raw(id))) }
 
-// EachChangedAuthProxy visits the configurations that this change puts (is) or deletes.
+// EachChangedAuthProxy visits the configurations that this change puts (is is true) or deletes.
 func (t *Tx) EachChangedAuthProxy(visit func(id ID, is bool)) {
 	for _, k := range t.order {
 		if len(k) == 1+16 && Collection(k[0]) == collectionAuthProxies {
@@ -61,5 +61,5 @@ func (t *Tx) EachChangedAuthProxy(visit func(id ID, is bool)) {
 	}
 }
 
-// AuthProxyHandle is the handle of the organization of a configuration.
+// AuthProxyHandle is the handle by which the organization of a configuration is found.
 func AuthProxyHandle(id ID) Handle { return Handle{handleAuthProxy, raw(id)} }

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// A parent keeps its sub-organizations in collections of its own state: in the order of
-// their making, and by what they are looked for. Its pieces prove absence too, so what is
-// read here is complete: no host can hide a second holder of an identity.
+// A parent's state lists its sub-organizations in two collections: in the order of creation,
+// and by the values under which they are looked up. Pieces prove absence too, so the lists are
+// complete: no host can hide a second holder of an identity.
 
-// Child is what a parent keeps of a sub-organization.
+// Child is a parent's record of a sub-organization.
 type Child struct {
 	ID        ID     `cbor:"1,keyasint"`
 	Name      string `cbor:"2,keyasint"`
 	CreatedMs uint64 `cbor:"3,keyasint"`
 }
 
-// place orders sub-organizations by their making.
+// place is the key by which sub-organizations are ordered by creation.
 func (c *Child) place() string { return bigEndian(c.CreatedMs) + raw(c.ID) }
 
-// Older tells whether c comes before d in the order of their making.
+// Older reports whether c comes before d in the order of creation.
 func (c *Child) Older(d *Child) bool { return c.place() < d.place() }
 
 type none struct{}
@@ -32,16 +32,16 @@ func (t *Tx) PutChild(c *Child) error {
 	return put(t, key(collectionChildren, raw(c.ID)), c)
 }
 
-// DeleteChild forgets a sub-organization, but not by what it is found.
+// DeleteChild deletes the record of a sub-organization, but not its look-up keys.
 func (t *Tx) DeleteChild(c *Child) {
 	t.del(key(collectionChildrenOrder, c.place()))
 	t.del(key(collectionChildren, raw(c.ID)))
 }
 
-// Child returns what the parent keeps of sub-organization id, or nil.
+// Child returns the parent's record of sub-organization id, or nil.
 func (t *Tx) Child(id ID) (*Child, error) { return find[Child](t, collectionChildren, id) }
 
-// IdentityText is the value under which an OpenID identity is found.
+// IdentityText is the value under which an OpenID identity is looked up.
 func IdentityText(issuer, subject, audience string) string {
 	var b []byte
 	for _, part := range []string{issuer, subject, audience} {
@@ -54,34 +54,34 @@ func childKey(what byte, value string, c *Child, holder ID) string {
 	return key(collectionChildrenKeys, string(what), hashKey(value), c.place(), raw(holder))
 }
 
-// PutChildKey makes c findable by a value of its user holder, or by its name with the zero ID.
+// PutChildKey adds a look-up key of c: a value of its user holder, or its name with the zero ID.
 func (t *Tx) PutChildKey(what byte, value string, c *Child, holder ID) error {
 	return put(t, childKey(what, value, c, holder), &none{})
 }
 
-// DeleteChildKey undoes PutChildKey.
+// DeleteChildKey deletes a look-up key of PutChildKey.
 func (t *Tx) DeleteChildKey(what byte, value string, c *Child, holder ID) {
 	t.del(childKey(what, value, c, holder))
 }
 
-// ChildrenBy returns up to limit sub-organizations that have a value, each once, in the
-// order of their making: those behind after, or from the first if it is nil.
+// ChildrenBy returns up to limit sub-organizations that have a value, each once, in the order of
+// creation: those after `after`, or from the first if it is nil.
 func (t *Tx) ChildrenBy(what byte, value string, after *Child, limit int) ([]ID, error) {
 	return t.childrenBehind(key(collectionChildrenKeys, string(what), hashKey(value)), after, limit)
 }
 
-// ChildrenByBefore is ChildrenBy for those just above before.
+// ChildrenByBefore is ChildrenBy for the last ones before `before`.
 func (t *Tx) ChildrenByBefore(what byte, value string, before *Child, limit int) ([]ID, error) {
 	return t.childrenBefore(key(collectionChildrenKeys, string(what), hashKey(value)), before, limit)
 }
 
-// Children returns up to limit sub-organizations in the order of their making: those
-// behind after, or from the first if it is nil.
+// Children returns up to limit sub-organizations in the order of creation: those after `after`,
+// or from the first if it is nil.
 func (t *Tx) Children(after *Child, limit int) ([]ID, error) {
 	return t.childrenBehind(key(collectionChildrenOrder), after, limit)
 }
 
-// ChildrenBefore is Children for those just above before.
+// ChildrenBefore is Children for the last ones before `before`.
 func (t *Tx) ChildrenBefore(before *Child, limit int) ([]ID, error) {
 	return t.childrenBefore(key(collectionChildrenOrder), before, limit)
 }
@@ -100,7 +100,7 @@ func (t *Tx) childrenBefore(prefix string, before *Child, limit int) ([]ID, erro
 	return ids, err
 }
 
-// children are the first limit sub-organizations of a stretch, with places from byte at of keys.
+// children returns the first limit sub-organizations of a key range. Their places begin at byte at of the keys.
 func (t *Tx) children(st keyRange, at, limit int) (ids []ID, err error) {
 	if limit <= 0 {
 		return nil, nil
@@ -119,7 +119,7 @@ func (t *Tx) children(st keyRange, at, limit int) (ids []ID, err error) {
 	return ids, err
 }
 
-// KeyCurve is the curve under which Credential finds a key of this CREDENTIAL_TYPE_….
+// KeyCurve is the curve under which Credential looks up a key of this CREDENTIAL_TYPE_….
 func KeyCurve(credentialType string) string {
 	switch credentialType {
 	case "CREDENTIAL_TYPE_API_KEY_SECP256K1":
@@ -130,8 +130,8 @@ func KeyCurve(credentialType string) string {
 	return "API_KEY_CURVE_P256" // session keys of every kind
 }
 
-// EachChangedUser visits the users whose records this change touches, in the order
-// of their ids, as they were and as they will be; nil where there is none.
+// EachChangedUser visits the users whose records this change puts or deletes, in the order of
+// their ids, with the records before and after the change; nil where there is none.
 func (t *Tx) EachChangedUser(visit func(before, after *User) error) error {
 	var ks []string
 	for _, k := range t.order {

@@ -2,13 +2,13 @@ package org
 
 import "cmp"
 
-// OAuth2Credential is how an OAuth 2.0 provider knows an organization.
+// OAuth2Credential is the client credential of an organization at an OAuth 2.0 provider.
 type OAuth2Credential struct {
 	ID       ID     `cbor:"1,keyasint"`
 	Provider string `cbor:"2,keyasint"` // OAUTH2_PROVIDER_…
 	ClientID string `cbor:"3,keyasint"`
-	Secret   []byte `cbor:"4,keyasint"` // the client's, sealed once more under the credential's id
-	// Encrypted is the secret as the client sent it, for queries.
+	Secret   []byte `cbor:"4,keyasint"` // the client secret, sealed once more under the credential's id
+	// Encrypted is the secret in the encrypted form that the client sent, for queries.
 	Encrypted string `cbor:"5,keyasint"`
 	CreatedMs uint64 `cbor:"6,keyasint"`
 	UpdatedMs uint64 `cbor:"7,keyasint"`
@@ -32,7 +32,7 @@ func (t *Tx) EachOAuth2Credential(visit func(*OAuth2Credential) bool) error {
 	return each(t, collectionOAuth2, visit)
 }
 
-// OnRampCredential is how a provider who sells crypto assets for money knows an organization.
+// OnRampCredential is the credential of an organization at a fiat on-ramp provider.
 type OnRampCredential struct {
 	ID             ID     `cbor:"1,keyasint"`
 	Provider       string `cbor:"2,keyasint"` // FIAT_ON_RAMP_PROVIDER_…
@@ -41,7 +41,7 @@ type OnRampCredential struct {
 	// Secret and Private, nil where there is none, are sealed once more under the credential's id.
 	Secret  []byte `cbor:"5,keyasint"`
 	Private []byte `cbor:"6,keyasint,omitempty"`
-	// The same as the client sent them, for queries.
+	// Secret and Private in the encrypted form that the client sent, for queries.
 	EncryptedSecret  string `cbor:"7,keyasint"`
 	EncryptedPrivate string `cbor:"8,keyasint,omitempty"`
 	Sandbox          bool   `cbor:"9,keyasint,omitempty"`

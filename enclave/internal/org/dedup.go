@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A DedupEntry is the fingerprint of one activity in the window: the first 16 bytes of the body's SHA-256, the
-// minute of its stamp, and its entry.
+// A DedupEntry is the fingerprint of one activity in a DedupWindow: the first 16 bytes of the body's SHA-256, the
+// minute of its stamp, and the seq of its entry.
 type DedupEntry struct {
 	Fingerprint [16]byte
 	Minute      uint32 // timestampMs / 60000
@@ -17,7 +17,7 @@ type DedupEntry struct {
 // DedupEntrySize is the encoded size of a DedupEntry in bytes.
 const DedupEntrySize = 28
 
-// ChunkEntries is how many entries make a full chunk of the window in a snapshot.
+// ChunkEntries is the number of entries in a full chunk of a DedupWindow in a snapshot.
 const ChunkEntries = 8192
 
 const (
@@ -29,14 +29,14 @@ const (
 // fingerprint is in it has been answered before.
 type DedupWindow struct {
 	seqs      map[[16]byte]uint64 // seq << minuteBits | minute
-	full      []Chunk             // full chunks, as in the last snapshot
-	tail      []DedupEntry        // behind the full chunks, in order of seq
-	lastChunk Chunk               // what the last snapshot has of tail
-	watermark uint32              // no entry at or below this minute is kept
-	perMinute map[uint32]int      // how many entries each minute has
+	full      []Chunk             // full chunks in the last snapshot
+	tail      []DedupEntry        // entries after the full chunks, in order of seq
+	lastChunk Chunk               // the part of tail in the last snapshot
+	watermark uint32              // entries at or below this minute are dropped
+	perMinute map[uint32]int      // number of entries by minute
 }
 
-// A Chunk names a stored run of entries and the newest minute in it.
+// A Chunk identifies a stored run of entries, with the newest minute in it.
 type Chunk struct {
 	Ref     Hash   `cbor:"1,keyasint"`
 	Newest  uint32 `cbor:"2,keyasint"`
@@ -48,10 +48,10 @@ func NewDedupWindow() *DedupWindow {
 	return &DedupWindow{seqs: map[[16]byte]uint64{}, perMinute: map[uint32]int{}}
 }
 
-// Len is how many fingerprints are kept.
+// Len is the number of fingerprints.
 func (w *DedupWindow) Len() int { return len(w.seqs) }
 
-// CountAbove is how many fingerprints raising the low watermark to this minute would leave.
+// CountAbove is the number of fingerprints after this minute, which raising the low watermark to it would leave.
 func (w *DedupWindow) CountAbove(floor uint32) int {
 	n := 0
 	for m, k := range w.perMinute {
@@ -62,16 +62,16 @@ func (w *DedupWindow) CountAbove(floor uint32) int {
 	return n
 }
 
-// Bytes is about how much memory the window takes.
+// Bytes is the approximate memory of the window.
 func (w *DedupWindow) Bytes() int { return 40*len(w.seqs) + 40*cap(w.tail) }
 
-// Find returns the entry that an activity with this fingerprint stands in.
+// Find returns the seq of the entry of an activity with this fingerprint.
 func (w *DedupWindow) Find(print [16]byte) (seq uint64, ok bool) {
 	v, ok := w.seqs[print]
 	return v >> minuteBits, ok
 }
 
-// Add adds an entry. One at or below the low watermark is not kept.
+// Add adds an entry. It ignores one at or below the low watermark.
 func (w *DedupWindow) Add(m DedupEntry) {
 	w.tail = append(w.tail, m)
 	w.index(m)
@@ -89,7 +89,7 @@ func (w *DedupWindow) index(m DedupEntry) {
 	w.perMinute[m.Minute]++
 }
 
-// RaiseWatermark drops the entries of minutes at or below a minute. It never goes back.
+// RaiseWatermark raises the low watermark to a minute and drops the entries at or below it. It never lowers it.
 func (w *DedupWindow) RaiseWatermark(floor uint32) {
 	if floor <= w.watermark {
 		return
@@ -99,8 +99,8 @@ func (w *DedupWindow) RaiseWatermark(floor uint32) {
 	maps.DeleteFunc(w.seqs, func(_ [16]byte, v uint64) bool { return uint32(v&minuteMask) <= floor })
 }
 
-// Compact returns what a new snapshot must write, the chunks that are full now and the rest, and which chunks
-// it drops. Parts that SetNames has not named are in the next Compact again.
+// Compact returns the parts that a new snapshot must write, which are the newly full chunks and the rest, and the
+// chunks that it drops. The next Compact returns parts again for which SetNames was not called.
 func (w *DedupWindow) Compact() (parts [][]DedupEntry, dropped []Hash) {
 	w.full = slices.DeleteFunc(slices.Clone(w.full), func(c Chunk) bool {
 		old := c.Newest <= w.watermark
@@ -117,7 +117,7 @@ func (w *DedupWindow) Compact() (parts [][]DedupEntry, dropped []Hash) {
 	return slices.Collect(slices.Chunk(w.tail, ChunkEntries)), dropped
 }
 
-// SetNames names the parts of Compact, in order. Entries may have been added since.
+// SetNames sets the names under which the parts of Compact are stored, in order. Entries may have been added since.
 func (w *DedupWindow) SetNames(parts [][]DedupEntry, refs []Hash) {
 	for i, ms := range parts {
 		c := ChunkOf(refs[i], ms)
@@ -126,11 +126,11 @@ func (w *DedupWindow) SetNames(parts [][]DedupEntry, refs []Hash) {
 			return
 		}
 		w.full = append(w.full, c)
-		w.tail = append([]DedupEntry(nil), w.tail[len(ms):]...) // a clone of nothing would keep the array
+		w.tail = append([]DedupEntry(nil), w.tail[len(ms):]...) // slices.Clone of an empty slice would keep the array
 	}
 }
 
-// ChunkOf names a run of entries that is stored under ref.
+// ChunkOf makes the Chunk of a run of entries that is stored under ref.
 func ChunkOf(ref Hash, ms []DedupEntry) Chunk {
 	c := Chunk{Ref: ref, Entries: uint32(len(ms))}
 	for _, m := range ms {
@@ -148,7 +148,7 @@ func (w *DedupWindow) Chunks() []Chunk {
 	return cs
 }
 
-// Restore puts back a stored chunk. All are put back, in the order of Chunks, before the first Add.
+// Restore adds a stored chunk. All chunks must be restored, in the order of Chunks, before the first Add.
 func (w *DedupWindow) Restore(c Chunk, ms []DedupEntry) error {
 	if int(c.Entries) != len(ms) || len(w.tail) > 0 {
 		return errors.New("window chunk of another size")

@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// Status is where an activity stands.
+// Status is the status of an activity.
 type Status uint8
 
-// The statuses of the interface, never renumbered.
+// The statuses of the public interface. They are never renumbered.
 const (
 	StatusCreated              Status = 1
 	StatusPending              Status = 2
@@ -20,7 +20,7 @@ const (
 
 var statusTexts = [...]string{"", "ACTIVITY_STATUS_CREATED", "ACTIVITY_STATUS_PENDING", "ACTIVITY_STATUS_COMPLETED", "ACTIVITY_STATUS_FAILED", "ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_REJECTED", "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED"}
 
-// String is the status as the interface writes it, or "".
+// String is the status's name in the public interface, or "".
 func (s Status) String() string {
 	if int(s) < len(statusTexts) {
 		return statusTexts[s]
@@ -28,20 +28,20 @@ func (s Status) String() string {
 	return ""
 }
 
-// ParseStatus reads what String writes; 0 for anything else.
+// ParseStatus parses the result of String; 0 for any other text.
 func ParseStatus(text string) Status {
 	return Status(max(slices.Index(statusTexts[:], text), 0))
 }
 
-// Terminal tells that nothing more will happen to the activity.
+// Terminal reports whether the status is final.
 func (s Status) Terminal() bool {
 	return s == StatusCompleted || s == StatusFailed || s == StatusRejected
 }
 
-// Entry is one step of one activity as sealed: who asked for what, and what came of it.
+// Entry is one sealed step of an activity: the request, its signers, the decision and the result.
 //
-// The first format of entries is the CBOR map of all that has a number here. In the second one
-// each is in one of five parts (Parts), under the same number.
+// The first format of entries is a CBOR map of all fields with a number. In the second format each
+// field is in one of five parts (Parts), under the same number.
 type Entry struct {
 	Activity    ID     `cbor:"1,keyasint"` // zero: the first entry of an organization
 	Type        string `cbor:"2,keyasint,omitempty"`
@@ -50,7 +50,7 @@ type Entry struct {
 	Fingerprint Hash   `cbor:"5,keyasint"`           // SHA-256 of Body
 	StampedMs   uint64 `cbor:"6,keyasint,omitempty"` // timestampMs of the body; see Marks
 	CreatedMs   uint64 `cbor:"7,keyasint"`           // when the activity's first step was decided
-	TimeMs      uint64 `cbor:"8,keyasint"`           // when this one was
+	TimeMs      uint64 `cbor:"8,keyasint"`           // when this step was decided
 	Votes       []Vote `cbor:"9,keyasint,omitempty"`
 	Outcome     string `cbor:"10,keyasint,omitempty"` // OUTCOME_…
 	// Result is the JSON of the activity's result member, `{"…Result":{…}}`.
@@ -58,38 +58,38 @@ type Entry struct {
 	Proofs []Proof `cbor:"12,keyasint,omitempty"`
 	// Failure is the error body of a FAILED activity.
 	Failure []byte `cbor:"13,keyasint,omitempty"`
-	// Refused, if not 0, is the HTTP status that a repeat is answered with instead of the
-	// activity: a denied request stays denied in the same words.
+	// Refused, if not 0, is the HTTP status of the reply to a repeat, instead of the
+	// activity: a denied request stays denied with the same text.
 	Refused uint16  `cbor:"14,keyasint,omitempty"`
 	Writes  []Write `cbor:"15,keyasint,omitempty"`
 	Sends   []Send  `cbor:"16,keyasint,omitempty"`
 	// LowWatermarkMs, if not 0, raises the organization's low watermark.
 	LowWatermarkMs uint64 `cbor:"17,keyasint,omitempty"`
-	// Other names the entry of another organization that is this step's other half.
+	// Other identifies the entry of another organization that belongs to the same step.
 	Other    ID     `cbor:"18,keyasint"`
 	OtherSeq uint64 `cbor:"19,keyasint,omitempty"`
 	// Prior is one more than the seq of the activity's previous step, or 0.
 	Prior uint64 `cbor:"20,keyasint,omitempty"`
 	Boot  uint64 `cbor:"21,keyasint"` // number of the boot that decided
-	// Evaluations are what the policies made of each vote so far.
+	// Evaluations are the policy evaluations of each vote so far.
 	Evaluations []Evaluation `cbor:"22,keyasint,omitempty"`
 	// Initiator is the user who submitted.
 	Initiator ID `cbor:"23,keyasint"`
 
-	Seq uint64 `cbor:"-"` // set when it was read from the ledger
-	// Index is what the host is told beside the entry.
+	Seq uint64 `cbor:"-"` // set when the entry is read from the ledger
+	// Index are the changes of the host's index that go with the entry.
 	Index []IndexChange `cbor:"-"`
 }
 
-// Evaluation is what the policies made of an activity at one vote.
+// Evaluation is the result of the policies for an activity at one vote.
 type Evaluation struct {
 	ID     ID     `cbor:"1,keyasint"`
 	Vote   ID     `cbor:"2,keyasint"`
 	TimeMs uint64 `cbor:"3,keyasint"`
-	// Policies are in old entries, which have nothing from Asked on.
+	// Policies is set in old entries, which have none of the fields from Asked on.
 	Policies []PolicyOutcome `cbor:"4,keyasint,omitempty"`
 	Outcome  string          `cbor:"5,keyasint,omitempty"` // of the activity, where no policy was asked
-	// Asked are the policies' ids, 16 bytes each; Verdicts a byte for each; Reasons of some of them.
+	// Asked are the ids of the evaluated policies, 16 bytes each; Verdicts has a byte for each, Reasons explain some of them.
 	Asked    []byte   `cbor:"6,keyasint,omitempty"`
 	Verdicts []byte   `cbor:"7,keyasint,omitempty"`
 	Reasons  []Reason `cbor:"8,keyasint,omitempty"`
@@ -97,12 +97,12 @@ type Evaluation struct {
 
 // Reason explains the verdict of one policy.
 type Reason struct {
-	At       uint32   `cbor:"1,keyasint"` // of the policy among those asked
+	At       uint32   `cbor:"1,keyasint"` // index of the policy in Asked
 	Position int64    `cbor:"2,keyasint"`
 	Values   []string `cbor:"3,keyasint,omitempty"` // expression, value, expression, value …
 }
 
-// PolicyOutcome is what one policy made of it. The explanation may be left out.
+// PolicyOutcome is the outcome of one policy. The explanation is optional.
 type PolicyOutcome struct {
 	Policy   ID       `cbor:"1,keyasint"`
 	Name     string   `cbor:"-"`          // at the time of the query
@@ -112,13 +112,13 @@ type PolicyOutcome struct {
 	Values   []string `cbor:"6,keyasint,omitempty"` // expression, value, expression, value …
 }
 
-// Vote is one user's yes or no, with what was signed.
+// Vote is one user's approval or rejection, with the signed body.
 type Vote struct {
 	ID       ID     `cbor:"1,keyasint"`
 	User     ID     `cbor:"2,keyasint"`
-	UserName string `cbor:"3,keyasint"` // kept for when the user is gone
+	UserName string `cbor:"3,keyasint"` // stored, since the user may be deleted later
 	Rejected bool   `cbor:"4,keyasint,omitempty"`
-	// Message is the signed body, empty for the submitter's own vote: that is the entry's Body.
+	// Message is the signed body, empty for the submitter's own vote, whose body is the entry's Body.
 	Message   []byte `cbor:"5,keyasint,omitempty"`
 	PublicKey string `cbor:"6,keyasint"`
 	Signature string `cbor:"7,keyasint"`
@@ -133,11 +133,11 @@ type Proof struct {
 	Signature []byte `cbor:"3,keyasint"` // r ‖ s
 }
 
-// HasFingerprint tells whether the entry makes its fingerprint known in its organization: the first of an activity, or the parent's half
-// of one whose body names the parent.
+// HasFingerprint reports whether the entry adds its fingerprint to its organization's DedupWindow: the first entry of an activity, or the
+// parent's entry of one whose body names the parent.
 func (e *Entry) HasFingerprint() bool { return e.StampedMs != 0 && e.Prior == 0 }
 
-// Size is about how many bytes the entry has encoded, seldom less.
+// Size is an estimate of the encoded size in bytes, seldom too low.
 func (e *Entry) Size() int {
 	n := 1088 + len(e.Body) + len(e.Result) + len(e.Failure)
 	for i := range e.Votes {
@@ -158,7 +158,7 @@ func (e *Entry) Size() int {
 	return n
 }
 
-// DecodeEntry reads an entry of the first format, which nobody writes any more, strictly.
+// DecodeEntry decodes an entry of the first format strictly. That format is no longer written.
 func DecodeEntry(b []byte) (*Entry, error) {
 	return unmarshal[Entry](b, "%w")
 }

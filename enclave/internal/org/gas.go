@@ -2,8 +2,8 @@ package org
 
 import "encoding/binary"
 
-// GasConfig is how a top-level organization pays for transactions of its tree: from the account of a key that nothing
-// else uses. Amounts are in millionths of a US dollar.
+// GasConfig is the gas sponsoring of a top-level organization for itself and its sub-organizations: it pays from the account
+// of a key that nothing else uses. Amounts are in millionths of a US dollar.
 type GasConfig struct {
 	ID            ID     `cbor:"1,keyasint"`
 	TreeLimit     uint64 `cbor:"2,keyasint,omitempty"` // for all organizations together
@@ -25,9 +25,9 @@ func (t *Tx) GasConfig() (*GasConfig, error) { return get[GasConfig](t, key(coll
 // PutGasConfig stores the configuration.
 func (t *Tx) PutGasConfig(c *GasConfig) error { return put(t, key(collectionGasConfig), c) }
 
-// GasSpend is the most that a sponsored transaction can cost. It stands with whoever pays.
+// GasSpend is the maximal cost of a sponsored transaction. It is a record of the organization that pays.
 type GasSpend struct {
-	Organization ID     `cbor:"1,keyasint"` // whose account it is of
+	Organization ID     `cbor:"1,keyasint"` // organization whose account sends it
 	Micro        uint64 `cbor:"2,keyasint"`
 }
 
@@ -36,7 +36,7 @@ func (t *Tx) PutGasSpend(activity ID, s *GasSpend) error {
 	return put(t, key(collectionGasSpends, bigEndian(t.NowMs), raw(activity)), s)
 }
 
-// EachGasSpend visits what was spent in the last windowMs, oldest first.
+// EachGasSpend visits the spends of the last windowMs, oldest first.
 func (t *Tx) EachGasSpend(windowMs uint64, visit func(*GasSpend)) error {
 	var from uint64
 	if t.NowMs >= windowMs {
@@ -49,7 +49,7 @@ func (t *Tx) EachGasSpend(windowMs uint64, visit func(*GasSpend)) error {
 	})
 }
 
-// ForgetGasSpends drops at most most of what was spent before the longest window.
+// ForgetGasSpends deletes at most most of the spends from before the longest window.
 func (t *Tx) ForgetGasSpends(most int) error {
 	const longestMs = MaxWindowMinutes * 60 * 1000
 	if t.NowMs < longestMs {
@@ -67,29 +67,29 @@ func (t *Tx) ForgetGasSpends(most int) error {
 	return err
 }
 
-// A Counter counts something of an account on a chain of Ethereum's kind.
+// A Counter identifies a number sequence of an account on an EVM chain.
 type Counter struct {
 	Of      CounterKind
 	Account Sender
 }
 
-// A CounterKind says what is counted. Kinds are never renumbered.
+// A CounterKind is the kind of a Counter. Kinds are never renumbered.
 type CounterKind uint8
 
-// The kinds.
+// The kinds of counters.
 const (
-	CountExecutions CounterKind = 1 // executions of an account that has taken on the delegate's code
+	CountExecutions CounterKind = 1 // executions of an account that delegates to the delegate's code
 	CountSponsored  CounterKind = 2 // transactions of a sponsor
 	CountNonces     CounterKind = 3 // an account's own transactions
 )
 
-// A Taken says who has a number, and for how long.
+// A Taken records which activity has a number of a Counter, and until when.
 type Taken struct {
 	UntilMs   uint64 `cbor:"1,keyasint"`
 	TakenMs   uint64 `cbor:"2,keyasint"`
 	Within    uint64 `cbor:"3,keyasint,omitempty"` // the nonce of the transaction that uses it
 	Sponsored bool   `cbor:"4,keyasint,omitempty"` // it is a sponsor's transaction, otherwise the account's own
-	// Send is the send that has the number, of an execution; nil in records of earlier versions.
+	// Send is the send of the execution that has the number; nil in records of earlier versions.
 	Send *SendRef `cbor:"5,keyasint,omitempty"`
 }
 
@@ -97,7 +97,7 @@ func (c Counter) key() string {
 	return key(collectionCounts, string([]byte{byte(c.Of)}), bigEndian(c.Account.Chain), string(c.Account.Address[:]))
 }
 
-// FreeNumber is the lowest number from from on that nobody has, or whose last owner has no use for it.
+// FreeNumber is the lowest number, starting at from, that is not taken or whose Taken isFree accepts.
 func (t *Tx) FreeNumber(c Counter, from uint64, isFree func(*Taken) bool) (uint64, error) {
 	prefix := c.key()
 	err := list(t, keyRange{from: prefix + bigEndian(from), to: nextPrefix(prefix)}, func(k string, u *Taken) bool {
@@ -110,12 +110,12 @@ func (t *Tx) FreeNumber(c Counter, from uint64, isFree func(*Taken) bool) (uint6
 	return from, err
 }
 
-// Taken returns who has a number or had it last, or nil.
+// Taken returns the current or last Taken of a number, or nil.
 func (t *Tx) Taken(c Counter, number uint64) (*Taken, error) {
 	return get[Taken](t, c.key()+bigEndian(number))
 }
 
-// EachTaken visits the numbers that somebody has now, ascending.
+// EachTaken visits the numbers that are taken now, ascending.
 func (t *Tx) EachTaken(c Counter, visit func(number uint64, u *Taken) bool) error {
 	prefix := c.key()
 	return list(t, keyRange{from: prefix, to: nextPrefix(prefix)}, func(k string, u *Taken) bool {
@@ -123,11 +123,11 @@ func (t *Tx) EachTaken(c Counter, visit func(number uint64, u *Taken) bool) erro
 	})
 }
 
-// ReleaseNumber forgets who has a number.
+// ReleaseNumber deletes the Taken of a number.
 func (t *Tx) ReleaseNumber(c Counter, number uint64) { t.del(c.key() + bigEndian(number)) }
 
-// TakeNumber takes a number from now on and forgets some of those whose time is over. Those that the chain has counted are
-// kept until then too: a request whose node did not know of it yet must not take it again.
+// TakeNumber takes a number and deletes some that have expired. Numbers that the chain has counted are also kept until they
+// expire: a request whose node has not seen the transaction yet must not take the number again.
 func (t *Tx) TakeNumber(c Counter, number uint64, u *Taken) error {
 	const most = 64
 	u.TakenMs = t.NowMs

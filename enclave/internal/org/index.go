@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Sub-organizations are searched for what their parent does not keep of them through an index of
-// keyed hashes that the host keeps. Each row is checked against the sub-organization's own records.
+// Values of sub-organizations that their parent's state does not list are looked up in an index of
+// keyed hashes in the host's store. Each row is checked against the sub-organization's own records.
 
-// IndexChange puts or drops a row of the host's index, from a key to the entry's organization.
+// IndexChange puts or deletes a row of the host's index, from a key to the entry's organization.
 type IndexChange struct {
 	Key  Hash   // keyed hash of a handle and the parent
 	Rank uint64 // orders the rows of a key: CreatedMs of the organization
 	Drop bool
 }
 
-// A Handle is what the host's index finds a sub-organization by: what it is, and its value's hash.
+// A Handle is a value under which the host's index finds a sub-organization: its kind, and the value's hash.
 type Handle struct {
 	What byte
 	hash string
 }
 
-// What a Handle is of.
+// Kinds of Handles.
 const (
 	HandleUserName = 'u' // of one of its users
 	HandleAddress  = 'a' // of an account or private key: its match key
@@ -33,10 +33,10 @@ const (
 // NewHandle is the handle of a value.
 func NewHandle(what byte, value string) Handle { return Handle{what, hashKey(value)} }
 
-// Bytes tell handles apart.
+// Bytes is a unique encoding of the handle.
 func (h Handle) Bytes() []byte { return append([]byte{h.What}, h.hash...) }
 
-// prefix begins the keys of the records that give the organization the handle.
+// prefix is the key prefix of the records that give the organization the handle.
 func (h Handle) prefix() string {
 	if h.What == HandleUserName {
 		return key(collectionNames, string(byte(NameUser)), h.hash)
@@ -55,7 +55,7 @@ func handleOf(k string) (h Handle, ok bool) {
 	return h, false
 }
 
-// Has tells whether the organization has a handle.
+// Has reports whether the organization has a handle.
 func (t *Tx) Has(h Handle) (has bool, err error) {
 	err = t.scan(under(h.prefix()), func(string, *record) bool {
 		has = true
@@ -64,8 +64,8 @@ func (t *Tx) Has(h Handle) (has bool, err error) {
 	return has, err
 }
 
-// EachChangedHandle visits the handles that this change may give the organization or take
-// from it, in order and each once. has tells whether it will have the handle.
+// EachChangedHandle visits the handles that this change may add to or remove from the organization,
+// in order and each once. has reports whether the organization has it after the change.
 func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 	var kept map[Handle]bool // nil for most changes
 	for _, k := range t.order {

@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// Where a credential leads. Clients log in without naming their sub-organization: they name the parent, or ask it where
-// somebody's key, passkey, identity or contact is. Anybody who has a sub-organization can write another's public key,
-// address or identity into it, so what stands there counts as far as it is known how it came. enclave/CREDENTIALS.md
-// has the table.
+// Look-up of a sub-organization by credential. Clients log in without naming their sub-organization: they name the parent,
+// or ask it which one has a key, passkey, identity or contact. Every owner of a sub-organization can write another's public
+// key, address or identity into it, so such a record counts depending on its recorded origin. enclave/CREDENTIALS.md has
+// the table.
 
-// How tells how a credential or a contact came to a user of a sub-organization, and whether it has been proven since.
+// How is the origin of a user's credential or contact in a sub-organization, and whether it has been proven since.
 type How uint8
 
 const (
-	HowBefore   How = iota // before this was recorded
+	HowBefore   How = iota // before origins were recorded
 	HowInside              // by a user of the sub-organization
 	HowSignedUp            // by a sign-up through the auth proxy, with other credentials
 	HowAlone               // by a sign-up through the auth proxy, as the only way into the sub-organization
 	HowVouched             // by a user of the parent, who made the sub-organization with it
-	HowProven              // a credential: it has stamped an activity of the sub-organization that completed
+	HowProven              // a credential that has stamped a completed activity of the sub-organization
 )
 
-// Unproven tells whether a contact is only what the sub-organization says of itself.
+// Unproven reports whether a contact is an unconfirmed claim of the sub-organization.
 func (h How) Unproven() bool { return h != HowBefore && h != HowVouched }
 
-// By what sub-organizations are found in their parent.
+// Kinds of values under which a parent finds sub-organizations.
 const (
 	// Keys and passkeys, by curve, a colon, public key or hex credential id.
 	ChildProven  = 'x'
@@ -36,25 +36,25 @@ const (
 	ChildBefore  = 'c'
 	ChildFresh   = 'f' // passkeys, in the order of their registration
 	ChildAlone   = 'a' // keys
-	ChildBrief   = 'b' // P-256 keys of sign-ups that expire soon, by when they do
+	ChildBrief   = 'b' // P-256 keys of sign-ups that expire soon, by expiry
 
 	ChildIdentity = 'o' // IdentityText
 	ChildLinked   = 'l' // IdentityText, of an identity that a token bound to another key added
-	ChildLinkedBy = 't' // attempt and IdentityText of such a one
+	ChildLinkedBy = 't' // log-in attempt and IdentityText of a ChildLinked
 
 	ChildEmail         = 'e'
 	ChildPhone         = 'p'
 	ChildVerifiedEmail = 'E'
 	ChildVerifiedPhone = 'P'
 	ChildName          = 'n'
-	ChildVerified      = 'V' // nothing: those with any contact that is verified
+	ChildVerified      = 'V' // empty value: sub-organizations with any verified contact
 )
 
-// briefSeconds is the life of the keys with which clients log somebody in whom they have just signed up.
+// briefSeconds is the life of the keys with which clients log a user in right after the sign-up.
 const briefSeconds = 600
 
-// LinkUser keeps sub-organization c findable by a user's contacts, identities, API keys and
-// passkeys. before and after are the user's records, nil where there is none.
+// LinkUser updates the look-up keys of sub-organization c for a user's contacts, identities, API keys
+// and passkeys. before and after are the user's records, nil where there is none.
 func (t *Tx) LinkUser(c *Child, before, after *User) error {
 	was, is := findersOf(before), findersOf(after)
 	for _, f := range sortFinders(was) {
@@ -72,14 +72,14 @@ func (t *Tx) LinkUser(c *Child, before, after *User) error {
 	return nil
 }
 
-// LinkChanges tells whether LinkUser has anything to do.
+// LinkChanges reports whether LinkUser would change anything.
 func LinkChanges(before, after *User) bool { return !maps.Equal(findersOf(before), findersOf(after)) }
 
-// A finder is one way to find a user. Its order is the sub-organization's, or that of a time.
+// A finder is one look-up key of a user. It is ordered by the sub-organization's creation, or by a time.
 type finder struct {
 	what  byte
 	value string
-	ms    uint64 // 0: in the order of sub-organizations
+	ms    uint64 // the time; 0: ordered by creation
 }
 
 func (f finder) place(c *Child) *Child {
@@ -95,9 +95,9 @@ func sortFinders(m map[finder]bool) []finder {
 	})
 }
 
-// findersOf are the ways to find a user. API keys are among them, those that expire too: a
-// client that signs a user up logs him in with one before it knows the sub-organization.
-// The keys of sessions, which come and go, are not.
+// findersOf returns the look-up keys of a user. They include API keys, also expiring ones: a client
+// that signs a user up logs in with one before it has the sub-organization's id. They do not include
+// session keys, which are short-lived.
 func findersOf(u *User) map[finder]bool {
 	m := map[finder]bool{}
 	if u == nil {
@@ -138,15 +138,15 @@ func findersOf(u *User) map[finder]bool {
 	return m
 }
 
-// Leads tells keys by which somebody may be found from those of sessions.
+// Leads reports whether a user may be looked up by the key, which is not so for session keys.
 func (k *APIKey) Leads() bool {
 	return k.ExpirationSeconds == 0 || !k.IsSession()
 }
 
-// IsSession tells the key of a session, which the enclave gives at a log-in, from an API key.
+// IsSession reports whether the key is a session key, which the enclave issues at a log-in, and not an API key.
 func (k *APIKey) IsSession() bool { return !strings.HasPrefix(k.Type, "CREDENTIAL_TYPE_API_KEY_") }
 
-// known is the index of what is proven, vouched for or of before, 0 for anything else.
+// known is the kind under which a proven, vouched-for or unrecorded credential is looked up, 0 for others.
 func (h How) known() byte {
 	switch h {
 	case HowProven:
@@ -179,7 +179,7 @@ func (a *Authenticator) finder() finder {
 	return f
 }
 
-// last is behind all places.
+// last is a Child after all others in the order of creation.
 var last = func() *Child {
 	c := &Child{CreatedMs: ^uint64(0)}
 	for i := range c.ID {
@@ -188,8 +188,8 @@ var last = func() *Child {
 	return c
 }()
 
-// tier is under what sub-organizations are found by a credential: what is proven counts before what the parent brought,
-// and that before what nobody has proven. 0: by none.
+// tier is the strongest kind under which a sub-organization has a credential: proven before vouched for by the parent, and
+// that before unproven. It is 0 if there is none.
 func (t *Tx) tier(credential string) (byte, error) {
 	for _, what := range []byte{ChildProven, ChildVouched, ChildBefore, ChildFresh, ChildAlone} {
 		ids, err := t.ChildrenBy(what, credential, nil, 1)
@@ -200,10 +200,10 @@ func (t *Tx) tier(credential string) (byte, error) {
 	return 0, nil
 }
 
-// ChildrenByCredential are those to which a key or passkey leads whoever looks for it, up to limit, in the order of their
-// making: those behind after or those just above before, if one is given. Of unproven ones there is one: of a passkey,
-// which nobody knows before it is registered, the first registered; of a key that is the only way into its
-// sub-organization, where it cannot hurt, the newest.
+// ChildrenByCredential returns the sub-organizations that a look-up by key or passkey finds, up to limit, in the order of
+// creation: those after `after` or the last ones before `before`, if one is given. If all are unproven it returns one: for
+// a passkey, which is secret before it is registered, the first registered; for a key that is the only way into its
+// sub-organization, where it can do no harm, the newest.
 func (t *Tx) ChildrenByCredential(credential string, before, after *Child, limit int) ([]ID, error) {
 	what, err := t.tier(credential)
 	switch {
@@ -227,9 +227,9 @@ func (t *Tx) only(what byte, credential string, limit int) ([]ID, error) {
 	return t.ChildrenBy(what, credential, nil, min(limit, 1))
 }
 
-// Leads are the sub-organizations to which a stamp that names their parent leads: one, none, or two that contradict
-// each other. Those are ChildrenByCredential, and where there are none those signed up a moment ago with a key that
-// expires soon.
+// Leads returns the sub-organizations for a stamp that names their parent: none, one, or two, which means that the stamp is
+// ambiguous. They are those of ChildrenByCredential or, if there are none, the recent sign-ups with a key that expires
+// soon.
 func (t *Tx) Leads(credential string) ([]ID, error) {
 	ids, err := t.ChildrenByCredential(credential, nil, nil, 2)
 	if err != nil || len(ids) > 0 {
@@ -238,16 +238,16 @@ func (t *Tx) Leads(credential string) ([]ID, error) {
 	return t.ChildrenBy(ChildBrief, credential, &Child{CreatedMs: t.NowMs, ID: last.ID}, 2)
 }
 
-// IsClaimed tells whether a credential belongs to a sub-organization so that no other may be signed up with it: a log-in by it
-// would lead there.
+// IsClaimed reports whether no other sub-organization may be signed up with a credential, because a log-in with it finds an
+// existing one.
 func (t *Tx) IsClaimed(credential string) (bool, error) {
 	what, err := t.tier(credential)
 	return what != 0 && what != ChildAlone, err
 }
 
-// ChildrenByIdentity are up to two sub-organizations to which an identity leads whoever shows a token. One that got the
-// identity by a token bound to a key that did not ask for it leads if there is no other, and never by a token of that same
-// attempt to log in: whoever took the token from it may have brought it there.
+// ChildrenByIdentity returns up to two sub-organizations for a token of an identity. One that got the identity by a token
+// bound to another key than the requester's is returned only if there is no other, and never for a token of the same log-in
+// attempt: an attacker who stole that token may have added the identity.
 func (t *Tx) ChildrenByIdentity(text string, attempt Hash) ([]ID, error) {
 	ids, err := t.ChildrenBy(ChildIdentity, text, nil, 2)
 	if err != nil || len(ids) > 0 {
@@ -261,5 +261,5 @@ func (t *Tx) ChildrenByIdentity(text string, attempt Hash) ([]ID, error) {
 	return slices.DeleteFunc(all, func(id ID) bool { return slices.Contains(same, id) }), err
 }
 
-// maxLinked is more than can link one identity: a second link of it is refused.
+// maxLinked exceeds the number of links of one identity, since a second link is refused.
 const maxLinked = 16

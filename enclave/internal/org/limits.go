@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Limits are how many of a thing an organization or a user may have. The zero value is
-// what the interface documents; a field may raise that.
+// Limits are the maximal numbers of things of an organization or a user. The zero value means
+// the limits that the public interface documents; a field may raise one.
 type Limits struct {
 	Users           int // of an organization, as are those down to Pending
 	Policies        int
@@ -27,7 +27,7 @@ type Limits struct {
 	OauthProviders  int
 }
 
-// bounds are what the interface documents and how far it may be raised.
+// bounds are the documented limits and the values to which they may be raised.
 //
 // Small collections stay in memory as long as their organization is in use. At every upper
 // bound and with the largest records that the interface accepts, an organization needs less
@@ -59,7 +59,7 @@ var bounds = [...]struct {
 	{"oauth-providers", func(l *Limits) *int { return &l.OauthProviders }, 10, 50},
 }
 
-// WithDefaults are the limits in force, each moved into its bounds.
+// WithDefaults returns the limits in force, each clamped to its bounds.
 func (l Limits) WithDefaults() Limits {
 	for _, b := range bounds {
 		n := b.of(&l)
@@ -68,7 +68,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// MostLimits are the limits raised as far as they can be.
+// MostLimits returns the highest possible limits.
 func MostLimits() (l Limits) {
 	for _, b := range bounds {
 		*b.of(&l) = b.most
@@ -76,8 +76,8 @@ func MostLimits() (l Limits) {
 	return l
 }
 
-// UnmarshalText reads "users=500,policies=1000". Limits that are not named stay as
-// documented. It refuses a number that WithDefaults would change.
+// UnmarshalText parses "users=500,policies=1000". Limits that are not named stay as
+// documented. It refuses a number outside of its bounds.
 func (l *Limits) UnmarshalText(text []byte) error {
 	var read Limits
 	for _, pair := range strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' }) {
@@ -100,7 +100,7 @@ func (l *Limits) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText is what UnmarshalText reads.
+// MarshalText formats the limits for UnmarshalText.
 func (l Limits) MarshalText() ([]byte, error) {
 	var pairs []string
 	for _, b := range bounds {

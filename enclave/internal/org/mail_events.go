@@ -2,7 +2,7 @@ package org
 
 import "errors"
 
-// A MailEvent is something that became of a mail. Nothing of the mail's content is in it.
+// A MailEvent is a delivery event of a mail. It contains nothing of the mail's content.
 type MailEvent struct {
 	ID      ID            `cbor:"1,keyasint"`
 	Kind    MailEventKind `cbor:"2,keyasint"`
@@ -10,28 +10,28 @@ type MailEvent struct {
 	From    string        `cbor:"4,keyasint"`
 	To      string        `cbor:"5,keyasint"`
 	TimeMs  uint64        `cbor:"6,keyasint"`
-	// Text is what the server answered, or why there was no answer.
+	// Text is the server's reply, or the reason why there was none.
 	Text string `cbor:"7,keyasint,omitempty"`
-	// TookMs is how long after it was decided a mail was delivered.
+	// TookMs is the time from the decision to the delivery.
 	TookMs uint64 `cbor:"8,keyasint,omitempty"`
-	Away   bool   `cbor:"9,keyasint,omitempty"` // the server could not be asked
+	Away   bool   `cbor:"9,keyasint,omitempty"` // the server could not be reached
 }
 
-// A MailEventKind says what became of a mail. Kinds are never renumbered.
+// A MailEventKind is the kind of a MailEvent. Kinds are never renumbered.
 type MailEventKind uint8
 
-// The kinds.
+// The kinds of mail events.
 const (
-	MailSent      MailEventKind = 1 // it is being handed in, or given to the host to do that
-	MailDelivered MailEventKind = 2 // the server has taken it
-	MailDelayed   MailEventKind = 3 // it is tried again
+	MailSent      MailEventKind = 1 // it is being submitted, or given to the host for that
+	MailDelivered MailEventKind = 2 // the server has accepted it
+	MailDelayed   MailEventKind = 3 // another attempt follows
 	MailBounced   MailEventKind = 4 // the server refuses it for good
 )
 
-// EncodeMailEvents makes a record of events.
+// EncodeMailEvents encodes events.
 func EncodeMailEvents(es []MailEvent) ([]byte, error) { return encoding.Marshal(es) }
 
-// DecodeMailEvents reads what EncodeMailEvents wrote, strictly.
+// DecodeMailEvents decodes the result of EncodeMailEvents strictly.
 func DecodeMailEvents(b []byte) (es []MailEvent, err error) {
 	if decoding.Unmarshal(b, &es) != nil {
 		return nil, errors.New("decoding mail events: malformed")

@@ -17,7 +17,7 @@ type Organization struct {
 	Children    uint64 `cbor:"11,keyasint"` // sub-organizations
 	// Features by name (FEATURE_NAME_…) with their values.
 	Features map[string]string `cbor:"12,keyasint,omitempty"`
-	// Deleted organizations answer nobody; their tip stays.
+	// Deleted organizations refuse every request; their tip stays.
 	Deleted     bool   `cbor:"13,keyasint,omitempty"`
 	Policies    uint32 `cbor:"14,keyasint,omitempty"`
 	Tags        uint32 `cbor:"15,keyasint,omitempty"` // of both kinds
@@ -26,16 +26,16 @@ type Organization struct {
 	Interfaces  uint32 `cbor:"18,keyasint,omitempty"`
 	Profiles    uint32 `cbor:"19,keyasint,omitempty"`
 	Endpoints   uint32 `cbor:"25,keyasint,omitempty"` // of webhooks
-	// Recovered is the newest generation of the log, of those that began with a recovery, in which the organization may sign:
-	// it was made in it, or its root quorum has said so.
+	// Recovered is the newest log generation after a recovery in which the organization may sign: it was made in that
+	// generation, or its root quorum has allowed it.
 	Recovered uint32 `cbor:"26,keyasint,omitempty"`
 	Secrets   uint32 `cbor:"27,keyasint,omitempty"` // how many there are
-	// Payer is the organization of the top level that has made this one, if another has, and of a sub-organization its parent's.
+	// Payer is the top-level organization that has made this top-level one, if any; of a sub-organization it is its parent's Payer.
 	Payer ID     `cbor:"28,keyasint,omitzero"`
-	Made  uint32 `cbor:"29,keyasint,omitempty"` // organizations of the top level that it has made
+	Made  uint32 `cbor:"29,keyasint,omitempty"` // top-level organizations that it has made
 }
 
-// Top is the organization of the top level: the parent of a sub-organization.
+// Top is the id of the top-level organization: the parent of a sub-organization, otherwise the organization itself.
 func (o *Organization) Top() ID {
 	if o.Parent.Zero() {
 		return o.ID
@@ -43,8 +43,8 @@ func (o *Organization) Top() ID {
 	return o.Parent
 }
 
-// Tenant is the organization of the top level for which all that is scarce is counted. One that another has made counts for its
-// maker, or whoever makes many would have as many shares.
+// Tenant is the top-level organization to which all scarce resources are charged. One that another has made is charged to its
+// maker; otherwise a maker of many would have as many shares.
 func (o *Organization) Tenant() ID {
 	if o.Payer.Zero() {
 		return o.Top()
@@ -52,11 +52,11 @@ func (o *Organization) Tenant() ID {
 	return o.Payer
 }
 
-// FeatureStrictLog is the feature of an organization whose replies wait for the log's witnesses, also
-// where the deployment's do not. It does nothing where there are no witnesses.
+// FeatureStrictLog is the feature with which an organization's replies wait for the log's witnesses, even if
+// the deployment's do not. It has no effect without witnesses.
 const FeatureStrictLog = "FEATURE_NAME_STRICT_LOG"
 
-// Root tells whether user is a member of the root quorum.
+// Root reports whether user is a member of the root quorum.
 func (o *Organization) Root(user ID) bool {
 	return slices.Contains(o.RootUsers, user)
 }
@@ -66,10 +66,10 @@ var organizationKey = key(collectionOrganization)
 // Organization returns the organization's record, nil before its first entry.
 func (t *Tx) Organization() (*Organization, error) { return get[Organization](t, organizationKey) }
 
-// PutOrganization replaces it.
+// PutOrganization stores the organization's record.
 func (t *Tx) PutOrganization(o *Organization) error { return put(t, organizationKey, o) }
 
-// What a unique name is of.
+// Kinds of things with unique names.
 const (
 	NameUser       = 'u'
 	NameWallet     = 'w'
@@ -88,7 +88,7 @@ type nameRecord struct {
 	ID ID `cbor:"1,keyasint"`
 }
 
-// IDByName returns the id of the thing of one kind that bears name, or the zero ID.
+// IDByName returns the id of the thing of a kind with a name, or the zero ID.
 func (t *Tx) IDByName(what byte, name string) (ID, error) {
 	r, err := get[nameRecord](t, nameKey(what, name))
 	if r == nil {
@@ -102,10 +102,10 @@ func (t *Tx) TakeName(what byte, name string, id ID) error {
 	return put(t, nameKey(what, name), &nameRecord{id})
 }
 
-// FreeName makes name free again.
+// FreeName deletes the index row of a name, so that it can be used again.
 func (t *Tx) FreeName(what byte, name string) { t.del(nameKey(what, name)) }
 
-// A name of 255 characters may be 1,020 bytes, so keys hold its hash.
+// nameKey holds the name's hash, since a name of 255 characters may be 1,020 bytes.
 func nameKey(what byte, name string) string {
 	return key(collectionNames, string(what), hashKey(name))
 }

@@ -14,13 +14,13 @@ import (
 // An entry of the second format is sealed as a seed and its five parts, each a CBOR map with its
 // length in front of it, 4 bytes big-endian:
 //
-//	facts     what an entry tells of itself to whoever is shown them, tlog.Facts
-//	request   what was asked for, and who signed it
-//	decision  what came of it, and why
-//	writes    what it changed
-//	sends     what was to leave the enclave
+//	facts     the entry's metadata that can be disclosed in a proof, tlog.Facts
+//	request   the request, and its signers
+//	decision  the decision, its reasons and the result
+//	writes    the changed records
+//	sends     the transactions and messages to be sent
 //
-// Nothing is in two of them but hashes. The facts have the SHA-256 of the result, and of the
+// Only hashes are in more than one part: the facts have the SHA-256 of the result, and of the
 // payload of each app proof.
 
 type requestPart struct {
@@ -50,16 +50,16 @@ type sendsPart struct {
 	Sends []Send `cbor:"16,keyasint,omitempty"`
 }
 
-// A Place is what an entry's facts tell beside what is in it.
+// A Place holds the facts of an entry that are not fields of Entry.
 type Place struct {
 	Organization ID
 	Seq          uint64
 	Mode         tlog.Mode
 }
 
-const lengthSize = 4 // of a part
+const lengthSize = 4 // bytes of a part's length
 
-// Encode writes the entry behind what stands in dst as it is sealed, and tells what it commits to.
+// Encode appends the entry to dst in the form that is sealed, and returns its commitment.
 func (e *Entry) Encode(dst []byte, seed [tlog.SeedSize]byte, at Place) (b []byte, commitment [sha256.Size]byte, err error) {
 	if ParseStatus(e.Status.String()) != e.Status {
 		return nil, commitment, fmt.Errorf("an entry of status %d", e.Status)
@@ -112,16 +112,16 @@ func (e *Entry) facts(at Place) tlog.Facts {
 	return f
 }
 
-// Parts are an entry of the second format as it was sealed. They share memory with what they were
-// read from.
+// Parts are the encoded parts of an entry of the second format. They share memory with the bytes
+// that they were split from.
 type Parts struct {
-	Seed    [tlog.SeedSize]byte // the salts are made from it
+	Seed    [tlog.SeedSize]byte // seed of the parts' salts
 	Content [tlog.Parts][]byte
 }
 
 var errParts = errors.New("parts of an entry are cut or followed by something")
 
-// SplitParts reads what Encode wrote, and none of the parts.
+// SplitParts splits the result of Encode without decoding the parts.
 func SplitParts(b []byte) (*Parts, error) {
 	p := new(Parts)
 	if len(b) < len(p.Seed) {
@@ -144,7 +144,7 @@ func SplitParts(b []byte) (*Parts, error) {
 	return p, nil
 }
 
-// Hashes are the parts' leaves in the tree of them, of which tlog.Commitment is the root.
+// Hashes are the leaf hashes of the parts; tlog.Commitment is the root of their tree.
 func (p *Parts) Hashes() (hashes [tlog.Parts][sha256.Size]byte) {
 	for part, content := range p.Content {
 		hashes[part] = tlog.HashPart(tlog.Part(part), tlog.Salt(p.Seed, tlog.Part(part)), content)
@@ -152,8 +152,8 @@ func (p *Parts) Hashes() (hashes [tlog.Parts][sha256.Size]byte) {
 	return hashes
 }
 
-// Decode reads the parts strictly: an entry, and where it says that it stands. Facts that do not
-// agree with the other parts are refused.
+// Decode decodes the parts strictly: the entry and its Place. It refuses facts that contradict the
+// other parts.
 func (p *Parts) Decode() (*Entry, Place, error) {
 	facts, err := tlog.ParseFacts(p.Content[tlog.PartFacts])
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// An organization through which people log in has many short-lived passcodes and
-// verification tokens, so both lie in large collections. Their ids begin with the time of
-// their making: the oldest are the first, and sweeping begins there.
+// An organization with many log-ins has many short-lived passcodes and verification tokens,
+// so both are in large collections. Their ids begin with the time of creation: the oldest are
+// first, and sweeping begins there.
 
 // A Passcode is a code that was sent to a contact.
 type Passcode struct {
@@ -18,22 +18,22 @@ type Passcode struct {
 	Code      string `cbor:"4,keyasint"`
 	CreatedMs uint64 `cbor:"5,keyasint"`
 	ExpiresMs uint64 `cbor:"6,keyasint"`
-	// Boot made it: after another boot nobody can tell how often it was tried.
+	// Boot is the boot that made it: a later boot has no reliable count of its tries.
 	Boot ID `cbor:"7,keyasint"`
 	// Target, if attempts are encrypted, is the private key, sealed once more under the passcode's id.
 	Target []byte `cbor:"8,keyasint,omitempty"`
-	Tries  uint8  `cbor:"9,keyasint,omitempty"` // that were wrong
-	// Over tells that it was used, or that newer ones of its contact replace it.
+	Tries  uint8  `cbor:"9,keyasint,omitempty"` // wrong attempts
+	// Over is set once the code was used or newer codes of its contact have replaced it.
 	Over bool `cbor:"10,keyasint,omitempty"`
-	// Legacy tells that it leads to a credential and not to a verification token.
+	// Legacy is set if the code yields a credential and not a verification token.
 	Legacy bool `cbor:"11,keyasint,omitempty"`
-	// Counted are hashes of its contact, and of what else its sender tells users apart by.
+	// Counted are the hashes by which sends are limited: of its contact, and of the sender's other identifiers of users.
 	Counted []Hash `cbor:"12,keyasint,omitempty"`
-	// Profile, if not zero, bounds what comes of it like the session that had it sent.
+	// Profile, if not zero, is the session profile that bounds the log-in, that of the session that had the code sent.
 	Profile ID `cbor:"13,keyasint,omitzero"`
 }
 
-// Bounds on passcodes.
+// Limits of passcodes.
 const (
 	PasscodeTries    = 3          // wrong ones that end a code
 	PasscodeActive   = 3          // of one contact; one more ends the oldest
@@ -41,20 +41,20 @@ const (
 	PasscodeWindowMs = 180 * 1000 // three minutes
 )
 
-// Live tells whether the code can still be tried at nowMs in this boot.
+// Live reports whether the code can still be tried at nowMs in this boot.
 func (p *Passcode) Live(boot ID, nowMs uint64) bool {
 	return p.Boot == boot && !p.Over && p.Tries < PasscodeTries && nowMs < p.ExpiresMs
 }
 
-// swept tells that nothing depends on the record any more.
+// swept reports whether the record can be deleted.
 func (p *Passcode) swept(nowMs uint64) bool {
 	return nowMs >= p.ExpiresMs && nowMs >= p.CreatedMs+PasscodeWindowMs
 }
 
-// sweepAtOnce is how many old records one change looks at.
+// sweepAtOnce is the number of old records that one change examines.
 const sweepAtOnce = 8
 
-// NewTimedID draws a UUID of version 7 (RFC 9562), which begins with a time: later ones sort behind.
+// NewTimedID draws a UUID of version 7 (RFC 9562), which begins with a time: later ones sort after.
 func NewTimedID(rand io.Reader, nowMs uint64) (id ID, err error) {
 	copy(id[:6], bigEndian(nowMs)[2:])
 	return drawUUID(rand, id, 6, 7)
@@ -90,7 +90,7 @@ func (t *Tx) PasscodesBy(h Hash) (ps []*Passcode, err error) {
 	return ps, cmp.Or(err, bad)
 }
 
-// SweepPasscodes forgets some of those that are long over.
+// SweepPasscodes deletes some of the oldest passcodes that are no longer needed.
 func (t *Tx) SweepPasscodes() error {
 	old, err := oldest(t, collectionPasscodes, func(p *Passcode) bool { return p.swept(t.NowMs) })
 	for _, p := range old {
@@ -102,28 +102,28 @@ func (t *Tx) SweepPasscodes() error {
 	return err
 }
 
-// A Verification is what a verification token has been used for; the token says the rest.
+// A Verification records the uses of a verification token; the token itself has its other data.
 type Verification struct {
 	ID        ID     `cbor:"1,keyasint"`
 	ExpiresMs uint64 `cbor:"2,keyasint"`
-	// Boot issued it: after another boot nobody can tell what it was used for.
+	// Boot is the boot that issued it: a later boot has no reliable record of its uses.
 	Boot ID    `cbor:"3,keyasint"`
 	Used Usage `cbor:"4,keyasint,omitempty"`
-	// Profile, if not zero, bounds log-ins and votes by the token like the session that got it.
+	// Profile, if not zero, is the session profile that bounds log-ins and votes by the token, that of the session that got it.
 	Profile ID `cbor:"5,keyasint"`
 }
 
-// Usage are the purposes that a verification token serves once each.
+// Usage is a set of purposes. A verification token serves each once.
 type Usage uint8
 
-// The purposes.
+// The purposes of a verification token.
 const (
 	UsedSignup  Usage = 1 << iota // to make a sub-organization
 	UsedLogin                     // to start a session
 	UsedContact                   // to verify a user's contact
 )
 
-// Verification returns what is known of the token with this id, or nil.
+// Verification returns the record of the token with this id, or nil.
 func (t *Tx) Verification(id ID) (*Verification, error) {
 	return find[Verification](t, collectionVerifications, id)
 }
@@ -133,7 +133,7 @@ func (t *Tx) PutVerification(v *Verification) error {
 	return put(t, key(collectionVerifications, raw(v.ID)), v)
 }
 
-// SweepVerifications forgets some of those that have expired.
+// SweepVerifications deletes some of the oldest records of expired tokens.
 func (t *Tx) SweepVerifications() error {
 	old, err := oldest(t, collectionVerifications, func(v *Verification) bool { return t.NowMs >= v.ExpiresMs })
 	for _, v := range old {
@@ -142,7 +142,7 @@ func (t *Tx) SweepVerifications() error {
 	return err
 }
 
-// oldest are those among the first sweepAtOnce records of a collection that may go.
+// oldest returns those of the first sweepAtOnce records of a collection that mayGo accepts.
 func oldest[T any](t *Tx, c Collection, mayGo func(*T) bool) (old []*T, err error) {
 	n := 0
 	err = each(t, c, func(rec *T) bool {

@@ -1,6 +1,6 @@
 package org
 
-// Pending is an activity that waits for votes or its initiator. Its entries have body and messages.
+// Pending is an activity that waits for votes or its initiator. Its body and signed messages are in its entries.
 type Pending struct {
 	Activity    ID            `cbor:"1,keyasint"`
 	Fingerprint Hash          `cbor:"2,keyasint"`
@@ -9,14 +9,14 @@ type Pending struct {
 	Last        uint64        `cbor:"5,keyasint"` // seq of its newest entry
 	Votes       []PendingVote `cbor:"6,keyasint"`
 	Initiator   ID            `cbor:"7,keyasint"`
-	// OpenedMs is when the first approval opened the window of approvals.
+	// OpenedMs is the time of the first approval, which opens the approval window.
 	OpenedMs uint64 `cbor:"8,keyasint"`
 }
 
-// ApprovalWindowMs is how long approvals wait for others.
+// ApprovalWindowMs is the time within which approvals count together.
 const ApprovalWindowMs = 24 * 60 * 60 * 1000
 
-// Live tells whether v is an approval that counts at nowMs.
+// Live reports whether v is an approval that counts at nowMs.
 func (p *Pending) Live(v *PendingVote, nowMs uint64) bool {
 	return !v.Rejected && v.CreatedMs >= p.OpenedMs && nowMs < p.OpenedMs+ApprovalWindowMs
 }
@@ -31,16 +31,16 @@ func (p *Pending) VoteOf(user ID) *PendingVote {
 	return nil
 }
 
-// PendingVote is one user's yes or no.
+// PendingVote is one user's approval or rejection of a Pending.
 type PendingVote struct {
 	User      ID     `cbor:"1,keyasint"`
 	Rejected  bool   `cbor:"2,keyasint,omitempty"`
 	CreatedMs uint64 `cbor:"3,keyasint"`
-	// Credentials are those used to approve, as they were. They count as long as the user has them.
+	// Credentials are copies of the credentials used to approve. They count as long as the user has them.
 	Credentials []VoteCredential `cbor:"4,keyasint"`
 }
 
-// VoteCredential is a credential as policies see it.
+// VoteCredential is a credential in the form that policies read.
 type VoteCredential struct {
 	ID           ID     `cbor:"1,keyasint"`
 	Type         string `cbor:"2,keyasint"`           // CREDENTIAL_TYPE_…
@@ -67,7 +67,7 @@ type hashRecord struct {
 	Hash Hash `cbor:"1,keyasint"`
 }
 
-// PutPending stores p. The caller counts it.
+// PutPending stores p. The caller updates the organization's count.
 func (t *Tx) PutPending(p *Pending) error {
 	if err := put(t, key(collectionPendingIDs, raw(p.Activity)), &hashRecord{p.Fingerprint}); err != nil {
 		return err

@@ -12,7 +12,7 @@ type Policy struct {
 	CreatedMs uint64 `cbor:"8,keyasint"`
 	UpdatedMs uint64 `cbor:"9,keyasint"`
 
-	// Compiled is what a reader made of the expressions. Only who holds the lock uses it.
+	// Compiled caches the compiled expressions. It is used only under the organization's lock.
 	Compiled any `cbor:"-"`
 }
 
@@ -31,7 +31,7 @@ func (t *Tx) DeletePolicy(id ID) { t.del(key(collectionPolicies, raw(id))) }
 // EachPolicy visits the policies in the order of their ids.
 func (t *Tx) EachPolicy(visit func(*Policy) bool) error { return each(t, collectionPolicies, visit) }
 
-// PolicySet is what KeepPolicySet was given, nil if the change sees other policies.
+// PolicySet returns the value cached by KeepPolicySet, nil if this change has written policies.
 func (t *Tx) PolicySet() any {
 	if t.policies {
 		return nil
@@ -39,14 +39,14 @@ func (t *Tx) PolicySet() any {
 	return t.state.policySet
 }
 
-// KeepPolicySet keeps what a reader made of all policies until one is written. The organization is locked.
+// KeepPolicySet caches a value computed from all policies until a policy is written. The caller holds the organization's lock.
 func (t *Tx) KeepPolicySet(set any) {
 	if !t.policies {
 		t.state.policySet = set
 	}
 }
 
-// Tag groups users or private keys; those that bear it name it.
+// Tag is a group of users or private keys; their records list its id.
 type Tag struct {
 	ID        ID     `cbor:"1,keyasint"`
 	Name      string `cbor:"2,keyasint"`
@@ -61,13 +61,13 @@ func (t *Tx) Tag(id ID) (*Tag, error) { return find[Tag](t, collectionTags, id) 
 // PutTag stores g.
 func (t *Tx) PutTag(g *Tag) error { return put(t, key(collectionTags, raw(g.ID)), g) }
 
-// DeleteTag removes the tag's record. Its name and who bears it stay.
+// DeleteTag removes the tag's record, not its name or its id in other records.
 func (t *Tx) DeleteTag(id ID) { t.del(key(collectionTags, raw(id))) }
 
 // EachTag visits the tags in the order of their ids.
 func (t *Tx) EachTag(visit func(*Tag) bool) error { return each(t, collectionTags, visit) }
 
-// Invitation is a user who was asked to come.
+// Invitation is an invitation of a user to the organization.
 type Invitation struct {
 	ID         ID     `cbor:"1,keyasint"`
 	UserName   string `cbor:"2,keyasint"`
@@ -98,7 +98,7 @@ func (t *Tx) EachInvitation(visit func(*Invitation) bool) error {
 	return each(t, collectionInvitations, visit)
 }
 
-// SessionProfile bounds what the sessions that name it may do.
+// SessionProfile restricts the actions of the sessions that name it.
 type SessionProfile struct {
 	ID        ID      `cbor:"1,keyasint"`
 	Name      string  `cbor:"2,keyasint"`
@@ -126,21 +126,21 @@ func (t *Tx) EachSessionProfile(visit func(*SessionProfile) bool) error {
 	return each(t, collectionProfiles, visit)
 }
 
-// Allowlist tells from which addresses requests may come.
+// Allowlist is a list of IP networks from which requests are accepted.
 type Allowlist struct {
 	Enabled bool            `cbor:"1,keyasint,omitempty"`
 	Rules   []AllowlistRule `cbor:"2,keyasint,omitempty"`
-	OnError string          `cbor:"3,keyasint,omitempty"` // ALLOW or DENY when the address is not known
+	OnError string          `cbor:"3,keyasint,omitempty"` // ALLOW or DENY if there is no valid address
 }
 
-// AllowlistRule is one network.
+// AllowlistRule is one network of an Allowlist.
 type AllowlistRule struct {
 	CIDR      string `cbor:"1,keyasint"`
 	Label     string `cbor:"2,keyasint,omitempty"`
 	CreatedMs uint64 `cbor:"3,keyasint"`
 }
 
-// Allowlist returns the list of an API key by its public key, the organization's for "", or nil.
+// Allowlist returns the list of an API key, given by its public key, or for "" the organization's; nil if there is none.
 func (t *Tx) Allowlist(publicKey string) (*Allowlist, error) {
 	return get[Allowlist](t, key(collectionAllowlists, publicKey))
 }
@@ -153,7 +153,7 @@ func (t *Tx) PutAllowlist(publicKey string, a *Allowlist) error {
 // DeleteAllowlist removes a list.
 func (t *Tx) DeleteAllowlist(publicKey string) { t.del(key(collectionAllowlists, publicKey)) }
 
-// Interface is a smart contract interface. Its text is kept apart, in parts.
+// Interface is a smart contract interface. Its text is stored in separate records.
 type Interface struct {
 	ID        ID     `cbor:"1,keyasint"`
 	Address   string `cbor:"2,keyasint"`
@@ -165,7 +165,7 @@ type Interface struct {
 	UpdatedMs uint64 `cbor:"8,keyasint"`
 }
 
-// partSize keeps a part well inside of a record.
+// partSize is the size of a part of the text, well below MaxValue.
 const partSize = 96 << 10
 
 type textRecord struct {

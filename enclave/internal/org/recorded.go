@@ -6,8 +6,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// TakeMembers is a record with some members, by their CBOR numbers, as another one has them. Both must have a
-// member or neither.
+// TakeMembers returns a record with some members, given by their CBOR numbers, copied from another record. Either both
+// records must have a member or neither.
 func TakeMembers(record, from []byte, members []uint64) ([]byte, error) {
 	var a, b map[uint64]cbor.RawMessage
 	if err := decoding.Unmarshal(record, &a); err != nil {
@@ -27,8 +27,8 @@ func TakeMembers(record, from []byte, members []uint64) ([]byte, error) {
 	return encoding.Marshal(a)
 }
 
-// OmitNotBefore leaves User.NotBeforeMs out of the writes of users' records where the recorded ones have none: they may be of a
-// release that did not write it.
+// OmitNotBefore removes User.NotBeforeMs from computed writes of users' records if the recorded ones have none, since they may be
+// of a release that did not write it.
 func OmitNotBefore(computed, recorded []Write) error {
 	for i := range min(len(computed), len(recorded)) {
 		a, b := &computed[i], &recorded[i]
@@ -54,8 +54,8 @@ func OmitNotBefore(computed, recorded []Write) error {
 	return nil
 }
 
-// BootOf is which run of the enclave a write says that it was of: of an import target, a passcode or what a
-// verification token was used for. ok is false for other writes.
+// BootOf returns the boot in a written import target, passcode or Verification. ok is false for other
+// writes.
 func (w Write) BootOf() (boot ID, ok bool, err error) {
 	if len(w.Key) == 0 || w.Value == nil {
 		return boot, false, nil

@@ -6,16 +6,16 @@ import (
 	"sort"
 )
 
-// A keyRange is the keys k with from <= k < to, in order or, if down, the highest first.
+// A keyRange is the interval of keys from <= k < to, in ascending order or, if down, descending.
 type keyRange struct {
 	from, to   string
 	descending bool
 }
 
-// under is the stretch of the keys that begin with prefix.
+// under is the range of the keys that begin with prefix.
 func under(prefix string) keyRange { return keyRange{from: prefix, to: nextPrefix(prefix)} }
 
-// nextPrefix is the lowest key above all that begin with prefix. A collection's byte is never 0xff.
+// nextPrefix is the lowest key after all that begin with prefix. A collection's byte is never 0xff.
 func nextPrefix(prefix string) string {
 	b := []byte(prefix)
 	for b[len(b)-1] == 0xff {
@@ -25,7 +25,7 @@ func nextPrefix(prefix string) string {
 	return string(b)
 }
 
-// in tells where the stretch begins and ends among keys, which ascend.
+// in returns the indices at which the range begins and ends in sorted keys.
 func (st keyRange) in(keys []string) (lo, hi int) {
 	lo, _ = slices.BinarySearch(keys, st.from)
 	hi, _ = slices.BinarySearch(keys, st.to)
@@ -35,9 +35,9 @@ func (st keyRange) in(keys []string) (lo, hi int) {
 // A visitor is called for one record after the other until it returns false.
 type visitor = func(key string, v *record) bool
 
-// visit visits the records from place lo to below hi, with those of over under keys, which
-// ascend, laid over them: they replace the run's under the same key, and a nil one deletes.
-// It returns false once visit has.
+// visit visits the records from index lo to before hi, merged with an overlay: over returns the
+// overlay's records for keys, which are sorted. They replace the content's under the same key, and
+// a nil one deletes. It returns false once visit has.
 func (r *content) visit(lo, hi int, keys []string, over func(key string) *record, down bool, visit visitor) bool {
 	for lo < hi || len(keys) > 0 {
 		i, j := lo, 0
@@ -79,7 +79,7 @@ func (r *content) visit(lo, hi int, keys []string, over func(key string) *record
 	return true
 }
 
-// scan visits the records of a stretch with mine laid over them.
+// scan visits the records of a key range, with the overlay mine merged into them.
 func (s *State) scan(st keyRange, mine map[string]*record, visit visitor) error {
 	written := s.sortKeys()
 	over := func(k string) *record {
@@ -97,7 +97,7 @@ func (s *State) scan(st keyRange, mine map[string]*record, visit visitor) error 
 		}
 		p := s.pieces[i]
 		if p.content == nil {
-			return &Retry{LoadPiece: p.ref} // what was written since cannot tell what stands in it
+			return &Retry{LoadPiece: p.ref} // its records are needed, whatever was written since
 		}
 		here := keyRange{from: max(st.from, p.lo), to: st.to}
 		if i+1 < end {

@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// A Send goes out once its entry is stored. The host is told its kind and time at once,
-// and its content when the enclave opens it.
+// A Send is a message or transaction that is sent once its entry is stored. The host gets its kind
+// and time with the batch, and its content when the enclave opens it.
 type Send struct {
 	Kind    SendKind `cbor:"1,keyasint"`
 	DueMs   uint64   `cbor:"2,keyasint"`
 	Content []byte   `cbor:"3,keyasint"`
-	// From ExpiresMs on it is not opened any more.
+	// ExpiresMs is the time from which it is not opened any more.
 	ExpiresMs uint64 `cbor:"4,keyasint,omitempty"`
-	// Receiver is told to the host if it is to keep each receiver's sends apart.
+	// Receiver, if not zero, is given to the host, which then queues each receiver's sends separately.
 	Receiver ID `cbor:"-"`
 }
 
-// A SendKind says what a send is. Kinds are never renumbered.
+// A SendKind is the kind of a send. Kinds are never renumbered.
 type SendKind uint8
 
-// The kinds, and what their content is.
+// The kinds of sends, and the type of their content.
 const (
 	SendTransaction SendKind = 1 // a Transaction; the host opens it
 	SendMail        SendKind = 2 // a Mail; the enclave delivers it, the host never sees it
@@ -32,16 +32,16 @@ const (
 	SendProgram     SendKind = 6 // a Program; the host opens it
 )
 
-// Transaction is the content of a send: a signed transaction and what is needed to follow it.
+// Transaction is the content of a send: a signed transaction and the data needed to follow it.
 type Transaction struct {
 	Chain  string `cbor:"1,keyasint"` // CAIP-2
 	Signed []byte `cbor:"2,keyasint"`
-	Name   string `cbor:"3,keyasint"` // on its network: a hash or a signature, as text
+	Name   string `cbor:"3,keyasint"` // its id on the network: a hash or a signature, as text
 	// From and Nonce are set where accounts count their transactions.
 	From  []byte `cbor:"4,keyasint,omitempty"`
 	Nonce uint64 `cbor:"5,keyasint,omitempty"`
-	// Account and Execution are of calls that the delegate's code carries out: whose they are, and their number among the
-	// account's executions.
+	// Account and Execution are set for calls that the delegate's code carries out: the account, and the number of the call
+	// among its executions.
 	Account   []byte `cbor:"6,keyasint,omitempty"`
 	Execution uint64 `cbor:"7,keyasint,omitempty"`
 }
@@ -54,7 +54,7 @@ func DecodeTransaction(b []byte) (*Transaction, error) {
 	return unmarshal[Transaction](b, "decoding a transaction: %w")
 }
 
-// unmarshal reads a record strictly. Its error is made by format.
+// unmarshal decodes a record strictly. format is the format of its error.
 func unmarshal[T any](b []byte, format string) (*T, error) {
 	content := new(T)
 	if err := decoding.Unmarshal(b, content); err != nil {
@@ -74,7 +74,7 @@ type Mail struct {
 	Text    string `cbor:"6,keyasint"`
 	HTML    string `cbor:"7,keyasint,omitempty"`
 	ID      string `cbor:"8,keyasint"` // a UUID: of the message, the same in every try
-	SentMs  uint64 `cbor:"9,keyasint"` // what it says it was sent at
+	SentMs  uint64 `cbor:"9,keyasint"` // time in its Date header
 }
 
 // Encode makes the content of a send.
@@ -84,7 +84,7 @@ func (m *Mail) Encode() ([]byte, error) { return encoding.Marshal(m) }
 func DecodeMail(b []byte) (*Mail, error) {
 	m := new(Mail)
 	if decoding.Unmarshal(b, m) != nil {
-		return nil, errors.New("decoding a mail: malformed") // the cause could repeat it
+		return nil, errors.New("decoding a mail: malformed") // the cause could quote the mail
 	}
 	return m, nil
 }
@@ -108,10 +108,10 @@ func DecodeText(b []byte) (*Text, error) {
 	return t, nil
 }
 
-// UsageDay is the content of a send: that a day's signatures are to be told to the payment processor, once the day is over. How many
-// they are stands in the bill.
+// UsageDay is the content of a send: the report of a day's signatures to the payment processor, once the day is over. Their number is
+// in the bill.
 type UsageDay struct {
-	Day uint32 `cbor:"1,keyasint"` // as DayUse has it
+	Day uint32 `cbor:"1,keyasint"` // as in DayUse
 }
 
 // Encode makes the content of a send.
@@ -122,18 +122,18 @@ func DecodeUsageDay(b []byte) (*UsageDay, error) {
 	return unmarshal[UsageDay](b, "decoding a usage: %w")
 }
 
-// A SendRef names a send: its number in the entry at seq.
+// A SendRef identifies a send: by its entry's seq and its number in the entry.
 type SendRef struct {
 	Seq    uint64 `cbor:"1,keyasint"`
 	Number uint16 `cbor:"2,keyasint,omitempty"`
 }
 
-// A SendState is how far a send has come, as the host says.
+// A SendState is the state of a send, as the host reports it.
 type SendState uint8
 
-// The states, those of package wire.
+// The states of sends, with the numbers of package wire.
 const (
-	SendUnknown  SendState = 0 // the host knows of no such send
+	SendUnknown  SendState = 0 // the host has no such send
 	SendWaiting  SendState = 1 // no node has taken it yet
 	SendAccepted SendState = 2 // a node has it
 	SendIncluded SendState = 3 // it is in a block, or its server has taken it
@@ -143,11 +143,11 @@ const (
 	SendReplaced SendState = 7 // another transaction has its nonce
 )
 
-// IsRefused tells that no node wants the send. That proves nothing: who has the signed transaction can have it mined all the
-// same, until another one has used its nonce.
+// IsRefused reports that no node accepts the send. That proves nothing: anyone with the signed transaction may still have it
+// mined, until another one has used its nonce.
 func (s SendState) IsRefused() bool { return s == SendRefused || s == SendExpired }
 
-// IsMissing tells that the host has given the send up and says that it is in no block.
+// IsMissing reports that the host has given up the send and reports it as in no block.
 func (s SendState) IsMissing() bool { return s.IsRefused() || s == SendReplaced }
 
 // A Sender is an account of an Ethereum chain, which counts its transactions.
@@ -156,10 +156,10 @@ type Sender struct {
 	Address [20]byte
 }
 
-// NonceUse is which sends have a nonce: several, if a transaction replaces another.
+// NonceUse records the sends with a nonce: several, if a transaction replaces another.
 type NonceUse struct {
 	Sends []SendRef `cbor:"1,keyasint"`
-	// MinedMs is when the nonce was first said to be used up on the chain, or 0.
+	// MinedMs is the time of the first report that the nonce is used up on the chain, or 0.
 	MinedMs uint64 `cbor:"2,keyasint,omitempty"`
 	// FeeCap and Tip are the highest of all transactions that were signed with this nonce, big-endian.
 	FeeCap []byte `cbor:"3,keyasint,omitempty"`
@@ -170,20 +170,20 @@ func nonceKey(s Sender) string {
 	return key(collectionNonces, bigEndian(s.Chain), string(s.Address[:]))
 }
 
-// Nonce returns who has a nonce, or nil.
+// Nonce returns the use of a nonce, or nil.
 func (t *Tx) Nonce(s Sender, nonce uint64) (*NonceUse, error) {
 	return get[NonceUse](t, nonceKey(s)+bigEndian(nonce))
 }
 
-// PutNonce stores who has a nonce.
+// PutNonce stores the use of a nonce.
 func (t *Tx) PutNonce(s Sender, nonce uint64, u *NonceUse) error {
 	return put(t, nonceKey(s)+bigEndian(nonce), u)
 }
 
-// DeleteNonce forgets who had a nonce.
+// DeleteNonce deletes the use of a nonce.
 func (t *Tx) DeleteNonce(s Sender, nonce uint64) { t.del(nonceKey(s) + bigEndian(nonce)) }
 
-// EachNonce visits the nonces of an account that sends have, ascending, beginning at from.
+// EachNonce visits the used nonces of an account, ascending, beginning at from.
 func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceUse) bool) error {
 	prefix := nonceKey(s)
 	return list(t, keyRange{from: prefix + bigEndian(from), to: nextPrefix(prefix)}, func(k string, u *NonceUse) bool {
@@ -191,10 +191,10 @@ func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceU
 	})
 }
 
-// maxRivals bounds the sends that are remembered to share a number.
+// maxRivals bounds the sends in a Rivals record.
 const maxRivals = 64
 
-// Rivals are sends that were signed with the same number of an account, of which a block can take one.
+// Rivals are sends that were signed with the same number of a Counter. A chain can include only one of them.
 type Rivals struct {
 	Sends []SendRef `cbor:"1,keyasint"`
 }
@@ -203,7 +203,7 @@ func rivalsKey(c Counter, number uint64) string {
 	return key(collectionRivals, string([]byte{byte(c.Of)}), bigEndian(c.Account.Chain), string(c.Account.Address[:])) + bigEndian(number)
 }
 
-// Rivals returns the sends that share a number, or nil if at most one has it.
+// Rivals returns the sends that share a number, or nil if at most one send has it.
 func (t *Tx) Rivals(c Counter, number uint64) ([]SendRef, error) {
 	r, err := get[Rivals](t, rivalsKey(c, number))
 	if r == nil || err != nil {
@@ -212,7 +212,7 @@ func (t *Tx) Rivals(c Counter, number uint64) ([]SendRef, error) {
 	return r.Sends, nil
 }
 
-// AddRival remembers for good that a send has the same number as those before it. Of more than maxRivals the first are forgotten.
+// AddRival records permanently that a send has the same number as those before it. It drops the first of more than maxRivals.
 func (t *Tx) AddRival(c Counter, number uint64, before []SendRef, ref SendRef) error {
 	known, err := t.Rivals(c, number)
 	if err != nil {
@@ -230,12 +230,12 @@ func (t *Tx) AddRival(c Counter, number uint64, before []SendRef, ref SendRef) e
 	return put(t, rivalsKey(c, number), &Rivals{all[max(0, len(all)-maxRivals):]})
 }
 
-// Program is the content of a send: a word to the host about a deployment of a customer's program. What it is to run is
-// made from the newest records when the send is opened; a share stands in it.
+// Program is the content of a send: an order to the host about a deployment of a customer's program. The order to run is
+// computed from the newest records when the send is opened; a share is contained in the send.
 type Program struct {
 	App        ID     `cbor:"1,keyasint"`
 	Deployment ID     `cbor:"2,keyasint"`
-	Once       bool   `cbor:"3,keyasint,omitempty"` // something has changed: another send keeps the deployment running
+	Once       bool   `cbor:"3,keyasint,omitempty"` // a single change: another send keeps the deployment running
 	SetupKey   string `cbor:"4,keyasint,omitempty"` // of the enclave that Share is for
 	Share      []byte `cbor:"5,keyasint,omitempty"`
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A SharedValue is a key, passkey, identity or contact that users of several sub-organizations hold. Which it is, their
-// records tell.
+// A SharedValue is a key, passkey, identity or contact that users of several sub-organizations have. The value itself is in
+// their records.
 type SharedValue struct {
 	Kind    byte // ChildBefore for every key and passkey, ChildIdentity, ChildEmail or ChildPhone
 	Holders []SharedHolder
@@ -15,7 +15,7 @@ type SharedValue struct {
 // A SharedHolder is a user of a sub-organization.
 type SharedHolder struct{ Organization, User ID }
 
-// sharedKinds are the indexes in which one value may stand, by what it is.
+// sharedKinds are the look-up kinds that may contain one value, grouped by type of value.
 var sharedKinds = [][]byte{
 	{ChildBefore, ChildProven, ChildVouched, ChildFresh, ChildAlone, ChildBrief},
 	{ChildIdentity, ChildLinked},
@@ -25,13 +25,13 @@ var sharedKinds = [][]byte{
 
 const (
 	hashSize     = 20
-	maxHolders   = 100 // that are told of one value
+	maxHolders   = 100 // holders listed for one value
 	sharedCursor = 2 + hashSize
 )
 
-// FindShared looks through the next values by which sub-organizations are found, at most limit of them, for those that several
-// hold. after is empty or what the last call returned as next; next is empty at the end. What is not looked for by anybody,
-// such as a key that was added beside others and has never stamped, is in no index and not told.
+// FindShared examines the next values under which sub-organizations are found, at most limit of them, and returns those with
+// several holders. after is empty or the last call's next; next is empty at the end. Values without a look-up key, such as an
+// additional key that has never stamped, are not found.
 func (t *Tx) FindShared(after []byte, limit int) (found []SharedValue, next []byte, err error) {
 	kind, index, hash := 0, 0, ""
 	if len(after) == sharedCursor {
@@ -62,7 +62,7 @@ func (t *Tx) FindShared(after []byte, limit int) (found []SharedValue, next []by
 	return found, nil, nil
 }
 
-// nextHash is the first hash of a value behind one in an index, or empty.
+// nextHash is the first hash after another in an index, or empty.
 func (t *Tx) nextHash(what byte, after string) (hash string, err error) {
 	prefix := key(collectionChildrenKeys, string(what))
 	st := under(prefix)
@@ -76,7 +76,7 @@ func (t *Tx) nextHash(what byte, after string) (hash string, err error) {
 	return hash, err
 }
 
-// holders are the first who hold a value of a kind, and the first index in which it stands.
+// holders returns the first holders of a value, and the first index that contains it.
 func (t *Tx) holders(indexes []byte, hash string) (hs []SharedHolder, first byte, err error) {
 	for _, what := range indexes {
 		prefix := key(collectionChildrenKeys, string(what), hash)
@@ -98,7 +98,7 @@ func (t *Tx) holders(indexes []byte, hash string) (hs []SharedHolder, first byte
 	return hs, first, nil
 }
 
-// ValidSharedCursor tells whether a cursor can be one of FindShared.
+// ValidSharedCursor reports whether a cursor has the form of one that FindShared returns.
 func ValidSharedCursor(c []byte) bool {
 	return len(c) == 0 || len(c) == sharedCursor && int(c[0]) < len(sharedKinds) && int(c[1]) < len(sharedKinds[c[0]]) && !bytes.Equal(c[2:], make([]byte, hashSize))
 }

@@ -1,13 +1,13 @@
-// Package org holds an organization's records and one change to them.
+// Package org is the state of an organization, its records, and transactions that change them.
 //
 // An organization's state is one sorted map from keys to record bytes, the result of all writes in its ledger.
-// A key begins with its collection. In memory the map is a list of pieces, runs of consecutive keys as the last
-// snapshot has them, overlaid by what was written since. Pieces of small collections are always present. One of
-// a large collection may be absent; reading it returns *Retry, and the caller gives up without effect, loads
+// A key begins with its collection. In memory the map is a list of pieces, which are runs of consecutive keys in
+// the last snapshot, with an overlay of later writes. Pieces of small collections are always in memory. A piece
+// of a large collection may be absent; reading it returns *Retry, and the caller aborts without effect, loads
 // the piece and runs again. Pieces cover the key space without gaps, so they prove absence as well as presence.
 //
-// Nothing here reads a clock, draws randomness or talks to anybody. A State is not safe for concurrent use: its
-// organization's lock guards it. A Compaction goes on beside that.
+// The package reads no clock, draws no randomness except from its arguments, and does no I/O. A State is not safe
+// for concurrent use: its organization's lock guards it. A Compaction runs without that lock.
 package org
 
 import (
@@ -23,7 +23,7 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// Bounds on what one organization may hold.
+// Limits of keys, records and pieces.
 const (
 	MaxKey       = 512       // bytes of a key
 	MaxValue     = 192 << 10 // bytes of one record: it must fit into a piece
@@ -37,13 +37,13 @@ type Write struct {
 	Value []byte `cbor:"2,keyasint"`
 }
 
-// Retry is the error of a transaction that cannot be decided yet. It had no effect, and is to be run again with
-// what it asks for. One of its members is set.
+// Retry is the error of a transaction that cannot be decided yet. The transaction had no effect; the caller meets
+// the request and runs it again. One field is set.
 type Retry struct {
-	LoadPiece  Hash                        // this piece of the state is to be loaded
-	LockParent bool                        // the organization's parent is to be locked as well
-	Redirect   ID                          // this organization is to be locked instead
-	Prefetch   func(context.Context) error // this is to be called with no lock held
+	LoadPiece  Hash                        // load this piece of the state
+	LockParent bool                        // lock the organization's parent as well
+	Redirect   ID                          // lock this organization instead
+	Prefetch   func(context.Context) error // call this with no lock held
 }
 
 func (*Retry) Error() string { return "something is needed first" }
@@ -56,49 +56,49 @@ func (h *Hash) UnmarshalCBOR(b []byte) error {
 	return readExactly(h[:], b, 0x58, byte(len(h)))
 }
 
-// record is one record: its bytes and, once it was read, what they decode to.
+// record is one record: its bytes and, once it was read, its decoded value.
 type record struct {
 	bytes []byte
 	obj   any
 }
 
-// content is what a piece holds: keys ascending, records beside them.
+// content is a piece's content: sorted keys, and their records at the same indices.
 type content struct {
 	keys    []string
 	records []*record
 	size    int
 }
 
-// piece is a stretch of the key space from lo to the next piece's lo.
+// piece is the interval of the key space from lo to the next piece's lo.
 type piece struct {
 	lo      string
 	ref     Hash     // name of the sealed bytes; zero while not stored yet
-	records int      // how many
+	records int      // number of records
 	size    int      // encoded bytes
 	content *content // nil when absent
 
-	unstored bool     // its message is not stored yet, so it cannot be loaded
-	parts    []*piece // what a compaction has made of it
+	unstored bool     // not stored yet, so it cannot be loaded again
+	parts    []*piece // its replacement by a compaction
 }
 
-// bytes is about how much memory a present piece takes.
+// bytes is the approximate memory of a present piece.
 func (p *piece) bytes() int { return p.size + 80*p.records }
 
 // State is an organization's records in memory.
 type State struct {
-	// mu guards contents that come and go: a compaction looks for them without the lock.
+	// mu guards loading and dropping of contents: a compaction reads them without the organization's lock.
 	mu sync.Mutex
 
 	pieces        []*piece           // ascending by lo; the first has lo ""
 	overlay       map[string]*record // written since the pieces were made; nil slot: deleted
-	sorted        []string           // keys of over in order, without fresh; nil until it is needed
-	unsorted      []string           // keys of over that are not in sorted yet
-	overlayBytes  int                // bytes in over
+	sorted        []string           // keys of overlay in order, without unsorted; nil until needed
+	unsorted      []string           // keys of overlay that are not in sorted yet
+	overlayBytes  int                // bytes in overlay
 	residentBytes int                // bytes of present pieces
 
-	policySet any // made of all policies; nil once one is written
+	policySet any // see Tx.KeepPolicySet; nil once a policy is written
 
-	transaction interface{ Pause() } // see UsedBy
+	transaction interface{ Pause() } // see SetTransaction
 }
 
 // NewState is the state before the first entry.
@@ -106,18 +106,18 @@ func NewState() *State {
 	return &State{pieces: []*piece{{content: &content{}}}, overlay: map[string]*record{}}
 }
 
-// SetTransaction sets the transaction that uses the state, one after the other. Its Pause lets others have the
-// processor.
+// SetTransaction sets the transaction that uses the state now. Its Pause yields the processor to other
+// goroutines.
 func (s *State) SetTransaction(step interface{ Pause() }) { s.transaction = step }
 
-// Bytes is about how many bytes the records in memory have.
+// Bytes is the approximate size of the records in memory.
 func (s *State) Bytes() int { return s.overlayBytes + s.residentBytes + 64*len(s.pieces) }
 
-// Memory is about how much memory the state takes. What was written since the last
-// snapshot counts twice: a record that was used is there decoded as well.
+// Memory is the approximate memory of the state. Writes since the last snapshot count
+// twice, since a used record is also in memory in decoded form.
 func (s *State) Memory() int { return s.Bytes() + s.overlayBytes }
 
-// at is the place of the piece in whose stretch key lies.
+// at is the index of the piece that covers key.
 func (s *State) at(key string) int {
 	return sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > key }) - 1
 }
@@ -136,7 +136,7 @@ func (s *State) lookUp(key string) (*record, error) {
 	return nil, nil
 }
 
-// Get returns the record under key, or nil when there is none.
+// Get returns the record under key, or nil if there is none.
 func (s *State) Get(key []byte) ([]byte, error) {
 	v, err := s.lookUp(string(key))
 	if v == nil || err != nil {
@@ -196,19 +196,19 @@ func (s *State) put(k string, v *record) {
 	s.overlay[k] = v
 }
 
-// Check refuses a write that cannot be stored; a record too large for a piece as a *fault.Error.
+// Check returns an error for a write that cannot be stored; for a record too large for a piece it is a *fault.Error.
 func (w Write) Check() error {
 	if len(w.Key) == 0 || len(w.Key) > MaxKey {
 		return fmt.Errorf("key of %d bytes", len(w.Key))
 	}
 	if len(w.Value) > MaxValue {
-		// Without any limit being met, a user may have more than fits into one record.
+		// A user's record may grow too large although no limit is reached.
 		return fault.New(fault.ResourceExhausted, "over quota: a record would have %d bytes, at most %d", len(w.Value), MaxValue)
 	}
 	return nil
 }
 
-// PieceRef names a piece in a snapshot: where it begins and its sealed bytes.
+// PieceRef identifies a piece in a snapshot: its first key and the hash of its sealed bytes.
 type PieceRef struct {
 	Lo      []byte `cbor:"1,keyasint"`
 	Ref     Hash   `cbor:"2,keyasint"`
@@ -216,10 +216,10 @@ type PieceRef struct {
 	Size    uint32 `cbor:"4,keyasint"`
 }
 
-// A Compaction merges what was written up to one moment into the pieces, one after the other, while the state
-// is read and written further. So a snapshot needs memory for one message and not for all pieces, and nobody
-// waits for it. Compact, End and Bytes need the organization's lock, as does SetStored after End. The other
-// methods do not, so that a snapshot of thousands of pieces does not lock thousands of times.
+// A Compaction merges the writes up to one moment into the pieces, one after the other, while the state is read
+// and written. So a snapshot needs memory for one message and not for all pieces, and blocks no transaction.
+// Compact, End and Bytes need the organization's lock, as does SetStored after End. The other methods do not, so
+// that a snapshot of thousands of pieces does not lock thousands of times.
 //
 //	f := s.Compact()
 //	for f.Next() {
@@ -236,20 +236,20 @@ type PieceRef struct {
 type Compaction struct {
 	state     *State
 	overlay   map[string]*record
-	keys      []string // of over that are not laid into a piece yet, in order
-	pieces    []*piece // not looked at yet
+	keys      []string // sorted keys of the overlay that are not merged yet
+	pieces    []*piece // pieces that are not processed yet
 	out       []*piece
 	dropped   []Hash
 	size      int
 	heldBytes int
 
-	piece   *piece   // the one that is changed now
-	merging []string // keys of over that are laid into it
+	piece   *piece   // the current piece
+	merging []string // keys of the overlay to merge into it
 	content *content // its records; nil when absent
 	ended   bool
 }
 
-// Compact begins to merge what was written since the last snapshot.
+// Compact begins a Compaction of the writes since the last snapshot.
 func (s *State) Compact() *Compaction {
 	f := &Compaction{state: s, overlay: maps.Clone(s.overlay), keys: slices.Clone(s.sortKeys()), pieces: s.pieces, size: s.overlayBytes}
 	f.heldBytes = s.overlayBytes + 256*len(s.pieces) // only f has values that are overwritten later
@@ -259,17 +259,17 @@ func (s *State) Compact() *Compaction {
 	return f
 }
 
-// Size is about how many bytes the pieces will have together.
+// Size is the approximate size of all pieces after the compaction, in bytes.
 func (f *Compaction) Size() int { return f.size }
 
-// Bytes is about how much memory the compaction takes at most, without the state and parts that are not stored
-// yet, which others count. It has the values as they were at the beginning, and a second list of the records of
-// each piece in memory: 24 of the 80 bytes that count for a record beside its own.
+// Bytes is an upper estimate of the compaction's memory, without the state and the parts that are not stored yet,
+// which are counted elsewhere. It holds the values from its beginning, and a second list of the records of each
+// piece in memory: 24 of the 80 bytes that are counted for a record in addition to its own.
 func (f *Compaction) Bytes() int { return f.heldBytes + f.state.residentBytes/3 }
 
-// MaxRefs is how many pieces Refs will list at most, and how many bytes their first keys have. It is called
-// before Next. For pieces in memory it counts the cuts that Parts will make, for an absent one that grows too
-// large as many as there can be.
+// MaxRefs is the maximal number of pieces that Refs will list, and the bytes of their first keys. Call it before
+// Next. For pieces in memory it counts the cuts that Parts will make; for an absent one that grows too large it
+// counts the most possible.
 func (f *Compaction) MaxRefs() (refs, keys int) {
 	refs, keys = 1+len(f.pieces), MaxKey // one more for the cut where large collections begin
 	rest := f.keys
@@ -296,7 +296,7 @@ func (f *Compaction) MaxRefs() (refs, keys int) {
 	return refs, keys
 }
 
-// keysBefore is how many keys come before the next piece, all if there is none.
+// keysBefore is the number of keys before the next piece, all if there is none.
 func keysBefore(keys []string, next []*piece) int {
 	if len(next) == 0 {
 		return len(keys)
@@ -311,7 +311,7 @@ func (s *State) contentOf(p *piece) *content {
 	return p.content
 }
 
-// Next goes to the next piece that changes or was never stored, and tells whether there is one.
+// Next advances to the next piece that changes or was never stored, and reports whether there is one.
 func (f *Compaction) Next() bool {
 	for f.content = nil; len(f.pieces) > 0; {
 		f.piece, f.pieces = f.pieces[0], f.pieces[1:]
@@ -326,16 +326,16 @@ func (f *Compaction) Next() bool {
 	return false
 }
 
-// Absent names the piece, and tells whether Load must give its records.
+// Absent returns the piece's hash, and whether Load must be called with its records.
 func (f *Compaction) Absent() (ref Hash, absent bool) { return f.piece.ref, f.content == nil }
 
-// Load gives the records of an absent piece.
+// Load sets the records of an absent piece.
 func (f *Compaction) Load(records []Write) (err error) {
 	f.content, err = f.piece.read(records, f.pieces)
 	return err
 }
 
-// Parts are the pieces that replace the piece, none if it is empty: the one before then covers it.
+// Parts returns the pieces that replace the current piece, none if it is empty: the piece before then covers its interval.
 func (f *Compaction) Parts() (parts []NewPiece) {
 	if f.piece.ref != (Hash{}) {
 		f.dropped = append(f.dropped, f.piece.ref)
@@ -360,13 +360,13 @@ func (f *Compaction) Parts() (parts []NewPiece) {
 	return parts
 }
 
-// A NewPiece is a new piece on its way into a snapshot.
+// A NewPiece is a piece that a Compaction has made for a snapshot.
 type NewPiece struct {
 	piece *piece
-	of    *piece // that it replaces, perhaps with others
+	of    *piece // piece that it replaces, perhaps with others
 }
 
-// Records encodes the part.
+// Records returns the piece's records for sealing.
 func (p NewPiece) Records() []Write {
 	ws := make([]Write, len(p.piece.content.keys))
 	for i, k := range p.piece.content.keys {
@@ -375,16 +375,16 @@ func (p NewPiece) Records() []Write {
 	return ws
 }
 
-// SetName gives the part the hash of its sealed bytes.
+// SetName sets the hash of the piece's sealed bytes.
 func (p NewPiece) SetName(h Hash) { p.piece.ref = h }
 
-// Refs lists all pieces in order, once Next has found no more.
+// Refs lists all pieces in order. Call it once Next has returned false.
 func (f *Compaction) Refs() []PieceRef { return refsOf(f.out) }
 
-// Drops names the pieces that End replaces.
+// Drops lists the hashes of the pieces that End replaces.
 func (f *Compaction) Drops() []Hash { return f.dropped }
 
-// End puts the new pieces in the place of the old ones. All parts must have names.
+// End replaces the old pieces by the new ones. SetName must have been called on all parts.
 func (f *Compaction) End() {
 	s := f.state
 	since, size := map[string]*record{}, 0
@@ -406,7 +406,7 @@ func (f *Compaction) End() {
 	}
 }
 
-// SetStored tells that parts can be loaded. Those that replace an absent piece leave memory.
+// SetStored marks parts as stored, so that they can be loaded. Those that replace an absent piece are dropped from memory.
 func (f *Compaction) SetStored(parts []NewPiece) {
 	f.state.mu.Lock()
 	defer f.state.mu.Unlock()
@@ -433,7 +433,7 @@ func merge(r *content, keys []string, over map[string]*record) *content {
 
 func recordSize(k string, v *record) int { return len(k) + len(v.bytes) + 12 }
 
-// cut splits a run where the large collections begin and wherever it is too large for a piece.
+// cut splits a content where the large collections begin and wherever it is too large for a piece.
 func cut(r *content) []*content {
 	var out []*content
 	rest := &content{}
@@ -463,7 +463,7 @@ func cut(r *content) []*content {
 	return out
 }
 
-// Refs lists the pieces in order, as a snapshot names them.
+// Refs lists the pieces in order, for a snapshot.
 func (s *State) Refs() []PieceRef { return refsOf(s.pieces) }
 
 func refsOf(pieces []*piece) []PieceRef {
@@ -474,7 +474,7 @@ func refsOf(pieces []*piece) []PieceRef {
 	return refs
 }
 
-// FromRefs is a snapshot's state, with every piece absent. The small ones must be installed first.
+// FromRefs makes a snapshot's state with every piece absent. The pieces in small must be installed first.
 func FromRefs(refs []PieceRef) (s *State, small []Hash, err error) {
 	if len(refs) == 0 || len(refs[0].Lo) != 0 {
 		return nil, nil, fmt.Errorf("snapshot does not begin at the first key")
@@ -492,8 +492,8 @@ func FromRefs(refs []PieceRef) (s *State, small []Hash, err error) {
 	return s, small, nil
 }
 
-// Install puts the records of the piece named ref in place. It refuses a ref that no piece
-// has, and records that do not fit the piece.
+// Install sets the records of the piece with hash ref. It refuses a ref that no piece has, and
+// records outside of the piece's interval.
 func (s *State) Install(ref Hash, records []Write) error {
 	i := slices.IndexFunc(s.pieces, func(p *piece) bool { return p.ref == ref })
 	if i < 0 {
@@ -514,7 +514,7 @@ func (s *State) Install(ref Hash, records []Write) error {
 	return nil
 }
 
-// read makes a run of records, which must be the piece's. next are the pieces behind it.
+// read makes a content of records, which must be in the piece's interval. next are the pieces after it.
 func (p *piece) read(records []Write, next []*piece) (*content, error) {
 	r := &content{keys: make([]string, len(records)), records: make([]*record, len(records))}
 	last := p.lo
@@ -533,13 +533,13 @@ func (p *piece) read(records []Write, next []*piece) (*content, error) {
 	return r, nil
 }
 
-// IsAbsent tells whether the piece named ref is one of the state's and absent.
+// IsAbsent reports whether the state has a piece with hash ref and it is absent.
 func (s *State) IsAbsent(ref Hash) bool {
 	i := slices.IndexFunc(s.pieces, func(p *piece) bool { return p.ref == ref })
 	return i >= 0 && s.pieces[i].content == nil
 }
 
-// DropLoaded drops large pieces that can be loaded again, with the stored parts that a compaction made of them.
+// DropLoaded drops pieces of large collections from memory that can be loaded again, with their stored replacements of a compaction.
 func (s *State) DropLoaded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

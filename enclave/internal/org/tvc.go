@@ -1,9 +1,10 @@
 package org
 
-// Programs of customers that run in enclaves beside this one: an app has deployments, a deployment is one manifest, and
-// members of two sets of operators approve what runs and hold the app's key. Nothing that runs reads these records.
+// Records of customers' programs, which run in enclaves beside this one: an app has deployments, a deployment has one
+// manifest, and members of two operator sets approve deployments and hold the app's key. The programs do not read these
+// records.
 
-// Bounds of what an organization may have of each.
+// Limits of the number of each record in an organization.
 const (
 	MaxTVCApps         = 100
 	MaxTVCOperators    = 1000
@@ -12,19 +13,19 @@ const (
 	MaxTVCQuorumKeys   = 100
 )
 
-// TVCOperator approves manifests, holds shares, or both. PublicKey is two points of P-256 in lower-case hex, for
-// encryption and for signatures, 65 bytes each.
+// TVCOperator is an operator, who approves manifests, holds shares, or both. PublicKey is two points of P-256 in
+// lower-case hex, for encryption and for signatures, 65 bytes each.
 type TVCOperator struct {
 	ID        ID     `cbor:"1,keyasint"`
 	Name      string `cbor:"2,keyasint"`
 	PublicKey string `cbor:"3,keyasint"`
 	CreatedMs uint64 `cbor:"4,keyasint"`
-	// Wallet and Path, of an operator whose keys are two accounts here, are where: at Path/0 and Path/1.
+	// Wallet and Path are set if the operator's keys are two accounts of a wallet in this organization: at Path/0 and Path/1.
 	Wallet ID     `cbor:"5,keyasint,omitempty"`
 	Path   string `cbor:"6,keyasint,omitempty"`
 }
 
-// TVCOperatorSet are operators of whom a threshold acts together. It never changes.
+// TVCOperatorSet is a set of operators with a threshold. It never changes.
 type TVCOperatorSet struct {
 	ID        ID     `cbor:"1,keyasint"`
 	Name      string `cbor:"2,keyasint"`
@@ -33,7 +34,7 @@ type TVCOperatorSet struct {
 	CreatedMs uint64 `cbor:"5,keyasint"`
 }
 
-// TVCApp is what deployments are of.
+// TVCApp is an app: a key and the deployments that may use it.
 type TVCApp struct {
 	ID              ID     `cbor:"1,keyasint"`
 	Name            string `cbor:"2,keyasint"`
@@ -42,14 +43,14 @@ type TVCApp struct {
 	ShareSet        ID     `cbor:"5,keyasint"`
 	// Debug allows deployments in debug mode. It never changes: such a deployment may have given the app's key away.
 	Debug     bool   `cbor:"6,keyasint,omitempty"`
-	Live      ID     `cbor:"7,keyasint,omitempty"` // the deployment that has the app's name
+	Live      ID     `cbor:"7,keyasint,omitempty"` // the live deployment
 	CreatedMs uint64 `cbor:"8,keyasint"`
 	UpdatedMs uint64 `cbor:"9,keyasint"`
 	LastNonce uint32 `cbor:"10,keyasint,omitempty"` // of its newest manifest
 }
 
-// TVCQuorumKey is an app's key as it was made here: its public half, and its shares, each encrypted to one operator.
-// Nobody has the key but as many of them as Threshold says.
+// TVCQuorumKey is an app's key that this enclave has generated: the public key, and the shares, each encrypted to one
+// operator. Only Threshold operators together can recover the key.
 type TVCQuorumKey struct {
 	ID        ID         `cbor:"1,keyasint"`
 	PublicKey string     `cbor:"2,keyasint"` // as TVCOperator.PublicKey
@@ -58,11 +59,11 @@ type TVCQuorumKey struct {
 	CreatedMs uint64     `cbor:"5,keyasint"`
 }
 
-// TVCShare is one share.
+// TVCShare is one encrypted share of a TVCQuorumKey.
 type TVCShare struct {
 	ID         ID     `cbor:"1,keyasint"`
 	EncryptKey string `cbor:"2,keyasint"` // an operator's, 65 bytes in lower-case hex
-	Sealed     []byte `cbor:"3,keyasint"` // as operators' tools open it
+	Sealed     []byte `cbor:"3,keyasint"` // encrypted in the format of the operators' tools
 }
 
 // TVCOperator returns the operator with this id, or nil.
@@ -122,7 +123,7 @@ func (t *Tx) EachTVCQuorumKey(visit func(*TVCQuorumKey) bool) error {
 	return each(t, collectionTVCQuorumKeys, visit)
 }
 
-// TVCDeployment is one manifest of an app, with what it was made from.
+// TVCDeployment is a deployment of an app, with the data from which its manifest was made.
 type TVCDeployment struct {
 	ID       ID     `cbor:"1,keyasint"`
 	App      ID     `cbor:"2,keyasint"`
@@ -130,7 +131,7 @@ type TVCDeployment struct {
 	Version  string `cbor:"4,keyasint"` // of the base image
 	Image    string `cbor:"5,keyasint"` // NAME@sha256:HEX
 	Path     string `cbor:"6,keyasint"` // of the program in it
-	// PullSecret is as it came, encrypted to a key of the enclave; empty: the image is public.
+	// PullSecret is the registry's credential, encrypted by the client to a key of the enclave; empty: the image is public.
 	PullSecret  string `cbor:"7,keyasint,omitempty"`
 	HealthCheck string `cbor:"8,keyasint"` // TVC_HEALTH_CHECK_TYPE_…
 	HealthPort  uint16 `cbor:"9,keyasint"`
@@ -138,21 +139,21 @@ type TVCDeployment struct {
 	Replicas    uint32 `cbor:"11,keyasint"`
 	Debug       bool   `cbor:"12,keyasint,omitempty"`
 	Deleted     bool   `cbor:"13,keyasint,omitempty"` // it may be restored
-	Approved    bool   `cbor:"14,keyasint,omitempty"` // by the threshold: the host was told to run it
+	Approved    bool   `cbor:"14,keyasint,omitempty"` // by the threshold: the host has the order to run it
 	CreatedMs   uint64 `cbor:"15,keyasint"`
 	UpdatedMs   uint64 `cbor:"16,keyasint"`
 }
 
-// TVCManifest is what a deployment runs, as operators read and approve it.
+// TVCManifest is the manifest of a deployment, which operators read and approve.
 type TVCManifest struct {
 	ID         ID            `cbor:"1,keyasint"`
 	Deployment ID            `cbor:"2,keyasint"`
 	Bytes      []byte        `cbor:"3,keyasint"`
-	Approvals  []TVCApproval `cbor:"4,keyasint,omitempty"` // of different operators, in the order in which they came
+	Approvals  []TVCApproval `cbor:"4,keyasint,omitempty"` // of different operators, in the order of arrival
 	CreatedMs  uint64        `cbor:"5,keyasint"`
 }
 
-// TVCApproval is an operator's.
+// TVCApproval is an operator's approval of a manifest.
 type TVCApproval struct {
 	ID        ID     `cbor:"1,keyasint"`
 	Operator  ID     `cbor:"2,keyasint"`
@@ -160,8 +161,8 @@ type TVCApproval struct {
 	CreatedMs uint64 `cbor:"4,keyasint"`
 }
 
-// TVCPostedShare is an operator's share of an app's key on its way to the enclaves of a deployment: encrypted to one
-// boot of one of them.
+// TVCPostedShare is an operator's share of an app's key for an enclave of a deployment, encrypted to one boot of that
+// enclave.
 type TVCPostedShare struct {
 	ID         ID     `cbor:"1,keyasint"`
 	Deployment ID     `cbor:"2,keyasint"`
@@ -204,7 +205,7 @@ func (t *Tx) PutTVCManifest(m *TVCManifest) error {
 	return put(t, key(collectionTVCManifests, raw(m.ID)), m)
 }
 
-// PutTVCPostedShare stores s in the place of the operator's one before.
+// PutTVCPostedShare stores s and replaces the operator's earlier share.
 func (t *Tx) PutTVCPostedShare(s *TVCPostedShare) error {
 	return put(t, key(collectionTVCShares, raw(s.Deployment), raw(s.Operator)), s)
 }

@@ -88,8 +88,8 @@ func must[T any](mode T, err error) T {
 	return mode
 }
 
-// Tx is one change to an organization in the making. Only its own reads see what it wrote.
-// The records that it returns are shared: copy one, change the copy, and put that.
+// Tx is a transaction on an organization's state. Only its own reads see its writes. The records
+// that it returns are shared: copy one, change the copy, and put that.
 type Tx struct {
 	ID      ID
 	NowMs   uint64 // the enclave's clock when the decision began
@@ -97,18 +97,18 @@ type Tx struct {
 	changes map[string]*record
 	order   []string // keys of changes as first written
 
-	policies bool // whether changes have a policy
+	policies bool // whether a policy is among changes
 }
 
-// Pause lets others have the processor if they are next. Every loop that may take more than some hundred microseconds calls it, outside of
-// erase.Do.
+// Pause yields the processor if another goroutine is due. Every loop that may take more than some hundred microseconds must call it, outside
+// of erase.Do.
 func (t *Tx) Pause() {
 	if t.state.transaction != nil {
 		t.state.transaction.Pause()
 	}
 }
 
-// Begin starts a change to s, the state of organization id.
+// Begin starts a transaction on s, the state of organization id.
 func Begin(id ID, s *State, nowMs uint64) *Tx { return &Tx{ID: id, NowMs: nowMs, state: s} }
 
 // Writes are the records put and deleted, in the order first touched.
@@ -127,7 +127,7 @@ func (t *Tx) Writes() ([]Write, error) {
 	return ws, nil
 }
 
-// Put makes writes that another change made before, in their order.
+// Put adds the writes of another transaction, in their order.
 func (t *Tx) Put(ws ...Write) {
 	for _, w := range ws {
 		var v *record
@@ -138,16 +138,16 @@ func (t *Tx) Put(ws ...Write) {
 	}
 }
 
-// Replace makes the change be these writes and no others.
+// Replace replaces all writes of the transaction by ws.
 func (t *Tx) Replace(ws []Write) {
 	t.changes, t.order, t.policies = nil, nil, false
 	t.Put(ws...)
 }
 
-// Changed tells whether anything was put or deleted.
+// Changed reports whether any record was put or deleted.
 func (t *Tx) Changed() bool { return len(t.order) > 0 }
 
-// Apply makes the change part of its state. It must follow Writes, under the same lock.
+// Apply applies the transaction to its state. It must follow Writes, under the same lock.
 func (t *Tx) Apply() {
 	for _, k := range t.order {
 		t.state.put(k, t.changes[k])
@@ -206,10 +206,10 @@ func get[T any](t *Tx, key string) (*T, error) {
 // find is get for a collection whose keys are ids.
 func find[T any](t *Tx, c Collection, id ID) (*T, error) { return get[T](t, key(c, raw(id))) }
 
-// scan visits the records of a stretch as the change sees them.
+// scan visits the records of a key range, including the transaction's writes.
 func (t *Tx) scan(st keyRange, visit visitor) error { return t.state.scan(st, t.changes, visit) }
 
-// list visits the records of a stretch, decoded.
+// list visits the records of a key range, decoded.
 func list[T any](t *Tx, st keyRange, visit func(key string, rec *T) bool) error {
 	var bad error
 	err := t.scan(st, func(k string, v *record) bool {
@@ -232,7 +232,7 @@ func first[T any](t *Tx, prefix string) (rec *T, err error) {
 	return rec, err
 }
 
-// clear deletes the records of a stretch.
+// clear deletes the records of a key range.
 func (t *Tx) clear(st keyRange) error {
 	var keys []string
 	err := t.scan(st, func(k string, _ *record) bool {

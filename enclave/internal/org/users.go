@@ -16,13 +16,13 @@ type User struct {
 	Authenticators []Authenticator `cbor:"9,keyasint,omitempty"`
 	OauthProviders []OauthProvider `cbor:"10,keyasint,omitempty"`
 	MFAPolicies    []MFAPolicy     `cbor:"11,keyasint,omitempty"` // ascending by Order
-	// EmailVerified and PhoneVerified tell that the contact was shown to be the user's.
+	// EmailVerified and PhoneVerified are set once the contact was proven to be the user's.
 	EmailVerified bool `cbor:"12,keyasint,omitempty"`
 	PhoneVerified bool `cbor:"13,keyasint,omitempty"`
 	EmailHow      How  `cbor:"14,keyasint,omitempty"`
 	PhoneHow      How  `cbor:"15,keyasint,omitempty"`
-	// NotBeforeMs is when sessions or an identity of the user were last ended: what was issued before it, tokens and
-	// passcodes, logs nobody in and vouches for nobody. Or what was ended would come back by them.
+	// NotBeforeMs is the last time when sessions or an identity of the user were ended. Tokens and passcodes issued before
+	// it are invalid; otherwise they could restore the ended access.
 	NotBeforeMs uint64 `cbor:"16,keyasint,omitempty"`
 }
 
@@ -51,12 +51,12 @@ type OauthProvider struct {
 	Subject   string `cbor:"5,keyasint"`
 	CreatedMs uint64 `cbor:"6,keyasint"`
 	UpdatedMs uint64 `cbor:"7,keyasint"`
-	// LinkedBy is the attempt to log in whose token added the identity, if that token was bound to a key that did not ask
-	// for it: see Tx.ChildrenByIdentity.
+	// LinkedBy is the log-in attempt whose token added the identity, if that token was bound to another key than the
+	// requester's: see Tx.ChildrenByIdentity.
 	LinkedBy *Hash `cbor:"8,keyasint,omitempty"`
 }
 
-// MFAPolicy demands more than one factor of a user.
+// MFAPolicy requires more than one factor of a user.
 type MFAPolicy struct {
 	ID        ID          `cbor:"1,keyasint"`
 	Name      string      `cbor:"2,keyasint"`
@@ -70,12 +70,12 @@ type MFAPolicy struct {
 	Compiled any `cbor:"-"` // as in Policy
 }
 
-// MFAMethod is one step: any of its factors.
+// MFAMethod is one step of an MFAPolicy, met by any of its factors.
 type MFAMethod struct {
 	Any []Factor `cbor:"1,keyasint"`
 }
 
-// Factor is a way to prove who one is.
+// Factor is an authentication factor.
 type Factor struct {
 	Type string `cbor:"1,keyasint"`           // AUTHENTICATION_TYPE_…
 	ID   *ID    `cbor:"2,keyasint,omitempty"` // of one credential; nil: any of the type
@@ -98,7 +98,7 @@ type APIKey struct {
 	How   How  `cbor:"10,keyasint,omitempty"`
 }
 
-// Expired tells whether the key is past its time at nowMs.
+// Expired reports whether the key has expired at nowMs.
 func (k *APIKey) Expired(nowMs uint64) bool {
 	// Divided, not multiplied: the client chooses the seconds, and a product may overflow.
 	return k.ExpirationSeconds != 0 && nowMs >= k.CreatedMs && (nowMs-k.CreatedMs)/1000 >= k.ExpirationSeconds
@@ -116,23 +116,23 @@ func (t *Tx) DeleteUser(id ID) { t.del(key(collectionUsers, raw(id))) }
 // EachUser visits the users in the order of their ids until visit returns false.
 func (t *Tx) EachUser(visit func(*User) bool) error { return each(t, collectionUsers, visit) }
 
-// Credential tells whose a public key is.
+// Credential is the index record of a public key: its user and key.
 type Credential struct {
 	User ID `cbor:"1,keyasint"`
 	Key  ID `cbor:"2,keyasint"` // API key or authenticator
 }
 
-// Credential finds who stamps with a public key on a curve (API_KEY_CURVE_…, PasskeyCurve), or nil.
+// Credential looks up a public key on a curve (API_KEY_CURVE_…, PasskeyCurve); nil if no user has it.
 func (t *Tx) Credential(curve, publicKey string) (*Credential, error) {
 	return get[Credential](t, credentialKey(curve, publicKey))
 }
 
-// PutCredential makes a public key belong to a user.
+// PutCredential indexes a public key for a user.
 func (t *Tx) PutCredential(curve, publicKey string, c *Credential) error {
 	return put(t, credentialKey(curve, publicKey), c)
 }
 
-// DeleteCredential makes a public key unknown.
+// DeleteCredential removes a public key from the index.
 func (t *Tx) DeleteCredential(curve, publicKey string) { t.del(credentialKey(curve, publicKey)) }
 
 func credentialKey(curve, publicKey string) string {
@@ -142,7 +142,7 @@ func credentialKey(curve, publicKey string) string {
 // PasskeyCurve is the curve of passkeys, whose public key is their credential id in lower-case hex.
 const PasskeyCurve = "WEBAUTHN"
 
-// Counter is a passkey's signature counter as last seen, 0 if it never counted.
+// Counter is the last signature counter of a passkey, 0 if it has none.
 func (t *Tx) Counter(authenticator ID) (uint32, error) {
 	r, err := find[numberRecord](t, collectionCounters, authenticator)
 	if r == nil {
@@ -151,7 +151,7 @@ func (t *Tx) Counter(authenticator ID) (uint32, error) {
 	return uint32(r.No), nil
 }
 
-// PutCounter remembers a passkey's signature counter; 0 forgets it.
+// PutCounter stores a passkey's signature counter; 0 deletes it.
 func (t *Tx) PutCounter(authenticator ID, n uint32) error {
 	k := key(collectionCounters, raw(authenticator))
 	if n == 0 {

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Wallet is a seed with a name. Its accounts are records of their own.
+// Wallet is an HD wallet: a seed with a name. Its accounts are separate records.
 type Wallet struct {
 	ID        ID     `cbor:"1,keyasint"`
 	Name      string `cbor:"2,keyasint"`
 	Entropy   []byte `cbor:"3,keyasint"` // BIP-39 entropy, sealed once more under the wallet's id
 	Words     uint8  `cbor:"4,keyasint"` // of the mnemonic
-	Accounts  uint64 `cbor:"5,keyasint"` // how many there are
+	Accounts  uint64 `cbor:"5,keyasint"` // number of accounts
 	LastNo    uint64 `cbor:"6,keyasint"` // number of the newest account ever made
 	Exported  bool   `cbor:"7,keyasint,omitempty"`
 	Imported  bool   `cbor:"8,keyasint,omitempty"`
@@ -20,7 +20,7 @@ type Wallet struct {
 	UpdatedMs uint64 `cbor:"10,keyasint"`
 	// Passphrase of BIP-39, sealed like Entropy; none if empty. Imported wallets only.
 	Passphrase []byte `cbor:"11,keyasint,omitempty"`
-	// KeysOut tells that an account's key has been exported. The account may be deleted since.
+	// KeysOut is set once an account's key has been exported. The account may have been deleted since.
 	KeysOut bool `cbor:"12,keyasint,omitempty"`
 }
 
@@ -47,7 +47,7 @@ func (a *Account) ID() ID {
 	return id
 }
 
-// AccountNo takes an account's id apart: the first ten bytes of its wallet's id, and its number.
+// AccountNo splits an account's id into the first ten bytes of its wallet's id and its number.
 func AccountNo(id ID) (wallet [10]byte, no uint64) {
 	copy(wallet[:], id[:10])
 	var n [8]byte
@@ -79,7 +79,7 @@ func (t *Tx) Account(wallet ID, no uint64) (*Account, error) {
 	return get[Account](t, key(collectionAccounts, raw(wallet), bigEndian(no)))
 }
 
-// PutAccount stores a, findable by its path and by match, the match key of its address.
+// PutAccount stores a and indexes it by its path and by match, the match key of its address.
 func (t *Tx) PutAccount(a *Account, match string) error {
 	return cmp.Or(
 		put(t, key(collectionAccounts, raw(a.Wallet), bigEndian(a.No)), a),
@@ -87,7 +87,7 @@ func (t *Tx) PutAccount(a *Account, match string) error {
 		put(t, addressKey(match, a.Wallet, a.No), &numberRecord{a.No}))
 }
 
-// DeleteAccount removes a and what finds it.
+// DeleteAccount removes a and its index records.
 func (t *Tx) DeleteAccount(a *Account, match string) {
 	t.del(key(collectionAccounts, raw(a.Wallet), bigEndian(a.No)))
 	t.del(pathKey(a.Wallet, a.Path, a.Curve, a.Format))
@@ -109,13 +109,13 @@ func (t *Tx) AccountAt(wallet ID, path, curve, format string) (uint64, error) {
 	return r.No, nil
 }
 
-// Owner says what an address belongs to: account No of a wallet, or with No 0 a private key.
+// Owner is the owner of an address: account No of a wallet, or with No 0 a private key.
 type Owner struct {
 	ID ID
 	No uint64
 }
 
-// ByAddress finds what the address with this match key belongs to.
+// ByAddress looks up the owner of the address with this match key.
 func (t *Tx) ByAddress(match string) (o Owner, ok bool, err error) {
 	prefix := key(collectionAddresses, hashKey(match))
 	err = t.scan(under(prefix), func(k string, _ *record) bool {
@@ -140,7 +140,7 @@ type PrivateKey struct {
 	Imported  bool      `cbor:"9,keyasint,omitempty"`
 	CreatedMs uint64    `cbor:"10,keyasint"`
 	UpdatedMs uint64    `cbor:"11,keyasint"`
-	Disabled  bool      `cbor:"12,keyasint,omitempty"` // for good: it neither signs nor is exported
+	Disabled  bool      `cbor:"12,keyasint,omitempty"` // permanently: it can neither sign nor be exported
 }
 
 // Address is an address in one format.
@@ -154,7 +154,7 @@ func (t *Tx) PrivateKey(id ID) (*PrivateKey, error) {
 	return find[PrivateKey](t, collectionPrivateKeys, id)
 }
 
-// PutPrivateKey stores k, findable by the match keys of its addresses.
+// PutPrivateKey stores k and indexes it by the match keys of its addresses.
 func (t *Tx) PutPrivateKey(k *PrivateKey, matches []string) error {
 	for _, m := range matches {
 		if err := put(t, addressKey(m, k.ID, 0), &numberRecord{0}); err != nil {
@@ -164,7 +164,7 @@ func (t *Tx) PutPrivateKey(k *PrivateKey, matches []string) error {
 	return put(t, key(collectionPrivateKeys, raw(k.ID)), k)
 }
 
-// DeletePrivateKey removes k and what finds it.
+// DeletePrivateKey removes k and its index records.
 func (t *Tx) DeletePrivateKey(k *PrivateKey, matches []string) {
 	t.del(key(collectionPrivateKeys, raw(k.ID)))
 	for _, m := range matches {
@@ -191,11 +191,11 @@ func pathKey(wallet ID, path, curve, format string) string {
 
 func bigEndian(n uint64) string { return string(binary.BigEndian.AppendUint64(make([]byte, 0, 8), n)) }
 
-// What an import target is for.
+// Purposes of an import target.
 const (
 	TargetWallet     = 'w'
 	TargetPrivateKey = 'p'
-	TargetSecret     = 's' // of no user: whoever may import secrets may use it
+	TargetSecret     = 's' // of no user: every user who may import secrets may use it
 )
 
 // Import targets: at most MaxTargets of a user live, MaxSecretTargets of an organization, each for TargetMs.
@@ -204,20 +204,20 @@ const (
 	TargetMs   = 24 * 60 * 60 * 1000
 )
 
-// Target is a key of the enclave to which something may be encrypted for import, once.
+// Target is an import target: a key of the enclave to which a client encrypts one import.
 type Target struct {
 	ID        ID     `cbor:"1,keyasint"`
 	User      ID     `cbor:"2,keyasint"` // who may use it; zero: of a secret
 	For       uint8  `cbor:"3,keyasint"` // TargetWallet and so on
 	Key       []byte `cbor:"4,keyasint"` // private key, sealed once more under the target's id
 	CreatedMs uint64 `cbor:"5,keyasint"`
-	// Boot made it: after another boot nobody can tell whether it was used.
+	// Boot is the boot that made it: a later boot has no reliable record of its use.
 	Boot ID `cbor:"6,keyasint"`
-	// PublicKey is Key's, lower-case hex, compressed: what an import of a secret names.
+	// PublicKey is the public key of Key, lower-case hex, compressed. An import of a secret names the target by it.
 	PublicKey string `cbor:"7,keyasint,omitempty"`
 }
 
-// Live tells whether the target may still be used at nowMs in this boot.
+// Live reports whether the target may still be used at nowMs in this boot.
 func (g *Target) Live(boot ID, nowMs uint64) bool {
 	return g.Boot == boot && nowMs < g.CreatedMs+TargetMs
 }
@@ -230,7 +230,7 @@ func (t *Tx) PutTarget(g *Target) error {
 // DeleteTarget removes an import target of a user.
 func (t *Tx) DeleteTarget(user, id ID) { t.del(key(collectionTargets, raw(user), raw(id))) }
 
-// Targets are a user's import targets, live or not, oldest first.
+// Targets returns a user's import targets, live or not, oldest first.
 func (t *Tx) Targets(user ID) (gs []*Target, err error) {
 	err = list(t, under(key(collectionTargets, raw(user))), func(_ string, g *Target) bool {
 		gs = append(gs, g)

@@ -9,7 +9,7 @@ const FeatureWebhook = "FEATURE_NAME_WEBHOOK"
 // ActivityUpdates is the type of the events about changes of activities.
 const ActivityUpdates = "ACTIVITY_UPDATES"
 
-// WebhookEndpoint receives events of its organization, and of the sub-organizations of that.
+// WebhookEndpoint is a receiver of events of its organization and that organization's sub-organizations.
 type WebhookEndpoint struct {
 	ID            ID             `cbor:"1,keyasint"`
 	Name          string         `cbor:"2,keyasint"`
@@ -20,15 +20,15 @@ type WebhookEndpoint struct {
 	UpdatedMs     uint64         `cbor:"7,keyasint"`
 }
 
-// Subscription is one type of event that an endpoint wants.
+// Subscription is a subscription of an endpoint to one type of event.
 type Subscription struct {
 	EventType string `cbor:"1,keyasint"`
-	// Filters is what the client sent, nil where it sent nothing.
+	// Filters is the text that the client sent, nil if it sent none.
 	Filters  *string `cbor:"2,keyasint,omitempty"`
 	Inactive bool    `cbor:"3,keyasint,omitempty"`
 }
 
-// Receives tells whether events of this type go to the endpoint.
+// Receives reports whether the endpoint receives events of this type.
 func (e *WebhookEndpoint) Receives(eventType string) bool {
 	return !e.Inactive && slices.ContainsFunc(e.Subscriptions, func(s Subscription) bool { return s.EventType == eventType && !s.Inactive })
 }
@@ -51,8 +51,8 @@ func (t *Tx) EachWebhookEndpoint(visit func(*WebhookEndpoint) bool) error {
 	return each(t, collectionEndpoints, visit)
 }
 
-// Subscribers are who receives the organization's events: endpoints by their ids, and
-// the organization itself for its feature. Finding that there are none costs nothing.
+// Subscribers returns the receivers of the organization's events: the ids of endpoints, and the
+// organization's own id for its feature. It is cheap if there are none.
 func (t *Tx) Subscribers() ([]ID, error) {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Deleted || o.Endpoints == 0 && o.Features[FeatureWebhook] == "" {
@@ -71,17 +71,17 @@ func (t *Tx) Subscribers() ([]ID, error) {
 	return ids, err
 }
 
-// MaxEndpoints bounds an organization's endpoints: an entry has a send for each, and the parent's.
+// MaxEndpoints bounds an organization's endpoints: an entry has a send for each of its own and of the parent's.
 const MaxEndpoints = 10
 
-// SubscribersChanged tells whether the change may have changed Subscribers.
+// SubscribersChanged reports whether this transaction may have changed Subscribers.
 func (t *Tx) SubscribersChanged() bool {
 	return slices.ContainsFunc(t.order, func(k string) bool {
 		return Collection(k[0]) == collectionOrganization || Collection(k[0]) == collectionEndpoints
 	})
 }
 
-// Receiver is where a subscriber's events go, "" if it subscribes no more.
+// Receiver is the URL for a subscriber's events, "" if it is no longer subscribed.
 func (t *Tx) Receiver(subscriber ID) (url string, err error) {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Deleted {
@@ -97,7 +97,7 @@ func (t *Tx) Receiver(subscriber ID) (url string, err error) {
 	return e.URL, nil
 }
 
-// Event is the content of a send to a receiver. What happened stands in the entry.
+// Event is the content of a webhook send. The activity itself is in the entry.
 type Event struct {
 	ID         ID `cbor:"1,keyasint"` // the same for every receiver and every try
 	Subscriber ID `cbor:"2,keyasint"`
