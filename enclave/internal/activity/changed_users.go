@@ -19,7 +19,7 @@ func (t *Tx) BindProfile(profile org.ID) error {
 	return nil
 }
 
-// ErrBounded refuses to a session with a profile what leads out of its scope.
+// ErrBounded refuses an action with which a session would leave the scope of its profile.
 var ErrBounded = fault.WithCode(fault.PermissionDenied, "FORBIDDEN",
 	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
 
@@ -65,7 +65,7 @@ func (t *Tx) finish() error {
 	return t.Link()
 }
 
-// How is how a credential comes that is given to a user now.
+// How is the origin of a credential that is added to a user now.
 func (t *Tx) How() org.How {
 	if t.Presented == 0 {
 		return org.HowInside

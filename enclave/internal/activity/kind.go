@@ -1,11 +1,11 @@
-// Package activity is everything that can be asked of an organization.
+// Package activity is the engine of activities, the requests that can change an organization.
 //
-// A kind is a thing that can be asked for; a version of it is one activity type on the wire. Each kind is a
-// literal in its family's file: its name, what policies call it, the function that runs the newest intent, and
-// how older intents become that. What follows from the name (types, members, path) is not written down.
+// A kind is an operation; each version of it is one activity type on the wire. A kind is declared as a
+// literal in its family's file: its name, its names in policies, the function that runs the newest intent, and
+// the conversion of older intents. Everything that follows from the name (types, members, path) is derived.
 //
-// This package is the engine: kinds, intents, results, whose votes count, how an activity looks. The families
-// are in the packages above it (tag, wallet, user, organization, auth); package kinds lists them all.
+// This package has kinds, intents, results, the counting of votes, and the rendering of activities. The families
+// are in the packages that import it (tag, wallet, user, organization, auth); package kinds lists them all.
 //
 // It promises that a kind's function gets only intents that were decoded strictly and checked; that a function
 // which returns an error has no effect (the caller drops its Tx) except through ChangeForGood; that secrets
@@ -32,74 +32,74 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// A Sealer seals and opens the secrets of one organization. A secret opens only under the id of its owner.
+// A Sealer encrypts and decrypts the secrets of one organization. A secret opens only under the id of its owner.
 type Sealer interface {
 	Seal(owner org.ID, s secret.Secret) ([]byte, error)
 	keys.Opener
 }
 
-// A Vault seals the secrets of one organization, and opens those that are there to be opened by an activity, by their records. Wallets, private
-// keys and secrets that the organization keeps are none of them: they are used by their Grant, with a Holder.
+// A Vault seals the secrets of one organization, and opens those that activities may read, by their records. It does not open wallets, private
+// keys and stored secrets: these need a Grant and a keys.Holder.
 type Vault struct{ sealer Sealer }
 
-// VaultOf is the vault that seals and opens with s.
+// VaultOf makes a Vault of a Sealer.
 func VaultOf(s Sealer) Vault { return Vault{s} }
 
 // Seal encrypts a secret under its owner's id.
 func (v Vault) Seal(owner org.ID, s secret.Secret) ([]byte, error) { return v.sealer.Seal(owner, s) }
 
-// OpenPasscodeTarget is the private key to which attempts at a passcode are encrypted. The caller wipes it, as of what follows.
+// OpenPasscodeTarget opens the private key to which attempts at a passcode are encrypted. The caller wipes the result, as of all Open methods.
 func (v Vault) OpenPasscodeTarget(p *org.Passcode) (secret.Secret, error) {
 	return v.sealer.Open(p.ID, p.Target)
 }
 
-// OpenImportTarget is the private key to which what is imported is encrypted.
+// OpenImportTarget opens the private key to which an import is encrypted.
 func (v Vault) OpenImportTarget(t *org.Target) (secret.Secret, error) {
 	return v.sealer.Open(t.ID, t.Key)
 }
 
-// OpenClientSecret is the client's secret at an OAuth 2.0 provider.
+// OpenClientSecret opens the client secret at an OAuth 2.0 provider.
 func (v Vault) OpenClientSecret(c *org.OAuth2Credential) (secret.Secret, error) {
 	return v.sealer.Open(c.ID, c.Secret)
 }
 
-// OpenOnRampSecret is the secret that an on-ramp provider has given.
+// OpenOnRampSecret opens the secret of an on-ramp provider.
 func (v Vault) OpenOnRampSecret(c *org.OnRampCredential) (secret.Secret, error) {
 	return v.sealer.Open(c.ID, c.Secret)
 }
 
-// OpenOnRampKey is the private key at an on-ramp provider.
+// OpenOnRampKey opens the private key at an on-ramp provider.
 func (v Vault) OpenOnRampKey(c *org.OnRampCredential) (secret.Secret, error) {
 	return v.sealer.Open(c.ID, c.Private)
 }
 
-// KeyID names a key in the cache: of account No of a wallet, or with No 0 a private key.
+// KeyID identifies a cached key: of account No of a wallet, or with No 0 a private key.
 type KeyID struct {
 	Organization, Owner org.ID
 	No                  uint64
 }
 
-// Tx is what an activity may touch while it runs.
+// Tx is the environment of a running activity: the records and services that it may use.
 type Tx struct {
 	*org.Tx       // records of the organization; ID, NowMs
 	Vault   Vault // of the organization
-	// Limits are how many things there may be. Run raises those below the documented ones.
+	// Limits are the maximal numbers of things. Run raises those below the documented ones.
 	Limits org.Limits
 	Rand   io.Reader // the enclave's randomness
-	// Keys holds derived account keys.
+	// Keys caches derived account keys.
 	Keys     *keys.Cache[KeyID]
 	User     org.ID // who submitted
 	Activity org.ID
 	// Parent are the records of the parent, if the transaction has locked it too. Nil in a top-level organization; use ParentRecords.
 	Parent *org.Tx
-	// ParentVault is of Parent, zero where that is nil.
+	// ParentVault is Parent's Vault, zero if Parent is nil.
 	ParentVault Vault
-	// From is the address that the request comes from, as the host says. It decides nothing.
+	// From is the caller's address as the host claims it. It must not affect a decision.
 	From  string
 	Grant *policy.Grant
-	// Grantor is the organization that gave the Grant, if it is not this one: the one that makes it.
+	// Grantor is the organization whose policies gave the Grant, if it is not this one: the one that creates it.
 	Grantor org.ID
-	// WantsProofs asks that Claims be gathered.
+	// WantsProofs requests that Claims are collected.
 	WantsProofs bool
 	Claims      []Claim
 	// NewOrganization starts an organization in the same step: a Tx with an empty state, a Vault of its own
@@ -114,9 +114,9 @@ type Tx struct {
 	// passcodes are encrypted.
 	Tokens, LegacyTokens *login.Signer
 	PasscodeTargets      *bundle.Signer
-	// Capabilities is how mails and text messages are sent.
+	// Capabilities are the configured means of sending mails and text messages.
 	Capabilities Capabilities
-	// Sender counts messages; nil: nobody does.
+	// Sender counts messages; nil: they are not counted.
 	Sender Sender
 	// Providers asks identity providers; ServiceKeys are keys of the enclave. Either is nil where nothing needs it.
 	Providers   Providers
@@ -128,16 +128,16 @@ type Tx struct {
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
 	Sends []org.Send
 	Seq   uint64
-	// Recovered is the newest generation of the range's log that began with a recovery, if organizations wait for their root
-	// quorum then; 0: none did.
+	// Recovered is the newest log generation of the range that began with a recovery, if organizations then need their root
+	// quorum; 0: none did.
 	Recovered uint32
-	// Drill, unless empty, is how all that is signed begins, before it is hashed.
+	// Drill, unless empty, is the required prefix of everything that is signed, before hashing.
 	Drill string
-	// Opened, in a replay, is in the place of what opens with an import target's key, or bundle.ErrOpen.
+	// Opened, in a replay, replaces the decryption with an import target's key; it returns the secret, or bundle.ErrOpen.
 	Opened func() (secret.Secret, error)
-	// Loopback tells that webhooks may go to this machine's own receivers.
+	// Loopback allows webhooks to receivers on this machine.
 	Loopback bool
-	// Presented is how the credentials and contacts come that are given to users: zero, by a user of the organization.
+	// Presented is the origin of the credentials and contacts that are added to users; zero: a user of the organization.
 	Presented org.How
 	// Plans are the deployment's, nil if it has none, for a kind that has Plans set.
 	Plans *billing.Plans
@@ -145,13 +145,13 @@ type Tx struct {
 	afterRefusal []func(*org.Tx)
 }
 
-// A Sender is whoever pays for messages. MaySend refuses one to a contact, by its hash, for which there is nothing left. Nothing is kept of
-// an activity that it refuses.
+// A Sender is the quota of messages of the paying organization. MaySend refuses a message to a contact, given by its hash, if the quota is used
+// up. An activity that it refuses is not stored.
 type Sender interface {
 	MaySend(kind org.SendKind, contact org.Hash) error
 }
 
-// Holder is the activity as package keys sees it.
+// Holder returns the activity's access to keys.
 func (t *Tx) Holder() *keys.Holder {
 	h := &keys.Holder{Grant: t.Grant, Organization: t.ID, Activity: t.Activity, Vault: keys.VaultOf(t.Vault.sealer), Step: t.Tx}
 	if !t.Grantor.Zero() {
@@ -160,14 +160,14 @@ func (t *Tx) Holder() *keys.Holder {
 	return h
 }
 
-// ChangeDespiteRefusal makes a change that stays even if the activity is refused later: something that may happen
-// once has happened.
+// ChangeDespiteRefusal makes a change that persists even if the activity is refused later, such as the use of
+// something that can be used only once.
 func (t *Tx) ChangeDespiteRefusal(change func(*org.Tx)) {
 	change(t.Tx)
 	t.afterRefusal = append(t.afterRefusal, change)
 }
 
-// KeptAfterRefusal puts what lasts of a refused activity into a new change, and tells whether there is any.
+// KeptAfterRefusal puts the persistent changes of a refused activity into a new transaction, and reports whether there are any.
 func (t *Tx) KeptAfterRefusal(into *org.Tx) bool {
 	for _, change := range t.afterRefusal {
 		change(into)
@@ -178,7 +178,7 @@ func (t *Tx) KeptAfterRefusal(into *org.Tx) bool {
 // ErrNeedsParent asks for another run with Tx.Parent set: the parent must be locked before its child.
 var ErrNeedsParent error = &org.Retry{LockParent: true}
 
-// IsByParent is the parent's records if a user of the parent has asked, nil otherwise: see Kind.ByParent.
+// IsByParent returns the parent's records if a user of the parent has submitted the activity, else nil: see Kind.ByParent.
 func (t *Tx) IsByParent() (*org.Tx, error) {
 	u, err := t.Tx.User(t.User)
 	if err != nil || u != nil || t.User == (org.ID{}) {
@@ -187,7 +187,7 @@ func (t *Tx) IsByParent() (*org.Tx, error) {
 	return t.ParentRecords()
 }
 
-// IsByChild is the parent's records if a user of this sub-organization has asked, nil otherwise.
+// IsByChild returns the parent's records if a user of this sub-organization has submitted the activity, else nil.
 func (t *Tx) IsByChild() (*org.Tx, error) {
 	u, err := t.Tx.User(t.User)
 	if err != nil || u == nil {
@@ -217,14 +217,14 @@ func (t *Tx) Top() (*org.Tx, error) {
 	return top, err
 }
 
-// TopHolder is Holder for keys of the organization whose records Top has given.
+// TopHolder is Holder for keys of the organization whose records Top returns.
 func (t *Tx) TopHolder() *keys.Holder {
 	h := t.Holder()
 	h.Vault = keys.VaultOf(t.TopVault().sealer)
 	return h
 }
 
-// TopVault is of the organization whose records Top has given.
+// TopVault is the Vault of the organization whose records Top returns.
 func (t *Tx) TopVault() Vault {
 	if t.Parent != nil {
 		return t.ParentVault
@@ -232,7 +232,7 @@ func (t *Tx) TopVault() Vault {
 	return t.Vault
 }
 
-// ParentUsers is Above for an organization whose record need not be there yet. Then Parent must be set.
+// ParentUsers is ParentRecords for an organization whose own record may not exist yet; then Parent must be set.
 func (t *Tx) ParentUsers() (*org.Tx, error) {
 	if o, err := t.Organization(); err != nil || o == nil {
 		return t.Parent, err
@@ -240,7 +240,7 @@ func (t *Tx) ParentUsers() (*org.Tx, error) {
 	return t.ParentRecords()
 }
 
-// A Claim is what an app proof can say of an activity: one of its members is set.
+// A Claim is a statement of an app proof about an activity. One of its fields is set.
 type Claim struct {
 	Address   *AddressClaim
 	Signature *SignatureClaim
@@ -260,33 +260,33 @@ type SignatureClaim struct {
 	Digests   []string
 }
 
-// A Kind declares a thing that can be asked for. I is its newest intent, R its newest result.
+// A Kind declares an operation. I is its newest intent, R its newest result.
 type Kind[I, R any] struct {
 	Name     string // as in ACTIVITY_TYPE_<Name>, without a version
 	Resource string // policy resource, such as WALLET
 	Action   string // policy action, such as CREATE
 
-	// RootQuorum tells that no policy can grant the kind.
+	// RootQuorum: only the root quorum can allow the kind, no policy can.
 	RootQuorum bool
-	// Vote tells that the kind is a yes or no to another activity.
+	// Vote: the kind approves or rejects another activity.
 	Vote bool
-	// ByCredential tells that a request may name the parent of the organization that it is for, if the parent
-	// knows the credential.
+	// ByCredential: a request may name the parent instead of its organization, which is then looked up by the
+	// credential.
 	ByCredential bool
-	// ByParent tells that a user of the parent may ask for it in a sub-organization, as the parent's policies
-	// decide. Tx.User is then of Tx.Parent; the intent says whom it is about.
+	// ByParent: a user of the parent may submit it for a sub-organization, decided by the parent's policies.
+	// Tx.User is then a user of Tx.Parent; the intent names the user that it concerns.
 	ByParent bool
-	// Attested tells that a verification token may vouch for the user in place of a stamp by a key of theirs.
+	// Attested: a verification token may authenticate the user instead of a stamp by the user's key.
 	Attested bool
-	// ByProxy tells that the auth proxy's key may stamp the kind. It may stamp no other, whatever policies say.
+	// ByProxy: the auth proxy's key may stamp the kind. It may stamp no other kind, whatever policies say.
 	ByProxy bool
-	// Plans tells that it depends on the deployment's plans.
+	// Plans: the kind depends on the deployment's plans.
 	Plans bool
-	// Decodes tells that policies are shown what is in the intent's data, such as arguments of a call, which takes
-	// several times as much memory.
+	// Decodes: policies can read decoded data of the intent, such as arguments of a call, which takes several times
+	// as much memory.
 	Decodes bool
 
-	// Run does it.
+	// Run executes the operation.
 	Run func(*Tx, *I) (*R, error)
 	// Results are the versions of the result object, if not only the first: a type has the highest that is not
 	// above its own.
@@ -298,8 +298,8 @@ type Kind[I, R any] struct {
 
 	// Examine runs before any decision, for the root quorum too. A *fault.Error refuses the request; no activity is made.
 	Examine func(*org.Tx, *I) error
-	// ChainQuery is what must be known of a chain before the decision, nil for nothing. The host is asked outside of
-	// the lock and the answer is given to the intent's SetChainState; what is signed is made from it inside.
+	// ChainQuery is the chain state needed before the decision, nil for none. The host is asked without the lock
+	// and the answer is passed to the intent's SetChainState; under the lock the transaction is built from it.
 	ChainQuery func(*org.Tx, *I) (*ChainQuery, error)
 	// Params is activity.params, a policy.Struct with the members that policies may read.
 	Params func(*I) policy.Value
@@ -311,16 +311,16 @@ type Kind[I, R any] struct {
 	Keys func(*org.Tx, *I) ([]policy.Key, error)
 	// FillPolicyRequest completes the policy request where Facts do not suffice, such as with facts of each payload.
 	FillPolicyRequest func(*org.Tx, *I, *policy.Request) error
-	// Self tells that users may do this to themselves unless a policy says otherwise. It returns the id of the
-	// user whom the intent names, or an empty text if it is always about who asks.
+	// Self, if set, allows users to do this to themselves unless a policy says otherwise. It returns the id of
+	// the user whom the intent names, or an empty text if it always concerns the submitter.
 	Self func(*I) string
-	// Signatures is how many it makes, of a kind that signs. Nil: one.
+	// Signatures is the number of signatures of a kind that signs. Nil: one.
 	Signatures func(*I) int
-	// Verify holds a recorded result and sends against what tx, the organization with what the activity wrote, says in public,
-	// for those who have no secrets. Nil: nothing can be held.
+	// Verify checks a recorded result and sends against the public data in tx, the organization after the activity's writes,
+	// without secrets. Nil: no check is possible.
 	Verify func(tx *org.Tx, in *I, r *R, sends []org.Send) error
-	// OnlySelf tells that nobody may do this for another user, the root quorum included. It returns the id of
-	// the user whom the intent names.
+	// OnlySelf, if set, forbids doing this for another user, also to the root quorum. It returns the id of the
+	// user whom the intent names.
 	OnlySelf func(*I) string
 }
 
@@ -332,7 +332,7 @@ func Param(name string, value policy.Value) policy.Value {
 // A Family is the kinds of one file, each of intent and result of its own.
 type Family []interface{ versions() []*Version }
 
-// Traits are what is known of a kind without an intent: as Kind has them.
+// Traits are the properties of a kind that do not depend on an intent; see Kind.
 type Traits struct {
 	Name, Resource, Action                                      string
 	Op                                                          string // the last segment of its path
@@ -359,7 +359,7 @@ func Upgrade[O, I any](carry func(*O) I) Older {
 	})}
 }
 
-// Never is version o, refused whoever asks and whatever policies allow: its bodies hold what must not be kept.
+// Never is version o, refused for every caller whatever policies allow, because its bodies hold data that must not be stored.
 func Never(o Older, why *fault.Error) Older {
 	o.never = why
 	return o
@@ -392,12 +392,12 @@ type Version struct {
 	never             *fault.Error
 }
 
-// Never is the refusal of a version that nobody is granted, nil of any other. Of its bodies nothing is kept: no activity, no
-// vote, no fingerprint, whatever is answered.
+// Never is the refusal of a version that is never granted, nil for any other. Its bodies are not stored: there is no
+// activity, vote or fingerprint, whatever the reply.
 func (v *Version) Never() *fault.Error { return v.never }
 
-// Secret tells that bodies hold something good for one use in clear, such as a passcode. Readers of the
-// activity see neither that nor the body.
+// Secret reports whether bodies hold a one-time secret in clear, such as a passcode. Readers of the activity
+// see neither the secret nor the body.
 func (v *Version) Secret() bool { return v.secret }
 
 // Intent is a decoded and checked `parameters` object.
@@ -453,8 +453,8 @@ func (v *Version) Take(tx *Tx, record func() ([]byte, error)) ([]byte, error) {
 	return result, err
 }
 
-// Verify holds a recorded result object of the version against public keys, as far as its kind can: see Kind.
-// One that is narrower than the newest is not held.
+// Verify checks a recorded result object of the version with Kind.Verify. A result narrower than the newest is
+// not checked.
 func (v *Version) Verify(tx *org.Tx, in *Intent, result []byte, sends []org.Send) error {
 	if v.narrow != nil {
 		return nil
@@ -633,7 +633,7 @@ func CamelCase(name string) string {
 	return strings.Join(words, "")
 }
 
-// A Table finds the versions that can be asked for by their type.
+// A Table maps activity types to versions.
 type Table map[string]*Version
 
 // NewTable lists the versions of families. It panics if a type is listed twice.

@@ -12,8 +12,8 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Capabilities is what can be sent besides transactions, and in whose name, by the measured configuration. The zero
-// value sends nothing.
+// Capabilities are the outside services in the measured configuration, and the senders of messages. With the zero
+// value nothing can be sent but transactions.
 type Capabilities struct {
 	Mail, Text bool         // whether there is a server for them
 	Sender     login.Sender // who mails are from where an organization does not say
@@ -44,7 +44,7 @@ func NoPrograms() *fault.Error {
 	return fault.New(fault.FailedPrecondition, "the operator has not set up a platform for customers' programs: the configuration has no member tvc")
 }
 
-// A ChainQuery is what must be known of a chain. The host is asked for it while no organization is locked.
+// A ChainQuery is a query for the state of a chain. The host answers it while no organization is locked.
 type ChainQuery struct {
 	Chain                        string // CAIP-2
 	Nonces, Fees, Gas, Blockhash bool   // nothing: whether there is a node at all
@@ -56,10 +56,10 @@ type ChainQuery struct {
 	Sends []org.SendRef
 }
 
-// MaxStandings bounds ChainNeed.Sends.
+// MaxStandings bounds ChainQuery.Sends.
 const MaxStandings = 100
 
-// ChainState is what the host says of a chain: hints that it may choose. Whoever uses one bounds what it can do.
+// ChainState is the host's answer to a ChainQuery. It is not verified: an activity must bound the effect of a false value.
 type ChainState struct {
 	Latest, Pending   uint64 // nonces; Latest is at most Pending, which is below 2^64-2
 	BaseFee, Tip, Gas uint64
@@ -73,22 +73,22 @@ type ChainState struct {
 	ReadMs uint64
 }
 
-// A Standing is where a send stands, by the host's word. Text is printable.
+// A Standing is the state of a send, as the host reports it. Text is printable.
 type Standing struct {
 	State  org.SendState
 	Text   string
 	Revert []byte
 }
 
-// chainStateSetter is an intent that takes what the host has said.
+// chainStateSetter is an intent that needs a ChainState.
 type chainStateSetter interface{ SetChainState(*ChainState) }
 
-// ChainQuery is what must be known before the decision, nil for nothing. A *fault.Error refuses the request.
+// ChainQuery is the chain state needed before the decision, nil for none. A *fault.Error refuses the request.
 func (v *Version) ChainQuery(tx *org.Tx, in *Intent) (*ChainQuery, error) {
 	return v.chainQuery(tx, in.newest)
 }
 
-// SetChainState hands the intent what was needed.
+// SetChainState passes the answer to the ChainQuery to the intent.
 func (in *Intent) SetChainState(k *ChainState) {
 	if w, ok := in.newest.(chainStateSetter); ok {
 		w.SetChainState(k)
@@ -124,7 +124,7 @@ type Providers interface {
 	Program(*Image) error
 }
 
-// An Image is where a program lies, and its digest.
+// An Image is the location of a program in a container image, with its digest.
 type Image struct {
 	Reference  program.Reference
 	Path       string
@@ -132,7 +132,7 @@ type Image struct {
 	PullSecret string // of the registry, encrypted to a key of the enclave; empty: none
 }
 
-// An Exchange is a code from an OAuth 2.0 provider and what it is exchanged with. Whoever makes it wipes the secret.
+// An Exchange is an authorization code of an OAuth 2.0 provider with the parameters of its exchange. Its maker wipes the secret.
 type Exchange struct {
 	Provider login.OAuth2Provider
 	Code     login.Code
@@ -142,7 +142,7 @@ type Exchange struct {
 	BearerTo string
 }
 
-// Exchanged is whom a provider says that a code is of.
+// Exchanged is the identity that a provider returned for a code.
 type Exchanged struct {
 	Subject string
 	Bearer  string // the access token, encrypted; empty if nobody wants it

@@ -201,13 +201,13 @@ func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps
 // a vote counts them twice, and no voter's may use up what policies need.
 func VoterSteps(budget int, p *org.Pending) int { return max(budget, 0) / 4 / max(len(p.Votes), 1) }
 
-// Approval is a user's yes with these credentials in the terms of package policy.
+// Approval is a user's approval with these credentials, as a policy.Approval.
 func Approval(user org.ID, cs []org.VoteCredential) policy.Approval {
 	credential := func(c *org.VoteCredential) policy.Credential { return PolicyCredential(user, *c) }
 	return policy.Approval{User: user, Credentials: MapList(cs, credential)}
 }
 
-// VotableSteps is what one reply may take at most of its request's budget to find out who may vote.
+// VotableSteps bounds the steps of its request's budget that one reply may spend on Votable.
 const VotableSteps = 2_000_000
 
 // stepsPerByte is the cost of reading a byte of a body again. A body of usual size costs less than a hundredth of the least budget.
@@ -349,7 +349,7 @@ func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *in
 	return nil
 }
 
-// Satisfies tells whether the credentials that a user approved with satisfy an MFA policy: a different one for each step.
+// Satisfies reports whether the credentials of a user's approval satisfy an MFA policy: a different one for each step.
 func Satisfies(m *org.MFAPolicy, cs []org.VoteCredential) bool {
 	taken := make([]int, len(cs)) // by which step, from 1
 	for i := range m.Required {
@@ -411,7 +411,7 @@ var factorTypes = map[string]string{
 	TypePhone:                           "AUTHENTICATION_TYPE_SMS_OTP",
 }
 
-// MeetsFactor tells whether one of the credentials proves f.
+// MeetsFactor reports whether one of the credentials proves f.
 func MeetsFactor(f *org.Factor, cs []org.VoteCredential) bool {
 	for i := range cs {
 		c := &cs[i]
@@ -443,7 +443,7 @@ func ContactCredential(t *login.VerificationToken) org.VoteCredential {
 	return c
 }
 
-// contactID names a contact as a credential.
+// contactID is the id of a contact as a credential.
 func contactID(t login.ContactType, contact string) org.ID {
 	h := sha256.Sum256([]byte(string(t) + "\x00" + login.ContactKey(t, contact)))
 	return org.ID(h[:16])

@@ -12,7 +12,7 @@ func refuseRun(*Tx, *Vote) (*struct{}, error) {
 	return nil, fault.New(fault.Internal, "a vote does not run")
 }
 
-// Vote says yes or no to an activity.
+// Vote is the intent of an approval or rejection of an activity.
 type Vote struct {
 	// Fingerprint is that of the activity's body, `sha256:` and hex.
 	Fingerprint string `json:"fingerprint" rule:"required"`
@@ -25,5 +25,5 @@ func (in *Vote) Check() error {
 	return nil
 }
 
-// Rejects tells a no from a yes, of a kind that is a Vote.
+// Rejects reports whether a kind that is a Vote rejects.
 func (t *Traits) Rejects() bool { return t.Name == "REJECT_ACTIVITY" }
