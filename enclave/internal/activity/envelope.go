@@ -7,7 +7,7 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// Submit is the body of a submit request, taken apart.
+// Submit is the parsed body of a submit request.
 type Submit struct {
 	Type         string
 	TimestampMs  uint64
@@ -43,19 +43,19 @@ func parseSubmit(body []byte) (*Submit, error) {
 	return &Submit{b.Type, b.TimestampMs, id, b.Parameters, b.GenerateAppProofs}, nil
 }
 
-// ParseOrganization reads the organizationId of a request.
+// ParseOrganization parses the organizationId of a request.
 func ParseOrganization(text string) (org.ID, error) {
 	id, err := org.ParseID(text)
 	switch {
 	case err != nil:
 		return id, fault.WithCode(fault.InvalidArgument, "INVALID_ORGANIZATION_ID", "malformed organization ID provided")
-	case id.Zero(): // nobody's, so that whoever asks learns nothing of anybody
+	case id.Zero(): // no organization has it: the reply reveals nothing
 		return id, NoOrganization(id)
 	}
 	return id, nil
 }
 
-// NoOrganization says that there is none, to whom that may be told.
+// NoOrganization is the NotFound error of an organization, for callers who may learn that there is none.
 func NoOrganization(id org.ID) error {
 	return fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
 }

@@ -82,7 +82,7 @@ func deniers(es []fault.Evaluation) (ids []string) {
 	return ids
 }
 
-// appendDenial tells which policies denied, or that none allowed.
+// appendDenial appends the policies that denied, or that none allowed.
 func appendDenial(dst []byte, es []fault.Evaluation) []byte {
 	text := noneAllowed
 	if deniers := deniers(es); deniers != nil {
@@ -92,7 +92,7 @@ func appendDenial(dst []byte, es []fault.Evaluation) []byte {
 	return append(AppendList(dst, `,"policyEvaluations":`, es, appendEvaluation), '}')
 }
 
-// appendEvaluation writes what a policy came to, with what explains it.
+// appendEvaluation appends the outcome of a policy, with its explanation.
 func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
 	dst = AppendText(dst, `{"policyId":`, e.PolicyID)
 	dst = AppendText(dst, `,"outcome":`, e.Outcome)
@@ -122,14 +122,14 @@ func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
 // TellsExpression tells whether a refusal that was written tells of a policy which expression decided.
 func TellsExpression(refusal []byte) bool { return bytes.Contains(refusal, []byte(`,"expression":"`)) }
 
-// PolicyEvaluations are those of a decision, in the form of refusals.
+// PolicyEvaluations converts the policy outcomes of a decision to the form of refusals.
 func PolicyEvaluations(ps []org.PolicyOutcome) []fault.Evaluation {
 	return MapList(ps, func(p *org.PolicyOutcome) fault.Evaluation {
 		return fault.Evaluation{PolicyID: p.Policy.String(), Outcome: p.Outcome, Name: p.Name, Clause: p.Clause, Position: p.Position, Values: p.Values}
 	})
 }
 
-// AppendEvaluations writes the array of what policies came to.
+// AppendEvaluations appends the array of policy outcomes.
 func AppendEvaluations(dst []byte, ps []org.PolicyOutcome) []byte {
 	return AppendList(dst, "", PolicyEvaluations(ps), appendEvaluation)
 }
@@ -177,7 +177,7 @@ var wordings = map[string][2]string{
 	"oauth2CredentialId": {"oauth2_credential_id must be set", ""},
 }
 
-// PublicWording puts a strictjson error into the documented words, if there are some.
+// PublicWording replaces the message of a strictjson error by the documented one, if there is one.
 func PublicWording(err error) error {
 	e := fault.Of(err)
 	if e == nil || len(e.Violations) != 1 {
@@ -211,12 +211,12 @@ func PublicWording(err error) error {
 	return &named
 }
 
-// NotFound refuses a name that finds nothing. Only a short, printable part of the name is shown.
+// NotFound is the error of a name that does not exist. It shows only a short, printable part of the name.
 func NotFound(what, name string) *fault.Error {
 	return fault.New(fault.NotFound, "%s not found: %s", what, Printable(name))
 }
 
-// OrNotFound passes on what a look-up returned, and refuses if that is nothing.
+// OrNotFound returns the result of a look-up, and the error NotFound if it is nil.
 func OrNotFound[T any](r *T, err error, what, name string) (*T, error) {
 	if err == nil && r == nil {
 		err = NotFound(what, name)
@@ -235,22 +235,22 @@ func Printable(text string) string {
 	return q[1 : len(q)-1]
 }
 
-// NotUnique refuses a name that is taken.
+// NotUnique is the error of a name that is taken.
 func NotUnique(what, field string) *fault.Error {
 	return fault.Field(field, "%s label must be unique", what)
 }
 
-// Unimplemented refuses an option that this release does not have.
+// Unimplemented is the error of an option that this release does not support.
 func Unimplemented(op, what string) *fault.Error {
 	return fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s with %s", op, what)
 }
 
-// OverQuota refuses more of something than there may be.
+// OverQuota is the error of exceeding a limit.
 func OverQuota(limit int, what string) *fault.Error {
 	return fault.New(fault.ResourceExhausted, "organization over quota: at most %d %s", limit, what)
 }
 
-// WrongCaller refuses an activity that this organization or user may not ask for.
+// WrongCaller is the error of an activity that this organization or user may not submit.
 func WrongCaller(why string) *fault.Error {
 	return fault.WithCode(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "%s", why)
 }

@@ -23,7 +23,7 @@ var alternative = map[string]string{
 	"list_earn_enabled_vaults": vault, "list_earn_positions": vault, "list_earn_vaults": vault,
 }
 
-// NotLive refuses an operation of the interface that is not live, and tells what to do instead if that is for good.
+// NotLive is the error of an operation of the public interface that is not implemented. If it never will be, the error names an alternative.
 func NotLive(op string) *fault.Error {
 	return fault.New(fault.Unimplemented, "%s", strings.TrimSuffix("UNIMPLEMENTED: "+op+": "+alternative[op], ": "))
 }

@@ -2,7 +2,7 @@ package activity
 
 import "cloister/enclave/internal/org"
 
-// Find finds what an intent names by a UUID. What is not there is refused.
+// Find looks up a record that an intent names by a UUID. The error NotFound means that there is none.
 func Find[T any](find func(org.ID) (*T, error), what, text string) (*T, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	r, err := find(id)
@@ -20,7 +20,7 @@ func FindField[T any](find func(org.ID) (*T, error), what, field, text string) (
 // FindUser finds the user whom an intent names by a UUID.
 func FindUser(tx *Tx, text string) (*org.User, error) { return Find(tx.Tx.User, "user", text) }
 
-// CheckTopLevel refuses what lives in a top-level organization only.
+// CheckTopLevel returns an error in a sub-organization, for things that only a top-level organization may have.
 func CheckTopLevel(tx *Tx, what string) error {
 	o, err := tx.Organization()
 	if err == nil && !o.Parent.Zero() {
@@ -29,7 +29,7 @@ func CheckTopLevel(tx *Tx, what string) error {
 	return err
 }
 
-// Collect lists what each visits, if keep is true of it.
+// Collect returns the records that each visits and keep accepts.
 func Collect[T any](each func(visit func(*T) bool) error, keep func(*T) bool) (all []*T, err error) {
 	err = each(func(r *T) bool {
 		if keep(r) {
@@ -40,7 +40,7 @@ func Collect[T any](each func(visit func(*T) bool) error, keep func(*T) bool) (a
 	return all, err
 }
 
-// A Quota bounds how many of a thing an organization may have.
+// A Quota is a limit of the number of a thing in an organization.
 type Quota struct {
 	what  string
 	limit func(*org.Limits) int
@@ -61,8 +61,8 @@ var (
 	Secrets     = Quota{"secrets", func(*org.Limits) int { return org.MaxSecrets }, func(o *org.Organization) *uint32 { return &o.Secrets }}
 )
 
-// Add counts n more in the organization's record, and refuses too many. A negative n, for things that
-// are removed, is never refused.
+// Add adds n to the count in the organization's record, and returns OverQuota if that exceeds the limit. A
+// negative n, for removed things, is never refused.
 func (q *Quota) Add(tx *Tx, n int) error {
 	old, err := tx.Organization()
 	if err != nil {

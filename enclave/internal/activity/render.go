@@ -10,7 +10,7 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// ActivityView is how an activity looks to one caller.
+// ActivityView holds the caller-specific data with which an activity is rendered.
 type ActivityView struct {
 	// Users finds the users who voted; nil, or a nil answer, for one who is gone.
 	Users func(org.ID) *org.User
