@@ -28,7 +28,7 @@ simulator() {
 	: >"$1.log"
 	bin/cloister-sim -data-dir "$1" -api-addr "127.0.0.1:$port" -auth-proxy-addr "127.0.0.1:$(free_port)" -no-inbox -log "$2" >"$1.log" 2>&1 &
 	started+=($!)
-	await $! "$1.log" grep -q "Stop with Ctrl-C" "$1.log"
+	await $! "$1.log" grep -q "Ctrl-C stops it" "$1.log"
 	bin/cloister-host request -credentials "$1/credentials.json" -submit ACTIVITY_TYPE_CREATE_WALLET /public/v1/submit/create_wallet '{"walletName":"First","accounts":[
 		{"curve":"CURVE_SECP256K1","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'/60'/0'/0"'/0","addressFormat":"ADDRESS_FORMAT_ETHEREUM"},
 		{"curve":"CURVE_ED25519","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'/501'/0'/0'"'","addressFormat":"ADDRESS_FORMAT_SOLANA"}]}' >/dev/null
