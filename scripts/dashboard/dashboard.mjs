@@ -403,7 +403,7 @@ test("policies are made, refused by the server's reasons, edited, tried and dele
   await click("Create policy", dialog());
   await toast(`Policy "Two for wallets" is in force.`);
   await heading("Saved, with a warning");
-  await dialog().getByText("enough of the root quorum to decide").waitFor();
+  await dialog().getByText("enough of the root quorum, which decides without any policy").waitFor();
   await picture(page, "policy-warning");
   await click("Done", dialog());
   await click("Edit Two for wallets");
