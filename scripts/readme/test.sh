@@ -18,7 +18,8 @@ printed() {
 
 # run_it: make run, until it says how it stops.
 run_it() {
-	make run GO="$GO" >"$work/log" 2>&1 &
+	# Of a make around this one nothing is inherited: it would say where it enters and leaves.
+	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make run GO="$GO" >"$work/log" 2>&1 &
 	running=$!
 	started+=("$running")
 	await "$running" "$work/log" grep -q 'Ctrl-C stops it' "$work/log"
