@@ -10,15 +10,15 @@ import (
 	"cloister/shared/pace"
 )
 
-// What requests cost is charged to accounts: buckets that fill at a rate, and that a request may overdraw,
-// since what it costs is known when it is done. The next one waits until the debt is repaid, in a minute at
+// The cost of requests is charged to accounts: buckets that fill at a rate, and that a request may overdraw,
+// since its cost is known only when it is done. The next request waits until the debt is repaid, in a minute at
 // most. Each sub-organization has accounts, and so has each tenant, for itself and all its sub-organizations;
 // see org.Organization.Tenant.
 //
-// The payer is the organization whose credential stamped. Requests without a valid credential are charged to
-// nobody, or they could use up anybody's account.
+// The payer is the organization whose credential stamped. Requests without a valid credential are not charged: otherwise
+// anyone could use up another's account.
 
-// A resource is something that is scarce, counted in the unit of its rates.
+// A resource is one that is limited, counted in the unit of its rates.
 type resource uint8
 
 const (
@@ -26,21 +26,21 @@ const (
 	storedBytes                   // in thousands
 	mails
 	texts
-	fetches // questions to servers outside
+	fetches // requests to external servers
 	resources
 )
 
-// resourceNames are those of the resources, in text.
+// resourceNames are the names of the resources.
 var resourceNames [resources]string = settings.Resources
 
-// accountTexts say what an account of the resource has used up.
+// accountTexts name the resources in errors.
 var accountTexts = [resources]string{"processor time", "storage", "mails", "text messages", "questions to servers outside"}
 
-// Spending is how much of what is scarce is used.
+// Spending is a rate for each resource.
 type Spending = settings.Spending
 
-// usualRates are those of Rates.WithUsual. An end user gets seventeen times what 1,200 signatures
-// take of a processor in a minute, and what they take of the store. A tenant's processor time is not limited: tenants share the
+// usualRates are the rates of Rates.WithUsual. An end user gets seventeen times the processor time and storage of 1,200
+// signatures in a minute. A tenant's processor time is not limited: tenants share the
 // processors; see package fairqueue.
 var usualRates = settings.Rates{
 	Organization: pace.Rate{Count: 5_000, Per: 10 * time.Second}, SubOrganization: pace.Rate{Count: 200, Per: 10 * time.Second}, Key: pace.Rate{Count: 2_500, Per: 5 * time.Second},
@@ -50,10 +50,10 @@ var usualRates = settings.Rates{
 		Mails: pace.Rate{Count: 18_000, Per: time.Hour}, Texts: pace.Rate{Count: 1800, Per: time.Hour}, Fetches: pace.Rate{Count: 600, Per: time.Minute}},
 }
 
-// proxyShare is how many sub-organizations' worth the auth proxy of a tenant has: those who ask it have no account yet.
+// proxyShare is the rate of a tenant's auth proxy, in rates of a sub-organization: its callers have no account yet.
 const proxyShare = 20
 
-// accounts are those of one resource. A payer draws on all of his at a time.
+// accounts are the accounts of one resource. A payer is charged on all of his at a time.
 type accounts struct {
 	tenants *pace.Buckets[org.ID]
 	subs    *pace.Buckets[org.ID]
@@ -66,13 +66,13 @@ func newAccounts(sub, tenant pace.Rate) *accounts {
 	return &accounts{pace.New[org.ID](tenant, maxBuckets), pace.New[org.ID](sub, maxBuckets), pace.New[org.ID](proxy, maxBuckets)}
 }
 
-// A payer is the organization whose accounts are charged. The zero payer is nobody.
+// A payer is the organization whose accounts are charged. The zero payer is none.
 type payer struct {
 	*org.Organization
-	proxy bool // its auth proxy asks
+	proxy bool // the call came to its auth proxy
 }
 
-// narrower is the narrower of the payer's two accounts; a tenant's own users have only the tenant's.
+// narrower returns the narrower of the payer's two accounts; a tenant's own users have only the tenant's.
 func (a *accounts) narrower(p payer) (of *pace.Buckets[org.ID], key org.ID) {
 	switch {
 	case p.proxy:
@@ -83,7 +83,7 @@ func (a *accounts) narrower(p payer) (of *pace.Buckets[org.ID], key org.ID) {
 	return nil, key
 }
 
-// hasLess reports whether one of the payer's accounts has less than so many thousandths.
+// hasLess reports whether one of the payer's accounts has less than amount, in thousandths.
 func (a *accounts) hasLess(p payer, amount int64, now time.Time) pace.Count {
 	c := a.tenants.HasLess(p.Tenant(), amount, now)
 	if of, key := a.narrower(p); of != nil {
@@ -102,26 +102,26 @@ func (a *accounts) charge(p payer, amount int64, now time.Time) {
 	}
 }
 
-// An overdraft refuses what there is nothing left for. Nothing is kept of what was asked, so the same body may come again.
+// An overdraft is the error of a request whose payer has used up a resource. Nothing is stored, so the same body may be sent again.
 type overdraft struct{ refusal *fault.Error }
 
 func (o *overdraft) Error() string { return o.refusal.Error() }
 func (o *overdraft) Unwrap() error { return o.refusal }
 
-// overdrawn refuses what a payer has no more of a resource for.
+// overdrawn returns the error of a payer who has used up a resource.
 func (m *meter) overdrawn(p payer, r resource, c pace.Count) error {
 	m.refused[r].Add(1)
 	return &overdraft{fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: organization has used up its %s, try again in %s: organizationId=%s", accountTexts[r], c.Again(), p.ID)}
 }
 
-// chargeCost charges what the call has cost to whose credential stamped it.
+// chargeCost charges the cost of the call to the organization whose credential stamped it.
 func (v *callState) chargeCost() {
 	p, all, now := v.rate.payerOf(), &v.core.meter().accounts, v.core.cfg.Clock.Now()
 	all[processorTime].charge(p, v.Computed.Microseconds(), now)
 	all[storedBytes].charge(p, int64(v.Stored), now)
 }
 
-// chargeSends charges the messages that an activity sends.
+// chargeSends charges the messages among an activity's sends.
 func (v *callState) chargeSends(all []org.Send) {
 	for i := range all {
 		if r, ok := messages[all[i].Kind]; ok {
@@ -130,10 +130,10 @@ func (v *callState) chargeSends(all []org.Send) {
 	}
 }
 
-// messages are what sends to people are counted as.
+// messages are the resources that sends of messages use.
 var messages = map[org.SendKind]resource{org.SendMail: mails, org.SendText: texts}
 
-// checkAccount refuses the call if its payer has none left of a resource.
+// checkAccount refuses the call if its payer has used up a resource.
 func (v *callState) checkAccount(p payer, r resource) error {
 	c := v.core.meter().accounts[r].hasLess(p, pace.Unit, v.core.cfg.Clock.Now())
 	if !c.Refused {
@@ -143,8 +143,8 @@ func (v *callState) checkAccount(p payer, r resource) error {
 	return v.core.meter().overdrawn(p, r, c)
 }
 
-// MayAsk refuses a question to a server outside for which the account has nothing left, and charges it. A
-// question that comes before the caller is authenticated is charged to the tenant's auth proxy.
+// MayAsk refuses a request to an external server if the account is used up, and charges it. A
+// request before the caller is authenticated is charged to the tenant's auth proxy.
 func (v *callState) MayAsk(tenant org.ID) error {
 	p := v.rate.payerOf()
 	if p.Organization == nil {
@@ -157,8 +157,8 @@ func (v *callState) MayAsk(tenant org.ID) error {
 	return nil
 }
 
-// MaySend refuses a message to a contact for which there is nothing left. Messages are charged once they are
-// decided; the contact, which may be written to from all of a tenant's organizations, is counted here, once for each call.
+// MaySend refuses a message to a contact if the account or the contact's rate is used up. Messages are charged once they are
+// decided; the contact, to which all of a tenant's organizations may send, is counted here, once for each call.
 func (v *callState) MaySend(kind org.SendKind, contact org.Hash) error {
 	p, m := v.rate.payerOf(), v.core.meter()
 	if err := v.checkAccount(p, messages[kind]); err != nil || v.contactCounted {
@@ -172,13 +172,13 @@ func (v *callState) MaySend(kind org.SendKind, contact org.Hash) error {
 	return &overdraft{fault.WithCode(fault.ResourceExhausted, "MAX_OTP_INITIATED", "Max number of OTPs have been initiated for this contact, try again in %s", c.Again())}
 }
 
-// contactOf is a contact as one tenant counts it.
+// contactOf is a contact of one tenant.
 type contactOf struct {
 	tenant  org.ID
 	contact org.Hash
 }
 
-// Usage tells what an organization has of each resource that is limited.
+// Usage returns what an organization may use and has left of each limited resource.
 func (v *callState) Usage(o *org.Organization) []query.Usage {
 	m, now := v.core.meter(), v.core.cfg.Clock.Now()
 	rates, top := m.rates, o.Parent.Zero()

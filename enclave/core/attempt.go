@@ -20,26 +20,26 @@ type attempt struct {
 	request        *request
 	locked, parent *ledger.Locked
 	tx             *org.Tx
-	authority      *org.Tx           // the records whose users ask and vote, and whose policies decide: tx, or the parent's
+	authority      *org.Tx           // the records whose users submit and vote, and whose policies decide: tx, or the parent's
 	organization   *org.Organization // the record of authority's organization
 	caller         *caller           // the user of authority who has stamped
 
-	// Of the activity, which is the request's own or the one that it votes on.
+	// About the activity, which is the request's own or the one that it votes on.
 	version  *activity.Version
 	intent   *activity.Intent
 	sub      *activity.Submit
-	entry    *org.Entry   // as it will stand
+	entry    *org.Entry   // as it will be appended
 	pending  *org.Pending // votes that count; a copy
 	previous *org.Entry   // the entry that a vote is added to; nil for a submission
-	voteID   org.ID       // of the vote that this attempt casts
+	voteID   org.ID       // id of the vote that this attempt casts
 
-	policySteps        int // left of the request's budget, for whatever is evaluated
+	policySteps        int // steps left of the request's budget, for all evaluations
 	policyRequest      policy.Request
-	records            *org.Tx // what is written in the organization, nil for nothing
-	parentRecords      *org.Tx // and in the parent
+	records            *org.Tx // changes of the organization, nil for none
+	parentRecords      *org.Tx // changes of the parent
 	children           []ledger.Addition
-	webhookSubscribers []org.ID   // endpoints of the parent that are told of it
-	usageSends         []org.Send // use of a plan, for the organization whose bill it is on
+	webhookSubscribers []org.ID   // the parent's webhook endpoints that receive the activity
+	usageSends         []org.Send // use of a plan, for the organization that pays the bill
 }
 
 // errAtOnce refuses an activity in a sub-organization by a parent's user that would have to wait: only the
@@ -47,7 +47,7 @@ type attempt struct {
 var errAtOnce = fault.New(fault.FailedPrecondition,
 	"the parent organization's policies ask for more than one approval or factor: what its users start in a sub-organization must be allowed at once")
 
-// beginActivity prepares the activity that the request's body makes.
+// beginActivity prepares the activity of the request's body.
 func (s *attempt) beginActivity() (err error) {
 	r, user, nowMs := s.request, s.caller.user.ID, s.tx.NowMs
 	if s.organization, err = s.authority.Organization(); err != nil {
@@ -66,7 +66,7 @@ func (s *attempt) beginActivity() (err error) {
 	return s.buildPolicyRequest()
 }
 
-// ownEntry is the entry of the activity that the request's body makes, which fails so far.
+// ownEntry makes the entry of the activity of the request's body, with status failed until it is decided.
 func (s *attempt) ownEntry() (*org.Entry, error) {
 	r, nowMs := s.request, s.tx.NowMs
 	v, err := s.newVote(nil)
@@ -76,7 +76,7 @@ func (s *attempt) ownEntry() (*org.Entry, error) {
 	}, err
 }
 
-// newVote is the record of the caller's vote. message was signed; nil means the entry's body.
+// newVote makes the record of the caller's vote. message is the signed text; nil means the entry's body.
 func (s *attempt) newVote(message []byte) (org.Vote, error) {
 	id, err := org.NewID(s.request.core.cfg.Rand)
 	by := s.request.requester.caller
@@ -85,7 +85,7 @@ func (s *attempt) newVote(message []byte) (org.Vote, error) {
 }
 
 // evaluatePolicies evaluates the policies with the votes that count now. If the initiator still lacks a factor,
-// the decision is the one that would be if he had proven it, and missingMFA is the MFA policy that asks for it.
+// the decision is the one as if he had proven it, and missingMFA is the MFA policy that requires it.
 func (s *attempt) evaluatePolicies() (d policy.Decision, missingMFA *org.MFAPolicy, err error) {
 	if missingMFA, err = activity.CountVotes(s.authority, s.pending, &s.policyRequest, s.request.core.policySteps(), &s.policySteps); err != nil {
 		return d, nil, err
@@ -104,17 +104,17 @@ func (s *attempt) evaluatePolicies() (d policy.Decision, missingMFA *org.MFAPoli
 	return d, missingMFA, err
 }
 
-// policyState is what policies decide from, with what is left of the request's budget.
+// policyState is the state from which policies decide, with the steps left of the request's budget.
 func (s *attempt) policyState() policy.State {
 	state := activity.PolicyState(s.authority, s.organization)
 	state.Budget, state.Steps = s.request.core.policySteps(), &s.policySteps
 	return state
 }
 
-// policySteps is the budget of a request: how many evaluation steps its policies may take in all.
+// policySteps is the budget of a request: the evaluation steps that its policies may take in all.
 func (c *Core) policySteps() int { return policy.StepsPerPolicy * c.cfg.Quotas.Policies }
 
-// buildPolicyRequest builds what the policies are asked, without votes.
+// buildPolicyRequest builds the policy request, without votes.
 func (s *attempt) buildPolicyRequest() (err error) {
 	u, v := s.caller.user, s.request.call
 	// By far the most common case: one root user is enough, and he needs no other factor.
@@ -161,19 +161,19 @@ func (s *attempt) decide() error {
 	case d.Outcome == policy.Allow:
 		return s.execute(d.Grant)
 	case d.Outcome == policy.RequiresConsensus,
-		d.Outcome == policy.DenyImplicit && s.previous != nil && s.previous.Status == org.StatusConsensusNeeded: // waits until somebody ends it
+		d.Outcome == policy.DenyImplicit && s.previous != nil && s.previous.Status == org.StatusConsensusNeeded: // waits until a user ends it
 		return s.keepWaiting(org.StatusConsensusNeeded)
 	}
 	s.failActivity(s.denial(&d))
 	return nil
 }
 
-// refuseUnrecorded refuses a version whose bodies are never kept: because policies deny it, or for good.
+// refuseUnrecorded refuses a version whose bodies are never stored: with the policies' denial, or with the version's own error.
 func (s *attempt) refuseUnrecorded(d *policy.Decision, denied bool, never *fault.Error) error {
 	if !denied {
 		return never
 	}
-	if err := s.keepEvaluation(d); err != nil { // in an entry that comes to nothing
+	if err := s.keepEvaluation(d); err != nil { // in an entry that is not appended
 		return err
 	}
 	return s.denial(d)
@@ -216,11 +216,11 @@ func (s *attempt) canOthersPass() (can bool, err error) {
 	return can, err
 }
 
-// keepEvaluation keeps what the policies made of the newest vote.
+// keepEvaluation adds the evaluation after the newest vote to the entry.
 func (s *attempt) keepEvaluation(d *policy.Decision) error {
 	s.entry.Outcome = d.Outcome.String()
 	if d.Outcome == policy.Allow && len(d.Evaluations.Verdicts) == 0 {
-		return nil // the root quorum: there is nothing to tell
+		return nil // the root quorum decided: there are no policy outcomes
 	}
 	id, err := org.NewID(s.request.core.cfg.Rand)
 	if err != nil {
@@ -230,7 +230,7 @@ func (s *attempt) keepEvaluation(d *policy.Decision) error {
 	return nil
 }
 
-// denial is the error that tells why the policies denied, from the entry's newest evaluation and names in d.
+// denial is the error with the reasons of the policies' denial, from the entry's newest evaluation and names in d.
 func (s *attempt) denial(d *policy.Decision) *fault.Error {
 	var es []fault.Evaluation
 	if n := len(s.entry.Evaluations); n > 0 {
@@ -239,8 +239,8 @@ func (s *attempt) denial(d *policy.Decision) *fault.Error {
 		for i := range each {
 			es[i].Name = each[i].Name
 		}
-		// The text of policies is for the organization's own users: not for those of a sub-organization in which the parent's
-		// policies decide, nor for whoever asks the auth proxy.
+		// Policy texts are shown only to the organization's own users: not to those of a sub-organization in which the parent's
+		// policies decide, nor to callers of the auth proxy.
 		if s.authority == s.tx && !s.version.Kind.ByProxy && !s.request.core.omitExpressions {
 			es = nearestFirst(es, each, d.Evaluations.Nearest())
 		}
@@ -252,8 +252,8 @@ func denialOf(es []fault.Evaluation) *fault.Error {
 	return &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Denied: true, Evaluations: es, Message: activity.DenialMessage(es)}
 }
 
-// nearestFirst puts evaluations in order, and tells of the first which expressions decided. If no such expression is known,
-// they stay as they are: a replay tells by the expressions whether they are in order.
+// nearestFirst sorts evaluations, and adds to the first ones the expressions that decided. If no such expression is known,
+// they stay as they are: a replay recognizes by the expressions whether they are sorted.
 func nearestFirst(es []fault.Evaluation, each []policy.Evaluation, order []int) []fault.Evaluation {
 	const most = 8 // expressions
 	known, sorted := false, make([]fault.Evaluation, len(es))
@@ -269,8 +269,8 @@ func nearestFirst(es []fault.Evaluation, each []policy.Evaluation, order []int) 
 	return sorted
 }
 
-// failActivity ends an activity as failed. The refusal answers a submission, and its body for ever; a vote is
-// answered by the activity.
+// failActivity ends an activity as failed. A submission, and its body from now on, is answered with the refusal; a vote
+// with the activity.
 func (s *attempt) failActivity(f *fault.Error) {
 	e := s.entry
 	e.Status = org.StatusFailed
@@ -279,10 +279,10 @@ func (s *attempt) failActivity(f *fault.Error) {
 	if s.previous == nil {
 		e.Refused = uint16(f.Code.HTTPStatus())
 	}
-	e.Other, s.records, s.children = org.ID{}, nil, nil // a refusal writes nothing, but for what run adds
+	e.Other, s.records, s.children = org.ID{}, nil, nil // a failed activity changes nothing, but for what execute adds
 }
 
-// keepWaiting keeps the activity until others vote or another factor is proven.
+// keepWaiting leaves the activity waiting for other votes or another factor.
 func (s *attempt) keepWaiting(status org.Status) error {
 	s.entry.Status, s.pending.Status = status, status
 	if most := s.request.core.cfg.Quotas.Pending; s.previous == nil && int(s.organization.Pending) >= most {
@@ -291,7 +291,7 @@ func (s *attempt) keepWaiting(status org.Status) error {
 	return nil
 }
 
-// commit appends the entries of the decision. A vote has an entry of its own, ahead of that of the activity.
+// commit appends the entries of the decision. A vote has an entry of its own, before that of the activity.
 func (s *attempt) commit() (a callAnswer, err error) {
 	sender, others := s.request.core.serving.outbox, s.children
 	entries := []*org.Entry{s.entry}
@@ -317,7 +317,7 @@ func (s *attempt) commit() (a callAnswer, err error) {
 		s.entry.Other, s.entry.OtherSeq = s.parent.ID(), s.parent.Tip().Count
 		parent := s.companionEntry()
 		if noted {
-			parent.StampedMs = s.entry.StampedMs // the parent knows the fingerprint from now on
+			parent.StampedMs = s.entry.StampedMs // the parent records the fingerprint
 		}
 		if s.entry.Status == org.StatusCompleted {
 			parent.Sends = s.usageSends
@@ -347,15 +347,15 @@ func (s *attempt) commit() (a callAnswer, err error) {
 	if s.entry.Refused != 0 {
 		a.status, a.body = int(s.entry.Refused), s.entry.Failure
 	} else {
-		// It is decided: if the reply cannot tell who may vote, it does not.
+		// It is decided: without data about who may vote, the reply leaves the flags out.
 		a.body, _ = activityReply(s.entry, s.locked.Begin(s.entry.TimeMs), s.caller.user.ID, s.version, s.intent, &s.policySteps)
 	}
 	s.request.call.endPhase(phaseExecute)
 	return a, nil
 }
 
-// activityReply writes {"activity":…} from an entry of tx's organization, as one of its users sees it. What
-// finding out who may vote takes is taken from steps. With an error, such as *org.Retry, it leaves out whether
+// activityReply writes {"activity":…} from an entry of tx's organization, as one of its users sees it. The evaluation of
+// who may vote consumes steps. With an error, such as *org.Retry, it leaves out whether
 // he may vote.
 func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent, steps *int) ([]byte, error) {
 	view := activity.ActivityView{Users: func(u org.ID) *org.User {
@@ -378,7 +378,7 @@ func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in
 		view.CanApprove, view.CanReject, err = kinds.Live.Votable(tx, o, e, who, &left)
 		*steps -= most - left
 	}
-	// Room for all of it at once: body, intent and proofs each stand in it.
+	// Allocate once: body, intent and proofs are each copied into the reply.
 	size := 2048 + 3*len(e.Body) + len(e.Result)
 	for i := range e.Proofs {
 		size += 576 + 9*len(e.Proofs[i].Payload)/8
@@ -387,7 +387,7 @@ func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in
 	return append(kinds.Live.AppendActivity(out, e, tx.ID, view), '}'), err
 }
 
-// indexEntries adds to the entries what the host's index must change with them.
+// indexEntries adds to the entries their changes of the host's index.
 func (s *attempt) indexEntries() (err error) {
 	if s.records != nil {
 		if s.entry.Index, err = s.request.core.serving.indexChanges(s.records); err != nil {
@@ -402,7 +402,7 @@ func (s *attempt) indexEntries() (err error) {
 	return nil
 }
 
-// seq is the place of the activity's entry: with a vote, behind the vote's own.
+// seq is the sequence number of the activity's entry: after a vote's own entry, if there is one.
 func (s *attempt) seq() uint64 {
 	if s.previous != nil {
 		return s.locked.Tip().Count + 1
@@ -410,12 +410,12 @@ func (s *attempt) seq() uint64 {
 	return s.locked.Tip().Count
 }
 
-// companionEntry is the entry in another organization that names this one's.
+// companionEntry is the entry in the parent that refers to this one.
 func (s *attempt) companionEntry() *org.Entry {
 	return &org.Entry{Fingerprint: s.entry.Fingerprint, CreatedMs: s.entry.TimeMs, TimeMs: s.entry.TimeMs, Other: s.locked.ID(), OtherSeq: s.seq()}
 }
 
-// recordsAfter are the organization's records once this attempt is committed.
+// recordsAfter returns the organization's records after this attempt is committed.
 func (s *attempt) recordsAfter() *org.Tx {
 	if s.records != nil {
 		return s.records
@@ -423,7 +423,7 @@ func (s *attempt) recordsAfter() *org.Tx {
 	return s.locked.Begin(s.tx.NowMs)
 }
 
-// countPending updates the count of waiting activities, and the record of this one.
+// countPending updates the number of waiting activities, and the record of this one.
 func (s *attempt) countPending() error {
 	ends := s.entry.Status.Terminal()
 	if ends && s.previous == nil {
@@ -448,10 +448,10 @@ func (s *attempt) countPending() error {
 	return s.records.PutOrganization(&o)
 }
 
-// maxChainStateAge is how old a chain's state may be when it is decided from; package activity counts on it.
+// maxChainStateAge is the maximal age of a chain state in a decision; package activity relies on it.
 const maxChainStateAge = time.Minute
 
-// loadChainState loads what the decision needs from outside of the lock: the parent's subscribers and the state
+// loadChainState loads data that the decision needs from outside of the lock: the parent's subscribers and the state
 // of the intent's chain. It returns an *org.Retry if that must be fetched first.
 func (s *attempt) loadChainState() error {
 	if err := s.resolveSubscribers(); err != nil {
@@ -471,7 +471,7 @@ func (s *attempt) loadChainState() error {
 	if k == nil || s.tx.NowMs > k.ReadMs+uint64(maxChainStateAge.Milliseconds()) {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {
 			r.call.chainState, err = r.core.serving.providers.Chains.Known(ctx, r.organization, need)
-			if err != nil && r.version.Kind.Rejects() { // a rejection signs nothing: it goes on without
+			if err != nil && r.version.Kind.Rejects() { // a rejection signs nothing: decide it without
 				r.call.chainState, r.call.withoutChainState, err = nil, true, nil
 			}
 			return err
@@ -481,7 +481,7 @@ func (s *attempt) loadChainState() error {
 	return nil
 }
 
-// topRecords are the records of the top-level organization.
+// topRecords returns the records of the top-level organization.
 func (s *attempt) topRecords() (*org.Tx, error) {
 	o, err := s.tx.Organization()
 	switch {
@@ -493,7 +493,7 @@ func (s *attempt) topRecords() (*org.Tx, error) {
 	return s.parent.Begin(s.tx.NowMs), nil
 }
 
-// resolveSubscribers finds the parent's webhook endpoints that are told of the activity.
+// resolveSubscribers finds the parent's webhook endpoints that receive the activity.
 func (s *attempt) resolveSubscribers() error {
 	o, err := s.tx.Organization()
 	if err != nil || o.Parent.Zero() {
@@ -506,7 +506,7 @@ func (s *attempt) resolveSubscribers() error {
 	v, sender := s.request.call, s.request.core.serving.outbox
 	a := sender.Audience(o.Parent)
 	if a == nil {
-		a = v.parentAudience // found by an earlier run, and evicted since
+		a = v.parentAudience // found by an earlier attempt, and evicted since
 	}
 	if a == nil || a.Organization != o.Parent {
 		return &org.Retry{Prefetch: func(ctx context.Context) (err error) {

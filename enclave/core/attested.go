@@ -10,16 +10,16 @@ import (
 	"cloister/enclave/internal/stamp"
 )
 
-// A voucher is a token that vouches for a key which is nobody's: it says whose
-// request the key has signed.
+// A voucher is a token that vouches for a key which belongs to no user: it names the
+// user for whom the key has signed.
 type voucher interface {
-	// find returns whom of tx's organization the token vouches for, nil if for nobody.
+	// find returns the user of tx's organization for whom the token vouches, nil if there is none.
 	find(tx *org.Tx) (*vouched, error)
-	// childrenWith are organizations under tx's with a user that the token may be of, two at most.
+	// childrenWith returns sub-organizations of tx's organization with a user for whom the token may vouch, two at most.
 	childrenWith(tx *org.Tx) ([]org.ID, error)
 }
 
-// vouched is a user, what he has proven by a token, and the token verified.
+// vouched is a user, the credential that a token proves, and the verified token.
 type vouched struct {
 	user   *org.User
 	proven org.VoteCredential
@@ -27,11 +27,11 @@ type vouched struct {
 }
 
 // errAttested refuses attested stamps, which come from clients without a key of their user,
-// where they do not count.
+// where they are not accepted.
 var errAttested = fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID",
 	"could not verify attested stamp: a token vouches for who starts a session or approves an activity, and for nothing else")
 
-// readVoucher reads the token of an attested stamp.
+// readVoucher parses the token of an attested stamp.
 func (v *callState) readVoucher(a *stamp.Attested) (voucher, error) {
 	if !a.OIDC() {
 		return v.readVerification(a)
@@ -50,7 +50,7 @@ func (v *callState) readVoucher(a *stamp.Attested) (voucher, error) {
 	return by, nil
 }
 
-// attestedError tells what is wrong with the token of an attested stamp.
+// attestedError is the error of a bad token of an attested stamp.
 func attestedError(err error) error {
 	if f := fault.Of(err); f != nil {
 		return fault.WithCode(fault.Unauthenticated, f.Name, "could not verify attested stamp: %s", f.Message)
@@ -58,7 +58,7 @@ func attestedError(err error) error {
 	return err
 }
 
-// voucherUser is credential for a stamp that a token vouches for.
+// voucherUser is requester.credential for a stamp that a token vouches for.
 func (s *requester) voucherUser(tx *org.Tx) (*caller, error) {
 	v, err := s.voucher.find(tx)
 	if err != nil {
@@ -81,7 +81,7 @@ type identityVoucher struct {
 	subject   string
 	audiences []string
 	attempt   org.Hash
-	verified  *login.Identity // in an earlier run
+	verified  *login.Identity // set by an earlier attempt
 }
 
 func (v *identityVoucher) find(tx *org.Tx) (*vouched, error) {
@@ -125,7 +125,7 @@ func (v *identityVoucher) childrenWith(tx *org.Tx) (ids []org.ID, err error) {
 // verificationVoucher is a verification token that the enclave has issued itself.
 type verificationVoucher struct{ token *login.VerificationToken }
 
-// readVerification reads a verification token that is bound to the key of the stamp. It
+// readVerification parses a verification token that is bound to the key of the stamp. It
 // refuses one from before this enclave had the organization: it may have been used.
 func (v *callState) readVerification(a *stamp.Attested) (voucher, error) {
 	u, err := login.ReadVerificationToken("X-Stamp-Attested", a.Token(), v.core.serving.tokenKeys(), v.core.now())
@@ -141,7 +141,7 @@ func (v *callState) readVerification(a *stamp.Attested) (voucher, error) {
 	}
 	id, err := org.ParseID(t.ID)
 	if err != nil {
-		return nil, err // the enclave wrote it
+		return nil, err // the enclave has issued the token: an internal error
 	}
 	of, err := org.ParseID(t.OrganizationID)
 	if err != nil {
@@ -157,7 +157,7 @@ func (v *callState) readVerification(a *stamp.Attested) (voucher, error) {
 	return &verificationVoucher{t}, nil
 }
 
-// find takes tokens of the organization itself and of its parent.
+// find accepts tokens of the organization itself and of its parent.
 func (v *verificationVoucher) find(tx *org.Tx) (*vouched, error) {
 	o, err := tx.Organization()
 	if err != nil || v.token.OrganizationID != tx.ID.String() && v.token.OrganizationID != o.Parent.String() {
@@ -170,8 +170,8 @@ func (v *verificationVoucher) find(tx *org.Tx) (*vouched, error) {
 	return &vouched{u, activity.ContactCredential(v.token), v.token}, nil
 }
 
-// bindToken bounds a caller for whom a verification token vouches like the session that got the token. The token's
-// issuer, the organization or its parent, knows which it was.
+// bindToken restricts a caller with a verification token to the profile of the session that got the token. The token's
+// issuer, the organization or its parent, has recorded that session.
 func (s *attempt) bindToken() error {
 	v, ok := s.request.requester.voucher.(*verificationVoucher)
 	if !ok {
@@ -186,7 +186,7 @@ func (s *attempt) bindToken() error {
 	}
 	id, err := org.ParseID(v.token.ID)
 	if err != nil {
-		return err // the enclave wrote it
+		return err // the enclave has issued the token: an internal error
 	}
 	issued, err := issuer.Verification(id)
 	switch {

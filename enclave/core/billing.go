@@ -20,29 +20,29 @@ import (
 	"cloister/shared/wire"
 )
 
-// The document of plans stands in the ledger of an organization that answers nobody, one in each range, so the log of the
-// range says which is the newest: a host that shows an older one, or none, is refused as with any organization's tip. What
-// was read is remembered for as long as this enclave has the range, since nobody else can write there.
+// The document of plans is a record in the ledger of a reserved organization without users, one in each range, so the log of the
+// range proves which is the newest: a host that returns an older one, or none, is refused as with any organization's tip. The
+// enclave caches it for as long as it owns the range, since no other can write there.
 
-// planCache is what is remembered of plans. The zero value remembers nothing.
+// planCache caches plans. The zero value is empty.
 type planCache struct {
-	byLedger sync.Map // *ledger.Ledger: *tariff
+	byLedger sync.Map // *ledger.Ledger: *rangePlans
 
 	mu     sync.Mutex
-	chosen map[org.ID]string // plans that organizations of the top level are on, for their rates
+	chosen map[org.ID]string // plan of each top-level organization, for its rate
 	paces  map[uint32]*pace.Buckets[org.ID]
 }
 
-// rangePlans is the document of one range. Whoever tells of it waits for its batch.
+// rangePlans is the document of one range. A reply from it waits for its batch.
 type rangePlans struct {
-	plans *billing.Plans // nil: there is none
+	plans *billing.Plans // nil: none
 	batch uint64
 }
 
-// maxChosen bounds tariffs.chosen: some 4 MiB.
+// maxChosen bounds planCache.chosen: some 4 MiB.
 const maxChosen = 1 << 14
 
-// PlansID is the organization in whose ledger the document of one range of so many stands.
+// PlansID is the organization whose ledger has the document of range of, given the number of ranges.
 func PlansID(of wire.Range, ranges int) org.ID {
 	h := sha256.Sum256([]byte("cloister plans 1"))
 	id := org.ID(h[:16])
@@ -52,7 +52,7 @@ func PlansID(of wire.Range, ranges int) org.ID {
 	return id
 }
 
-// forget forgets all: another enclave may have decided since.
+// forget clears the cache: another enclave may have decided since.
 func (f *planCache) forget() {
 	f.byLedger.Clear()
 	f.mu.Lock()
@@ -60,7 +60,7 @@ func (f *planCache) forget() {
 	clear(f.chosen)
 }
 
-// choose remembers which plan an organization of the top level is on. The organization is locked, so that it is
+// choose caches the plan of a top-level organization. The organization is locked, so that it is
 // the newest.
 func (f *planCache) choose(id org.ID, plan string) {
 	f.mu.Lock()
@@ -71,14 +71,14 @@ func (f *planCache) choose(id org.ID, plan string) {
 	f.chosen[id] = plan
 }
 
-// unchoose forgets which plan an organization is on. The organization is locked.
+// unchoose removes an organization's plan from the cache. The organization is locked.
 func (f *planCache) unchoose(id org.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.chosen, id)
 }
 
-// Plans are those of the call's range, nil if there are none, or an *org.Retry that reads them.
+// Plans returns the plans of the call's range, nil if there are none, or an *org.Retry that loads them.
 func (v *callState) Plans() (*billing.Plans, error) {
 	if v.core.recorded != nil {
 		return v.core.recorded(), nil
@@ -93,14 +93,14 @@ func (v *callState) Plans() (*billing.Plans, error) {
 		of, all := v.Range()
 		err := v.WithLock(ctx, PlansID(of, all), f.read)
 		if errors.Is(err, ledger.ErrNoOrganization) {
-			f.byLedger.LoadOrStore(l, new(rangePlans)) // a document that has come meanwhile stays
+			f.byLedger.LoadOrStore(l, new(rangePlans)) // keeps a document that was cached meanwhile
 			return nil
 		}
 		return err
 	}}
 }
 
-// read remembers the document of the organization that is locked.
+// read caches the document of the locked organization.
 func (f *planCache) read(t *ledger.Locked) error {
 	document, err := t.Begin(0).PlansDocument()
 	if err != nil {
@@ -114,18 +114,18 @@ func (f *planCache) read(t *ledger.Locked) error {
 	return nil
 }
 
-// errPlansRecord is no refusal of what was asked: the document was read before it was kept.
+// errPlansRecord is an internal error, not a refusal: the document was parsed before it was stored.
 var errPlansRecord = errors.New("plans that were kept do not read")
 
-// plansRecord tells which ranges have the document now, of those of this enclave.
+// plansRecord is the reply: which ranges of this enclave have the document now.
 type plansRecord struct {
 	Version uint64 `json:"version,string"`
 	Ranges  []int  `json:"ranges"`
 	Of      int    `json:"of"`
 }
 
-// putPlans keeps a document of plans that the admission key has stamped, in each range of this enclave. With several
-// enclaves each is asked; the reply tells what it has done.
+// putPlans stores a document of plans that the admission key has stamped, in each range of this enclave. With several
+// enclaves the operator calls each; the reply lists the ranges.
 func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *callState) ([]byte, error) {
 	who, err := c.admit(call)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *callState) ([]b
 		owned = []wire.Range{wire.Range(*r)}
 	}
 	if len(owned) == 0 {
-		return nil, &ranges.Moved{} // any other enclave may have some
+		return nil, &ranges.Moved{} // other enclaves may own some
 	}
 	reply := plansRecord{Version: plans.Version, Of: all}
 	for _, of := range owned {
@@ -162,7 +162,7 @@ func (c *Core) putPlans(ctx context.Context, call *wire.Call, _ *callState) ([]b
 	return json.Marshal(&reply)
 }
 
-// putPlans keeps a document in the call's range.
+// putPlans stores a document in the call's range.
 func (v *callState) putPlans(ctx context.Context, id org.ID, plans *billing.Plans, document []byte, fp org.Hash) error {
 	c := v.core
 	l, err := v.LedgerFor(ctx, id)
@@ -170,7 +170,7 @@ func (v *callState) putPlans(ctx context.Context, id org.ID, plans *billing.Plan
 		return err
 	}
 	fresh := func() error {
-		if plans.TimestampMs <= l.RecoveryWatermark() { // another may have been kept in a time that was lost
+		if plans.TimestampMs <= l.RecoveryWatermark() { // another may have been stored in a time that was lost
 			return errRecovered
 		}
 		return checkTime(c.now(), plans.TimestampMs)
@@ -225,8 +225,8 @@ func (v *callState) putPlans(ctx context.Context, id org.ID, plans *billing.Plan
 	return err
 }
 
-// supersedes refuses plans that are older than those kept, or others of the same version. The same ones may be stamped again,
-// for a range that did not get them.
+// supersedes refuses plans that are older than the stored ones, or different ones of the same version. The same ones may be
+// stamped again, for a range that did not get them.
 func supersedes(document []byte, plans *billing.Plans) error {
 	old, err := billing.ParsePlans(document)
 	if err != nil {
@@ -243,8 +243,8 @@ func supersedes(document []byte, plans *billing.Plans) error {
 	return nil
 }
 
-// countSignatures counts what the activity is about to use of the plan, and refuses what is above it. Nothing is kept of what it
-// refuses, so the same body may come again; and what it counts is part of the activity's own change.
+// countSignatures counts the activity's use of the plan, and refuses use that exceeds it. A refused activity is not
+// stored, so the same body may be sent again; the count is part of the activity's own change.
 func (s *attempt) countSignatures(at *activity.Tx) error {
 	n, kind := s.version.Signatures(s.intent), s.version.Kind
 	if n == 0 && !kind.Plans || s.request.core.serving.Manifest.Drill {
@@ -277,7 +277,7 @@ func (s *attempt) countSignatures(at *activity.Tx) error {
 	return err
 }
 
-// chosen is the plan that an account is on, empty for the default.
+// chosen returns the plan of an account, empty for the default.
 func chosen(a *org.Bill) string {
 	if a == nil {
 		return ""
@@ -285,13 +285,13 @@ func chosen(a *org.Bill) string {
 	return a.Plan
 }
 
-// planPaces counts for how long a plan's requests may come at once.
+// planPaces is the burst of a plan's rate: requests of this time may come at once.
 const planPaces = 10 * time.Second
 
-// pacePlan counts a request for the top-level organization of tx, if its plan has a rate.
+// pacePlan counts a request of the top-level organization of tx, if its plan has a rate.
 func (v *callState) pacePlan(tx *org.Tx, rec *org.Organization) error {
 	if v.core.recorded != nil {
-		return nil // nobody waits in a replay
+		return nil // a replay has no rates
 	}
 	plans, err := v.Plans()
 	if plans == nil || err != nil {
@@ -327,7 +327,7 @@ func (v *callState) pacePlan(tx *org.Tx, rec *org.Organization) error {
 	return nil
 }
 
-// pace are the buckets of one rate, which plans of it share.
+// pace returns the buckets of one rate, shared by the plans with that rate.
 func (f *planCache) pace(rate uint32) *pace.Buckets[org.ID] {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,9 +27,9 @@ import (
 	"cloister/shared/wire"
 )
 
-// control answers the calls of the boot endpoint, which wire.BootOperations lists. It trusts nobody for where a
-// call comes from: genesis and manifest work once each, in that order; admission needs the admission key's
-// stamp; the others tell public things or bring what authority they need.
+// control answers the calls to the boot endpoint, which wire.BootOperations lists. It does not trust the source of a
+// call: genesis and manifest work once each, in that order; admission needs the admission key's
+// stamp; the others return public data or carry the authority that they need.
 func (c *Core) control(ctx context.Context, call *wire.Call, v *callState) ([]byte, error) {
 	op := wire.BootOperationOf(call.Op)
 	if op == nil {
@@ -46,7 +46,7 @@ func (c *Core) control(ctx context.Context, call *wire.Call, v *callState) ([]by
 
 type bootHandler func(*Core, context.Context, *wire.Call, *callState) ([]byte, error)
 
-// ignoringCall is a handler that does not look at the call.
+// ignoringCall makes a handler of a function that does not need the call.
 func ignoringCall(f func(*Core) ([]byte, error)) bootHandler {
 	return func(c *Core, _ context.Context, _ *wire.Call, _ *callState) ([]byte, error) { return f(c) }
 }
@@ -94,7 +94,7 @@ func (c *Core) counters() map[string]uint64 {
 	return m
 }
 
-// movingRanges is a handler that moves ranges and answers which this enclave owns then.
+// movingRanges makes a handler that moves ranges and replies with the range table.
 func movingRanges(do func(*ranges.Ranges, context.Context, []byte) error) bootHandler {
 	return func(c *Core, ctx context.Context, call *wire.Call, _ *callState) ([]byte, error) {
 		if err := do(c.serving.Ranges, ctx, call.Body); err != nil {
@@ -109,7 +109,7 @@ func (c *Core) retire() ([]byte, error) {
 	return c.rangeTable()
 }
 
-// rangeTable is what this enclave owns now, signed by its live key.
+// rangeTable returns the ranges that this enclave owns now, signed by its live key.
 func (c *Core) rangeTable() ([]byte, error) {
 	text, err := json.Marshal(c.serving.Ranges.Table(c.now()))
 	if err != nil {
@@ -122,18 +122,18 @@ func (c *Core) rangeTable() ([]byte, error) {
 	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serving.Live.PublicHex, Signature: hex.EncodeToString(sig)})
 }
 
-// keysFor is how long a keys document is given out before another is signed.
+// keysFor is how long a keys document is used before another is signed.
 const keysFor = time.Minute
 
-// keysDocument is the signed document of the public keys that is given out now.
+// keysDocument is the current signed document of the public keys.
 type keysDocument struct {
 	mu   sync.Mutex
 	body []byte
 	at   time.Time
 }
 
-// discoverKeys answers with the keys that clients pin, signed by the live key, and the boot
-// proof that leads from there to the module's root: clients need not trust the host.
+// discoverKeys returns the keys that clients pin, signed by the live key, and the boot
+// proof that connects the live key with the module's root: clients need not trust the host.
 func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *callState) ([]byte, error) {
 	s := c.serving
 	if err := s.Ranges.Serving(ctx); err != nil {
@@ -169,7 +169,7 @@ func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *callState) ([]
 // liveKeySize is a live key's length in bytes.
 const liveKeySize = 130
 
-// discoverBootProof answers with the boot proof of a live key of the deployment, for clients
+// discoverBootProof returns the boot proof of a live key of the deployment, for clients
 // with a signed reply. The body is the key in lower-case hex.
 func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *callState) ([]byte, error) {
 	body := call.Body
@@ -189,10 +189,10 @@ func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *callSt
 	return append(append([]byte(`{"bootProof":`), proof...), '}'), nil
 }
 
-// keySetPath is where, below the issuer's URL, the host serves the enclave's key set.
+// keySetPath is the path, below the issuer's URL, at which the host serves the enclave's key set.
 const keySetPath = "/.well-known/jwks.json"
 
-// issuer is a handler that tells how to verify the identity tokens that the enclave issues.
+// issuer makes a handler that returns a document for verifying the enclave's identity tokens.
 func issuer(tell func(*activity.ServiceKeys) []byte) bootHandler {
 	return ignoringCall(func(c *Core) ([]byte, error) {
 		if c.serving.serviceKeys.Issuer == "" {
@@ -202,15 +202,15 @@ func issuer(tell func(*activity.ServiceKeys) []byte) bootHandler {
 	})
 }
 
-// discoveryOf is the discovery document of the issuer.
+// discoveryOf returns the discovery document of the issuer.
 func discoveryOf(r *activity.ServiceKeys) []byte {
 	return login.MarshalDiscovery(r.Issuer, strings.TrimSuffix(r.Issuer, "/")+keySetPath)
 }
 
-// keySetOf is the issuer's key set.
+// keySetOf returns the issuer's key set.
 func keySetOf(r *activity.ServiceKeys) []byte { return login.MarshalKeySet(r.Identities.Public()) }
 
-// admission tells what an admission made.
+// admission is the result of an admission.
 type admission struct {
 	OrganizationID string `json:"organizationId"`
 	RootUserID     string `json:"rootUserId"`
@@ -232,8 +232,8 @@ func (c *Core) admit(call *wire.Call) (*stamp.Caller, error) {
 	return who, nil
 }
 
-// createOrganization makes a first organization, stamped by the manifest's admission key.
-// A body that is sent again gets the same answer, from the organization's records.
+// createOrganization creates a first organization, stamped by the manifest's admission key.
+// A body that is sent again gets the same reply, from the organization's records.
 func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *callState) ([]byte, error) {
 	who, err := c.admit(call)
 	if err != nil {
@@ -261,7 +261,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *callS
 	return json.Marshal(&out)
 }
 
-// earlierAdmission fills in what an earlier admission by this body made.
+// earlierAdmission fills in the result of an earlier admission with this body.
 func (v *callState) earlierAdmission(ctx context.Context, id org.ID, out *admission) error {
 	return v.WithLock(ctx, id, func(t *ledger.Locked) error {
 		tx := t.Begin(v.core.now())
@@ -285,7 +285,7 @@ func (v *callState) admitNew(ctx context.Context, id org.ID, first *organization
 	if err != nil {
 		return err
 	}
-	if first.TimestampMs <= l.RecoveryWatermark() { // it may have been done in a time that was lost
+	if first.TimestampMs <= l.RecoveryWatermark() { // the earlier one may have been decided in a time that was lost
 		return errRecovered
 	}
 	child, err := l.NewChild(id, now)

@@ -23,22 +23,22 @@ import (
 	"cloister/shared/wire"
 )
 
-// callAnswer is what an endpoint answers.
+// callAnswer is the answer of an endpoint.
 type callAnswer struct {
 	status        int
 	body          []byte
-	waitsForStore bool // the reply waits until what the call has seen is stored, and for a lease
-	readable      bool // by a page of the caller's origin; only of the auth proxy
+	waitsForStore bool // the reply waits until the data it shows is stored, and for a lease
+	readable      bool // by a web page of the caller's origin; only of the auth proxy
 }
 
-// Call answers one call of the host, whatever it holds. The reply is signed if it asks for that.
+// Call answers one call of the host, even a malformed one. The reply is signed if the call requests that.
 func (c *Core) Call(ctx context.Context, call *wire.Call) *wire.Reply {
 	reply, of := c.answerCall(ctx, call)
 	of.setSize(0)
 	return reply
 }
 
-// answerCall is Call with the memory that the reply is charged for, until that is set to 0.
+// answerCall is Call, and returns the memory reserved for the reply, which the caller releases with setSize(0).
 func (c *Core) answerCall(ctx context.Context, call *wire.Call) (*wire.Reply, *replyReservation) {
 	of := &replyReservation{portion: c.replies}
 	inner, signReply, err := c.parseSignReply(call)
@@ -69,18 +69,18 @@ func (c *Core) answerFrame(ctx context.Context, kind wire.Kind, payload []byte) 
 	if of.bytes <= smallReply || b == nil {
 		of.setSize(0)
 	} else {
-		context.AfterFunc(ctx, func() { of.setSize(0) }) // once the host has it, or nobody wants it
+		context.AfterFunc(ctx, func() { of.setSize(0) }) // once the host has it, or the connection has ended
 	}
 	return kind, b
 }
 
-// breach answers a frame that is none of package wire's.
+// breach answers a frame that is malformed.
 func (c *Core) breach() (wire.Kind, []byte) {
 	c.alarms.Raise(fault.AlarmFrame)
 	return wire.KindFailed, nil
 }
 
-// encode is the frame of an answer to the host, or of the failure to make one.
+// encode encodes an answer to the host, or the failure to make one.
 func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 	var b []byte
 	if err == nil {
@@ -92,7 +92,7 @@ func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 	return kind, b
 }
 
-// answerSend answers a wire.AboutSend: with what do returns, or with the range where else to ask.
+// answerSend answers a wire.AboutSend: with the result of do, or with the range to which to send it instead.
 func answerSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
 	do func(*outbox.Outbox, context.Context, *ranges.Access, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
 	var ask wire.AboutSend
@@ -115,7 +115,7 @@ func answerSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []b
 func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservation) (reply *wire.Reply) {
 	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
 	defer func() {
-		if r := recover(); r != nil { // its text may hold secrets: it is not sent
+		if r := recover(); r != nil { // the panic's text may contain secrets: it is not sent
 			of.setSize(0)
 			reply.Status, reply.Body = c.errorReply(fmt.Errorf("panic: %v", r))
 		}
@@ -141,16 +141,16 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 	a, err := c.dispatch(ctx, call, v)
 	v.chargeCost()
 	of.setSize(int64(len(a.body)))
-	// No reply of any kind leaves before all that it could have seen is stored. Wait looks
-	// at the lease again: without one a newer boot may have decided meanwhile.
+	// Every reply waits until all that it could have seen is stored. Wait also checks
+	// the lease again: without one a newer boot may have decided meanwhile.
 	if a.waitsForStore {
 		if werr := v.Wait(ctx); werr != nil {
 			err = werr
 		}
 		v.endPhase(phaseStore)
 	}
-	// A call to the proxy makes another activity when it comes again: it is sent to another
-	// enclave only if nothing was done here.
+	// A repeated call to the proxy makes another activity: it is redirected to another
+	// enclave only if nothing was decided here.
 	if m := v.MovedBy(err); m != nil && (call.Endpoint != wire.EndpointProxy || errors.As(err, new(*ranges.Moved))) {
 		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
 	}
@@ -180,7 +180,7 @@ func (c *Core) yieldToBatchWriter() {
 	}
 }
 
-// dispatch answers a call by its endpoint.
+// dispatch calls the endpoint of a call.
 func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a callAnswer, err error) {
 	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
 		return a, fault.New(fault.InvalidArgument, "request too large")
@@ -212,16 +212,16 @@ func (c *Core) dispatch(ctx context.Context, call *wire.Call, v *callState) (a c
 	default:
 		return a, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
 	}
-	// A bare "busy" names nothing and waits for nothing.
+	// ErrBusy alone reveals nothing, so its reply need not wait.
 	a.waitsForStore = !errors.Is(err, ledger.ErrBusy)
 	return a, err
 }
 
-// largeBody is from how many bytes on reading a body takes long enough to wait for a processor.
+// largeBody is the size in bytes from which on parsing a body waits for a processor.
 const largeBody = 64 << 10
 
-// readLarge waits for a processor before it lets a large body be read. Whose body it is is not known yet, so
-// all of them together have as much of the processors as one tenant. The caller releases the slot, which is nil
+// readLarge waits for a processor before a large body is parsed. The caller is not known yet, so
+// all large bodies together have the share of one tenant. The caller releases the slot, which is nil
 // for a small body.
 func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *callState) (*fairqueue.Slot, error) {
 	if len(call.Body) < largeBody {
@@ -255,7 +255,7 @@ func (c *Core) proxy(ctx context.Context, call *wire.Call, v *callState) (callAn
 	return a, err
 }
 
-// errorReply is the status and body by which a user is told of an error.
+// errorReply returns the status and body of an error for a user.
 func (c *Core) errorReply(err error) (status uint16, body []byte) {
 	f := fault.Of(err)
 	switch {
@@ -277,29 +277,29 @@ func (c *Core) errorReply(err error) (status uint16, body []byte) {
 // A callState is the state of one call, from its first byte to its reply.
 type callState struct {
 	core  *Core
-	state wire.State // when it began
-	// Kept from run to run, like what follows timing.
-	withoutChainState bool // the state of the activity's chain cannot be had, and a rejection is decided without it
-	contactCounted    bool // the contact to which the activity sends a message
+	state wire.State // when the call began
+	// Kept from attempt to attempt, like the fields after timing.
+	withoutChainState bool // the state of the activity's chain is unavailable, and a rejection is decided without it
+	contactCounted    bool // the activity's contact has been counted
 	ranges.Access
 	timing timing
 
-	// What the call keeps from one run of its transaction to the next, besides its requester and request; see
+	// Kept from one attempt of the call's transaction to the next, besides its requester and request; see
 	// ledger.Ledger.Transact.
 	rate           rateCharge
-	reply          *replyReservation // of the reply
+	reply          *replyReservation // memory of the reply
 	slot           callSlot
-	proof          *proofWait                   // nil: nobody wants the logged proof
-	origins        map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
+	proof          *proofWait                   // nil: no logged proof was requested
+	origins        map[org.ID]*org.Organization // parents, for their rules on the origins of passkeys
 	lookups        *providers.Lookups           // at identity providers; nil before the enclave serves
 	chainState     *activity.ChainState         // what the activity needs of its chain
-	parentAudience *outbox.Audience             // of the parent
-	voted          *org.Entry                   // of the activity that is voted on, its newest
-	votedSeq       uint64                       // where voted stands
-	earlierEntry   *locatedEntry                // in which a body is known that may have made an activity elsewhere
+	parentAudience *outbox.Audience             // the parent's webhook endpoints
+	voted          *org.Entry                   // newest entry of the activity that is voted on
+	votedSeq       uint64                       // sequence number of voted
+	earlierEntry   *locatedEntry                // entry of another organization's activity with this body
 }
 
-// newCallState begins a call.
+// newCallState makes the state of a new call.
 func (c *Core) newCallState() *callState {
 	v := &callState{core: c, state: c.life.State(), timing: timing{last: c.cfg.Clock.Now()}}
 	if v.state == wire.StateServing {
@@ -311,7 +311,7 @@ func (c *Core) newCallState() *callState {
 	return v
 }
 
-// The phases of a call. Its reply tells how long each took.
+// The phases of a call. Its reply contains how long each took.
 const (
 	phaseStamp = iota
 	phaseDecide

@@ -19,7 +19,7 @@ type caller struct {
 	user       *org.User
 	credential org.VoteCredential
 	passkey    *org.Authenticator // nil for a key
-	parent     *org.Organization  // of a user of the parent, who may read and not write; else nil
+	parent     *org.Organization  // of a user of the parent, who may only read; else nil
 	proxy      bool               // the auth proxy
 }
 
@@ -40,7 +40,7 @@ func errUnknownCredential(tx *org.Tx) error {
 	return &unknownCredential{o.Parent, o.Deleted}
 }
 
-// authenticate finds the user whose credential made the stamp: nobody in a deleted organization.
+// authenticate finds the user whose credential made the stamp: none in a deleted organization.
 func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
 	who, err := s.credential(tx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
 	return who, nil
 }
 
-// credential is authenticate, with the credentials of deleted organizations too: whoever deleted one may send
+// credential is authenticate, but also finds credentials of deleted organizations: the user who deleted one may send
 // the request again.
 func (s *requester) credential(tx *org.Tx) (*caller, error) {
 	if s.session != nil {
@@ -96,7 +96,7 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 		return nil, errors.New("credential without a key")
 	}
 	k := &u.APIKeys[i]
-	if k.Proxy != s.proxy { // the auth proxy's key is good for calls to the proxy alone, and no other is good for those
+	if k.Proxy != s.proxy { // the auth proxy's key can stamp only calls to the proxy, and no other key can
 		return nil, errUnknownCredential(tx)
 	}
 	if k.Expired(tx.NowMs) {
@@ -104,14 +104,14 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 			"rpc error: code = Unauthenticated desc = expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", public, tx.ID)
 	}
 	payer := public
-	if k.Proxy { // all callers of the proxy share it; the proxy has rates of its own
+	if k.Proxy { // all callers of the proxy share it; the proxy has its own rates
 		payer = ""
 	}
 	return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.call.chargeRate(tx, payer)
 }
 
-// sessionUser is the user of a read-only session, in the session's own organization only. The session ends with
-// the user, and with the credential that asked for it.
+// sessionUser returns the user of a read-only session, in the session's own organization only. The session ends with
+// the user, and with the credential that created it.
 func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	if s.session.OrganizationID != tx.ID.String() {
 		return nil, &unknownCredential{}
@@ -122,7 +122,7 @@ func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	}
 	id, err := org.ParseID(s.session.UserID)
 	if err != nil {
-		return nil, err // the enclave wrote it
+		return nil, err // the enclave has issued the token: an internal error
 	}
 	u, err := tx.User(id)
 	if err != nil {
@@ -141,8 +141,8 @@ func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	return who, s.call.chargeRate(tx, s.session.PublicKey)
 }
 
-// unknownKey is the one answer to an unknown credential, a missing organization and a deleted
-// one, so that outsiders cannot tell them apart. Clients look for the words of either.
+// unknownKey is the same error for an unknown credential, a missing organization and a deleted
+// one, so that outsiders cannot distinguish them. Clients search its message for the texts of each.
 func unknownKey(id org.ID, s *requester) error {
 	if s.passkey != nil {
 		return fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
@@ -153,7 +153,7 @@ func unknownKey(id org.ID, s *requester) error {
 		"could not find public key in organization or its parent organization, or no organization found with the given ID: organizationId=%s publicKey=%s", id, public)
 }
 
-// childrenWith are the sub-organizations of tx's organization that have the requester's credential, two at
+// childrenWith returns the sub-organizations of tx's organization that have the requester's credential, two at
 // most.
 func (s *requester) childrenWith(tx *org.Tx) ([]org.ID, error) {
 	if s.session != nil {
@@ -186,7 +186,7 @@ var (
 )
 
 // callerInParent finds the user of the parent whose credential the sub-organization does not have. The parent's
-// allowlists bind its users there as in the parent itself.
+// allowlists apply to its users as in the parent itself.
 func (s *requester) callerInParent(ctx context.Context, unknown *unknownCredential, id org.ID, from string) (u *caller, err error) {
 	if unknown.parent.Zero() || s.session != nil || s.voucher != nil {
 		return nil, unknownKey(id, s)
@@ -206,14 +206,14 @@ func (s *requester) callerInParent(ctx context.Context, unknown *unknownCredenti
 	switch {
 	case errors.As(err, new(*unknownCredential)) || errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(id, s)
-	case err == nil && unknown.deleted: // those who may read are told
+	case err == nil && unknown.deleted: // those who may read learn that it is deleted
 		err = activity.NoOrganization(id)
 	}
 	return u, err
 }
 
-// refuseUnknown refuses a submit by a credential that the organization does not have. A user of the parent is
-// told that he may only read.
+// refuseUnknown refuses a submit by a credential that the organization does not have. For a user of the parent
+// the error says that he may only read.
 func (r *request) refuseUnknown(ctx context.Context, unknown *unknownCredential) error {
 	if _, err := r.requester.callerInParent(ctx, unknown, r.organization, r.from); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (r *request) refuseUnknown(ctx context.Context, unknown *unknownCredential)
 	return fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.organization, unknown.parent)
 }
 
-// scope is the session profile's scope that bounds the session key that stamped, nil for other credentials.
+// scope returns the scope of the profile of the session key that stamped, nil for other credentials.
 // Session profiles are in the top-level organization.
 func scope(tx *org.Tx, parent *ledger.Locked, cred *org.VoteCredential) (*policy.Program, error) {
 	if cred.Profile.Zero() {
@@ -249,7 +249,7 @@ func scope(tx *org.Tx, parent *ledger.Locked, cred *org.VoteCredential) (*policy
 }
 
 // checkAllowlist refuses a request from an address that is not on the allowlist of a top-level organization, if
-// that has one. It keeps out whoever stole a key; the host, which tells the address, may lie. Callers of the
+// that has one. It stops users of a stolen key; the host, which reports the address, may lie. Callers of the
 // auth proxy are not users of the organization.
 func checkAllowlist(tx *org.Tx, who *caller, from string) error {
 	all, err := tx.Allowlist("")

@@ -1,7 +1,7 @@
 // Package core handles every call from the host: it authenticates the caller, decides while it holds the
 // organization's lock, has the decision stored, and replies.
 //
-// What it needs from outside (device, clock, randomness, root secret, connections, exit) is handed in; the
+// All external dependencies (device, clock, randomness, root secret, connections, exit) are in Config; the
 // simulator and the Nitro build differ in nothing else.
 //
 // Start at submit.go: it, attempt.go, vote.go and run.go decide, query.go answers queries, call.go dispatches.
@@ -33,7 +33,7 @@ import (
 	"cloister/enclave/internal/stamp"
 )
 
-// RootSecret is where the deployment's root secret lies in a simulator.
+// RootSecret stores the deployment's root secret in a simulator.
 type RootSecret = lifecycle.RootSecret
 
 // Secret is private bytes: see secret.Secret.
@@ -42,21 +42,21 @@ type Secret = secret.Secret
 // SecretFrom takes over and wipes the bytes that a RootSecret has read.
 func SecretFrom(b []byte) (Secret, error) { return secret.From(b) }
 
-// ErrNoRootSecret says that there is no deployment yet.
+// ErrNoRootSecret is the error of a store without a root secret: there is no deployment yet.
 var ErrNoRootSecret = lifecycle.ErrNoRootSecret
 
 // Clock is the enclave's time: the module's timestamp run forward.
 type Clock = ledger.Clock
 
-// Config is what an enclave is started with.
+// Config is the configuration of an enclave.
 type Config struct {
 	Device lifecycle.Device // the security module
 	Clock  Clock
-	// Rand is the kernel's randomness with the module's mixed in.
+	// Rand is the kernel's randomness mixed with the module's.
 	Rand io.Reader
 	// Elapsed is a monotonic clock, by which the processor time of transactions is measured; nil: Clock is one.
 	Elapsed func() time.Duration
-	// Yield lets another of this process's threads have the processor; see fairqueue.Config.
+	// Yield lets another thread of this process run; see fairqueue.Config.
 	Yield func()
 	// Root is for simulators; see lifecycle.Config.
 	Root RootSecret
@@ -64,18 +64,18 @@ type Config struct {
 	Simulator bool
 	// ApplicationDigest is the SHA-256 of this program, in hex.
 	ApplicationDigest string
-	// Limits bound memory; zero fields take the ledger's defaults.
+	// Limits bound memory; zero fields have the ledger's defaults.
 	Limits Limits
-	// Quotas are how much an organization may have.
+	// Quotas are limits of an organization's objects.
 	Quotas Quotas
-	// Rates are how many requests are answered.
+	// Rates are limits of requests and of resources.
 	Rates Rates
 	// WebhookLoopback lets organizations name receivers of webhooks on the loopback
-	// interface, also without TLS. Only simulators look at it.
+	// interface, also without TLS. Only simulators set it.
 	WebhookLoopback bool
-	// Fence is called once this enclave may serve no longer. The process must end.
+	// Fence is called when this enclave has lost the right to serve. The process must end.
 	Fence func(reason error)
-	// Fault is told of errors that users see as internal, without their content.
+	// Fault is called with errors that users see as internal, without their content.
 	Fault func(reference string, err error)
 }
 
@@ -96,40 +96,40 @@ type Core struct {
 	metering     atomic.Pointer[meter]
 	steps        *fairqueue.Queue
 	replies      *tenant.Portion[org.ID] // of replyBytes
-	proofWaits   *tenant.Portion[org.ID] // of maxProving
+	proofWaits   *tenant.Portion[org.ID] // of maxProofWaits
 	callSlots    *tenant.Portion[customer]
-	callsRefused atomic.Uint64 // calls that found none
+	callsRefused atomic.Uint64 // calls without a slot
 
-	// perform runs an activity that is granted. Only a replay has another than activity.Version.Run.
+	// perform runs a granted activity. Only a replay sets a function other than activity.Version.Run.
 	perform func(*activity.Version, *activity.Tx, *activity.Intent) (result []byte, err error)
-	// recorded, in a replay, are the plans that the activity was decided under, as far as its records tell.
+	// recorded, in a replay, returns the plans that the activity was decided under, as far as its records contain them.
 	recorded func() *billing.Plans
-	// omitParentFingerprint, in a replay, tells that a body which names the parent was not noted there: of an older release.
+	// omitParentFingerprint, in a replay, means that the parent has no record of a body which names it: an older release decided it.
 	omitParentFingerprint bool
-	// omitExpressions, in a replay, tells that a refusal by policies does not say which expressions decided: of an older release.
+	// omitExpressions, in a replay, means that a refusal by policies has no expressions: an older release decided it.
 	omitExpressions bool
 
 	serving       *serving      // set before the enclave serves
-	refs          atomic.Uint64 // of errors that users see as internal
+	refs          atomic.Uint64 // number of errors that users see as internal
 	callsUnderWay atomic.Int32  // calls under way
-	calls         atomic.Uint64 // begun and ended, but for those that only look at the enclave
-	active        chan struct{} // holds one token once there was a call
-	idle          atomic.Uint64 // stretches of calls behind which garbage was collected
+	calls         atomic.Uint64 // begun and ended, except queries of the enclave's state
+	active        chan struct{} // holds one token after a call
+	idle          atomic.Uint64 // times garbage was collected after a series of calls
 }
 
-// keyCacheKeys and keyCacheBytes bound the derived keys that are kept.
+// keyCacheKeys and keyCacheBytes bound the cache of derived keys.
 const (
 	keyCacheKeys  = 16384
 	keyCacheBytes = 16 << 20
 )
 
-// SpareBytes is what main hands to collector.Spare: the garbage that may gather.
+// SpareBytes is the garbage that may accumulate; main passes it to collector.Spare.
 const SpareBytes = 20 << 20
 
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Core {
 	if cfg.Root != nil && !cfg.Simulator {
-		panic("core: a root secret at rest outside of a simulator") // wrong wiring
+		panic("core: a root secret at rest outside of a simulator") // a programming error
 	}
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	if !cfg.Simulator {
@@ -149,7 +149,7 @@ func New(cfg Config) *Core {
 	return c
 }
 
-// Serve answers connections from l until ctx ends. Whoever connects is the host.
+// Serve answers connections from l until ctx ends. The peer is always the host.
 func (c *Core) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -166,7 +166,7 @@ func (c *Core) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// Stop ends service in good order: what is decided is stored, and the ranges are given back.
+// Stop ends service in order: decisions are stored, and the ranges are released.
 func (c *Core) Stop(ctx context.Context) error {
 	if s := c.life.End(); s != nil {
 		return s.Ranges.Release(ctx)
@@ -174,7 +174,7 @@ func (c *Core) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Close ends service at once, as the loss of the process would.
+// Close ends service at once, like a crash of the process.
 func (c *Core) Close() {
 	if s := c.life.End(); s != nil {
 		s.Ranges.Close()
@@ -185,7 +185,7 @@ func (c *Core) Close() {
 // now is the enclave's time in milliseconds since the epoch.
 func (c *Core) now() uint64 { return uint64(c.cfg.Clock.Now().UnixMilli()) }
 
-// mixed draws randomness for secrets that live long: the kernel's xor the module's, so that
+// mixed is randomness for long-lived secrets: the kernel's xor the module's, so that
 // neither alone decides. The module may be slow, so nonces come from Config.Rand.
 type mixed struct{ core *Core }
 
@@ -203,19 +203,19 @@ func (m mixed) Read(p []byte) (int, error) {
 	return subtle.XORBytes(p, p, own), nil
 }
 
-// Why an idle enclave collects garbage: secret.Secret and runtime/secret erase what they know
-// of at once. What libraries allocate while they use a key (a parsed P-256 scalar, the blocks
+// An idle enclave collects garbage. secret.Secret and runtime/secret erase their own memory
+// at once. What libraries allocate while they use a key (a parsed P-256 scalar, the blocks
 // of PBKDF2, an expanded ed25519 seed) is erased when a collection frees it. A busy enclave
-// collects anyway; an idle one would keep the remains for up to two minutes.
+// collects anyway; an idle one would keep such memory for up to two minutes.
 const (
-	// idleStep without a call makes the enclave idle: it collects 0.5 to 1 s after the last.
+	// idleStep is the time without a call after which the enclave is idle: it collects 0.5 to 1 s after the last.
 	idleStep = 500 * time.Millisecond
-	// idleCollections free what a sync.Pool holds (for two collections) and what waits for a
+	// idleCollections is the number of collections that free a sync.Pool's content (two) and objects with a
 	// cleanup or finalizer.
 	idleCollections = 3
 )
 
-// noteWork notes that a call used keys or may have.
+// noteWork records that a call may have used keys.
 func (c *Core) noteWork() {
 	c.calls.Add(1)
 	select {
@@ -224,7 +224,7 @@ func (c *Core) noteWork() {
 	}
 }
 
-// collectWhenIdle collects once behind every stretch of calls, until ctx ends.
+// collectWhenIdle collects once after every series of calls, until ctx ends.
 func (c *Core) collectWhenIdle(ctx context.Context) {
 	for {
 		select {

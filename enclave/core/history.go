@@ -11,11 +11,11 @@ import (
 	"cloister/enclave/internal/ledger"
 )
 
-// historyBytes is about how many bytes of entries one page of a history has; one entry may have more.
+// historyBytes is the approximate size of the entries on one page of a history; a single entry may be larger.
 const historyBytes = 2 << 20
 
-// Export opens entries in order and says what they are in the boot's name. Who has the whole of a history
-// needs nobody's word for entries that commit to their parts: the log says that these are the ones.
+// Export opens entries in order and signs a claim about them with the live key. A reader with the whole history
+// does not need the claim for entries that commit to their parts: the log proves them.
 func (x sources) Export(from uint64) (page []byte, next uint64, err error) {
 	tip := x.view.Tip()
 	if from >= tip.Count {
@@ -39,7 +39,7 @@ func (x sources) Export(from uint64) (page []byte, next uint64, err error) {
 	last := to == tip.Count
 	var logged *history.Logged
 	if last {
-		// Entries that were decided meanwhile are on the page after this one.
+		// Entries that were decided meanwhile are on the next page.
 		if logged, last, err = x.newest(tip); err != nil {
 			return nil, 0, err
 		}
@@ -62,8 +62,8 @@ func (x sources) Export(from uint64) (page []byte, next uint64, err error) {
 	return page, next, err
 }
 
-// newest shows the newest entry in the log, if there is one that witnesses cosign. last tells that the log shows
-// none behind it; the newest entry of a release before commitments is in no log proof.
+// newest proves the newest entry by the log, if there is one that witnesses cosign. last reports that the log has
+// no later one; the newest entry of a release before commitments is in no log proof.
 func (x sources) newest(tip ledger.Tip) (logged *history.Logged, last bool, err error) {
 	shown, key, err := x.view.LogProof(x.ctx, tip.Count-1)
 	if errors.Is(err, ledger.ErrNotWitnessed) {
@@ -90,7 +90,7 @@ func (x sources) prove(c attestation.Claim) (*history.Proof, error) {
 	return &history.Proof{Key: p.Key, Payload: string(p.Payload), Signature: p.Signature}, err
 }
 
-// record is an entry's, and adds one of the first format to its page's digest.
+// record makes the record of an entry, and adds one of the first format to its page's digest.
 func record(o *ledger.Opened, seq uint64, digest *history.Digest) *history.Record {
 	if o.Parts == nil {
 		old := &history.Old{Leaf: o.Leaf, Plain: o.Plain}

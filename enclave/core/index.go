@@ -13,24 +13,24 @@ import (
 )
 
 // Sub-organizations are searched by their users' names and by addresses through
-// an index that the host keeps. It holds hashes, keyed apart by parent and kind, so the host
+// an index that the host stores. It holds hashes, with a key per parent and kind, so the host
 // learns which sub-organizations of one parent share a value and nothing else. If the host
-// withholds rows a search finds less. A false row finds nothing, since every
-// sub-organization that it names is opened and asked.
+// withholds rows a search finds less. A false row has no effect, since every
+// sub-organization that a row names is opened and checked.
 
 // indexKey is the key of a handle in the index of parent's sub-organizations.
 func (s *serving) indexKey(parent org.ID, h org.Handle) org.Hash {
 	return s.keyedHash(slices.Concat([]byte("cloister index 1"), parent[:], h.Bytes()))
 }
 
-// proxyKey is the key of the row that leads from an auth proxy's configuration to its organization.
+// proxyKey is the key of the row from an auth proxy's configuration to its organization.
 func (s *serving) proxyKey(config org.ID) org.Hash {
 	return s.indexKey(org.ID{}, org.AuthProxyHandle(config))
 }
 
-// indexChanges is what an entry must change in the index: in a top-level organization the rows
-// that lead to its auth proxy. An *org.Retry asks for the pieces that tell whether
-// something dropped is still there in another record.
+// indexChanges returns an entry's changes of the index: in a top-level organization the rows
+// of its auth proxy. An *org.Retry requests the pieces that show whether
+// a dropped value still exists in another record.
 func (s *serving) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 	o, err := tx.Organization()
 	if err != nil || o == nil {
@@ -43,7 +43,7 @@ func (s *serving) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 		})
 		return puts, nil
 	}
-	var seen map[org.Handle]bool // of a deleted organization
+	var seen map[org.Handle]bool // handles of a deleted organization
 	if o.Deleted {
 		seen = map[org.Handle]bool{}
 	}
@@ -73,15 +73,15 @@ func (s *serving) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 			return nil, err
 		}
 	}
-	// Rows that an entry has no room to drop stay behind, and every search passes over them.
-	// The ledger refuses an entry that has no room for what it puts.
+	// Drops that exceed an entry's limit are left out: the rows remain, and every search skips them.
+	// The ledger refuses an entry whose puts exceed the limit.
 	if room := max(wire.MaxIndex-len(puts), 0); len(drops) > room {
 		drops = drops[:room]
 	}
 	return append(drops, puts...), nil
 }
 
-var _ query.Index = sources{} // about the sub-organizations of the organization that is read
+var _ query.Index = sources{} // about the sub-organizations of the queried organization
 
 // Child reads the parent's newest state.
 func (x sources) Child(id org.ID) (child *org.Child, err error) {
@@ -92,7 +92,7 @@ func (x sources) Child(id org.ID) (child *org.Child, err error) {
 	return child, err
 }
 
-// Rows asks the host.
+// Rows queries the host.
 func (x sources) Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error) {
 	rows, err := x.view.PageIndex(x.ctx, x.core.serving.indexKey(x.organization, h), place(before), place(after), limit)
 	if err != nil {
@@ -112,8 +112,8 @@ func place(c *org.Child) *ledger.IndexRow {
 	return &ledger.IndexRow{Rank: c.CreatedMs, ID: c.ID}
 }
 
-// Has opens the sub-organization and looks. A deleted one has nothing any more. A host that
-// names an organization which never was the parent's is caught.
+// Has opens the sub-organization and looks for the handle. A deleted one has none. A host that
+// names an organization which never was the parent's is detected.
 func (x sources) Has(c *org.Child, h org.Handle) (has bool, err error) {
 	var o *org.Organization
 	err = x.call.WithLock(x.ctx, c.ID, func(t *ledger.Locked) (err error) {
@@ -134,7 +134,7 @@ func (x sources) Has(c *org.Child, h org.Handle) (has bool, err error) {
 	return has, nil
 }
 
-// Identity asks the token's issuer.
+// Identity verifies a token with its issuer's keys.
 func (x sources) Identity(field, token string) (issuer, subject string, audiences []string, attempt org.Hash, err error) {
 	i, err := x.call.lookups.Identity(x.ctx, x.record.Tenant(), field, token)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// TestOnlySkip switches a check off, for tests that show what it is for.
+// TestOnlySkip switches a check off, for tests that show its effect.
 func TestOnlySkip(name string, skip bool) bool {
 	if name == insecure.Frame.String() {
 		wire.TestOnlyLenient.Store(skip)

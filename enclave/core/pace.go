@@ -11,24 +11,24 @@ import (
 	"cloister/shared/pace"
 )
 
-// Rates are how much is answered and may be used. Zero is the usual rate, in a simulator no limit; those that the measured
-// configuration says go first. This process counts for itself and forgets when it ends.
+// Rates are the limits of requests and of resources. Zero is the default, in a simulator no limit; the measured
+// configuration's rates take precedence. Each process counts by itself, in memory.
 type Rates struct {
 	Organization, SubOrganization, Key pace.Rate
-	// EachSub is what a sub-organization may use, EachTenant what a tenant may with all its sub-organizations.
+	// EachSub is a sub-organization's rate, EachTenant that of a tenant with all its sub-organizations.
 	EachSub, EachTenant Spending
-	// Contact is how many messages one contact is sent in the name of a tenant, from all of its organizations.
+	// Contact is the rate of messages to one contact from all organizations of a tenant.
 	Contact pace.Rate
-	// Proxy are those of the auth proxy, which are on unless switched off.
+	// Proxy are the rates of the auth proxy, which has defaults unless they are switched off.
 	Proxy ProxyRates
 }
 
-// ProxyRates are how much the auth proxy answers.
+// ProxyRates are the rates of the auth proxy.
 type ProxyRates = proxy.Rates
 
-// WithUsual puts the usual rates where there are none. An enclave on two processors answers
-// some thousand signatures a second. A tenant's own users have 500 of that for as long as they like and 5,000 at
-// once, so that bursts pass and one who loops keeps others waiting for a second or two; one key has half of
+// WithUsual replaces zero rates by the defaults. An enclave on two processors answers
+// some thousand signatures a second. A tenant's own users have 500 of that continuously and 5,000 at
+// once, so that bursts pass and a client in a loop delays others by a second or two; one key has half of
 // that; an end user's sub-organization 20 a second and 200 at once.
 func (r Rates) WithUsual() Rates {
 	r = r.with(r.configurable().Or(usualRates))
@@ -38,7 +38,7 @@ func (r Rates) WithUsual() Rates {
 	return r
 }
 
-// configurable are those that the measured configuration may say.
+// configurable returns the rates that the measured configuration may set.
 func (r Rates) configurable() settings.Rates {
 	return settings.Rates{Organization: r.Organization, SubOrganization: r.SubOrganization, Key: r.Key, EachSub: r.EachSub, EachTenant: r.EachTenant}
 }
@@ -48,10 +48,10 @@ func (r Rates) with(s settings.Rates) Rates {
 	return r
 }
 
-// maxBuckets is how many organizations of each level, and how many keys, are counted.
+// maxBuckets bounds the buckets of organizations of each level, and of keys.
 const maxBuckets = 1 << 16
 
-// meter counts requests with a verified stamp of a credential in the newest state, so nobody
+// meter counts requests with a verified stamp of a credential in the newest state, so no one
 // can use up another's rate.
 type meter struct {
 	rates                     Rates
@@ -59,7 +59,7 @@ type meter struct {
 	keys                      *pace.Buckets[keyOf]
 	accounts                  [resources]*accounts
 	contacts                  *pace.Buckets[contactOf]
-	refused                   [resources + 1]atomic.Uint64 // by accounts, and at last by rates
+	refused                   [resources + 1]atomic.Uint64 // by accounts, and in the last element by rates
 }
 
 // keyOf is a credential: the same key in two organizations is two.
@@ -76,12 +76,12 @@ func newMeter(r Rates) *meter {
 	return m
 }
 
-// meter is what counts requests now.
+// meter returns the current meter.
 func (c *Core) meter() *meter { return c.metering.Load() }
 
-// countRequest counts a request of a key of an organization. Key "" is the auth proxy's, which has
-// rates of its own. What the key's rate refuses does not count for the organization. One of the top
-// level shares its rate with those that the same payer has.
+// countRequest counts a request with a key of an organization. Key "" is the auth proxy's, which has
+// rates of its own. A request that the key's rate refuses does not count for the organization. A top-level
+// organization shares its rate with the others of the same tenant.
 func (m *meter) countRequest(o *org.Organization, key string, now time.Time) (pace.Count, error) {
 	var c pace.Count
 	id := o.ID
@@ -107,17 +107,17 @@ func (m *meter) countRequest(o *org.Organization, key string, now time.Time) (pa
 // A rateCharge is the charge of one call against its rates, made once, however often its transaction runs.
 type rateCharge struct {
 	done  bool
-	proxy bool              // the auth proxy has stamped
-	payer *org.Organization // whose credential has stamped; nil: nobody's so far
+	proxy bool              // the auth proxy's key has stamped
+	payer *org.Organization // the organization whose credential has stamped; nil: none so far
 	count pace.Count
 	err   error
 }
 
-// payerOf pays what the call costs.
+// payerOf returns the payer of the call.
 func (t *rateCharge) payerOf() payer { return payer{t.payer, t.proxy} }
 
 // chargeRate counts the call for the organization of tx, whose user signed with key. A deleted organization is
-// charged nothing, so that outsiders cannot tell that it was there.
+// not charged, so that outsiders cannot find out that it existed.
 func (v *callState) chargeRate(tx *org.Tx, key string) error {
 	t := &v.rate
 	if t.done {
@@ -132,7 +132,7 @@ func (v *callState) chargeRate(tx *org.Tx, key string) error {
 	}
 	if t.err = v.pacePlan(tx, rec); t.err != nil && fault.Of(t.err) == nil {
 		err, t.err = t.err, nil
-		return err // something must be known first
+		return err // an *org.Retry: the plans must be loaded first
 	}
 	t.done = true
 	t.payer, t.proxy = rec, key == ""
@@ -145,7 +145,7 @@ func (v *callState) chargeRate(tx *org.Tx, key string) error {
 	}
 	calls := 1
 	if v.proof != nil {
-		calls = 2 // to ask for the proof afterwards is another
+		calls = 2 // the proof counts as another request
 	}
 	for ; calls > 0 && t.err == nil; calls-- {
 		var c pace.Count

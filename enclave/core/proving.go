@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxProofWaits is how many submits may be under way that wait for their logged proofs, divided among
-	// tenants: one has 113, which is a tenth of what a connection carries at a time.
+	// maxProofWaits bounds the submits under way that wait for their logged proofs, divided among
+	// tenants: one has 113, which is a tenth of the concurrent calls of a connection.
 	maxProofWaits = 1024
-	// proofBytes is what a logged proof and the log's key take in a reply, in JSON.
+	// proofBytes bounds a logged proof and the log's key in a reply, in JSON.
 	proofBytes = 2 * tlog.MaxLoggedProof
 )
 
@@ -28,16 +28,16 @@ var (
 	errProofWaits = fault.WithCode(fault.ResourceExhausted, "LOG_PROOFS_EXCEEDED", "too many requests wait for their logged proofs: wait for some of them, or ask for the proof afterwards")
 )
 
-// proofWait is a submit's request to wait for the logged proof of the entry that its reply tells of. The reply
+// proofWait is a submit's request to wait for the logged proof of the entry in its reply. The reply
 // then waits for a quorum of the witnesses, also where replies need not.
 type proofWait struct {
-	tenant org.ID       // whose share of maxProofWaits it has one of; zero: none yet
-	view   *ledger.View // of what the reply tells
+	tenant org.ID       // that has one of maxProofWaits reserved; zero: none yet
+	view   *ledger.View // of the reply's entry
 	seq    uint64
 }
 
-// parseProofWait takes the header that asks for a logged proof out of a call. What cannot be proven is refused
-// before anything is decided: nobody shall wonder what came of it.
+// parseProofWait removes the header that requests a logged proof from a call. A request that cannot be proven is refused
+// before anything is decided, so that its outcome is never unknown.
 func parseProofWait(call *wire.Call) (*wire.Call, *proofWait, error) {
 	asks := func(h wire.Header) bool { return strings.EqualFold(h.Name, attestation.HeaderLogProof) }
 	at := slices.IndexFunc(call.Head, asks)
@@ -46,19 +46,19 @@ func parseProofWait(call *wire.Call) (*wire.Call, *proofWait, error) {
 	}
 	inner := *call
 	inner.Head = slices.DeleteFunc(slices.Clone(call.Head), asks)
-	// A repeated call to the proxy makes another activity, and a query makes none.
+	// A repeated call to the proxy makes another activity, and a query makes no activity.
 	if call.Endpoint != wire.EndpointSubmit || len(inner.Head) != len(call.Head)-1 || call.Head[at].Value != attestation.LogProofWait {
 		return nil, nil, errProofWait
 	}
 	return &inner, new(proofWait), nil
 }
 
-// reserve reserves memory for the reply about n bytes of a body or an entry and for others, and one of
+// reserve reserves memory for the reply, for n bytes of a body or an entry and for others, and one of
 // maxProofWaits for a caller who wants the logged proof: before anything is decided.
 func (v *callState) reserve(payer org.ID, n, others int64) error {
 	most := 3*n + others
 	if p := v.proof; p != nil {
-		most += n + proofBytes // the entry is read for it
+		most += n + proofBytes // the proof is made from the entry
 		if p.tenant.Zero() {
 			if !v.core.proofWaits.Take(payer, 1) {
 				return errProofWaits
@@ -69,32 +69,32 @@ func (v *callState) reserve(payer org.ID, n, others int64) error {
 	return v.reply.grow(payer, most)
 }
 
-// release gives the place back.
+// release frees the reservation.
 func (p *proofWait) release(c *Core) {
 	if p != nil && !p.tenant.Zero() {
 		c.proofWaits.Add(p.tenant, -1)
 	}
 }
 
-// noteEntry takes note of which entry the reply tells.
+// noteEntry records which entry the reply shows.
 func (v *callState) noteEntry(t *ledger.Locked, seq uint64) {
 	if v.proof != nil {
 		v.proof.view, v.proof.seq = t.View(), seq
 	}
 }
 
-// appendProof puts the logged proof of the entry that a reply tells of into its body. What is decided is told with its
-// proof or not at all: which of the two a 200 is nobody should have to look up.
+// appendProof adds the logged proof of the reply's entry to its body. The reply to a decided request has its
+// proof or is an error: a status 200 without proof would be ambiguous.
 func (v *callState) appendProof(ctx context.Context, body []byte) ([]byte, error) {
 	p, err := v.core.logProof(ctx, v.proof.view, v.proof.seq)
 	if err != nil {
 		return nil, proofError(err)
 	}
-	return query.AppendLogProof(slices.Clip(body[:len(body)-1]), p), nil // a copy: a refusal is the entry's own
+	return query.AppendLogProof(slices.Clip(body[:len(body)-1]), p), nil // a copy: the body of a refusal belongs to its entry
 }
 
-// proofError says that what was decided stands, for whatever reason it cannot be shown in the log, witnesses or a host
-// that lies: a caller who took it for undone might ask for it twice. Where the range was lost the next owner answers.
+// proofError is the error of a decided request whose log proof is unavailable, because of witnesses or a host
+// that lies. It says that the decision stands: otherwise the caller might repeat the request. If the range was lost the next owner answers.
 func proofError(err error) error {
 	if errors.Is(err, ledger.ErrFenced) {
 		return err
@@ -107,7 +107,7 @@ func proofError(err error) error {
 		"decided and stored, but its logged proof is not to be had now%s: the same body again gets both once it is, and without %s what came of it at once", why, attestation.HeaderLogProof)
 }
 
-// logProof shows the entry at seq in the log, with whose log that is.
+// logProof returns the log proof of the entry at seq, with the log's key.
 func (c *Core) logProof(ctx context.Context, view *ledger.View, seq uint64) (*query.LogProof, error) {
 	logged, key, err := view.LogProof(ctx, seq)
 	if err != nil {

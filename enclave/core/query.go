@@ -28,18 +28,18 @@ type queryCall struct {
 	requester    *requester
 	from         string
 	organization org.ID
-	record       *org.Organization // as it was then
-	readBytes    int64             // bytes of entries that the answer is made from
+	record       *org.Organization // as it was when the view was pinned
+	readBytes    int64             // bytes of entries that were read for the answer
 	req          *query.Request
-	formatErr    error // what is wrong with operation or body; told only to callers who may ask
+	formatErr    error // error of operation or body; only for callers who may read
 	query        *query.Query
 	caller       *caller
 	view         *ledger.View
-	pendingSeqs  map[org.ID]uint64 // activities that wait, with the seq of their newest entries
+	pendingSeqs  map[org.ID]uint64 // waiting activities, with the seq of their newest entries
 	onRamps      *providers.OnRampLookups
 }
 
-// query answers from the newest state. It writes nothing.
+// query answers a query from the newest state. It writes nothing.
 func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (callAnswer, error) {
 	r := &queryCall{core: c, call: v, from: call.From.Address}
 	slot, err := c.readLarge(ctx, call, v)
@@ -74,7 +74,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (callAn
 	return callAnswer{status: 200, body: body}, err
 }
 
-// decode reads the body, once it is known who answers for it.
+// decode decodes the body, once the caller is authenticated.
 func (r *queryCall) decode() (err error) {
 	if r.formatErr != nil {
 		return r.formatErr
@@ -90,9 +90,9 @@ func (r *queryCall) decode() (err error) {
 	return err
 }
 
-// authenticateCaller finds who asks: a user of the organization or of its parent. Only whoami may name the
+// authenticateCaller finds the caller: a user of the organization or of its parent. Only whoami may name the
 // parent of the organization in which the credential can stamp, and only whoami may be
-// stamped by the key of a recovery.
+// stamped by a recovery key.
 func (r *queryCall) authenticateCaller(ctx context.Context, op string) error {
 	err := r.call.WithLock(ctx, r.organization, func(t *ledger.Locked) (err error) {
 		tx := t.Begin(r.core.now())
@@ -124,7 +124,7 @@ func (r *queryCall) authenticateCaller(ctx context.Context, op string) error {
 	return err
 }
 
-// pinView keeps a view of the history as it is now, and of what waits in it.
+// pinView pins a view of the history as it is now, and of its waiting activities.
 func (r *queryCall) pinView(t *ledger.Locked, tx *org.Tx) (err error) {
 	r.view = t.View()
 	o, err := tx.Organization()
@@ -158,7 +158,7 @@ func (r *queryCall) answer(ctx context.Context) (body []byte, err error) {
 			key, keyID := top.Key()
 			v.OnRamps = &query.OnRamps{OnRampStates: r.onRamps, Vault: activity.VaultOf(r.core.vault(top.ID(), key, keyID)), Rand: mixed{r.core}}
 		}
-		if strings.HasPrefix(r.query.Op, "list_") { // about as much as all that there is to tell
+		if strings.HasPrefix(r.query.Op, "list_") { // the approximate memory of all records
 			if err := r.call.reply.grow(r.record.Tenant(), r.readBytes+min(int64(t.State.Bytes()), maxList)); err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ func (r *queryCall) answer(ctx context.Context) (body []byte, err error) {
 	return body, err
 }
 
-// countBytes counts entries that were read.
+// countBytes adds entries to readBytes.
 func (r *queryCall) countBytes(es ...*org.Entry) error {
 	for _, e := range es {
 		r.readBytes += int64(e.Size())
@@ -179,14 +179,14 @@ func (r *queryCall) countBytes(es ...*org.Entry) error {
 	return r.call.reply.grow(r.record.Tenant(), r.readBytes)
 }
 
-// sources are what one query fetches from: old entries, boot proofs, the index, chains.
+// sources are the sources of one query's data: old entries, boot proofs, the index, chains.
 type sources struct {
 	ctx context.Context
 	*queryCall
 }
 
-// Activity reads the newest entry of an activity. Of one that waits only the entry that the
-// state names is believed, of any other only the one that ended it: the host could show an
+// Activity reads the newest entry of an activity. For a waiting one only the entry named in the
+// state is accepted, for any other only the one that ended it: the host could return an
 // earlier entry of either.
 func (x sources) Activity(id org.ID) (e *org.Entry, err error) {
 	if seq, waits := x.pendingSeqs[id]; waits {
@@ -218,18 +218,18 @@ func (x sources) Page(p query.Page) ([]*org.Entry, error) {
 	return es, nil
 }
 
-// Latest is the boot proof of this boot.
+// Latest returns the boot proof of this boot.
 func (x sources) Latest() ([]byte, error) {
 	return x.core.serving.BootProof(x.core.cfg.Clock.Now()), nil
 }
 
-// ByKey finds the boot proof of a live key.
+// ByKey returns the boot proof of a live key.
 func (x sources) ByKey(publicKeyHex string) ([]byte, error) {
 	return x.core.bootProof(x.ctx, publicKeyHex)
 }
 
-// bootProof finds the boot proof of a live key, nil if there is none. The host keeps those of
-// earlier boots, and whoever asks for one verifies it.
+// bootProof returns the boot proof of a live key, nil if there is none. The host stores those of
+// earlier boots, and the caller verifies them.
 func (c *Core) bootProof(ctx context.Context, publicKeyHex string) ([]byte, error) {
 	if publicKeyHex == c.serving.Live.PublicHex {
 		return c.serving.BootProof(c.cfg.Clock.Now()), nil
@@ -245,11 +245,11 @@ func (c *Core) bootProof(ctx context.Context, publicKeyHex string) ([]byte, erro
 	if err := strictjson.Decode(raw, &p, strictjson.AllowUnknown()); err != nil || (p.EphemeralPublicKeyHex != publicKeyHex && !insecure.Skip(insecure.Answer)) {
 		return nil, c.alarms.Breach(fault.AlarmIndex, "another boot proof than asked for")
 	}
-	// Written anew, so that only the members of a proof pass through.
+	// Encoded again, so that only the members of a proof are returned.
 	return json.Marshal(&p)
 }
 
-// LogProof proves that an entry of an activity is in the log, with the key of that log.
+// LogProof returns the log proof of an activity's entry, with the key of that log.
 func (x sources) LogProof(id org.ID, seq *uint64) (*query.LogProof, error) {
 	e, err := x.step(id, seq)
 	if err != nil || e == nil {
@@ -258,7 +258,7 @@ func (x sources) LogProof(id org.ID, seq *uint64) (*query.LogProof, error) {
 	return x.core.logProof(x.ctx, x.view, e.Seq)
 }
 
-// step is the newest entry of an activity, or the one at seq; of any activity or none if that is zero.
+// step returns the newest entry of an activity, or the one at seq; of any activity or none if id is zero.
 func (x sources) step(id org.ID, seq *uint64) (*org.Entry, error) {
 	if seq == nil {
 		return x.Activity(id)
@@ -276,12 +276,12 @@ func (x sources) step(id org.ID, seq *uint64) (*org.Entry, error) {
 	return e, nil
 }
 
-// Known asks how a chain stands.
+// Known returns the state of a chain.
 func (x sources) Known(need *activity.ChainQuery) (*activity.ChainState, error) {
 	return x.core.serving.providers.Chains.Known(x.ctx, x.organization, need)
 }
 
-// Standing asks how a send stands.
+// Standing returns the state of a send.
 func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
 	m, err := x.core.serving.providers.Chains.Standings(x.ctx, x.organization, []org.SendRef{ref})
 	return m[ref], err
@@ -310,7 +310,7 @@ func (x sources) Rivals(c org.Counter, number uint64) (all []query.Rival, err er
 		if err != nil {
 			return nil, err
 		}
-		if e == nil || int(ref.Number) >= len(e.Sends) { // sent since the query began
+		if e == nil || int(ref.Number) >= len(e.Sends) { // appended after the view was pinned
 			continue
 		}
 		if r.Transaction, err = org.DecodeTransaction(e.Sends[ref.Number].Content); err != nil {
@@ -321,12 +321,12 @@ func (x sources) Rivals(c org.Counter, number uint64) (all []query.Rival, err er
 	return all, nil
 }
 
-// ReadChain asks what there is on a chain.
+// ReadChain reads balances or transactions of a chain.
 func (x sources) ReadChain(q *query.ChainQuestion) (*query.ChainReading, error) {
 	return x.core.serving.providers.Chains.Read(x.ctx, x.record.Tenant(), x.organization, q, func(c pace.Count) { x.call.rate.count = c })
 }
 
-// MailEvents are those of an address, which the top-level organization has.
+// MailEvents returns the events of an address, which the top-level organization has.
 func (x sources) MailEvents(address string) ([]org.MailEvent, error) {
 	if !x.record.Parent.Zero() {
 		return nil, fault.New(fault.InvalidArgument, "email events are kept by the organization of the top level: ask for its")

@@ -35,14 +35,14 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Replay decides again what entries say was decided. The code that decides is the enclave's own:
+// A Replay decides recorded requests again and compares the results with the entries. It uses the enclave's own code:
 // each recorded request goes through the code of submit.go at its recorded time, in a ledger that
-// has no store, and what they would append is held against what is recorded, byte for byte. Only
-// then does it take effect, so each request sees the records that it saw first.
+// has no store, and the entries that it would append are compared with the recorded ones, byte for byte. Only
+// then does it take effect, so each request sees the same records as at first.
 //
-// What an enclave has drawn is not known before, and free: a request is run with ids of ours, those are
-// found in what it would append, and it is run once more with the ids that stand recorded in their
-// places. What needs secrets, or took something from outside, is not run: see replay_rules.go.
+// Randomly drawn ids are not known before: a request is run with ids of the replay's own, those are
+// found in the entries that it would append, and it is run once more with the ids recorded in their
+// places. Activities that need secrets or external data are not run: see replay_rules.go.
 type Replay struct {
 	core      *Core
 	ledger    *ledger.Ledger
@@ -50,55 +50,55 @@ type Replay struct {
 	clock     *fixedClock
 	histories map[org.ID]*historyCursor
 	order     []org.ID
-	step      *replayed // what is under way
+	step      *replayed // the request under way
 	report    *ReplayReport
 	bundles   *bundle.Signer
-	terms     map[term]org.ID // which run of the enclave it was, where records say so
+	terms     map[term]org.ID // the boot id (Tx.Boot) of each term, where records have it
 }
 
-// ReplayConfig is what a history is replayed under.
+// ReplayConfig is the configuration under which a history is replayed.
 type ReplayConfig struct {
-	// Quotas were the deployment's.
+	// Quotas are the deployment's.
 	Quotas Quotas
-	// Capabilities is what the deployment's configuration says of mails and the like.
+	// Capabilities are those of the deployment's configuration.
 	Capabilities activity.Capabilities
-	// Loopback tells that webhooks could go to the enclave's own machine, a simulator.
+	// Loopback means that webhooks could go to the enclave's own machine, a simulator.
 	Loopback bool
-	// Rand draws keys that nothing depends on.
+	// Rand draws keys that do not affect the result.
 	Rand io.Reader
 }
 
-// A Recorded entry is one of a history, opened.
+// A Recorded entry is an opened entry of a history.
 type Recorded struct {
 	Organization org.ID
 	Seq          uint64
 	Entry        *org.Entry
-	// Root is the root of the organization's tree before the entry; zero: not known.
+	// Root is the root of the organization's tree before the entry; zero: unknown.
 	Root org.Hash
-	// Place orders entries of several organizations: that of their batch in the log. Those of one
+	// Place orders entries of several organizations: the position of their batch in the log. Entries with the same
 	// place are ordered by time.
 	Place uint64
 }
 
-// A ReplayGrade tells how much of an entry was found out again.
+// A ReplayGrade is how much of an entry a replay recomputed.
 type ReplayGrade uint8
 
 // The grades.
 const (
-	// ReplayRecomputed: every member.
+	// ReplayRecomputed: all members.
 	ReplayRecomputed ReplayGrade = iota + 1
-	// ReplayVerified: every member but those that are drawn or made with keys, which were held against public keys.
+	// ReplayVerified: all members but those that are drawn or made with keys, which were verified with public keys.
 	ReplayVerified
-	// ReplaySealed: every member but those that are drawn or sealed to somebody, and tokens.
+	// ReplaySealed: all members but those that are drawn or sealed, and tokens.
 	ReplaySealed
-	// ReplayTaken: the decision; what the activity did is as recorded, in the records that it may touch.
+	// ReplayTaken: the decision; the activity's changes are taken from the entry, if they are in records that it may change.
 	ReplayTaken
 	// ReplayGiven: nothing. It is the first entry of an organization, or the half of a transaction whose other
-	// half is in a history that is not there.
+	// half is in a history that was not given.
 	ReplayGiven
 )
 
-// String is the grade in a report.
+// String returns the grade's name in a report.
 func (g ReplayGrade) String() string {
 	if int(g) < len(replayGrades) {
 		return replayGrades[g]
@@ -106,24 +106,24 @@ func (g ReplayGrade) String() string {
 	return ""
 }
 
-// ReplayGrades are all, the best first.
+// ReplayGrades are all grades, the best first.
 var ReplayGrades = []ReplayGrade{ReplayRecomputed, ReplayVerified, ReplaySealed, ReplayTaken, ReplayGiven}
 
 var replayGrades = [...]string{"", "recomputed", "verified", "sealed", "taken", "given"}
 
-// A ReplayReport tells what a replay found.
+// A ReplayReport is the result of a replay.
 type ReplayReport struct {
 	Entries int
-	// Grades are counted by activity type, "" for entries of no activity.
+	// Grades are counts by activity type, "" for entries of no activity.
 	Grades map[string]map[ReplayGrade]int
 }
 
-// A ReplayFinding is the first thing in a history that is not as it would have been decided.
+// A ReplayFinding is the first difference between a history and its replay.
 type ReplayFinding struct {
 	Organization org.ID
 	Seq          uint64
 	Type         string // of the activity, "" for none
-	Check        string // which member or check
+	Check        string // the member or check that differs
 	Want, Got    string // decided, recorded
 }
 
@@ -135,18 +135,18 @@ func (f *ReplayFinding) Error() string {
 	return text
 }
 
-// A term is a boot as it owned the range of organizations, which all have the first byte of their ids in common.
+// A term is a boot's ownership of a range, whose organizations have the first byte of their ids in common.
 type term struct {
 	first byte
 	boot  uint64
 }
 
-// historyCursor is one organization's entries.
+// historyCursor is a position in one organization's entries.
 type historyCursor struct {
 	id      org.ID
 	entries []*Recorded
 	next    int
-	boot    uint64 // number of the newest one so far
+	boot    uint64 // boot number of the newest entry so far
 }
 
 func (h *historyCursor) head() *Recorded {
@@ -156,7 +156,7 @@ func (h *historyCursor) head() *Recorded {
 	return h.entries[h.next]
 }
 
-// NewReplay takes the entries of one or more organizations, each from its first, in order.
+// NewReplay makes a replay of the entries of one or more organizations, each from its first, in order.
 func NewReplay(cfg ReplayConfig, entries []*Recorded) (*Replay, error) {
 	r := &Replay{tape: new(tape), clock: new(fixedClock), histories: map[org.ID]*historyCursor{}, terms: map[term]org.ID{},
 		report: &ReplayReport{Grades: map[string]map[ReplayGrade]int{}}}
@@ -176,8 +176,8 @@ func NewReplay(cfg ReplayConfig, entries []*Recorded) (*Replay, error) {
 	return r, r.installServices(cfg)
 }
 
-// installServices makes the enclave and the ledger that requests are decided in. Their keys are drawn here, so
-// that nothing that they sign or seal is worth anything.
+// installServices makes the enclave and the ledger of the replay. It draws their keys, so
+// that their signatures and ciphertexts are worthless.
 func (r *Replay) installServices(cfg ReplayConfig) error {
 	bare, err := lifecycle.ForReplay(cfg.Rand)
 	if err != nil {
@@ -210,7 +210,7 @@ func (r *Replay) installServices(cfg ReplayConfig) error {
 	return nil
 }
 
-// drawKey makes a key of 32 random bytes.
+// drawKey makes a key from 32 random bytes.
 func drawKey[K any](rand io.Reader, make func(secret.Secret) (K, error)) (key K, err error) {
 	s, err := secret.New(rand, 32)
 	if err != nil {
@@ -219,7 +219,7 @@ func drawKey[K any](rand io.Reader, make func(secret.Secret) (K, error)) (key K,
 	return make(s)
 }
 
-// Run replays all entries. The error is a *ReplayFinding if the history is not what would have been decided.
+// Run replays all entries. The error is a *ReplayFinding if the history differs from the replay.
 func (r *Replay) Run(ctx context.Context) (*ReplayReport, error) {
 	defer r.ledger.Close()
 	for {
@@ -233,7 +233,7 @@ func (r *Replay) Run(ctx context.Context) (*ReplayReport, error) {
 	}
 }
 
-// nextHistory is the one whose next entry was decided first.
+// nextHistory returns the history whose next entry was decided first.
 func (r *Replay) nextHistory() (first *historyCursor) {
 	for _, id := range r.order {
 		h := r.histories[id]
@@ -253,7 +253,7 @@ func (r *Replay) nextHistory() (first *historyCursor) {
 	return first
 }
 
-// otherHalf is the history in which the transaction of an entry of no activity was decided, or nil.
+// otherHalf returns the history in which the transaction of an entry of no activity was decided, or nil.
 func (r *Replay) otherHalf(e *Recorded) *historyCursor {
 	if !e.Entry.Activity.Zero() || e.Entry.Other.Zero() {
 		return nil
@@ -261,7 +261,7 @@ func (r *Replay) otherHalf(e *Recorded) *historyCursor {
 	return r.histories[e.Entry.Other]
 }
 
-// advance replays the next request of a history. depth is how many others it is needed for.
+// advance replays the next request of a history. depth is the number of requests that wait for it.
 func (r *Replay) advance(ctx context.Context, h *historyCursor, depth int) error {
 	e := h.head()
 	finding := func(check string) error { return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: check} }
@@ -287,7 +287,7 @@ func (r *Replay) advance(ctx context.Context, h *historyCursor, depth int) error
 	return nil
 }
 
-// count puts entries into the report.
+// count adds entries to the report.
 func (r *Replay) count(e *Recorded, g ReplayGrade) {
 	m := r.report.Grades[e.Entry.Type]
 	if m == nil {
@@ -298,7 +298,7 @@ func (r *Replay) count(e *Recorded, g ReplayGrade) {
 	r.report.Entries++
 }
 
-// takeGiven takes an entry as it is: nothing that it was decided from is there.
+// takeGiven applies an entry as recorded: the data that it was decided from is missing.
 func (r *Replay) takeGiven(ctx context.Context, h *historyCursor, e *Recorded) error {
 	c := *e.Entry
 	r.clock.ms = c.TimeMs
@@ -326,7 +326,7 @@ func (r *Replay) takeGiven(ctx context.Context, h *historyCursor, e *Recorded) e
 	return r.found(h, e, err)
 }
 
-// found makes a finding of what a transaction ended with.
+// found converts the error of a transaction to a finding.
 func (r *Replay) found(h *historyCursor, e *Recorded, err error) error {
 	if err == nil {
 		return nil
@@ -351,18 +351,18 @@ func (r *Replay) found(h *historyCursor, e *Recorded, err error) error {
 	return f
 }
 
-// replayed is a request that is replayed.
+// replayed is the replay of one request.
 type replayed struct {
 	replay  *Replay
 	home    *historyCursor
 	isGiven bool
-	own     *Recorded // of the request's own activity
-	main    *Recorded // of the activity that it is about: own, or of a vote the one behind it
-	// done are the entries of the transaction, once it has taken effect.
+	own     *Recorded // the entry of the request's own activity
+	main    *Recorded // the entry of the activity that it is about: own, or for a vote the one after it
+	// done are the recorded entries of the transaction, once it has taken effect.
 	done   []*Recorded
 	grade  ReplayGrade
-	parent org.ID // of the organization, zero at the top
-	again  bool   // ids were learnt: it is to be run again
+	parent org.ID // of the organization, zero for a top-level one
+	again  bool   // ids were learnt: run it again
 }
 
 // decide replays a submission or vote that begins with entry e of h.
@@ -381,11 +381,11 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 	if len(e.Entry.Votes) != 1 {
 		return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: "votes", Want: "1", Got: fmt.Sprint(len(e.Entry.Votes))}
 	}
-	// The parent's part of the transaction comes next in its history.
+	// The parent's part of the transaction is next in the parent's history.
 	if up := r.histories[s.main.Entry.Other]; up != nil && s.main.Entry.OtherSeq > 0 {
 		for head := up.head(); head != nil && head.Seq < s.main.Entry.OtherSeq; head = up.head() {
 			if r.otherHalf(head) == h && head.Entry.OtherSeq >= e.Seq {
-				break // it is of this transaction, or of a later one
+				break // an entry of this transaction, or of a later one
 			}
 			if err := r.advance(ctx, up, depth+1); err != nil {
 				return err
@@ -415,20 +415,20 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 	if !s.asksChain() {
 		return r.found(h, e, first)
 	}
-	// What policies saw of a transaction that was not sent a node has said, and nobody has kept.
+	// The policies saw chain state in a transaction that was not sent. It came from a node and is not recorded.
 	if err := r.takeGiven(ctx, h, s.own); err != nil || s.own == s.main {
 		return err
 	}
 	return r.takeGiven(ctx, h, s.main)
 }
 
-// isNoted tells whether the parent's half of a transaction notes the fingerprint.
+// isNoted reports whether the parent's half of a transaction has the fingerprint.
 func (r *Replay) isNoted(e *org.Entry) bool {
 	up := r.histories[e.Other]
 	return up != nil && e.OtherSeq < uint64(len(up.entries)) && up.entries[e.OtherSeq].Entry.StampedMs != 0
 }
 
-// plans are those that a request was decided under, as far as it has counted: its records tell of the plan and its quota.
+// plans returns the plans that a request was decided under, as far as its records contain them: the plan and its quota.
 func (r *Replay) plans() *billing.Plans {
 	s := r.step
 	if s == nil || s.main == nil {
@@ -452,7 +452,7 @@ func (r *Replay) plans() *billing.Plans {
 	return &billing.Plans{Default: plan.ID, Plans: []billing.Plan{plan}}
 }
 
-// asksChain tells that a signed request was decided by what a chain's node said, and nothing shows what that was.
+// asksChain reports whether a signed request was decided from a chain's state that is not recorded.
 func (s *replayed) asksChain() bool {
 	e := s.own.Entry
 	v := kinds.Live[s.main.Entry.Type]
@@ -465,7 +465,7 @@ func (s *replayed) asksChain() bool {
 		return false
 	}
 	for _, w := range s.main.Entry.Writes {
-		if w.Key[0] != 'A' && strings.IndexByte(never, w.Key[0]) < 0 { // more than that it waits, or does no more
+		if w.Key[0] != 'A' && strings.IndexByte(never, w.Key[0]) < 0 { // it changes more than the pending activity
 			return false
 		}
 	}
@@ -474,8 +474,8 @@ func (s *replayed) asksChain() bool {
 	return err == nil && e.Fingerprint == sha256.Sum256(e.Body) && len(s.main.Entry.Result) == 0 && len(s.main.Entry.Proofs) == 0
 }
 
-// maxTries is how often a request is run at most: ids are learnt in the first, and what depends on their
-// order in those behind it.
+// maxTries bounds the runs of one request: ids are learnt in the first, and what depends on their
+// order in later ones.
 const maxTries = 6
 
 func (s *replayed) tryCaller(ctx context.Context, as assumedCaller) (err error) {
@@ -532,7 +532,7 @@ func (s *replayed) run(ctx context.Context, as assumedCaller) error {
 	})
 }
 
-// handleRetry locks the parent as well, if that is in a history. There is nobody to ask for anything else.
+// handleRetry locks the parent as well, if its history was given. No other data can be fetched.
 func (s *replayed) handleRetry(err error) error {
 	m, ok := errors.AsType[*org.Retry](err)
 	if !ok || m.LockParent && s.replay.histories[s.parent] != nil || m.Redirect == s.home.id {
@@ -544,10 +544,10 @@ func (s *replayed) handleRetry(err error) error {
 	return errOutside
 }
 
-// errNoParent ends a request that is decided by what the parent's history says.
+// errNoParent is the error of a request whose decision needs the parent's history.
 var errNoParent = errors.New("it takes the history of the parent organization")
 
-// findParent gives the request what it would read of the parent before its own transaction.
+// findParent loads what the request reads of the parent before its own transaction.
 func (s *replayed) findParent(ctx context.Context, v *callState) error {
 	r, parent := s.replay, org.ID{}
 	read := func(id org.ID, f func(*org.Tx) error) error {
@@ -575,7 +575,7 @@ func (s *replayed) findParent(ctx context.Context, v *callState) error {
 	})
 }
 
-// keyedHash gives activities their recorded ids, of which an enclave has the key.
+// keyedHash returns activities' recorded ids, whose key only an enclave has.
 func (r *Replay) keyedHash(text []byte) (h [32]byte) {
 	if bytes.HasPrefix(text, []byte("cloister activity 1")) && r.step != nil && r.step.own != nil {
 		copy(h[:], r.step.own.Entry.Activity[:])
@@ -584,19 +584,19 @@ func (r *Replay) keyedHash(text []byte) (h [32]byte) {
 	return sha256.Sum256(text)
 }
 
-// A assumedCaller is as whom a recorded request may have come: what an entry does not tell, and the decision asks for.
+// An assumedCaller is a guess of a recorded request's caller: what an entry does not contain, but the decision needs.
 type assumedCaller struct {
-	proxy    bool // by way of the auth proxy
+	proxy    bool // through the auth proxy
 	byParent bool // by a user of the parent
 	factor   int  // which of the user's contacts and identities a token vouched for
 	user     org.ID
 	home     org.ID // his organization
 }
 
-// maxFactorsTried bounds the guises of a request that a token vouched for.
+// maxFactorsTried bounds the guesses for a request that a token vouched for.
 const maxFactorsTried = 2 + 64
 
-// assumedCallers are all that fit the recorded vote.
+// assumedCallers returns all guesses that fit the recorded vote.
 func (s *replayed) assumedCallers() []assumedCaller {
 	vote := &s.own.Entry.Votes[0]
 	var all []assumedCaller
@@ -613,7 +613,7 @@ func (s *replayed) assumedCallers() []assumedCaller {
 	return all
 }
 
-// requester makes the stamp of a recorded vote again, and verifies it over the body as any other.
+// requester rebuilds the stamp of a recorded vote, and verifies it over the body like any other.
 func (g *assumedCaller) requester(v *callState, vote *org.Vote, body []byte) (*requester, error) {
 	var head stamp.Header
 	var err error
@@ -621,7 +621,7 @@ func (g *assumedCaller) requester(v *callState, vote *org.Vote, body []byte) (*r
 	case stamp.WebAuthn.String():
 		head = stamp.Header{Name: "X-Stamp-WebAuthn", Value: vote.Signature}
 	case stamp.AttestedP256.String():
-		// The token is not in the entry: its key's signature is verified, and the record says whose it was.
+		// The token is not in the entry: its key's signature is verified, and the user comes from the record.
 		head, err = stampHeader("X-Stamp-Attested", map[string]string{"publicKeyAttestation": "-", "scheme": "STAMP_ATTESTED_SCHEME_P256_VERIFICATION_TOKEN", "publicKey": vote.PublicKey, "signature": vote.Signature})
 	default:
 		head, err = stampHeader("X-Stamp", map[string]string{"scheme": vote.Scheme, "publicKey": vote.PublicKey, "signature": vote.Signature})
@@ -645,7 +645,7 @@ func stampHeader(name string, members map[string]string) (stamp.Header, error) {
 	return stamp.Header{Name: name, Value: base64.RawURLEncoding.EncodeToString(b)}, err
 }
 
-// address is one from which a request may come, by the allowlist of whose user asks.
+// address returns an address that the allowlist of the caller's organization allows.
 func (g *assumedCaller) address(t, parent *ledger.Locked, publicKey string) (string, error) {
 	if g.byParent {
 		if parent == nil {
@@ -667,7 +667,7 @@ func (g *assumedCaller) address(t, parent *ledger.Locked, publicKey string) (str
 
 var _ voucher = (*assumedCaller)(nil)
 
-// find is the recorded user, with the credential that the token may have proven.
+// find returns the recorded user, with the credential that the token may have proven.
 func (g *assumedCaller) find(tx *org.Tx) (*vouched, error) {
 	u, err := tx.User(g.user)
 	if u == nil || err != nil {
@@ -680,7 +680,7 @@ func (g *assumedCaller) find(tx *org.Tx) (*vouched, error) {
 	if u.Phone != "" {
 		proven = append(proven, activity.ContactCredential(&login.VerificationToken{Type: login.SMS, Contact: u.Phone}))
 	}
-	for _, c := range proven { // by a token that a bounded session got
+	for _, c := range proven { // for a token that a session with a profile got
 		for i := range u.APIKeys {
 			if c.Profile = u.APIKeys[i].Profile; !c.Profile.Zero() && !slices.Contains(proven, c) {
 				proven = append(proven, c)
@@ -696,22 +696,22 @@ func (g *assumedCaller) find(tx *org.Tx) (*vouched, error) {
 	return &vouched{u, proven[g.factor], anyKey{}}, nil
 }
 
-// childrenWith is the organization of the recorded user.
+// childrenWith returns the organization of the recorded user.
 func (g *assumedCaller) childrenWith(*org.Tx) ([]org.ID, error) { return []org.ID{g.home}, nil }
 
-// anyKey stands for a token that is not in the entry.
+// anyKey replaces a token that is not in the entry.
 type anyKey struct{}
 
 func (anyKey) BoundTo(string) bool { return true }
 
-// compare holds what a transaction would append against what is recorded.
+// compare compares the entries that a transaction would append with the recorded ones.
 func (r *Replay) compare(all []ledger.Addition) error {
 	s := r.step
 	if s.isGiven {
 		return nil
 	}
 	taken := map[org.ID]int{}
-	of := make([]*Recorded, len(all)) // nil where nobody has asked for the history
+	of := make([]*Recorded, len(all)) // nil: the history was not given
 	learnt := false
 	for i := range all {
 		id := all[i].OrganizationID()
@@ -734,7 +734,7 @@ func (r *Replay) compare(all []ledger.Addition) error {
 	return err
 }
 
-// compareDecided holds entries against the recorded ones, and lets those take effect.
+// compareDecided compares entries with the recorded ones, which then take effect.
 func (s *replayed) compareDecided(all []ledger.Addition, of []*Recorded) error {
 	for i, e := range of {
 		if e == nil {
@@ -759,7 +759,7 @@ func (s *replayed) compareDecided(all []ledger.Addition, of []*Recorded) error {
 	return nil
 }
 
-// verify holds what an entry's activity made with secrets against public keys. tx has the entry's records.
+// verify checks the results that an entry's activity made with secrets, by public keys. tx has the entry's records.
 func (s *replayed) verify(tx *org.Tx, e *Recorded) error {
 	rule := replayRules[kinds.Live[s.main.Entry.Type].Kind.Name]
 	if rule.draws+rule.taken != "" {
@@ -800,7 +800,7 @@ func shorten(text string) string {
 	return text
 }
 
-// entryMembers are an entry's, as reports name and show them.
+// entryMembers are the members of an entry, as reports name and show them.
 var entryMembers = []struct {
 	name string
 	show func(*org.Entry) string

@@ -26,28 +26,28 @@ import (
 	"cloister/shared/tvc"
 )
 
-// A replayRule says what of a kind of activities is not found out again.
+// A replayRule describes what of a kind's activities cannot be recomputed.
 type replayRule struct {
 	// results are members of the result that are drawn, or made with a secret.
 	results []string
 	// draws are the collections in whose records drawnMembers are.
 	draws string
-	// sends tells that what is sent has a secret in it.
+	// sends means that the kind's sends contain a secret.
 	sends bool
-	// taken tells that the kind is not run, since what it does depends on a secret or on somebody
-	// outside. It may then touch the records of these collections.
+	// taken means that the kind is not run, since its effect depends on a secret or on an external
+	// service. It may then change the records of these collections.
 	taken string
-	// refuses, of a kind that is taken, is the one failure that takes a key to find. Any other is found out again.
+	// refuses is the one failure of a taken kind that needs a key to detect. Any other is recomputed.
 	refuses *fault.Error
-	// asked is what of the first of results is computed all the same.
+	// asked extracts the part of the first of results that is computed nevertheless.
 	asked func(string) string
-	// verified tells that results are held against public keys: activity.Kind has Verify, or
-	// the records say it all.
+	// verified means that results are verified with public keys: activity.Kind has Verify, or
+	// the records suffice.
 	verified bool
 }
 
-// replayRules are those of the kinds that draw more than ids, use secrets or ask outside. What is in
-// no rule is recomputed whole. The letters are those of package org's collections.
+// replayRules are the rules of the kinds that draw more than ids, use secrets or external services. A kind
+// without a rule is recomputed whole. The letters are those of package org's collections.
 var replayRules = map[string]replayRule{
 	"CREATE_WALLET":           {results: []string{"addresses"}, draws: "Eab", verified: true},
 	"CREATE_WALLET_ACCOUNTS":  {results: []string{"addresses"}, draws: "ab", verified: true},
@@ -109,7 +109,7 @@ var replayRules = map[string]replayRule{
 	"INIT_FIAT_ON_RAMP":              {results: []string{"onRampUrl", "onRampUrlSignature"}, asked: onramp.CutSignature},
 }
 
-// tokenMay are the collections of kinds that are run, but for requests with a token, or by one: then they are taken.
+// tokenMay are collections that kinds may change which are run, except for requests with a token in body or stamp: then they are taken.
 var tokenMay = map[string]string{
 	"CREATE_OAUTH_PROVIDERS":   "BC",
 	"CREATE_USERS":             "BCD",
@@ -123,17 +123,17 @@ var tokenMay = map[string]string{
 	"STAMP_LOGIN":              "BCk",
 }
 
-// A ReplayKind tells how far the activities of a kind are replayed when they complete. What is refused, rejected
-// or waits is always recomputed.
+// A ReplayKind is how far completed activities of a kind are replayed. Refused, rejected and waiting ones
+// are always recomputed.
 type ReplayKind struct {
 	Name  string // without ACTIVITY_TYPE_ and version
 	Grade ReplayGrade
-	// Results are the members of the result that are taken as recorded, or held against public keys.
+	// Results are the members of the result that are taken as recorded, or verified with public keys.
 	Results []string
-	// Records are the collections in whose records members are, by package org's letters; of a kind that is
-	// taken, those that it may touch.
+	// Records are the collections in whose records members are, by package org's letters; for a taken kind
+	// those that it may change.
 	Records string
-	// Token is what it may touch if a token came with the request, or vouched for it: then it is taken.
+	// Token are the collections that it may change if a token came in the body or the stamp: then it is taken.
 	Token string
 }
 
@@ -161,12 +161,12 @@ func ReplayKinds() []ReplayKind {
 	return all
 }
 
-// drawnMembers are the members of records, by their CBOR numbers, that are drawn, sealed, or follow
-// from what is.
+// drawnMembers are the members of records, by their CBOR numbers, that are drawn, sealed, or derived
+// from such.
 var drawnMembers = map[byte][]uint64{
 	'E': {3, 11}, // entropy and passphrase, sealed
 	'F': {4, 5, 6},
-	'a': {6, 7}, // address and public key: wallet.CheckKeys holds them against each other
+	'a': {6, 7}, // address and public key: wallet.CheckKeys compares them
 	'P': {4, 6, 7},
 	'Y': {6, 7},
 	'i': {4, 7, 8},
@@ -176,10 +176,10 @@ var drawnMembers = map[byte][]uint64{
 	'k': {3},
 }
 
-// never are the collections that only the engine writes: what waits, and passkeys' counters.
+// never are the collections that only the engine writes: waiting activities, and passkeys' counters.
 const never = "LMN"
 
-// metered are those in which the engine counts what an activity uses of its plan, before it runs.
+// metered are the collections in which the engine counts an activity's use of its plan, before it runs.
 const metered = "VW"
 
 // perform is activity.Version.Run for a replay.
@@ -232,8 +232,8 @@ func (r *Replay) perform(v *activity.Version, tx *activity.Tx, in *activity.Inte
 	return result, err
 }
 
-// platform is what a deployment's recorded manifest says that programs run in, nil if none was made: the measured
-// configuration says it, and is not in the history.
+// platform reconstructs the platform for programs from a deployment's recorded manifest, nil if there is none: the measured
+// configuration has it, and is not in the history.
 func (s *replayed) platform() (p *program.Platform) {
 	t := org.Begin(s.main.Organization, org.NewState(), 0)
 	t.Put(s.main.Entry.Writes...)
@@ -248,8 +248,8 @@ func (s *replayed) platform() (p *program.Platform) {
 	return p
 }
 
-// unseen is the recorded failure of a deployment for which all was right that the history has, if it is about what the
-// history does not have: the configuration, and what lay in the image.
+// unseen returns the recorded failure of a deployment if the history cannot explain it: it is about
+// the configuration, or about the image.
 func (s *replayed) unseen(computed *fault.Error) error {
 	f, err := faultOf(s.main.Entry.Failure)
 	if err == nil && (f.Name == program.Invalid("").Name || len(f.Violations) == 1 && f.Violations[0].Field == "qosVersion") {
@@ -258,7 +258,7 @@ func (s *replayed) unseen(computed *fault.Error) error {
 	return computed
 }
 
-// opener stands in for opening the secrets that come in. All opened, unless the entry's failure names one that did not.
+// opener replaces the decryption of imported secrets. All succeed, unless the entry's failure names one that did not.
 func (s *replayed) opener() func() (secret.Secret, error) {
 	n, shut := 0, -1
 	if f, err := faultOf(s.main.Entry.Failure); err == nil && len(f.Violations) == 1 {
@@ -274,12 +274,12 @@ func (s *replayed) opener() func() (secret.Secret, error) {
 	}
 }
 
-// hasToken tells whether a body brings a token that somebody outside has issued, or the enclave with a key of its own.
+// hasToken reports whether a body contains a token of an external issuer, or of the enclave's own token key.
 func hasToken(body []byte) bool {
 	return bytes.Contains(body, []byte(`"oidcToken":"`)) || bytes.Contains(body, []byte(`"verificationToken":"`))
 }
 
-// take puts what is recorded in the place of what an activity does.
+// take applies the recorded changes in place of the activity's function.
 func (s *replayed) take(v *activity.Version, tx *activity.Tx) ([]byte, error) {
 	e := s.main.Entry
 	if e.Other == s.parent && !s.parent.Zero() && tx.Parent == nil {
@@ -292,7 +292,7 @@ func (s *replayed) take(v *activity.Version, tx *activity.Tx) ([]byte, error) {
 		for _, w := range e.Writes {
 			switch c := w.Key[0]; {
 			case strings.IndexByte(never, c) >= 0:
-				counted = true // what follows is the engine's
+				counted = true // the next write is the engine's
 			case c == 'A':
 				if counted {
 					continue
@@ -305,7 +305,7 @@ func (s *replayed) take(v *activity.Version, tx *activity.Tx) ([]byte, error) {
 			case strings.IndexByte(metered, c) >= 0 && strings.IndexByte(may, c) < 0:
 				continue // the engine has counted
 			case c == 'B' && strings.IndexByte(may, c) < 0:
-				continue // the engine notes that a credential has stamped
+				continue // the engine records that a credential has stamped
 			case strings.IndexByte(may, c) < 0:
 				return s.finding("writes", fmt.Sprintf("a record of collection %c, which %s does not touch", c, v.Type))
 			default:
@@ -334,7 +334,7 @@ func (s *replayed) take(v *activity.Version, tx *activity.Tx) ([]byte, error) {
 		}
 		if up := s.replay.histories[e.Other]; up != nil && tx.Parent != nil && tx.Parent.ID == e.Other && e.OtherSeq < uint64(len(up.entries)) {
 			for _, w := range up.entries[e.OtherSeq].Entry.Writes {
-				// A token of the parent's was used, or it pays; all else follows from the child's users.
+				// A token of the parent was spent, or the parent pays; all else follows from the child's users.
 				if w.Key[0] == 'k' || strings.IndexByte(may, w.Key[0]) >= 0 && strings.IndexByte("yz", w.Key[0]) >= 0 {
 					tx.Parent.Put(w)
 				}
@@ -350,7 +350,7 @@ func (s *replayed) take(v *activity.Version, tx *activity.Tx) ([]byte, error) {
 			}
 		}
 		for _, send := range e.Sends {
-			if send.Kind != org.SendWebhook && send.Kind != org.SendUsage { // which the engine adds
+			if send.Kind != org.SendWebhook && send.Kind != org.SendUsage { // those are added by the engine
 				tx.Sends = append(tx.Sends, send)
 			}
 		}
@@ -362,7 +362,7 @@ func (s *replayed) finding(check, got string) *ReplayFinding {
 	return &ReplayFinding{Organization: s.main.Organization, Seq: s.main.Seq, Check: check, Got: got}
 }
 
-// checkMember wants a result of one member.
+// checkMember requires a result with one member.
 func checkMember(result []byte, key string) error {
 	var m map[string]strictjson.Raw
 	if err := strictjson.Decode(result, &m); err != nil {
@@ -374,7 +374,7 @@ func checkMember(result []byte, key string) error {
 	return nil
 }
 
-// keepPending is a recorded organization record with what the engine counts as it is now. The
+// keepPending returns a recorded organization record with the engine's present counts. The
 // rest may differ in counts, features and the time of the change only.
 func keepPending(tx *org.Tx, w org.Write) (org.Write, error) {
 	o, err := tx.Organization()
@@ -418,7 +418,7 @@ func organizationRecord(tx *org.Tx, o *org.Organization) (org.Write, error) {
 	return ws[0], nil
 }
 
-// faultOf reads a recorded failure back.
+// faultOf parses a recorded failure.
 func faultOf(body []byte) (*fault.Error, error) {
 	var b struct {
 		Code    int32            `json:"code"`
@@ -448,8 +448,8 @@ func faultOf(body []byte) (*fault.Error, error) {
 	return f, nil
 }
 
-// adopt puts what an entry's kind draws into the computed entry, as it is recorded, and checks that.
-// own tells that it is a vote's own entry, which draws its vote alone.
+// adopt copies the members that an entry's kind draws from the recorded to the computed entry, and checks them.
+// own means that it is a vote's own entry, which draws only its vote.
 func (s *replayed) adopt(computed *org.Entry, of *Recorded, own bool) error {
 	recorded := of.Entry
 	finding := func(check, want, got string) error {
@@ -484,7 +484,7 @@ func (s *replayed) adopt(computed *org.Entry, of *Recorded, own bool) error {
 	return nil
 }
 
-// adoptResult takes over members of a result.
+// adoptResult copies the drawn members of a result.
 func adoptResult(computed, recorded *org.Entry, rule *replayRule) error {
 	if len(rule.results) == 0 || len(computed.Result) == 0 {
 		return nil
@@ -507,13 +507,13 @@ func adoptResult(computed, recorded *org.Entry, rule *replayRule) error {
 	return nil
 }
 
-// claimsOf is a token without its signature: it says the same, and is signed with another key.
+// claimsOf returns a token without its signature, which another key made.
 func claimsOf(token string) string { return token[:max(strings.LastIndexByte(token, '.'), 0)] }
 
-// skeleton is JSON text without the values of some members, which are texts or lists of texts, and those.
+// skeleton returns JSON text without the values of some members, which are texts or lists of texts, and those values.
 func skeleton(text []byte, members []string) (out []byte, values []string, err error) {
-	masked := false // the value that comes next is left out
-	depth := 0      // of lists inside of it
+	masked := false // the next value is left out
+	depth := 0      // of lists inside of that value
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c != '"' {
@@ -561,7 +561,7 @@ func skeleton(text []byte, members []string) (out []byte, values []string, err e
 	return out, values, nil
 }
 
-// adoptWrites takes over the drawn members of records.
+// adoptWrites copies the drawn members of records.
 func (r *Replay) adoptWrites(computed *org.Entry, of *Recorded, draws string) error {
 	recorded := of.Entry
 	if err := org.OmitNotBefore(computed.Writes, recorded.Writes); err != nil {
@@ -575,9 +575,9 @@ func (r *Replay) adoptWrites(computed *org.Entry, of *Recorded, draws string) er
 		if len(b.Key) == 0 || len(a.Key) == 0 || a.Key[0] != b.Key[0] || strings.IndexByte(draws, a.Key[0]) < 0 || (a.Value == nil) != (b.Value == nil) {
 			continue
 		}
-		const behind = 16 + 8 // of the hash of an address: what it belongs to
+		const behind = 16 + 8 // after the hash of an address: its owner
 		if a.Key[0] == 'b' && len(a.Key) == len(b.Key) && len(a.Key) > behind && bytes.Equal(a.Key[len(a.Key)-behind:], b.Key[len(b.Key)-behind:]) {
-			a.Key = b.Key // wallet.CheckKeys knows whose address it is
+			a.Key = b.Key // wallet.CheckKeys verifies the owner
 			continue
 		}
 		if !bytes.Equal(a.Key, b.Key) || a.Value == nil {
@@ -595,7 +595,7 @@ func (r *Replay) adoptWrites(computed *org.Entry, of *Recorded, draws string) er
 	return nil
 }
 
-// learnTerm learns which run of the enclave a boot was, of a record that says so.
+// learnTerm learns the boot id of a term from a record that has it.
 func (r *Replay) learnTerm(of term, w org.Write) error {
 	id, ok, err := w.BootOf()
 	if !ok || err != nil {
@@ -608,12 +608,12 @@ func (r *Replay) learnTerm(of term, w org.Write) error {
 	return nil
 }
 
-// adoptProofs holds recorded app proofs against computed ones: they are of a live key, the
-// same but for their time, their freshness and the state that they name, and signed.
+// adoptProofs compares recorded app proofs with computed ones: they must have a live key's signature, and be
+// the same but for their time, their freshness and the state that they name.
 func (s *replayed) adoptProofs(computed *org.Entry, of *Recorded) error {
 	recorded := of.Entry
 	if len(computed.Proofs) != len(recorded.Proofs) {
-		return nil // the comparison tells
+		return nil // the comparison reports it
 	}
 	for i := range computed.Proofs {
 		at, got, err := attestation.ParsePayload(string(recorded.Proofs[i].Payload))
@@ -646,7 +646,7 @@ func (s *replayed) adoptProofs(computed *org.Entry, of *Recorded) error {
 	return nil
 }
 
-// adoptClaim takes over what a claim says that was not computed. root is that of the tree before the transaction.
+// adoptClaim copies the members of a claim that cannot be computed. root is that of the tree before the transaction.
 func adoptClaim(want, got attestation.Claim, of *Recorded, root org.Hash) error {
 	fresh := got.Fresh()
 	if fresh == nil || fresh.BootNumber != fmt.Sprint(of.Entry.Boot) {
@@ -681,10 +681,10 @@ func adoptClaim(want, got attestation.Claim, of *Recorded, root org.Hash) error 
 	return nil
 }
 
-// blindVault stands in for what only the data key opens.
+// blindVault replaces the vault, whose data key a replay does not have.
 type blindVault struct{}
 
-// blindSecret is how many bytes each of them has: what keys and the longest mnemonics are made of.
+// blindSecret is the size in bytes of its secrets: that of keys and of the longest mnemonics.
 const blindSecret = 32
 
 func (blindVault) Seal(org.ID, secret.Secret) ([]byte, error) { return make([]byte, blindSecret), nil }
@@ -693,29 +693,29 @@ func (blindVault) Open([16]byte, []byte) (secret.Secret, error) {
 	return secret.From(bytes.Repeat([]byte{1}, blindSecret))
 }
 
-// errOutside ends a request whose activity asks somebody whose answer is not in the entry.
+// errOutside is the error of a request whose activity needs external data that is not in the entry.
 var errOutside = errors.New("it asks for what is not in the history")
 
-// noProviders knows nobody outside.
+// noProviders replaces the external services.
 type noProviders struct{}
 
 func (noProviders) Keys(string, string, func(*login.KeySet) bool) (*login.KeySet, error) {
 	return nil, errOutside
 }
 
-// OnRampSession stands for one: the recorded page has it.
+// OnRampSession returns a dummy: the recorded page has the session.
 func (noProviders) OnRampSession(func(string) (*login.Request, error)) (string, error) {
 	return "recorded", nil
 }
 
 func (noProviders) Pay(*billing.Question) (*billing.Answer, error) { return nil, errOutside }
 
-// Program stands for one that was found: a recorded failure is told before.
+// Program always finds the program: a recorded failure is returned before.
 func (noProviders) Program(*activity.Image) error { return nil }
 
 func (noProviders) Exchange(*activity.Exchange) (*activity.Exchanged, error) { return nil, errOutside }
 
-// addressIn is an address within rules.
+// addressIn returns an address within rules.
 func addressIn(rules []org.AllowlistRule) string {
 	for i := range rules {
 		if p, err := netip.ParsePrefix(rules[i].CIDR); err == nil {

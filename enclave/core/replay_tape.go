@@ -11,7 +11,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// A tape is the randomness of a replay: what was learnt of a draw, or bytes of its own.
+// A tape is the randomness of a replay: the learnt value of a draw, or bytes of its own.
 type tape struct {
 	at    int
 	made  map[int][]byte // by the number of the draw
@@ -21,7 +21,7 @@ type tape struct {
 func (t *tape) rewind() { t.at, t.made = 0, map[int][]byte{} }
 func (t *tape) forget() { t.known = map[int][]byte{} }
 
-// Read is one draw.
+// Read makes one draw.
 func (t *tape) Read(p []byte) (int, error) {
 	n := t.at
 	t.at++
@@ -36,13 +36,13 @@ func (t *tape) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// idBytes is how much of an id is looked for: the first byte may be another's.
+// idBytes is how much of an id is compared: the first byte may depend on the range.
 const idBytes = 15
 
-// learn finds the tape's own ids in what was computed, and what is recorded in their places.
+// learn finds the tape's own ids in the computed entry, and the ids recorded in their places.
 func (t *tape) learn(computed, recorded *org.Entry) (learnt bool) {
 	for n, made := range t.made {
-		tail := len(made) // of an id: behind the time in one that is timed
+		tail := len(made) // the drawn bytes of an id: those after the time in a timed one
 		if tail != 16 && tail != 10 || t.known[n] != nil {
 			continue
 		}
@@ -61,7 +61,7 @@ func (t *tape) learn(computed, recorded *org.Entry) (learnt bool) {
 	return learnt
 }
 
-// placeOf finds what is recorded where an id of ours was computed, by its last bytes.
+// placeOf finds the id that is recorded where one of the tape was computed, by its last bytes.
 func placeOf(id org.ID, tail int, computed, recorded *org.Entry) (found org.ID, ok bool) {
 	full := id.String()
 	cut := 2
@@ -108,13 +108,13 @@ func placeOf(id org.ID, tail int, computed, recorded *org.Entry) (found org.ID, 
 	return found, ok
 }
 
-// fixedClock stands at the time of the request that is replayed.
+// fixedClock is always at the time of the request that is replayed.
 type fixedClock struct{ ms uint64 }
 
 func (c *fixedClock) Now() time.Time                       { return time.UnixMilli(int64(c.ms)).UTC() }
 func (c *fixedClock) After(time.Duration) <-chan time.Time { return nil }
 
-// noDevice gives nothing, so that only the tape is drawn from.
+// noDevice returns zeros as randomness, so that only the tape counts.
 type noDevice struct{}
 
 var errNoDevice = errors.New("a replay has no security module")

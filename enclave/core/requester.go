@@ -18,24 +18,24 @@ import (
 	"cloister/shared/wire"
 )
 
-// requester is the stamp of a request, as far as it is verified. An API key proves itself. A passkey is
-// verified with the public key in the organization's records; a key of nobody's with the token that vouches for
+// requester is the stamp of a request, as far as it is verified. The stamp of an API key contains its public key. A passkey is
+// verified with the public key in the organization's records; a key of no user with the token that vouches for
 // it.
 type requester struct {
 	call     *callState
 	caller   *stamp.Caller // once verified
 	passkey  *stamp.Passkey
-	attested *stamp.Attested // by nobody's key; voucher is its token
+	attested *stamp.Attested // by a key of no user; voucher is its token
 	voucher  voucher
 	session  *login.Session // a read-only session; caller, passkey, attested and voucher are nil then
-	hostBody stamp.HostBody // the body of a session's query: the host's word
+	hostBody stamp.HostBody // the body of a session's query, as the host claims it
 	proxy    bool           // the enclave itself has stamped, with the auth proxy's key
 
-	checked *org.Authenticator // that caller was verified with
-	counter uint32             // signature counter of its authenticator, 0 if that does not count
+	checked *org.Authenticator // the one that caller was verified with
+	counter uint32             // signature counter of its authenticator, 0 if it has none
 }
 
-// stampHead are the headers of a call in the form that stamps are read from.
+// stampHead converts the headers of a call for package stamp.
 func stampHead(call *wire.Call) []stamp.Header {
 	head := make([]stamp.Header, len(call.Head))
 	for i, h := range call.Head {
@@ -44,7 +44,7 @@ func stampHead(call *wire.Call) []stamp.Header {
 	return head
 }
 
-// readStamp finds the stamp of a call and verifies it as far as it can be.
+// readStamp parses the stamp of a call and verifies it as far as possible without records.
 func (v *callState) readStamp(call *wire.Call) (*requester, error) {
 	if token, ok := inSession(call); ok {
 		return v.readSession(call, token)
@@ -69,8 +69,8 @@ const sessionHeader = "X-Session"
 // callerHeaders are the headers that identify the caller. A call has exactly one of them.
 var callerHeaders = []string{sessionHeader, "X-Stamp", "X-Stamp-WebAuthn", "X-Stamp-Attested"}
 
-// inSession returns the token of a call that is made in a session and not stamped. A call with more than one of
-// callerHeaders is refused by package stamp.
+// inSession returns the session token of a call without a stamp. Package stamp refuses a call with more than one of
+// callerHeaders.
 func inSession(call *wire.Call) (token string, ok bool) {
 	for _, h := range call.Head {
 		if !slices.ContainsFunc(callerHeaders, func(name string) bool { return strings.EqualFold(h.Name, name) }) {
@@ -84,7 +84,7 @@ func inSession(call *wire.Call) (token string, ok bool) {
 	return token, ok
 }
 
-// readSession verifies the token of a read-only session, which is good for queries alone.
+// readSession verifies the token of a read-only session, which is valid for queries only.
 func (v *callState) readSession(call *wire.Call, token string) (*requester, error) {
 	if call.Endpoint != wire.EndpointQuery {
 		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request: a session token can only query")
@@ -102,7 +102,7 @@ func (v *callState) readSession(call *wire.Call, token string) (*requester, erro
 	return &requester{call: v, session: s, hostBody: stamp.NewHostBody(call.Body)}, nil
 }
 
-// body is the body that the requester has stamped, once that is verified.
+// body returns the body that the requester has stamped, once that is verified.
 func (s *requester) body() (stamp.Body, error) {
 	if s.caller == nil {
 		return stamp.Body{}, errors.New("a body that nobody answers for yet")
@@ -110,7 +110,7 @@ func (s *requester) body() (stamp.Body, error) {
 	return s.caller.Body(), nil
 }
 
-// where is the organization in which to look for the requester, whether the body is verified or not.
+// where returns the organization in which to look for the requester, from a body that may be unverified.
 func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	switch {
 	case s.session != nil:
@@ -128,7 +128,7 @@ func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	return w, id, err
 }
 
-// credentialName is curve and public key by which an organization finds the requester's credential.
+// credentialName returns curve and public key by which an organization finds the requester's credential.
 func (s *requester) credentialName() (curve, publicKey string) {
 	switch {
 	case s.session != nil:
@@ -141,10 +141,10 @@ func (s *requester) credentialName() (curve, publicKey string) {
 	return s.caller.Curve(), s.caller.PublicKey()
 }
 
-// verify checks a passkey's stamp with the authenticator that the records name.
+// verify verifies a passkey's stamp with the authenticator in the records.
 func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 	if s.checked != nil && s.checked.ID == a.ID && string(s.checked.PublicKey) == string(a.PublicKey) {
-		return nil // in an earlier run
+		return nil // by an earlier attempt
 	}
 	o, err := tx.Organization()
 	if err != nil {

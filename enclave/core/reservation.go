@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// replyBytes is how much memory may be taken by replies that are being made, wait to be
-	// stored, or wait for the host to take them.
+	// replyBytes bounds the memory of replies that are being built, wait for the store, or
+	// wait for the host to read them.
 	replyBytes = 256 << 20
-	// smallReply is counted but never refused: a connection's own bounds limit those.
+	// smallReply is the size up to which a reply is counted but never refused: the connections limit those.
 	smallReply = 64 << 10
-	// maxList is about how long a list may be; see query.Answer.
+	// maxList is the approximate maximal size of a list; see query.Answer.
 	maxList = 7 << 20
 )
 
-// Kinds that decode data for policies reserve memory for what is decoded, up to 16 bytes for each byte of the
-// data, which a body writes with two digits. What is in a small body is not counted.
+// Kinds that decode data for policies reserve memory for the decoded data, up to 16 bytes for each byte of the
+// data, which is two digits in the body. A small body is not counted.
 const (
 	decodedOfBody = 16 / 2
 	smallBody     = 8 << 10
 )
 
-// decodedBytes is how much memory is reserved for what is decoded of a body of n bytes of a version; v is nil
+// decodedBytes is the memory to reserve for the decoded data of a body of n bytes of a version; v is nil
 // if that is unknown.
 func decodedBytes(v *activity.Version, n int64) int64 {
 	if v == nil || !v.Kind.Decodes {
@@ -40,7 +40,7 @@ type replyReservation struct {
 	bytes   int64
 }
 
-// grow enlarges the reservation to n bytes in all, or refuses. The first tenant that it is called with pays.
+// grow enlarges the reservation to n bytes in all, or refuses. It is charged to the tenant of the first call.
 func (r *replyReservation) grow(who org.ID, n int64) error {
 	if n <= r.bytes {
 		return nil

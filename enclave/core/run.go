@@ -19,7 +19,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// execute runs the activity, which policies have granted.
+// execute runs the activity that the policies have granted.
 func (s *attempt) execute(g *policy.Grant) (err error) {
 	if s.request.call.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
 		return err
@@ -36,14 +36,14 @@ func (s *attempt) execute(g *policy.Grant) (err error) {
 		return err
 	}
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
-		s.failActivity(f) // kept, so that the same body gets the same answer
+		s.failActivity(f) // stored, so that the same body gets the same answer
 		if rest := s.locked.Begin(s.tx.NowMs); at.KeptAfterRefusal(rest) {
-			s.records = rest // what may happen once has happened
+			s.records = rest // persistent changes, such as spent tokens
 		}
 		return nil
 	}
 	if err != nil {
-		return err // nothing happened
+		return err // no effect
 	}
 	s.entry.Status, s.entry.Result, s.entry.Sends = org.StatusCompleted, result, at.Sends
 	if s.parentRecords = at.Parent; s.parentRecords == nil {
@@ -55,7 +55,7 @@ func (s *attempt) execute(g *policy.Grant) (err error) {
 	return err
 }
 
-// drillPrefix is what all that is signed in a drill begins with; empty: this is no drill.
+// drillPrefix is the required prefix of everything signed in a drill; empty: no drill.
 func (c *Core) drillPrefix() string {
 	if c.serving.Manifest.Drill {
 		return attestation.DrillPrefix
@@ -63,7 +63,7 @@ func (c *Core) drillPrefix() string {
 	return ""
 }
 
-// drills are the kinds that a drill takes.
+// drills are the kinds that a drill allows.
 var drills = []string{"SIGN_RAW_PAYLOAD", "SIGN_RAW_PAYLOADS", "CREATE_WALLET_ACCOUNTS"}
 
 var errDrill = fault.WithCode(fault.FailedPrecondition, "DRILL", "this is a drill on a copy of the deployment: it answers queries, derives accounts and signs raw payloads of a drill")
@@ -71,7 +71,7 @@ var errDrill = fault.WithCode(fault.FailedPrecondition, "DRILL", "this is a dril
 var errFrozen = fault.WithCode(fault.FailedPrecondition, "SIGNING_FROZEN", "the store was recovered without what was written last, so credentials that were removed then are back: look at them, and have the root quorum submit remove_organization_feature with the name %s", organization.FeatureFrozen)
 
 // checkFrozen refuses the use of keys after a recovery until the organization's root quorum has allowed it.
-// Nothing is recorded, so that the same body may come again.
+// Nothing is stored, so that the same body may be sent again.
 func (s *attempt) checkFrozen() error {
 	if action := s.version.Kind.Action; s.request.core.serving.Manifest.Drill || action != keys.ActionSign && action != keys.ActionExport {
 		return nil
@@ -83,7 +83,7 @@ func (s *attempt) checkFrozen() error {
 	return err
 }
 
-// activityTx is what the activity's function may use. It runs as the activity's initiator.
+// activityTx makes the environment of the activity's function. It runs as the activity's initiator.
 func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 	c, v := s.request.core, s.request.call
 	key, keyID := s.locked.Key()
@@ -113,7 +113,7 @@ func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 	return at
 }
 
-// newOrganization makes a sub-organization. Its first entry and the activity's name each other.
+// newOrganization creates a sub-organization. Its first entry and the activity's refer to each other.
 func (s *attempt) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	c := s.request.core
 	id, err := org.NewChildID(mixed{c}, s.locked.ID())
@@ -130,8 +130,8 @@ func (s *attempt) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	return &activity.Tx{Tx: tx, Vault: activity.VaultOf(c.vault(id, child.Key(), 1)), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.locked.ID(), Recovered: s.locked.Ledger().LastRecovery()}, nil
 }
 
-// decisionContext is all that a decision was made from besides the organization's records. A policy outcome
-// proof has the SHA-256 of its canonical CBOR.
+// decisionContext is the input of a decision besides the organization's records. A policy outcome
+// proof contains the SHA-256 of its canonical CBOR.
 type decisionContext struct {
 	Organization wire.ID   `cbor:"1,keyasint"`
 	Activity     wire.ID   `cbor:"2,keyasint"`
@@ -159,7 +159,7 @@ func (s *attempt) signProofs(claims []activity.Claim) ([]org.Proof, error) {
 		message := v.Message
 		if len(message) == 0 {
 			if s.version.Secret() {
-				continue // the body must not be shown: the context names who approved
+				continue // a secret body must not be shown: the context names the approvers
 			}
 			message = e.Body
 		}

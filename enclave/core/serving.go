@@ -22,7 +22,7 @@ import (
 	"cloister/enclave/internal/webhook"
 )
 
-// serving is what calls are answered with once the enclave serves.
+// serving has the keys and services of an enclave that serves.
 type serving struct {
 	*lifecycle.Serving
 	bundles         *bundle.Signer
@@ -34,16 +34,16 @@ type serving struct {
 	webhooks        *webhook.Signer
 	keysDocument    keysDocument
 	keyedHash       func(text []byte) [32]byte // by the blind-index key
-	admission       []byte                     // compressed P-256 key that may make organizations
+	admission       []byte                     // compressed P-256 key that may create organizations
 	providers       *providers.Services
 	outbox          *outbox.Outbox
 	proxy           *proxy.Proxy
 	plans           planCache
 }
 
-// installServices takes from the keyring what calls are answered with. The identity tokens that the
-// enclave issues and its verification tokens have one key, whose public half the boot
-// proof vouches for; neither has the claims that the other must have.
+// installServices makes the services from the keyring. The enclave's identity tokens and its
+// verification tokens have one key, whose public half the boot proof contains;
+// neither kind has the claims that the other requires.
 func (c *Core) installServices(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Settings) (err error) {
 	s := &serving{Serving: of, keyedHash: ring.Hash()}
 	var errs [7]error
@@ -77,9 +77,9 @@ func (c *Core) installServices(of *lifecycle.Serving, ring *boot.Keyring, set *s
 	return nil
 }
 
-// activityID is the id of the activity that a body makes in an organization: a UUIDv7 of the
-// body's timestamp and a keyed hash of organization and fingerprint. One body has one id for
-// ever, so the host's index by id finds the activity of a repeated body.
+// activityID is the id of a body's activity in an organization: a UUIDv7 of the
+// body's timestamp and a keyed hash of organization and fingerprint. The id of a body never
+// changes, so the host's index by id finds the activity of a repeated body.
 func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampedMs uint64) (id [16]byte) {
 	h := s.keyedHash(slices.Concat([]byte("cloister activity 1"), organization[:], fingerprint[:]))
 	copy(id[:], h[:])
@@ -91,7 +91,7 @@ func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampe
 	return id
 }
 
-// organizationID is the id of the one organization that an admission's body makes.
+// organizationID is the id of the one organization that an admission's body creates.
 func (s *serving) organizationID(fingerprint [32]byte) (id [16]byte) {
 	h := s.keyedHash(slices.Concat([]byte("cloister organization 1"), fingerprint[:]))
 	copy(id[:], h[:])

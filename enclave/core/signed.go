@@ -10,7 +10,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// endpointNames are the endpoints as a signed reply names them.
+// endpointNames are the names of the endpoints in a signed reply.
 var endpointNames = map[wire.Endpoint]string{
 	wire.EndpointSubmit: attestation.EndpointSubmit,
 	wire.EndpointQuery:  attestation.EndpointQuery,
@@ -20,7 +20,7 @@ var endpointNames = map[wire.Endpoint]string{
 
 var errNonce = fault.New(fault.InvalidArgument, attestation.HeaderSignReply+" wants 1 to 64 characters of A-Z a-z 0-9 - _, once")
 
-// parseSignReply takes the header that asks for a signed reply out of a call; nil: there is none.
+// parseSignReply removes the header that requests a signed reply from a call; nil: there is none.
 func (c *Core) parseSignReply(call *wire.Call) (*wire.Call, *attestation.SignedReply, error) {
 	asks := func(h wire.Header) bool { return strings.EqualFold(h.Name, attestation.HeaderSignReply) }
 	at := slices.IndexFunc(call.Head, asks)
@@ -48,9 +48,9 @@ func (c *Core) parseSignReply(call *wire.Call) (*wire.Call, *attestation.SignedR
 	return &inner, &attestation.SignedReply{Endpoint: endpoint, Operation: call.Op, Credentials: credentials, Nonce: nonce}, nil
 }
 
-// sign puts the live key's signature on a reply that is ready to leave; t holds what its request
-// says. Callers that insist take an unsigned reply for a failure: of an enclave that does not
-// serve, or that sends the host to another one.
+// sign signs a reply that is ready to leave with the live key; t holds the signed members of
+// its request. Callers that require a signature treat an unsigned reply as a failure: of an enclave that does not
+// serve, or that redirects the host to another one.
 func (c *Core) sign(t *attestation.SignedReply, reply *wire.Reply) {
 	if t == nil || reply.Moved != 0 || c.life.State() != wire.StateServing {
 		return

@@ -20,7 +20,7 @@ type customer struct {
 	below  bool
 }
 
-// A callSlot is what a call holds of maxCallSlots.
+// A callSlot is a call's share of maxCallSlots.
 type callSlot struct {
 	customer customer
 	proxy    bool // it came to the auth proxy
@@ -30,7 +30,7 @@ type callSlot struct {
 
 var errCallSlots = fault.WithCode(fault.ResourceExhausted, "REQUESTS_EXCEEDED", "too many requests are under way: wait for some of them")
 
-// Admit gives the call its slots, once: a customer's own as soon as the customer is known. It implements
+// Admit takes the call's slots, once: from the customer's share as soon as the customer is known. It implements
 // ledger.Admission.
 func (v *callState) Admit(tenant org.ID) error {
 	p := &v.slot
@@ -48,7 +48,7 @@ func (v *callState) Admit(tenant org.ID) error {
 	return nil
 }
 
-// releaseSlot gives the call's slots back.
+// releaseSlot releases the call's slots.
 func (v *callState) releaseSlot() {
 	if p := &v.slot; p.taken {
 		v.core.callSlots.Add(p.customer, -int64(p.size))

@@ -24,19 +24,19 @@ type request struct {
 	core         *Core
 	call         *callState
 	requester    *requester
-	from         string // the address that the host says it came from
+	from         string // the caller's address, as the host claims it
 	op           string
-	where        stamp.Where // as the body says
-	organization org.ID      // in which the caller is looked for; then the activity's
+	where        stamp.Where // as in the body
+	organization org.ID      // in which the caller is looked up; then the activity's
 	version      *activity.Version
-	formatErr    error // what is wrong with type or parameters; told only to callers who may ask
+	formatErr    error // error of type or parameters; only for authenticated callers
 
-	// What the body says, once it is verified.
+	// Members of the body, once it is verified.
 	body        stamp.Body
 	sub         *activity.Submit
 	intent      *activity.Intent
 	fingerprint org.Hash
-	id          org.ID // of the activity that this body makes or made
+	id          org.ID // of this body's activity
 }
 
 // submit handles a submission or a vote from its stamp to its reply. Start reading here: attempt.go decides,
@@ -49,7 +49,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *callState) (a cal
 		return callAnswer{}, err
 	}
 	defer slot.Release()
-	if r.requester, err = v.readStamp(call); err != nil { // who signed these very bytes
+	if r.requester, err = v.readStamp(call); err != nil { // verifies the signature over these exact bytes
 		return callAnswer{}, err
 	}
 	v.endPhase(phaseStamp)
@@ -83,7 +83,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *callState) (a cal
 	return a, err
 }
 
-// route finds out in which organization to look for the caller: from the verified body or, where only the
+// route finds the organization in which to look up the caller: from the verified body or, where only the
 // records can verify it, from the unverified one.
 func (r *request) route() (err error) {
 	if r.requester.caller != nil {
@@ -110,7 +110,7 @@ func (r *request) parseBody() (err error) {
 		r.organization = sub.Organization
 		r.lookUpVersion(sub.Type)
 	} else if id, err := activity.ParseOrganization(r.where.Organization); err != nil || id != sub.Organization || r.where.Type != sub.Type {
-		return fault.New(fault.InvalidArgument, "bad request body") // the caller was looked for elsewhere
+		return fault.New(fault.InvalidArgument, "bad request body") // the caller was looked up in another organization
 	}
 	if r.formatErr == nil && r.version.Kind.Vote && len(r.body.Bytes()) > maxVote {
 		r.formatErr = fault.New(fault.InvalidArgument, "invalid request body: a vote of more than %d bytes", maxVote)
@@ -119,9 +119,9 @@ func (r *request) parseBody() (err error) {
 	return nil
 }
 
-// attempt runs once what decides a submission or a vote: it authenticates the caller, looks for an earlier
-// answer, decides, executes and appends, all under the organization's lock. It is run again when it lacks
-// something; see ledger.Ledger.Transact.
+// attempt runs the transaction of a submission or a vote once: it authenticates the caller, looks for an earlier
+// answer, decides, executes and appends, all under the organization's lock. It is run again when data is
+// missing; see ledger.Ledger.Transact.
 func (r *request) attempt(t, parent *ledger.Locked) (a callAnswer, old *priorAnswer, err error) {
 	s := &attempt{request: r, locked: t, parent: parent, tx: t.Begin(r.core.now()), policySteps: r.core.policySteps()}
 	if old, err = s.admit(); err != nil || old != nil {
@@ -140,8 +140,8 @@ func (r *request) attempt(t, parent *ledger.Locked) (a callAnswer, old *priorAns
 	return a, nil, err
 }
 
-// admit checks what every submission and vote must pass: a credential of the organization or, for some kinds,
-// of its parent, and a body that is new, in time and well formed. For a body that was seen before it returns
+// admit checks what every submission and vote must have: a credential of the organization or, for some kinds,
+// of its parent, and a body that is new, in time and well formed. For a repeated body it returns
 // where its answer is.
 func (s *attempt) admit() (old *priorAnswer, err error) {
 	r := s.request
@@ -175,15 +175,15 @@ func (s *attempt) admit() (old *priorAnswer, err error) {
 	if err := s.reserveReply(int64(len(r.body.Bytes())), r.version); err != nil {
 		return nil, err
 	}
-	if old != nil { // a known body has its answer, whatever its age
+	if old != nil { // a repeated body gets its answer, whatever its age
 		return old, nil
 	}
 	return nil, s.checkNewBody()
 }
 
-// authenticate finds the user whose credential made the stamp: one of the organization; for kinds that are
-// asked for in the parent's name, one of the sub-organization that knows the credential; for kinds that a
-// parent's users may ask for as well, one of the parent.
+// authenticate finds the user whose credential made the stamp: one of the organization; for kinds with
+// ByCredential one of the sub-organization that has the credential; for kinds with ByParent
+// also one of the parent.
 func (s *attempt) authenticate() (err error) {
 	r := s.request
 	s.authority = s.tx
@@ -210,8 +210,8 @@ func (s *attempt) authenticate() (err error) {
 	return err
 }
 
-// reserveReply reserves memory for the reply to a body of n bytes, since what is decided must be told, and for
-// what a version of it decodes.
+// reserveReply reserves memory for the reply to a body of n bytes, since a decided request must be answered, and for
+// the data that a version of it decodes.
 func (s *attempt) reserveReply(n int64, v *activity.Version) error {
 	payer, err := tenant.Of(s.tx)
 	if err != nil {
@@ -220,7 +220,7 @@ func (s *attempt) reserveReply(n int64, v *activity.Version) error {
 	return s.request.call.reserve(payer, n, decodedBytes(v, n))
 }
 
-// checkNewBody checks a body that was not seen before: recent, well formed, within what its credential is for.
+// checkNewBody checks a body that is not a repetition: recent, well formed, and allowed for its credential.
 func (s *attempt) checkNewBody() error {
 	r := s.request
 	if err := checkTime(s.authority.NowMs, r.sub.TimestampMs); err != nil {
@@ -238,8 +238,8 @@ func (s *attempt) checkNewBody() error {
 	if s.caller.passkey == nil || r.requester.counter == 0 {
 		return nil
 	}
-	// Another request of the passkey may have come between two runs of this transaction: its counter
-	// never goes back.
+	// Another request with the passkey may have come between two attempts of this transaction: its counter
+	// must not decrease.
 	n, err := s.authority.Counter(s.caller.passkey.ID)
 	if err != nil || n >= r.requester.counter {
 		return err
@@ -247,7 +247,7 @@ func (s *attempt) checkNewBody() error {
 	return s.authority.PutCounter(s.caller.passkey.ID, r.requester.counter)
 }
 
-// lookUpVersion finds the version.
+// lookUpVersion looks up the version of the activity's type.
 func (r *request) lookUpVersion(kind string) {
 	if insecure.Skip(insecure.Path) {
 		r.op = activity.OpOf(kind)
@@ -255,7 +255,7 @@ func (r *request) lookUpVersion(kind string) {
 	r.version, r.formatErr = kinds.Live.Lookup(r.op, kind)
 }
 
-// decode decodes the parameters, once. Only authenticated callers get here.
+// decode decodes the parameters, once. Only for authenticated callers.
 func (r *request) decode() error {
 	if r.formatErr == nil && r.intent == nil {
 		r.intent, r.formatErr = r.version.Decode(r.sub.Parameters)
@@ -263,11 +263,11 @@ func (r *request) decode() error {
 	return r.formatErr
 }
 
-// priorAnswer is where an earlier answer to this body may be.
+// priorAnswer is where an earlier answer to this body may be found.
 type priorAnswer struct {
 	view      *ledger.View
 	seq       uint64
-	byID      bool // not above the low watermark: the host's index is asked
+	byID      bool // not above the low watermark: query the host's index
 	user      org.ID
 	recovered bool // the low watermark is in the future: a recovery has raised it
 }
@@ -289,9 +289,9 @@ func (s *attempt) priorAnswer() *priorAnswer {
 // namesParent reports whether the body names the parent of the organization that it is for.
 func (r *request) namesParent() bool { return r.sub.Organization != r.organization }
 
-// redirectToEarlier sends a body that names the parent to the organization in which it has made an activity
-// before. Where its credential leads may have changed since, and one body makes one activity. The parent keeps
-// the fingerprints of such bodies; it is locked until the transaction ends, so nothing comes in between.
+// redirectToEarlier redirects a body that names the parent to the organization in which it has made an activity
+// before. Its credential may belong to another organization since, and one body makes one activity. The parent stores
+// the fingerprints of such bodies; it is locked until the transaction ends, so no other request intervenes.
 func (s *attempt) redirectToEarlier() error {
 	r := s.request
 	if !r.namesParent() || insecure.Skip(insecure.Repeat) {
@@ -309,7 +309,7 @@ func (s *attempt) redirectToEarlier() error {
 		return err
 	}
 	if made.Fingerprint != r.fingerprint || !made.Activity.Zero() || made.Other == s.tx.ID {
-		return errTime // the parent's own, or too old to be looked for
+		return errTime // the parent's own, or too old to look up
 	}
 	r.organization = made.Other
 	return &org.Retry{Redirect: made.Other}
@@ -326,8 +326,8 @@ func (s *attempt) checkWatermark(t *ledger.Locked) error {
 	return errTime
 }
 
-// entryAt is an entry of the organization that is locked. It is fetched with no lock held, so the run that
-// wants it is run again.
+// entryAt returns an entry of the locked organization. It is fetched without a lock, so the transaction
+// is run again.
 func (v *callState) entryAt(t *ledger.Locked, seq uint64) (*org.Entry, error) {
 	if v.earlierEntry != nil && v.earlierEntry.in == t.ID() && v.earlierEntry.Seq == seq {
 		return v.earlierEntry.Entry, nil
@@ -348,8 +348,8 @@ type locatedEntry struct {
 	in org.ID
 }
 
-// answerRepeated answers a body that has been answered before: a refusal in the same words, an activity as it
-// stands now.
+// answerRepeated answers a repeated body: with the same refusal, or with the activity's present
+// state.
 func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a callAnswer, err error) {
 	var e *org.Entry
 	if f.byID {
@@ -361,8 +361,8 @@ func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a callAns
 		return a, err
 	}
 	if e == nil || e.Fingerprint != r.fingerprint {
-		// Nothing starts at or below the low watermark, so a host that hides an entry
-		// gets a refusal and no second activity.
+		// No activity starts at or below the low watermark, so a host that hides an entry
+		// causes a refusal and no second activity.
 		if f.recovered {
 			return a, errRecovered
 		}
@@ -390,7 +390,7 @@ func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a callAns
 			e = target
 		}
 	}
-	// Its users are shown as they are now, so the answer waits for that to be stored.
+	// The reply shows users of the newest state, so it waits until that is stored.
 	a.status = 200
 	err = r.call.WithLock(ctx, r.organization, func(t *ledger.Locked) error {
 		r.call.noteEntry(t, e.Seq)
@@ -401,7 +401,7 @@ func (r *request) answerRepeated(ctx context.Context, f *priorAnswer) (a callAns
 	return a, err
 }
 
-// newestEntry is the entry that shows an activity as it stands: the one that the state names while it waits,
+// newestEntry returns the entry with an activity's present state: the one named in the records while it waits,
 // the one that ended it otherwise, nil if there is none.
 func (v *callState) newestEntry(ctx context.Context, id, act org.ID) (*org.Entry, error) {
 	var view *ledger.View
@@ -420,7 +420,7 @@ func (v *callState) newestEntry(ctx context.Context, id, act org.ID) (*org.Entry
 	return view.Activity(ctx, act)
 }
 
-// newestSince is the newest entry of the activity whose entry stands at seq.
+// newestSince returns the newest entry of the activity whose entry has sequence number seq.
 func (v *callState) newestSince(ctx context.Context, id org.ID, view *ledger.View, seq uint64) (*org.Entry, error) {
 	e, err := view.Entry(ctx, seq)
 	if err != nil || e.Status.Terminal() {

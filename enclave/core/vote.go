@@ -13,15 +13,15 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// maxFactors is with how many credentials one user may approve an activity: about all that a user can have
+// maxFactors bounds the credentials with which one user may approve an activity: about all that a user can have
 // besides sessions.
 const maxFactors = 30
 
-// maxVote bounds the body of a vote, which is kept in every later entry of the activity.
+// maxVote bounds the body of a vote, which every later entry of the activity contains.
 const maxVote = 2 << 10
 
-// vote approves or rejects an activity that waits. Its body lies in its newest entry, which is
-// fetched from the host, and again if the activity has gone on meanwhile.
+// vote approves or rejects a waiting activity. Its body is in its newest entry, which is
+// fetched from the host, and again if the activity has changed meanwhile.
 func (s *attempt) vote() (a callAnswer, err error) {
 	r, target := s.request, s.request.intent.Target()
 	p, err := s.tx.PendingBy(target)
@@ -34,7 +34,7 @@ func (s *attempt) vote() (a callAnswer, err error) {
 			if err != nil {
 				return a, err
 			}
-			if !made.Activity.Zero() { // or it is a sub-organization's
+			if !made.Activity.Zero() { // zero: it is a sub-organization's
 				return a, fault.New(fault.FailedPrecondition, "activity is over: it can be neither approved nor rejected")
 			}
 		}
@@ -64,7 +64,7 @@ func (s *attempt) vote() (a callAnswer, err error) {
 	return s.castVote()
 }
 
-// resumeActivity goes on with an activity that waits, from its newest entry.
+// resumeActivity continues a waiting activity, from its newest entry.
 func (s *attempt) resumeActivity(p *org.Pending, last *org.Entry) (err error) {
 	if s.organization, err = s.tx.Organization(); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (s *attempt) resumeActivity(p *org.Pending, last *org.Entry) (err error) {
 			continue
 		}
 		if activity.IsVoid(u, &v, s.tx.NowMs) {
-			v.CreatedMs = 0 // for good: it is no more among the votes of the entry
+			v.CreatedMs = 0 // for good: the entry no longer has this vote
 		}
 		mine.Votes = append(mine.Votes, v)
 	}
@@ -110,19 +110,19 @@ func (s *attempt) resumeActivity(p *org.Pending, last *org.Entry) (err error) {
 	return s.loadChainState()
 }
 
-// castVote records the vote and decides the activity anew.
+// castVote records the vote and decides the activity again.
 func (s *attempt) castVote() (a callAnswer, err error) {
 	if err := s.buildPolicyRequest(); err != nil {
 		return a, err
 	}
-	s.policySteps *= 2 // the policies are evaluated twice: whether the vote counts, and what comes of it
+	s.policySteps *= 2 // the policies are evaluated twice: whether the vote counts, and the decision
 	if _, err := activity.CountVotes(s.tx, s.pending, &s.policyRequest, s.request.core.policySteps(), &s.policySteps); err != nil {
 		return a, err
 	}
 	if !s.policyRequest.InScope(&s.policySteps) {
 		return a, denialOf(nil)
 	}
-	s.policyRequest.Scope = nil // it holds: the policies need not ask again
+	s.policyRequest.Scope = nil // it holds: the policies need not check it again
 	user, no := s.caller.user.ID, s.request.version.Kind.Rejects()
 	mine := s.pending.VoteOf(user)
 	if mine == nil || user != s.pending.Initiator {
@@ -163,7 +163,7 @@ func (s *attempt) changesVote(before *org.PendingVote) bool {
 		!slices.ContainsFunc(before.Credentials, func(c org.VoteCredential) bool { return c.ID == s.caller.credential.ID })
 }
 
-// answerUnchangedVote answers a vote that changes nothing with the activity as it stands. Only a second
+// answerUnchangedVote answers a vote that changes nothing with the activity's present state. Only a second
 // rejection by the same user evaluates again whether the activity can still pass: policies and users may have
 // been deleted since.
 func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a callAnswer, err error) {
@@ -187,7 +187,7 @@ func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a callAnswer, err 
 	return callAnswer{status: 200, body: body}, err
 }
 
-// recordVote records the vote among those of the activity: one for each user.
+// recordVote adds the vote to those of the activity, which has one for each user.
 func (s *attempt) recordVote(before *org.PendingVote) error {
 	no, now := s.request.version.Kind.Rejects(), s.tx.NowMs
 	b, err := s.newVote(s.request.body.Bytes())
@@ -198,11 +198,11 @@ func (s *attempt) recordVote(before *org.PendingVote) error {
 	s.voteID = b.ID
 	v := org.PendingVote{User: b.User, Rejected: no, CreatedMs: now, Credentials: []org.VoteCredential{s.caller.credential}}
 	if !no && now >= s.pending.OpenedMs+org.ApprovalWindowMs {
-		s.pending.OpenedMs = now // what was approved before has lapsed
+		s.pending.OpenedMs = now // the earlier approvals have lapsed
 	}
 	old := s.voteIn(b.User)
 	if before != nil && !no && activity.IsApproval(s.pending, s.caller.user, before, now) {
-		// Another credential of a user who has approved: no second vote.
+		// An approval with another credential of the same user is no second vote.
 		before.Credentials = append(slices.Clone(before.Credentials), s.caller.credential)
 		if old != nil {
 			s.voteID = old.ID
@@ -227,7 +227,7 @@ func (s *attempt) voteIn(user org.ID) *org.Vote {
 	return &s.entry.Votes[i]
 }
 
-// reject ends the activity if its initiator takes it back or it cannot pass any more. A rejection never starts
+// reject ends the activity if its initiator withdraws it or it cannot pass any more. A rejection never starts
 // anything.
 func (s *attempt) reject() error {
 	can := false
@@ -243,7 +243,7 @@ func (s *attempt) reject() error {
 	return s.keepRejection(org.StatusRejected)
 }
 
-// keepRejection records a rejection, after which the activity has this status.
+// keepRejection records a rejection and sets the activity's status.
 func (s *attempt) keepRejection(status org.Status) error {
 	s.records, s.entry.Status = s.tx, status
 	return s.keepEvaluation(&policy.Decision{Outcome: policy.Rejected})
@@ -264,7 +264,7 @@ func (s *attempt) canPass() (bool, error) {
 	return s.canOthersPass()
 }
 
-// votedActivity is the activity that an earlier vote was about, as it stands, nil if it is not found.
+// votedActivity returns the present state of the activity that an earlier vote was about, nil if it is not found.
 func (r *request) votedActivity(ctx context.Context) (*org.Entry, error) {
 	var view *ledger.View
 	var seq uint64

@@ -9,7 +9,7 @@ const (
 	MaxEpoch  = 1<<23 - 1 // epoch of a range, one more with each change of its owner
 	MaxNumber = 1<<40 - 1 // batches of one boot
 	MaxTime   = 1<<63 - 1 // milliseconds
-	MaxRank   = 1<<63 - 1 // of a row of the index
+	MaxRank   = 1<<63 - 1 // rank of an index row
 
 	MaxHeader      = 1 << 20                 // header of a batch: its tips
 	MaxType        = 128                     // bytes of an activity's type
@@ -23,7 +23,7 @@ const (
 	MaxNewPages    = 1 << 12                 // pages in one PutTable
 	MaxFilter      = 256                     // types or statuses in a Page
 	MaxClaims      = 256                     // sends claimed at a time
-	MaxKinds       = 16                      // kinds of sends in one question
-	MaxMemo        = 1 << 10                 // what a sender remembers of a send
+	MaxKinds       = 16                      // kinds of sends in one query
+	MaxMemo        = 1 << 10                 // a sender's memo on a send
 	MaxAnswer      = wire.MaxFrame - 256<<10 // sealed bytes in one answer; the rest is for framing
 )

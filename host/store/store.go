@@ -23,8 +23,8 @@
 // from a second one.
 //
 // No call's cost grows with the number of organizations, and none linearly with the length of an
-// organization's history; see the README for the one exception, a Page under a tree size far
-// behind.
+// organization's history; see the README for the one exception, a Page under a tree size far below the
+// present one.
 package store
 
 import (

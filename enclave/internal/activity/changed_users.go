@@ -7,7 +7,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// BindProfile bounds what is done from now on by a profile, as if a session with that profile had asked.
+// BindProfile restricts the rest of the activity to a session profile, as if a session with that profile had stamped it.
 func (t *Tx) BindProfile(profile org.ID) error {
 	switch {
 	case profile.Zero() || profile == t.Stamped.Profile:
@@ -19,12 +19,12 @@ func (t *Tx) BindProfile(profile org.ID) error {
 	return nil
 }
 
-// ErrBounded refuses an action with which a session would leave the scope of its profile.
+// ErrBounded is the error of an action with which a session would leave the scope of its profile.
 var ErrBounded = fault.WithCode(fault.PermissionDenied, "FORBIDDEN",
 	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
 
-// boundNewSessions refuses a session with a profile that gives an existing user a way to log in which the profile
-// does not bound. New users are bounded by what policies let them do.
+// boundNewSessions refuses, to a session with a profile, a change that gives an existing user a way to log in that is
+// not restricted to that profile. Policies restrict the ways to log in of new users.
 func (t *Tx) boundNewSessions() error {
 	bound := t.Stamped.Profile
 	if bound.Zero() {
@@ -54,7 +54,7 @@ func (t *Tx) boundNewSessions() error {
 	})
 }
 
-// finish does what follows every kind's own function.
+// finish completes an activity after its kind's Run: profile check, proof of the stamping credential, look-up keys.
 func (t *Tx) finish() error {
 	if err := t.boundNewSessions(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (t *Tx) finish() error {
 	return t.Link()
 }
 
-// How is the origin of a credential that is added to a user now.
+// How returns the origin of a credential that the activity adds to a user.
 func (t *Tx) How() org.How {
 	if t.Presented == 0 {
 		return org.HowInside
@@ -73,8 +73,8 @@ func (t *Tx) How() org.How {
 	return t.Presented
 }
 
-// prove notes that the credential that stamped has stamped in this sub-organization: from now on it leads here before all
-// that only say so. Keys of sessions, by which nobody is found, are not noted.
+// prove records that the stamping credential has stamped an activity of this sub-organization. Log-ins that name only the
+// parent find a proven credential before unproven ones. Session keys are not recorded: log-ins never look them up.
 func (t *Tx) prove() error {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Parent.Zero() || o.Deleted || t.Stamped.ID.Zero() {
@@ -82,7 +82,7 @@ func (t *Tx) prove() error {
 	}
 	old, err := t.Tx.User(t.User)
 	if err != nil || old == nil {
-		return err // the activity has deleted him
+		return err // the activity has deleted the user
 	}
 	// The record is copied only where it changes: almost always the credential has stamped before.
 	if i := slices.IndexFunc(old.APIKeys, func(k org.APIKey) bool { return k.ID == t.Stamped.ID }); i >= 0 {
@@ -104,8 +104,8 @@ func (t *Tx) prove() error {
 	return t.PutUser(&u)
 }
 
-// Link updates, in the same step, what the parent finds users of a sub-organization by. Run calls it: kinds
-// that change users need not.
+// Link updates, in the same transaction, the keys by which the parent looks up users of a sub-organization. Run calls it:
+// kinds that change users need not.
 func (t *Tx) Link() error {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Parent.Zero() {

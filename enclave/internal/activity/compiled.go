@@ -8,19 +8,19 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Effect is what a policy does when it applies.
+// Effect is the effect of a policy that applies: allow or deny, by the name of the interface.
 type Effect string
 
-// effects are those of the interface.
+// effects maps the names of the interface to the effects of package policy.
 var effects = map[Effect]policy.Effect{"EFFECT_ALLOW": policy.EffectAllow, "EFFECT_DENY": policy.EffectDeny}
 
-// Valid tells whether e is one of the interface's.
+// Valid reports whether e is an effect of the interface.
 func (e Effect) Valid() bool { return effects[e] != 0 }
 
-// Policy is e in the terms of package policy.
+// Policy returns e as package policy has it.
 func (e Effect) Policy() policy.Effect { return effects[e] }
 
-// CompiledPolicy is p with its expressions compiled, once for each time that p is loaded.
+// CompiledPolicy returns p with its expressions compiled. It compiles them once per load of p.
 func CompiledPolicy(p *org.Policy) (*policy.Policy, error) {
 	if c, ok := p.Compiled.(*policy.Policy); ok {
 		return c, nil
@@ -40,7 +40,7 @@ func CompiledPolicy(p *org.Policy) (*policy.Policy, error) {
 	return c, nil
 }
 
-// compiledPolicies are all policies in the order of their ids.
+// compiledPolicies returns all policies, compiled, in the order of their ids.
 func compiledPolicies(tx *org.Tx) ([]*policy.Policy, error) {
 	var ps []*policy.Policy
 	var bad error
@@ -56,7 +56,7 @@ func compiledPolicies(tx *org.Tx) ([]*policy.Policy, error) {
 	return ps, err
 }
 
-// CompileStored compiles an expression from a record. It compiled before it was stored, so a failure is no *fault.Error.
+// CompileStored compiles an expression of a record. It was compiled before it was stored, so an error is internal, not a *fault.Error.
 func CompileStored(what string, id org.ID, c policy.Clause, source string) (*policy.Program, error) {
 	p, err := policy.Compile(c, source)
 	if err != nil {
@@ -65,7 +65,7 @@ func CompileStored(what string, id org.ID, c policy.Clause, source string) (*pol
 	return p, nil
 }
 
-// CompileClause compiles the expression that an intent has in a field.
+// CompileClause compiles the expression in a field of an intent. Errors are *fault.Error about the field.
 func CompileClause(c policy.Clause, field, source string) (*policy.Program, error) {
 	p, err := policy.Compile(c, source)
 	if e := fault.Of(err); e != nil && e.Code == fault.InvalidArgument {

@@ -49,13 +49,13 @@ func ParseOrganization(text string) (org.ID, error) {
 	switch {
 	case err != nil:
 		return id, fault.WithCode(fault.InvalidArgument, "INVALID_ORGANIZATION_ID", "malformed organization ID provided")
-	case id.Zero(): // no organization has it: the reply reveals nothing
+	case id.Zero(): // reserved: no organization has it, so the reply reveals nothing
 		return id, NoOrganization(id)
 	}
 	return id, nil
 }
 
-// NoOrganization is the NotFound error of an organization, for callers who may learn that there is none.
+// NoOrganization is the NotFound error of an organization, for callers who may learn that it does not exist.
 func NoOrganization(id org.ID) error {
 	return fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
 }

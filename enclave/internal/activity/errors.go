@@ -15,7 +15,7 @@ const typePrefix = `{"@type":"type.googleapis.com/`
 // AppendError writes the body of an error answer.
 func AppendError(dst []byte, e *fault.Error) []byte { return AppendRefusal(dst, e, org.ID{}, "") }
 
-// AppendRefusal is AppendError for an activity that is kept, and names it. The fingerprint is `sha256:` and hex.
+// AppendRefusal is AppendError for a stored activity, with its id and fingerprint. The fingerprint is `sha256:` and hex.
 func AppendRefusal(dst []byte, e *fault.Error, activity org.ID, fingerprint string) []byte {
 	dst = append(dst, `{"code":`...)
 	dst = strconv.AppendUint(dst, uint64(e.Code), 10)
@@ -61,11 +61,11 @@ func appendViolation(dst []byte, v *fault.Violation) []byte {
 	return append(dst, '}')
 }
 
-// noneAllowed is compared by clients, in the detail and in the message.
+// noneAllowed is the text of a denial that no policy allowed. Clients compare it, in the detail and in the message.
 const noneAllowed = "No policies evaluated to outcome: Allow"
 
-// DenialMessage is what a refusal by policies says outside of its details. Not all clients show those, and some
-// look for the words behind the colon.
+// DenialMessage is the message of a denial by policies, without its details. Some clients do not show details, and some
+// search the message for the text after the colon.
 func DenialMessage(es []fault.Evaluation) string {
 	if deniers(es) != nil {
 		return "request not authorized: policy engine denied request explicitly"
@@ -82,7 +82,7 @@ func deniers(es []fault.Evaluation) (ids []string) {
 	return ids
 }
 
-// appendDenial appends the policies that denied, or that none allowed.
+// appendDenial appends the outcomes of the policies that denied, or noneAllowed.
 func appendDenial(dst []byte, es []fault.Evaluation) []byte {
 	text := noneAllowed
 	if deniers := deniers(es); deniers != nil {
@@ -119,7 +119,7 @@ func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
 	return append(dst, '}')
 }
 
-// TellsExpression tells whether a refusal that was written tells of a policy which expression decided.
+// TellsExpression reports whether an encoded refusal contains the expression that decided in a policy.
 func TellsExpression(refusal []byte) bool { return bytes.Contains(refusal, []byte(`,"expression":"`)) }
 
 // PolicyEvaluations converts the policy outcomes of a decision to the form of refusals.
@@ -153,7 +153,7 @@ func appendFailure(dst, body []byte) []byte {
 }
 
 // wordings are the documented messages for fields that break their rules: when absent, and when present. An
-// empty one leaves the general message.
+// empty one stands for the general message.
 var wordings = map[string][2]string{
 	"curve":             {"curve required", "invalid curve"},
 	"curveType":         {"curve required", "invalid curve"},
@@ -168,7 +168,7 @@ var wordings = map[string][2]string{
 	"receiverUserEmail": {"", "invalid email address"},
 	"rootEmail":         {"", "invalid email address"},
 	"walletName":        {"missing wallet params", ""},
-	// Of OAuth 2.0.
+	// OAuth 2.0.
 	"provider":           {"invalid OAuth 2.0 provider", "invalid OAuth 2.0 provider"},
 	"authCode":           {"auth_code must be set", ""},
 	"codeVerifier":       {"code_verifier must be set", ""},
@@ -211,12 +211,12 @@ func PublicWording(err error) error {
 	return &named
 }
 
-// NotFound is the error of a name that does not exist. It shows only a short, printable part of the name.
+// NotFound is the error of a name that does not exist. It contains only a short, printable part of the name.
 func NotFound(what, name string) *fault.Error {
 	return fault.New(fault.NotFound, "%s not found: %s", what, Printable(name))
 }
 
-// OrNotFound returns the result of a look-up, and the error NotFound if it is nil.
+// OrNotFound returns the result of a look-up, and the error NotFound if the result is nil.
 func OrNotFound[T any](r *T, err error, what, name string) (*T, error) {
 	if err == nil && r == nil {
 		err = NotFound(what, name)
@@ -226,7 +226,7 @@ func OrNotFound[T any](r *T, err error, what, name string) (*T, error) {
 
 const maxShown = 128
 
-// Printable makes text from outside fit for a message.
+// Printable makes text of a request printable and short, for a message.
 func Printable(text string) string {
 	if len(text) > maxShown {
 		text = text[:maxShown]
@@ -235,7 +235,7 @@ func Printable(text string) string {
 	return q[1 : len(q)-1]
 }
 
-// NotUnique is the error of a name that is taken.
+// NotUnique is the error of a name that is in use already.
 func NotUnique(what, field string) *fault.Error {
 	return fault.Field(field, "%s label must be unique", what)
 }

@@ -5,13 +5,13 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// explainedBytes bounds the explanations of one evaluation. Outcomes are always kept.
+// explainedBytes bounds the explanations of one evaluation, in bytes. Outcomes are always stored.
 const explainedBytes = 16 << 10
 
-// maxEvaluations bounds in bytes what an entry keeps of evaluations.
+// maxEvaluations bounds the evaluations of one entry, in bytes.
 const maxEvaluations = 256 << 10
 
-// AddEvaluation appends the newest evaluation. When all are too large, the oldest lose what they say of single policies.
+// AddEvaluation appends the newest evaluation. If all together are too large, the oldest lose their outcomes of single policies.
 func AddEvaluation(es []org.Evaluation, e org.Evaluation) []org.Evaluation {
 	es = append(es, e)
 	size := 0
@@ -39,8 +39,8 @@ func textSize(values []string) (size int) {
 	return size
 }
 
-// EvaluationOf is a decision's record. A policy that no clause decided, or whose explanation has no room, has
-// its outcome alone.
+// EvaluationOf is the record of a decision. A policy that no clause decided, or whose explanation exceeds explainedBytes,
+// has its outcome alone.
 func EvaluationOf(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluation {
 	verdicts, reasons := d.Evaluations.Verdicts, d.Evaluations.Reasons
 	e := org.Evaluation{ID: id, Vote: vote, TimeMs: timeMs, Outcome: d.Outcome.String(), Asked: d.Evaluations.IDs(), Verdicts: make([]byte, len(verdicts))}
@@ -73,14 +73,14 @@ func EvaluationOf(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evalua
 	return e
 }
 
-// verdictByte packs a verdict for an entry: the outcome in the lower four bits, the clause above.
+// verdictByte packs a verdict for an entry: the outcome in the lower four bits, the clause in the upper four.
 func verdictByte(v policy.Verdict) byte { return byte(v.Outcome) | byte(v.Clause)<<4 }
 
 func verdictOf(b byte) policy.Verdict {
 	return policy.Verdict{Outcome: policy.Outcome(b & 15), Clause: policy.Clause(b >> 4)}
 }
 
-// Outcomes are what an evaluation tells of each policy. Older entries hold them in Policies.
+// Outcomes returns the outcome of each policy in an evaluation. Older entries have them in Policies.
 func Outcomes(e *org.Evaluation) []org.PolicyOutcome {
 	if len(e.Verdicts) == 0 || len(e.Asked) != len(org.ID{})*len(e.Verdicts) {
 		return e.Policies

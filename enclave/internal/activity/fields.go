@@ -11,7 +11,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// TextOf is the text of an option, empty when absent.
+// TextOf returns the text of an option, empty when absent.
 func TextOf(s *string) string {
 	if s == nil {
 		return ""
@@ -19,17 +19,17 @@ func TextOf(s *string) string {
 	return *s
 }
 
-// IsOn reads an option, which is off when absent.
+// IsOn returns the value of a boolean option, false when absent.
 func IsOn(option *bool) bool { return option != nil && *option }
 
-// Set puts an option into a record unless it is absent.
+// Set copies an option into a record unless it is absent.
 func Set[T any](into *T, option *T) {
 	if option != nil {
 		*into = *option
 	}
 }
 
-// FieldAt names a field of an element of a list.
+// FieldAt is the path of a field of a list's element.
 func FieldAt(list string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", list, i, field) }
 
 // CheckDistinct refuses a list that names something twice.
@@ -52,7 +52,7 @@ func CheckNotes(field string, notes *string) error {
 	return nil
 }
 
-// MapList is what element makes of each element of a list.
+// MapList returns the results of element for all elements of a list.
 func MapList[T, U any](list []T, element func(*T) U) []U {
 	out := make([]U, len(list))
 	for i := range list {
@@ -61,14 +61,14 @@ func MapList[T, U any](list []T, element func(*T) U) []U {
 	return out
 }
 
-// SameID compares UUIDs whatever their case.
+// SameID reports whether two UUIDs are equal, in either case.
 func SameID(a, b string) bool {
 	x, _ := org.ParseID(a)
 	y, _ := org.ParseID(b)
 	return x == y
 }
 
-// ParseID reads an id of a field that has no rule, in either case. The nil UUID, which means none in records, names nothing.
+// ParseID parses the id in a field without a rule, in either case. It refuses the nil UUID, which means none in records.
 func ParseID(field, text string) (org.ID, error) {
 	id, err := org.ParseID(text)
 	if err != nil || id.Zero() {
@@ -77,7 +77,7 @@ func ParseID(field, text string) (org.ID, error) {
 	return id, nil
 }
 
-// ParseSeconds reads a number of seconds, usual where nothing is said.
+// ParseSeconds parses a number of seconds, at most most. The default is usual.
 func ParseSeconds(field string, text *string, usual, most uint64) (uint64, error) {
 	if TextOf(text) == "" {
 		return usual, nil
@@ -89,7 +89,7 @@ func ParseSeconds(field string, text *string, usual, most uint64) (uint64, error
 	return n, nil
 }
 
-// Visible tells whether s is not empty and ASCII without spaces and controls.
+// Visible reports whether s is nonempty ASCII without spaces and control characters.
 func Visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
@@ -102,10 +102,10 @@ func Visible(s string) bool {
 // maxNotes bounds notes in bytes.
 const maxNotes = 4 << 10
 
-// Nothing is a result without members.
+// Nothing is an intent or a result without members.
 type Nothing struct{}
 
-// ParseURL reads a URL that names a host, without user and fragment.
+// ParseURL parses a URL that has a host, and neither user nor fragment.
 func ParseURL(text string) (*url.URL, bool) {
 	if len(text) > maxURL || strings.ContainsAny(text, "#\\, ") {
 		return nil, false
@@ -121,7 +121,7 @@ func ParseURL(text string) (*url.URL, bool) {
 	return u, err == nil && n > 0 && u.Port()[0] != '0'
 }
 
-// plainHost takes IP addresses and names of letters, digits, hyphens and dots; other scripts come as xn--.
+// plainHost accepts IP addresses and names of letters, digits, hyphens and dots; other scripts come as xn--.
 func plainHost(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Zone() == ""
@@ -137,7 +137,7 @@ func plainHost(host string) bool {
 			}
 		}
 	}
-	// A last label of digits alone is read as an IP address by some.
+	// Some software reads a name whose last label has only digits as an IP address.
 	return strings.Trim(labels[len(labels)-1], "0123456789") != "" && len(host) <= 253
 }
 

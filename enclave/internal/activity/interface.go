@@ -7,14 +7,14 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// An operation is a path of the interface, and how many versions its activity type has.
+// An operation is a path of the interface, with the number of versions of its activity type.
 type operation struct {
 	name     string
 	versions int
 }
 
-// operations are all of the interface, live or not, and export_history, which is ours. Paths that it does not publish have
-// the name of their kind.
+// operations are all operations of the interface, live or not, and our own export_history. One whose path the interface
+// does not publish has the name of its kind.
 var operations = []operation{
 	{"accept_invitation", 2}, {"activate_billing_tier", 1}, {"approve_activity", 1}, {"claim_earn_fees", 1},
 	{"claim_swap_fees", 1}, {"create_api_keys", 2}, {"create_api_only_users", 1}, {"create_authenticators", 2},
@@ -52,7 +52,7 @@ var operations = []operation{
 	{"update_webhook_endpoint", 1}, {"upsert_gas_usage_config", 1}, {"upsert_swap_config", 1}, {"verify_otp", 2},
 }
 
-// operationOf finds the operation of every activity type of the interface.
+// operationOf maps every activity type of the interface to its operation.
 var operationOf = func() map[string]string {
 	m := make(map[string]string, 2*len(operations))
 	for _, o := range operations {
@@ -65,7 +65,7 @@ var operationOf = func() map[string]string {
 	return m
 }()
 
-// The one operation whose kind has another name.
+// The one operation whose path does not follow from the name of its kind.
 const (
 	unusualOperation = "set_tvc_app_live_deployment"
 	unusualKind      = "UPDATE_TVC_APP_LIVE_DEPLOYMENT"
@@ -85,19 +85,19 @@ func operationName(kind string) string {
 	return strings.ToLower(kind)
 }
 
-// KnownOp tells whether op is an operation of the interface, live or not.
+// KnownOp reports whether op is an operation of the interface, live or not.
 func KnownOp(op string) bool {
 	_, ok := slices.BinarySearchFunc(operations, op, func(o operation, op string) int { return strings.Compare(o.name, op) })
 	return ok
 }
 
-// OpOf is the operation to which an activity type belongs, or "".
+// OpOf returns the operation of an activity type, or "".
 func OpOf(typ string) string { return operationOf[typ] }
 
-// KnownType tells whether typ is an activity type of the interface, live or not.
+// KnownType reports whether typ is an activity type of the interface, live or not.
 func KnownType(typ string) bool { return operationOf[typ] != "" }
 
-// Lookup finds the version that typ names at path op. Errors are NotFound for an unknown path, InvalidArgument
+// Lookup finds the version of activity type typ at path op. Errors are NotFound for an unknown path, InvalidArgument
 // for a type that is unknown or of another path, Unimplemented for a type that is not live.
 func (t Table) Lookup(op, typ string) (*Version, error) {
 	if v := t[typ]; v != nil && v.Kind.Op == op {

@@ -8,9 +8,9 @@
 // are in the packages that import it (tag, wallet, user, organization, auth); package kinds lists them all.
 //
 // It promises that a kind's function gets only intents that were decoded strictly and checked; that a function
-// which returns an error has no effect (the caller drops its Tx) except through ChangeForGood; that secrets
+// which returns an error has no effect (the caller drops its Tx) except through ChangeDespiteRefusal; that secrets
 // are stored only sealed by the Vault and leave only encrypted; and that nothing is signed or exported without
-// the Tx's Grant. It has no clock, no randomness and no peer but what the Tx holds.
+// the Tx's Grant. Its only sources of time, randomness and remote data are those in the Tx.
 package activity
 
 import (
@@ -88,7 +88,7 @@ type Tx struct {
 	Rand   io.Reader // the enclave's randomness
 	// Keys caches derived account keys.
 	Keys     *keys.Cache[KeyID]
-	User     org.ID // who submitted
+	User     org.ID // the submitter
 	Activity org.ID
 	// Parent are the records of the parent, if the transaction has locked it too. Nil in a top-level organization; use ParentRecords.
 	Parent *org.Tx
@@ -102,8 +102,8 @@ type Tx struct {
 	// WantsProofs requests that Claims are collected.
 	WantsProofs bool
 	Claims      []Claim
-	// NewOrganization starts an organization in the same step: a Tx with an empty state, a Vault of its own
-	// and an id never used before. Nil where a step may not span organizations.
+	// NewOrganization creates an organization in the same transaction: a Tx with an empty state, a Vault of its own
+	// and an id never used before. Nil where a transaction may not span organizations.
 	NewOrganization func() (*Tx, error)
 	// Bundles signs exports and the keys to which imports are encrypted.
 	Bundles *bundle.Signer
@@ -125,11 +125,11 @@ type Tx struct {
 	Verification *login.VerificationToken
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
-	// Sends go out once the activity's entry, which will stand at Seq, is stored.
+	// Sends are sent once the activity's entry, with sequence number Seq, is stored.
 	Sends []org.Send
 	Seq   uint64
 	// Recovered is the newest log generation of the range that began with a recovery, if organizations then need their root
-	// quorum; 0: none did.
+	// quorum; 0: none.
 	Recovered uint32
 	// Drill, unless empty, is the required prefix of everything that is signed, before hashing.
 	Drill string
@@ -139,7 +139,7 @@ type Tx struct {
 	Loopback bool
 	// Presented is the origin of the credentials and contacts that are added to users; zero: a user of the organization.
 	Presented org.How
-	// Plans are the deployment's, nil if it has none, for a kind that has Plans set.
+	// Plans are the deployment's plans, nil if it has none. Only kinds with Kind.Plans read them.
 	Plans *billing.Plans
 
 	afterRefusal []func(*org.Tx)
@@ -246,15 +246,15 @@ type Claim struct {
 	Signature *SignatureClaim
 }
 
-// AddressClaim says that an address was derived in the enclave. WalletID and Path are empty for a private key.
-// Organization is the one that has the key; it may be new.
+// AddressClaim states that an address was derived in the enclave. WalletID and Path are empty for a private key.
+// Organization is the owner of the key; it may be new.
 type AddressClaim struct {
 	Organization            org.ID
 	WalletID, Path, Address string
 }
 
-// SignatureClaim says that a key signed. PublicKey is lower-case hex, compressed. The digests are lower-case
-// hex in the order of the signatures: what ECDSA signed, or the SHA-256 of what ed25519 signed.
+// SignatureClaim states that a key signed. PublicKey is lower-case hex, compressed. The digests are lower-case
+// hex in the order of the signatures: the digest for ECDSA, the SHA-256 of the message for ed25519.
 type SignatureClaim struct {
 	PublicKey string
 	Digests   []string
@@ -288,8 +288,8 @@ type Kind[I, R any] struct {
 
 	// Run executes the operation.
 	Run func(*Tx, *I) (*R, error)
-	// Results are the versions of the result object, if not only the first: a type has the highest that is not
-	// above its own.
+	// Results are the versions of the result object, if not only the first: a type has the highest that is at most
+	// its own version.
 	Results []int
 	// ResultKey names the result object of the newest version, if it does not follow from Results.
 	ResultKey string
@@ -303,11 +303,11 @@ type Kind[I, R any] struct {
 	ChainQuery func(*org.Tx, *I) (*ChainQuery, error)
 	// Params is activity.params, a policy.Struct with the members that policies may read.
 	Params func(*I) policy.Value
-	// Facts are the roots that policies may read: wallet, wallet_account, private_key and so on. What does not
-	// exist has no root.
+	// Facts are the roots that policies may read: wallet, wallet_account, private_key and so on. An object that does
+	// not exist has no root.
 	Facts func(*org.Tx, *I) (policy.Facts, error)
-	// Keys are the stored keys that the kind uses; the Grant is good for them. Those that do not exist are
-	// left out: Run says so.
+	// Keys are the stored keys that the kind uses; the Grant covers them. Keys that do not exist are left out:
+	// Run refuses them.
 	Keys func(*org.Tx, *I) ([]policy.Key, error)
 	// FillPolicyRequest completes the policy request where Facts do not suffice, such as with facts of each payload.
 	FillPolicyRequest func(*org.Tx, *I, *policy.Request) error
@@ -329,7 +329,7 @@ func Param(name string, value policy.Value) policy.Value {
 	return policy.Struct(policy.Member{Name: name, Value: value})
 }
 
-// A Family is the kinds of one file, each of intent and result of its own.
+// A Family is the kinds of one file, each with an intent and a result type of its own.
 type Family []interface{ versions() []*Version }
 
 // Traits are the properties of a kind that do not depend on an intent; see Kind.
@@ -342,16 +342,16 @@ type Traits struct {
 
 // Older is a version below the newest.
 type Older struct {
-	intent, newest reflect.Type // its own and that which it becomes
+	intent, newest reflect.Type // the version's own intent, and the newest
 	decode         func([]byte) (*Intent, error)
 
-	result, of reflect.Type // its own and that which it is made of; nil: the newest
+	result, of reflect.Type // the version's own result, and the result that it is made from; nil: the newest
 	narrow     func(any) any
 
 	never *fault.Error
 }
 
-// Upgrade is a version from whose intent carry makes the newest.
+// Upgrade is an older version; carry converts its intent to the newest.
 func Upgrade[O, I any](carry func(*O) I) Older {
 	return Older{intent: reflect.TypeFor[O](), newest: reflect.TypeFor[I](), decode: decoder(func(o *O) *I {
 		in := carry(o)
@@ -365,7 +365,7 @@ func Never(o Older, why *fault.Error) Older {
 	return o
 }
 
-// Downgrade is version o with a result that narrow makes of the newest.
+// Downgrade is version o with a result that narrow makes from the newest.
 func Downgrade[R, S any](o Older, narrow func(*R) *S) Older {
 	o.result, o.of, o.narrow = reflect.TypeFor[S](), reflect.TypeFor[R](), func(r any) any { return narrow(r.(*R)) }
 	return o
@@ -392,11 +392,11 @@ type Version struct {
 	never             *fault.Error
 }
 
-// Never is the refusal of a version that is never granted, nil for any other. Its bodies are not stored: there is no
+// Never is the error of a version that is always refused, nil for any other. Its bodies are not stored: there is no
 // activity, vote or fingerprint, whatever the reply.
 func (v *Version) Never() *fault.Error { return v.never }
 
-// Secret reports whether bodies hold a one-time secret in clear, such as a passcode. Readers of the activity
+// Secret reports whether bodies contain a one-time secret in clear, such as a passcode. Readers of the activity
 // see neither the secret nor the body.
 func (v *Version) Secret() bool { return v.secret }
 
@@ -405,15 +405,15 @@ type Intent struct {
 	// WantsProofs is generateAppProofs inside of `parameters`.
 	WantsProofs bool
 
-	sent   any // the version's own shape
-	newest any // what the kind's function takes
+	sent   any // as the version declares it
+	newest any // as the kind's function takes it
 }
 
 // Decode reads `parameters`, strictly. The errors are *fault.Error.
 func (v *Version) Decode(params []byte) (*Intent, error) { return v.decode(params) }
 
-// AppendIntent writes an activity's intent object as it was sent, without absent options. What is good for one
-// use is masked: others may read the activity, even while it waits for votes. The fingerprint stays that of the body.
+// AppendIntent writes an activity's intent object as it was sent, without absent options. One-time secrets are masked:
+// others may read the activity, even while it waits for votes. The fingerprint remains that of the body.
 func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 	dst = append(append(append(dst, `{"`...), v.IntentKey...), `":`...)
 	if v.secret {
@@ -442,8 +442,8 @@ func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	return append(AppendShape(dst, r), '}'), nil
 }
 
-// Take is Run with what is recorded of an earlier run in the place of the kind's function: for who replays
-// a history without the secrets that the function needs. record answers the recorded result object.
+// Take is Run with a recorded result instead of the kind's function, for a replay without the secrets that the
+// function needs. record returns the recorded result object.
 func (v *Version) Take(tx *Tx, record func() ([]byte, error)) ([]byte, error) {
 	tx.Limits = tx.Limits.WithDefaults()
 	result, err := record()
@@ -453,8 +453,8 @@ func (v *Version) Take(tx *Tx, record func() ([]byte, error)) ([]byte, error) {
 	return result, err
 }
 
-// Verify checks a recorded result object of the version with Kind.Verify. A result narrower than the newest is
-// not checked.
+// Verify checks a recorded result object of the version with Kind.Verify. It does not check a result narrower
+// than the newest.
 func (v *Version) Verify(tx *org.Tx, in *Intent, result []byte, sends []org.Send) error {
 	if v.narrow != nil {
 		return nil
@@ -466,11 +466,11 @@ func (v *Version) Verify(tx *org.Tx, in *Intent, result []byte, sends []org.Send
 	return v.verify(tx, in.newest, m[v.ResultKey], sends)
 }
 
-// Signatures is how many the activity makes with keys of the organization, as plans count them: of payloads each, of a
-// transaction one.
+// Signatures is the number of signatures with keys of the organization that the activity makes, as plans count them: one
+// for each payload, one for a transaction.
 func (v *Version) Signatures(in *Intent) uint64 { return v.signs(in.newest) }
 
-// appender is a shape that writes itself, where the general way is too slow.
+// appender is an intent or result that encodes itself, where the general encoder is too slow.
 type appender interface{ AppendJSON([]byte) []byte }
 
 // AppendShape writes an intent or a result.
@@ -481,10 +481,10 @@ func AppendShape(dst []byte, shape any) []byte {
 	return strictjson.Append(dst, shape)
 }
 
-// checker is an intent with demands that its rules cannot express. A refusal makes no activity.
+// checker is an intent with conditions that rules of fields cannot express. A refusal makes no activity.
 type checker interface{ Check() error }
 
-// versions are the kind's types, as the table of families takes them.
+// versions returns the kind's activity types, for a Table.
 func (k Kind[I, R]) versions() []*Version {
 	traits := &Traits{k.Name, k.Resource, k.Action, operationName(k.Name), k.RootQuorum, k.Vote, k.ByCredential, k.ByParent, k.Attested, k.ByProxy, k.Plans, k.Decodes}
 	intent, result := reflect.TypeFor[I](), reflect.TypeFor[R]()
@@ -568,7 +568,7 @@ func (k Kind[I, R]) fillPolicyRequest(tx *org.Tx, newest any, r *policy.Request,
 		}
 	}
 	if k.RootQuorum {
-		r.Kind = "" // as policies see it
+		r.Kind = "" // policies read an empty kind
 	}
 	if k.Params != nil && !bare {
 		r.Params = k.Params(in)

@@ -6,7 +6,7 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// What to do where an operation stands on somebody else's contracts and keys, and no release will serve it.
+// Alternatives to operations that need contracts and keys of the hosted service, which no release will implement.
 const (
 	swaps = "swaps need an aggregator of your own: build the transaction with its SDK and send it by eth_send_transaction, where policies see every call"
 	swap  = "a swap of your own is a transaction: ask get_send_transaction_status"

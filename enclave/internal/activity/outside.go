@@ -12,34 +12,34 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Capabilities are the outside services in the measured configuration, and the senders of messages. With the zero
+// Capabilities are the external services in the measured configuration, and the senders of messages. With the zero
 // value nothing can be sent but transactions.
 type Capabilities struct {
-	Mail, Text bool         // whether there is a server for them
-	Sender     login.Sender // who mails are from where an organization does not say
-	Domains    []string     // of whose addresses an organization may choose a sender; not to be changed
-	Sandbox    bool         // whether the sandbox's contacts get no real passcode
-	Issuer     string       // of identity tokens of ours; empty: none can be issued
-	// GasPrices are those of a coin of the chains whose transactions may be sponsored, by CAIP-2, in millionths of a US
-	// dollar; not to be changed.
+	Mail, Text bool         // whether a server for them is configured
+	Sender     login.Sender // of mails, where an organization sets none
+	Domains    []string     // of the addresses that an organization may choose as sender; read-only
+	Sandbox    bool         // whether contacts of the sandbox get the fixed passcode
+	Issuer     string       // of the enclave's identity tokens; empty: it cannot issue any
+	// GasPrices are the prices of a coin, by CAIP-2, of the chains whose transactions may be sponsored, in millionths of a US
+	// dollar; read-only.
 	GasPrices map[string]uint64
-	// OnRamps are the providers that the operator has set up; not to be changed.
+	// OnRamps are the providers that the operator has set up; read-only.
 	OnRamps []onramp.Provider
-	// Payments tells whether there is a payment processor.
+	// Payments reports whether a payment processor is configured.
 	Payments bool
-	// Programs is what customers' programs run in, nil if nothing; not to be changed.
+	// Programs is the platform that runs customers' programs, nil for none; read-only.
 	Programs *program.Platform
 }
 
-// OnRampNotSet refuses what asks for a provider that the operator has not set up.
+// OnRampNotSet is the error of a request for a provider that the operator has not set up.
 func OnRampNotSet(p onramp.Provider) error {
 	return fault.New(fault.FailedPrecondition, "the operator has not set up %s: the configuration's onRamps does not name it", p)
 }
 
-// ErrNoProcessor refuses what takes a payment processor, where the operator has set up none.
+// ErrNoProcessor is the error of a request that needs a payment processor where the operator has set up none.
 var ErrNoProcessor = fault.New(fault.FailedPrecondition, "the operator has not set up a payment processor: the configuration's billing.processor is missing")
 
-// NoPrograms refuses what needs a platform that the operator has not set up.
+// NoPrograms is the error of a request that needs a platform for programs where the operator has set up none.
 func NoPrograms() *fault.Error {
 	return fault.New(fault.FailedPrecondition, "the operator has not set up a platform for customers' programs: the configuration has no member tvc")
 }
@@ -47,12 +47,12 @@ func NoPrograms() *fault.Error {
 // A ChainQuery is a query for the state of a chain. The host answers it while no organization is locked.
 type ChainQuery struct {
 	Chain                        string // CAIP-2
-	Nonces, Fees, Gas, Blockhash bool   // nothing: whether there is a node at all
-	Account                      []byte // whose delegation; nil: nobody's
-	From                         []byte // whose nonces, and who calls
-	To, Data                     []byte // of a call to estimate; To is empty for one that makes a contract
+	Nonces, Fees, Gas, Blockhash bool   // what to ask for; none: whether there is a node at all
+	Account                      []byte // the account whose delegation is asked for; nil: none
+	From                         []byte // the account whose nonces are asked for, and the caller
+	To, Data                     []byte // of the call to estimate; To is empty for a contract creation
 	Value                        *big.Int
-	// Sends are those, MaxStandings at most, whose standing matters too.
+	// Sends are the sends, at most MaxStandings, whose Standing is needed.
 	Sends []org.SendRef
 }
 
@@ -61,13 +61,13 @@ const MaxStandings = 100
 
 // ChainState is the host's answer to a ChainQuery. It is not verified: an activity must bound the effect of a false value.
 type ChainState struct {
-	Latest, Pending   uint64 // nonces; Latest is at most Pending, which is below 2^64-2
+	Latest, Pending   uint64 // transaction counts; Latest is at most Pending, which is below 2^64-2
 	BaseFee, Tip, Gas uint64
 	Blockhash         [32]byte
 	Delegate          []byte // the contract whose code the account has, nil for none
-	Executions        uint64 // that it has counted
-	Recorded          bool   // of what was sent before: Executions is the number that it took
-	Transactions      uint64 // of the account that are in blocks
+	Executions        uint64 // the number of executions that the account's delegate has counted
+	Recorded          bool   // set in a replay: nonces and Executions are those that the recorded send used
+	Transactions      uint64 // transactions of the account in blocks
 	Standings         map[org.SendRef]Standing
 	// ReadMs is the enclave's time before the host was asked.
 	ReadMs uint64
@@ -95,32 +95,32 @@ func (in *Intent) SetChainState(k *ChainState) {
 	}
 }
 
-// A Payer is an intent for which the top-level organization may pay, whose records top answers. LookUpPayer looks at who pays:
-// a *fault.Error refuses the request; others are those of top.
+// A Payer is an intent that the top-level organization may pay for. LookUpPayer loads the payer from that organization's
+// records, which top returns: a *fault.Error refuses the request; other errors are those of top.
 type Payer interface {
 	LookUpPayer(top func() (*org.Tx, error)) error
 }
 
-// Payer is nil for an intent that nobody else can pay for.
+// Payer returns the intent as a Payer, nil if only its own organization can pay for it.
 func (in *Intent) Payer() Payer {
 	p, _ := in.newest.(Payer)
 	return p
 }
 
-// Providers asks identity providers without waiting. What is not known yet is an error, no *fault.Error, that
-// must be returned: the activity is dropped, the answer is fetched with no organization locked, and the activity runs again.
+// Providers queries identity providers without waiting. If a response is not there yet, it returns an error, no *fault.Error, that
+// must be returned: the activity is dropped, the response is fetched while no organization is locked, and the activity runs again.
 type Providers interface {
-	// Keys returns the key set of an issuer; has tells whether it holds the token's key or must be fetched
+	// Keys returns the key set of an issuer. has reports whether it contains the token's key; if not, it is fetched
 	// again. A *fault.Error about field says why there is none.
 	Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error)
-	// Exchange turns a code into an identity: once for one activity, however often it runs, since a code is good once.
+	// Exchange exchanges a code for an identity: once per activity, however often it runs, since a code can be used once.
 	Exchange(*Exchange) (*Exchanged, error)
-	// OnRampSession asks Coinbase for a session. ask makes the request, which goes to what begins with base, if there
-	// is none yet.
+	// OnRampSession requests a session from Coinbase. ask makes the request, to a URL that begins with base, if there
+	// is no response yet.
 	OnRampSession(ask func(base string) (*login.Request, error)) (string, error)
-	// Pay asks the payment processor a question. A *fault.Error is its refusal, or that it cannot be asked.
+	// Pay sends a request to the payment processor. A *fault.Error is its refusal, or that it can't be reached.
 	Pay(*billing.Question) (*billing.Answer, error)
-	// Program looks for a program in its image, and refuses one that is not as the image is said to have it.
+	// Program looks for a program in its image, and refuses it if its digest differs from the Image's.
 	Program(*Image) error
 }
 
@@ -129,10 +129,10 @@ type Image struct {
 	Reference  program.Reference
 	Path       string
 	Expected   program.Digest
-	PullSecret string // of the registry, encrypted to a key of the enclave; empty: none
+	PullSecret string // of the image's registry, encrypted to a key of the enclave; empty: none
 }
 
-// An Exchange is an authorization code of an OAuth 2.0 provider with the parameters of its exchange. Its maker wipes the secret.
+// An Exchange is an authorization code of an OAuth 2.0 provider with the parameters of its exchange. The caller that made it wipes the secret.
 type Exchange struct {
 	Provider login.OAuth2Provider
 	Code     login.Code
@@ -145,10 +145,10 @@ type Exchange struct {
 // Exchanged is the identity that a provider returned for a code.
 type Exchanged struct {
 	Subject string
-	Bearer  string // the access token, encrypted; empty if nobody wants it
+	Bearer  string // the access token, encrypted; empty without BearerTo
 }
 
-// ServiceKeys are keys of the enclave that few activities use.
+// ServiceKeys are keys of the enclave that only a few activities use.
 type ServiceKeys struct {
 	ClientSecrets secret.Secret // opens the client secrets of OAuth 2.0
 	OnRamp        secret.Secret // opens the secrets of on-ramp providers

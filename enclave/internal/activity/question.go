@@ -14,7 +14,7 @@ import (
 	"cloister/enclave/internal/stamp"
 )
 
-// parseFingerprint reads what AppendFingerprint writes, with digits of either case.
+// parseFingerprint parses the output of AppendFingerprint, with digits of either case.
 func parseFingerprint(text string) (h org.Hash, ok bool) {
 	digits, found := strings.CutPrefix(text, "sha256:")
 	if !found || len(digits) != 2*len(h) {
@@ -24,7 +24,7 @@ func parseFingerprint(text string) (h org.Hash, ok bool) {
 	return h, err == nil
 }
 
-// Target is the fingerprint that a vote's intent names.
+// Target returns the fingerprint that a vote's intent names.
 func (in *Intent) Target() org.Hash {
 	v, ok := in.newest.(*Vote)
 	if !ok {
@@ -34,9 +34,9 @@ func (in *Intent) Target() org.Hash {
 	return h
 }
 
-// PolicyRequest builds what the policies are asked about an activity that initiator submitted. The caller adds
-// votes and the scope of who votes. If the root quorum alone decides (rootQuorumOnly), Params and Facts are
-// left out; Keys are not. A *fault.Error refuses the request, whoever asks.
+// PolicyRequest builds the request to the policy engine about an activity that initiator submitted. The caller adds
+// votes and the scopes of the voters. If the root quorum alone decides (rootQuorumOnly), Params and Facts are
+// left out; Keys are not. A *fault.Error refuses the request, whoever submits it.
 func (v *Version) PolicyRequest(tx *org.Tx, in *Intent, activity, initiator org.ID, rootQuorumOnly bool) (policy.Request, error) {
 	k := v.Kind
 	r := policy.Request{
@@ -47,7 +47,7 @@ func (v *Version) PolicyRequest(tx *org.Tx, in *Intent, activity, initiator org.
 	return r, err
 }
 
-// PolicyState is what policies decide from: the newest records of organization o. It is valid as long as tx is.
+// PolicyState is the state from which policies decide: the newest records of organization o. It is valid as long as tx is.
 func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
 	s := policy.State{Threshold: o.Threshold, RootUsers: MapList(o.RootUsers, rawID)}
 	var us []policy.User
@@ -91,7 +91,7 @@ func policyUser(u *org.User, nowMs uint64) policy.User {
 	return p
 }
 
-// CanStamp tells whether u has a credential that is active.
+// CanStamp reports whether u has an active credential.
 func CanStamp(u *org.User, nowMs uint64) bool {
 	return len(u.Authenticators) > 0 || slices.ContainsFunc(u.APIKeys, func(k org.APIKey) bool { return !k.Expired(nowMs) })
 }
@@ -111,14 +111,14 @@ func PasskeyCredential(a *org.Authenticator) org.VoteCredential {
 	}
 }
 
-// PolicyCredential is a user's credential in the terms of package policy.
+// PolicyCredential converts a user's credential to package policy's type.
 func PolicyCredential(user org.ID, c org.VoteCredential) policy.Credential {
 	return policy.Credential{ID: c.ID, User: user, Type: c.Type, CredentialID: c.CredentialID, PublicKey: c.PublicKey}
 }
 
-// hasCredential tells whether u still has a credential with which he voted: an API key until it is deleted or expires,
-// a passkey, an identity or a contact until it is removed. The key of a session counts on after the session has run out,
-// as votes wait for others longer than sessions last; it does not once the session was ended.
+// hasCredential reports whether u still has a credential with which he voted: an API key until it is deleted or expires,
+// a passkey, an identity or a contact until it is removed. A session key counts even after the session has expired,
+// as votes wait for others longer than sessions last; it no longer counts once the session was ended.
 func hasCredential(u *org.User, c *org.VoteCredential, nowMs uint64) bool {
 	switch c.Type {
 	case typePasskey:
@@ -131,38 +131,37 @@ func hasCredential(u *org.User, c *org.VoteCredential, nowMs uint64) bool {
 		return contactID(login.SMS, u.Phone) == c.ID
 	}
 	return slices.ContainsFunc(u.APIKeys, func(k org.APIKey) bool {
-		if k.IsSession() { // one that is renewed has another id
+		if k.IsSession() { // a renewed session has another id
 			return k.Type == c.Type && k.PublicKey == c.PublicKey && k.Profile == c.Profile
 		}
 		return k.ID == c.ID && !k.Expired(nowMs)
 	})
 }
 
-// ActiveCredentials are those of the credentials with which u approved that he still has.
+// ActiveCredentials returns the credentials of u's approval v that u still has.
 func ActiveCredentials(u *org.User, v *org.PendingVote, nowMs uint64) []org.VoteCredential {
 	lost := func(c org.VoteCredential) bool { return !hasCredential(u, &c, nowMs) }
-	if !slices.ContainsFunc(v.Credentials, lost) { // as almost always
+	if !slices.ContainsFunc(v.Credentials, lost) { // the usual case
 		return v.Credentials
 	}
 	return slices.DeleteFunc(slices.Clone(v.Credentials), lost)
 }
 
-// IsVoid tells whether v is an approval by u none of whose credentials he still has. It counts no more than one that
-// has lapsed, and is not shown. A rejection stays: it starts nothing.
+// IsVoid reports whether v is an approval by u who has none of its credentials any more. Like one that has lapsed,
+// it does not count and is not shown. A rejection stays: it starts nothing.
 func IsVoid(u *org.User, v *org.PendingVote, nowMs uint64) bool {
 	return !v.Rejected && len(v.Credentials) > 0 && len(ActiveCredentials(u, v, nowMs)) == 0
 }
 
-// IsApproval tells whether v is an approval by u that counts at nowMs, but for MFA policies.
+// IsApproval reports whether v is an approval by u that counts at nowMs, MFA policies aside.
 func IsApproval(p *org.Pending, u *org.User, v *org.PendingVote, nowMs uint64) bool {
 	return p.Live(v, nowMs) && !IsVoid(u, v, nowMs)
 }
 
 // CountVotes fills in the approvals and rejections that count. An approval counts until it lapses, if its user
 // still has a credential of it and meets with those every MFA policy that applies. missingMFA is the MFA policy
-// that the initiator still has to meet, if any. Evaluating MFA policies takes from steps, for each voter no
-// more than his share of the budget; when either is used up, the first policy not known to be inapplicable
-// applies.
+// that the initiator still has to meet, if any. Evaluating MFA policies consumes steps, for each voter at most
+// his share of the budget; when either is used up, the first policy not known to be inapplicable applies.
 func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps *int) (missingMFA *org.MFAPolicy, err error) {
 	q.Approvals, q.Rejections = nil, nil
 	share := VoterSteps(budget, p)
@@ -173,7 +172,7 @@ func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps
 			return nil, err
 		}
 		switch {
-		case u == nil: // gone, and the vote with him
+		case u == nil: // the user is deleted, and so is the vote
 			continue
 		case v.Rejected:
 			q.Rejections = append(q.Rejections, v.User)
@@ -197,25 +196,25 @@ func CountVotes(tx *org.Tx, p *org.Pending, q *policy.Request, budget int, steps
 	return missingMFA, nil
 }
 
-// VoterSteps is the part of a budget that each voter's MFA policies may take. All voters' have a quarter of it, as
-// a vote counts them twice, and no voter's may use up what policies need.
+// VoterSteps is the part of a budget that each voter's MFA policies may consume. All voters together get a quarter, as
+// votes are counted twice, and no voter's MFA policies may use up the steps that policies need.
 func VoterSteps(budget int, p *org.Pending) int { return max(budget, 0) / 4 / max(len(p.Votes), 1) }
 
-// Approval is a user's approval with these credentials, as a policy.Approval.
+// Approval makes a policy.Approval of a user's approval with these credentials.
 func Approval(user org.ID, cs []org.VoteCredential) policy.Approval {
 	credential := func(c *org.VoteCredential) policy.Credential { return PolicyCredential(user, *c) }
 	return policy.Approval{User: user, Credentials: MapList(cs, credential)}
 }
 
-// VotableSteps bounds the steps of its request's budget that one reply may spend on Votable.
+// VotableSteps bounds the policy steps that Votable may consume for one reply.
 const VotableSteps = 2_000_000
 
-// stepsPerByte is the cost of reading a byte of a body again. A body of usual size costs less than a hundredth of the least budget.
+// stepsPerByte is the cost of decoding a byte of a body again. A body of usual size costs less than a hundredth of the smallest budget.
 const stepsPerByte = 2
 
-// Votable tells whether a user of organization o may approve or reject the activity whose newest entry is e,
-// and has not voted so already. The root quorum may, the submitter may, and whoever today's policies count,
-// which is evaluated as far as steps go.
+// Votable reports whether a user of organization o may approve or reject the activity whose newest entry is e,
+// and has not cast that vote already. The root quorum may, the submitter may, and every user whom today's policies
+// count, which are evaluated as long as steps remain.
 func (t Table) Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *int) (approve, reject bool, err error) {
 	may := o.Root(user)
 	approve, reject = true, true
@@ -233,7 +232,7 @@ func (t Table) Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.I
 			return false, false, err
 		}
 	} else if p = (&org.Pending{}); len(e.Votes) > 0 {
-		// The flags do not look at the status: as if it waited with the votes it has.
+		// The flags ignore the status: evaluate as if the activity waited with its votes.
 		p.Initiator, p.OpenedMs = e.Initiator, tx.NowMs
 		for i := range e.Votes {
 			p.Votes = append(p.Votes, org.PendingVote{User: e.Votes[i].User, Rejected: e.Votes[i].Rejected, CreatedMs: tx.NowMs})
@@ -260,13 +259,13 @@ func (t Table) mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pen
 	if *steps <= 0 {
 		return false, nil
 	}
-	// Reading the body again is work too, and lists read many.
+	// Decoding the body again costs steps too: lists decode many.
 	if *steps -= min(*steps, stepsPerByte*len(e.Body)); *steps <= 0 {
 		return false, nil
 	}
 	q, err := t.PolicyRequestOf(tx, e, p.Initiator)
 	if fault.Of(err) != nil {
-		return false, nil // a body of old that today's rules refuse: nobody but the root quorum ends it
+		return false, nil // an old body that today's rules refuse: only the root quorum can end the activity
 	}
 	if err != nil {
 		return false, err
@@ -288,7 +287,7 @@ func (t Table) PolicyRequestOf(tx *org.Tx, e *org.Entry, initiator org.ID) (poli
 	return v.PolicyRequest(tx, in, e.Activity, initiator, false)
 }
 
-// Reread decodes the body of an activity's entry again. A *fault.Error says that today's rules refuse an old body.
+// Reread decodes the body of an activity's entry again. A *fault.Error reports that today's rules refuse an old body.
 func (t Table) Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
 	sub, err := ParseStored(stamp.StoredBody(e.Body))
 	if err != nil {
@@ -302,14 +301,14 @@ func (t Table) Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
 	return sub, v, in, err
 }
 
-// EnforcedMFA are the policies of a user that apply to a request: the first whose condition holds, for each
-// payload. One that cannot be evaluated, or not within what is left of steps, applies.
+// EnforcedMFA returns the MFA policies of a user that apply to a request: for each payload the first whose condition
+// holds. A condition that fails, or exceeds the remaining steps, counts as holding.
 func EnforcedMFA(u *org.User, r *policy.Request, steps *int) []*org.MFAPolicy {
 	var out []*org.MFAPolicy
 	if len(u.MFAPolicies) == 0 {
 		return nil
 	}
-	// A payload is a step at least, whatever is asked of it.
+	// Each payload costs at least one step.
 	if *steps -= len(r.Payloads); *steps <= 0 {
 		*steps = 0
 		return append(out, &u.MFAPolicies[0])
@@ -339,7 +338,7 @@ func findEnforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
 	return nil
 }
 
-// UnmetMFA is the first of a user's policies that applies to a request and that credentials do not satisfy, or nil.
+// UnmetMFA returns the first of a user's MFA policies that applies to a request and that credentials do not satisfy, or nil.
 func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *int) *org.MFAPolicy {
 	for _, m := range EnforcedMFA(u, r, steps) {
 		if !Satisfies(m, cs) {
@@ -351,7 +350,7 @@ func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *in
 
 // Satisfies reports whether the credentials of a user's approval satisfy an MFA policy: a different one for each step.
 func Satisfies(m *org.MFAPolicy, cs []org.VoteCredential) bool {
-	taken := make([]int, len(cs)) // by which step, from 1
+	taken := make([]int, len(cs)) // the step that each credential satisfies, from 1
 	for i := range m.Required {
 		if !assignCredential(m, cs, taken, i, make([]bool, len(cs))) {
 			return false
@@ -360,7 +359,7 @@ func Satisfies(m *org.MFAPolicy, cs []org.VoteCredential) bool {
 	return true
 }
 
-// assignCredential finds a credential for a step, moving those of other steps if need be.
+// assignCredential finds a credential for a step, reassigning those of other steps where needed.
 func assignCredential(m *org.MFAPolicy, cs []org.VoteCredential, taken []int, step int, tried []bool) bool {
 	for c := range cs {
 		passes := slices.ContainsFunc(m.Required[step].Any, func(f org.Factor) bool { return MeetsFactor(&f, cs[c:c+1]) })
@@ -376,7 +375,7 @@ func assignCredential(m *org.MFAPolicy, cs []org.VoteCredential, taken []int, st
 	return false
 }
 
-// FactorsMet lists the factors among a policy's steps that credentials proved.
+// FactorsMet lists the factors of an MFA policy's steps that credentials proved.
 func FactorsMet(m *org.MFAPolicy, cs []org.VoteCredential) []org.Factor {
 	var out []org.Factor
 	for i := range m.Required {
@@ -389,17 +388,17 @@ func FactorsMet(m *org.MFAPolicy, cs []org.VoteCredential) []org.Factor {
 	return out
 }
 
-// typeIdentity is the type of an identity at an OpenID provider as a credential. It stamps only through a
-// token, so the interface has no name for it.
+// typeIdentity is the credential type of an identity at an OpenID provider. It stamps only through a token, so the
+// interface has no name for it.
 const typeIdentity = "CREDENTIAL_TYPE_OAUTH_IDENTITY"
 
-// The types of contacts as credentials. They stamp only through a verification token.
+// Credential types of contacts. They stamp only through a verification token.
 const (
 	TypeMailbox = "CREDENTIAL_TYPE_EMAIL_CONTACT"
 	TypePhone   = "CREDENTIAL_TYPE_SMS_CONTACT"
 )
 
-// factorTypes are the factors that types of credentials prove. A session never stands for the factor that created it.
+// factorTypes maps credential types to the factors that they prove. A session does not prove the factor that created it.
 var factorTypes = map[string]string{
 	typePasskey:                         "AUTHENTICATION_TYPE_PASSKEY",
 	"CREDENTIAL_TYPE_API_KEY_P256":      "AUTHENTICATION_TYPE_API_KEY",
@@ -429,12 +428,12 @@ func MeetsFactor(f *org.Factor, cs []org.VoteCredential) bool {
 	return false
 }
 
-// IdentityCredential is an identity as policies and votes see it, once its user has shown a token of the issuer.
+// IdentityCredential is an identity as policies and votes see it, after its user has presented a token of the issuer.
 func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
 	return org.VoteCredential{ID: p.ID, Type: typeIdentity}
 }
 
-// ContactCredential is a contact as policies and votes see it, once its user has shown a verification token.
+// ContactCredential is a contact as policies and votes see it, after its user has presented a verification token.
 func ContactCredential(t *login.VerificationToken) org.VoteCredential {
 	c := org.VoteCredential{ID: contactID(t.Type, t.Contact), Type: TypeMailbox}
 	if t.Type == login.SMS {
@@ -443,7 +442,7 @@ func ContactCredential(t *login.VerificationToken) org.VoteCredential {
 	return c
 }
 
-// contactID is the id of a contact as a credential.
+// contactID is the credential id of a contact.
 func contactID(t login.ContactType, contact string) org.ID {
 	h := sha256.Sum256([]byte(string(t) + "\x00" + login.ContactKey(t, contact)))
 	return org.ID(h[:16])

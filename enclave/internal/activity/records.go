@@ -4,7 +4,7 @@ import "cloister/enclave/internal/org"
 
 // Find looks up a record that an intent names by a UUID. The error NotFound means that there is none.
 func Find[T any](find func(org.ID) (*T, error), what, text string) (*T, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
+	id, _ := org.ParseID(text) // its rule requires a UUID
 	r, err := find(id)
 	return OrNotFound(r, err, what, text)
 }
@@ -40,14 +40,14 @@ func Collect[T any](each func(visit func(*T) bool) error, keep func(*T) bool) (a
 	return all, err
 }
 
-// A Quota is a limit of the number of a thing in an organization.
+// A Quota is the maximal number of objects of one kind in an organization.
 type Quota struct {
 	what  string
 	limit func(*org.Limits) int
 	count func(*org.Organization) *uint32
 }
 
-// The quotas of what an organization's record counts.
+// Quotas of the objects that the organization's record counts.
 var (
 	Users       = Quota{"users", func(l *org.Limits) int { return l.Users }, func(o *org.Organization) *uint32 { return &o.Users }}
 	Policies    = Quota{"policies", func(l *org.Limits) int { return l.Policies }, func(o *org.Organization) *uint32 { return &o.Policies }}
@@ -78,7 +78,7 @@ func (q *Quota) Add(tx *Tx, n int) error {
 	return tx.PutOrganization(&o)
 }
 
-// Send has content sent once the activity's entry is stored, until it expires.
+// Send queues content, to be sent once the activity's entry is stored, until it expires.
 func (t *Tx) Send(kind org.SendKind, content interface{ Encode() ([]byte, error) }, expiresMs uint64) error {
 	encoded, err := content.Encode()
 	if err == nil {
@@ -87,7 +87,7 @@ func (t *Tx) Send(kind org.SendKind, content interface{ Encode() ([]byte, error)
 	return err
 }
 
-// NewNamed draws an id for something and gives it its name, which must be free.
+// NewNamed draws an id for a new object and registers its name, which must be free.
 func NewNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
@@ -96,7 +96,7 @@ func NewNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
 	return id, TakeName(tx, what, called, field, name, id)
 }
 
-// TakeName gives the thing with this id its name, which must be free.
+// TakeName registers the name of the object with this id. It must be free.
 func TakeName(tx *Tx, what byte, called, field, name string, id org.ID) error {
 	holder, err := tx.IDByName(what, name)
 	if err != nil {
@@ -108,7 +108,7 @@ func TakeName(tx *Tx, what byte, called, field, name string, id org.ID) error {
 	return tx.TakeName(what, name, id)
 }
 
-// Rename moves a name that must be unique among the things of one kind.
+// Rename changes a name that must be unique among the objects of one kind.
 func Rename(tx *Tx, what byte, called, field, from, to string, id org.ID) error {
 	holder, err := tx.IDByName(what, to)
 	switch {

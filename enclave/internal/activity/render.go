@@ -12,14 +12,14 @@ import (
 
 // ActivityView holds the caller-specific data with which an activity is rendered.
 type ActivityView struct {
-	// Users finds the users who voted; nil, or a nil answer, for one who is gone.
+	// Users finds the users who voted; nil, or a nil result, for a deleted user.
 	Users func(org.ID) *org.User
-	// Pending is an activity that waits, nil for any other: approvals that are void at NowMs are not shown.
+	// Pending is an activity that waits, nil for any other: its approvals that are void at NowMs are not shown.
 	Pending *org.Pending
 	NowMs   uint64
-	// CanApprove and CanReject are the caller's: see Votable.
+	// CanApprove and CanReject are the caller's flags: see Votable.
 	CanApprove, CanReject bool
-	// Intent is what AppendIntent wrote, if the caller has it. Otherwise the entry's body is read again.
+	// Intent is the output of AppendIntent, if the caller has it. Otherwise the entry's body is decoded again.
 	Intent []byte
 }
 
@@ -61,7 +61,7 @@ func (t Table) AppendActivity(dst []byte, e *org.Entry, organization org.ID, vie
 		}
 		if u == nil {
 			if !e.Status.Terminal() && view.Users != nil {
-				continue // his vote is gone with him
+				continue // the user is deleted, and so is the vote
 			}
 			u = &org.User{ID: v.User, Name: v.UserName}
 		} else if p := view.Pending; p != nil {
@@ -87,13 +87,13 @@ func (t Table) AppendActivity(dst []byte, e *org.Entry, organization org.ID, vie
 	return append(dst, '}')
 }
 
-// AppendFingerprint writes `sha256:` and hex.
+// AppendFingerprint writes a fingerprint: `sha256:` and hex.
 func AppendFingerprint(dst []byte, h org.Hash) []byte {
 	return hex.AppendEncode(append(dst, `sha256:`...), h[:])
 }
 
-// appendIntentOf reads the intent from the entry's body. One that today's rules refuse is shown as it was
-// sent, unless its type has secrets.
+// appendIntentOf decodes the intent from the entry's body and writes it. A body that today's rules refuse is written
+// as it was sent, unless its type has secrets.
 func (t Table) appendIntentOf(dst []byte, e *org.Entry) []byte {
 	v := t[e.Type]
 	s, err := ParseStored(stamp.StoredBody(e.Body))
@@ -199,7 +199,7 @@ func appendIDs(dst []byte, key string, ids []org.ID) []byte {
 	return AppendList(dst, key, ids, func(dst []byte, id *org.ID) []byte { return AppendID(dst, "", *id) })
 }
 
-// appendTimes writes the times that every record has.
+// appendTimes writes the times of creation and last update, which every record has.
 func appendTimes(dst []byte, createdMs, updatedMs uint64) []byte {
 	dst = AppendTime(append(dst, `,"createdAt":`...), createdMs)
 	return AppendTime(append(dst, `,"updatedAt":`...), updatedMs)
@@ -270,24 +270,24 @@ func AppendTime(dst []byte, ms uint64) []byte {
 	return append(dst, `","nanos":"0"}`...)
 }
 
-// AppendID writes a member whose value is an id. key is `"name":` with what precedes it.
+// AppendID writes a member whose value is an id. key is `"name":` with the separator before it.
 func AppendID(dst []byte, key string, id org.ID) []byte {
 	dst = append(append(dst, key...), '"')
 	return append(id.Append(dst), '"')
 }
 
-// AppendHex writes a member whose value is hex. key is as for an id.
+// AppendHex writes a member whose value is hex. key is as for AppendID.
 func AppendHex(dst []byte, key string, b []byte) []byte {
 	dst = append(append(dst, key...), '"')
 	return append(hex.AppendEncode(dst, b), '"')
 }
 
-// AppendText writes a member whose value is a string. key is as for an id.
+// AppendText writes a member whose value is a string. key is as for AppendID.
 func AppendText[text string | []byte](dst []byte, key string, s text) []byte {
 	return strictjson.AppendString(append(dst, key...), s)
 }
 
-// AppendList writes a member whose value is a list. key is as for an id.
+// AppendList writes a member whose value is a list. key is as for AppendID.
 func AppendList[T any](dst []byte, key string, list []T, element func([]byte, *T) []byte) []byte {
 	dst = append(append(dst, key...), '[')
 	for i := range list {

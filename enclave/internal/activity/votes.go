@@ -2,7 +2,7 @@ package activity
 
 import "cloister/enclave/internal/fault"
 
-// Votes are activities that run nothing: core records them on the activity that they name.
+// Votes are the kinds that approve or reject another activity. They run nothing: core records the vote on that activity.
 var Votes = Family{
 	Kind[Vote, struct{}]{Name: "APPROVE_ACTIVITY", Vote: true, Attested: true, Run: refuseRun},
 	Kind[Vote, struct{}]{Name: "REJECT_ACTIVITY", Vote: true, Run: refuseRun},
@@ -14,7 +14,7 @@ func refuseRun(*Tx, *Vote) (*struct{}, error) {
 
 // Vote is the intent of an approval or rejection of an activity.
 type Vote struct {
-	// Fingerprint is that of the activity's body, `sha256:` and hex.
+	// Fingerprint is the fingerprint of the activity, `sha256:` and hex.
 	Fingerprint string `json:"fingerprint" rule:"required"`
 }
 

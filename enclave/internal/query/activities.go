@@ -22,13 +22,13 @@ type activityRequest struct {
 // ActivityStatus is the interface's name of a status.
 type ActivityStatus string
 
-// Valid tells whether s is a status of the interface.
+// Valid reports whether s is a status of the interface.
 func (s ActivityStatus) Valid() bool { return org.ParseStatus(string(s)) != 0 }
 
 // ActivityType is the interface's name of a version of a kind.
 type ActivityType string
 
-// Valid tells whether t is a type of the interface, live or not.
+// Valid reports whether t is a type of the interface, live or not.
 func (t ActivityType) Valid() bool { return activity.KnownType(string(t)) }
 
 type activitiesRequest struct {
@@ -78,9 +78,9 @@ type writer struct {
 	view         *View
 	organization *org.Organization
 	users        []*org.User
-	err          error // the first one
+	err          error // the first error
 
-	steps int // left to find out who may vote
+	steps int // steps left for evaluating who may vote
 }
 
 func newWriter(v *View) (*writer, error) {

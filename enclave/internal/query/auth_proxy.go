@@ -12,7 +12,7 @@ var authProxy = []*Query{
 }
 
 // authProxyConfig is a configuration with the members of update_auth_proxy_config.
-// What is not set is left out. The private key is in no answer.
+// Members that are not set are left out. No answer contains the private key.
 type authProxyConfig struct {
 	ConfigID                                  string         `json:"configId"`
 	UserID                                    string         `json:"userId"`

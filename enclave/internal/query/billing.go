@@ -8,13 +8,13 @@ import (
 
 var bills = []*Query{stateQuery("get_billing", getBilling)}
 
-// Tariff tells the deployment's plans, nil if it has none, and what is used. What must be read first is an *org.Retry.
+// Tariff returns the deployment's plans, nil if it has none, and their usage. Plans that must be loaded first are an *org.Retry.
 type Tariff interface {
 	Plans() (*billing.Plans, error)
 	Meter
 }
 
-// getBilling tells an organization of the top level what it may use and has used. Without plans nothing is counted.
+// getBilling answers a top-level organization's plan, usage and limits. Without plans nothing is counted.
 func getBilling(v *View, in *Head) ([]byte, error) {
 	o, err := v.Organization()
 	if err != nil {
@@ -43,7 +43,7 @@ func getBilling(v *View, in *Head) ([]byte, error) {
 	dst = number(dst, `,"end":`, to)
 	dst = append(dst, '}')
 	if plans != nil {
-		// Leased ones are signed, or will not be: sub-organizations tell when they draw again.
+		// Drawn includes leased signatures, made or not: a sub-organization reports its use only when it leases again.
 		dst = number(dst, `,"usage":{"signatures":`, bill.Drawn)
 		dst = append(number(dst, `,"leased":`, bill.Leased), '}')
 	}

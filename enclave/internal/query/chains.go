@@ -14,8 +14,8 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Balances, and in which block a transaction is, are the word of the operator's nodes, which the host asks. It is
-// asked only when the caller may read and the address is of the organization's wallets.
+// Balances, and the blocks of transactions, are unverified statements of the operator's nodes, which the host queries. It is
+// queried only when the caller may read and the address is of the organization's wallets.
 var chains = []*Query{
 	fetchQuery("get_wallet_address_balances", fetchBalances, answerFetched),
 	fetchQuery("list_supported_assets", fetchAssets, answerFetched),
@@ -25,21 +25,21 @@ var chains = []*Query{
 
 func answerFetched(_ *View, fetched []byte) ([]byte, error) { return fetched, nil }
 
-// A ChainQuestion is about an address, if it is not empty, and about transactions by their names.
+// A ChainQuestion is a query for an address, if it is not empty, and for transactions by their names.
 type ChainQuestion struct {
 	Chain        string
 	Address      string
 	Transactions []string
 }
 
-// A ChainReading is what a node says.
+// A ChainReading is a node's answer to a ChainQuestion.
 type ChainReading struct {
 	Coin   *big.Int // of the address
 	Tokens []Asset
-	Mined  []Mined // in the order of the question
+	Mined  []Mined // in the order of the question's Transactions
 }
 
-// An Asset is a coin or a token. Of a list its balance is nil.
+// An Asset is a coin or a token. In a list of assets its balance is nil.
 type Asset struct {
 	CAIP19, Symbol, Name, LogoURL string
 	Decimals                      int
@@ -47,7 +47,7 @@ type Asset struct {
 	Balance                       *big.Int
 }
 
-// Mined is where a transaction is; without a hash it is in no block.
+// Mined is the block of a transaction; without a hash it is in none.
 type Mined struct {
 	Block         uint64
 	Hash          string
@@ -56,7 +56,7 @@ type Mined struct {
 	Failed, Final bool
 }
 
-// coin is a chain's own, which no list need name. Tempo's chains have none.
+// coin returns a chain's own coin, which is supported without being listed. Tempo's chains have none.
 func coin(name string) (Asset, bool) {
 	of := func(number int, symbol, name string) Asset {
 		return Asset{CAIP19: "/slip44:" + strconv.Itoa(number), Symbol: symbol, Name: name, Decimals: 18}
@@ -83,10 +83,10 @@ func coin(name string) (Asset, bool) {
 // A chainName is the CAIP-2 name of any chain of the interface.
 type chainName string
 
-// Valid tells whether c is one of the interface's.
+// Valid reports whether c is a chain of the interface.
 func (c chainName) Valid() bool { return wallet.EthChain(c).Valid() || wallet.SolNetwork(c).Valid() }
 
-// one is the one name of the chain.
+// one returns the canonical name of the chain.
 func (c chainName) one() string {
 	if n := wallet.SolNetwork(c); n.Valid() {
 		return n.CAIP2()
@@ -105,7 +105,7 @@ type assetsRequest struct {
 	CAIP2 chainName `json:"caip2" rule:"required"`
 }
 
-// walletAddress is an address as the organization has it. It must be a wallet account's, and one of the chain's.
+// walletAddress returns an address as the organization has it stored. It must be a wallet account's, and one of the chain's.
 func walletAddress(s *sources, address, name string) (string, error) {
 	a, err := s.Account(chain.MatchKey(address))
 	switch {
@@ -164,7 +164,7 @@ func fetchAssets(in *assetsRequest, s *sources) ([]byte, error) {
 	})
 }
 
-// appendAsset writes what all objects of an asset begin with.
+// appendAsset writes the members with which all objects of an asset begin.
 func appendAsset(dst []byte, a *Asset) []byte {
 	dst = text(dst, `{"caip19":`, a.CAIP19)
 	dst = text(dst, `,"symbol":`, a.Symbol)
@@ -172,7 +172,7 @@ func appendAsset(dst []byte, a *Asset) []byte {
 	return strconv.AppendInt(append(dst, `,"decimals":`...), int64(a.Decimals), 10)
 }
 
-// decimal is an amount in whole coins, exactly.
+// decimal formats an amount in whole coins, exactly.
 func decimal(amount *big.Int, decimals int) string {
 	digits := amount.String()
 	if missing := decimals + 1 - len(digits); missing > 0 {
@@ -214,11 +214,11 @@ type ownSend struct {
 	name string
 }
 
-// maxScanned is how many activities are read for one page. A page may hold less than its limit and still have a next one.
+// maxScanned bounds the activities read for one page. A page may have fewer rows than its limit and still have a next one.
 const maxScanned = 500
 
-// fetchSends answers what the ledger knows of an address's sends and a node of their blocks. Those in no block are
-// left out: get_send_transaction_status tells of them.
+// fetchSends answers an address's sends from the ledger, with their blocks from a node. Those in no block are
+// left out: get_send_transaction_status returns them.
 func fetchSends(s *sources, address, name string, page *Pagination, types []string) ([]byte, error) {
 	b, err := page.bounds()
 	if err != nil {
@@ -283,7 +283,7 @@ func scanSends(s *sources, address, name string, b *bounds, types []string) (sen
 			return nil, nil, nil, false, err
 		}
 		full := len(es) == p.Limit
-		if b.before != nil { // from the cursor upwards
+		if b.before != nil { // from the cursor to newer ones
 			slices.Reverse(es)
 		}
 		for _, e := range es {
@@ -318,7 +318,7 @@ func inListOrder(sends []ownSend, b *bounds) []ownSend {
 	return sends
 }
 
-// readSend reads an activity's transaction; nil: it is none of the address's on the chain.
+// readSend decodes an activity's transaction; nil if it is not from the address on the chain.
 func readSend(e *org.Entry, address, name string) (*ownSend, error) {
 	if len(e.Sends) == 0 || e.Sends[0].Kind != org.SendTransaction {
 		return nil, nil
@@ -353,7 +353,7 @@ func appendSent(dst []byte, o *ownSend, m *Mined, native *Asset, address string)
 		status = "FINALIZED"
 	}
 	dst = text(dst, `},"status":`, status)
-	dst = append(dst, `,"origin":"TURNKEY"`...) // as clients know it
+	dst = append(dst, `,"origin":"TURNKEY"`...) // the value that clients of the interface expect
 	if solana {
 		dst = text(dst, `,"feePayer":`, o.Sent.From)
 		dst = array(dst, `,"signers":`, o.Signers, func(dst []byte, r wallet.Signer) []byte {

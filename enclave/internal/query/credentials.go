@@ -6,7 +6,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// What users stamp and log in with.
+// Queries about the credentials and contacts of users.
 var credentials = []*Query{
 	stateQuery("get_api_key", getAPIKey),
 	stateQuery("get_api_keys", getAPIKeys),
@@ -25,7 +25,7 @@ type authenticatorRequest struct {
 	AuthenticatorID string `json:"authenticatorId" rule:"required"`
 }
 
-// ofUsersRequest asks for what all users have, or one.
+// ofUsersRequest requests the records of all users, or of one.
 type ofUsersRequest struct {
 	Head
 	UserID *string `json:"userId"`
@@ -66,7 +66,7 @@ func getOauthProviders(v *View, in *ofUsersRequest) ([]byte, error) {
 	return many(`{"oauthProviders":`, ps, err, activity.AppendOauthProvider)
 }
 
-// findOfUsers finds what one of the users has by the id that a request names.
+// findOfUsers finds the users' record with the id that a request names.
 func findOfUsers[T any](v *View, field, text, missing string, of func(*org.User) []T, place func(*T) created) (found *T, err error) {
 	want, err := id(field, text)
 	if err != nil {
@@ -82,7 +82,7 @@ func findOfUsers[T any](v *View, field, text, missing string, of func(*org.User)
 	return found, err
 }
 
-// ofUsers gathers what all users have, or the one who is named, in order of creation.
+// ofUsers collects the records of all users, or of the named one, in order of creation.
 func ofUsers[T any](v *View, userID *string, of func(*org.User) []T, place func(*T) created) ([]*T, error) {
 	var us []*org.User
 	var err error
@@ -111,7 +111,7 @@ func pointers[T any](ts []T) []*T {
 	return ps
 }
 
-// find is the first element of which is holds, or nil.
+// find returns the first element for which is holds, or nil.
 func find[T any](ts []T, is func(*T) bool) *T {
 	for i := range ts {
 		if is(&ts[i]) {

@@ -28,7 +28,7 @@ func answerEvaluations(v *View, e *org.Entry) ([]byte, error) {
 		dst = ident(dst, `,"voteId":`, ev.Vote)
 		dst = append(dst, `,"policyEvaluations":`...)
 		if len(outcomes) == 0 && ev.Outcome != "" && ev.Outcome != policy.Allow.String() {
-			// No policy was asked: the activity's own outcome stands alone.
+			// No policy was evaluated: only the activity's own outcome is shown.
 			dst = text(dst, `[{"outcome":`, ev.Outcome)
 			dst = append(dst, `}]`...)
 		} else {
@@ -40,8 +40,8 @@ func answerEvaluations(v *View, e *org.Entry) ([]byte, error) {
 	return append(dst, '}'), bad
 }
 
-// outcomesOf are the outcomes of single policies, with the names that the policies
-// have now. A deleted policy has no name.
+// outcomesOf returns the outcomes of single policies, with the present names of the
+// policies. A deleted policy has no name.
 func outcomesOf(v *View, e *org.Evaluation) ([]org.PolicyOutcome, error) {
 	os := activity.Outcomes(e)
 	for i := range os {
@@ -56,7 +56,7 @@ func outcomesOf(v *View, e *org.Evaluation) ([]org.PolicyOutcome, error) {
 	return os, nil
 }
 
-// Hypothesis is an activity that nobody has submitted.
+// Hypothesis is an activity to evaluate without submitting it.
 type Hypothesis struct {
 	Type       string         `json:"type" rule:"required"`
 	Parameters strictjson.Raw `json:"parameters" rule:"required"`
@@ -67,8 +67,8 @@ type evaluateRequest struct {
 	Activity Hypothesis `json:"activity" rule:"required"`
 }
 
-// evaluatePolicies answers what would be decided now if the caller submitted the
-// activity. Nothing is written, and a grant is thrown away.
+// evaluatePolicies answers the decision that the activity would get if the caller submitted
+// it now. Nothing is written, and a grant is discarded.
 func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 	if v.Home != nil {
 		return nil, fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH",
@@ -133,14 +133,14 @@ func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// mfaStatusRequest names an activity and perhaps one of its voters.
+// mfaStatusRequest names an activity and optionally one of its voters.
 type mfaStatusRequest struct {
 	Head
 	ActivityID string  `json:"activityId" rule:"required"`
 	UserID     *string `json:"userId"`
 }
 
-// mfaAsked is an activity and the one voter who is asked about, or nil: all.
+// mfaAsked is an activity and the requested voter, nil for all.
 type mfaAsked struct {
 	entry *org.Entry
 	voter *org.ID
@@ -155,8 +155,8 @@ func fetchMFAStatus(in *mfaStatusRequest, s *sources) (asked mfaAsked, err error
 	return asked, err
 }
 
-// answerMFAStatus tells what was demanded of those who voted on an activity, and
-// what they have proven. Nothing is owed for a finished activity.
+// answerMFAStatus answers the factors required of those who voted on an activity, and
+// the factors that they have proven. A finished activity requires none.
 func answerMFAStatus(v *View, asked mfaAsked) ([]byte, error) {
 	p, err := v.PendingActivity(asked.entry.Activity)
 	if err != nil {
@@ -174,7 +174,7 @@ func answerMFAStatus(v *View, asked mfaAsked) ([]byte, error) {
 		vote *org.PendingVote
 	}
 	var demands []demand
-	share := activity.VoterSteps(v.Steps, p) // as when it is decided
+	share := activity.VoterSteps(v.Steps, p) // as in a decision
 	for i := range p.Votes {
 		vote := &p.Votes[i]
 		u, err := v.User(vote.User)

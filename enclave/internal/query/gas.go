@@ -13,13 +13,13 @@ var gas = []*Query{
 	stateQuery("get_gas_station", getGasStation),
 }
 
-// gasUsageRequest asks what the sponsored transactions of an organization have cost: of a top-level organization, those of
+// gasUsageRequest requests the cost of an organization's sponsored transactions: for a top-level organization, those of
 // its tree.
 type gasUsageRequest struct{ Head }
 
 var errNoGasConfig = fault.New(fault.FailedPrecondition, "no transactions are sponsored: the top-level organization has no gas usage configuration; upsert_gas_usage_config makes one")
 
-// gasConfig is the configuration of the top-level organization.
+// gasConfig returns the configuration of the top-level organization.
 func gasConfig(v *View) (top *org.Tx, c *org.GasConfig, err error) {
 	if top, err = v.top(); err != nil {
 		return nil, nil, err
@@ -49,7 +49,7 @@ func getGasUsage(v *View, _ *gasUsageRequest) ([]byte, error) {
 	return append(text(dst, `,"usageUsd":`, wallet.FormatMicro(used)), '}'), nil
 }
 
-// gasStationRequest asks for the accounts that sponsored transactions go through, the same on all chains. The query is ours.
+// gasStationRequest requests the accounts for sponsored transactions, the same on all chains. The query is our own.
 type gasStationRequest struct{ Head }
 
 func getGasStation(v *View, _ *gasStationRequest) ([]byte, error) {

@@ -11,7 +11,7 @@ import (
 
 var histories = []*Query{fetchQuery("get_history", fetchHistory, answerHistory)}
 
-// HistoryMs is for how long after an export_history that was allowed its initiator may ask for the history.
+// HistoryMs is how long after an allowed export_history its initiator may query the history.
 const HistoryMs = 60 * 60 * 1000
 
 const typeExportHistory = "ACTIVITY_TYPE_EXPORT_HISTORY"
@@ -19,7 +19,7 @@ const typeExportHistory = "ACTIVITY_TYPE_EXPORT_HISTORY"
 type historyRequest struct {
 	Head
 	ActivityID string `json:"activityId" rule:"required,uuid"` // of the export_history
-	From       string `json:"from"`                            // the last answer's next; the first page without
+	From       string `json:"from"`                            // the previous answer's next; empty: the first page
 }
 
 type historyPage struct {

@@ -7,7 +7,7 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// operations are all that the interface knows, live or not, in order.
+// operations are all queries of the interface, live or not, in order.
 var operations = []string{
 	"get_activity", "get_api_key", "get_api_keys", "get_app_status", "get_authenticator", "get_authenticators",
 	"get_boot_proof", "get_claim_earn_fees_status", "get_earn_deploy_status", "get_earn_deposit_status",
@@ -26,17 +26,17 @@ var operations = []string{
 	"list_webhook_endpoints", "validate_tvc_image", "whoami",
 }
 
-// own are the queries that the published interface does not have.
+// own are our own queries: the published interface does not have them.
 var own = []string{"evaluate_policies", "get_auth_proxy_config", "get_billing", "get_gas_station", "get_history", "get_log_proof", "get_tvc_quorum_key", "get_usage", "list_shared_credentials"}
 
-// KnownOp tells whether op is a query of the interface, live or not.
+// KnownOp reports whether op is a query of the interface, live or not.
 func KnownOp(op string) bool {
 	_, ok := slices.BinarySearch(operations, op)
 	return ok || slices.Contains(own, op)
 }
 
 // Lookup finds the query at path op. The errors are *fault.Error: NotFound for
-// an unknown path, Unimplemented for one that is not live.
+// an unknown path, Unimplemented for a query that is not live.
 func Lookup(op string) (*Query, error) {
 	switch q := live[op]; {
 	case q != nil:

@@ -18,7 +18,7 @@ type mailEventsRequest struct {
 	PaginationOptions *Pagination `json:"paginationOptions"`
 }
 
-// Names of events. Complaints nobody tells of.
+// mailEventTypes are the names of events. Complaints are not recorded.
 var mailEventTypes = map[string]org.MailEventKind{"Send": org.MailSent, "Delivery": org.MailDelivered, "DeliveryDelay": org.MailDelayed, "Bounce": org.MailBounced, "Complaint": 0}
 
 func fetchMailEvents(in *mailEventsRequest, s *sources) (page []org.MailEvent, err error) {

@@ -20,10 +20,10 @@ var organizations = []*Query{
 	stateQuery("list_webhook_endpoints", listWebhookEndpoints),
 }
 
-// organizationRequest asks for something that there is one of.
+// organizationRequest requests an object of which an organization has only one.
 type organizationRequest struct{ Head }
 
-// allowlistRequest asks for the networks of an API key, or of the organization.
+// allowlistRequest requests the IP allowlist of an API key, or of the organization.
 type allowlistRequest struct {
 	Head
 	PublicKey *string `json:"publicKey"`
@@ -68,7 +68,7 @@ func appendQuorum(dst []byte, key string, o *org.Organization) []byte {
 	return append(idents(dst, `,"userIds":`, o.RootUsers), '}')
 }
 
-// getOrganization answers everything but what there may be any number of.
+// getOrganization answers the organization without its unbounded lists.
 func getOrganization(v *View, _ *organizationRequest) ([]byte, error) {
 	o, err := v.Organization()
 	if err != nil {
@@ -120,7 +120,7 @@ func getOrganization(v *View, _ *organizationRequest) ([]byte, error) {
 	return append(dst, `}}`...), nil
 }
 
-// getAllowlist answers a list without rules where there is none.
+// getAllowlist answers an allowlist without rules where there is none.
 func getAllowlist(v *View, in *allowlistRequest) ([]byte, error) {
 	key := strings.ToLower(activity.TextOf(in.PublicKey))
 	a, err := v.Allowlist(key)

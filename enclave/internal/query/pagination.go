@@ -13,16 +13,16 @@ const (
 	maxLimit     = 100
 )
 
-// Pagination says which part of a list is wanted: the rows that follow After, or
-// those that come before Before, in the order of the list.
+// Pagination selects a part of a list: the rows that follow After, or
+// those before Before, in the order of the list.
 type Pagination struct {
 	Limit  *string `json:"limit"`
 	Before *string `json:"before"`
 	After  *string `json:"after"`
 }
 
-// bounds are the rows at which a page ends or begins, at most one of them, and
-// how many rows it has at most.
+// bounds are the cursors at which a page ends or begins, at most one of them, and
+// the maximal number of its rows.
 type bounds struct {
 	before, after *org.ID
 	limit         int

@@ -16,7 +16,7 @@ var proofs = []*Query{
 	fetchQuery("get_log_proof", fetchLogProof, answerLogProof),
 }
 
-// appName is what the enclave calls itself in boot proofs.
+// appName is the enclave's application name in boot proofs.
 const appName = "cloister"
 
 type bootProofRequest struct {
@@ -48,8 +48,8 @@ func fetchLatestBootProof(in *latestBootProofRequest, s *sources) (proof []byte,
 type logProofRequest struct {
 	Head
 	ActivityID string `json:"activityId,omitempty"`
-	// Seq is an entry by its number: which step of the activity, as the facts of its next one tell, or without an
-	// activity any. Without it the activity's newest.
+	// Seq is the sequence number of an entry: of the activity, as its next one contains it, or, without an activity,
+	// of any. Without Seq it is the activity's newest entry.
 	Seq string `json:"seq,omitempty"`
 }
 
@@ -79,7 +79,7 @@ func answerLogProof(_ *View, p *LogProof) ([]byte, error) {
 	return AppendLogProof(nil, p), nil
 }
 
-// AppendLogProof ends an object with a logged proof: dst is one that lacks its last brace, or empty.
+// AppendLogProof completes an object with a logged proof: dst is the object without its last brace, or empty.
 func AppendLogProof(dst []byte, p *LogProof) []byte {
 	open := `,"logProof":`
 	if len(dst) == 0 {

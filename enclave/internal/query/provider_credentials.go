@@ -11,8 +11,8 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// The credentials that organizations have with other services. Their secrets are
-// told as they came: encrypted.
+// Queries about the credentials of organizations at other services. Secrets are answered
+// as they were sent: encrypted.
 var providerCredentials = []*Query{
 	stateQuery("get_oauth2_credential", getOAuth2Credential),
 	stateQuery("list_oauth2_credentials", listOAuth2Credentials),
@@ -75,7 +75,7 @@ type purchaseRequest struct {
 	Refresh       *bool  `json:"refresh"`
 }
 
-// purchase is what a purchase's activity says of it.
+// purchase is a purchase as its activity describes it.
 type purchase struct {
 	OnRampQuestion
 	sandbox, refresh bool
@@ -101,7 +101,7 @@ func fetchPurchase(in *purchaseRequest, s *sources) (*purchase, error) {
 	return &purchase{OnRampQuestion{Provider: intent.OnrampProvider, Activity: e.Activity}, activity.IsOn(intent.SandboxMode), activity.IsOn(in.Refresh)}, nil
 }
 
-// answerPurchase asks with the credential that the top-level organization has now.
+// answerPurchase queries the provider with the newest credential of the top-level organization.
 func answerPurchase(v *View, p *purchase) ([]byte, error) {
 	top, err := v.top()
 	if err != nil {

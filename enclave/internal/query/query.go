@@ -1,4 +1,4 @@
-// Package query is everything that can be read of an organization.
+// Package query has the queries: everything that can be read of an organization.
 //
 // A query is declared in one line of its family's file: its name and the
 // function that answers it. Its request is a struct with the members of the
@@ -8,7 +8,7 @@
 // A query is answered in two phases. Fetch reads old entries, boot proofs, the index
 // and chains. It may wait for the host and runs without the organization's lock;
 // most queries have nothing to fetch. Answer reads the newest state under that lock,
-// and waits for nobody. Package core decides who may read: any user of the
+// and never waits. Package core decides who may read: any user of the
 // organization or of its parent may read all of it.
 package query
 
@@ -30,46 +30,46 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// View is the newest state of the organization asked about, and who asks.
+// View is the newest state of the queried organization, and the caller.
 type View struct {
 	*org.Tx    // read only
 	Caller     *org.User
 	Credential org.VoteCredential // of Caller
-	// Home is the caller's organization if that is the parent of the one asked
-	// about, otherwise nil.
+	// Home is the caller's organization if that is the parent of the queried
+	// one, otherwise nil.
 	Home *org.Organization
-	// Parent is the parent of the organization asked about, if that is locked
+	// Parent is the parent of the queried organization, if that is locked
 	// too; see activity.ErrNeedsParent.
 	Parent *org.Tx
-	// Steps is the budget of the request: how many steps all that it evaluates may take.
+	// Steps is the budget of the request: the steps that its evaluations may take in all.
 	Steps int
 	// Tariff are the deployment's plans.
 	Tariff Tariff
 	// OnRamps is nil for a query that fetches nothing.
 	OnRamps *OnRamps
-	// Programs is what customers' programs run in, nil if nothing.
+	// Programs is the platform that runs customers' programs, nil for none.
 	Programs *program.Platform
 	Images   Images
 }
 
-// Images are looked at in their registries, by way of the host. What must be asked first is an *org.Retry.
+// Images queries container registries and the host about programs. An answer that must be fetched first is an *org.Retry.
 type Images interface {
 	Resolve(*activity.Image) (program.Digest, error)
-	// ProgramStatus is what the host says of a deployment.
+	// ProgramStatus returns the host's status of a deployment.
 	ProgramStatus(deployment org.ID, want ProgramWant) (*ProgramStatus, error)
 }
 
-// A ProgramWant says what is asked of a deployment.
+// A ProgramWant selects the data to request about a deployment.
 type ProgramWant uint8
 
-// What can be wanted, by the numbers of package wire.
+// The wanted data, by the numbers of package wire.
 const (
 	WantReplicas ProgramWant = 1
 	WantSetup    ProgramWant = 2
 	WantOutput   ProgramWant = 3
 )
 
-// ProgramStatus is the host's word, but for what a document proves.
+// ProgramStatus is the unverified status from the host; only the Document proves its content.
 type ProgramStatus struct {
 	Known          bool
 	Desired, Ready uint32
@@ -77,19 +77,19 @@ type ProgramStatus struct {
 	Output         [][]byte
 }
 
-// OnRamps asks how purchases at on-ramp providers stand.
+// OnRamps queries the state of purchases at on-ramp providers.
 type OnRamps struct {
 	OnRampStates
 	Vault activity.Vault // of the top-level organization
 	Rand  io.Reader
 }
 
-// OnRampStates tells how purchases stand, as their providers say. What must be asked first is an *org.Retry.
+// OnRampStates returns the state of purchases, as their providers report it. A state that must be fetched first is an *org.Retry.
 type OnRampStates interface {
 	State(q *OnRampQuestion, refresh bool) (onramp.State, error)
 }
 
-// An OnRampQuestion is how a provider is asked about the purchase of an activity. Ask makes the request, which goes to what
+// An OnRampQuestion is a query to a provider about the purchase of an activity. Ask makes the request, to a URL that
 // begins with base.
 type OnRampQuestion struct {
 	Provider onramp.Provider
@@ -98,7 +98,7 @@ type OnRampQuestion struct {
 	Read     func(status int, body []byte) (onramp.State, error)
 }
 
-// top is the organization that holds the session profiles: the parent of a
+// top returns the organization with the session profiles: the parent of a
 // sub-organization, otherwise the organization itself. The caller must return the
 // error activity.ErrNeedsParent.
 func (v *View) top() (*org.Tx, error) {
@@ -112,8 +112,8 @@ func (v *View) top() (*org.Tx, error) {
 	return v.Parent, nil
 }
 
-// Page asks for at most Limit activities, newest first: those that follow After in
-// that order, or those just above Before. An empty filter passes all.
+// Page selects at most Limit activities, newest first: those that follow After in
+// that order, or those just before Before. An empty filter selects all.
 type Page struct {
 	Types         []string
 	Statuses      []org.Status
@@ -121,19 +121,19 @@ type Page struct {
 	Limit         int
 }
 
-// History is what an organization's ledger remembers of its activities.
+// History reads the entries of an organization's activities.
 type History interface {
-	// Activity returns the newest entry of an activity, nil when there is none.
+	// Activity returns the newest entry of an activity, nil if there is none.
 	Activity(id org.ID) (*org.Entry, error)
 	// Page returns the newest entry of each activity. An unknown cursor is a
 	// *fault.Error, InvalidArgument.
 	Page(Page) ([]*org.Entry, error)
-	// Export is a page of the whole history, from the entry at from on, in the form of package history, and from
-	// where the next one goes on; 0: there is none.
+	// Export returns a page of the whole history, from the entry at from on, in the format of package history, and the
+	// start of the next page; 0: there is none.
 	Export(from uint64) (page []byte, next uint64, err error)
 }
 
-// BootProofs are the proofs of all boots, as JSON of the interface's BootProof, or
+// BootProofs returns boot proofs, as JSON of the interface's BootProof, or
 // nil where there is none.
 type BootProofs interface {
 	Latest() ([]byte, error)
@@ -141,47 +141,47 @@ type BootProofs interface {
 	ByKey(publicKeyHex string) ([]byte, error)
 }
 
-// Chains tells the state of chains and of sent transactions, as the host reports it.
-// What it cannot learn is a *fault.Error.
+// Chains returns the state of chains and of sent transactions, as the host reports it.
+// Unavailable data is a *fault.Error.
 type Chains interface {
 	Known(*activity.ChainQuery) (*activity.ChainState, error)
 	Standing(org.SendRef) (activity.Standing, error)
-	// Rivals are the sends that are said to be in a block of those that share a number of an account's.
+	// Rivals returns the sends with the same number of an account that the host reports to be in a block.
 	Rivals(c org.Counter, number uint64) ([]Rival, error)
 	ReadChain(*ChainQuestion) (*ChainReading, error)
-	// Account is the wallet account whose address has this match key, as of now; nil if there is none.
+	// Account returns the wallet account whose address has this match key, from the newest state; nil if there is none.
 	Account(match string) (*org.Account, error)
 }
 
-// A Rival is a send that is in a block, by the host's word.
+// A Rival is a send that the host reports to be in a block.
 type Rival struct {
 	*org.Transaction
 	activity.Standing
 }
 
-// Mails tells what became of mails to an address.
+// Mails returns the events of mails to an address.
 type Mails interface {
-	// MailEvents are newest first, of the last 30 days. Only organizations of the top level have some.
+	// MailEvents returns the events of the last 30 days, newest first. Only top-level organizations have events.
 	MailEvents(address string) ([]org.MailEvent, error)
 }
 
-// A LogProof shows a step of an activity in the log.
+// A LogProof proves that an entry of an activity is in the log.
 type LogProof struct {
-	Text string    // as tlog.ParseLoggedProof takes it
-	Key  org.Proof // whose log it is: an app proof of a LogKey
+	Text string    // in the format of tlog.ParseLoggedProof
+	Key  org.Proof // the log's key: an app proof of a LogKey
 }
 
-// Logs shows what is in the log, to whoever has no other way to know.
+// Logs proves entries by the log.
 type Logs interface {
-	// LogProof shows the newest step of an activity, or the one at seq, of any activity or none if that is
-	// zero; nil when there is none. It waits for the log's witnesses.
+	// LogProof returns the proof of the newest entry of an activity, or of the one at seq, of any activity or none if that is
+	// zero; nil if there is none. It waits for the log's witnesses.
 	LogProof(activity org.ID, seq *uint64) (*LogProof, error)
 }
 
-// Query is one thing that can be read.
+// Query is a declared query.
 type Query struct {
 	Op      string // the last segment of its path
-	Fetches bool   // Fetch has something to do
+	Fetches bool   // Fetch has data to read
 
 	decode func([]byte) (*Request, error)
 	shape  reflect.Type
@@ -189,7 +189,7 @@ type Query struct {
 
 // Request is a decoded request.
 type Request struct {
-	fetch  func(*sources) error // nil: there is nothing to fetch
+	fetch  func(*sources) error // nil: nothing to fetch
 	answer func(*View) ([]byte, error)
 }
 
@@ -202,14 +202,14 @@ type sources struct {
 	Mails
 }
 
-// Decode reads the body of a request strictly. Its errors are *fault.Error,
+// Decode decodes the body of a request strictly. Its errors are *fault.Error,
 // InvalidArgument.
 func (q *Query) Decode(body stamp.Body) (*Request, error) { return q.decode(body.Bytes()) }
 
-// DecodeHostBody is Decode for what the host says that a read-only session asks.
+// DecodeHostBody is Decode for a read-only session's request as the host claims it.
 func (q *Query) DecodeHostBody(body stamp.HostBody) (*Request, error) { return q.decode(body.Bytes()) }
 
-// Fetch reads what the answer needs of history, boot proofs, index, chains, logs and mails.
+// Fetch reads the data for the answer from history, boot proofs, index, chains, logs and mails.
 // Errors that are no *fault.Error are the sources' own.
 func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Mails) error {
 	if r.fetch == nil {
@@ -218,8 +218,8 @@ func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Ma
 	return r.fetch(&sources{h, p, x, c, l, m})
 }
 
-// Answer writes the response. The caller is told a *fault.Error. An *org.Retry
-// asks to load a piece and to call Answer again. Any other error is internal.
+// Answer writes the response. A *fault.Error is returned to the caller. An *org.Retry
+// requests to load a piece and to call Answer again. Any other error is internal.
 func (r *Request) Answer(v *View) ([]byte, error) {
 	b, err := r.answer(v)
 	if err == nil && len(b) > maxAnswer {
@@ -228,14 +228,14 @@ func (r *Request) Answer(v *View) ([]byte, error) {
 	return b, err
 }
 
-// maxAnswer keeps an answer inside of a frame.
+// maxAnswer bounds an answer, so that it fits into a frame.
 const maxAnswer = 7 << 20
 
 func tooLarge() error {
 	return fault.New(fault.ResourceExhausted, "answer is too large: ask for things one by one")
 }
 
-// Head is what every request holds.
+// Head has the members of every request.
 type Head struct {
 	OrganizationID string `json:"organizationId" rule:"required"`
 }
@@ -251,14 +251,14 @@ func newQuery[Q any](op string, request func(*Q) *Request) *Query {
 	}}
 }
 
-// stateQuery declares a query that reads the newest state alone.
+// stateQuery declares a query that reads only the newest state.
 func stateQuery[Q any](op string, answer func(*View, *Q) ([]byte, error)) *Query {
 	return newQuery(op, func(in *Q) *Request {
 		return &Request{answer: func(v *View) ([]byte, error) { return answer(v, in) }}
 	})
 }
 
-// fetchQuery declares a query that answers from what it fetched before.
+// fetchQuery declares a query that answers from data fetched before.
 func fetchQuery[Q, F any](op string, fetch func(*Q, *sources) (F, error), answer func(*View, F) ([]byte, error)) *Query {
 	q := newQuery(op, func(in *Q) *Request {
 		var fetched F
@@ -287,11 +287,11 @@ func index(families ...[]*Query) map[string]*Query {
 	return m
 }
 
-// live are the queries that can be asked today.
+// live are the implemented queries.
 var live = index(organizations, policies, interfaces, sessionProfiles, suborgs, users, credentials, providerCredentials, wallets, privateKeys, secrets, activities, proofs,
 	evaluations, sending, gas, chains, mails, authProxy, histories, sharedValues, bills, usages, tvcApps, tvcDeployments, tvcRunning)
 
-// id reads an id that a request names.
+// id parses an id that a request names.
 func id(field, text string) (org.ID, error) {
 	v, err := org.ParseID(text)
 	if err != nil {
@@ -300,7 +300,7 @@ func id(field, text string) (org.ID, error) {
 	return v, nil
 }
 
-// findNamed reads an id and refuses it if what it names is not there.
+// findNamed parses an id and finds its record, or returns the error NotFound.
 func findNamed[T any](what, field, text string, find func(org.ID) (*T, error)) (*T, error) {
 	i, err := id(field, text)
 	if err != nil {
@@ -313,7 +313,7 @@ func findNamed[T any](what, field, text string, find func(org.ID) (*T, error)) (
 	return rec, err
 }
 
-// created is the place of a record in lists: by creation, then by id.
+// created is the position of a record in lists: by creation, then by id.
 type created struct {
 	ms uint64
 	id org.ID
@@ -327,7 +327,7 @@ func sortCreated[T any](records []*T, place func(*T) created) {
 	slices.SortStableFunc(records, func(a, b *T) int { return place(a).compare(place(b)) })
 }
 
-// inOrder gathers all records that each visits, in order of creation.
+// inOrder collects all records that each visits, in order of creation.
 func inOrder[T any](each func(func(*T) bool) error, place func(*T) created) ([]*T, error) {
 	var all []*T
 	err := each(func(rec *T) bool {
@@ -338,8 +338,8 @@ func inOrder[T any](each func(func(*T) bool) error, place func(*T) created) ([]*
 	return all, err
 }
 
-// one answers a record as the member called key, unless there was an error. Here
-// and below, key comes with its quotes, its colon and what stands before it.
+// one writes a record as the member called key, unless there was an error. As in the
+// functions below, key has its quotes, its colon and the separator before it.
 func one[T any](key string, rec *T, err error, write func([]byte, *T) []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -347,7 +347,7 @@ func one[T any](key string, rec *T, err error, write func([]byte, *T) []byte) ([
 	return append(write([]byte(key), rec), '}'), nil
 }
 
-// many answers records as the member called key, unless there was an error.
+// many writes records as the member called key, unless there was an error.
 func many[T any](key string, records []T, err error, write func([]byte, T) []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -369,12 +369,12 @@ func idents(dst []byte, key string, ids []org.ID) []byte {
 	return array(dst, key, ids, func(dst []byte, i org.ID) []byte { return ident(dst, "", i) })
 }
 
-// number writes a number in decimal digits, as text.
+// number writes a number as a JSON string of decimal digits.
 func number(dst []byte, key string, n uint64) []byte {
 	return append(strconv.AppendUint(append(append(dst, key...), '"'), n, 10), '"')
 }
 
-// integer is number of one that may be negative.
+// integer is number for a signed number.
 func integer(dst []byte, key string, n int64) []byte {
 	return append(strconv.AppendInt(append(append(dst, key...), '"'), n, 10), '"')
 }

@@ -13,7 +13,7 @@ type secretsRequest struct {
 	PaginationOptions *Pagination `json:"paginationOptions"`
 }
 
-// listSecrets tells what is known of secrets, in the order in which they came. Their bytes are nobody's to read.
+// listSecrets answers the descriptions of secrets, in the order of their import. No query returns the secrets themselves.
 func listSecrets(v *View, in *secretsRequest) ([]byte, error) {
 	b, err := in.PaginationOptions.bounds()
 	if err != nil {

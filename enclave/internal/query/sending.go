@@ -22,7 +22,7 @@ var sending = []*Query{
 	fetchQuery("get_send_transaction_status", fetchSendStatus, answerSendStatus),
 }
 
-// noncesRequest asks for the nonce of the next transaction of any account.
+// noncesRequest requests the nonce of the next transaction of any account.
 type noncesRequest struct {
 	Head
 	Address         string          `json:"address" rule:"required"`
@@ -31,9 +31,9 @@ type noncesRequest struct {
 	GasStationNonce *bool           `json:"gasStationNonce"`
 }
 
-// fetchNonces asks for the nonce that the node would give to one more transaction:
-// those that wait are counted.
-// That of the gas station is the account's count of executions, those in blocks alone.
+// fetchNonces fetches the nonce that the node would give to one more transaction:
+// pending ones are counted.
+// The gas station's nonce is the account's count of executions, only those in blocks.
 func fetchNonces(in *noncesRequest, s *sources) (*nonces, error) {
 	address, err := wallet.EthAddress("address", in.Address)
 	if err != nil {
@@ -54,7 +54,7 @@ func fetchNonces(in *noncesRequest, s *sources) (*nonces, error) {
 }
 
 type nonces struct {
-	next, execution bool // what was asked for
+	next, execution bool // the requested ones
 	known           *activity.ChainState
 }
 
@@ -72,7 +72,7 @@ func answerNonces(_ *View, n *nonces) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// sendStatusRequest names a sent transaction by the id that sending it answered,
+// sendStatusRequest names a sent transaction by the id in the result of sending it,
 // which is its activity's.
 type sendStatusRequest struct {
 	Head
@@ -83,7 +83,7 @@ type sent struct {
 	*org.Transaction
 	activity.Standing
 	expiresMs uint64
-	outdone   bool // a block has taken another send of ours with its number
+	outdone   bool // a block includes another send of the organization with its number
 }
 
 func fetchSendStatus(in *sendStatusRequest, s *sources) (*sent, error) {
@@ -113,8 +113,8 @@ func fetchSendStatus(in *sendStatusRequest, s *sources) (*sent, error) {
 
 func (x *sent) isEthereum() bool { return strings.HasPrefix(x.Chain, "eip155:") }
 
-// findRival looks for another transaction in a block that excludes this one. One of calls is excluded only by an execution with
-// its number: whoever has it can have its calls carried out in a transaction of his own. The same terms make the same transaction.
+// findRival looks for another transaction in a block that excludes this one. A delegated execution is excluded only by an execution with
+// its number: anyone who has it can have its calls carried out in another transaction. The same terms make the same transaction.
 func (x *sent) findRival(s *sources) error {
 	chain, err := strconv.ParseUint(strings.TrimPrefix(x.Chain, "eip155:"), 10, 64)
 	if err != nil {
@@ -135,21 +135,21 @@ func (x *sent) findRival(s *sources) error {
 	return err
 }
 
-// txStatuses names states. FAILED is a transaction that failed in a block: its hash tells that it is there.
+// txStatuses are the names of states. FAILED is a transaction that failed in a block.
 var txStatuses = map[org.SendState]string{
 	org.SendWaiting: "INITIALIZED", org.SendAccepted: "BROADCASTING", org.SendIncluded: "INCLUDED",
 	org.SendReverted: "FAILED", org.SendRefused: "BROADCASTING", org.SendExpired: "BROADCASTING", org.SendReplaced: "BROADCASTING",
 }
 
-// missingTexts say why no block has a transaction, where nodes have said nothing.
+// missingTexts say why no block has a transaction, where nodes gave no reason.
 var missingTexts = map[org.SendState]string{
 	org.SendRefused: "a node refused it", org.SendExpired: "no node took it in time", org.SendReplaced: "another transaction has its nonce",
 }
 
-// A transaction that is signed is out of the enclave's hands: that the host calls it refused, expired or replaced is no proof that it
-// is in no block, or that no block will take it. It has failed if a block has another one of ours with its number. Until
-// then it is under way and its error says what excludes it. What cannot get into a block any more by its own terms has
-// failed with an error that says that it may be in one.
+// tell returns the status of a send and its error. The host can submit a signed transaction at any time: its report that one is refused, expired or
+// replaced does not prove that no block has it or will include it. The status is failed if a block has another of the organization's
+// sends with its number. Until then the transaction is under way and its error says what excludes it. One that can no longer get
+// into a block by its own terms has failed, with an error that says that it may be in one.
 func (x *sent) tell(nowMs uint64) (status, said string) {
 	status = txStatuses[x.State]
 	switch {
@@ -176,7 +176,7 @@ func (x *sent) tell(nowMs uint64) (status, said string) {
 	return status, said + "; a signed transaction can get into a block all the same until its durable nonce is advanced: " + look
 }
 
-// answerSendStatus tells the transaction's name, which the enclave knows, and its
+// answerSendStatus answers the transaction's name, which the enclave knows, and its
 // state, as the host reports it.
 func answerSendStatus(v *View, s *sent) ([]byte, error) {
 	status, said := s.tell(v.NowMs)
@@ -199,7 +199,7 @@ func answerSendStatus(v *View, s *sent) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// Selectors of Solidity's own errors: Error(string) and Panic(uint256).
+// Selectors of Solidity's built-in errors: Error(string) and Panic(uint256).
 const (
 	errorSelector = 0x08c379a0
 	panicSelector = 0x4e487b71
@@ -231,7 +231,7 @@ func appendRevert(dst []byte, said string, data []byte) []byte {
 	return append(dst, `}}`...)
 }
 
-// revertText is the argument of an Error(string).
+// revertText decodes the argument of an Error(string).
 func revertText(data []byte) (string, bool) {
 	const head = 4 + 32 + 32
 	if len(data) < head || !zeros(data[4:35]) || data[35] != 32 || !zeros(data[36:head-8]) {

@@ -9,13 +9,13 @@ import (
 
 var sharedValues = []*Query{stateQuery("list_shared_credentials", listSharedCredentials)}
 
-// sharedRequest asks which keys, passkeys, identities and contacts several sub-organizations of the organization hold.
+// sharedRequest requests the keys, passkeys, identities and contacts that several sub-organizations of the organization have.
 type sharedRequest struct {
 	Head
-	Cursor string `json:"cursor"` // the last answer's; the first page without
+	Cursor string `json:"cursor"` // the previous answer's; empty: the first page
 }
 
-// sharedPage is how many values one answer looks through.
+// sharedPage is the number of values examined for one answer.
 const sharedPage = 500
 
 var sharedNames = map[byte]string{org.ChildBefore: "CREDENTIAL", org.ChildIdentity: "OAUTH_PROVIDER", org.ChildEmail: "EMAIL", org.ChildPhone: "PHONE_NUMBER"}

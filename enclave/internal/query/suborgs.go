@@ -19,34 +19,34 @@ var suborgs = []*Query{
 	fetchQuery("list_verified_suborgs", fetchSuborgs("list_verified_suborgs", verifiedFilters), answerSuborgs),
 }
 
-// Index searches sub-organizations by what their parent does not keep. The host
-// keeps the index and may leave sub-organizations out. A row counts only after its
-// sub-organization was asked.
+// Index searches sub-organizations by values that their parent does not store. The host
+// stores the index and may leave sub-organizations out. A row counts only after its
+// sub-organization was checked.
 type Index interface {
-	// Child returns what the parent keeps of a sub-organization, or nil.
+	// Child returns the parent's record of a sub-organization, or nil.
 	Child(id org.ID) (*org.Child, error)
 	// Rows returns at most limit sub-organizations that may have the handle, in order of
 	// creation, each with ID and CreatedMs: the first ones, those that follow after, or
-	// those just above before. Fewer than limit means that there are no more.
+	// those just before before. Fewer than limit means that there are no more.
 	Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error)
-	// Has tells whether a sub-organization is there and has the handle now.
+	// Has reports whether a sub-organization exists and has the handle now.
 	Has(c *org.Child, h org.Handle) (bool, error)
 	// Identity verifies an identity token. attempt is that of Tx.ChildrenByIdentity. The error is a *fault.Error about
 	// field.
 	Identity(field, token string) (issuer, subject string, audiences []string, attempt org.Hash, err error)
 }
 
-// Bounds of one search through the index.
+// Limits of one search through the index.
 const (
-	// maxAsked is how many sub-organizations one request asks whether they have the
-	// handle. An honest host names hardly any that have not.
+	// maxAsked bounds the sub-organizations that one request checks for the
+	// handle. An honest host returns hardly any without it.
 	maxAsked = 1000
-	// minRows is the fewest rows asked for at a time, so that an untrue row does not
-	// cost a question of its own.
+	// minRows is the minimal number of rows per query of the index, so that a false row does not
+	// cost a query of its own.
 	minRows = 16
 )
 
-// suborgsRequest asks for a page of sub-organizations, in order of creation. A
+// suborgsRequest requests a page of sub-organizations, in order of creation. A
 // filter is a type with a value.
 type suborgsRequest struct {
 	Head
@@ -55,19 +55,19 @@ type suborgsRequest struct {
 	PaginationOptions *Pagination `json:"paginationOptions"`
 }
 
-// A search finds up to limit sub-organizations in the parent's state, in the order of their making: those behind after
+// A search finds up to limit sub-organizations in the parent's state, in order of creation: those after after
 // or those just before before, if one is given.
 type search func(v *View, before, after *org.Child, limit int) ([]org.ID, error)
 
-// suborgFilter asks for what any of the searches finds in the parent's state, or for the handle in
-// the host's index. The empty one asks for all.
+// suborgFilter selects the results of any of the searches in the parent's state, or the sub-organizations with the handle in
+// the host's index. The empty one selects all.
 type suborgFilter struct {
 	searches []search
 	handle   *org.Handle
 }
 
-// suborgFilters make the filters of list_suborgs by the type's name. A value that
-// cannot be gives a filter that nobody passes. Nil stands for byIdentity.
+// suborgFilters make the filters of list_suborgs by the type's name. An impossible value
+// makes a filter without results. Nil stands for byIdentity.
 var suborgFilters = map[string]func(value string) suborgFilter{
 	"":              func(string) suborgFilter { return suborgFilter{} },
 	"CREDENTIAL_ID": byCredentialID,
@@ -82,7 +82,7 @@ var suborgFilters = map[string]func(value string) suborgFilter{
 	"WALLET_ACCOUNT_ADDRESS": func(v string) suborgFilter { return byHandle(org.HandleAddress, chain.MatchKey(v)) },
 }
 
-// verifiedFilters are those of list_verified_suborgs: the sub-organization must have
+// verifiedFilters make the filters of list_verified_suborgs: the sub-organization must have
 // verified the contact; without a filter, any contact.
 var verifiedFilters = map[string]func(value string) suborgFilter{
 	"":             func(string) suborgFilter { return by(org.ChildVerified)("") },
@@ -101,7 +101,7 @@ func by(what byte) func(string) suborgFilter {
 	}
 }
 
-// byCredentials finds those to which a key or passkey leads.
+// byCredentials selects the sub-organizations in which a log-in by a key or passkey ends.
 func byCredentials(credentials ...string) suborgFilter {
 	f := suborgFilter{searches: []search{}}
 	for _, c := range credentials {
@@ -121,7 +121,7 @@ func byHandle(what byte, v string) suborgFilter {
 	return suborgFilter{handle: &h}
 }
 
-// byCredentialID takes a passkey's credential id in base64url.
+// byCredentialID selects by a passkey's credential id in base64url.
 func byCredentialID(v string) suborgFilter {
 	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(v, "="))
 	if err != nil {
@@ -130,8 +130,8 @@ func byCredentialID(v string) suborgFilter {
 	return byCredentials(org.PasskeyCurve + ":" + hex.EncodeToString(b))
 }
 
-// byIdentity takes an identity token and verifies it. The token may be bound to any
-// key: its holder learns where he could log in, and no more.
+// byIdentity selects by an identity token, which it verifies. The token may be bound to any
+// key: its holder learns only where he could log in.
 func byIdentity(x Index, token string) (suborgFilter, error) {
 	issuer, subject, audiences, attempt, err := x.Identity("filterValue", token)
 	f := suborgFilter{searches: []search{}}
@@ -141,7 +141,7 @@ func byIdentity(x Index, token string) (suborgFilter, error) {
 	return f, err
 }
 
-// byClaims takes what an identity token would claim, without one: its holder is found, and nothing is shown by that.
+// byClaims selects by the claims of an identity token, without one: it finds where the token's holder could log in, and proves nothing.
 func byClaims(v string) suborgFilter {
 	var c struct {
 		Issuer   string `json:"iss"`
@@ -166,7 +166,7 @@ func byIdentityText(text string, attempt org.Hash) search {
 	}
 }
 
-// byPublicKey takes an API key's public key, which does not tell its curve.
+// byPublicKey selects by an API key's public key, whose curve is unknown.
 func byPublicKey(v string) suborgFilter {
 	var cs []string
 	for _, t := range []string{"CREDENTIAL_TYPE_API_KEY_P256", "CREDENTIAL_TYPE_API_KEY_SECP256K1", "CREDENTIAL_TYPE_API_KEY_ED25519"} {
@@ -181,7 +181,7 @@ type suborgSearch struct {
 	found []org.ID
 }
 
-// fetchSuborgs reads the request and, if the filter is a handle, searches the index.
+// fetchSuborgs decodes the request and, if the filter is a handle, searches the index.
 func fetchSuborgs(op string, filters map[string]func(string) suborgFilter) func(*suborgsRequest, *sources) (*suborgSearch, error) {
 	return func(in *suborgsRequest, x *sources) (s *suborgSearch, err error) {
 		s = new(suborgSearch)
@@ -214,8 +214,8 @@ func (in *suborgsRequest) filter(op string, filters map[string]func(string) subo
 	return build(value), nil
 }
 
-// pageFromIndex fills the page from the index. It reads another row in place of an
-// untrue one, so that only the last page is short.
+// pageFromIndex fills the page from the index. It replaces false rows by
+// others, so that only the last page is short.
 func (s *suborgSearch) pageFromIndex(x Index) error {
 	before, after, err := s.places(x.Child)
 	if err != nil {
@@ -229,7 +229,7 @@ func (s *suborgSearch) pageFromIndex(x Index) error {
 		}
 		for i := range rows {
 			c := &rows[i]
-			if before != nil { // the page fills from its end
+			if before != nil { // the page is filled from its end
 				c = &rows[len(rows)-1-i]
 				before = c
 			} else {
@@ -283,7 +283,7 @@ func answerSuborgs(v *View, s *suborgSearch) (_ []byte, err error) {
 	return append(idents(nil, `{"organizationIds":`, ids), '}'), nil
 }
 
-// inState reads the page from the parent's state, where nothing can be missing.
+// inState reads the page from the parent's state, which is complete.
 func (s *suborgSearch) inState(v *View) ([]org.ID, error) {
 	before, after, err := s.places(v.Child)
 	if err != nil {
@@ -309,7 +309,7 @@ func (s *suborgSearch) inState(v *View) ([]org.ID, error) {
 	return s.merge(v, all)
 }
 
-// beyond are those of a few sub-organizations that lie behind after or above before, in the order of their making.
+// beyond returns those of a few sub-organizations that come after after or before before, in order of creation.
 func beyond(v *View, ids []org.ID, before, after *org.Child) (out []org.ID, err error) {
 	for _, id := range ids {
 		c, err := v.Child(id)
@@ -323,7 +323,7 @@ func beyond(v *View, ids []org.ID, before, after *org.Child) (out []org.ID, err 
 	return out, nil
 }
 
-// merge brings what several searches found into one order, each once.
+// merge sorts the results of several searches by creation and removes duplicates.
 func (s *suborgSearch) merge(v *View, ids []org.ID) ([]org.ID, error) {
 	cs := make([]*org.Child, 0, len(ids))
 	for _, i := range ids {

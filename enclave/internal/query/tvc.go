@@ -33,7 +33,7 @@ func listTVCApps(v *View, _ *organizationRequest) ([]byte, error) {
 	return v.manyTVC(`{"tvcApps":[`, len(as), err, func(dst []byte, i int) ([]byte, error) { return v.appendTVCApp(dst, as[i]) })
 }
 
-// manyTVC answers records for which others are read.
+// manyTVC writes a list of n records by write, which may read other records.
 func (v *View) manyTVC(key string, n int, err error, write func(dst []byte, i int) ([]byte, error)) ([]byte, error) {
 	dst := []byte(key)
 	for i := 0; err == nil && i < n; i++ {
@@ -109,7 +109,7 @@ type tvcQuorumKeyRequest struct {
 	QuorumKeyID string `json:"quorumKeyId" rule:"required"`
 }
 
-// getTVCQuorumKey gives the shares of a key that was made here, each as its operator's tool opens it.
+// getTVCQuorumKey answers the shares of a key that the enclave created, each in the format of its operator's tool.
 func getTVCQuorumKey(v *View, in *tvcQuorumKeyRequest) ([]byte, error) {
 	k, err := findNamed("quorum key", "quorumKeyId", in.QuorumKeyID, v.TVCQuorumKey)
 	return one(`{"quorumKey":`, k, err, func(dst []byte, k *org.TVCQuorumKey) []byte {

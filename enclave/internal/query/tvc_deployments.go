@@ -109,8 +109,8 @@ type tvcImageRequest struct {
 	PivotContainerEncryptedPullSecret *string `json:"pivotContainerEncryptedPullSecret"`
 }
 
-// validateTVCImage tells which image a name leads to now, so that it can be pinned. Of a tag that is the registry's and the
-// host's word.
+// validateTVCImage answers the present digest of an image reference, so that it can be pinned. For a tag it is an unverified
+// statement of the registry and of the host.
 func validateTVCImage(v *View, in *tvcImageRequest) ([]byte, error) {
 	if v.Programs == nil {
 		return nil, activity.NoPrograms()

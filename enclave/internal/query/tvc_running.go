@@ -11,14 +11,14 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// How programs stand is the host's word. What proves is the document, which whoever gives a share verifies.
+// The status of programs is an unverified statement of the host. Only the document is a proof, which holders of shares verify.
 var tvcRunning = []*Query{
 	stateQuery("get_app_status", getAppStatus),
 	stateQuery("get_tvc_deployment_provisioning_details", getProvisioningDetails),
 	stateQuery("get_tvc_deployment_debug_logs", getDebugLogs),
 }
 
-// getAppStatus tells of the deployments that were approved and not deleted.
+// getAppStatus answers the status of an app's deployments that are approved and not deleted.
 func getAppStatus(v *View, in *tvcAppDeploymentsRequest) ([]byte, error) {
 	a, err := findNamed("app", "appId", in.AppID, v.TVCApp)
 	if err != nil {
@@ -51,7 +51,7 @@ func getAppStatus(v *View, in *tvcAppDeploymentsRequest) ([]byte, error) {
 	return append(text(dst, `],"targetedDeploymentId":`, live), `}}`...), nil
 }
 
-// running finds a deployment that is approved.
+// running finds an approved deployment.
 func running(v *View, text string) (*org.TVCDeployment, error) {
 	d, err := findNamed("deployment", "deploymentId", text, v.TVCDeployment)
 	if err == nil && (!d.Approved || d.Deleted) {
@@ -60,7 +60,7 @@ func running(v *View, text string) (*org.TVCDeployment, error) {
 	return d, err
 }
 
-// getProvisioningDetails gives what whoever holds a share verifies before giving it.
+// getProvisioningDetails answers the attestation document and the manifest envelope, which the holder of a share verifies first.
 func getProvisioningDetails(v *View, in *tvcDeploymentRequest) ([]byte, error) {
 	d, err := running(v, in.DeploymentID)
 	if err != nil {
@@ -96,10 +96,10 @@ type debugLogsRequest struct {
 	SinceSeconds *int64 `json:"sinceSeconds"`
 }
 
-// maxLogLines is how many lines are told at most.
+// maxLogLines bounds the lines of an answer.
 const maxLogLines = 1000
 
-// getDebugLogs tells what programs wrote last. Lines have no times: nothing in the enclave writes them down.
+// getDebugLogs answers the last output of programs. Lines have no times: nothing in their enclave records them.
 func getDebugLogs(v *View, in *debugLogsRequest) ([]byte, error) {
 	d, err := running(v, in.DeploymentID)
 	switch {

@@ -8,7 +8,7 @@ import (
 
 var usages = []*Query{stateQuery("get_usage", getUsage)}
 
-// A Usage is what an organization may use of a resource in a period, and has left. What it has left may be negative: a debt.
+// A Usage is an organization's limit of a resource in a period, and the rest of it. A negative rest is a debt.
 type Usage struct {
 	Resource  string // requests, processor (milliseconds), stored (thousands of bytes), mails, texts, fetches
 	Limit     uint32
@@ -18,12 +18,12 @@ type Usage struct {
 
 // A Meter counts what organizations use.
 type Meter interface {
-	// Usage is what the organization may use, of each resource that is limited: one of the top level with all that is below it.
+	// Usage returns the organization's usage of each limited resource: for a top-level one with all its sub-organizations.
 	Usage(*org.Organization) []Usage
 }
 
-// getUsage tells what the organization may use and has left. A sub-organization is told of its own accounts alone, and not of its tenant's,
-// which would tell it what others do.
+// getUsage answers the organization's limits and their rests. A sub-organization gets only its own accounts, not its tenant's,
+// which would reveal the usage of others.
 func getUsage(v *View, _ *Head) ([]byte, error) {
 	o, err := v.Organization()
 	if err != nil {

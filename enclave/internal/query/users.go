@@ -7,7 +7,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Users, their tags and their MFA policies.
+// Queries about users, their tags and their MFA policies.
 var users = []*Query{
 	stateQuery("get_user", getUser),
 	stateQuery("list_users", listUsers),

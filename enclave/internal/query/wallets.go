@@ -81,7 +81,7 @@ func getWalletAccount(v *View, in *walletAccountRequest) ([]byte, error) {
 	return one(`{"account":`, &row{account: a}, err, v.appendAccount)
 }
 
-// accountWith finds the account of w that has an address, nil if none has.
+// accountWith finds the account of w that has an address, nil if there is none.
 func accountWith(v *View, w *org.Wallet, address string) (a *org.Account, err error) {
 	match := chain.MatchKey(address)
 	owner, ok, err := v.ByAddress(match)
@@ -91,7 +91,7 @@ func accountWith(v *View, w *org.Wallet, address string) (a *org.Account, err er
 	case owner.ID == w.ID:
 		return v.Account(w.ID, owner.No)
 	}
-	// The address belongs to another wallet as well.
+	// The address is also that of another wallet.
 	err = v.EachAccount(w.ID, 0, func(b *org.Account) bool {
 		if chain.MatchKey(b.Address) == match {
 			a = b
@@ -206,7 +206,7 @@ func accountsAfter(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row, 
 	return accountsFrom(v, ws[i:], no+1, limit)
 }
 
-// accountsFrom are the first accounts of wallets, beginning at a number of the first.
+// accountsFrom returns the first accounts of wallets, beginning at a number of the first.
 func accountsFrom(v *View, ws []*org.Wallet, from uint64, limit int) ([]row, error) {
 	var rows []row
 	for _, w := range ws {
@@ -241,8 +241,8 @@ func accountsBefore(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row,
 	return rows, nil
 }
 
-// lastBefore are the last accounts of w with numbers below end. The numbers of deleted
-// accounts are missing, so the stretch that is read grows until it holds enough.
+// lastBefore returns the last accounts of w with numbers below end. The numbers of deleted
+// accounts are missing, so the interval that is read grows until it has enough.
 func lastBefore(v *View, w *org.Wallet, end uint64, limit int) ([]row, error) {
 	for stretch := uint64(limit); ; stretch *= 2 {
 		from := end - min(end, stretch)

@@ -27,7 +27,7 @@ type appender struct {
 	uuids [][16]byte
 	first []int64
 
-	org        []int32 // places in uuids, from 1 as arrays count there
+	org        []int32 // indexes into uuids, from 1 as in PostgreSQL arrays
 	seq        []int64
 	time       []int64
 	activities [][16]byte
@@ -52,7 +52,7 @@ type appender struct {
 	completes []int // entries that complete a node
 
 	index *indexing // nil: the index stays as it is
-	sends *sending  // nil: nothing must go out
+	sends *sending  // nil: no sends
 }
 
 const appendBatch = `SELECT append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
@@ -99,13 +99,13 @@ func (s *Store) append(ctx context.Context, a *appender) (verdict wire.Verdict, 
 			}
 		}
 	}
-	if isConstraint(err) { // after all attempts: something else is there
+	if isConstraint(err) { // after all attempts: different data is stored
 		return wire.VerdictConflict, nil
 	}
 	return verdict, err
 }
 
-// arrange makes the arrays of a batch. kinds holds a number for each entry.
+// arrange converts a batch to arrays. kinds holds a number for each entry.
 func arrange(b *wire.Batch, kinds []int32) *appender {
 	n := len(b.Entries)
 	a := &appender{batch: b, kinds: kinds, index: arrangeIndex(b), sends: arrangeSends(b),
@@ -179,7 +179,7 @@ func (a *appender) run(ctx context.Context, on querier) (wire.Verdict, error) {
 	return wire.Verdict(verdict), err
 }
 
-// list makes an array of the driver's; an empty one is not NULL.
+// list converts a slice to the driver's array type; an empty one is not NULL.
 func list[T any](v []T) pgtype.FlatArray[T] {
 	if v == nil {
 		return pgtype.FlatArray[T]{}
@@ -187,7 +187,7 @@ func list[T any](v []T) pgtype.FlatArray[T] {
 	return v
 }
 
-// kindsOf gives the number of each entry's type and status, 0 for an entry of no activity. New
+// kindsOf returns the number of each entry's type and status, 0 for an entry of no activity. New
 // kinds are stored before the batch and stay if it fails.
 func (s *Store) kindsOf(ctx context.Context, b *wire.Batch) ([]int32, error) {
 	numbers := make([]int32, len(b.Entries))

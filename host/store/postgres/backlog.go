@@ -7,8 +7,8 @@ import (
 	"cloister/host/store"
 )
 
-// Each part is answered from an index, in its order: sends that have ended stay in the table for
-// good and must not be read.
+// Each part reads only an index, in its order: ended sends stay in the table and must not be
+// read.
 const backlog = `WITH RECURSIVE k (kind) AS (
 		(SELECT kind FROM outbox WHERE state < 3 AND receiver IS NULL AND due >= 0 ORDER BY kind LIMIT 1)
 		UNION ALL SELECT (SELECT o.kind FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.due >= 0 AND o.kind > k.kind ORDER BY o.kind LIMIT 1)

@@ -43,7 +43,7 @@ func (s *Store) LoadCheckpoints(ctx context.Context) (all []store.Checkpoint, er
 
 const checkpointRows = "SELECT range, generation, policy, size, signed, cosigned_size, cosigned FROM checkpoint ORDER BY range, generation"
 
-// A checkpointRow is scanned into.
+// A checkpointRow holds the columns of a row that is scanned.
 type checkpointRow struct {
 	in                             int16
 	generation, size, cosignedSize int64

@@ -10,13 +10,13 @@ import (
 	"cloister/shared/wire"
 )
 
-// Organizations whose entries are read with one statement.
+// exportedAtOnce is the number of organizations whose entries one statement reads.
 const exportedAtOnce = 1 << 10
 
-// Export implements store.Archive. Meanwhile it takes one connection of the pool and holds back the
+// Export implements store.Archive. Meanwhile it takes one connection of the pool and delays the
 // server's vacuum.
 func (s *Store) Export(ctx context.Context, give func(store.Row) error) error {
-	// Without cancel, all that the server has begun to send would have to be read.
+	// Without the cancel, all rows that the server has begun to send would have to be read.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x := &exporter{ctx: ctx, give: func(r store.Row) error {
@@ -77,7 +77,7 @@ func (x *exporter) tables(all ...table) error {
 	return nil
 }
 
-// heads are the owner, objects, headers and keys.
+// heads exports the ownership rows, objects, headers and keys.
 func (x *exporter) heads() error {
 	var id [16]byte
 	var a, b, r int64
@@ -100,14 +100,14 @@ func (x *exporter) heads() error {
 	)
 }
 
-// keep keeps scanned bytes: the next row is scanned into others.
+// keep returns scanned bytes for keeping: it detaches them, so that the next row does not overwrite them.
 func keep(scanned *[]byte) []byte {
 	b := *scanned
 	*scanned = nil
 	return b
 }
 
-// organizations are the organizations with their entries, some at a time.
+// organizations exports organizations with their entries, exportedAtOnce at a time.
 func (x *exporter) organizations() error {
 	kinds, err := allKinds(x.ctx, x.tx)
 	if err != nil {
@@ -165,7 +165,7 @@ func (x *exporter) entries(of []*store.OrganizationRow, kinds map[int32]kind) er
 	return w.End()
 }
 
-// allKinds are all pairs of type and status, a few hundred, by number.
+// allKinds returns all pairs of type and status, a few hundred, by number.
 func allKinds(ctx context.Context, on querier) (map[int32]kind, error) {
 	all := map[int32]kind{}
 	var id int32
@@ -178,7 +178,7 @@ func allKinds(ctx context.Context, on querier) (map[int32]kind, error) {
 	return all, err
 }
 
-// pieces are snapshots and their pieces.
+// pieces exports snapshots and their pieces.
 func (x *exporter) pieces() error {
 	var number int32
 	var count int64
@@ -193,7 +193,7 @@ func (x *exporter) pieces() error {
 	)
 }
 
-// rest is what leads to entries, and the outbox.
+// rest exports blind rows, index rows and the outbox.
 func (x *exporter) rest() error {
 	var hash, revert, memo []byte
 	var number, seq, due, tries int64
@@ -225,7 +225,7 @@ func (x *exporter) rest() error {
 	)
 }
 
-// tipTables are tip tables and their pages, and checkpoints.
+// tipTables exports tip tables and their pages, and checkpoints.
 func (x *exporter) tipTables() error {
 	var row checkpointRow
 	var r int16

@@ -43,7 +43,7 @@ func (s *Store) Extend(ctx context.Context, batch *wire.Batch, sends []store.Sen
 			return err
 		}
 		if stored.Verdict != wire.VerdictStored {
-			return errLost // the owner's row stays as it was
+			return errLost // the ownership row stays as it was
 		}
 		m := newImporter(tx)
 		for i := range sends {

@@ -12,8 +12,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// scanned bounds how many entries a list without filter reads before it turns to the index. It
-// also reads entries of no activity and superseded ones.
+// scanned bounds the entries that a Page without filter reads before it uses the index. They
+// include entries of no activity and superseded ones.
 const scanned = 1024
 
 // A finder answers one Find or Page in one transaction.
@@ -75,7 +75,7 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 
 func (f *finder) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
 
-// newest gives the places of the activities' newest entries in the tree, in the order asked. It
+// newest returns the places of the activities' newest entries in the tree, in the order asked. It
 // leaves out activities without entries.
 func (f *finder) newest(ctx context.Context, activities ...wire.ID) ([]int64, error) {
 	if len(activities) == 0 {
@@ -90,7 +90,7 @@ func (f *finder) newest(ctx context.Context, activities ...wire.ID) ([]int64, er
 		list(ids), store.Place(f.number, 0), f.end())
 }
 
-// cutToSize cuts places to those whose entries fit in an answer.
+// cutToSize shortens places to those whose entries fit into an answer.
 func (f *finder) cutToSize(ctx context.Context, places []int64) ([]int64, error) {
 	sizes, err := column[int32](ctx, f.tx, `SELECT octet_length(sealed) FROM unnest($1::bigint[]) WITH ORDINALITY AS p (place, i)
 		JOIN entry ON id = place ORDER BY i`, list(places))
@@ -109,7 +109,7 @@ func (f *finder) cutToSize(ctx context.Context, places []int64) ([]int64, error)
 	return places, nil
 }
 
-// prove puts the entries at the places into the answer.
+// prove adds the entries at the places to the answer, with their proofs.
 func (f *finder) prove(ctx context.Context, places []int64) error {
 	if len(places) == 0 {
 		return nil
@@ -213,8 +213,8 @@ func direction(w store.Window) string {
 	return "DESC"
 }
 
-// walk reads the entries themselves, which is enough when most of them are the newest of an
-// activity. done means that it filled the page or saw the end.
+// walk reads the entries themselves, which suffices when most of them are the newest of an
+// activity. done reports that it filled the page or reached the end.
 func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
 	var id int64
 	var listed bool
@@ -230,7 +230,7 @@ func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done
 	return w.Cut(places), len(places) >= w.Limit || seen < scanned, err
 }
 
-// kinds are the numbers of all kinds that the filter lets through.
+// kinds returns the numbers of all kinds that the filter selects.
 func (f *finder) kinds(ctx context.Context, ask wire.Page) (kinds []int32, err error) {
 	all, err := allKinds(ctx, f.tx)
 	for n, k := range all {

@@ -14,7 +14,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Rows are copied into a table when there are so many, or so many bytes.
+// Limits of the buffered rows, in number and bytes, at which they are copied into a table.
 const (
 	copyRows  = 1 << 12
 	copyBytes = 4 << 20
@@ -25,7 +25,7 @@ const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 F
 	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)
 	OR EXISTS (SELECT 1 FROM tip_table) OR EXISTS (SELECT 1 FROM tip_page) OR EXISTS (SELECT 1 FROM checkpoint)`
 
-// Import implements store.Archive. Every other writer waits.
+// Import implements store.Archive. Every other writer waits meanwhile.
 func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) error {
 	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "LOCK TABLE owner, object, batch, organization IN EXCLUSIVE MODE"); err != nil {
@@ -62,7 +62,7 @@ func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) erro
 	return nil
 }
 
-// A copied table is filled many rows at a time.
+// A copied table is filled by COPY, many rows at a time.
 type copied struct {
 	table   string
 	columns []string

@@ -25,8 +25,8 @@ type indexing struct {
 	kept     [][16]byte
 }
 
-// arrangeIndex makes the arrays: of several changes to one row the last one counts. It is nil for a
-// batch that changes nothing.
+// arrangeIndex converts a batch's index changes to arrays: of several changes to one row the last one counts. It is nil for a
+// batch without changes.
 func arrangeIndex(b *wire.Batch) *indexing {
 	n := 0
 	for i := range b.Entries {
@@ -55,7 +55,7 @@ func arrangeIndex(b *wire.Batch) *indexing {
 	return x
 }
 
-// Pages of the index: one seek, and the rows after it. Rank and organization are compared as one
+// Pages of the index: one seek, and a scan of the rows after it. Rank and organization are compared as one
 // row, so that only a plan by the index is possible.
 const (
 	firstRows  = `SELECT rank, organization FROM blind_index WHERE key = $1 ORDER BY rank, organization LIMIT $2`

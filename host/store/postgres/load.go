@@ -36,7 +36,7 @@ func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization)
 	return store.Result(o, err, "loading an organization")
 }
 
-// count is how many entries an organization has.
+// count returns the number of an organization's entries.
 func count(ctx context.Context, on querier, number int64) (uint64, error) {
 	var last int64
 	err := on.QueryRow(ctx, "SELECT id FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id DESC LIMIT 1",
@@ -47,7 +47,7 @@ func count(ctx context.Context, on querier, number int64) (uint64, error) {
 	return store.Seq(last) + 1, err
 }
 
-// opening reads keys and snapshot and returns the room that is left in the frame.
+// opening reads keys and snapshot and returns the bytes that are left in the frame.
 func opening(ctx context.Context, tx pgx.Tx, number int64, id wire.ID, o *wire.Organization) (room int, err error) {
 	room = store.MaxAnswer
 	var key int64
@@ -85,8 +85,8 @@ func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.E
 	return store.Result(e, err, "loading entries")
 }
 
-// entries reads sealed entries up to want bytes, at least one, but never more than the frame has
-// room for. It asks for sizes first: what a server has begun to send must be read to the end.
+// entries reads sealed entries up to want bytes, at least one, but never more than the room bytes
+// that are left in the frame. It queries sizes first: the rows that a server has begun to send must be read to the end.
 func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, room int) (list [][]byte, err error) {
 	for from <= store.MaxSeq {
 		sizes, err := column[int32](ctx, tx, "SELECT octet_length(sealed) FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id LIMIT $3",
@@ -111,8 +111,8 @@ func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, ro
 	return list, nil
 }
 
-// fitting is how many go into an answer, by their sizes, and takes them off what is wanted and what the frame
-// has room for. The first of an answer goes in however little is wanted.
+// fitting returns how many entries of these sizes fit into an answer, and subtracts them from want and room.
+// The first entry of an answer is included whatever want is.
 func fitting(sizes []int32, want, room *int, first bool) (n int) {
 	for _, size := range sizes {
 		*want -= int(size) + framing
@@ -140,8 +140,8 @@ func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pie
 	return store.Result(p, err, "loading pieces")
 }
 
-// byHash reads a field of rows that are kept by their hash under a key, in the order asked. Those that are
-// not there are empty.
+// byHash reads a field of the rows with a key and each hash, in the order asked. Missing ones
+// are empty.
 func byHash(ctx context.Context, tx pgx.Tx, field, table string, key any, asked []wire.Hash) ([][]byte, error) {
 	found := make([][]byte, len(asked))
 	from := " FROM unnest($2::bytea[]) WITH ORDINALITY AS w (h, i) JOIN " + table + " AND hash = h"

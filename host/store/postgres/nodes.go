@@ -12,8 +12,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// errAbsent says that hashes below a node are not stored. Under the owner's lock it means that the
-// batch does not follow what is stored; append_batch will say that.
+// errAbsent is the error of missing hashes below a node. Under the ownership row's lock it means that the
+// batch does not follow the stored entries; append_batch will return that verdict.
 var errAbsent = errors.New("hashes are absent")
 
 type node struct {
@@ -23,9 +23,9 @@ type node struct {
 }
 
 // complete computes the nodes that the batch completes, from stored hashes and the batch's own. It
-// locks the owner's row first, so that append_batch will find what it read.
+// locks the ownership row first, so that append_batch will see the same hashes.
 func (a *appender) complete(ctx context.Context, tx pgx.Tx) error {
-	a.nodeOrg, a.nodeOffset, a.nodes = nil, nil, nil // of an attempt before
+	a.nodeOrg, a.nodeOffset, a.nodes = nil, nil, nil // from an earlier attempt
 	if _, err := tx.Exec(ctx, "SELECT 1 FROM owner WHERE id = $1 FOR NO KEY UPDATE", rowOf(a.batch.Range)); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (a *appender) complete(ctx context.Context, tx pgx.Tx) error {
 func (a *appender) fold(ctx context.Context, tx pgx.Tx, at node, base int64, made map[node]wire.Hash) (wire.Hash, error) {
 	below := at.level - 8
 	from := at.index * tree.Span
-	stored := uint64(a.first[at.org-1]) >> below // complete before this batch
+	stored := uint64(a.first[at.org-1]) >> below // those complete before this batch
 	count := 0
 	if stored > from {
 		count = int(min(stored-from, tree.Span))
@@ -85,7 +85,7 @@ func (a *appender) fold(ctx context.Context, tx pgx.Tx, at node, base int64, mad
 	return tree.Fold(list)
 }
 
-// number gives an organization's number, 0 when there is none.
+// number returns an organization's number, 0 if there is none.
 func number(ctx context.Context, on querier, id [16]byte) (int64, error) {
 	var n int32
 	err := on.QueryRow(ctx, "SELECT id FROM organization WHERE uuid = $1", id).Scan(&n)
@@ -95,7 +95,7 @@ func number(ctx context.Context, on querier, id [16]byte) (int64, error) {
 	return int64(n), err
 }
 
-// hashes reads consecutive hashes of a stored level; errAbsent when there are fewer.
+// hashes reads consecutive hashes of a stored level; errAbsent if there are fewer.
 func hashes(ctx context.Context, on querier, number int64, level uint, from uint64, count int) ([]wire.Hash, error) {
 	text, first := "SELECT leaf FROM entry WHERE id >= $1 AND id < $2 ORDER BY id", store.Place(number, from)
 	if level > 0 {

@@ -21,7 +21,7 @@ type sending struct {
 	payer              [][16]byte
 }
 
-// arrangeSends is nil for a batch with nothing to send.
+// arrangeSends converts a batch's sends to arrays. It is nil for a batch without sends.
 func arrangeSends(b *wire.Batch) (z *sending) {
 	for i := range b.Entries {
 		e := &b.Entries[i]
@@ -42,9 +42,9 @@ func arrangeSends(b *wire.Batch) (z *sending) {
 	return z
 }
 
-// Sends are in the order of their due times, and those of one time in the order of their entries,
-// so that an account's transactions go out as they were made. Sends that another claims at the
-// same moment are passed over.
+// Sends are ordered by due time, and those with the same due time by their entries, so that an
+// account's transactions are sent in the order in which they were made. Sends that another sender
+// claims at the same moment are skipped.
 const (
 	claimOfLanes = `WITH mine AS (
 			SELECT o.organization, o.seq, o.number FROM unnest($4::smallint[], $5::uuid[], $6::uuid[], $7::int[]) AS l (kind, payer, organization, n), LATERAL (
@@ -63,8 +63,8 @@ const (
 	due = `SELECT o.kind, o.payer, o.organization FROM unnest($2::smallint[]) AS k (kind), LATERAL (
 			SELECT o.kind, o.payer, o.organization FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = k.kind AND o.due BETWEEN 0 AND $1 AND o.claimed <= $1
 			ORDER BY o.due LIMIT $3) o`
-	// One step along the index for each payer or organization, however many sends it has, and one for whether something is
-	// due: EXISTS would be made a join, which reads all that is due.
+	// One step along the index for each payer or organization, however many sends it has, and one to check whether one is
+	// due: EXISTS would become a join, which reads all due sends.
 	payers = `WITH RECURSIVE p (payer) AS (
 			(SELECT payer FROM outbox WHERE state < 3 AND receiver IS NULL AND kind = $1 AND payer > $2 ORDER BY payer LIMIT 1)
 			UNION ALL SELECT (SELECT o.payer FROM outbox o WHERE o.state < 3 AND o.receiver IS NULL AND o.kind = $1 AND o.payer > p.payer ORDER BY o.payer LIMIT 1)
@@ -116,7 +116,7 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	return store.Result(sends, err, "claiming sends")
 }
 
-// lanesAsArrays is an array each of kinds, payers, organizations and how often each lane is named.
+// lanesAsArrays returns arrays of the distinct lanes' kinds, payers and organizations, and of how often each is named.
 func lanesAsArrays(all []store.Lane) []any {
 	lanes, counts := store.Counts(all)
 	kinds, ns, payers, organizations := make([]int16, len(lanes)), make([]int32, len(lanes)), make([][16]byte, len(lanes)), make([][16]byte, len(lanes))
@@ -190,7 +190,7 @@ func (s *Store) Payers(ctx context.Context, ask store.Payers) (ids []wire.ID, er
 	return store.Result(ids, err, "looking for payers")
 }
 
-// Lanes implements store.Outbox. It asks for all payers at once.
+// Lanes implements store.Outbox. One statement reads all payers.
 func (s *Store) Lanes(ctx context.Context, ask store.Lanes) (lanes []store.Lane, err error) {
 	if err := store.CheckLanes(ask); err != nil {
 		return nil, err
@@ -263,7 +263,7 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 	return store.Result(wrote.RowsAffected() > 0, err, "keeping a send")
 }
 
-// notNull is b, which is not NULL.
+// notNull returns b, never nil: the driver stores nil as NULL.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -50,7 +50,7 @@ func own(ctx context.Context, tx pgx.Tx, ask wire.Own) (owned wire.Owned, err er
 	return owned, err
 }
 
-// take writes the row, which is locked unless there is none: then one of two takers violates its
+// take writes the row, which is locked unless it does not exist: then one of two takers violates its
 // key and tries again.
 func take(ctx context.Context, tx pgx.Tx, ask wire.Own) error {
 	text := "UPDATE owner SET boot = $1, epoch = $2, released = false WHERE id = $3"
@@ -61,7 +61,7 @@ func take(ctx context.Context, tx pgx.Tx, ask wire.Own) error {
 	return err
 }
 
-// rowOf is the id of a range's row.
+// rowOf returns the id of a range's ownership row.
 func rowOf(r wire.Range) int16 { return int16(r) + 1 }
 
 func owner(ctx context.Context, tx pgx.Tx, r wire.Range) (owned wire.Owned, err error) {
@@ -74,7 +74,7 @@ func owner(ctx context.Context, tx pgx.Tx, r wire.Range) (owned wire.Owned, err 
 	if err != nil {
 		return owned, err
 	}
-	// A statement of its own sees what was stored while this one waited for the lock.
+	// A separate statement sees the batches that were stored while the previous one waited for the lock.
 	err = tx.QueryRow(ctx, "SELECT coalesce(max(number), 0) FROM batch WHERE range = $1 AND epoch = $2", int16(r), epoch).Scan(&batches)
 	owned.Boot, owned.Epoch, owned.Batches, owned.Beat = boot, uint64(epoch), uint64(batches), uint64(beat)
 	return owned, err

@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	connections = 8 // unless the DSN says pool_max_conns
-	attempts    = 4 // of a transaction that met another one
+	connections = 8 // default of the DSN's pool_max_conns
+	attempts    = 4 // of a transaction that collides with another
 	manyKinds   = 1 << 16
 )
 
@@ -91,7 +91,7 @@ func (s *Store) prepare(ctx context.Context, change bool) error {
 	if fsync != "on" || commit == "off" {
 		return fmt.Errorf("fsync is %s and synchronous_commit is %s: stored would not mean stored", fsync, commit)
 	}
-	if !change { // goose would make its table in anybody's database
+	if !change { // goose would create its table in any database
 		var there bool
 		if err := s.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", goose.DefaultTablename).Scan(&there); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (s *Store) prepare(ctx context.Context, change bool) error {
 }
 
 // migrate brings the tables up to date, or fails if they are not and change is false. Hosts that
-// start at once wait for each other at a row, not at a lock of a session, which a pooler would lose.
+// start at once wait for each other at a row lock, not at a session's lock, which a pooler would lose.
 func (s *Store) migrate(ctx context.Context, change bool) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -159,13 +159,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// read runs a function in one read-only transaction that sees one moment.
+// read runs a function in one read-only transaction that sees a consistent snapshot.
 func (s *Store) read(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
 }
 
-// write runs a function in a transaction of its own, again when it met another one. The server
-// ends the transaction if this host dies in the middle, so that the row of the owner does not
+// write runs a function in a transaction of its own, again after a collision with another. The server
+// ends the transaction if this host crashes meanwhile, so that the ownership row does not
 // stay locked.
 func (s *Store) write(ctx context.Context, do func(pgx.Tx) error) (err error) {
 	for range attempts {
@@ -182,13 +182,13 @@ func (s *Store) write(ctx context.Context, do func(pgx.Tx) error) (err error) {
 	return err
 }
 
-// A querier is the pool, where a statement is a transaction, or a transaction.
+// A querier is the pool, where each statement is a transaction, or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, text string, args ...any) pgx.Row
 	Query(ctx context.Context, text string, args ...any) (pgx.Rows, error)
 }
 
-// each scans every row that a statement finds into values and calls do.
+// each scans every row of a statement's result into values and calls do.
 func each(ctx context.Context, on querier, text string, args, values []any, do func() error) error {
 	rows, err := on.Query(ctx, text, args...)
 	if err == nil {
@@ -197,7 +197,7 @@ func each(ctx context.Context, on querier, text string, args, values []any, do f
 	return err
 }
 
-// column reads the one column of every row that a statement finds.
+// column reads the one column of every row of a statement's result.
 func column[T any](ctx context.Context, on querier, text string, args ...any) ([]T, error) {
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
@@ -206,14 +206,14 @@ func column[T any](ctx context.Context, on querier, text string, args ...any) ([
 	return pgx.CollectRows(rows, pgx.RowTo[T])
 }
 
-// isCollision tells whether a transaction met another one, and may succeed when it runs again.
+// isCollision reports whether a transaction collided with another, so that it may succeed when it runs again.
 func isCollision(err error) bool {
 	const serialization, deadlock, lockNotAvailable = "40001", "40P01", "55P03"
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return isConstraint(err) || ok && slices.Contains([]string{serialization, deadlock, lockNotAvailable}, e.Code)
 }
 
-// isConstraint tells a violated constraint.
+// isConstraint reports whether an error is a violated constraint.
 func isConstraint(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && strings.HasPrefix(e.Code, "23")

@@ -7,8 +7,8 @@ import (
 	"cloister/host/store"
 )
 
-// Each goes along an index of its own, whose conditions it repeats, and passes over what another
-// prunes at the same moment.
+// Each statement uses an index of its own and repeats its conditions, and skips rows that another
+// host prunes at the same moment.
 var pruneSends = [2]string{
 	`DELETE FROM outbox WHERE (organization, seq, number) IN (SELECT organization, seq, number FROM outbox
 		WHERE state >= 3 AND kind <> 1 AND (state <> 5 OR receiver IS NULL) AND due < $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED)`,

@@ -12,7 +12,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// errLost says that another boot took the store while a snapshot was written.
+// errLost reports that another boot took the range while a snapshot was written.
 var errLost = errors.New("this boot does not own the store")
 
 // PutSnapshot implements store.Writer.
@@ -30,9 +30,9 @@ func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wir
 	return store.Result(done, err, "putting a snapshot")
 }
 
-// putSnapshot locks the row of the owner last, so that appends wait for the commit only and not for
-// megabytes on their way. If another boot has taken the store meanwhile, everything is rolled
-// back. The check at the beginning only saves writing in vain.
+// putSnapshot locks the ownership row last, so that appends wait for the commit only and not for
+// the transmission of megabytes. If another boot has taken the range meanwhile, everything is rolled
+// back. The check at the beginning only saves useless writes.
 func putSnapshot(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot) (ok bool, err error) {
 	if held, err := owns(ctx, tx, put.Range, put.Boot, put.Epoch, ""); err != nil || !held {
 		return false, err
@@ -66,7 +66,7 @@ func putSnapshot(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot) (ok bool,
 	return held, err
 }
 
-// owns tells whether a boot owns a range under an epoch. With a lock it stays so until the transaction ends.
+// owns reports whether a boot owns a range under an epoch. With a lock it stays so until the transaction ends.
 func owns(ctx context.Context, tx pgx.Tx, r wire.Range, boot wire.ID, epoch uint64, lock string) (held bool, err error) {
 	err = tx.QueryRow(ctx, "SELECT boot = $1 AND epoch = $2 AND NOT released FROM owner WHERE id = $3"+lock,
 		[16]byte(boot), int64(epoch), rowOf(r)).Scan(&held)
@@ -77,7 +77,7 @@ func owns(ctx context.Context, tx pgx.Tx, r wire.Range, boot wire.ID, epoch uint
 }
 
 // replaceSnapshot replaces the snapshot that put was built on, and drops pieces. If it finds
-// another one, same tells whether that is put itself.
+// another one, same reports whether that is put itself.
 func replaceSnapshot(ctx context.Context, tx pgx.Tx, number int64, put wire.PutSnapshot) (fits, same bool, err error) {
 	text, args := "UPDATE snapshot SET count = $2, sealed = $3 WHERE organization = $1 AND count = $4", []any{number, int64(put.Count), put.Snapshot, int64(put.Over)}
 	if put.Over == 0 {
@@ -100,7 +100,7 @@ func replaceSnapshot(ctx context.Context, tx pgx.Tx, number int64, put wire.PutS
 	return err == nil, false, err
 }
 
-// slicesOf gives hashes as the driver takes them.
+// slicesOf converts hashes for the driver.
 func slicesOf(hashes []wire.Hash) [][]byte {
 	all := make([][]byte, len(hashes))
 	for i := range hashes {
@@ -109,7 +109,7 @@ func slicesOf(hashes []wire.Hash) [][]byte {
 	return all
 }
 
-// hashesOf gives the hashes under which pieces are kept.
+// hashesOf returns the hashes under which pieces are stored.
 func hashesOf(pieces [][]byte) [][]byte {
 	all := make([][]byte, len(pieces))
 	for i, p := range pieces {

@@ -11,14 +11,14 @@ import (
 	"cloister/shared/wire"
 )
 
-// alongKeys has a transaction read tables along their keys and sort nothing: before the server has counted a
-// table's rows, as after an import, it would rather read all that follow and sort them.
+// alongKeys makes a transaction read tables in the order of their keys, without sorting: before the server has
+// statistics of a table, as after an import, it prefers to read and sort all rows that follow.
 func alongKeys(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, "SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off", pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 
-// LoadHeaders implements store.Loader. Like entries it asks for sizes first.
+// LoadHeaders implements store.Loader. Like entries it queries sizes first.
 func (s *Store) LoadHeaders(ctx context.Context, ask wire.LoadHeaders) (h wire.Headers, err error) {
 	if err := store.CheckHeaders(ask); err != nil {
 		return h, err
@@ -118,7 +118,7 @@ func (p *places) add(first int64, count int) {
 	p.first, p.count = append(p.first, first), append(p.count, int64(count))
 }
 
-// read gives the hashes that are stored under the keys.
+// read returns the hashes stored under the keys.
 func (p *places) read(ctx context.Context, tx pgx.Tx, text string) (map[int64]wire.Hash, error) {
 	at := map[int64]wire.Hash{}
 	var place int64
@@ -130,7 +130,7 @@ func (p *places) read(ctx context.Context, tx pgx.Tx, text string) (map[int64]wi
 	return at, err
 }
 
-// consecutive are hashes from a place on, up to one that is missing.
+// consecutive returns the hashes from a place on, up to the first missing one.
 func consecutive(at map[int64]wire.Hash, first int64, count int) []wire.Hash {
 	hashes := make([]wire.Hash, 0, count)
 	for place := first; place < first+int64(count); place++ {

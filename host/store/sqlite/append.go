@@ -12,7 +12,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// attempts bounds how often a violated constraint is looked at again.
+// attempts bounds the attempts to append after a violated constraint.
 const attempts = 3
 
 type kind struct {
@@ -20,15 +20,15 @@ type kind struct {
 	status uint8
 }
 
-// An appender is one batch on its way into the file. Numbers that it has made
-// are remembered by the store only after the commit.
+// An appender appends one batch. The store caches the numbers that the appender assigned
+// only after the commit.
 type appender struct {
 	store   *Store
 	batch   *wire.Batch
 	leaves  []wire.Hash
 	numbers map[[16]byte]int64
 	kinds   map[kind]int64
-	next    map[int64]uint64 // number of an organization to the seq that must come
+	next    map[int64]uint64 // number of an organization to the seq of its next entry
 }
 
 // Append implements store.Writer.
@@ -50,7 +50,7 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 			if stored.Verdict, err = a.run(ctx); !isConstraint(err) {
 				return err
 			}
-			clear(s.last) // an entry stands where none was expected
+			clear(s.last) // the cache is stale: the seq is stored already
 		}
 		stored.Verdict = wire.VerdictConflict
 		return nil
@@ -80,9 +80,9 @@ func (a *appender) run(ctx context.Context) (verdict wire.Verdict, err error) {
 	return verdict, nil
 }
 
-// follow puts in the batch that comes after the last one of this store, if its boot
-// is still the owner. Had another program written a batch in between, it would have
-// this one's id.
+// follow inserts a batch that directly follows the last one of this store, if its boot
+// is still the owner. If another program had written a batch since, that batch would have
+// this one's id, and the insert would fail.
 func (a *appender) follow(ctx context.Context) (fresh bool, err error) {
 	if last, wrote := a.store.last[a.batch.Range]; !wrote || last != a.id()-1 {
 		return false, nil
@@ -91,8 +91,8 @@ func (a *appender) follow(ctx context.Context) (fresh bool, err error) {
 		a.id(), []byte(a.batch.Header), int64(a.batch.Range)+1, a.batch.Boot[:], int64(a.batch.Epoch))
 }
 
-// look compares the batch with the owner and with what is stored under its
-// number. It is fresh, and put in, when it is the next one; else the verdict stands.
+// look compares the batch with the ownership row and with the batch stored under its number.
+// fresh reports that it was the next batch and is inserted; otherwise verdict is the result.
 func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
 	owned, err := a.store.owner(ctx, a.batch.Range)
 	if err != nil {
@@ -121,8 +121,8 @@ func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, 
 	return wire.VerdictConflict, false, nil
 }
 
-// maxNumber bounds the batches of one owner, below store.MaxNumber: the range needs
-// the room. One file does not hold as many.
+// maxNumber bounds the batches of one epoch, below store.MaxNumber: a batch id also holds
+// the range. One file does not reach it.
 const maxNumber = 1<<32 - 1
 
 func (a *appender) id() int64 {
@@ -151,7 +151,7 @@ func (a *appender) insert(ctx context.Context) (wire.Verdict, error) {
 	return wire.VerdictStored, nil
 }
 
-// entry inserts one entry and says whether it follows the one before.
+// entry inserts one entry. follows reports whether it directly follows the organization's last one.
 func (a *appender) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (follows bool, err error) {
 	w := a.store.writer
 	number, err := a.organization(ctx, e)
@@ -196,7 +196,7 @@ func (a *appender) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (fo
 	return true, a.nodes(ctx, number, e.Seq)
 }
 
-// index changes the rows that lead to an entry's organization.
+// index applies an entry's changes to the index of organizations.
 func (a *appender) index(ctx context.Context, e *wire.Entry) error {
 	for i := range e.Index {
 		c := &e.Index[i]
@@ -211,7 +211,7 @@ func (a *appender) index(ctx context.Context, e *wire.Entry) error {
 	return nil
 }
 
-// organization gives the number of an entry's organization, 0 when it has none
+// organization returns the number of an entry's organization, 0 if it has none
 // and the entry is not its first.
 func (a *appender) organization(ctx context.Context, e *wire.Entry) (int64, error) {
 	if n, ok := a.store.numbers[e.Organization]; ok {
@@ -243,7 +243,7 @@ func (a *appender) organization(ctx context.Context, e *wire.Entry) (int64, erro
 	return n, nil
 }
 
-// expect finds the seq that must come, once for each organization of a batch.
+// expect loads the seq of the next entry, once for each organization of a batch.
 func (a *appender) expect(ctx context.Context, number int64) error {
 	if _, ok := a.next[number]; ok {
 		return nil
@@ -259,7 +259,7 @@ func (a *appender) expect(ctx context.Context, number int64) error {
 	return nil
 }
 
-// count is how many entries an organization has.
+// count returns the number of an organization's entries.
 func count(ctx context.Context, c *conn, number int64) (uint64, error) {
 	row, err := c.one(ctx, "SELECT id FROM entry WHERE id >= ? AND id <= ? ORDER BY id DESC LIMIT 1",
 		store.Place(number, 0), store.Place(number, store.MaxSeq))
@@ -291,7 +291,7 @@ func (a *appender) kind(ctx context.Context, e *wire.Entry) (int64, error) {
 	return a.kinds[k], nil
 }
 
-// nodes stores the nodes of the tree that an entry completes: one entry in 256
+// nodes stores the tree nodes that an entry completes: one entry in 256
 // completes any.
 func (a *appender) nodes(ctx context.Context, number int64, seq uint64) error {
 	for _, level := range tree.CompletedLevels(seq) {
@@ -312,7 +312,7 @@ func (a *appender) nodes(ctx context.Context, number int64, seq uint64) error {
 	return nil
 }
 
-// remember keeps the numbers made and counts what was written: the entries, and
+// remember caches the assigned numbers and counts the bytes written: the entries, and
 // about four pages of indexes and tables for each.
 func (a *appender) remember() {
 	if len(a.store.numbers)+len(a.numbers) > cacheEntries {

@@ -6,7 +6,7 @@ import (
 	"cloister/host/store"
 )
 
-// Each is answered from an index alone, in its order.
+// Each query reads only an index, in its order.
 const (
 	waitingSends = `WITH RECURSIVE k (kind) AS (
 			SELECT min(kind) FROM outbox WHERE state < 3 AND receiver IS NULL

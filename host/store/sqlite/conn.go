@@ -11,14 +11,14 @@ import (
 	"modernc.org/sqlite"
 )
 
-// A conn is one connection with its statements prepared on first use. It speaks
-// to the driver directly: database/sql would cost a few microseconds for each
-// statement of an append, and its pool is not needed. One goroutine at a time.
+// A conn is one connection with its statements prepared on first use. It calls
+// the driver directly: database/sql would cost a few microseconds for each
+// statement of an append, and its pool is not needed. It is not safe for concurrent use.
 type conn struct {
 	raw        driver.Conn
 	statements map[string]driver.Stmt
 	args       []driver.NamedValue
-	ran        *atomic.Uint64 // statements, of all connections of a store
+	ran        *atomic.Uint64 // statements run on all connections of a store
 }
 
 func dial(name string, ran *atomic.Uint64, pragmas ...string) (*conn, error) {
@@ -39,12 +39,12 @@ func skip([]driver.Value) (bool, error) { return true, nil }
 
 func (c *conn) close() error {
 	for _, s := range c.statements {
-		_ = s.Close() // a statement that failed before reports that again
+		_ = s.Close() // Close repeats the error of a failed statement
 	}
 	return c.raw.Close()
 }
 
-// prepare gives the statement that is about to run.
+// prepare returns the prepared statement of a text.
 func (c *conn) prepare(text string) (driver.Stmt, error) {
 	c.ran.Add(1)
 	if s := c.statements[text]; s != nil {
@@ -72,7 +72,7 @@ func (c *conn) exec(ctx context.Context, text string, args ...driver.Value) erro
 	return err
 }
 
-// changes runs a statement and tells whether it changed any row.
+// changes runs a statement and reports whether it changed any row.
 func (c *conn) changes(ctx context.Context, text string, args ...driver.Value) (bool, error) {
 	done, err := c.run(ctx, text, args)
 	if err != nil {
@@ -90,8 +90,8 @@ func (c *conn) run(ctx context.Context, text string, args []driver.Value) (drive
 	return s.(driver.StmtExecContext).ExecContext(ctx, c.bind(args))
 }
 
-// query hands each row to the function until it wants no more. The row's values
-// are its own only until it returns, its bytes for ever.
+// query calls each with every row until it returns false. The slice of values is
+// valid until each returns, the bytes in it for good.
 func (c *conn) query(ctx context.Context, text string, each func([]driver.Value) (bool, error), args ...driver.Value) (err error) {
 	s, err := c.prepare(text)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *conn) query(ctx context.Context, text string, each func([]driver.Value)
 	}
 }
 
-// one gives the first row, or nil.
+// one returns the first row, or nil.
 func (c *conn) one(ctx context.Context, text string, args ...driver.Value) (row []driver.Value, err error) {
 	err = c.query(ctx, text, func(r []driver.Value) (bool, error) {
 		row = r
@@ -127,8 +127,8 @@ func (c *conn) one(ctx context.Context, text string, args ...driver.Value) (row 
 	return row, err
 }
 
-// within runs a function in a transaction that begins as told. The function
-// says whether to commit.
+// within runs do in a transaction that starts with the statement begin. do returns
+// whether to commit.
 func (c *conn) within(ctx context.Context, begin string, do func() (bool, error)) error {
 	if err := c.exec(ctx, begin); err != nil {
 		return fmt.Errorf("beginning: %w", err)
@@ -146,14 +146,14 @@ func (c *conn) within(ctx context.Context, begin string, do func() (bool, error)
 	return err
 }
 
-// isConstraint tells a violated constraint from other failures.
+// isConstraint reports whether an error is a violated constraint.
 func isConstraint(err error) bool {
 	const constraint = 19 // primary result code SQLITE_CONSTRAINT
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && e.Code()&0xff == constraint
 }
 
-// scalar is the first column of a row as a number, or the default without one.
+// scalar returns the first column of a row as a number, or missing if row is nil.
 func scalar(row []driver.Value, missing int64) int64 {
 	if len(row) == 0 {
 		return missing

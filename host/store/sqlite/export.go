@@ -10,11 +10,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// Organizations whose entries are read with one statement.
+// atOnce is the number of organizations whose entries one statement reads.
 const atOnce = 1 << 10
 
 // Export implements store.Archive. It reads on a connection of its own, in one transaction. The
-// log cannot begin anew meanwhile, so its file grows by what is written.
+// WAL cannot be reset meanwhile, so its file grows by all that is written.
 func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
 	c, err := s.exporter()
 	if err != nil {
@@ -79,7 +79,7 @@ func (x *exporter) tables(ctx context.Context, all ...table) error {
 	return nil
 }
 
-// heads are the owner, objects, headers and keys.
+// heads exports the ownership rows, objects, headers and keys.
 func (x *exporter) heads(ctx context.Context) error {
 	var ranges []uint64
 	err := x.tables(ctx,
@@ -109,7 +109,7 @@ func (x *exporter) heads(ctx context.Context) error {
 	}})
 }
 
-// organizations are the organizations with their entries, some at a time.
+// organizations exports organizations with their entries, atOnce at a time.
 func (x *exporter) organizations(ctx context.Context) error {
 	kinds, err := x.conn.kinds(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (x *exporter) organizations(ctx context.Context) error {
 	}
 }
 
-// kinds are all pairs of type and status, a few hundred, by number.
+// kinds returns all pairs of type and status, a few hundred, by number.
 func (c *conn) kinds(ctx context.Context) (map[uint64]kind, error) {
 	all := map[uint64]kind{}
 	err := c.query(ctx, "SELECT id, type, status FROM kind", func(values []driver.Value) (bool, error) {
@@ -162,7 +162,7 @@ func (c *conn) kinds(ctx context.Context) (map[uint64]kind, error) {
 	return all, err
 }
 
-// rest is everything after the organizations.
+// rest exports all rows after the organizations.
 func (x *exporter) rest(ctx context.Context) error {
 	return x.tables(ctx,
 		table{text: "SELECT organization, count, sealed FROM snapshot ORDER BY organization", row: func(c *columns) store.Row {
@@ -192,7 +192,7 @@ func (x *exporter) rest(ctx context.Context) error {
 	)
 }
 
-// columns reads the values of a row and keeps the first failure. NULL reads as the zero value.
+// columns reads the values of a row and records the first failure. NULL reads as the zero value.
 type columns struct {
 	values []driver.Value
 	err    error

@@ -11,8 +11,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// scanned bounds how many entries a list without filter reads before it turns to the index. It
-// also reads entries of no activity and superseded ones.
+// scanned bounds the entries that a Page without filter reads before it uses the index. They
+// include entries of no activity and superseded ones.
 const scanned = 1024
 
 // A finder answers one Find or Page on one connection.
@@ -78,7 +78,7 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 	return store.Result(proven, err, "finding")
 }
 
-// newest is the place of an activity's newest entry in the tree, 0 without one.
+// newest returns the place of an activity's newest entry in the tree, 0 if there is none.
 func (f *finder) newest(ctx context.Context, activity wire.ID) (int64, error) {
 	row, err := f.conn.one(ctx, `SELECT id FROM entry INDEXED BY entry_activity
 		WHERE activity = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT 1`,
@@ -88,7 +88,7 @@ func (f *finder) newest(ctx context.Context, activity wire.ID) (int64, error) {
 
 func (f *finder) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
 
-// prove puts the entries at the places into the answer.
+// prove adds the entries at the places to the answer, with their proofs.
 func (f *finder) prove(ctx context.Context, places []int64) error {
 	for _, place := range places {
 		row, err := f.conn.one(ctx, "SELECT sealed FROM entry WHERE id = ?", place)
@@ -184,7 +184,7 @@ func (f *finder) page(ctx context.Context, ask wire.Page, w store.Window) ([]int
 	return w.Cut(places), nil
 }
 
-// withDirection ends a statement with the order and limit of a window.
+// withDirection appends the order and limit of a window to a statement.
 func withDirection(w store.Window, text string) string {
 	if w.Up {
 		return text + " LIMIT ?"
@@ -192,8 +192,8 @@ func withDirection(w store.Window, text string) string {
 	return text + " DESC LIMIT ?"
 }
 
-// walk reads the entries themselves, which is enough when most of them are the newest of an
-// activity. done means that it filled the page or saw the end.
+// walk reads the entries themselves, which suffices when most of them are the newest of an
+// activity. done reports that it filled the page or reached the end.
 func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
 	seen := 0
 	err = f.conn.query(ctx, withDirection(w, "SELECT id, kind, next FROM entry WHERE id >= ? AND id < ? ORDER BY id"), func(row []driver.Value) (bool, error) {
@@ -210,7 +210,7 @@ func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done
 	return w.Cut(places), len(places) == w.Limit || seen < scanned, nil
 }
 
-// kinds are the numbers of all kinds that the filter lets through.
+// kinds returns the numbers of all kinds that the filter selects.
 func (f *finder) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, error) {
 	all, err := f.conn.kinds(ctx)
 	kinds := map[int64]bool{}
@@ -222,15 +222,15 @@ func (f *finder) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, erro
 	return kinds, err
 }
 
-// findOvertaken finds entries that are superseded now but were not when the tree had the size
-// asked for: as many as entries with a Prior came since.
+// findOvertaken finds entries that are superseded now but were not at the requested tree
+// size: as many as entries with a Prior came since.
 func (f *finder) findOvertaken(ctx context.Context, w store.Window, kinds map[int64]bool, keep func([]driver.Value) (bool, error), places *[]int64) error {
 	return f.conn.query(ctx, `SELECT id, kind FROM entry INDEXED BY entry_next
 		WHERE next >= ? AND next <= ? AND id >= ? AND id < ?`, func(row []driver.Value) (bool, error) {
 		if kind, ok := row[1].(int64); !ok || !kinds[kind] {
 			return true, nil
 		}
-		if len(*places) > 64*wire.MaxFind { // what is cut now would be cut at the end
+		if len(*places) > 64*wire.MaxFind { // the final cut would remove these too
 			*places = w.Cut(*places)
 		}
 		return keep(row)

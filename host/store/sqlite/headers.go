@@ -30,7 +30,7 @@ func (s *Store) LoadHeaders(ctx context.Context, ask wire.LoadHeaders) (h wire.H
 	return store.Result(h, err, "loading headers")
 }
 
-// headers reads along the key, from one epoch to the next up to the last.
+// headers reads headers in the order of their keys, epoch by epoch up to the last.
 func headers(ctx context.Context, c *conn, ask wire.LoadHeaders, last int64) (list [][]byte, err error) {
 	want, room, full := int(ask.MaxBytes), store.MaxAnswer, false
 	at := batchID(ask.Range, ask.Epoch, 0) + int64(min(ask.Number, maxNumber+1))
@@ -60,8 +60,8 @@ func headers(ctx context.Context, c *conn, ask wire.LoadHeaders, last int64) (li
 	return list, nil
 }
 
-// following finds the first batch of a range from an id on, 0 when there is none up to the last epoch.
-// What other ranges have in an epoch is passed over in two steps at most.
+// following returns the id of a range's first batch from an id on, 0 if there is none up to the last epoch.
+// It skips the other ranges' batches of an epoch in two steps at most.
 func following(ctx context.Context, c *conn, r wire.Range, at, last int64) (int64, error) {
 	for at>>40 <= last {
 		row, err := c.one(ctx, "SELECT id FROM batch WHERE id >= ? ORDER BY id LIMIT 1", at)

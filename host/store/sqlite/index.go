@@ -9,7 +9,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Pages of the index: one seek in the table, which is its own index, and the rows after it.
+// Pages of the index: one seek in the table, which is its own index, and a scan of the rows after it.
 const (
 	firstRows  = `SELECT rank, organization FROM blind_index WHERE key = ? ORDER BY rank, organization LIMIT ?`
 	rowsBehind = `SELECT rank, organization FROM blind_index WHERE key = ? AND (rank, organization) > (?, ?) ORDER BY rank, organization LIMIT ?`

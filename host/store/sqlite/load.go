@@ -32,7 +32,7 @@ func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization)
 	return store.Result(o, err, "loading an organization")
 }
 
-// opening reads keys and snapshot and returns the room that is left in the frame.
+// opening reads keys and snapshot and returns the bytes that are left in the frame.
 func (s *Store) opening(ctx context.Context, c *conn, number int64, id wire.ID, o *wire.Organization) (room int, err error) {
 	room = store.MaxAnswer
 	err = c.query(ctx, "SELECT key, sealed FROM wrapped WHERE organization = ? ORDER BY key DESC LIMIT ?", func(row []driver.Value) (bool, error) {
@@ -66,8 +66,8 @@ func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.E
 	return store.Result(e, err, "loading entries")
 }
 
-// entries reads sealed entries up to want bytes, at least one, but never more than the frame has
-// room for.
+// entries reads sealed entries up to want bytes, at least one, but never more than the room bytes
+// that are left in the frame.
 func entries(ctx context.Context, c *conn, number int64, from uint64, want, room int) (list [][]byte, err error) {
 	if from > store.MaxSeq {
 		return nil, nil
@@ -100,8 +100,8 @@ func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pie
 	return store.Result(p, err, "loading pieces")
 }
 
-// byHash reads bytes that are kept by their hash under a key, in the order asked. Those that are not
-// there are empty.
+// byHash reads the bytes stored under a key and each hash, in the order asked. Missing ones
+// are empty.
 func byHash(ctx context.Context, c *conn, text string, key int64, asked []wire.Hash) ([][]byte, error) {
 	list, total := make([][]byte, len(asked)), 0
 	for i, h := range asked {
@@ -141,7 +141,7 @@ func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Obj
 	return store.Result(o, err, "loading an object")
 }
 
-// organization gives an organization's number, 0 when there is none.
+// organization returns an organization's number, 0 if there is none.
 func organization(ctx context.Context, c *conn, id wire.ID) (int64, error) {
 	row, err := c.one(ctx, "SELECT id FROM organization WHERE uuid = ?", id[:])
 	return scalar(row, 0), err

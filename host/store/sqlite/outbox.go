@@ -12,8 +12,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// Sends are in the order of their due times, and those of one time in the order of their entries,
-// so that an account's transactions go out as they were made.
+// Sends are ordered by due time, and those with the same due time by their entries, so that an
+// account's transactions are sent in the order in which they were made.
 const (
 	sendColumns = `organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity`
 	dueOfLane   = `SELECT ` + sendColumns + ` FROM outbox INDEXED BY outbox_lane WHERE state < 3 AND receiver IS NULL AND due <= ? AND claimed <= ?
@@ -60,8 +60,8 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	if err := store.CheckClaim(ask); err != nil {
 		return nil, err
 	}
-	// Most of the time nothing is due for a receiver, and a reading connection can tell. Of lanes the
-	// caller has just been told that there is.
+	// Usually no send for a receiver is due, and a reading connection finds that out. For lanes the
+	// caller has just queried Due.
 	due := true
 	if ask.Receiver != (wire.ID{}) {
 		err = s.read(ctx, func(c *conn) error {
@@ -80,7 +80,7 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	return store.Result(sends, err, "claiming sends")
 }
 
-// sendsOf reads rows of sendColumns.
+// sendsOf reads rows with the columns sendColumns.
 func sendsOf(ctx context.Context, c *conn, text string, args ...driver.Value) (sends []store.Send, err error) {
 	err = c.query(ctx, text, func(values []driver.Value) (bool, error) {
 		c := columns{values: values}
@@ -112,7 +112,7 @@ func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.
 	return sends, nil
 }
 
-// dueOf finds what may be claimed of lanes, those due first in front.
+// dueOf finds the claimable sends of lanes, the earliest due first.
 func (s *Store) dueOf(ctx context.Context, ask store.ClaimSends) (sends []store.Send, err error) {
 	lanes, counts := store.Counts(ask.Lanes)
 	for i := range lanes {
@@ -182,7 +182,7 @@ func (s *Store) Lanes(ctx context.Context, ask store.Lanes) (lanes []store.Lane,
 	return store.Result(lanes, err, "looking for lanes")
 }
 
-// idsOf reads rows of one id.
+// idsOf reads rows of a single id.
 func idsOf(ctx context.Context, c *conn, text string, args ...driver.Value) (ids []wire.ID, err error) {
 	err = c.query(ctx, text, func(values []driver.Value) (bool, error) {
 		c := columns{values: values}
@@ -258,7 +258,7 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 	return store.Result(kept, err, "keeping a send")
 }
 
-// notNull is b so that the driver does not take it for NULL.
+// notNull returns b, never nil: the driver stores nil as NULL.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -292,7 +292,7 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (states wire.Sen
 	return store.Result(states, err, "looking for sends")
 }
 
-// sends puts an entry's sends into the outbox.
+// sends inserts an entry's sends into the outbox.
 func (a *appender) sends(ctx context.Context, e *wire.Entry) error {
 	for i := range e.Sends {
 		var receiver, activity driver.Value

@@ -8,7 +8,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Own implements store.Writer. Every action takes the write lock, a look too: a reader could see an
+// Own implements store.Writer. Every action takes the write lock, a Look too: a reader could see an
 // older state.
 func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err error) {
 	if err := store.CheckOwn(ask); err != nil {
@@ -52,7 +52,7 @@ func (s *Store) own(ctx context.Context, ask wire.Own) (owned wire.Owned, change
 	return owned, changed, err
 }
 
-// owner reads the row and how many batches are stored under its epoch.
+// owner reads the ownership row and the number of batches stored under its epoch.
 func (s *Store) owner(ctx context.Context, r wire.Range) (owned wire.Owned, err error) {
 	row, err := s.writer.one(ctx, `SELECT boot, epoch, released, (SELECT id FROM batch
 		WHERE id > (o.epoch << 40) + (?1 << 32) AND id < (o.epoch << 40) + ((?1 + 1) << 32)

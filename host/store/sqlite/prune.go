@@ -7,7 +7,7 @@ import (
 	"cloister/host/store"
 )
 
-// Each goes along an index of its own, whose conditions it repeats.
+// Each statement uses an index of its own and repeats its conditions.
 var pruneSends = [2]string{
 	`DELETE FROM outbox WHERE (organization, seq, number) IN (SELECT organization, seq, number FROM outbox
 		WHERE state >= 3 AND kind <> 1 AND (state <> 5 OR receiver IS NULL) AND due < ? ORDER BY due LIMIT ?) RETURNING 1`,

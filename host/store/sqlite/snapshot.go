@@ -49,7 +49,7 @@ func (s *Store) putSnapshot(ctx context.Context, put wire.PutSnapshot) (ok, chan
 	return true, true, s.addPieces(ctx, number, put.Pieces)
 }
 
-// compareSnapshot tells whether the stored snapshot is the one that put was
+// compareSnapshot reports whether the stored snapshot is the one that put was
 // built on, or is put itself.
 func (s *Store) compareSnapshot(ctx context.Context, number int64, put wire.PutSnapshot) (fits, same bool, err error) {
 	row, err := s.writer.one(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)

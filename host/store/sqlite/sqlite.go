@@ -30,9 +30,9 @@ import (
 
 const (
 	readers         = 4
-	checkpointBytes = 4 << 20 // written since the last checkpoint
-	longLog         = 8 << 10 // frames of 4 KiB after which a checkpoint must end, writer waiting
-	cacheEntries    = 1 << 16 // organizations whose number is remembered
+	checkpointBytes = 4 << 20 // bytes written between two checkpoints
+	longLog         = 8 << 10 // frames of 4 KiB above which a checkpoint must complete while the writer waits
+	cacheEntries    = 1 << 16 // organizations whose number is cached
 )
 
 //go:embed migrations/*.sql
@@ -133,7 +133,7 @@ func migrate(ctx context.Context, name string, change bool) error {
 	if err != nil {
 		return err
 	}
-	if !change { // goose would make its table in anybody's file
+	if !change { // goose would create its table in any database
 		var tables int
 		err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?", goose.DefaultTablename).Scan(&tables)
 		if err == nil && tables == 0 {
@@ -206,7 +206,7 @@ func (s *Store) disconnect() error {
 	return errors.Join(errs...)
 }
 
-// write runs a function that alone may use the writing connection. It is not interrupted once it
+// write runs a function with exclusive use of the writing connection. It is not interrupted once it
 // has begun: a commit is either done or not begun.
 func (s *Store) write(ctx context.Context, do func(context.Context) error) error {
 	select {
@@ -224,15 +224,15 @@ func (s *Store) write(ctx context.Context, do func(context.Context) error) error
 	return do(context.WithoutCancel(ctx))
 }
 
-// change is write in a transaction; do says whether to commit.
+// change is write in a transaction; do returns whether to commit.
 func (s *Store) change(ctx context.Context, do func(context.Context) (bool, error)) error {
 	return s.write(ctx, func(ctx context.Context) error {
 		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) { return do(ctx) })
 	})
 }
 
-// read runs a function on a reading connection, in one transaction, so that all it reads is of one
-// moment.
+// read runs a function on a reading connection, in one transaction, so that it reads a consistent
+// snapshot.
 func (s *Store) read(ctx context.Context, do func(*conn) error) error {
 	var c *conn
 	select {
@@ -266,7 +266,7 @@ func (s *Store) replace() (*conn, error) {
 	return s.reader()
 }
 
-// Statements is the number of SQL statements run since the store was opened, including BEGIN and
+// Statements returns the number of SQL statements run since the store was opened, including BEGIN and
 // COMMIT. sim/budget bounds them for each request.
 func (s *Store) Statements() uint64 { return s.ran.Load() }
 
@@ -304,7 +304,7 @@ func (s *Store) Close() error {
 	return errors.Join(append(errs, s.copier.close(), s.writer.close())...)
 }
 
-// countWritten counts the bytes that go into the log and asks for a checkpoint when it is due. The
+// countWritten counts the bytes written to the WAL and requests a checkpoint when it is due. The
 // caller holds the writing token.
 func (s *Store) countWritten(bytes int64) {
 	if s.behind += bytes; s.behind < checkpointBytes {
@@ -313,11 +313,11 @@ func (s *Store) countWritten(bytes int64) {
 	s.behind = 0
 	select {
 	case s.due <- struct{}{}:
-	default: // one is waiting already
+	default: // one is requested already
 	}
 }
 
-// checkpoints copies the log back whenever that is due. After a failure the log stays valid and
+// checkpoints copies the WAL back whenever a checkpoint is due. After a failure the WAL stays valid and
 // grows until the next checkpoint.
 func (s *Store) checkpoints() {
 	defer s.stopped.Done()
@@ -325,15 +325,15 @@ func (s *Store) checkpoints() {
 		if s.checkpoint() < longLog {
 			continue
 		}
-		// Beside a busy writer a checkpoint never reaches the log's end, and only a log copied
-		// whole begins anew. Not much is left to copy now.
+		// Beside a busy writer a checkpoint never reaches the WAL's end, and only a WAL copied
+		// whole is reset. Not much is left to copy now.
 		<-s.writing
 		s.checkpoint()
 		s.writing <- struct{}{}
 	}
 }
 
-// checkpoint copies what it can, and returns how many frames the log has.
+// checkpoint copies what it can of the WAL, and returns how many frames the WAL has.
 func (s *Store) checkpoint() (frames int64) {
 	_ = s.copier.query(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)", func(row []driver.Value) (bool, error) {
 		if len(row) > 1 {

@@ -13,7 +13,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// testAppendOrder tries every place but the next.
+// testAppendOrder tries every seq but the next.
 func testAppendOrder(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -40,9 +40,9 @@ func testAppendOrder(t *testing.T, open Opener) {
 	if n := count(t, s, y); n != 0 {
 		t.Fatalf("%d entries of an organization whose batches all failed", n)
 	}
-	// Several of one organization, in between another's, in one batch.
+	// Several entries of one organization, between another's, in one batch.
 	w.store(w.entry(x, 5), w.entry(y, 5), at(w.entry(x, 5), 2), at(w.entry(y, 5), 1), w.entry(z, 5))
-	w.store() // a batch of a header alone
+	w.store() // a batch with only a header
 	for org, want := range map[wire.ID]uint64{x: 3, y: 2, z: 1} {
 		if n := count(t, s, org); n != want {
 			t.Fatalf("%d entries, want %d", n, want)
@@ -78,7 +78,7 @@ func testAppendSuperseded(t *testing.T, open Opener) {
 	s, _ := open(t)
 	x := id(10)
 	none := &wire.Batch{Boot: id(1), Epoch: 1, Number: 1, Header: []byte("h")}
-	verdict(t, s, none, wire.VerdictSuperseded) // nobody owns the store
+	verdict(t, s, none, wire.VerdictSuperseded) // no boot owns the store
 	w := newWriter(t, s)
 	first := w.store(w.entry(x, 5))
 	for _, change := range []func(*wire.Batch){
@@ -93,7 +93,7 @@ func testAppendSuperseded(t *testing.T, open Opener) {
 		}
 	}
 	must(s.Own(t.Context(), wire.Own{Action: wire.OwnRelease, Boot: w.boot, Expect: w.epoch}))(t)
-	verdict(t, s, first, wire.VerdictSuperseded) // ownership before same bytes
+	verdict(t, s, first, wire.VerdictSuperseded) // ownership is checked before the bytes
 	late := w.next(w.entry(x, 5))
 	verdict(t, s, late, wire.VerdictSuperseded)
 
@@ -148,7 +148,7 @@ func testAppendRace(t *testing.T, open Opener) {
 	}
 }
 
-// testAppendWhole fails batches at their last entry: nothing of them stays,
+// testAppendWhole makes batches fail at their last entry: nothing of them is stored,
 // neither entries nor keys, hashes, nodes or the header.
 func testAppendWhole(t *testing.T, open Opener) {
 	s, _ := open(t)
@@ -169,7 +169,7 @@ func testAppendWhole(t *testing.T, open Opener) {
 	checkProofs(t, s, w, x, 256, []uint64{0, 255})
 }
 
-// testRefused sends what breaks a bound; none of it may reach the store.
+// testRefused sends batches that exceed a limit; nothing of them may be stored.
 func testRefused(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)

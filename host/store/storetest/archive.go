@@ -15,7 +15,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Rows is an export held in memory.
+// Rows returns an export in memory.
 func Rows(t testing.TB, s store.Store) []store.Row {
 	t.Helper()
 	var rows []store.Row
@@ -85,7 +85,7 @@ func Full(t testing.TB, s store.Store) {
 	}
 }
 
-// Same compares an export with that of another store which has imported it: all
+// Same compares a store's export with that of another store which has imported it: all
 // rows but whether ranges are released.
 func Same(t testing.TB, was, is []store.Row) {
 	t.Helper()
@@ -105,7 +105,7 @@ func Same(t testing.TB, was, is []store.Row) {
 	}
 }
 
-// normal makes no difference between no bytes and none.
+// normal makes nil and empty bytes equal.
 func normal(r store.Row) store.Row {
 	if s, ok := r.(*store.SendRow); ok {
 		c := *s
@@ -145,7 +145,7 @@ func testArchive(t *testing.T, open Opener) {
 	all := wire.LoadTips{To: highest(), Limit: 10}
 	sameTips(t, must(to.LoadTips(t.Context(), all))(t).Tips, must(s.LoadTips(t.Context(), all))(t).Tips)
 
-	// Whoever owned it has lost it; the next boot comes behind.
+	// The old owner has lost the range; the next boot has a higher epoch.
 	owner := rows[0].(*store.OwnerRow)
 	if o := must(to.Own(t.Context(), wire.Own{Action: wire.OwnRenew, Boot: owner.Boot, Expect: owner.Epoch}))(t); o.OK {
 		t.Fatal("the owner of what was exported has the copy too")
@@ -155,7 +155,7 @@ func testArchive(t *testing.T, open Opener) {
 	if w.epoch != owner.Epoch+1 {
 		t.Fatalf("epoch %d after %d", w.epoch, owner.Epoch)
 	}
-	for n := range uint64(5) { // histories go on, and a new organization begins
+	for n := range uint64(5) { // histories continue, and a new organization begins
 		org := id(1 + n)
 		for range count(t, to, org) {
 			w.ledgers[org] = append(w.ledgers[org], wire.Entry{})
@@ -174,7 +174,7 @@ func testArchive(t *testing.T, open Opener) {
 	if o := must(to.LoadObject(t.Context(), wire.LoadObject{Name: "bootproof/", Newest: true}))(t); string(o.Bytes) != "newer" {
 		t.Fatalf("newest object %q", o.Bytes)
 	}
-	// What somebody had claimed there is free here, what had ended stays so.
+	// Claimed sends are free after the import, ended ones remain ended.
 	free := claim(t, to, id(78), 100, 200, 10)
 	if len(free) != 2 {
 		t.Fatalf("%d sends are due", len(free))
@@ -182,7 +182,7 @@ func testArchive(t *testing.T, open Opener) {
 	checkTree(t, s, to, id(1), 303)
 }
 
-// checkTree compares proofs of two stores.
+// checkTree compares the proofs of two stores.
 func checkTree(t *testing.T, a, b store.Store, org wire.ID, size uint64) {
 	t.Helper()
 	ask := wire.Find{Organization: org, TreeSize: size, Seqs: []uint64{0, 100, 255, 256, size - 1}}
@@ -193,7 +193,7 @@ func checkTree(t *testing.T, a, b store.Store, org wire.ID, size uint64) {
 }
 
 // testArchiveMoment exports while batches are stored: the rows are those of one
-// of the moments between two batches.
+// moment between two batches.
 func testArchiveMoment(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -337,7 +337,7 @@ func testArchiveRefused(t *testing.T, open Opener) {
 	}
 }
 
-// testArchiveEmpty copies a store that holds nothing.
+// testArchiveEmpty copies an empty store.
 func testArchiveEmpty(t *testing.T, open Opener) {
 	s, _ := open(t)
 	if rows := Rows(t, s); len(rows) != 0 {
@@ -354,7 +354,7 @@ func testArchiveEmpty(t *testing.T, open Opener) {
 	}
 }
 
-// Many fills an empty store with n entries of 1 KiB, as signatures leave them, in
+// Many fills an empty store with n entries of 1 KiB, like those of signatures, in
 // 100 organizations.
 func Many(t testing.TB, s store.Store, n int) {
 	t.Helper()
@@ -396,8 +396,8 @@ func BenchArchive(b *testing.B, open func(b *testing.B) store.Store, n int) {
 	})
 }
 
-// testArchiveRanges holds that owners and batches of several ranges, which took turns
-// in time, come back as they were.
+// testArchiveRanges checks that owners and batches of several ranges, which alternated
+// in time, are imported unchanged.
 func testArchiveRanges(t *testing.T, open Opener) {
 	s, _ := open(t)
 	for boot := range uint64(3) {

@@ -7,7 +7,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// testBacklog follows sends, events and dead letters through their lives.
+// testBacklog counts sends, events and dead letters in all states.
 func testBacklog(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	w := newWriter(t, s)
@@ -25,7 +25,7 @@ func testBacklog(t *testing.T, open Opener) {
 	s = reopen()
 	w.backend = s
 	want("all waits", store.Backlog{Sends: store.Waiting{Count: 2, OldestDueMs: 300}, Webhooks: store.Waiting{Count: 2, OldestDueMs: 1}})
-	// A claim does not end anything; a later time does not either.
+	// A claim ends no send, nor does a later time.
 	got := claim(t, s, alice, 300, 400, 10)
 	want("claimed", store.Backlog{Sends: store.Waiting{Count: 2, OldestDueMs: 300}, Webhooks: store.Waiting{Count: 2, OldestDueMs: 1}})
 	keepAs(t, s, alice, got[0], wire.SendAccepted, 900)
@@ -33,14 +33,14 @@ func testBacklog(t *testing.T, open Opener) {
 	for _, send := range claim(t, s, alice, 1000, 2000, 10) {
 		keepAs(t, s, alice, send, wire.SendRefused, 1)
 	}
-	// A transaction that was refused is no dead letter: nobody can send it again.
+	// A refused transaction is no dead letter: it cannot be sent again.
 	want("sends ended", store.Backlog{Webhooks: store.Waiting{Count: 2, OldestDueMs: 1}})
 	event := claimFor(t, s, hook, alice, 10, 20, 10)
 	keepAs(t, s, alice, event[0], wire.SendRefused, 1)
 	want("a dead letter", store.Backlog{Webhooks: store.Waiting{Count: 1, OldestDueMs: 1}, Dead: 1})
 	must(s.Resend(t.Context(), store.Resend{NowMs: 5000}))(t)
 	want("sent again", store.Backlog{Webhooks: store.Waiting{Count: 2, OldestDueMs: 1}})
-	// Counting ends somewhere.
+	// Counts stop at MaxBacklog.
 	for n := 0; n <= store.MaxBacklog; {
 		var entries []wire.Entry
 		for i := range 32 {

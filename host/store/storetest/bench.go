@@ -13,9 +13,9 @@ import (
 )
 
 // Bench measures Append: batches of 1, 8 and 16 entries of 4 KiB, of one
-// organization and of a thousand. It reports CPU time of this process for each
-// entry, checkpoints and hashing included, and that of others (a server, may be
-// nil) beside it.
+// organization and of a thousand. It reports CPU time of this process per
+// entry, checkpoints and hashing included, and next to it that of others (a server, may be
+// nil).
 func Bench(b *testing.B, open func(b *testing.B) store.Store, others func() time.Duration) {
 	for _, orgs := range []uint64{1, 1000} {
 		for _, size := range []int{1, 8, 16} {
@@ -52,7 +52,7 @@ func bench(b *testing.B, s store.Store, others func() time.Duration, orgs uint64
 		batch.Entries = entries
 		verdict(b, s, batch, wire.VerdictStored)
 	}
-	for turn < 2*orgs { // every organization is there before the clock runs
+	for turn < 2*orgs { // every organization exists before the measurement
 		next()
 	}
 	b.ReportAllocs()

@@ -16,7 +16,7 @@ func testCheckpoints(t *testing.T, open Opener) {
 		t.Helper()
 		got := must(s.LoadCheckpoints(t.Context()))(t)
 		for i := range got {
-			got[i].Cosigned = append([]byte{}, got[i].Cosigned...) // no bytes or none
+			got[i].Cosigned = append([]byte{}, got[i].Cosigned...) // nil and empty are equal
 		}
 		if len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
 			t.Fatalf("%+v, want %+v", got, want)
@@ -38,7 +38,7 @@ func testCheckpoints(t *testing.T, open Opener) {
 	put(next)
 	holds(other, first, next)
 
-	// Each of the two goes forward alone.
+	// The signed and the cosigned checkpoint advance independently.
 	larger := store.Checkpoint{Range: 2, Generation: 1, Policy: "larger", Size: 8, Signed: []byte("eight"), CosignedSize: 6, Cosigned: []byte("six")}
 	put(larger)
 	put(first)
@@ -72,7 +72,7 @@ func testCheckpoints(t *testing.T, open Opener) {
 	holds(other, larger, next)
 }
 
-// testCheckpointRace puts many at once: the largest stay.
+// testCheckpointRace puts many checkpoints at once: the largest remain.
 func testCheckpointRace(t *testing.T, open Opener) {
 	s, _ := open(t)
 	var all sync.WaitGroup

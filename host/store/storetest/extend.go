@@ -8,7 +8,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// testExtend copies what one store has more than another behind that one, batch by batch: they are the same then.
+// testExtend extends a shorter copy of a store, batch by batch: afterwards both are equal.
 func testExtend(t *testing.T, open Opener) {
 	from, _ := open(t)
 	w := newWriter(t, from)
@@ -36,7 +36,7 @@ func testExtend(t *testing.T, open Opener) {
 	store1(next)
 	must(from.Own(t.Context(), wire.Own{Action: wire.OwnRelease, Boot: w.boot, Expect: w.epoch}))(t)
 
-	// The other has the first 100, and then one owner more who stored nothing.
+	// The copy has the first 100 batches, and then one more owner that stored nothing.
 	to, reopen := open(t)
 	copied := &writer{t: t, backend: to, boot: boot, ledgers: map[wire.ID][]wire.Entry{}}
 	copied.take()
@@ -55,7 +55,7 @@ func testExtend(t *testing.T, open Opener) {
 			}
 		}
 	}
-	extend(batches[100], wire.VerdictSuperseded) // somebody owns it
+	extend(batches[100], wire.VerdictSuperseded) // a boot owns the range
 	must(to.Own(t.Context(), wire.Own{Action: wire.OwnRelease, Boot: boot, Expect: 1}))(t)
 	extend(batches[101], wire.VerdictConflict)
 	extend(batches[99], wire.VerdictConflict)
@@ -69,7 +69,7 @@ func testExtend(t *testing.T, open Opener) {
 	for _, b := range batches[100:300] {
 		extend(b, wire.VerdictStored)
 	}
-	verdict(t, to, batches[299], wire.VerdictSuperseded) // nobody owns it
+	verdict(t, to, batches[299], wire.VerdictSuperseded) // no boot owns the range
 	to = reopen()
 	send := store.SendRow{Organization: id(2), Seq: 1, Number: 3, SendKind: 4, State: wire.SendIncluded, DueMs: 5, Tries: 2, Text: "done", Memo: []byte("memo"), Receiver: id(6), Activity: id(9), Payer: id(1)}
 	extend(b, wire.VerdictStored, send)

@@ -15,7 +15,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// roots are the reference: the root of every tree size up to all leaves.
+// roots are the reference: the root of every tree size up to the number of leaves.
 func roots(t testing.TB, ledger []wire.Entry) [][]byte {
 	t.Helper()
 	tree := (&compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}).NewEmptyRange(0)
@@ -60,7 +60,7 @@ func checkProofs(t testing.TB, s store.Store, w *writer, org wire.ID, size uint6
 	}
 }
 
-// testProofs tries every leaf of every size of a small tree, and edges above.
+// testProofs tries every leaf of every size of a small tree, and only boundaries of larger sizes.
 func testProofs(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -125,7 +125,7 @@ func testProofsLarge(t *testing.T, open Opener) {
 	}
 }
 
-// testFind follows activities of several steps under all tree sizes, in two
+// testFind finds activities with several entries under all tree sizes, in two
 // organizations that use the same ids.
 func testFind(t *testing.T, open Opener) {
 	s, _ := open(t)
@@ -167,8 +167,8 @@ func testFind(t *testing.T, open Opener) {
 
 var types = []string{"ACTIVITY_TYPE_SIGN", "ACTIVITY_TYPE_CREATE", "ACTIVITY_TYPE_RARE", ""}
 
-// step makes a random next entry: of no activity, a new one's, or a further
-// step of one of the activities so far.
+// step makes a random next entry: of no activity, of a new one, or a further
+// entry of an existing one.
 func step(w *writer, r *rand.Rand, org wire.ID, activities uint64) wire.Entry {
 	e := w.entry(org, 10)
 	if r.IntN(8) == 0 {

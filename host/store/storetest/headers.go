@@ -10,13 +10,13 @@ import (
 	"cloister/shared/wire"
 )
 
-// A headed batch is what a test remembers of it.
+// A headed batch is a test's record of a stored batch.
 type headed struct {
 	epoch, number uint64
 	header        string
 }
 
-// testEmptyBatch stores batches that have a header and nothing else.
+// testEmptyBatch stores batches that have only a header.
 func testEmptyBatch(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	w := newWriter(t, s)
@@ -49,7 +49,7 @@ func testEmptyBatch(t *testing.T, open Opener) {
 	}
 }
 
-// testHeaders holds answers against what was stored, from every place: ranges see their own, in order, over
+// testHeaders compares answers with the stored batches, from every position: ranges get their own, in order, over
 // epochs in which they, or others, have stored nothing.
 func testHeaders(t *testing.T, open Opener) {
 	s, reopen := open(t)
@@ -99,7 +99,7 @@ func testHeaders(t *testing.T, open Opener) {
 	sameHeaders(t, s, wire.LoadHeaders{Epoch: store.MaxEpoch, Number: store.MaxNumber}, nil)
 }
 
-// sameHeaders holds that an answer is the beginning of what is wanted, and as much of it as may be.
+// sameHeaders checks that an answer is the beginning of want, and as long as allowed.
 func sameHeaders(t *testing.T, s store.Store, ask wire.LoadHeaders, want []headed) {
 	t.Helper()
 	got := must(s.LoadHeaders(t.Context(), ask))(t).Headers
@@ -110,7 +110,7 @@ func sameHeaders(t *testing.T, s store.Store, ask wire.LoadHeaders, want []heade
 		}
 		bytes += len(h)
 	}
-	const beside = 16 // what an answer may cost for each, besides its bytes
+	const beside = 16 // maximal overhead of a header in an answer
 	switch {
 	case len(got) > 1 && bytes > int(ask.MaxBytes):
 		t.Fatalf("%+v: %d bytes", ask, bytes)
@@ -121,7 +121,7 @@ func sameHeaders(t *testing.T, s store.Store, ask wire.LoadHeaders, want []heade
 	}
 }
 
-// testHeadersBounds asks for more than one answer holds, by bytes and by number.
+// testHeadersBounds requests more headers than one answer may have, by bytes and by number.
 func testHeadersBounds(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -164,7 +164,7 @@ func testHeadersBounds(t *testing.T, open Opener) {
 	}
 }
 
-// testHeaderOf finds the batch of each entry, over ranges and epochs, also in what was given back of an export.
+// testHeaderOf finds the batch of each entry, over ranges and epochs, also after an import.
 func testHeaderOf(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	want := map[wire.ID][]string{}
@@ -177,7 +177,7 @@ func testHeaderOf(t *testing.T, open Opener) {
 				b := w.store(w.entry(one, 10))
 				want[one] = append(want[one], string(b.Header))
 				first, second := w.entry(two, 80), w.entry(two, 80)
-				second.Seq++ // two of one batch
+				second.Seq++ // two entries of one batch
 				b = w.store(first, second)
 				want[two] = append(want[two], string(b.Header), string(b.Header))
 				if n == 1 {
@@ -213,7 +213,7 @@ func testHeaderOf(t *testing.T, open Opener) {
 		t.Fatal(err)
 	}
 	check(to)
-	// Of entries of an export from before it is not known.
+	// Entries of an older export have no recorded batch.
 	for _, r := range rows {
 		if e, ok := r.(*store.EntryRow); ok {
 			e.Batch = store.BatchPlace{}

@@ -34,7 +34,7 @@ func inOrder(a, b wire.IndexRow) int {
 	return cmp.Or(cmp.Compare(a.Rank, b.Rank), slices.Compare(a.Organization[:], b.Organization[:]))
 }
 
-// naiveRows answers a PageIndex from the whole ledgers.
+// naiveRows answers a PageIndex from whole ledgers.
 func naiveRows(w *writer, p wire.PageIndex) (rows []wire.IndexRow) {
 	for org, entries := range w.ledgers {
 		there := map[uint64]bool{}
@@ -72,12 +72,12 @@ func samePage(t *testing.T, w *writer, p wire.PageIndex) int {
 	return len(got)
 }
 
-// testIndex changes rows at random and holds pages against the ledgers.
+// testIndex changes rows at random and compares pages with the ledgers.
 func testIndex(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	w := newWriter(t, s)
 	r := rand.New(rand.NewPCG(7, 8))
-	rank := func(org uint64) uint64 { return 1000 + org%5 } // many of one rank
+	rank := func(org uint64) uint64 { return 1000 + org%5 } // many rows have one rank
 	cursors := 0
 	for round := range 60 {
 		var entries []wire.Entry
@@ -100,7 +100,7 @@ func testIndex(t *testing.T, open Opener) {
 		}
 		for range 10 {
 			p := wire.PageIndex{Key: key(1 + r.Uint64N(4)), Limit: uint16(1 + r.IntN(15))}
-			org := 9 + r.Uint64N(14) // some are no row
+			org := 9 + r.Uint64N(14) // some have no row
 			c := &wire.IndexRow{Rank: rank(org), Organization: id(org)}
 			switch r.IntN(3) {
 			case 0:
@@ -122,7 +122,7 @@ func testIndex(t *testing.T, open Opener) {
 	}
 }
 
-// testIndexOnce repeats batches and sends those that are not stored.
+// testIndexOnce repeats batches, and sends batches that are not stored.
 func testIndexOnce(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -136,22 +136,22 @@ func testIndexOnce(t *testing.T, open Opener) {
 	first := w.store(withIndex(w.entry(x, 5), put(1, 7), put(1, 7), drop(9, 7)), withIndex(w.entry(y, 5), put(1, 8), put(2, 8)))
 	has(1, wire.IndexRow{Rank: 7, Organization: x}, wire.IndexRow{Rank: 8, Organization: y})
 	second := w.store(withIndex(w.entry(x, 5), drop(1, 7), put(2, 7)))
-	// What is stored already changes nothing again, not even the index.
+	// A batch that is stored already changes nothing, not even the index.
 	for _, b := range []*wire.Batch{first, second, first} {
 		verdict(t, s, b, wire.VerdictStored)
 	}
 	has(1, wire.IndexRow{Rank: 8, Organization: y})
 	has(2, wire.IndexRow{Rank: 7, Organization: x}, wire.IndexRow{Rank: 8, Organization: y})
-	// Within a batch the last word counts.
+	// Within a batch the last change counts.
 	w.store(withIndex(w.entry(x, 5), put(3, 7), drop(4, 7)), withIndex(wire.Entry{Organization: x, Seq: 3, Sealed: []byte{1}}, drop(3, 7), put(4, 7)))
 	has(3)
 	has(4, wire.IndexRow{Rank: 7, Organization: x})
-	// A drop is of one row, not of another organization's or rank's.
+	// A drop removes one row, not another organization's or rank's.
 	w.store(withIndex(w.entry(x, 5), drop(2, 8), drop(1, 8), drop(4, 6)))
 	has(1, wire.IndexRow{Rank: 8, Organization: y})
 	has(2, wire.IndexRow{Rank: 7, Organization: x}, wire.IndexRow{Rank: 8, Organization: y})
 	has(4, wire.IndexRow{Rank: 7, Organization: x})
-	// What is not stored leaves nothing.
+	// A batch that is not stored changes nothing.
 	for what, b := range map[string]struct {
 		batch *wire.Batch
 		want  wire.Verdict
@@ -165,7 +165,7 @@ func testIndexOnce(t *testing.T, open Opener) {
 		t.Run(what, func(t *testing.T) { verdict(t, s, b.batch, b.want) })
 	}
 	has(5)
-	// An entry that completes a node of the tree goes another way.
+	// An entry that completes a tree node is appended by other code.
 	w.fill(id(12), 255, 4)
 	w.store(withIndex(w.entry(id(12), 5), put(5, 9)))
 	has(5, wire.IndexRow{Rank: 9, Organization: id(12)})
@@ -181,7 +181,7 @@ func many(n int, rank uint64) []wire.IndexChange {
 	return cs
 }
 
-// testIndexRefused sends what breaks a bound.
+// testIndexRefused sends changes and queries that exceed a limit.
 func testIndexRefused(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -213,7 +213,7 @@ func testIndexRefused(t *testing.T, open Opener) {
 }
 
 // BenchIndex measures pages of an index of n rows: half of them under one key,
-// the others each under its own; and an append that puts two rows.
+// each of the others under its own; and an append that puts two rows.
 func BenchIndex(b *testing.B, s store.Store, n int) {
 	w := newWriter(b, s)
 	begin := time.Now()

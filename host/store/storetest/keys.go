@@ -10,8 +10,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// testKeys holds that data keys are listed in order and in pages, and replaced only by
-// who owns the range.
+// testKeys checks that data keys are listed in order and in pages, and replaced only by
+// the owner of the range.
 func testKeys(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)

@@ -9,7 +9,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// mails is an entry with mails of a payer's that are due at these times.
+// mails makes an entry with mails of a payer that are due at these times.
 func mails(e wire.Entry, payer wire.ID, due ...uint64) wire.Entry {
 	for _, d := range due {
 		e.Sends = append(e.Sends, wire.SendMark{Kind: wire.SendMail, DueMs: d, Payer: payer})
@@ -21,7 +21,7 @@ func mailLane(payer, organization wire.ID) store.Lane {
 	return store.Lane{Kind: wire.SendMail, Payer: payer, Organization: organization}
 }
 
-// testLanes: what goes to no receiver is found and claimed by kind, payer and organization.
+// testLanes checks that sends without a receiver are found and claimed by kind, payer and organization.
 func testLanes(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	w := newWriter(t, s)
@@ -55,7 +55,7 @@ func testLanes(t *testing.T, open Opener) {
 	mail, every := []wire.SendKind{wire.SendMail}, []wire.SendKind{wire.SendMail, wire.SendTransaction, wire.SendText}
 	payers(100, wire.ID{}, 10)
 	due(100, 10, every)
-	// a pays for itself and two more, b for itself; of c's mail and transaction nobody says who pays.
+	// a pays for itself and two more, b for itself; c's mail and transaction have no recorded payer.
 	w.store(mails(w.entry(a1, 5), a, 5, 3, 4), mails(w.entry(a2, 5), a, 7), mails(w.entry(a, 5), a, 90))
 	w.store(mails(w.entry(b, 5), b, 6), sending(mails(w.entry(c, 5), wire.ID{}, 8), 1))
 	hook := w.entry(b, 5)
@@ -82,7 +82,7 @@ func testLanes(t *testing.T, open Opener) {
 		t.Fatalf("%d lanes of three mails and a transaction", len(got))
 	}
 
-	// A lane gives its oldest, as often as it is named, and what it has.
+	// A lane yields its oldest sends, one for each time it is named, until it is empty.
 	claim := func(who wire.ID, now uint64, of []store.Lane, want ...wire.SendID) []store.Send {
 		t.Helper()
 		got := must(s.ClaimSends(t.Context(), store.ClaimSends{Claimant: who, NowMs: now, UntilMs: now + 1000, Lanes: of}))(t)
@@ -95,16 +95,16 @@ func testLanes(t *testing.T, open Opener) {
 	claim(bob, 10, []store.Lane{mailLane(a, a1), mailLane(a, a1), mailLane(a, a1), mailLane(b, b), mailLane(c, c)}, sendID(a1, 0, 0), sendID(c, 0, 0))
 	payers(10, wire.ID{}, 10, a)
 	due(10, 10, every, mailLane(a, a2), store.Lane{Kind: wire.SendTransaction, Payer: c, Organization: c})
-	// One that is tried again later keeps its lane.
+	// A send with a later attempt keeps its lane.
 	keepAs(t, s, alice, got[0], wire.SendWaiting, 50)
 	keepAs(t, s, alice, got[1], wire.SendIncluded, 50)
 	lanes(49, 10, []store.Lane{mailLane(a, wire.ID{})}, mailLane(a, a2))
 	lanes(50, 10, []store.Lane{mailLane(a, wire.ID{})}, mailLane(a, a1), mailLane(a, a2))
 	claim(bob, 50, []store.Lane{mailLane(a, a1), mailLane(a, a1)}, sendID(a1, 0, 1))
-	// Claims run out.
+	// Claims expire.
 	claim(alice, 2000, []store.Lane{mailLane(a, a1), mailLane(a, a1)}, sendID(a1, 0, 0), sendID(a1, 0, 1))
 
-	// Rows of before payers were known are as those of which nobody said it.
+	// Rows from before payers were recorded count as sends without a payer.
 	rows := Rows(t, s)
 	for _, r := range rows {
 		if x, ok := r.(*store.SendRow); ok {
@@ -121,7 +121,7 @@ func testLanes(t *testing.T, open Opener) {
 	claim(alice, 90, []store.Lane{mailLane(a2, a2), mailLane(b, b)}, sendID(b, 0, 0), sendID(a2, 0, 0))
 }
 
-// testLanesRefused asks beyond the bounds.
+// testLanesRefused sends queries that exceed a limit.
 func testLanesRefused(t *testing.T, open Opener) {
 	s, _ := open(t)
 	refused := func(name string, err error) {
@@ -147,7 +147,7 @@ func testLanesRefused(t *testing.T, open Opener) {
 	}
 }
 
-// HoldsOldMail finds and claims the one mail of an organization that was due at 5 before payers were known. Its entry 1 has
+// HoldsOldMail finds and claims the one mail of an organization that was due at 5 before payers were recorded. Its entry 1 has
 // a transaction that had ended.
 func HoldsOldMail(t testing.TB, s store.Store, organization wire.ID) {
 	t.Helper()

@@ -20,7 +20,7 @@ func testLoad(t *testing.T, open Opener) {
 	if o := must(s.LoadOrganization(t.Context(), wire.LoadOrganization{Organization: x, MaxBytes: 100}))(t); o.Count != 0 || len(o.Entries) != 0 {
 		t.Fatalf("an organization that does not exist: %+v", o)
 	}
-	for i := range 20 { // two organizations in turns, sizes around a page
+	for i := range 20 { // two organizations alternating, sizes around a page
 		w.store(w.entry(x, 1+i*500), w.entry(y, 3))
 	}
 	for from := range uint64(22) {
@@ -60,7 +60,7 @@ func keys(t *testing.T, s store.Store, w *writer, x wire.ID) {
 	}
 }
 
-// testLoadBounds asks for more than a frame holds.
+// testLoadBounds requests more than fits into a frame.
 func testLoadBounds(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -202,8 +202,8 @@ func testReopen(t *testing.T, open Opener) {
 	reopen()
 }
 
-// testCancel gives up calls before and while they run; afterwards all is as if
-// each had been made or not.
+// testCancel cancels calls before and while they run; afterwards the store is as if
+// each call had either been made or not.
 func testCancel(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -229,7 +229,7 @@ func testCancel(t *testing.T, open Opener) {
 		if got, err := s.Append(ctx, b); err == nil && got.Verdict != wire.VerdictStored {
 			t.Fatalf("verdict %d", got.Verdict)
 		}
-		verdict(t, s, b, wire.VerdictStored) // unknown: the same bytes again
+		verdict(t, s, b, wire.VerdictStored) // the outcome is unknown: send the same bytes again
 		wg.Wait()
 	}
 	if n := count(t, s, x); n != 330 {

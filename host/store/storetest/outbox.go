@@ -13,7 +13,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// sending is an entry with sends that are due at these times.
+// sending makes an entry with sends that are due at these times.
 func sending(e wire.Entry, due ...uint64) wire.Entry {
 	for _, d := range due {
 		e.Sends = append(e.Sends, wire.SendMark{Kind: wire.SendTransaction, DueMs: d})
@@ -25,13 +25,13 @@ func sendID(org wire.ID, seq uint64, number uint16) wire.SendID {
 	return wire.SendID{Organization: org, Seq: seq, Number: number}
 }
 
-// claim claims what is due at now and has no receiver, at most limit sends.
+// claim claims the sends without a receiver that are due at now, at most limit.
 func claim(t testing.TB, s store.Store, claimant wire.ID, now, until uint64, limit int) []store.Send {
 	t.Helper()
 	return must(Claim(t.Context(), s, store.ClaimSends{Claimant: claimant, NowMs: now, UntilMs: until}, limit))(t)
 }
 
-// Claim completes a ClaimSends by lanes of what is due, at most limit sends of any lanes, and makes it.
+// Claim fills the Lanes of a ClaimSends with lanes that have due sends, at most limit sends in all, and calls it.
 func Claim(ctx context.Context, s store.Outbox, ask store.ClaimSends, limit int) (sends []store.Send, err error) {
 	ask.Lanes, err = s.Due(ctx, store.Due{NowMs: ask.NowMs, Kinds: allKinds, Limit: limit})
 	ask.Lanes = ask.Lanes[:min(len(ask.Lanes), limit)]
@@ -66,14 +66,14 @@ func standing(t testing.TB, s store.Store, ids ...wire.SendID) []wire.SendStandi
 	return got
 }
 
-// testOutbox takes sends through their life.
+// testOutbox passes sends through all states.
 func testOutbox(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	w := newWriter(t, s)
 	x, y, alice, bob := id(10), id(11), id(20), id(21)
 	wantClaim(t, claim(t, s, alice, 1<<40, 1<<41, 10))
 	w.store(w.entry(x, 5), sending(w.entry(y, 5), 100, 50), w.entry(id(12), 5))
-	// A batch that changes the index too, and one that completes a node of the tree.
+	// A batch that also changes the index, and one that completes a tree node.
 	w.store(withIndex(sending(w.entry(x, 5), 100), put(1, 7)))
 	w.fill(id(13), 255, 4)
 	w.store(sending(w.entry(id(13), 5), 200))
@@ -92,7 +92,7 @@ func testOutbox(t *testing.T, open Opener) {
 	if got := standing(t, s, a, d, sendID(x, 0, 0), sendID(id(99), 1, 0)); got[0].State != wire.SendWaiting || got[1].State != wire.SendWaiting || got[2].State != 0 || got[3].State != 0 {
 		t.Fatalf("states %+v", got)
 	}
-	// Only who claimed it keeps it, and once; the state goes on and never back.
+	// Only the claimant stores a state, and once; states never go back.
 	keep := func(who wire.ID, send store.Send, want bool) {
 		t.Helper()
 		if kept := must(s.KeepSend(t.Context(), who, send))(t); kept != want {
@@ -117,11 +117,11 @@ func testOutbox(t *testing.T, open Opener) {
 	keep(bob, store.Send{ID: a, State: wire.SendWaiting}, false)
 	keep(bob, store.Send{ID: a, State: wire.SendIncluded, DueMs: 300}, true)
 	keep(bob, store.Send{ID: a, State: wire.SendIncluded, DueMs: 300}, false)
-	// Alice's claim of b has run out: bob takes it over, and alice is too late.
+	// Alice's claim of b has expired: bob takes it over, and alice is too late.
 	wantClaim(t, claim(t, s, bob, 1000, 3000, 10), b)
 	keep(alice, store.Send{ID: b, State: wire.SendAccepted}, false)
 	keep(bob, store.Send{ID: b, State: wire.SendRefused, Text: "insufficient funds"}, true)
-	// c and d were bob's; what has ended is claimed by nobody.
+	// Bob had claimed c and d; an ended send cannot be claimed.
 	wantClaim(t, claim(t, s, alice, 5000, 6000, 10), c, d)
 	wantClaim(t, claim(t, s, bob, 6000, 7000, 10), c, d)
 	if got := standing(t, s, b, a); got[0].State != wire.SendRefused || got[0].Text != "insufficient funds" || got[1].State != wire.SendIncluded {
@@ -129,7 +129,7 @@ func testOutbox(t *testing.T, open Opener) {
 	}
 }
 
-// testOutboxOnce repeats batches and sends those that are not stored.
+// testOutboxOnce repeats batches, and sends batches that are not stored.
 func testOutboxOnce(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -160,7 +160,7 @@ func testOutboxOnce(t *testing.T, open Opener) {
 	}
 }
 
-// testOutboxRace lets senders claim at once: each send is one's alone, and none
+// testOutboxRace makes senders claim at once: each send has one claimant, and none
 // is left over.
 func testOutboxRace(t *testing.T, open Opener) {
 	s, _ := open(t)
@@ -205,7 +205,7 @@ func testOutboxRace(t *testing.T, open Opener) {
 	senders.Wait()
 }
 
-// testOutboxRefused sends what breaks a bound.
+// testOutboxRefused sends calls that exceed a limit.
 func testOutboxRefused(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -262,7 +262,7 @@ func testOutboxRefused(t *testing.T, open Opener) {
 	}
 }
 
-// BenchOutbox measures a sender's round over an outbox of n sends that have ended
+// BenchOutbox measures a sender's round over an outbox of n ended sends
 // and none or some that are due.
 func BenchOutbox(b *testing.B, s store.Store, n int) {
 	w := newWriter(b, s)

@@ -59,7 +59,7 @@ func testOwn(t *testing.T, open Opener) {
 	own(wire.OwnTake, a, 2, wire.Owned{OK: true, Epoch: 3, Boot: a})
 }
 
-// testOwnRace lets many boots take at once: each epoch has one taker.
+// testOwnRace makes many boots take at once: each epoch has one owner.
 func testOwnRace(t *testing.T, open Opener) {
 	s, _ := open(t)
 	const boots, rounds = 8, 10
@@ -87,9 +87,9 @@ func testOwnRace(t *testing.T, open Opener) {
 	}
 }
 
-// testTakeRace lets a boot append while another takes the store. Whatever was
-// stored must have been stored before the take: what the new boot finds when it
-// has the store never grows afterwards.
+// testTakeRace makes a boot append while another takes the store. Every stored
+// batch must have been stored before the take: the batches that the new boot finds after
+// its take never increase.
 func testTakeRace(t *testing.T, open Opener) {
 	s, _ := open(t)
 	org := id(5)
@@ -132,7 +132,7 @@ func testTakeRace(t *testing.T, open Opener) {
 	}
 }
 
-// testBeat holds that renewals, and nothing else but time, can be seen.
+// testBeat checks that only renewals by the owner change the beat.
 func testBeat(t *testing.T, open Opener) {
 	s, _ := open(t)
 	own := func(action wire.OwnAction, boot wire.ID, expect uint64, r wire.Range) wire.Owned {
@@ -161,8 +161,8 @@ func testBeat(t *testing.T, open Opener) {
 	}
 }
 
-// testRanges lets two boots own ranges of one store. What one does in its own, the
-// other's does not feel; who has lost one still appends to another.
+// testRanges makes two boots own ranges of one store. Changes in one range do not
+// affect the other; a boot that has lost one still appends to another.
 func testRanges(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	in := func(boot uint64, r wire.Range) *writer {
@@ -190,7 +190,7 @@ func testRanges(t *testing.T, open Opener) {
 		t.Fatalf("a range of nobody's: %+v", got)
 	}
 
-	// Another takes range 1: its owner appends there no more, and elsewhere as before.
+	// Another boot takes range 1: its owner cannot append there any more, but elsewhere.
 	c1 := in(3, 1)
 	if c1.epoch != 2 || c1.number != 0 {
 		t.Fatalf("taken at epoch %d", c1.epoch)
@@ -211,7 +211,7 @@ func testRanges(t *testing.T, open Opener) {
 	verdict(t, s, stray, wire.VerdictStored)
 	verdict(t, s, stray, wire.VerdictStored)
 
-	// So with snapshots.
+	// The same with snapshots.
 	put := wire.PutSnapshot{Organization: id(12), Count: 2, Snapshot: []byte("s"), Boot: b5.boot, Epoch: 1, Range: 1}
 	if done := must(s.PutSnapshot(t.Context(), put))(t); done.OK {
 		t.Fatal("a snapshot for the owner of another range")
@@ -241,7 +241,7 @@ func testRanges(t *testing.T, open Opener) {
 
 func refusal[T any](_ T, err error) error { return err }
 
-// testRangesRace lets the owners of many ranges append at once.
+// testRangesRace makes the owners of many ranges append at once.
 func testRangesRace(t *testing.T, open Opener) {
 	s, _ := open(t)
 	var wg sync.WaitGroup

@@ -115,8 +115,8 @@ func show(p wire.Page) string {
 	return s
 }
 
-// testPageDeep buries a few activities under thousands of entries that a list
-// must pass over: steps of one activity, and entries of none.
+// testPageDeep puts a few activities before thousands of entries that a list
+// must skip: those of one activity, and of none.
 func testPageDeep(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)

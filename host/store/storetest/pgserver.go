@@ -19,14 +19,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// patience ends a wait for a server that does not come; nothing is measured by it.
+// patience is the timeout for a server's start; no measurement depends on it.
 const patience = 5 * time.Minute
 
-// A Server is a PostgreSQL server of the test's own, with its default settings
-// but for the address: fsync and synchronous_commit are on. It listens on a Unix
-// socket in its folder and on nothing else.
+// A Server is a PostgreSQL server started by the test, with its default settings
+// except the address: fsync and synchronous_commit are on. It listens only on a Unix
+// socket in its folder.
 type Server struct {
-	// DSN names the database "postgres" of the server; see Database.
+	// DSN is that of the server's database "postgres"; see Database.
 	DSN string
 
 	t       testing.TB
@@ -38,7 +38,7 @@ type Server struct {
 	made    int
 }
 
-// StartPostgres makes and starts a server, which ends with the test. Without
+// StartPostgres creates and starts a server, which stops with the test. Without
 // PostgreSQL's programs the test is skipped, or fails under
 // CLOISTER_TEST_REQUIRE=all.
 func StartPostgres(t testing.TB) *Server {
@@ -51,7 +51,7 @@ func StartPostgres(t testing.TB) *Server {
 		}
 		t.Skip(need)
 	}
-	// A socket's path is short, so t.TempDir will not do.
+	// A socket's path must be short, so t.TempDir is not suitable.
 	dir, err := os.MkdirTemp("", "pg")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func findPostgres() string {
 	return ""
 }
 
-// initialize makes the data folder. PostgreSQL refuses to run as root, so root
+// initialize creates the data folder. PostgreSQL refuses to run as root, so root
 // gives the folder to the account "postgres" or "nobody".
 func (s *Server) initialize() error {
 	if os.Geteuid() == 0 {
@@ -131,8 +131,8 @@ func (s *Server) command(ctx context.Context, name string, args ...string) *exec
 	return cmd
 }
 
-// Start starts the server and waits until it answers. After Kill9 it recovers
-// first.
+// Start starts the server and waits until it answers. After Kill9 it first
+// recovers.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.log.Reset()
@@ -172,20 +172,20 @@ func (s *Server) Database() string {
 	return strings.Replace(s.DSN, ":///postgres?", ":///"+name+"?", 1)
 }
 
-// Kill9 ends the server and every process of it at once, as when the machine
-// loses power but for what the kernel still holds.
+// Kill9 kills the server and all its processes at once, like a power failure, except
+// that the kernel keeps its buffered writes.
 func (s *Server) Kill9() {
 	s.t.Helper()
 	if s.process == nil {
 		return
 	}
 	pids := s.children()
-	// The postmaster first: it would start what ends before it.
+	// Kill the postmaster first: it would restart a process that ends before it.
 	_ = s.process.Process.Kill()
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	_ = s.process.Wait() // "signal: killed" is what was asked for
+	_ = s.process.Wait() // the error "signal: killed" is expected
 	s.process = nil
 	for _, pid := range pids {
 		for start := time.Now(); syscall.Kill(pid, 0) == nil && !ended(pid); time.Sleep(time.Millisecond) {
@@ -197,7 +197,7 @@ func (s *Server) Kill9() {
 	}
 }
 
-// children are the processes whose parent is the server.
+// children returns the processes whose parent is the server.
 func (s *Server) children() (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range all {
@@ -210,7 +210,7 @@ func (s *Server) children() (pids []int) {
 	return pids
 }
 
-// stat gives the fields of a process behind its name: state, parent, ...
+// stat returns the fields of a process after its name: state, parent, ...
 func stat(path string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -225,7 +225,7 @@ func ended(pid int) bool {
 	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
 }
 
-// CPU is the time that the server's processes have used since they started.
+// CPU returns the time that the server's processes have used since they started.
 func (s *Server) CPU() time.Duration {
 	ticks := 0
 	for _, pid := range append(s.children(), s.process.Process.Pid) {
@@ -238,7 +238,7 @@ func (s *Server) CPU() time.Duration {
 	return time.Duration(ticks) * (time.Second / 100)
 }
 
-// stop asks the server to end and waits for that.
+// stop stops the server and waits until it has ended.
 func (s *Server) stop() {
 	if s.process == nil {
 		return

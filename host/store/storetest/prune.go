@@ -9,14 +9,14 @@ import (
 	"cloister/shared/wire"
 )
 
-// testPrune: what ended long ago is forgotten, in steps; what has not ended, dead
-// letters until their own time, and transactions stay.
+// testPrune checks that sends which ended long ago are deleted, in steps; those that have not ended, dead
+// letters until their own time, and transactions remain.
 func testPrune(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	w := newWriter(t, s)
 	who, receiver := id(20), id(30)
 	at := uint64(0)
-	// end makes one send and lets it end, in state at time due.
+	// end makes one send and ends it, in state at time due.
 	end := func(kind wire.SendKind, state wire.SendState, due uint64) wire.SendID {
 		t.Helper()
 		at++
@@ -83,7 +83,7 @@ func testPrune(t *testing.T, open Opener) {
 			}
 		}
 	}()
-	// Two of each kind at most: a dead letter and five others.
+	// At most two of each kind: a dead letter and five others.
 	if a, b, c, d := prune(2), prune(2), prune(2), prune(2); a != 3 || b != 2 || c != 1 || d != 0 {
 		t.Fatalf("pruned %d, %d, %d, %d", a, b, c, d)
 	}
@@ -99,7 +99,7 @@ func testPrune(t *testing.T, open Opener) {
 			t.Errorf("send %d, that stays, went from %d to %d", i, before[i].State, x.State)
 		}
 	}
-	// A dead letter that stayed can still be sent again, and is then no longer dead.
+	// A remaining dead letter can still be sent again, and is then no longer dead.
 	if n := must(s.Resend(t.Context(), store.Resend{NowMs: 1, Receiver: receiver}))(t); n != 2 {
 		t.Errorf("%d dead letters sent again", n)
 	}
@@ -111,7 +111,7 @@ func testPrune(t *testing.T, open Opener) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Hosts that prune at once forget each once.
+	// Hosts that prune at once delete each row once.
 	for range 40 {
 		end(wire.SendMail, wire.SendIncluded, 1)
 	}

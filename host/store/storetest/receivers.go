@@ -9,7 +9,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// toward is an entry of an activity with a send for each receiver, due at once.
+// toward makes an entry of an activity with a send for each receiver, due at once.
 func toward(e wire.Entry, activity wire.ID, receivers ...wire.ID) wire.Entry {
 	e.Activity, e.Type, e.Status = activity, "ACTIVITY_TYPE_X", 3
 	for _, r := range receivers {
@@ -30,7 +30,7 @@ func wantReceivers(t testing.TB, s store.Store, ask store.Receivers, want ...wir
 	}
 }
 
-// keepAs keeps a send that claimant has.
+// keepAs stores the new state of a send that claimant has claimed.
 func keepAs(t testing.TB, s store.Store, claimant wire.ID, x store.Send, state wire.SendState, due uint64) {
 	t.Helper()
 	x.State, x.DueMs, x.Tries = state, due, x.Tries+1
@@ -39,7 +39,7 @@ func keepAs(t testing.TB, s store.Store, claimant wire.ID, x store.Send, state w
 	}
 }
 
-// testReceivers: what is for one receiver is claimed apart from the rest, and of one
+// testReceivers checks that sends for a receiver are claimed apart from the others, and those of one
 // activity in order.
 func testReceivers(t *testing.T, open Opener) {
 	s, reopen := open(t)
@@ -60,7 +60,7 @@ func testReceivers(t *testing.T, open Opener) {
 	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 1}, slow)
 	wantReceivers(t, s, store.Receivers{NowMs: 1, After: slow, Limit: 10}, quick)
 	wantReceivers(t, s, store.Receivers{NowMs: 1, After: quick, Limit: 10})
-	// Who asks for no receiver's gets nobody's, and the other way round.
+	// A claim without a receiver yields only sends without one, and the other way round.
 	wantClaim(t, claim(t, s, alice, 1, 100, 10), sendID(x, 0, 0))
 	wantClaim(t, claimFor(t, s, third, alice, 1, 100, 10))
 	got := claimFor(t, s, slow, alice, 1, 100, 10)
@@ -68,15 +68,15 @@ func testReceivers(t *testing.T, open Opener) {
 	if got[0].Receiver != slow || got[0].Activity != act || got[0].Kind != wire.SendWebhook {
 		t.Fatalf("claimed %+v", got[0])
 	}
-	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 10}, slow, quick) // the later one is there, and waits
+	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 10}, slow, quick) // the later send of an activity waits
 	wantClaim(t, claimFor(t, s, slow, bob, 50, 100, 10))
-	// As long as the first has not ended, also when it is not due.
+	// It waits as long as the first has not ended, even if that is not due.
 	keepAs(t, s, alice, got[0], wire.SendWaiting, 500)
 	keepAs(t, s, alice, got[1], wire.SendIncluded, 1)
 	wantClaim(t, claimFor(t, s, slow, bob, 100, 200, 10))
 	got = claimFor(t, s, slow, bob, 500, 600, 10)
 	wantClaim(t, got, sendID(x, 0, 1))
-	// One receiver's order is not another's.
+	// The order holds within one receiver only.
 	wantClaim(t, claimFor(t, s, quick, bob, 500, 600, 1), sendID(x, 0, 2))
 	keepAs(t, s, bob, got[0], wire.SendRefused, 500)
 	wantClaim(t, claimFor(t, s, slow, bob, 500, 600, 10), sendID(x, 1, 0))
@@ -84,7 +84,7 @@ func testReceivers(t *testing.T, open Opener) {
 	wantReceivers(t, s, store.Receivers{NowMs: 600, Limit: 10}, slow, quick)
 }
 
-// testDeadSends lists dead letters and sends them again.
+// testDeadSends lists dead letters and resends them.
 func testDeadSends(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -107,7 +107,7 @@ func testDeadSends(t *testing.T, open Opener) {
 	}
 	dead(nil, 10)
 	resend(store.Resend{NowMs: 5}, 0)
-	// A transaction that was refused is no dead letter, nor is what was delivered or has expired.
+	// A refused transaction is no dead letter, nor is a delivered or expired event.
 	keepAs(t, s, alice, claim(t, s, alice, 1, 9, 1)[0], wire.SendRefused, 2)
 	for _, r := range []wire.ID{one, two} {
 		for _, x := range claimFor(t, s, r, alice, 1, 9, 10) {
@@ -144,7 +144,7 @@ func testDeadSends(t *testing.T, open Opener) {
 	}
 }
 
-// testReceiversRefused asks beyond the bounds.
+// testReceiversRefused sends queries that exceed a limit.
 func testReceiversRefused(t *testing.T, open Opener) {
 	s, _ := open(t)
 	refused := func(name string, err error) {

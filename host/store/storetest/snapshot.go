@@ -11,7 +11,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// put sends a snapshot of an organization as the writer's boot.
+// put puts a snapshot of an organization as the writer's boot.
 func (w *writer) put(org wire.ID, p wire.PutSnapshot) bool {
 	w.t.Helper()
 	p.Organization, p.Boot, p.Epoch = org, w.boot, w.epoch
@@ -21,7 +21,7 @@ func (w *writer) put(org wire.ID, p wire.PutSnapshot) bool {
 func piece(n int) []byte        { return fmt.Appendf(nil, "piece %d", n) }
 func pieceHash(n int) wire.Hash { return sha256.Sum256(piece(n)) }
 
-// shot makes a snapshot with numbered pieces. Without text it is of pieces alone.
+// shot makes a snapshot with numbered pieces, or without text only pieces.
 func shot(count, over uint64, text string, pieces, drop []int) wire.PutSnapshot {
 	p := wire.PutSnapshot{Count: count, Over: over, Snapshot: []byte(text)}
 	for _, n := range pieces {
@@ -33,7 +33,7 @@ func shot(count, over uint64, text string, pieces, drop []int) wire.PutSnapshot 
 	return p
 }
 
-// holds checks an organization's snapshot and which of the first pieces there are.
+// holds checks an organization's snapshot and which of the first pieces exist.
 func (w *writer) holds(org wire.ID, from uint64, text string, there ...int) {
 	w.t.Helper()
 	stored := uint64(len(w.ledgers[org]))
@@ -84,7 +84,7 @@ func testSnapshots(t *testing.T, open Opener) {
 	try(true, four)
 	w.holds(x, 4, "four", 0, 1, 2)
 
-	// Pieces ahead of their root, twice, as after a lost answer.
+	// Pieces before their root, twice, as after a lost answer.
 	ahead := shot(7, 4, "", []int{1, 3}, nil)
 	try(true, ahead)
 	try(true, ahead)
@@ -92,7 +92,7 @@ func testSnapshots(t *testing.T, open Opener) {
 	seven := shot(7, 4, "seven", []int{4}, []int{0, 1, 5})
 	try(true, seven)
 	w.holds(x, 7, "seven", 2, 3, 4)
-	try(false, four) // late: it would bring back and drop nothing
+	try(false, four) // too late: it would restore dropped pieces
 	w.holds(x, 7, "seven", 2, 3, 4)
 
 	w.backend = reopen()
@@ -102,7 +102,7 @@ func testSnapshots(t *testing.T, open Opener) {
 	w.holds(y, 0, "")
 }
 
-// testSnapshotOwner tries every boot but the one that owns the store.
+// testSnapshotOwner tries every boot but the owner of the store.
 func testSnapshotOwner(t *testing.T, open Opener) {
 	s, _ := open(t)
 	x := id(10)
@@ -183,8 +183,8 @@ func testSnapshotRace(t *testing.T, open Opener) {
 	}
 }
 
-// testSnapshotTakeRace lets a boot put snapshots while another takes the store:
-// what the new boot finds when it has the store stays as it is.
+// testSnapshotTakeRace makes a boot put snapshots while another takes the store:
+// the snapshot that the new boot finds after its take does not change.
 func testSnapshotTakeRace(t *testing.T, open Opener) {
 	s, _ := open(t)
 	x := id(5)

@@ -1,7 +1,7 @@
 // Package storetest is the test suite of every store. A store's own test calls Run.
 //
-// Nothing in it knows how a store works: it appends, loads and compares with
-// lists kept in memory and with proofs checked by another library. Random parts
+// The tests use only the interface: they append, load and compare with
+// lists in memory and with proofs checked by another library. Random parts
 // are drawn from fixed seeds.
 package storetest
 
@@ -89,7 +89,7 @@ func Run(t *testing.T, open Opener) {
 	}
 }
 
-// A writer appends as an enclave does, and remembers what it has stored.
+// A writer appends as an enclave does, and records what it has stored.
 type writer struct {
 	t       testing.TB
 	backend store.Store
@@ -106,7 +106,7 @@ func id(n uint64) (id wire.ID) {
 	return id
 }
 
-// newWriter takes the store.
+// newWriter takes the store for a new writer.
 func newWriter(t testing.TB, s store.Store) *writer {
 	t.Helper()
 	w := &writer{t: t, backend: s, boot: id(rand.Uint64()), ledgers: map[wire.ID][]wire.Entry{}}
@@ -124,18 +124,18 @@ func (w *writer) take() {
 	w.epoch, w.number = owned.Epoch, 0
 }
 
-// entry makes the next entry of an organization, not yet remembered.
+// entry makes the next entry of an organization, not yet recorded.
 func (w *writer) entry(org wire.ID, size int) wire.Entry {
 	seq := uint64(len(w.ledgers[org]))
 	sealed := make([]byte, size)
 	copy(sealed, fmt.Sprintf("%x/%d/%d", org[:8], seq, w.epoch))
 	if seq%2 == 1 {
-		sealed[0] |= 0x80 // of the second format, if it is long enough to have a commitment
+		sealed[0] |= 0x80 // second format, if it is long enough for a commitment
 	}
 	return wire.Entry{Organization: org, Seq: seq, Sealed: sealed, TimeMs: 1000 + seq}
 }
 
-// next adds entries to what the writer remembers and makes a batch of them.
+// next records entries as stored and makes a batch of them.
 func (w *writer) next(entries ...wire.Entry) *wire.Batch {
 	w.number++
 	for _, e := range entries {
@@ -153,7 +153,7 @@ func (w *writer) store(entries ...wire.Entry) *wire.Batch {
 	return b
 }
 
-// fill appends n entries of some bytes to an organization.
+// fill appends n entries of size bytes to an organization.
 func (w *writer) fill(org wire.ID, n, size int) {
 	w.t.Helper()
 	for n > 0 {

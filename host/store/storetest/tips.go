@@ -12,11 +12,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// highest is the last id.
+// highest returns the highest id.
 func highest() (last wire.ID) { return wire.ID(bytes.Repeat([]byte{0xff}, len(last))) }
 
-// testTips holds roots against those over the entries themselves, for counts around the ends of what is
-// stored of a tree.
+// testTips compares roots with those computed from the entries, for counts around the boundaries of the
+// stored nodes of a tree.
 func testTips(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	w := newWriter(t, s)
@@ -25,7 +25,7 @@ func testTips(t *testing.T, open Opener) {
 	}
 	var want []wire.Tip
 	for i, n := range []int{1, 2, 3, 255, 256, 257, 511, 512, 513, 65535, 65536, 65537, 65537 + 256} {
-		org := id(uint64(i+1) << 60) // high ones come last, whatever their sign
+		org := id(uint64(i+1) << 60) // high ids come last, also if signed integers would be negative
 		w.fill(org, n, 9)
 		want = append(want, wire.Tip{Organization: org, Count: uint64(n), Root: wire.Hash(roots(t, w.ledgers[org])[n])})
 	}
@@ -77,14 +77,14 @@ func sameTips(t *testing.T, got, want []wire.Tip) {
 	}
 }
 
-// putTable sends a range's table as the writer's boot.
+// putTable puts a range's table as the writer's boot.
 func (w *writer) putTable(p wire.PutTable) bool {
 	w.t.Helper()
 	p.Range, p.Boot, p.Epoch, p.Over = w.in, w.boot, w.epoch, over(w.t, w.backend, w.in)
 	return must(w.backend.PutTable(w.t.Context(), p))(w.t).OK
 }
 
-// over is the hash of the table that stands.
+// over returns the hash of the stored table.
 func over(t testing.TB, s store.Store, r wire.Range) (hash wire.Hash) {
 	if r >= wire.MaxRanges {
 		return hash
@@ -95,7 +95,7 @@ func over(t testing.TB, s store.Store, r wire.Range) (hash wire.Hash) {
 	return hash
 }
 
-// tipTable makes a table with numbered pages. Without text it is of pages alone.
+// tipTable makes a table with numbered pages, or without text only pages.
 func tipTable(text string, pages, drop []int) wire.PutTable {
 	p := wire.PutTable{Table: []byte(text)}
 	for _, n := range pages {
@@ -107,7 +107,7 @@ func tipTable(text string, pages, drop []int) wire.PutTable {
 	return p
 }
 
-// holdsTable checks a range's table and which of the first pages there are.
+// holdsTable checks a range's table and which of the first pages exist.
 func holdsTable(t *testing.T, s store.Store, r wire.Range, text string, there ...int) {
 	t.Helper()
 	if got := must(s.LoadTable(t.Context(), wire.LoadTable{Range: r}))(t); string(got.Table) != text {
@@ -140,7 +140,7 @@ func testTable(t *testing.T, open Opener) {
 		}
 	}
 	holdsTable(t, s, w.in, "")
-	try(w, tipTable("", []int{0, 1}, nil)) // ahead of the first table
+	try(w, tipTable("", []int{0, 1}, nil)) // before the first table
 	holdsTable(t, s, w.in, "", 0, 1)
 	one := tipTable("one", []int{2}, nil)
 	try(w, one)
@@ -149,7 +149,7 @@ func testTable(t *testing.T, open Opener) {
 	holdsTable(t, s, w.in, "one", 0, 1, 2)
 	holdsTable(t, s, other.in, "")
 
-	// Ranges have the same page each for itself.
+	// Each range has its own copy of an equal page.
 	try(other, tipTable("other", []int{1, 5}, nil))
 	two := tipTable("two", []int{3, 3, 2}, []int{0, 1, 4})
 	try(w, two)
@@ -174,7 +174,7 @@ func testTable(t *testing.T, open Opener) {
 		}
 	}
 	holdsTable(t, s, w.in, "four", 0, 2, 4, 5)
-	for range 2 { // behind the table that no longer names them
+	for range 2 { // after the table that no longer names them
 		try(w, tipTable("", nil, []int{2, 5, 1}))
 		holdsTable(t, s, w.in, "four", 0, 4)
 	}
@@ -182,8 +182,8 @@ func testTable(t *testing.T, open Opener) {
 	tableBounds(t, s, w)
 }
 
-// tableBounds puts the largest table there may be, asks for more pages than a frame holds, and then for
-// what breaks a bound.
+// tableBounds puts the largest possible table, requests more pages than fit into a frame, and then sends
+// calls that exceed a limit.
 func tableBounds(t *testing.T, s store.Store, w *writer) {
 	t.Helper()
 	large := bytes.Repeat([]byte{7}, wire.MaxTable)
@@ -237,7 +237,7 @@ func tableBounds(t *testing.T, s store.Store, w *writer) {
 	}
 }
 
-// testTableOwner tries every boot but the one that owns the range.
+// testTableOwner tries every boot but the owner of the range.
 func testTableOwner(t *testing.T, open Opener) {
 	s, _ := open(t)
 	nobody := &writer{t: t, backend: s, boot: id(1), epoch: 1}
@@ -299,7 +299,7 @@ func testTableRace(t *testing.T, open Opener) {
 			for n := range 5 {
 				p := tipTable(fmt.Sprint("table ", n), []int{n, n + 1}, []int{n - 1, n - 2})
 				p.Range, p.Boot, p.Epoch = by.in, by.boot, by.epoch
-				for done := false; !done; { // another may be quicker
+				for done := false; !done; { // another may be faster
 					p.Over = over(t, s, by.in)
 					put, err := s.PutTable(t.Context(), p)
 					if done = put.OK; err != nil {
@@ -318,8 +318,8 @@ func testTableRace(t *testing.T, open Opener) {
 	}
 }
 
-// testTableTakeRace lets a boot put tables while another takes the range: what the new boot finds when it
-// has the range stays as it is.
+// testTableTakeRace makes a boot put tables while another takes the range: the table that the new boot finds
+// after its take does not change.
 func testTableTakeRace(t *testing.T, open Opener) {
 	s, _ := open(t)
 	w := newWriter(t, s)
@@ -357,7 +357,7 @@ func testTableTakeRace(t *testing.T, open Opener) {
 	}
 }
 
-// BenchLog measures what a boot asks about a range's log, and what is put while it runs: headers amid those
+// BenchLog measures a boot's queries of a range's log, and the calls while it runs: headers among those
 // of three ranges, tips among n organizations of 20 entries on average, and the table of a million.
 func BenchLog(b *testing.B, s store.Store, n int) {
 	const ranges, epochs, batches = 3, 20, 1000

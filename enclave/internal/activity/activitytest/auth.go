@@ -18,10 +18,10 @@ import (
 	"cloister/enclave/internal/stamp"
 )
 
-// ErrNotYet is what core turns into a fetch.
+// ErrNotYet is the error of data that core would fetch before it runs the activity again.
 var ErrNotYet = errors.New("not fetched yet")
 
-// providers knows the keys of issuers, and what an exchange comes to.
+// providers has the key sets of issuers and the test's results of other services.
 type providers struct {
 	Sets      map[string]*login.KeySet
 	Exchanged func(*activity.Exchange) (*activity.Exchanged, error)
@@ -32,7 +32,7 @@ type providers struct {
 
 func newProviders() *providers { return &providers{Sets: map[string]*login.KeySet{}} }
 
-// Keys knows the issuers of Sets.
+// Keys returns the key sets in Sets.
 func (o *providers) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
 	set := o.Sets[issuer]
 	switch {
@@ -44,7 +44,7 @@ func (o *providers) Keys(field, issuer string, has func(*login.KeySet) bool) (*l
 	return set, nil
 }
 
-// Exchange comes to what the test says.
+// Exchange returns the test's result.
 func (o *providers) Exchange(x *activity.Exchange) (*activity.Exchanged, error) {
 	if o.Exchanged == nil {
 		return nil, ErrNotYet
@@ -52,7 +52,7 @@ func (o *providers) Exchange(x *activity.Exchange) (*activity.Exchanged, error) 
 	return o.Exchanged(x)
 }
 
-// OnRampSession is what the test says.
+// OnRampSession returns the test's session.
 func (o *providers) OnRampSession(ask func(base string) (*login.Request, error)) (string, error) {
 	if o.Session == nil {
 		return "", ErrNotYet
@@ -60,7 +60,7 @@ func (o *providers) OnRampSession(ask func(base string) (*login.Request, error))
 	return o.Session(ask)
 }
 
-// Pay is what the test says.
+// Pay returns the test's answer.
 func (o *providers) Pay(q *billing.Question) (*billing.Answer, error) {
 	if o.Paid == nil {
 		return nil, ErrNotYet
@@ -68,7 +68,7 @@ func (o *providers) Pay(q *billing.Question) (*billing.Answer, error) {
 	return o.Paid(q)
 }
 
-// Program is found if the test says nothing else.
+// Program succeeds unless the test sets an error.
 func (o *providers) Program(i *activity.Image) error {
 	if o.Found == nil {
 		return nil
@@ -91,7 +91,7 @@ func newSigner(w *World) *login.Signer {
 	return s
 }
 
-// BodyOf is a request's body, whose stamp by a key drawn for it was verified.
+// BodyOf makes a request's body with a stamp verified by a new key.
 func BodyOf(w *World, v any) stamp.Body {
 	w.TB.Helper()
 	body := JSON(v)
@@ -116,35 +116,35 @@ func newPair(w *World) (*login.Signer, *ecdsa.PrivateKey) {
 	return s, key
 }
 
-// PublicOf is the compressed public key of a private one.
+// PublicOf returns the compressed public key of a private one.
 func (w *World) PublicOf(private secret.Secret) string {
 	s, err := login.NewSigner(private)
 	w.Must(err)
 	return s.Public().String()
 }
 
-// Issuer is somebody who issues identity tokens.
+// Issuer is an issuer of identity tokens.
 type Issuer struct {
-	World *World // of which the clock is
+	World *World // whose clock it uses
 	URL   string
 	by    *login.Signer
 	key   *ecdsa.PrivateKey
 }
 
-// UnknownIssuer is one whose keys are not known.
+// UnknownIssuer makes an issuer whose keys are unknown to the world.
 func (w *World) UnknownIssuer(url string) *Issuer {
 	by, key := newPair(w)
 	return &Issuer{w, url, by, key}
 }
 
-// NewIssuer is one whose keys are known.
+// NewIssuer makes an issuer whose keys the world has.
 func (w *World) NewIssuer(url string) *Issuer {
 	i := w.UnknownIssuer(url)
 	w.Providers.Sets[url] = login.KeySetOf(i.by.Public())
 	return i
 }
 
-// Token issues a token of now, changed.
+// Token issues a token at the present time, with changes.
 func (i *Issuer) Token(sub, aud string, change ...func(*login.IdentityToken)) string {
 	t := &login.IdentityToken{Issuer: i.URL, Audience: aud, Subject: sub, IssuedMs: i.World.Now, ExpiresMs: i.World.Now + 300_000}
 	for _, c := range change {
@@ -155,7 +155,7 @@ func (i *Issuer) Token(sub, aud string, change ...func(*login.IdentityToken)) st
 	return text
 }
 
-// BoundTo gives a token the nonce of a key.
+// BoundTo binds a token to a key by its nonce.
 func BoundTo(public string) func(*login.IdentityToken) {
 	return func(t *login.IdentityToken) { t.Nonce = login.Nonce(public) }
 }
@@ -166,7 +166,7 @@ func ByToken(token string) Object { return Object{"providerName": "p", "oidcToke
 // Base64 is base64url without padding, as in tokens.
 func Base64(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// Sign signs claims that login would not write.
+// Sign signs claims that package login would not issue.
 func (i *Issuer) Sign(claims string) string {
 	token := i.Token("x", "x")
 	head := token[:strings.IndexByte(token, '.')]
@@ -180,7 +180,7 @@ func (i *Issuer) Sign(claims string) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// FreshP256 is the public key of another client each time, compressed.
+// FreshP256 returns the compressed public key of a new client.
 func (w *World) FreshP256() string {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), w.Rand)
 	w.Must(err)

@@ -2,19 +2,19 @@ package activitytest
 
 import "cloister/enclave/internal/org"
 
-// SubOrganization are the parameters of one with these root users.
+// SubOrganization are the parameters of a sub-organization with these root users.
 func SubOrganization(name string, threshold any, users ...Object) Object {
 	return Object{"subOrganizationName": name, "rootUsers": users, "rootQuorumThreshold": threshold}
 }
 
-// Organization is the record of the organization itself.
+// Organization returns the record of the organization itself.
 func (w *World) Organization() *org.Organization {
 	o, err := w.Tx().Organization()
 	w.Must(err)
 	return o
 }
 
-// Family is a sub-organization with a wallet, a private key and two users.
+// Family creates a sub-organization with a wallet, a private key and two users.
 func (w *World) Family() (sub *World, key string) {
 	key = w.FreshKey()
 	u := RootUser("A", APIKey("a", key))
@@ -44,7 +44,7 @@ func (w *World) Export() {
 	w.Keep(tx)
 }
 
-// Keep applies a change as the ledger does.
+// Keep applies a change like the ledger.
 func (w *World) Keep(tx *org.Tx) {
 	ws, err := tx.Writes()
 	w.Must(err)
@@ -58,7 +58,7 @@ func (w *World) Secrets() (n int) {
 	return n
 }
 
-// Rule are the parameters of a policy that allows, changed member by member.
+// Rule are the parameters of a policy that allows, with changed members.
 func Rule(name string, more ...string) Object {
 	p := Object{"policyName": name, "effect": "EFFECT_ALLOW", "notes": ""}
 	for i := 0; i < len(more); i += 2 {
@@ -67,7 +67,7 @@ func Rule(name string, more ...string) Object {
 	return p
 }
 
-// People makes users with lasting keys and answers their ids.
+// People creates users with keys that do not expire and returns their ids.
 func (w *World) People(names ...string) []string {
 	w.TB.Helper()
 	var us []any

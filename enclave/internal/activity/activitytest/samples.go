@@ -7,14 +7,14 @@ import (
 	"cloister/enclave/internal/activity/apitest"
 )
 
-// NotP256 is G of secp256k1, whose x is no P-256 point's.
+// NotP256 is G of secp256k1, whose x is not that of a P-256 point.
 const NotP256 = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
 
 // API is the description of the interface.
 var API = apitest.Load()
 
-// Sample makes a value of a described type with every member set, those that
-// are not live left empty.
+// Sample makes a value of a described type with every member set, except that members which
+// are not live are empty.
 func Sample(typ string) map[string]any {
 	m := map[string]any{}
 	for name, notation := range API.Types[typ] {
@@ -28,7 +28,7 @@ func Sample(typ string) map[string]any {
 			continue
 		case (name == "verificationToken" || name == "clientSignature") && !strings.HasPrefix(typ, "OtpLogin"), typ == "OauthProviderParamsV2" && name == "oidcToken":
 			continue
-		case name == "manifestSetId", name == "shareSetId", typ == "CreateTvcOperatorIntent" && name == "walletName": // each or another
+		case name == "manifestSetId", name == "shareSetId", typ == "CreateTvcOperatorIntent" && name == "walletName": // alternatives: only one may be set
 			continue
 		}
 		var v any
@@ -68,16 +68,16 @@ const SomeKey = "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709
 // SomeP256 is the generator of P-256.
 const SomeP256 = "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
 
-// SomeBundle is of the right form and opens with nothing.
+// SomeBundle is well formed, but no key opens it.
 const SomeBundle = `{"encappedPublic":"046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5","ciphertext":"000102030405060708090a0b0c0d0e0f10"}`
 
-// someToken is an identity token by its form.
+// someToken has the form of an identity token.
 const someToken = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL2lzc3Vlci5leGFtcGxlIiwic3ViIjoicyIsImF1ZCI6ImEifQ.c2lnbmF0dXJl"
 
 // sparkSignature is by the private key of SomeKey, 2, of leaf "leaf", transfer SomeID and 129 zeros.
 const sparkSignature = "b8ec3d60898d49136bcfdc61b2e46a3c8045fedc70246a6ae33f81c4d87747aa1efd4ac11ad2383b1f7ffe575cde4ca34b40da6e7481c9dd5f96853cdc962430"
 
-// sparkOperators are two.
+// sparkOperators are two operators.
 var sparkOperators = []any{map[string]any{"operatorId": "one", "encryptionPublicKey": SomeKey},
 	map[string]any{"operatorId": "two", "encryptionPublicKey": NotP256}}
 
@@ -85,7 +85,7 @@ func signingLeaf(id string) map[string]any {
 	return map[string]any{"signingLeaf": map[string]any{"leafId": id}}
 }
 
-// SomeID is an id of nothing.
+// SomeID is an id of no object.
 const SomeID = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
 
 // SomePair are the public keys of an operator of customers' programs: those of a seed of 32 ones.

@@ -12,7 +12,7 @@ import (
 
 const pageRP = "cloister.test"
 
-// PageOrigin is where passkeys are used.
+// PageOrigin is the origin at which passkeys are used.
 const PageOrigin = "https://app.cloister.test"
 
 // NewPasskey makes a passkey and the parameters that register it.
@@ -34,7 +34,7 @@ func (w *World) PasskeyParams(a *authenticator.Authenticator, f authenticator.Fo
 // Passkeys are the parameters of CREATE_AUTHENTICATORS.
 func Passkeys(user string, ps ...Object) Object { return Object{"userId": user, "authenticators": ps} }
 
-// Invitation are the parameters of one, changed member by member.
+// Invitation are the parameters of an invitation, with changed members.
 func Invitation(name, sender string, change ...any) Object {
 	i := Object{"receiverUserName": name, "receiverUserEmail": "guest@example.org", "receiverUserTags": []any{}, "accessType": "ACCESS_TYPE_WEB", "senderUserId": sender}
 	for n := 0; n+1 < len(change); n += 2 {
@@ -46,13 +46,13 @@ func Invitation(name, sender string, change ...any) Object {
 // Invitations are the parameters of CREATE_INVITATIONS.
 func Invitations(is ...Object) Object { return Object{"invitations": is} }
 
-// Claims are the parameters of a provider by claims.
+// Claims are the parameters of a provider given by claims.
 func Claims(iss, sub, aud string) Object {
 	return Object{"providerName": "p", "oidcClaims": Object{"iss": iss, "sub": sub, "aud": aud}}
 }
 
-// Identity gives a user an identity as if a token had proven it, findable in the
-// parent as after any activity.
+// Identity gives a user an identity as if a token had proven it, and updates the
+// parent's look-up keys as after any activity.
 func (w *World) Identity(user, iss, sub, aud string) string {
 	w.TB.Helper()
 	id := w.NewID()
@@ -68,13 +68,13 @@ func (w *World) Identity(user, iss, sub, aud string) string {
 	return id.String()
 }
 
-// NewUser makes one user and returns its id.
+// NewUser creates one user and returns its id.
 func (w *World) NewUser(u Object) string {
 	w.TB.Helper()
 	return List(w.Run("CREATE_USERS_V4", Object{"users": []any{u}}), "userIds")[0]
 }
 
-// UserOf is the record of a user.
+// UserOf returns the record of a user.
 func (w *World) UserOf(text string) *org.User {
 	w.TB.Helper()
 	id, err := org.ParseID(text)
@@ -84,7 +84,7 @@ func (w *World) UserOf(text string) *org.User {
 	return u
 }
 
-// PasskeyOf is a new passkey as a browser gives it, without a statement.
+// PasskeyOf makes a new passkey in the browser's encoding, without an attestation statement.
 func PasskeyOf(w *World, name string) Object {
 	public, _, err := ed25519.GenerateKey(w.Rand)
 	w.Must(err)
@@ -102,7 +102,7 @@ func PasskeyOf(w *World, name string) Object {
 		"credentialId": e(id[:]), "clientDataJson": e(client), "attestationObject": e(o), "transports": []any{}}}
 }
 
-// Alter changes records behind the activities' back.
+// Alter changes records without an activity.
 func (w *World) Alter(change func(tx *org.Tx)) {
 	w.TB.Helper()
 	tx := w.Tx()

@@ -11,22 +11,22 @@ import (
 // SomeABI describes one function.
 const SomeABI = `[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"amount","type":"uint256"}],"outputs":[{"type":"bool"}],"stateMutability":"nonpayable"}]`
 
-// ABI are the parameters of an interface of Ethereum.
+// ABI are the parameters of an Ethereum contract interface.
 func ABI(label, address, text string) Object {
 	return Object{"smartContractAddress": address, "smartContractInterface": text, "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "label": label}
 }
 
-// Addresses of the right form, of whomever.
+// Addresses of the right form, of unknown owners.
 const (
 	SomeAddress = "0x000000000000000000000000000000000000dEaD"
 	SomeSolana  = "So11111111111111111111111111111111111111112"
 )
 
-// solanaTransfer moves lamports between accounts that nobody has; its blockhash is
+// solanaTransfer moves lamports between unowned accounts; its blockhash is
 // zeros.
 var solanaTransfer = hex.EncodeToString(SolanaOf([32]byte{}, bytes.Repeat([]byte{7}, 32)))
 
-// SolanaOf is a wire transaction whose signers each pay 5 lamports to account 9….
+// SolanaOf makes an unsigned transaction whose signers each pay 5 lamports to account 9….
 func SolanaOf(blockhash [32]byte, signers ...[]byte) []byte {
 	tx := []byte{byte(len(signers))}
 	tx = append(tx, make([]byte, 64*len(signers))...)
@@ -44,7 +44,7 @@ func SolanaOf(blockhash [32]byte, signers ...[]byte) []byte {
 	return tx
 }
 
-// SignedTransfer is of EIP-155's example, for chain 1.
+// SignedTransfer is the example of EIP-155, for chain 1.
 const SignedTransfer = "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
 
 // Signing are the parameters of a signature.
@@ -52,13 +52,13 @@ func Signing(with, payload string) Object {
 	return Object{"signWith": with, "payload": payload, "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"}
 }
 
-// Sign signs with an address or a key.
+// Sign signs a payload with an address or a key.
 func (w *World) Sign(with, payload string) Object {
 	w.TB.Helper()
 	return w.Run("SIGN_RAW_PAYLOAD_V2", Signing(with, payload))
 }
 
-// SealTo encrypts to a target key in hex.
+// SealTo encrypts to a target key, given in hex.
 func (w *World) SealTo(target, plain string) string {
 	w.TB.Helper()
 	point, err := hex.DecodeString(target)

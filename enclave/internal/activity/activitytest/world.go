@@ -1,5 +1,5 @@
-// Package activitytest is what the tests of activities in all rooms share: an organization in which activities run as
-// in the enclave, by the table of all kinds as clients ask for them, and the parameters and keys that they are asked with.
+// Package activitytest is the shared support of the tests of activities: an organization in which activities run as
+// in the enclave, through the table of all kinds, and sample parameters and keys.
 package activitytest
 
 import (
@@ -70,7 +70,7 @@ func (v *vault) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
 	return secret.From(plain)
 }
 
-// World is an organization with one root user, and what is made under it.
+// World is an organization with one root user, for tests.
 type World struct {
 	TB     testing.TB
 	Rand   io.Reader
@@ -81,9 +81,9 @@ type World struct {
 	Now    uint64
 	User   org.ID
 	Root   string // the root user's id
-	Parent *World // of a sub-organization
+	Parent *World // of a sub-organization; else nil
 	Subs   map[org.ID]*World
-	Last   *activity.Tx // of the last run
+	Last   *activity.Tx // the Tx of the last run
 
 	Limits  org.Limits
 	Bundles *bundle.Signer
@@ -92,21 +92,21 @@ type World struct {
 	Sessions     *login.Signer
 	Tokens       signers
 	Capabilities activity.Capabilities
-	Stamped      *org.VoteCredential // with what the next runs are submitted; nil: the user's first key
+	Stamped      *org.VoteCredential // the credential of the next runs; nil: the user's first key
 
-	Seq        uint64 // of the entry that the next run would have
+	Seq        uint64 // of the next run's entry
 	Providers  *providers
 	Roles      *activity.ServiceKeys
 	ChainState func(*activity.ChainQuery) (*activity.ChainState, error)
 }
 
-// signers are those of verification tokens and of what passcodes are encrypted to.
+// signers sign verification tokens and the keys to which passcodes are encrypted.
 type signers struct {
 	Token, Legacy *login.Signer
 	Targets       *bundle.Signer
 }
 
-// Start is when worlds begin.
+// Start is the time at which worlds begin, in milliseconds since 1970.
 const Start = 1_700_000_000_000
 
 // New makes a world of one organization with one root user.
@@ -150,19 +150,19 @@ func newKey(w *World) secret.Secret {
 	return k
 }
 
-// RootKey is the id of the root user's API key.
+// RootKey returns the id of the root user's API key.
 func (w *World) RootKey(tx *org.Tx) org.ID {
 	u, err := tx.User(w.User)
 	w.Must(err)
 	return u.APIKeys[0].ID
 }
 
-// Empty gives w an organization without records.
+// Empty replaces the organization by one without records.
 func (w *World) Empty() {
 	w.ID, w.State, w.Vault = w.NewID(), org.NewState(), newVault(w.Rand)
 }
 
-// NewID is another id each time.
+// NewID returns a new id each time.
 func (w *World) NewID() org.ID {
 	id, err := org.NewID(w.Rand)
 	w.Must(err)
@@ -177,17 +177,17 @@ func (w *World) Must(err error) {
 	}
 }
 
-// Tx is a change that is not kept.
+// Tx begins a change that is not kept.
 func (w *World) Tx() *org.Tx { return org.Begin(w.ID, w.State, w.Now) }
 
-// GrantFor is a decision of the policies for one activity, on the keys that it uses.
+// GrantFor makes a grant for one activity, for the keys that it uses.
 func (w *World) GrantFor(v *activity.Version, in *activity.Intent, activityID org.ID) *policy.Grant {
 	q, err := v.PolicyRequest(w.Tx(), in, activityID, w.User, true)
 	w.Must(err)
 	return w.Grant(v.Kind.Action, activityID, q.Keys...)
 }
 
-// Grant is a decision of the policies for one activity's action on keys.
+// Grant makes a grant for one activity's action on keys.
 func (w *World) Grant(action string, activityID org.ID, ks ...policy.Key) *policy.Grant {
 	d, err := policy.Decide(policy.State{RootUsers: [][16]byte{w.User}, Threshold: 1}, policy.Request{Organization: w.ID, Activity: activityID, Action: action, Keys: ks, Approvals: []policy.Approval{{User: w.User}}})
 	w.Must(err)
@@ -195,7 +195,7 @@ func (w *World) Grant(action string, activityID org.ID, ks ...policy.Key) *polic
 }
 
 // Try runs an activity and keeps its effect if it has one. Like the ledger it
-// stores encoded writes, so that records come back decoded.
+// stores encoded writes, so that records are decoded again.
 func (w *World) Try(typ string, params any) (map[string]any, error) {
 	w.TB.Helper()
 	typ = "ACTIVITY_TYPE_" + typ
@@ -287,7 +287,7 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 	return m[v.ResultKey], nil
 }
 
-// Credential is with what w.User submits.
+// Credential returns the credential with which w.User submits.
 func (w *World) Credential() org.VoteCredential {
 	if w.Stamped != nil {
 		return *w.Stamped
@@ -300,7 +300,7 @@ func (w *World) Credential() org.VoteCredential {
 	return activity.APIKeyCredential(&u.APIKeys[0])
 }
 
-// Run is Try of what must succeed.
+// Run is Try for an activity that must succeed.
 func (w *World) Run(typ string, params any) map[string]any {
 	w.TB.Helper()
 	r, err := w.Try(typ, params)
@@ -311,7 +311,7 @@ func (w *World) Run(typ string, params any) map[string]any {
 }
 
 // Refuse runs an activity that must be refused with this code and a message
-// that holds text, and without effect.
+// that contains says, and without effect.
 func (w *World) Refuse(typ string, params any, want fault.Code, says string) {
 	w.TB.Helper()
 	before := w.State.Bytes()
@@ -330,7 +330,7 @@ func (w *World) Refuse(typ string, params any, want fault.Code, says string) {
 	}
 }
 
-// Sub is a sub-organization by its id, as results give it.
+// Sub returns the sub-organization with an id from a result.
 func (w *World) Sub(id any) *World {
 	w.TB.Helper()
 	i, err := org.ParseID(id.(string))
@@ -341,7 +341,7 @@ func (w *World) Sub(id any) *World {
 	return w.Subs[i]
 }
 
-// FreshKey is the public key of another API key each time.
+// FreshKey returns the public key of a new API key each time.
 func (w *World) FreshKey() string {
 	k, err := secp256k1.GeneratePrivateKeyFromRand(w.Rand)
 	w.Must(err)
@@ -356,7 +356,7 @@ func APIKey(name, public string) Object {
 	return Object{"apiKeyName": name, "publicKey": public, "curveType": "API_KEY_CURVE_SECP256K1"}
 }
 
-// Expiring is APIKey for so many seconds.
+// Expiring is APIKey with an expiry in seconds.
 func Expiring(name, public, seconds string) Object {
 	k := APIKey(name, public)
 	k["expirationSeconds"] = seconds
@@ -388,7 +388,7 @@ func EthAccount(i int) Object {
 	return Account("SECP256K1", fmt.Sprintf("m/44'/60'/%d'/0/0", i), "ETHEREUM")
 }
 
-// List reads a list of texts of a result.
+// List returns a list of texts of a result.
 func List(r Object, key string) []string {
 	var out []string
 	for _, v := range r[key].([]any) {
@@ -397,13 +397,13 @@ func List(r Object, key string) []string {
 	return out
 }
 
-// With is o with one member set, which it changes.
+// With sets a member of o and returns o.
 func With(o Object, k string, v any) Object {
 	o[k] = v
 	return o
 }
 
-// Without is a copy of o that lacks a member.
+// Without returns a copy of o without a member.
 func Without(o Object, member string) Object {
 	c := Object{}
 	for k, v := range o {
@@ -414,7 +414,7 @@ func Without(o Object, member string) Object {
 	return c
 }
 
-// MustID reads an id of a result.
+// MustID parses an id of a result.
 func MustID(v any) org.ID {
 	id, err := org.ParseID(v.(string))
 	if err != nil {
@@ -423,7 +423,7 @@ func MustID(v any) org.ID {
 	return id
 }
 
-// Code is the code of a refusal, 0 of anything else.
+// Code returns the code of a refusal, 0 for any other error.
 func Code(err error) fault.Code {
 	if e := fault.Of(err); e != nil {
 		return e.Code
@@ -431,7 +431,7 @@ func Code(err error) fault.Code {
 	return 0
 }
 
-// JSON encodes what must be encodable.
+// JSON encodes a value that must be encodable.
 func JSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -440,7 +440,7 @@ func JSON(v any) []byte {
 	return b
 }
 
-// Entry is an activity of one user who submitted it.
+// Entry makes the entry of an activity with one vote, its submitter's.
 func (w *World) Entry(typ string, params any) *org.Entry {
 	body := JSON(Object{"type": typ, "timestampMs": "1700000000000", "organizationId": w.ID.String(), "parameters": params})
 	return &org.Entry{
@@ -450,8 +450,8 @@ func (w *World) Entry(typ string, params any) *org.Entry {
 	}
 }
 
-// Store folds a state as a snapshot does, and answers the records of its pieces by their
-// names. What is shed then can be installed again from there.
+// Store folds a state like a snapshot, and returns the records of its pieces by their
+// names, from which pieces that are dropped from memory can be installed again.
 func Store(s *org.State) map[org.Hash][]org.Write {
 	stored := map[org.Hash][]org.Write{}
 	f := s.Compact()

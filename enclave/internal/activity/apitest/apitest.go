@@ -1,5 +1,5 @@
-// Package apitest holds the description of the interface against Go types and
-// JSON texts. It is for tests.
+// Package apitest compares Go types and JSON texts with the description of the
+// interface. It is for tests.
 package apitest
 
 import (
@@ -21,10 +21,10 @@ var apiText []byte
 //go:embed testdata/operations.tsv
 var operationsText string
 
-// Activity is what the description says of an activity type.
+// Activity is an activity type in the description.
 type Activity struct{ Intent, IntentType, Result, ResultType, Path string }
 
-// Endpoint is what it says of a path.
+// Endpoint is a path in the description.
 type Endpoint struct {
 	Kind, Op, Request, Response string
 	ActivityTypes               map[string]string
@@ -46,7 +46,7 @@ type Description struct {
 	Operations []Operation `json:"-"`
 }
 
-// Load reads the description.
+// Load parses the embedded description.
 func Load() *Description {
 	d := new(Description)
 	if err := json.Unmarshal(apiText, d); err != nil {
@@ -59,13 +59,13 @@ func Load() *Description {
 	return d
 }
 
-// Field is a member's notation taken apart.
+// Field is a member's parsed notation.
 type Field struct {
 	List, Map, Required bool
 	Base                string // string, bool, int32 …, @Type, #Enum, =VALUE
 }
 
-// Parse takes a notation apart.
+// Parse parses a notation.
 func Parse(notation string) Field {
 	var f Field
 	for {
@@ -82,7 +82,7 @@ func Parse(notation string) Field {
 	return f
 }
 
-// Check lists what is wrong with a JSON text as a value of a type.
+// Check lists the errors of a JSON text as a value of a type.
 func (d *Description) Check(typ string, text []byte) []string {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -187,7 +187,7 @@ func (d *Description) scalar(base string, v any) bool {
 
 // Request lists how a Go type differs from a type of requests: members, kinds,
 // rules, values of enums. excused are rules, by Type.member, that the Go type
-// has on purpose in another form; what it uses of them it deletes.
+// has in another form on purpose; Request deletes those that it uses.
 func (d *Description) Request(typ string, t reflect.Type, excused map[string]string) []string {
 	c := comparison{api: d, excused: excused, request: true, seen: map[string]bool{}}
 	c.compare(typ, t)

@@ -16,14 +16,14 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// AuthProxy are the kinds that turn the auth proxy on, off and to what an organization wants.
+// AuthProxy are the kinds that enable, disable and configure an organization's auth proxy.
 var AuthProxy = activity.Family{
 	activity.Kind[activity.Nothing, user.UserID]{Name: "ENABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "CREATE", Run: enableAuthProxy},
 	activity.Kind[activity.Nothing, activity.Nothing]{Name: "DISABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "DELETE", Run: disableAuthProxy},
 	activity.Kind[UpdateAuthProxyConfig, AuthProxyConfigID]{Name: "UPDATE_AUTH_PROXY_CONFIG", Resource: "AUTH_PROXY", Action: "UPDATE", Run: updateAuthProxyConfig},
 }
 
-// The ways to log in that a configuration can name. Social is every enabled provider.
+// Log-in methods that a configuration can name. Social is every enabled provider.
 const (
 	MethodEmail   = "email"
 	MethodSMS     = "sms"
@@ -35,13 +35,13 @@ const (
 // SocialProviders are those that a configuration can enable, in the order in which clients see them.
 var SocialProviders = []string{"google", "facebook", "apple", "x", "discord"}
 
-// methods are all ways to log in. One provider alone is one too.
+// methods are all log-in methods. A single provider is one too.
 var methods = append([]string{MethodEmail, MethodSMS, MethodPasskey, MethodWallet, MethodSocial}, SocialProviders...)
 
-// proxyMay are the resources and actions that the proxy's policy allows.
+// proxyMay lists the resources and actions that the proxy's policy allows.
 var proxyMay = [][2]string{{"AUTH", "CREATE"}, {"OTP", "CREATE"}, {"OTP", "VERIFY"}, {"ORGANIZATION", "CREATE"}}
 
-// enableAuthProxy makes the user in whose name the proxy acts, its key, which never leaves the enclave, and its policy.
+// enableAuthProxy creates the proxy's user, its key, which never leaves the enclave, and its policy.
 func enableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*user.UserID, error) {
 	old, err := tx.Organization()
 	if err != nil {
@@ -115,7 +115,7 @@ func addProxyUser(tx *activity.Tx, p *org.AuthProxy) error {
 	return tx.PutUser(u)
 }
 
-// addProxyPolicy allows the proxy's user what the proxy does, and no more.
+// addProxyPolicy creates the policy that allows the proxy's user proxyMay and no more.
 func addProxyPolicy(tx *activity.Tx, p *org.AuthProxy) (err error) {
 	if p.Policy, err = activity.NewNamed(tx, org.NamePolicy, "policy", "", proxyName(p)); err != nil {
 		return err
@@ -134,7 +134,7 @@ func addProxyPolicy(tx *activity.Tx, p *org.AuthProxy) (err error) {
 	return organization.PutPolicy(tx, rec, &c)
 }
 
-// disableAuthProxy removes what enabling made. User and policy may be gone or changed by then.
+// disableAuthProxy removes the proxy, its user and its policy. User and policy may be deleted or changed by then.
 func disableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*activity.Nothing, error) {
 	old, err := tx.Organization()
 	if err != nil {
@@ -176,7 +176,7 @@ func disableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*activity.Nothing, 
 	return &activity.Nothing{}, tx.PutOrganization(&o)
 }
 
-// enabledProxy is the organization's proxy, or a refusal if there is none.
+// enabledProxy returns the organization's proxy, or an error if there is none.
 func enabledProxy(tx *activity.Tx) (*org.AuthProxy, error) {
 	o, err := tx.Organization()
 	if err != nil {
@@ -196,14 +196,14 @@ func errProxyOfParent() error {
 	return activity.WrongCaller("a sub-organization uses the auth proxy of its parent")
 }
 
-// WalletKitParams are what the proxy tells the web pages that ask it.
+// WalletKitParams are the parts of the configuration that the proxy gives to web pages.
 type WalletKitParams struct {
 	EnabledSocialProviders *[]string         `json:"enabledSocialProviders"`
 	OauthClientIDs         map[string]string `json:"oauthClientIds,omitempty"`
 	OauthRedirectURL       *string           `json:"oauthRedirectUrl"`
 }
 
-// UpdateAuthProxyConfig changes what is set in it. An empty text resets a setting.
+// UpdateAuthProxyConfig changes the members of the configuration that are set. An empty text resets a member.
 type UpdateAuthProxyConfig struct {
 	AllowedOrigins                            *[]string                 `json:"allowedOrigins" rule:"omitempty,dive"`
 	AllowedAuthMethods                        *[]string                 `json:"allowedAuthMethods" rule:"omitempty,dive"`
@@ -242,7 +242,7 @@ func (in *UpdateAuthProxyConfig) Check() error {
 	return nil
 }
 
-// checkAbsent refuses what this release does not have: templates by id, and captchas.
+// checkAbsent refuses options that this release does not have: templates by id, and captchas.
 func (in *UpdateAuthProxyConfig) checkAbsent() error {
 	const op = "update_auth_proxy_config"
 	words := in.EmailCustomizationParams
@@ -259,7 +259,7 @@ func (in *UpdateAuthProxyConfig) checkAbsent() error {
 	return nil
 }
 
-// checkAccess looks at who may call and how one may log in.
+// checkAccess checks the allowed origins and the log-in methods.
 func (in *UpdateAuthProxyConfig) checkAccess() error {
 	if in.AllowedOrigins != nil {
 		list := *in.AllowedOrigins
@@ -297,7 +297,7 @@ func (in *UpdateAuthProxyConfig) checkAccess() error {
 	return activity.CheckDistinct("socialLinkingClientIds", *in.SocialLinkingClientIDs)
 }
 
-// exactOrigin tells whether o is an origin as browsers send it: scheme, host in lower case, and any port but
+// exactOrigin reports whether o is an origin as browsers send it: scheme, host in lower case, and any port but
 // the scheme's own.
 func exactOrigin(o string) bool {
 	scheme, rest, ok := strings.Cut(o, "://")
@@ -348,7 +348,7 @@ func (in *UpdateAuthProxyConfig) checkNumbers() error {
 	return nil
 }
 
-// checkWords looks at what mails and text messages will say.
+// checkWords checks the texts of mails and text messages.
 func (in *UpdateAuthProxyConfig) checkWords() error {
 	if n := activity.TextOf(in.SendFromEmailSenderName); n != "" && !user.ValidName(n) {
 		return fault.Field("sendFromEmailSenderName", "must be at most %d characters without control characters", user.MaxName)
@@ -377,7 +377,7 @@ func (in *UpdateAuthProxyConfig) checkWords() error {
 	return nil
 }
 
-// isName tells whether s can be a name of the interface.
+// isName reports whether s can be a name in the interface.
 func isName(s string) bool { return user.ValidName(s) && strings.TrimFunc(s, unicode.IsSpace) == s }
 
 func (in *UpdateAuthProxyConfig) checkWalletKit() error {
@@ -404,7 +404,7 @@ func (in *UpdateAuthProxyConfig) checkWalletKit() error {
 	return nil
 }
 
-// redirect tells whether a log-in may lead back to a URL: a page, or an app by its own scheme.
+// redirect reports whether a log-in may redirect to a URL: a page, or an app by its own scheme.
 func redirect(text string) bool {
 	if login.CheckURL(text, true) {
 		return true
@@ -414,7 +414,7 @@ func redirect(text string) bool {
 	return err == nil && !strings.Contains(text, "%s") && !slices.Contains([]string{"http", "https"}, strings.ToLower(scheme))
 }
 
-// AuthProxyConfigID is the result of changing a configuration.
+// AuthProxyConfigID is the result of changing the configuration.
 type AuthProxyConfigID struct {
 	ConfigID string `json:"configId"`
 }
@@ -436,7 +436,7 @@ func setNumber(into *uint32, value *int32) {
 	}
 }
 
-// apply puts what is set in the intent into p, whose lists and maps are still the old record's.
+// apply copies the members that are set into p, whose lists and maps are still shared with the old record.
 func (in *UpdateAuthProxyConfig) apply(p *org.AuthProxy) {
 	activity.Set(&p.Origins, in.AllowedOrigins)
 	activity.Set(&p.Methods, in.AllowedAuthMethods)

@@ -12,7 +12,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Mails are the kinds that send a key by mail, and what the key of a recovery is good for.
+// Mails are the kinds that mail a key, for a log-in or a recovery, and RECOVER_USER.
 var Mails = activity.Family{
 	activity.Kind[EmailAuth, MailedKey]{
 		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: mailKey,
@@ -39,14 +39,14 @@ var Mails = activity.Family{
 	},
 }
 
-// Types of the keys that are sent by mail.
+// Types of the keys that are mailed.
 const (
 	typeMailed = "CREDENTIAL_TYPE_EMAIL_AUTH_KEY_P256"
-	// TypeRecovery is that of a key which stamps RECOVER_USER and nothing else.
+	// TypeRecovery is the type of a key that can stamp only RECOVER_USER.
 	TypeRecovery = "CREDENTIAL_TYPE_RECOVER_USER_KEY_P256"
 )
 
-// EmailCustomization are an organization's words for mails, without its name.
+// EmailCustomization is an organization's customization of mails, without its name.
 type EmailCustomization struct {
 	LogoURL           *string `json:"logoUrl"`
 	MagicLinkTemplate *string `json:"magicLinkTemplate"`
@@ -54,7 +54,7 @@ type EmailCustomization struct {
 	TemplateID        *string `json:"templateId"`
 }
 
-// words reads all but the name.
+// words parses the customization, all but the name.
 func (c *EmailCustomization) words(path string) (w login.Words, err error) {
 	if c == nil {
 		return w, nil
@@ -72,7 +72,7 @@ func (c *EmailCustomization) words(path string) (w login.Words, err error) {
 	return w, err
 }
 
-// EmailCustomizationParams are the words of older versions.
+// EmailCustomizationParams is the customization in older versions.
 type EmailCustomizationParams struct {
 	AppName *string `json:"appName"`
 	EmailCustomization
@@ -92,7 +92,7 @@ func (c *EmailCustomizationParams) withoutName() *EmailCustomization {
 	return &c.EmailCustomization
 }
 
-// carry are the words as newer versions have them. Without a name, mails use the organization's.
+// carry converts the customization to that of newer versions. Without a name, mails use the organization's.
 func (c *EmailCustomizationParams) carry() EmailAuthCustomization {
 	if c == nil {
 		return EmailAuthCustomization{}
@@ -100,7 +100,7 @@ func (c *EmailCustomizationParams) carry() EmailAuthCustomization {
 	return EmailAuthCustomization{c.appName(), c.EmailCustomization}
 }
 
-// EmailAuthCustomization are the words with the name among them.
+// EmailAuthCustomization is the customization with the name.
 type EmailAuthCustomization struct {
 	AppName string `json:"appName" rule:"required,label_length,label"`
 	EmailCustomization
@@ -112,14 +112,14 @@ func (c *EmailAuthCustomization) words(path string) (login.Words, error) {
 	return w, err
 }
 
-// MailSender is who a mail shall be from. It is ignored for domains that the deployment's configuration does not list.
+// MailSender is the requested sender of a mail. It is ignored for domains that the deployment's configuration does not list.
 type MailSender struct {
 	SendFromEmailAddress    *string `json:"sendFromEmailAddress" rule:"omitempty,email,email_ext"`
 	SendFromEmailSenderName *string `json:"sendFromEmailSenderName" rule:"omitempty,label_length,label"`
 	ReplyToEmailAddress     *string `json:"replyToEmailAddress" rule:"omitempty,email,email_ext"`
 }
 
-// sendMail has a mail sent, once the activity's entry is stored and until it expires.
+// sendMail queues a mail, to be sent once the activity's entry is stored, until it expires.
 func sendMail(tx *activity.Tx, to string, c *login.Content, from *MailSender, expiresMs uint64) error {
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
@@ -132,7 +132,7 @@ func sendMail(tx *activity.Tx, to string, c *login.Content, from *MailSender, ex
 	return tx.Send(org.SendMail, m, expiresMs)
 }
 
-// sendText has a text message sent.
+// sendText queues a text message, like sendMail.
 func sendText(tx *activity.Tx, to, body string, expiresMs uint64) error {
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
@@ -141,7 +141,7 @@ func sendText(tx *activity.Tx, to, body string, expiresMs uint64) error {
 	return tx.Send(org.SendText, &org.Text{ID: id.String(), To: to, Body: body}, expiresMs)
 }
 
-// timestamp is a time as it stands in the names of keys.
+// timestamp formats a time for the names of keys.
 func timestamp(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format(time.RFC3339) }
 
 // EmailAuthV1 is version 1 of the intent.
@@ -163,7 +163,7 @@ func (v *EmailAuthV1) carry() EmailAuth {
 // EmailAuthV2 is version 2 of the intent.
 type EmailAuthV2 EmailAuthV1
 
-// EmailAuth makes the key of a session in the enclave and mails it to a user, encrypted to the client that asked.
+// EmailAuth creates a session key in the enclave and mails it to a user, encrypted to the requesting client.
 type EmailAuth struct {
 	Email              string                 `json:"email" rule:"required,email,email_ext"`
 	TargetPublicKey    string                 `json:"targetPublicKey" rule:"required,hexadecimal"`
@@ -176,7 +176,7 @@ type EmailAuth struct {
 	bundleMail
 }
 
-// bundleMail is what every mail with an encrypted key has.
+// bundleMail are the terms that every mail with an encrypted key has.
 type bundleMail struct {
 	to      bundle.PublicKey
 	words   login.Words
@@ -194,15 +194,15 @@ func readBundleMail(target string, custom *EmailAuthCustomization, expiration *s
 	return m, err
 }
 
-// A message is what is said beside the secret that it brings.
+// A message is the content of a mail or text message besides the secret.
 type message struct {
 	login.Words
 	template *login.Template // of a text message
 	from     *MailSender
 }
 
-// restrict gives the message a name, its own or the organization's, and takes away what whoever asks may not say. Users of a sub-organization are end users: what they
-// have sent bears the name of the organization above and nothing else of theirs, or they could say anything to anybody in its name.
+// restrict sets the message's name, its own or the organization's, and removes texts that the submitter may not choose. Users of a sub-organization are
+// end users: their messages have the parent's name and no text or sender of their own, or they could send anything to anybody in its name.
 func (m message) restrict(tx *activity.Tx) (message, error) {
 	of, err := tx.IsByChild()
 	if err != nil {
@@ -247,7 +247,7 @@ func (in *EmailAuth) Check() (err error) {
 	return err
 }
 
-// MailedKey is the result.
+// MailedKey is the result of mailing a key.
 type MailedKey struct {
 	UserID   string `json:"userId"`
 	APIKeyID string `json:"apiKeyId"`
@@ -295,7 +295,7 @@ func (in *InitUserEmailRecovery) Check() (err error) {
 }
 
 func initRecovery(tx *activity.Tx, in *InitUserEmailRecovery) (*user.UserID, error) {
-	if !tx.Stamped.Profile.Zero() { // the key would be good for a passkey
+	if !tx.Stamped.Profile.Zero() { // the key could add a passkey
 		return nil, activity.ErrBounded
 	}
 	if err := user.MaySend(tx, login.Email, in.Email); err != nil {
@@ -318,7 +318,7 @@ func initRecovery(tx *activity.Tx, in *InitUserEmailRecovery) (*user.UserID, err
 	return &user.UserID{UserID: u.ID.String()}, err
 }
 
-// RecoverUser gives the submitter, by the key of a recovery, a new passkey.
+// RecoverUser gives the submitter, who stamps with a recovery key, a new passkey.
 type RecoverUser struct {
 	Authenticator user.AuthenticatorParams `json:"authenticator" rule:"required"`
 	UserID        string                   `json:"userId" rule:"required,uuid"`
@@ -329,12 +329,12 @@ func (in *RecoverUser) Check() error {
 	return err
 }
 
-// RecoveredUser is the result.
+// RecoveredUser is the result of a recovery.
 type RecoveredUser struct {
 	AuthenticatorID []string `json:"authenticatorId"`
 }
 
-// recoverUser removes the key of the recovery: it is good once.
+// recoverUser adds the passkey and removes the recovery key, which can be used once.
 func recoverUser(tx *activity.Tx, in *RecoverUser) (*RecoveredUser, error) {
 	if tx.Stamped.Type != TypeRecovery {
 		return nil, activity.WrongCaller("a user is recovered by the key that was mailed for it")

@@ -10,7 +10,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// OauthLogins are the log-ins by an identity token.
+// OauthLogins are the kinds that log in by an identity token.
 var OauthLogins = activity.Family{
 	activity.Kind[Oauth, SessionKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: oauthKey},
 	activity.Kind[OauthLogin, LoginSession]{
@@ -21,7 +21,7 @@ var OauthLogins = activity.Family{
 
 const typeOauth = "CREDENTIAL_TYPE_OAUTH_KEY_P256"
 
-// Oauth gives the user of an identity token an expiring key that is made in the enclave and returned encrypted.
+// Oauth logs the user of an identity token in: it creates a session key in the enclave and returns it encrypted.
 type Oauth struct {
 	OidcToken       string `json:"oidcToken" rule:"required"`
 	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`
@@ -36,7 +36,7 @@ func (in *Oauth) Check() error {
 }
 
 func oauthKey(tx *activity.Tx, in *Oauth) (*SessionKey, error) {
-	// Clients hash the key as they have it: compressed, or as long as they send it.
+	// Clients hash the key in their own encoding: compressed, or as they send it.
 	u, err := identify(tx, in.OidcToken, in.to.String(), strings.ToLower(in.TargetPublicKey))
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func oauthKey(tx *activity.Tx, in *Oauth) (*SessionKey, error) {
 	return in.open(tx, u, "Oauth - "+timestamp(tx.NowMs), typeOauth)
 }
 
-// OauthLogin starts a session of the user of an identity token, by a key of the client's.
+// OauthLogin starts a session of the user of an identity token, with a key of the client.
 type OauthLogin struct {
 	OidcToken string `json:"oidcToken" rule:"required"`
 	PublicKey string `json:"publicKey" rule:"omitempty,hexadecimal"`
@@ -66,8 +66,8 @@ func oauthLogin(tx *activity.Tx, in *OauthLogin) (*LoginSession, error) {
 	return in.logIn(tx, u)
 }
 
-// identify is the user of an identity token, whose nonce must be the hash of one of keys: one key in the forms
-// that clients hash.
+// identify verifies an identity token and returns its user. The token's nonce must be the hash of one of keys, the
+// encodings of one key that clients hash.
 func identify(tx *activity.Tx, token string, keys ...string) (*org.User, error) {
 	i, err := user.VerifyIdentityToken(tx, "oidcToken", token)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// OAuth2 are the kinds about providers of OAuth 2.0, whose codes become identity tokens of ours.
+// OAuth2 are the kinds about OAuth 2.0 providers, whose codes the enclave exchanges for identity tokens of its own.
 var OAuth2 = activity.Family{
 	activity.Kind[CreateOAuth2Credential, OAuth2CredentialID]{Name: "CREATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "CREATE", Run: createOAuth2Credential},
 	activity.Kind[UpdateOAuth2Credential, OAuth2CredentialID]{Name: "UPDATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "UPDATE", Run: updateOAuth2Credential},
@@ -16,7 +16,7 @@ var OAuth2 = activity.Family{
 	activity.Kind[OAuth2Authenticate, OAuth2Identity]{Name: "OAUTH2_AUTHENTICATE", Resource: "AUTH", Action: "CREATE", ByProxy: true, Run: oauth2Authenticate},
 }
 
-// Bounds of the credentials at providers, which are always in memory.
+// Limits of the credentials at providers, which are always in memory.
 const (
 	maxOAuth2Credentials = 20 // of one organization
 	maxClientID          = 255
@@ -28,13 +28,13 @@ const identityTokenMs = 5 * 60 * 1000
 // OAuth2ProviderName is the interface's name of a provider.
 type OAuth2ProviderName string
 
-// Valid tells whether n is one of the interface's.
+// Valid reports whether n is a provider of the interface.
 func (n OAuth2ProviderName) Valid() bool {
 	_, ok := login.OAuth2ProviderOf(string(n))
 	return ok
 }
 
-// CreateOAuth2Credential stores what an OAuth 2.0 provider knows the organization by.
+// CreateOAuth2Credential stores an organization's client id and secret at an OAuth 2.0 provider.
 type CreateOAuth2Credential struct {
 	Provider              OAuth2ProviderName `json:"provider" rule:"required"`
 	ClientID              string             `json:"clientId" rule:"required"`
@@ -48,7 +48,7 @@ func (in *CreateOAuth2Credential) Check() error {
 	return nil
 }
 
-// OAuth2CredentialID names the one to be removed, and is the result of making, changing and removing one.
+// OAuth2CredentialID names the credential to be removed, and is the result of creating, changing and removing one.
 type OAuth2CredentialID struct {
 	OAuth2CredentialID string `json:"oauth2CredentialId" rule:"required"`
 }
@@ -68,7 +68,7 @@ func createOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential) (*OAuth
 	return putOAuth2Credential(tx, in, &org.OAuth2Credential{ID: id, CreatedMs: tx.NowMs})
 }
 
-// putOAuth2Credential stores c, a copy or new, with what in says.
+// putOAuth2Credential stores c, a copy or new, with the values of in.
 func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAuth2Credential) (*OAuth2CredentialID, error) {
 	if err := activity.CheckTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAu
 	return &OAuth2CredentialID{c.ID.String()}, tx.PutOAuth2Credential(c)
 }
 
-// UpdateOAuth2Credential replaces one.
+// UpdateOAuth2Credential replaces a credential.
 type UpdateOAuth2Credential struct {
 	OAuth2CredentialID string `json:"oauth2CredentialId" rule:"required"`
 	CreateOAuth2Credential
@@ -132,8 +132,8 @@ func deleteOAuth2Credential(tx *activity.Tx, in *OAuth2CredentialID) (*OAuth2Cre
 	return &OAuth2CredentialID{c.ID.String()}, nil
 }
 
-// OAuth2Authenticate turns a code from an OAuth 2.0 provider into an identity token of the enclave's, as the
-// provider issues none.
+// OAuth2Authenticate exchanges a code of an OAuth 2.0 provider, which issues no identity tokens, for an identity token
+// of the enclave.
 type OAuth2Authenticate struct {
 	OAuth2CredentialID         string  `json:"oauth2CredentialId" rule:"required"`
 	AuthCode                   string  `json:"authCode" rule:"required" show:"masked"`
@@ -157,12 +157,12 @@ func (in *OAuth2Authenticate) Check() error {
 	return code.Check()
 }
 
-// OAuth2Identity is the result: an identity token of the enclave's.
+// OAuth2Identity is the result: an identity token of the enclave.
 type OAuth2Identity struct {
 	OidcToken string `json:"oidcToken" rule:"required"`
 }
 
-// oauth2Authenticate checks everything else first: a code is good for one exchange.
+// oauth2Authenticate does all other checks before the exchange, as a code can be used once.
 func oauth2Authenticate(tx *activity.Tx, in *OAuth2Authenticate) (*OAuth2Identity, error) {
 	c, err := findOAuth2Credential(tx, in.OAuth2CredentialID)
 	if err != nil {

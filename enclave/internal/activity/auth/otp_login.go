@@ -8,7 +8,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// OTPLogins are the log-ins by a verification token.
+// OTPLogins are the kinds that log in by a verification token.
 var OTPLogins = activity.Family{
 	activity.Kind[OTPLogin, LoginSession]{
 		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", ByParent: true, ByProxy: true, Run: otpLogin,
@@ -36,14 +36,14 @@ type OTPLoginV1 struct {
 	SessionProfileID   *string               `json:"sessionProfileId"`
 }
 
-// OTPLogin starts a session of the user whose contact a verification token is about.
+// OTPLogin starts a session of the user whose contact a verification token verifies.
 type OTPLogin struct {
 	VerificationToken string               `json:"verificationToken" rule:"required"`
 	PublicKey         string               `json:"publicKey" rule:"omitempty,hexadecimal"`
 	ClientSignature   user.ClientSignature `json:"clientSignature" rule:"required"`
 	LoginTerms
 
-	first, unsigned bool // version 1, in which who has no key bound to the token signs nothing
+	first, unsigned bool // unsigned: version 1, which needs no client signature if no key is bound to the token
 }
 
 func (in *OTPLogin) Check() error { return in.read(in.PublicKey) }
@@ -66,14 +66,14 @@ func otpLogin(tx *activity.Tx, in *OTPLogin) (*LoginSession, error) {
 	id, err := org.ParseID(t.ID)
 	switch {
 	case err != nil:
-		return nil, err // the enclave wrote it
+		return nil, err // the enclave has issued the token: an internal error
 	case id.Ms() < u.NotBeforeMs:
 		return nil, login.ExpiredVerificationToken("verificationToken")
 	}
 	return in.logIn(tx, u)
 }
 
-// useLoginToken spends the token that vouched for the user, whose contact it returns verified.
+// useLoginToken spends the verification token for u and returns u with the contact verified.
 func useLoginToken(tx *activity.Tx, u *org.User) (*org.User, error) {
 	t := tx.Verification
 	if t == nil {

@@ -12,7 +12,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Passcodes are the kinds that send and verify them.
+// Passcodes are the kinds that send and verify passcodes.
 var Passcodes = activity.Family{
 	activity.Kind[InitOTP, OTPSent]{
 		Name: "INIT_OTP", Resource: "OTP", Action: "CREATE", ByProxy: true, Run: initOTP, ResultKey: "initOtpResultV2",
@@ -42,21 +42,21 @@ var Passcodes = activity.Family{
 	activity.Kind[OTPAuth, SessionKey]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: otpAuth},
 }
 
-// Lives of passcodes in seconds.
+// Lifetimes of passcodes in seconds.
 const (
 	usualPasscodeSeconds = 300
 	mostPasscodeSeconds  = 600
 )
 
-// sandboxLength is how long the sandbox's code is.
+// sandboxLength is the length of the sandbox's passcode.
 const sandboxLength = len(login.SandboxPasscode)
 
-// SMSCustomization are an organization's words for text messages.
+// SMSCustomization is an organization's template for text messages.
 type SMSCustomization struct {
 	Template *string `json:"template"`
 }
 
-// PasscodeOptions is what is asked for when a code is to be sent to a contact.
+// PasscodeOptions are the options for sending a passcode to a contact.
 type PasscodeOptions struct {
 	OTPType            string              `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
 	Contact            string              `json:"contact" rule:"required"`
@@ -84,7 +84,7 @@ func (w *PasscodeOptions) Check() (err error) {
 	if w.words, err = w.EmailCustomization.words("emailCustomization."); err != nil {
 		return err
 	}
-	if w.AppName != "" { // otherwise the version has it among the words, or nowhere
+	if w.AppName != "" { // a member of some versions only; others have the name in the customization, or not at all
 		w.words.AppName = w.AppName
 	}
 	if w.SMSCustomization != nil && activity.TextOf(w.SMSCustomization.Template) != "" {
@@ -99,12 +99,12 @@ func (w *PasscodeOptions) Check() (err error) {
 	return err
 }
 
-// examine refuses what the organization has not turned on, whoever asks.
+// examine refuses a contact type for which the organization has not enabled log-ins, whoever submits it.
 func (w *PasscodeOptions) examine(tx *org.Tx) error {
 	return user.MayLogIn(tx, login.ContactType(w.OTPType))
 }
 
-// length is the number of characters of the code.
+// length returns the number of characters of the passcode.
 func (w *PasscodeOptions) length() int {
 	if w.OTPLength == nil || *w.OTPLength == 0 {
 		return login.DefaultPasscode
@@ -112,8 +112,8 @@ func (w *PasscodeOptions) length() int {
 	return int(*w.OTPLength)
 }
 
-// countedHashes are what passcodes are counted by: the contact, and what the client tells its users apart by,
-// mostly an address.
+// countedHashes returns the keys by which sent passcodes are counted: the contact, and the client's identifier of the
+// user, usually an IP address.
 func (w *PasscodeOptions) countedHashes() []org.Hash {
 	t := login.ContactType(w.OTPType)
 	hs := []org.Hash{sha256.Sum256([]byte("contact\x00" + w.OTPType + "\x00" + login.ContactKey(t, w.Contact)))}
@@ -138,20 +138,20 @@ func (v *InitOTPV1) options() PasscodeOptions {
 // InitOTPV2 is version 2 of the intent, whose attempts come in clear.
 type InitOTPV2 struct{ PasscodeOptions }
 
-// InitOTP has a code sent to a contact, whether or not any user has the contact.
+// InitOTP sends a passcode to a contact, even if no user has the contact.
 type InitOTP struct {
 	PasscodeOptions
 
 	plain bool // versions whose attempts come in clear
 }
 
-// OTPSent is the result: the passcode's id and the key, signed, to which an attempt is to be encrypted.
+// OTPSent is the result: the passcode's id and the signed key to which an attempt must be encrypted.
 type OTPSent struct {
 	OtpID                     string `json:"otpId"`
 	OtpEncryptionTargetBundle string `json:"otpEncryptionTargetBundle"`
 }
 
-// OTPID is the result of the versions whose attempts come in clear.
+// OTPID is the result in the versions whose attempts come in clear.
 type OTPID struct {
 	OtpID string `json:"otpId"`
 }
@@ -180,7 +180,7 @@ func initOTP(tx *activity.Tx, in *InitOTP) (*OTPSent, error) {
 	return r, sendPasscode(tx, &in.PasscodeOptions, p)
 }
 
-// newPasscode makes a code, unless too many were sent to the contact.
+// newPasscode draws a passcode, unless too many were sent to the contact.
 func newPasscode(tx *activity.Tx, w *PasscodeOptions) (*org.Passcode, error) {
 	if err := user.MaySend(tx, login.ContactType(w.OTPType), w.Contact); err != nil {
 		return nil, err
@@ -217,8 +217,8 @@ func inSandbox(tx *activity.Tx, w *PasscodeOptions) bool {
 	return tx.Capabilities.Sandbox && login.Sandbox(login.ContactType(w.OTPType), w.Contact)
 }
 
-// countPasscodes refuses one more code after too many recent ones. For a contact it ends the oldest live ones
-// beyond the bound.
+// countPasscodes counts one more passcode and refuses it if too many were sent recently. For a contact it ends the oldest
+// live ones that exceed the limit.
 func countPasscodes(tx *activity.Tx, h org.Hash, contact bool) error {
 	ps, err := tx.PasscodesBy(h)
 	if err != nil {
@@ -246,7 +246,7 @@ func countPasscodes(tx *activity.Tx, h org.Hash, contact bool) error {
 	return nil
 }
 
-// sendPasscode stores the passcode and has it sent until it expires.
+// sendPasscode stores the passcode and queues its message until it expires.
 func sendPasscode(tx *activity.Tx, w *PasscodeOptions, p *org.Passcode) error {
 	if err := tx.PutPasscode(p); err != nil || inSandbox(tx, w) {
 		return err
@@ -270,7 +270,7 @@ func sendPasscode(tx *activity.Tx, w *PasscodeOptions, p *org.Passcode) error {
 	return sendMail(tx, p.Contact, c, says.from, p.ExpiresMs)
 }
 
-// attempt tries a code. A wrong one is counted for good; a right one returns the record, used up.
+// attempt checks an entered passcode. A wrong one is counted even though the activity fails; for a right one it returns the record, used up.
 func attempt(tx *activity.Tx, text string, legacy bool, enter func(*org.Passcode) (entered string, err error)) (*org.Passcode, error) {
 	id, err := org.ParseID(text)
 	if err != nil {
@@ -313,7 +313,7 @@ func attempt(tx *activity.Tx, text string, legacy bool, enter func(*org.Passcode
 	return &p, err
 }
 
-// VerifyOTPV1 is version 1 of the intent. The host sees the code in clear and could use it first.
+// VerifyOTPV1 is version 1 of the intent. The host reads the passcode in clear and could use it first.
 type VerifyOTPV1 struct {
 	OtpID             string  `json:"otpId" rule:"required"`
 	OtpCode           string  `json:"otpCode" rule:"required" show:"masked"`
@@ -321,8 +321,8 @@ type VerifyOTPV1 struct {
 	PublicKey         *string `json:"publicKey" rule:"omitempty,hexadecimal"`
 }
 
-// VerifyOTP exchanges a code for a token that says whose contact it is. The code comes encrypted, with the key
-// that the token is bound to.
+// VerifyOTP exchanges a passcode for a verification token of its contact. The passcode comes encrypted, together with
+// the key that the token is bound to.
 type VerifyOTP struct {
 	OtpID              string  `json:"otpId" rule:"required"`
 	EncryptedOtpBundle string  `json:"encryptedOtpBundle" rule:"required"`
@@ -344,7 +344,7 @@ func (in *VerifyOTP) Check() (err error) {
 	return err
 }
 
-// VerifiedOTP is the result.
+// VerifiedOTP is the result of verifying a passcode.
 type VerifiedOTP struct {
 	VerificationToken string `json:"verificationToken"`
 }
@@ -356,7 +356,7 @@ func verifyOTP(tx *activity.Tx, in *VerifyOTP) (*VerifiedOTP, error) {
 	}
 	p, err := attempt(tx, in.OtpID, false, func(p *org.Passcode) (string, error) {
 		switch {
-		case in.plain != (p.Target == nil): // the ways are not mixed
+		case in.plain != (p.Target == nil): // encrypted and clear attempts are not interchangeable
 			return "", login.InvalidPasscode()
 		case in.plain:
 			return in.code, nil
@@ -410,7 +410,7 @@ func (v *InitOTPAuthV2) options() PasscodeOptions {
 	return w
 }
 
-// InitOTPAuth has a code sent that leads to a session at once, without a token.
+// InitOTPAuth sends a passcode that starts a session directly, without a token.
 type InitOTPAuth struct{ PasscodeOptions }
 
 func initOTPAuth(tx *activity.Tx, in *InitOTPAuth) (*OTPID, error) {
@@ -422,7 +422,7 @@ func initOTPAuth(tx *activity.Tx, in *InitOTPAuth) (*OTPID, error) {
 	return &OTPID{p.ID.String()}, sendPasscode(tx, &in.PasscodeOptions, p)
 }
 
-// OTPAuth exchanges such a code for the key of a session, made in the enclave.
+// OTPAuth exchanges a passcode of InitOTPAuth for a session key, created in the enclave.
 type OTPAuth struct {
 	OtpID           string `json:"otpId" rule:"required"`
 	OtpCode         string `json:"otpCode" rule:"required" show:"masked"`

@@ -7,23 +7,23 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// SessionProfiles are the kinds about what bounds sessions.
+// SessionProfiles are the kinds about session profiles.
 var SessionProfiles = activity.Family{
 	activity.Kind[CreateSessionProfile, SessionProfileID]{Name: "CREATE_SESSION_PROFILE", Resource: "SESSION_PROFILE", Action: "CREATE", Run: createSessionProfile},
 }
 
-// CreateSessionProfile makes a profile that bounds sessions. It lives in a top-level organization and never changes.
+// CreateSessionProfile creates a profile that restricts sessions. A top-level organization has it, and it never changes.
 type CreateSessionProfile struct {
 	SessionProfileName string  `json:"sessionProfileName" rule:"required,label,label_length"`
 	Scope              string  `json:"scope" rule:"required"`
 	ExpirationSeconds  *string `json:"expirationSeconds"`
 	Notes              *string `json:"notes"`
 
-	seconds uint64 // 0: as long as is asked for
+	seconds uint64 // 0: no limit of its own
 	scope   *policy.Program
 }
 
-// maxSessionSeconds is how long a session lasts at most: 30 days.
+// maxSessionSeconds is the maximal lifetime of a session: 30 days.
 const maxSessionSeconds = 30 * 24 * 60 * 60
 
 func (in *CreateSessionProfile) Check() (err error) {
@@ -37,7 +37,7 @@ func (in *CreateSessionProfile) Check() (err error) {
 	return err
 }
 
-// SessionProfileID is the result of making a profile.
+// SessionProfileID is the result of creating a profile.
 type SessionProfileID struct {
 	SessionProfileID string `json:"sessionProfileId"`
 }
@@ -59,7 +59,7 @@ func createSessionProfile(tx *activity.Tx, in *CreateSessionProfile) (*SessionPr
 	return &SessionProfileID{id.String()}, tx.PutSessionProfile(p)
 }
 
-// CompiledScope is p's scope, compiled once for each time that p is loaded.
+// CompiledScope returns p's scope, compiled once per load of p.
 func CompiledScope(p *org.SessionProfile) (*policy.Program, error) {
 	if c, ok := p.Compiled.(*policy.Program); ok {
 		return c, nil

@@ -1,6 +1,6 @@
-// Package auth is how users log in, as activities: by a stamp, a passcode, an identity token or a mailed key;
-// what bounds their sessions; and the auth proxy, which asks for people who have no key yet. Package login
-// knows what tokens and passcodes are.
+// Package auth has the activities by which users log in: by a stamp, a passcode, an identity token or a mailed key. It
+// also has session profiles and the auth proxy, which submits activities for people who have no key yet. The formats
+// of tokens and passcodes are in package login.
 package auth
 
 import (
@@ -16,7 +16,7 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Sessions are the kinds that start one with a stamp.
+// Sessions are the kinds that start a session by a stamp.
 var Sessions = activity.Family{
 	activity.Kind[StampLogin, LoginSession]{
 		Name: "STAMP_LOGIN", Resource: "AUTH", Action: "CREATE", ByCredential: true, Attested: true, Run: stampLogin,
@@ -36,24 +36,24 @@ var Sessions = activity.Family{
 	},
 }
 
-// Types of the keys of sessions.
+// Types of session keys.
 const (
 	typeLogin     = "CREDENTIAL_TYPE_LOGIN"
 	typeReadWrite = "CREDENTIAL_TYPE_READ_WRITE_SESSION_KEY_P256"
 )
 
-// Lives of sessions in seconds, unless something else is asked for.
+// Default lifetimes of sessions in seconds.
 const (
 	usualSessionSeconds = 900
 	readOnlySeconds     = 60 * 60
 )
 
-// sessionSeconds is the life that is asked for, 0 if none is.
+// sessionSeconds parses the requested lifetime, 0 if absent.
 func sessionSeconds(field string, text *string) (uint64, error) {
 	return activity.ParseSeconds(field, text, 0, maxSessionSeconds)
 }
 
-// StampLogin starts a session of the submitter: a key of the client's stamps for the user until the session ends.
+// StampLogin starts a session of the submitter: a key of the client stamps for the user until the session ends.
 type StampLogin struct {
 	PublicKey string `json:"publicKey" rule:"omitempty,hexadecimal"`
 	LoginTerms
@@ -61,7 +61,7 @@ type StampLogin struct {
 
 func (in *StampLogin) Check() error { return in.read(in.PublicKey) }
 
-// LoginSession is the result of a log-in: a token that describes the session. It authenticates nothing; the
+// LoginSession is the result of a log-in: a token that describes the session. The token authenticates nothing; the
 // session's key does.
 type LoginSession struct {
 	Session string `json:"session"`
@@ -83,15 +83,15 @@ func stampLogin(tx *activity.Tx, in *StampLogin) (*LoginSession, error) {
 	return in.logIn(tx, u)
 }
 
-// LoginTerms are what a client asks of a session by its own key.
+// LoginTerms are a client's terms for a session by its own key.
 type LoginTerms struct {
 	ExpirationSeconds  *string `json:"expirationSeconds"`
 	InvalidateExisting *bool   `json:"invalidateExisting"` // the user's other sessions end
 	SessionProfileID   *string `json:"sessionProfileId"`
 
 	public  login.PublicKey
-	seconds uint64 // 0: as usual
-	profile org.ID // zero: that of the session that asks, if it has one
+	seconds uint64 // 0: the default
+	profile org.ID // zero: the profile of the stamping session, if it has one
 }
 
 func (l *LoginTerms) read(public string) (err error) {
@@ -107,7 +107,7 @@ func (l *LoginTerms) read(public string) (err error) {
 	return err
 }
 
-// params are what policies read of a log-in.
+// params are the members of a log-in that policies read.
 func (l *LoginTerms) params() policy.Value {
 	return activity.Param("session_profile_id", policy.LowerHex(activity.TextOf(l.SessionProfileID)))
 }
@@ -129,14 +129,14 @@ func (l *LoginTerms) logIn(tx *activity.Tx, u *org.User) (*LoginSession, error) 
 		t.Type, t.ProfileID, t.Scope = p.Name, p.ID.String(), p.Scope
 	}
 	text, err := login.IssueSession(tx.Sessions, t)
-	if err != nil && s.profile != nil { // name and scope are all of it that has no bound of its own
+	if err != nil && s.profile != nil { // only its name and scope have no limit of their own
 		return nil, fault.Field("sessionProfileId", "the session profile's scope is too long for the token of a session")
 	}
 	return &LoginSession{text}, err
 }
 
-// sessionProfile is the profile that bounds a new session, or nil. A bounded session starts only sessions with
-// its own profile, which keeps it in its scope.
+// sessionProfile returns the profile that restricts a new session, or nil. A session with a profile starts only sessions
+// with the same profile.
 func sessionProfile(tx *activity.Tx, asked org.ID) (*org.SessionProfile, error) {
 	if bound := tx.Stamped.Profile; !bound.Zero() {
 		if !asked.Zero() && asked != bound {
@@ -155,17 +155,17 @@ func sessionProfile(tx *activity.Tx, asked org.ID) (*org.SessionProfile, error) 
 	return activity.OrNotFound(p, err, "session profile", asked.String())
 }
 
-// newSession is an expiring key that a user shall have.
+// newSession is an expiring key to be given to a user.
 type newSession struct {
 	name, public, typ string
-	seconds           uint64 // asked for, or 0
-	asked             org.ID // the profile asked for, or zero
-	alone             bool   // the others of its type go
+	seconds           uint64 // requested, or 0
+	asked             org.ID // the requested profile, or zero
+	alone             bool   // remove the user's other keys of its type
 
-	profile *org.SessionProfile // what bounds it, found by give; nil for nothing
+	profile *org.SessionProfile // the profile of the session, set by give; nil for none
 }
 
-// life is the shorter of what was asked for and what the profile has, or the usual one if neither is set.
+// life returns the lifetime: the shorter of the requested one and the profile's, or the default if neither is set.
 func (s *newSession) life() uint64 {
 	if s.profile == nil || s.profile.Seconds == 0 {
 		return cmp.Or(s.seconds, usualSessionSeconds)
@@ -174,7 +174,7 @@ func (s *newSession) life() uint64 {
 }
 
 // give stores the user with the session's key. A key that is a session of the user already is renewed. If the
-// user has too many expiring keys, an expired one goes, or else the oldest.
+// user has too many expiring keys, an expired one is removed, or else the oldest.
 func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err error) {
 	if s.profile, err = sessionProfile(tx, s.asked); err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err er
 		switch {
 		case k.Type != s.typ || !s.alone && k.PublicKey != s.public:
 			u.APIKeys = append(u.APIKeys, *k)
-		case k.PublicKey == s.public: // from where it may be used stays
+		case k.PublicKey == s.public: // its IP allowlist remains
 			tx.DeleteCredential(org.KeyCurve(k.Type), k.PublicKey)
 		default:
 			if err := user.ForgetKey(tx, k); err != nil {
@@ -210,7 +210,7 @@ func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err er
 		k.Profile = s.profile.ID
 	}
 	u.APIKeys = append(u.APIKeys, *k)
-	if s.alone && s.typ != TypeRecovery { // for a recovery nobody has asked to end sessions
+	if s.alone && s.typ != TypeRecovery { // a recovery does not request the end of sessions
 		u.NotBeforeMs = tx.NowMs
 	}
 	if err := tx.PutCredential(org.KeyCurve(k.Type), k.PublicKey, &org.Credential{User: u.ID, Key: id}); err != nil {
@@ -223,7 +223,7 @@ func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err er
 	return k, tx.PutUser(&u)
 }
 
-// ReadOnlySession is a token whose bearer may read without a stamp, and when it ends, in seconds since 1970.
+// ReadOnlySession is a bearer token for reading without a stamp, with its expiry in seconds since 1970.
 type ReadOnlySession struct {
 	OrganizationID   string `json:"organizationId"`
 	OrganizationName string `json:"organizationName"`
@@ -233,7 +233,7 @@ type ReadOnlySession struct {
 	SessionExpiry    uint64 `json:"sessionExpiry"`
 }
 
-// createReadOnlySession binds the token to the credential that asks: it is no longer good once that is gone or expired.
+// createReadOnlySession binds the token to the stamping credential: the token ends when that is deleted or expires.
 func createReadOnlySession(tx *activity.Tx, _ *activity.Nothing) (*ReadOnlySession, error) {
 	o, err := tx.Organization()
 	if err != nil {
@@ -286,19 +286,19 @@ type CreateReadWriteSessionV1 struct {
 	ExpirationSeconds *string `json:"expirationSeconds"`
 }
 
-// CreateReadWriteSession starts a session by a key that is made in the enclave and returned encrypted. Without
-// userId it is the submitter's.
+// CreateReadWriteSession starts a session by a key that is created in the enclave and returned encrypted. Without
+// userId it is a session of the submitter.
 type CreateReadWriteSession struct {
 	TargetPublicKey string  `json:"targetPublicKey" rule:"required"`
 	UserID          *string `json:"userId" rule:"omitempty,uuid"`
 	SealedSession
 
-	email string // of version 1, which names nobody otherwise
+	email string // of version 1, which has no userId
 }
 
 func (in *CreateReadWriteSession) Check() error { return in.read(in.TargetPublicKey) }
 
-// whose is the user that the intent names. An address that several users have is refused.
+// whose returns the user that the intent names. An address that several users have is refused.
 func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, err error) {
 	id := asks
 	switch text := activity.TextOf(in.UserID); {
@@ -312,7 +312,7 @@ func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, e
 		}
 		return u, err
 	case text != "":
-		id, _ = org.ParseID(text) // a UUID by its rule
+		id, _ = org.ParseID(text) // its rule requires a UUID
 	}
 	if u, err = tx.User(id); err == nil && u == nil {
 		err = activity.NotFound("user", id.String())
@@ -320,11 +320,11 @@ func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, e
 	return u, err
 }
 
-// ownSession tells the policies whether the submitter asks for a session of their own.
+// ownSession sets SelfService in the policy request if the submitter requests a session of his own.
 func ownSession(tx *org.Tx, in *CreateReadWriteSession, q *policy.Request) error {
 	u, err := in.whose(tx, q.Initiator)
 	if fault.Of(err) != nil {
-		return nil // who may act for others will be told
+		return nil // Run returns the error to those who may act for others
 	}
 	q.SelfService = err == nil && u.ID == org.ID(q.Initiator)
 	return err
@@ -358,7 +358,7 @@ func createReadWriteSession(tx *activity.Tx, in *CreateReadWriteSession) (*ReadW
 	}, nil
 }
 
-// SealedSession are the terms of a session whose key is made in the enclave.
+// SealedSession are the terms of a session whose key is created in the enclave.
 type SealedSession struct {
 	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
 	ExpirationSeconds  *string `json:"expirationSeconds"`
@@ -376,14 +376,14 @@ func (s *SealedSession) read(target string) (err error) {
 	return err
 }
 
-// SessionKey is the key of such a session, its private half encrypted to the client.
+// SessionKey is a session key that was created in the enclave, its private half encrypted to the client.
 type SessionKey struct {
 	UserID           string `json:"userId"`
 	APIKeyID         string `json:"apiKeyId"`
 	CredentialBundle string `json:"credentialBundle"`
 }
 
-// open gives u such a session; name is for intents without one.
+// open gives u a session with a key created in the enclave; name is the default for intents without one.
 func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*SessionKey, error) {
 	k, text, err := sealedKey(tx, u, s.to, &newSession{
 		name: cmp.Or(activity.TextOf(s.APIKeyName), name), typ: typ, seconds: s.seconds, alone: activity.IsOn(s.InvalidateExisting),
@@ -394,7 +394,7 @@ func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*S
 	return &SessionKey{u.ID.String(), k.ID.String(), text}, nil
 }
 
-// sealedKey makes the key of a session in the enclave and gives it to u. The private half leaves encrypted and is not kept.
+// sealedKey creates a session key in the enclave and gives it to u. The private half leaves encrypted and is not stored.
 func sealedKey(tx *activity.Tx, u *org.User, to bundle.PublicKey, s *newSession) (*org.APIKey, string, error) {
 	private, err := bundle.NewPrivateKey(tx.Rand)
 	if err != nil {
@@ -412,7 +412,7 @@ func sealedKey(tx *activity.Tx, u *org.User, to bundle.PublicKey, s *newSession)
 	return k, text, err
 }
 
-// publicHalf is the public key of a private one, as stamps name it.
+// publicHalf returns the public key of a private one, encoded as in stamps.
 func publicHalf(private secret.Secret) (string, error) {
 	pair, err := login.NewSigner(private)
 	if err != nil {

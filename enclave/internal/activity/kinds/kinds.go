@@ -1,5 +1,4 @@
-// Package kinds lists everything that can be asked for: the families of every package of
-// package activity, on one page.
+// Package kinds lists every kind of activity: the families of all packages below package activity.
 package kinds
 
 import (
@@ -12,7 +11,7 @@ import (
 	"cloister/enclave/internal/activity/wallet"
 )
 
-// Live are the versions that can be asked for today, by type.
+// Live are the implemented activity types.
 var Live = activity.NewTable(
 	activity.Votes,
 

@@ -7,10 +7,10 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Billing are the kinds about plans and how they are paid.
+// Billing are the kinds about plans and their payment.
 var Billing = activity.Family{
 	activity.Kind[ActivateBillingTier, BillingTier]{Name: "ACTIVATE_BILLING_TIER", Resource: "SUBSCRIPTION", Action: "CREATE", Plans: true, Run: activateBillingTier},
-	// Policies read nothing of its intent: a refusal tells on what values clauses decided.
+	// Policies read nothing of the intent: a refusal contains the values from which clauses decided.
 	activity.Kind[SetPaymentMethod, PaymentMethod]{Name: "SET_PAYMENT_METHOD", Resource: "PAYMENT_METHOD", Action: "UPDATE", Plans: true, Run: setPaymentMethod,
 		Older: []activity.Older{activity.Never(activity.Upgrade(func(v *SetPaymentMethodV1) SetPaymentMethod { return SetPaymentMethod{} }), errCardNumbers)}},
 	activity.Kind[DeletePaymentMethod, PaymentMethodID]{Name: "DELETE_PAYMENT_METHOD", Resource: "PAYMENT_METHOD", Action: "DELETE", Plans: true, Run: deletePaymentMethod},
@@ -19,16 +19,16 @@ var Billing = activity.Family{
 // ActivateBillingTier puts the organization on another plan.
 type ActivateBillingTier struct {
 	ProductID string `json:"productId" rule:"required"`
-	// OrbPlanID is the hosted service's own, and goes nowhere.
+	// OrbPlanID is an id of the hosted service. It is ignored.
 	OrbPlanID *string `json:"orbPlanId"`
 }
 
-// BillingTier is the result.
+// BillingTier is the result of changing the plan.
 type BillingTier struct {
 	ProductID string `json:"productId"`
 }
 
-// activateBillingTier puts the organization on a plan at once. What it has used in the month counts there.
+// activateBillingTier changes the organization's plan at once. Its usage of the month counts on the new plan.
 func activateBillingTier(tx *activity.Tx, in *ActivateBillingTier) (*BillingTier, error) {
 	o, err := payer(tx)
 	if err != nil {
@@ -61,11 +61,11 @@ func activateBillingTier(tx *activity.Tx, in *ActivateBillingTier) (*BillingTier
 	return &BillingTier{in.ProductID}, tx.PutBill(&a)
 }
 
-// errCardNumbers refuses a card's number. The host reads it in clear, and its digits can be guessed from a hash of the body, such as
-// the fingerprint: so an activity would tell it to whoever reads the organization.
+// errCardNumbers refuses a card's number. The host reads the number in clear, and its digits can be guessed from a hash of the body, such as
+// the fingerprint: an activity would disclose it to every reader of the organization.
 var errCardNumbers = fault.New(fault.FailedPrecondition, "card numbers are not taken here: tokenise the card with your processor's library and send ACTIVITY_TYPE_SET_PAYMENT_METHOD_V2")
 
-// SetPaymentMethodV1 has the card itself.
+// SetPaymentMethodV1 has the card's number.
 type SetPaymentMethodV1 struct {
 	Number          string `json:"number" rule:"required,max=16,numeric"`
 	CVV             string `json:"cvv" rule:"required,max=4,numeric"`
@@ -75,31 +75,31 @@ type SetPaymentMethodV1 struct {
 	CardHolderName  string `json:"cardHolderName" rule:"required,label,label_length"`
 }
 
-// SetPaymentMethod names what the processor's library has made of a card.
+// SetPaymentMethod sets a payment method that the processor's library has made from a card.
 type SetPaymentMethod struct {
 	PaymentMethodID string `json:"paymentMethodId" rule:"required,max=256"`
 	CardHolderEmail string `json:"cardHolderEmail" rule:"required,email,email_ext"`
 	CardHolderName  string `json:"cardHolderName" rule:"required,label,label_length"`
 }
 
-// PaymentMethod is the result. It has no id: who set it knows that.
+// PaymentMethod is the result. It has no id: the submitter has sent it.
 type PaymentMethod struct {
 	LastFour        string `json:"lastFour"`
 	CardHolderName  string `json:"cardHolderName"`
 	CardHolderEmail string `json:"cardHolderEmail"`
 }
 
-// Check wants an id that the processor can have given: it stands in a path.
+// Check requires an id that the processor can have issued: it becomes part of a path.
 func (in *SetPaymentMethod) Check() error { return checkMethod(in.PaymentMethodID) }
 
 func checkMethod(id string) error {
-	if id != "" && !billing.IsName(id) { // empty: of a version that is never granted
+	if id != "" && !billing.IsName(id) { // empty: of the version that is always refused
 		return fault.Field("paymentMethodId", "must be letters, digits and underscores")
 	}
 	return nil
 }
 
-// setPaymentMethod attaches a payment method to the organization at the processor. Another one replaces it.
+// setPaymentMethod attaches a payment method to the organization at the processor. It replaces the previous one.
 func setPaymentMethod(tx *activity.Tx, in *SetPaymentMethod) (*PaymentMethod, error) {
 	b, err := billOf(tx)
 	if err != nil {
@@ -113,7 +113,7 @@ func setPaymentMethod(tx *activity.Tx, in *SetPaymentMethod) (*PaymentMethod, er
 		}
 		b.Customer = made.ID
 		known, failed := *b, error(nil)
-		tx.ChangeDespiteRefusal(func(t *org.Tx) { failed = t.PutBill(&known) }) // whatever becomes of the payment method
+		tx.ChangeDespiteRefusal(func(t *org.Tx) { failed = t.PutBill(&known) }) // even if the payment method is refused
 		if failed != nil {
 			return nil, failed
 		}
@@ -135,7 +135,7 @@ func setPaymentMethod(tx *activity.Tx, in *SetPaymentMethod) (*PaymentMethod, er
 	return &PaymentMethod{four, in.CardHolderName, in.CardHolderEmail}, tx.PutBill(b)
 }
 
-// detach takes a payment method away at the processor. If that refuses it, it is gone there already.
+// detach removes a payment method at the processor. If the processor refuses, it is removed there already.
 func detach(tx *activity.Tx, method string) error {
 	_, err := tx.Providers.Pay(billing.Detach(method, tx.Activity.String()))
 	if f := fault.Of(err); f != nil && f.Code == fault.FailedPrecondition {
@@ -144,15 +144,15 @@ func detach(tx *activity.Tx, method string) error {
 	return err
 }
 
-// DeletePaymentMethod takes the organization's payment method away.
+// DeletePaymentMethod removes the organization's payment method.
 type DeletePaymentMethod struct {
 	PaymentMethodID string `json:"paymentMethodId" rule:"required"`
 }
 
-// Check is that of SetPaymentMethod.
+// Check is SetPaymentMethod.Check.
 func (in *DeletePaymentMethod) Check() error { return checkMethod(in.PaymentMethodID) }
 
-// PaymentMethodID is the result.
+// PaymentMethodID is the result of removing a payment method.
 type PaymentMethodID struct {
 	PaymentMethodID string `json:"paymentMethodId"`
 }
@@ -174,7 +174,7 @@ func deletePaymentMethod(tx *activity.Tx, in *DeletePaymentMethod) (*PaymentMeth
 	return &PaymentMethodID{in.PaymentMethodID}, tx.PutBill(b)
 }
 
-// billOf is the bill of an organization of the top level, where there is a processor to pay by. It is a copy.
+// billOf returns a copy of the bill of a top-level organization. It requires a payment processor.
 func billOf(tx *activity.Tx) (*org.Bill, error) {
 	if _, err := payer(tx); err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func billOf(tx *activity.Tx) (*org.Bill, error) {
 	return &b, err
 }
 
-// payer is the organization's record, if it is of the top level: what is below it is on its account.
+// payer returns the organization's record. It refuses a sub-organization, whose top-level organization pays.
 func payer(tx *activity.Tx) (*org.Organization, error) {
 	o, err := tx.Organization()
 	if err == nil && !o.Parent.Zero() {

@@ -20,31 +20,31 @@ import (
 var FeatureSwitches = activity.Family{
 	activity.Kind[SetOrganizationFeature, Features]{Name: "SET_ORGANIZATION_FEATURE", RootQuorum: true, Run: setOrganizationFeature},
 	activity.Kind[RemoveOrganizationFeature, Features]{Name: "REMOVE_ORGANIZATION_FEATURE", RootQuorum: true, Run: removeOrganizationFeature},
-	// It sets what the feature WEBAUTHN_ORIGINS does, which no policy can grant.
+	// It sets the feature WEBAUTHN_ORIGINS, which no policy can grant.
 	activity.Kind[UpdateAllowedOrigins, activity.Nothing]{Name: "UPDATE_ALLOWED_ORIGINS", Resource: "CONFIG", Action: "UPDATE", RootQuorum: true, Run: updateAllowedOrigins},
 }
 
 // FeatureName is the interface's name of a feature.
 type FeatureName string
 
-// switches are the features that are on or off.
+// switches are the features without a value.
 var switches = []FeatureName{
 	"FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY",
-	org.FeatureStrictLog, // ours: the interface has none for it
+	org.FeatureStrictLog, // our own: the interface has no such feature
 }
 
-// futures are features of the interface that are not live.
+// futures are features of the interface that are not implemented.
 var futures = []FeatureName{"FEATURE_NAME_SOLANA_RENT_PREFUND_ENABLED", "FEATURE_NAME_SWAP_CONFIG", "FEATURE_NAME_EARN_CONFIG"}
 
-// FeatureFrozen is not of the interface: an organization whose log was recovered has it until its root quorum removes it, and
-// signs and exports nothing until then. Credentials that were revoked in the lost time are good again: the root quorum looks
-// at them first.
+// FeatureFrozen is our own: an organization whose log was recovered has it until its root quorum removes it, and
+// signs and exports nothing until then. Credentials that were revoked in the lost time are active again: the root quorum
+// reviews them first.
 const FeatureFrozen FeatureName = "FEATURE_NAME_SIGNING_FROZEN"
 
-// Frozen tells whether an organization waits for its root quorum, recovered being Tx.Recovered.
+// Frozen reports whether an organization waits for its root quorum after a recovery. recovered is Tx.Recovered.
 func Frozen(o *org.Organization, recovered uint32) bool { return o.Recovered < recovered }
 
-// Valid tells whether n is one of the interface's, live or not, or FeatureFrozen.
+// Valid reports whether n is a feature of the interface, live or not, or FeatureFrozen.
 func (n FeatureName) Valid() bool {
 	return n == FeatureFrozen || n == user.FeatureOrigins || n == org.FeatureWebhook || n == user.FeatureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
 }
@@ -78,10 +78,10 @@ func errAuthProxyFeature() error {
 	return fault.Field("name", "FEATURE_NAME_AUTH_PROXY is set and removed by enable_auth_proxy and disable_auth_proxy only")
 }
 
-// maxFeature is how many bytes the value of a feature may have.
+// maxFeature bounds the value of a feature in bytes.
 const maxFeature = 16 << 10
 
-// checkOrigins refuses a list that could not be read where passkeys are made.
+// checkOrigins refuses a list of origins that does not parse.
 func checkOrigins(field, list string) error {
 	if len(list) > maxFeature {
 		return fault.Field(field, "invalid origins: more than %d bytes", maxFeature)
@@ -92,8 +92,8 @@ func checkOrigins(field, list string) error {
 	return nil
 }
 
-// checkWebhook takes https to a public destination. A name may lead anywhere: the deliverer checks the address
-// again. Loopback passes here; checkReceiver decides about it.
+// checkWebhook accepts https URLs of public destinations. A name may resolve to any address: the host's sender checks the
+// address again. Loopback passes; checkReceiver decides about it.
 func checkWebhook(field, text string) error {
 	u, ok := activity.ParseURL(text)
 	if ok && isLoopback(u) {
@@ -119,13 +119,13 @@ func errNotHTTPS(field string) error {
 	return fault.Field(field, "invalid webhook URL: must be https, without user and fragment")
 }
 
-// isLoopback tells a receiver on the host's own machine, by its address.
+// isLoopback reports whether the URL's host is an address of the host machine itself.
 func isLoopback(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
 	return err == nil && u.Scheme == "http" && ip.IsLoopback()
 }
 
-// checkReceiver is the part of checkWebhook that depends on the enclave's setting.
+// checkReceiver is the part of checkWebhook that depends on the enclave's configuration.
 func checkReceiver(tx *activity.Tx, field, text string) error {
 	if u, ok := activity.ParseURL(text); ok && isLoopback(u) && !tx.Loopback {
 		return errNotHTTPS(field)
@@ -139,7 +139,7 @@ type Feature struct {
 	Value string      `json:"value,omitempty"`
 }
 
-// Features are all features that are on after a change.
+// Features are all features that are on, after a change.
 type Features struct {
 	Features []Feature `json:"features"`
 }
@@ -177,7 +177,7 @@ func featuresOn(o *org.Organization) *Features {
 	return r
 }
 
-// FeaturesOf is a copy of the features that are on, to be changed.
+// FeaturesOf returns a copy of the features that are on, for a change.
 func FeaturesOf(o *org.Organization) map[string]string {
 	if o.Features == nil {
 		return map[string]string{}
@@ -212,7 +212,7 @@ func removeOrganizationFeature(tx *activity.Tx, in *RemoveOrganizationFeature) (
 
 func errNotSet(name FeatureName) error { return fault.Field("name", "feature is not set: %s", name) }
 
-// resumeSigning lets a recovered organization sign again.
+// resumeSigning removes FeatureFrozen: the organization signs again.
 func resumeSigning(tx *activity.Tx) (*Features, error) {
 	old, err := tx.Organization()
 	if err != nil {
@@ -226,7 +226,7 @@ func resumeSigning(tx *activity.Tx) (*Features, error) {
 	return featuresOn(&o), tx.PutOrganization(&o)
 }
 
-// UpdateAllowedOrigins is how WEBAUTHN_ORIGINS was set before there were features.
+// UpdateAllowedOrigins is the older way to set the feature WEBAUTHN_ORIGINS.
 type UpdateAllowedOrigins struct {
 	AllowedOrigins []string `json:"allowedOrigins" rule:"required"`
 }

@@ -8,7 +8,7 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// FirstOrganization is the body of an admission, which is no activity: it makes a top-level organization with
+// FirstOrganization is the body of an admission, which is no activity: it creates a top-level organization with
 // one root user and one API key.
 type FirstOrganization struct {
 	OrganizationName string            `json:"organizationName" rule:"required,label,label_length"`
@@ -17,7 +17,7 @@ type FirstOrganization struct {
 	TimestampMs      uint64            `json:"timestampMs" rule:"required"`
 }
 
-// ParseFirst reads an admission, strictly. The errors are *fault.Error.
+// ParseFirst decodes an admission, strictly. The errors are *fault.Error.
 func ParseFirst(body stamp.Body) (*FirstOrganization, error) {
 	in := new(FirstOrganization)
 	if err := strictjson.Decode(body.Bytes(), in); err != nil {

@@ -15,39 +15,39 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// IPAllowlists are the kinds about the addresses from which keys may be used.
+// IPAllowlists are the kinds about IP allowlists: the networks from which keys may be used.
 var IPAllowlists = activity.Family{
 	activity.Kind[SetAllowlist, activity.Nothing]{Name: "SET_IP_ALLOWLIST", Resource: "CONFIG", Action: "UPDATE", Run: setAllowlist},
 	activity.Kind[RemoveAllowlist, activity.Nothing]{Name: "REMOVE_IP_ALLOWLIST", Resource: "CONFIG", Action: "DELETE", Run: removeAllowlist},
 }
 
-// Bounds of a list of networks.
+// Limits of an allowlist.
 const (
-	maxNetworks = 10 // of each family
-	widestIPv4  = 20 // bits that a network must fix
+	maxNetworks = 10 // per address family
+	widestIPv4  = 20 // minimal prefix length in bits
 	widestIPv6  = 48
 )
 
-// What to do with a request of which nobody can tell where it is from.
+// Behaviours for a request whose IP address is unknown.
 const (
 	onErrorAllow = "ALLOW"
 	onErrorDeny  = "DENY"
 )
 
-// AllowlistRuleParams is one network.
+// AllowlistRuleParams is one network of an allowlist.
 type AllowlistRuleParams struct {
 	CIDR  string  `json:"cidr" rule:"required,cidr"`
 	Label *string `json:"label"`
 }
 
-// SetAllowlist replaces the networks from which requests may come: those of one API key, or of the organization.
+// SetAllowlist replaces an IP allowlist: that of one API key, or of the organization.
 type SetAllowlist struct {
 	PublicKey         *string               `json:"publicKey"`
 	Enabled           *bool                 `json:"enabled"`
 	Rules             []AllowlistRuleParams `json:"rules,omitempty" rule:"dive,required"`
 	OnEvaluationError *string               `json:"onEvaluationError"`
 
-	rules []org.AllowlistRule // as they are stored, without a time
+	rules []org.AllowlistRule // as stored, without a time
 }
 
 func (in *SetAllowlist) Check() error {
@@ -79,7 +79,7 @@ func (in *SetAllowlist) Check() error {
 	return nil
 }
 
-// network reads a network in its one normal form: bits behind the prefix zero, IPv4 never written as IPv6.
+// network parses a network in its one canonical form: bits after the prefix zero, IPv4 not written as IPv6.
 func network(cidr string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil {
@@ -131,7 +131,7 @@ func setAllowlist(tx *activity.Tx, in *SetAllowlist) (*activity.Nothing, error) 
 	return &activity.Nothing{}, tx.PutAllowlist(key, a)
 }
 
-// RemoveAllowlist removes the list of one API key, or of the organization.
+// RemoveAllowlist removes the IP allowlist of one API key, or of the organization.
 type RemoveAllowlist struct {
 	PublicKey *string `json:"publicKey"`
 }

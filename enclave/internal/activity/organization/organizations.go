@@ -1,5 +1,5 @@
-// Package organization is what makes, rules and ends an organization, as activities: sub-organizations, root
-// quorum, policies, features, and webhooks.
+// Package organization has the activities about an organization itself: sub-organizations, root quorum, policies,
+// features, IP allowlists, webhooks, and billing.
 package organization
 
 import (
@@ -14,7 +14,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Organizations are the kinds that make, rename and delete them.
+// Organizations are the kinds that create, rename and delete organizations.
 var Organizations = activity.Family{
 	activity.Kind[CreateSubOrganization, SubOrganization]{
 		Name: "CREATE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "CREATE", ByProxy: true, Plans: true, Run: createSubOrganization,
@@ -35,13 +35,13 @@ var Organizations = activity.Family{
 	activity.Kind[UpdateOrganizationName, OrganizationName]{Name: "UPDATE_ORGANIZATION_NAME", RootQuorum: true, Run: updateOrganizationName},
 }
 
-// CreateSubOrganizationV1 made an organization of one passkey.
+// CreateSubOrganizationV1 creates an organization with one passkey.
 type CreateSubOrganizationV1 struct {
 	Name              string                   `json:"name" rule:"omitempty,label,label_length"`
 	RootAuthenticator user.AuthenticatorParams `json:"rootAuthenticator" rule:"required"`
 }
 
-// SubOrganizationParams are in every version from the second. Versions differ in what a root user, U, is.
+// SubOrganizationParams are the members of every version from the second. U is the version's root user.
 type SubOrganizationParams[U any] struct {
 	SubOrganizationName string `json:"subOrganizationName" rule:"omitempty,label,label_length"`
 	RootUsers           []U    `json:"rootUsers" rule:"required,dive"`
@@ -53,13 +53,13 @@ type CreateSubOrganizationV2 struct {
 	SubOrganizationParams[user.RootUserParamsV1]
 }
 
-// CreateSubOrganizationV3 came with private keys.
+// CreateSubOrganizationV3 adds private keys.
 type CreateSubOrganizationV3 struct {
 	SubOrganizationParams[user.RootUserParamsV1]
 	PrivateKeys []wallet.PrivateKeyParams `json:"privateKeys" rule:"dive,required"`
 }
 
-// CreateSubOrganizationV4 came with a wallet. Versions 5 and 6 have the same members.
+// CreateSubOrganizationV4 adds a wallet. Versions 5 and 6 have the same members.
 type CreateSubOrganizationV4[U any] struct {
 	SubOrganizationParams[U]
 	Wallet               *wallet.CreateWallet `json:"wallet" rule:"omitempty"`
@@ -67,7 +67,7 @@ type CreateSubOrganizationV4[U any] struct {
 	DisableEmailAuth     *bool                `json:"disableEmailAuth" rule:"omitempty"`
 }
 
-// CreateSubOrganizationV7 came with log-ins by passcode. The newest version has the same members.
+// CreateSubOrganizationV7 adds log-ins by passcode. The newest version has the same members.
 type CreateSubOrganizationV7[U any] struct {
 	CreateSubOrganizationV4[U]
 	DisableSmsAuth      *bool                 `json:"disableSmsAuth" rule:"omitempty"`
@@ -76,7 +76,7 @@ type CreateSubOrganizationV7[U any] struct {
 	ClientSignature     *user.ClientSignature `json:"clientSignature"`
 }
 
-// CreateSubOrganization makes an organization under the caller's.
+// CreateSubOrganization creates a sub-organization of the submitter's organization.
 type CreateSubOrganization struct {
 	CreateSubOrganizationV7[user.RootUserParams]
 
@@ -84,7 +84,7 @@ type CreateSubOrganization struct {
 	signup      signup
 }
 
-// rootName is the name of root users for whom none was given.
+// rootName is the default name of root users.
 const rootName = "Root user"
 
 func carryOrganizationV1(v *CreateSubOrganizationV1) (in CreateSubOrganization) {
@@ -155,7 +155,7 @@ func (in *CreateSubOrganization) Check() error {
 	return wallet.CheckPrivateKeys(in.privateKeys)
 }
 
-// features are those that a new sub-organization has.
+// features are the features of the new sub-organization.
 func (in *CreateSubOrganization) features() map[string]string {
 	m := map[string]string{}
 	for _, f := range []struct {
@@ -175,7 +175,7 @@ func (in *CreateSubOrganization) features() map[string]string {
 	return m
 }
 
-// SubOrganization is the result of making one.
+// SubOrganization is the result of creating a sub-organization.
 type SubOrganization struct {
 	SubOrganizationID string               `json:"subOrganizationId"`
 	Wallet            *wallet.WalletResult `json:"wallet"`
@@ -254,7 +254,7 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 	return r, tx.PutOrganization(&p)
 }
 
-// fillOrganization makes the record, users, wallet and keys of a new organization: the record first, as users depend on it.
+// fillOrganization creates the record, users, wallet and keys of a new organization: the record first, as users depend on it.
 func fillOrganization(sub *activity.Tx, parent *org.Organization, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {
 	o := &org.Organization{
 		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent.ID, Payer: parent.Payer, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
@@ -290,12 +290,12 @@ func fillOrganization(sub *activity.Tx, parent *org.Organization, in *CreateSubO
 	return r, &filled, sub.PutOrganization(&filled)
 }
 
-// DeleteSubOrganization removes the organization in which it is asked, for good.
+// DeleteSubOrganization deletes the sub-organization that it is submitted for, permanently.
 type DeleteSubOrganization struct {
 	DeleteWithoutExport *bool `json:"deleteWithoutExport"`
 }
 
-// DeletedSubOrganization is the result of removing one.
+// DeletedSubOrganization is the result of deleting a sub-organization.
 type DeletedSubOrganization struct {
 	SubOrganizationUUID string `json:"subOrganizationUuid"`
 }
@@ -324,8 +324,8 @@ func deleteSubOrganization(tx *activity.Tx, in *DeleteSubOrganization) (*Deleted
 	return &DeletedSubOrganization{tx.ID.String()}, markDeleted(tx, old)
 }
 
-// removeSecrets removes every wallet and private key with its secret, and every secret that is kept. Unless forced,
-// all must have been exported. Accounts, of which there may be any number, stay: without their seed they are mere addresses.
+// removeSecrets deletes all wallets, private keys and stored secrets. Unless forced, all must have been exported.
+// Accounts, which may be many, remain: without their seed they are only addresses.
 func removeSecrets(tx *activity.Tx, force bool) error {
 	var ws []*org.Wallet
 	var ks []*org.PrivateKey
@@ -370,7 +370,7 @@ func removeSecrets(tx *activity.Tx, force bool) error {
 	return nil
 }
 
-// forgetChild removes what a parent keeps of the sub-organization of tx.
+// forgetChild removes the parent's records of the sub-organization of tx.
 func forgetChild(tx *activity.Tx, parent *org.Tx, o *org.Organization) error {
 	c, err := knownChild(parent, tx.ID)
 	if err != nil {
@@ -398,7 +398,7 @@ func forgetChild(tx *activity.Tx, parent *org.Tx, o *org.Organization) error {
 	return parent.PutOrganization(&p)
 }
 
-// knownChild is what a parent keeps of a sub-organization.
+// knownChild returns the parent's record of a sub-organization.
 func knownChild(parent *org.Tx, id org.ID) (*org.Child, error) {
 	c, err := parent.Child(id)
 	if err == nil && c == nil {
@@ -407,26 +407,26 @@ func knownChild(parent *org.Tx, id org.ID) (*org.Child, error) {
 	return c, err
 }
 
-// markDeleted ends an organization whose secrets are gone.
+// markDeleted marks as deleted an organization whose secrets are deleted.
 func markDeleted(tx *activity.Tx, old *org.Organization) error {
 	o := *old
 	o.Deleted, o.Wallets, o.PrivateKeys, o.UpdatedMs = true, 0, 0, tx.NowMs
 	return tx.PutOrganization(&o)
 }
 
-// OrganizationID names the organization to be removed, and is the result of making and removing one.
+// OrganizationID names the organization to be deleted, and is the result of creating and deleting one.
 type OrganizationID struct {
 	OrganizationID string `json:"organizationId" rule:"required,uuid"`
 }
 
-// deleteOrganization removes the top-level organization in which it is asked, for good. Keys must be deleted
-// or exported first: there is no option to lose them with it.
+// deleteOrganization deletes the top-level organization that it is submitted for, permanently. Keys must be deleted
+// or exported first: there is no option to lose them.
 func deleteOrganization(tx *activity.Tx, in *OrganizationID) (*OrganizationID, error) {
 	old, err := tx.Organization()
 	if err != nil {
 		return nil, err
 	}
-	switch id, _ := org.ParseID(in.OrganizationID); { // a UUID by its rule
+	switch id, _ := org.ParseID(in.OrganizationID); { // its rule requires a UUID
 	case id != tx.ID:
 		return nil, fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: an organization can delete only itself, not %s", id)
 	case !old.Parent.Zero():
@@ -455,7 +455,7 @@ type CreateOrganizationV1 struct {
 	RootUserID        *string                    `json:"rootUserId" rule:"uuid"`
 }
 
-// CreateOrganization makes a top-level organization, independent of the one in which it is asked.
+// CreateOrganization creates a top-level organization, independent of the submitter's.
 type CreateOrganization struct {
 	OrganizationName  string                   `json:"organizationName" rule:"required,label,label_length"`
 	RootEmail         string                   `json:"rootEmail" rule:"required,email,email_ext"`
@@ -467,7 +467,7 @@ func carryTopV1(v *CreateOrganizationV1) CreateOrganization {
 	return CreateOrganization{v.OrganizationName, v.RootEmail, user.CarryAuthenticator(&v.RootAuthenticator), v.RootUserID}
 }
 
-// root is the one user of the new organization.
+// root returns the one user of the new organization.
 func (in *CreateOrganization) root() *user.RootUserParams {
 	return &user.RootUserParams{UserName: rootName, UserEmail: &in.RootEmail, Authenticators: []user.AuthenticatorParams{in.RootAuthenticator}}
 }
@@ -507,7 +507,7 @@ func createOrganization(tx *activity.Tx, in *CreateOrganization) (*OrganizationI
 		return nil, err
 	}
 	if in.RootUserID != nil {
-		id, _ = org.ParseID(*in.RootUserID) // a UUID by its rule; the first user of all has no other's id
+		id, _ = org.ParseID(*in.RootUserID) // its rule requires a UUID; the first user cannot have another user's id
 	}
 	u, err := user.CreateAs(top, id, "", in.root())
 	if err != nil {
@@ -518,12 +518,12 @@ func createOrganization(tx *activity.Tx, in *CreateOrganization) (*OrganizationI
 	return &OrganizationID{top.ID.String()}, top.PutOrganization(&filled)
 }
 
-// UpdateOrganizationName gives the organization another name.
+// UpdateOrganizationName renames the organization.
 type UpdateOrganizationName struct {
 	OrganizationName string `json:"organizationName" rule:"required,label,label_length"`
 }
 
-// OrganizationName is the result of that.
+// OrganizationName is the result of renaming the organization.
 type OrganizationName struct {
 	OrganizationID   string `json:"organizationId"`
 	OrganizationName string `json:"organizationName"`

@@ -24,7 +24,7 @@ var Policies = activity.Family{
 	activity.Kind[PolicyIDs, PolicyIDs]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
 }
 
-// Operator is how a selector of old compares.
+// Operator is a comparison in a selector of an older version.
 type Operator string
 
 var operators = []Operator{
@@ -32,7 +32,7 @@ var operators = []Operator{
 	"OPERATOR_NOT_EQUAL", "OPERATOR_IN", "OPERATOR_NOT_IN", "OPERATOR_CONTAINS_ONE", "OPERATOR_CONTAINS_ALL",
 }
 
-// Valid tells whether o is one of the interface's.
+// Valid reports whether o is an operator of the interface.
 func (o Operator) Valid() bool { return slices.Contains(operators, o) }
 
 // SelectorV1 is a comparison of version 1, with one target.
@@ -57,7 +57,7 @@ type OlderCreatePolicy[S any] struct {
 	Notes      *string         `json:"notes"`
 }
 
-// CreatePolicy makes a policy. An expression that is absent or empty is true.
+// CreatePolicy creates a policy. An expression that is absent or empty is true.
 type CreatePolicy struct {
 	PolicyName string          `json:"policyName" rule:"required,label,label_length"`
 	Effect     activity.Effect `json:"effect" rule:"required"`
@@ -104,7 +104,7 @@ func (in *CreatePolicy) checkAt(path string) error {
 	return in.clauses.Compile(path, "", in.Consensus, in.Condition, in.Time)
 }
 
-// translate writes the selectors of older versions as expressions.
+// translate converts the selectors of older versions to expressions.
 func (in *CreatePolicy) translate() error {
 	ss := make([]policy.Selector, len(in.selectors))
 	for i, s := range in.selectors {
@@ -121,7 +121,7 @@ func (in *CreatePolicy) translate() error {
 	return err
 }
 
-// Compile compiles the expressions that are there. With a prefix, fields are called such as policyCondition.
+// Compile compiles the expressions that are present. A prefix goes before the names of the fields, such as policyCondition.
 func (c *Clauses) Compile(path, prefix string, consensus, condition, time *string) error {
 	field := func(name string) string { return path + name }
 	if prefix != "" {
@@ -138,19 +138,19 @@ func (c *Clauses) Compile(path, prefix string, consensus, condition, time *strin
 	return err
 }
 
-// PolicyID names the policy to be removed, and is the result of making, changing and removing one.
+// PolicyID names the policy to be deleted, and is the result of creating, changing and deleting one.
 type PolicyID struct {
 	PolicyID string `json:"policyId" rule:"required,uuid"`
 }
 
-// PolicyIDs names the policies to be removed, all or none, and is the result for several.
+// PolicyIDs names the policies to be deleted, all or none, and is the result for several.
 type PolicyIDs struct {
 	PolicyIDs []string `json:"policyIds" rule:"required,dive,uuid"`
 }
 
 func (in *PolicyIDs) Check() error { return activity.CheckDistinct("policyIds", in.PolicyIDs) }
 
-// PutPolicy stores p with what its expressions were compiled to.
+// PutPolicy stores p with its compiled expressions.
 func PutPolicy(tx *activity.Tx, p *org.Policy, c *Clauses) error {
 	p.Compiled = &policy.Policy{ID: p.ID, Name: p.Name, Effect: activity.Effect(p.Effect).Policy(), Consensus: c.consensus, Condition: c.condition, Time: c.time}
 	return tx.PutPolicy(p)
@@ -164,7 +164,7 @@ func createPolicy(tx *activity.Tx, in *CreatePolicy) (*PolicyID, error) {
 	return &PolicyID{r.PolicyIDs[0]}, nil
 }
 
-// CreatePolicies makes policies, all or none.
+// CreatePolicies creates policies, all or none.
 type CreatePolicies struct {
 	Policies []CreatePolicy `json:"policies" rule:"dive"`
 }
@@ -215,7 +215,7 @@ type UpdatePolicyV1 struct {
 	PolicyNotes     *string          `json:"policyNotes"`
 }
 
-// UpdatePolicy changes what it names of a policy. An empty expression removes the old one.
+// UpdatePolicy changes the members of a policy that are set. An empty expression removes the old one.
 type UpdatePolicy struct {
 	UpdatePolicyV1
 	Time *string `json:"time"`

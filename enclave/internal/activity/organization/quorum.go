@@ -9,17 +9,17 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// RootQuorum are the kinds that nobody but the root quorum may ask for: to replace it, and to hand out the
-// organization's history.
+// RootQuorum are the kinds that only the root quorum may submit: to replace it, and to export the organization's
+// history.
 var RootQuorum = activity.Family{
 	activity.Kind[activity.Nothing, activity.Nothing]{Name: "EXPORT_HISTORY", RootQuorum: true, Run: exportHistory},
 	activity.Kind[UpdateRootQuorum, activity.Nothing]{Name: "UPDATE_ROOT_QUORUM", RootQuorum: true, Run: updateRootQuorum},
 }
 
-// exportHistory does nothing: that it was allowed lets its initiator ask for get_history.
+// exportHistory does nothing: once it is allowed, its initiator may query get_history.
 func exportHistory(_ *activity.Tx, in *activity.Nothing) (*activity.Nothing, error) { return in, nil }
 
-// UpdateRootQuorum replaces the members of the root quorum and its threshold.
+// UpdateRootQuorum replaces the members and the threshold of the root quorum.
 type UpdateRootQuorum struct {
 	Threshold int32    `json:"threshold" rule:"required"`
 	UserIDs   []string `json:"userIds" rule:"dive,uuid"`
@@ -46,7 +46,7 @@ func updateRootQuorum(tx *activity.Tx, in *UpdateRootQuorum) (*activity.Nothing,
 	o.RootUsers, o.Threshold, o.UpdatedMs = make([]org.ID, len(in.UserIDs)), uint32(in.Threshold), tx.NowMs
 	var able uint32
 	for i, text := range in.UserIDs {
-		id, _ := org.ParseID(text) // a UUID by its rule
+		id, _ := org.ParseID(text) // its rule requires a UUID
 		u, err := tx.Tx.User(id)
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func updateRootQuorum(tx *activity.Tx, in *UpdateRootQuorum) (*activity.Nothing,
 			able++
 		}
 	}
-	// A quorum that cannot come together could not be replaced either.
+	// A quorum that cannot reach its threshold could not be replaced either.
 	if able < o.Threshold {
 		return nil, fault.Field("userIds", "quorum users have too few lasting credentials: %d of them can log in for good, the threshold is %d", able, o.Threshold)
 	}

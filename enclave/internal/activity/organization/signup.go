@@ -13,14 +13,14 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// signup uses a verification token at a sign-up: it verifies the contact of one of the new root users.
+// signup is the use of a verification token at a sign-up: it verifies the contact of one of the new root users.
 type signup struct {
 	token     string
 	signature *user.ClientSignature
-	usage     login.Usage // what the client must have signed
+	usage     login.Usage // the usage that the client must have signed
 }
 
-// Check refuses what cannot be right whatever the token says.
+// Check refuses a sign-up that no token can make valid.
 func (s *signup) Check() error {
 	switch {
 	case s.token == "" && s.signature != nil:
@@ -31,7 +31,7 @@ func (s *signup) Check() error {
 	return nil
 }
 
-// A verifiedContact says whose contact was verified, by the user's place in a list. Nil is nobody's.
+// A verifiedContact is the contact that was verified, and its user's index in a list. Nil: none.
 type verifiedContact struct {
 	user    int
 	contact login.ContactType
@@ -39,7 +39,7 @@ type verifiedContact struct {
 
 func (v *verifiedContact) is(user int) bool { return v != nil && v.user == user }
 
-// verify uses the token up, if there is one, and tells whom of the users it is about.
+// verify spends the token, if there is one, and returns the contact that it verifies, of one of users.
 func (s *signup) verify(tx *activity.Tx, users []user.RootUserParams) (*verifiedContact, error) {
 	if s.token == "" {
 		return nil, nil
@@ -65,7 +65,7 @@ func (s *signup) verify(tx *activity.Tx, users []user.RootUserParams) (*verified
 	return v, err
 }
 
-// signedFields is what a client signs of a new user.
+// signedFields returns the fields of a new user that a client signs.
 func signedFields(u *user.RootUserParams) *login.Signup {
 	s := &login.Signup{Email: activity.TextOf(u.UserEmail), PhoneNumber: activity.TextOf(u.UserPhoneNumber)}
 	if len(u.APIKeys) > 0 {
@@ -80,8 +80,8 @@ func signedFields(u *user.RootUserParams) *login.Signup {
 	return s
 }
 
-// brought tells how what a new sub-organization begins with comes. A key that is the only way in may lead whoever has it
-// there, however often others sign it up; with anything beside it, somebody else could be waiting inside.
+// brought returns the origin of a new sub-organization's credentials. If the auth proxy signs up a single key, a log-in by that key finds the
+// sub-organization, however often others sign it up; beside any other credential, another person could have a way in.
 func brought(tx *activity.Tx, in *CreateSubOrganization) (org.How, error) {
 	proxied, err := user.FromProxy(tx, tx.Tx)
 	switch {
@@ -93,7 +93,7 @@ func brought(tx *activity.Tx, in *CreateSubOrganization) (org.How, error) {
 	u := &in.RootUsers[0]
 	ways := len(u.APIKeys) + len(u.Authenticators)
 	for i := range u.OauthProviders {
-		if u.OauthProviders[i].OidcClaims == nil { // claims extend the identity of a token to another client, and are no other way in
+		if u.OauthProviders[i].OidcClaims == nil { // claims extend the identity of a token to another client, and are no other way to log in
 			ways++
 		}
 	}
@@ -103,8 +103,8 @@ func brought(tx *activity.Tx, in *CreateSubOrganization) (org.How, error) {
 	return org.HowAlone, nil
 }
 
-// refuseHeldKeys refuses to the auth proxy a key or passkey that another sub-organization of the parent has: a
-// log-in by it would lead there.
+// refuseHeldKeys refuses a sign-up through the auth proxy with a key or passkey that another sub-organization of the
+// parent has: a log-in by it would find that one.
 func refuseHeldKeys(tx *activity.Tx, in *CreateSubOrganization) error {
 	if proxied, err := user.FromProxy(tx, tx.Tx); err != nil || !proxied {
 		return err

@@ -11,7 +11,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Webhooks are the kinds about who is told.
+// Webhooks are the kinds about webhook endpoints, which receive events.
 var Webhooks = activity.Family{
 	activity.Kind[CreateWebhookEndpoint, WebhookEndpointResult]{Name: "CREATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "CREATE", Run: createWebhookEndpoint},
 	activity.Kind[UpdateWebhookEndpoint, WebhookEndpointResult]{
@@ -24,22 +24,22 @@ var Webhooks = activity.Family{
 	},
 }
 
-// endpointParams are what policies read of a change of an endpoint.
+// endpointParams are the members of a change of an endpoint that policies read.
 func endpointParams(id string) policy.Value {
 	return activity.Param("endpoint_id", policy.LowerHex(id))
 }
 
-// futureEvents are events of the interface that are not live.
+// futureEvents are events of the interface that are not implemented.
 var futureEvents = []string{"BALANCE_CONFIRMED_UPDATES", "BALANCE_FINALIZED_UPDATES", "SEND_TRANSACTION_STATUS_UPDATES"}
 
-// WebhookSubscription is one type of event that an endpoint wants, unless isActive is false.
+// WebhookSubscription is one type of event that an endpoint receives, unless isActive is false.
 type WebhookSubscription struct {
 	EventType   string  `json:"eventType" rule:"required"`
 	FiltersJSON *string `json:"filtersJson" rule:"omitempty"`
 	IsActive    *bool   `json:"isActive"`
 }
 
-// CreateWebhookEndpoint makes a receiver of events.
+// CreateWebhookEndpoint creates a receiver of events.
 type CreateWebhookEndpoint struct {
 	URL           string                `json:"url" rule:"required"`
 	Name          string                `json:"name" rule:"required,label,label_length"`
@@ -66,14 +66,14 @@ func (in *CreateWebhookEndpoint) Check() error {
 	return nil
 }
 
-// isUnfiltered tells that no event is filtered out. Filters are not implemented: ignoring one would send what
-// was not meant for the receiver.
+// isUnfiltered reports whether no event is filtered out. Filters are not implemented: ignoring one would send events
+// that the receiver must not get.
 func isUnfiltered(filters *string) bool {
 	f := strings.TrimSpace(activity.TextOf(filters))
 	return f == "" || f == "{}"
 }
 
-// WebhookEndpoint is an endpoint as answers show it.
+// WebhookEndpoint is an endpoint in replies.
 type WebhookEndpoint struct {
 	EndpointID     string                `json:"endpointId"`
 	OrganizationID string                `json:"organizationId"`
@@ -83,7 +83,7 @@ type WebhookEndpoint struct {
 	Subscriptions  []WebhookSubscription `json:"subscriptions,omitempty"`
 }
 
-// WebhookEndpointOf shows an endpoint of an organization.
+// WebhookEndpointOf makes the reply's form of an endpoint of an organization.
 func WebhookEndpointOf(organization org.ID, e *org.WebhookEndpoint) WebhookEndpoint {
 	w := WebhookEndpoint{EndpointID: e.ID.String(), OrganizationID: organization.String(), URL: e.URL, Name: e.Name, IsActive: !e.Inactive}
 	for _, s := range e.Subscriptions {
@@ -93,7 +93,7 @@ func WebhookEndpointOf(organization org.ID, e *org.WebhookEndpoint) WebhookEndpo
 	return w
 }
 
-// WebhookEndpointResult is the result of making and of changing an endpoint.
+// WebhookEndpointResult is the result of creating and of changing an endpoint.
 type WebhookEndpointResult struct {
 	EndpointID      string          `json:"endpointId"`
 	WebhookEndpoint WebhookEndpoint `json:"webhookEndpoint"`
@@ -126,7 +126,7 @@ func createWebhookEndpoint(tx *activity.Tx, in *CreateWebhookEndpoint) (*Webhook
 	return endpointResult(tx, e), tx.PutWebhookEndpoint(e)
 }
 
-// subscriptions is what an endpoint of an organization may subscribe to.
+// subscriptions converts the wanted subscriptions of an endpoint; it refuses those that the organization may not have.
 func subscriptions(o *org.Organization, wanted []WebhookSubscription) ([]org.Subscription, error) {
 	var ss []org.Subscription
 	for _, w := range wanted {
@@ -141,7 +141,7 @@ func subscriptions(o *org.Organization, wanted []WebhookSubscription) ([]org.Sub
 	return ss, nil
 }
 
-// UpdateWebhookEndpoint changes what it names of an endpoint. Pending deliveries go to the new URL; an
+// UpdateWebhookEndpoint changes the members of an endpoint that are set. Pending deliveries go to the new URL; an
 // inactive endpoint receives nothing, pending deliveries included.
 type UpdateWebhookEndpoint struct {
 	EndpointID string  `json:"endpointId" rule:"required,uuid"`
@@ -182,7 +182,7 @@ func updateWebhookEndpoint(tx *activity.Tx, in *UpdateWebhookEndpoint) (*Webhook
 	return endpointResult(tx, &e), tx.PutWebhookEndpoint(&e)
 }
 
-// WebhookEndpointID names the endpoint to be removed, and is the result. Pending deliveries are dropped.
+// WebhookEndpointID names the endpoint to be deleted, and is the result. Pending deliveries are dropped.
 type WebhookEndpointID struct {
 	EndpointID string `json:"endpointId" rule:"required,uuid"`
 }

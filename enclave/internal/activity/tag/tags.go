@@ -1,4 +1,4 @@
-// Package tag is the tags of users and of private keys, as activities.
+// Package tag has the activities about tags of users and of private keys.
 package tag
 
 import (
@@ -20,22 +20,22 @@ var Tags = activity.Family{
 	activity.Kind[DeletePrivateKeyTags, GonePrivateKeyTags]{Name: "DELETE_PRIVATE_KEY_TAGS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeyTags},
 }
 
-// The types of tags, by what bears them.
+// Types of tags, by the objects that have them.
 const (
 	TypeUser       = "TAG_TYPE_USER"
 	TypePrivateKey = "TAG_TYPE_PRIVATE_KEY"
 )
 
-// bearer is a user or a private key as tags see it.
+// bearer is a user or a private key that has tags.
 type bearer struct {
 	id   org.ID
 	tags []org.ID
 	put  func(tags []org.ID) error
 }
 
-// tagging is one of the two sorts of tags.
+// tagging is the implementation of one of the two types of tags.
 type tagging struct {
-	typ, called, added string // added is the member that lists new bearers
+	typ, called, added string // added is the member that lists the new bearers
 	names              byte
 	find               func(tx *activity.Tx, text string) (bearer, error)
 	each               func(tx *activity.Tx, visit func(bearer)) error
@@ -102,7 +102,7 @@ func (g *tagging) findTag(tx *activity.Tx, text string) (*org.Tag, error) {
 	}, g.called, text)
 }
 
-// Find finds the tags of one TAG_TYPE_… that something new shall bear. All must exist, none be named twice.
+// Find finds tags of one type, TAG_TYPE_…, for a new object. All must exist, and none may be named twice.
 func Find(tx *activity.Tx, path string, ids []string, tagType string) ([]org.ID, error) {
 	g := &userTagging
 	if tagType == TypePrivateKey {
@@ -122,7 +122,7 @@ func Find(tx *activity.Tx, path string, ids []string, tagType string) ([]org.ID,
 	return found, nil
 }
 
-// mark makes everything named bear a tag, or bear it no longer.
+// mark adds a tag to all named bearers, or removes it from them.
 func (g *tagging) mark(tx *activity.Tx, tag org.ID, names []string, bears bool) error {
 	for _, name := range names {
 		b, err := g.find(tx, name)
@@ -140,7 +140,7 @@ func (g *tagging) mark(tx *activity.Tx, tag org.ID, names []string, bears bool) 
 	return nil
 }
 
-// without takes tags off b, if it bears any of them.
+// without removes tags from b, if it has any of them.
 func (b *bearer) without(tags ...org.ID) error {
 	left := withoutTags(b.tags, tags)
 	if len(left) == len(b.tags) {
@@ -153,7 +153,7 @@ func withoutTags(of, gone []org.ID) []org.ID {
 	return slices.DeleteFunc(slices.Clone(of), func(t org.ID) bool { return slices.Contains(gone, t) })
 }
 
-// create makes a tag and attaches it.
+// create creates a tag and adds it to bearers.
 func (g *tagging) create(tx *activity.Tx, field, name string, bearers []string) (string, error) {
 	o, err := tx.Organization()
 	if err != nil {
@@ -176,7 +176,7 @@ func (g *tagging) create(tx *activity.Tx, field, name string, bearers []string) 
 	return id.String(), g.mark(tx, id, bearers, true)
 }
 
-// update gives a tag another name, if there is one in it, and other bearers.
+// update renames a tag, if name is set, and changes its bearers.
 func (g *tagging) update(tx *activity.Tx, text, field string, name *string, add, remove []string) error {
 	old, err := g.findTag(tx, text)
 	if err != nil {
@@ -204,7 +204,7 @@ func (g *tagging) update(tx *activity.Tx, text, field string, name *string, add,
 	return tx.PutTag(&t)
 }
 
-// delete removes tags, gone, and takes them off their bearers, whose ids it returns in order.
+// delete deletes tags, gone, and removes them from their bearers, whose ids it returns in order.
 func (g *tagging) delete(tx *activity.Tx, texts []string) (bearers []string, gone []org.ID, err error) {
 	for _, text := range texts {
 		t, err := g.findTag(tx, text)
@@ -234,7 +234,7 @@ func (g *tagging) delete(tx *activity.Tx, texts []string) (bearers []string, gon
 	return bearers, gone, activity.Tags.Add(tx, -len(gone))
 }
 
-// CreateUserTag makes a tag for users.
+// CreateUserTag creates a tag for users.
 type CreateUserTag struct {
 	UserTagName string   `json:"userTagName" rule:"required,label,label_length"`
 	UserIDs     []string `json:"userIds" rule:"dive,uuid"`
@@ -242,7 +242,7 @@ type CreateUserTag struct {
 
 func (in *CreateUserTag) Check() error { return activity.CheckDistinct("userIds", in.UserIDs) }
 
-// NewUserTag is the result of making a tag for users.
+// NewUserTag is the result of creating a tag for users.
 type NewUserTag struct {
 	UserTagID string   `json:"userTagId"`
 	UserIDs   []string `json:"userIds"`
@@ -253,7 +253,7 @@ func createUserTag(tx *activity.Tx, in *CreateUserTag) (*NewUserTag, error) {
 	return &NewUserTag{id, in.UserIDs}, err
 }
 
-// UpdateUserTag gives a tag another name and other users.
+// UpdateUserTag renames a tag and changes its users.
 type UpdateUserTag struct {
 	UserTagID      string   `json:"userTagId" rule:"required,uuid"`
 	NewUserTagName *string  `json:"newUserTagName" rule:"omitempty,label,label_length"`
@@ -270,14 +270,14 @@ func updateUserTag(tx *activity.Tx, in *UpdateUserTag) (*UserTagID, error) {
 	return &UserTagID{in.UserTagID}, userTagging.update(tx, in.UserTagID, "newUserTagName", in.NewUserTagName, in.AddUserIDs, in.RemoveUserIDs)
 }
 
-// DeleteUserTags removes tags for users.
+// DeleteUserTags deletes tags for users.
 type DeleteUserTags struct {
 	UserTagIDs []string `json:"userTagIds" rule:"required,dive,required,uuid"`
 }
 
 func (in *DeleteUserTags) Check() error { return activity.CheckDistinct("userTagIds", in.UserTagIDs) }
 
-// GoneUserTags is the result of removing tags; UserIDs bore one.
+// GoneUserTags is the result of deleting tags; UserIDs had one of them.
 type GoneUserTags struct {
 	UserTagIDs []string `json:"userTagIds"`
 	UserIDs    []string `json:"userIds"`
@@ -291,7 +291,7 @@ func deleteUserTags(tx *activity.Tx, in *DeleteUserTags) (*GoneUserTags, error) 
 	return &GoneUserTags{in.UserTagIDs, bore}, untagInvitations(tx, gone)
 }
 
-// CreatePrivateKeyTag makes a tag for private keys.
+// CreatePrivateKeyTag creates a tag for private keys.
 type CreatePrivateKeyTag struct {
 	PrivateKeyTagName string   `json:"privateKeyTagName" rule:"required,label,label_length"`
 	PrivateKeyIDs     []string `json:"privateKeyIds" rule:"dive,uuid"`
@@ -301,7 +301,7 @@ func (in *CreatePrivateKeyTag) Check() error {
 	return activity.CheckDistinct("privateKeyIds", in.PrivateKeyIDs)
 }
 
-// NewPrivateKeyTag is the result of making a tag for private keys.
+// NewPrivateKeyTag is the result of creating a tag for private keys.
 type NewPrivateKeyTag struct {
 	PrivateKeyTagID string   `json:"privateKeyTagId"`
 	PrivateKeyIDs   []string `json:"privateKeyIds"`
@@ -312,7 +312,7 @@ func createPrivateKeyTag(tx *activity.Tx, in *CreatePrivateKeyTag) (*NewPrivateK
 	return &NewPrivateKeyTag{id, in.PrivateKeyIDs}, err
 }
 
-// UpdatePrivateKeyTag gives a tag another name and other private keys.
+// UpdatePrivateKeyTag renames a tag and changes its private keys.
 type UpdatePrivateKeyTag struct {
 	PrivateKeyTagID      string   `json:"privateKeyTagId" rule:"required,uuid"`
 	NewPrivateKeyTagName *string  `json:"newPrivateKeyTagName" rule:"omitempty,label,label_length"`
@@ -330,7 +330,7 @@ func updatePrivateKeyTag(tx *activity.Tx, in *UpdatePrivateKeyTag) (*PrivateKeyT
 	return &PrivateKeyTagID{in.PrivateKeyTagID}, err
 }
 
-// DeletePrivateKeyTags removes tags for private keys.
+// DeletePrivateKeyTags deletes tags for private keys.
 type DeletePrivateKeyTags struct {
 	PrivateKeyTagIDs []string `json:"privateKeyTagIds" rule:"required,dive,required,uuid"`
 }
@@ -339,7 +339,7 @@ func (in *DeletePrivateKeyTags) Check() error {
 	return activity.CheckDistinct("privateKeyTagIds", in.PrivateKeyTagIDs)
 }
 
-// GonePrivateKeyTags is the result of removing tags; PrivateKeyIDs bore one.
+// GonePrivateKeyTags is the result of deleting tags; PrivateKeyIDs had one of them.
 type GonePrivateKeyTags struct {
 	PrivateKeyTagIDs []string `json:"privateKeyTagIds"`
 	PrivateKeyIDs    []string `json:"privateKeyIds"`
@@ -350,7 +350,7 @@ func deletePrivateKeyTags(tx *activity.Tx, in *DeletePrivateKeyTags) (*GonePriva
 	return &GonePrivateKeyTags{in.PrivateKeyTagIDs, bore}, err
 }
 
-// untagInvitations takes tags off those who are still to come.
+// untagInvitations removes tags from invitations.
 func untagInvitations(tx *activity.Tx, gone []org.ID) error {
 	is, err := activity.Collect(tx.EachInvitation, func(i *org.Invitation) bool {
 		return slices.ContainsFunc(i.Tags, func(t org.ID) bool { return slices.Contains(gone, t) })

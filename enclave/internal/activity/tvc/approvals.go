@@ -18,13 +18,13 @@ type CreateApprovals struct {
 	Approvals  []Approval `json:"approvals" rule:"required"`
 }
 
-// Approval is one operator's.
+// Approval is one operator's signature.
 type Approval struct {
 	OperatorID string `json:"operatorId" rule:"required,uuid"`
 	Signature  string `json:"signature" rule:"required"`
 }
 
-// Check refuses what no state of the organization can make right.
+// Check refuses an intent that is invalid whatever the organization's records are.
 func (in *CreateApprovals) Check() error {
 	if n := len(in.Approvals); n == 0 || n > tvc.MaxMembers {
 		return fault.Field("approvals", "must have 1 to %d elements", tvc.MaxMembers)
@@ -45,7 +45,7 @@ func signature(field, text string) ([]byte, error) {
 	return b, nil
 }
 
-// ApprovalIDs is the result, in the order of the request.
+// ApprovalIDs is the result: the ids of the approvals, in the order of the request.
 type ApprovalIDs struct {
 	ApprovalIDs []string `json:"approvalIds"`
 }
@@ -108,7 +108,7 @@ func approve(tx *activity.Tx, m *org.TVCManifest, set *org.TVCOperatorSet, in *A
 
 // memberOf finds an operator of a set.
 func memberOf(tx *activity.Tx, set *org.TVCOperatorSet, field, text string) (*org.TVCOperator, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
+	id, _ := org.ParseID(text) // its rule requires a UUID
 	o, err := tx.TVCOperator(id)
 	if err == nil && (o == nil || !slices.Contains(set.Operators, id)) {
 		err = fault.Field(field, "no operator of the app's set")
@@ -116,8 +116,8 @@ func memberOf(tx *activity.Tx, set *org.TVCOperatorSet, field, text string) (*or
 	return o, err
 }
 
-// release marks a deployment that the threshold has approved, and tells the host to run it. The first one of an app is
-// the live one.
+// release marks a deployment as approved by the threshold, and sends it to the host to run. The first one of an app
+// becomes its live one.
 func release(tx *activity.Tx, app *org.TVCApp, d *org.TVCDeployment) error {
 	changed := *d
 	changed.Approved, changed.UpdatedMs = true, tx.NowMs
@@ -134,10 +134,10 @@ func release(tx *activity.Tx, app *org.TVCApp, d *org.TVCDeployment) error {
 	return tell(tx, &changed, false)
 }
 
-// sendLasts is for how long a word to the host is opened to it: for good.
+// sendLasts is the lifetime of a send about a deployment: unlimited.
 const sendLasts = 1 << 62
 
-// tell has the host hear of a deployment, unless it was never approved. With once another send keeps it running, or nothing does.
+// tell sends a deployment to the host, unless it was never approved. With once the send ends when the host has followed the instruction.
 func tell(tx *activity.Tx, d *org.TVCDeployment, once bool) error {
 	if !d.Approved {
 		return nil
@@ -145,7 +145,7 @@ func tell(tx *activity.Tx, d *org.TVCDeployment, once bool) error {
 	return tx.Send(org.SendProgram, &org.Program{App: d.App, Deployment: d.ID, Once: once}, sendLasts)
 }
 
-// Run is what the host is to do now about what a send says, with the secret of the image's registry as it is kept.
+// Run returns the host's present instruction for a send, with the encrypted secret of the image's registry.
 func Run(tx *org.Tx, p *org.Program) (r *tvc.Run, pullSecret string, err error) {
 	r = &tvc.Run{AppID: p.App.String(), DeploymentID: p.Deployment.String(), Stop: true}
 	d, err := tx.TVCDeployment(p.Deployment)
@@ -168,7 +168,7 @@ func Run(tx *org.Tx, p *org.Program) (r *tvc.Run, pullSecret string, err error) 
 		HealthCheckType: strings.TrimPrefix(d.HealthCheck, "TVC_HEALTH_CHECK_TYPE_"), HealthCheckPort: d.HealthPort, PublicIngressPort: d.IngressPort}, d.PullSecret, nil
 }
 
-// Envelope is a manifest with the approvals that were counted.
+// Envelope returns a manifest with its counted approvals.
 func Envelope(tx *org.Tx, m *org.TVCManifest) (*tvc.Envelope, error) {
 	parsed, err := tvc.ParseManifest(m.Bytes)
 	if err != nil {
@@ -185,21 +185,21 @@ func Envelope(tx *org.Tx, m *org.TVCManifest) (*tvc.Envelope, error) {
 	return e, nil
 }
 
-// PostShare is an operator's share on its way to one boot of a deployment's enclave.
+// PostShare is an operator's share, encrypted to one boot of a deployment's enclave.
 type PostShare struct {
 	DeploymentID          string      `json:"deploymentId" rule:"required,uuid"`
 	EphemeralPublicKeyHex string      `json:"ephemeralPublicKeyHex" rule:"required"`
 	ShareApprovalBundle   ShareBundle `json:"shareApprovalBundle" rule:"required"`
 }
 
-// ShareBundle is the share, encrypted, and the operator's approval of the manifest.
+// ShareBundle is the encrypted share, and the operator's approval of the manifest.
 type ShareBundle struct {
 	OperatorID          string `json:"operatorId" rule:"required,uuid"`
 	ReEncryptedShareHex string `json:"reEncryptedShareHex" rule:"required"`
 	Signature           string `json:"signature" rule:"required"`
 }
 
-// Check refuses what no state of the organization can make right.
+// Check refuses an intent that is invalid whatever the organization's records are.
 func (in *PostShare) Check() error {
 	if _, err := tvc.ParsePair(strings.ToLower(in.EphemeralPublicKeyHex)); err != nil {
 		return fault.Field("ephemeralPublicKeyHex", "must be the hex of two points of P-256, 130 bytes, as the enclave's document has them")
@@ -211,7 +211,7 @@ func (in *PostShare) Check() error {
 	return err
 }
 
-// PostedShareID is the result.
+// PostedShareID is the result of posting a share.
 type PostedShareID struct {
 	ProvisioningShareID string `json:"provisioningShareId"`
 }
@@ -243,7 +243,7 @@ func postShare(tx *activity.Tx, in *PostShare) (*PostedShareID, error) {
 	return pass(tx, d, o, strings.ToLower(in.EphemeralPublicKeyHex), strings.ToLower(in.ShareApprovalBundle.ReEncryptedShareHex), sig)
 }
 
-// pass keeps a share and has the host bring it to the enclave whose setup key it is encrypted to.
+// pass stores a share and sends it to the host, for the enclave to whose setup key it is encrypted.
 func pass(tx *activity.Tx, d *org.TVCDeployment, o *org.TVCOperator, setupKey, box string, sig []byte) (*PostedShareID, error) {
 	sealed, err := hex.DecodeString(box)
 	if err != nil {
@@ -263,5 +263,5 @@ func pass(tx *activity.Tx, d *org.TVCDeployment, o *org.TVCOperator, setupKey, b
 	return &PostedShareID{s.ID.String()}, tx.Send(org.SendProgram, &org.Program{App: d.App, Deployment: d.ID, SetupKey: setupKey, Share: posted}, tx.NowMs+shareLastsMs)
 }
 
-// shareLastsMs is how long the host may still ask for a share: its enclave waits no longer for it.
+// shareLastsMs is how long the host may open the send of a share. Its enclave waits no longer for it.
 const shareLastsMs = 24 * 60 * 60 * 1000

@@ -1,10 +1,10 @@
-// Package tvc is what customers' programs in enclaves of their own are as activities: apps, who approves and unlocks
-// them, and what is to run.
+// Package tvc has the activities about customers' programs in enclaves of their own: apps, their operators, and
+// deployments.
 //
-// Nothing runs in this enclave, and nothing that runs asks it. It promises that a manifest says what it has itself
-// seen of the image, that approvals are counted only once they are verified and each operator once, and that the key of
-// an app leaves it only in shares, each encrypted to its operator. The host starts what was approved; the program's own
-// enclave holds all of it against the manifest once more.
+// No program runs in this enclave, and no running program calls it. The package promises that a manifest contains what
+// the enclave itself has read from the image, that approvals are counted only once they are verified and each operator once,
+// and that the key of an app leaves it only in shares, each encrypted to its operator. The host starts approved deployments;
+// the program's own enclave verifies manifest and approvals again.
 package tvc
 
 import (
@@ -18,18 +18,18 @@ import (
 	"cloister/shared/tvc"
 )
 
-// Apps are the kinds about apps and who acts for them.
+// Apps are the kinds about apps and their operators.
 var Apps = activity.Family{
 	activity.Kind[CreateApp, AppResult]{Name: "CREATE_TVC_APP", Resource: "TVC_APP", Action: "CREATE", Run: createApp},
 	createOperatorKind,
 	activity.Kind[CreateQuorumKey, QuorumKeyResult]{Name: "CREATE_TVC_QUORUM_KEY", Resource: "TVC_QUORUM_KEY", Action: "CREATE", Run: createQuorumKey, Verify: verifyQuorumKey},
 }
 
-// wellKnownQuorumKey is in the template of the hosted service's tool. Anybody has its private half.
+// wellKnownQuorumKey is in the template of the hosted service's tool. Its private half is public.
 const wellKnownQuorumKey = "04451028fc9d42cef6d8f2a3ebe17d65783c470dbc6f04663d500c12009930cf9b209e733f6ac6103cc28f07ecde2dbb55095738b828d6b7a55caf4ddf9d67f2ae" +
 	"047827dcd2325b8d58694c2ea14e8f1e1f8a36c84438d291ff9b1b067debdb3e2ba3822984cde8bed4de2c237bd323526da4961d368bcc63cbd2d37d00e936683e"
 
-// CreateApp makes an app. Of each set it names one that is there or makes one.
+// CreateApp creates an app. Each of its sets is an existing one or a new one.
 type CreateApp struct {
 	Name                       string             `json:"name" rule:"required"`
 	QuorumPublicKey            string             `json:"quorumPublicKey" rule:"required"`
@@ -40,10 +40,10 @@ type CreateApp struct {
 	EnableEgress               *bool              `json:"enableEgress"`
 	EnableDebugModeDeployments *bool              `json:"enableDebugModeDeployments"`
 
-	quorum string // QuorumPublicKey as it is stored
+	quorum string // QuorumPublicKey in its stored encoding
 }
 
-// Check refuses what no state of the organization can make right.
+// Check refuses an intent that is invalid whatever the organization's records are.
 func (in *CreateApp) Check() error {
 	if err := checkName("name", in.Name); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (in *CreateApp) Check() error {
 	return nil
 }
 
-// checkName wants what whoever approves can read.
+// checkName requires a name that approvers can read.
 func checkName(field, name string) error {
 	if len(name) > tvc.MaxText || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name {
 		return fault.Field(field, "must be printable text of at most %d bytes, without blanks around it", tvc.MaxText)
@@ -74,7 +74,7 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// AppResult is the result.
+// AppResult is the result of creating an app.
 type AppResult struct {
 	AppID                  string   `json:"appId"`
 	ManifestSetID          string   `json:"manifestSetId"`
@@ -112,7 +112,7 @@ func createApp(tx *activity.Tx, in *CreateApp) (*AppResult, error) {
 
 func texts(ids []org.ID) []string { return activity.MapList(ids, (*org.ID).String) }
 
-// checkCount refuses one more of what each visits than there may be.
+// checkCount refuses another object of a kind that each visits if there are most already.
 func checkCount[T any](each func(func(*T) bool) error, most int, what string) error {
 	n := 0
 	err := each(func(*T) bool {
@@ -125,8 +125,8 @@ func checkCount[T any](each func(func(*T) bool) error, most int, what string) er
 	return err
 }
 
-// OperatorSetParams are a set to be made of new operators and of some that are there. One of the same name, threshold and
-// operators is taken again.
+// OperatorSetParams is a set to be created of new and existing operators. An existing set with the same name, threshold
+// and operators is used instead.
 type OperatorSetParams struct {
 	Name                string           `json:"name" rule:"required"`
 	NewOperators        []OperatorParams `json:"newOperators,omitempty"`
@@ -134,20 +134,20 @@ type OperatorSetParams struct {
 	Threshold           uint32           `json:"threshold" rule:"required"`
 }
 
-// OperatorParams are an operator with keys of his own. One of the same name and keys is taken again.
+// OperatorParams is an operator with keys of his own. An existing one with the same name and keys is used instead.
 type OperatorParams struct {
 	Name      string `json:"name" rule:"required"`
 	PublicKey string `json:"publicKey" rule:"required"`
 
-	pair string // PublicKey as it is stored
+	pair string // PublicKey in its stored encoding
 }
 
-// setChoice is one of an app's two sets: named, or to be made.
+// setChoice is one of an app's two sets: an existing one, or one to be created.
 type setChoice struct {
-	member string // of the intent, without Id or Params
+	member string // of the intent, without the suffix Id or Params
 	id     *string
 	params *OperatorSetParams
-	least  uint32 // that its threshold may be
+	least  uint32 // minimal threshold
 }
 
 func (s *setChoice) check() error {
@@ -181,7 +181,7 @@ func (s *setChoice) check() error {
 	return nil
 }
 
-// take finds the set, or makes it with its new operators.
+// take finds the set, or creates it with its new operators.
 func (s *setChoice) take(tx *activity.Tx) (*org.TVCOperatorSet, error) {
 	if s.id != nil {
 		set, err := activity.FindField(tx.TVCOperatorSet, "operator set", s.member+"Id", *s.id)
@@ -205,7 +205,7 @@ func (s *setChoice) take(tx *activity.Tx) (*org.TVCOperatorSet, error) {
 		}
 		members = append(members, o)
 	}
-	// As the manifest will have them: two of one key may be one person.
+	// Check the set as in the manifest: two operators with one key may be one person.
 	whole := setOf(members, s.params.Threshold)
 	if err := whole.Check(s.least); err != nil {
 		return nil, fault.Field(s.member+"Params", "%s", err.Error())
@@ -215,7 +215,7 @@ func (s *setChoice) take(tx *activity.Tx) (*org.TVCOperatorSet, error) {
 	return set, keepSet(tx, set)
 }
 
-// keepSet gives a set its id: that of the one which is the same, if there is one.
+// keepSet stores a set under a new id, or gives it the id of an equal set.
 func keepSet(tx *activity.Tx, set *org.TVCOperatorSet) (err error) {
 	var same *org.TVCOperatorSet
 	err = tx.EachTVCOperatorSet(func(other *org.TVCOperatorSet) bool {
@@ -246,14 +246,14 @@ func sameMembers(a, b []org.ID) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(id org.ID) bool { return !slices.Contains(b, id) })
 }
 
-// setOf is a set as manifests have it.
+// setOf returns a set as in manifests.
 func setOf(members []*org.TVCOperator, threshold uint32) tvc.Set {
 	return tvc.Set{Threshold: threshold, Members: activity.MapList(members, func(o **org.TVCOperator) tvc.Member {
 		return tvc.Member{Alias: (*o).Name, PubKey: (*o).PublicKey}
 	})}
 }
 
-// membersOf are a stored set's operators.
+// membersOf returns the operators of a stored set.
 func membersOf(tx *org.Tx, set *org.TVCOperatorSet) ([]*org.TVCOperator, error) {
 	members := make([]*org.TVCOperator, len(set.Operators))
 	for i, id := range set.Operators {
@@ -265,7 +265,7 @@ func membersOf(tx *org.Tx, set *org.TVCOperatorSet) ([]*org.TVCOperator, error) 
 	return members, nil
 }
 
-// addOperator stores an operator under a new id, or finds the one that is the same.
+// addOperator stores an operator under a new id, or finds an equal one.
 func addOperator(tx *activity.Tx, o *org.TVCOperator) (*org.TVCOperator, error) {
 	var same *org.TVCOperator
 	err := tx.EachTVCOperator(func(other *org.TVCOperator) bool {

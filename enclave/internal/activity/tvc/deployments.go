@@ -13,7 +13,7 @@ import (
 	"cloister/shared/tvc"
 )
 
-// Deployments are the kinds about what may run.
+// Deployments are the kinds about deployments, except their approval.
 var Deployments = activity.Family{
 	activity.Kind[CreateDeployment, DeploymentResult]{Name: "CREATE_TVC_DEPLOYMENT", Resource: "TVC_DEPLOYMENT", Action: "CREATE", Run: createDeployment},
 	activity.Kind[DeploymentID, DeploymentID]{Name: "DELETE_TVC_DEPLOYMENT", Resource: "TVC_DEPLOYMENT", Action: "DELETE", Run: deleteDeployment},
@@ -21,26 +21,26 @@ var Deployments = activity.Family{
 	activity.Kind[AppID, AppID]{Name: "DELETE_TVC_APP_AND_DEPLOYMENTS", Resource: "TVC_APP", Action: "DELETE", Run: deleteApp},
 }
 
-// Approvals are the kinds by which something comes to run.
+// Approvals are the kinds that approve and unlock deployments.
 var Approvals = activity.Family{
 	activity.Kind[CreateApprovals, ApprovalIDs]{Name: "CREATE_TVC_MANIFEST_APPROVALS", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: createApprovals},
 	activity.Kind[PostShare, PostedShareID]{Name: "POST_TVC_QUORUM_KEY_SHARE", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: postShare},
 	activity.Kind[DeploymentID, activity.Nothing]{Name: "UPDATE_TVC_APP_LIVE_DEPLOYMENT", Resource: "TVC_APP", Action: "UPDATE", Run: setLive},
 }
 
-// HealthCheck is how the host asks a program whether it is well.
+// HealthCheck is the protocol by which the host checks a program's health.
 type HealthCheck string
 
-// The ways.
+// The health checks.
 const (
 	healthHTTP HealthCheck = "TVC_HEALTH_CHECK_TYPE_HTTP"
 	healthGRPC HealthCheck = "TVC_HEALTH_CHECK_TYPE_GRPC"
 )
 
-// Valid tells whether h is one of them.
+// Valid reports whether h is a health check of the interface.
 func (h HealthCheck) Valid() bool { return h == healthHTTP || h == healthGRPC }
 
-// CreateDeployment makes a manifest of an app, which runs once it is approved.
+// CreateDeployment creates a deployment of an app, with its manifest. It runs once it is approved.
 type CreateDeployment struct {
 	AppID                             string      `json:"appId" rule:"required"`
 	QOSVersion                        string      `json:"qosVersion" rule:"required"`
@@ -60,7 +60,7 @@ type CreateDeployment struct {
 	expected program.Digest
 }
 
-// Check refuses what no state of the organization can make right.
+// Check refuses an intent that is invalid whatever the organization's records are.
 func (in *CreateDeployment) Check() (err error) {
 	if in.image, err = program.ParseReference("pivotContainerImageUrl", in.PivotContainerImageURL, true); err != nil {
 		return err
@@ -91,7 +91,7 @@ func checkPorts(health, ingress uint32) error {
 	return nil
 }
 
-// pivot is the program as the manifest has it.
+// pivot returns the program as in the manifest.
 func (in *CreateDeployment) pivot() tvc.Pivot {
 	bridge := func(port uint32) tvc.Bridge {
 		return tvc.Bridge{Type: tvc.BridgeServer, Host: "0.0.0.0", Port: uint16(port)}
@@ -104,7 +104,7 @@ func (in *CreateDeployment) pivot() tvc.Pivot {
 	return p
 }
 
-// DeploymentResult is the result.
+// DeploymentResult is the result of creating a deployment.
 type DeploymentResult struct {
 	DeploymentID string `json:"deploymentId"`
 	ManifestID   string `json:"manifestId"`
@@ -160,7 +160,7 @@ func (in *CreateDeployment) replicas() uint32 {
 
 const usualReplicas = 3
 
-// manifest is what operators are to approve.
+// manifest returns the manifest for the operators to approve.
 func (in *CreateDeployment) manifest(tx *activity.Tx, app *org.TVCApp) (*tvc.Manifest, error) {
 	if err := checkCount(tx.EachTVCDeployment, org.MaxTVCDeployments, "deployments"); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (in *CreateDeployment) manifest(tx *activity.Tx, app *org.TVCApp) (*tvc.Man
 	return m, err
 }
 
-// enclaveOf is what a release of the base image is measured as. It is asked for last: a replay does not know it.
+// enclaveOf returns the measurements of a release of the base image. The caller calls it last: a replay does not have them.
 func enclaveOf(tx *activity.Tx, version string) (tvc.Enclave, error) {
 	if tx.Capabilities.Programs == nil {
 		return tvc.Enclave{}, activity.NoPrograms()
@@ -208,10 +208,10 @@ func enclaveOf(tx *activity.Tx, version string) (tvc.Enclave, error) {
 	return base.Enclave, nil
 }
 
-// namespace names an app in its manifests.
+// namespace returns the name of an app in its manifests.
 func namespace(app org.ID) string { return "prod/tvc/" + app.String() }
 
-// nonce rises with every manifest of an app, so that operators see which of two is the later.
+// nonce increases with every manifest of an app, so that operators see which of two is newer.
 func (in *CreateDeployment) nonce(nowMs uint64, app *org.TVCApp) (uint32, error) {
 	switch {
 	case app.LastNonce == math.MaxUint32:
@@ -224,12 +224,12 @@ func (in *CreateDeployment) nonce(nowMs uint64, app *org.TVCApp) (uint32, error)
 	return *in.Nonce, nil
 }
 
-// DeploymentID names a deployment, and is the result of some.
+// DeploymentID names a deployment, and is the result of some activities.
 type DeploymentID struct {
 	DeploymentID string `json:"deploymentId" rule:"required,uuid"`
 }
 
-// AppID names an app, and is the result of removing it.
+// AppID names an app, and is the result of deleting it.
 type AppID struct {
 	AppID string `json:"appId" rule:"required,uuid"`
 }
@@ -250,7 +250,7 @@ func find(tx *activity.Tx, text string) (*org.TVCDeployment, *org.TVCApp, error)
 
 var errDeleted = fault.New(fault.FailedPrecondition, "the deployment is deleted: restore it first")
 
-// findApproved finds a deployment that may run, with its app.
+// findApproved finds an approved deployment with its app.
 func findApproved(tx *activity.Tx, text string) (*org.TVCDeployment, *org.TVCApp, error) {
 	d, app, err := find(tx, text)
 	switch {

@@ -21,8 +21,8 @@ var createOperatorKind = activity.Kind[CreateOperator, OperatorResult]{
 	},
 }
 
-// CreateOperator makes an operator whose keys are accounts of a wallet, a new one or one that is there. He approves by
-// sign_raw_payload, as the organization's policies let him.
+// CreateOperator creates an operator whose keys are accounts of a wallet, a new or an existing one. He approves by
+// sign_raw_payload, subject to the organization's policies.
 type CreateOperator struct {
 	WalletName   *string `json:"walletName" rule:"omitempty,label_length,label"`
 	WalletID     *string `json:"walletId" rule:"omitempty,uuid"`
@@ -30,7 +30,7 @@ type CreateOperator struct {
 	OperatorName string  `json:"operatorName" rule:"required"`
 }
 
-// Check refuses what no state of the organization can make right.
+// Check refuses an intent that is invalid whatever the organization's records are.
 func (in *CreateOperator) Check() error {
 	if (activity.TextOf(in.WalletName) != "") == (activity.TextOf(in.WalletID) != "") {
 		return fault.Field("walletId", "exactly one of walletName and walletId must be set")
@@ -41,7 +41,7 @@ func (in *CreateOperator) Check() error {
 	return (&wallet.CreateWallet{Accounts: in.accounts()}).CheckAt("")
 }
 
-// accounts are the two keys.
+// accounts are the accounts of the operator's two keys.
 func (in *CreateOperator) accounts() []wallet.WalletAccountParams {
 	account := func(last string) wallet.WalletAccountParams {
 		return wallet.WalletAccountParams{Curve: "CURVE_P256", PathFormat: "PATH_FORMAT_BIP32", Path: in.Path + last, AddressFormat: "ADDRESS_FORMAT_UNCOMPRESSED"}
@@ -49,13 +49,13 @@ func (in *CreateOperator) accounts() []wallet.WalletAccountParams {
 	return []wallet.WalletAccountParams{account(encryptionStep), account(signingStep)}
 }
 
-// The last steps of the paths of an operator's keys.
+// The last segments of the paths of an operator's keys.
 const (
 	encryptionStep = "/0"
 	signingStep    = "/1"
 )
 
-// OperatorResult is the result.
+// OperatorResult is the result of creating an operator.
 type OperatorResult struct {
 	WalletID         string `json:"walletId"`
 	OperatorID       string `json:"operatorId"`
@@ -75,7 +75,7 @@ func createOperator(tx *activity.Tx, in *CreateOperator) (*OperatorResult, error
 	if err != nil {
 		return nil, err
 	}
-	pair := made.Addresses[0] + made.Addresses[1] // in this format an address is the key
+	pair := made.Addresses[0] + made.Addresses[1] // in this format an address is the public key
 	if _, err := tvc.ParsePair(pair); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (in *CreateOperator) derive(tx *activity.Tx) (*wallet.WalletResult, error) 
 	return &wallet.WalletResult{WalletID: *in.WalletID, Addresses: addresses}, err
 }
 
-// verifyOperator holds the recorded keys against the accounts, which the wallet's own check holds against their addresses.
+// verifyOperator compares the recorded keys with the accounts. The wallet's own check compares those with their addresses.
 func verifyOperator(tx *org.Tx, in *CreateOperator, r *OperatorResult, _ []org.Send) error {
 	walletID, err := org.ParseID(r.WalletID)
 	if err != nil {

@@ -16,19 +16,19 @@ import (
 	"cloister/shared/tvc"
 )
 
-// maxShares is how many places there are in the field that shares are made in, but one.
+// maxShares is the maximal number of shares of the secret-sharing field: its elements but zero and one other.
 const maxShares = 254
 
-// CreateQuorumKey makes a key of which nobody has more than a share.
+// CreateQuorumKey creates a key that is given out only in shares, one for each operator.
 type CreateQuorumKey struct {
 	Threshold           uint32   `json:"threshold" rule:"required"`
 	OperatorEncryptKeys []string `json:"operatorEncryptKeys" rule:"required"`
 
 	to   []*ecdh.PublicKey
-	keys []string // as they are stored
+	keys []string // in their stored encoding
 }
 
-// Check refuses what no state of the organization can make right.
+// Check refuses an intent that is invalid whatever the organization's records are.
 func (in *CreateQuorumKey) Check() error {
 	n := len(in.OperatorEncryptKeys)
 	if n > maxShares {
@@ -56,7 +56,7 @@ func (in *CreateQuorumKey) Check() error {
 	return nil
 }
 
-// QuorumKeyResult is the result.
+// QuorumKeyResult is the result of creating a quorum key.
 type QuorumKeyResult struct {
 	QuorumKeyID     string   `json:"quorumKeyId"`
 	QuorumPublicKey string   `json:"quorumPublicKey"`
@@ -88,7 +88,7 @@ func shareIDs(k *org.TVCQuorumKey) []*org.ID {
 	return activity.MapList(k.Shares, func(s *org.TVCShare) *org.ID { return &s.ID })
 }
 
-// fillShares draws the key, splits it, encrypts the shares and forgets it.
+// fillShares draws the key, splits it, encrypts the shares and wipes the key.
 func fillShares(tx *activity.Tx, in *CreateQuorumKey, k *org.TVCQuorumKey) error {
 	seed, err := newSeed(tx, k)
 	if err != nil {
@@ -114,7 +114,7 @@ func fillShares(tx *activity.Tx, in *CreateQuorumKey, k *org.TVCQuorumKey) error
 	return nil
 }
 
-// newSeed draws a seed that gives a key, and tells the public half.
+// newSeed draws a seed that gives a valid key, and stores the public half in k.
 func newSeed(tx *activity.Tx, k *org.TVCQuorumKey) (seed secret.Secret, err error) {
 	for range 4 {
 		if seed, err = secret.New(tx.Rand, tvc.SeedSize); err != nil {
@@ -131,7 +131,7 @@ func newSeed(tx *activity.Tx, k *org.TVCQuorumKey) (seed secret.Secret, err erro
 	return secret.Secret{}, errors.New("randomness gives no quorum key")
 }
 
-// verifyQuorumKey holds what was drawn against the request: shares in boxes of their size, to the keys named.
+// verifyQuorumKey compares the recorded result with the request: the shares have the size of encrypted shares, for the named keys.
 func verifyQuorumKey(tx *org.Tx, in *CreateQuorumKey, r *QuorumKeyResult, _ []org.Send) error {
 	id, err := org.ParseID(r.QuorumKeyID)
 	if err != nil {

@@ -25,23 +25,23 @@ var Authenticators = activity.Family{
 	},
 }
 
-// The shapes of passkeys and identity providers.
+// JSON types of passkeys and identity providers.
 
 // AuthenticatorTransport is how an authenticator can be reached.
 type AuthenticatorTransport string
 
 var transports = []AuthenticatorTransport{"AUTHENTICATOR_TRANSPORT_BLE", "AUTHENTICATOR_TRANSPORT_INTERNAL", "AUTHENTICATOR_TRANSPORT_NFC", "AUTHENTICATOR_TRANSPORT_USB", "AUTHENTICATOR_TRANSPORT_HYBRID"}
 
-// Valid tells whether t is one of the interface's.
+// Valid reports whether t is a transport of the interface.
 func (t AuthenticatorTransport) Valid() bool { return slices.Contains(transports, t) }
 
-// Attachment is how an authenticator belongs to its device.
+// Attachment is the relation of an authenticator to its device.
 type Attachment string
 
-// Valid tells whether a is one of the interface's.
+// Valid reports whether a is an attachment of the interface.
 func (a Attachment) Valid() bool { return a == "cross-platform" || a == "platform" }
 
-// AuthenticatorParamsV1 is a passkey as browsers first gave it.
+// AuthenticatorParamsV1 is a passkey in the browser's encoding, of older versions.
 type AuthenticatorParamsV1 struct {
 	AuthenticatorName string                             `json:"authenticatorName" rule:"required,label_length,label"`
 	UserID            string                             `json:"userId" rule:"required,uuid"`
@@ -49,7 +49,7 @@ type AuthenticatorParamsV1 struct {
 	Challenge         string                             `json:"challenge" rule:"required,max=256"`
 }
 
-// PublicKeyCredentialWithAttestation is a browser's credential.
+// PublicKeyCredentialWithAttestation is a browser's PublicKeyCredential.
 type PublicKeyCredentialWithAttestation struct {
 	ID                      string                           `json:"id" rule:"required"`
 	Type                    string                           `json:"type" rule:"required,oneof=public-key"`
@@ -59,7 +59,7 @@ type PublicKeyCredentialWithAttestation struct {
 	ClientExtensionResults  SimpleClientExtensionResults     `json:"clientExtensionResults" rule:"required"`
 }
 
-// AuthenticatorAttestationResponse is what an authenticator answered.
+// AuthenticatorAttestationResponse is the response of an authenticator.
 type AuthenticatorAttestationResponse struct {
 	ClientDataJSON          string                   `json:"clientDataJson" rule:"required"`
 	AttestationObject       string                   `json:"attestationObject" rule:"required"`
@@ -86,7 +86,7 @@ type AuthenticatorParams struct {
 	Attestation       Attestation `json:"attestation" rule:"required"`
 }
 
-// Attestation is what an authenticator says of a new passkey.
+// Attestation is the attestation of a new passkey by its authenticator.
 type Attestation struct {
 	CredentialID      string                   `json:"credentialId" rule:"required,max=256"`
 	ClientDataJSON    string                   `json:"clientDataJson" rule:"required"`
@@ -94,7 +94,7 @@ type Attestation struct {
 	Transports        []AuthenticatorTransport `json:"transports" rule:"dive"`
 }
 
-// CarryAuthenticator takes what matters of a browser's credential. The intent checks the user that it names.
+// CarryAuthenticator converts a passkey of the browser's encoding. The intent checks the user that it names.
 func CarryAuthenticator(o *AuthenticatorParamsV1) AuthenticatorParams {
 	r := &o.Attestation.Response
 	return AuthenticatorParams{o.AuthenticatorName, o.Challenge, Attestation{o.Attestation.ID, r.ClientDataJSON, r.AttestationObject, r.Transports}}
@@ -103,7 +103,7 @@ func CarryAuthenticator(o *AuthenticatorParamsV1) AuthenticatorParams {
 // maxCredentialID bounds the text of a credential id in every version.
 const maxCredentialID = 256
 
-// Registration reads the texts of p.
+// Registration decodes the texts of p.
 func (p *AuthenticatorParams) Registration(path string) (r webauthn.Registration, err error) {
 	for _, m := range []struct {
 		name, text string
@@ -126,8 +126,8 @@ func (p *AuthenticatorParams) Registration(path string) (r webauthn.Registration
 	return r, nil
 }
 
-// checkAuthenticators refuses what cannot be read. Attestations are verified when they are added: only the
-// organization says at which origins passkeys may be made.
+// checkAuthenticators refuses malformed passkeys. Their attestations are verified when they are added: only the
+// organization's record has the origins at which passkeys may be created.
 func checkAuthenticators(path string, ps []AuthenticatorParams) error {
 	for i := range ps {
 		if _, err := ps[i].Registration(fmt.Sprintf("%sauthenticators.%d", path, i)); err != nil {
@@ -163,7 +163,7 @@ func (in *CreateAuthenticators) Check() error {
 	return checkAuthenticators("", in.Authenticators)
 }
 
-// AuthenticatorIDs is the result of making and of deleting passkeys.
+// AuthenticatorIDs is the result of creating and of deleting passkeys.
 type AuthenticatorIDs struct {
 	AuthenticatorIDs []string `json:"authenticatorIds"`
 }
@@ -178,8 +178,8 @@ func RegisterAuthenticators(tx *activity.Tx, in *CreateAuthenticators) (*Authent
 	return r, err
 }
 
-// addAuthenticators gives u, which the caller stores, more passkeys. As in AboveUsers, the organization's
-// record need not be there yet.
+// addAuthenticators gives u, which the caller stores, more passkeys. As in ParentUsers, the organization's
+// record need not exist yet.
 func addAuthenticators(tx *activity.Tx, u *org.User, path string, ps []AuthenticatorParams) ([]string, error) {
 	if len(ps) == 0 {
 		return nil, nil
@@ -246,12 +246,12 @@ func newAuthenticator(tx *activity.Tx, path string, p *AuthenticatorParams, allo
 	return a, c.Counter, nil
 }
 
-// FeatureOrigins lists where passkeys may be made and used.
+// FeatureOrigins is the feature that lists the origins at which passkeys may be created and used.
 const FeatureOrigins = "FEATURE_NAME_WEBAUTHN_ORIGINS"
 
-// WebAuthnOrigins are where passkeys of organization o may be made and used: as the parent's feature says,
-// else as its own does, else any origin of the relying party. Parent is nil at the top; o is nil while it is
-// being made. A value that cannot be read accepts nothing.
+// WebAuthnOrigins returns the origins at which passkeys of organization o may be created and used: those of the parent's
+// feature, else of its own, else any origin of the relying party. Parent is nil for a top-level organization; o is nil while
+// it is being created. A malformed value allows no origin.
 func WebAuthnOrigins(o, parent *org.Organization) webauthn.Origins {
 	for _, rec := range []*org.Organization{parent, o} {
 		if rec == nil {
@@ -268,7 +268,7 @@ func WebAuthnOrigins(o, parent *org.Organization) webauthn.Origins {
 	return webauthn.Origins{}
 }
 
-// allowedOrigins are those of tx's organization.
+// allowedOrigins are the WebAuthnOrigins of tx's organization.
 func allowedOrigins(tx *activity.Tx) (webauthn.Origins, error) {
 	o, err := tx.Organization()
 	if err != nil {
@@ -287,7 +287,7 @@ func allowedOrigins(tx *activity.Tx) (webauthn.Origins, error) {
 	return WebAuthnOrigins(o, parent), nil
 }
 
-// DeleteAuthenticators takes passkeys away from a user.
+// DeleteAuthenticators removes passkeys of a user.
 type DeleteAuthenticators struct {
 	UserID           string   `json:"userId" rule:"required,uuid"`
 	AuthenticatorIDs []string `json:"authenticatorIds" rule:"required,dive,required,uuid"`
@@ -300,7 +300,7 @@ func (in *DeleteAuthenticators) Check() error {
 func deleteAuthenticators(tx *activity.Tx, in *DeleteAuthenticators) (*AuthenticatorIDs, error) {
 	_, err := Change(tx, in.UserID, func(u *org.User) error {
 		for _, text := range in.AuthenticatorIDs {
-			id, _ := org.ParseID(text) // a UUID by its rule
+			id, _ := org.ParseID(text) // its rule requires a UUID
 			i := slices.IndexFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == id })
 			if i < 0 {
 				return fault.New(fault.NotFound, "webauthn authenticator not found in organization: %s", id)
@@ -315,36 +315,36 @@ func deleteAuthenticators(tx *activity.Tx, in *DeleteAuthenticators) (*Authentic
 	return &AuthenticatorIDs{in.AuthenticatorIDs}, err
 }
 
-// forgetAuthenticator removes what is kept of a passkey outside of its user.
+// forgetAuthenticator removes the records of a passkey outside of its user's.
 func forgetAuthenticator(tx *activity.Tx, a *org.Authenticator) error {
 	tx.DeleteCredential(org.PasskeyCurve, hex.EncodeToString(a.CredentialID))
 	return tx.PutCounter(a.ID, 0)
 }
 
-// OauthProviderParamsV1 is an identity by its token.
+// OauthProviderParamsV1 is an identity, given by its token.
 type OauthProviderParamsV1 struct {
 	ProviderName string `json:"providerName" rule:"required"`
 	OidcToken    string `json:"oidcToken" rule:"required"`
 }
 
-// OauthProviderParams is an identity by its token or by its claims.
+// OauthProviderParams is an identity, given by its token or by its claims.
 type OauthProviderParams struct {
 	ProviderName string      `json:"providerName" rule:"required"`
 	OidcToken    *string     `json:"oidcToken"`
 	OidcClaims   *OidcClaims `json:"oidcClaims"`
 }
 
-// OidcClaims name an identity.
+// OidcClaims are the claims that name an identity.
 type OidcClaims struct {
 	Iss string `json:"iss" rule:"required"`
 	Sub string `json:"sub" rule:"required"`
 	Aud string `json:"aud" rule:"required"`
 }
 
-// ClientSignatureScheme is the scheme of a client's own signature.
+// ClientSignatureScheme is the scheme of a ClientSignature.
 type ClientSignatureScheme string
 
-// Valid tells whether s is one of the interface's.
+// Valid reports whether s is a scheme of the interface.
 func (s ClientSignatureScheme) Valid() bool { return s == "CLIENT_SIGNATURE_SCHEME_API_P256" }
 
 // ClientSignature is a client's signature over a verification token.
@@ -355,7 +355,7 @@ type ClientSignature struct {
 	Signature string                `json:"signature" rule:"required"`
 }
 
-// CarryProviders carries identities of older versions up.
+// CarryProviders converts identities of older versions.
 func CarryProviders(olds []OauthProviderParamsV1) []OauthProviderParams {
 	return activity.MapList(olds, func(o *OauthProviderParamsV1) OauthProviderParams {
 		return OauthProviderParams{ProviderName: o.ProviderName, OidcToken: &o.OidcToken}

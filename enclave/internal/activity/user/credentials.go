@@ -35,7 +35,7 @@ var APIKeys = activity.Family{
 // APIKeyCurve is the curve of an API key.
 type APIKeyCurve string
 
-// apiKeyCurves tells of each what its keys are called and look like.
+// apiKeyCurves are the credential type and the encoding of the keys on each curve.
 var apiKeyCurves = map[APIKeyCurve]struct {
 	curve      chain.Curve
 	size       int // bytes of a public key
@@ -46,23 +46,23 @@ var apiKeyCurves = map[APIKeyCurve]struct {
 	"API_KEY_CURVE_ED25519":   {chain.Ed25519, 32, "CREDENTIAL_TYPE_API_KEY_ED25519"},
 }
 
-// CurveP256 is the curve of the keys that the enclave makes.
+// CurveP256 is the curve of the keys that the enclave creates.
 const CurveP256 APIKeyCurve = "API_KEY_CURVE_P256"
 
-// TypeP256Key is the type of a credential on it.
+// TypeP256Key is the credential type of a key on CurveP256.
 const TypeP256Key = "CREDENTIAL_TYPE_API_KEY_P256"
 
-// Valid tells whether c is a curve of the interface.
+// Valid reports whether c is a curve of the interface.
 func (c APIKeyCurve) Valid() bool { return apiKeyCurves[c].size != 0 }
 
-// APIKeyParamsV1 is an API key before there were curves.
+// APIKeyParamsV1 is an API key in versions without curves.
 type APIKeyParamsV1 struct {
 	APIKeyName        string  `json:"apiKeyName" rule:"required,label_length,label"`
 	PublicKey         string  `json:"publicKey" rule:"required,hexadecimal,len=66"`
 	ExpirationSeconds *string `json:"expirationSeconds"`
 }
 
-// APIKeyParams is an API key to be made.
+// APIKeyParams is an API key to be created.
 type APIKeyParams struct {
 	APIKeyName        string      `json:"apiKeyName" rule:"required,label_length,label"`
 	PublicKey         string      `json:"publicKey" rule:"required,hexadecimal,api_key"`
@@ -70,7 +70,7 @@ type APIKeyParams struct {
 	ExpirationSeconds *string     `json:"expirationSeconds"`
 }
 
-// CarryKeys carries API keys of older versions up.
+// CarryKeys converts API keys of older versions.
 func CarryKeys(olds []APIKeyParamsV1) []APIKeyParams {
 	return activity.MapList(olds, func(o *APIKeyParamsV1) APIKeyParams {
 		return APIKeyParams{o.APIKeyName, o.PublicKey, CurveP256, o.ExpirationSeconds}
@@ -80,7 +80,7 @@ func CarryKeys(olds []APIKeyParamsV1) []APIKeyParams {
 // maxExpirationSeconds, some 100,000 years, keeps the sum with a time in milliseconds in range.
 const maxExpirationSeconds = 1 << 42
 
-// seconds is the key's life, 0 for ever.
+// seconds returns the key's lifetime, 0 for unlimited.
 func (p *APIKeyParams) seconds() (uint64, bool) {
 	if p.ExpirationSeconds == nil {
 		return 0, true
@@ -89,7 +89,7 @@ func (p *APIKeyParams) seconds() (uint64, bool) {
 	return n, err == nil && n > 0 && n <= maxExpirationSeconds
 }
 
-// CheckAt refuses a key that is none on its curve.
+// CheckAt refuses a public key that is not on its curve.
 func (p *APIKeyParams) CheckAt(path string) error {
 	c := apiKeyCurves[p.CurveType]
 	b, err := hex.DecodeString(p.PublicKey)
@@ -114,7 +114,7 @@ func checkAPIKeys(path string, ps []APIKeyParams) error {
 	return nil
 }
 
-// CreateAPIKeysV1 is the intent before there were curves.
+// CreateAPIKeysV1 is version 1 of the intent, without curves.
 type CreateAPIKeysV1 struct {
 	APIKeys []APIKeyParamsV1 `json:"apiKeys" rule:"dive,required"`
 	UserID  string           `json:"userId" rule:"required,uuid"`
@@ -128,7 +128,7 @@ type CreateAPIKeys struct {
 
 func (in *CreateAPIKeys) Check() error { return checkAPIKeys("", in.APIKeys) }
 
-// APIKeyIDs is the result of making and of deleting API keys.
+// APIKeyIDs is the result of creating and of deleting API keys.
 type APIKeyIDs struct {
 	APIKeyIDs []string `json:"apiKeyIds"`
 }
@@ -142,7 +142,7 @@ func createAPIKeys(tx *activity.Tx, in *CreateAPIKeys) (*APIKeyIDs, error) {
 	return r, err
 }
 
-// IsKey tells whether a text is a public key of the organization on any curve. No text may be a key on two:
+// IsKey reports whether a text is a public key of the organization on any curve. No text may be a key on two curves:
 // allowlists name keys by their text.
 func IsKey(tx *activity.Tx, public string) (bool, error) {
 	for _, curve := range []APIKeyCurve{CurveP256, "API_KEY_CURVE_SECP256K1", "API_KEY_CURVE_ED25519"} {
@@ -184,7 +184,7 @@ func addAPIKeys(tx *activity.Tx, u *org.User, path string, ps []APIKeyParams) ([
 	return ids, LimitAPIKeys(tx, u, len(ps))
 }
 
-// LimitAPIKeys holds u to its numbers after keys were added at the end. Too many keys without expiry are
+// LimitAPIKeys enforces u's limits after keys were added at the end. Too many keys without expiry are
 // refused; of those with expiry, expired ones and then the oldest are removed.
 func LimitAPIKeys(tx *activity.Tx, u *org.User, added int) error {
 	var forever, expiring, fresh int
@@ -215,7 +215,7 @@ func LimitAPIKeys(tx *activity.Tx, u *org.User, added int) error {
 	return nil
 }
 
-// evictable picks an expired key, or the oldest that expires. Keys are in order of creation; at least one expires.
+// evictable returns the index of an expired key, or of the oldest that expires. Keys are in order of creation; at least one expires.
 func evictable(ks []org.APIKey, nowMs uint64) int {
 	oldest := -1
 	for i := range ks {
@@ -229,7 +229,7 @@ func evictable(ks []org.APIKey, nowMs uint64) int {
 	return oldest
 }
 
-// ForgetKey makes the public key of k unknown, and drops the list of addresses from which it may be used.
+// ForgetKey removes the look-up key and the IP allowlist of k.
 func ForgetKey(tx *activity.Tx, k *org.APIKey) error {
 	tx.DeleteCredential(org.KeyCurve(k.Type), k.PublicKey)
 	list, err := tx.Allowlist(k.PublicKey)
@@ -239,7 +239,7 @@ func ForgetKey(tx *activity.Tx, k *org.APIKey) error {
 	return err
 }
 
-// DeleteAPIKeys takes API keys away from a user.
+// DeleteAPIKeys removes API keys of a user.
 type DeleteAPIKeys struct {
 	UserID    string   `json:"userId" rule:"required,uuid"`
 	APIKeyIDs []string `json:"apiKeyIds" rule:"required,dive,required,uuid"`
@@ -250,7 +250,7 @@ func (in *DeleteAPIKeys) Check() error { return activity.CheckDistinct("apiKeyId
 func deleteAPIKeys(tx *activity.Tx, in *DeleteAPIKeys) (*APIKeyIDs, error) {
 	_, err := Change(tx, in.UserID, func(u *org.User) error {
 		for _, text := range in.APIKeyIDs {
-			id, _ := org.ParseID(text) // a UUID by its rule
+			id, _ := org.ParseID(text) // its rule requires a UUID
 			i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == id })
 			if i < 0 {
 				return activity.NotFound("api key", text)
@@ -269,7 +269,7 @@ func deleteAPIKeys(tx *activity.Tx, in *DeleteAPIKeys) (*APIKeyIDs, error) {
 }
 
 // keepQuorum refuses a change to a user's credentials that leaves fewer root users than the threshold with a
-// lasting way to log in.
+// way to log in that does not expire.
 func keepQuorum(tx *activity.Tx, before, after *org.User) error {
 	o, err := tx.Organization()
 	if err != nil {
@@ -302,14 +302,14 @@ func keepQuorum(tx *activity.Tx, before, after *org.User) error {
 	return nil
 }
 
-// How a user can log in: not at all, for a time, for good.
+// Durations for which a user can log in: never, for a time, permanently.
 const (
 	meansNone = iota
 	meansForATime
 	MeansForGood
 )
 
-// isReachable tells whether u can get a passcode or link for a log-in that the organization has switched on.
+// isReachable reports whether u can get a passcode or link for a log-in that the organization has enabled.
 func isReachable(u *org.User, o *org.Organization) bool {
 	on := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { _, ok := o.Features["FEATURE_NAME_"+n]; return ok })
@@ -317,7 +317,7 @@ func isReachable(u *org.User, o *org.Organization) bool {
 	return u.Email != "" && on("EMAIL_AUTH", "OTP_EMAIL_AUTH", "EMAIL_RECOVERY", "ROOT_USER_EMAIL_RECOVERY") || u.Phone != "" && on("SMS_AUTH")
 }
 
-// LoginMeans is how u can log in to organization o. An address counts if isReachable.
+// LoginMeans returns how long u can log in to organization o. A contact counts if isReachable.
 func LoginMeans(u *org.User, o *org.Organization, nowMs uint64) int {
 	best := meansNone
 	if len(u.Authenticators)+len(u.OauthProviders) > 0 || isReachable(u, o) {

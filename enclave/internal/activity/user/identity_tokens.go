@@ -9,7 +9,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// VerifyIdentityToken verifies an identity token. The caller checks whose it is, for whom and for which key.
+// VerifyIdentityToken verifies an identity token. The caller checks its subject, audience and bound key.
 func VerifyIdentityToken(tx *activity.Tx, field, text string) (*login.Identity, error) {
 	u, err := login.ParseIdentityToken(field, text)
 	if err != nil {
@@ -25,14 +25,14 @@ func VerifyIdentityToken(tx *activity.Tx, field, text string) (*login.Identity, 
 	return u.Verify(set, tx.NowMs)
 }
 
-// CheckIdentityToken refuses what does not have the form of an identity token.
+// CheckIdentityToken refuses a text that does not have the form of an identity token.
 func CheckIdentityToken(field, text string) error {
 	_, err := login.ParseIdentityToken(field, text)
 	return err
 }
 
-// hasIdentity is the identity of u with issuer, subject and one of the audiences that leads whoever shows a token of an
-// attempt, or nil: see org.Tx.ChildrenByIdentity.
+// hasIdentity returns the identity of u with issuer, subject and one of the audiences that a log-in attempt may use, or
+// nil: see org.Tx.ChildrenByIdentity.
 func hasIdentity(u *org.User, issuer, subject string, audiences []string, attempt org.Hash) *org.OauthProvider {
 	for i := range u.OauthProviders {
 		if p := &u.OauthProviders[i]; p.Issuer == issuer && p.Subject == subject && slices.Contains(audiences, p.Audience) && (p.LinkedBy == nil || *p.LinkedBy != attempt) {
@@ -42,8 +42,8 @@ func hasIdentity(u *org.User, issuer, subject string, audiences []string, attemp
 	return nil
 }
 
-// UserByIdentity finds the one user of an organization to whom an identity leads by a token of an attempt, and its
-// record. If several audiences of a token lead to several users, it finds none.
+// UserByIdentity finds the one user of an organization with an identity that a log-in attempt's token may use, and the
+// identity's record. If several audiences of a token match several users, it finds none.
 func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string, attempt org.Hash) (user *org.User, identity *org.OauthProvider, err error) {
 	user, _, err = onlyUser(tx, func(u *org.User) bool { return hasIdentity(u, issuer, subject, audiences, attempt) != nil })
 	if user != nil {
@@ -52,7 +52,7 @@ func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string, atte
 	return user, identity, err
 }
 
-// onlyUser is the one user for whom is holds, or nil if there is none or several.
+// onlyUser returns the one user for whom is holds, or nil if there is none or several.
 func onlyUser(tx *org.Tx, is func(*org.User) bool) (one *org.User, several bool, err error) {
 	err = tx.EachUser(func(u *org.User) bool {
 		if is(u) {
@@ -67,8 +67,8 @@ func onlyUser(tx *org.Tx, is func(*org.User) bool) (one *org.User, several bool,
 	return one, several, err
 }
 
-// CheckIssued refuses a token from before sessions or an identity of its user were ended. Issuers count whole seconds: one of
-// the same second counts.
+// CheckIssued refuses a token that was issued before sessions or an identity of its user were ended. Tokens have whole
+// seconds: one of the same second is accepted.
 func CheckIssued(field string, u *org.User, i *login.Identity) error {
 	if i.IssuedMs/1000 >= u.NotBeforeMs/1000 {
 		return nil
@@ -76,7 +76,7 @@ func CheckIssued(field string, u *org.User, i *login.Identity) error {
 	return fault.Field(field, "invalid OIDC token: it was issued before sessions or an identity of the user were ended: get a new one").WithName("INVALID_OIDC_TOKEN")
 }
 
-// FindByIdentity finds the user of a verified token, by the identity or, where accounts are linked, by its address.
+// FindByIdentity finds the user of a verified token, by the identity or, where accounts are linked, by its email address.
 func FindByIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	u, p, err := UserByIdentity(tx.Tx, i.Issuer, i.Subject, i.Audiences, i.Attempt())
 	switch {

@@ -11,7 +11,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Invitations are the kinds that ask somebody to become a user.
+// Invitations are the kinds that invite people to become users.
 var Invitations = activity.Family{
 	activity.Kind[CreateInvitations, InvitationIDs]{Name: "CREATE_INVITATIONS", Resource: "INVITATION", Action: "CREATE", Run: createInvitations},
 	activity.Kind[InvitationID, InvitationID]{Name: "DELETE_INVITATION", Resource: "INVITATION", Action: "DELETE", Run: deleteInvitation},
@@ -23,7 +23,7 @@ var Invitations = activity.Family{
 	},
 }
 
-// Statuses of invitations. Those no longer open stay until their room is needed.
+// Statuses of invitations. Closed ones stay until their places are needed.
 const (
 	invitationCreated  = "INVITATION_STATUS_CREATED"
 	invitationAccepted = "INVITATION_STATUS_ACCEPTED"
@@ -32,7 +32,7 @@ const (
 
 const invitationMs = 24 * 60 * 60 * 1000
 
-// InvitationParams is somebody to be invited.
+// InvitationParams is an invitation to be created.
 type InvitationParams struct {
 	ReceiverUserName  string     `json:"receiverUserName" rule:"required,label_length,label"`
 	ReceiverUserEmail string     `json:"receiverUserEmail" rule:"required,email,email_ext"`
@@ -41,12 +41,12 @@ type InvitationParams struct {
 	SenderUserID      string     `json:"senderUserId" rule:"required,uuid"`
 }
 
-// CreateInvitations invites people. The sender has to tell them.
+// CreateInvitations creates invitations. The sender has to notify the invited people.
 type CreateInvitations struct {
 	Invitations []InvitationParams `json:"invitations" rule:"required,dive,required"`
 }
 
-// InvitationIDs is the result of inviting.
+// InvitationIDs is the result of creating invitations.
 type InvitationIDs struct {
 	InvitationIDs []string `json:"invitationIds"`
 }
@@ -98,7 +98,7 @@ func addInvitation(tx *activity.Tx, i int, p *InvitationParams) (org.ID, error) 
 	})
 }
 
-// dropClosed makes n more invitations fit, by removing the oldest that can no longer be accepted. It lowers the
+// dropClosed makes n places for new invitations, by removing the oldest that can no longer be accepted. It lowers the
 // count of o, which the caller stores.
 func dropClosed(tx *activity.Tx, o *org.Organization, n int) error {
 	over := int(o.Invitations) + n - tx.Limits.Invitations
@@ -122,7 +122,7 @@ func dropClosed(tx *activity.Tx, o *org.Organization, n int) error {
 	return nil
 }
 
-// DropInvitations removes those that match from tx and from o's count.
+// DropInvitations removes the invitations that match from tx and from o's count.
 func DropInvitations(tx *activity.Tx, o *org.Organization, match func(*org.Invitation) bool) error {
 	gone, err := activity.Collect(tx.EachInvitation, match)
 	for _, i := range gone {
@@ -132,7 +132,7 @@ func DropInvitations(tx *activity.Tx, o *org.Organization, match func(*org.Invit
 	return err
 }
 
-// openInvitation tells why an invitation cannot be accepted any more, or nil.
+// openInvitation returns an error that says why an invitation cannot be accepted any more, or nil.
 func openInvitation(i *org.Invitation, nowMs uint64) error {
 	switch {
 	case i.Status != invitationCreated:
@@ -143,7 +143,7 @@ func openInvitation(i *org.Invitation, nowMs uint64) error {
 	return nil
 }
 
-// InvitationID names the invitation to be revoked, and is the result of that.
+// InvitationID names the invitation to be revoked, and is the result of revoking it.
 type InvitationID struct {
 	InvitationID string `json:"invitationId" rule:"required,uuid"`
 }
@@ -161,14 +161,14 @@ func deleteInvitation(tx *activity.Tx, in *InvitationID) (*InvitationID, error) 
 	return in, tx.PutInvitation(&i)
 }
 
-// AcceptInvitationV1 is the intent with a passkey as browsers first gave it.
+// AcceptInvitationV1 is version 1 of the intent, with a passkey in the browser's encoding.
 type AcceptInvitationV1 struct {
 	InvitationID  string                `json:"invitationId" rule:"required,uuid"`
 	UserID        string                `json:"userId" rule:"required,uuid"`
 	Authenticator AuthenticatorParamsV1 `json:"authenticator" rule:"required"`
 }
 
-// AcceptInvitation makes the invited user, with a passkey. The user's id is the invitation's: one chosen by
+// AcceptInvitation creates the invited user, with a passkey. The user's id is the invitation's: one chosen by
 // the client could be that of a deleted user whom policies still name.
 type AcceptInvitation struct {
 	InvitationID  string              `json:"invitationId" rule:"required,uuid"`

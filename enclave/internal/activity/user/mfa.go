@@ -12,14 +12,14 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// MFAPolicies are the kinds about what more is demanded of a user.
+// MFAPolicies are the kinds about MFA policies of users.
 var MFAPolicies = activity.Family{
 	activity.Kind[CreateMFAPolicy, MFAPolicyID]{Name: "CREATE_MFA_POLICY", Resource: "MFA_POLICY", Action: "CREATE", Run: createMFAPolicy},
 	activity.Kind[UpdateMFAPolicy, MFAPolicyID]{Name: "UPDATE_MFA_POLICY", Resource: "MFA_POLICY", Action: "UPDATE", Run: updateMFAPolicy},
 	activity.Kind[DeleteMFAPolicy, MFAPolicyID]{Name: "DELETE_MFA_POLICY", Resource: "MFA_POLICY", Action: "DELETE", Run: deleteMFAPolicy},
 }
 
-// Bounds of the MFA policies of one user, who is one record.
+// Limits of the MFA policies of one user, who is one record.
 const (
 	maxMFAPolicies = 10
 	maxMFASteps    = 10
@@ -27,7 +27,7 @@ const (
 	maxMFAText     = 32 << 10 // bytes of all conditions and notes
 )
 
-// AuthenticationType is a way to prove who one is.
+// AuthenticationType is the type of a factor.
 type AuthenticationType string
 
 // The authentication types.
@@ -40,12 +40,12 @@ const (
 	authOauth   AuthenticationType = "AUTHENTICATION_TYPE_OAUTH"
 )
 
-// Valid tells whether t is one of the interface's.
+// Valid reports whether t is an authentication type of the interface.
 func (t AuthenticationType) Valid() bool {
 	return t == authPasskey || t == authAPIKey || t == authSession || t == authEmail || t == authSms || t == authOauth
 }
 
-// FactorParams is one way to pass a step.
+// FactorParams is one factor that passes a step.
 type FactorParams struct {
 	Type AuthenticationType `json:"type" rule:"required"`
 	ID   *string            `json:"id"`
@@ -56,8 +56,8 @@ type StepParams struct {
 	Any []FactorParams `json:"any"`
 }
 
-// CreateMFAPolicy demands several factors of a user, for the requests for which its condition holds. Of a
-// user's policies the first that holds counts.
+// CreateMFAPolicy requires several factors of a user, for the requests for which its condition holds. Of a
+// user's MFA policies the first whose condition holds applies.
 type CreateMFAPolicy struct {
 	UserID                        string       `json:"userId" rule:"required,uuid"`
 	MFAPolicyName                 string       `json:"mfaPolicyName" rule:"required,label,label_length"`
@@ -112,7 +112,7 @@ func (f *FactorParams) check(field string) error {
 	return nil
 }
 
-// MFAPolicyID is the result of making, changing and removing an MFA policy.
+// MFAPolicyID is the result of creating, changing and removing an MFA policy.
 type MFAPolicyID struct {
 	MFAPolicyID string `json:"mfaPolicyId"`
 }
@@ -136,7 +136,7 @@ func createMFAPolicy(tx *activity.Tx, in *CreateMFAPolicy) (*MFAPolicyID, error)
 	return &MFAPolicyID{id.String()}, putMFAPolicies(tx, old, append(slices.Clone(old.MFAPolicies), p))
 }
 
-// stepsOf resolves the steps of a user's policy. A credential that does not exist is refused: nobody could pass the step.
+// stepsOf converts the steps of a user's MFA policy. It refuses a factor that the user does not have: nobody could pass the step.
 func stepsOf(tx *activity.Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, error) {
 	steps := make([]org.MFAMethod, len(ps))
 	for i, p := range ps {
@@ -158,7 +158,7 @@ func stepsOf(tx *activity.Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, er
 		if isPassable(&steps[i], u) {
 			continue
 		}
-		// A step that nobody can pass would lock the user out, of its removal too.
+		// A step that nobody can pass would lock the user out, and also prevent its removal.
 		for _, f := range p.Any {
 			if f.Type == authSession {
 				return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: mfa steps that only %s passes", f.Type)
@@ -169,7 +169,7 @@ func stepsOf(tx *activity.Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, er
 	return steps, nil
 }
 
-// isPassable tells whether u has a credential without expiry that passes a step.
+// isPassable reports whether u has a credential without expiry that passes a step.
 func isPassable(m *org.MFAMethod, u *org.User) bool {
 	var cs []org.VoteCredential
 	for i := range u.APIKeys {
@@ -192,8 +192,8 @@ func isPassable(m *org.MFAMethod, u *org.User) bool {
 	return slices.ContainsFunc(m.Any, func(f org.Factor) bool { return activity.MeetsFactor(&f, cs) })
 }
 
-// keepFactors refuses a change to the credentials of a root user who then could not pass a step that can be
-// passed now: only the quorum could help.
+// keepFactors refuses a change to the credentials of a root user after which a step can no longer be passed that could
+// before: only the quorum could help.
 func keepFactors(before, after *org.User) error {
 	for i := range after.MFAPolicies {
 		for j := range after.MFAPolicies[i].Required {
@@ -205,7 +205,7 @@ func keepFactors(before, after *org.User) error {
 	return nil
 }
 
-// hasFactor tells whether u has what a factor names. The zero id of a session is one without a profile.
+// hasFactor reports whether u has the credential of a factor. The zero id of a session is one without a profile.
 func hasFactor(tx *activity.Tx, u *org.User, typ AuthenticationType, id org.ID) (bool, error) {
 	switch typ {
 	case authPasskey:
@@ -226,7 +226,7 @@ func hasFactor(tx *activity.Tx, u *org.User, typ AuthenticationType, id org.ID) 
 	return p != nil, err
 }
 
-// putMFAPolicies stores u with these policies in ascending order. No two share an order: it decides which one counts.
+// putMFAPolicies stores u with these MFA policies in ascending order. No two may have the same order: the first that holds applies.
 func putMFAPolicies(tx *activity.Tx, old *org.User, ps []org.MFAPolicy) error {
 	slices.SortFunc(ps, func(a, b org.MFAPolicy) int { return cmp.Compare(a.Order, b.Order) })
 	names, size := map[string]bool{}, 0
@@ -248,7 +248,7 @@ func putMFAPolicies(tx *activity.Tx, old *org.User, ps []org.MFAPolicy) error {
 	return tx.PutUser(&u)
 }
 
-// UpdateMFAPolicy changes what it names of an MFA policy.
+// UpdateMFAPolicy changes the members of an MFA policy that are set.
 type UpdateMFAPolicy struct {
 	UserID                        string       `json:"userId" rule:"required,uuid"`
 	MFAPolicyID                   string       `json:"mfaPolicyId" rule:"required,uuid"`
@@ -285,13 +285,13 @@ func updateMFAPolicy(tx *activity.Tx, in *UpdateMFAPolicy) (*MFAPolicyID, error)
 	return &MFAPolicyID{in.MFAPolicyID}, putMFAPolicies(tx, u, ps)
 }
 
-// findMFAPolicy finds a user and the place of one of their MFA policies.
+// findMFAPolicy finds a user and the index of one of his MFA policies.
 func findMFAPolicy(tx *activity.Tx, user, text string) (*org.User, int, error) {
 	u, err := activity.FindUser(tx, user)
 	if err != nil {
 		return nil, 0, err
 	}
-	id, _ := org.ParseID(text) // a UUID by its rule
+	id, _ := org.ParseID(text) // its rule requires a UUID
 	i := slices.IndexFunc(u.MFAPolicies, func(p org.MFAPolicy) bool { return p.ID == id })
 	if i < 0 {
 		return nil, 0, activity.NotFound("mfa policy", text)

@@ -28,14 +28,14 @@ var OauthProviders = activity.Family{
 	},
 }
 
-// Bounds of what identities are made of. OpenID Connect bounds subjects alone.
+// Limits of the parts of identities. OpenID Connect limits only subjects.
 const (
 	MaxName    = 255 // characters
-	maxSubject = 255 // bytes, as the next
+	maxSubject = 255 // bytes, like maxClaim
 	maxClaim   = 1024
 )
 
-// CreateOauthProvidersV1 is the intent when identities came as tokens only.
+// CreateOauthProvidersV1 is version 1 of the intent, with tokens only.
 type CreateOauthProvidersV1 struct {
 	UserID         string                  `json:"userId" rule:"required,uuid"`
 	OauthProviders []OauthProviderParamsV1 `json:"oauthProviders" rule:"required,dive,required"`
@@ -51,7 +51,7 @@ func (in *CreateOauthProviders) Check() error {
 	return checkProviders("", in.OauthProviders)
 }
 
-// ProviderIDs is the result of making and of deleting identities.
+// ProviderIDs is the result of creating and of deleting identities.
 type ProviderIDs struct {
 	ProviderIDs []string `json:"providerIds"`
 }
@@ -84,7 +84,7 @@ func checkProviders(path string, ps []OauthProviderParams) error {
 	return nil
 }
 
-// ValidName tells whether a name without a rule of the interface can be kept.
+// ValidName reports whether a name, for which the interface has no rule, is accepted.
 func ValidName(s string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= MaxName && !strings.ContainsFunc(s, unicode.IsControl)
 }
@@ -115,7 +115,7 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 		return nil, err
 	}
 	for _, i := range proven {
-		if linkedBy(tx, u, i.Issuer, i.Subject, proven) != nil { // it may be another's address, whose token this is
+		if linkedBy(tx, u, i.Issuer, i.Subject, proven) != nil { // the token may have been taken from the owner of the address
 			continue
 		}
 		if err := verifyAddress(tx, u, i); err != nil {
@@ -151,9 +151,9 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 	return ids, nil
 }
 
-// linkedBy is the attempt to log in of the token that shows an identity, if that proves little: neither the parent asks, nor
-// the key to which the token is bound, and there are other ways into the organization. Claims without a token are as the
-// identity of the user that they extend.
+// linkedBy returns the log-in attempt of the token that proves an identity, if the proof is weak: neither the parent submits it, nor
+// the key to which the token is bound, and there are other ways to log in to the organization. Claims without a token
+// have the LinkedBy of the user's identity that they extend.
 func linkedBy(tx *activity.Tx, u *org.User, issuer, subject string, proven []*login.Identity) *org.Hash {
 	if how := tx.How(); how == org.HowVouched || how == org.HowAlone {
 		return nil
@@ -180,8 +180,8 @@ func newIdentity(tx *activity.Tx, name string, c *OidcClaims) (org.OauthProvider
 	return org.OauthProvider{ID: id, Name: name, Issuer: c.Iss, Audience: c.Aud, Subject: c.Sub, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}, err
 }
 
-// provenClaims are the claims of identities in their order, and apart those that verified tokens have proven.
-// A token that is added need not be bound to a key: it starts no session.
+// provenClaims returns the claims of identities in their order, and separately the identities that verified tokens prove.
+// A token that adds an identity need not be bound to a key: it starts no session.
 func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []*OidcClaims, proven []*login.Identity, err error) {
 	cs = make([]*OidcClaims, len(ps))
 	for i := range ps {
@@ -204,9 +204,9 @@ func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []
 	return cs, proven, nil
 }
 
-// isIdentityHeld tells whether anybody in the tree of organizations has an identity: u, the other users here,
-// those of the parent or of its sub-organizations. What a token of proven's own attempt to log in has linked holds nothing
-// against the sign-up that the same attempt goes on with. As in AboveUsers, the organization's record need not be there yet.
+// isIdentityHeld reports whether any user has an identity: u, the other users of the organization, those of the parent or
+// of its sub-organizations. An identity linked by the log-in attempt of a token in proven does not count against the
+// sign-up by the same attempt. As in ParentUsers, the organization's record need not exist yet.
 func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims, proven []*login.Identity) (bool, error) {
 	has := func(u *org.User) bool {
 		return slices.ContainsFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub && p.Audience == c.Aud })
@@ -249,7 +249,7 @@ func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims, proven []*login
 	return false, nil
 }
 
-// DeleteOauthProviders takes identities away from a user.
+// DeleteOauthProviders removes identities of a user.
 type DeleteOauthProviders struct {
 	UserID      string   `json:"userId" rule:"required,uuid"`
 	ProviderIDs []string `json:"providerIds" rule:"dive,required,uuid"`
@@ -262,7 +262,7 @@ func (in *DeleteOauthProviders) Check() error {
 func deleteOauthProviders(tx *activity.Tx, in *DeleteOauthProviders) (*ProviderIDs, error) {
 	_, err := Change(tx, in.UserID, func(u *org.User) error {
 		for _, text := range in.ProviderIDs {
-			id, _ := org.ParseID(text) // a UUID by its rule
+			id, _ := org.ParseID(text) // its rule requires a UUID
 			i := slices.IndexFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.ID == id })
 			if i < 0 {
 				return activity.NotFound("oauth provider", text)

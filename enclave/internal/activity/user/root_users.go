@@ -36,7 +36,7 @@ type RootUserParamsV4 struct {
 	OauthProviders  []OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
 }
 
-// RootUserParams is a user to be made without tags, such as a root user of a new organization.
+// RootUserParams is a user to be created without tags, such as a root user of a new organization.
 type RootUserParams struct {
 	UserName        string                `json:"userName" rule:"required,label_length,label"`
 	UserEmail       *string               `json:"userEmail" rule:"omitempty,email,email_ext"`
@@ -46,22 +46,22 @@ type RootUserParams struct {
 	OauthProviders  []OauthProviderParams `json:"oauthProviders" rule:"dive"`
 }
 
-// CarryRootV1 carries a root user up.
+// CarryRootV1 converts a root user of versions 2 to 4.
 func CarryRootV1(o *RootUserParamsV1) RootUserParams {
 	return RootUserParams{UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: CarryKeys(o.APIKeys), Authenticators: o.Authenticators}
 }
 
-// CarryRootV2 carries a root user up.
+// CarryRootV2 converts a root user of version 5.
 func CarryRootV2(o *RootUserParamsV2) RootUserParams {
 	return RootUserParams{o.UserName, o.UserEmail, nil, CarryKeys(o.APIKeys), o.Authenticators, CarryProviders(o.OauthProviders)}
 }
 
-// CarryRootV3 carries a root user up.
+// CarryRootV3 converts a root user of version 6.
 func CarryRootV3(o *RootUserParamsV3) RootUserParams {
 	return RootUserParams{o.UserName, o.UserEmail, nil, o.APIKeys, o.Authenticators, CarryProviders(o.OauthProviders)}
 }
 
-// CarryRootV4 carries a root user up.
+// CarryRootV4 converts a root user of version 7.
 func CarryRootV4(o *RootUserParamsV4) RootUserParams {
 	return RootUserParams{o.UserName, o.UserEmail, o.UserPhoneNumber, o.APIKeys, o.Authenticators, CarryProviders(o.OauthProviders)}
 }

@@ -8,20 +8,20 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Social linking: for the clients in socialLinkingClientIds of the auth proxy above, a Google identity stands
-// for the e-mail address that Google has verified. A user who gets such an identity has the address verified.
-// A log-in by such an identity that is nobody's is the user with that verified address, who gets the identity.
-// Only Google is trusted with this: it owns the addresses that it calls verified, or has asked at them.
+// Social linking: for the clients in socialLinkingClientIds of the parent's auth proxy, a Google identity proves
+// the email address that Google has verified. A user who gets such an identity has the address verified.
+// A log-in by such an identity that no user has logs in the user with that verified address, who gets the identity.
+// Only Google is trusted with this: it owns the addresses that it calls verified, or has sent a mail to them.
 
-// linkingIssuer is the one issuer trusted about addresses.
+// linkingIssuer is the only issuer that is trusted about addresses.
 const linkingIssuer = "https://accounts.google.com"
 
-// Links tells whether an identity stands for its address, given the clients for which accounts are linked.
+// Links reports whether an identity proves its address, given the clients for which accounts are linked.
 func Links(clients []string, i *login.Identity) bool {
 	return i.Issuer == linkingIssuer && i.EmailVerified && slices.ContainsFunc(clients, i.For)
 }
 
-// links is Links for a sub-organization below top.
+// links is Links for a sub-organization of top.
 func links(top *org.Tx, i *login.Identity) (bool, error) {
 	if i.Issuer != linkingIssuer || !i.EmailVerified {
 		return false, nil
@@ -30,11 +30,11 @@ func links(top *org.Tx, i *login.Identity) (bool, error) {
 	return p != nil && Links(p.LinkingClients, i), err
 }
 
-// errLink refuses to a user of the parent to give somebody an identity that is not shown to be his.
+// errLink is the error of a user of the parent who gives a user an identity that is not proven to be that user's.
 var errLink = activity.WrongCaller("a user of the parent may link only an identity that stands for the user's verified address, of an issuer and client for which accounts are linked")
 
-// mayLink refuses identities that a user of the parent gives to u, unless each stands for the verified address of u:
-// whoever has it could log in with it anyway.
+// mayLink refuses identities that a user of the parent gives to u, unless each proves the verified address of u:
+// its owner could log in with it anyway.
 func mayLink(top *org.Tx, u *org.User, ps []OauthProviderParams, proven []*login.Identity) error {
 	if !u.EmailVerified || len(proven) != len(ps) {
 		return errLink
@@ -51,8 +51,8 @@ func mayLink(top *org.Tx, u *org.User, ps []OauthProviderParams, proven []*login
 	return nil
 }
 
-// verifyAddress marks the address of u, which the caller stores, as verified if the identity stands for it. An
-// address that is verified in another sub-organization stays as it is.
+// verifyAddress marks the address of u, which the caller stores, as verified if the identity proves it. An
+// address that is verified in another sub-organization stays unverified.
 func verifyAddress(tx *activity.Tx, u *org.User, i *login.Identity) error {
 	if u.Email == "" || u.EmailVerified || login.ContactKey(login.Email, u.Email) != login.ContactKey(login.Email, i.Email) {
 		return nil
@@ -71,8 +71,8 @@ func verifyAddress(tx *activity.Tx, u *org.User, i *login.Identity) error {
 	return err
 }
 
-// shownAddress is u, who logs in by an identity that another's token has linked, with the address verified for which it
-// stands: the token that linked it did not, as it may have been taken from somebody.
+// shownAddress returns u, who logs in by an identity with LinkedBy, with the address verified that the identity proves. Linking
+// it did not verify the address, as the token may have been stolen.
 func shownAddress(tx *activity.Tx, u *org.User, i *login.Identity) (*org.User, error) {
 	v := *u
 	if err := verifyAddress(tx, &v, i); err != nil || v.EmailVerified == u.EmailVerified {
@@ -81,7 +81,7 @@ func shownAddress(tx *activity.Tx, u *org.User, i *login.Identity) (*org.User, e
 	return &v, tx.PutUser(&v)
 }
 
-// linkIdentity finds the user whose verified address a new identity stands for, and adds the identity; nil if
+// linkIdentity finds the user with the verified address that a new identity proves, and adds the identity; nil if
 // there is none.
 func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	top, err := tx.ParentRecords()

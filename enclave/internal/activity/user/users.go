@@ -1,5 +1,5 @@
-// Package user is the users of an organization, as activities, and what each is known by: API keys, passkeys,
-// identities, verified contacts.
+// Package user has the activities about the users of an organization and their credentials and contacts: API keys,
+// passkeys, identities, email addresses and phone numbers.
 package user
 
 import (
@@ -14,7 +14,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Users are the kinds that make, change and delete them.
+// Users are the kinds that create, change and delete users.
 var Users = activity.Family{
 	activity.Kind[CreateUsers, UserIDs]{
 		Name: "CREATE_USERS", Resource: "USER", Action: "CREATE", Run: createUsers,
@@ -35,10 +35,10 @@ var Users = activity.Family{
 	},
 }
 
-// AccessType was where a user of version 1 could act. It decides nothing.
+// AccessType was the access of a user of version 1: web, API or both. It decides nothing.
 type AccessType string
 
-// Valid tells whether t is one of the interface's.
+// Valid reports whether t is an access type of the interface.
 func (t AccessType) Valid() bool {
 	return t == "ACCESS_TYPE_WEB" || t == "ACCESS_TYPE_API" || t == "ACCESS_TYPE_ALL"
 }
@@ -65,7 +65,7 @@ type UserParamsV3 struct {
 	UserTags []string `json:"userTags" rule:"dive,uuid"`
 }
 
-// UserParams is a user to be made.
+// UserParams is a user to be created.
 type UserParams struct {
 	RootUserParams
 	UserTags []string `json:"userTags" rule:"dive,uuid"`
@@ -84,7 +84,7 @@ func carryUserV3(o *UserParamsV3) UserParams {
 	return UserParams{CarryRootV4(&o.RootUserParamsV4), o.UserTags}
 }
 
-// CheckAt looks at one user. With contact an address is enough to log in.
+// CheckAt checks one user. With contact, a contact is enough to log in.
 func (p *RootUserParams) CheckAt(path string, contact bool) error {
 	switch {
 	case p.UserEmail != nil && *p.UserEmail == "":
@@ -103,7 +103,7 @@ func (p *RootUserParams) CheckAt(path string, contact bool) error {
 	return checkProviders(path, p.OauthProviders)
 }
 
-// OlderCreateUsers are the older versions of CreateUsers. They differ in what a user is.
+// OlderCreateUsers is CreateUsers in older versions; U is the version's user.
 type OlderCreateUsers[U any] struct {
 	Users []U `json:"users" rule:"required,dive,required"`
 }
@@ -112,7 +112,7 @@ func carryUsers[U any](carry func(*U) UserParams) func(*OlderCreateUsers[U]) Cre
 	return func(v *OlderCreateUsers[U]) CreateUsers { return CreateUsers{activity.MapList(v.Users, carry)} }
 }
 
-// CreateUsers makes users.
+// CreateUsers creates users.
 type CreateUsers struct {
 	Users []UserParams `json:"users" rule:"required,dive,required"`
 }
@@ -126,7 +126,7 @@ func (in *CreateUsers) Check() error {
 	return nil
 }
 
-// UserIDs names users: those to be removed, or the result of making and of removing some.
+// UserIDs names users: those to be deleted, or the result of creating and of deleting some.
 type UserIDs struct {
 	UserIDs []string `json:"userIds" rule:"required,dive,required,uuid"`
 }
@@ -137,7 +137,7 @@ func createUsers(tx *activity.Tx, in *CreateUsers) (*UserIDs, error) {
 	return addUsers(tx, "users", in.Users)
 }
 
-// addUsers makes users and counts them.
+// addUsers creates users and counts them.
 func addUsers(tx *activity.Tx, field string, ps []UserParams) (*UserIDs, error) {
 	if err := activity.Users.Add(tx, len(ps)); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func addUsers(tx *activity.Tx, field string, ps []UserParams) (*UserIDs, error) 
 	return r, nil
 }
 
-// Create makes a user; the caller counts it.
+// Create creates a user; the caller counts it.
 func Create(tx *activity.Tx, path string, p *RootUserParams, tags ...string) (*org.User, error) {
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
@@ -162,7 +162,7 @@ func Create(tx *activity.Tx, path string, p *RootUserParams, tags ...string) (*o
 	return CreateAs(tx, id, path, p, tags...)
 }
 
-// CreateAs makes a user with an id that no user ever had.
+// CreateAs creates a user with an id that no user ever had.
 func CreateAs(tx *activity.Tx, id org.ID, path string, p *RootUserParams, tags ...string) (*org.User, error) {
 	err := activity.TakeName(tx, org.NameUser, "user", path+"userName", p.UserName, id)
 	if err != nil {
@@ -187,7 +187,7 @@ func CreateAs(tx *activity.Tx, id org.ID, path string, p *RootUserParams, tags .
 	return u, tx.PutUser(u)
 }
 
-// APIOnlyUserParams is a user who has API keys and no passkeys.
+// APIOnlyUserParams is a user with API keys and no passkeys.
 type APIOnlyUserParams struct {
 	UserName  string           `json:"userName" rule:"required,label_length,label"`
 	UserEmail *string          `json:"userEmail" rule:"omitempty,email,email_ext"`
@@ -195,7 +195,7 @@ type APIOnlyUserParams struct {
 	APIKeys   []APIKeyParamsV1 `json:"apiKeys" rule:"dive"`
 }
 
-// CreateAPIOnlyUsers makes users who have API keys and no passkeys.
+// CreateAPIOnlyUsers creates users with API keys and no passkeys.
 type CreateAPIOnlyUsers struct {
 	APIOnlyUsers []APIOnlyUserParams `json:"apiOnlyUsers" rule:"required,dive,required"`
 }
@@ -219,7 +219,7 @@ func createAPIOnlyUsers(tx *activity.Tx, in *CreateAPIOnlyUsers) (*UserIDs, erro
 	return addUsers(tx, "apiOnlyUsers", in.users())
 }
 
-// UpdateUserName gives a user another name.
+// UpdateUserName renames a user.
 type UpdateUserName struct {
 	UserID   string `json:"userId" rule:"required,uuid"`
 	UserName string `json:"userName" rule:"required,label,label_length"`
@@ -234,7 +234,7 @@ func updateUserName(tx *activity.Tx, in *UpdateUserName) (*UserID, error) {
 	return Change(tx, in.UserID, func(u *org.User) error { return rename(tx, u, in.UserName) })
 }
 
-// rename gives u, which the caller stores, another name.
+// rename renames u, which the caller stores.
 func rename(tx *activity.Tx, u *org.User, name string) error {
 	from := u.Name
 	u.Name = name
@@ -260,7 +260,7 @@ func Change(tx *activity.Tx, text string, change func(*org.User) error) (*UserID
 	return &UserID{text}, tx.PutUser(&u)
 }
 
-// UpdateUser changes what is set and not empty.
+// UpdateUser changes the members of a user that are set and not empty.
 type UpdateUser struct {
 	UserID          string   `json:"userId" rule:"required,uuid"`
 	UserName        *string  `json:"userName" rule:"omitempty,label,label_length"`
@@ -289,7 +289,7 @@ func updateUser(tx *activity.Tx, in *UpdateUser) (*UserID, error) {
 	})
 }
 
-// UpdateUserEmail gives a user another address; an empty one removes it.
+// UpdateUserEmail changes a user's email address; an empty one removes it.
 type UpdateUserEmail struct {
 	UserID            string  `json:"userId" rule:"required,uuid"`
 	UserEmail         string  `json:"userEmail" rule:"present,omitempty,email,email_ext"`
@@ -300,7 +300,7 @@ func updateUserEmail(tx *activity.Tx, in *UpdateUserEmail) (*UserID, error) {
 	return setContact(tx, in.UserID, login.Email, in.UserEmail, in.VerificationToken)
 }
 
-// UpdateUserPhoneNumber gives a user another number; an empty one removes it.
+// UpdateUserPhoneNumber changes a user's phone number; an empty one removes it.
 type UpdateUserPhoneNumber struct {
 	UserID            string  `json:"userId" rule:"required,uuid"`
 	UserPhoneNumber   string  `json:"userPhoneNumber" rule:"present,omitempty,e164"`
@@ -311,8 +311,8 @@ func updateUserPhoneNumber(tx *activity.Tx, in *UpdateUserPhoneNumber) (*UserID,
 	return setContact(tx, in.UserID, login.SMS, in.UserPhoneNumber, in.VerificationToken)
 }
 
-// setContact gives a user another contact. Without a token it is unverified, even the one that was verified:
-// the interface says so.
+// setContact changes a user's contact. Without a token it is unverified, even if it equals the verified one:
+// the interface specifies so.
 func setContact(tx *activity.Tx, id string, t login.ContactType, contact string, token *string) (*UserID, error) {
 	shown, err := verifyContact(tx, token, t, contact)
 	if err != nil {
@@ -325,7 +325,7 @@ func setContact(tx *activity.Tx, id string, t login.ContactType, contact string,
 	})
 }
 
-// deleteUsers removes users with their credentials.
+// deleteUsers deletes users with their credentials.
 func deleteUsers(tx *activity.Tx, in *UserIDs) (*UserIDs, error) {
 	old, err := tx.Organization()
 	if err != nil {
@@ -356,7 +356,7 @@ func deleteUsers(tx *activity.Tx, in *UserIDs) (*UserIDs, error) {
 	return in, tx.PutOrganization(&o)
 }
 
-// Drop removes a user with all indexes and import targets.
+// Drop deletes a user with all look-up keys and import targets.
 func Drop(tx *activity.Tx, u *org.User) error {
 	for i := range u.APIKeys {
 		if err := ForgetKey(tx, &u.APIKeys[i]); err != nil {

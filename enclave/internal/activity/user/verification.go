@@ -10,16 +10,16 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// FeatureAuthProxy is on where the organization has an auth proxy.
+// FeatureAuthProxy is the feature of an organization with an auth proxy.
 const FeatureAuthProxy = "FEATURE_NAME_AUTH_PROXY"
 
-// Lives of verification tokens in seconds.
+// Lifetimes of verification tokens in seconds.
 const (
 	UsualTokenSeconds = 60 * 60
 	MaxTokenSeconds   = 24 * 60 * 60
 )
 
-// IssueVerification issues a token about the contact of a passcode.
+// IssueVerification issues a verification token for the contact of a passcode.
 func IssueVerification(tx *activity.Tx, p *org.Passcode, bound string, seconds uint64, legacy bool) (string, error) {
 	if err := tx.SweepVerifications(); err != nil {
 		return "", err
@@ -41,8 +41,8 @@ func IssueVerification(tx *activity.Tx, p *org.Passcode, bound string, seconds u
 	})
 }
 
-// UseVerification is how every activity uses a token: it reads one of the organization or its parent, lets
-// prove check that the request may use it, and spends it for a purpose.
+// UseVerification spends a verification token for an activity: it parses a token of the organization or its parent, has
+// prove check that the request may use it, and spends it for a usage.
 func UseVerification(tx *activity.Tx, text string, usage org.Usage, prove func(*login.UnprovenToken) (*login.VerificationToken, error)) (*login.VerificationToken, error) {
 	const field = "verificationToken"
 	u, err := login.ReadVerificationToken(field, text, login.TokenKeys{Token: tx.Tokens.Public(), Legacy: tx.LegacyTokens.Public()}, tx.NowMs)
@@ -56,8 +56,8 @@ func UseVerification(tx *activity.Tx, text string, usage org.Usage, prove func(*
 	return t, SpendVerification(tx, field, t, usage)
 }
 
-// SpendVerification marks a token as used for a purpose, in the organization or parent that issued it. It can
-// be used once for each.
+// SpendVerification marks a token as spent for a usage, in the organization or parent that issued it. It can
+// be spent once for each usage.
 func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken, usage org.Usage) (err error) {
 	issuer := tx.Tx
 	if t.OrganizationID != tx.ID.String() {
@@ -70,7 +70,7 @@ func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken
 	}
 	id, err := org.ParseID(t.ID)
 	if err != nil {
-		return err // the enclave wrote it
+		return err // the enclave has issued the token: an internal error
 	}
 	v, err := issuer.Verification(id)
 	switch {
@@ -91,7 +91,7 @@ func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken
 	return issuer.PutVerification(&used)
 }
 
-// MaySend refuses what the deployment cannot send, mails or text messages, and what whoever asks may not send now.
+// MaySend refuses messages that the deployment cannot send, mails or text messages, and those beyond the submitter's quota.
 func MaySend(tx *activity.Tx, t login.ContactType, contact string) error {
 	switch {
 	case t == login.Email && !tx.Capabilities.Mail:
@@ -108,8 +108,8 @@ func MaySend(tx *activity.Tx, t login.ContactType, contact string) error {
 	return tx.Sender.MaySend(kind, sha256.Sum256([]byte(login.ContactKey(t, contact))))
 }
 
-// MayLogIn refuses log-ins by contacts of a type that the organization has not switched on. A top-level
-// organization with an auth proxy has them on.
+// MayLogIn refuses log-ins by contacts of a type that the organization has not enabled. A top-level
+// organization with an auth proxy has them enabled.
 func MayLogIn(tx *org.Tx, t login.ContactType) error {
 	feature := "FEATURE_NAME_OTP_EMAIL_AUTH"
 	if t == login.SMS {
@@ -122,7 +122,7 @@ func MayLogIn(tx *org.Tx, t login.ContactType) error {
 	return err
 }
 
-// CheckFeature refuses what the organization has not turned on, whoever asks.
+// CheckFeature refuses a request that needs a feature which the organization has not turned on, whoever submits it.
 func CheckFeature(tx *org.Tx, name string) error {
 	o, err := tx.Organization()
 	if err != nil {
@@ -134,7 +134,7 @@ func CheckFeature(tx *org.Tx, name string) error {
 	return nil
 }
 
-// FindByContact is the one user of the organization who has a contact.
+// FindByContact returns the one user of the organization who has a contact.
 func FindByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.User, error) {
 	u, _, err := ContactHolder(tx.Tx, t, contact)
 	if err == nil && u == nil {
@@ -144,7 +144,7 @@ func FindByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.U
 }
 
 // LogInByContact finds the one user who logs in by a proven contact, and verifies it as WithContact does. It
-// refuses where MayLogIn does.
+// also returns the errors of MayLogIn.
 func LogInByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.User, error) {
 	if err := MayLogIn(tx.Tx, t); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func LogInByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.
 	return WithContact(tx, u, t)
 }
 
-// UserByContact is the one user of a verified token, nil if there is none or several, or where MayLogIn refuses.
+// UserByContact returns the one user of a verified token, nil if there is none or several, or where MayLogIn refuses.
 func UserByContact(tx *org.Tx, t *login.VerificationToken) (user *org.User, err error) {
 	err = MayLogIn(tx, t.Type)
 	if fault.Of(err) != nil {
@@ -168,7 +168,7 @@ func UserByContact(tx *org.Tx, t *login.VerificationToken) (user *org.User, err 
 	return user, err
 }
 
-// ChildVerified is the index in which a parent finds sub-organizations by a verified contact.
+// ChildVerified is the kind of look-up key by which a parent finds sub-organizations by a verified contact.
 func ChildVerified(t login.ContactType) byte {
 	if t == login.SMS {
 		return org.ChildVerifiedPhone
@@ -176,19 +176,19 @@ func ChildVerified(t login.ContactType) byte {
 	return org.ChildVerifiedEmail
 }
 
-// ContactHolder is the one user who has a contact, nil where there is none or several.
+// ContactHolder returns the one user who has a contact, nil where there is none or several.
 func ContactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, several bool, err error) {
 	want := login.ContactKey(t, contact)
 	return onlyUser(tx, func(u *org.User) bool {
 		c := contactOf(u, t)
-		if *c.how == org.HowAlone && !*c.verified { // whoever signed up the only key of another wrote it down
+		if *c.how == org.HowAlone && !*c.verified { // an unproven claim of whoever signed up another person's key
 			return false
 		}
 		return *c.text != "" && login.ContactKey(t, *c.text) == want
 	})
 }
 
-// A contactRef points at what a user's record says of one of his contacts.
+// A contactRef points at the fields of a user's record about one of his contacts.
 type contactRef struct {
 	text     *string
 	verified *bool
@@ -202,20 +202,20 @@ func contactOf(u *org.User, t login.ContactType) contactRef {
 	return contactRef{&u.Email, &u.EmailVerified, &u.EmailHow}
 }
 
-// MarkVerified is a copy of u with a contact verified.
+// MarkVerified returns a copy of u with a contact verified.
 func MarkVerified(u *org.User, t login.ContactType) *org.User {
 	v := *u
 	*contactOf(&v, t).verified = true
 	return &v
 }
 
-// WithContact is u, who has logged in by a contact, with the contact verified, unless another sub-organization
-// has it verified: log-ins that name no sub-organization go where the contact is verified, and whoever set u's
-// contact must not divert them here.
+// WithContact returns u, who has logged in by a contact, with the contact verified, unless another sub-organization
+// has it verified: log-ins that name no sub-organization use the one where the contact is verified, and whoever set u's
+// contact must not divert them to this one.
 //
-// That a log-in by the auth proxy is meant for this sub-organization is only the host's word, and a client that
-// stamps with a verification token names what the host has told it. So neither verifies a contact that is verified
-// elsewhere, or that a user of this sub-organization has written down without a proof: they are refused.
+// That a log-in by the auth proxy is meant for this sub-organization is an unverified claim of the host, and a client that
+// stamps with a verification token names the sub-organization that the host has given it. So neither verifies a contact that
+// is verified elsewhere, or that a user of this sub-organization has set without a proof: they are refused.
 func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, error) {
 	c := contactOf(u, t)
 	if *c.verified {
@@ -246,8 +246,8 @@ func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, 
 	return MarkVerified(u, t), nil
 }
 
-// isClaimedElsewhere tells whether another sub-organization of the same parent has a contact verified. Users
-// of a top-level organization claim nothing.
+// isClaimedElsewhere reports whether another sub-organization of the same parent has a contact verified. Users
+// of a top-level organization do not count.
 func isClaimedElsewhere(tx *activity.Tx, t login.ContactType, contact string) (bool, error) {
 	top, err := tx.ParentUsers()
 	if err != nil || top == nil {
@@ -257,10 +257,10 @@ func isClaimedElsewhere(tx *activity.Tx, t login.ContactType, contact string) (b
 	return slices.ContainsFunc(holders, func(id org.ID) bool { return id != tx.ID }), err
 }
 
-// ErrClaimed refuses to verify a contact a second time.
+// ErrClaimed is the error of verifying a contact that another sub-organization has verified.
 var ErrClaimed = fault.New(fault.AlreadyExists, "a sub-organization with this verified contact exists already")
 
-// Login is s in the terms of package login, nil for none.
+// Login converts s to package login's type, nil for none.
 func (s *ClientSignature) Login() *login.ClientSignature {
 	if s == nil {
 		return nil
@@ -268,13 +268,13 @@ func (s *ClientSignature) Login() *login.ClientSignature {
 	return &login.ClientSignature{PublicKey: s.PublicKey, Scheme: string(s.Scheme), Message: s.Message, Signature: s.Signature}
 }
 
-// WrongContact refuses a token that is about another contact.
+// WrongContact is the error of a token for another contact.
 func WrongContact(than string) error {
 	return fault.Field("verificationToken", "is about another contact than %s", than)
 }
 
-// verifyContact spends a token about just this contact and tells whether there was one. The intents have no
-// client signature: a token bound to a key is good only in a request that this key stamped.
+// verifyContact spends a token for this contact and reports whether there was one. The intents have no
+// client signature: a token bound to a key is valid only in a request that this key stamped.
 func verifyContact(tx *activity.Tx, token *string, t login.ContactType, contact string) (bool, error) {
 	if activity.TextOf(token) == "" {
 		return false, nil
@@ -295,7 +295,7 @@ func verifyContact(tx *activity.Tx, token *string, t login.ContactType, contact 
 	return err == nil, err
 }
 
-// stampingKey is the P-256 key that stamped the request, or empty.
+// stampingKey returns the P-256 key that stamped the request, or "".
 func stampingKey(tx *activity.Tx) string {
 	if org.KeyCurve(tx.Stamped.Type) != string(CurveP256) {
 		return ""
@@ -303,7 +303,7 @@ func stampingKey(tx *activity.Tx) string {
 	return tx.Stamped.PublicKey
 }
 
-// FromProxy tells whether the auth proxy of top has asked for the activity.
+// FromProxy reports whether the auth proxy of top has submitted the activity.
 func FromProxy(tx *activity.Tx, top *org.Tx) (bool, error) {
 	p, err := top.OnlyAuthProxy()
 	return p != nil && p.Key == tx.Stamped.ID, err

@@ -11,10 +11,10 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// addresses are all that can be made.
+// addresses are all address formats that the enclave can encode.
 var addresses = chain.Join(addressonly.Addresses, eth.Addresses, sol.Addresses, btc.Addresses, tron.Addresses)
 
-// readers are the chains whose transactions are signed, each with the language of its contract interfaces.
+// readers are the chains whose transactions can be signed, each with the language of its contract interfaces.
 var readers = map[TransactionType]struct {
 	chain  chain.Reader
 	speaks InterfaceType
@@ -29,26 +29,26 @@ var readers = map[TransactionType]struct {
 // Curve is the interface's name of a curve.
 type Curve string
 
-// Valid tells whether c is a curve of the interface.
+// Valid reports whether c is a curve of the interface.
 func (c Curve) Valid() bool { return valid(chain.ParseCurve(string(c))) }
 
 // AddressFormat is the interface's name of an address format.
 type AddressFormat string
 
-// Valid tells whether f is a format of the interface, live or not.
+// Valid reports whether f is a format of the interface, live or not.
 func (f AddressFormat) Valid() bool { return valid(chain.ParseFormat(string(f))) }
 
-// PathFormat is the interface's name of a form of paths.
+// PathFormat is the interface's name of a format of derivation paths.
 type PathFormat string
 
 const pathBIP32 PathFormat = "PATH_FORMAT_BIP32"
 
-// Valid tells whether f is one of the interface's.
+// Valid reports whether f is a path format of the interface.
 func (f PathFormat) Valid() bool { return f == pathBIP32 }
 
 func valid[T any](_ T, err error) bool { return err == nil }
 
-// formatFor finds curve and format by their names, and refuses a pair that does not go together.
+// formatFor returns curve and format by their names, and refuses a pair that does not match.
 func formatFor(path string, curve Curve, format AddressFormat) (chain.Curve, chain.Format, error) {
 	c, _ := chain.ParseCurve(string(curve)) // both are Valid
 	f, _ := chain.ParseFormat(string(format))

@@ -16,10 +16,10 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Transactions that need an account to have code (EIP-7702): several calls in one, which the account pays for itself or a
-// sponsor does, and giving the code up. What the host says of the account can make a transaction wait, or fail and cost its
-// fees: the account signs the calls, and takes on the one contract that is named here. Whoever has signed calls can have them
-// carried out until their deadline, unless others with their number are: see nonces.go.
+// Transactions that need an account with delegated code (EIP-7702): several calls in one, paid by the account or by a
+// sponsor, and the removal of the delegation. A false statement of the host about the account can make a transaction wait, or fail
+// and cost its fees, no more: the account signs the calls, and delegates only to the one contract named in this package. The host can
+// have signed calls executed until their deadline, unless other calls with the same number are: see nonces.go.
 
 // sponsor is the account that pays for sponsored transactions of a top-level organization and its sub-organizations.
 type sponsor struct {
@@ -51,12 +51,12 @@ func (in *EthSendTransaction) LookUpPayer(top func() (*org.Tx, error)) error {
 	return err
 }
 
-// delegated tells that the transaction needs an authorization or the delegate's code.
+// delegated reports whether the transaction needs an authorization or the delegate's code.
 func (in *EthSendTransaction) delegated() bool {
 	return in.undelegates || len(in.calls) > 1 || activity.IsOn(in.Sponsor)
 }
 
-// contract is whose code the account takes on; zero: nobody's.
+// contract returns the contract that the account delegates to; zero: none.
 func (in *EthSendTransaction) contract() (to [20]byte) {
 	if !in.undelegates {
 		to = eth.Delegate
@@ -64,10 +64,10 @@ func (in *EthSendTransaction) contract() (to [20]byte) {
 	return to
 }
 
-// Gas of what the delegate's code carries out, where the client gives none. Nobody can estimate it before it is signed.
-// What is not used is not paid, but must be there, and counts against a sponsor's limits.
+// Gas of the delegate's execution, where the client gives no limit. It cannot be estimated before it is signed.
+// Unused gas is not paid, but the payer must have it, and it counts against a sponsor's limits.
 const (
-	delegatedGas = 150_000 // authorization, check of the signature, nonce
+	delegatedGas = 150_000 // authorization, signature check, nonce
 	gasOfCall    = 200_000
 	gasOfByte    = 40
 )
@@ -80,10 +80,10 @@ func (in *EthSendTransaction) delegatedGas() uint64 {
 	return n
 }
 
-// deadlineMs is how long others may carry out what the account has signed, where the client does not say.
+// deadlineMs is the default deadline of signed calls, in milliseconds from now.
 const deadlineMs = 15 * 60 * 1000
 
-// execute makes what the account signs of several calls or a sponsored one.
+// execute builds the execution that the account signs, for several calls or a sponsored one.
 func (in *EthSendTransaction) execute(tx *org.Tx) (err error) {
 	if in.undelegates {
 		return nil
@@ -115,12 +115,12 @@ func (in *EthSendTransaction) execute(tx *org.Tx) (err error) {
 	return nil
 }
 
-// executions counts those of the account.
+// executions is the counter of the account's executions.
 func (in *EthSendTransaction) executions() org.Counter {
 	return org.Counter{Of: org.CountExecutions, Account: in.sender}
 }
 
-// eachExecution visits the numbers of executions that can still be carried out, with all sends that have them.
+// eachExecution visits the numbers of executions that may still be carried out, with all sends of each number.
 func (in *EthSendTransaction) eachExecution(tx *org.Tx, visit func(number uint64, sends []org.SendRef) bool) error {
 	c := in.executions()
 	var failed error
@@ -140,7 +140,7 @@ func (in *EthSendTransaction) eachExecution(tx *org.Tx, visit func(number uint64
 	return cmp.Or(failed, err)
 }
 
-// needExecutions asks for the standings of the account's executions.
+// needExecutions adds the account's executions to the sends whose Standing is needed.
 func (in *EthSendTransaction) needExecutions(tx *org.Tx, n *activity.ChainQuery) error {
 	return in.eachExecution(tx, func(_ uint64, sends []org.SendRef) bool {
 		for _, ref := range sends {
@@ -153,7 +153,7 @@ func (in *EthSendTransaction) needExecutions(tx *org.Tx, n *activity.ChainQuery)
 	})
 }
 
-// missingExecutions are numbers of executions that the chain has counted though no send that has them is said to have brought that about.
+// missingExecutions are the numbers that the chain has counted as used, though the host reports no send of them as successful.
 func (in *EthSendTransaction) missingExecutions(tx *org.Tx) (numbers []uint64, err error) {
 	err = in.eachExecution(tx, func(number uint64, sends []org.SendRef) bool {
 		if number < in.known.Executions && areAll(in.known, sends, func(s org.SendState) bool { return s.IsMissing() || s == org.SendReverted }) {
@@ -164,7 +164,7 @@ func (in *EthSendTransaction) missingExecutions(tx *org.Tx) (numbers []uint64, e
 	return numbers, err
 }
 
-// checkExecutions refuses to number an execution as long as an earlier one may have been carried out in secret.
+// checkExecutions refuses to number an execution as long as an earlier one may have been carried out unreported.
 func (in *EthSendTransaction) checkExecutions(tx *org.Tx) error {
 	numbers, err := in.missingExecutions(tx)
 	if err == nil && len(numbers) > 0 {
@@ -173,7 +173,7 @@ func (in *EthSendTransaction) checkExecutions(tx *org.Tx) error {
 	return err
 }
 
-// takeExecution records that the execution has its number, and settles what a client who numbers it himself has been asked to look at.
+// takeExecution records the execution's number, and releases missing ones if the client gives the number: he has been asked to check them.
 func (in *EthSendTransaction) takeExecution(tx *activity.Tx, within uint64, untilMs uint64, sponsored bool) error {
 	c, number := in.executions(), in.execution.Nonce
 	if in.stationNonce != nil {
@@ -196,16 +196,16 @@ func (in *EthSendTransaction) takeExecution(tx *activity.Tx, within uint64, unti
 	return tx.TakeNumber(c, number, &org.Taken{UntilMs: untilMs, Within: within, Sponsored: sponsored, Send: &ref})
 }
 
-// unseenMs is how long a node may take until it knows of a transaction that was handed to it.
+// unseenMs is the time after which a node must know a transaction that was handed to it.
 const unseenMs = 60 * 1000
 
-// isFree tells whether a transaction has no use for its number any more, as far as the host's word about the account that
-// pays goes: it is in a block and its execution did not count, or the node did not take it.
+// isFree returns a function that reports whether a transaction no longer needs its number, according to the host's unverified state of
+// the paying account: it is in a block and its execution did not count, or the node did not accept it.
 func (in *EthSendTransaction) isFree(nowMs uint64) func(*org.Taken) bool {
 	return func(u *org.Taken) bool {
 		switch {
 		case u.Send != nil && in.known.Standings[*u.Send].State.IsRefused():
-			return true // what carries it out all the same carries this one out no more
+			return true // if it is executed nevertheless, this one with the same number cannot be
 		case u.Sponsored != activity.IsOn(in.Sponsor):
 			return false
 		case u.Within < in.known.Latest:
@@ -215,7 +215,7 @@ func (in *EthSendTransaction) isFree(nowMs uint64) func(*org.Taken) bool {
 	}
 }
 
-// delegatedCall is a call that the delegate's code makes, to policies.
+// delegatedCall is a call by the delegate's code, as policies see it.
 type delegatedCall struct{ chain.Transaction }
 
 func (c delegatedCall) Facts(described chain.Described) (chain.Struct, error) {
@@ -226,15 +226,15 @@ func (c delegatedCall) Facts(described chain.Described) (chain.Struct, error) {
 	return f, err
 }
 
-// outer is the transaction that gets into a block.
+// outer is the transaction that a block includes.
 type outer struct {
 	from        [20]byte
 	nonce, gas  uint64
 	feeCap, tip *big.Int
-	top         *org.Tx // of the sponsor; nil: the account pays
+	top         *org.Tx // the sponsor's organization; nil: the account pays
 }
 
-// sendDelegated signs what the account signs, and then the transaction around it, under one grant.
+// sendDelegated signs for the account, and then the transaction that includes it, under one grant.
 func (in *EthSendTransaction) sendDelegated(tx *activity.Tx, s *signingKey) (*SendStatusID, error) {
 	o := &outer{from: in.sender.Address, nonce: in.chosen}
 	var err error
@@ -266,7 +266,7 @@ func (in *EthSendTransaction) sendDelegated(tx *activity.Tx, s *signingKey) (*Se
 		}
 	}
 	if sponsored {
-		// A deadline of the client's keeps nobody else's transactions waiting behind his.
+		// A client's late deadline must not make transactions of others wait for his.
 		u := &org.Taken{UntilMs: tx.NowMs + min(lifeMs, deadlineMs), Within: o.nonce, Sponsored: true}
 		err = o.top.TakeNumber(in.sponsor.counter(in.sender.Chain), o.nonce, u)
 	} else if err = reserveOwn(tx, in.known, in.sender, made); err == nil {
@@ -288,7 +288,7 @@ func (s *sponsor) counter(chainID uint64) org.Counter {
 	return org.Counter{Of: org.CountSponsored, Account: org.Sender{Chain: chainID, Address: s.address}}
 }
 
-// charge has the sponsor pay: its limits must leave room for the most that the transaction can cost.
+// charge makes the sponsor pay: the maximal cost of the transaction must be within its limits.
 func (in *EthSendTransaction) charge(tx *activity.Tx, o *outer) (err error) {
 	price, ok := tx.Capabilities.GasPrices[string(in.CAIP2)]
 	if !ok {
@@ -301,7 +301,7 @@ func (in *EthSendTransaction) charge(tx *activity.Tx, o *outer) (err error) {
 	if err != nil {
 		return err
 	}
-	// All transactions of the tree wait behind one that no block takes.
+	// All later transactions of the organization tree would wait for one that no block includes.
 	if o.gas > maxGas {
 		return fault.Field("gasLimit", "at most %d where another account pays", maxGas)
 	}
@@ -316,7 +316,7 @@ func (in *EthSendTransaction) charge(tx *activity.Tx, o *outer) (err error) {
 	return err
 }
 
-// signDelegated has the account sign its calls and, unless it has the code, that it takes it on; then the one who pays signs.
+// signDelegated signs the calls and, unless the account has the code, the authorization with the account's key; then it signs with the payer's.
 func (in *EthSendTransaction) signDelegated(tx *activity.Tx, s *signingKey, o *outer) (signed []byte, err error) {
 	sponsored := o.top != nil
 	var digests []chain.Digest
@@ -326,7 +326,7 @@ func (in *EthSendTransaction) signDelegated(tx *activity.Tx, s *signingKey, o *o
 	}
 	var takes *eth.Authorization
 	if in.undelegates || len(in.known.Delegate) == 0 {
-		nonce := o.nonce + 1 // the transaction counts first
+		nonce := o.nonce + 1 // the transaction uses the nonce before its authorization
 		if sponsored {
 			nonce = in.known.Transactions
 		}
@@ -388,7 +388,7 @@ func (in *EthSendTransaction) signDelegated(tx *activity.Tx, s *signingKey, o *o
 	return signed, err
 }
 
-// EthUndelegate7702 gives up the code that an account has taken on. The account pays.
+// EthUndelegate7702 removes the delegation of an account. The account pays.
 type EthUndelegate7702 struct {
 	From  string        `json:"from" rule:"required"`
 	CAIP2 DelegateChain `json:"caip2" rule:"required"`
@@ -397,7 +397,7 @@ type EthUndelegate7702 struct {
 	send EthSendTransaction
 }
 
-// undelegateGas is what it takes, with room for chains that charge for data in gas.
+// undelegateGas is the gas limit of a removal, with reserve for chains that charge for data in gas.
 const undelegateGas = 100_000
 
 func (in *EthUndelegate7702) Check() error {
@@ -412,7 +412,7 @@ func (in *EthUndelegate7702) Check() error {
 	return nil
 }
 
-// SetChainState takes what the host has said.
+// SetChainState stores the host's chain state.
 func (in *EthUndelegate7702) SetChainState(k *activity.ChainState) { in.send.known = k }
 
 func ethUndelegate7702(tx *activity.Tx, in *EthUndelegate7702) (*SendStatusID, error) {

@@ -7,11 +7,11 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// factOf writes what a chain says of a transaction in the terms of policies. A Go type that chains do not use
+// factOf converts a chain's fact about a transaction to a policy value. A Go type that chains do not use
 // becomes absent, so that a policy which reads it fails.
 func factOf(v any) policy.Value { return fact(v, false) }
 
-// fact is factOf for a value that is typed by data, or by the schema.
+// fact is factOf for a value whose type is given by the data (byData), or by the schema.
 func fact(v any, byData bool) (made policy.Value) {
 	switch v := v.(type) {
 	case bool:

@@ -13,13 +13,13 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Gas are the kinds about who pays for transactions.
+// Gas are the kinds about sponsored transactions.
 var Gas = activity.Family{
 	activity.Kind[UpsertGasUsageConfig, GasUsageConfigID]{Name: "UPSERT_GAS_USAGE_CONFIG", Resource: "SPONSORSHIP", Action: "UPDATE", Plans: true, Run: upsertGasUsageConfig},
 }
 
-// UpsertGasUsageConfig says how much an organization pays for transactions of its tree in any window of time: for all
-// of them together and for each sub-organization.
+// UpsertGasUsageConfig sets the limits for sponsored transactions in any window of time: of the organization tree
+// together and of each sub-organization.
 type UpsertGasUsageConfig struct {
 	OrgWindowLimitUSD     string        `json:"orgWindowLimitUsd" rule:"required,numeric"`
 	SubOrgWindowLimitUSD  string        `json:"subOrgWindowLimitUsd" rule:"required,numeric"`
@@ -30,12 +30,12 @@ type UpsertGasUsageConfig struct {
 	tree, each, minutes uint64
 }
 
-// SolanaConfig is about sponsored transactions on Solana, of which there are none.
+// SolanaConfig is the configuration for Solana, where no transactions are sponsored.
 type SolanaConfig struct {
 	RentPrefundEnabled *bool `json:"rentPrefundEnabled"`
 }
 
-// maxLimitUSD bounds limits, so that sums of amounts fit.
+// maxLimitUSD bounds limits, so that sums of amounts do not overflow.
 const maxLimitUSD = 1_000_000_000
 
 func (in *UpsertGasUsageConfig) Check() (err error) {
@@ -60,7 +60,7 @@ func (in *UpsertGasUsageConfig) Check() (err error) {
 	return nil
 }
 
-// ParseMicro reads a decimal number of at most 6 decimals as millionths.
+// ParseMicro parses a decimal number with at most 6 decimals, in millionths.
 func ParseMicro(text string) (n uint64, ok bool) {
 	whole, decimals, _ := strings.Cut(text, ".")
 	if len(whole) < 1 || len(whole) > 12 || len(decimals) > 6 || strings.Trim(whole+decimals, "0123456789") != "" || strings.HasSuffix(text, ".") {
@@ -72,13 +72,13 @@ func ParseMicro(text string) (n uint64, ok bool) {
 	return n, true
 }
 
-// FormatMicro writes millionths as a decimal number without needless digits.
+// FormatMicro formats millionths as a decimal number without trailing zeros.
 func FormatMicro(n uint64) string {
 	text := fmt.Sprintf("%d.%06d", n/1_000_000, n%1_000_000)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// GasUsageConfigID is the result: the same for every change.
+// GasUsageConfigID is the result. The id is the same for every change.
 type GasUsageConfigID struct {
 	GasUsageConfigID string `json:"gasUsageConfigId"`
 }
@@ -112,8 +112,8 @@ func upsertGasUsageConfig(tx *activity.Tx, in *UpsertGasUsageConfig) (*GasUsageC
 	return &GasUsageConfigID{c.ID.String()}, tx.PutGasConfig(c)
 }
 
-// makeSponsor draws the key of the account that pays. It is no private key of the organization's: nothing signs with it on
-// request, and nothing exports it.
+// makeSponsor draws the key of the sponsor's account. It is not one of the organization's private keys: no activity signs
+// with it on request, and none exports it.
 func makeSponsor(tx *activity.Tx, c *org.GasConfig) (err error) {
 	if c.ID, err = org.NewID(tx.Rand); err != nil {
 		return err
@@ -128,7 +128,7 @@ func makeSponsor(tx *activity.Tx, c *org.GasConfig) (err error) {
 	return err
 }
 
-// sponsorAddress is the account that pays.
+// sponsorAddress returns the address of the sponsor's account.
 func sponsorAddress(c *org.GasConfig) (address [20]byte, err error) {
 	p, err := publicKey("CURVE_SECP256K1", c.PublicKey)
 	if err != nil {
@@ -137,7 +137,7 @@ func sponsorAddress(c *org.GasConfig) (address [20]byte, err error) {
 	return p.KeccakAccount(), nil
 }
 
-// GasStation are the addresses that sponsored transactions go through: who pays, and the two contracts.
+// GasStation returns the addresses for sponsored transactions: the payer, and the two contracts.
 func GasStation(c *org.GasConfig) (payer, station, delegate string, err error) {
 	address, err := sponsorAddress(c)
 	return eth.Checksum(address), eth.Checksum(eth.Station), eth.Checksum(eth.Delegate), err
@@ -146,7 +146,7 @@ func GasStation(c *org.GasConfig) (payer, station, delegate string, err error) {
 // maxGasSpends bounds the sponsored transactions in one window.
 const maxGasSpends = 10_000
 
-// GasUsage is what the last window has cost at most: the whole tree, or one organization. count is of the tree's.
+// GasUsage returns the maximal cost of the last window: of the whole tree, and of organization of. count is the number of the tree's transactions.
 func GasUsage(top *org.Tx, c *org.GasConfig, of org.ID) (tree, each uint64, count int, err error) {
 	err = top.EachGasSpend(c.WindowMinutes*60*1000, func(s *org.GasSpend) {
 		count++
@@ -158,7 +158,7 @@ func GasUsage(top *org.Tx, c *org.GasConfig, of org.ID) (tree, each uint64, coun
 	return tree, each, count, err
 }
 
-// spendGas counts what a transaction can cost against the limits of whoever pays, or refuses it.
+// spendGas adds the maximal cost of a transaction to the payer's usage, or refuses it if that exceeds a limit.
 func spendGas(tx *activity.Tx, top *org.Tx, c *org.GasConfig, micro uint64) error {
 	tree, each, count, err := GasUsage(top, c, tx.ID)
 	if err != nil {
@@ -182,7 +182,7 @@ func spendGas(tx *activity.Tx, top *org.Tx, c *org.GasConfig, micro uint64) erro
 	return top.PutGasSpend(tx.Activity, &org.GasSpend{Organization: tx.ID, Micro: micro})
 }
 
-// costOf is what gas at a fee can cost in millionths of a dollar, rounded up; price is that of a coin, 10^18 of the fee's unit.
+// costOf returns the cost of gas at a fee in millionths of a dollar, rounded up; price is the price of a coin, 10^18 of the fee's unit.
 func costOf(gas uint64, feeCap *big.Int, price uint64) (uint64, error) {
 	n := new(big.Int).SetUint64(gas)
 	n.Mul(n, feeCap).Mul(n, new(big.Int).SetUint64(price))

@@ -13,13 +13,13 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// ContractInterfaces are the kinds about what calls of contracts mean.
+// ContractInterfaces are the kinds about smart contract interfaces.
 var ContractInterfaces = activity.Family{
 	activity.Kind[CreateInterface, InterfaceID]{Name: "CREATE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "CREATE", Run: createInterface},
 	activity.Kind[InterfaceID, InterfaceID]{Name: "DELETE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "DELETE", Run: deleteInterface},
 }
 
-// InterfaceType is what language an interface is written in.
+// InterfaceType is the language of a contract interface.
 type InterfaceType string
 
 // The interface types.
@@ -28,10 +28,10 @@ const (
 	interfaceSolana   InterfaceType = "SMART_CONTRACT_INTERFACE_TYPE_SOLANA"
 )
 
-// Valid tells whether t is one of the interface's.
+// Valid reports whether t is an interface type of the interface.
 func (t InterfaceType) Valid() bool { return t == interfaceEthereum || t == interfaceSolana }
 
-// CreateInterface tells what calls of a contract mean: an Ethereum ABI or a Solana IDL of Anchor's or Shank's form.
+// CreateInterface stores the interface of a contract, by which its calls are decoded: an Ethereum ABI, or a Solana IDL of Anchor's or Shank's form.
 type CreateInterface struct {
 	SmartContractAddress   string        `json:"smartContractAddress" rule:"required"`
 	SmartContractInterface string        `json:"smartContractInterface" rule:"required,max_length=400000"`
@@ -56,8 +56,8 @@ func (in *CreateInterface) Check() error {
 	return activity.CheckNotes("notes", in.Notes)
 }
 
-// placeOf is the unique name of the interface of an address. Labels are names of the same kind; prefixes keep
-// the two apart.
+// placeOf is the unique name of the interface of an address. Labels are in the same collection of names; prefixes
+// distinguish the two.
 func placeOf(typ InterfaceType, address string) string {
 	if typ == interfaceEthereum {
 		address = strings.ToLower(address)
@@ -65,8 +65,8 @@ func placeOf(typ InterfaceType, address string) string {
 	return "a:" + string(typ) + ":" + address
 }
 
-// describe finds the interface of a contract as its chain reads it, or nil. A stored one that today's rules
-// refuse is an error: what policies read by it would vanish silently.
+// describe finds the parsed interface of a contract, or nil. A stored one that today's rules refuse is an error:
+// otherwise the facts that policies read by it would vanish silently.
 func describe(tx *org.Tx, c chain.Reader, typ InterfaceType, address string) (chain.Description, error) {
 	reader, ok := c.(chain.Describer)
 	if !ok {
@@ -95,12 +95,12 @@ func describe(tx *org.Tx, c chain.Reader, typ InterfaceType, address string) (ch
 	return d, nil
 }
 
-// descriptions keeps what chains made of interfaces, for all organizations: an interface never changes, and a
-// description depends on its text alone.
+// descriptions caches parsed interfaces, for all organizations: an interface never changes, and a description
+// depends on its text alone.
 var descriptions = descriptionCache{most: 4 << 20}
 
-// descriptionCache keeps descriptions. It is bounded by the bytes of the texts that they were made from: a
-// description takes a small multiple of its text. The least recently used goes first. It is safe for concurrent use.
+// descriptionCache is a cache of descriptions, bounded by the bytes of their source texts: a description takes a
+// small multiple of its text. It evicts the least recently used. It is safe for concurrent use.
 type descriptionCache struct {
 	most int
 
@@ -147,7 +147,7 @@ func (d *descriptionCache) put(id org.ID, of chain.Description, bytes int) {
 
 func labelOf(label string) string { return "l:" + label }
 
-// InterfaceID names an interface: the one to be removed, or the result.
+// InterfaceID names an interface: the one to be deleted, or the result.
 type InterfaceID struct {
 	SmartContractInterfaceID string `json:"smartContractInterfaceId" rule:"required"`
 }

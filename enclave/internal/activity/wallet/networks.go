@@ -9,7 +9,7 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// An EthChain is the CAIP-2 name of a chain of Ethereum's kind.
+// An EthChain is the CAIP-2 name of an Ethereum-like chain.
 type EthChain string
 
 // The chains of the interface.
@@ -18,24 +18,24 @@ var ethChains = []EthChain{
 	"eip155:10", "eip155:11155420", "eip155:143", "eip155:10143", "eip155:42161", "eip155:4217", "eip155:42431", "eip155:421614",
 }
 
-// Valid tells whether c is one of the interface's.
+// Valid reports whether c is a chain of the interface.
 func (c EthChain) Valid() bool { return slices.Contains(ethChains, c) }
 
-// ID is the number by which transactions name the chain.
+// ID returns the chain id in transactions.
 func (c EthChain) ID() uint64 {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(string(c), "eip155:"), 10, 63) // it is Valid
 	return n
 }
 
-// A DelegateChain is an EthChain whose accounts can give up code that they have taken on.
+// A DelegateChain is an EthChain whose accounts can remove a delegation.
 type DelegateChain string
 
-// Valid tells whether c is one of the interface's. Tempo has transactions of its own kind.
+// Valid reports whether c is such a chain of the interface. Tempo has its own transaction type.
 func (c DelegateChain) Valid() bool {
 	return EthChain(c).Valid() && c != "eip155:4217" && c != "eip155:42431"
 }
 
-// EthAddress reads an account's address. The error is a *fault.Error about field.
+// EthAddress parses an account's address. The error is a *fault.Error about field.
 func EthAddress(field, text string) (address [20]byte, err error) {
 	if address, err = eth.ParseAddress(text); err != nil {
 		err = fault.Field(field, "%s", err)
@@ -55,8 +55,8 @@ var solNetworks = map[SolNetwork]string{
 	"solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
 }
 
-// Valid tells whether n is one of the interface's.
+// Valid reports whether n is a network of the interface.
 func (n SolNetwork) Valid() bool { _, ok := solNetworks[n]; return ok }
 
-// CAIP2 is the one name of the network.
+// CAIP2 returns the CAIP-2 name of the network.
 func (n SolNetwork) CAIP2() string { return solNetworks[n] }

@@ -10,13 +10,13 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Nonces. An account numbers its transactions without gaps, and only one of a number gets into a block. The organization's
-// records know which numbers were given out. How far the chain is, and what nodes have refused, is the host's word.
+// Nonces. An account numbers its transactions without gaps, and a block includes only one of each number. The organization's
+// records have the numbers that were assigned. The chain's progress, and the refusals of nodes, are unverified statements of the host.
 //
-// A host that lies can make a transaction wait or fail. It also has what was signed: a transaction that it calls refused can be
-// mined later. So the number of a refused transaction goes to the next one, and a block takes one of the two. If the chain
-// has used the number, and none of the sends that have it is said to be in a block, the account's owner is asked to look first.
-// What the host does not call refused keeps its number, and its status does not say that it has failed: see package query.
+// A false statement can make a transaction wait or fail. The host also has the signed transactions: one that it reports as refused can be
+// mined later. So the number of a refused transaction goes to the next one, and a block includes one of the two. If the chain
+// has used the number, and none of its sends is reported to be in a block, the account's owner is asked to check first.
+// A send that is not reported as refused keeps its number, and its status is not failed: see package query.
 
 const (
 	// maxNonce is the highest nonce of an account (EIP-2681).
@@ -25,8 +25,8 @@ const (
 	maxUses = 4096
 	// maxReplaced bounds the transactions with one nonce that count.
 	maxReplaced = 8
-	// minedMs is how long a number is remembered after it was heard to be in a block. A request whose node did
-	// not know that yet must not take it again; what a request has heard is used for maxHeardMs at most.
+	// minedMs is how long a number is remembered after it was reported to be in a block. A request whose node did
+	// not know that yet must not take it again; a request uses its chain state for maxHeardMs at most.
 	minedMs = 10 * 60 * 1000
 	// maxTidied bounds the records that one transaction prunes.
 	maxTidied = 128
@@ -34,19 +34,19 @@ const (
 
 var errNonces = fault.New(fault.ResourceExhausted, "over quota: %d transactions of the account are under way; wait for some of them", maxUses)
 
-// errMayBePaid refuses a new transaction until somebody has looked what became of an earlier one. field numbers the transactions.
+// errMayBePaid refuses a new transaction until its client has checked an earlier one. field is the member with the number.
 func errMayBePaid(field string, number uint64, from string, on EthChain) error {
 	return fault.New(fault.FailedPrecondition, "%s: number %d of %s is used on %s, but nothing that was sent with it is said to be in a block: it may have been paid. Look what the account has paid there; "+
 		"to pay the same again, give %[1]s %[2]d, of which a block takes one; to go on, give the next one", field, number, from, on)
 }
 
-// openUse is a nonce whose sends are not known to be done.
+// openUse is a nonce whose sends are not known to be mined.
 type openUse struct {
 	nonce uint64
 	sends []org.SendRef
 }
 
-// openUses are the lowest nonces of an account whose sends are not known to be done, as many as may be asked for.
+// openUses are the lowest nonces of an account that are not known to be mined, as many as one ChainQuery may have.
 func openUses(tx *org.Tx, s org.Sender) (uses []openUse, refs []org.SendRef, err error) {
 	err = tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
 		if u.MinedMs != 0 {
@@ -61,12 +61,12 @@ func openUses(tx *org.Tx, s org.Sender) (uses []openUse, refs []org.SendRef, err
 	return uses, refs, err
 }
 
-// areAll tells whether all sends are in states that is answers true for. Of one that the host was not asked about that is not known.
+// areAll reports whether is holds for the states of all sends. For a send that the host was not asked about it must be false.
 func areAll(k *activity.ChainState, sends []org.SendRef, is func(org.SendState) bool) bool {
 	return !slices.ContainsFunc(sends, func(ref org.SendRef) bool { return !is(k.Standings[ref].State) })
 }
 
-// choose finds the transaction's number, and who had it before.
+// choose sets the transaction's nonce, and its earlier use.
 func (in *EthSendTransaction) choose(tx *org.Tx) (err error) {
 	if in.chosen, err = in.freeNonce(tx); err == nil && !in.known.Recorded {
 		in.before, err = tx.Nonce(in.sender, in.chosen)
@@ -74,7 +74,7 @@ func (in *EthSendTransaction) choose(tx *org.Tx) (err error) {
 	return err
 }
 
-// freeNonce is the client's own number, or that of a transaction that was refused, whatever the chain is said to have for
+// freeNonce returns the client's own number, or that of a refused transaction, whatever the chain state has for
 // it, or else the lowest that neither the chain has used nor a transaction may still use.
 func (in *EthSendTransaction) freeNonce(tx *org.Tx) (uint64, error) {
 	if in.nonce != nil {
@@ -106,7 +106,7 @@ func (in *EthSendTransaction) freeNonce(tx *org.Tx) (uint64, error) {
 	return n, err
 }
 
-// reserveNonce records that the transaction about to be sent has a number, beside those that have it already.
+// reserveNonce records the number of the transaction about to be sent, beside earlier sends of that number.
 func reserveNonce(tx *activity.Tx, k *activity.ChainState, s org.Sender, number uint64, terms ethTerms) error {
 	if err := pruneNonces(tx, k, s, number); err != nil {
 		return err
@@ -123,7 +123,7 @@ func reserveNonce(tx *activity.Tx, k *activity.ChainState, s org.Sender, number 
 		return err
 	}
 	if number < k.Latest {
-		return nil // a client's own: it is used up, and nobody is given it any more
+		return nil // the client's own number, already used: no transaction will get it
 	}
 	use := &org.NonceUse{}
 	was, err := tx.Nonce(s, number)
@@ -133,7 +133,7 @@ func reserveNonce(tx *activity.Tx, k *activity.ChainState, s org.Sender, number 
 	if was != nil {
 		use.FeeCap, use.Tip, use.Sends = was.FeeCap, was.Tip, slices.Clone(was.Sends)
 	}
-	if len(use.Sends) >= maxReplaced { // the first that was refused makes room
+	if len(use.Sends) >= maxReplaced { // replace the first that was refused
 		i := slices.IndexFunc(use.Sends, func(ref org.SendRef) bool { return k.Standings[ref].State.IsRefused() })
 		if i < 0 {
 			return fault.New(fault.ResourceExhausted, "over quota: nonce %d was given to %d transactions already", number, maxReplaced)
@@ -147,7 +147,7 @@ func reserveNonce(tx *activity.Tx, k *activity.ChainState, s org.Sender, number 
 	return tx.PutNonce(s, number, use)
 }
 
-// reserveOwn is reserveNonce for the transaction's own number, for which it is a rival of those before it.
+// reserveOwn is reserveNonce for the transaction's own number, at which it competes with the earlier sends.
 func reserveOwn(tx *activity.Tx, k *activity.ChainState, s org.Sender, made *eth.Signed) error {
 	was, err := tx.Nonce(s, made.Nonce)
 	if err == nil && was != nil {
@@ -156,22 +156,22 @@ func reserveOwn(tx *activity.Tx, k *activity.ChainState, s org.Sender, made *eth
 	if err != nil {
 		return err
 	}
-	terms, _ := termsOf(made) // of other types there are none
+	terms, _ := termsOf(made) // transactions of other types have none
 	return reserveNonce(tx, k, s, made.Nonce, terms)
 }
 
-// refOf is the send that tx is about to make.
+// refOf is the reference of the send that tx will make next.
 func refOf(tx *activity.Tx) org.SendRef {
 	return org.SendRef{Seq: tx.Seq, Number: uint16(len(tx.Sends))}
 }
 
-// higher is the higher of two amounts, big-endian.
+// higher returns the higher of two amounts, big-endian.
 func higher(was []byte, now *big.Int) []byte {
 	return most(new(big.Int).SetBytes(was), now).Bytes()
 }
 
-// pruneNonces notes numbers that are in blocks, and forgets those that have been for minedMs. What a client sends with a
-// number of his own settles the numbers below that are used and whose sends are missing: he has been asked to look.
+// pruneNonces marks numbers that are in blocks, and deletes those marked minedMs ago. A client's own number
+// settles lower, used numbers whose sends are missing: the client has been asked to check them.
 func pruneNonces(tx *activity.Tx, k *activity.ChainState, s org.Sender, number uint64) error {
 	var drop, mark []uint64
 	err := tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
@@ -182,7 +182,7 @@ func pruneNonces(tx *activity.Tx, k *activity.ChainState, s org.Sender, number u
 			drop = append(drop, nonce)
 		case u.MinedMs == 0 && nonce < k.Latest:
 			mark = append(mark, nonce)
-		case u.MinedMs == 0 && !heard: // nor of any behind it
+		case u.MinedMs == 0 && !heard: // nor has any later one
 			return false
 		}
 		return len(drop)+len(mark) < maxTidied
@@ -207,11 +207,11 @@ func pruneNonces(tx *activity.Tx, k *activity.ChainState, s org.Sender, number u
 	return nil
 }
 
-// What the host's word may make a transaction cost, so that a lying node cannot burn an account. A client who
+// maxGas bounds the gas of the host's estimate, so that a lying node cannot burn an account's coins. A client who
 // needs more gives gas and fees.
 const maxGas = 50_000_000
 
-// mostFees bounds gas times fee, in the chain's smallest unit: a tenth of a coin, ten coins where they are cheap.
+// mostFees bounds gas times fee, in the chain's smallest unit: a tenth of a coin, ten coins on chains with cheap coins.
 func mostFees(chainID uint64) *big.Int {
 	tenth := big.NewInt(1e17)
 	switch chainID {
@@ -228,14 +228,14 @@ func most(a, b *big.Int) *big.Int {
 	return a
 }
 
-// toReplace is the least that nodes take in the place of an amount that they have: a tenth more, rounded up.
+// toReplace returns the minimal amount with which nodes replace a transaction: a tenth more, rounded up.
 func toReplace(was []byte) *big.Int {
 	n := new(big.Int).SetBytes(was)
 	return n.Add(n, new(big.Int).Div(n, big.NewInt(10))).Add(n, big.NewInt(1))
 }
 
-// price is what the transaction may cost: the client's word, or else the host's within bounds. The fee is
-// twice the base fee plus the tip: enough for several full blocks. Whoever had the number before is outbid.
+// price returns gas limit and fees: the client's, or else the host's within bounds. The fee is
+// twice the base fee plus the tip: enough for several full blocks. It exceeds that of an earlier transaction with the number.
 func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err error) {
 	k := in.known
 	if in.gas != nil {
@@ -244,7 +244,7 @@ func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err err
 		gas = in.delegatedGas()
 	} else if gas = k.Gas; gas > maxGas {
 		return 0, nil, nil, fault.WithCode(fault.FailedPrecondition, "RPC_CALL_ERROR", "the node of %s asks for %d gas, more than %d: give gasLimit", in.CAIP2, gas, maxGas)
-	} else if gas != 21_000 { // what the call finds may have changed until it is in a block
+	} else if gas != 21_000 { // a call's gas may change until it is in a block
 		gas += gas / 5
 	}
 	outbid := in.before != nil && len(in.before.FeeCap) > 0
@@ -255,7 +255,7 @@ func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err err
 	}
 	if feeCap = in.feeCap; feeCap == nil {
 		base := new(big.Int).SetUint64(k.BaseFee)
-		if outbid { // in whole base fees, as KnownOf counts
+		if outbid { // in whole base fees, as KnownOf computes them
 			half := toReplace(in.before.FeeCap)
 			base = most(base, half.Sub(half, tip).Add(half, big.NewInt(1)).Rsh(half, 1))
 		}

@@ -23,14 +23,14 @@ var OnRamps = activity.Family{
 	activity.Kind[InitOnRamp, OnRampPage]{Name: "INIT_FIAT_ON_RAMP", Resource: "FIAT_TRANSACTION", Action: "CREATE", Run: initOnRamp},
 }
 
-// Bounds of the credentials at on-ramp providers. They are always in memory.
+// Limits of the credentials at on-ramp providers. They are always in memory.
 const (
 	maxOnRampCredentials = 20 // of one organization
 	maxOnRampText        = 1024
 	maxOnRampSecret      = 4 << 10 // characters of an encrypted secret
 )
 
-// OnRampParams are the terms on which an on-ramp provider knows the organization.
+// OnRampParams is the organization's account at an on-ramp provider: ids and encrypted secrets.
 type OnRampParams struct {
 	OnrampProvider         onramp.Provider `json:"onrampProvider" rule:"required"`
 	ProjectID              *string         `json:"projectId" rule:"omitempty"`
@@ -39,7 +39,7 @@ type OnRampParams struct {
 	EncryptedPrivateAPIKey *string         `json:"encryptedPrivateApiKey" rule:"omitempty"`
 }
 
-// CreateOnRampCredential stores what an on-ramp provider knows the organization by.
+// CreateOnRampCredential stores a credential at an on-ramp provider.
 type CreateOnRampCredential struct {
 	OnRampParams
 	SandboxMode *bool `json:"sandboxMode" rule:"omitempty"`
@@ -60,7 +60,7 @@ func (in *OnRampParams) Check() error {
 	return nil
 }
 
-// OnRampCredentialID is the result of making, changing and removing one.
+// OnRampCredentialID is the result of creating, changing and removing a credential.
 type OnRampCredentialID struct {
 	OnRampCredentialID string `json:"fiatOnRampCredentialId"`
 }
@@ -80,7 +80,7 @@ func createOnRampCredential(tx *activity.Tx, in *CreateOnRampCredential) (*OnRam
 	return putOnRampCredential(tx, &in.OnRampParams, &org.OnRampCredential{ID: id, Sandbox: activity.IsOn(in.SandboxMode), CreatedMs: tx.NowMs})
 }
 
-// putOnRampCredential stores c, a copy or new, with what in says.
+// putOnRampCredential stores c, a copy or new, with the values of in.
 func putOnRampCredential(tx *activity.Tx, in *OnRampParams, c *org.OnRampCredential) (*OnRampCredentialID, error) {
 	c.Provider, c.ProjectID, c.PublishableKey = string(in.OnrampProvider), activity.TextOf(in.ProjectID), in.PublishableAPIKey
 	c.EncryptedSecret, c.EncryptedPrivate, c.Private, c.UpdatedMs = in.EncryptedSecretAPIKey, activity.TextOf(in.EncryptedPrivateAPIKey), nil, tx.NowMs
@@ -96,7 +96,7 @@ func putOnRampCredential(tx *activity.Tx, in *OnRampParams, c *org.OnRampCredent
 	return &OnRampCredentialID{c.ID.String()}, tx.PutOnRampCredential(c)
 }
 
-// onRampSecret opens an encrypted secret and seals it for the record.
+// onRampSecret decrypts a secret and seals it for the record.
 func onRampSecret(tx *activity.Tx, owner org.ID, field, text string) ([]byte, error) {
 	secret, err := login.OpenOnRampSecret(field, text, tx.ServiceKeys.OnRamp)
 	if err != nil {
@@ -106,7 +106,7 @@ func onRampSecret(tx *activity.Tx, owner org.ID, field, text string) ([]byte, er
 	return tx.Vault.Seal(owner, secret)
 }
 
-// UpdateOnRampCredential replaces one. Whether it is of a sandbox stays.
+// UpdateOnRampCredential replaces a credential, except for its sandbox flag.
 type UpdateOnRampCredential struct {
 	OnRampCredentialID string `json:"fiatOnrampCredentialId" rule:"required"`
 	OnRampParams
@@ -125,7 +125,7 @@ func findOnRampCredential(tx *activity.Tx, text string) (*org.OnRampCredential, 
 	return activity.FindField(tx.OnRampCredential, "on-ramp credential", "fiatOnrampCredentialId", text)
 }
 
-// DeleteOnRampCredential removes one.
+// DeleteOnRampCredential removes a credential.
 type DeleteOnRampCredential struct {
 	OnRampCredentialID string `json:"fiatOnrampCredentialId" rule:"required"`
 }
@@ -139,7 +139,7 @@ func deleteOnRampCredential(tx *activity.Tx, in *DeleteOnRampCredential) (*OnRam
 	return &OnRampCredentialID{c.ID.String()}, nil
 }
 
-// InitOnRamp asks for the page of a provider where somebody buys for one of the organization's addresses.
+// InitOnRamp requests the page of a provider for a purchase to one of the organization's addresses.
 type InitOnRamp struct {
 	OnrampProvider         onramp.Provider  `json:"onrampProvider" rule:"required"`
 	WalletAddress          string           `json:"walletAddress" rule:"required"`
@@ -180,7 +180,7 @@ func (in *InitOnRamp) Check() error {
 	return in.purchase("").Check()
 }
 
-// OnRampCredentialFor is the newest credential of a top-level organization at a provider, in its sandbox or not.
+// OnRampCredentialFor returns the newest credential of a top-level organization at a provider, in its sandbox or not.
 func OnRampCredentialFor(top *org.Tx, provider onramp.Provider, sandbox bool) (*org.OnRampCredential, error) {
 	all, err := activity.Collect(top.EachOnRampCredential, func(c *org.OnRampCredential) bool {
 		return c.Provider == string(provider) && c.Sandbox == sandbox
@@ -200,7 +200,7 @@ func OnRampCredentialFor(top *org.Tx, provider onramp.Provider, sandbox bool) (*
 	}), nil
 }
 
-// initOnRamp makes a page's address for an address of the organization, so that nobody else's stands in it.
+// initOnRamp makes the URL of a page. It contains an address of the organization, never another.
 func initOnRamp(tx *activity.Tx, in *InitOnRamp) (*OnRampPage, error) {
 	top, err := tx.Top()
 	if err != nil {
@@ -245,7 +245,7 @@ func initOnRamp(tx *activity.Tx, in *InitOnRamp) (*OnRampPage, error) {
 	return made, nil
 }
 
-// receiving is the address to which the provider sends, as the organization has it stored, if it is on the network.
+// receiving returns the address to which the provider sends, as the organization has it stored, if it is on the network.
 func receiving(tx *org.Tx, p *onramp.Purchase) (string, error) {
 	s, err := findSigningKey(tx, p.Address)
 	if fault.Of(err) != nil {
@@ -270,7 +270,7 @@ func receiving(tx *org.Tx, p *onramp.Purchase) (string, error) {
 	return by.Address, err
 }
 
-// coinbasePage asks Coinbase for a session, in which it keeps the address.
+// coinbasePage requests a session from Coinbase, which stores the address in it.
 func coinbasePage(tx *activity.Tx, p *onramp.Purchase, c *org.OnRampCredential) (string, error) {
 	key, err := OpenCoinbaseKey(tx.TopVault(), c)
 	if err != nil {
@@ -286,7 +286,7 @@ func coinbasePage(tx *activity.Tx, p *onramp.Purchase, c *org.OnRampCredential) 
 	return p.CoinbaseURL(session), nil
 }
 
-// OpenCoinbaseKey opens the private key of a credential at Coinbase. The vault is of the credential's organization.
+// OpenCoinbaseKey opens the private key of a credential at Coinbase. The vault is that of the credential's organization.
 func OpenCoinbaseKey(v activity.Vault, c *org.OnRampCredential) (secret.Secret, error) {
 	if len(c.Private) == 0 {
 		return secret.Secret{}, fault.New(fault.FailedPrecondition, "the on-ramp credential has no private key: update it with encryptedPrivateApiKey")

@@ -12,7 +12,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// PayloadEncoding is how a payload is written.
+// PayloadEncoding is the encoding of a payload.
 type PayloadEncoding string
 
 const (
@@ -22,10 +22,10 @@ const (
 
 var encodings = []PayloadEncoding{"PAYLOAD_ENCODING_HEXADECIMAL", "PAYLOAD_ENCODING_TEXT_UTF8", encodingTyped, encodingAuthorization}
 
-// Valid tells whether e is one of the interface's.
+// Valid reports whether e is an encoding of the interface.
 func (e PayloadEncoding) Valid() bool { return slices.Contains(encodings, e) }
 
-// A payload has been decoded. Documents have a digest and facts of their own; bytes are hashed as the request asks.
+// A payload is a decoded payload. Documents have a digest and facts of their own; bytes are hashed with the requested function.
 type payload struct {
 	bytes    []byte
 	hash     keys.HashFunction
@@ -33,18 +33,18 @@ type payload struct {
 	root     string   // of the document's facts
 }
 
-// beginsWith tells whether a payload is bytes that begin so and are hashed after.
+// beginsWith reports whether a payload is bytes with this prefix that are hashed before signing.
 func (p *payload) beginsWith(prefix string) bool {
 	return p.document == nil && p.hash != keys.HashNoOp && bytes.HasPrefix(p.bytes, []byte(prefix))
 }
 
-// A document is a payload with a meaning.
+// A document is a structured payload, such as EIP-712 typed data.
 type document interface {
 	Digest() [32]byte
 	Facts() chain.Struct
 }
 
-// decodePayload reads the payload of a request. The errors are *fault.Error about field.
+// decodePayload decodes the payload of a request. The errors are *fault.Error about field.
 func decodePayload(field string, e PayloadEncoding, h HashFunction, text string) (p payload, err error) {
 	if p.hash, err = keys.ParseHashFunction(string(h)); err != nil {
 		return p, err
@@ -68,7 +68,7 @@ func decodePayload(field string, e PayloadEncoding, h HashFunction, text string)
 	return p, err
 }
 
-// asDocument turns a typed nil into nil.
+// asDocument converts a typed nil to nil.
 func asDocument[D document](d D, err error) (document, error) {
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func asDocument[D document](d D, err error) (document, error) {
 	return d, nil
 }
 
-// digest is what a key on curve c signs for an address in format f.
+// digest returns the digest that a key on curve c signs for an address in format f.
 func (p *payload) digest(c chain.Curve, f chain.Format) (chain.Digest, error) {
 	d := chain.Digest{Scheme: chain.SchemeOf(f, c)}
 	if p.document != nil {
@@ -92,7 +92,7 @@ func (p *payload) digest(c chain.Curve, f chain.Format) (chain.Digest, error) {
 	return d, err
 }
 
-// askPayloads completes the question about the signing of payloads. A missing key has no facts: Run will say so.
+// askPayloads completes the policy request about signing payloads. A missing key has no facts: Run refuses it.
 func askPayloads(tx *org.Tx, signWith string, ps []payload, q *policy.Request) error {
 	s, err := lookUpSigningKey(tx, signWith)
 	if s == nil || err != nil {

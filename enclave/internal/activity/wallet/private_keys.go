@@ -14,7 +14,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Keys are the kinds about private keys that are of no wallet.
+// Keys are the kinds about private keys that belong to no wallet.
 var Keys = activity.Family{
 	activity.Kind[CreatePrivateKeys, PrivateKeys]{
 		Name: "CREATE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeys, Verify: verifyPrivateKeys, Results: []int{1, 2},
@@ -32,7 +32,7 @@ var Keys = activity.Family{
 	},
 }
 
-// PrivateKeyParams is a private key to be made.
+// PrivateKeyParams is a private key to be created.
 type PrivateKeyParams struct {
 	PrivateKeyName string          `json:"privateKeyName" rule:"required,label_length,label"`
 	Curve          Curve           `json:"curve" rule:"required"`
@@ -40,14 +40,14 @@ type PrivateKeyParams struct {
 	AddressFormats []AddressFormat `json:"addressFormats" rule:"dive"`
 }
 
-// CreatePrivateKeys makes private keys that belong to no wallet.
+// CreatePrivateKeys creates private keys that belong to no wallet.
 type CreatePrivateKeys struct {
 	PrivateKeys []PrivateKeyParams `json:"privateKeys" rule:"dive,required"`
 }
 
 func (in *CreatePrivateKeys) Check() error { return CheckPrivateKeys(in.PrivateKeys) }
 
-// CheckPrivateKeys refuses keys that cannot be made.
+// CheckPrivateKeys refuses keys that cannot be created.
 func CheckPrivateKeys(ps []PrivateKeyParams) error {
 	for i, p := range ps {
 		if err := checkFormats(fmt.Sprintf("privateKeys.%d.", i), p.Curve, p.AddressFormats); err != nil {
@@ -57,7 +57,7 @@ func CheckPrivateKeys(ps []PrivateKeyParams) error {
 	return nil
 }
 
-// checkFormats refuses formats that do not go with the curve, or stand twice.
+// checkFormats refuses address formats that do not match the curve, or are listed twice.
 func checkFormats(path string, curve Curve, formats []AddressFormat) error {
 	for i, f := range formats {
 		field := fmt.Sprintf("%saddressFormats.%d", path, i)
@@ -83,12 +83,12 @@ type AddressRecord struct {
 	Address string        `json:"address"`
 }
 
-// PrivateKeys is the result of making private keys.
+// PrivateKeys is the result of creating private keys.
 type PrivateKeys struct {
 	PrivateKeys []PrivateKeyResult `json:"privateKeys"`
 }
 
-// PrivateKeyIDs is the same in version 1, and the result of removing keys.
+// PrivateKeyIDs is the result of version 1, and of deleting keys.
 type PrivateKeyIDs struct {
 	PrivateKeyIDs []string `json:"privateKeyIds"`
 }
@@ -105,7 +105,7 @@ func createPrivateKeys(tx *activity.Tx, in *CreatePrivateKeys) (*PrivateKeys, er
 	return &PrivateKeys{made}, err
 }
 
-// AddPrivateKeys makes private keys; the caller counts them.
+// AddPrivateKeys creates private keys; the caller counts them.
 func AddPrivateKeys(tx *activity.Tx, ps []PrivateKeyParams) ([]PrivateKeyResult, error) {
 	made := make([]PrivateKeyResult, len(ps))
 	for i := range ps {
@@ -155,7 +155,7 @@ func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats [
 		if err != nil {
 			return err
 		}
-		if k.Imported { // others may have it too
+		if k.Imported { // other organizations may have it too
 			if err := checkAddressUnique(tx, fmt.Sprintf("addressFormats.%d", i), k.ID, address); err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func MatchesOf(k *org.PrivateKey) []string {
 	return activity.MapList(k.Addresses, func(a *org.Address) string { return chain.MatchKey(a.Address) })
 }
 
-// PrivateKeyID names the private key to be disabled for good, and is the result. Asking again changes nothing.
+// PrivateKeyID names the private key to be disabled permanently, and is the result. Disabling it again changes nothing.
 type PrivateKeyID struct {
 	PrivateKeyID string `json:"privateKeyId" rule:"required,uuid"`
 }
@@ -198,14 +198,14 @@ func disablePrivateKey(tx *activity.Tx, in *PrivateKeyID) (*PrivateKeyID, error)
 	return in, tx.PutPrivateKey(&k, MatchesOf(&k))
 }
 
-// dropKey forgets a private key in memory: of an account, or with no 0 of no wallet. If the activity fails
+// dropKey removes a private key from the cache: of an account, or with no 0 of no wallet. If the activity fails
 // later, the key is opened again when needed.
 func dropKey(tx *activity.Tx, owner org.ID, no uint64) {
 	id := activity.KeyID{Organization: tx.ID, Owner: owner, No: no}
 	tx.Keys.Drop(func(k activity.KeyID) bool { return k == id })
 }
 
-// DeletePrivateKeys removes private keys, all or none.
+// DeletePrivateKeys deletes private keys, all or none.
 type DeletePrivateKeys struct {
 	PrivateKeyIDs       []string `json:"privateKeyIds" rule:"required,dive,uuid"`
 	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
@@ -231,8 +231,8 @@ func deletePrivateKeys(tx *activity.Tx, in *DeletePrivateKeys) (*PrivateKeyIDs, 
 	return &PrivateKeyIDs{in.PrivateKeyIDs}, activity.PrivateKeys.Add(tx, -len(in.PrivateKeyIDs))
 }
 
-// askEach asks about several things, each as if the request were about it alone: a policy about one of them
-// applies whatever the others are.
+// askEach completes a policy request about several objects, each as if the request were about it alone: a policy about one
+// of them applies whatever the others are.
 func askEach(q *policy.Request, ids []string, facts func(id string) (policy.Facts, error)) error {
 	each := make([]policy.Facts, len(ids))
 	for i, id := range ids {
@@ -254,9 +254,9 @@ func privateKeyFacts(tx *org.Tx, text string) (policy.Facts, error) {
 	return factsOf(tx.PrivateKey, text, "private_key", privateKeyValue)
 }
 
-// factsOf is the root of a thing that an intent names by a UUID, if it exists.
+// factsOf is the root of an object that an intent names by a UUID, if it exists.
 func factsOf[T any](find func(org.ID) (*T, error), text, root string, value func(*T) policy.Value) (policy.Facts, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
+	id, _ := org.ParseID(text) // its rule requires a UUID
 	r, err := find(id)
 	if r == nil || err != nil {
 		return nil, err

@@ -17,10 +17,10 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Who replays a history has no secrets. What was made with them is held against public keys here.
+// A replay of a history has no secrets. The checks in this file compare recorded results with public keys.
 
-// CheckKeys holds the accounts and private keys that a change puts against themselves: each address is
-// that of its public key, and whatever finds a key finds this one.
+// CheckKeys verifies the accounts and private keys that a change stores: each address is that of its public key,
+// and the look-up keys of each are its own.
 func CheckKeys(tx *org.Tx) error {
 	again := org.Begin(tx.ID, org.NewState(), tx.NowMs) // the records of the same keys
 	err := tx.EachChangedKey(func(a *org.Account) error {
@@ -89,7 +89,7 @@ func publicKey(curveName, publicHex string) (p chain.PublicKey, err error) {
 	return chain.NewPublicKey(curve, b)
 }
 
-// parse reads a recorded signature, which is as AppendJSON writes it.
+// parse parses a recorded signature, in the encoding of AppendJSON.
 func (r *Signature) parse() (s chain.Signature, err error) {
 	var v [1]byte
 	for _, m := range []struct {
@@ -106,12 +106,12 @@ func (r *Signature) parse() (s chain.Signature, err error) {
 	return s, nil
 }
 
-// verifyPayload holds the recorded result of SIGN_RAW_PAYLOAD.
+// verifyPayload verifies the recorded result of SIGN_RAW_PAYLOAD.
 func verifyPayload(tx *org.Tx, in *SignRawPayload, r *Signature, _ []org.Send) error {
 	return verifyPayloads(tx, in.SignWith, []payload{in.decoded}, []Signature{*r})
 }
 
-// verifyEachPayload holds the recorded result of SIGN_RAW_PAYLOADS.
+// verifyEachPayload verifies the recorded result of SIGN_RAW_PAYLOADS.
 func verifyEachPayload(tx *org.Tx, in *SignRawPayloads, r *Signatures, _ []org.Send) error {
 	return verifyPayloads(tx, in.SignWith, in.decoded, r.Signatures)
 }
@@ -144,8 +144,8 @@ func verifyPayloads(tx *org.Tx, signWith string, payloads []payload, made []Sign
 	return nil
 }
 
-// verifyTransaction holds the recorded result of SIGN_TRANSACTION: it is the transaction asked for, put together
-// with signatures that verify, and has nothing else in it.
+// verifyTransaction verifies the recorded result of SIGN_TRANSACTION: the requested transaction, assembled
+// with signatures that verify, and nothing else.
 func verifyTransaction(tx *org.Tx, in *SignTransaction, r *SignedTransaction, _ []org.Send) error {
 	signed, err := hex.DecodeString(r.SignedTransaction)
 	if err != nil || hex.EncodeToString(signed) != r.SignedTransaction {
@@ -209,7 +209,7 @@ func signatureIn(signed []byte, public chain.PublicKey, d chain.Digest) (s chain
 	return s, ok
 }
 
-// numberAt reads a number of up to 32 bytes, in RLP or as an integer of DER.
+// numberAt parses a number of up to 32 bytes, in RLP or as an integer of DER.
 func numberAt(b []byte) (n, rest []byte, ok bool) {
 	size, head := 0, 1
 	switch {
@@ -232,20 +232,20 @@ func numberAt(b []byte) (n, rest []byte, ok bool) {
 	return n, b[head+size:], len(n) > 0 && len(n) <= 32
 }
 
-// verifyWallet holds the recorded addresses of a new wallet against its accounts.
+// verifyWallet compares the recorded addresses of a new wallet with its accounts.
 func verifyWallet(tx *org.Tx, _ *CreateWallet, r *WalletResult, _ []org.Send) error {
 	return verifyAddresses(tx, r.Addresses)
 }
 
-// verifyAccounts holds the recorded addresses of new accounts against those.
+// verifyAccounts compares the recorded addresses of new accounts with the accounts.
 func verifyAccounts(tx *org.Tx, in *CreateWalletAccounts, r *Addresses, _ []org.Send) error {
 	if in.Persist != nil && !*in.Persist {
-		return nil // no public key is kept that they could be held against
+		return nil // no public key is stored to compare with
 	}
 	return verifyAddresses(tx, r.Addresses)
 }
 
-// verifyPrivateKeys holds the recorded addresses of new private keys against those.
+// verifyPrivateKeys compares the recorded addresses of new private keys with the keys.
 func verifyPrivateKeys(tx *org.Tx, _ *CreatePrivateKeys, r *PrivateKeys, _ []org.Send) error {
 	var all []string
 	for _, k := range r.PrivateKeys {
@@ -256,7 +256,7 @@ func verifyPrivateKeys(tx *org.Tx, _ *CreatePrivateKeys, r *PrivateKeys, _ []org
 	return verifyAddresses(tx, all)
 }
 
-// verifyAddresses wants the addresses of the keys that a change puts, in their order.
+// verifyAddresses requires the recorded addresses to be those of the keys that a change stores, in their order.
 func verifyAddresses(tx *org.Tx, recorded []string) error {
 	var made []string
 	err := tx.EachChangedKey(func(a *org.Account) error {
@@ -274,7 +274,7 @@ func verifyAddresses(tx *org.Tx, recorded []string) error {
 	return err
 }
 
-// sentOf is the one transaction that an activity has sent.
+// sentOf returns the one transaction that an activity has sent.
 func sentOf(sends []org.Send) (x *org.Transaction, err error) {
 	for i := range sends {
 		if sends[i].Kind != org.SendTransaction {
@@ -317,8 +317,8 @@ func termsOf(made *eth.Signed) (t ethTerms, err error) {
 	return t, nil
 }
 
-// KnownOf is what the host must have said of a chain for an activity to have sent what it did. Where it sent nothing,
-// that is not known.
+// KnownOf reconstructs the chain state that the host must have reported for an activity to have sent its transaction. Without a
+// send it is empty.
 func KnownOf(tx *org.Tx, sends []org.Send) *activity.ChainState {
 	k := &activity.ChainState{ReadMs: tx.NowMs, Recorded: true}
 	x, err := sentOf(sends)
@@ -339,7 +339,7 @@ func KnownOf(tx *org.Tx, sends []org.Send) *activity.ChainState {
 	return k
 }
 
-// gasBefore is an estimate to which price adds a fifth and gets gas.
+// gasBefore returns an estimate from which price computes gas, by adding a fifth.
 func gasBefore(gas uint64) uint64 {
 	if gas == 21_000 {
 		return gas
@@ -351,8 +351,8 @@ func gasBefore(gas uint64) uint64 {
 	return before
 }
 
-// verifyEthSend holds what was sent against what was asked for: signed with the key of from, and with the fees that the
-// request gives. Of a sponsored one the account's part is held, not who pays.
+// verifyEthSend compares the transaction sent with the request: signed with the key of from, and with the fees that the
+// request gives. Of a sponsored one it verifies the account's part, not the payer.
 func verifyEthSend(_ *org.Tx, in *EthSendTransaction, _ *SendStatusID, sends []org.Send) error {
 	x, err := sentOf(sends)
 	if err != nil {
@@ -383,7 +383,7 @@ func verifyEthSend(_ *org.Tx, in *EthSendTransaction, _ *SendStatusID, sends []o
 		return errors.New("another transaction was sent than asked for")
 	}
 	var execution uint64
-	if len(x.Account) > 0 { // which sends of earlier versions lack
+	if len(x.Account) > 0 { // sends of earlier versions have none
 		execution, _ = eth.ExecutionNonce(made.Data)
 		if !in.delegated() || in.undelegates || !bytes.Equal(x.Account, in.sender.Address[:]) {
 			return errors.New("what was sent is of other executions than it says")
@@ -395,8 +395,8 @@ func verifyEthSend(_ *org.Tx, in *EthSendTransaction, _ *SendStatusID, sends []o
 	return nil
 }
 
-// expect is what must have been signed of a transaction that the delegate's code carries out, with the account's own
-// signatures in it as they were made.
+// expect builds the unsigned transaction that must have been signed for an execution by the delegate's code, with the
+// account's recorded signatures in it.
 func (in *EthSendTransaction) expect(made *eth.Signed, t ethTerms) (unsigned []byte, err error) {
 	to, data := in.sender.Address, []byte(nil)
 	if activity.IsOn(in.Sponsor) {
@@ -419,12 +419,12 @@ func (in *EthSendTransaction) expect(made *eth.Signed, t ethTerms) (unsigned []b
 	return eth.UnsignedSetCode(in.sender.Chain, made.Nonce, t.tip, t.feeCap, t.gas, to, data, d.Encoded), nil
 }
 
-// verifyUndelegate is verifyEthSend of a transaction that gives up an account's code.
+// verifyUndelegate is verifyEthSend for a transaction that removes an account's delegation.
 func verifyUndelegate(tx *org.Tx, in *EthUndelegate7702, r *SendStatusID, sends []org.Send) error {
 	return verifyEthSend(tx, &in.send, r, sends)
 }
 
-// verifyRawSend holds what was sent against the signed transaction in the request.
+// verifyRawSend compares the transaction sent with the signed transaction in the request.
 func verifyRawSend(_ *org.Tx, in *EthSendRawTransaction, r *TransactionHash, sends []org.Send) error {
 	x, err := sentOf(sends)
 	if err != nil {
@@ -436,7 +436,7 @@ func verifyRawSend(_ *org.Tx, in *EthSendRawTransaction, r *TransactionHash, sen
 	return nil
 }
 
-// verifySolSend holds what was sent against what was asked for, with a blockhash where that had none, and the
+// verifySolSend compares the transaction sent with the request, with a blockhash where that had none, and verifies the
 // signatures of all signers.
 func verifySolSend(tx *org.Tx, in *SolSendTransaction, _ *SendStatusID, sends []org.Send) error {
 	x, err := sentOf(sends)
@@ -481,8 +481,8 @@ func verifySolSend(tx *org.Tx, in *SolSendTransaction, _ *SendStatusID, sends []
 	return err
 }
 
-// verifySparkShares holds recorded shares. The public keys of leaves and deposits are not kept: all shares of one key must
-// verify under one key, which is the account's own where that has signed.
+// verifySparkShares verifies recorded shares. The public keys of leaves and deposits are not stored: all shares of one key must
+// verify under one public key, which is the account's own where the account's key signed.
 func verifySparkShares(tx *org.Tx, in *SparkSignFrost, r *SparkShares, _ []org.Send) error {
 	s, account, err := findSparkAccount(tx, in.SignWith)
 	if err != nil {
@@ -521,7 +521,7 @@ func verifySparkShares(tx *org.Tx, in *SparkSignFrost, r *SparkShares, _ []org.S
 	return nil
 }
 
-// verifySparkTransfer holds the sender's signature over the recorded packages. What they hold only their operators can read.
+// verifySparkTransfer verifies the sender's signature over the recorded packages. Only their operators can decrypt the packages.
 func verifySparkTransfer(tx *org.Tx, in *SparkPrepareTransfer, r *SparkTransferPackages, _ []org.Send) error {
 	s, _, err := findSparkAccount(tx, in.SignWith)
 	if err != nil {
@@ -574,7 +574,7 @@ func verifySparkPreimage(tx *org.Tx, in *SparkPrepareLightningReceive, r *SparkP
 	return err
 }
 
-// verify wants a package for each operator that was asked for, in their order.
+// verify requires a package for each requested operator, in their order.
 func (r *SparkPackages) verify(asked *SparkOperators) ([]spark.Entry, error) {
 	if len(r.OperatorPackages) != len(asked.OperatorRecipients) {
 		return nil, errors.New("another number of packages than of operators")

@@ -15,7 +15,7 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Secrets are the kinds about bytes that an organization keeps and gives to whom its policies say.
+// Secrets are the kinds about stored secrets: bytes that an organization stores and exports as its policies allow.
 var Secrets = activity.Family{
 	activity.Kind[InitImportSecrets, SecretTargets]{
 		Name: "INIT_IMPORT_SECRETS", Resource: "SECRET", Action: "IMPORT", Run: initImportSecrets, Verify: verifyTargets,
@@ -29,7 +29,7 @@ var Secrets = activity.Family{
 	},
 	activity.Kind[ExportSecrets, SecretPayloads]{
 		Name: "EXPORT_SECRETS", Resource: "SECRET", Action: "EXPORT", Run: exportSecrets,
-		// What is not there is refused before any policy is asked: the batch is as allowed as its least allowed secret.
+		// A secret that does not exist is refused before policies decide: the batch is as allowed as its least allowed secret.
 		Examine:           func(tx *org.Tx, in *ExportSecrets) error { _, err := in.find(tx); return err },
 		FillPolicyRequest: func(tx *org.Tx, in *ExportSecrets, q *policy.Request) error { return in.ask(tx, q) },
 		Keys: func(_ *org.Tx, in *ExportSecrets) ([]policy.Key, error) {
@@ -38,18 +38,18 @@ var Secrets = activity.Family{
 	},
 }
 
-// Bounds of secrets, in one activity and of each.
+// Limits of secrets, per activity and per secret.
 const (
 	maxSecretBatch    = 100
 	maxProperties     = 20
-	maxPropertyText   = 256 // bytes of a key, and of a value
+	maxPropertyText   = 256 // bytes of a name, and of a value
 	maxExportedSealed = 512 << 10
 )
 
-// EncryptionSuite is the interface's name of how secrets are encrypted on their way.
+// EncryptionSuite is the interface's name of the encryption of secrets in transit.
 type EncryptionSuite string
 
-// Valid tells whether e is the only one there is.
+// Valid reports whether e is the suite of the interface, which has only one.
 func (e EncryptionSuite) Valid() bool {
 	return e == "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"
 }
@@ -69,7 +69,7 @@ func secretFacts(properties []org.Property) policy.Facts {
 	return policy.Facts{"secret": policy.Struct(policy.Member{Name: "static_properties", Value: policy.Map(entries...)})}
 }
 
-// InitImportSecrets asks for targets to encrypt secrets to.
+// InitImportSecrets requests import targets, to which secrets are encrypted.
 type InitImportSecrets struct {
 	EncryptionSuite EncryptionSuite `json:"encryptionSuite" rule:"required"`
 	NumSecrets      int32           `json:"numSecrets" rule:"required"`
@@ -77,7 +77,7 @@ type InitImportSecrets struct {
 
 func (in *InitImportSecrets) Check() error { return checkSecretBatch("numSecrets", int(in.NumSecrets)) }
 
-// SecretTargets is the result: targets, signed.
+// SecretTargets is the result: signed import targets.
 type SecretTargets struct {
 	EnclaveTargetMessages []string `json:"enclaveTargetMessages"`
 }
@@ -87,7 +87,7 @@ func initImportSecrets(tx *activity.Tx, in *InitImportSecrets) (*SecretTargets, 
 	return &SecretTargets{made}, err
 }
 
-// verifyTargets holds the recorded messages against the targets that were made: each says the key of one, in their order.
+// verifyTargets compares the recorded messages with the new targets: each contains the key of one, in their order.
 func verifyTargets(tx *org.Tx, _ *InitImportSecrets, r *SecretTargets, _ []org.Send) error {
 	left := r.EnclaveTargetMessages
 	err := tx.EachChangedTarget(func(g *org.Target) error {
@@ -107,13 +107,13 @@ func verifyTargets(tx *org.Tx, _ *InitImportSecrets, r *SecretTargets, _ []org.S
 	return err
 }
 
-// StaticProperty is what a policy may read of a secret.
+// StaticProperty is a property of a secret that policies may read.
 type StaticProperty struct {
 	Key   *string `json:"key"`
 	Value *string `json:"value"`
 }
 
-// ImportSecret is a secret as it comes in.
+// ImportSecret is a secret to be imported.
 type ImportSecret struct {
 	Name             *string          `json:"name" rule:"omitempty,label,label_length"`
 	SecretPayload    string           `json:"secretPayload" rule:"required"`
@@ -131,7 +131,7 @@ func (s *ImportSecret) properties() []org.Property {
 	})
 }
 
-// ImportSecrets keeps secrets, all or none.
+// ImportSecrets imports secrets, all or none.
 type ImportSecrets struct {
 	Secrets []ImportSecret `json:"secrets"`
 }
@@ -187,13 +187,13 @@ func checkProperties(field string, ps []org.Property) error {
 	return nil
 }
 
-// SecretIDs is the result of importing: the ids in the order of the request.
+// SecretIDs is the result of importing: the ids, in the order of the request.
 type SecretIDs struct {
 	SecretIDs []string `json:"secretIds"`
 }
 
-// importSecrets checks first what does not depend on what is encrypted, so that a taken name spends no target. Then it
-// spends all targets, whatever comes of the rest: with each key something is opened once.
+// importSecrets first makes the checks that need no decryption, so that a name in use spends no target. Then it
+// spends all targets, even if the rest fails: each key decrypts once.
 func importSecrets(tx *activity.Tx, in *ImportSecrets) (*SecretIDs, error) {
 	if err := activity.Secrets.Add(tx, len(in.Secrets)); err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func importSecrets(tx *activity.Tx, in *ImportSecrets) (*SecretIDs, error) {
 	return &SecretIDs{activity.MapList(made, func(s **org.Secret) string { return (*s).ID.String() })}, nil
 }
 
-// newSecrets stores what is known of the secrets, under ids that ascend.
+// newSecrets stores the records of the secrets, under ascending ids, still without their values.
 func newSecrets(tx *activity.Tx, in *ImportSecrets) ([]*org.Secret, error) {
 	ids := make([]org.ID, len(in.Secrets))
 	for i := range ids {
@@ -248,7 +248,7 @@ func newSecrets(tx *activity.Tx, in *ImportSecrets) ([]*org.Secret, error) {
 	return made, nil
 }
 
-// secretTargets are the import targets that the secrets name.
+// secretTargets returns the import targets that the secrets name.
 func secretTargets(tx *activity.Tx, in *ImportSecrets) ([]*org.Target, error) {
 	gs, err := tx.Targets(org.ID{})
 	if err != nil {
@@ -270,7 +270,7 @@ func secretTargets(tx *activity.Tx, in *ImportSecrets) ([]*org.Target, error) {
 	return named, nil
 }
 
-// keepSecret opens what was encrypted to a target and seals it under the secret's id.
+// keepSecret decrypts a secret with its target's key and seals it under the secret's id.
 func keepSecret(tx *activity.Tx, id org.ID, g *org.Target, in *bundle.Sealed) error {
 	opened, err := openWith(tx, g, in)
 	if err != nil {
@@ -284,7 +284,7 @@ func keepSecret(tx *activity.Tx, id org.ID, g *org.Target, in *bundle.Sealed) er
 	return tx.PutSealedSecret(id, sealed)
 }
 
-// ExportSecret names a secret and who is to have it.
+// ExportSecret names a secret and the receiver's public key.
 type ExportSecret struct {
 	SecretID        string          `json:"secretId" rule:"required"`
 	TargetPublicKey string          `json:"targetPublicKey" rule:"required"`
@@ -293,7 +293,7 @@ type ExportSecret struct {
 	to bundle.PublicKey
 }
 
-// ExportSecrets gives secrets out, encrypted, all or none.
+// ExportSecrets exports secrets, encrypted, all or none.
 type ExportSecrets struct {
 	Secrets []ExportSecret `json:"secrets"`
 }
@@ -312,7 +312,7 @@ func (in *ExportSecrets) Check() error {
 	return nil
 }
 
-// find finds the secrets that are named.
+// find returns the named secrets.
 func (in *ExportSecrets) find(tx *org.Tx) ([]*org.Secret, error) {
 	found := make([]*org.Secret, len(in.Secrets))
 	for i := range in.Secrets {
@@ -337,7 +337,7 @@ func (in *ExportSecrets) ask(tx *org.Tx, q *policy.Request) error {
 	return nil
 }
 
-// SecretPayloads is the result of exporting: what each receiver opens, in the order of the request.
+// SecretPayloads is the result of exporting: one ciphertext per receiver, in the order of the request.
 type SecretPayloads struct {
 	SecretPayloads []string `json:"secretPayloads"`
 }

@@ -20,7 +20,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Sending are the kinds that sign a transaction, if need be, and have it sent.
+// Sending are the kinds that send a transaction, and sign it where it is unsigned.
 var Sending = activity.Family{
 	activity.Kind[EthSendRawTransaction, TransactionHash]{
 		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: ethSendRawTransaction, Verify: verifyRawSend,
@@ -58,24 +58,24 @@ var Sending = activity.Family{
 	},
 }
 
-// How long a transaction is worth sending. Ethereum's stays valid until its nonce is used, Solana's while its
+// Lifetimes of sends. An Ethereum transaction stays valid until its nonce is used, a Solana transaction while its
 // blockhash is recent: a minute or two.
 const (
 	ethSendMs = 24 * 60 * 60 * 1000
 	solSendMs = 5 * 60 * 1000
 )
 
-// SendStatusID is the result of sending a transaction: the id of the activity, by which the status is asked for.
+// SendStatusID is the result of sending a transaction: the id of the activity, by which clients query the status.
 type SendStatusID struct {
 	SendTransactionStatusID string `json:"sendTransactionStatusId"`
 }
 
-// sendTransaction has a signed transaction sent once the activity is stored.
+// sendTransaction queues a signed transaction, to be sent once the activity is stored.
 func sendTransaction(tx *activity.Tx, x *org.Transaction, lifeMs uint64) (*SendStatusID, error) {
 	return &SendStatusID{tx.Activity.String()}, tx.Send(org.SendTransaction, x, tx.NowMs+lifeMs)
 }
 
-// EthSendRawTransaction sends what has been signed before, here or elsewhere.
+// EthSendRawTransaction sends a transaction that is signed already, by this enclave or elsewhere.
 type EthSendRawTransaction struct {
 	SignedTransaction string   `json:"signedTransaction" rule:"required"`
 	CAIP2             EthChain `json:"caip2" rule:"required"`
@@ -101,7 +101,7 @@ func (in *EthSendRawTransaction) Check() (err error) {
 	if in.signed, err = eth.ReadSigned(in.decoded); err != nil {
 		return err
 	}
-	if id := in.signed.ChainID; id != 0 && id != in.CAIP2.ID() { // from before EIP-155 it names none
+	if id := in.signed.ChainID; id != 0 && id != in.CAIP2.ID() { // a transaction from before EIP-155 has none
 		return fault.Field(field, "it is for chain eip155:%d", id)
 	}
 	r := readers["TRANSACTION_TYPE_ETHEREUM"]
@@ -116,7 +116,7 @@ func (in *EthSendRawTransaction) Check() (err error) {
 
 func (in *EthSendRawTransaction) SetChainState(k *activity.ChainState) { in.known = k }
 
-// sender is the account that signed, and whether it is one of the organization's, whose nonces are tracked.
+// sender returns the signing account, and whether it is one of the organization's, whose nonces are tracked.
 func (in *EthSendRawTransaction) sender(tx *org.Tx) (s org.Sender, ours bool, err error) {
 	s = org.Sender{Chain: in.CAIP2.ID(), Address: in.signed.From}
 	_, ours, err = tx.ByAddress(chain.MatchKey("0x" + hex.EncodeToString(s.Address[:])))
@@ -133,13 +133,13 @@ func (in *EthSendRawTransaction) need(tx *org.Tx) (*activity.ChainQuery, error) 
 	return n, err
 }
 
-// ask tells policies of the transaction; eth.tx.from is whose key signed it.
+// ask adds the transaction to the policy request; eth.tx.from is the address of the key that signed it.
 func (in *EthSendRawTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	q.Facts = policy.Facts{}
 	return in.read.facts(tx, q.Facts)
 }
 
-// TransactionHash is the result of sending a signed transaction. Its status is asked for by the activity's id.
+// TransactionHash is the result of sending a signed transaction. Clients query its status by the activity's id.
 type TransactionHash struct {
 	TransactionHash string `json:"transactionHash"`
 }
@@ -171,15 +171,15 @@ type EthSendTransactionV1 struct {
 	EthTerms
 }
 
-// EthTerms are optional: the chain's node is asked for those left out. Deadline and GasStationNonce are for
-// transactions that the delegate's code carries out: sponsored ones and those of several calls.
+// EthTerms are optional: missing ones come from the chain's node. Deadline and GasStationNonce are for
+// transactions that the delegate's code executes: sponsored ones and those of several calls.
 type EthTerms struct {
 	EthFees
 	Deadline        *string `json:"deadline"`
 	GasStationNonce *string `json:"gasStationNonce"`
 }
 
-// EthFees are the terms of the transaction that gets into a block.
+// EthFees are nonce, gas limit and fees of the transaction that a block includes.
 type EthFees struct {
 	Nonce                *string `json:"nonce"`
 	GasLimit             *string `json:"gasLimit"`
@@ -187,8 +187,8 @@ type EthFees struct {
 	MaxPriorityFeePerGas *string `json:"maxPriorityFeePerGas"`
 }
 
-// EthSendTransaction signs a transaction and sends it: of type 2 for one call that the account pays for, otherwise one that
-// the delegate's code carries out.
+// EthSendTransaction signs and sends a transaction: of type 2 for one call that the account pays for, otherwise one that
+// the delegate's code executes.
 type EthSendTransaction struct {
 	From    string   `json:"from" rule:"required"`
 	CAIP2   EthChain `json:"caip2" rule:"required"`
@@ -196,7 +196,7 @@ type EthSendTransaction struct {
 	EthTerms
 	Calls []EthCall `json:"calls" rule:"required,min=1,max=50,dive"`
 
-	flat bool // it came as the first version
+	flat bool // from version 1
 
 	sender       org.Sender
 	calls        []eth.Call
@@ -204,16 +204,16 @@ type EthSendTransaction struct {
 	feeCap, tip  *big.Int // likewise
 	stationNonce *uint64  // likewise
 	deadline     *uint64  // likewise
-	undelegates  bool     // it makes no call: the account gives up the code that it has
-	sponsor      *sponsor // once who pays was looked up
+	undelegates  bool     // it makes no call: the account removes its delegation
+	sponsor      *sponsor // set by LookUpPayer
 	open         []openUse
 	known        *activity.ChainState
 
-	chosen    uint64        // nonce, once it is examined
-	before    *org.NonceUse // who had it, nil for nobody
+	chosen    uint64        // the nonce, set by examine
+	before    *org.NonceUse // the earlier use of that nonce, nil for none
 	execution *eth.Execution
-	reads     []*transaction // what each call is to policies; of a single one that is not sponsored, the transaction itself
-	unknown   []string       // facts that are not known yet
+	reads     []*transaction // each call as policies see it; for a single, unsponsored one the transaction itself
+	unknown   []string       // facts that have no value yet
 }
 
 // EthCall is one call of a transaction.
@@ -223,7 +223,7 @@ type EthCall struct {
 	Data  *string `json:"data"`
 }
 
-// maxCallData keeps a transaction within what nodes relay.
+// maxCallData bounds call data, so that nodes relay the transaction.
 const maxCallData = 127 << 10
 
 func (in *EthSendTransaction) Check() (err error) {
@@ -310,7 +310,7 @@ func (t *EthFees) read(into *EthSendTransaction, from string, on EthChain) (err 
 	return nil
 }
 
-// amount reads a decimal number below 2^256; nil when there is none.
+// amount parses a decimal number below 2^256; nil for none.
 func amount(field string, text *string) (*big.Int, error) {
 	digits := activity.TextOf(text)
 	if digits == "" {
@@ -340,10 +340,10 @@ func number(field string, text *string) (*uint64, error) {
 	return &u, nil
 }
 
-// SetChainState takes what the host has said.
+// SetChainState stores the host's chain state.
 func (in *EthSendTransaction) SetChainState(k *activity.ChainState) { in.known = k }
 
-// keys are the keys that sign: the account's and, if another account pays, that one's.
+// keys returns the keys that sign: the account's and, if a sponsor pays, the sponsor's.
 func (in *EthSendTransaction) keys(tx *org.Tx) ([]policy.Key, error) {
 	ks, err := policyKeys(tx, in.From)
 	if in.sponsor != nil {
@@ -352,7 +352,7 @@ func (in *EthSendTransaction) keys(tx *org.Tx) ([]policy.Key, error) {
 	return ks, err
 }
 
-// need is what the host is asked for before the transaction is made.
+// need returns the query for the chain state that the transaction needs.
 func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainQuery, error) {
 	s, err := lookUpSigningKey(tx, in.From)
 	if s == nil || err != nil {
@@ -379,8 +379,8 @@ func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainQuery, error) {
 	return n, err
 }
 
-// examine makes the transaction as it will be signed, as far as that can be without signatures. Before the host has
-// answered, it is made as far as it is known, for questions about what would be.
+// examine builds the transaction as it will be signed, without signatures. Before the host has answered, it is built
+// from what is known so far, for hypothetical policy requests.
 func (in *EthSendTransaction) examine(tx *org.Tx) error {
 	in.reads, in.unknown, in.execution = nil, nil, nil
 	s, err := lookUpSigningKey(tx, in.From)
@@ -389,7 +389,7 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 	}
 	in.chosen, in.before = 0, nil
 	gas, feeCap, tip := uint64(0), new(big.Int), new(big.Int)
-	sponsored := activity.IsOn(in.Sponsor) // who is sponsored pays no fees
+	sponsored := activity.IsOn(in.Sponsor) // a sponsored account pays no fees
 	if in.known != nil {
 		if in.delegated() {
 			err = in.execute(tx)
@@ -449,8 +449,8 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 	return nil
 }
 
-// ask asks about the very transaction that will be signed, or about each of its calls as about one of its own: the decision
-// must hold for all.
+// ask completes the policy request with the transaction that will be signed, or with each of its calls as a payload of
+// its own: the decision must hold for all.
 func (in *EthSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	if len(in.reads) == 0 {
 		return nil
@@ -514,7 +514,7 @@ func ethSendTransaction(tx *activity.Tx, in *EthSendTransaction) (*SendStatusID,
 		From: in.sender.Address[:], Nonce: made.Nonce}, ethSendMs)
 }
 
-// SolSendTransactionV1 has one signer.
+// SolSendTransactionV1 is version 1 of the intent, with one signer.
 type SolSendTransactionV1 struct {
 	UnsignedTransaction string     `json:"unsignedTransaction" rule:"required"`
 	SignWith            string     `json:"signWith" rule:"required"`
@@ -524,7 +524,7 @@ type SolSendTransactionV1 struct {
 }
 
 // SolSendTransaction signs a transaction with one or several keys and sends it. Other signers must have signed
-// already. A blockhash of zeros is filled in.
+// already. A blockhash of zeros is replaced by a recent one.
 type SolSendTransaction struct {
 	UnsignedTransaction string     `json:"unsignedTransaction" rule:"required"`
 	SignWiths           []string   `json:"signWiths" rule:"required,min=1,max=16,dive,required"`
@@ -533,7 +533,7 @@ type SolSendTransaction struct {
 	RecentBlockhash     *string    `json:"recentBlockhash"`
 
 	decoded []byte
-	fills   bool // the blockhash is to be filled in
+	fills   bool // the blockhash is to be replaced
 	known   *activity.ChainState
 	raw     []byte
 	reads   []*transaction // for each signer
@@ -565,7 +565,7 @@ func (in *SolSendTransaction) Check() (err error) {
 	return err
 }
 
-// decodeSolana reads the text of a transaction: hexadecimal (the second version) or base64 (the first).
+// decodeSolana decodes the text of a transaction: hexadecimal (version 2) or base64 (version 1).
 func decodeSolana(text string) ([]byte, error) {
 	if len(text) > 2*maxSolana+2 {
 		return nil, chain.Invalid("over %d bytes", maxSolana)
@@ -582,7 +582,7 @@ func decodeSolana(text string) ([]byte, error) {
 
 func (in *SolSendTransaction) SetChainState(k *activity.ChainState) { in.known = k }
 
-// signers finds the keys; the error for one that is not there is a *fault.Error.
+// signers returns the signing keys; the error for one that does not exist is a *fault.Error.
 func (in *SolSendTransaction) signers(tx *org.Tx) ([]*signingKey, error) {
 	all := make([]*signingKey, len(in.SignWiths))
 	for i, address := range in.SignWiths {
@@ -628,8 +628,8 @@ func (in *SolSendTransaction) examine(tx *org.Tx) (err error) {
 	return nil
 }
 
-// ask asks about each signer as about one who signs alone: the decision must hold for all. With several, their
-// wallets are told together too.
+// ask completes the policy request with each signer as a payload of its own: the decision must hold for all. Facts of
+// several signers have their wallets together, too.
 func (in *SolSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	if len(in.reads) == 0 {
 		return nil
@@ -649,7 +649,7 @@ func (in *SolSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	if len(all) == 1 {
 		return all[0].facts(tx, q.Facts)
 	}
-	all = slices.SortedFunc(slices.Values(all), func(a, b *signingKey) int { // signWiths stand in any order
+	all = slices.SortedFunc(slices.Values(all), func(a, b *signingKey) int { // the request may list signWiths in any order
 		return cmp.Or(bytes.Compare(a.owner.ID[:], b.owner.ID[:]), cmp.Compare(a.owner.No, b.owner.No))
 	})
 	var wallets []policy.Value
@@ -688,7 +688,7 @@ func solSendTransaction(tx *activity.Tx, in *SolSendTransaction) (*SendStatusID,
 		return nil, err
 	}
 	signed := in.raw
-	for i, s := range all { // each puts its own into its slot
+	for i, s := range all { // each fills only its own slot
 		t, err := readTransaction(s, "TRANSACTION_TYPE_SOLANA", signed, nil)
 		if err != nil {
 			return nil, err
@@ -697,7 +697,7 @@ func solSendTransaction(tx *activity.Tx, in *SolSendTransaction) (*SendStatusID,
 			return nil, err
 		}
 	}
-	name, err := sol.Signature(signed) // of whoever else must sign too
+	name, err := sol.Signature(signed) // fails if another signature is missing
 	if err != nil {
 		return nil, err
 	}

@@ -10,24 +10,24 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// A Sent is what a transaction that was sent says of itself.
+// A Sent is the decoded content of a sent transaction.
 type Sent struct {
-	From    string   // who pays its fee
-	To      string   // of Ethereum's; empty where a contract is made
-	Signers []Signer // of Solana's, in order
+	From    string   // the payer of the fee
+	To      string   // Ethereum only; empty for a contract creation
+	Signers []Signer // Solana only, in order
 	Moves   []Move
 }
 
-// A Signer is who signs a transaction of Solana's.
+// A Signer is a required signer of a Solana transaction.
 type Signer = sol.RequiredSigner
 
-// A Move is of the chain's own coin, by the transaction itself, if it does not fail.
+// A Move is a transfer of the chain's own coin by the transaction itself, if it does not fail.
 type Move struct {
 	From, To string
 	Amount   *big.Int
 }
 
-// ReadSent reads the content of a send.
+// ReadSent decodes the transaction of a send.
 func ReadSent(t *org.Transaction) (*Sent, error) {
 	if !strings.HasPrefix(t.Chain, "eip155:") {
 		return readSolana(t.Signed)
@@ -45,7 +45,7 @@ func ReadSent(t *org.Transaction) (*Sent, error) {
 		return nil, err
 	}
 	s := &Sent{From: eth.AddressText(signed.From)}
-	if to, err := eth.ParseAddress(string(facts["to"].(chain.Hex))); err == nil { // of a contract in the making there is none
+	if to, err := eth.ParseAddress(string(facts["to"].(chain.Hex))); err == nil { // a contract creation has none
 		s.To = eth.AddressText(to)
 	}
 	if value := facts["value"].(*big.Int); value.Sign() > 0 {
@@ -70,7 +70,7 @@ func readSolana(signed []byte) (*Sent, error) {
 	return s, nil
 }
 
-// Expires tells whether no block can take a transaction any more once its send has expired. Ethereum's own transactions stay valid
+// Expires reports whether no block can include a transaction any more once its send has expired. Plain Ethereum transactions stay valid
 // until their nonce is used, Solana's with a durable nonce until that is advanced.
 func Expires(t *org.Transaction) bool {
 	if strings.HasPrefix(t.Chain, "eip155:") {

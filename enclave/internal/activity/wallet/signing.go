@@ -14,7 +14,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Signing are the kinds that sign and hand out what was signed.
+// Signing are the kinds that sign and return the signature.
 var Signing = activity.Family{
 	activity.Kind[SignRawPayload, Signature]{
 		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: signRawPayload, Verify: verifyPayload,
@@ -48,20 +48,20 @@ var Signing = activity.Family{
 	},
 }
 
-// payloadParams are what policies may read of the signing of raw payloads.
+// payloadParams are the members of a request to sign raw payloads that policies may read.
 func payloadParams(h HashFunction, e PayloadEncoding) policy.Value {
 	return policy.Struct(
 		policy.Member{Name: "hash_function", Value: policy.String(string(h))},
 		policy.Member{Name: "encoding", Value: policy.String(string(e))})
 }
 
-// HashFunction is what is done to a payload before it is signed.
+// HashFunction is the interface's name of the hash function applied to a payload before signing.
 type HashFunction string
 
-// Valid tells whether h is one of the interface's.
+// Valid reports whether h is a hash function of the interface.
 func (h HashFunction) Valid() bool { return valid(keys.ParseHashFunction(string(h))) }
 
-// SignRawPayloadV1 could name a private key by its id only.
+// SignRawPayloadV1 is version 1 of the intent, which names a private key by its id only.
 type SignRawPayloadV1 struct {
 	PrivateKeyID string          `json:"privateKeyId" rule:"required,uuid"`
 	Payload      string          `json:"payload" rule:"required"`
@@ -116,14 +116,14 @@ func (in *SignRawPayloads) Check() error {
 		if d, typed := in.decoded[i].document.(*eth.TypedData); typed {
 			values += d.Values()
 		}
-		if values > eth.MaxTypedValues { // in memory each is far larger than its text, and all are there at once
+		if values > eth.MaxTypedValues { // decoded values are far larger than their text, and all are in memory at once
 			return fault.Field("payloads", "must hold at most %d values in all their typed data", eth.MaxTypedValues)
 		}
 	}
 	return nil
 }
 
-// Signature is a signature as the interface writes it: hex, r and s of 64 digits, v of two.
+// Signature is a signature in the interface's encoding: hex, r and s of 64 digits, v of two.
 type Signature struct {
 	R string `json:"r"`
 	S string `json:"s"`
@@ -197,7 +197,7 @@ func sign(tx *activity.Tx, s *signingKey, digests []chain.Digest) (made []chain.
 func signEach(tx *activity.Tx, signers []*signingKey, digests [][]chain.Digest) (made [][]chain.Signature, err error) {
 	asked := make([]keys.KeyDigests, 0, len(signers))
 	var next func() error
-	next = func() (err error) { // one key after the other is taken from the cache and held until all have signed
+	next = func() (err error) { // take one key after the other from the cache and hold all until all have signed
 		i := len(asked)
 		if i < len(signers) {
 			return withKey(tx, signers[i], func(k *keys.PrivateKey) error {
@@ -223,7 +223,7 @@ func withKey(tx *activity.Tx, s *signingKey, use func(*keys.PrivateKey) error) e
 	return tx.Keys.With(id, func() (*keys.PrivateKey, error) { return deriveKey(tx, keys.ActionSign, s.owner) }, use)
 }
 
-// claimSignatures notes for the app proofs what each key has signed.
+// claimSignatures adds the signatures of each key to the Claims for app proofs.
 func claimSignatures(tx *activity.Tx, asked ...keys.KeyDigests) {
 	for _, a := range asked {
 		c := &activity.SignatureClaim{PublicKey: hex.EncodeToString(a.Key.Public().Compressed()), Digests: make([]string, len(a.Digests))}
@@ -239,7 +239,7 @@ func claimSignatures(tx *activity.Tx, asked ...keys.KeyDigests) {
 	}
 }
 
-// A signingKey is what signWith names: an account of a wallet, or a private key.
+// A signingKey is the key that signWith names: an account of a wallet, or a private key.
 type signingKey struct {
 	owner  org.Owner
 	curve  chain.Curve
@@ -249,7 +249,7 @@ type signingKey struct {
 	key     *org.PrivateKey // nil for an account
 }
 
-// findSigningKey finds what an address or a private key's id belongs to, or a *fault.Error.
+// findSigningKey finds the key of an address or of a private key's id. A missing one is a *fault.Error.
 func findSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
 	s := new(signingKey)
 	id, err := org.ParseID(signWith)
@@ -283,7 +283,7 @@ func findSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
 	return s, err
 }
 
-// lookUpSigningKey is findSigningKey with nil for what is not there: Run will say so.
+// lookUpSigningKey is findSigningKey with nil for a missing key: Run refuses it.
 func lookUpSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
 	s, err := findSigningKey(tx, signWith)
 	if fault.Of(err) != nil {
@@ -292,7 +292,7 @@ func lookUpSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
 	return s, err
 }
 
-// policyKeys are the keys that signWiths name, as far as they exist.
+// policyKeys returns the existing keys among signWiths.
 func policyKeys(tx *org.Tx, signWiths ...string) ([]policy.Key, error) {
 	ks := make([]policy.Key, 0, len(signWiths))
 	for _, name := range signWiths {
@@ -320,7 +320,7 @@ func (s *signingKey) ofAccount(tx *org.Tx) (err error) {
 	return err
 }
 
-// chainKey is what a chain needs to know of the key.
+// chainKey returns the key as chains need it.
 func (s *signingKey) chainKey() (by chain.SigningKey, err error) {
 	var public string
 	if s.account != nil {
@@ -342,7 +342,7 @@ func (s *signingKey) chainKey() (by chain.SigningKey, err error) {
 	return by, err
 }
 
-// facts adds the roots of what signs: an account with its wallet, or a private key.
+// facts adds the roots of the signing key: an account with its wallet, or a private key.
 func (s *signingKey) facts(tx *org.Tx, into policy.Facts) error {
 	if s.key != nil {
 		into["private_key"] = privateKeyValue(s.key)
@@ -356,7 +356,7 @@ func (s *signingKey) facts(tx *org.Tx, into policy.Facts) error {
 	return nil
 }
 
-// deriveKey makes the private key that owner names, for an action that is granted.
+// deriveKey derives the private key that owner names, for a granted action.
 func deriveKey(tx *activity.Tx, action string, owner org.Owner) (*keys.PrivateKey, error) {
 	if owner.No == 0 {
 		return openKey(tx, action, owner.ID)

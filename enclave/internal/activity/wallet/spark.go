@@ -13,7 +13,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Spark are the kinds that sign and share keys for Spark. No operator is asked anything: the client carries the packages.
+// Spark are the kinds that sign and share keys for Spark. The enclave contacts no operator: the client relays the packages.
 var Spark = activity.Family{
 	activity.Kind[SparkSignFrost, SparkShares]{
 		Name: "SPARK_SIGN_FROST", Resource: "PRIVATE_KEY", Action: "SIGN", Run: sparkSignFrost, Verify: verifySparkShares,
@@ -60,7 +60,7 @@ var Spark = activity.Family{
 	},
 }
 
-// Bounds of one request. Each commitment takes the enclave some multiplications of points: as many as there may be cost some
+// Limits of one request. Each commitment costs the enclave a few scalar multiplications: the maximal number costs some
 // six times the largest batch of payloads.
 const (
 	maxSparkSignatures  = 100
@@ -69,13 +69,13 @@ const (
 	maxSparkID          = 128 // bytes of the id of a leaf
 )
 
-// SparkSignFrost makes the user's share of signatures that the operators make with the user.
+// SparkSignFrost makes the user's shares of FROST signatures, which the operators complete.
 type SparkSignFrost struct {
 	SignWith   string                  `json:"signWith" rule:"required"`
 	Signatures []SparkSignatureRequest `json:"signatures" rule:"required,dive"`
 }
 
-// SparkSignatureRequest is one of them.
+// SparkSignatureRequest is the request for one share.
 type SparkSignatureRequest struct {
 	Derivation          SparkDerivation   `json:"derivation" rule:"required"`
 	Message             string            `json:"message" rule:"required"`
@@ -86,14 +86,14 @@ type SparkSignatureRequest struct {
 	signing spark.Signing
 }
 
-// SparkCommitment is what an operator has said of its nonces.
+// SparkCommitment is an operator's commitment to its nonces.
 type SparkCommitment struct {
 	ID      string `json:"id" rule:"required"`
 	Hiding  string `json:"hiding" rule:"required"`
 	Binding string `json:"binding" rule:"required"`
 }
 
-// SparkDerivation names a key of the account. One member is set.
+// SparkDerivation names a key of the account. Exactly one member is set.
 type SparkDerivation struct {
 	Identity      *struct{}           `json:"identity,omitempty"`
 	SigningLeaf   *SparkSigningLeaf   `json:"signingLeaf,omitempty"`
@@ -107,7 +107,7 @@ type SparkSigningLeaf struct {
 	LeafID string `json:"leafId" rule:"required"`
 }
 
-// SparkStaticDeposit names the key of a deposit address that stays.
+// SparkStaticDeposit names the key of a static deposit address.
 type SparkStaticDeposit struct {
 	Index uint32 `json:"index" rule:"required"`
 }
@@ -176,7 +176,7 @@ func (r *SparkSignatureRequest) check(field string) (err error) {
 	return nil
 }
 
-// check takes the keys that sign. That of preimages does not.
+// check accepts the keys that sign: all but that of preimages.
 func (d *SparkDerivation) check(field string) error {
 	set := 0
 	for _, is := range []bool{d.Identity != nil, d.SigningLeaf != nil, d.Deposit != nil, d.StaticDeposit != nil, d.HTLCPreimage != nil} {
@@ -204,7 +204,7 @@ func checkLeafID(field, id string) error {
 	return nil
 }
 
-// path is where the key lies. The derivation has been checked.
+// path returns the key's derivation path. The derivation has been checked.
 func (d *SparkDerivation) path(a spark.Account) string {
 	switch {
 	case d.SigningLeaf != nil:
@@ -225,7 +225,7 @@ func sparkBytes(field, text string, size int) ([]byte, error) {
 	return b, nil
 }
 
-// sparkPoint reads a public key in the one form that it has on Spark.
+// sparkPoint parses a public key in the one encoding that Spark uses.
 func sparkPoint(field, text string) (chain.PublicKey, error) {
 	b, err := hex.DecodeString(text)
 	if err == nil && len(b) == 33 {
@@ -236,7 +236,7 @@ func sparkPoint(field, text string) (chain.PublicKey, error) {
 	return chain.PublicKey{}, fault.Field(field, "must be a compressed public key on secp256k1: 33 bytes in hexadecimal digits")
 }
 
-// sparkParams are what policies may read of a request.
+// sparkParams are the members of a request that policies may read.
 func sparkParams(signWith, name string, value policy.Value) policy.Value {
 	return policy.Struct(policy.Member{Name: "sign_with", Value: addressValue(chain.MatchKey(signWith))}, policy.Member{Name: name, Value: value})
 }
@@ -259,7 +259,7 @@ func (r *SparkSignatureRequest) value() policy.Value {
 		policy.Member{Name: "adaptor_public_key", Value: policy.LowerHex(activity.TextOf(r.AdaptorPublicKey))})
 }
 
-// value has all members; type tells which one is meant.
+// value returns the derivation as a policy value with all members; type names the one that is set.
 func (d *SparkDerivation) value() policy.Value {
 	typ, leaf, index := "identity", "", uint32(0)
 	switch {
@@ -281,7 +281,7 @@ type SparkShares struct {
 	Signatures []SparkShare `json:"signatures"`
 }
 
-// SparkShare is one, with the user's commitment that it was made with.
+// SparkShare is one share, with the user's commitment that belongs to it.
 type SparkShare struct {
 	SignatureShare string `json:"signatureShare"`
 	Hiding         string `json:"hiding"`

@@ -13,8 +13,8 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Bounds of one request about shares. What is answered grows with the leaves, the operators and, as each learns the public
-// shares of all, the operators once more.
+// Limits of one request for packages. The reply grows with leaves times operators, and, as each operator gets the public
+// shares of all, with the operators squared.
 const (
 	maxSparkLeaves   = 100
 	maxSparkPackages = 1 << 20 // bytes of all packages together
@@ -22,7 +22,7 @@ const (
 	maxSparkRefund   = 128     // bytes of a signature of a refund
 )
 
-// SparkOperators are among whom a secret is shared.
+// SparkOperators are the operators that share a secret.
 type SparkOperators struct {
 	Threshold          uint32                   `json:"threshold" rule:"required,gt=0"`
 	OperatorRecipients []SparkOperatorRecipient `json:"operatorRecipients" rule:"required,dive"`
@@ -30,13 +30,13 @@ type SparkOperators struct {
 	group keys.SparkGroup
 }
 
-// SparkOperatorRecipient is one of them. Its place in the list is the index of its share.
+// SparkOperatorRecipient is one operator. Its position in the list is the index of its share.
 type SparkOperatorRecipient struct {
 	OperatorID          string `json:"operatorId" rule:"required"`
 	EncryptionPublicKey string `json:"encryptionPublicKey" rule:"required"`
 }
 
-// check refuses two operators that are one, who would have two shares, and a threshold that one alone reaches.
+// check refuses equal operators, one of which would have two shares, and a threshold that a single operator reaches.
 func (o *SparkOperators) check(field string, leaves int) error {
 	n := len(o.OperatorRecipients)
 	if n == 0 || n > maxSparkOperators {
@@ -73,7 +73,7 @@ func (o *SparkOperators) check(field string, leaves int) error {
 
 const (
 	sparkOperatorID = 64 // bytes of an operator's id
-	// sparkLeafSize is what one leaf takes at most in one package, without what grows with the operators.
+	// sparkLeafSize is the maximal size of one leaf in one package, without the parts that grow with the operators.
 	sparkLeafSize = maxSparkID + 3*maxSparkRefund + sparkCipher + 150
 )
 
@@ -88,13 +88,13 @@ func (o *SparkOperators) members() []policy.Member {
 	}
 }
 
-// SparkPrepareTransfer gives leaves away.
+// SparkPrepareTransfer transfers leaves to another account.
 type SparkPrepareTransfer struct {
 	SignWith string        `json:"signWith" rule:"required"`
 	Transfer SparkTransfer `json:"transfer" rule:"required"`
 }
 
-// SparkTransfer is of leaves that one receiver gets.
+// SparkTransfer is a transfer of leaves to one receiver.
 type SparkTransfer struct {
 	TransferID string              `json:"transferId" rule:"required"`
 	Leaves     []SparkTransferLeaf `json:"leaves" rule:"required,dive"`
@@ -105,7 +105,7 @@ type SparkTransfer struct {
 	receiver chain.PublicKey
 }
 
-// SparkTransferLeaf is a leaf that changes hands. The receiver gets its new key.
+// SparkTransferLeaf is a leaf to be transferred. The receiver gets its new key.
 type SparkTransferLeaf struct {
 	LeafID                        string          `json:"leafId" rule:"required"`
 	OldLeafDerivation             SparkDerivation `json:"oldLeafDerivation" rule:"required"`
@@ -141,7 +141,7 @@ func (in *SparkPrepareTransfer) Check() (err error) {
 		ids[l.LeafID] = true
 		own[l.LeafID], own[l.OldLeafDerivation.SigningLeaf.LeafID] = true, true
 	}
-	// The receiver gets the new key, so it must be no other's, and no leaf's that is still the sender's.
+	// The receiver gets the new key, so it must be neither a key of another leaf nor one that the sender still needs.
 	next := map[string]bool{}
 	for path := range own {
 		next[spark.Account("").Leaf(path)] = true
@@ -156,7 +156,7 @@ func (in *SparkPrepareTransfer) Check() (err error) {
 	return nil
 }
 
-// checkTransfer reads the id of a transfer, which has one form, and bounds its leaves.
+// checkTransfer parses the id of a transfer, in its one encoding, and limits its leaves.
 func checkTransfer(field, text string, leaves int) (id org.ID, err error) {
 	if leaves == 0 || leaves > maxSparkLeaves {
 		return id, fault.Field(field+".leaves", "must have 1 to %d elements", maxSparkLeaves)
@@ -211,13 +211,13 @@ func (t *SparkTransfer) value() policy.Value {
 		})})...)
 }
 
-// SparkClaimTransfer takes leaves over that another account has given.
+// SparkClaimTransfer takes over leaves that another account has transferred.
 type SparkClaimTransfer struct {
 	SignWith string     `json:"signWith" rule:"required"`
 	Claim    SparkClaim `json:"claim" rule:"required"`
 }
 
-// SparkClaim is of leaves that one sender has given.
+// SparkClaim is a claim of leaves from one sender.
 type SparkClaim struct {
 	Leaves []SparkClaimLeaf `json:"leaves" rule:"required,dive"`
 	SparkOperators
@@ -284,7 +284,7 @@ func (c *SparkClaim) value() policy.Value {
 		})})...)
 }
 
-// SparkPrepareLightningReceive shares a new preimage.
+// SparkPrepareLightningReceive creates a preimage and shares it among the operators.
 type SparkPrepareLightningReceive struct {
 	SignWith         string         `json:"signWith" rule:"required"`
 	LightningReceive SparkOperators `json:"lightningReceive" rule:"required"`
@@ -294,24 +294,24 @@ func (in *SparkPrepareLightningReceive) Check() error {
 	return in.LightningReceive.check("lightningReceive", 0)
 }
 
-// SparkPackages are what the client hands to the operators, in their order.
+// SparkPackages are the packages that the client sends to the operators, in their order.
 type SparkPackages struct {
 	OperatorPackages []SparkOperatorPackage `json:"operatorPackages"`
 }
 
-// SparkOperatorPackage is one operator's, in hex; only the operator reads it.
+// SparkOperatorPackage is one operator's package, in hex; only the operator can decrypt it.
 type SparkOperatorPackage struct {
 	OperatorID       string `json:"operatorId"`
 	EncryptedPackage string `json:"encryptedPackage"`
 }
 
-// SparkLeafPublicKey is the public key of a leaf that changed hands.
+// SparkLeafPublicKey is the public key of a transferred leaf.
 type SparkLeafPublicKey struct {
 	LeafID    string `json:"leafId"`
 	PublicKey string `json:"publicKey"`
 }
 
-// SparkTransferPackages are the result for the sender: leaves are named by the ids of their new keys.
+// SparkTransferPackages are the result for the sender. Leaves are named by the ids of their new keys.
 type SparkTransferPackages struct {
 	SparkPackages
 	TransferUserSignature string               `json:"transferUserSignature"`
@@ -324,7 +324,7 @@ type SparkClaimPackages struct {
 	NewLeafPublicKeys []SparkLeafPublicKey `json:"newLeafPublicKeys"`
 }
 
-// SparkPreimagePackages are the result for who is to be paid.
+// SparkPreimagePackages are the result for the payee.
 type SparkPreimagePackages struct {
 	SparkPackages
 	PaymentHash string `json:"paymentHash"`

@@ -10,16 +10,16 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// TransactionType is the interface's name of a kind of transactions.
+// TransactionType is the interface's name of a chain's transaction format.
 type TransactionType string
 
-// Valid tells whether t is one of the interface's.
+// Valid reports whether t is a transaction type of the interface.
 func (t TransactionType) Valid() bool { _, ok := readers[t]; return ok }
 
 // maxTransaction bounds an unsigned transaction in bytes, as request bodies are.
 const maxTransaction = 1 << 20
 
-// SignTransactionV1 could name a private key by its id only.
+// SignTransactionV1 is version 1 of the intent, which names a private key by its id only.
 type SignTransactionV1 struct {
 	PrivateKeyID        string          `json:"privateKeyId" rule:"required,uuid"`
 	UnsignedTransaction string          `json:"unsignedTransaction" rule:"required"`
@@ -33,7 +33,7 @@ type SignTransaction struct {
 	Type                TransactionType `json:"type" rule:"required"`
 
 	decoded []byte
-	read    *transaction // for the signer of today
+	read    *transaction // for the present signer
 }
 
 func (in *SignTransaction) Check() (err error) {
@@ -41,7 +41,7 @@ func (in *SignTransaction) Check() (err error) {
 	return err
 }
 
-// decodeTransaction reads the hexadecimal text of a transaction, with or without 0x.
+// decodeTransaction decodes the hexadecimal text of a transaction, with or without 0x.
 func decodeTransaction(text string) ([]byte, error) {
 	digits := strings.TrimPrefix(text, "0x")
 	if len(digits) > 2*maxTransaction {
@@ -74,7 +74,7 @@ func signTransaction(tx *activity.Tx, in *SignTransaction) (*SignedTransaction, 
 	return &SignedTransaction{hex.EncodeToString(signed)}, nil
 }
 
-// examine reads the transaction, unless it was read for the same signer. A missing signer is left for Run to refuse.
+// examine decodes the transaction, unless that was done for the same signer. Run refuses a missing signer.
 func (in *SignTransaction) examine(tx *org.Tx) error {
 	s, err := lookUpSigningKey(tx, in.SignWith)
 	if s == nil || err != nil {
@@ -84,7 +84,7 @@ func (in *SignTransaction) examine(tx *org.Tx) error {
 	return err
 }
 
-// ask completes the question about signing a transaction.
+// ask completes the policy request about signing a transaction.
 func (in *SignTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	s, err := lookUpSigningKey(tx, in.SignWith)
 	if s == nil || err != nil {
@@ -97,7 +97,7 @@ func (in *SignTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	return s.facts(tx, q.Facts)
 }
 
-// A transaction has been read for one signer.
+// A transaction is a decoded transaction, with the signer that it was decoded for.
 type transaction struct {
 	chain.Transaction
 	by     chain.SigningKey
@@ -105,8 +105,8 @@ type transaction struct {
 	speaks InterfaceType
 }
 
-// readTransaction reads a transaction for a signer, unless known was read for the same one. What is wrong with
-// the transaction is a *fault.Error.
+// readTransaction decodes a transaction for a signer, unless known was decoded for the same one. A malformed
+// transaction is a *fault.Error.
 func readTransaction(s *signingKey, typ TransactionType, unsigned []byte, known *transaction) (*transaction, error) {
 	by, err := s.chainKey()
 	if err != nil {
@@ -123,7 +123,7 @@ func readTransaction(s *signingKey, typ TransactionType, unsigned []byte, known 
 	return &transaction{read, by, r.chain, r.speaks}, nil
 }
 
-// facts adds the root of what the transaction does, without the members that are unknown yet.
+// facts adds the root of the transaction's chain, without the members unknown.
 func (t *transaction) facts(tx *org.Tx, into policy.Facts, unknown ...string) error {
 	f, err := t.Facts(func(address string) (chain.Description, error) { return describe(tx, t.chain, t.speaks, address) })
 	if err != nil {
@@ -136,7 +136,7 @@ func (t *transaction) facts(tx *org.Tx, into policy.Facts, unknown ...string) er
 	return nil
 }
 
-// sign signs the transaction for s and puts the signatures in.
+// sign signs the transaction for s and returns it with the signatures.
 func (t *transaction) sign(tx *activity.Tx, s *signingKey) ([]byte, error) {
 	made, err := sign(tx, s, t.Digests())
 	if err != nil {

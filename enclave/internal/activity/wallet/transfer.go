@@ -14,7 +14,7 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Transfer are the kinds by which keys come in and go out.
+// Transfer are the kinds that import and export keys.
 var Transfer = activity.Family{
 	activity.Kind[InitImport, ImportBundle]{
 		Name: "INIT_IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: initImport(org.TargetWallet),
@@ -60,7 +60,7 @@ var Transfer = activity.Family{
 func addressFacts(tx *org.Tx, address string) (policy.Facts, error) {
 	a, w, err := accountOf(tx, address)
 	if fault.Of(err) != nil {
-		return nil, nil // the activity will say that it is not there
+		return nil, nil // Run refuses an account that does not exist
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func accountOf(tx *org.Tx, address string) (*org.Account, *org.Wallet, error) {
 	return a, w, err
 }
 
-// loadAccount loads an account and its wallet, which are nil if one of them is not there.
+// loadAccount loads an account and its wallet, both nil if one does not exist.
 func loadAccount(tx *org.Tx, owner org.Owner) (*org.Account, *org.Wallet, error) {
 	a, err := tx.Account(owner.ID, owner.No)
 	if a == nil || err != nil {
@@ -97,7 +97,7 @@ func loadAccount(tx *org.Tx, owner org.Owner) (*org.Account, *org.Wallet, error)
 	return a, w, err
 }
 
-// InitImport asks for a target to encrypt a wallet or a private key to.
+// InitImport requests a target to which a wallet or a private key is encrypted.
 type InitImport struct {
 	UserID string `json:"userId" rule:"required"`
 }
@@ -107,7 +107,7 @@ func (in *InitImport) Check() error {
 	return err
 }
 
-// ImportBundle is the result: a target, signed.
+// ImportBundle is the result: a signed import target.
 type ImportBundle struct {
 	ImportBundle string `json:"importBundle"`
 }
@@ -122,8 +122,8 @@ func initImport(use uint8) func(*activity.Tx, *InitImport) (*ImportBundle, error
 	}
 }
 
-// newTargets makes n import targets that user may use, or with no id whoever may import secrets. It removes expired ones,
-// and the oldest if there are more than most.
+// newTargets creates n import targets that user may use, or with the zero id any user who may import secrets. It removes
+// expired ones, and the oldest beyond the limit most.
 func newTargets(tx *activity.Tx, user org.ID, use uint8, n, most int) ([]string, error) {
 	gs, err := tx.Targets(user)
 	if err != nil {
@@ -175,8 +175,8 @@ func newTarget(tx *activity.Tx, user org.ID, use uint8) (string, error) {
 	return tx.Bundles.Target(tx.ID.String(), named, private)
 }
 
-// openImport opens what a user encrypted to an import target of theirs, and spends the target whatever comes
-// of it. The caller wipes the secret.
+// openImport decrypts a secret with a user's import target, and spends the target even if that fails.
+// The caller wipes the secret.
 func openImport(tx *activity.Tx, use uint8, sealed *bundle.Sealed) (secret.Secret, error) {
 	gs, err := tx.Targets(tx.User)
 	if err != nil {
@@ -216,8 +216,8 @@ func openWith(tx *activity.Tx, g *org.Target, sealed *bundle.Sealed) (secret.Sec
 	return sealed.Open(private)
 }
 
-// checkAddressUnique refuses an address that another wallet or private key of the organization has: which of
-// them signs would be undefined.
+// checkAddressUnique refuses an address that another wallet or private key of the organization has: it would be
+// undefined which of them signs.
 func checkAddressUnique(tx *activity.Tx, field string, owner org.ID, address string) error {
 	o, ok, err := tx.ByAddress(chain.MatchKey(address))
 	if err == nil && ok && o.ID != owner {
@@ -226,7 +226,7 @@ func checkAddressUnique(tx *activity.Tx, field string, owner org.ID, address str
 	return err
 }
 
-// ImportWallet makes a wallet from a mnemonic.
+// ImportWallet imports a wallet by its mnemonic.
 type ImportWallet struct {
 	UserID          string                `json:"userId" rule:"required,uuid"`
 	WalletName      string                `json:"walletName" rule:"required,label_length,label"`
@@ -244,7 +244,7 @@ func (in *ImportWallet) Check() (err error) {
 	return err
 }
 
-// importWallet checks what does not depend on the mnemonic first, so that a taken name spends no target.
+// importWallet first makes the checks that need no mnemonic, so that a name in use spends no target.
 func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
 	if err := activity.Wallets.Add(tx, 1); err != nil {
 		return nil, err
@@ -268,7 +268,7 @@ func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
 	return keepWallet(tx, keys.ActionImport, w, entropy, passphrase, "accounts", in.Accounts)
 }
 
-// ImportPrivateKey makes a private key from one that exists elsewhere.
+// ImportPrivateKey imports a private key.
 type ImportPrivateKey struct {
 	UserID          string          `json:"userId" rule:"required,uuid"`
 	PrivateKeyName  string          `json:"privateKeyName" rule:"required,label_length,label"`
@@ -314,16 +314,16 @@ func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult,
 	return &r, nil
 }
 
-// MnemonicLanguage is the interface's name of a list of words.
+// MnemonicLanguage is the interface's name of a mnemonic word list.
 type MnemonicLanguage string
 
-// english is the list of all mnemonics here.
+// english is the word list of all mnemonics in the enclave.
 const english MnemonicLanguage = "MNEMONIC_LANGUAGE_ENGLISH"
 
 var languages = []MnemonicLanguage{english, "MNEMONIC_LANGUAGE_SIMPLIFIED_CHINESE", "MNEMONIC_LANGUAGE_TRADITIONAL_CHINESE", "MNEMONIC_LANGUAGE_CZECH",
 	"MNEMONIC_LANGUAGE_FRENCH", "MNEMONIC_LANGUAGE_ITALIAN", "MNEMONIC_LANGUAGE_JAPANESE", "MNEMONIC_LANGUAGE_KOREAN", "MNEMONIC_LANGUAGE_SPANISH"}
 
-// Valid tells whether l is one of the interface's.
+// Valid reports whether l is a language of the interface.
 func (l MnemonicLanguage) Valid() bool { return slices.Contains(languages, l) }
 
 // ExportTarget is the key to which an export is encrypted.
@@ -340,12 +340,12 @@ func (t *ExportTarget) Check() (err error) {
 
 func (t *ExportTarget) params() policy.Value { return exportParams(t.to) }
 
-// exportParams are what policies may read of an export.
+// exportParams are the members of an export that policies may read.
 func exportParams(to bundle.PublicKey) policy.Value {
 	return activity.Param("target_public_key", policy.Hex(to.String()))
 }
 
-// ExportWallet hands a wallet's mnemonic out, encrypted.
+// ExportWallet exports a wallet's mnemonic, encrypted.
 type ExportWallet struct {
 	WalletID string `json:"walletId" rule:"required,uuid"`
 	ExportTarget
@@ -364,7 +364,7 @@ func exportWallet(tx *activity.Tx, in *ExportWallet) (*ExportedWallet, error) {
 		return nil, err
 	}
 	if l := in.Language; l != nil && *l != "" && *l != english {
-		// The seed is made from the words, not from the entropy behind them.
+		// The seed is derived from the words, not from their entropy.
 		return nil, fault.Field("language", "the wallet's mnemonic is in English: the words of another list would give other keys")
 	}
 	secret, err := tx.Holder().ExportMnemonic(old.ID, sealedWallet(old))
@@ -381,7 +381,7 @@ func exportWallet(tx *activity.Tx, in *ExportWallet) (*ExportedWallet, error) {
 	return out, tx.PutWallet(&w)
 }
 
-// ExportWalletAccount hands the private key of an account out, encrypted.
+// ExportWalletAccount exports the private key of an account, encrypted.
 type ExportWalletAccount struct {
 	Address string `json:"address" rule:"required"`
 	ExportTarget
@@ -429,7 +429,7 @@ func exportKey(tx *activity.Tx, to bundle.PublicKey, key *keys.PrivateKey) (stri
 	return tx.Bundles.Export(tx.ID.String(), to, secret)
 }
 
-// ExportPrivateKey hands a private key out, encrypted. A disabled one is refused.
+// ExportPrivateKey exports a private key, encrypted. A disabled one is refused.
 type ExportPrivateKey struct {
 	PrivateKeyID string `json:"privateKeyId" rule:"required,uuid"`
 	ExportTarget

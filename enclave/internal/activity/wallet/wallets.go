@@ -1,5 +1,5 @@
-// Package wallet is what has keys, as activities: wallets and private keys, their import and export, what they
-// sign, and what of that is sent.
+// Package wallet has the activities about keys: wallets, private keys and stored secrets, their import and export,
+// signatures, and the sending of transactions.
 //
 // As package activity promises, secrets are stored only sealed by the Vault and leave only encrypted, and
 // nothing is signed or exported without the Grant.
@@ -55,7 +55,7 @@ type WalletAccountParams struct {
 	Name          *string       `json:"name" rule:"omitempty,label_length,label"`
 }
 
-// CreateWallet makes a wallet. It is also the wallet of a new organization.
+// CreateWallet creates a wallet. It is also the wallet of a new organization.
 type CreateWallet struct {
 	WalletName     string                `json:"walletName" rule:"required,label_length,label"`
 	Accounts       []WalletAccountParams `json:"accounts" rule:"dive,required"`
@@ -64,7 +64,7 @@ type CreateWallet struct {
 
 func (in *CreateWallet) Check() error { return in.CheckAt("") }
 
-// CheckAt is Check for a wallet at a path inside of another intent.
+// CheckAt is Check for a wallet inside of another intent, at path.
 func (in *CreateWallet) CheckAt(path string) error {
 	switch in.words() {
 	case 12, 15, 18, 21, 24:
@@ -121,7 +121,7 @@ func createWallet(tx *activity.Tx, in *CreateWallet) (*WalletResult, error) {
 	return AddWallet(tx, "", in)
 }
 
-// AddWallet makes a wallet; the caller counts it.
+// AddWallet creates a wallet; the caller counts it.
 func AddWallet(tx *activity.Tx, path string, in *CreateWallet) (*WalletResult, error) {
 	id, err := activity.NewNamed(tx, org.NameWallet, "wallet", path+"walletName", in.WalletName)
 	if err != nil {
@@ -171,7 +171,7 @@ func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string,
 			return nil, err
 		}
 		addresses[i] = a.Address
-		tx.Pause() // with the wallet's seed at hand, as long as the request takes
+		tx.Pause() // the wallet's seed stays in memory as long as the request takes
 		if tx.WantsProofs {
 			tx.Claims = append(tx.Claims, activity.Claim{Address: &activity.AddressClaim{Organization: tx.ID, WalletID: w.ID.String(), Path: a.Path, Address: a.Address}})
 		}
@@ -200,8 +200,8 @@ func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string,
 	return addresses, nil
 }
 
-// pathTaken reports whether the wallet has an account at the path of a. On ed25519 that is one at any path of its steps,
-// hardened or not: they are one path, with one key and one address.
+// pathTaken reports whether the wallet has an account at the path of a. On ed25519 paths that differ only in hardening
+// are equal: they have one key and one address.
 func pathTaken(tx *activity.Tx, a *org.Account, wallet org.ID) (bool, error) {
 	if a.Curve != chain.Ed25519.String() {
 		no, err := tx.AccountAt(wallet, a.Path, a.Curve, a.Format)
@@ -236,16 +236,16 @@ func deriveAccount(seed *keys.Wallet, p *WalletAccountParams) (*org.Account, err
 	}, nil
 }
 
-// sealedWallet is what a stored wallet is opened from. Only an imported one may have a passphrase.
+// sealedWallet returns the sealed secrets of a stored wallet. Only an imported one may have a passphrase.
 func sealedWallet(w *org.Wallet) [2][]byte { return [2][]byte{w.Entropy, w.Passphrase} }
 
-// ownerKeys is a whole wallet, or a private key, by a UUID.
+// ownerKeys is the policy key of a whole wallet, or of a private key, by a UUID.
 func ownerKeys(text string) []policy.Key {
-	id, _ := org.ParseID(text) // a UUID by its rule
+	id, _ := org.ParseID(text) // its rule requires a UUID
 	return []policy.Key{{Owner: id}}
 }
 
-// CreateWalletAccounts derives more accounts of a wallet. With persist false it only tells their addresses.
+// CreateWalletAccounts derives more accounts of a wallet. With persist false it only returns their addresses.
 type CreateWalletAccounts struct {
 	WalletID string                `json:"walletId" rule:"required,uuid"`
 	Accounts []WalletAccountParams `json:"accounts" rule:"dive,required"`
@@ -264,7 +264,7 @@ func createWalletAccounts(tx *activity.Tx, in *CreateWalletAccounts) (*Addresses
 	return &Addresses{addresses}, err
 }
 
-// AddAccounts derives accounts of a wallet that is there, for a Grant to create them.
+// AddAccounts derives accounts of an existing wallet, for a Grant to create them.
 func AddAccounts(tx *activity.Tx, in *CreateWalletAccounts) ([]string, error) {
 	old, err := activity.Find(tx.Wallet, "wallet", in.WalletID)
 	if err != nil || len(in.Accounts) == 0 {
@@ -285,7 +285,7 @@ func AddAccounts(tx *activity.Tx, in *CreateWalletAccounts) ([]string, error) {
 	return addresses, tx.PutWallet(&w)
 }
 
-// UpdateWallet gives a wallet another name, unless that is empty.
+// UpdateWallet renames a wallet, unless the name is empty.
 type UpdateWallet struct {
 	WalletID   string  `json:"walletId" rule:"required,uuid"`
 	WalletName *string `json:"walletName" rule:"omitempty,label,label_length"`
@@ -313,7 +313,7 @@ func updateWallet(tx *activity.Tx, in *UpdateWallet) (*WalletID, error) {
 	return &WalletID{in.WalletID}, tx.PutWallet(&w)
 }
 
-// DeleteWallets removes wallets with all their accounts.
+// DeleteWallets deletes wallets with all their accounts.
 type DeleteWallets struct {
 	WalletIDs           []string `json:"walletIds" rule:"required,dive,uuid"`
 	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
@@ -321,12 +321,12 @@ type DeleteWallets struct {
 
 func (in *DeleteWallets) Check() error { return activity.CheckDistinct("walletIds", in.WalletIDs) }
 
-// NotExported refuses to delete a secret of which there may be no copy.
+// NotExported is the error of deleting a secret that was never exported.
 func NotExported() error {
 	return fault.WithCode(fault.InvalidArgument, "WALLET_ACCOUNT_NOT_EXPORTED", "wallet account has not been exported")
 }
 
-// WalletIDs is the result of removing wallets.
+// WalletIDs is the result of deleting wallets.
 type WalletIDs struct {
 	WalletIDs []string `json:"walletIds"`
 }
@@ -371,7 +371,7 @@ func removeWallet(tx *activity.Tx, w *org.Wallet) error {
 
 // findAccount finds the account and its wallet that an intent names by a UUID.
 func findAccount(tx *org.Tx, text string) (*org.Account, *org.Wallet, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
+	id, _ := org.ParseID(text) // its rule requires a UUID
 	w, no, err := tx.WalletOfAccount(id)
 	if err != nil {
 		return nil, nil, err
@@ -384,7 +384,7 @@ func findAccount(tx *org.Tx, text string) (*org.Account, *org.Wallet, error) {
 	return a, w, err
 }
 
-// UpdateWalletAccountName gives an account another name.
+// UpdateWalletAccountName renames an account.
 type UpdateWalletAccountName struct {
 	WalletAccountID string `json:"walletAccountId" rule:"required,uuid"`
 	Name            string `json:"name" rule:"required,label,label_length"`
@@ -405,7 +405,7 @@ func updateWalletAccountName(tx *activity.Tx, in *UpdateWalletAccountName) (*Wal
 	return &WalletAccountID{in.WalletAccountID}, tx.PutAccount(&a, chain.MatchKey(a.Address))
 }
 
-// DeleteWalletAccounts removes accounts. They can be derived again as long as their wallet exists.
+// DeleteWalletAccounts deletes accounts. They can be derived again as long as their wallet exists.
 type DeleteWalletAccounts struct {
 	WalletAccountIDs    []string `json:"walletAccountIds" rule:"required,dive,uuid"`
 	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
@@ -415,7 +415,7 @@ func (in *DeleteWalletAccounts) Check() error {
 	return activity.CheckDistinct("walletAccountIds", in.WalletAccountIDs)
 }
 
-// WalletAccountIDs is the result of removing accounts.
+// WalletAccountIDs is the result of deleting accounts.
 type WalletAccountIDs struct {
 	WalletAccountIDs []string `json:"walletAccountIds"`
 }
@@ -458,7 +458,7 @@ func addressValue(address string) policy.Value {
 	return policy.String(address)
 }
 
-// accountValue is the root wallet_account. Its steps are hardened where the key is made so: on ed25519 all are.
+// accountValue is the root wallet_account. Its steps are hardened where derivation hardens them: on ed25519 all are.
 func accountValue(a *org.Account) policy.Value {
 	var indexes, hardened []policy.Value
 	for _, step := range strings.Split(a.Path, "/")[1:] {
@@ -473,11 +473,11 @@ func accountValue(a *org.Account) policy.Value {
 		policy.Member{Name: "path_hardened", Value: policy.List(hardened...)})
 }
 
-// walletsFacts is the root wallets: all that are named, or no root if one does not exist.
+// walletsFacts is the root wallets: all named wallets, or no root if one does not exist.
 func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
 	ws := make([]policy.Value, len(ids))
 	for i, text := range inOrder(ids) {
-		id, _ := org.ParseID(text) // a UUID by its rule
+		id, _ := org.ParseID(text) // its rule requires a UUID
 		w, err := tx.Wallet(id)
 		if w == nil || err != nil {
 			return nil, err
@@ -487,10 +487,10 @@ func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
 	return policy.Facts{"wallets": policy.List(ws...)}, nil
 }
 
-// inOrder are ids that a request names in any order, so that policies see one.
+// inOrder sorts ids, so that policies see one order whatever the request's.
 func inOrder(ids []string) []string { return slices.Sorted(slices.Values(ids)) }
 
-// askAccounts asks about accounts: about each with its wallet, and about their wallets together.
+// askAccounts completes a policy request about accounts: each with its wallet, and their wallets together.
 func askAccounts(tx *org.Tx, ids []string, q *policy.Request) error {
 	var ws []policy.Value
 	seen := map[org.ID]bool{}
@@ -499,7 +499,7 @@ func askAccounts(tx *org.Tx, ids []string, q *policy.Request) error {
 	err := askEach(q, inOrder(ids), func(text string) (policy.Facts, error) {
 		a, w, err := findAccount(tx, text)
 		if fault.Of(err) != nil {
-			missing = true // the activity will say so
+			missing = true // Run refuses it
 			return nil, nil
 		}
 		if err != nil {
