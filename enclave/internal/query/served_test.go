@@ -72,14 +72,14 @@ func TestServed(t *testing.T) {
 			fmt.Fprintf(&own, "- `/public/v1/query/%s`\n", op)
 		}
 	}
-	text := fmt.Sprintf(`# What of the interface is served
+	text := fmt.Sprintf(`# Served activities and queries
 
 Made from the code by `+"`go test ./enclave/internal/query -run TestServed -update`"+`, and held against the description of the published
 interface of 2026-08-18 by the same test. Served: **%d of %d activity types** (of the %d that the project's specification lists, %d) and
-**%d of %d queries**. The rest answers 501, code 12, with the sentence in its row, once the stamp is verified. What
-stands below `+"`/tkhq/api/v1`"+` is internal to the hosted service, and answers 501 to anybody.
+**%d of %d queries**. The other operations answer 501, code 12, with the sentence in their row, once the stamp
+is verified. Paths below `+"`/tkhq/api/v1`"+` are internal to the hosted service and answer 501 to everybody.
 
-Types are written without ACTIVITY_TYPE_; their path is `+"`/public/v1/submit/`"+` with the operation behind it.
+Types are written without ACTIVITY_TYPE_; the path is `+"`/public/v1/submit/`"+` followed by the operation.
 
 | type | operation | specification | |
 |---|---|---|---|
@@ -87,7 +87,7 @@ Types are written without ACTIVITY_TYPE_; their path is `+"`/public/v1/submit/`"
 | query | specification | |
 |---|---|---|
 %s
-## Of our own
+## Cloister's own operations
 
 %s`, live, all, asked, askedLive, liveQueries, allQueries, types.String(), queries.String(), own.String())
 	kept, err := os.ReadFile(served)
