@@ -131,7 +131,7 @@ func verifyUnder(raw []byte, root trust, chains *Chains) (doc *Document, err err
 		}
 		err := verifySignatureAndChain(raw, parsed, root, at)
 		if err == nil {
-			chains.keep(parsed, root, at)
+			chains.addChain(parsed, root, at)
 		}
 		return err
 	})

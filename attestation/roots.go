@@ -139,8 +139,8 @@ func (c *Chains) leaf(d document, root trust, at time.Time) *ecdsa.PublicKey {
 	return k.leaf
 }
 
-// keep caches the chain of a document that was verified at this time.
-func (c *Chains) keep(d document, root trust, at time.Time) {
+// addChain caches the chain of a document that was verified at this time.
+func (c *Chains) addChain(d document, root trust, at time.Time) {
 	if c == nil {
 		return
 	}

@@ -108,7 +108,7 @@ func (f *bootFlags) body(w *world) ([]byte, error) {
 	case wire.OpGenesis:
 		return f.genesis()
 	case wire.OpManifest:
-		return f.give()
+		return f.manifestBody()
 	case wire.OpSetupDocument:
 		return json.Marshal(map[string]string{"nonce": f.nonce})
 	case wire.OpShares:
@@ -163,7 +163,7 @@ func (f *bootFlags) genesis() ([]byte, error) {
 	return json.Marshal(body)
 }
 
-func (f *bootFlags) give() ([]byte, error) {
+func (f *bootFlags) manifestBody() ([]byte, error) {
 	body := map[string]any{}
 	for field, name := range map[string]string{"manifest": f.manifest, "predecessor": f.predecessor, "configuration": f.configuration} {
 		if name == "" {

@@ -159,7 +159,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err := laptop.AwaitOK(ctx, c.APIURL+"/readyz"); err != nil {
 		return err
 	}
-	o.tell(stdout, c)
+	o.printInstructions(stdout, c)
 	select {
 	case <-ctx.Done():
 		enclave.said.mute()
@@ -240,8 +240,8 @@ func (o *options) boot(ctx context.Context, address string) (*laptop.Credentials
 	return d.Boot(ctx, address, o.organizations)
 }
 
-// tell prints where everything is and how to go on: four commands, each of which can be pasted as often as one likes.
-func (o *options) tell(w io.Writer, c *laptop.Credentials) {
+// printInstructions prints where everything is and how to go on: four commands, each of which can be pasted as often as one likes.
+func (o *options) printInstructions(w io.Writer, c *laptop.Credentials) {
 	absolute := func(name string) string {
 		if abs, err := filepath.Abs(name); err == nil {
 			return abs

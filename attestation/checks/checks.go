@@ -307,12 +307,12 @@ func (e *examination) boot(b attestation.BootProof) {
 		if err != nil {
 			return "", err
 		}
-		e.tell(boot)
+		e.addFacts(boot)
 		return "Everything about this boot holds, under what you expect of it: " + strings.Join(boot.Pins(), "; ") + ".", nil
 	})
 }
 
-func (e *examination) tell(b *attestation.Boot) {
+func (e *examination) addFacts(b *attestation.Boot) {
 	m := b.Manifest
 	e.Facts = append(e.Facts,
 		Fact{"Deployment", m.DeploymentLabel},

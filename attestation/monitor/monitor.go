@@ -96,7 +96,7 @@ func (m *Monitor) Poll(ctx context.Context) error {
 		if errors.Is(err, ErrRefused) {
 			kind = KindRefused
 		}
-		m.tell(Event{Kind: kind, Alert: true, Text: err.Error()})
+		m.emit(Event{Kind: kind, Alert: true, Text: err.Error()})
 	}
 	if saved := m.options.Save(m.State()); saved != nil {
 		err = errors.Join(err, fmt.Errorf("monitor: keeping the state: %w", saved))
@@ -109,7 +109,7 @@ func (m *Monitor) pollOnce(ctx context.Context) error {
 	if err := m.resume(ctx); err != nil {
 		return err
 	}
-	if err := m.walk(ctx); err != nil {
+	if err := m.checkEntries(ctx); err != nil {
 		return err
 	}
 	steps := len(m.state.Steps) // that the list must have
@@ -118,14 +118,14 @@ func (m *Monitor) pollOnce(ctx context.Context) error {
 		return err
 	}
 	// Activities that were made between the entries and the list are in the entries that follow.
-	if err := m.walk(ctx); err != nil {
+	if err := m.checkEntries(ctx); err != nil {
 		return err
 	}
 	m.compare(listed, steps)
 	if m.state.Next == 0 {
 		return nil // the ledger has no entry yet
 	}
-	if err := m.again(ctx); err != nil {
+	if err := m.recheckNewest(ctx); err != nil {
 		return err
 	}
 	if err := m.witnesses(ctx); err != nil {
@@ -137,15 +137,15 @@ func (m *Monitor) pollOnce(ctx context.Context) error {
 // maxUnsaved is after how many entries the state is saved at the latest.
 const maxUnsaved = 100
 
-// walk checks and adds the entries that follow, up to the newest.
-func (m *Monitor) walk(ctx context.Context) error {
+// checkEntries checks and adds the entries that follow, up to the newest.
+func (m *Monitor) checkEntries(ctx context.Context) error {
 	for n := 1; ; n++ {
 		l, err := m.prove(ctx, m.state.Next)
 		if errors.Is(err, errNoEntry) {
 			return nil
 		}
 		if err == nil {
-			err = m.take(l)
+			err = m.acceptEntry(l)
 		}
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", m.state.Next, err)
@@ -200,7 +200,7 @@ func (m *Monitor) ask(ctx context.Context, of map[string]string) (*attestation.L
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	m.boot = boot
-	return l, m.show(l, reply.LogProof.LogProof)
+	return l, m.acceptHead(l, reply.LogProof.LogProof)
 }
 
 // maxBoots is how many verified boots are cached.
@@ -230,8 +230,8 @@ func (m *Monitor) bootOf(ctx context.Context, liveKey string) (*attestation.Boot
 	return b.At(policy.Now), nil
 }
 
-// show compares a proof's log and head with those before, and keeps the newest head.
-func (m *Monitor) show(l *attestation.LoggedEntry, text string) error {
+// acceptHead compares a proof's log and head with those before, and keeps the newest head.
+func (m *Monitor) acceptHead(l *attestation.LoggedEntry, text string) error {
 	p, err := tlog.ParseLoggedProof(text)
 	if err != nil {
 		return err // it was parsed before
@@ -251,14 +251,14 @@ func (m *Monitor) show(l *attestation.LoggedEntry, text string) error {
 		last = tlog.Checkpoint{}
 	}
 	if last.Origin == "" {
-		m.tell(Event{Kind: KindLog, Log: at.Origin, Size: at.Size, Text: l.History(), Alert: l.Adopt != nil && l.Adopt.How == tlog.HowRecovered})
+		m.emit(Event{Kind: KindLog, Log: at.Origin, Size: at.Size, Text: l.History(), Alert: l.Adopt != nil && l.Adopt.How == tlog.HowRecovered})
 	}
 	switch {
 	case at.Size < last.Size && m.back:
 		return nil
 	case at.Size < last.Size:
 		m.back = true
-		m.tell(Event{Kind: KindOlderHead, Alert: true, Log: at.Origin, Size: at.Size, Text: fmt.Sprintf("a head of %d leaves, after one of %d", at.Size, last.Size)})
+		m.emit(Event{Kind: KindOlderHead, Alert: true, Log: at.Origin, Size: at.Size, Text: fmt.Sprintf("a head of %d leaves, after one of %d", at.Size, last.Size)})
 		return nil // its proof holds all the same
 	case at.Size == last.Size && at.Root != last.Root:
 		return m.contradict(at, m.state.Checkpoint, note, "two heads of one size")
@@ -286,7 +286,7 @@ func (m *Monitor) follow(l *attestation.LoggedEntry, from string) error {
 		return fmt.Errorf("%w: %s is the generation of %s", ErrRefused, now, before)
 	}
 	if skipped := now.Generation - before.Generation - 1; skipped > 0 {
-		m.tell(Event{Kind: KindLog, Alert: true, Log: now.String(), Text: fmt.Sprintf("%d generation(s) since %s were never shown", skipped, before)})
+		m.emit(Event{Kind: KindLog, Alert: true, Log: now.String(), Text: fmt.Sprintf("%d generation(s) since %s were never shown", skipped, before)})
 	}
 	return nil
 }
@@ -294,12 +294,12 @@ func (m *Monitor) follow(l *attestation.LoggedEntry, from string) error {
 // contradict reports two heads that cannot both be of one log. Both are in the event: signed by a quorum, they are evidence
 // against more witnesses than the policy tolerates, and against the log.
 func (m *Monitor) contradict(at tlog.Checkpoint, one, other, why string) error {
-	m.tell(Event{Kind: KindForked, Alert: true, Log: at.Origin, Size: at.Size, Text: why, Evidence: []string{one, other}})
+	m.emit(Event{Kind: KindForked, Alert: true, Log: at.Origin, Size: at.Size, Text: why, Evidence: []string{one, other}})
 	return fmt.Errorf("%w: the log is forked: %s", ErrRefused, why)
 }
 
-// take checks an entry against the ledger's tree before it, and adds it.
-func (m *Monitor) take(l *attestation.LoggedEntry) error {
+// acceptEntry checks an entry against the ledger's tree before it, and adds it.
+func (m *Monitor) acceptEntry(l *attestation.LoggedEntry) error {
 	if m.state.Recovered != nil {
 		return errMeanwhile
 	}
@@ -308,11 +308,11 @@ func (m *Monitor) take(l *attestation.LoggedEntry) error {
 		m.state.Edge, m.state.Before, m.state.Compared = left, left, f.TimeMs/1000+1
 	}
 	if !slices.Equal(m.state.Edge, left) {
-		m.tell(Event{Kind: KindRewritten, Alert: true, Log: l.Origin.String(), Text: fmt.Sprintf("entries before %d are others than were shown", f.Seq), Evidence: []string{m.state.Checkpoint}})
+		m.emit(Event{Kind: KindRewritten, Alert: true, Log: l.Origin.String(), Text: fmt.Sprintf("entries before %d are others than were shown", f.Seq), Evidence: []string{m.state.Checkpoint}})
 		return fmt.Errorf("%w: the ledger before it is another", ErrRefused)
 	}
 	if f.TimeMs < m.state.TimeMs {
-		m.tell(Event{Kind: KindEarlier, Alert: true, Seq: &f.Seq, Text: "it was decided before the entry that it follows, by the enclave's clock"})
+		m.emit(Event{Kind: KindEarlier, Alert: true, Seq: &f.Seq, Text: "it was decided before the entry that it follows, by the enclave's clock"})
 	}
 	m.state.Edge = grow(left, f.Seq, l.Entry)
 	m.state.Next, m.state.TimeMs = f.Seq+1, max(m.state.TimeMs, f.TimeMs)
@@ -329,7 +329,7 @@ func (m *Monitor) take(l *attestation.LoggedEntry) error {
 	if f.Activity != ([16]byte{}) {
 		e.Activity = attestation.UUID(f.Activity)
 	}
-	m.tell(e)
+	m.emit(e)
 	m.metrics.entry(f.Seq)
 	return nil
 }
@@ -420,13 +420,13 @@ func (m *Monitor) compare(listed []activity, steps int) {
 			ok = a.Status == step.Status
 		}
 		if step.Listed = step.Listed || ok; !step.Listed {
-			m.tell(Event{Kind: KindWithheld, Alert: true, Activity: step.Activity, Status: step.Status, Decided: timeText(step.Second * 1000), Text: "an entry tells of this step, and list_activities does not"})
+			m.emit(Event{Kind: KindWithheld, Alert: true, Activity: step.Activity, Status: step.Status, Decided: timeText(step.Second * 1000), Text: "an entry tells of this step, and list_activities does not"})
 		}
 	}
 	for _, a := range listed {
 		i, ok := newest[a.ID]
 		if a.updated >= m.state.Compared && !(ok && m.state.Steps[i].Second >= a.updated) {
-			m.tell(Event{Kind: KindUnlogged, Alert: true, Activity: a.ID, Type: a.Type, Status: a.Status, Decided: timeText(a.updated * 1000), Text: "list_activities tells of this step, and no entry does"})
+			m.emit(Event{Kind: KindUnlogged, Alert: true, Activity: a.ID, Type: a.Type, Status: a.Status, Decided: timeText(a.updated * 1000), Text: "list_activities tells of this step, and no entry does"})
 		}
 	}
 	m.state.Compared = max(m.state.Compared, m.state.TimeMs/1000)
@@ -440,25 +440,25 @@ func (m *Monitor) head(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.tell(Event{Kind: KindOldHead, Alert: true, Log: last.Origin, Size: last.Size,
+		m.emit(Event{Kind: KindOldHead, Alert: true, Log: last.Origin, Size: last.Size,
 			Text: fmt.Sprintf("the newest head that is shown is %s old: what came since may be hidden", age.Round(time.Second))})
 	}
 	return m.consistent(ctx)
 }
 
-// again checks the last entry once more, by a new proof under the newest head.
-func (m *Monitor) again(ctx context.Context) error {
+// recheckNewest checks the last entry once more, by a new proof under the newest head.
+func (m *Monitor) recheckNewest(ctx context.Context) error {
 	seq := m.state.Next - 1
 	l, err := m.newest(ctx)
 	if errors.Is(err, errNoEntry) {
-		m.tell(Event{Kind: KindRewritten, Alert: true, Seq: &seq, Text: "an entry that was shown before does not exist any more"})
+		m.emit(Event{Kind: KindRewritten, Alert: true, Seq: &seq, Text: "an entry that was shown before does not exist any more"})
 		return fmt.Errorf("%w: entry %d is gone", ErrRefused, seq)
 	}
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", seq, err)
 	}
 	if !slices.Equal(grow(leftOf(seq, l.Opening.Count, l.Path), seq, l.Entry), m.state.Edge) {
-		m.tell(Event{Kind: KindRewritten, Alert: true, Seq: &seq, Text: "it, or an entry before it, is another than was shown"})
+		m.emit(Event{Kind: KindRewritten, Alert: true, Seq: &seq, Text: "it, or an entry before it, is another than was shown"})
 		return fmt.Errorf("%w: entry %d is another", ErrRefused, seq)
 	}
 	return nil
@@ -490,7 +490,7 @@ func (m *Monitor) State() State {
 	return s
 }
 
-func (m *Monitor) tell(e Event) {
+func (m *Monitor) emit(e Event) {
 	e.At = m.options.Now().UTC().Format(time.RFC3339)
 	e.Organization = cmp.Or(e.Organization, m.options.Organization)
 	m.metrics.event(e)

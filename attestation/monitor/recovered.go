@@ -30,8 +30,8 @@ type Recovered struct {
 	Size       uint64 `json:"size"`
 }
 
-// kept reports whether an entry is certainly in the part that is left. Others may be too: a later batch may have shown them.
-func (r *Recovered) kept(p Place) bool {
+// isKept reports whether an entry is certainly in the part that is left. Others may be too: a later batch may have shown them.
+func (r *Recovered) isKept(p Place) bool {
 	return p.Generation < r.Generation || p.Generation == r.Generation && p.Leaf < r.Size
 }
 
@@ -62,7 +62,7 @@ func (m *Monitor) adopt(l *attestation.LoggedEntry, last tlog.Checkpoint, note s
 	case a.Size == last.Size && a.Root != last.Root, a.How == tlog.HowMoved && a.Size < last.Size:
 		return m.contradict(l.Checkpoint, m.state.Checkpoint, note, fmt.Sprintf("it goes on from %d leaves that are not those that were shown", a.Size))
 	case a.How == tlog.HowRecovered && a.Witnessed < last.Size:
-		m.tell(Event{Kind: KindLog, Alert: true, Log: l.Origin.String(), Text: fmt.Sprintf("its recovery says that witnesses had seen %d leaves, and a head of %d was shown: more is lost than it says", a.Witnessed, last.Size)})
+		m.emit(Event{Kind: KindLog, Alert: true, Log: l.Origin.String(), Text: fmt.Sprintf("its recovery says that witnesses had seen %d leaves, and a head of %d was shown: more is lost than it says", a.Witnessed, last.Size)})
 	}
 	if a.How == tlog.HowRecovered && m.state.Recovered == nil { // an earlier recovery that is not followed yet comes first
 		before, err := tlog.ParseOrigin(a.Origin)
@@ -107,7 +107,7 @@ func (m *Monitor) resume(ctx context.Context) error {
 	from := s.Next - uint64(len(s.Places))
 	left := from
 	for i, p := range s.Places {
-		if !s.Recovered.kept(p) {
+		if !s.Recovered.isKept(p) {
 			l, err := m.prove(ctx, from+uint64(i))
 			if errors.Is(err, errNoEntry) || err == nil && l.Entry != p.Entry {
 				break
@@ -126,12 +126,12 @@ func (m *Monitor) resume(ctx context.Context) error {
 		}
 		if err != nil || !slices.Equal(grow(leftOf(left-1, l.Opening.Count, l.Path), left-1, l.Entry), edge) {
 			seq := left - 1
-			m.tell(Event{Kind: KindRewritten, Alert: true, Seq: &seq, Text: "the recovery of the log does not say that it, or an entry before it, is lost, or it is older than the monitor remembers"})
+			m.emit(Event{Kind: KindRewritten, Alert: true, Seq: &seq, Text: "the recovery of the log does not say that it, or an entry before it, is lost, or it is older than the monitor remembers"})
 			return fmt.Errorf("%w: entry %d is another", ErrRefused, seq)
 		}
 	}
 	if lost := s.Next - left; lost > 0 {
-		m.tell(Event{Kind: KindLost, Alert: true, Seq: &left, Text: fmt.Sprintf("%d entries from this one on, which were told of, are in no history any more", lost)})
+		m.emit(Event{Kind: KindLost, Alert: true, Seq: &left, Text: fmt.Sprintf("%d entries from this one on, which were told of, are in no history any more", lost)})
 		s.Places = s.Places[:len(s.Places)-int(lost)]
 		// The list has been compared up to that time, and the entries that follow are of a later second.
 		s.Next, s.Edge, s.Steps, s.Compared = left, edge, nil, s.TimeMs/1000+1

@@ -50,28 +50,28 @@ func (m *Monitor) witnesses(ctx context.Context) error {
 	for i, k := range keys {
 		switch {
 		case errors.Is(errs[i], errForgot):
-			m.tell(Event{Kind: KindForgot, Alert: true, Witness: k.Name(), Text: errs[i].Error()})
+			m.emit(Event{Kind: KindForgot, Alert: true, Witness: k.Name(), Text: errs[i].Error()})
 		case errs[i] != nil:
-			m.tell(Event{Kind: KindAway, Witness: k.Name(), Text: errs[i].Error()})
+			m.emit(Event{Kind: KindAway, Witness: k.Name(), Text: errs[i].Error()})
 		}
 		m.metrics.witness(k.Name(), sizes[i], errs[i] == nil)
 		most = max(most, sizes[i])
 	}
-	at, err := m.reach(ctx, most)
+	at, err := m.waitForHead(ctx, most)
 	if err != nil {
 		return err
 	}
 	for i, k := range keys {
 		if sizes[i] > at.Size {
-			m.tell(Event{Kind: KindAhead, Alert: true, Log: at.Origin, Size: at.Size, Witness: k.Name(),
+			m.emit(Event{Kind: KindAhead, Alert: true, Log: at.Origin, Size: at.Size, Witness: k.Name(),
 				Text: fmt.Sprintf("the witness has seen %d leaves, and the newest head that is shown has %d", sizes[i], at.Size)})
 		}
 	}
 	return nil
 }
 
-// reach waits for a head of a size, for at most headPauses, and returns the newest one.
-func (m *Monitor) reach(ctx context.Context, size uint64) (at tlog.Checkpoint, err error) {
+// waitForHead waits for a head of a size, for at most headPauses, and returns the newest one.
+func (m *Monitor) waitForHead(ctx context.Context, size uint64) (at tlog.Checkpoint, err error) {
 	for n := 0; ; n++ {
 		at, err = checkpointOf(m.state.Checkpoint)
 		if err != nil || at.Size >= size || n == headPauses {
@@ -80,7 +80,7 @@ func (m *Monitor) reach(ctx context.Context, size uint64) (at tlog.Checkpoint, e
 		if err := m.options.Pause(ctx, headPause); err != nil {
 			return at, err
 		}
-		if err := m.again(ctx); err != nil {
+		if err := m.recheckNewest(ctx); err != nil {
 			return at, err
 		}
 	}

@@ -145,7 +145,7 @@ func (w *watch) prepare(in *input) error {
 	proofs := client.Discovery(w.url, nil)
 	transport := &client.Transport{Policy: policy, Now: w.now, Proofs: proofs, Prefix: at.EscapedPath()}
 	api := &request.API{URL: w.url, OrganizationID: w.organization, Key: key, HTTP: &http.Client{Transport: transport, Timeout: w.timeout}, Now: w.now}
-	o := monitor.Options{Organization: w.organization, Ask: api.Query, Proofs: proofs, Policy: policy, MaxAge: w.age, Now: w.now, Pause: pause, Tell: w.tell, Save: w.save}
+	o := monitor.Options{Organization: w.organization, Ask: api.Query, Proofs: proofs, Policy: policy, MaxAge: w.age, Now: w.now, Pause: pause, Tell: w.printEvent, Save: w.save}
 	if w.tiles != "" {
 		o.Tiles = w.tile
 	}
@@ -189,8 +189,8 @@ func (w *watch) save(s monitor.State) error {
 	return err
 }
 
-// tell writes an event as a line of JSON.
-func (w *watch) tell(e monitor.Event) {
+// printEvent writes an event as a line of JSON.
+func (w *watch) printEvent(e monitor.Event) {
 	if e.Alert {
 		w.alerts++
 	}

@@ -202,7 +202,7 @@ func canonicalManifest(o *operatorFlags) error {
 	}
 	m, err := new(attestation.Manifest), error(nil)
 	if o.after != "" {
-		m, err = o.next()
+		m, err = o.nextManifest()
 	} else {
 		err = o.readDraft(o.manifest, m)
 	}
@@ -230,8 +230,8 @@ func canonicalManifest(o *operatorFlags) error {
 	return err
 }
 
-// next returns the manifest that follows the one in force: the same without one-time members, and with -recover.
-func (o *operatorFlags) next() (*attestation.Manifest, error) {
+// nextManifest returns the manifest that follows the one in force: the same without one-time members, and with -recover.
+func (o *operatorFlags) nextManifest() (*attestation.Manifest, error) {
 	raw, err := o.in.read(o.after, attestation.MaxManifest)
 	if err != nil {
 		return nil, err

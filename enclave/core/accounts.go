@@ -116,7 +116,7 @@ func (m *meter) overdrawn(p payer, r resource, c pace.Count) error {
 
 // chargeCost charges the cost of the call to the organization whose credential stamped it.
 func (v *callState) chargeCost() {
-	p, all, now := v.rate.payerOf(), &v.core.meter().accounts, v.core.cfg.Clock.Now()
+	p, all, now := v.rate.whoPays(), &v.core.meter().accounts, v.core.cfg.Clock.Now()
 	all[processorTime].charge(p, v.Computed.Microseconds(), now)
 	all[storedBytes].charge(p, int64(v.Stored), now)
 }
@@ -125,7 +125,7 @@ func (v *callState) chargeCost() {
 func (v *callState) chargeSends(all []org.Send) {
 	for i := range all {
 		if r, ok := messages[all[i].Kind]; ok {
-			v.core.meter().accounts[r].charge(v.rate.payerOf(), pace.Unit, v.core.cfg.Clock.Now())
+			v.core.meter().accounts[r].charge(v.rate.whoPays(), pace.Unit, v.core.cfg.Clock.Now())
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (v *callState) checkAccount(p payer, r resource) error {
 // MayAsk refuses a request to an external server if the account is used up, and charges it. A
 // request before the caller is authenticated is charged to the tenant's auth proxy.
 func (v *callState) MayAsk(tenant org.ID) error {
-	p := v.rate.payerOf()
+	p := v.rate.whoPays()
 	if p.Organization == nil {
 		p = payer{&org.Organization{ID: tenant}, true}
 	}
@@ -160,7 +160,7 @@ func (v *callState) MayAsk(tenant org.ID) error {
 // MaySend refuses a message to a contact if the account or the contact's rate is used up. Messages are charged once they are
 // decided; the contact, to which all of a tenant's organizations may send, is counted here, once for each call.
 func (v *callState) MaySend(kind org.SendKind, contact org.Hash) error {
-	p, m := v.rate.payerOf(), v.core.meter()
+	p, m := v.rate.whoPays(), v.core.meter()
 	if err := v.checkAccount(p, messages[kind]); err != nil || v.contactCounted {
 		return err
 	}

@@ -77,7 +77,7 @@ func (c *Core) counters() map[string]uint64 {
 	d := c.keys.Stats()
 	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
 	m["idle_collections"] = c.idle.Load()
-	u := c.steps.Stats()
+	u := c.processorQueue.Stats()
 	m["step_us"], m["steps_long"], m["steps_gave_way"] = uint64(u.Used.Microseconds()), u.Long, u.GaveWay
 	m["steps_waited"], m["steps_waited_us"], m["steps_abandoned"] = u.Waits, uint64(u.Waited.Microseconds()), u.Abandons
 	m["steps_longest_us"] = uint64(u.Longest.Microseconds())

@@ -231,7 +231,7 @@ func (c *Core) readLarge(ctx context.Context, call *wire.Call, v *callState) (*f
 		return nil, err
 	}
 	slot := new(fairqueue.Slot)
-	if c.steps.Acquire(ctx, slot, fairqueue.Owner{}) != nil {
+	if c.processorQueue.Acquire(ctx, slot, fairqueue.Owner{}) != nil {
 		return nil, ledger.ErrBusy
 	}
 	return slot, nil

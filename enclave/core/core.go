@@ -87,18 +87,18 @@ type Quotas = org.Limits
 
 // Core is one enclave.
 type Core struct {
-	cfg          Config
-	alarms       fault.Alarms
-	host         *link.Host
-	life         *lifecycle.Enclave
-	stamps       *stamp.Verifier
-	keys         *keys.Cache[activity.KeyID]
-	metering     atomic.Pointer[meter]
-	steps        *fairqueue.Queue
-	replies      *tenant.Portion[org.ID] // of replyBytes
-	proofWaits   *tenant.Portion[org.ID] // of maxProofWaits
-	callSlots    *tenant.Portion[customer]
-	callsRefused atomic.Uint64 // calls without a slot
+	cfg            Config
+	alarms         fault.Alarms
+	host           *link.Host
+	life           *lifecycle.Enclave
+	stamps         *stamp.Verifier
+	keys           *keys.Cache[activity.KeyID]
+	metering       atomic.Pointer[meter]
+	processorQueue *fairqueue.Queue
+	replies        *tenant.Portion[org.ID] // of replyBytes
+	proofWaits     *tenant.Portion[org.ID] // of maxProofWaits
+	callSlots      *tenant.Portion[customer]
+	callsRefused   atomic.Uint64 // calls without a slot
 
 	// perform runs a granted activity. Only a replay sets a function other than activity.Version.Run.
 	perform func(*activity.Version, *activity.Tx, *activity.Intent) (result []byte, err error)
@@ -139,12 +139,12 @@ func New(cfg Config) *Core {
 		began := cfg.Clock.Now()
 		cfg.Elapsed = func() time.Duration { return cfg.Clock.Now().Sub(began) }
 	}
-	c := &Core{cfg: cfg, steps: fairqueue.New(fairqueue.Config{Slots: runtime.GOMAXPROCS(0), Elapsed: cfg.Elapsed, Yield: cfg.Yield}), stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
+	c := &Core{cfg: cfg, processorQueue: fairqueue.New(fairqueue.Config{Slots: runtime.GOMAXPROCS(0), Elapsed: cfg.Elapsed, Yield: cfg.Yield}), stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
 		replies: tenant.NewPortion[org.ID](replyBytes), proofWaits: tenant.NewPortion[org.ID](maxProofWaits), callSlots: tenant.NewPortion[customer](maxCallSlots), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
 	c.metering.Store(newMeter(cfg.Rates))
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.answerFrame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
-		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.steps, Alarms: &c.alarms, Host: c.host, InstallServices: c.installServices,
+		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Processors: c.processorQueue, Alarms: &c.alarms, Host: c.host, InstallServices: c.installServices,
 		OnTake: func() { c.serving.outbox.Forget(); c.serving.plans.forget() }, Fence: cfg.Fence})
 	return c
 }

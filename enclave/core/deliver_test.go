@@ -219,17 +219,17 @@ func put(t testing.TB, r *rig.Rig, sends ...org.Send) wire.SendID {
 // patience ends a test that hangs; nothing is measured by it.
 const patience = 5 * time.Minute
 
-func standing(t testing.TB, r *rig.Rig, id wire.SendID) wire.SendStanding {
+func standing(t testing.TB, r *rig.Rig, id wire.SendID) wire.SendStatus {
 	t.Helper()
 	got, err := r.Store.SendStates(t.Context(), wire.Sends{Sends: []wire.SendID{id}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got.States[0]
+	return got.Statuses[0]
 }
 
 // ended waits until a send has come to its end.
-func ended(t testing.TB, r *rig.Rig, id wire.SendID) (s wire.SendStanding) {
+func ended(t testing.TB, r *rig.Rig, id wire.SendID) (s wire.SendStatus) {
 	t.Helper()
 	clocktest.Until(t, "the send ends", func() bool {
 		s = standing(t, r, id)

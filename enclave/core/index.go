@@ -94,7 +94,7 @@ func (x sources) Child(id org.ID) (child *org.Child, err error) {
 
 // Rows queries the host.
 func (x sources) Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error) {
-	rows, err := x.view.PageIndex(x.ctx, x.core.serving.indexKey(x.organization, h), place(before), place(after), limit)
+	rows, err := x.view.PageIndex(x.ctx, x.core.serving.indexKey(x.organization, h), childIndexRow(before), childIndexRow(after), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (x sources) Rows(h org.Handle, before, after *org.Child, limit int) ([]org.
 	return cs, nil
 }
 
-func place(c *org.Child) *ledger.IndexRow {
+func childIndexRow(c *org.Child) *ledger.IndexRow {
 	if c == nil {
 		return nil
 	}

@@ -113,8 +113,8 @@ type rateCharge struct {
 	err   error
 }
 
-// payerOf returns the payer of the call.
-func (t *rateCharge) payerOf() payer { return payer{t.payer, t.proxy} }
+// whoPays returns the payer of the call.
+func (t *rateCharge) whoPays() payer { return payer{t.payer, t.proxy} }
 
 // chargeRate counts the call for the organization of tx, whose user signed with key. A deleted organization is
 // not charged, so that outsiders cannot find out that it existed.
@@ -138,8 +138,8 @@ func (v *callState) chargeRate(tx *org.Tx, key string) error {
 	t.payer, t.proxy = rec, key == ""
 	m, now := v.core.meter(), v.core.cfg.Clock.Now()
 	for _, r := range []resource{processorTime, storedBytes} {
-		if c := m.accounts[r].hasLess(t.payerOf(), 1, now); c.Refused {
-			t.count, t.err = c, m.overdrawn(t.payerOf(), r, c)
+		if c := m.accounts[r].hasLess(t.whoPays(), 1, now); c.Refused {
+			t.count, t.err = c, m.overdrawn(t.whoPays(), r, c)
 			return t.err
 		}
 	}

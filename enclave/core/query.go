@@ -51,7 +51,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (callAn
 		return callAnswer{}, err
 	}
 	v.endPhase(phaseStamp)
-	if _, r.organization, err = r.requester.where(); err != nil {
+	if _, r.organization, err = r.requester.organizationToSearch(); err != nil {
 		return callAnswer{}, err
 	}
 	v.Computed += slot.Release()

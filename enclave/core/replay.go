@@ -323,11 +323,11 @@ func (r *Replay) takeGiven(ctx context.Context, h *historyCursor, e *Recorded) e
 		h.next++
 		r.count(e, ReplayGiven)
 	}
-	return r.found(h, e, err)
+	return r.recordFinding(h, e, err)
 }
 
-// found converts the error of a transaction to a finding.
-func (r *Replay) found(h *historyCursor, e *Recorded, err error) error {
+// recordFinding converts the error of a transaction to a finding.
+func (r *Replay) recordFinding(h *historyCursor, e *Recorded, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -413,7 +413,7 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 		}
 	}
 	if !s.asksChain() {
-		return r.found(h, e, first)
+		return r.recordFinding(h, e, first)
 	}
 	// The policies saw chain state in a transaction that was not sent. It came from a node and is not recorded.
 	if err := r.takeGiven(ctx, h, s.own); err != nil || s.own == s.main {

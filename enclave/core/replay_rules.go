@@ -204,7 +204,7 @@ func (r *Replay) perform(v *activity.Version, tx *activity.Tx, in *activity.Inte
 		if !rule.verified {
 			s.grade = ReplayTaken
 		}
-		return s.take(v, tx)
+		return s.useRecordedResult(v, tx)
 	}
 	tx.Boot = r.terms[term{tx.ID[0], s.main.Entry.Boot}]
 	tx.Opened = s.opener()
@@ -279,8 +279,8 @@ func hasToken(body []byte) bool {
 	return bytes.Contains(body, []byte(`"oidcToken":"`)) || bytes.Contains(body, []byte(`"verificationToken":"`))
 }
 
-// take applies the recorded changes in place of the activity's function.
-func (s *replayed) take(v *activity.Version, tx *activity.Tx) ([]byte, error) {
+// useRecordedResult applies the recorded changes in place of the activity's function.
+func (s *replayed) useRecordedResult(v *activity.Version, tx *activity.Tx) ([]byte, error) {
 	e := s.main.Entry
 	if e.Other == s.parent && !s.parent.Zero() && tx.Parent == nil {
 		return nil, activity.ErrNeedsParent

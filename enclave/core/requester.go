@@ -110,8 +110,8 @@ func (s *requester) body() (stamp.Body, error) {
 	return s.caller.Body(), nil
 }
 
-// where returns the organization in which to look for the requester, from a body that may be unverified.
-func (s *requester) where() (w stamp.Where, id org.ID, err error) {
+// organizationToSearch returns the organization in which to look for the requester, from a body that may be unverified.
+func (s *requester) organizationToSearch() (w stamp.Where, id org.ID, err error) {
 	switch {
 	case s.session != nil:
 		w, err = s.hostBody.Where()

@@ -16,8 +16,8 @@ const (
 // A customer is a tenant's own users, or its sub-organizations and the callers of its auth proxy. The zero
 // customer is all calls together whose organization is not known yet.
 type customer struct {
-	tenant org.ID
-	below  bool
+	tenant           org.ID
+	subOrganizations bool
 }
 
 // A callSlot is a call's share of maxCallSlots.

@@ -89,7 +89,7 @@ func (r *request) route() (err error) {
 	if r.requester.caller != nil {
 		return r.parseBody()
 	}
-	r.where, r.organization, err = r.requester.where()
+	r.where, r.organization, err = r.requester.organizationToSearch()
 	r.lookUpVersion(r.where.Type)
 	return err
 }

@@ -77,7 +77,7 @@ func (o *Organization) Warnings() ([]Warning, error) {
 	for i := range o.Users {
 		s.Users = append(s.Users, r.user(&o.Users[i]))
 	}
-	s.RootUsers = r.all(o.RootQuorum.UserIDs)
+	s.RootUsers = r.parseAll(o.RootQuorum.UserIDs)
 	if r.wrong != nil {
 		return nil, r.wrong
 	}
@@ -110,7 +110,7 @@ func (p *Policy) compile() (*policy.Policy, error) {
 // ids reads ids and keeps an error.
 type ids struct{ wrong error }
 
-func (r *ids) one(text string) (id [16]byte) {
+func (r *ids) parse(text string) (id [16]byte) {
 	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
 	if err != nil || len(b) != len(id) {
 		r.wrong = fmt.Errorf("%q is no id", text)
@@ -119,21 +119,21 @@ func (r *ids) one(text string) (id [16]byte) {
 	return [16]byte(b)
 }
 
-func (r *ids) all(texts []string) [][16]byte {
+func (r *ids) parseAll(texts []string) [][16]byte {
 	out := make([][16]byte, len(texts))
 	for i, text := range texts {
-		out[i] = r.one(text)
+		out[i] = r.parse(text)
 	}
 	return out
 }
 
 func (r *ids) user(u *User) policy.User {
-	p := policy.User{ID: r.one(u.ID), Name: u.Name, Email: u.Email, Tags: r.all(u.Tags)}
+	p := policy.User{ID: r.parse(u.ID), Name: u.Name, Email: u.Email, Tags: r.parseAll(u.Tags)}
 	for _, k := range u.APIKeys {
-		p.Credentials = append(p.Credentials, policy.Credential{ID: r.one(k.ID), User: p.ID, Type: k.Credential.Type, PublicKey: k.Credential.PublicKey})
+		p.Credentials = append(p.Credentials, policy.Credential{ID: r.parse(k.ID), User: p.ID, Type: k.Credential.Type, PublicKey: k.Credential.PublicKey})
 	}
 	for _, a := range u.Authenticators {
-		p.Credentials = append(p.Credentials, policy.Credential{ID: r.one(a.ID), User: p.ID, Type: a.Credential.Type, CredentialID: a.CredentialID, PublicKey: a.Credential.PublicKey})
+		p.Credentials = append(p.Credentials, policy.Credential{ID: r.parse(a.ID), User: p.ID, Type: a.Credential.Type, CredentialID: a.CredentialID, PublicKey: a.Credential.PublicKey})
 	}
 	return p
 }

@@ -43,9 +43,9 @@ func (a *API) logStatuses(w http.ResponseWriter, _ *http.Request) {
 	all := []LogStatus{}
 	if a.options.Logs != nil {
 		for _, s := range a.options.Logs() {
-			one := LogStatus{Range: uint16(s.Range), Origin: s.Origin, Generation: s.Generation, Quorum: s.Quorum, Size: s.Size, CosignedSize: s.Cosigned, CosignedAt: at(s.CosignedAt), Witnesses: []LogWitness{}}
+			one := LogStatus{Range: uint16(s.Range), Origin: s.Origin, Generation: s.Generation, Quorum: s.Quorum, Size: s.Size, CosignedSize: s.Cosigned, CosignedAt: optionalTime(s.CosignedAt), Witnesses: []LogWitness{}}
 			for _, w := range s.Witnesses {
-				of := LogWitness{Name: w.Witness, Size: w.Size, SignedAt: at(w.Signed), OwingSeconds: w.Owing.Seconds()}
+				of := LogWitness{Name: w.Witness, Size: w.Size, SignedAt: optionalTime(w.Signed), OwingSeconds: w.Owing.Seconds()}
 				if w.Err != nil {
 					of.Error = clip(w.Err.Error())
 				}
@@ -61,8 +61,8 @@ func (a *API) logStatuses(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, body)
 }
 
-// at returns a pointer to t, nil for the zero time.
-func at(t time.Time) *time.Time {
+// optionalTime returns a pointer to t, nil for the zero time.
+func optionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -90,7 +90,7 @@ const (
 // addLogs adds /log/, and the resources of C2SP tlog-tiles below /log/RANGE.
 func (a *API) addLogs(r *mux.Router) {
 	get := func(path, kind string, cache []string, read func(context.Context, *http.Request) ([]byte, error)) {
-		r.Handle(path, a.reads(kind, cache, read)).Methods(http.MethodGet, http.MethodHead)
+		r.Handle(path, a.logHandler(kind, cache, read)).Methods(http.MethodGet, http.MethodHead)
 	}
 	get("/log/", "application/json", cacheCheckpoint, a.publicLogs)
 	get("/log/{range:[0-9]{1,2}}/checkpoint", plain, cacheCheckpoint, func(ctx context.Context, r *http.Request) ([]byte, error) {
@@ -119,8 +119,8 @@ func rangeOf(r *http.Request) (wire.Range, error) {
 	return wire.Range(n), nil
 }
 
-// reads makes the handler of one resource of a log: kind is its Content-Type, cache its Cache-Control, read returns its bytes.
-func (a *API) reads(kind string, cache []string, read func(context.Context, *http.Request) ([]byte, error)) http.HandlerFunc {
+// logHandler makes the handler of one resource of a log: kind is its Content-Type, cache its Cache-Control, read returns its bytes.
+func (a *API) logHandler(kind string, cache []string, read func(context.Context, *http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := a.admit(w, r); !ok {
 			return

@@ -113,7 +113,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	var all sync.WaitGroup
 	for _, k := range c.api.askers {
-		all.Go(func() { k.tell(ch) })
+		all.Go(func() { k.collect(ch) })
 	}
 	all.Go(func() { c.store(ch) })
 	all.Wait()
@@ -164,9 +164,9 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 	gauge(ch, deadDesc, float64(outbox.Dead))
 }
 
-// tell collects the metrics of one enclave. An enclave that does not answer has no counters and
+// collect collects the metrics of one enclave. An enclave that does not answer has no counters and
 // counts as not serving.
-func (k *statusCache) tell(ch chan<- prometheus.Metric) {
+func (k *statusCache) collect(ch chan<- prometheus.Metric) {
 	e, err := k.ask(context.Background())
 	gauge(ch, upDesc, gaugeOf(err == nil), k.name)
 	gauge(ch, servingDesc, gaugeOf(err == nil && e.State == "serving"), k.name)

@@ -125,7 +125,7 @@ func (a *audit) batch(r *store.BatchRow) error {
 	return nil
 }
 
-func (a *audit) done() error {
+func (a *audit) finish() error {
 	if err := a.order.Done(); err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func (r *reader) end() error {
 	if r.sum.Rows != r.index.Rows || wire.Hash(r.hash.Sum(nil)) != r.index.Total {
 		return damage("the parts are not those of one backup")
 	}
-	if err := r.audit.done(); err != nil {
+	if err := r.audit.finish(); err != nil {
 		return damage("%v", err)
 	}
 	return io.EOF

@@ -37,7 +37,7 @@ func Write(ctx context.Context, from store.Store, to Folder, release string, now
 	if err := from.Export(ctx, w.row); err != nil {
 		return nil, err
 	}
-	if err := w.audit.done(); err != nil {
+	if err := w.audit.finish(); err != nil {
 		return nil, fmt.Errorf("backing up: %w", err)
 	}
 	return w.sum, w.end()

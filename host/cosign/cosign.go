@@ -140,7 +140,7 @@ func (c *Cosigner) round(ctx context.Context, ask wire.Witness) ([]string, Resul
 	case err != nil:
 		return nil, Failed, err
 	}
-	lines, err := l.bring(ctx, c.life, head.Size, ask.Checkpoint)
+	lines, err := l.collectCosignatures(ctx, c.life, head.Size, ask.Checkpoint)
 	switch {
 	case err != nil:
 		return nil, Failed, err
@@ -197,7 +197,7 @@ func (c *Cosigner) begin(ask wire.Witness, origin string, whole bool) (*rangeLog
 	l := &rangeLog{options: &c.options, in: in, origin: origin, generation: generation, text: ask.Policy, policy: policy, quorum: policy.Quorum(), since: c.options.Now(),
 		leaves: leaves.New(c.options.Store, in, generation, whole), owing: map[string]time.Time{}, reported: map[string]bool{}, rounds: map[*round]bool{}}
 	l.client, err = witness.New(witness.Options{Policy: policy, Transport: c.options.Transport, Timeout: c.options.Timeout,
-		Cosigned: l.take, Now: c.options.Now, Pause: c.options.Pause})
+		Cosigned: l.addCosignature, Now: c.options.Now, Pause: c.options.Pause})
 	if err != nil {
 		return nil, err
 	}
@@ -271,8 +271,8 @@ func (c *cosigned) note(p *tlog.Policy) []byte {
 	return p.Collect(c.signed, c.lines)
 }
 
-// bring sends a checkpoint to the witnesses and waits until ctx ends for a quorum of lines. Consistency proofs are made until life ends.
-func (l *rangeLog) bring(ctx, life context.Context, size uint64, signed []byte) ([]string, error) {
+// collectCosignatures sends a checkpoint to the witnesses and waits until ctx ends for a quorum of lines. Consistency proofs are made until life ends.
+func (l *rangeLog) collectCosignatures(ctx, life context.Context, size uint64, signed []byte) ([]string, error) {
 	prove := func(old uint64) ([]wire.Hash, error) {
 		ctx, cancel := context.WithTimeout(life, l.options.Timeout)
 		defer cancel()
@@ -280,7 +280,7 @@ func (l *rangeLog) bring(ctx, life context.Context, size uint64, signed []byte) 
 	}
 	r := &round{size: size, signed: signed, lines: map[string]string{}, done: make(chan struct{})}
 	defer l.ends(r)
-	if err := l.begins(r, func() error { return l.client.Send(signed, prove) }); err != nil {
+	if err := l.startRound(r, func() error { return l.client.Send(signed, prove) }); err != nil {
 		return nil, err
 	}
 	select {
@@ -290,7 +290,7 @@ func (l *rangeLog) bring(ctx, life context.Context, size uint64, signed []byte) 
 	return l.linesOf(r), nil
 }
 
-func (l *rangeLog) begins(r *round, send func() error) error {
+func (l *rangeLog) startRound(r *round, send func() error) error {
 	all := l.client.Statuses()
 	now := l.options.Now()
 	l.mu.Lock() // held while sending, which does not block
@@ -341,8 +341,8 @@ func (l *rangeLog) linesOf(r *round) (lines []string) {
 	return lines
 }
 
-// take adds a witness's line to the rounds that wait for it.
-func (l *rangeLog) take(c witness.Cosignature) {
+// addCosignature adds a witness's line to the rounds that wait for it.
+func (l *rangeLog) addCosignature(c witness.Cosignature) {
 	now := l.options.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

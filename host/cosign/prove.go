@@ -18,7 +18,7 @@ type Store interface {
 
 // ProveLogged returns the header and the inclusion proof of an entry in a log that has had a round; an empty header if the entry is not in it.
 func (c *Cosigner) ProveLogged(ctx context.Context, ask wire.ProveLogged) (logged wire.Logged, err error) {
-	l := c.known(ask.Range, ask.Generation)
+	l := c.findRangeLog(ask.Range, ask.Generation)
 	if l == nil {
 		return logged, fmt.Errorf("range %d: no checkpoint of generation %d was brought to witnesses yet", ask.Range, ask.Generation)
 	}
@@ -53,8 +53,8 @@ func (c *Cosigner) ProveLogged(ctx context.Context, ask wire.ProveLogged) (logge
 	return logged, err
 }
 
-// known finds the log of a generation in memory; nil if it is not there.
-func (c *Cosigner) known(in wire.Range, generation uint32) *rangeLog {
+// findRangeLog finds the log of a generation in memory; nil if it is not there.
+func (c *Cosigner) findRangeLog(in wire.Range, generation uint32) *rangeLog {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.logs[in]

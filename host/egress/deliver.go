@@ -29,7 +29,7 @@ func (a *attempt) deliver(ctx context.Context) {
 	case err != nil:
 		a.retryDelivery("the enclave did not answer: " + err.Error())
 	case !d.Found:
-		a.lost()
+		a.handleLost()
 	case d.Expired:
 		a.end(wire.SendExpired, "it could not be delivered in time")
 	case d.Result == wire.DeliverDone:
@@ -65,7 +65,7 @@ func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
 // not answer: then other attempts at it are paused too.
 func (a *attempt) retryServer(code int, why string) {
 	if code == 0 {
-		a.sender.rest(a.at, why)
+		a.sender.pauseNode(a.at, why)
 	}
 	a.retryDelivery(why)
 }

@@ -24,7 +24,7 @@ func (a *attempt) tellPrograms(ctx context.Context) {
 	case err != nil:
 		a.retryLater("the enclave did not open it: " + err.Error())
 	case !o.Found:
-		a.lost()
+		a.handleLost()
 	case o.Expired:
 		a.end(wire.SendExpired, "it could not be brought in time")
 	case o.Program == nil:

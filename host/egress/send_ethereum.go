@@ -39,7 +39,7 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 		return true, nil
 	}
 	// An earlier attempt may have reached the node although its response was lost.
-	there, lerr := a.has(ctx, n)
+	there, lerr := a.hasTransaction(ctx, n)
 	switch {
 	case lerr != nil:
 		return false, lerr
@@ -55,8 +55,8 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 	return false, nil
 }
 
-// has reports whether the node has the transaction, in a block or not.
-func (a *attempt) has(ctx context.Context, n *node) (bool, error) {
+// hasTransaction reports whether the node has the transaction, in a block or not.
+func (a *attempt) hasTransaction(ctx context.Context, n *node) (bool, error) {
 	var tx *struct {
 		Hash string `json:"hash"`
 	}
@@ -89,7 +89,7 @@ func (a *attempt) followEthereum(ctx context.Context, n *node) error {
 		a.reason(ctx, n, receipt.Block)
 		return nil
 	}
-	there, err := a.has(ctx, n)
+	there, err := a.hasTransaction(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *attempt) followEthereum(ctx context.Context, n *node) error {
 			return nil
 		}
 	}
-	return a.missing(ctx, n)
+	return a.handleMissing(ctx, n)
 }
 
 // reason finds out why a transaction failed in a block, by an eth_call of the same call at that block.

@@ -75,7 +75,7 @@ func (a *attempt) followSolana(ctx context.Context, n *node) error {
 	case err != nil:
 		return err
 	case s == nil: // leaders drop transactions: it is sent again until its blockhash is too old
-		return a.missing(ctx, n)
+		return a.handleMissing(ctx, n)
 	case len(s.Failure) > 0 && string(s.Failure) != "null":
 		a.end(wire.SendReverted, "transaction failed: "+string(s.Failure))
 	case s.Confirmation == "confirmed" || s.Confirmation == "finalized":

@@ -151,8 +151,8 @@ func (s *Sender) releasePlace(node string) {
 	s.nodes[node].working--
 }
 
-// rest pauses a node that did not answer, for restAway.
-func (s *Sender) rest(node, why string) {
+// pauseNode pauses a node that did not answer, for restAway.
+func (s *Sender) pauseNode(node, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.nodes[node]
@@ -363,7 +363,7 @@ func (a *attempt) run(ctx context.Context) {
 	if a.memo.Chain != "" {
 		a.switchTo(ctx, a.follow)
 	} else if o := a.open(ctx); o != nil {
-		a.switchTo(ctx, func(ctx context.Context, n *node) error { return a.hand(ctx, n, o) })
+		a.switchTo(ctx, func(ctx context.Context, n *node) error { return a.submitTransaction(ctx, n, o) })
 	}
 	if a.memo.Chain != "" {
 		if b, err := json.Marshal(&a.memo); err == nil && len(b) <= store.MaxMemo {
@@ -385,8 +385,8 @@ func (a *attempt) retryLater(why string) {
 
 func (a *attempt) dueIn(pause time.Duration) { a.send.DueMs = ms(a.sender.options.Now().Add(pause)) }
 
-// lost handles a send that the enclave does not find: another attempt, or after lostTries the end.
-func (a *attempt) lost() {
+// handleLost handles a send that the enclave does not find: another attempt, or after lostTries the end.
+func (a *attempt) handleLost() {
 	const why = "the enclave knows of no such send"
 	if a.send.Tries >= lostTries {
 		a.end(wire.SendRefused, why)
@@ -403,7 +403,7 @@ func (a *attempt) open(ctx context.Context) *wire.Opened {
 		a.retryLater("the enclave did not open it: " + err.Error())
 		return nil
 	case !o.Found:
-		a.lost()
+		a.handleLost()
 		return nil
 	case o.Expired && a.memo.Chain == "":
 		a.end(wire.SendExpired, "it could not be sent in time")
@@ -459,7 +459,7 @@ func (a *attempt) noteAccepted() {
 func (a *attempt) noteUnreached(n *node, err error) {
 	why := n.name + ": " + err.Error()
 	if _, refused := errors.AsType[*refusal](err); !refused {
-		a.sender.rest(n.name, why)
+		a.sender.pauseNode(n.name, why)
 	}
 	a.retryLater(why)
 }
@@ -470,9 +470,9 @@ func (a *attempt) noteSeen() {
 	a.dueIn(min(longLook, firstLook<<min(a.memo.Looks, 6)))
 }
 
-// hand submits the transaction to its node. After an error the node may have it or not. A node's
+// submitTransaction submits the transaction to its node. After an error the node may have it or not. A node's
 // final refusal ends the send.
-func (a *attempt) hand(ctx context.Context, n *node, o *wire.Opened) error {
+func (a *attempt) submitTransaction(ctx context.Context, n *node, o *wire.Opened) error {
 	to := a.handSolana
 	if n.isEthereum() {
 		to = a.handEthereum
@@ -492,15 +492,15 @@ func (a *attempt) follow(ctx context.Context, n *node) error {
 	return a.followSolana(ctx, n)
 }
 
-// missing handles a transaction that its node does not have: it is submitted again until the
+// handleMissing handles a transaction that its node does not have: it is submitted again until the
 // send expires.
-func (a *attempt) missing(ctx context.Context, n *node) error {
+func (a *attempt) handleMissing(ctx context.Context, n *node) error {
 	o := a.open(ctx)
 	switch {
 	case o == nil:
 		return nil
 	case !o.Expired:
-		return a.hand(ctx, n, o)
+		return a.submitTransaction(ctx, n, o)
 	}
 	if a.memo.Gone++; a.memo.Gone >= goneLooks {
 		a.end(wire.SendExpired, "no node has it any more")

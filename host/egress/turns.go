@@ -78,8 +78,8 @@ func rotate[T any](all []T, after wire.ID, id func(T) wire.ID) []T {
 	return slices.Concat(all[n:], all[:n])
 }
 
-// take removes and returns the next lane of the round.
-func (r *rotation) take() store.Lane {
+// nextLane removes and returns the next lane of the round.
+func (r *rotation) nextLane() store.Lane {
 	l := r.round[0]
 	r.round = r.round[1:]
 	r.payer, r.organizations[l.Payer] = l.Payer, l.Organization
@@ -220,7 +220,7 @@ func (s *Sender) takeLanes(room int) (lanes []store.Lane) {
 			without++
 			continue
 		}
-		lanes = append(lanes, r.take())
+		lanes = append(lanes, r.nextLane())
 		places[k]--
 		room--
 		without = 0

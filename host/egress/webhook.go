@@ -72,7 +72,7 @@ func (d *delivery) run(ctx context.Context) {
 	case o.Webhook == nil:
 		d.retryLater("a send of a kind that this host does not know")
 	default:
-		d.tell(ctx, o.Webhook)
+		d.deliver(ctx, o.Webhook)
 	}
 }
 
@@ -105,8 +105,8 @@ func (w *Webhooks) after(tries int) time.Duration {
 	return pause
 }
 
-// tell makes the request and sets the send's state by the response.
-func (d *delivery) tell(ctx context.Context, h *wire.Webhook) {
+// deliver makes the request and sets the send's state by the response.
+func (d *delivery) deliver(ctx context.Context, h *wire.Webhook) {
 	ctx, cancel := context.WithTimeout(ctx, webhookWait)
 	defer cancel()
 	began := d.webhooks.options.Now()

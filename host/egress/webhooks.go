@@ -111,7 +111,7 @@ func (w *Webhooks) round(ctx context.Context, all *sync.WaitGroup) error {
 			return err
 		}
 		for _, id := range ids {
-			if !w.begin(ctx, id, all) && !full {
+			if !w.startLane(ctx, id, all) && !full {
 				full, w.from = true, after
 			}
 			after = id
@@ -129,8 +129,8 @@ func (w *Webhooks) round(ctx context.Context, all *sync.WaitGroup) error {
 	}
 }
 
-// begin starts a receiver's lane, unless it runs. It returns false if there is no place.
-func (w *Webhooks) begin(ctx context.Context, id wire.ID, all *sync.WaitGroup) bool {
+// startLane starts a receiver's lane, unless it runs. It returns false if there is no place.
+func (w *Webhooks) startLane(ctx context.Context, id wire.ID, all *sync.WaitGroup) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.lanes[id]
@@ -160,8 +160,8 @@ func (w *Webhooks) places(l *lane) int {
 	return max(min(n, inDelivery-w.busy), 0)
 }
 
-// take reserves places for a lane, and returns their number and whether the lane is late.
-func (w *Webhooks) take(l *lane) (n int, late bool) {
+// reserveSlots reserves places for a lane, and returns their number and whether the lane is late.
+func (w *Webhooks) reserveSlots(l *lane) (n int, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n = w.places(l); l.busy > 0 && n < ofReceiver/2 {
@@ -175,8 +175,8 @@ func (w *Webhooks) take(l *lane) (n int, late bool) {
 	return n, l.late
 }
 
-// give returns places; late is the one that take returned.
-func (w *Webhooks) give(l *lane, n int, late bool) {
+// returnSlots returns places; late is the one that take returned.
+func (w *Webhooks) returnSlots(l *lane, n int, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.busy -= n
@@ -215,7 +215,7 @@ func (w *Webhooks) work(ctx context.Context, id wire.ID, l *lane) {
 // start claims sends for the lane's places and starts their attempts; it returns their number. over
 // receives for each finished attempt whether the receiver was late.
 func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- bool) int {
-	n, late := w.take(l)
+	n, late := w.reserveSlots(l)
 	if n == 0 {
 		return 0
 	}
@@ -226,14 +226,14 @@ func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- b
 	} else if err == nil {
 		w.outages.LogSuccess("claim", "outbox read again")
 	}
-	w.give(l, n-len(sends), late)
+	w.returnSlots(l, n-len(sends), late)
 	for _, x := range sends {
 		go func() {
 			was := w.deliver(ctx, x)
 			w.mu.Lock()
 			l.late = was
 			w.mu.Unlock()
-			w.give(l, 1, late)
+			w.returnSlots(l, 1, late)
 			over <- was
 		}()
 	}

@@ -277,19 +277,19 @@ func (random) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *world) standing(id wire.SendID) wire.SendStanding {
+func (w *world) standing(id wire.SendID) wire.SendStatus {
 	w.t.Helper()
 	got, err := w.s.SendStates(context.Background(), wire.Sends{Sends: []wire.SendID{id}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return got.States[0]
+	return got.Statuses[0]
 }
 
 // until waits for a state.
-func (w *world) until(id wire.SendID, want wire.SendState, says string) wire.SendStanding {
+func (w *world) until(id wire.SendID, want wire.SendState, says string) wire.SendStatus {
 	w.t.Helper()
-	var got wire.SendStanding
+	var got wire.SendStatus
 	for range patience / time.Millisecond {
 		got = w.standing(id)
 		if got.State == want && strings.Contains(got.Text, says) {

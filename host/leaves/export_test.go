@@ -9,6 +9,6 @@ func ParseHeader(b []byte) (leaf []byte, epoch, number uint64, err error) {
 	if one.log != nil {
 		leaf = one.log.Leaf
 	}
-	at, err := one.place()
+	at, err := one.batchPlace()
 	return leaf, at.epoch, at.number, err
 }

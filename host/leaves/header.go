@@ -70,8 +70,8 @@ func parseHeader(b []byte) (*header, error) {
 	return &header{before: place{h.Epoch, h.Number}}, nil
 }
 
-// place is where its batch stands, as the leaf says.
-func (h *header) place() (place, error) {
+// batchPlace is where its batch stands, as the leaf says.
+func (h *header) batchPlace() (place, error) {
 	if h.log == nil {
 		return h.before, nil
 	}

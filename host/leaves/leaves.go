@@ -165,7 +165,7 @@ func (l *Log) ReadTo(ctx context.Context, size uint64) error {
 
 // ReadOn reads some more leaves; more is false when there are none.
 func (l *Log) ReadOn(ctx context.Context) (more bool, err error) {
-	if err := hold(ctx, l.lock); err != nil {
+	if err := acquire(ctx, l.lock); err != nil {
 		return false, err
 	}
 	defer func() { <-l.lock }()
@@ -189,7 +189,7 @@ func (l *Log) ReadOn(ctx context.Context) (more bool, err error) {
 			return true, err
 		}
 		if err == nil && i == len(got)-1 {
-			l.next, err = h.place()
+			l.next, err = h.batchPlace()
 		}
 		if err != nil {
 			return false, err
@@ -199,9 +199,9 @@ func (l *Log) ReadOn(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-func hold(ctx context.Context, turn chan struct{}) error {
+func acquire(ctx context.Context, lock chan struct{}) error {
 	select {
-	case turn <- struct{}{}:
+	case lock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -284,7 +284,7 @@ func (l *Log) add(h *header) (again bool, err error) {
 	if h.log.Position != index {
 		return false, fmt.Errorf("%w: leaf %d where %d comes next", ErrOther, h.log.Position, index)
 	}
-	at, err := h.place()
+	at, err := h.batchPlace()
 	if err != nil {
 		return false, err
 	}

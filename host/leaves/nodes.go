@@ -123,7 +123,7 @@ func (l *Log) spanOf(ctx context.Context, index uint64) ([]wire.Hash, error) {
 
 // fill gives nodes at level 8 from before the edge, and reads the leaves below those that are not known yet.
 func (l *Log) fill(ctx context.Context, from uint64, count int) ([]wire.Hash, error) {
-	if err := hold(ctx, l.pastLock); err != nil {
+	if err := acquire(ctx, l.pastLock); err != nil {
 		return nil, err
 	}
 	defer func() { <-l.pastLock }()
@@ -193,7 +193,7 @@ func (l *Log) walk(ctx context.Context, from, end uint64, each func(leaf []byte)
 				each(h.log.Leaf)
 				index++
 			}
-			at, err = h.place()
+			at, err = h.batchPlace()
 		}
 		if err != nil {
 			return fmt.Errorf("reading leaf %d again: %w", index, err)
@@ -244,7 +244,7 @@ func (l *Log) search(ctx context.Context, index, low, high uint64, to func(uint6
 		var p place
 		if len(got) > 0 {
 			if h, err = parseHeader(got[0]); err == nil {
-				p, err = h.place()
+				p, err = h.batchPlace()
 			}
 			if err != nil {
 				return nil, place{}, err

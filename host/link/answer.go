@@ -46,9 +46,9 @@ var failed = []byte{0xa0}
 // A fromStore is the handler of one kind of store request.
 type fromStore func(ctx context.Context, payload []byte) (any, error)
 
-// answers returns the handlers of all requests on connections for stores, loads and snapshots.
+// storeHandlers returns the handlers of all requests on connections for stores, loads and snapshots.
 // Package wire refuses other kinds there.
-func (l *Link) answers() map[wire.Kind]fromStore {
+func (l *Link) storeHandlers() map[wire.Kind]fromStore {
 	s := l.options.Store
 	return map[wire.Kind]fromStore{
 		wire.KindOwn:              relay(s.Own),

@@ -171,7 +171,7 @@ func New(o Options) (*Link, error) {
 		o.Dial = Dial
 	}
 	l := &Link{options: o, outages: outage.New(o.Log, o.Now)}
-	l.stored = l.answers()
+	l.stored = l.storeHandlers()
 	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains, wire.RoleDials: dials,
 		wire.RoleWitnesses: witnesses} {
 		for range n {

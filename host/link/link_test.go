@@ -496,7 +496,7 @@ func TestStoreIsServed(t *testing.T) {
 	if n := sends.Load(); n != 2 {
 		t.Fatalf("told of %d batches that send something, want 2", n)
 	}
-	if a := ask[wire.SendStates](t, loads, wire.KindSends, wire.KindSendStates, wire.Sends{Sends: []wire.SendID{{Organization: id(2)}, {Organization: id(9)}}}); len(a.States) != 2 || a.States[0].State != wire.SendWaiting || a.States[1].State != 0 {
+	if a := ask[wire.SendStates](t, loads, wire.KindSends, wire.KindSendStates, wire.Sends{Sends: []wire.SendID{{Organization: id(2)}, {Organization: id(9)}}}); len(a.Statuses) != 2 || a.Statuses[0].State != wire.SendWaiting || a.Statuses[1].State != 0 {
 		t.Fatalf("%+v", a)
 	}
 	if a := ask[wire.ChainState](t, conns[wire.RoleChains][0], wire.KindChain, wire.KindChainState, wire.Chain{Name: "eip155:1"}); a.Latest != 4 || a.Text != "eip155:1" {

@@ -108,7 +108,7 @@ func (l *Links) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply, e
 
 // OpenSend is Link.OpenSend on the enclave that owns the send's organization.
 func (l *Links) OpenSend(ctx context.Context, id wire.SendID) (opened *wire.Opened, err error) {
-	r, known := l.of(id.Organization)
+	r, known := l.rangeOf(id.Organization)
 	err = l.route(ctx, r, known, true, func(to *Link) (uint16, error) {
 		if opened, err = to.OpenSend(ctx, id); err != nil {
 			return 0, err
@@ -124,7 +124,7 @@ func (l *Links) OpenSend(ctx context.Context, id wire.SendID) (opened *wire.Open
 // Deliver is Link.Deliver on the enclave that owns the send's organization. After a lost reply it
 // does not try another enclave: the outbox retries later.
 func (l *Links) Deliver(ctx context.Context, id wire.SendID) (delivered *wire.Delivered, err error) {
-	r, known := l.of(id.Organization)
+	r, known := l.rangeOf(id.Organization)
 	err = l.route(ctx, r, known, false, func(to *Link) (uint16, error) {
 		if delivered, err = to.Deliver(ctx, id); err != nil {
 			return 0, err
@@ -218,8 +218,8 @@ func (l *Links) forgetOwner(r wire.Range, i int) {
 	}
 }
 
-// of is the range of an organization; false before the first table, which has the number of ranges.
-func (l *Links) of(id wire.ID) (wire.Range, bool) {
+// rangeOf is the range of an organization; false before the first table, which has the number of ranges.
+func (l *Links) rangeOf(id wire.ID) (wire.Range, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ranges == 0 {
@@ -241,7 +241,7 @@ func (l *Links) hint(call *wire.Call) (wire.Range, bool) {
 	if !ok {
 		return 0, false
 	}
-	return l.of(id)
+	return l.rangeOf(id)
 }
 
 func (l *Links) noteOwner(call *wire.Call, r wire.Range) {

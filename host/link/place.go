@@ -212,7 +212,7 @@ func (l *Links) moveQuietly(ctx context.Context, i int, op string, m moving) err
 	return err
 }
 
-func (l *Links) move(ctx context.Context, i int, op string, m moving) error {
+func (l *Links) moveRanges(ctx context.Context, i int, op string, m moving) error {
 	if err := l.moveQuietly(ctx, i, op, m); err != nil {
 		l.options.Log.Warn("ranges not moved", "operation", op, "ranges", m.Ranges, "enclave", l.all[i].options.Address, "error", err)
 		return err
@@ -264,7 +264,7 @@ func (l *Links) claimOrphans(ctx context.Context) {
 			continue
 		}
 		w := rows[r]
-		if l.move(ctx, ms[w.refused%len(ms)].index, wire.OpTake, moving{Ranges: []int{int(r)}}) != nil {
+		if l.moveRanges(ctx, ms[w.refused%len(ms)].index, wire.OpTake, moving{Ranges: []int{int(r)}}) != nil {
 			w.refused++
 			rows[r] = w
 		}
@@ -301,8 +301,8 @@ func (l *Links) rebalance(ctx context.Context) {
 		rs = append(rs, rich.table.Owned[(first+k)%len(rich.table.Owned)].Range)
 	}
 	for _, r := range rs { // one by one, so that each is without an owner for the shortest time
-		if l.move(ctx, rich.index, wire.OpGive, moving{Ranges: []int{int(r)}, To: poor.table.Boot}) != nil ||
-			l.move(ctx, poor.index, wire.OpTake, moving{Ranges: []int{int(r)}, Handed: true}) != nil {
+		if l.moveRanges(ctx, rich.index, wire.OpGive, moving{Ranges: []int{int(r)}, To: poor.table.Boot}) != nil ||
+			l.moveRanges(ctx, poor.index, wire.OpTake, moving{Ranges: []int{int(r)}, Handed: true}) != nil {
 			return
 		}
 	}

@@ -233,15 +233,15 @@ func (s *stream) close() {
 // carry copies in both directions until both have ended, and closes the connections.
 func (s *stream) carry() {
 	defer s.close()
-	s.touch(streamIdle)
+	s.extendDeadline(streamIdle)
 	var both sync.WaitGroup
 	both.Go(func() { s.copy(s.ends[0], s.ends[1]) })
 	both.Go(func() { s.copy(s.ends[1], s.ends[0]) })
 	both.Wait()
 }
 
-// touch sets the stream's deadline to idle from now. The shortest idle so far counts.
-func (s *stream) touch(idle time.Duration) {
+// extendDeadline sets the stream's deadline to idle from now. The shortest idle so far counts.
+func (s *stream) extendDeadline(idle time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = min(s.idle, idle)
@@ -257,7 +257,7 @@ func (s *stream) copy(to, from net.Conn) {
 	for {
 		n, err := from.Read(b)
 		if n > 0 {
-			s.touch(streamIdle)
+			s.extendDeadline(streamIdle)
 			if _, err := to.Write(b[:n]); err != nil {
 				s.close()
 				return
@@ -266,7 +266,7 @@ func (s *stream) copy(to, from net.Conn) {
 		switch half, ok := to.(interface{ CloseWrite() error }); {
 		case err == nil:
 		case errors.Is(err, io.EOF) && ok && half.CloseWrite() == nil:
-			s.touch(streamLinger)
+			s.extendDeadline(streamLinger)
 			return
 		default:
 			s.close()

@@ -26,7 +26,7 @@ func health(ctx context.Context, instance Instance, run *tvc.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return through(ctx, instance, run.HealthCheckPort)
+		return dialProgram(ctx, instance, run.HealthCheckPort)
 	}}
 	defer transport.CloseIdleConnections()
 	base := "http://127.0.0.1:" + strconv.Itoa(int(run.HealthCheckPort))

@@ -126,7 +126,7 @@ func (h *Host) Run(ctx context.Context, run *tvc.Run) error {
 	for i := range run.Replicas {
 		r := &replica{number: int(i) + 1}
 		d.replicas = append(d.replicas, r)
-		d.ended.Go(func() { h.keep(ctx, d, r) })
+		d.ended.Go(func() { h.runReplica(ctx, d, r) })
 	}
 	h.deployments[run.DeploymentID] = d
 	return nil
@@ -146,10 +146,10 @@ func (h *Host) Stop() {
 	}
 }
 
-// keep runs one replica and restarts its enclave whenever it ends. A restarted enclave waits for its shares again: only their holders can give them.
-func (h *Host) keep(ctx context.Context, d *deployment, r *replica) {
+// runReplica runs one replica and restarts its enclave whenever it ends. A restarted enclave waits for its shares again: only their holders can give them.
+func (h *Host) runReplica(ctx context.Context, d *deployment, r *replica) {
 	for ctx.Err() == nil {
-		err := h.once(ctx, d, r)
+		err := h.runInstance(ctx, d, r)
 		h.mu.Lock()
 		r.instance, r.healthy, r.status = nil, false, tvc.Status{}
 		if err != nil {
@@ -167,8 +167,8 @@ func (h *Host) keep(ctx context.Context, d *deployment, r *replica) {
 	}
 }
 
-// once starts an enclave, gives it manifest and program, and checks it until it has ended or is unhealthy.
-func (h *Host) once(ctx context.Context, d *deployment, r *replica) error {
+// runInstance starts an enclave, gives it manifest and program, and checks it until it has ended or is unhealthy.
+func (h *Host) runInstance(ctx context.Context, d *deployment, r *replica) error {
 	program, err := h.cfg.Images.Program(ctx, d.run.Image, d.run.Path)
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
@@ -178,14 +178,14 @@ func (h *Host) once(ctx context.Context, d *deployment, r *replica) error {
 		return fmt.Errorf("starting an enclave: %w", err)
 	}
 	defer instance.Stop()
-	if err := hand(ctx, instance, d.run, program); err != nil {
+	if err := sendProgram(ctx, instance, d.run, program); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	r.instance, r.failure = instance, ""
 	h.mu.Unlock()
 	for failures := 0; failures < unwell; {
-		status, healthy, err := h.look(ctx, instance, d.run)
+		status, healthy, err := h.readStatus(ctx, instance, d.run)
 		h.mu.Lock()
 		if err == nil {
 			r.status = status
@@ -208,8 +208,8 @@ func (h *Host) once(ctx context.Context, d *deployment, r *replica) error {
 	return errors.New("it is not well")
 }
 
-// hand gives an enclave manifest and program. Until it listens, it is dialed again, within handing.
-func hand(ctx context.Context, instance Instance, run *tvc.Run, program []byte) error {
+// sendProgram gives an enclave manifest and program. Until it listens, it is dialed again, within handing.
+func sendProgram(ctx context.Context, instance Instance, run *tvc.Run, program []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, handing)
 	defer cancel()
 	c, err := dial(ctx, instance)
@@ -265,7 +265,7 @@ func ask(ctx context.Context, instance Instance, kind byte, body []byte) ([]byte
 	return tvc.Ask(c, kind, body)
 }
 
-func (h *Host) look(ctx context.Context, instance Instance, run *tvc.Run) (s tvc.Status, healthy bool, err error) {
+func (h *Host) readStatus(ctx context.Context, instance Instance, run *tvc.Run) (s tvc.Status, healthy bool, err error) {
 	raw, err := ask(ctx, instance, tvc.AskStatus, nil)
 	if err != nil {
 		return s, false, err
@@ -393,8 +393,8 @@ func (h *Host) Output(ctx context.Context, deployment string) (all [][]byte, err
 	return all, nil
 }
 
-// through connects to a port of the program inside an enclave.
-func through(ctx context.Context, instance Instance, port uint16) (net.Conn, error) {
+// dialProgram connects to a port of the program inside an enclave.
+func dialProgram(ctx context.Context, instance Instance, port uint16) (net.Conn, error) {
 	c, err := instance.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -426,7 +426,7 @@ func (h *Host) Ingress(ctx context.Context, app string, l net.Listener) error {
 			go func() {
 				defer func() { <-slots }()
 				defer c.Close()
-				if err := h.lead(ctx, app, c); err != nil {
+				if err := h.forwardConnection(ctx, app, c); err != nil {
 					h.cfg.Log.Debug("incoming connection not passed on", "app", app, "error", err)
 				}
 			}()
@@ -439,7 +439,7 @@ func (h *Host) Ingress(ctx context.Context, app string, l net.Listener) error {
 // maxIngress bounds the connections of an app; it is less than one of its enclaves accepts.
 const maxIngress = 128
 
-func (h *Host) lead(ctx context.Context, app string, c net.Conn) error {
+func (h *Host) forwardConnection(ctx context.Context, app string, c net.Conn) error {
 	h.mu.Lock()
 	deployment := h.live[app]
 	h.next++
@@ -455,7 +455,7 @@ func (h *Host) lead(ctx context.Context, app string, c net.Conn) error {
 	at := next % len(instances)
 	for _, i := range slices.Concat(instances[at:], instances[:at]) {
 		dialing, cancel := context.WithTimeout(ctx, asking)
-		program, err := through(dialing, i, run.PublicIngressPort)
+		program, err := dialProgram(dialing, i, run.PublicIngressPort)
 		cancel()
 		if err == nil {
 			defer program.Close()

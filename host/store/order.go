@@ -26,7 +26,7 @@ func (o *Order) Follow(r Row) error {
 		if !o.begun {
 			return refuse("row of kind %d outside of an organization", kind)
 		}
-		return o.within(r)
+		return o.checkOrder(r)
 	}
 	if o.begun {
 		return refuse("organization %d has no end", o.number)
@@ -48,7 +48,7 @@ func (o *Order) Follow(r Row) error {
 	return nil
 }
 
-func (o *Order) within(r Row) error {
+func (o *Order) checkOrder(r Row) error {
 	switch r := r.(type) {
 	case *EntryRow:
 		if r.Seq != o.count {

@@ -326,15 +326,15 @@ func (c *copying) batch(r *store.BatchRow) error {
 		return ErrLarge
 	}
 	for _, tip := range h.Tips {
-		if err := c.move(tip); err != nil {
+		if err := c.noteTip(tip); err != nil {
 			return wrong(err.Error())
 		}
 	}
 	return nil
 }
 
-// move takes note that a batch moves an organization.
-func (c *copying) move(tip wire.Tip) error {
+// noteTip takes note that a batch moves an organization.
+func (c *copying) noteTip(tip wire.Tip) error {
 	l := c.moved[tip.Organization]
 	if l == nil {
 		here, err := c.to.LoadTips(c.ctx, wire.LoadTips{From: tip.Organization, To: tip.Organization, Limit: 1})
@@ -397,17 +397,17 @@ func (c *copying) check() error {
 		if l.next < len(l.tips) {
 			return fmt.Errorf("%w: organization %x has %d entries, and %d by its tip", ErrFit, l.id, l.tree.Size(), l.end())
 		}
-		l.give()
+		l.setLastEntry()
 	}
 	for _, x := range c.order {
-		if err := x.fits(c.ctx, c.to); err != nil {
+		if err := x.checkExtends(c.ctx, c.to); err != nil {
 			return fmt.Errorf("range %d: %w", x.in, err)
 		}
 		if len(x.batches) == 0 {
 			continue
 		}
 		for i := range x.checks {
-			if err := x.hold(&x.checks[i]); err != nil {
+			if err := x.checkCheckpoints(&x.checks[i]); err != nil {
 				return fmt.Errorf("%w: range %d: %w", ErrFit, x.in, err)
 			}
 		}
@@ -415,8 +415,8 @@ func (c *copying) check() error {
 	return nil
 }
 
-// fits tells whether the two copies are of one history, of which one has more.
-func (x *extension) fits(ctx context.Context, s store.Store) error {
+// checkExtends tells whether the two copies are of one history, of which one has more.
+func (x *extension) checkExtends(ctx context.Context, s store.Store) error {
 	if r := x.common; r != nil {
 		here, err := s.LoadHeaders(ctx, wire.LoadHeaders{Range: x.in, Epoch: r.Epoch, Number: r.Number, MaxBytes: 1})
 		if err != nil {
@@ -440,14 +440,14 @@ func (x *extension) fits(ctx context.Context, s store.Store) error {
 	return nil
 }
 
-// give puts what is of the organization as a whole to its last entry.
-func (l *ledger) give() {
+// setLastEntry puts what is of the organization as a whole to its last entry.
+func (l *ledger) setLastEntry() {
 	last := &l.entries[len(l.entries)-1]
 	last.Index = l.index[:min(len(l.index), wire.MaxIndex)]
 }
 
-// hold holds the leaves against checkpoints of the log.
-func (x *extension) hold(c *store.Checkpoint) error {
+// checkCheckpoints holds the leaves against checkpoints of the log.
+func (x *extension) checkCheckpoints(c *store.Checkpoint) error {
 	for _, note := range [][]byte{c.Signed, c.Cosigned} {
 		if len(note) == 0 {
 			continue

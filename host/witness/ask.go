@@ -56,7 +56,7 @@ func (w *witness) run(ctx context.Context) {
 			case c = <-w.newest:
 			}
 		}
-		line, err := w.bring(ctx, c)
+		line, err := w.submitCheckpoint(ctx, c)
 		if err == nil {
 			w.options.Cosigned(Cosignature{w.key.Name(), c.size, line})
 			c, pause = nil, 0
@@ -73,8 +73,8 @@ func (w *witness) run(ctx context.Context) {
 	}
 }
 
-// bring asks for a cosignature, from the size that the witness is thought to have, and once more from the one that it says.
-func (w *witness) bring(ctx context.Context, c *checkpoint) (line string, err error) {
+// submitCheckpoint asks for a cosignature, from the size that the witness is thought to have, and once more from the one that it says.
+func (w *witness) submitCheckpoint(ctx context.Context, c *checkpoint) (line string, err error) {
 	began := w.options.Now()
 	known := w.current().Size
 	old := known

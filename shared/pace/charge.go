@@ -20,7 +20,7 @@ func (b *Buckets[K]) HasLess(k K, amount int64, now time.Time) Count {
 	defer b.mu.Unlock()
 	fullAt := b.fullAt(k, at, int64(maxDebt))
 	c := Count{Limit: b.count}
-	if over := fullAt + b.worth(amount) - (at + b.full); over > 0 {
+	if over := fullAt + b.timeFor(amount) - (at + b.full); over > 0 {
 		c.Refused, c.Wait = true, time.Duration(over)
 	} else {
 		c.Remaining = uint32((at + b.full - fullAt) / b.interval)
@@ -39,11 +39,11 @@ func (b *Buckets[K]) Charge(k K, amount int64, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	fullAt := b.fullAt(k, at, int64(maxDebt))
-	b.keep(k, min(fullAt+b.worth(amount), at+b.full+int64(maxDebt)))
+	b.keep(k, min(fullAt+b.timeFor(amount), at+b.full+int64(maxDebt)))
 }
 
-// worth returns the time in which a bucket gets that many thousandths of a token, in nanoseconds.
-func (b *Buckets[K]) worth(amount int64) int64 {
+// timeFor returns the time in which a bucket gets that many thousandths of a token, in nanoseconds.
+func (b *Buckets[K]) timeFor(amount int64) int64 {
 	most := (b.full + int64(maxDebt)) / b.interval * Unit // more makes no difference, and could overflow
 	return b.interval * min(max(amount, 0), most+Unit) / Unit
 }

@@ -94,7 +94,7 @@ func samples() map[string]any {
 		"opened_none":    &wire.Opened{},
 		"opened_late":    &wire.Opened{Found: true, Expired: true},
 		"states_ask":     &wire.Sends{Sends: []wire.SendID{{Organization: id(3), Seq: 9}, {Organization: id(3), Seq: 300, Number: 63}}},
-		"states":         &wire.SendStates{States: []wire.SendStanding{{State: wire.SendReverted, Text: "execution reverted", Revert: []byte("data")}, {}}},
+		"states":         &wire.SendStates{Statuses: []wire.SendStatus{{State: wire.SendReverted, Text: "execution reverted", Revert: []byte("data")}, {}}},
 		"chain":          &wire.Chain{Name: "eip155:1", Want: wire.WantNonces | wire.WantFees | wire.WantGas | wire.WantDelegation, From: []byte("from"), To: []byte("to"), Value: []byte{1, 0}, Data: []byte("data"), Account: []byte("account")},
 		"chain_bare":     &wire.Chain{Name: "solana:mainnet"},
 		"chain_state":    &wire.ChainState{Verdict: wire.ChainKnown, Text: "text", Latest: 4, Pending: 5, BaseFee: 1e9, Tip: 1e8, Gas: 21000, Blockhash: hash(8), Delegate: []byte("delegate"), Executions: 7, Transactions: 6},

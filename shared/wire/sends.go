@@ -211,11 +211,11 @@ type Sends struct {
 
 // SendStates answers Sends, in the same order.
 type SendStates struct {
-	States []SendStanding `cbor:"1,keyasint"`
+	Statuses []SendStatus `cbor:"1,keyasint"`
 }
 
-// A SendStanding is the state of one send, an unverified claim of the host.
-type SendStanding struct {
+// A SendStatus is the state of one send, an unverified claim of the host.
+type SendStatus struct {
 	State SendState `cbor:"1,keyasint"`
 	// Text is the last error, at most MaxChainText bytes.
 	Text string `cbor:"2,keyasint,omitempty"`

@@ -63,12 +63,12 @@ func (g *grants) code(gr grant) string {
 	defer g.mu.Unlock()
 	code := rand.Text()
 	gr.ends = g.now().Add(codeLife)
-	g.inCodes = keep(g.codes, g.inCodes, code, &gr)
+	g.inCodes = addGrant(g.codes, g.inCodes, code, &gr)
 	return code
 }
 
-// keep adds a grant, and drops the oldest if there are too many.
-func keep(m map[string]*grant, names []string, name string, gr *grant) []string {
+// addGrant adds a grant, and drops the oldest if there are too many.
+func addGrant(m map[string]*grant, names []string, name string, gr *grant) []string {
 	m[name] = gr
 	if names = append(names, name); len(names) > maxGrants {
 		delete(m, names[0])
@@ -100,11 +100,11 @@ func (g *grants) exchange(f *flavour, code, client, redirect, verifier string) (
 	gr.access = rand.Text()
 	token := *gr
 	token.ends = g.now().Add(tokenLife)
-	g.inTok = keep(g.tokens, g.inTok, gr.access, &token)
+	g.inTok = addGrant(g.tokens, g.inTok, gr.access, &token)
 	return &token, true
 }
 
-func (g *grants) whose(f *flavour, token string) (person, bool) {
+func (g *grants) personOf(f *flavour, token string) (person, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gr, ok := g.tokens[token]

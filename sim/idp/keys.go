@@ -53,14 +53,14 @@ func ParseKeys(b []byte) (*Keys, error) {
 		return nil, errors.New("the identity provider's keys cannot be read")
 	}
 	for _, alg := range Algorithms {
-		if j := k.of(alg); j == nil || j.IsPublic() || !j.Valid() {
+		if j := k.keyFor(alg); j == nil || j.IsPublic() || !j.Valid() {
 			return nil, errors.New("the identity provider's keys are incomplete")
 		}
 	}
 	return k, nil
 }
 
-func (k *Keys) of(alg string) *jose.JSONWebKey {
+func (k *Keys) keyFor(alg string) *jose.JSONWebKey {
 	for i := range k.set.Keys {
 		if k.set.Keys[i].Algorithm == alg {
 			return &k.set.Keys[i]
@@ -91,7 +91,7 @@ type claims struct {
 }
 
 func (k *Keys) sign(alg string, c *claims) (string, error) {
-	j := k.of(alg)
+	j := k.keyFor(alg)
 	if j == nil {
 		return "", errors.New("no key for " + alg)
 	}

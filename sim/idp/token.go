@@ -83,7 +83,7 @@ func bearer(r *http.Request) string {
 }
 
 func (p *Provider) signedIn(w http.ResponseWriter, r *http.Request, f *flavour) (person, bool) {
-	who, ok := p.grants.whose(f, bearer(r))
+	who, ok := p.grants.personOf(f, bearer(r))
 	if !ok {
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		refuse(w, http.StatusUnauthorized, "invalid_token", "the access token is not good")

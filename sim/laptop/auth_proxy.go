@@ -21,7 +21,7 @@ func (d *Dir) enableProxy(ctx context.Context, e *HostClient, c *Credentials) er
 		return json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", "organizationId": c.OrganizationID,
 			"timestampMs": strconv.FormatInt(d.now().UnixMilli(), 10), "parameters": map[string]any{}})
 	}
-	body, err := d.kept(fileProxy, request)
+	body, err := d.readOrMake(fileProxy, request)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (d *Dir) enableProxy(ctx context.Context, e *HostClient, c *Credentials) er
 		if err := os.Remove(d.file(fileProxy)); err != nil {
 			return err
 		}
-		if body, err = d.kept(fileProxy, request); err != nil {
+		if body, err = d.readOrMake(fileProxy, request); err != nil {
 			return err
 		}
 		_, err = e.callStamped(ctx, wire.EndpointSubmit, "enable_auth_proxy", body, c.RootAPIKey)

@@ -236,7 +236,7 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 	if err != nil {
 		return nil, fmt.Errorf("admission key: %w", err)
 	}
-	b, pcrs, err := d.begin(ctx, e, admission)
+	b, pcrs, err := d.bootFirst(ctx, e, admission)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 			return nil, fmt.Errorf("looking for the auth proxy: %w", err)
 		}
 	}
-	if err := d.more(ctx, e, admission, more); err != nil {
+	if err := d.makeOrganizations(ctx, e, admission, more); err != nil {
 		return nil, fmt.Errorf("making organizations: %w", err)
 	}
 	text, err := json.MarshalIndent(c, "", "  ")
@@ -282,7 +282,7 @@ func (d *Dir) Join(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("admission key: %w", err)
 	}
-	_, _, err = d.begin(ctx, e, admission)
+	_, _, err = d.bootFirst(ctx, e, admission)
 	return err
 }
 
@@ -295,8 +295,8 @@ type begun struct {
 	Keys           PublicKeys `json:"keys"`
 }
 
-// begin takes an enclave through genesis and manifest.
-func (d *Dir) begin(ctx context.Context, e *HostClient, admission KeyPair) (b begun, pcrs map[string]string, err error) {
+// bootFirst takes an enclave through genesis and manifest.
+func (d *Dir) bootFirst(ctx context.Context, e *HostClient, admission KeyPair) (b begun, pcrs map[string]string, err error) {
 	var g struct {
 		QuorumPublicKey string `json:"quorumPublicKey"`
 	}
@@ -378,7 +378,7 @@ func (d *Dir) manifest(quorum, admission string) ([]byte, map[string]string, err
 
 // key is a P-256 key kept in a file, made when absent.
 func (d *Dir) key(name string) (KeyPair, error) {
-	b, err := d.kept(name, func() ([]byte, error) {
+	b, err := d.readOrMake(name, func() ([]byte, error) {
 		k, err := NewKey()
 		return []byte(k.PrivateKey), err
 	})
@@ -447,7 +447,7 @@ func (d *HostClient) NewOrganization(ctx context.Context, admission KeyPair, nam
 
 // first makes the root organization, or finds the one made before.
 func (d *Dir) first(ctx context.Context, e *HostClient, admission KeyPair, c *Credentials) error {
-	b, err := d.kept(fileFirst, func() ([]byte, error) {
+	b, err := d.readOrMake(fileFirst, func() ([]byte, error) {
 		p, err := newPending("Root organization", d.now())
 		if err != nil {
 			return nil, err
@@ -485,8 +485,8 @@ func (d *Dir) Organizations() (all []Organization, err error) {
 	return all, err
 }
 
-// more makes organizations for tests, many at a time, until the file lists as many as asked for.
-func (d *Dir) more(ctx context.Context, e *HostClient, admission KeyPair, want int) error {
+// makeOrganizations makes organizations for tests, many at a time, until the file lists as many as asked for.
+func (d *Dir) makeOrganizations(ctx context.Context, e *HostClient, admission KeyPair, want int) error {
 	have, err := d.Organizations()
 	if err != nil || len(have) >= want {
 		return err

@@ -72,8 +72,8 @@ const (
 	filePassphrase    = "enclave/passphrase"
 )
 
-// kept is what a file holds, which make gives when it is not there yet.
-func (d *Dir) kept(name string, make func() ([]byte, error)) ([]byte, error) {
+// readOrMake is what a file holds, which make gives when it is not there yet.
+func (d *Dir) readOrMake(name string, make func() ([]byte, error)) ([]byte, error) {
 	b, err := os.ReadFile(d.file(name))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return b, err

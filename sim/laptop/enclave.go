@@ -46,7 +46,7 @@ func Measurements(digest string) (pcrs [3][48]byte) {
 
 // ModuleRoot is the throw-away attestation root of a data directory.
 func (d *Dir) ModuleRoot() (*nsm.Root, error) {
-	b, err := d.kept(fileModuleRoot, func() ([]byte, error) {
+	b, err := d.readOrMake(fileModuleRoot, func() ([]byte, error) {
 		r, err := nsm.NewRoot(rand.Reader, time.Now())
 		if err != nil {
 			return nil, err
@@ -73,7 +73,7 @@ var roots sync.Map
 // IdentityKeys are the keys of the simulator's identity provider, made when absent:
 // tokens and key sets that others keep stay good over a start.
 func (d *Dir) IdentityKeys() (*idp.Keys, error) {
-	b, err := d.kept(fileIdentityKeys, func() ([]byte, error) {
+	b, err := d.readOrMake(fileIdentityKeys, func() ([]byte, error) {
 		k, err := idp.NewKeys()
 		if err != nil {
 			return nil, err

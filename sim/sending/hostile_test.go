@@ -66,10 +66,10 @@ func TestHostileHost(t *testing.T) {
 			s.Verdict, s.Text = wire.ChainReverts, "a\x00\x1b[31m<b>"+strings.Repeat("x", 500)
 		}), 400, "would fail on eip155:11155111: a[31m<b>xxx", ""},
 		{"very many words", state(func(s *wire.ChainState) { s.Text = strings.Repeat("x", 1<<20) }), 503, "", "frame"},
-		{"too few states", states(func(s *wire.SendStates) { s.States = nil }), 503, "not believed", "index"},
-		{"too many states", states(func(s *wire.SendStates) { s.States = append(s.States, wire.SendStanding{}) }), 503, "not believed", "index"},
-		{"no such state", states(func(s *wire.SendStates) { s.States[0].State = 99 }), 503, "not believed", "index"},
-		{"much that reverted", states(func(s *wire.SendStates) { s.States[0].Revert = make([]byte, 2000) }), 503, "not believed", "index"},
+		{"too few states", states(func(s *wire.SendStates) { s.Statuses = nil }), 503, "not believed", "index"},
+		{"too many states", states(func(s *wire.SendStates) { s.Statuses = append(s.Statuses, wire.SendStatus{}) }), 503, "not believed", "index"},
+		{"no such state", states(func(s *wire.SendStates) { s.Statuses[0].State = 99 }), 503, "not believed", "index"},
+		{"much that reverted", states(func(s *wire.SendStates) { s.Statuses[0].Revert = make([]byte, 2000) }), 503, "not believed", "index"},
 	} {
 		before := w.Counters()
 		p.Arm(c.lie)
@@ -217,8 +217,8 @@ func TestHostGivesNumbersTwice(t *testing.T) {
 	p.Arm(func(question, answer any) bool {
 		switch a := answer.(type) {
 		case *wire.SendStates:
-			for i := range a.States {
-				a.States[i].State = wire.SendRefused
+			for i := range a.Statuses {
+				a.Statuses[i].State = wire.SendRefused
 			}
 			return true
 		case *wire.ChainState:

@@ -63,8 +63,8 @@ func Current(a *org.Bill, nowMs uint64) org.Bill {
 	return now
 }
 
-// left is how much of the quota is not drawn.
-func left(a *org.Bill) uint64 {
+// remainingQuota is how much of the quota is not drawn.
+func remainingQuota(a *org.Bill) uint64 {
 	switch {
 	case a.Quota == nil:
 		return math.MaxUint64
@@ -92,11 +92,11 @@ func Count(tx *org.Tx, plans *Plans, n uint64) ([]org.Send, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > left(&a) {
+	if n > remainingQuota(&a) {
 		return nil, OverQuota(false)
 	}
 	a.Drawn += n
-	sends, err := note(&a, tx.NowMs, n)
+	sends, err := countSignatures(&a, tx.NowMs, n)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func CountForChild(tx, parent *org.Tx, plans *Plans, n uint64) (sends []org.Send
 	if l.Month != a.Month { // what was left of the month before is void
 		l.Month, l.Size, l.Left, l.Counted = a.Month, 0, 0, 0
 	}
-	room, need := left(&a), n-min(n, l.Left)
+	room, need := remainingQuota(&a), n-min(n, l.Left)
 	if need > room {
 		return nil, true, OverQuota(true)
 	}
@@ -136,7 +136,7 @@ func CountForChild(tx, parent *org.Tx, plans *Plans, n uint64) (sends []org.Send
 	drawn := max(need, l.Size)
 	l.Left = l.Left + drawn - n
 	a.Drawn, a.Leased = a.Drawn+drawn, a.Leased+l.Left-l.Counted
-	if sends, err = note(&a, tx.NowMs, l.Used+n); err != nil {
+	if sends, err = countSignatures(&a, tx.NowMs, l.Used+n); err != nil {
 		return nil, true, err
 	}
 	l.Counted, l.Used = l.Left, 0
@@ -146,8 +146,8 @@ func CountForChild(tx, parent *org.Tx, plans *Plans, n uint64) (sends []org.Send
 	return sends, true, parent.PutBill(&a)
 }
 
-// note counts n signatures on their day, of an organization that the processor knows.
-func note(a *org.Bill, nowMs, n uint64) ([]org.Send, error) {
+// countSignatures counts n signatures on their day, of an organization that the processor knows.
+func countSignatures(a *org.Bill, nowMs, n uint64) ([]org.Send, error) {
 	if a.Customer == "" {
 		return nil, nil
 	}

@@ -25,7 +25,7 @@ func Join(networks ...Addresses) Addresses {
 	all := Addresses{}
 	for _, n := range networks {
 		for f, make := range n {
-			if !f.known() || all[f] != nil {
+			if !f.isKnown() || all[f] != nil {
 				panic(fmt.Sprintf("chain: %v claimed twice or unknown", f))
 			}
 			all[f] = make

@@ -23,13 +23,13 @@ var curveTexts = [...]string{Secp256k1: "CURVE_SECP256K1", P256: "CURVE_P256", E
 
 // String is the interface's name, such as CURVE_SECP256K1.
 func (c Curve) String() string {
-	if c.known() {
+	if c.isKnown() {
 		return curveTexts[c]
 	}
 	return fmt.Sprintf("curve-%d", uint8(c))
 }
 
-func (c Curve) known() bool { return Secp256k1 <= c && c <= Ed25519 }
+func (c Curve) isKnown() bool { return Secp256k1 <= c && c <= Ed25519 }
 
 // ParseCurve reads the interface's name of a curve, exactly. The error is a
 // *fault.Error: InvalidArgument, `invalid curve`.
@@ -142,13 +142,13 @@ const formatPrefix = "ADDRESS_FORMAT_"
 
 // String is the interface's name, such as ADDRESS_FORMAT_ETHEREUM.
 func (f Format) String() string {
-	if f.known() {
+	if f.isKnown() {
 		return formatPrefix + formatTable[f].text
 	}
 	return fmt.Sprintf("address-format-%d", uint8(f))
 }
 
-func (f Format) known() bool { return Uncompressed <= f && f < formats }
+func (f Format) isKnown() bool { return Uncompressed <= f && f < formats }
 
 // ParseFormat reads the interface's name of a format, exactly. The error is a
 // *fault.Error: InvalidArgument, `invalid address format`.
@@ -164,7 +164,7 @@ func ParseFormat(text string) (Format, error) {
 
 // CurvesFor lists the curves that a format allows, none for an unknown one.
 func CurvesFor(f Format) []Curve {
-	if !f.known() {
+	if !f.isKnown() {
 		return nil
 	}
 	return slices.Clone(formatTable[f].curves)
@@ -175,7 +175,7 @@ func CurvesFor(f Format) []Curve {
 // format, `invalid curve` for no curve or one that the format does not allow.
 func (f Format) Accept(c Curve) error {
 	switch {
-	case !f.known():
+	case !f.isKnown():
 		return fault.New(fault.InvalidArgument, "invalid address format")
 	case !slices.Contains(formatTable[f].curves, c):
 		return fault.New(fault.InvalidArgument, "invalid curve: %v does not go with %v", c, f)

@@ -124,8 +124,8 @@ type customer struct {
 }
 
 type customerID struct {
-	tenant org.ID
-	below  bool // the sub-organizations
+	tenant           org.ID
+	subOrganizations bool // the sub-organizations
 }
 
 // A Slot is leave to compute. The zero Slot is none. It belongs to one goroutine.
@@ -199,8 +199,8 @@ func (s *Slot) Release() time.Duration {
 	if s.shown >= longAfter {
 		q.stats.Long++
 	}
-	if s.payer.mean.learn(s.shown); !s.learned {
-		s.payer.of.mean.learn(s.shown)
+	if s.payer.mean.addSample(s.shown); !s.learned {
+		s.payer.of.mean.addSample(s.shown)
 	}
 	q.stopLocked(s)
 	s.useLocked(-1)
@@ -234,7 +234,7 @@ func (s *Slot) Pause() {
 	if s.class == short && s.shown >= longAfter {
 		s.class = long
 		q.long = append(q.long, s)
-		s.payer.of.mean.learn(s.shown) // so that the others' are known for what they are before this one ends
+		s.payer.of.mean.addSample(s.shown) // so that the others' are known for what they are before this one ends
 		s.learned = true
 	}
 	if !q.givesLocked(s, now) {

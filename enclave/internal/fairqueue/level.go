@@ -99,7 +99,7 @@ type mean struct {
 	known bool
 }
 
-func (m *mean) learn(d time.Duration) {
+func (m *mean) addSample(d time.Duration) {
 	if d = min(d, 2*longAfter); !m.known {
 		m.of, m.known = d, true
 	}

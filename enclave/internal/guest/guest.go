@@ -39,7 +39,7 @@ func Start(first bool) (*nsm.Device, error) {
 		return nil, err
 	}
 	var device *nsm.Device
-	if err := pid1.Await(patience, pause, absent, func() (err error) {
+	if err := pid1.Await(patience, pause, isAbsent, func() (err error) {
 		device, err = nsm.Open(time.Now)
 		return err
 	}); err != nil {
@@ -51,7 +51,7 @@ func Start(first bool) (*nsm.Device, error) {
 // Listen listens to the parent alone, on a port of vsock, and, as the first process, tells it that the enclave runs.
 func Listen(port uint32, first bool) (net.Listener, error) {
 	var l *vsock.Listener
-	if err := pid1.Await(patience, pause, absent, func() (err error) {
+	if err := pid1.Await(patience, pause, isAbsent, func() (err error) {
 		l, err = vsock.Listen(port, nil)
 		return err
 	}); err != nil {
@@ -70,8 +70,8 @@ const patience = 300
 
 func pause() { time.Sleep(100 * time.Millisecond) }
 
-// absent tells whether a device is not there yet.
-func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// isAbsent tells whether a device is not there yet.
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // heartbeat tells the parent that this enclave runs.
 func heartbeat() error {

@@ -49,12 +49,12 @@ type identity struct {
 
 var errForeign = errors.New("a key that no grant can be for")
 
-func (h *Holder) use(action string, ks ...policy.Key) policy.Use {
+func (h *Holder) useOf(action string, ks ...policy.Key) policy.Use {
 	return policy.Use{Organization: h.Organization, Activity: h.Activity, Action: action, Keys: ks}
 }
 
-// spend spends the Grant on stored keys.
-func (h *Holder) spend(action string, ids ...identity) error {
+// spendGrant spends the Grant on stored keys.
+func (h *Holder) spendGrant(action string, ids ...identity) error {
 	ks := make([]policy.Key, len(ids))
 	for i, id := range ids {
 		if ks[i] = id.key; id.organization != h.Organization || id.key.Owner == [16]byte{} {
@@ -64,7 +64,7 @@ func (h *Holder) spend(action string, ids ...identity) error {
 	if len(ks) == 0 {
 		return errForeign
 	}
-	return h.Grant.Spend(h.use(action, ks...))
+	return h.Grant.Spend(h.useOf(action, ks...))
 }
 
 // OpenWallet opens a stored wallet for an action on one of its accounts or, with key.No 0, on the
@@ -81,7 +81,7 @@ func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w 
 
 // unseal calls use with a key's or wallet's secrets, of which the second may be empty.
 func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use func(first, second secret.Secret) error) error {
-	if err := h.Grant.Allows(h.use(action, key)); err != nil {
+	if err := h.Grant.Allows(h.useOf(action, key)); err != nil {
 		return err
 	}
 	first, err := h.Vault.opener.Open(key.Owner, sealed[0])
@@ -126,5 +126,5 @@ func (h *Holder) checkCreation(action string) error {
 	if action != ActionCreate && action != ActionImport {
 		return errForeign
 	}
-	return h.Grant.Allows(h.use(action))
+	return h.Grant.Allows(h.useOf(action))
 }

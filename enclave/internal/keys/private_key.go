@@ -229,7 +229,7 @@ func (PrivateKey) LogValue() slog.Value { return slog.StringValue("keys.PrivateK
 
 // NewSponsor generates the key of an account that pays for others' transactions, for an activity that changes the gas configuration.
 func (h *Holder) NewSponsor(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
-	if err := h.Grant.Allows(h.use(actionUpdate)); err != nil {
+	if err := h.Grant.Allows(h.useOf(actionUpdate)); err != nil {
 		return nil, err
 	}
 	return markMade(generatePrivateKey(rand, c))

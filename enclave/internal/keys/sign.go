@@ -37,7 +37,7 @@ func (h *Holder) SignEach(asked ...KeyDigests) ([][]Signature, error) {
 		}
 		ids[i] = a.Key.identity
 	}
-	if err := h.spend(ActionSign, ids...); err != nil {
+	if err := h.spendGrant(ActionSign, ids...); err != nil {
 		return nil, err
 	}
 	for _, a := range asked {
@@ -143,7 +143,7 @@ func (h *Holder) SignChained(turns ...ChainedSignature) (out [][]Signature, err 
 		}
 		ids[i] = t.Key.identity
 	}
-	if err := h.spend(ActionSign, ids...); err != nil {
+	if err := h.spendGrant(ActionSign, ids...); err != nil {
 		return nil, err
 	}
 	for _, t := range turns {

@@ -86,7 +86,7 @@ var (
 
 // SignFrost spends the Grant and makes signature shares with keys of one wallet, all or none, in their order.
 func (h *Holder) SignFrost(rand io.Reader, w *Wallet, asked []FrostSigning) ([]spark.Share, error) {
-	if err := h.spend(ActionSign, w.identity); err != nil {
+	if err := h.spendGrant(ActionSign, w.identity); err != nil {
 		return nil, err
 	}
 	out := make([]spark.Share, len(asked))
@@ -177,7 +177,7 @@ func frostShare(key, d, e *spark.Scalar, t *spark.Terms) [32]byte {
 
 // PrepareTransfer spends the Grant and makes the packages of an outgoing transfer.
 func (h *Holder) PrepareTransfer(rand io.Reader, w *Wallet, t *SparkTransfer) (*SparkPackages, error) {
-	if err := h.spend(ActionSign, w.identity); err != nil {
+	if err := h.spendGrant(ActionSign, w.identity); err != nil {
 		return nil, err
 	}
 	out := new(SparkPackages)
@@ -236,7 +236,7 @@ func (h *Holder) PrepareTransfer(rand io.Reader, w *Wallet, t *SparkTransfer) (*
 // ClaimTransfer spends the Grant and makes the packages of an incoming transfer: the operators get shares of the difference
 // of the received key and the leaf's own. A cipher that does not open, or holds the leaf's own key, is a *fault.Error.
 func (h *Holder) ClaimTransfer(rand io.Reader, w *Wallet, c *SparkClaim) (*SparkPackages, error) {
-	if err := h.spend(ActionSign, w.identity); err != nil {
+	if err := h.spendGrant(ActionSign, w.identity); err != nil {
 		return nil, err
 	}
 	out := new(SparkPackages)
@@ -276,7 +276,7 @@ func (h *Holder) ClaimTransfer(rand io.Reader, w *Wallet, c *SparkClaim) (*Spark
 // SharePreimage spends the Grant for a key and shares a new random preimage among operators. Only a threshold of them can
 // recover the preimage. It returns its SHA-256.
 func (h *Holder) SharePreimage(rand io.Reader, key policy.Key, g *SparkGroup) (packages []spark.Entry, hash [32]byte, err error) {
-	if err := h.spend(ActionSign, identity{h.Organization, key}); err != nil {
+	if err := h.spendGrant(ActionSign, identity{h.Organization, key}); err != nil {
 		return nil, hash, err
 	}
 	erase.Do(func() {

@@ -16,7 +16,7 @@ import (
 func (h *Holder) ExportMnemonic(owner [16]byte, sealed [2][]byte) (out secret.Secret, err error) {
 	key := policy.Key{Owner: owner}
 	err = h.unseal(ActionExport, key, sealed, func(entropy, passphrase secret.Secret) error {
-		if err := h.spend(ActionExport, identity{h.Organization, key}); err != nil {
+		if err := h.spendGrant(ActionExport, identity{h.Organization, key}); err != nil {
 			return err
 		}
 		out, err = mnemonicOf(entropy, passphrase)
@@ -56,7 +56,7 @@ func (h *Holder) ExportSecrets(all []Stored, give func(i int, s secret.Secret) e
 	for i := range all {
 		ids[i] = identity{h.Organization, policy.Key{Owner: all[i].Owner}}
 	}
-	if err := h.spend(ActionExport, ids...); err != nil {
+	if err := h.spendGrant(ActionExport, ids...); err != nil {
 		return err
 	}
 	for i := range all {
@@ -79,7 +79,7 @@ func (h *Holder) ExportKey(k *PrivateKey) (secret.Secret, error) {
 	if k == nil {
 		return secret.Secret{}, errWiped
 	}
-	if err := h.spend(ActionExport, k.identity); err != nil {
+	if err := h.spendGrant(ActionExport, k.identity); err != nil {
 		return secret.Secret{}, err
 	}
 	s, err := k.secret()

@@ -36,7 +36,7 @@ type node struct {
 	nodes   []node
 }
 
-func (n node) is(tag byte, content []byte) bool {
+func (n node) isTagged(tag byte, content []byte) bool {
 	return n.tag == tag && bytes.Equal(n.content, content)
 }
 

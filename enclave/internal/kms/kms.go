@@ -124,7 +124,7 @@ func parse(b []byte) (*enveloped, error) {
 		return nil, errBER
 	}
 	info := root.children(tagSequence, 2)
-	if info == nil || !info[0].is(tagOID, oidEnveloped) {
+	if info == nil || !info[0].isTagged(tagOID, oidEnveloped) {
 		return nil, errShape
 	}
 	explicit := info[1].children(tagContext0, 1)
@@ -132,20 +132,20 @@ func parse(b []byte) (*enveloped, error) {
 		return nil, errShape
 	}
 	data := explicit[0].children(tagSequence, 3)
-	if data == nil || !data[0].is(tagInteger, []byte{2}) && !data[0].is(tagInteger, []byte{0}) {
+	if data == nil || !data[0].isTagged(tagInteger, []byte{2}) && !data[0].isTagged(tagInteger, []byte{0}) {
 		return nil, errShape
 	}
 	set := data[1].children(tagSet, 1)
 	content := data[2].children(tagSequence, 3)
-	if set == nil || content == nil || !content[0].is(tagOID, oidData) {
+	if set == nil || content == nil || !content[0].isTagged(tagOID, oidData) {
 		return nil, errShape
 	}
 	to := set[0].children(tagSequence, 4)
-	if to == nil || !to[0].is(tagInteger, []byte{2}) && !to[0].is(tagInteger, []byte{0}) || !isOAEP(to[2]) || to[3].tag != tagOctets {
+	if to == nil || !to[0].isTagged(tagInteger, []byte{2}) && !to[0].isTagged(tagInteger, []byte{0}) || !isOAEP(to[2]) || to[3].tag != tagOctets {
 		return nil, errShape
 	}
 	algorithm := content[1].children(tagSequence, 2)
-	if algorithm == nil || !algorithm[0].is(tagOID, oidAES256CBC) || algorithm[1].tag != tagOctets {
+	if algorithm == nil || !algorithm[0].isTagged(tagOID, oidAES256CBC) || algorithm[1].tag != tagOctets {
 		return nil, errShape
 	}
 	e := &enveloped{key: to[3].content, iv: algorithm[1].content}
@@ -171,7 +171,7 @@ func parse(b []byte) (*enveloped, error) {
 // isOAEP wants SHA-256 for the hash and for MGF1, and no label.
 func isOAEP(n node) bool {
 	alg := n.children(tagSequence, 2)
-	if alg == nil || !alg[0].is(tagOID, oidOAEP) {
+	if alg == nil || !alg[0].isTagged(tagOID, oidOAEP) {
 		return false
 	}
 	parameters := alg[1].children(tagSequence, 2)
@@ -183,12 +183,12 @@ func isOAEP(n node) bool {
 		return false
 	}
 	mgf := mask[0].children(tagSequence, 2)
-	return mgf != nil && mgf[0].is(tagOID, oidMGF1) && isHash(mgf[1])
+	return mgf != nil && mgf[0].isTagged(tagOID, oidMGF1) && isHash(mgf[1])
 }
 
 func isHash(n node) bool {
-	if n.tag != tagSequence || len(n.nodes) == 0 || len(n.nodes) > 2 || !n.nodes[0].is(tagOID, oidSHA256) {
+	if n.tag != tagSequence || len(n.nodes) == 0 || len(n.nodes) > 2 || !n.nodes[0].isTagged(tagOID, oidSHA256) {
 		return false
 	}
-	return len(n.nodes) == 1 || n.nodes[1].is(tagNull, nil)
+	return len(n.nodes) == 1 || n.nodes[1].isTagged(tagNull, nil)
 }

@@ -121,7 +121,7 @@ func (p *batchWriter) add(as ...addition) uint64 {
 		b.entries = append(b.entries, a.entry)
 		b.keys = append(b.keys, a.keys...)
 		b.tips[a.id] = a.tip
-		p.ledger.tips.move(a.id, a.tip)
+		p.ledger.tips.setTip(a.id, a.tip)
 	}
 	b.bytes += more
 	p.unstored += more

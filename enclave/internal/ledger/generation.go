@@ -183,7 +183,7 @@ func (l *Ledger) beginDrillLog(ctx context.Context) error {
 
 // adoptLog continues with next, an empty log, whose first leaf adopts the current log's end and all tips.
 func (l *Ledger) adoptLog(ctx context.Context, next *log.Log, how tlog.Adopt) error {
-	before, moved := l.tips.all()
+	before, moved := l.tips.tableAndChanges()
 	change, err := l.updateTable(ctx, before, moved)
 	if err != nil {
 		return err

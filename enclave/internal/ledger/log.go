@@ -54,7 +54,7 @@ func (t *tips) lookUp(id org.ID) (tip Tip, moved bool, table *log.Table) {
 	return tip, moved, t.table
 }
 
-func (t *tips) move(id org.ID, tip Tip) {
+func (t *tips) setTip(id org.ID, tip Tip) {
 	t.mu.Lock()
 	t.moved[id] = tip
 	t.mu.Unlock()
@@ -85,8 +85,8 @@ func (t *tips) count() int {
 	return len(t.moved) + len(t.tabled)
 }
 
-// all returns the table and the tips that have changed since. No table may be in the making.
-func (t *tips) all() (*log.Table, []log.Tip) {
+// tableAndChanges returns the table and the tips that have changed since. No table may be in the making.
+func (t *tips) tableAndChanges() (*log.Table, []log.Tip) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.table, logTips(t.moved)

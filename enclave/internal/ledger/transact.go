@@ -140,11 +140,11 @@ func runOnce(ctx context.Context, o, parentOrganization *organization, as Caller
 		return nil, err
 	}
 	defer release(o, parentOrganization)
-	turn := o
+	locked := o
 	if parentOrganization != nil {
-		turn = parentOrganization
+		locked = parentOrganization
 	}
-	if err := o.ledger.waitForProcessor(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Locked: turn.id, Payer: as.Organization}); err != nil {
+	if err := o.ledger.waitForProcessor(ctx, &o.slot, fairqueue.Owner{Tenant: o.tenant, Locked: locked.id, Payer: as.Organization}); err != nil {
 		return nil, err
 	}
 	defer o.slot.Release()

@@ -159,7 +159,7 @@ func (u *Unverified) read(nowMs uint64) (*Identity, error) {
 		into   *uint64
 	}{{"exp", true, &i.ExpiresMs}, {"iat", true, &i.IssuedMs}, {"nbf", false, &notBefore}} {
 		switch _, there := c[at.name]; {
-		case at.wanted && !c.has(at.name):
+		case at.wanted && !c.hasMember(at.name):
 			return nil, errOIDC(u.field, "it has no "+at.name)
 		case !there:
 			continue

@@ -60,7 +60,7 @@ func parseParts(text string) (t *jws, payload []byte, err error) {
 	}
 	t = &jws{signed: []byte(text[:strings.LastIndexByte(text, '.')]), signature: signature}
 	typ, ok := h.text("typ")
-	if !ok || h.has("typ") && !strings.EqualFold(typ, "JWT") {
+	if !ok || h.hasMember("typ") && !strings.EqualFold(typ, "JWT") {
 		return nil, nil, errors.New("header has another typ than JWT")
 	}
 	for _, name := range []string{"crit", "b64", "zip"} {
@@ -68,7 +68,7 @@ func parseParts(text string) (t *jws, payload []byte, err error) {
 			return nil, nil, errors.New("header has the parameter " + name)
 		}
 	}
-	if t.alg, ok = h.text("alg"); !ok || !h.has("alg") {
+	if t.alg, ok = h.text("alg"); !ok || !h.hasMember("alg") {
 		return nil, nil, errors.New("header has no alg")
 	}
 	if t.kid, ok = h.keyID(); !ok {
@@ -90,18 +90,18 @@ func parseObject(raw []byte, l strictjson.Limits) (object, bool) {
 	return whole.Object()
 }
 
-func (o object) has(name string) bool { return len(o[name]) > 0 && string(o[name]) != "null" }
+func (o object) hasMember(name string) bool { return len(o[name]) > 0 && string(o[name]) != "null" }
 
 // text is a member that must be a string if it is there, empty if not.
 func (o object) text(name string) (s string, ok bool) {
-	if !o.has(name) {
+	if !o.hasMember(name) {
 		return "", true
 	}
 	return o[name].Text()
 }
 
-// texts reads several members like text.
-func (o object) texts(into map[string]*string) bool {
+// readTexts reads several members like text.
+func (o object) readTexts(into map[string]*string) bool {
 	for name, s := range into {
 		var ok bool
 		if *s, ok = o.text(name); !ok {
@@ -123,7 +123,7 @@ func (o object) name(name string, most int) (s string, ok bool) {
 // keyID is the member kid, empty if it is not there.
 func (o object) keyID() (kid string, ok bool) {
 	kid, ok = o.text("kid")
-	return kid, ok && len(kid) <= maxKeyID && (kid != "" || !o.has("kid"))
+	return kid, ok && len(kid) <= maxKeyID && (kid != "" || !o.hasMember("kid"))
 }
 
 // seconds is a member that must be there, a number of seconds in any form of JSON's, of at most 40 characters, in

@@ -70,7 +70,7 @@ func parseKey(raw strictjson.Raw) (k issuerKey, ok bool) {
 	if k.kid, ok = o.keyID(); !ok {
 		return k, false
 	}
-	if k.alg, ok = o.text("alg"); !ok || o.has("alg") && k.alg == "" {
+	if k.alg, ok = o.text("alg"); !ok || o.hasMember("alg") && k.alg == "" {
 		return k, false
 	}
 	switch kty, _ := o.text("kty"); kty {
@@ -89,11 +89,11 @@ func parseKey(raw strictjson.Raw) (k issuerKey, ok bool) {
 // mayVerify looks at the members use and key_ops.
 func (o object) mayVerify() bool {
 	use, ok := o.text("use")
-	if !ok || o.has("use") && use != "sig" {
+	if !ok || o.hasMember("use") && use != "sig" {
 		return false
 	}
 	ops, _ := o["key_ops"].Array()
-	return !o.has("key_ops") || slices.ContainsFunc(ops, func(raw strictjson.Raw) bool {
+	return !o.hasMember("key_ops") || slices.ContainsFunc(ops, func(raw strictjson.Raw) bool {
 		op, _ := raw.Text()
 		return op == "verify"
 	})
@@ -141,8 +141,8 @@ func (k *issuerKey) equal(other *issuerKey) bool {
 	return ok && key.Equal(other.key)
 }
 
-// fits tells whether the key is for an algorithm.
-func (k *issuerKey) fits(alg string) bool {
+// allowsAlgorithm tells whether the key is for an algorithm.
+func (k *issuerKey) allowsAlgorithm(alg string) bool {
 	if k.alg != "" && k.alg != alg {
 		return false
 	}
@@ -185,7 +185,7 @@ func (s *KeySet) candidates(t *jws) (found []*issuerKey) {
 		return nil
 	}
 	for i := range s.keys {
-		if k := &s.keys[i]; (t.kid == "" || k.kid == t.kid) && k.fits(t.alg) && !slices.ContainsFunc(found, k.equal) {
+		if k := &s.keys[i]; (t.kid == "" || k.kid == t.kid) && k.allowsAlgorithm(t.alg) && !slices.ContainsFunc(found, k.equal) {
 			found = append(found, k)
 		}
 	}

@@ -55,7 +55,7 @@ func VerifySession(text string, by PublicKey, nowMs uint64) (*Session, error) {
 	if s.ExpiresMs, ok = t.claims.wholeSeconds("exp"); !ok {
 		return nil, invalid
 	}
-	if !t.claims.texts(map[string]*string{"public_key": &s.PublicKey, "session_type": &s.Type, "user_id": &s.UserID, "organization_id": &s.OrganizationID,
+	if !t.claims.readTexts(map[string]*string{"public_key": &s.PublicKey, "session_type": &s.Type, "user_id": &s.UserID, "organization_id": &s.OrganizationID,
 		"session_profile_id": &s.ProfileID, "scope": &s.Scope}) || !s.isComplete() {
 		return nil, invalid
 	}

@@ -83,7 +83,7 @@ func ReadVerificationToken(field, text string, keys TokenKeys, nowMs uint64) (*U
 	if t.ExpiresMs, ok = expiry(p.claims, t.Legacy); !ok {
 		return nil, invalid
 	}
-	if !p.claims.texts(map[string]*string{"id": &t.ID, "organization_id": &t.OrganizationID, "verification_type": (*string)(&t.Type),
+	if !p.claims.readTexts(map[string]*string{"id": &t.ID, "organization_id": &t.OrganizationID, "verification_type": (*string)(&t.Type),
 		"contact": &t.Contact, "public_key": &t.PublicKey}) || !t.isComplete() || !t.Type.Valid() {
 		return nil, invalid
 	}

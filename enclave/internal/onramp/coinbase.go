@@ -126,7 +126,7 @@ func ReadCoinbase(status int, body []byte) (State, error) {
 		}
 		states = append(states, s)
 	}
-	return together(states), nil
+	return combineStates(states), nil
 }
 
 // tokenLife is how long a bearer token of ours is good, in seconds.

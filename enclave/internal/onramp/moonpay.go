@@ -180,5 +180,5 @@ func ReadMoonPay(status int, body []byte, id string) (State, error) {
 		}
 		states = append(states, s)
 	}
-	return together(states), nil
+	return combineStates(states), nil
 }

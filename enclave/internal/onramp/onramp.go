@@ -161,9 +161,9 @@ const (
 // errAnswer is of an answer that is not what the provider documents.
 var errAnswer = errors.New("onramp: the provider's answer cannot be used")
 
-// together is the state of a purchase for which the provider knows of payments in these states: one that came
+// combineStates is the state of a purchase for which the provider knows of payments in these states: one that came
 // through counts, then one under way, then the newest that did not.
-func together(states []State) State {
+func combineStates(states []State) State {
 	for _, s := range []State{Completed, Pending} {
 		if slices.Contains(states, s) {
 			return s

@@ -16,17 +16,17 @@ type Child struct {
 	CreatedMs uint64 `cbor:"3,keyasint"`
 }
 
-// place is the key by which sub-organizations are ordered by creation.
-func (c *Child) place() string { return bigEndian(c.CreatedMs) + raw(c.ID) }
+// sortKey is the key by which sub-organizations are ordered by creation.
+func (c *Child) sortKey() string { return bigEndian(c.CreatedMs) + raw(c.ID) }
 
 // Older reports whether c comes before d in the order of creation.
-func (c *Child) Older(d *Child) bool { return c.place() < d.place() }
+func (c *Child) Older(d *Child) bool { return c.sortKey() < d.sortKey() }
 
 type none struct{}
 
 // PutChild records a sub-organization under its parent.
 func (t *Tx) PutChild(c *Child) error {
-	if err := put(t, key(collectionChildrenOrder, c.place()), &none{}); err != nil {
+	if err := put(t, key(collectionChildrenOrder, c.sortKey()), &none{}); err != nil {
 		return err
 	}
 	return put(t, key(collectionChildren, raw(c.ID)), c)
@@ -34,7 +34,7 @@ func (t *Tx) PutChild(c *Child) error {
 
 // DeleteChild deletes the record of a sub-organization, but not its look-up keys.
 func (t *Tx) DeleteChild(c *Child) {
-	t.del(key(collectionChildrenOrder, c.place()))
+	t.del(key(collectionChildrenOrder, c.sortKey()))
 	t.del(key(collectionChildren, raw(c.ID)))
 }
 
@@ -51,7 +51,7 @@ func IdentityText(issuer, subject, audience string) string {
 }
 
 func childKey(what byte, value string, c *Child, holder ID) string {
-	return key(collectionChildrenKeys, string(what), hashKey(value), c.place(), raw(holder))
+	return key(collectionChildrenKeys, string(what), hashKey(value), c.sortKey(), raw(holder))
 }
 
 // PutChildKey adds a look-up key of c: a value of its user holder, or its name with the zero ID.
@@ -87,15 +87,15 @@ func (t *Tx) ChildrenBefore(before *Child, limit int) ([]ID, error) {
 }
 
 func (t *Tx) childrenBehind(prefix string, after *Child, limit int) ([]ID, error) {
-	st := under(prefix)
+	st := keysWithPrefix(prefix)
 	if after != nil {
-		st.from = nextPrefix(prefix + after.place())
+		st.from = nextPrefix(prefix + after.sortKey())
 	}
 	return t.children(st, len(prefix), limit)
 }
 
 func (t *Tx) childrenBefore(prefix string, before *Child, limit int) ([]ID, error) {
-	ids, err := t.children(keyRange{prefix, prefix + before.place(), true}, len(prefix), limit)
+	ids, err := t.children(keyRange{prefix, prefix + before.sortKey(), true}, len(prefix), limit)
 	slices.Reverse(ids)
 	return ids, err
 }

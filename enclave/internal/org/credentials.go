@@ -69,5 +69,5 @@ func (t *Tx) EachOnRampCredential(visit func(*OnRampCredential) bool) error {
 
 // DeleteProviderCredentials removes all credentials at OAuth 2.0 and on-ramp providers.
 func (t *Tx) DeleteProviderCredentials() error {
-	return cmp.Or(t.clear(under(key(collectionOAuth2))), t.clear(under(key(collectionOnRamps))))
+	return cmp.Or(t.clear(keysWithPrefix(key(collectionOAuth2))), t.clear(keysWithPrefix(key(collectionOnRamps))))
 }

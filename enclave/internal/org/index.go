@@ -57,7 +57,7 @@ func handleOf(k string) (h Handle, ok bool) {
 
 // Has reports whether the organization has a handle.
 func (t *Tx) Has(h Handle) (has bool, err error) {
-	err = t.scan(under(h.prefix()), func(string, *record) bool {
+	err = t.scan(keysWithPrefix(h.prefix()), func(string, *record) bool {
 		has = true
 		return false
 	})
@@ -80,7 +80,7 @@ func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 	for _, h := range slices.SortedFunc(maps.Keys(kept), inOrder) {
 		has := kept[h]
 		if !has { // a record that this change does not touch may still give it
-			err := t.state.scan(under(h.prefix()), nil, func(k string, _ *record) bool {
+			err := t.state.scan(keysWithPrefix(h.prefix()), nil, func(k string, _ *record) bool {
 				_, touched := t.changes[k]
 				has = !touched
 				return touched
@@ -100,7 +100,7 @@ func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 func (t *Tx) EachHandle(visit func(Handle) bool) error {
 	going := true
 	for _, prefix := range []string{key(collectionNames, string(byte(NameUser))), key(collectionAddresses)} {
-		err := t.scan(under(prefix), func(k string, _ *record) bool {
+		err := t.scan(keysWithPrefix(prefix), func(k string, _ *record) bool {
 			if h, ok := handleOf(k); ok {
 				going = visit(h)
 			}

@@ -59,12 +59,12 @@ func (t *Tx) LinkUser(c *Child, before, after *User) error {
 	was, is := findersOf(before), findersOf(after)
 	for _, f := range sortFinders(was) {
 		if !is[f] {
-			t.DeleteChildKey(f.what, f.value, f.place(c), before.ID)
+			t.DeleteChildKey(f.what, f.value, f.entryOf(c), before.ID)
 		}
 	}
 	for _, f := range sortFinders(is) {
 		if !was[f] {
-			if err := t.PutChildKey(f.what, f.value, f.place(c), after.ID); err != nil {
+			if err := t.PutChildKey(f.what, f.value, f.entryOf(c), after.ID); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,7 @@ type finder struct {
 	ms    uint64 // the time; 0: ordered by creation
 }
 
-func (f finder) place(c *Child) *Child {
+func (f finder) entryOf(c *Child) *Child {
 	if f.ms == 0 {
 		return c
 	}
@@ -146,8 +146,8 @@ func (k *APIKey) Leads() bool {
 // IsSession reports whether the key is a session key, which the enclave issues at a log-in, and not an API key.
 func (k *APIKey) IsSession() bool { return !strings.HasPrefix(k.Type, "CREDENTIAL_TYPE_API_KEY_") }
 
-// known is the kind under which a proven, vouched-for or unrecorded credential is looked up, 0 for others.
-func (h How) known() byte {
+// indexKind is the kind under which a proven, vouched-for or unrecorded credential is looked up, 0 for others.
+func (h How) indexKind() byte {
 	switch h {
 	case HowProven:
 		return ChildProven
@@ -161,7 +161,7 @@ func (h How) known() byte {
 
 func (k *APIKey) finder() finder {
 	curve := KeyCurve(k.Type)
-	f := finder{what: k.How.known(), value: curve + ":" + k.PublicKey}
+	f := finder{what: k.How.indexKind(), value: curve + ":" + k.PublicKey}
 	switch {
 	case k.How == HowAlone:
 		f.what = ChildAlone
@@ -172,7 +172,7 @@ func (k *APIKey) finder() finder {
 }
 
 func (a *Authenticator) finder() finder {
-	f := finder{what: a.How.known(), value: PasskeyCurve + ":" + hex.EncodeToString(a.CredentialID)}
+	f := finder{what: a.How.indexKind(), value: PasskeyCurve + ":" + hex.EncodeToString(a.CredentialID)}
 	if f.what == 0 {
 		f.what, f.ms = ChildFresh, a.CreatedMs
 	}
@@ -213,14 +213,14 @@ func (t *Tx) ChildrenByCredential(credential string, before, after *Child, limit
 		if before != nil || after != nil {
 			return nil, nil
 		}
-		return t.only(what, credential, limit)
+		return t.firstChild(what, credential, limit)
 	case before != nil:
 		return t.ChildrenByBefore(what, credential, before, limit)
 	}
 	return t.ChildrenBy(what, credential, after, limit)
 }
 
-func (t *Tx) only(what byte, credential string, limit int) ([]ID, error) {
+func (t *Tx) firstChild(what byte, credential string, limit int) ([]ID, error) {
 	if what == ChildAlone {
 		return t.ChildrenByBefore(what, credential, last, min(limit, 1))
 	}

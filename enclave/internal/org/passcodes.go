@@ -80,7 +80,7 @@ func (t *Tx) PutPasscode(p *Passcode) error {
 func (t *Tx) PasscodesBy(h Hash) (ps []*Passcode, err error) {
 	prefix := key(collectionPasscodeCounts, string(h[:]))
 	var bad error
-	err = t.scan(under(prefix), func(k string, _ *record) bool {
+	err = t.scan(keysWithPrefix(prefix), func(k string, _ *record) bool {
 		var p *Passcode
 		if p, bad = t.Passcode(ID([]byte(k[len(prefix):]))); p != nil {
 			ps = append(ps, p)

@@ -12,8 +12,8 @@ type keyRange struct {
 	descending bool
 }
 
-// under is the range of the keys that begin with prefix.
-func under(prefix string) keyRange { return keyRange{from: prefix, to: nextPrefix(prefix)} }
+// keysWithPrefix is the range of the keys that begin with prefix.
+func keysWithPrefix(prefix string) keyRange { return keyRange{from: prefix, to: nextPrefix(prefix)} }
 
 // nextPrefix is the lowest key after all that begin with prefix. A collection's byte is never 0xff.
 func nextPrefix(prefix string) string {
@@ -25,8 +25,8 @@ func nextPrefix(prefix string) string {
 	return string(b)
 }
 
-// in returns the indices at which the range begins and ends in sorted keys.
-func (st keyRange) in(keys []string) (lo, hi int) {
+// indexesIn returns the indices at which the range begins and ends in sorted keys.
+func (st keyRange) indexesIn(keys []string) (lo, hi int) {
 	lo, _ = slices.BinarySearch(keys, st.from)
 	hi, _ = slices.BinarySearch(keys, st.to)
 	return lo, max(lo, hi)
@@ -88,7 +88,7 @@ func (s *State) scan(st keyRange, mine map[string]*record, visit visitor) error 
 		}
 		return s.overlay[k]
 	}
-	first := s.at(st.from)
+	first := s.pieceIndex(st.from)
 	end := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo >= st.to })
 	for n := range end - first {
 		i := first + n
@@ -103,7 +103,7 @@ func (s *State) scan(st keyRange, mine map[string]*record, visit visitor) error 
 		if i+1 < end {
 			here.to = s.pieces[i+1].lo
 		}
-		lo, hi := here.in(written)
+		lo, hi := here.indexesIn(written)
 		keys := written[lo:hi:hi] // appending copies them
 		for k := range mine {
 			if here.from <= k && k < here.to {
@@ -114,7 +114,7 @@ func (s *State) scan(st keyRange, mine map[string]*record, visit visitor) error 
 			slices.Sort(keys)
 			keys = slices.Compact(keys)
 		}
-		lo, hi = here.in(p.content.keys)
+		lo, hi = here.indexesIn(p.content.keys)
 		if !p.content.visit(lo, hi, keys, over, st.descending, visit) {
 			break
 		}

@@ -58,7 +58,7 @@ func (t *Tx) DeleteSecret(id ID) {
 
 // EachSecret visits the secrets after the one with id after, in the order of creation.
 func (t *Tx) EachSecret(after ID, visit func(*Secret) bool) error {
-	st := under(key(collectionSecrets))
+	st := keysWithPrefix(key(collectionSecrets))
 	if !after.Zero() {
 		st.from = nextPrefix(key(collectionSecrets, raw(after)))
 	}

@@ -65,7 +65,7 @@ func (t *Tx) FindShared(after []byte, limit int) (found []SharedValue, next []by
 // nextHash is the first hash after another in an index, or empty.
 func (t *Tx) nextHash(what byte, after string) (hash string, err error) {
 	prefix := key(collectionChildrenKeys, string(what))
-	st := under(prefix)
+	st := keysWithPrefix(prefix)
 	if after != "" {
 		st.from = nextPrefix(prefix + after)
 	}
@@ -80,7 +80,7 @@ func (t *Tx) nextHash(what byte, after string) (hash string, err error) {
 func (t *Tx) holders(indexes []byte, hash string) (hs []SharedHolder, first byte, err error) {
 	for _, what := range indexes {
 		prefix := key(collectionChildrenKeys, string(what), hash)
-		err := t.scan(under(prefix), func(k string, _ *record) bool {
+		err := t.scan(keysWithPrefix(prefix), func(k string, _ *record) bool {
 			at := len(prefix) + 8
 			h := SharedHolder{ID([]byte(k[at : at+16])), ID([]byte(k[at+16 : at+32]))}
 			if first == 0 {

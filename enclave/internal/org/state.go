@@ -117,8 +117,8 @@ func (s *State) Bytes() int { return s.overlayBytes + s.residentBytes + 64*len(s
 // twice, since a used record is also in memory in decoded form.
 func (s *State) Memory() int { return s.Bytes() + s.overlayBytes }
 
-// at is the index of the piece that covers key.
-func (s *State) at(key string) int {
+// pieceIndex is the index of the piece that covers key.
+func (s *State) pieceIndex(key string) int {
 	return sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > key }) - 1
 }
 
@@ -126,7 +126,7 @@ func (s *State) lookUp(key string) (*record, error) {
 	if v, ok := s.overlay[key]; ok {
 		return v, nil
 	}
-	p := s.pieces[s.at(key)]
+	p := s.pieces[s.pieceIndex(key)]
 	if p.content == nil {
 		return nil, &Retry{LoadPiece: p.ref}
 	}

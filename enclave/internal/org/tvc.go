@@ -187,7 +187,7 @@ func (t *Tx) PutTVCDeployment(d *TVCDeployment) error {
 func (t *Tx) DeleteTVCDeployment(d *TVCDeployment) error {
 	t.del(key(collectionTVCDeployments, raw(d.ID)))
 	t.del(key(collectionTVCManifests, raw(d.Manifest)))
-	return t.clear(under(key(collectionTVCShares, raw(d.ID))))
+	return t.clear(keysWithPrefix(key(collectionTVCShares, raw(d.ID))))
 }
 
 // EachTVCDeployment visits the deployments of all apps in the order of their ids.

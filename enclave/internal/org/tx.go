@@ -225,7 +225,7 @@ func list[T any](t *Tx, st keyRange, visit func(key string, rec *T) bool) error 
 
 // first is the first record whose key begins with prefix, or nil.
 func first[T any](t *Tx, prefix string) (rec *T, err error) {
-	err = list(t, under(prefix), func(_ string, found *T) bool {
+	err = list(t, keysWithPrefix(prefix), func(_ string, found *T) bool {
 		rec = found
 		return false
 	})
@@ -247,7 +247,7 @@ func (t *Tx) clear(st keyRange) error {
 
 // each visits the records of a collection in the order of their keys.
 func each[T any](t *Tx, c Collection, visit func(*T) bool) error {
-	return list(t, under(key(c)), func(_ string, rec *T) bool { return visit(rec) })
+	return list(t, keysWithPrefix(key(c)), func(_ string, rec *T) bool { return visit(rec) })
 }
 
 func key(c Collection, parts ...string) string {

@@ -118,7 +118,7 @@ type Owner struct {
 // ByAddress looks up the owner of the address with this match key.
 func (t *Tx) ByAddress(match string) (o Owner, ok bool, err error) {
 	prefix := key(collectionAddresses, hashKey(match))
-	err = t.scan(under(prefix), func(k string, _ *record) bool {
+	err = t.scan(keysWithPrefix(prefix), func(k string, _ *record) bool {
 		if rest := []byte(k[len(prefix):]); len(rest) == 24 {
 			o, ok = Owner{ID(rest[:16]), binary.BigEndian.Uint64(rest[16:])}, true
 		}
@@ -232,7 +232,7 @@ func (t *Tx) DeleteTarget(user, id ID) { t.del(key(collectionTargets, raw(user),
 
 // Targets returns a user's import targets, live or not, oldest first.
 func (t *Tx) Targets(user ID) (gs []*Target, err error) {
-	err = list(t, under(key(collectionTargets, raw(user))), func(_ string, g *Target) bool {
+	err = list(t, keysWithPrefix(key(collectionTargets, raw(user))), func(_ string, g *Target) bool {
 		gs = append(gs, g)
 		return true
 	})

@@ -59,11 +59,11 @@ func (n *node) literal() bool    { return n.op == opBool || n.op == opInt || n.o
 // 1 below, 2 equal, 4 above.
 var orders = [...]uint8{opEq: 2, opNe: 5, opLt: 1, opGt: 4, opLe: 3, opGe: 6}
 
-// holds tells whether a comparison holds between two values of an order, -1, 0 or 1.
-func (o op) holds(order int) bool { return orders[o]>>(order+1)&1 == 1 }
+// allowsOrder tells whether a comparison holds between two values of an order, -1, 0 or 1.
+func (o op) allowsOrder(order int) bool { return orders[o]>>(order+1)&1 == 1 }
 
-// same tells whether two nodes were written the same, whatever the spacing.
-func (n *node) same(m *node) bool {
+// equals tells whether two nodes were written the same, whatever the spacing.
+func (n *node) equals(m *node) bool {
 	if n.op != m.op || n.name != m.name || len(n.kids) != len(m.kids) {
 		return false
 	}
@@ -73,7 +73,7 @@ func (n *node) same(m *node) bool {
 		}
 	}
 	for i := range n.kids {
-		if !n.kids[i].same(m.kids[i]) {
+		if !n.kids[i].equals(m.kids[i]) {
 			return false
 		}
 	}

@@ -165,7 +165,7 @@ func (s *cronSpan) open(nowMs int64) bool {
 			begin = max(first, start.Unix())
 			low = max(begin+local, start.Unix()+int64(before)) // what the clocks showed before shows again
 		}
-		if s.between(low, end+local) {
+		if s.firesBetween(low, end+local) {
 			return true
 		}
 		end = begin - 1
@@ -173,9 +173,9 @@ func (s *cronSpan) open(nowMs int64) bool {
 	return false
 }
 
-// between tells whether a fire lies between two local times, both included, in seconds
+// firesBetween tells whether a fire lies between two local times, both included, in seconds
 // since 1970 on the local clock. They are at most a week apart; low may be above high.
-func (s *cronSpan) between(low, high int64) bool {
+func (s *cronSpan) firesBetween(low, high int64) bool {
 	firstMinute, lastMinute := ceilDiv(low, 60), floorDiv(high, 60)
 	for day := floorDiv(lastMinute, 24*60); day >= floorDiv(firstMinute, 24*60); day-- {
 		if !s.on(day) {

@@ -136,7 +136,7 @@ func (r *Request) approves(i int) bool {
 // decide goes on where the root quorum has not decided.
 func (d *decider) decide() (Decision, error) {
 	r := d.request
-	defer d.done()
+	defer d.chargeCaller()
 	if r.RootQuorum {
 		if slices.Contains(d.state.RootUsers, r.initiator()) {
 			if err := d.load(); err != nil {
@@ -157,7 +157,7 @@ func (d *decider) decide() (Decision, error) {
 	out := Decision{Evaluations: Evaluations{set: d.set, Verdicts: make([]Verdict, d.set.len())}}
 	var allows, denies, waits bool
 	for i := range out.Evaluations.Verdicts {
-		v := d.judge(i)
+		v := d.evaluatePolicy(i)
 		out.Evaluations.Verdicts[i] = v
 		if v.Outcome == Error && v.Clause != 0 && d.machine.why.reason == failedSteps {
 			d.endless = append(d.endless, i)
@@ -208,18 +208,18 @@ func Counts(s State, r Request, user [16]byte) (bool, error) {
 		s.Steps = new(s.budget())
 	}
 	for _, each := range r.Each() {
-		if yes, err := counts(s, each, user); yes || err != nil {
+		if yes, err := voteCounts(s, each, user); yes || err != nil {
 			return yes, err
 		}
 	}
 	return false, nil
 }
 
-func counts(s State, r Request, user [16]byte) (bool, error) {
+func voteCounts(s State, r Request, user [16]byte) (bool, error) {
 	r.Approvals = slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return a.User == user })
 	r.Rejections = slices.DeleteFunc(slices.Clone(r.Rejections), func(u [16]byte) bool { return u == user })
 	d := newDecider(&s, &r)
-	defer d.done()
+	defer d.chargeCaller()
 	if err := d.load(); err != nil {
 		return false, err
 	}
@@ -287,8 +287,8 @@ func newDecider(s *State, r *Request) *decider {
 	return d
 }
 
-// done takes what was spent off what the caller has left.
-func (d *decider) done() {
+// chargeCaller takes what was spent off what the caller has left.
+func (d *decider) chargeCaller() {
 	if d.state.Steps != nil {
 		*d.state.Steps -= d.spent
 	}
@@ -376,27 +376,27 @@ func (d *decider) orQuorum(denial Outcome) Outcome {
 	return RequiresConsensus
 }
 
-// left are the steps that no policy has taken yet.
-func (d *decider) left() int { return d.limit - d.spent }
+// stepsLeft are the steps that no policy has taken yet.
+func (d *decider) stepsLeft() int { return d.limit - d.spent }
 
 // run evaluates a clause, with no more steps than are left. A nil one is true.
 func (d *decider) run(p *Program) (yes, ok bool) {
 	if p == nil {
 		return true, true
 	}
-	m, steps := &d.machine, min(maxSteps, d.left())
+	m, steps := &d.machine, min(maxSteps, d.stepsLeft())
 	m.allow(steps)
 	if p.clause == ClauseConsensus {
 		m.setVoters(d.voters)
 	}
-	yes, ok = m.truth(p.root)
+	yes, ok = m.evaluateBool(p.root)
 	d.spent += steps - max(m.end(), 0)
 	return yes && ok, ok
 }
 
-// take takes the steps of a predicate, if it has so many. Otherwise its expression must be
+// spend takes the steps of a predicate, if it has so many. Otherwise its expression must be
 // walked, up to where they end.
-func (d *decider) take(steps int) bool {
+func (d *decider) spend(steps int) bool {
 	if steps > maxSteps || steps > d.limit-d.spent {
 		return false
 	}
@@ -421,7 +421,7 @@ func (d *decider) matches(i int) (yes, ok bool) {
 	if d.inputs.errors&c.mask != 0 {
 		for _, r := range c.reads {
 			if d.inputs.errors>>r.input&1 == 1 {
-				if !d.take(r.steps) {
+				if !d.spend(r.steps) {
 					return d.run(d.set.policies[i].Condition)
 				}
 				d.machine.why = d.inputs.seen[r.input].why
@@ -429,10 +429,10 @@ func (d *decider) matches(i int) (yes, ok bool) {
 			}
 		}
 	}
-	if !d.take(c.steps) {
+	if !d.spend(c.steps) {
 		return d.run(d.set.policies[i].Condition)
 	}
-	return c.test.holds(&d.inputs), true
+	return c.test.isTrueFor(&d.inputs), true
 }
 
 // agrees evaluates the consensus of policy i.
@@ -448,14 +448,14 @@ func (d *decider) agrees(i int) (yes, ok bool) {
 	for j := range d.inputs.voters {
 		steps += c.stepsPerApprover + c.listSteps + c.stepsPerTag*len(d.inputs.voters[j].tags)
 	}
-	if !d.take(steps) {
+	if !d.spend(steps) {
 		return d.run(d.set.policies[i].Consensus)
 	}
-	return c.test.holds(&d.inputs), true
+	return c.test.isTrueFor(&d.inputs), true
 }
 
-// judge is what policy i makes of the request.
-func (d *decider) judge(i int) Verdict {
+// evaluatePolicy is what policy i makes of the request.
+func (d *decider) evaluatePolicy(i int) Verdict {
 	p := d.set.policies[i]
 	if d.spent >= d.limit {
 		return Verdict{Outcome: Error}
@@ -522,7 +522,7 @@ func (d *decider) awaits(i int) (counts, ok bool) {
 	if at := slices.IndexFunc(d.voters, is); at >= 0 {
 		if short.ok { // reach would begin by asking it all of him
 			v := &d.inputs.voters[at]
-			if steps := short.stepsPerApprover + short.stepsPerTag*len(v.tags); !short.test.anyHolds(v) && d.take(steps) {
+			if steps := short.stepsPerApprover + short.stepsPerTag*len(v.tags); !short.test.anyHolds(v) && d.spend(steps) {
 				return false, true
 			}
 		}

@@ -115,8 +115,8 @@ func (m *machine) pause() {
 	}
 }
 
-// truth evaluates an expression of type bool.
-func (m *machine) truth(n *node) (yes, ok bool) {
+// evaluateBool evaluates an expression of type bool.
+func (m *machine) evaluateBool(n *node) (yes, ok bool) {
 	if !m.spend(1) {
 		return m.failed(n, failedSteps)
 	}
@@ -124,7 +124,7 @@ func (m *machine) truth(n *node) (yes, ok bool) {
 	case opAnd, opOr:
 		yes = n.op == opAnd
 		for _, k := range n.kids {
-			one, ok := m.truth(k)
+			one, ok := m.evaluateBool(k)
 			if !ok {
 				return false, false
 			}
@@ -134,7 +134,7 @@ func (m *machine) truth(n *node) (yes, ok bool) {
 		}
 		return yes, true
 	case opNot:
-		yes, ok = m.truth(n.kids[0])
+		yes, ok = m.evaluateBool(n.kids[0])
 		return !yes && ok, ok
 	case opEq, opNe, opLt, opGt, opLe, opGe:
 		return m.compare(n)
@@ -150,7 +150,7 @@ func (m *machine) truth(n *node) (yes, ok bool) {
 		yes = n.op == opAll
 		for i := range list.list {
 			m.bind(n, &list, i)
-			one, ok := m.truth(n.kids[1])
+			one, ok := m.evaluateBool(n.kids[1])
 			if !ok {
 				return false, false
 			}
@@ -173,7 +173,7 @@ func (m *machine) truth(n *node) (yes, ok bool) {
 func (m *machine) value(n *node) (Value, bool) {
 	switch n.op {
 	case opAnd, opOr, opNot, opEq, opNe, opLt, opGt, opLe, opGe, opIn, opContains, opAll, opAny, opCronSpan:
-		yes, ok := m.truth(n)
+		yes, ok := m.evaluateBool(n)
 		return Bool(yes), ok
 	}
 	if !m.spend(1) {
@@ -297,7 +297,7 @@ func (m *machine) checkType(n *node, s *shape, v Value) (Value, bool) {
 	case classBool:
 		fits = v.typ == TypeBool
 	case classInt, classUint:
-		if fits = v.typ == TypeInt; fits && (s.class == classInt && !v.within(minInt, maxInt) || !v.within(minInt, maxUint)) {
+		if fits = v.typ == TypeInt; fits && (s.class == classInt && !v.isBetween(minInt, maxInt) || !v.isBetween(minInt, maxUint)) {
 			return m.fail(n, failedRange, "")
 		}
 	case classString:
@@ -318,7 +318,7 @@ func (m *machine) checkType(n *node, s *shape, v Value) (Value, bool) {
 		fits = v.typ == TypeStruct
 	case classDynamic:
 		fits = v.typ != TypeNone && v.typ != typeTime
-		if v.typ == TypeInt && !v.within(minInt, maxUint) {
+		if v.typ == TypeInt && !v.isBetween(minInt, maxUint) {
 			return m.fail(n, failedRange, "")
 		}
 	}
@@ -346,7 +346,7 @@ func (m *machine) compare(n *node) (yes, ok bool) {
 	case a.typ != b.typ || a.typ != TypeInt && a.typ != typeTime:
 		return m.failed(n, failedClash)
 	}
-	return n.op.holds(a.compare(&b)), true
+	return n.op.allowsOrder(a.compare(&b)), true
 }
 
 func (m *machine) equal(n *node, a, b *Value) (yes, ok bool) {
@@ -401,7 +401,7 @@ func (m *machine) filter(n *node) (Value, bool) {
 	kept := Value{typ: TypeList, dynamic: list.dynamic}
 	for i := range list.list {
 		m.bind(n, &list, i)
-		yes, ok := m.truth(n.kids[1])
+		yes, ok := m.evaluateBool(n.kids[1])
 		if !ok {
 			return Value{}, false
 		}
@@ -441,7 +441,7 @@ func (m *machine) index(n *node) (Value, bool) {
 	case of.text() && at.typ == TypeInt:
 		from, ok := m.characters(of.string, &at)
 		if !ok || from == len(of.string) {
-			return m.fail(n, m.outside(), "")
+			return m.fail(n, m.outOfRange(), "")
 		}
 		_, size := utf8.DecodeRuneInString(of.string[from:])
 		of.string, of.literal = of.string[from:from+size], false
@@ -474,7 +474,7 @@ func (m *machine) slice(n *node) (Value, bool) {
 	a, okFrom := m.characters(of.string, &from)
 	b, okTo := m.characters(of.string, &to)
 	if !okFrom || !okTo {
-		return m.fail(n, m.outside(), "")
+		return m.fail(n, m.outOfRange(), "")
 	}
 	of.string, of.literal = of.string[a:b], false
 	return of, true
@@ -499,8 +499,8 @@ func (m *machine) characters(s string, n *Value) (at int, ok bool) {
 	return at, true
 }
 
-// outside is why characters found none: the text ends before, or the steps.
-func (m *machine) outside() reason {
+// outOfRange is why characters found none: the text ends before, or the steps.
+func (m *machine) outOfRange() reason {
 	if m.steps < 0 {
 		return failedSteps
 	}

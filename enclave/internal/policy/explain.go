@@ -42,11 +42,11 @@ func (d *decider) explain(out *Decision) {
 			x.fail(program.root, failedSteps, "")
 			x.failure()
 		case v.Outcome == Error:
-			if _, ok := x.truth(program.root); !ok {
+			if _, ok := x.evaluateBool(program.root); !ok {
 				x.failure()
 			}
 		case !x.passedOver(program, v):
-			x.why(program.root, v.Outcome == DenyExplicit)
+			x.explainNode(program.root, v.Outcome == DenyExplicit)
 		}
 		rest := x.end()
 		left -= steps - max(rest, 0)
@@ -62,11 +62,11 @@ func (x *explainer) passedOver(p *Program, v Verdict) bool {
 	if v.Outcome != DenyImplicit || v.Clause != ClauseCondition || list == "" {
 		return false
 	}
-	if yes, ok := x.truth(p.root); !yes || !ok {
+	if yes, ok := x.evaluateBool(p.root); !yes || !ok {
 		return false
 	}
 	read := p.root.find(func(n *node) bool { return n.op == opMember && slices.Contains(solanaLists[n.name], list) })
-	x.at(read)
+	x.setExpression(read)
 	x.reason.Values = []Explained{{"solana.tx." + list, "is not empty, and the condition reads solana.tx." + read.name + " without it"}}
 	return true
 }
@@ -90,12 +90,12 @@ type explainer struct {
 }
 
 func (x *explainer) failure() {
-	x.at(x.where)
+	x.setExpression(x.where)
 	x.reason.Values = []Explained{{x.text(x.where), shorten(x.machine.why.String(), maxExplainText)}}
 }
 
-// at notes the deepest single expression that decided.
-func (x *explainer) at(n *node) {
+// setExpression notes the deepest single expression that decided.
+func (x *explainer) setExpression(n *node) {
 	if x.reason.Position < 0 {
 		x.reason.Position, x.reason.Expression = n.pos, x.text(n)
 	}
@@ -103,24 +103,24 @@ func (x *explainer) at(n *node) {
 
 func (x *explainer) text(n *node) string { return shorten(x.source[n.pos:n.end], maxExplainText) }
 
-// why goes from an expression that came to yes down to what made it so.
-func (x *explainer) why(n *node, yes bool) {
+// explainNode goes from an expression that came to yes down to what made it so.
+func (x *explainer) explainNode(n *node, yes bool) {
 	switch n.op {
 	case opNot:
-		x.why(n.kids[0], !yes)
+		x.explainNode(n.kids[0], !yes)
 	case opAnd, opOr:
 		if yes == (n.op == opAnd) { // all parts were needed for that
-			x.at(n)
+			x.setExpression(n)
 			for _, k := range n.kids {
-				x.why(k, yes)
+				x.explainNode(k, yes)
 			}
 			return
 		}
 		for _, k := range n.kids { // one was enough
-			if one, ok := x.truth(k); !ok {
+			if one, ok := x.evaluateBool(k); !ok {
 				return
 			} else if one == yes {
-				x.why(k, yes)
+				x.explainNode(k, yes)
 				return
 			}
 		}
@@ -131,30 +131,30 @@ func (x *explainer) why(n *node, yes bool) {
 		}
 		for i := range list.list {
 			x.bind(n, &list, i)
-			if one, ok := x.truth(n.kids[1]); !ok {
+			if one, ok := x.evaluateBool(n.kids[1]); !ok {
 				return
 			} else if len(list.list) == 1 || one == yes && yes == (n.op == opAny) {
-				x.why(n.kids[1], one)
+				x.explainNode(n.kids[1], one)
 				return
 			}
 		}
-		x.at(n)
-		x.note(n.kids[0])
+		x.setExpression(n)
+		x.addValue(n.kids[0])
 	case opEq, opNe, opLt, opGt, opLe, opGe, opIn, opContains:
-		x.at(n)
+		x.setExpression(n)
 		for _, k := range n.kids {
-			x.note(k)
+			x.addValue(k)
 		}
 	default:
-		x.at(n)
-		x.note(n)
+		x.setExpression(n)
+		x.addValue(n)
 	}
 }
 
-// note adds the value of an expression, unless it is plain to see or secret.
-func (x *explainer) note(n *node) {
+// addValue adds the value of an expression, unless it is plain to see or secret.
+func (x *explainer) addValue(n *node) {
 	e := &x.reason
-	if len(e.Values) == maxExplained || plain(n) || reads(n, "secret") {
+	if len(e.Values) == maxExplained || isConstant(n) || readsField(n, "secret") {
 		return
 	}
 	text := x.text(n)
@@ -166,16 +166,16 @@ func (x *explainer) note(n *node) {
 	}
 }
 
-// plain tells whether an expression is what it says: literals only.
-func plain(n *node) bool {
+// isConstant tells whether an expression is what it says: literals only.
+func isConstant(n *node) bool {
 	if n.op == opList {
-		return !slices.ContainsFunc(n.kids, func(k *node) bool { return !plain(k) })
+		return !slices.ContainsFunc(n.kids, func(k *node) bool { return !isConstant(k) })
 	}
 	return n.literal() || n.op == opTimestamp
 }
 
-func reads(n *node, name string) bool {
-	return n.root != 0 && roots[n.root].name == name || slices.ContainsFunc(n.kids, func(k *node) bool { return reads(k, name) })
+func readsField(n *node, name string) bool {
+	return n.root != 0 && roots[n.root].name == name || slices.ContainsFunc(n.kids, func(k *node) bool { return readsField(k, name) })
 }
 
 // appendText writes a value like an expression, and stops soon after maxExplainText.

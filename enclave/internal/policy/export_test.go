@@ -16,7 +16,7 @@ func (p *Program) String() string {
 // Same tells whether two programs are the same expression, however they are
 // spaced.
 func (p *Program) Same(q *Program) bool {
-	return p == q || p != nil && q != nil && p.clause == q.clause && p.root.same(q.root)
+	return p == q || p != nil && q != nil && p.clause == q.clause && p.root.equals(q.root)
 }
 
 // LeastSteps is what lint says that the expression takes at least.

@@ -79,7 +79,7 @@ func (l *linter) clause(p *Program) {
 		case n.comparison() || n.op == opContains:
 			l.attribute(clause, n)
 		case n.op == opAll && p.clause == ClauseCondition:
-			l.all(p, n)
+			l.checkAllCall(p, n)
 		case n.op == opString:
 			if why := badAddress(n.lit.string); why != "" {
 				l.warn(clause, n.pos, "ADDRESS_CHECKSUM", why)
@@ -107,7 +107,7 @@ func (l *linter) attribute(clause string, n *node) {
 		means := meaning(root, lit)
 		switch {
 		case unknown == "":
-		case !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.at(root) == means && (!k.RootQuorum || means == "") }):
+		case !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.constantAt(root) == means && (!k.RootQuorum || means == "") }):
 			l.warn(clause, lit.pos, unknown, "No activity that policies decide about has the "+strings.TrimPrefix(roots[root].name, "activity.")+" '"+shorten(lit.lit.string, 60)+"'. Check how it is spelt.")
 		case root == rootType:
 			l.warn(clause, lit.pos, "EXACT_ACTIVITY_TYPE", "This names one version of an activity, and clients move on to newer versions. Compare activity.kind with '"+means+"' instead, which covers all.")
@@ -115,9 +115,9 @@ func (l *linter) attribute(clause string, n *node) {
 	}
 }
 
-// at is what activities of a kind have at a root: for the type, of which the version is
+// constantAt is what activities of a kind have at a root: for the type, of which the version is
 // not known, the kind.
-func (k Kind) at(root rootID) string {
+func (k Kind) constantAt(root rootID) string {
 	switch root {
 	case rootType, rootKind:
 		return k.Name
@@ -154,14 +154,14 @@ func comparedRoot(n *node) (rootID, []*node) {
 	return 0, nil
 }
 
-// all looks at .all(), which is true on a list without elements.
-func (l *linter) all(p *Program, n *node) {
+// checkAllCall looks at .all(), which is true on a list without elements.
+func (l *linter) checkAllCall(p *Program, n *node) {
 	list := n.kids[0]
 	if list.op == opList && len(list.kids) > 0 || list.root == rootWallets {
 		return
 	}
 	guard := p.root.find(func(g *node) bool {
-		return (g.op == opCount || g.op == opAny || g.op == opIndex) && g.kids[0].same(list)
+		return (g.op == opCount || g.op == opAny || g.op == opIndex) && g.kids[0].equals(list)
 	})
 	if guard == nil {
 		l.warn("condition", n.pos, "ALL_ON_EMPTY_LIST", "all() is true of an empty list. Also demand "+shorten(p.source[list.pos:list.end], 60)+".count() > 0.")
@@ -236,14 +236,14 @@ func never(n *node) bool {
 		}
 		return false
 	}
-	return known(n, nil) == isFalse
+	return evaluateKnown(n, nil) == isFalse
 }
 
 // contradict tells whether two comparisons of one value exclude each other.
 func contradict(a, b *node) bool {
 	x, opA, litA := bound(a)
 	y, opB, litB := bound(b)
-	if x == nil || y == nil || !x.same(y) {
+	if x == nil || y == nil || !x.equals(y) {
 		return false
 	}
 	if opB == opEq || opA == opGt || opA == opGe { // so that a is the equality or the upper bound
@@ -256,7 +256,7 @@ func contradict(a, b *node) bool {
 	}
 	order := litA.lit.compare(&litB.lit)
 	if opA == opEq {
-		return !opB.holds(order)
+		return !opB.allowsOrder(order)
 	}
 	return (opA == opLt || opA == opLe) && (opB == opGt || opB == opGe) && (order < 0 || order == 0 && (opA == opLt || opB == opGt))
 }
@@ -293,19 +293,19 @@ func knownAs(yes bool) knowledge {
 	return isFalse
 }
 
-// known evaluates an expression of which nothing is known but the literals and,
+// evaluateKnown evaluates an expression of which nothing is known but the literals and,
 // if it is given, the kind of the activity. Errors are not looked for.
-func known(n *node, k *Kind) knowledge {
+func evaluateKnown(n *node, k *Kind) knowledge {
 	switch n.op {
 	case opBool:
 		return knownAs(n.lit.yes)
 	case opNot:
-		return [...]knowledge{isUnknown, isTrue, isFalse}[known(n.kids[0], k)]
+		return [...]knowledge{isUnknown, isTrue, isFalse}[evaluateKnown(n.kids[0], k)]
 	case opAnd, opOr:
 		decides := knownAs(n.op == opOr)
 		out := knownAs(n.op == opAnd)
 		for _, kid := range n.kids {
-			switch known(kid, k) {
+			switch evaluateKnown(kid, k) {
 			case decides:
 				return decides
 			case isUnknown:
@@ -316,7 +316,7 @@ func known(n *node, k *Kind) knowledge {
 	}
 	if a := n.kids; n.comparison() && n.op != opIn && a[0].literal() && a[1].literal() && a[0].lit.typ == a[1].lit.typ {
 		if a[0].lit.typ == TypeInt {
-			return knownAs(n.op.holds(a[0].lit.compare(&a[1].lit)))
+			return knownAs(n.op.allowsOrder(a[0].lit.compare(&a[1].lit)))
 		}
 		same, _ := a[0].lit.equal(&a[1].lit)
 		return knownAs(same == (n.op == opEq))
@@ -325,7 +325,7 @@ func known(n *node, k *Kind) knowledge {
 	if k == nil || !n.comparison() && n.op != opContains || root < rootType || root > rootAction {
 		return isUnknown
 	}
-	among := slices.ContainsFunc(literals, func(lit *node) bool { return meaning(root, lit) == k.at(root) })
+	among := slices.ContainsFunc(literals, func(lit *node) bool { return meaning(root, lit) == k.constantAt(root) })
 	if among && root == rootType { // which version is not known
 		return isUnknown
 	}
@@ -347,7 +347,7 @@ func kindOfType(s string) string {
 // matchedKinds lists the kinds whose activities can fulfil an expression.
 func matchedKinds(n *node) (out []Kind) {
 	for _, k := range Kinds() {
-		if !k.RootQuorum && known(n, &k) != isFalse {
+		if !k.RootQuorum && evaluateKnown(n, &k) != isFalse {
 			out = append(out, k)
 		}
 	}
@@ -363,7 +363,7 @@ func kindsOf(p *Program) []Kind {
 }
 
 func readsOne(p *Program, names ...string) bool {
-	return p != nil && slices.ContainsFunc(names, func(name string) bool { return reads(p.root, name) })
+	return p != nil && slices.ContainsFunc(names, func(name string) bool { return readsField(p.root, name) })
 }
 
 // keys looks at what an ALLOW policy lets people sign, and with which keys.
@@ -412,7 +412,7 @@ func (l *linter) denies() {
 		}
 		of := data.kids[0]
 		if !l.guarded(func(q *Program) bool {
-			return q.root.find(func(n *node) bool { return n.same(of) }) != nil && q.root.find(failsByData) == nil
+			return q.root.find(func(n *node) bool { return n.equals(of) }) != nil && q.root.find(failsByData) == nil
 		}) {
 			l.warn(c.clause.String(), data.pos, "DENY_CAN_ERROR", "Where "+shorten(c.source[of.pos:of.end], 60)+
 				" is too short or lacks this, the policy is an error, and an error denies nothing. Deny such requests by another policy.")
@@ -596,7 +596,7 @@ func (l *linter) voters() {
 		m.setVoters(voters)
 		steps := min(maxSteps, left)
 		m.allow(steps)
-		yes, ok := m.truth(l.policy.Consensus.root)
+		yes, ok := m.evaluateBool(l.policy.Consensus.root)
 		left -= steps - m.end() + len(voters)
 		return yes && ok
 	}

@@ -70,7 +70,7 @@ func (p *parser) unexpectedWord(wanted string) {
 	switch use := p.suggestOperator(); {
 	case use != "":
 		p.fail(p.word.pos, "unexpected %s, use %s", p.word, use)
-	case p.is("-") && wanted != "integer":
+	case p.atMark("-") && wanted != "integer":
 		p.fail(p.word.pos, "unexpected %s, "+noArithmetic, p.word)
 	default:
 		p.fail(p.word.pos, "unexpected %s, want %s", p.word, wanted)
@@ -99,10 +99,10 @@ func (p *parser) suggestOperator() string {
 
 const wholeNumbers = "numbers are whole; amounts are in the chain's smallest unit (wei, lamports, satoshi)"
 
-func (p *parser) is(mark string) bool { return p.word.kind == tokMark && p.word.text == mark }
+func (p *parser) atMark(mark string) bool { return p.word.kind == tokMark && p.word.text == mark }
 
 func (p *parser) accept(mark string) bool {
-	is := p.is(mark)
+	is := p.atMark(mark)
 	if is {
 		p.advance()
 	}
@@ -145,7 +145,7 @@ func (p *parser) and() *node { return p.chain(opAnd, "&&", p.compare) }
 func (p *parser) chain(o op, mark string, part func() *node) *node {
 	pos := p.word.pos
 	first := part()
-	if !p.is(mark) {
+	if !p.atMark(mark) {
 		return first
 	}
 	kids := []*node{first}
@@ -185,7 +185,7 @@ func (p *parser) compare() *node {
 func (p *parser) unary() *node {
 	pos := p.word.pos
 	switch {
-	case p.is("!"):
+	case p.atMark("!"):
 		p.enter()
 		kid := p.unary()
 		p.depth--
@@ -212,7 +212,7 @@ func (p *parser) postfix() *node {
 		switch {
 		case p.accept("."):
 			n = p.member(n, pos)
-		case p.is("["):
+		case p.atMark("["):
 			n = p.index(n, pos)
 		default:
 			return n
@@ -229,7 +229,7 @@ func (p *parser) member(of *node, pos int) *node {
 		p.unexpectedWord("name")
 	}
 	p.advance()
-	called := p.is("(")
+	called := p.atMark("(")
 	for o := opAll; o <= opCount; o++ {
 		switch {
 		case opTexts[o] != name.text:
@@ -294,15 +294,15 @@ func (p *parser) primary() *node {
 		return p.function(opCronSpan)
 	case w.kind == tokName && w.text != "in":
 		return p.atom(node{op: opName, name: w.text, at: w.pos})
-	case p.is("("):
+	case p.atMark("("):
 		p.enter()
 		n := p.or()
 		p.leave(")")
 		return n
-	case p.is("["):
+	case p.atMark("["):
 		return p.list()
 	}
-	if p.is(".") && p.pos < len(p.source) && digit(p.source[p.pos]) {
+	if p.atMark(".") && p.pos < len(p.source) && digit(p.source[p.pos]) {
 		p.fail(w.pos, wholeNumbers)
 	}
 	p.unexpectedWord("value")
@@ -319,7 +319,7 @@ func (p *parser) atom(n node) *node {
 func (p *parser) list() *node {
 	pos, n := p.word.pos, node{op: opList}
 	p.enter()
-	for more := true; more && !p.is("]"); more = p.accept(",") {
+	for more := true; more && !p.atMark("]"); more = p.accept(",") {
 		if len(n.kids) == maxItems {
 			p.fail(p.word.pos, "more than %d items", maxItems)
 		}

@@ -126,22 +126,22 @@ func (p *Program) HoldsWithin(r *Request, left *int) (bool, error) {
 		return true, nil
 	}
 	if len(r.Payloads) == 0 {
-		return p.holds(r, left)
+		return p.isTrueFor(r, left)
 	}
 	for _, each := range r.Each() {
-		if yes, err := p.holds(&each, left); !yes || err != nil {
+		if yes, err := p.isTrueFor(&each, left); !yes || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// holds is HoldsWithin for a request about one payload or none.
-func (p *Program) holds(r *Request, left *int) (bool, error) {
+// isTrueFor is HoldsWithin for a request about one payload or none.
+func (p *Program) isTrueFor(r *Request, left *int) (bool, error) {
 	m := machine{request: r, untilPause: stepsToPause(*left)}
 	steps := min(maxSteps, max(*left, 0))
 	m.allow(steps)
-	yes, ok := m.truth(p.root)
+	yes, ok := m.evaluateBool(p.root)
 	*left -= steps - max(m.end(), 0)
 	if !ok {
 		return false, fault.New(fault.InvalidArgument, "Expression cannot be evaluated: %s at position %d", m.why, m.where.pos)

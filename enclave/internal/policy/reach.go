@@ -105,7 +105,7 @@ func (m *machine) setVoters(voters []voter) {
 // voters so far it does not hold, or (alone) it may. It is not ok if that takes too
 // many steps.
 func (d *decider) reach(p *Program, who voter, alone bool) (counts, ok bool) {
-	left := min(maxReachSteps, d.left())
+	left := min(maxReachSteps, d.stepsLeft())
 	r := reacher{machine: &d.machine, program: p, who: who.id, left: left}
 	counts = r.reach(d.voters, d.remainingVoters(), alone)
 	d.spent += left - max(r.left, 0)
@@ -125,25 +125,25 @@ type reacher struct {
 func (r *reacher) reach(voters, others []voter, alone bool) bool {
 	if t := r.program.tests; t.blind && !t.apart {
 		i := slices.IndexFunc(voters, func(v voter) bool { return v.id == r.who })
-		if r.unseen(voters[i].makeValues()) {
+		if r.isInvisible(voters[i].makeValues()) {
 			return false
 		}
 	}
-	if alone && r.counts(voters) {
+	if alone && r.isNeeded(voters) {
 		return true
 	}
 	classes := r.classes(others)
 	for _, c := range classes {
-		if r.left < 0 || r.counts(voters, c[0]) {
+		if r.left < 0 || r.isNeeded(voters, c[0]) {
 			return r.left >= 0
 		}
 	}
 	for i, a := range classes {
-		if len(a) > 1 && r.counts(voters, a[0], a[1]) {
+		if len(a) > 1 && r.isNeeded(voters, a[0], a[1]) {
 			return true
 		}
 		for _, b := range classes[i+1:] {
-			if r.left < 0 || r.counts(voters, a[0], b[0]) {
+			if r.left < 0 || r.isNeeded(voters, a[0], b[0]) {
 				return r.left >= 0
 			}
 		}
@@ -152,7 +152,7 @@ func (r *reacher) reach(voters, others []voter, alone bool) bool {
 	for i := range others {
 		all[i] = &others[i]
 	}
-	return len(all) > 2 && r.counts(voters, all...)
+	return len(all) > 2 && r.isNeeded(voters, all...)
 }
 
 // classes groups users whom the expression cannot tell apart, by the first of each.
@@ -179,7 +179,7 @@ func (r *reacher) test(lambda *node, on Value) byte {
 	m, steps := r.machine, max(r.left, 0)
 	m.allow(steps)
 	m.variables[lambda.slot] = on
-	yes, ok := m.truth(lambda.kids[1])
+	yes, ok := m.evaluateBool(lambda.kids[1])
 	if r.left -= steps - m.end(); !ok {
 		return 'e'
 	}
@@ -218,9 +218,9 @@ func (r *reacher) testAll(results []byte, users bool, on Value) []byte {
 	return results
 }
 
-// unseen tells whether no test of a blind expression sees a user, so that its value is
+// isInvisible tells whether no test of a blind expression sees a user, so that its value is
 // the same without him.
-func (r *reacher) unseen(v *voter) bool {
+func (r *reacher) isInvisible(v *voter) bool {
 	for _, t := range r.program.tests.lambdas {
 		sees := func(on Value) bool { return t.first && r.test(t.lambda, on) != 'f' }
 		if t.users && sees(v.user) || !t.users && slices.ContainsFunc(v.credentials, sees) {
@@ -230,41 +230,41 @@ func (r *reacher) unseen(v *voter) bool {
 	return true
 }
 
-// counts tells whether the consensus holds with the voters and the extra ones, and
+// isNeeded tells whether the consensus holds with the voters and the extra ones, and
 // needs who. It leaves out everybody else without whom it still holds, and then him.
-func (r *reacher) counts(voters []voter, extra ...*voter) bool {
+func (r *reacher) isNeeded(voters []voter, extra ...*voter) bool {
 	r.crowd = append(r.crowd[:0], voters...)
 	for _, v := range extra {
 		r.crowd = append(r.crowd, *v.makeValues())
 	}
-	if !r.holds(r.crowd) {
+	if !r.isFulfilledBy(r.crowd) {
 		return false
 	}
 	for i := 0; i < len(r.crowd); {
-		if r.crowd[i].id == r.who || !r.holds(r.without(i)) {
+		if r.crowd[i].id == r.who || !r.isFulfilledBy(r.votersWithout(i)) {
 			i++
 			continue
 		}
 		r.crowd = slices.Delete(r.crowd, i, i+1)
 	}
 	i := slices.IndexFunc(r.crowd, func(v voter) bool { return v.id == r.who })
-	return !r.holds(r.without(i)) && r.left >= 0
+	return !r.isFulfilledBy(r.votersWithout(i)) && r.left >= 0
 }
 
-func (r *reacher) without(i int) []voter {
+func (r *reacher) votersWithout(i int) []voter {
 	r.rest = append(append(r.rest[:0], r.crowd[:i]...), r.crowd[i+1:]...)
 	return r.rest
 }
 
-// holds evaluates the consensus with a crowd, in one step at least. An error does not
+// isFulfilledBy evaluates the consensus with a crowd, in one step at least. An error does not
 // hold.
-func (r *reacher) holds(crowd []voter) bool {
+func (r *reacher) isFulfilledBy(crowd []voter) bool {
 	m := r.machine
 	m.setVoters(crowd)
 	m.untilPause -= len(crowd)
 	steps := min(maxSteps, max(r.left-len(crowd), 0))
 	m.allow(steps)
-	yes, ok := m.truth(r.program.root)
+	yes, ok := m.evaluateBool(r.program.root)
 	r.left -= len(crowd) + steps - m.end()
 	return yes && ok
 }

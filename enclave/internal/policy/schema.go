@@ -101,7 +101,7 @@ func optional(fields ...[]field) []field {
 	return out
 }
 
-func one(name string, s *shape) []field { return []field{{name: name, shape: s}} }
+func singleField(name string, s *shape) []field { return []field{{name: name, shape: s}} }
 
 // rootID names a root by its row in roots.
 type rootID uint8
@@ -129,81 +129,81 @@ type root struct {
 }
 
 var (
-	userShape       = structOf("User", one("id", uuidShape), one("email", emailShape), one("alias", stringShape), one("tags", uuidsShape))
-	credentialShape = structOf("Credential", members(uuidShape, "id user_id"), members(stringShape, "type credential_id"), one("public_key", keyShape))
-	walletShape     = structOf("Wallet", one("id", uuidShape), one("label", stringShape), members(boolShape, "imported exported"))
-	accountShape    = structOf("WalletAccount", one("address", stringShape), one("path_indexes", listOf(intShape)), one("path_hardened", listOf(boolShape)))
-	privateKeyShape = structOf("PrivateKey", one("id", uuidShape), one("label", stringShape), one("tags", uuidsShape), members(boolShape, "imported exported"))
-	secretShape     = structOf("Secret", one("static_properties", mapOf(stringShape)))
+	userShape       = structOf("User", singleField("id", uuidShape), singleField("email", emailShape), singleField("alias", stringShape), singleField("tags", uuidsShape))
+	credentialShape = structOf("Credential", members(uuidShape, "id user_id"), members(stringShape, "type credential_id"), singleField("public_key", keyShape))
+	walletShape     = structOf("Wallet", singleField("id", uuidShape), singleField("label", stringShape), members(boolShape, "imported exported"))
+	accountShape    = structOf("WalletAccount", singleField("address", stringShape), singleField("path_indexes", listOf(intShape)), singleField("path_hardened", listOf(boolShape)))
+	privateKeyShape = structOf("PrivateKey", singleField("id", uuidShape), singleField("label", stringShape), singleField("tags", uuidsShape), members(boolShape, "imported exported"))
+	secretShape     = structOf("Secret", singleField("static_properties", mapOf(stringShape)))
 
 	ethShape = structOf("EthereumTransaction", members(hexShape, "from to data"),
 		members(intShape, "value gas gas_price chain_id nonce max_fee_per_gas max_priority_fee_per_gas max_fee_per_blob_gas"),
-		members(stringShape, "type function_name"), one("function_signature", hexShape), optional(one("contract_call_args", dynamicMap)))
-	typedShape = structOf("TypedData", one("primary_type", stringShape),
-		one("domain", structOf("Domain", members(stringShape, "name version"), one("chain_id", uintShape), one("verifying_contract", hexShape))),
-		one("message", dynamicMap))
-	authorizationShape = structOf("Authorization", one("address", hexShape), members(dynamicShape, "chain_id nonce"))
+		members(stringShape, "type function_name"), singleField("function_signature", hexShape), optional(singleField("contract_call_args", dynamicMap)))
+	typedShape = structOf("TypedData", singleField("primary_type", stringShape),
+		singleField("domain", structOf("Domain", members(stringShape, "name version"), singleField("chain_id", uintShape), singleField("verifying_contract", hexShape))),
+		singleField("message", dynamicMap))
+	authorizationShape = structOf("Authorization", singleField("address", hexShape), members(dynamicShape, "chain_id nonce"))
 
-	solanaLookups = listOf(structOf("AddressTableLookup", one("address_table_key", stringShape),
+	solanaLookups = listOf(structOf("AddressTableLookup", singleField("address_table_key", stringShape),
 		members(listOf(intShape), "writable_indexes readonly_indexes")))
 	solanaShape = structOf("SolanaTransaction", members(stringsShape, "account_keys program_keys"),
-		one("instructions", listOf(structOf("Instruction", one("program_key", stringShape),
-			one("accounts", listOf(structOf("Account", one("account_key", stringShape), members(boolShape, "signer writable")))),
-			one("instruction_data_hex", hexShape), one("address_table_lookups", solanaLookups),
-			optional(one("parsed_instruction_data", structOf("ParsedInstruction", one("instruction_name", stringShape), one("discriminator", hexShape),
-				one("named_accounts", mapOf(stringShape)), []field{{name: "named_account", shape: mapOf(stringShape), read: "named_accounts"}},
-				optional(one("program_call_args", dynamicMap)))))))),
-		one("transfers", listOf(structOf("Transfer", members(stringShape, "from to"), one("amount", intShape)))),
-		one("authorities", listOf(structOf("Authority", members(stringShape, "account type authority")))),
-		one("spl_transfers", listOf(structOf("TokenTransfer", members(stringShape, "from to"), one("amount", intShape),
-			one("owner", stringShape), one("signers", stringsShape), one("token_mint", stringShape)))),
-		one("spl_approvals", listOf(structOf("TokenApproval", members(stringShape, "from delegate"), one("amount", intShape),
-			one("owner", stringShape), one("signers", stringsShape), one("token_mint", stringShape)))),
-		one("spl_authorities", listOf(structOf("TokenAuthority", members(stringShape, "account type authority owner"), one("signers", stringsShape)))),
-		one("spl_closes", listOf(structOf("TokenClose", members(stringShape, "account to owner"), one("signers", stringsShape)))),
-		one("spl_burns", listOf(structOf("TokenBurn", one("from", stringShape), one("amount", intShape),
-			one("owner", stringShape), one("signers", stringsShape), one("token_mint", stringShape)))),
-		one("spl_others", listOf(structOf("TokenInstruction", one("program_key", stringShape), one("instruction_data_hex", hexShape)))),
-		one("recent_blockhash", stringShape), one("address_table_lookups", solanaLookups))
+		singleField("instructions", listOf(structOf("Instruction", singleField("program_key", stringShape),
+			singleField("accounts", listOf(structOf("Account", singleField("account_key", stringShape), members(boolShape, "signer writable")))),
+			singleField("instruction_data_hex", hexShape), singleField("address_table_lookups", solanaLookups),
+			optional(singleField("parsed_instruction_data", structOf("ParsedInstruction", singleField("instruction_name", stringShape), singleField("discriminator", hexShape),
+				singleField("named_accounts", mapOf(stringShape)), []field{{name: "named_account", shape: mapOf(stringShape), read: "named_accounts"}},
+				optional(singleField("program_call_args", dynamicMap)))))))),
+		singleField("transfers", listOf(structOf("Transfer", members(stringShape, "from to"), singleField("amount", intShape)))),
+		singleField("authorities", listOf(structOf("Authority", members(stringShape, "account type authority")))),
+		singleField("spl_transfers", listOf(structOf("TokenTransfer", members(stringShape, "from to"), singleField("amount", intShape),
+			singleField("owner", stringShape), singleField("signers", stringsShape), singleField("token_mint", stringShape)))),
+		singleField("spl_approvals", listOf(structOf("TokenApproval", members(stringShape, "from delegate"), singleField("amount", intShape),
+			singleField("owner", stringShape), singleField("signers", stringsShape), singleField("token_mint", stringShape)))),
+		singleField("spl_authorities", listOf(structOf("TokenAuthority", members(stringShape, "account type authority owner"), singleField("signers", stringsShape)))),
+		singleField("spl_closes", listOf(structOf("TokenClose", members(stringShape, "account to owner"), singleField("signers", stringsShape)))),
+		singleField("spl_burns", listOf(structOf("TokenBurn", singleField("from", stringShape), singleField("amount", intShape),
+			singleField("owner", stringShape), singleField("signers", stringsShape), singleField("token_mint", stringShape)))),
+		singleField("spl_others", listOf(structOf("TokenInstruction", singleField("program_key", stringShape), singleField("instruction_data_hex", hexShape)))),
+		singleField("recent_blockhash", stringShape), singleField("address_table_lookups", solanaLookups))
 
-	bitcoinShape = structOf("BitcoinTransaction", one("version", stringShape),
-		one("inputs", listOf(structOf("Input", one("tx_id", hexShape), members(intShape, "vout sequence")))),
-		one("outputs", listOf(structOf("Output", one("value", intShape), one("script_pubkey", hexShape), members(stringShape, "address address_type")))),
-		one("locktime", structOf("LockTime", one("amount", intShape), one("type", stringShape))), one("fee", intShape))
+	bitcoinShape = structOf("BitcoinTransaction", singleField("version", stringShape),
+		singleField("inputs", listOf(structOf("Input", singleField("tx_id", hexShape), members(intShape, "vout sequence")))),
+		singleField("outputs", listOf(structOf("Output", singleField("value", intShape), singleField("script_pubkey", hexShape), members(stringShape, "address address_type")))),
+		singleField("locktime", structOf("LockTime", singleField("amount", intShape), singleField("type", stringShape))), singleField("fee", intShape))
 
-	tronPermission = structOf("Permission", one("type", stringShape), one("id", intShape), one("permission_name", stringShape),
-		members(intShape, "threshold parent_id"), one("operations", hexShape),
-		one("keys", listOf(structOf("PermissionKey", one("address", stringShape), one("weight", intShape)))))
+	tronPermission = structOf("Permission", singleField("type", stringShape), singleField("id", intShape), singleField("permission_name", stringShape),
+		members(intShape, "threshold parent_id"), singleField("operations", hexShape),
+		singleField("keys", listOf(structOf("PermissionKey", singleField("address", stringShape), singleField("weight", intShape)))))
 	tronShape = structOf("TronTransaction", members(hexShape, "ref_block_bytes ref_block_hash"), members(intShape, "expiration timestamp"),
-		one("data", hexShape), one("fee_limit", intShape),
-		one("contract", listOf(structOf("Contract", one("type", stringShape), one("permission_id", intShape), one("owner_address", stringShape),
-			optional(one("to_address", stringShape), one("amount", intShape), one("contract_address", stringShape), one("call_value", intShape),
-				one("data", hexShape), members(intShape, "call_token_value token_id"), one("resource", stringShape), one("balance", intShape),
-				one("receiver_address", stringShape), one("lock", boolShape), members(intShape, "lock_period frozen_balance unfreeze_balance"),
-				members(tronPermission, "owner witness"), one("actives", listOf(tronPermission)))))))
+		singleField("data", hexShape), singleField("fee_limit", intShape),
+		singleField("contract", listOf(structOf("Contract", singleField("type", stringShape), singleField("permission_id", intShape), singleField("owner_address", stringShape),
+			optional(singleField("to_address", stringShape), singleField("amount", intShape), singleField("contract_address", stringShape), singleField("call_value", intShape),
+				singleField("data", hexShape), members(intShape, "call_token_value token_id"), singleField("resource", stringShape), singleField("balance", intShape),
+				singleField("receiver_address", stringShape), singleField("lock", boolShape), members(intShape, "lock_period frozen_balance unfreeze_balance"),
+				members(tronPermission, "owner witness"), singleField("actives", listOf(tronPermission)))))))
 
-	tempoShape = structOf("TempoTransaction", one("chain_id", intShape), one("from", hexShape),
-		members(intShape, "nonce gas_limit max_fee_per_gas max_priority_fee_per_gas"), one("fee_token", hexShape), members(intShape, "valid_before valid_after"),
-		one("calls", listOf(structOf("Call", members(hexShape, "to input function_signature")))))
+	tempoShape = structOf("TempoTransaction", singleField("chain_id", intShape), singleField("from", hexShape),
+		members(intShape, "nonce gas_limit max_fee_per_gas max_priority_fee_per_gas"), singleField("fee_token", hexShape), members(intShape, "valid_before valid_after"),
+		singleField("calls", listOf(structOf("Call", members(hexShape, "to input function_signature")))))
 
-	sparkRecipients = listOf(structOf("OperatorRecipient", one("operator_id", stringShape), one("encryption_public_key", keyShape)))
-	sparkDerivation = structOf("Derivation", one("type", stringShape), one("signing_leaf", structOf("SigningLeaf", one("leaf_id", stringShape))),
-		one("static_deposit", structOf("StaticDeposit", one("index", intShape))))
+	sparkRecipients = listOf(structOf("OperatorRecipient", singleField("operator_id", stringShape), singleField("encryption_public_key", keyShape)))
+	sparkDerivation = structOf("Derivation", singleField("type", stringShape), singleField("signing_leaf", structOf("SigningLeaf", singleField("leaf_id", stringShape))),
+		singleField("static_deposit", structOf("StaticDeposit", singleField("index", intShape))))
 	paramsShape = structOf("Params", optional(
-		members(stringShape, "hash_function encoding type"), members(uuidShape, "user_id wallet_id session_profile_id endpoint_id"), one("sign_with", stringShape),
-		members(uuidsShape, "user_ids api_key_ids"), one("target_public_key", keyShape), one("otp_length", intShape),
-		one("signatures", listOf(structOf("FrostSignature", one("derivation", sparkDerivation), one("message", hexShape), one("verifying_key", keyShape),
-			one("operator_commitments", listOf(structOf("Commitment", one("id", hexShape), members(keyShape, "hiding binding")))),
-			one("adaptor_public_key", keyShape)))),
-		one("transfer", structOf("SparkTransfer", one("transfer_id", uuidShape),
-			one("leaves", listOf(structOf("TransferLeaf", one("leaf_id", stringShape), members(sparkDerivation, "old_leaf_derivation new_leaf_derivation"),
+		members(stringShape, "hash_function encoding type"), members(uuidShape, "user_id wallet_id session_profile_id endpoint_id"), singleField("sign_with", stringShape),
+		members(uuidsShape, "user_ids api_key_ids"), singleField("target_public_key", keyShape), singleField("otp_length", intShape),
+		singleField("signatures", listOf(structOf("FrostSignature", singleField("derivation", sparkDerivation), singleField("message", hexShape), singleField("verifying_key", keyShape),
+			singleField("operator_commitments", listOf(structOf("Commitment", singleField("id", hexShape), members(keyShape, "hiding binding")))),
+			singleField("adaptor_public_key", keyShape)))),
+		singleField("transfer", structOf("SparkTransfer", singleField("transfer_id", uuidShape),
+			singleField("leaves", listOf(structOf("TransferLeaf", singleField("leaf_id", stringShape), members(sparkDerivation, "old_leaf_derivation new_leaf_derivation"),
 				members(hexShape, "refund_signature direct_refund_signature direct_from_cpfp_refund_signature")))),
-			one("threshold", intShape), one("operator_recipients", sparkRecipients), one("receiver_public_key", keyShape))),
-		one("claim", structOf("SparkClaim",
-			one("leaves", listOf(structOf("ClaimLeaf", one("leaf_id", stringShape), members(hexShape, "ciphertext sender_signature")))),
-			one("threshold", intShape), one("operator_recipients", sparkRecipients), one("transfer_id", uuidShape),
-			one("sender_identity_public_key", keyShape))),
-		one("lightning_receive", structOf("LightningReceive", one("threshold", intShape), one("operator_recipients", sparkRecipients)))))
+			singleField("threshold", intShape), singleField("operator_recipients", sparkRecipients), singleField("receiver_public_key", keyShape))),
+		singleField("claim", structOf("SparkClaim",
+			singleField("leaves", listOf(structOf("ClaimLeaf", singleField("leaf_id", stringShape), members(hexShape, "ciphertext sender_signature")))),
+			singleField("threshold", intShape), singleField("operator_recipients", sparkRecipients), singleField("transfer_id", uuidShape),
+			singleField("sender_identity_public_key", keyShape))),
+		singleField("lightning_receive", structOf("LightningReceive", singleField("threshold", intShape), singleField("operator_recipients", sparkRecipients)))))
 )
 
 // roots is the one table of what expressions can read. The checker takes names and

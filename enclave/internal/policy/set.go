@@ -191,7 +191,7 @@ func (a *predicateCompiler) readInput(n *node, t *test) bool {
 	default:
 		return false
 	}
-	at := slices.IndexFunc(a.set.inputs, n.same)
+	at := slices.IndexFunc(a.set.inputs, n.equals)
 	if at < 0 && len(a.set.inputs) == maxInputs {
 		return false
 	}
@@ -345,23 +345,23 @@ func (s *Set) readApprovers(voters []voter) []inputValues {
 // anyHolds reports whether anything that a consensus asks of approvers is true of one.
 func (t *test) anyHolds(voter *inputValues) bool {
 	if len(t.kids) == 1 && t.op != opNot {
-		return t.kids[0].holds(voter)
+		return t.kids[0].isTrueFor(voter)
 	}
 	return slices.ContainsFunc(t.kids, func(k test) bool { return k.anyHolds(voter) })
 }
 
-// holds evaluates the test on what was seen, none of which is an error.
-func (t *test) holds(g *inputValues) bool {
+// isTrueFor evaluates the test on what was seen, none of which is an error.
+func (t *test) isTrueFor(g *inputValues) bool {
 	switch t.op {
 	case opAnd, opOr:
 		for i := range t.kids {
-			if t.kids[i].holds(g) != (t.op == opAnd) {
+			if t.kids[i].isTrueFor(g) != (t.op == opAnd) {
 				return t.op == opOr
 			}
 		}
 		return t.op == opAnd
 	case opNot:
-		return !t.kids[0].holds(g)
+		return !t.kids[0].isTrueFor(g)
 	case opBool:
 		return t.yes
 	case opContains:
@@ -380,13 +380,13 @@ func (t *test) holds(g *inputValues) bool {
 	if t.swap {
 		order = -order
 	}
-	return t.op.holds(order)
+	return t.op.allowsOrder(order)
 }
 
 // count counts the approvers who pass the test of each.
 func (t *test) count(g *inputValues) (n int64) {
 	for i := range g.voters {
-		if t.kids[0].holds(&g.voters[i]) {
+		if t.kids[0].isTrueFor(&g.voters[i]) {
 			n++
 		}
 	}

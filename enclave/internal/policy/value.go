@@ -154,8 +154,8 @@ var (
 	maxUint = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))
 )
 
-// within tells whether a number is in a range that holds every int64.
-func (v *Value) within(low, high *big.Int) bool {
+// isBetween tells whether a number is in a range that holds every int64.
+func (v *Value) isBetween(low, high *big.Int) bool {
 	return v.big == nil || v.big.Cmp(low) >= 0 && v.big.Cmp(high) <= 0
 }
 
@@ -189,17 +189,17 @@ func (v *Value) equal(w *Value) (yes, ok bool) {
 	case v.typ == TypeBool && w.typ == TypeBool:
 		return v.yes == w.yes, true
 	case v.typ == TypeInt && v.dynamic && w.typ == TypeString && w.literal:
-		return v.reads(w.string), decimal(w.string)
+		return v.isDecimal(w.string), decimal(w.string)
 	case w.typ == TypeInt && w.dynamic && v.typ == TypeString && v.literal:
-		return w.reads(v.string), decimal(v.string)
+		return w.isDecimal(v.string), decimal(v.string)
 	}
 	return false, false
 }
 
 func (v *Value) text() bool { return v.typ == TypeString || v.typ == TypeHex || v.typ == typeKey }
 
-// reads tells whether s is v in decimal digits.
-func (v *Value) reads(s string) bool {
+// isDecimal tells whether s is v in decimal digits.
+func (v *Value) isDecimal(s string) bool {
 	var room [80]byte
 	return string(v.appendDecimal(room[:0])) == s
 }
@@ -236,14 +236,14 @@ func (v *Value) folds() bool { return v.typ == TypeHex || v.typ == typeKey }
 
 // sameKey tells whether two texts are one public key: the same digits, or the same point, short or long, with 0x or without.
 func sameKey(a, b string) bool {
-	x, signX := point(a)
-	y, signY := point(b)
+	x, signX := splitPoint(a)
+	y, signY := splitPoint(b)
 	return signX == signY && equalFold(x, y)
 }
 
-// point is a point's x in hexadecimal digits and its sign, which is '2' for an even y and '3' for an odd one: together they tell it from
+// splitPoint is a point's x in hexadecimal digits and its sign, which is '2' for an even y and '3' for an odd one: together they tell it from
 // every other point of its curve. Other text is as it is, with no sign.
-func point(s string) (x string, sign byte) {
+func splitPoint(s string) (x string, sign byte) {
 	switch digits := strings.TrimPrefix(s, "0x"); {
 	case len(digits) == 66 && (digits[:2] == "02" || digits[:2] == "03"):
 		return digits[2:], digits[1]

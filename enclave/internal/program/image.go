@@ -193,7 +193,7 @@ func blob(blobs Blobs, d Digest, most int64) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(from, most+1))
 	switch {
 	case err != nil:
-		return nil, away(err)
+		return nil, asErrAway(err)
 	case int64(len(raw)) > most:
 		return nil, Invalid("the image's manifest or configuration has more than %d bytes", most)
 	case d != Digest{} && sha256.Sum256(raw) != d:
@@ -205,8 +205,8 @@ func blob(blobs Blobs, d Digest, most int64) ([]byte, error) {
 // errOther tells that what came is not what was named: nothing is said of the image by it.
 var errOther = fmt.Errorf("%w: what came is not what was named", ErrAway)
 
-// away is the error of a reader of blobs.
-func away(err error) error {
+// asErrAway is the error of a reader of blobs.
+func asErrAway(err error) error {
 	if errors.Is(err, ErrAway) {
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *search) layer(l *layer) (found *Digest, gone bool, err error) {
 	_, _ = io.Copy(io.Discard, outer)
 	switch {
 	case outer.err != nil:
-		return nil, false, away(outer.err)
+		return nil, false, asErrAway(outer.err)
 	case outer.over || outer.left != 0 || outer.digest() != l.digest:
 		return nil, false, errOther
 	case unpacked.over:

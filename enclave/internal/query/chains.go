@@ -86,8 +86,8 @@ type chainName string
 // Valid reports whether c is a chain of the interface.
 func (c chainName) Valid() bool { return wallet.EthChain(c).Valid() || wallet.SolNetwork(c).Valid() }
 
-// one returns the canonical name of the chain.
-func (c chainName) one() string {
+// canonical returns the canonical name of the chain.
+func (c chainName) canonical() string {
 	if n := wallet.SolNetwork(c); n.Valid() {
 		return n.CAIP2()
 	}
@@ -125,7 +125,7 @@ func walletAddress(s *sources, address, name string) (string, error) {
 }
 
 func fetchBalances(in *balancesRequest, s *sources) ([]byte, error) {
-	name := in.CAIP2.one()
+	name := in.CAIP2.canonical()
 	address, err := walletAddress(s, in.Address, name)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func fetchBalances(in *balancesRequest, s *sources) ([]byte, error) {
 }
 
 func fetchAssets(in *assetsRequest, s *sources) ([]byte, error) {
-	name := in.CAIP2.one()
+	name := in.CAIP2.canonical()
 	r, err := s.ReadChain(&ChainQuestion{Chain: name})
 	if err != nil {
 		return nil, err

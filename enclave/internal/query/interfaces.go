@@ -57,5 +57,5 @@ func appendInterface(dst []byte, v *View, i *org.Interface) ([]byte, error) {
 	dst = text(dst, `,"type":`, i.Type)
 	dst = text(dst, `,"label":`, i.Label)
 	dst = text(dst, `,"notes":`, i.Notes)
-	return append(times(dst, i.CreatedMs, i.UpdatedMs), '}'), nil
+	return append(appendTimes(dst, i.CreatedMs, i.UpdatedMs), '}'), nil
 }

@@ -30,7 +30,7 @@ func appendPolicy(dst []byte, p *org.Policy) []byte {
 	dst = ident(dst, `{"policyId":`, p.ID)
 	dst = text(dst, `,"policyName":`, p.Name)
 	dst = text(dst, `,"effect":`, p.Effect)
-	dst = times(dst, p.CreatedMs, p.UpdatedMs)
+	dst = appendTimes(dst, p.CreatedMs, p.UpdatedMs)
 	dst = text(dst, `,"notes":`, p.Notes)
 	dst = text(dst, `,"consensus":`, p.Consensus)
 	dst = text(dst, `,"condition":`, p.Condition)

@@ -36,7 +36,7 @@ func appendPrivateKey(dst []byte, k *org.PrivateKey) []byte {
 		return append(text(dst, `,"address":`, a.Address), '}')
 	})
 	dst = idents(dst, `,"privateKeyTags":`, k.Tags)
-	dst = times(dst, k.CreatedMs, k.UpdatedMs)
+	dst = appendTimes(dst, k.CreatedMs, k.UpdatedMs)
 	dst = flag(dst, `,"exported":`, k.Exported)
 	return append(flag(dst, `,"imported":`, k.Imported), '}')
 }

@@ -44,7 +44,7 @@ func (v *View) appendOAuth2Credential(dst []byte, c *org.OAuth2Credential) []byt
 	dst = text(dst, `,"provider":`, c.Provider)
 	dst = text(dst, `,"clientId":`, c.ClientID)
 	dst = text(dst, `,"encryptedClientSecret":`, c.Encrypted)
-	return append(times(dst, c.CreatedMs, c.UpdatedMs), '}')
+	return append(appendTimes(dst, c.CreatedMs, c.UpdatedMs), '}')
 }
 
 func listOnRampCredentials(v *View, _ *organizationRequest) ([]byte, error) {
@@ -65,7 +65,7 @@ func (v *View) appendOnRampCredential(dst []byte, c *org.OnRampCredential) []byt
 		dst = text(dst, `,"encryptedPrivateApiKey":`, c.EncryptedPrivate)
 	}
 	dst = flag(dst, `,"sandboxMode":`, c.Sandbox)
-	return append(times(dst, c.CreatedMs, c.UpdatedMs), '}')
+	return append(appendTimes(dst, c.CreatedMs, c.UpdatedMs), '}')
 }
 
 // purchaseRequest names a purchase by its activity.

@@ -381,7 +381,7 @@ func integer(dst []byte, key string, n int64) []byte {
 
 func flag(dst []byte, key string, b bool) []byte { return strconv.AppendBool(append(dst, key...), b) }
 
-func times(dst []byte, createdMs, updatedMs uint64) []byte {
+func appendTimes(dst []byte, createdMs, updatedMs uint64) []byte {
 	dst = activity.AppendTime(append(dst, `,"createdAt":`...), createdMs)
 	return activity.AppendTime(append(dst, `,"updatedAt":`...), updatedMs)
 }

@@ -146,11 +146,11 @@ var missingTexts = map[org.SendState]string{
 	org.SendRefused: "a node refused it", org.SendExpired: "no node took it in time", org.SendReplaced: "another transaction has its nonce",
 }
 
-// tell returns the status of a send and its error. The host can submit a signed transaction at any time: its report that one is refused, expired or
+// statusText returns the status of a send and its error. The host can submit a signed transaction at any time: its report that one is refused, expired or
 // replaced does not prove that no block has it or will include it. The status is failed if a block has another of the organization's
 // sends with its number. Until then the transaction is under way and its error says what excludes it. One that can no longer get
 // into a block by its own terms has failed, with an error that says that it may be in one.
-func (x *sent) tell(nowMs uint64) (status, said string) {
+func (x *sent) statusText(nowMs uint64) (status, said string) {
 	status = txStatuses[x.State]
 	switch {
 	case x.State == org.SendReverted:
@@ -179,7 +179,7 @@ func (x *sent) tell(nowMs uint64) (status, said string) {
 // answerSendStatus answers the transaction's name, which the enclave knows, and its
 // state, as the host reports it.
 func answerSendStatus(v *View, s *sent) ([]byte, error) {
-	status, said := s.tell(v.NowMs)
+	status, said := s.statusText(v.NowMs)
 	dst := text(nil, `{"txStatus":`, status)
 	key := `,"solana":{"signature":`
 	if s.isEthereum() {

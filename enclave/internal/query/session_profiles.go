@@ -40,5 +40,5 @@ func appendSessionProfile(dst []byte, p *org.SessionProfile) []byte {
 	if p.Notes != nil {
 		dst = text(dst, `,"notes":`, *p.Notes)
 	}
-	return append(times(dst, p.CreatedMs, p.UpdatedMs), '}')
+	return append(appendTimes(dst, p.CreatedMs, p.UpdatedMs), '}')
 }

@@ -53,7 +53,7 @@ func (v *View) appendTVCApp(dst []byte, a *org.TVCApp) ([]byte, error) {
 	dst, err := v.appendTVCSets(dst, a)
 	dst = flag(dst, `,"enableEgress":`, false)
 	dst = flag(dst, `,"enableDebugModeDeployments":`, a.Debug)
-	dst = times(dst, a.CreatedMs, a.UpdatedMs)
+	dst = appendTimes(dst, a.CreatedMs, a.UpdatedMs)
 	if !a.Live.Zero() {
 		dst = ident(dst, `,"liveDeploymentId":`, a.Live)
 	}
@@ -90,7 +90,7 @@ func (v *View) appendTVCSet(dst []byte, id org.ID) ([]byte, error) {
 		}
 	}
 	dst = strconv.AppendUint(append(dst, `],"threshold":`...), uint64(s.Threshold), 10)
-	return append(times(dst, s.CreatedMs, s.CreatedMs), '}'), nil
+	return append(appendTimes(dst, s.CreatedMs, s.CreatedMs), '}'), nil
 }
 
 func (v *View) appendTVCOperator(dst []byte, id org.ID) ([]byte, error) {
@@ -101,7 +101,7 @@ func (v *View) appendTVCOperator(dst []byte, id org.ID) ([]byte, error) {
 	dst = ident(dst, `{"id":`, o.ID)
 	dst = text(dst, `,"name":`, o.Name)
 	dst = text(dst, `,"publicKey":`, o.PublicKey)
-	return append(times(dst, o.CreatedMs, o.CreatedMs), '}'), nil
+	return append(appendTimes(dst, o.CreatedMs, o.CreatedMs), '}'), nil
 }
 
 type tvcQuorumKeyRequest struct {

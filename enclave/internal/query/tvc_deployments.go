@@ -67,7 +67,7 @@ func (v *View) appendTVCDeployment(dst []byte, d *org.TVCDeployment) ([]byte, er
 	}
 	dst = ident(dst, `,"manifest":{"id":`, m.ID)
 	dst = text(dst, `,"manifest":`, base64.StdEncoding.EncodeToString(m.Bytes))
-	dst = append(times(dst, m.CreatedMs, m.CreatedMs), `},"manifestApprovals":[`...)
+	dst = append(appendTimes(dst, m.CreatedMs, m.CreatedMs), `},"manifestApprovals":[`...)
 	for i, ap := range m.Approvals {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -78,7 +78,7 @@ func (v *View) appendTVCDeployment(dst []byte, d *org.TVCDeployment) ([]byte, er
 			return nil, err
 		}
 		dst = text(dst, `,"approval":`, base64.StdEncoding.EncodeToString(ap.Signature))
-		dst = append(times(dst, ap.CreatedMs, ap.CreatedMs), '}')
+		dst = append(appendTimes(dst, ap.CreatedMs, ap.CreatedMs), '}')
 	}
 	dst = text(dst, `],"qosVersion":`, d.Version)
 	dst = text(dst, `,"pivotContainer":{"containerUrl":`, d.Image)
@@ -88,7 +88,7 @@ func (v *View) appendTVCDeployment(dst []byte, d *org.TVCDeployment) ([]byte, er
 	dst = text(dst, `,"healthCheckType":`, d.HealthCheck)
 	dst = strconv.AppendUint(append(dst, `,"healthCheckPort":`...), uint64(d.HealthPort), 10)
 	dst = strconv.AppendUint(append(dst, `,"publicIngressPort":`...), uint64(d.IngressPort), 10)
-	dst = times(append(dst, '}'), d.CreatedMs, d.UpdatedMs)
+	dst = appendTimes(append(dst, '}'), d.CreatedMs, d.UpdatedMs)
 	dst = flag(dst, `,"delete":`, d.Deleted)
 	return append(flag(dst, `,"debugMode":`, d.Debug), '}'), nil
 }

@@ -53,7 +53,7 @@ func walletsInOrder(v *View) ([]*org.Wallet, error) {
 func appendWallet(dst []byte, w *org.Wallet) []byte {
 	dst = ident(dst, `{"walletId":`, w.ID)
 	dst = text(dst, `,"walletName":`, w.Name)
-	dst = times(dst, w.CreatedMs, w.UpdatedMs)
+	dst = appendTimes(dst, w.CreatedMs, w.UpdatedMs)
 	dst = flag(dst, `,"exported":`, w.Exported)
 	return append(flag(dst, `,"imported":`, w.Imported), '}')
 }
@@ -132,7 +132,7 @@ func (v *View) appendAccount(dst []byte, r *row) []byte {
 	dst = text(dst, `,"path":`, a.Path)
 	dst = text(dst, `,"addressFormat":`, a.Format)
 	dst = text(dst, `,"address":`, a.Address)
-	dst = times(dst, a.CreatedMs, a.UpdatedMs)
+	dst = appendTimes(dst, a.CreatedMs, a.UpdatedMs)
 	dst = text(dst, `,"publicKey":`, a.PublicKey)
 	if r.wallet != nil {
 		dst = appendWallet(append(dst, `,"walletDetails":`...), r.wallet)
@@ -183,9 +183,9 @@ func walletsOf(v *View, walletID *string) ([]*org.Wallet, error) {
 	return []*org.Wallet{w}, err
 }
 
-// place finds the account that a cursor names: the index of its wallet in ws, and its
+// findCursor finds the account that a cursor names: the index of its wallet in ws, and its
 // number.
-func place(v *View, ws []*org.Wallet, name string, cursor org.ID) (i int, no uint64, err error) {
+func findCursor(v *View, ws []*org.Wallet, name string, cursor org.ID) (i int, no uint64, err error) {
 	w, no, err := v.WalletOfAccount(cursor)
 	var a *org.Account
 	if err == nil && w != nil {
@@ -199,7 +199,7 @@ func place(v *View, ws []*org.Wallet, name string, cursor org.ID) (i int, no uin
 }
 
 func accountsAfter(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row, error) {
-	i, no, err := place(v, ws, "after", cursor)
+	i, no, err := findCursor(v, ws, "after", cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func accountsFrom(v *View, ws []*org.Wallet, from uint64, limit int) ([]row, err
 }
 
 func accountsBefore(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row, error) {
-	i, end, err := place(v, ws, "before", cursor)
+	i, end, err := findCursor(v, ws, "before", cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -61,19 +61,19 @@ type reader struct {
 func Read(file io.Reader, trust Trust) (*History, error) {
 	r := &reader{trust: &trust, into: new(History)}
 	if err := history.Read(file, r.record); err != nil {
-		return nil, r.at(err)
+		return nil, r.wrapError(err)
 	}
 	switch {
 	case !r.last:
-		return nil, r.at(errors.New("the file ends before the last page"))
+		return nil, r.wrapError(errors.New("the file ends before the last page"))
 	case trust.Policy != nil && r.into.Newest == nil:
-		return nil, r.at(errors.New("the file has no proof that the newest entry is in the log"))
+		return nil, r.wrapError(errors.New("the file has no proof that the newest entry is in the log"))
 	}
 	return r.into, nil
 }
 
-// at says where in the history an error is.
-func (r *reader) at(err error) error {
+// wrapError says where in the history an error is.
+func (r *reader) wrapError(err error) error {
 	return fmt.Errorf("behind %d entries: %w", len(r.into.Entries), err)
 }
 

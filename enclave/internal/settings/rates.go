@@ -35,7 +35,7 @@ func (s *Spending) Of() [len(Resources)]*pace.Rate {
 
 // Or are the rates of r, and of other where r has none.
 func (r Rates) Or(other Rates) Rates {
-	mine, others := r.all(), other.all()
+	mine, others := r.list(), other.list()
 	for i, rate := range mine {
 		if !rate.On() {
 			*rate = *others[i]
@@ -44,7 +44,7 @@ func (r Rates) Or(other Rates) Rates {
 	return r
 }
 
-func (r *Rates) all() []*pace.Rate {
+func (r *Rates) list() []*pace.Rate {
 	sub, tenant := r.EachSub.Of(), r.EachTenant.Of()
 	return slices.Concat([]*pace.Rate{&r.Organization, &r.SubOrganization, &r.Key}, sub[:], tenant[:])
 }
@@ -108,7 +108,7 @@ func (d *rates) read() (r Rates, err error) {
 			names = append(names, of+"."+name)
 		}
 	}
-	for i, rate := range r.all() {
+	for i, rate := range r.list() {
 		if texts[i] == "" {
 			continue
 		}

@@ -2,6 +2,6 @@ package shamir
 
 // Times and Inverse are the field's.
 var (
-	Times   = times
+	Times   = multiply
 	Inverse = inverse
 )

@@ -17,8 +17,8 @@ import (
 // Size is that of a secret and of each share, in bytes.
 const Size = 32
 
-// times multiplies in the field.
-func times(a, b byte) (p byte) {
+// multiply multiplies in the field.
+func multiply(a, b byte) (p byte) {
 	for range 8 {
 		p ^= a & -(b & 1)
 		a = a<<1 ^ 0x1b&-(a>>7)
@@ -31,8 +31,8 @@ func times(a, b byte) (p byte) {
 func inverse(a byte) byte {
 	r := byte(1)
 	for range 7 { // 254 = 0b11111110
-		a = times(a, a)
-		r = times(r, a)
+		a = multiply(a, a)
+		r = multiply(r, a)
 	}
 	return r
 }
@@ -64,9 +64,9 @@ func Split(rand io.Reader, q secret.Secret, threshold, n int) ([]Part, error) {
 				for at := range share {
 					var y byte // Horner, from the highest coefficient down
 					for c := threshold - 2; c >= 0; c-- {
-						y = times(y, parts[i].X) ^ coefficients[c*Size+at]
+						y = multiply(y, parts[i].X) ^ coefficients[c*Size+at]
 					}
-					share[at] = times(y, parts[i].X) ^ q[at]
+					share[at] = multiply(y, parts[i].X) ^ q[at]
 				}
 				return nil
 			})
@@ -97,14 +97,14 @@ func Combine(parts []Part) (secret.Secret, error) {
 				if parts[i].X == 0 || parts[i].X == parts[j].X {
 					return fmt.Errorf("%w: two of one place, or one of none", errNoSecret)
 				}
-				basis = times(basis, times(parts[j].X, inverse(parts[i].X^parts[j].X)))
+				basis = multiply(basis, multiply(parts[j].X, inverse(parts[i].X^parts[j].X)))
 			}
 			if parts[i].Y.Len() != Size {
 				return errNoSecret
 			}
 			parts[i].Y.Use(func(share []byte) {
 				for at := range share {
-					q[at] ^= times(basis, share[at])
+					q[at] ^= multiply(basis, share[at])
 				}
 			})
 		}

@@ -12,7 +12,7 @@ type Body struct{ text []byte }
 func (b Body) Bytes() []byte { return b.text }
 
 // Where tells where to answer the body.
-func (b Body) Where() (Where, error) { return where(b.text) }
+func (b Body) Where() (Where, error) { return parseWhere(b.text) }
 
 // A Stored is the body in an entry. Its signature was verified before the entry was made, and
 // the ledger proves the entry.
@@ -35,14 +35,14 @@ func NewHostBody(body []byte) HostBody { return HostBody{body} }
 func (t HostBody) Bytes() []byte { return t.text }
 
 // Where tells where to answer the body.
-func (t HostBody) Where() (Where, error) { return where(t.text) }
+func (t HostBody) Where() (Where, error) { return parseWhere(t.text) }
 
 // An Unverified is a body whose signer's key has not been looked up yet. It has only the method
 // Where, to look up the key.
 type Unverified struct{ text []byte }
 
 // Where tells where to look for the key.
-func (u Unverified) Where() (Where, error) { return where(u.text) }
+func (u Unverified) Where() (Where, error) { return parseWhere(u.text) }
 
 // Where holds the members of a body that say which organization has the signer's key.
 type Where struct {
@@ -50,8 +50,8 @@ type Where struct {
 	Type         string // its type: for some, the signer's credential is in the parent organization
 }
 
-// where parses these members of a body. One that is missing or not a string is empty.
-func where(body []byte) (w Where, err error) {
+// parseWhere parses these members of a body. One that is missing or not a string is empty.
+func parseWhere(body []byte) (w Where, err error) {
 	var head struct {
 		OrganizationID strictjson.Raw `json:"organizationId"`
 		Type           strictjson.Raw `json:"type"`

@@ -49,8 +49,8 @@ func (p *plan) appendStruct(dst []byte, v reflect.Value, mask bool) []byte {
 	first := true
 	for i := range p.fields {
 		f := &p.fields[i]
-		value := f.of(v)
-		if f.absent(value) {
+		value := f.valueIn(v)
+		if f.isAbsent(value) {
 			continue
 		}
 		if !first {
@@ -67,7 +67,7 @@ func (p *plan) appendStruct(dst []byte, v reflect.Value, mask bool) []byte {
 	return append(dst, '}')
 }
 
-func (f *field) absent(v reflect.Value) bool {
+func (f *field) isAbsent(v reflect.Value) bool {
 	switch {
 	case f.plan.kind == kindPtr:
 		return v.IsNil()

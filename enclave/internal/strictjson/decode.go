@@ -89,12 +89,12 @@ func (d *decoder) object(p *plan, v reflect.Value, outermost bool) *failure {
 	var unknown *nameSet // made for the first one
 	next := 0
 	for n := 0; ; n++ {
-		more, f := d.more(n, '}')
+		more, f := d.hasNext(n, '}')
 		if f != nil {
 			return f
 		}
 		if !more {
-			return p.missing(&present)
+			return p.checkRequired(&present)
 		}
 		name, f := d.name()
 		if f != nil {
@@ -109,12 +109,12 @@ func (d *decoder) object(p *plan, v reflect.Value, outermost bool) *failure {
 		}
 		m := &p.fields[i]
 		if seen.has(i) {
-			return (&failure{kind: repeatedField}).under(m.name)
+			return (&failure{kind: repeatedField}).inField(m.name)
 		}
 		seen.add(i)
-		null, f := d.member(m.plan, m.of(v), m.rules)
+		null, f := d.member(m.plan, m.valueIn(v), m.rules)
 		if f != nil {
-			return f.under(m.name)
+			return f.inField(m.name)
 		}
 		if !null {
 			present.add(i)
@@ -137,12 +137,12 @@ func (d *decoder) member(p *plan, v reflect.Value, r *rules) (null bool, f *fail
 	return false, f
 }
 
-// missing finds the first field whose absence is refused.
-func (p *plan) missing(present *fieldSet) *failure {
+// checkRequired finds the first field whose absence is refused.
+func (p *plan) checkRequired(present *fieldSet) *failure {
 	for w := range p.demanded {
 		if lacking := p.demanded[w] &^ present[w]; lacking != 0 {
 			i := w<<6 + bits.TrailingZeros64(lacking)
-			return (&failure{kind: missingField}).under(p.fields[i].name)
+			return (&failure{kind: missingField}).inField(p.fields[i].name)
 		}
 	}
 	return nil
@@ -157,17 +157,17 @@ func (d *decoder) unknownMember(name []byte, outermost bool, unknown **nameSet) 
 			continue
 		}
 		if i >= 64 || d.also&(1<<i) != 0 {
-			return (&failure{kind: repeatedField}).under(o.name)
+			return (&failure{kind: repeatedField}).inField(o.name)
 		}
 		d.also |= 1 << i
 		target := reflect.ValueOf(o.into).Elem()
 		if _, f := d.member(planOf(target.Type()), target, nil); f != nil {
-			return f.under(o.name)
+			return f.inField(o.name)
 		}
 		return nil
 	}
 	if d.unknown == refused || d.unknown == passedOverOutermost && !outermost {
-		return (&failure{kind: unknownField}).under(quoteName(name))
+		return (&failure{kind: unknownField}).inField(quoteName(name))
 	}
 	if *unknown == nil {
 		*unknown = new(nameSet)
@@ -176,10 +176,10 @@ func (d *decoder) unknownMember(name []byte, outermost bool, unknown **nameSet) 
 		return refuse("has too many members")
 	}
 	if !(*unknown).add(name) {
-		return (&failure{kind: repeatedField}).under(quoteName(name))
+		return (&failure{kind: repeatedField}).inField(quoteName(name))
 	}
 	if _, f := d.skip(); f != nil {
-		return f.under(quoteName(name))
+		return f.inField(quoteName(name))
 	}
 	return nil
 }
@@ -215,10 +215,10 @@ func (d *decoder) bool(v reflect.Value) *failure {
 	switch d.peek() {
 	case 't':
 		v.SetBool(true)
-		return d.word("true")
+		return d.readLiteral("true")
 	case 'f':
 		v.SetBool(false)
-		return d.word("false")
+		return d.readLiteral("false")
 	}
 	return d.mismatch("must be true or false")
 }

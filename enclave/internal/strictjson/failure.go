@@ -32,18 +32,18 @@ func syntax(text string, at int) *failure {
 
 func refuse(text string) *failure { return &failure{kind: badValue, text: text} }
 
-func (f *failure) under(name string) *failure {
+func (f *failure) inField(name string) *failure {
 	f.path = append(f.path, name)
 	return f
 }
 
-func (f *failure) underItem(i int) *failure { return f.under(strconv.Itoa(i)) }
+func (f *failure) underItem(i int) *failure { return f.inField(strconv.Itoa(i)) }
 
 // fault puts the failure into the words of the interface. prefix is the path of
 // the text itself.
 func (f *failure) fault(prefix string) *fault.Error {
 	if prefix != "" {
-		f.under(prefix)
+		f.inField(prefix)
 	}
 	slices.Reverse(f.path)
 	path := strings.Join(f.path, ".")

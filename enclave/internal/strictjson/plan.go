@@ -43,7 +43,7 @@ type field struct {
 	masked bool // AppendMasked does not write its value
 }
 
-func (f *field) of(v reflect.Value) reflect.Value {
+func (f *field) valueIn(v reflect.Value) reflect.Value {
 	if len(f.index) == 1 {
 		return v.Field(f.index[0])
 	}

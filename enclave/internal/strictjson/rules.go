@@ -164,7 +164,7 @@ func (r *rules) check(p *plan, v reflect.Value) *failure {
 		return nil
 	}
 	for i := range r.checks {
-		if c := &r.checks[i]; !c.holds(p, v) {
+		if c := &r.checks[i]; !c.isFulfilled(p, v) {
 			return refuse(c.text)
 		}
 	}
@@ -192,7 +192,7 @@ func (p *plan) empty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-func (c *check) holds(p *plan, v reflect.Value) bool {
+func (c *check) isFulfilled(p *plan, v reflect.Value) bool {
 	switch c.op {
 	case opFormat:
 		return formats[c.operand].holds(v.String())

@@ -57,7 +57,7 @@ func (d *decoder) expect(c byte) *failure {
 	return nil
 }
 
-func (d *decoder) word(w string) *failure {
+func (d *decoder) readLiteral(w string) *failure {
 	if len(d.src)-d.pos < len(w) || string(d.src[d.pos:d.pos+len(w)]) != w {
 		return d.unexpectedInput()
 	}
@@ -69,7 +69,7 @@ func (d *decoder) null() (bool, *failure) {
 	if d.peek() != 'n' {
 		return false, nil
 	}
-	return true, d.word("null")
+	return true, d.readLiteral("null")
 }
 
 // text takes a string and returns what stands between its quotes, still
@@ -117,21 +117,21 @@ func escape(b []byte) int {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return 2
 	case 'u':
-		r := unit(b)
+		r := hexUnit(b)
 		switch {
 		case r < 0:
 			return 0
 		case !utf16.IsSurrogate(r):
 			return 6
-		case utf16.DecodeRune(r, unit(b[6:])) != utf8.RuneError:
+		case utf16.DecodeRune(r, hexUnit(b[6:])) != utf8.RuneError:
 			return 12
 		}
 	}
 	return 0
 }
 
-// unit reads \uXXXX, or returns -1.
-func unit(b []byte) rune {
+// hexUnit reads \uXXXX, or returns -1.
+func hexUnit(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1
 	}
@@ -157,9 +157,9 @@ func unescape(span []byte) []byte {
 		}
 		c := span[i+1]
 		if c == 'u' {
-			r := unit(span[i:])
+			r := hexUnit(span[i:])
 			if utf16.IsSurrogate(r) {
-				r = utf16.DecodeRune(r, unit(span[i+6:]))
+				r = utf16.DecodeRune(r, hexUnit(span[i+6:]))
 				i += 6
 			}
 			out = utf8.AppendRune(out, r)
@@ -237,8 +237,8 @@ func (d *decoder) enter(open byte) *failure {
 	return nil
 }
 
-// more says whether another element or member follows, after n of them.
-func (d *decoder) more(n int, end byte) (bool, *failure) {
+// hasNext says whether another element or member follows, after n of them.
+func (d *decoder) hasNext(n int, end byte) (bool, *failure) {
 	switch c := d.peek(); {
 	case c == end:
 		d.pos++
@@ -278,11 +278,11 @@ func (d *decoder) skip() ([]byte, *failure) {
 	case c == '"':
 		_, _, f = d.text()
 	case c == 't':
-		f = d.word("true")
+		f = d.readLiteral("true")
 	case c == 'f':
-		f = d.word("false")
+		f = d.readLiteral("false")
 	case c == 'n':
-		f = d.word("null")
+		f = d.readLiteral("null")
 	default:
 		_, _, f = d.number()
 	}
@@ -299,7 +299,7 @@ func (d *decoder) members(take func(name []byte) *failure) *failure {
 	}
 	var names nameSet
 	for n := 0; ; n++ {
-		more, f := d.more(n, '}')
+		more, f := d.hasNext(n, '}')
 		if !more {
 			return f
 		}
@@ -311,10 +311,10 @@ func (d *decoder) members(take func(name []byte) *failure) *failure {
 			return f
 		}
 		if !names.add(name) {
-			return (&failure{kind: repeatedField}).under(quoteName(name))
+			return (&failure{kind: repeatedField}).inField(quoteName(name))
 		}
 		if f := take(name); f != nil {
-			return f.under(quoteName(name))
+			return f.inField(quoteName(name))
 		}
 	}
 }
@@ -325,7 +325,7 @@ func (d *decoder) elements(take func(n int) *failure) *failure {
 		return f
 	}
 	for n := 0; ; n++ {
-		more, f := d.more(n, ']')
+		more, f := d.hasNext(n, ']')
 		if !more {
 			return f
 		}

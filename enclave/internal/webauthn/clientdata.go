@@ -41,8 +41,8 @@ func parseClientData(raw []byte) (*clientData, error) {
 	return c, nil
 }
 
-// answers tells whether the client's challenge is this one.
-func (c *clientData) answers(challenge []byte) bool {
+// hasChallenge tells whether the client's challenge is this one.
+func (c *clientData) hasChallenge(challenge []byte) bool {
 	got, ok := Text(c.challenge, MaxClientDataJSON)
 	return ok && len(challenge) > 0 && bytes.Equal(got, challenge)
 }

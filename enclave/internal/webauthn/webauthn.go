@@ -83,7 +83,7 @@ func Register(r Registration, allowed Origins) (*Credential, error) {
 	switch {
 	case client.typ != "webauthn.create":
 		return nil, Refusal("clientDataJSON is not of webauthn.create")
-	case !client.answers(r.Challenge):
+	case !client.hasChallenge(r.Challenge):
 		return nil, Refusal("challenge does not match")
 	case !allowed.accept(client.origin, d.rpIDHash):
 		return nil, Refusal("origin is not allowed")
@@ -126,7 +126,7 @@ func Assert(a Assertion, challenge []byte, c *Credential, counter uint32, allowe
 		return 0, Refusal("credentialId is another one")
 	case client.typ != "webauthn.get":
 		return 0, Refusal("clientDataJSON is not of webauthn.get")
-	case !client.answers(challenge):
+	case !client.hasChallenge(challenge):
 		return 0, Refusal("challenge does not match")
 	case d.rpIDHash != c.RPIDHash:
 		return 0, Refusal("relying party is another one")

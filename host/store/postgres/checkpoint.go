@@ -55,6 +55,6 @@ func (r *checkpointRow) values() []any {
 }
 
 func (r *checkpointRow) checkpoint() store.Checkpoint {
-	return store.Checkpoint{Range: wire.Range(r.in), Generation: uint32(r.generation), Policy: string(r.policy), Size: uint64(r.size), Signed: keep(&r.signed),
-		CosignedSize: uint64(r.cosignedSize), Cosigned: keep(&r.cosigned)}
+	return store.Checkpoint{Range: wire.Range(r.in), Generation: uint32(r.generation), Policy: string(r.policy), Size: uint64(r.size), Signed: moveBytes(&r.signed),
+		CosignedSize: uint64(r.cosignedSize), Cosigned: moveBytes(&r.cosigned)}
 }

@@ -89,19 +89,19 @@ func (x *exporter) heads() error {
 			return &store.OwnerRow{Range: uint32(r), Boot: id, Epoch: uint64(a), Released: yes}, nil
 		}},
 		table{"SELECT name, bytes FROM object ORDER BY at", []any{&text, &data}, func() (store.Row, error) {
-			return &store.ObjectRow{Name: text, Bytes: keep(&data)}, nil
+			return &store.ObjectRow{Name: text, Bytes: moveBytes(&data)}, nil
 		}},
 		table{"SELECT range::bigint, epoch, number, header FROM batch ORDER BY batch.range, epoch, number", []any{&r, &a, &b, &data}, func() (store.Row, error) {
-			return &store.BatchRow{Range: uint32(r), Epoch: uint64(a), Number: uint64(b), Header: keep(&data)}, nil
+			return &store.BatchRow{Range: uint32(r), Epoch: uint64(a), Number: uint64(b), Header: moveBytes(&data)}, nil
 		}},
 		table{"SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", []any{&id, &a, &data}, func() (store.Row, error) {
-			return &store.KeyRow{Organization: id, KeyID: uint32(a), Sealed: keep(&data)}, nil
+			return &store.KeyRow{Organization: id, KeyID: uint32(a), Sealed: moveBytes(&data)}, nil
 		}},
 	)
 }
 
-// keep returns scanned bytes for keeping: it detaches them, so that the next row does not overwrite them.
-func keep(scanned *[]byte) []byte {
+// moveBytes returns scanned bytes for keeping: it detaches them, so that the next row does not overwrite them.
+func moveBytes(scanned *[]byte) []byte {
 	b := *scanned
 	*scanned = nil
 	return b
@@ -143,7 +143,7 @@ func (x *exporter) entries(of []*store.OrganizationRow, kinds map[int32]kind) er
 	const text = "SELECT id, time, activity, kind, next, range, batch, leaf, sealed FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id"
 	args := []any{store.Place(int64(of[0].Number), 0), store.Place(int64(of[len(of)-1].Number), store.MaxSeq)}
 	err := each(x.ctx, x.tx, text, args, []any{&place, &time, &activity, &number, &next, &in, &batch, &leaf, &sealed}, func() error {
-		e := &store.EntryRow{Seq: store.Seq(place), TimeMs: uint64(time), Sealed: keep(&sealed)}
+		e := &store.EntryRow{Seq: store.Seq(place), TimeMs: uint64(time), Sealed: moveBytes(&sealed)}
 		if activity != nil && number != nil {
 			e.Activity, e.Type, e.Status = *activity, kinds[*number].text, kinds[*number].status
 		}
@@ -185,10 +185,10 @@ func (x *exporter) pieces() error {
 	var sealed []byte
 	return x.tables(
 		table{"SELECT organization, count, sealed FROM snapshot ORDER BY organization", []any{&number, &count, &sealed}, func() (store.Row, error) {
-			return &store.SnapshotRow{Number: uint64(number), Count: uint64(count), Sealed: keep(&sealed)}, nil
+			return &store.SnapshotRow{Number: uint64(number), Count: uint64(count), Sealed: moveBytes(&sealed)}, nil
 		}},
 		table{"SELECT organization, sealed FROM piece ORDER BY organization, hash", []any{&number, &sealed}, func() (store.Row, error) {
-			return &store.PieceRow{Number: uint64(number), Sealed: keep(&sealed)}, nil
+			return &store.PieceRow{Number: uint64(number), Sealed: moveBytes(&sealed)}, nil
 		}},
 	)
 }
@@ -213,7 +213,7 @@ func (x *exporter) rest() error {
 		table{"SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity, nullif(payer, organization) FROM outbox ORDER BY organization, seq, number",
 			[]any{&id, &seq, &part, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity, &payer}, func() (store.Row, error) {
 				row := &store.SendRow{Organization: id, Seq: uint64(seq), Number: uint16(part), SendKind: wire.SendKind(kind), State: wire.SendState(state),
-					DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: keep(&revert), Memo: keep(&memo)}
+					DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: moveBytes(&revert), Memo: moveBytes(&memo)}
 				if receiver != nil && activity != nil {
 					row.Receiver, row.Activity = *receiver, *activity
 				}
@@ -232,10 +232,10 @@ func (x *exporter) tipTables() error {
 	var bytes []byte
 	return x.tables(
 		table{"SELECT range, bytes FROM tip_table ORDER BY range", []any{&r, &bytes}, func() (store.Row, error) {
-			return &store.TableRow{Range: uint32(r), Table: keep(&bytes)}, nil
+			return &store.TableRow{Range: uint32(r), Table: moveBytes(&bytes)}, nil
 		}},
 		table{"SELECT range, bytes FROM tip_page ORDER BY range, hash", []any{&r, &bytes}, func() (store.Row, error) {
-			return &store.PageRow{Range: uint32(r), Page: keep(&bytes)}, nil
+			return &store.PageRow{Range: uint32(r), Page: moveBytes(&bytes)}, nil
 		}},
 		table{checkpointRows, row.values(), func() (store.Row, error) {
 			c := row.checkpoint()

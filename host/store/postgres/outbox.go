@@ -280,12 +280,12 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates
 	for i, id := range ask.Sends {
 		uuids[i], seqs[i], numbers[i] = id.Organization, int64(id.Seq), int16(id.Number)
 	}
-	states := wire.SendStates{States: make([]wire.SendStanding, 0, len(ask.Sends))}
+	states := wire.SendStates{Statuses: make([]wire.SendStatus, 0, len(ask.Sends))}
 	var state int16
 	var said string
 	var revert []byte
 	err := each(ctx, s.pool, statesOfSends, []any{list(uuids), list(seqs), list(numbers)}, []any{&state, &said, &revert}, func() error {
-		states.States = append(states.States, wire.SendStanding{State: wire.SendState(state), Text: said, Revert: revert})
+		states.Statuses = append(states.Statuses, wire.SendStatus{State: wire.SendState(state), Text: said, Revert: revert})
 		revert = nil
 		return nil
 	})

@@ -62,10 +62,10 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 }
 
 func (a *appender) run(ctx context.Context) (verdict wire.Verdict, err error) {
-	err = a.store.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
+	err = a.store.writer.inTransaction(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
 		fresh, err := a.follow(ctx)
 		if err == nil && !fresh {
-			verdict, fresh, err = a.look(ctx)
+			verdict, fresh, err = a.checkPlace(ctx)
 		}
 		if err != nil || !fresh {
 			return false, err
@@ -91,9 +91,9 @@ func (a *appender) follow(ctx context.Context) (fresh bool, err error) {
 		a.id(), []byte(a.batch.Header), int64(a.batch.Range)+1, a.batch.Boot[:], int64(a.batch.Epoch))
 }
 
-// look compares the batch with the ownership row and with the batch stored under its number.
+// checkPlace compares the batch with the ownership row and with the batch stored under its number.
 // fresh reports that it was the next batch and is inserted; otherwise verdict is the result.
-func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
+func (a *appender) checkPlace(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
 	owned, err := a.store.owner(ctx, a.batch.Range)
 	if err != nil {
 		return 0, false, err
@@ -109,7 +109,7 @@ func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, 
 	case b.Number > owned.Batches:
 		return wire.VerdictConflict, false, nil
 	}
-	row, err := a.store.writer.one(ctx, "SELECT header FROM batch WHERE id = ?", a.id())
+	row, err := a.store.writer.firstRow(ctx, "SELECT header FROM batch WHERE id = ?", a.id())
 	if err != nil {
 		return 0, false, err
 	}
@@ -158,7 +158,7 @@ func (a *appender) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (fo
 	if err != nil || number == 0 {
 		return false, err
 	}
-	if err := a.expect(ctx, number); err != nil || a.next[number] != e.Seq {
+	if err := a.loadNextSeq(ctx, number); err != nil || a.next[number] != e.Seq {
 		return false, err
 	}
 	a.next[number]++
@@ -220,7 +220,7 @@ func (a *appender) organization(ctx context.Context, e *wire.Entry) (int64, erro
 	if n, ok := a.numbers[e.Organization]; ok {
 		return n, nil
 	}
-	row, err := a.store.writer.one(ctx, "SELECT id FROM organization WHERE uuid = ?", e.Organization[:])
+	row, err := a.store.writer.firstRow(ctx, "SELECT id FROM organization WHERE uuid = ?", e.Organization[:])
 	if err != nil {
 		return 0, err
 	}
@@ -228,7 +228,7 @@ func (a *appender) organization(ctx context.Context, e *wire.Entry) (int64, erro
 		return 0, nil
 	}
 	if row == nil {
-		if row, err = a.store.writer.one(ctx, "INSERT INTO organization (uuid) VALUES (?) RETURNING id", e.Organization[:]); err != nil {
+		if row, err = a.store.writer.firstRow(ctx, "INSERT INTO organization (uuid) VALUES (?) RETURNING id", e.Organization[:]); err != nil {
 			return 0, err
 		}
 	}
@@ -243,8 +243,8 @@ func (a *appender) organization(ctx context.Context, e *wire.Entry) (int64, erro
 	return n, nil
 }
 
-// expect loads the seq of the next entry, once for each organization of a batch.
-func (a *appender) expect(ctx context.Context, number int64) error {
+// loadNextSeq loads the seq of the next entry, once for each organization of a batch.
+func (a *appender) loadNextSeq(ctx context.Context, number int64) error {
 	if _, ok := a.next[number]; ok {
 		return nil
 	}
@@ -261,7 +261,7 @@ func (a *appender) expect(ctx context.Context, number int64) error {
 
 // count returns the number of an organization's entries.
 func count(ctx context.Context, c *conn, number int64) (uint64, error) {
-	row, err := c.one(ctx, "SELECT id FROM entry WHERE id >= ? AND id <= ? ORDER BY id DESC LIMIT 1",
+	row, err := c.firstRow(ctx, "SELECT id FROM entry WHERE id >= ? AND id <= ? ORDER BY id DESC LIMIT 1",
 		store.Place(number, 0), store.Place(number, store.MaxSeq))
 	if err != nil || row == nil {
 		return 0, err
@@ -277,9 +277,9 @@ func (a *appender) kind(ctx context.Context, e *wire.Entry) (int64, error) {
 	if n, ok := a.kinds[k]; ok {
 		return n, nil
 	}
-	row, err := a.store.writer.one(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
+	row, err := a.store.writer.firstRow(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
 	if err == nil && row == nil {
-		row, err = a.store.writer.one(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
+		row, err = a.store.writer.firstRow(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
 	}
 	if err != nil {
 		return 0, err

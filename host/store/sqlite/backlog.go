@@ -25,7 +25,7 @@ func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 			text string
 			into *store.Waiting
 		}{{waitingSends, &b.Sends}, {waitingWebhooks, &b.Webhooks}, {deadLetters, &dead}} {
-			row, err := c.one(ctx, q.text, int64(store.MaxBacklog))
+			row, err := c.firstRow(ctx, q.text, int64(store.MaxBacklog))
 			if err != nil {
 				return err
 			}

@@ -118,8 +118,8 @@ func (c *conn) query(ctx context.Context, text string, each func([]driver.Value)
 	}
 }
 
-// one returns the first row, or nil.
-func (c *conn) one(ctx context.Context, text string, args ...driver.Value) (row []driver.Value, err error) {
+// firstRow returns the first row, or nil.
+func (c *conn) firstRow(ctx context.Context, text string, args ...driver.Value) (row []driver.Value, err error) {
 	err = c.query(ctx, text, func(r []driver.Value) (bool, error) {
 		row = r
 		return false, nil
@@ -127,9 +127,9 @@ func (c *conn) one(ctx context.Context, text string, args ...driver.Value) (row 
 	return row, err
 }
 
-// within runs do in a transaction that starts with the statement begin. do returns
+// inTransaction runs do in a transaction that starts with the statement begin. do returns
 // whether to commit.
-func (c *conn) within(ctx context.Context, begin string, do func() (bool, error)) error {
+func (c *conn) inTransaction(ctx context.Context, begin string, do func() (bool, error)) error {
 	if err := c.exec(ctx, begin); err != nil {
 		return fmt.Errorf("beginning: %w", err)
 	}

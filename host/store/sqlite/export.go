@@ -21,7 +21,7 @@ func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
 		return fmt.Errorf("exporting: %w", err)
 	}
 	defer s.stopped.Done()
-	err = c.within(ctx, "BEGIN", func() (bool, error) {
+	err = c.inTransaction(ctx, "BEGIN", func() (bool, error) {
 		x := exporter{c, each}
 		for _, part := range []func(context.Context) error{x.heads, x.organizations, x.rest} {
 			if err := part(ctx); err != nil {

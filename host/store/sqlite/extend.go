@@ -24,7 +24,7 @@ func (s *Store) Extend(ctx context.Context, batch *wire.Batch, sends []store.Sen
 	}
 	err := s.write(ctx, func(ctx context.Context) error {
 		a := &appender{store: s, batch: batch, leaves: leaves, next: map[int64]uint64{}}
-		err := s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
+		err := s.writer.inTransaction(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
 			owned, err := s.owner(ctx, batch.Range)
 			if err != nil {
 				return false, err

@@ -80,7 +80,7 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 
 // newest returns the place of an activity's newest entry in the tree, 0 if there is none.
 func (f *finder) newest(ctx context.Context, activity wire.ID) (int64, error) {
-	row, err := f.conn.one(ctx, `SELECT id FROM entry INDEXED BY entry_activity
+	row, err := f.conn.firstRow(ctx, `SELECT id FROM entry INDEXED BY entry_activity
 		WHERE activity = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT 1`,
 		activity[:], store.Place(f.number, 0), f.end())
 	return scalar(row, 0), err
@@ -91,7 +91,7 @@ func (f *finder) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
 // prove adds the entries at the places to the answer, with their proofs.
 func (f *finder) prove(ctx context.Context, places []int64) error {
 	for _, place := range places {
-		row, err := f.conn.one(ctx, "SELECT sealed FROM entry WHERE id = ?", place)
+		row, err := f.conn.firstRow(ctx, "SELECT sealed FROM entry WHERE id = ?", place)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (s *Store) HeaderOf(ctx context.Context, organization wire.ID, seq uint64) 
 	}
 	err = s.read(ctx, func(c *conn) error {
 		header = nil
-		row, err := c.one(ctx, `SELECT header FROM batch WHERE id = (SELECT batch FROM entry
+		row, err := c.firstRow(ctx, `SELECT header FROM batch WHERE id = (SELECT batch FROM entry
 			WHERE id = (SELECT id << 32 FROM organization WHERE uuid = ?) + ?)`, organization[:], int64(seq))
 		if row != nil {
 			header = row[0].([]byte)

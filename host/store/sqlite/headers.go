@@ -20,7 +20,7 @@ func (s *Store) LoadHeaders(ctx context.Context, ask wire.LoadHeaders) (h wire.H
 	}
 	err = s.read(ctx, func(c *conn) error {
 		h = wire.Headers{}
-		row, err := c.one(ctx, "SELECT epoch FROM owner WHERE id = ?", int64(ask.Range)+1)
+		row, err := c.firstRow(ctx, "SELECT epoch FROM owner WHERE id = ?", int64(ask.Range)+1)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func headers(ctx context.Context, c *conn, ask wire.LoadHeaders, last int64) (li
 // It skips the other ranges' batches of an epoch in two steps at most.
 func following(ctx context.Context, c *conn, r wire.Range, at, last int64) (int64, error) {
 	for at>>40 <= last {
-		row, err := c.one(ctx, "SELECT id FROM batch WHERE id >= ? ORDER BY id LIMIT 1", at)
+		row, err := c.firstRow(ctx, "SELECT id FROM batch WHERE id >= ? ORDER BY id LIMIT 1", at)
 		id := scalar(row, 0)
 		if err != nil || id == 0 {
 			return 0, err

@@ -23,8 +23,8 @@ const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 F
 func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) error {
 	err := s.write(ctx, func(inner context.Context) error {
 		defer s.countWritten(checkpointBytes)
-		return s.writer.within(inner, "BEGIN IMMEDIATE", func() (bool, error) {
-			row, err := s.writer.one(inner, holdsAnything)
+		return s.writer.inTransaction(inner, "BEGIN IMMEDIATE", func() (bool, error) {
+			row, err := s.writer.firstRow(inner, holdsAnything)
 			if err != nil {
 				return false, err
 			}
@@ -166,9 +166,9 @@ func (m *importer) kind(ctx context.Context, e *store.EntryRow) (int64, error) {
 	if n, ok := m.kinds[k]; ok {
 		return n, nil
 	}
-	row, err := m.conn.one(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
+	row, err := m.conn.firstRow(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
 	if err == nil && row == nil {
-		row, err = m.conn.one(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
+		row, err = m.conn.firstRow(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
 	}
 	if err != nil {
 		return 0, err

@@ -44,7 +44,7 @@ func (s *Store) opening(ctx context.Context, c *conn, number int64, id wire.ID, 
 	if err != nil {
 		return 0, err
 	}
-	row, err := c.one(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)
+	row, err := c.firstRow(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)
 	if err != nil || row == nil {
 		return room, err
 	}
@@ -105,7 +105,7 @@ func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pie
 func byHash(ctx context.Context, c *conn, text string, key int64, asked []wire.Hash) ([][]byte, error) {
 	list, total := make([][]byte, len(asked)), 0
 	for i, h := range asked {
-		row, err := c.one(ctx, text, key, h[:])
+		row, err := c.firstRow(ctx, text, key, h[:])
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Obj
 		args = append(args, ask.Name+"\x7f")
 	}
 	err = s.read(ctx, func(c *conn) error {
-		row, err := c.one(ctx, text, args...)
+		row, err := c.firstRow(ctx, text, args...)
 		if err == nil && row != nil {
 			o = wire.Object{Found: true, Bytes: row[0].([]byte)}
 		}
@@ -143,7 +143,7 @@ func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Obj
 
 // organization returns an organization's number, 0 if there is none.
 func organization(ctx context.Context, c *conn, id wire.ID) (int64, error) {
-	row, err := c.one(ctx, "SELECT id FROM organization WHERE uuid = ?", id[:])
+	row, err := c.firstRow(ctx, "SELECT id FROM organization WHERE uuid = ?", id[:])
 	return scalar(row, 0), err
 }
 

@@ -65,7 +65,7 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	due := true
 	if ask.Receiver != (wire.ID{}) {
 		err = s.read(ctx, func(c *conn) error {
-			row, err := c.one(ctx, dueOfReceiver, int64(ask.NowMs), int64(ask.NowMs), ask.Receiver[:], int64(1))
+			row, err := c.firstRow(ctx, dueOfReceiver, int64(ask.NowMs), int64(ask.NowMs), ask.Receiver[:], int64(1))
 			due = row != nil
 			return err
 		})
@@ -249,7 +249,7 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 		return false, err
 	}
 	err = s.change(ctx, func(ctx context.Context) (bool, error) {
-		row, err := s.writer.one(ctx, keepSend, int64(x.State), int64(x.DueMs), int64(x.Tries), x.Text, notNull(x.Revert), notNull(x.Memo),
+		row, err := s.writer.firstRow(ctx, keepSend, int64(x.State), int64(x.DueMs), int64(x.Tries), x.Text, notNull(x.Revert), notNull(x.Memo),
 			x.ID.Organization[:], int64(x.ID.Seq), int64(x.ID.Number), claimant[:], int64(x.State))
 		kept = row != nil
 		s.countWritten(4 << 10)
@@ -272,17 +272,17 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (states wire.Sen
 		return states, err
 	}
 	err = s.read(ctx, func(c *conn) error {
-		states.States = make([]wire.SendStanding, len(ask.Sends))
+		states.Statuses = make([]wire.SendStatus, len(ask.Sends))
 		for i := range ask.Sends {
 			id := &ask.Sends[i]
-			row, err := c.one(ctx, stateOfSend, id.Organization[:], int64(id.Seq), int64(id.Number))
+			row, err := c.firstRow(ctx, stateOfSend, id.Organization[:], int64(id.Seq), int64(id.Number))
 			if err != nil {
 				return err
 			}
 			if row == nil {
 				continue
 			}
-			x := &states.States[i]
+			x := &states.Statuses[i]
 			x.State = wire.SendState(row[0].(int64))
 			x.Text, _ = row[1].(string)
 			x.Revert, _ = row[2].([]byte)

@@ -54,7 +54,7 @@ func (s *Store) own(ctx context.Context, ask wire.Own) (owned wire.Owned, change
 
 // owner reads the ownership row and the number of batches stored under its epoch.
 func (s *Store) owner(ctx context.Context, r wire.Range) (owned wire.Owned, err error) {
-	row, err := s.writer.one(ctx, `SELECT boot, epoch, released, (SELECT id FROM batch
+	row, err := s.writer.firstRow(ctx, `SELECT boot, epoch, released, (SELECT id FROM batch
 		WHERE id > (o.epoch << 40) + (?1 << 32) AND id < (o.epoch << 40) + ((?1 + 1) << 32)
 		ORDER BY id DESC LIMIT 1) FROM owner o WHERE id = ?1 + 1`, int64(r))
 	if err != nil || row == nil {

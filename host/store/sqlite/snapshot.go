@@ -52,7 +52,7 @@ func (s *Store) putSnapshot(ctx context.Context, put wire.PutSnapshot) (ok, chan
 // compareSnapshot reports whether the stored snapshot is the one that put was
 // built on, or is put itself.
 func (s *Store) compareSnapshot(ctx context.Context, number int64, put wire.PutSnapshot) (fits, same bool, err error) {
-	row, err := s.writer.one(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)
+	row, err := s.writer.firstRow(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)
 	if err != nil || row == nil {
 		return err == nil && put.Over == 0, false, err
 	}
@@ -92,7 +92,7 @@ func (s *Store) PutObject(ctx context.Context, put wire.PutObject) (done wire.Do
 	err = s.change(ctx, func(ctx context.Context) (bool, error) {
 		done.OK = true
 		if put.Once {
-			row, err := s.writer.one(ctx, "SELECT bytes FROM object WHERE name = ?", put.Name)
+			row, err := s.writer.firstRow(ctx, "SELECT bytes FROM object WHERE name = ?", put.Name)
 			if err != nil {
 				return false, err
 			}

@@ -227,7 +227,7 @@ func (s *Store) write(ctx context.Context, do func(context.Context) error) error
 // change is write in a transaction; do returns whether to commit.
 func (s *Store) change(ctx context.Context, do func(context.Context) (bool, error)) error {
 	return s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) { return do(ctx) })
+		return s.writer.inTransaction(ctx, "BEGIN IMMEDIATE", func() (bool, error) { return do(ctx) })
 	})
 }
 
@@ -247,7 +247,7 @@ func (s *Store) read(ctx context.Context, do func(*conn) error) error {
 			return err
 		}
 	}
-	err := c.within(ctx, "BEGIN", func() (bool, error) { return false, do(c) })
+	err := c.inTransaction(ctx, "BEGIN", func() (bool, error) { return false, do(c) })
 	if err != nil && !errors.Is(err, store.ErrRefused) {
 		// An interrupted connection may stay interrupted; a new one is cheap.
 		_ = c.close()
@@ -273,7 +273,7 @@ func (s *Store) Statements() uint64 { return s.ran.Load() }
 // Ping implements store.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.read(ctx, func(c *conn) error {
-		_, err := c.one(ctx, "SELECT epoch FROM owner WHERE id = 1")
+		_, err := c.firstRow(ctx, "SELECT epoch FROM owner WHERE id = 1")
 		return err
 	})
 }

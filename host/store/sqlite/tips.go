@@ -48,7 +48,7 @@ func (s *Store) LoadTable(ctx context.Context, ask wire.LoadTable) (t wire.TipTa
 		return t, err
 	}
 	err = s.read(ctx, func(c *conn) error {
-		row, err := c.one(ctx, "SELECT bytes FROM tip_table WHERE range = ?", int64(ask.Range))
+		row, err := c.firstRow(ctx, "SELECT bytes FROM tip_table WHERE range = ?", int64(ask.Range))
 		if err == nil && row != nil {
 			t.Table = row[0].([]byte)
 		}
@@ -80,7 +80,7 @@ func (s *Store) PutTable(ctx context.Context, put wire.PutTable) (done wire.Done
 			return false, err
 		}
 		if len(put.Table) > 0 {
-			row, err := s.writer.one(ctx, "SELECT bytes FROM tip_table WHERE range = ?", int64(put.Range))
+			row, err := s.writer.firstRow(ctx, "SELECT bytes FROM tip_table WHERE range = ?", int64(put.Range))
 			if err != nil {
 				return false, err
 			}

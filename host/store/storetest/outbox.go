@@ -57,9 +57,9 @@ func wantClaim(t testing.TB, got []store.Send, want ...wire.SendID) {
 	}
 }
 
-func standing(t testing.TB, s store.Store, ids ...wire.SendID) []wire.SendStanding {
+func standing(t testing.TB, s store.Store, ids ...wire.SendID) []wire.SendStatus {
 	t.Helper()
-	got := must(s.SendStates(t.Context(), wire.Sends{Sends: ids}))(t).States
+	got := must(s.SendStates(t.Context(), wire.Sends{Sends: ids}))(t).Statuses
 	if len(got) != len(ids) {
 		t.Fatalf("%d states of %d sends", len(got), len(ids))
 	}

@@ -62,7 +62,7 @@ func New(cfg Config) *Host {
 func (h *Host) Admit(nc net.Conn) {
 	hello, err := wire.ReadHello(nc, h.cfg.Clock.Now().Add(helloTimeout))
 	if err != nil {
-		if !lost(err) {
+		if !isConnectionLost(err) {
 			h.cfg.Alarms.Raise(fault.AlarmFrame)
 		}
 		_ = nc.Close()
@@ -70,7 +70,7 @@ func (h *Host) Admit(nc net.Conn) {
 	}
 	role := hello.Role
 	if role == wire.RoleStream {
-		h.streams.take(*hello.Ticket, nc)
+		h.streams.attachStream(*hello.Ticket, nc)
 		return
 	}
 	o := wire.Options{Role: role, Side: wire.SideEnclave, Now: h.cfg.Clock.Now, FrameTimeout: frameTimeout, WriteTimeout: writeTimeout,
@@ -98,8 +98,8 @@ func (h *Host) Admit(nc net.Conn) {
 	h.roles[role] = slices.DeleteFunc(h.roles[role], func(k *wire.Conn) bool { return k == conn })
 }
 
-// lost tells whether a connection went away before its hello, as an honest one may.
-func lost(err error) bool {
+// isConnectionLost tells whether a connection went away before its hello, as an honest one may.
+func isConnectionLost(err error) bool {
 	slow, ok := errors.AsType[net.Error](err)
 	return !errors.Is(err, wire.ErrHello) && !(ok && slow.Timeout())
 }

@@ -154,9 +154,9 @@ func (l *Lane) giveUp(t wire.Ticket, came <-chan net.Conn) {
 	}
 }
 
-// take hands a connection to the caller that waits for it. No honest host comes with a
+// attachStream hands a connection to the caller that waits for it. No honest host comes with a
 // ticket that nobody has drawn, or twice with one.
-func (x *streams) take(t wire.Ticket, conn net.Conn) {
+func (x *streams) attachStream(t wire.Ticket, conn net.Conn) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if came := x.waiting[t]; came != nil {

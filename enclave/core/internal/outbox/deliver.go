@@ -63,7 +63,7 @@ func (o *Outbox) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID) 
 		noted = o.mailing(ctx, v, org.ID(id.Organization), s.Content, server)
 		if server != nil && server.ByHost {
 			defer clear(s.Content)
-			noted.note(org.MailEvent{Kind: org.MailSent})
+			noted.recordEvents(org.MailEvent{Kind: org.MailSent})
 			return mailForHost(s.Content, server), nil
 		}
 	}

@@ -130,8 +130,8 @@ func (o *Outbox) mailing(ctx context.Context, v *ranges.Access, id org.ID, conte
 // shelves keep two deliveries from overwriting each other's events.
 type shelves [64]sync.Mutex
 
-// note adds to what is known of a mail. That it is sent is noted once, and a delay only if it is another than before.
-func (x *mailing) note(events ...org.MailEvent) {
+// recordEvents adds to what is known of a mail. That it is sent is noted once, and a delay only if it is another than before.
+func (x *mailing) recordEvents(events ...org.MailEvent) {
 	if x == nil {
 		return
 	}
@@ -194,7 +194,7 @@ func (x *mailing) noteOutcome(came netclient.Outcome, content []byte) {
 	}
 	defer func() { _ = recover() }() // its text may hold anything: it stays here
 	e := x.cameOf(came, content)
-	go x.note(org.MailEvent{Kind: org.MailSent}, e)
+	go x.recordEvents(org.MailEvent{Kind: org.MailSent}, e)
 }
 
 // cameOf is the event that an outcome is.

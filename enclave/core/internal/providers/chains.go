@@ -189,12 +189,12 @@ func (c *Chains) Standings(ctx context.Context, id org.ID, refs []org.SendRef) (
 	if err != nil {
 		return nil, err
 	}
-	if len(got.States) != len(ask.Sends) {
+	if len(got.Statuses) != len(ask.Sends) {
 		return nil, c.cfg.Alarms.Breach(fault.AlarmIndex, "states of other sends than asked for")
 	}
 	m := make(map[org.SendRef]activity.Standing, len(ask.Sends))
-	for i := range got.States {
-		s := &got.States[i]
+	for i := range got.Statuses {
+		s := &got.Statuses[i]
 		if s.State > wire.SendReplaced || len(s.Revert) > wire.MaxRevert {
 			return nil, c.cfg.Alarms.Breach(fault.AlarmIndex, "a send in no state")
 		}

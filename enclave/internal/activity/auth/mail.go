@@ -17,8 +17,8 @@ var Mails = activity.Family{
 	activity.Kind[EmailAuth, MailedKey]{
 		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: mailKey,
 		Older: []activity.Older{
-			activity.Upgrade((*EmailAuthV1).carry),
-			activity.Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() }),
+			activity.Upgrade((*EmailAuthV1).upgrade),
+			activity.Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).upgrade() }),
 		},
 		Examine: func(tx *org.Tx, _ *EmailAuth) error { return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_AUTH") },
 	},
@@ -26,7 +26,7 @@ var Mails = activity.Family{
 		Name: "INIT_USER_EMAIL_RECOVERY", Resource: "RECOVERY", Action: "CREATE", ByParent: true, Run: initRecovery,
 		Older: []activity.Older{activity.Upgrade(func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
 			return InitUserEmailRecovery{Email: v.Email, TargetPublicKey: v.TargetPublicKey, ExpirationSeconds: v.ExpirationSeconds,
-				EmailCustomization: v.EmailCustomization.carry(), MailSender: v.MailSender}
+				EmailCustomization: v.EmailCustomization.upgrade(), MailSender: v.MailSender}
 		})},
 		Examine: func(tx *org.Tx, _ *InitUserEmailRecovery) error {
 			return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_RECOVERY")
@@ -92,8 +92,8 @@ func (c *EmailCustomizationParams) withoutName() *EmailCustomization {
 	return &c.EmailCustomization
 }
 
-// carry converts the customization to that of newer versions. Without a name, mails use the organization's.
-func (c *EmailCustomizationParams) carry() EmailAuthCustomization {
+// upgrade converts the customization to that of newer versions. Without a name, mails use the organization's.
+func (c *EmailCustomizationParams) upgrade() EmailAuthCustomization {
 	if c == nil {
 		return EmailAuthCustomization{}
 	}
@@ -155,9 +155,9 @@ type EmailAuthV1 struct {
 	MailSender
 }
 
-func (v *EmailAuthV1) carry() EmailAuth {
+func (v *EmailAuthV1) upgrade() EmailAuth {
 	return EmailAuth{Email: v.Email, TargetPublicKey: v.TargetPublicKey, APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds,
-		EmailCustomization: v.EmailCustomization.carry(), InvalidateExisting: v.InvalidateExisting, MailSender: v.MailSender}
+		EmailCustomization: v.EmailCustomization.upgrade(), InvalidateExisting: v.InvalidateExisting, MailSender: v.MailSender}
 }
 
 // EmailAuthV2 is version 2 of the intent.

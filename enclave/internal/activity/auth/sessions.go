@@ -117,7 +117,7 @@ func (l *LoginTerms) logIn(tx *activity.Tx, u *org.User) (*LoginSession, error) 
 	s := &newSession{
 		name: "Session", public: l.public.String(), typ: typeLogin, seconds: l.seconds, asked: l.profile, alone: activity.IsOn(l.InvalidateExisting),
 	}
-	added, err := s.give(tx, u)
+	added, err := s.addSessionKey(tx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -173,9 +173,9 @@ func (s *newSession) life() uint64 {
 	return min(cmp.Or(s.seconds, s.profile.Seconds), s.profile.Seconds)
 }
 
-// give stores the user with the session's key. A key that is a session of the user already is renewed. If the
+// addSessionKey stores the user with the session's key. A key that is a session of the user already is renewed. If the
 // user has too many expiring keys, an expired one is removed, or else the oldest.
-func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err error) {
+func (s *newSession) addSessionKey(tx *activity.Tx, old *org.User) (k *org.APIKey, err error) {
 	if s.profile, err = sessionProfile(tx, s.asked); err != nil {
 		return nil, err
 	}
@@ -298,8 +298,8 @@ type CreateReadWriteSession struct {
 
 func (in *CreateReadWriteSession) Check() error { return in.read(in.TargetPublicKey) }
 
-// whose returns the user that the intent names. An address that several users have is refused.
-func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, err error) {
+// sessionUser returns the user that the intent names. An address that several users have is refused.
+func (in *CreateReadWriteSession) sessionUser(tx *org.Tx, asks org.ID) (u *org.User, err error) {
 	id := asks
 	switch text := activity.TextOf(in.UserID); {
 	case in.email != "":
@@ -322,7 +322,7 @@ func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, e
 
 // ownSession sets SelfService in the policy request if the submitter requests a session of his own.
 func ownSession(tx *org.Tx, in *CreateReadWriteSession, q *policy.Request) error {
-	u, err := in.whose(tx, q.Initiator)
+	u, err := in.sessionUser(tx, q.Initiator)
 	if fault.Of(err) != nil {
 		return nil // Run returns the error to those who may act for others
 	}
@@ -345,7 +345,7 @@ func createReadWriteSession(tx *activity.Tx, in *CreateReadWriteSession) (*ReadW
 	if err != nil {
 		return nil, err
 	}
-	u, err := in.whose(tx.Tx, tx.User)
+	u, err := in.sessionUser(tx.Tx, tx.User)
 	if err != nil {
 		return nil, err
 	}
@@ -408,7 +408,7 @@ func sealedKey(tx *activity.Tx, u *org.User, to bundle.PublicKey, s *newSession)
 	if err != nil {
 		return nil, "", err
 	}
-	k, err := s.give(tx, u)
+	k, err := s.addSessionKey(tx, u)
 	return k, text, err
 }
 

@@ -267,7 +267,7 @@ func fillOrganization(sub *activity.Tx, parent *org.Organization, in *CreateSubO
 	filled := *o
 	for i := range in.RootUsers {
 		u, err := user.Create(sub, fmt.Sprintf("rootUsers.%d.", i), &in.RootUsers[i])
-		if err == nil && v.is(i) {
+		if err == nil && v.isOf(i) {
 			u = user.MarkVerified(u, v.contact)
 			err = sub.PutUser(u)
 		}

@@ -37,7 +37,7 @@ type verifiedContact struct {
 	contact login.ContactType
 }
 
-func (v *verifiedContact) is(user int) bool { return v != nil && v.user == user }
+func (v *verifiedContact) isOf(user int) bool { return v != nil && v.user == user }
 
 // verify spends the token, if there is one, and returns the contact that it verifies, of one of users.
 func (s *signup) verify(tx *activity.Tx, users []user.RootUserParams) (*verifiedContact, error) {

@@ -129,7 +129,7 @@ func (g *tagging) mark(tx *activity.Tx, tag org.ID, names []string, bears bool) 
 		switch {
 		case err != nil:
 		case !bears:
-			err = b.without(tag)
+			err = b.removeTags(tag)
 		case !slices.Contains(b.tags, tag):
 			err = b.put(append(slices.Clone(b.tags), tag))
 		}
@@ -140,8 +140,8 @@ func (g *tagging) mark(tx *activity.Tx, tag org.ID, names []string, bears bool) 
 	return nil
 }
 
-// without removes tags from b, if it has any of them.
-func (b *bearer) without(tags ...org.ID) error {
+// removeTags removes tags from b, if it has any of them.
+func (b *bearer) removeTags(tags ...org.ID) error {
 	left := withoutTags(b.tags, tags)
 	if len(left) == len(b.tags) {
 		return nil
@@ -227,7 +227,7 @@ func (g *tagging) delete(tx *activity.Tx, texts []string) (bearers []string, gon
 	bearers = make([]string, len(bore))
 	for i := range bore {
 		bearers[i] = bore[i].id.String()
-		if err := bore[i].without(gone...); err != nil {
+		if err := bore[i].removeTags(gone...); err != nil {
 			return nil, nil, err
 		}
 	}

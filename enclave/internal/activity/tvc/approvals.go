@@ -131,14 +131,14 @@ func release(tx *activity.Tx, app *org.TVCApp, d *org.TVCDeployment) error {
 			return err
 		}
 	}
-	return tell(tx, &changed, false)
+	return sendToHost(tx, &changed, false)
 }
 
 // sendLasts is the lifetime of a send about a deployment: unlimited.
 const sendLasts = 1 << 62
 
-// tell sends a deployment to the host, unless it was never approved. With once the send ends when the host has followed the instruction.
-func tell(tx *activity.Tx, d *org.TVCDeployment, once bool) error {
+// sendToHost sends a deployment to the host, unless it was never approved. With once the send ends when the host has followed the instruction.
+func sendToHost(tx *activity.Tx, d *org.TVCDeployment, once bool) error {
 	if !d.Approved {
 		return nil
 	}
@@ -240,11 +240,11 @@ func postShare(tx *activity.Tx, in *PostShare) (*PostedShareID, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pass(tx, d, o, strings.ToLower(in.EphemeralPublicKeyHex), strings.ToLower(in.ShareApprovalBundle.ReEncryptedShareHex), sig)
+	return storeShare(tx, d, o, strings.ToLower(in.EphemeralPublicKeyHex), strings.ToLower(in.ShareApprovalBundle.ReEncryptedShareHex), sig)
 }
 
-// pass stores a share and sends it to the host, for the enclave to whose setup key it is encrypted.
-func pass(tx *activity.Tx, d *org.TVCDeployment, o *org.TVCOperator, setupKey, box string, sig []byte) (*PostedShareID, error) {
+// storeShare stores a share and sends it to the host, for the enclave to whose setup key it is encrypted.
+func storeShare(tx *activity.Tx, d *org.TVCDeployment, o *org.TVCOperator, setupKey, box string, sig []byte) (*PostedShareID, error) {
 	sealed, err := hex.DecodeString(box)
 	if err != nil {
 		return nil, err

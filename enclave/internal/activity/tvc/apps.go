@@ -96,21 +96,21 @@ func createApp(tx *activity.Tx, in *CreateApp) (*AppResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := (&setChoice{"manifestSet", in.ManifestSetID, in.ManifestSetParams, 1}).take(tx)
+	manifests, err := (&setChoice{"manifestSet", in.ManifestSetID, in.ManifestSetParams, 1}).findOrCreate(tx)
 	if err != nil {
 		return nil, err
 	}
-	shares, err := (&setChoice{"shareSet", in.ShareSetID, in.ShareSetParams, 2}).take(tx)
+	shares, err := (&setChoice{"shareSet", in.ShareSetID, in.ShareSetParams, 2}).findOrCreate(tx)
 	if err != nil {
 		return nil, err
 	}
 	err = tx.PutTVCApp(&org.TVCApp{ID: id, Name: in.Name, QuorumPublicKey: in.quorum, ManifestSet: manifests.ID, ShareSet: shares.ID,
 		Debug: activity.IsOn(in.EnableDebugModeDeployments), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs})
-	return &AppResult{AppID: id.String(), ManifestSetID: manifests.ID.String(), ManifestSetOperatorIDs: texts(manifests.Operators), ManifestSetThreshold: manifests.Threshold,
-		ShareSetID: shares.ID.String(), ShareSetOperatorIDs: texts(shares.Operators), ShareSetThreshold: shares.Threshold}, err
+	return &AppResult{AppID: id.String(), ManifestSetID: manifests.ID.String(), ManifestSetOperatorIDs: idStrings(manifests.Operators), ManifestSetThreshold: manifests.Threshold,
+		ShareSetID: shares.ID.String(), ShareSetOperatorIDs: idStrings(shares.Operators), ShareSetThreshold: shares.Threshold}, err
 }
 
-func texts(ids []org.ID) []string { return activity.MapList(ids, (*org.ID).String) }
+func idStrings(ids []org.ID) []string { return activity.MapList(ids, (*org.ID).String) }
 
 // checkCount refuses another object of a kind that each visits if there are most already.
 func checkCount[T any](each func(func(*T) bool) error, most int, what string) error {
@@ -181,8 +181,8 @@ func (s *setChoice) check() error {
 	return nil
 }
 
-// take finds the set, or creates it with its new operators.
-func (s *setChoice) take(tx *activity.Tx) (*org.TVCOperatorSet, error) {
+// findOrCreate finds the set, or creates it with its new operators.
+func (s *setChoice) findOrCreate(tx *activity.Tx) (*org.TVCOperatorSet, error) {
 	if s.id != nil {
 		set, err := activity.FindField(tx.TVCOperatorSet, "operator set", s.member+"Id", *s.id)
 		if err == nil && set.Threshold < s.least {

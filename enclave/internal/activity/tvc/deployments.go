@@ -277,7 +277,7 @@ func setLive(tx *activity.Tx, in *DeploymentID) (*activity.Nothing, error) {
 	if err := tx.PutTVCApp(&changed); err != nil {
 		return nil, err
 	}
-	return &activity.Nothing{}, tell(tx, d, true)
+	return &activity.Nothing{}, sendToHost(tx, d, true)
 }
 
 func deleteDeployment(tx *activity.Tx, in *DeploymentID) (*DeploymentID, error) {
@@ -297,7 +297,7 @@ func deleteDeployment(tx *activity.Tx, in *DeploymentID) (*DeploymentID, error) 
 			return nil, err
 		}
 	}
-	return in, tell(tx, &changed, true)
+	return in, sendToHost(tx, &changed, true)
 }
 
 func restoreDeployment(tx *activity.Tx, in *DeploymentID) (*DeploymentID, error) {
@@ -310,7 +310,7 @@ func restoreDeployment(tx *activity.Tx, in *DeploymentID) (*DeploymentID, error)
 	if err := tx.PutTVCDeployment(&changed); err != nil {
 		return nil, err
 	}
-	return in, tell(tx, &changed, false)
+	return in, sendToHost(tx, &changed, false)
 }
 
 func deleteApp(tx *activity.Tx, in *AppID) (*AppID, error) {
@@ -327,7 +327,7 @@ func deleteApp(tx *activity.Tx, in *AppID) (*AppID, error) {
 	}
 	for _, d := range all {
 		if !d.Deleted {
-			if err := tell(tx, d, true); err != nil {
+			if err := sendToHost(tx, d, true); err != nil {
 				return nil, err
 			}
 		}

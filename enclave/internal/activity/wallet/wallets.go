@@ -66,7 +66,7 @@ func (in *CreateWallet) Check() error { return in.CheckAt("") }
 
 // CheckAt is Check for a wallet inside of another intent, at path.
 func (in *CreateWallet) CheckAt(path string) error {
-	switch in.words() {
+	switch in.mnemonicWords() {
 	case 12, 15, 18, 21, 24:
 	default:
 		return fault.Field(path+"mnemonicLength", "invalid mnemonic length: must be 12, 15, 18, 21 or 24")
@@ -74,7 +74,7 @@ func (in *CreateWallet) CheckAt(path string) error {
 	return checkAccounts(path+"accounts", in.Accounts)
 }
 
-func (in *CreateWallet) words() int {
+func (in *CreateWallet) mnemonicWords() int {
 	if in.MnemonicLength == nil || *in.MnemonicLength == 0 {
 		return defaultWords
 	}
@@ -127,7 +127,7 @@ func AddWallet(tx *activity.Tx, path string, in *CreateWallet) (*WalletResult, e
 	if err != nil {
 		return nil, err
 	}
-	entropy, err := keys.GenerateMnemonic(tx.Rand, in.words())
+	entropy, err := keys.GenerateMnemonic(tx.Rand, in.mnemonicWords())
 	if err != nil {
 		return nil, err
 	}

@@ -12,11 +12,11 @@ type cursor struct {
 // end tells whether everything was read and nothing more asked for.
 func (c *cursor) end() bool { return !c.bad && c.at == len(c.input) }
 
-func (c *cursor) left() int { return len(c.input) - c.at }
+func (c *cursor) remaining() int { return len(c.input) - c.at }
 
 // take gives the next n bytes, nil when there are fewer.
 func (c *cursor) take(n int) []byte {
-	if c.bad || n < 0 || n > c.left() {
+	if c.bad || n < 0 || n > c.remaining() {
 		c.bad = true
 		return nil
 	}
@@ -55,7 +55,7 @@ func (c *cursor) compact() uint64 {
 // count reads how many things of at least size bytes follow.
 func (c *cursor) count(size int) int {
 	n := c.compact()
-	if n > uint64(c.left()/size) {
+	if n > uint64(c.remaining()/size) {
 		c.bad = true
 		return 0
 	}

@@ -168,7 +168,7 @@ func parse(b []byte) (*psbt, error) {
 		}
 	}
 	if !c.end() {
-		return nil, chain.Invalid("%d bytes follow the PSBT", c.left())
+		return nil, chain.Invalid("%d bytes follow the PSBT", c.remaining())
 	}
 	return p, nil
 }
@@ -217,7 +217,7 @@ func (m *pairs) read(c *cursor, fields map[uint64]field, each func(t uint64, val
 		case c.bad:
 			return "it ends too early, or a length is not in its shortest form"
 		case len(key) == 0:
-			if !sorted && !m.distinct() {
+			if !sorted && !m.hasUniqueKeys() {
 				return "a key is there twice"
 			}
 			return wrong
@@ -254,15 +254,15 @@ func (m *pairs) read(c *cursor, fields map[uint64]field, each func(t uint64, val
 	}
 }
 
-// distinct tells whether no two keys are equal; it loses their order.
-func (m *pairs) distinct() bool {
+// hasUniqueKeys tells whether no two keys are equal; it loses their order.
+func (m *pairs) hasUniqueKeys() bool {
 	slices.SortFunc(m.keys, bytes.Compare)
 	return len(slices.CompactFunc(m.keys, bytes.Equal)) == len(m.keys)
 }
 
-// place finds where in a map a key belongs: the place of its pair if there is one, else an
+// findPair finds where in a map a key belongs: the place of its pair if there is one, else an
 // empty place before the first greater key.
-func place(raw []byte, from, to int, key []byte) (start, end int) {
+func findPair(raw []byte, from, to int, key []byte) (start, end int) {
 	start, end = to, to
 	found := false
 	for c := (&cursor{input: raw[:to], at: from}); c.at < to; {
@@ -345,7 +345,7 @@ func leavesAndPath(b []byte) bool {
 // tree is a list of depth, version and script of the leaves.
 func tree(b []byte) bool {
 	c := &cursor{input: b}
-	for c.left() > 0 && !c.bad {
+	for c.remaining() > 0 && !c.bad {
 		if c.byte() > 128 {
 			return false
 		}

@@ -276,7 +276,7 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 			key, value = []byte{inTapKeySig}, slices.Concat(s.R[:], s.S[:])
 		}
 		in := &t.psbt.in[o.input]
-		start, end := place(t.psbt.raw, in.from, in.to, key)
+		start, end := findPair(t.psbt.raw, in.from, in.to, key)
 		out = append(out, t.psbt.raw[done:start]...)
 		out = appendBytes(appendBytes(out, key), value)
 		done = end

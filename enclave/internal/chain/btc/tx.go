@@ -69,11 +69,11 @@ func (t *unsigned) parse(b []byte) error {
 	case len(t.in) == 0 || len(t.out) == 0:
 		return chain.Invalid("it needs an input and an output")
 	}
-	return t.distinct()
+	return t.checkInputs()
 }
 
-// distinct refuses an output that is spent twice, and a coinbase.
-func (t *unsigned) distinct() error {
+// checkInputs refuses an output that is spent twice, and a coinbase.
+func (t *unsigned) checkInputs() error {
 	seen := make(map[[outpointSize]byte]bool, len(t.in))
 	for i, in := range t.in {
 		o := [outpointSize]byte(in.outpoint)

@@ -51,7 +51,7 @@ func (Chain) Describe(text string) (chain.Description, error) {
 	if !r.enter('[') {
 		return nil, errNoABI
 	}
-	for n := 0; r.more(']'); n++ {
+	for n := 0; r.hasNext(']'); n++ {
 		if err := r.item(); err != nil {
 			return nil, fmt.Errorf("item %d: %w", n, err)
 		}
@@ -81,7 +81,7 @@ func (r *abiReader) item() error {
 	}
 	typ, f := []byte("function"), function{}
 	var inputs []*abiType
-	for r.more('}') {
+	for r.hasNext('}') {
 		key := r.name()
 		if r.null() {
 			continue
@@ -154,7 +154,7 @@ func (r *abiReader) params() (names []string, types []*abiType, err error) {
 	if !r.enter('[') {
 		return nil, nil, errors.New("no array of objects")
 	}
-	for n := 0; r.more(']'); n++ {
+	for n := 0; r.hasNext(']'); n++ {
 		name, typ, err := r.param()
 		if err != nil {
 			return nil, nil, fmt.Errorf("%d: %w", n, err)
@@ -170,7 +170,7 @@ func (r *abiReader) param() (name string, typ *abiType, err error) {
 	}
 	var text string
 	var tuple *abiType
-	for r.more('}') {
+	for r.hasNext('}') {
 		key := r.name()
 		if r.null() {
 			continue

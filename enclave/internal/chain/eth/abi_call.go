@@ -69,7 +69,7 @@ func (d *decoder) spend(n int) bool {
 	return d.words >= 0
 }
 
-func (d *decoder) word(at uint64) ([]byte, bool) {
+func (d *decoder) wordAt(at uint64) ([]byte, bool) {
 	if at+wordSize > uint64(len(d.data)) || !d.spend(1) {
 		return nil, false
 	}
@@ -78,7 +78,7 @@ func (d *decoder) word(at uint64) ([]byte, bool) {
 
 // length reads an offset or a length. One that is beyond the data is of no use.
 func (d *decoder) length(at uint64) (uint64, bool) {
-	w, ok := d.word(at)
+	w, ok := d.wordAt(at)
 	if !ok || !isZero(w[:24]) {
 		return 0, false
 	}
@@ -115,7 +115,7 @@ func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 		// Policies read text. What is none differs from every text that they name.
 		return strings.ToValidUTF8(string(d.data[at:at+n]), "\ufffd"), true
 	}
-	w, ok := d.word(at)
+	w, ok := d.wordAt(at)
 	if !ok {
 		return nil, false
 	}
@@ -175,7 +175,7 @@ func integer(w []byte, bits int, signed bool) (*big.Int, bool) {
 	if signed && w[0] >= 0x80 {
 		n.Sub(n, twoTo256)
 	}
-	return n, fits(n, bits, signed)
+	return n, isInRange(n, bits, signed)
 }
 
 var twoTo256 = new(big.Int).Lsh(big.NewInt(1), 256)

@@ -35,8 +35,8 @@ func (c *cursor) enter(open byte) bool {
 	return true
 }
 
-// more tells whether another member or element follows, and else steps out.
-func (c *cursor) more(end byte) bool {
+// hasNext tells whether another member or element follows, and else steps out.
+func (c *cursor) hasNext(end byte) bool {
 	switch c.peek() {
 	case ',':
 		c.pos++
@@ -61,7 +61,7 @@ func (c *cursor) null() bool {
 	if c.peek() != 'n' {
 		return false
 	}
-	c.word()
+	c.readLiteral()
 	return true
 }
 
@@ -90,8 +90,8 @@ func (c *cursor) quotedString() []byte {
 	return c.text[start:c.pos]
 }
 
-// word takes a number, true, false or null.
-func (c *cursor) word() []byte {
+// readLiteral takes a number, true, false or null.
+func (c *cursor) readLiteral() []byte {
 	c.peek()
 	start := c.pos
 	for c.pos < len(c.text) && strings.IndexByte(",]} \t\r\n", c.text[c.pos]) < 0 {
@@ -119,7 +119,7 @@ func (c *cursor) skip() {
 		case '"':
 			c.quotedString()
 		default:
-			c.word()
+			c.readLiteral()
 		}
 		if depth == 0 {
 			return

@@ -99,14 +99,14 @@ func numberFact(n *big.Int, signed bool) any {
 	switch {
 	case n.IsInt64():
 		return n.Int64()
-	case signed && !fits(n, 128, true):
+	case signed && !isInRange(n, 128, true):
 		return nil
 	}
 	return n
 }
 
-// fits tells whether a number is in the range of an integer type.
-func fits(n *big.Int, bits int, signed bool) bool {
+// isInRange tells whether a number is in the range of an integer type.
+func isInRange(n *big.Int, bits int, signed bool) bool {
 	switch {
 	case !signed:
 		return n.Sign() >= 0 && n.BitLen() <= bits

@@ -59,10 +59,10 @@ func ParseAuthorization(text []byte) (*Authorization, error) {
 	if a.address, ok = hexBytes([]byte(in.Address)); !ok || len(a.address) != 20 {
 		return nil, badPayload(what, "address must be 0x and 40 hexadecimal digits")
 	}
-	if a.chainID == nil || !fits(a.chainID, 256, false) {
+	if a.chainID == nil || !isInRange(a.chainID, 256, false) {
 		return nil, badPayload(what, "chainId must be a whole number below 2^256")
 	}
-	if a.nonce == nil || !fits(a.nonce, 64, false) || a.nonce.Uint64() == 1<<64-1 {
+	if a.nonce == nil || !isInRange(a.nonce, 64, false) || a.nonce.Uint64() == 1<<64-1 {
 		return nil, badPayload(what, "nonce must be a whole number below 2^64-1")
 	}
 	return a, nil

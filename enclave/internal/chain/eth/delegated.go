@@ -54,11 +54,11 @@ func (e *Execution) Digest() [32]byte {
 	for i := range e.Calls {
 		c := &e.Calls[i]
 		data := chain.Keccak(c.Data)
-		sum := chain.Keccak(bytes.Join([][]byte{callType[:], word(c.To[:]), amountWord(c.Value), data[:]}, nil))
+		sum := chain.Keccak(bytes.Join([][]byte{callType[:], padWord(c.To[:]), amountWord(c.Value), data[:]}, nil))
 		calls = append(calls, sum[:]...)
 	}
 	list := chain.Keccak(calls)
-	domain := chain.Keccak(bytes.Join([][]byte{delegateDomain[:], delegateName[:], delegateIs[:], numberWord(e.ChainID), word(e.Account[:])}, nil))
+	domain := chain.Keccak(bytes.Join([][]byte{delegateDomain[:], delegateName[:], delegateIs[:], numberWord(e.ChainID), padWord(e.Account[:])}, nil))
 	content := chain.Keccak(bytes.Join([][]byte{executionType[:], numberWord(e.Nonce), numberWord(uint64(e.Deadline)), list[:]}, nil))
 	return chain.Keccak([]byte{0x19, 1}, domain[:], content[:])
 }
@@ -80,7 +80,7 @@ func (e *Execution) CallData(s chain.Signature, sponsored bool) []byte {
 	for i := range e.Calls {
 		c := &e.Calls[i]
 		heads = append(heads, numberWord(uint64(32*len(e.Calls)+len(tails)))...)
-		tails = append(tails, word(c.To[:])...)
+		tails = append(tails, padWord(c.To[:])...)
 		tails = append(tails, amountWord(c.Value)...)
 		tails = append(tails, numberWord(3*32)...)
 		tails = appendPadded(tails, c.Data)
@@ -88,7 +88,7 @@ func (e *Execution) CallData(s chain.Signature, sponsored bool) []byte {
 	calls := bytes.Join([][]byte{numberWord(uint64(len(e.Calls))), heads, tails}, nil)
 	out, head := append([]byte(nil), delegateBatch[:]...), uint64(2*32)
 	if sponsored {
-		out, head = append(append([]byte(nil), stationBatch[:]...), word(e.Account[:])...), 3*32
+		out, head = append(append([]byte(nil), stationBatch[:]...), padWord(e.Account[:])...), 3*32
 	}
 	out = append(out, numberWord(head)...)
 	out = append(out, numberWord(head+uint64(len(calls)))...)
@@ -139,7 +139,7 @@ func ExecutionNonce(data []byte) (nonce uint64, ok bool) {
 	return binary.BigEndian.Uint64(data[len(data)-paddedProofSize+73:]), true
 }
 
-func word(b []byte) []byte { return append(make([]byte, 32-len(b), 32), b...) }
+func padWord(b []byte) []byte { return append(make([]byte, 32-len(b), 32), b...) }
 
 func amountWord(n *big.Int) []byte { return n.FillBytes(make([]byte, 32)) }
 

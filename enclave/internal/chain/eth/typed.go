@@ -87,20 +87,20 @@ func ParseTypedData(text []byte) (*TypedData, error) {
 
 func (r *typedReader) read(in *typedText) (facts chain.Struct, digest [32]byte, m *misfit) {
 	if m = r.define(in.Types); m != nil {
-		return nil, digest, m.under("types")
+		return nil, digest, m.inField("types")
 	}
 	primary := r.structs[in.PrimaryType]
 	if primary == nil || in.PrimaryType == domainType {
-		return nil, digest, refusal("must name one of the types, other than " + domainType).under("primaryType")
+		return nil, digest, refusal("must name one of the types, other than " + domainType).inField("primaryType")
 	}
 	domainFacts, domainHash, m := r.domain(in.Domain)
 	if m != nil {
-		return nil, digest, m.under("domain")
+		return nil, digest, m.inField("domain")
 	}
 	r.cursor = cursor{text: in.Message}
 	hash, message, m := r.object(primary)
 	if m != nil {
-		return nil, digest, m.under("message")
+		return nil, digest, m.inField("message")
 	}
 	digest = chain.Keccak([]byte{0x19, 1}, domainHash[:], hash[:])
 	return chain.Struct{"primary_type": in.PrimaryType, "domain": domainFacts, "message": chain.Dynamic{Value: message}}, digest, nil
@@ -158,12 +158,12 @@ func (r *typedReader) derive(raw strictjson.Raw) (*structType, *misfit) {
 		return nil, refusal("must be an object")
 	}
 	there := make([]bool, len(domainMembers))
-	for c.more('}') {
+	for c.hasNext('}') {
 		name := string(c.name())
 		c.skip()
 		i := slices.IndexFunc(domainMembers, func(known domainMember) bool { return known.name == name })
 		if i < 0 {
-			return nil, refusal("is no member that domains have").under(quoteShort(name))
+			return nil, refusal("is no member that domains have").inField(quoteShort(name))
 		}
 		there[i] = true
 	}
@@ -183,7 +183,7 @@ func checkDomain(s *structType) *misfit {
 			return m.name == known.name && (m.typ.name == known.typ || m.typ.kind == known.also && known.also != kindNone && len(m.typ.dimensions) == 0)
 		}
 		if !slices.ContainsFunc(domainMembers, fits) {
-			return refusal("is no member that domains have, or not of its type").under(m.name)
+			return refusal("is no member that domains have, or not of its type").inField(m.name)
 		}
 	}
 	return nil

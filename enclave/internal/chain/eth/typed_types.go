@@ -18,7 +18,7 @@ type misfit struct {
 
 func refusal(text string) *misfit { return &misfit{text: text} }
 
-func (m *misfit) under(name string) *misfit {
+func (m *misfit) inField(name string) *misfit {
 	m.path = append(m.path, name)
 	return m
 }
@@ -83,13 +83,13 @@ func (r *typedReader) define(types map[string][]typedMember) *misfit {
 	names := slices.Sorted(maps.Keys(types))
 	for _, name := range names {
 		if !isTypeName(name) {
-			return refusal("is no name of a type").under(quoteShort(name))
+			return refusal("is no name of a type").inField(quoteShort(name))
 		}
 		r.structs[name] = &structType{name: name}
 	}
 	for _, name := range names {
 		if m := r.fill(r.structs[name], types[name]); m != nil {
-			return m.under(name)
+			return m.inField(name)
 		}
 	}
 	for _, name := range names {
@@ -99,7 +99,7 @@ func (r *typedReader) define(types map[string][]typedMember) *misfit {
 	}
 	if s := r.structs[domainType]; s != nil {
 		if m := checkDomain(s); m != nil {
-			return m.under(domainType)
+			return m.inField(domainType)
 		}
 	}
 	return nil
@@ -110,14 +110,14 @@ func (r *typedReader) fill(s *structType, members []typedMember) *misfit {
 	text := append([]byte(s.name), '(')
 	for i, m := range members {
 		if !isIdentifier(m.Name) {
-			return refusal("is no name of a member").under(quoteShort(m.Name))
+			return refusal("is no name of a member").inField(quoteShort(m.Name))
 		}
 		if _, twice := s.index[m.Name]; twice {
-			return refusal("is there twice").under(m.Name)
+			return refusal("is there twice").inField(m.Name)
 		}
 		typ := r.typeOf(m.Type)
 		if typ == nil {
-			return refusal("has the unknown type " + quoteShort(m.Type)).under(m.Name)
+			return refusal("has the unknown type " + quoteShort(m.Type)).inField(m.Name)
 		}
 		s.index[m.Name] = i
 		s.members = append(s.members, structMember{m.Name, typ})
@@ -165,9 +165,9 @@ func (s *structType) check() *misfit {
 		switch {
 		case of == nil:
 		case !isPlain(s.name) || !isPlain(of.name):
-			return refusal("is a struct in or of a type whose name has more than letters, digits and _").under(m.name).under(s.name)
+			return refusal("is a struct in or of a type whose name has more than letters, digits and _").inField(m.name).inField(s.name)
 		case of.state == open:
-			return refusal("makes the type hold itself").under(m.name).under(s.name)
+			return refusal("makes the type hold itself").inField(m.name).inField(s.name)
 		case of.state == unseen:
 			if inner := of.check(); inner != nil {
 				return inner

@@ -22,7 +22,7 @@ func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *
 	copy(words, s.hash[:])
 	there := make([]bool, len(s.members))
 	facts = make(chain.Map, len(s.members))
-	for r.more('}') {
+	for r.hasNext('}') {
 		name := r.name()
 		i, ok := s.index[string(name)]
 		if !ok { // in no hash, so in no fact
@@ -31,7 +31,7 @@ func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *
 		}
 		word, fact, m := r.value(s.members[i].typ, s.members[i].typ.dimensions)
 		if m != nil {
-			return hash, nil, m.under(s.members[i].name)
+			return hash, nil, m.inField(s.members[i].name)
 		}
 		there[i] = true
 		facts[s.members[i].name] = fact
@@ -39,7 +39,7 @@ func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *
 	}
 	for i, ok := range there {
 		if !ok {
-			return hash, nil, refusal("is missing, of type " + s.members[i].typ.name).under(s.members[i].name)
+			return hash, nil, refusal("is missing, of type " + s.members[i].typ.name).inField(s.members[i].name)
 		}
 	}
 	return chain.Keccak(words), facts, nil
@@ -52,10 +52,10 @@ func (r *typedReader) list(t *valueType, dimensions []int) (hash [32]byte, facts
 	}
 	var words []byte
 	facts = []any{}
-	for r.more(']') {
+	for r.hasNext(']') {
 		word, fact, m := r.value(t, dimensions[1:])
 		if m != nil {
-			return hash, nil, m.under(strconv.Itoa(len(facts)))
+			return hash, nil, m.inField(strconv.Itoa(len(facts)))
 		}
 		words = append(words, word[:]...)
 		facts = append(facts, fact)
@@ -82,13 +82,13 @@ func (r *typedReader) value(t *valueType, dimensions []int) (word [32]byte, fact
 			word[31] = 1
 			fallthrough
 		case 'f':
-			r.word()
+			r.readLiteral()
 			return word, word[31] == 1, nil
 		}
 		return word, nil, refusal("must be true or false")
 	case kindUint, kindInt:
 		n := r.number()
-		if n == nil || !fits(n, t.size, t.kind == kindInt) {
+		if n == nil || !isInRange(n, t.size, t.kind == kindInt) {
 			return word, nil, refusal("must be a whole number in the range of " + t.name)
 		}
 		return wordOf(n), numberFact(n, t.kind == kindInt), nil
@@ -151,7 +151,7 @@ const (
 func (c *cursor) number() *big.Int {
 	text, quoted := c.string()
 	if !quoted {
-		text = c.word()
+		text = c.readLiteral()
 	}
 	digits, hexits := strings.CutPrefix(string(text), "0x")
 	base := 10

@@ -94,7 +94,7 @@ func (d defined) read(raw strictjson.Raw) *typ {
 	for form, of := range m {
 		switch form {
 		case "defined":
-			return d.use(of)
+			return d.readReference(of)
 		case "option":
 			return d.wrap(kindOption, 0, of)
 		case "coption":
@@ -124,8 +124,8 @@ func (d defined) wrap(k kind, n int, of strictjson.Raw) *typ {
 	return &typ{kind: k, length: n, elems: []*typ{d.read(of)}}
 }
 
-// use reads a name, or since 0.30 an object with a name.
-func (d defined) use(raw strictjson.Raw) *typ {
+// readReference reads a name, or since 0.30 an object with a name.
+func (d defined) readReference(raw strictjson.Raw) *typ {
 	name, ok := raw.Text()
 	if !ok {
 		m, err := part[members](raw)

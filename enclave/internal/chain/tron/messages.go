@@ -134,7 +134,7 @@ func (m *message) read(b []byte) (chain.Struct, error) {
 	facts := make(chain.Struct, len(m.members)+2)
 	last := uint64(0)
 	for len(b) > 0 {
-		f, n := take(b)
+		f, n := readField(b)
 		if n == 0 {
 			return nil, chain.Invalid("%s is no protocol buffer in its shortest form", m.name)
 		}
@@ -171,9 +171,9 @@ func (m *message) read(b []byte) (chain.Struct, error) {
 	return facts, m.fill(facts)
 }
 
-// take reads the field that b begins with and tells its size. It is 0 for a varint that is
+// readField reads the field that b begins with and tells its size. It is 0 for a varint that is
 // not the shortest, bytes that are not all there, and a wire type that is not in use.
-func take(b []byte) (f field, size int) {
+func readField(b []byte) (f field, size int) {
 	tag, n := varint(b)
 	f.number = tag >> wireBits
 	if n == 0 || f.number == 0 || f.number > maxField {
