@@ -364,7 +364,7 @@ func (r row) check(t *testing.T, path string) (names []string) {
 		return nil
 	}
 	test := strings.HasSuffix(path, "_test.go")
-	room := strings.HasPrefix(r.from, "enclave/") && !slices.Contains(taking, r.from) && !support(module+r.from)
+	internal := strings.HasPrefix(r.from, "enclave/") && !slices.Contains(taking, r.from) && !support(module+r.from)
 	for _, spec := range file.Imports {
 		name, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
@@ -376,13 +376,13 @@ func (r row) check(t *testing.T, path string) (names []string) {
 		case support(name) && !test && !support(module+r.from):
 			t.Errorf("%s imports %s, which is for tests", path, name)
 		case test && r.testMay(name), r.may(name):
-		case room && !test && slices.Contains(handedIn, name):
+		case internal && !test && slices.Contains(handedIn, name):
 			t.Errorf("%s imports %s: it is handed in, never taken", path, name)
 		case !standard(name):
 			t.Errorf("%s imports %s: not in the row of %s", path, name, r.from)
 		}
 	}
-	if room && !test {
+	if internal && !test {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok {
 				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clocks, s.Sel.Name) {

@@ -32,7 +32,7 @@ func TestReleaseSymbols(t *testing.T) {
 	}
 	names := functionTable(t, out)
 	// It is the table, and the search finds: with what links every enclave, and what is inlined.
-	for _, want := range []string{"cloister/enclave/internal/keys.(*Holder).SignEach", "cloister/enclave/internal/keys.(*Holder).use", "main.main"} {
+	for _, want := range []string{"cloister/enclave/internal/keys.(*Holder).SignEach", "cloister/enclave/internal/keys.(*Holder).useOf", "main.main"} {
 		if !bytes.Contains(names, append([]byte{0}, want+"\x00"...)) {
 			t.Fatalf("the table of functions does not name %s", want)
 		}

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// A crossing row lists the bytes in the open of a room's exported signatures and fields, as Func.parameter, Type.Field or,
+// A crossing row lists the bytes in the open of a package's exported signatures and fields, as Func.parameter, Type.Field or,
 // for a result without a name, Func and a full stop. All in public is told or sealed: whatever is secret crosses as a
 // secret.Secret, and what is not listed fails. private are the few places where a secret's bytes cross, with the reason.
-var crossings = []struct{ room, public, private string }{
+var crossings = []struct{ folder, public, private string }{
 	{"core", "", "SecretFrom.b"}, // a simulator's root secret, read from its file
 	{"core/internal/lifecycle", "Device.Attest.publicKey Device.Attest.userData Device.Attest.nonce Device.Attest. Device.ExtendPCR.data Device.ExtendPCR. Device.DescribePCR.value " +
 		"Key.Public Key.Sign.text Key.Sign. Serving.Deployment Serving.BootProof. Enclave.Status. Enclave.Operate.body Enclave.Operate.",
@@ -67,21 +67,21 @@ func TestNoBytesOfSecretsCross(t *testing.T) {
 	for _, row := range crossings {
 		listed := append(strings.Fields(row.public), strings.Fields(row.private)...)
 		seen := map[string]bool{}
-		for _, c := range crossingsOf(t, filepath.Join("enclave", row.room)) {
+		for _, c := range crossingsOf(t, filepath.Join("enclave", row.folder)) {
 			_, last, _ := strings.Cut(c.name[strings.LastIndexByte(c.name, '.'):], ".")
 			switch {
 			case c.exported && !slices.Contains(listed, c.name):
-				t.Errorf("enclave/%s: %s is bytes and not on the list", row.room, c.name)
+				t.Errorf("enclave/%s: %s is bytes and not on the list", row.folder, c.name)
 			case c.exported:
 				seen[c.name] = true
-			case row.room == "internal/keys": // what it holds stays inside its erase.Do
-			case (c.private || secretName.MatchString(last)) && named[row.room+" "+c.name] == "":
-				t.Errorf("enclave/%s: %s is a secret as bytes", row.room, c.name)
+			case row.folder == "internal/keys": // what it holds stays inside its erase.Do
+			case (c.private || secretName.MatchString(last)) && named[row.folder+" "+c.name] == "":
+				t.Errorf("enclave/%s: %s is a secret as bytes", row.folder, c.name)
 			}
 		}
 		for _, name := range listed {
 			if !seen[name] {
-				t.Errorf("enclave/%s: the list has %s, which is not there", row.room, name)
+				t.Errorf("enclave/%s: the list has %s, which is not there", row.folder, name)
 			}
 		}
 	}

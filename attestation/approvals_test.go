@@ -37,7 +37,7 @@ func TestApprovals(t *testing.T) {
 	raw, err := m.Encode()
 	must(t, err)
 	hash := attestation.Hash(raw)
-	three, four, stranger := fixedKey(t, 3), fixedKey(t, 4), fixedKey(t, 9)
+	three, four, unrelated := fixedKey(t, 3), fixedKey(t, 4), fixedKey(t, 9)
 	both := approvals(t, hash, three, four)
 	one := approvals(t, hash, three)
 	two := m.Operators
@@ -65,8 +65,8 @@ func TestApprovals(t *testing.T) {
 		"none":                     {m.Operators, nil},
 		"too few":                  {two, one},
 		"one counted twice":        {two, append(slices.Clone(one), one...)},
-		"one and a stranger":       {two, approvals(t, hash, three, stranger)},
-		"a stranger besides":       {m.Operators, approvals(t, hash, three, stranger)},
+		"one and a stranger":       {two, approvals(t, hash, three, unrelated)},
+		"a stranger besides":       {m.Operators, approvals(t, hash, three, unrelated)},
 		"of another manifest":      {m.Operators, approvals(t, [32]byte{1}, three)},
 		"altered":                  {m.Operators, altered},
 		"under another's name":     {m.Operators, borrowed},
@@ -159,7 +159,7 @@ func TestRecoverThreshold(t *testing.T) {
 	if got := m.Operators.String(); got != "2 of 5, 4 of them a recovery and who may approve one" {
 		t.Errorf("in words: %s", got)
 	}
-	stranger := compressed(t, fixedKey(t, 9))
+	unrelated := compressed(t, fixedKey(t, 9))
 	recovers := func(n *attestation.Manifest) {
 		r := recovering(t)
 		n.Recover, n.Log = r.Recover, r.Log
@@ -181,10 +181,10 @@ func TestRecoverThreshold(t *testing.T) {
 		"a lower one":                    {func(n *attestation.Manifest) { n.Operators.RecoverThreshold = 3 }, 4},
 		"none":                           {func(n *attestation.Manifest) { n.Operators.RecoverThreshold = 0 }, 4},
 		"three approve all":              {func(n *attestation.Manifest) { n.Operators.Threshold, n.Operators.RecoverThreshold = 3, 0 }, 4},
-		"a stranger besides":             {func(n *attestation.Manifest) { n.Operators.PublicKeys = append(slices.Clone(keys), stranger) }, 4},
-		"a stranger in place of another": {func(n *attestation.Manifest) { n.Operators.PublicKeys = append(slices.Clone(keys[1:]), stranger) }, 4},
+		"a stranger besides":             {func(n *attestation.Manifest) { n.Operators.PublicKeys = append(slices.Clone(keys), unrelated) }, 4},
+		"a stranger in place of another": {func(n *attestation.Manifest) { n.Operators.PublicKeys = append(slices.Clone(keys[1:]), unrelated) }, 4},
 		"a stranger, and a higher one": {func(n *attestation.Manifest) {
-			n.Operators.PublicKeys, n.Operators.RecoverThreshold = append(slices.Clone(keys), stranger), 5
+			n.Operators.PublicKeys, n.Operators.RecoverThreshold = append(slices.Clone(keys), unrelated), 5
 		}, 4},
 		"no operators": {func(n *attestation.Manifest) { n.Operators = attestation.Operators{} }, 4},
 	} {

@@ -136,7 +136,7 @@ func writeLogFixtures(t *testing.T) {
 }
 
 func writeFixtures(t *testing.T) {
-	m, stranger, save := newMaker(t), newMaker(t), saver(t)
+	m, unrelated, save := newMaker(t), newMaker(t), saver(t)
 	type list = []attestation.AppProof
 	reply := func(activity, body string, proofs list) map[string]any {
 		return map[string]any{"activity": map[string]any{
@@ -153,13 +153,13 @@ func writeFixtures(t *testing.T) {
 	}
 	save("credentials.json", credentialsOf(m))
 	save("root.pem", []byte(m.rootPEM()))
-	save("stranger-root.pem", []byte(stranger.rootPEM()))
+	save("stranger-root.pem", []byte(unrelated.rootPEM()))
 	save("measurements.json", map[string]string{"0": hexOf(0xa0, 48), "1": hexOf(0xa1, 48), "2": hexOf(0xa2, 48)})
 	save("nitro-cli.json", map[string]any{"Measurements": map[string]string{
 		"HashAlgorithm": "Sha384 { ... }", "PCR0": hexOf(0xa0, 48), "PCR1": hexOf(0xa1, 48), "PCR2": hexOf(0xa2, 48)}})
 	save("other-image.json", map[string]string{"0": hexOf(1, 48), "1": hexOf(0xa1, 48), "2": hexOf(0xa2, 48)})
 	save("boot.json", map[string]any{"bootProof": m.bootProof(nil)})
-	save("stranger-boot.json", map[string]any{"bootProof": stranger.bootProof(nil)})
+	save("stranger-boot.json", map[string]any{"bootProof": unrelated.bootProof(nil)})
 	save("debug-boot.json", m.bootProof(func(d *doc) { d.PCRs[0], d.PCRs[1], d.PCRs[2] = d.PCRs[31], d.PCRs[31], d.PCRs[31] }))
 	saveOperators(t, save)
 	save("body.json", []byte(body))

@@ -226,11 +226,11 @@ func (c *SignatureMade) Fresh() *ClaimFreshness { return c.Freshness }
 func (c *AddressDerivation) write(w *writer) { w.value("addressDerivationProof", c) }
 
 func (c *PolicyOutcome) write(w *writer) {
-	room := 640
+	size := 640
 	for _, a := range c.UserRequestApprovals {
-		room += 288 + len(a.Message) + len(a.Message)/4
+		size += 288 + len(a.Message) + len(a.Message)/4
 	}
-	*w = slices.Grow(*w, room)
+	*w = slices.Grow(*w, size)
 	w.open("policyOutcomeProof")
 	w.text("organizationId", c.OrganizationID)
 	w.text("outcome", c.Outcome)

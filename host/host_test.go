@@ -72,12 +72,12 @@ func runWith(t *testing.T, stdin string, env map[string]string, args ...string) 
 
 // A stamped request as a server sees it, judged by other code than ours.
 type stamped struct {
-	path   string
-	body   []byte
-	valid  bool
-	public string
-	scheme string
-	wish   []string // for a logged proof
+	path     string
+	body     []byte
+	valid    bool
+	public   string
+	scheme   string
+	logProof []string // for a logged proof
 }
 
 func judge(t *testing.T, r *http.Request) stamped {
@@ -85,7 +85,7 @@ func judge(t *testing.T, r *http.Request) stamped {
 	if err != nil {
 		t.Error(err)
 	}
-	s := stamped{path: r.URL.Path, body: body, wish: r.Header.Values(wire.HeaderLogProof)}
+	s := stamped{path: r.URL.Path, body: body, logProof: r.Header.Values(wire.HeaderLogProof)}
 	raw, err := base64.RawURLEncoding.DecodeString(r.Header.Get("X-Stamp"))
 	if err != nil {
 		t.Error(err)
@@ -185,8 +185,8 @@ func TestRequest(t *testing.T) {
 			if string(one.body) != c.body || !one.valid || one.public != key.PublicKey || len(one.public) != 66 {
 				t.Fatalf("body %s, want %s; stamp valid: %v", one.body, c.body, one.valid)
 			}
-			if wants := slices.Contains(c.args, "-log-proof"); wants != slices.Equal(one.wish, []string{"wait"}) || !wants && one.wish != nil {
-				t.Errorf("asks for a logged proof: %q", one.wish)
+			if wants := slices.Contains(c.args, "-log-proof"); wants != slices.Equal(one.logProof, []string{"wait"}) || !wants && one.logProof != nil {
+				t.Errorf("asks for a logged proof: %q", one.logProof)
 			}
 			if want := c.args[len(c.args)-1]; !strings.HasPrefix(one.path, "/public/v1/") {
 				t.Fatal(one.path, want)

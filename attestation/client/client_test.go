@@ -204,7 +204,7 @@ func TestSignedReplies(t *testing.T) {
 
 // TestHostileReplies: whatever a host makes of a reply, its caller gets an error.
 func TestHostileReplies(t *testing.T) {
-	w, stranger := newWorld(t), newWorld(t)
+	w, unrelated := newWorld(t), newWorld(t)
 	honest, err := w.whoami(w.transport())
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestHostileReplies(t *testing.T) {
 		"no time":                   head(func(h http.Header) { h.Del(at) }),
 		"another time":              head(func(h http.Header) { h.Set(at, before.Header.Get(at)) }),
 		"no live key":               head(func(h http.Header) { h.Del(live) }),
-		"another live key":          head(func(h http.Header) { h.Set(live, stranger.liveKey(t)) }),
+		"another live key":          head(func(h http.Header) { h.Set(live, unrelated.liveKey(t)) }),
 		"no deployment":             head(func(h http.Header) { h.Del(deployment) }),
 		"another deployment":        head(func(h http.Header) { h.Set(deployment, strings.Repeat("ab", 32)) }),
 		"nothing left":              head(func(h http.Header) { clear(h) }),

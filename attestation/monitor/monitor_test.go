@@ -231,8 +231,8 @@ func (o *owner) monitor() *monitor.Monitor {
 	return m
 }
 
-// turn is one turn of a monitor that was started for it: the kinds of its events but entries, and how many entries.
-func (o *owner) turn() (kinds string, entries int, err error) {
+// runOnce is one turn of a monitor that was started for it: the kinds of its events but entries, and how many entries.
+func (o *owner) runOnce() (kinds string, entries int, err error) {
 	o.t.Helper()
 	o.events = nil
 	m := o.monitor()
@@ -249,7 +249,7 @@ func (o *owner) turn() (kinds string, entries int, err error) {
 
 func (o *owner) expect(kinds string, entries int) {
 	o.t.Helper()
-	if got, n, err := o.turn(); err != nil || got != kinds || n != entries {
+	if got, n, err := o.runOnce(); err != nil || got != kinds || n != entries {
 		o.t.Fatalf("%q and %d entries, %v; want %q and %d\n%+v", got, n, err, kinds, entries, o.events)
 	}
 }
@@ -257,7 +257,7 @@ func (o *owner) expect(kinds string, entries int) {
 // refuse wants a turn that is broken off.
 func (o *owner) refuse(kinds string, refused bool) {
 	o.t.Helper()
-	if got, _, err := o.turn(); err == nil || got != kinds || errors.Is(err, monitor.ErrRefused) != refused {
+	if got, _, err := o.runOnce(); err == nil || got != kinds || errors.Is(err, monitor.ErrRefused) != refused {
 		o.t.Fatalf("%q, %v; want %q\n%+v", got, err, kinds, o.events)
 	}
 }

@@ -20,7 +20,7 @@ func kept(t testing.TB) string {
 		o.decide()
 	}
 	o.withheld = o.decide()
-	if _, _, err := o.turn(); err != nil {
+	if _, _, err := o.runOnce(); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := json.Marshal(o.kept)

@@ -101,13 +101,13 @@ func TestWitnessesThatTalkNonsense(t *testing.T) {
 	o.expect("log", 1)
 	for name, answer := range map[string]string{"nothing": "", "no number": "many\n", "no newline": "9", "a sign": "+9\n", "too much": "9223372036854775808\n", "two": "9\n9\n"} {
 		o.via = say{http.StatusConflict, answer}
-		if kinds, _, err := o.turn(); err != nil || kinds != "witness-away witness-away witness-away witness-away" {
+		if kinds, _, err := o.runOnce(); err != nil || kinds != "witness-away witness-away witness-away witness-away" {
 			t.Errorf("%s: %q, %v", name, kinds, err)
 		}
 	}
 	for _, status := range []int{400, 403, 422, 500, 301} {
 		o.via = say{status, "9\n"}
-		if kinds, _, err := o.turn(); err != nil || kinds != "witness-away witness-away witness-away witness-away" {
+		if kinds, _, err := o.runOnce(); err != nil || kinds != "witness-away witness-away witness-away witness-away" {
 			t.Errorf("%d: %q, %v", status, kinds, err)
 		}
 	}

@@ -72,7 +72,7 @@ func TestVerify(t *testing.T) {
 	head := checkpoint(7)
 	base := head + "\n" + log.line(head)
 	one, two, three, four := ws[0].line(head), ws[1].line(head), ws[2].line(head), ws[3].line(head)
-	stranger := newSigner(t, "w9.example", tlog.TypeCosignature, 9).line(head)
+	unrelated := newSigner(t, "w9.example", tlog.TypeCosignature, 9).line(head)
 	relabelled := newSigner(t, "w5.example", tlog.TypeCosignature, 10).line(head) // the first one's key
 	forged := strings.Replace(one, ws[0].Name(), ws[1].Name(), 1)
 	other := checkpoint(8)
@@ -86,12 +86,12 @@ func TestVerify(t *testing.T) {
 		"three":                  {base + one + two + four, true, true},
 		"all":                    {base + one + two + three + four, true, true},
 		"another order":          {base + two + one + three, true, false},
-		"a stranger besides":     {base + one + two + three + stranger, true, false},
+		"a stranger besides":     {base + one + two + three + unrelated, true, false},
 		"witnesses first":        {head + "\n" + one + two + three + log.line(head), true, false},
 		"one twice":              {base + one + two + three + three, true, false},
 		"two":                    {base + one + two, false, false},
 		"two and one twice":      {base + one + two + two, false, false},
-		"two and a stranger":     {base + one + two + stranger, false, false},
+		"two and a stranger":     {base + one + two + unrelated, false, false},
 		"two and one relabelled": {base + one + two + relabelled, false, false},
 		"one in another's name":  {base + two + three + forged, false, false},
 		"no log":                 {head + "\n" + one + two + three, false, false},
@@ -101,7 +101,7 @@ func TestVerify(t *testing.T) {
 		"nothing":                {"", false, false},
 		"no empty line":          {head + log.line(head) + one + two + three, false, false},
 		"carriage returns":       {strings.ReplaceAll(base+one+two+three, "\n", "\r\n"), false, false},
-		"too long":               {base + one + two + three + strings.Repeat(stranger, tlog.MaxNote/len(stranger)+1), false, false},
+		"too long":               {base + one + two + three + strings.Repeat(unrelated, tlog.MaxNote/len(unrelated)+1), false, false},
 	} {
 		c, signed, err := p.Verify(log.Key, []byte(row.note))
 		if (err == nil) != row.loose {

@@ -35,13 +35,13 @@ func TestSameSignatureTwice(t *testing.T) {
 
 func TestNotSigned(t *testing.T) {
 	key, cert := signer(t, elliptic.P384())
-	stranger, _ := signer(t, elliptic.P384())
+	unrelated, _ := signer(t, elliptic.P384())
 	small, smallCert := signer(t, elliptic.P256())
 	for name, c := range map[string]struct {
 		cert []byte
 		key  *ecdsa.PrivateKey
 	}{
-		"key of another":          {cert, stranger},
+		"key of another":          {cert, unrelated},
 		"P-256":                   {smallCert, small},
 		"no PEM":                  {[]byte("certificate"), key},
 		"two certificates":        {append(bytes.Clone(cert), cert...), key},
@@ -110,7 +110,7 @@ func cose(t *testing.T, key *ecdsa.PrivateKey, payload []byte, tamper func([]any
 
 func TestSignatureOfAnother(t *testing.T) {
 	key, cert := signer(t, elliptic.P384())
-	stranger, strangerCert := signer(t, elliptic.P384())
+	unrelated, unrelatedCert := signer(t, elliptic.P384())
 	_, smallCert := signer(t, elliptic.P256())
 	m := plain()
 	if err := m.Sign(cert, key, now); err != nil {
@@ -146,8 +146,8 @@ func TestSignatureOfAnother(t *testing.T) {
 		"numbers over 255":      section(entry{big, numbers(good)}),
 		"a member too many":     marshal(t, []any{map[string]any{"signing_certificate": numbers(cert), "signature": numbers(good), "x": 1}}),
 		"a member missing":      marshal(t, []any{map[string]any{"signing_certificate": numbers(cert)}}),
-		"another's certificate": section(entry{numbers(strangerCert), numbers(good)}),
-		"another's signature":   section(entry{numbers(cert), numbers(cose(t, stranger, zero, nil))}),
+		"another's certificate": section(entry{numbers(unrelatedCert), numbers(good)}),
+		"another's signature":   section(entry{numbers(cert), numbers(cose(t, unrelated, zero, nil))}),
 		"P-256 certificate":     section(entry{numbers(smallCert), numbers(good)}),
 		"PCR1":                  signedBy(marshal(t, register{1, numbers(pcrs.PCR0[:])}), nil),
 		"another PCR0":          signedBy(marshal(t, register{0, numbers(pcrs.PCR1[:])}), nil),

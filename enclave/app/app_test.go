@@ -292,7 +292,7 @@ func TestManifestsRefused(t *testing.T) {
 		"one approval too few":              {"1 of 3 members, want 2", func(_ *rig, e *tvc.Envelope) { e.ManifestSetApprovals = e.ManifestSetApprovals[:1] }},
 		"one approval twice":                {"two by one member", func(_ *rig, e *tvc.Envelope) { e.ManifestSetApprovals[1] = e.ManifestSetApprovals[0] }},
 		"approvals of another deployment":   {"does not verify", func(r *rig, e *tvc.Envelope) { e.Manifest.Namespace.Nonce++ }},
-		"a set that approved itself":        {"nobody of the set", func(r *rig, e *tvc.Envelope) { e.Manifest.ManifestSet.Members = r.strangers() }},
+		"a set that approved itself":        {"nobody of the set", func(r *rig, e *tvc.Envelope) { e.Manifest.ManifestSet.Members = r.unrelatedMembers() }},
 		"another image":                     {"PCR1", func(r *rig, e *tvc.Envelope) { e.Manifest.Enclave.PCR1 = e.Manifest.Enclave.PCR0; r.approve(e) }},
 		"another parent":                    {"PCR3", func(r *rig, e *tvc.Envelope) { e.Manifest.Enclave.PCR3 = e.Manifest.Enclave.PCR0; r.approve(e) }},
 		"another root":                      {"awsRootCertificate", func(r *rig, e *tvc.Envelope) { e.Manifest.Enclave.AWSRootCertificate = "00"; r.approve(e) }},
@@ -322,7 +322,7 @@ func (r *rig) approve(e *tvc.Envelope) {
 	}
 }
 
-func (r *rig) strangers() []tvc.Member {
+func (r *rig) unrelatedMembers() []tvc.Member {
 	return tvctest.New(r.t, text, image, rootDER()).Manifest.ManifestSet.Members
 }
 
@@ -386,7 +386,7 @@ func TestSharesRefused(t *testing.T) {
 	other := tvctest.New(t, text, image, rootDER())
 	wrong := bytes.Clone(r.Shares[1])
 	wrong[5] ^= 1
-	stranger, err := s.Share(rand.Reader, other.Manifest.ShareSet.Members[0], other.Operators[0].Signing, r.Shares[1])
+	unrelated, err := s.Share(rand.Reader, other.Manifest.ShareSet.Members[0], other.Operators[0].Signing, r.Shares[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +412,7 @@ func TestSharesRefused(t *testing.T) {
 		}
 	}
 	refused("has given", r.share(s, 0, r.Shares[1]))
-	refused("nobody", tvctest.Encode(t, stranger))
+	refused("nobody", tvctest.Encode(t, unrelated))
 	refused("verify", tvctest.Encode(t, signed))
 	refused("verify", tvctest.Encode(t, replayed))
 	refused("box", tvctest.Encode(t, &tvc.PostedShare{Approval: r.Approve(t, 1, r.Hash(t)), Box: hex.EncodeToString(toQuorum)}))

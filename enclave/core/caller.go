@@ -29,7 +29,7 @@ type unknownCredential struct {
 	deleted bool
 }
 
-func (*unknownCredential) Error() string { return "stranger" }
+func (*unknownCredential) Error() string { return "unknown credential" }
 
 // errUnknownCredential is an unknownCredential of tx's organization.
 func errUnknownCredential(tx *org.Tx) error {

@@ -75,8 +75,8 @@ func (s *serving) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 	}
 	// Drops that exceed an entry's limit are left out: the rows remain, and every search skips them.
 	// The ledger refuses an entry whose puts exceed the limit.
-	if room := max(wire.MaxIndex-len(puts), 0); len(drops) > room {
-		drops = drops[:room]
+	if free := max(wire.MaxIndex-len(puts), 0); len(drops) > free {
+		drops = drops[:free]
 	}
 	return append(drops, puts...), nil
 }

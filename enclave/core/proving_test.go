@@ -19,8 +19,8 @@ import (
 	"cloister/sim/rig"
 )
 
-// wish is the header of who wants a logged proof.
-var wish = wire.Header{Name: wire.HeaderLogProof, Value: attestation.LogProofWait}
+// logProof is the header of who wants a logged proof.
+var logProof = wire.Header{Name: wire.HeaderLogProof, Value: attestation.LogProofWait}
 
 // A prover is a deployment with witnesses, and a client that wants logged proofs.
 type prover struct {
@@ -100,12 +100,12 @@ func (p *prover) shown(reply *wire.Reply) *attestation.LoggedEntry {
 // proven submits a body that wants its proof, and then again with and without: one activity, and without the wish the same bytes but for the proof.
 func (p *prover) proven(status uint16, op string, body []byte, key laptop.KeyPair) (*attestation.LoggedEntry, map[string]any) {
 	p.t.Helper()
-	first := p.submit(op, body, key, wish)
+	first := p.submit(op, body, key, logProof)
 	if first.Status != status {
 		p.t.Fatalf("%s: %d %s", op, first.Status, first.Body)
 	}
 	e := p.shown(first)
-	again := p.submit(op, body, key, wish)
+	again := p.submit(op, body, key, logProof)
 	if f := p.shown(again).Facts; again.Status != status || f.Seq != e.Facts.Seq {
 		p.t.Errorf("%s: the same body again: %d, entry %d after %d", op, again.Status, f.Seq, e.Facts.Seq)
 	}
@@ -180,7 +180,7 @@ func TestLogProofWithASubmit(t *testing.T) {
 				op, typ, status string
 			}{{"approve_activity", "ACTIVITY_TYPE_APPROVE_ACTIVITY", done}, {"reject_activity", "ACTIVITY_TYPE_REJECT_ACTIVITY", waits}} {
 				wallet := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": c.op, "accounts": []any{}})
-				begun := p.submit("create_wallet", wallet, root, wish)
+				begun := p.submit("create_wallet", wallet, root, logProof)
 				e = p.shown(begun)
 				want(e, home, "ACTIVITY_TYPE_CREATE_WALLET", waits, wallet)
 				// A vote's proof is of the step that it led to, of the activity that the reply tells of.
@@ -191,13 +191,13 @@ func TestLogProofWithASubmit(t *testing.T) {
 					t.Errorf("%s: a step after %d, want %d", c.op, after.Facts.Prior, e.Facts.Seq+1)
 				}
 				if c.status == waits { // a vote that changes nothing shows what is there
-					same := p.submit(c.op, p.Body(c.typ, map[string]any{"fingerprint": attestation.Fingerprint(wallet)}), user, wish)
+					same := p.submit(c.op, p.Body(c.typ, map[string]any{"fingerprint": attestation.Fingerprint(wallet)}), user, logProof)
 					if f := p.shown(same).Facts; same.Status != 200 || f.Seq != after.Facts.Seq {
 						t.Errorf("a vote that changes nothing: %d, entry %d after %d", same.Status, f.Seq, after.Facts.Seq)
 					}
 				}
 				// The body that began it shows what has become of it since.
-				if f := p.shown(p.submit("create_wallet", wallet, root, wish)).Facts; f.Seq != after.Facts.Seq {
+				if f := p.shown(p.submit("create_wallet", wallet, root, logProof)).Facts; f.Seq != after.Facts.Seq {
 					t.Errorf("%s: the body again shows entry %d, want %d", c.op, f.Seq, after.Facts.Seq)
 				}
 			}
@@ -216,7 +216,7 @@ func TestLogProofsOfOneBatch(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range replies {
 		bodies[i] = p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": fmt.Sprint(i), "accounts": []any{}})
-		all.Go(func() { replies[i] = p.submit("create_wallet", bodies[i], p.Credentials.RootAPIKey, wish) })
+		all.Go(func() { replies[i] = p.submit("create_wallet", bodies[i], p.Credentials.RootAPIKey, logProof) })
 	}
 	all.Wait()
 	leaves := map[uint64]bool{}
@@ -234,7 +234,7 @@ func TestLogProofsOfOneBatch(t *testing.T) {
 func TestLogProofInASignedReply(t *testing.T) {
 	p := newProver(t, tlog.ModeBounded, rig.Options{})
 	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
-	reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, wish, wire.Header{Name: wire.HeaderSignReply, Value: "nonce"})
+	reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof, wire.Header{Name: wire.HeaderSignReply, Value: "nonce"})
 	p.shown(reply)
 	if reply.Signed == nil {
 		t.Fatalf("%d %s", reply.Status, reply.Body)
@@ -263,13 +263,13 @@ func TestLogProofInASignedReply(t *testing.T) {
 }
 
 // What is no wish, and a wish where no proof can be, is refused, and nothing is decided.
-func TestLogProofWishRefused(t *testing.T) {
+func TestLogProofHeaderRefused(t *testing.T) {
 	p := newProver(t, tlog.ModeBounded, rig.Options{AuthProxy: true})
 	root := p.Credentials.RootAPIKey
 	value := func(v string) wire.Header { return wire.Header{Name: "x-cloister-log-proof", Value: v} }
 	before := p.tip()
 	for name, head := range map[string][]wire.Header{
-		"nothing": {value("")}, "another word": {value("yes")}, "in other letters": {value("Wait")}, "a space": {value("wait ")}, "twice": {wish, value("wait")}, "and another": {wish, value("")},
+		"nothing": {value("")}, "another word": {value("yes")}, "in other letters": {value("Wait")}, "a space": {value("wait ")}, "twice": {logProof, value("wait")}, "and another": {logProof, value("")},
 	} {
 		reply := p.submit("create_wallet", p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": name, "accounts": []any{}}), root, head...)
 		if reply.Status != 400 || !strings.Contains(string(reply.Body), wire.HeaderLogProof) {
@@ -294,7 +294,7 @@ func TestLogProofWishRefused(t *testing.T) {
 		if err != nil || plain.Status != 200 {
 			t.Fatalf("%s: %+v, %v", c.op, plain, err)
 		}
-		call.Head = append(slices.Clone(call.Head), wish)
+		call.Head = append(slices.Clone(call.Head), logProof)
 		if reply, err := p.Link.Call(t.Context(), &call); err != nil || reply.Status != 400 {
 			t.Errorf("%s: %+v, %v", c.op, reply, err)
 		}
@@ -321,10 +321,10 @@ func (p *prover) tip() (n int) {
 }
 
 // Without witnesses there is nothing to wait for: that is said before anything is decided.
-func TestLogProofWishWithoutWitnesses(t *testing.T) {
+func TestLogProofHeaderWithoutWitnesses(t *testing.T) {
 	p := &prover{Rig: rig.Start(t, rig.Options{}), t: t}
 	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
-	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, wish); reply.Status != 400 || nameOf(t, reply) != "LOG_NOT_WITNESSED" {
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 400 || nameOf(t, reply) != "LOG_NOT_WITNESSED" {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}
 	_, m := p.Query("list_activities", nil)
@@ -340,7 +340,7 @@ func TestLogProofWishWithoutWitnesses(t *testing.T) {
 func (p *prover) runsOut(body []byte, name string) *wire.Reply {
 	p.t.Helper()
 	for wait := 250 * time.Millisecond; ; wait *= 2 {
-		reply := p.call(wire.EndpointSubmit, "create_wallet", body, p.Credentials.RootAPIKey, wait, wish)
+		reply := p.call(wire.EndpointSubmit, "create_wallet", body, p.Credentials.RootAPIKey, wait, logProof)
 		if reply.Status == 503 && nameOf(p.t, reply) == name {
 			return reply
 		}
@@ -371,7 +371,7 @@ func TestLogProofLater(t *testing.T) {
 	if err := p.Locals[0].Start(); err != nil {
 		t.Fatal(err)
 	}
-	reply := p.submit("create_wallet", body, root, wish)
+	reply := p.submit("create_wallet", body, root, logProof)
 	if e := p.shown(reply); attestation.UUID(e.Facts.Activity) != rig.Text(fields(t, plain), "activity", "id") {
 		t.Errorf("%+v", e.Facts)
 	}
@@ -405,7 +405,7 @@ func TestLogProofsAreShared(t *testing.T) {
 	}
 	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
 	before := p.tip()
-	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, wish); reply.Status != 429 || nameOf(t, reply) != "LOG_PROOFS_EXCEEDED" {
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 429 || nameOf(t, reply) != "LOG_PROOFS_EXCEEDED" {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}
 	if after := p.tip(); after != before {
@@ -431,11 +431,11 @@ func TestLogProofRate(t *testing.T) {
 		}
 		return reply.Remaining
 	}
-	if got := []uint32{left(), left(wish)}; !slices.Equal(got, []uint32{3, 1}) {
+	if got := []uint32{left(), left(logProof)}; !slices.Equal(got, []uint32{3, 1}) {
 		t.Errorf("remaining %v", got)
 	}
 	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
-	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, wish); reply.Status != 429 || nameOf(t, reply) != "RATE_LIMIT_EXCEEDED" {
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 429 || nameOf(t, reply) != "RATE_LIMIT_EXCEEDED" {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}
 }

@@ -111,9 +111,9 @@ func carry(a, b net.Conn, change func([]byte)) {
 }
 
 func TestHostLiesAboutStreams(t *testing.T) {
-	a, stranger := newAuthority(t, mailHost), newAuthority(t, mailHost)
+	a, unrelated := newAuthority(t, mailHost), newAuthority(t, mailHost)
 	box := newMailbox(t, a)
-	foreign := newMailbox(t, stranger)
+	foreign := newMailbox(t, unrelated)
 	var honest atomic.Bool
 	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: func(ctx context.Context, host string, port uint16) (net.Conn, error) {
 		if !honest.Load() {

@@ -59,7 +59,7 @@ func TestSignedReplies(t *testing.T) {
 }
 
 // A wish for a logged proof goes in at every endpoint, for the enclave to grant or to refuse, and a page may have it.
-func TestLogProofWish(t *testing.T) {
+func TestLogProofHeader(t *testing.T) {
 	r := start(t, nil)
 	signs(r)
 	for _, at := range []string{r.at + "/public/v1/submit/x", r.at + "/public/v1/query/x", r.at + "/boot/v1/keys", r.proxy + "/v1/x"} {
@@ -78,13 +78,13 @@ func TestLogProofWish(t *testing.T) {
 func TestOwnAnswersAreUnsigned(t *testing.T) {
 	r := start(t, nil)
 	signs(r)
-	wish := []string{"X-Cloister-Sign-Reply", "n", "Origin", "https://app.example"}
+	headers := []string{"X-Cloister-Sign-Reply", "n", "Origin", "https://app.example"}
 	all := []response{
-		post(t, r.at+"/nothing", "{}", wish...), send(t, http.MethodPut, r.at+"/public/v1/query/x", nil, wish...),
-		post(t, r.at+"/public/v1/query/x", strings.Repeat("x", wire.MaxBody+1), wish...), send(t, http.MethodGet, r.at+"/healthz", nil, wish...),
+		post(t, r.at+"/nothing", "{}", headers...), send(t, http.MethodPut, r.at+"/public/v1/query/x", nil, headers...),
+		post(t, r.at+"/public/v1/query/x", strings.Repeat("x", wire.MaxBody+1), headers...), send(t, http.MethodGet, r.at+"/healthz", nil, headers...),
 	}
 	r.leave(r.listen)
-	away := post(t, r.at+"/public/v1/query/x", "{}", wish...)
+	away := post(t, r.at+"/public/v1/query/x", "{}", headers...)
 	if away.status != 503 {
 		t.Errorf("%+v", away)
 	}

@@ -64,12 +64,12 @@ const atOnce = 8
 
 // eachAtOnce runs ask for 0 to count-1, atOnce at a time, and returns the first error in their order.
 func eachAtOnce(count int, ask func(int) error) error {
-	room := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, atOnce)
 	asks := make([]func() error, count)
 	for i := range asks {
 		asks[i] = func() error {
-			room <- struct{}{}
-			defer func() { <-room }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			return ask(i)
 		}
 	}

@@ -185,12 +185,12 @@ func (s *Sender) Run(ctx context.Context) {
 			prune = now.Add(s.prune(ctx, now))
 		}
 		s.back.Lock()
-		room, again, err := inWork-int(s.busy.Load()), false, error(nil)
-		if room > 0 {
-			again, err = s.round(ctx, room, &all)
+		free, again, err := inWork-int(s.busy.Load()), false, error(nil)
+		if free > 0 {
+			again, err = s.round(ctx, free, &all)
 		}
 		s.back.Unlock()
-		if room > 0 {
+		if free > 0 {
 			if err != nil && !told && ctx.Err() == nil {
 				s.options.Log.Error("outbox not read", "error", err)
 			}
@@ -216,12 +216,12 @@ func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
 }
 
 // round claims up to room sends and starts their attempts. again reports whether more can be claimed at once.
-func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (again bool, err error) {
+func (s *Sender) round(ctx context.Context, free int, all *sync.WaitGroup) (again bool, err error) {
 	now := s.options.Now()
 	if err := s.startRounds(ctx, now); err != nil {
 		return false, err
 	}
-	lanes := s.takeLanes(room)
+	lanes := s.takeLanes(free)
 	if len(lanes) == 0 {
 		return false, nil
 	}
@@ -249,7 +249,7 @@ func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (agai
 		s.busy.Add(int32(len(group)))
 		all.Go(func() { s.work(ctx, group, now.Add(share)) })
 	}
-	return len(sends) < room && s.hasMore(), nil
+	return len(sends) < free && s.hasMore(), nil
 }
 
 // dropServed removes from the rounds the lanes that had fewer sends than were asked for.

@@ -208,12 +208,12 @@ func union[T comparable](all, more []T) []T {
 }
 
 // takeLanes removes lanes for at most room sends from the rounds, round-robin over the kinds that have places.
-func (s *Sender) takeLanes(room int) (lanes []store.Lane) {
+func (s *Sender) takeLanes(free int) (lanes []store.Lane) {
 	places := map[wire.SendKind]int{}
 	for _, k := range kinds {
 		places[k] = s.freePlaces(k)
 	}
-	for without := 0; room > 0 && without < len(kinds); s.nextKind = (s.nextKind + 1) % len(kinds) {
+	for without := 0; free > 0 && without < len(kinds); s.nextKind = (s.nextKind + 1) % len(kinds) {
 		k := kinds[s.nextKind]
 		r := s.rotations[k]
 		if places[k] <= 0 || len(r.round) == 0 {
@@ -222,7 +222,7 @@ func (s *Sender) takeLanes(room int) (lanes []store.Lane) {
 		}
 		lanes = append(lanes, r.nextLane())
 		places[k]--
-		room--
+		free--
 		without = 0
 	}
 	return lanes

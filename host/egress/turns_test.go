@@ -201,7 +201,7 @@ func (p *post) backlog() (ids []wire.SendID) {
 }
 
 // However many mails of one tenant are due, another's ten go out in the rounds that come next.
-func TestTenantsInTurn(t *testing.T) {
+func TestTenantsRoundRobin(t *testing.T) {
 	withPost(t, time.Second, func(p *post) {
 		all := p.backlog()
 		s, _ := p.sends()
@@ -258,7 +258,7 @@ func TestTenInTheFirstClaim(t *testing.T) {
 }
 
 // Within a tenant, organizations take turns, also when there are more than a round has places.
-func TestOrganizationsInTurn(t *testing.T) {
+func TestOrganizationsRoundRobin(t *testing.T) {
 	withPost(t, time.Second, func(p *post) {
 		p.put(wire.SendMail, tenantA, wire.ID{0xa0, 1}, 1000)
 		var others []wire.SendID
@@ -311,7 +311,7 @@ func TestIdle(t *testing.T) {
 }
 
 // Who is tried again later has not lost his turn to a backlog.
-func TestRetriesInTurn(t *testing.T) {
+func TestRetriesRoundRobin(t *testing.T) {
 	withPost(t, time.Second, func(p *post) {
 		p.backlog()
 		code := p.put(wire.SendMail, tenantB, tenantB, 1)
@@ -331,7 +331,7 @@ func TestRetriesInTurn(t *testing.T) {
 }
 
 // Two hosts share what is due, and nothing goes out twice.
-func TestTwoSendersInTurn(t *testing.T) {
+func TestTwoSendersRoundRobin(t *testing.T) {
 	withPost(t, time.Second, func(p *post) {
 		all := p.backlog()
 		p.sends()
@@ -375,7 +375,7 @@ func TestServerAwayIsNotAsked(t *testing.T) {
 }
 
 // One organization's transactions go out in their order while others' are due too.
-func TestTransactionsInTurn(t *testing.T) {
+func TestTransactionsRoundRobin(t *testing.T) {
 	w := newWorld(t)
 	w.steady = true
 	c := ethereum(w.node)

@@ -27,11 +27,11 @@ type receiver struct {
 	*httptest.Server
 	id wire.ID
 
-	mu    sync.Mutex
-	does  func(w http.ResponseWriter, r *http.Request)
-	heard []string // bodies, in order, whatever was answered
-	now   int      // requests at it
-	most  int
+	mu       sync.Mutex
+	does     func(w http.ResponseWriter, r *http.Request)
+	received []string // bodies, in order, whatever was answered
+	now      int      // requests at it
+	most     int
 }
 
 var receivers atomic.Uint32
@@ -50,7 +50,7 @@ func newReceiver(t testing.TB) *receiver {
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, _ := io.ReadAll(q.Body)
 	r.mu.Lock()
-	r.heard = append(r.heard, string(body))
+	r.received = append(r.received, string(body))
 	r.now++
 	r.most = max(r.most, r.now)
 	does := r.does
@@ -88,7 +88,7 @@ func (r *receiver) hang(t testing.TB) {
 func (r *receiver) bodies() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.heard)
+	return slices.Clone(r.received)
 }
 
 // atOnce is how many requests there were at a time, at the most.

@@ -35,10 +35,10 @@ var asked = []string{"status", "genesis", "manifest", "manifest", "manifest", "m
 // listen reads what the parent's guest printed.
 func listen(lines []string) ([]exchange, error) {
 	beat := fmt.Sprintf("HEARTBEAT 0xb7 %d", enclaveID)
-	heard := false
+	alive := false
 	var all []exchange
 	for _, l := range lines {
-		heard = heard || l == beat
+		alive = alive || l == beat
 		f := strings.Fields(l)
 		if len(f) != 5 || f[0] != "REPLY" {
 			continue
@@ -53,8 +53,8 @@ func listen(lines []string) ([]exchange, error) {
 		}
 		all = append(all, e)
 	}
-	if !heard || len(all) != len(asked) {
-		return nil, fmt.Errorf("heartbeat heard: %t; %d of %d replies", heard, len(all), len(asked))
+	if !alive || len(all) != len(asked) {
+		return nil, fmt.Errorf("heartbeat heard: %t; %d of %d replies", alive, len(all), len(asked))
 	}
 	for i, op := range asked {
 		if all[i].op != op {

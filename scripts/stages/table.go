@@ -129,8 +129,8 @@ var testName = regexp.MustCompile(`(?m)^func (Test\w+)`)
 // switched off, the attack that it stops succeeds. They are those in files with that build tag; the others run elsewhere.
 func weakenedTests() ([]string, error) {
 	var names, packages []string
-	for _, room := range []string{"enclave", "host", "sim"} {
-		err := filepath.WalkDir(filepath.Join(root, room), func(path string, d fs.DirEntry, err error) error {
+	for _, folder := range []string{"enclave", "host", "sim"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
 			}

@@ -145,11 +145,11 @@ func TestApprovalsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	hash, approvals, members := tvc.Hash([]byte(v.Manifest)), e.ManifestSetApprovals, e.Manifest.ManifestSet.Members
-	stranger, err := tvc.DrawKeys(rand.Reader)
+	unrelated, err := tvc.DrawKeys(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	signature, err := tvc.Approve(stranger.Signing, hash)
+	signature, err := tvc.Approve(unrelated.Signing, hash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestApprovalsRefused(t *testing.T) {
 		"one too few":                 approvals[:1],
 		"one twice":                   {approvals[0], approvals[0]},
 		"one and its twin":            {approvals[0], twin},
-		"a stranger's":                {approvals[0], approvals[1], tvc.NewApproval(tvc.Member{Alias: "Dan", PubKey: stranger.Hex()}, signature)},
+		"a stranger's":                {approvals[0], approvals[1], tvc.NewApproval(tvc.Member{Alias: "Dan", PubKey: unrelated.Hex()}, signature)},
 		"a stranger's for a member":   {approvals[0], tvc.NewApproval(members[2], signature)},
 		"one's for another":           {approvals[0], {Member: members[2], Signature: approvals[1].Signature}},
 		"under another name":          {approvals[0], renamed},

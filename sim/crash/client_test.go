@@ -162,7 +162,7 @@ func (c *client) submit(op, typ string, parameters map[string]any) (*answer, err
 	}
 	fp := sum(r.body)
 	c.w.waiting.Store(fp, true)
-	a, refused, err := c.insist(op, r.body)
+	a, refused, err := c.retryUntilAnswered(op, r.body)
 	c.w.waiting.Delete(fp)
 	if err != nil {
 		return nil, err
@@ -176,9 +176,9 @@ func (c *client) submit(op, typ string, parameters map[string]any) (*answer, err
 	return a, nil
 }
 
-// insist sends the same body until it is acknowledged or refused for good.
+// retryUntilAnswered sends the same body until it is acknowledged or refused for good.
 // Sometimes it is sent twice at once.
-func (c *client) insist(op string, body []byte) (a *answer, refused string, err error) {
+func (c *client) retryUntilAnswered(op string, body []byte) (a *answer, refused string, err error) {
 	pause := 5 * time.Millisecond
 	for began := time.Now(); time.Since(began) < patience; {
 		twin := make(chan *answer, 1)

@@ -328,7 +328,7 @@ func (c *client) sendAgain(rs []*record, o *observed, mu *sync.Mutex) error {
 		if r.answer == nil {
 			continue
 		}
-		a, refused, err := c.insist(r.Op, []byte(r.Body))
+		a, refused, err := c.retryUntilAnswered(r.Op, []byte(r.Body))
 		if err != nil {
 			return nil // insist has complained, and judge misses the answers
 		}

@@ -135,7 +135,7 @@ func TestNoNonceTwice(t *testing.T) {
 // again sends a body until it is answered, beside others who do the same.
 func (c *client) again(r *request) (*answer, string, error) {
 	twin := &client{sender: sender{w: c.w, key: c.key}, name: c.name, organization: c.organization, rng: rand.New(rand.NewPCG(1, uint64(r.n)))}
-	return twin.insist(r.op, r.body)
+	return twin.retryUntilAnswered(r.op, r.body)
 }
 
 // shares are commitments to nonces, with the share that each was told in.

@@ -169,13 +169,13 @@ func ioctl(b []byte, exchange Exchange) ([]byte, syscall.Errno) {
 	case len(content) != messageLen+int(request.size):
 		return nil, syscall.EINVAL
 	}
-	room := make([]byte, min(response.size, maxResponse))
-	n, err := exchange(content[messageLen:], room)
-	if err != nil || n < 0 || n > len(room) {
+	buffer := make([]byte, min(response.size, maxResponse))
+	n, err := exchange(content[messageLen:], buffer)
+	if err != nil || n < 0 || n > len(buffer) {
 		return nil, syscall.EIO
 	}
 	out := make([]byte, 16, 16+messageLen+n) // the result is 0
 	out = append(out, content[:messageLen]...)
 	le.PutUint64(out[16+24:], uint64(n)) // the response's length, in the caller's argument
-	return append(out, room[:n]...), 0
+	return append(out, buffer[:n]...), 0
 }

@@ -216,7 +216,7 @@ func TestGivesToNobodyElse(t *testing.T) {
 func TestTakesFromNobodyElse(t *testing.T) {
 	w := newWorld(t)
 	other := newWorldUnder(t, w.root) // somebody else's deployment on the same hardware
-	old, stranger := w.serving(), other.serving()
+	old, unrelated := w.serving(), other.serving()
 	m := after(t, w.manifest)
 	next := w.waiting(m, w.manifest, nil)
 	theirs := other.waiting(after(t, other.manifest), other.manifest, nil)
@@ -237,7 +237,7 @@ func TestTakesFromNobodyElse(t *testing.T) {
 		return h
 	}
 	good := handed(old, w.documents(old, next))
-	foreign := handed(stranger, other.documents(stranger, theirs))
+	foreign := handed(unrelated, other.documents(unrelated, theirs))
 	refuse("of another deployment, for another", foreign, "HAND_OVER_REFUSED")
 	mixed := good
 	mixed.BootProof = foreign.BootProof
@@ -276,7 +276,7 @@ func TestTakesFromNobodyElse(t *testing.T) {
 
 // Until the old enclave has said farewell, the next one has what was handed to it and
 // nothing else, and the old one takes nothing back.
-func TestNoRangeBeforeFarewell(t *testing.T) {
+func TestNoRangeBeforeRetirement(t *testing.T) {
 	w := newWorld(t)
 	old := w.serving()
 	o := w.organization(old.link)

@@ -17,14 +17,14 @@ import (
 // A scene is what an organization has come to know of who may do what, step by
 // step, with what the host held before each step.
 type scene struct {
-	policy, revocation, removal, rejection, end turn
+	policy, revocation, removal, rejection, end change
 	member, revoked, removed                    laptop.KeyPair
 	pending, ended                              string // ids of activities
 	vote                                        []byte // the member's approval of pending, before his rejection of it
 }
 
-// turn is one step: what the host held before it, and where its entry stands.
-type turn struct {
+// change is one step: what the host held before it, and where its entry stands.
+type change struct {
 	before wire.Organization
 	seq    uint64
 }
@@ -38,21 +38,21 @@ var (
 // rules are attacks on what an organization has decided about who may do what.
 var rules = []attack{
 	{name: "roll back to before a deny policy", touches: "all of an organization", counter: "alarm_tip", off: []string{"tip"}, prepare: staged,
-		strike: lied(back(func(s *scene) turn { return s.policy }), forbidden)},
+		strike: lied(back(func(s *scene) change { return s.policy }), forbidden)},
 	{name: "omit a deny policy", touches: "entries behind the snapshot", counter: "alarm_sequence", behind: "each entry names the root before it", prepare: staged,
-		strike: lied(without(func(s *scene) turn { return s.policy }), forbidden)},
+		strike: lied(without(func(s *scene) change { return s.policy }), forbidden)},
 	{name: "roll back to before a revocation", touches: "all of an organization", counter: "alarm_tip", off: []string{"tip"}, prepare: staged,
-		strike: lied(back(func(s *scene) turn { return s.revocation }), by(func(s *scene) laptop.KeyPair { return s.revoked }))},
+		strike: lied(back(func(s *scene) change { return s.revocation }), by(func(s *scene) laptop.KeyPair { return s.revoked }))},
 	{name: "omit a revocation", touches: "entries behind the snapshot", counter: "alarm_sequence", behind: "each entry names the root before it", prepare: staged,
-		strike: lied(without(func(s *scene) turn { return s.revocation }), by(func(s *scene) laptop.KeyPair { return s.revoked }))},
+		strike: lied(without(func(s *scene) change { return s.revocation }), by(func(s *scene) laptop.KeyPair { return s.revoked }))},
 	{name: "roll back to before a user's deletion", touches: "all of an organization", counter: "alarm_tip", off: []string{"tip"}, prepare: staged,
-		strike: lied(back(func(s *scene) turn { return s.removal }), by(func(s *scene) laptop.KeyPair { return s.removed }))},
+		strike: lied(back(func(s *scene) change { return s.removal }), by(func(s *scene) laptop.KeyPair { return s.removed }))},
 	{name: "omit a user's deletion", touches: "entries behind the snapshot", counter: "alarm_sequence", behind: "each entry names the root before it", prepare: staged,
-		strike: lied(without(func(s *scene) turn { return s.removal }), by(func(s *scene) laptop.KeyPair { return s.removed }))},
+		strike: lied(without(func(s *scene) change { return s.removal }), by(func(s *scene) laptop.KeyPair { return s.removed }))},
 	{name: "roll a waiting activity back to before a rejection", touches: "all of an organization", counter: "alarm_tip", off: []string{"tip"}, prepare: staged,
-		strike: lied(back(func(s *scene) turn { return s.rejection }), waiting)},
+		strike: lied(back(func(s *scene) change { return s.rejection }), waiting)},
 	{name: "omit a rejection", touches: "entries behind the snapshot", counter: "alarm_sequence", behind: "each entry names the root before it", prepare: staged,
-		strike: lied(without(func(s *scene) turn { return s.rejection }), waiting)},
+		strike: lied(without(func(s *scene) change { return s.rejection }), waiting)},
 	{name: "show a waiting activity before a rejection", touches: "answer to a search", counter: "alarm_index", off: []string{"answer"}, prepare: staged,
 		strike: lied(proven(func(p *wire.Proven, x *spoiler) { *x.pick(p) = x.find(x.v, scenes[x.v].rejection.seq-1) }), waiting)},
 	{name: "list a waiting activity before a rejection", touches: "page", counter: "alarm_index", off: []string{"answer"}, prepare: staged,
@@ -134,20 +134,20 @@ func (f *field) submit(v *victim, key laptop.KeyPair, op, typ string, parameters
 }
 
 // step runs do, which adds entries, and tells what stood before.
-func (f *field) step(v *victim, do func()) turn {
-	t := turn{before: must(f.store.Store.LoadOrganization(context.Background(), wire.LoadOrganization{Organization: v.wid, MaxBytes: 1 << 20}))}
+func (f *field) step(v *victim, do func()) change {
+	t := change{before: must(f.store.Store.LoadOrganization(context.Background(), wire.LoadOrganization{Organization: v.wid, MaxBytes: 1 << 20}))}
 	t.seq = t.before.Count
 	do()
 	return t
 }
 
 // back shows an organization as it was before a turn.
-func back(which func(*scene) turn) forger {
+func back(which func(*scene) change) forger {
 	return organization(func(o *wire.Organization, x *spoiler) { *o = which(scenes[x.v]).before })
 }
 
 // without leaves a turn's entry out.
-func without(which func(*scene) turn) forger {
+func without(which func(*scene) change) forger {
 	return organization(func(o *wire.Organization, x *spoiler) {
 		i := int(which(scenes[x.v]).seq - o.From)
 		o.Entries = slices.Delete(slices.Clone(o.Entries), i, i+1)

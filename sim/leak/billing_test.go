@@ -67,7 +67,7 @@ func TestCardNumbersLeak(t *testing.T) {
 		"condition": "activity.resource == 'PAYMENT_METHOD'", "consensus": fmt.Sprintf("approvers.any(user, user.id == '%s') && approvers.count() >= 2", rig.Text(made, "userIds", "1"))})
 	s.done(top, "create_policy", "CREATE_POLICY_V3", "createPolicyResult", map[string]any{"policyName": "Reads", "effect": "EFFECT_DENY", "notes": "",
 		"condition": "activity.resource == 'PAYMENT_METHOD' && activity.type == 'ACTIVITY_TYPE_SET_PAYMENT_METHOD'", "consensus": fmt.Sprintf("approvers.any(user, user.id == '%s')", rig.Text(made, "userIds", "0"))})
-	stranger := newKeyOf(t)
+	unrelated := newKeyOf(t)
 
 	var cards []*card
 	const ways, of = 4, 7
@@ -92,7 +92,7 @@ func TestCardNumbersLeak(t *testing.T) {
 			key = denied
 			c.status, c.words = 403, "REQUEST_NOT_AUTHORIZED"
 		case 5: // a key that nobody has
-			key = stranger
+			key = unrelated
 			c.status, c.words = 401, "PUBLIC_KEY_NOT_FOUND"
 		case 6: // others would have to agree
 			key = waits

@@ -60,11 +60,11 @@ func (l *login) run(s *stack, o *outside) error {
 	if err != nil {
 		return err
 	}
-	wish := map[string]any{"otpType": l.typ, "contact": l.contact}
+	options := map[string]any{"otpType": l.typ, "contact": l.contact}
 	if !l.byProxy {
-		wish["appName"], wish["alphanumeric"], wish["otpLength"] = "App", true, codeLength
+		options["appName"], options["alphanumeric"], options["otpLength"] = "App", true, codeLength
 	}
-	otp, err := l.ask(s, "otp_init", "init_otp", "INIT_OTP", 2, s.tenants[0].OrganizationID, wish)
+	otp, err := l.ask(s, "otp_init", "init_otp", "INIT_OTP", 2, s.tenants[0].OrganizationID, options)
 	if err != nil {
 		return err
 	}

@@ -474,7 +474,7 @@ func (m *moment) startUnder(s state, under int8, form string) {
 		m.startOn(s, under, on, form)
 		if m.off(MAC) && !m.size.Honest {
 			to := s
-			if forged, room := m.add(&to, leaf{before: on, kind: forgedLeaf, boot: none}); room {
+			if forged, ok := m.add(&to, leaf{before: on, kind: forgedLeaf, boot: none}); ok {
 				m.startOn(to, under, forged, "boot %d starts on leaf %d, which the host made: leaf %d, under manifest %d")
 			}
 		}
@@ -540,8 +540,8 @@ func (m *moment) startOn(to state, under, on int8, form string) {
 	}
 	b := to.started
 	to.boots[b].manifest = under
-	own, room := m.add(&to, leaf{before: on, kind: kind, boot: b, names: int8(m.manifest(under).Terms)})
-	if !room {
+	own, ok := m.add(&to, leaf{before: on, kind: kind, boot: b, names: int8(m.manifest(under).Terms)})
+	if !ok {
 		return
 	}
 	// Nobody names who recovers: what it begins with was there before it.
@@ -567,13 +567,13 @@ func (m *moment) append(b int8) {
 	}
 	to := m.state
 	if m.leaves[is.head].kind == endLeaf {
-		if own, room := m.add(&to, leaf{before: is.head, kind: adoptLeaf, boot: b}); room && m.isClosed(&to, is.head) {
+		if own, ok := m.add(&to, leaf{before: is.head, kind: adoptLeaf, boot: b}); ok && m.isClosed(&to, is.head) {
 			to.boots[b].head = own
 			m.step(&to, "", adopts, b, own)
 		}
 		return
 	}
-	if own, room := m.add(&to, leaf{before: is.head, kind: batchLeaf, boot: b}); room {
+	if own, ok := m.add(&to, leaf{before: is.head, kind: batchLeaf, boot: b}); ok {
 		to.boots[b].head = own
 		m.step(&to, "", decides, b, own)
 	}
@@ -582,7 +582,7 @@ func (m *moment) append(b int8) {
 	}
 	for next := m.started; next == m.started || int(next) < m.size.Boots; next++ {
 		to = m.state
-		if own, room := m.add(&to, leaf{before: is.head, kind: closeLeaf, boot: b, names: next}); room {
+		if own, ok := m.add(&to, leaf{before: is.head, kind: closeLeaf, boot: b, names: next}); ok {
 			to.boots[b].head, to.boots[b].closed = own, true
 			m.step(&to, "", closesFor, b, next, own)
 		}

@@ -135,16 +135,16 @@ var words = map[string]string{
 
 // A tenant is an organization with members of every kind.
 type tenant struct {
-	w      *world
-	id     string
-	parent *tenant // nil at the top
-	root   *principal
-	as     map[string]*principal // by column: its own members
-	asker  *principal            // may ask for changes of users if another consents
-	second string                // whose consent is enough
-	made   map[string]string     // by once
-	n      atomic.Int64
-	voting sync.Once
+	w         *world
+	id        string
+	parent    *tenant // nil at the top
+	root      *principal
+	as        map[string]*principal // by column: its own members
+	requester *principal            // may ask for changes of users if another consents
+	second    string                // whose consent is enough
+	made      map[string]string     // by once
+	n         atomic.Int64
+	voting    sync.Once
 }
 
 // top takes an organization that operators made.
@@ -218,9 +218,9 @@ func (t *tenant) doAs(p *principal, op, typ string, parameters object) object {
 
 // populate gives a tenant its members.
 func (t *tenant) populate() *tenant {
-	kUser, kAPI, kAsker, kSecond, kExpired, kDeleted := t.newKey(), t.newKey(), t.newKey(), t.newKey(), t.newKey(), t.newKey()
+	kUser, kAPI, kRequester, kSecond, kExpired, kDeleted := t.newKey(), t.newKey(), t.newKey(), t.newKey(), t.newKey(), t.newKey()
 	users := t.do("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", object{"users": []any{
-		tagged(newUser("User", kUser)), tagged(newUser("Asker", kAsker)), tagged(newUser("Second", kSecond))}})
+		tagged(newUser("User", kUser)), tagged(newUser("Requester", kRequester)), tagged(newUser("Second", kSecond))}})
 	only := t.do("create_api_only_users", "ACTIVITY_TYPE_CREATE_API_ONLY_USERS", object{"apiOnlyUsers": []any{
 		object{"userName": "API only", "userTags": []any{}, "apiKeys": []any{object{"apiKeyName": "API only", "publicKey": kAPI.PublicKey}}}}})
 	expiring := apiKey("Expiring", kExpired)
@@ -228,7 +228,7 @@ func (t *tenant) populate() *tenant {
 	keys := t.do("create_api_keys", "ACTIVITY_TYPE_CREATE_API_KEYS_V2", object{"userId": t.root.user, "apiKeys": []any{expiring, apiKey("Deleted", kDeleted)}})
 	t.do("delete_api_keys", "ACTIVITY_TYPE_DELETE_API_KEYS", object{"userId": t.root.user, "apiKeyIds": []any{rig.Text(keys, "apiKeyIds", "1")}})
 	t.second = rig.Text(users, "userIds", "2")
-	t.asker = keyed(rig.Text(users, "userIds", "1"), kAsker)
+	t.requester = keyed(rig.Text(users, "userIds", "1"), kRequester)
 	t.as = map[string]*principal{
 		"root":    t.root,
 		"user":    keyed(rig.Text(users, "userIds", "0"), kUser),
@@ -254,14 +254,14 @@ func (t *tenant) pending(consent string) string {
 	allow := func(user string) {
 		t.do("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", object{"policyName": t.name("Consent"), "effect": "EFFECT_ALLOW", "notes": "",
 			"condition": "activity.resource == 'USER' && activity.action == 'UPDATE'",
-			"consensus": fmt.Sprintf("approvers.any(u, u.id == '%s') && approvers.any(u, u.id == '%s')", t.asker.user, user)})
+			"consensus": fmt.Sprintf("approvers.any(u, u.id == '%s') && approvers.any(u, u.id == '%s')", t.requester.user, user)})
 	}
 	if consent != "" {
 		allow(consent)
 	} else {
 		t.voting.Do(func() { allow(t.second) })
 	}
-	r := t.w.send(t.asker, wire.EndpointSubmit, "update_user_name", t.body("ACTIVITY_TYPE_UPDATE_USER_NAME", object{"userId": t.asker.user, "userName": t.name("Asker")}))
+	r := t.w.send(t.requester, wire.EndpointSubmit, "update_user_name", t.body("ACTIVITY_TYPE_UPDATE_USER_NAME", object{"userId": t.requester.user, "userName": t.name("Requester")}))
 	m := r.parse()
 	if got := rig.Text(m, "activity", "status"); got != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
 		t.w.t.Errorf("fixture: pending activity: %d %s", r.status, r.body)

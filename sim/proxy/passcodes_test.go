@@ -144,9 +144,9 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 	} {
 		t.Run(c.typ, func(t *testing.T) {
 			p := newPost(t)
-			wish := object{"otpType": c.typ, "contact": c.contact}
+			options := object{"otpType": c.typ, "contact": c.contact}
 			// Signing up, in clear.
-			otp := p.ok("otp_init", wish)["otpId"]
+			otp := p.ok("otp_init", options)["otpId"]
 			token := p.ok("otp_verify", object{"otpId": otp, "otpCode": p.code(c.contact)})["verificationToken"]
 			if got := p.ok("account", object{"filterType": map[string]string{"userEmail": "EMAIL", "userPhoneNumber": "PHONE_NUMBER"}[c.field], "filterValue": c.contact, "verificationToken": token}); len(got) != 0 {
 				t.Errorf("an account: %v", got)
@@ -163,7 +163,7 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 			}
 			p.refused("a second log-in", p.ask("otp_login", object{"verificationToken": token, "publicKey": p.newKey().PublicKey}), 400, "invalid verification token")
 			// Logging in again, encrypted.
-			init := p.ok("otp_init_v2", wish)
+			init := p.ok("otp_init_v2", options)
 			cl := p.client()
 			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.contact), cl.Public)})["verificationToken"]
 			session = p.newKey()
@@ -218,10 +218,10 @@ func TestClearFormsCanBeSwitchedOff(t *testing.T) {
 	p := newPost(t)
 	p.submit("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", object{"policyName": "No codes in clear", "effect": "EFFECT_DENY", "notes": "",
 		"condition": "activity.type in ['ACTIVITY_TYPE_INIT_OTP', 'ACTIVITY_TYPE_INIT_OTP_V2', 'ACTIVITY_TYPE_VERIFY_OTP', 'ACTIVITY_TYPE_OTP_LOGIN']"})
-	wish := object{"otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org"}
-	p.refused("a code to be verified in clear", p.ask("otp_init", wish), 403, "not authorized")
+	options := object{"otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org"}
+	p.refused("a code to be verified in clear", p.ask("otp_init", options), 403, "not authorized")
 	p.refused("an attempt in clear", p.ask("otp_verify", object{"otpId": "019cd79e-4d5e-7ae5-befe-593d423aed3b", "otpCode": "AAAAAA"}), 403, "not authorized")
-	init := p.ok("otp_init_v2", wish)
+	init := p.ok("otp_init_v2", options)
 	cl := p.client()
 	token := p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code("someone@example.org"), cl.Public)})["verificationToken"]
 	p.ok("signup_v2", object{"userEmail": "someone@example.org", "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),

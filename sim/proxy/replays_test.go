@@ -166,14 +166,14 @@ func (p *post) inSub(k laptop.KeyPair, sub, op, typ string, params object) *repl
 	return p.stampedBy(k, "submit", op, string(p.BodyOf(sub, typ, params)))
 }
 
-// A stranger is the proxy of another organization, with a token of its own.
-type stranger struct {
+// A foreignProxy is the proxy of another organization, with a token of its own.
+type foreignProxy struct {
 	*world
 	token string
 }
 
 // foreign is that of the further organization, which somebody proves a contact to.
-func (p *post) foreign(t *testing.T, contact string) *stranger {
+func (p *post) foreign(t *testing.T, contact string) *foreignProxy {
 	t.Helper()
 	o := p.others()[0]
 	if r := p.stampedBy(o.RootAPIKey, "submit", "enable_auth_proxy", string(p.BodyOf(o.OrganizationID, "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{}))); r.status != 200 {
@@ -183,5 +183,5 @@ func (p *post) foreign(t *testing.T, contact string) *stranger {
 	w := *p.world
 	w.config = rig.Text(configs, "configs", "features", "0", "value")
 	there := &post{world: &w, box: p.box, options: p.options}
-	return &stranger{&w, there.token(contact)}
+	return &foreignProxy{&w, there.token(contact)}
 }

@@ -19,7 +19,7 @@ import (
 func perMinute(n uint32) pace.Rate { return pace.Rate{Count: n, Per: time.Minute} }
 
 // overdrawn holds a reply against the refusal of an account that has nothing left, and returns for how long.
-func (a asker) overdrawn(what string, r *wire.Reply, of string, all bool) time.Duration {
+func (a rateClient) overdrawn(what string, r *wire.Reply, of string, all bool) time.Duration {
 	a.t.Helper()
 	var e struct {
 		Code             int
@@ -36,7 +36,7 @@ func (a asker) overdrawn(what string, r *wire.Reply, of string, all bool) time.D
 	return time.Duration(r.RetryMs) * time.Millisecond
 }
 
-func (a asker) passes(what string, r *wire.Reply, status int) {
+func (a rateClient) passes(what string, r *wire.Reply, status int) {
 	a.t.Helper()
 	if int(r.Status) != status {
 		a.t.Errorf("%s: %d %s", what, r.Status, r.Body)
@@ -44,7 +44,7 @@ func (a asker) passes(what string, r *wire.Reply, status int) {
 }
 
 // fails is a body of so many bytes by a user of an organization that comes to nothing and is kept.
-func (a asker) fails(organization string, key laptop.KeyPair, bytes int) (body []byte, r *wire.Reply) {
+func (a rateClient) fails(organization string, key laptop.KeyPair, bytes int) (body []byte, r *wire.Reply) {
 	a.t.Helper()
 	body = a.BodyOf(organization, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": "0x0000000000000000000000000000000000000001",
 		"payload": strings.Repeat("a", bytes), "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256"})
@@ -55,7 +55,7 @@ func (a asker) fails(organization string, key laptop.KeyPair, bytes int) (body [
 // body comes to what it would have.
 func TestAccountOfStorage(t *testing.T) {
 	c := clocktest.New()
-	a := asker{t, rig.Start(t, rig.Options{Clock: c, Rates: core.Rates{EachSub: core.Spending{Stored: perMinute(200)}, EachTenant: core.Spending{Stored: perMinute(600)}}})}
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: c, Rates: core.Rates{EachSub: core.Spending{Stored: perMinute(200)}, EachTenant: core.Spending{Stored: perMinute(600)}}})}
 	top, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	sub, key := a.sub()
 	other, otherKey := a.sub()
@@ -93,7 +93,7 @@ func TestAccountOfStorage(t *testing.T) {
 func TestAccountOfProcessorTime(t *testing.T) {
 	c := clocktest.New()
 	var at atomic.Int64
-	a := asker{t, rig.Start(t, rig.Options{Clock: c, Elapsed: func() time.Duration { return time.Duration(at.Add(int64(2 * time.Millisecond))) },
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: c, Elapsed: func() time.Duration { return time.Duration(at.Add(int64(2 * time.Millisecond))) },
 		Rates: core.Rates{EachSub: core.Spending{Processor: perMinute(60)}}})}
 	sub, key := a.sub()
 	other, otherKey := a.sub()
@@ -114,16 +114,16 @@ func TestAccountOfProcessorTime(t *testing.T) {
 }
 
 // Strangers charge nobody, whatever it costs to find out that they are.
-func TestStrangersChargeNobody(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Elapsed: func() func() time.Duration {
+func TestUnknownCredentialsChargeNobody(t *testing.T) {
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Elapsed: func() func() time.Duration {
 		var at atomic.Int64
 		return func() time.Duration { return time.Duration(at.Add(int64(2 * time.Millisecond))) }
 	}(), Rates: core.Rates{EachSub: core.Spending{Processor: perMinute(60), Stored: perMinute(60)}, EachTenant: core.Spending{Processor: perMinute(200), Stored: perMinute(60)}}})}
 	sub, key := a.sub()
-	stranger := newKey(t)
+	unrelated := newKey(t)
 	for range 40 {
-		a.passes("a stranger", a.whoami(sub, stranger), 401)
-		_, r := a.fails(sub, stranger, 5000)
+		a.passes("a stranger", a.whoami(sub, unrelated), 401)
+		_, r := a.fails(sub, unrelated, 5000)
 		a.passes("a stranger", r, 401)
 	}
 	a.passes("the sub-organization", a.whoami(sub, key), 200)
@@ -136,7 +136,7 @@ func TestAccountsOfMessages(t *testing.T) {
 	rates := core.Rates{Contact: pace.Rate{Count: 3, Per: 3 * time.Minute},
 		EachSub: core.Spending{Mails: perHour(4), Texts: perHour(2)}, EachTenant: core.Spending{Mails: perHour(8), Texts: perHour(5)}}
 	p := startPost(t, rig.Options{Clock: c, Rates: rates, Organizations: 1})
-	a := asker{t, p.Rig}
+	a := rateClient{t, p.Rig}
 	type family struct {
 		id  string
 		key laptop.KeyPair
@@ -185,7 +185,7 @@ func TestAccountsOfMessages(t *testing.T) {
 // Each organization is told what it has left, a sub-organization nothing of its tenant's.
 func TestWhatIsLeft(t *testing.T) {
 	rates := core.Rates{Organization: perHour(100), SubOrganization: perHour(50), EachSub: core.Spending{Stored: perMinute(200), Mails: perHour(4)}, EachTenant: core.Spending{Stored: perMinute(600)}}
-	a := asker{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Rates: rates})}
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Rates: rates})}
 	sub, key := a.sub()
 	usage := func(organization string, key laptop.KeyPair) string {
 		r := a.send(wire.EndpointQuery, "get_usage", []byte(`{"organizationId":"`+organization+`"}`), key)
@@ -214,7 +214,7 @@ func TestWhatIsLeft(t *testing.T) {
 
 // What the measured configuration says goes before what the process was started with.
 func TestConfiguredRates(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Rates: core.Rates{SubOrganization: perHour(50), Key: perHour(60)},
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Rates: core.Rates{SubOrganization: perHour(50), Key: perHour(60)},
 		Configuration: []byte(`{"rates":{"subOrganization":"4/h","eachSubOrganization":{"mails":"7/h"}}}`)})}
 	sub, key := a.sub()
 	r := a.send(wire.EndpointQuery, "get_usage", []byte(`{"organizationId":"`+sub+`"}`), key)

@@ -19,7 +19,7 @@ import (
 
 // payer is a top-level organization with sub-organizations that sign.
 type payer struct {
-	asker
+	rateClient
 	c       *clocktest.Clock
 	signers []branch // the organization itself first
 }
@@ -31,7 +31,7 @@ type branch struct {
 
 func newPayer(t *testing.T, subs int) *payer {
 	c := clocktest.Running()
-	p := &payer{asker: asker{t, rig.Start(t, rig.Options{Clock: c, Organizations: 1})}, c: c}
+	p := &payer{rateClient: rateClient{t, rig.Start(t, rig.Options{Clock: c, Organizations: 1})}, c: c}
 	p.signers = []branch{{id: p.Credentials.OrganizationID, key: p.Credentials.RootAPIKey}}
 	for range subs {
 		p.addSub()

@@ -420,7 +420,7 @@ func TestWhatEndsWithWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Clock = c
-	f := &family{asker: asker{t, rig.Start(t, o)}, w: world, c: c}
+	f := &family{rateClient: rateClient{t, rig.Start(t, o)}, w: world, c: c}
 	f.id, f.root, f.idp = f.Credentials.OrganizationID, f.Credentials.RootAPIKey, world.provider("accounts.example")
 	n := 0
 	for _, typ := range []string{"UPDATE_SESSION_PROFILE", "DELETE_SESSION_PROFILES", "DELETE_SESSION_PROFILE"} { // nobody can

@@ -44,7 +44,7 @@ func TestSilentIssuersAreTheirTenantsAlone(t *testing.T) {
 		}
 		return nil, net.ErrClosed
 	}
-	f := &family{asker: asker{t, rig.Start(t, o)}, w: w, c: c}
+	f := &family{rateClient: rateClient{t, rig.Start(t, o)}, w: w, c: c}
 	f.id, f.root, f.idp = f.Credentials.OrganizationID, f.Credentials.RootAPIKey, w.provider("accounts.example")
 
 	var refused atomic.Int64
@@ -97,14 +97,14 @@ func (s *stalled) Append(ctx context.Context, b *wire.Batch) (wire.Stored, error
 }
 
 // startStalled starts a deployment of two tenants on a store that can be stalled.
-func startStalled(t *testing.T) (*stalled, asker, laptop.Organization) {
+func startStalled(t *testing.T) (*stalled, rateClient, laptop.Organization) {
 	s := new(stalled)
 	var err error
 	if s.Store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "cloister.db")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Store.Close() })
-	a := asker{t, rig.Start(t, rig.Options{Store: s, Organizations: 1})}
+	a := rateClient{t, rig.Start(t, rig.Options{Store: s, Organizations: 1})}
 	others, err := a.Dir.Organizations()
 	if err != nil || len(others) != 1 {
 		t.Fatal(err, len(others))

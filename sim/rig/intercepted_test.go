@@ -28,14 +28,14 @@ import (
 	"cloister/sim/rig"
 )
 
-// outgoing is a store that notes what its outbox gives out.
-type outgoing struct {
+// claimedSends is a store that notes what its outbox gives out.
+type claimedSends struct {
 	store.Store
 	mu   sync.Mutex
 	seen map[wire.SendID]wire.SendKind
 }
 
-func (o *outgoing) ClaimSends(ctx context.Context, ask store.ClaimSends) ([]store.Send, error) {
+func (o *claimedSends) ClaimSends(ctx context.Context, ask store.ClaimSends) ([]store.Send, error) {
 	sends, err := o.Store.ClaimSends(ctx, ask)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,7 +46,7 @@ func (o *outgoing) ClaimSends(ctx context.Context, ask store.ClaimSends) ([]stor
 }
 
 // of are the sends of a kind.
-func (o *outgoing) of(kind wire.SendKind) (ids []wire.SendID) {
+func (o *claimedSends) of(kind wire.SendKind) (ids []wire.SendID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id, k := range o.seen {
@@ -158,7 +158,7 @@ func intercepted(t *testing.T, security string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = honest.Close() })
-	out := &outgoing{Store: honest, seen: map[wire.SendID]wire.SendKind{}}
+	out := &claimedSends{Store: honest, seen: map[wire.SendID]wire.SendKind{}}
 	r := rig.Start(t, rig.Options{Store: out, Configuration: configuration, Outside: func(ctx context.Context, host string, _ uint16) (net.Conn, error) {
 		to := at.Load().mail
 		if host == textHost {

@@ -285,7 +285,7 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	wish := wire.Header{Name: wire.HeaderLogProof, Value: attestation.LogProofWait}
+	logProof := wire.Header{Name: wire.HeaderLogProof, Value: attestation.LogProofWait}
 	for name, lie := range map[string]func(){
 		"is away": func() {
 			lies.set(func(context.Context, wire.ID, uint64) ([]byte, error) { return nil, errors.New("away") }, nil)
@@ -299,11 +299,11 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 	} {
 		body := r.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": name, "accounts": []any{}})
 		lie()
-		reply, m := submit(body, wish)
+		reply, m := submit(body, logProof)
 		if reply.Status != 503 || rig.Text(m, "turnkeyErrorCode") != "LOG_PROOF_MISSING" {
 			t.Errorf("%s: %d %s", name, reply.Status, reply.Body)
 		}
-		if reply, _ := submit(body, wish); reply.Status != 503 {
+		if reply, _ := submit(body, logProof); reply.Status != 503 {
 			t.Errorf("%s: %d %s", name, reply.Status, reply.Body)
 		}
 		lies.set(nil, nil)
@@ -311,12 +311,12 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 		if plain.Status != 200 {
 			t.Fatalf("%s: %d %s", name, plain.Status, plain.Body)
 		}
-		reply, _ = submit(body, wish)
+		reply, _ = submit(body, logProof)
 		proven(name, reply, m)
 	}
 	// One that knows of no batch is answered by another, in which the log says again where the organization stands.
 	lies.set(func(context.Context, wire.ID, uint64) ([]byte, error) { return nil, nil }, nil)
-	reply, m := submit(r.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "no batch", "accounts": []any{}}), wish)
+	reply, m := submit(r.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "no batch", "accounts": []any{}}), logProof)
 	proven("knows of no batch", reply, m)
 	if c := r.Counters(); c["alarm_log"] == 0 || c["alarm_inclusion"] == 0 || c["alarm_index"] == 0 {
 		t.Errorf("what was a lie raised no alarm: %v", c)

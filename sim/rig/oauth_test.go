@@ -26,7 +26,7 @@ import (
 // family is an organization with a world outside, and users below it who log in at
 // a provider.
 type family struct {
-	asker
+	rateClient
 	w    *world
 	c    *clocktest.Clock
 	id   string
@@ -38,7 +38,7 @@ func newFamily(t *testing.T) *family {
 	w, c := newWorldOutside(t), clocktest.New()
 	o := w.options()
 	o.Clock = c
-	f := &family{asker: asker{t, rig.Start(t, o)}, w: w, c: c}
+	f := &family{rateClient: rateClient{t, rig.Start(t, o)}, w: w, c: c}
 	f.id, f.root, f.idp = f.Credentials.OrganizationID, f.Credentials.RootAPIKey, w.provider("accounts.example")
 	return f
 }

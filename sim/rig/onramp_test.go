@@ -258,8 +258,8 @@ func TestMoonPay(t *testing.T) {
 
 // Without a word in the measured configuration nothing goes to any provider.
 func TestOnRampNotSetUp(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
-	f := &family{asker: a}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
+	f := &family{rateClient: a}
 	f.id, f.root = a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	address := f.ethereum(f.root, f.id)
 	f.onRampCredential(moonPay, "pk", "sk")
@@ -411,11 +411,11 @@ func TestOnRampByPolicyAndConsensus(t *testing.T) {
 }
 
 // A tenant whose provider hangs has a few questions under way and no more, and leaves room for others.
-func TestOnRampsLeaveRoom(t *testing.T) {
+func TestOnRampsLeaveCapacity(t *testing.T) {
 	w, c, dir := newWorldOutside(t), clocktest.New(), t.TempDir()
 	options := w.options()
 	options.Clock, options.Dir, options.Organizations = c, dir, 1
-	f := &family{asker: asker{t, rig.Start(t, options)}, w: w, c: c}
+	f := &family{rateClient: rateClient{t, rig.Start(t, options)}, w: w, c: c}
 	b, err := os.ReadFile(filepath.Join(dir, "organizations.json"))
 	var others []laptop.Organization
 	if err == nil {

@@ -16,18 +16,18 @@ import (
 	"cloister/sim/rig"
 )
 
-// asker asks whoami and looks at what the reply says of rates.
-type asker struct {
+// rateClient asks whoami and looks at what the reply says of rates.
+type rateClient struct {
 	t *testing.T
 	*rig.Rig
 }
 
-func (a asker) whoami(organization string, key laptop.KeyPair) *wire.Reply {
+func (a rateClient) whoami(organization string, key laptop.KeyPair) *wire.Reply {
 	a.t.Helper()
 	return a.send(wire.EndpointQuery, "whoami", []byte(`{"organizationId":"`+organization+`"}`), key)
 }
 
-func (a asker) send(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) *wire.Reply {
+func (a rateClient) send(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) *wire.Reply {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -39,7 +39,7 @@ func (a asker) send(endpoint wire.Endpoint, op string, body []byte, key laptop.K
 }
 
 // want holds a reply against a status and what it says of rates.
-func (a asker) want(what string, r *wire.Reply, status, limit, remaining int) {
+func (a rateClient) want(what string, r *wire.Reply, status, limit, remaining int) {
 	a.t.Helper()
 	if int(r.Status) != status || int(r.Limit) != limit || int(r.Remaining) != remaining {
 		a.t.Errorf("%s: status %d, limit %d, remaining %d, want %d, %d, %d: %s", what, r.Status, r.Limit, r.Remaining, status, limit, remaining, r.Body)
@@ -73,7 +73,7 @@ func refused(t *testing.T, r *wire.Reply, what string) {
 }
 
 // secondKey gives the root user of the rig's organization another key.
-func (a asker) secondKey() laptop.KeyPair {
+func (a rateClient) secondKey() laptop.KeyPair {
 	a.t.Helper()
 	k := newKey(a.t)
 	body := a.Body("ACTIVITY_TYPE_CREATE_API_KEYS_V2", map[string]any{"userId": a.Credentials.RootUserID,
@@ -85,7 +85,7 @@ func (a asker) secondKey() laptop.KeyPair {
 }
 
 // sub makes a sub-organization of one user.
-func (a asker) sub() (id string, key laptop.KeyPair) {
+func (a rateClient) sub() (id string, key laptop.KeyPair) {
 	a.t.Helper()
 	k := newKey(a.t)
 	body := a.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", map[string]any{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{map[string]any{
@@ -106,7 +106,7 @@ func (a asker) sub() (id string, key laptop.KeyPair) {
 func perHour(n uint32) pace.Rate { return pace.Rate{Count: n, Per: time.Hour} }
 
 func TestNoRates(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
 	for range 30 {
 		a.want("no rate", a.whoami(a.Credentials.OrganizationID, a.Credentials.RootAPIKey), 200, 0, 0)
 	}
@@ -115,7 +115,7 @@ func TestNoRates(t *testing.T) {
 // The key's bucket and the organization's, both of 20 minutes for one request.
 func TestRates(t *testing.T) {
 	c := clocktest.New()
-	a := asker{t, rig.Start(t, rig.Options{Clock: c, Rates: core.Rates{Organization: perHour(12), Key: perHour(3)}})}
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: c, Rates: core.Rates{Organization: perHour(12), Key: perHour(3)}})}
 	id, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	second := a.secondKey() // the first of root's three
 	a.want("second of three", a.whoami(id, root), 200, 3, 1)
@@ -136,7 +136,7 @@ func TestRates(t *testing.T) {
 
 // All keys of an organization share its bucket; another's is another.
 func TestRateOfOrganization(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{Rates: core.Rates{Organization: perHour(6), SubOrganization: perHour(2)}})}
+	a := rateClient{t, rig.Start(t, rig.Options{Rates: core.Rates{Organization: perHour(6), SubOrganization: perHour(2)}})}
 	id, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	second := a.secondKey()
 	sub, subKey := a.sub()
@@ -153,19 +153,19 @@ func TestRateOfOrganization(t *testing.T) {
 
 // Strangers can use up nothing: not without a stamp, with a bad one, or with
 // somebody else's key.
-func TestStrangersUseUpNothing(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{Rates: core.Rates{Organization: perHour(2), SubOrganization: perHour(2), Key: perHour(2)}, Organizations: 1})}
-	id, root, stranger := a.Credentials.OrganizationID, a.Credentials.RootAPIKey, newKey(t)
+func TestUnknownCredentialsUseUpNothing(t *testing.T) {
+	a := rateClient{t, rig.Start(t, rig.Options{Rates: core.Rates{Organization: perHour(2), SubOrganization: perHour(2), Key: perHour(2)}, Organizations: 1})}
+	id, root, unrelated := a.Credentials.OrganizationID, a.Credentials.RootAPIKey, newKey(t)
 	body := []byte(`{"organizationId":"` + id + `"}`)
-	forged, err := laptop.Stamp(stranger, body) // under the root user's name
+	forged, err := laptop.Stamp(unrelated, body) // under the root user's name
 	if err != nil {
 		t.Fatal(err)
 	}
 	told, err := base64.RawURLEncoding.DecodeString(forged[0].Value)
-	if err != nil || !strings.Contains(string(told), stranger.PublicKey) {
+	if err != nil || !strings.Contains(string(told), unrelated.PublicKey) {
 		t.Fatalf("%s, %v", told, err)
 	}
-	forged[0].Value = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(told), stranger.PublicKey, root.PublicKey, 1)))
+	forged[0].Value = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(told), unrelated.PublicKey, root.PublicKey, 1)))
 	call := func(endpoint wire.Endpoint, head []wire.Header) *wire.Reply {
 		r, err := a.Link.Call(t.Context(), &wire.Call{Endpoint: endpoint, Op: "whoami", Body: body, Head: head})
 		if err != nil {
@@ -174,7 +174,7 @@ func TestStrangersUseUpNothing(t *testing.T) {
 		return r
 	}
 	for i := range 20 {
-		a.want("unknown key", a.whoami(id, stranger), 401, 0, 0)
+		a.want("unknown key", a.whoami(id, unrelated), 401, 0, 0)
 		a.want("forged", call(wire.EndpointQuery, forged), 401, 0, 0)
 		a.want("unknown organization", a.whoami("00000000-0000-4000-8000-000000000000", root), 401, 0, 0)
 		a.want("no stamp", call([]wire.Endpoint{wire.EndpointQuery, wire.EndpointSubmit}[i%2], nil), 401, 0, 0)

@@ -328,10 +328,10 @@ func TestMailedKeys(t *testing.T) {
 }
 
 // token gives a verification token about a contact that is bound to a key.
-func (p *post) token(organization string, by laptop.KeyPair, wish object, bound laptop.KeyPair) string {
+func (p *post) token(organization string, by laptop.KeyPair, options object, bound laptop.KeyPair) string {
 	p.t.Helper()
-	otp := p.done(organization, "init_otp", "INIT_OTP_V2", wish, by)
-	return p.done(organization, "verify_otp", "VERIFY_OTP", object{"otpId": otp["otpId"], "otpCode": p.code(wish["contact"].(string)), "publicKey": bound.PublicKey}, by)["verificationToken"].(string)
+	otp := p.done(organization, "init_otp", "INIT_OTP_V2", options, by)
+	return p.done(organization, "verify_otp", "VERIFY_OTP", object{"otpId": otp["otpId"], "otpCode": p.code(options["contact"].(string)), "publicKey": bound.PublicKey}, by)["verificationToken"].(string)
 }
 
 // attested sends an activity stamped by a key for which a verification token vouches.
@@ -376,9 +376,9 @@ func TestTokensVouch(t *testing.T) {
 	top, root := p.Credentials.OrganizationID, p.Credentials.RootAPIKey
 	p.done(top, "set_organization_feature", "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_OTP_EMAIL_AUTH", "value": ""}, root)
 	const address = "someone@example.org"
-	wish := object{"otpType": "OTP_TYPE_EMAIL", "contact": address, "appName": "App"}
+	options := object{"otpType": "OTP_TYPE_EMAIL", "contact": address, "appName": "App"}
 	bound := newKeyPair(t)
-	token := p.token(top, root, wish, bound)
+	token := p.token(top, root, options, bound)
 	if status, m := p.attested(top, "stamp_login", "STAMP_LOGIN", object{"publicKey": newKeyPair(t).PublicKey}, bound, token); status != 401 {
 		t.Errorf("nobody has the contact: %d %v", status, m)
 	}
@@ -412,7 +412,7 @@ func TestTokensVouch(t *testing.T) {
 		t.Errorf("a second log-in: %d %v", status, m)
 	}
 	// Now the contact is verified, and the parent leads there.
-	token = p.token(top, root, wish, bound)
+	token = p.token(top, root, options, bound)
 	if status, m := logIn(top, bound, token); status != 200 || rig.Text(m, "activity", "organizationId") != sub {
 		t.Errorf("by the parent: %d %v", status, m)
 	}
@@ -433,7 +433,7 @@ func TestTokensVouch(t *testing.T) {
 		t.Errorf("the factor: %d %v", status, m)
 	}
 	// What was issued before a restart vouches for nobody.
-	token = p.token(top, root, wish, bound)
+	token = p.token(top, root, options, bound)
 	p.Stop()
 	p = startPost(t, rig.Options{Dir: dir})
 	if status, m := logIn(sub, bound, token); status != 401 || !strings.Contains(rig.Text(m, "message"), "expired") {
@@ -444,7 +444,7 @@ func TestTokensVouch(t *testing.T) {
 // boundedPost is an organization with a user of policies, and a session of its root user that a profile bounds to log-ins.
 type boundedPost struct {
 	*post
-	asker
+	rateClient
 	top     string
 	root    laptop.KeyPair
 	clerk   laptop.KeyPair
@@ -458,37 +458,37 @@ const sandboxAddress = "user@example.com"
 func startBoundedPost(t *testing.T) *boundedPost {
 	c := clocktest.New()
 	r := rig.Start(t, rig.Options{Clock: c, Configuration: []byte(`{"sandbox":true,"mail":{"host":"127.0.0.1","port":1,"security":"plain","sender":{"address":"codes@cloister.example"}}}`)})
-	p := &boundedPost{post: &post{Rig: r, t: t}, asker: asker{t, r}, top: r.Credentials.OrganizationID, root: r.Credentials.RootAPIKey, clock: c}
+	p := &boundedPost{post: &post{Rig: r, t: t}, rateClient: rateClient{t, r}, top: r.Credentials.OrganizationID, root: r.Credentials.RootAPIKey, clock: c}
 	for _, f := range []string{"OTP_EMAIL_AUTH", "EMAIL_AUTH"} {
-		p.asker.done(p.root, p.top, "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_" + f, "value": ""})
+		p.rateClient.done(p.root, p.top, "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_" + f, "value": ""})
 	}
-	p.asker.done(p.root, p.top, "UPDATE_USER_EMAIL", object{"userId": r.Credentials.RootUserID, "userEmail": sandboxAddress})
+	p.rateClient.done(p.root, p.top, "UPDATE_USER_EMAIL", object{"userId": r.Credentials.RootUserID, "userEmail": sandboxAddress})
 	_, p.clerk = p.user("Clerk")
-	p.asker.done(p.root, p.top, "CREATE_POLICY_V3", object{"policyName": "two", "effect": "EFFECT_ALLOW", "consensus": "approvers.count() >= 2", "condition": "activity.kind == 'CREATE_USER_TAG'", "notes": ""})
-	p.profile = rig.Text(p.asker.done(p.root, p.top, "CREATE_SESSION_PROFILE", object{"sessionProfileName": "Codes", "scope": "activity.resource in ['OTP', 'AUTH']"}), "sessionProfileId")
+	p.rateClient.done(p.root, p.top, "CREATE_POLICY_V3", object{"policyName": "two", "effect": "EFFECT_ALLOW", "consensus": "approvers.count() >= 2", "condition": "activity.kind == 'CREATE_USER_TAG'", "notes": ""})
+	p.profile = rig.Text(p.rateClient.done(p.root, p.top, "CREATE_SESSION_PROFILE", object{"sessionProfileName": "Codes", "scope": "activity.resource in ['OTP', 'AUTH']"}), "sessionProfileId")
 	p.session, _ = p.login(p.root, p.top, "sessionProfileId", p.profile)
 	return p
 }
 
-// wish is what a code is asked for with.
-func (p *boundedPost) wish() object {
+// options is what a code is asked for with.
+func (p *boundedPost) options() object {
 	return object{"otpType": "OTP_TYPE_EMAIL", "contact": sandboxAddress, "appName": "App", "otpLength": 6, "alphanumeric": false}
 }
 
 // otp has one key ask for a code and another exchange it for a token bound to a key.
 func (p *boundedPost) otp(by, verifies, bound laptop.KeyPair) string {
-	p.asker.t.Helper()
+	p.rateClient.t.Helper()
 	p.clock.Pass(time.Minute + time.Second) // three codes in three minutes
-	id := p.asker.done(by, p.top, "INIT_OTP_V2", p.wish())["otpId"]
-	return rig.Text(p.asker.done(verifies, p.top, "VERIFY_OTP", object{"otpId": id, "otpCode": "000000", "publicKey": bound.PublicKey}), "verificationToken")
+	id := p.rateClient.done(by, p.top, "INIT_OTP_V2", p.options())["otpId"]
+	return rig.Text(p.rateClient.done(verifies, p.top, "VERIFY_OTP", object{"otpId": id, "otpCode": "000000", "publicKey": bound.PublicKey}), "verificationToken")
 }
 
 // waiting is the vote on a new activity of the clerk's that waits.
 func (p *boundedPost) waiting(name string) object {
-	p.asker.t.Helper()
+	p.rateClient.t.Helper()
 	asked := p.submit(p.clerk, p.top, "CREATE_USER_TAG", object{"userTagName": name, "userIds": []any{}})
 	if s := rig.Text(asked.m, "activity", "status"); s != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
-		p.asker.t.Fatalf("%v", asked)
+		p.rateClient.t.Fatalf("%v", asked)
 	}
 	return object{"fingerprint": rig.Text(asked.m, "activity", "fingerprint")}
 }
@@ -515,12 +515,12 @@ func TestBoundedSessionsTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wish := p.wish()
-	wish["emailCustomization"] = object{"appName": "App"}
-	delete(wish, "appName")
+	options := p.options()
+	options["emailCustomization"] = object{"appName": "App"}
+	delete(options, "appName")
 	p.clock.Pass(time.Minute + time.Second)
-	legacy := p.asker.done(p.session, p.top, "INIT_OTP_AUTH_V2", wish)["otpId"]
-	got := p.asker.done(p.root, p.top, "OTP_AUTH", object{"otpId": legacy, "otpCode": "000000", "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes())})
+	legacy := p.rateClient.done(p.session, p.top, "INIT_OTP_AUTH_V2", options)["otpId"]
+	got := p.rateClient.done(p.root, p.top, "OTP_AUTH", object{"otpId": legacy, "otpCode": "000000", "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes())})
 	mailed := openBundle(t, private, got["credentialBundle"].(string))
 	p.refuses("a session by a code that it asked for", p.submit(mailed, p.top, "APPROVE_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
 	free := newKey(t)
@@ -536,19 +536,19 @@ func TestTokensEndWithSessions(t *testing.T) {
 	token := p.otp(p.root, p.root, bound)
 	free := func() any { // a token that is bound to no key
 		p.clock.Pass(time.Minute + time.Second)
-		id := p.asker.done(p.root, p.top, "INIT_OTP_V2", p.wish())["otpId"]
-		return p.asker.done(p.root, p.top, "VERIFY_OTP", object{"otpId": id, "otpCode": "000000"})["verificationToken"]
+		id := p.rateClient.done(p.root, p.top, "INIT_OTP_V2", p.options())["otpId"]
+		return p.rateClient.done(p.root, p.top, "VERIFY_OTP", object{"otpId": id, "otpCode": "000000"})["verificationToken"]
 	}
 	unbound, last := free(), free()
-	wish := p.wish()
-	wish["emailCustomization"] = object{"appName": "App"}
-	delete(wish, "appName")
+	options := p.options()
+	options["emailCustomization"] = object{"appName": "App"}
+	delete(options, "appName")
 	p.clock.Pass(time.Minute + time.Second)
-	legacy := p.asker.done(p.root, p.top, "INIT_OTP_AUTH_V2", wish)["otpId"]
+	legacy := p.rateClient.done(p.root, p.top, "INIT_OTP_AUTH_V2", options)["otpId"]
 	vote := p.waiting("tag")
 	p.clock.Pass(time.Second)
 	k := newKey(t)
-	p.asker.done(p.root, p.top, "OTP_LOGIN", object{"verificationToken": last, "publicKey": k.PublicKey, "invalidateExisting": true})
+	p.rateClient.done(p.root, p.top, "OTP_LOGIN", object{"verificationToken": last, "publicKey": k.PublicKey, "invalidateExisting": true})
 	if got := p.ask(k, p.top, "whoami"); got.status != 200 {
 		t.Errorf("the log-in that ended the others: %v", got)
 	}

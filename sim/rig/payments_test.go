@@ -128,7 +128,7 @@ func paying(t *testing.T) (*payer, *stripe) {
 	f := newFamily(t)
 	s := &stripe{attached: map[string]string{}, done: map[string]string{}}
 	f.w.site("api.stripe.com", s)
-	p := &payer{asker: f.asker, c: f.c, signers: []branch{{id: f.id, key: f.root}}}
+	p := &payer{rateClient: f.rateClient, c: f.c, signers: []branch{{id: f.id, key: f.root}}}
 	p.addSub()
 	return p, s
 }

@@ -21,7 +21,7 @@ func newPage(t *testing.T) *page {
 	w, c := newWorldOutside(t), clocktest.New()
 	o := w.options()
 	o.Clock, o.AuthProxy, o.Rates, o.Organizations = c, true, core.Rates{Proxy: core.ProxyRates{Off: true}}, 1
-	f := &family{asker: asker{t, rig.Start(t, o)}, w: w, c: c}
+	f := &family{rateClient: rateClient{t, rig.Start(t, o)}, w: w, c: c}
 	f.id, f.root, f.idp = f.Credentials.OrganizationID, f.Credentials.RootAPIKey, w.provider("accounts.example")
 	return &page{f, f.Credentials.AuthProxyConfigID}
 }

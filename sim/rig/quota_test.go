@@ -16,7 +16,7 @@ import (
 // waits for votes, and none above that. A lowered one is as documented.
 func TestQuotaOfPending(t *testing.T) {
 	for given, limit := range map[int]int{1: 1000, 1001: 1001} {
-		a := asker{t, rig.Start(t, rig.Options{Quotas: core.Quotas{Pending: given}})}
+		a := rateClient{t, rig.Start(t, rig.Options{Quotas: core.Quotas{Pending: given}})}
 		root := a.Credentials.RootAPIKey
 		status, m := a.Submit("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", map[string]any{"users": []any{map[string]any{"userName": "Second", "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{},
 			"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": newKey(t).PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
@@ -57,7 +57,7 @@ func TestQuotasOfActivities(t *testing.T) {
 		given          core.Quotas
 		policies, keys int
 	}{{core.Quotas{}, 100, 10}, {core.Quotas{Policies: 101, LongLivedKeys: 12}, 101, 12}, {core.Quotas{Policies: 5, LongLivedKeys: -1}, 100, 10}} {
-		a := asker{t, rig.Start(t, rig.Options{Quotas: q.given})}
+		a := rateClient{t, rig.Start(t, rig.Options{Quotas: q.given})}
 		policies := func(n int) (ps []any) {
 			for i := range n {
 				ps = append(ps, map[string]any{"policyName": fmt.Sprint(i), "effect": "EFFECT_ALLOW", "condition": "false", "notes": ""})

@@ -16,7 +16,7 @@ import (
 // is a new one, which leads to the same live key, and the first is still as good.
 func TestAttestationIsRenewed(t *testing.T) {
 	c := clocktest.New()
-	a := asker{t, rig.Start(t, rig.Options{Clock: c})}
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: c})}
 	policy := attestation.Policy{SimulatorRootPEM: a.Credentials.AttestationRootPEM, AllowedManifestSHA256: []string{a.Credentials.ManifestSHA256}}
 	age := func() time.Duration {
 		t.Helper()

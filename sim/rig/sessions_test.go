@@ -40,7 +40,7 @@ func (a answered) result(t *testing.T) map[string]any {
 }
 
 // call sends a body with these headers.
-func (a asker) call(endpoint wire.Endpoint, op string, body []byte, head ...wire.Header) answered {
+func (a rateClient) call(endpoint wire.Endpoint, op string, body []byte, head ...wire.Header) answered {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -55,7 +55,7 @@ func (a asker) call(endpoint wire.Endpoint, op string, body []byte, head ...wire
 	return got
 }
 
-func (a asker) stamped(key laptop.KeyPair, body []byte) wire.Header {
+func (a rateClient) stamped(key laptop.KeyPair, body []byte) wire.Header {
 	head, err := laptop.Stamp(key, body)
 	if err != nil {
 		a.t.Fatal(err)
@@ -64,12 +64,12 @@ func (a asker) stamped(key laptop.KeyPair, body []byte) wire.Header {
 }
 
 // submit has key do something in an organization.
-func (a asker) submit(key laptop.KeyPair, organization, typ string, parameters any) answered {
+func (a rateClient) submit(key laptop.KeyPair, organization, typ string, parameters any) answered {
 	a.t.Helper()
 	return a.submitBody(key, typ, a.BodyOf(organization, "ACTIVITY_TYPE_"+typ, parameters))
 }
 
-func (a asker) submitBody(key laptop.KeyPair, typ string, body []byte) answered {
+func (a rateClient) submitBody(key laptop.KeyPair, typ string, body []byte) answered {
 	a.t.Helper()
 	op := strings.ToLower(typ)
 	if i := strings.LastIndex(op, "_v"); i == len(op)-3 {
@@ -79,7 +79,7 @@ func (a asker) submitBody(key laptop.KeyPair, typ string, body []byte) answered 
 }
 
 // done is submit of what must be done, and its result.
-func (a asker) done(key laptop.KeyPair, organization, typ string, parameters any) map[string]any {
+func (a rateClient) done(key laptop.KeyPair, organization, typ string, parameters any) map[string]any {
 	a.t.Helper()
 	got := a.submit(key, organization, typ, parameters)
 	if got.status != 200 || rig.Text(got.m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
@@ -89,20 +89,20 @@ func (a asker) done(key laptop.KeyPair, organization, typ string, parameters any
 }
 
 // ask is a query of key.
-func (a asker) ask(key laptop.KeyPair, organization, op string) answered {
+func (a rateClient) ask(key laptop.KeyPair, organization, op string) answered {
 	a.t.Helper()
 	body := fmt.Appendf(nil, `{"organizationId":%q}`, organization)
 	return a.call(wire.EndpointQuery, op, body, a.stamped(key, body))
 }
 
 // reads is a query in a session.
-func (a asker) reads(token, organization, op string) answered {
+func (a rateClient) reads(token, organization, op string) answered {
 	a.t.Helper()
 	return a.call(wire.EndpointQuery, op, fmt.Appendf(nil, `{"organizationId":%q}`, organization), wire.Header{Name: "X-Session", Value: token})
 }
 
 // login starts a session of key's user.
-func (a asker) login(key laptop.KeyPair, organization string, more ...string) (laptop.KeyPair, string) {
+func (a rateClient) login(key laptop.KeyPair, organization string, more ...string) (laptop.KeyPair, string) {
 	a.t.Helper()
 	k := newKey(a.t)
 	in := map[string]any{"publicKey": k.PublicKey}
@@ -113,7 +113,7 @@ func (a asker) login(key laptop.KeyPair, organization string, more ...string) (l
 }
 
 // user makes a user with a key.
-func (a asker) user(name string) (string, laptop.KeyPair) {
+func (a rateClient) user(name string) (string, laptop.KeyPair) {
 	a.t.Helper()
 	k := newKey(a.t)
 	r := a.done(a.Credentials.RootAPIKey, a.Credentials.OrganizationID, "CREATE_USERS_V4", map[string]any{"users": []any{map[string]any{"userName": name,
@@ -123,7 +123,7 @@ func (a asker) user(name string) (string, laptop.KeyPair) {
 }
 
 // refuses holds a refusal against status, machine code and words.
-func (a asker) refuses(what string, got answered, status int, code string, words ...string) {
+func (a rateClient) refuses(what string, got answered, status int, code string, words ...string) {
 	a.t.Helper()
 	name := rig.Text(got.m, "turnkeyErrorCode")
 	for _, w := range append(words, "") {
@@ -137,7 +137,7 @@ func (a asker) refuses(what string, got answered, status int, code string, words
 // expired or made room.
 func TestSessionKeyStamps(t *testing.T) {
 	c := clocktest.New()
-	a := asker{t, rig.Start(t, rig.Options{Clock: c})}
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: c})}
 	id, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	key, token := a.login(root, id)
 	if token == "" {
@@ -178,7 +178,7 @@ func TestSessionKeyStamps(t *testing.T) {
 
 // The same body again is the same log-in.
 func TestLoginAgain(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	body := a.Body("ACTIVITY_TYPE_STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey})
 	first, again := a.submitBody(root, "STAMP_LOGIN", body), a.submitBody(root, "STAMP_LOGIN", body)
@@ -210,7 +210,7 @@ func TestLoginAgain(t *testing.T) {
 
 // A scope binds root too, and cannot be left by logging in again.
 func TestScopeBindsRoot(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	profile := func(name, scope string) string {
 		return rig.Text(a.done(root, id, "CREATE_SESSION_PROFILE", map[string]any{"sessionProfileName": name, "scope": scope}), "sessionProfileId")
@@ -248,7 +248,7 @@ func TestScopeBindsRoot(t *testing.T) {
 // A scope binds votes as it binds what is asked for: by the activity that they are about. One that is an error on it
 // binds too, and what policies would say is not told to those who are bounded.
 func TestScopeBindsVotes(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	bounded := func(key laptop.KeyPair, scope string) laptop.KeyPair {
 		profile := rig.Text(a.done(root, id, "CREATE_SESSION_PROFILE", map[string]any{"sessionProfileName": scope, "scope": scope}), "sessionProfileId")
@@ -295,7 +295,7 @@ func claimsOf(t *testing.T, token string) map[string]any {
 
 // A session passes a step of MFA that names sessions, and none that names keys.
 func TestSessionAsFactor(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	user, key := a.user("User")
 	a.done(root, id, "CREATE_POLICY_V3", map[string]any{
@@ -325,14 +325,14 @@ func TestSessionAsFactor(t *testing.T) {
 }
 
 // readOnly asks for a reader's session.
-func (a asker) readOnly(key laptop.KeyPair, organization string) string {
+func (a rateClient) readOnly(key laptop.KeyPair, organization string) string {
 	a.t.Helper()
 	return rig.Text(a.done(key, organization, "CREATE_READ_ONLY_SESSION", map[string]any{}), "session")
 }
 
 func TestReadOnlySessions(t *testing.T) {
 	c := clocktest.New()
-	a := asker{t, rig.Start(t, rig.Options{Clock: c, Organizations: 2})}
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: c, Organizations: 2})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	user, key := a.user("User")
 	sub, subKey := a.sub()
@@ -421,7 +421,7 @@ func TestReadOnlySessions(t *testing.T) {
 
 // A reader comes from where the credential that asked for the session may be used.
 func TestReaderAndAllowlist(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	_, key := a.user("User")
 	ofRoot, ofUser := a.readOnly(root, id), a.readOnly(key, id)
@@ -454,7 +454,7 @@ func TestReaderAndAllowlist(t *testing.T) {
 // The allowlist of an organization binds its users below as well, whether they read or
 // start log-ins there; users of the sub-organization itself it does not.
 func TestAllowlistBindsBelow(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	_, listed := a.user("Listed")
 	sub, subKey := a.sub()
@@ -522,7 +522,7 @@ func flipped(s string) string {
 // by a key of the sub-organization that soon expires.
 func TestLoginBelowTheOneNamed(t *testing.T) {
 	c := clocktest.New()
-	a := asker{t, rig.Start(t, rig.Options{Clock: c})}
+	a := rateClient{t, rig.Start(t, rig.Options{Clock: c})}
 	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
 	signUp := func(k laptop.KeyPair) string {
 		r := a.done(root, id, "CREATE_SUB_ORGANIZATION_V8", map[string]any{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{map[string]any{
@@ -586,7 +586,7 @@ func TestLoginBelowTheOneNamed(t *testing.T) {
 
 // A body that names the parent makes one activity, wherever its key leads later.
 func TestOneBodyOneActivity(t *testing.T) {
-	a := asker{t, rig.Start(t, rig.Options{})}
+	a := rateClient{t, rig.Start(t, rig.Options{})}
 	top, root := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
 	sub := func(name string, k laptop.KeyPair, more ...any) string {
 		keys := []any{map[string]any{"apiKeyName": "k", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}

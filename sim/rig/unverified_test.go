@@ -55,7 +55,7 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 		t.Fatal(status, m)
 	}
 	sub := rig.Text(m, "activity", "result", "createSubOrganizationResultV7", "subOrganizationId")
-	stranger, _ := passkey()
+	unrelated, _ := passkey()
 
 	// A step that needs the parent's rules on passkeys, and one that needs the organization
 	// below that has the credential: each takes effect once.
@@ -98,7 +98,7 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 		if status, m := send(c.endpoint, c.op, c.body, owner, c.body); status != 400 || !strings.Contains(rig.Text(m, "message"), c.told) {
 			t.Errorf("%s: its owner hears %d %v", name, status, m)
 		}
-		for who, a := range map[string]*authenticator.Authenticator{"a stranger": stranger, "who signed another body": owner} {
+		for who, a := range map[string]*authenticator.Authenticator{"a stranger": unrelated, "who signed another body": owner} {
 			status, m := send(c.endpoint, c.op, c.body, a, good)
 			if status != 401 || strings.Contains(fmt.Sprint(m), c.told) {
 				t.Errorf("%s: %s hears %d %v", name, who, status, m)

@@ -19,7 +19,7 @@ func TestManifestNotApproved(t *testing.T) {
 	w := newWorld(t, newRoot(t), 2, 2)
 	e := w.start()
 	defer e.stop()
-	stranger := newOperator(t)
+	unrelated := newOperator(t)
 	m, next := w.manifest, successor(t, w.manifest)
 	orphan := *next
 	orphan.Predecessor = strings.Repeat("01", 32)
@@ -28,8 +28,8 @@ func TestManifestNotApproved(t *testing.T) {
 		"by nobody":                          submission(t, m, nil, nil),
 		"by one of two":                      submission(t, m, nil, one),
 		"by one, twice":                      submission(t, m, nil, append(one[:1:1], one[0])),
-		"by one and a stranger":              submission(t, m, nil, append(one[:1:1], stranger)),
-		"by a stranger to its predecessor":   submission(t, next, m, append(one[:1:1], stranger)),
+		"by one and a stranger":              submission(t, m, nil, append(one[:1:1], unrelated)),
+		"by a stranger to its predecessor":   submission(t, next, m, append(one[:1:1], unrelated)),
 		"of another predecessor":             submission(t, &orphan, m, w.operators),
 		"of a predecessor that is not there": submission(t, next, nil, w.operators),
 		"with a predecessor that it has not": submission(t, m, next, w.operators),

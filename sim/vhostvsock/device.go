@@ -279,15 +279,15 @@ func (d *device) give(r *ring) {
 
 // fill writes the waiting packet, or as much of it as there is room for, and tells how many bytes that are.
 func (d *device) fill(bufs [][]byte) uint32 {
-	room := -headLen
+	free := -headLen
 	for _, b := range bufs {
-		room += len(b)
+		free += len(b)
 	}
-	if room < 0 || room == 0 && len(d.rest.data) > 0 {
+	if free < 0 || free == 0 && len(d.rest.data) > 0 {
 		return 0 // of no use for this packet
 	}
 	p := d.rest
-	n := min(room, len(p.data))
+	n := min(free, len(p.data))
 	p.setLen(n)
 	all := append(append(make([]byte, 0, headLen+n), p.head[:]...), p.data[:n]...)
 	for _, b := range bufs {

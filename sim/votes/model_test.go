@@ -133,7 +133,7 @@ type activity struct {
 	votes  []vote
 	opened time.Duration // the window's first approval
 	result bool
-	turn   int // of its newest step among all
+	order  int // of its newest step among all
 }
 
 // nothing is a reference to what is not there; -1 is a user's first key.
@@ -527,7 +527,7 @@ func (m *model) keep(a *activity) {
 
 func (m *model) touch(a *activity) {
 	m.turns++
-	a.turn = m.turns
+	a.order = m.turns
 }
 
 // listed are the activities of one status, or all: those with the newest step first.
@@ -537,7 +537,7 @@ func (m *model) listed(s status) (as []*activity) {
 			as = append(as, a)
 		}
 	}
-	slices.SortFunc(as, func(a, b *activity) int { return b.turn - a.turn })
+	slices.SortFunc(as, func(a, b *activity) int { return b.order - a.order })
 	return as
 }
 

@@ -138,12 +138,12 @@ func (w *world) keyID(u, no int) string {
 	if id := w.keyIDs[[2]int{u, no}]; id != "" {
 		return id
 	}
-	for asker := range w.m.people { // anybody who still can
-		for _, k := range w.m.people[asker].keys {
-			if !w.m.knows(asker, k.no) {
+	for requester := range w.m.people { // anybody who still can
+		for _, k := range w.m.people[requester].keys {
+			if !w.m.knows(requester, k.no) {
 				continue
 			}
-			_, m, err := w.query(asker, k.no, "get_api_keys", map[string]any{"userId": w.user(u)})
+			_, m, err := w.query(requester, k.no, "get_api_keys", map[string]any{"userId": w.user(u)})
 			if err != nil {
 				return nowhere
 			}

@@ -86,12 +86,12 @@ func campaign(t *testing.T, w *world) {
 	for _, name := range []string{"well", "fails", "closes", "slow", "hangs"} {
 		r := receivers[name]
 		has := func() bool {
-			heard := map[string]bool{}
+			received := map[string]bool{}
 			for _, e := range r.all() {
-				heard[e.activity] = true
+				received[e.activity] = true
 			}
 			for id := range told {
-				if !heard[id] {
+				if !received[id] {
 					return false
 				}
 			}
@@ -188,15 +188,15 @@ func TestDeadLetters(t *testing.T) {
 	r.until(1)
 	dead(5)
 	resend(store.Resend{Receiver: letters[0].Receiver})
-	heard := map[string]bool{}
+	received := map[string]bool{}
 	for _, e := range r.until(6) {
-		heard[e.activity] = true
+		received[e.activity] = true
 		if !ids[e.id] {
 			t.Error("an event has another id than before")
 		}
 	}
 	for _, id := range want {
-		if !heard[id] {
+		if !received[id] {
 			t.Errorf("activity %s is missing", id)
 		}
 	}

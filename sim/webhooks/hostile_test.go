@@ -231,12 +231,12 @@ func TestEndpointsAtOnce(t *testing.T) {
 		w.must("delete_webhook_endpoint", "DELETE_WEBHOOK_ENDPOINT", object{"endpointId": id})
 	}
 	all.Wait()
-	heard := map[string]bool{}
+	received := map[string]bool{}
 	for _, e := range steady.until(1 + 3 + 27 + 12) {
-		heard[e.activity] = true
+		received[e.activity] = true
 	}
 	for _, id := range told {
-		if !heard[id] {
+		if !received[id] {
 			t.Errorf("activity %s was not heard of", id)
 		}
 	}

@@ -44,7 +44,7 @@ func textSize(values []string) (size int) {
 func EvaluationOf(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluation {
 	verdicts, reasons := d.Evaluations.Verdicts, d.Evaluations.Reasons
 	e := org.Evaluation{ID: id, Vote: vote, TimeMs: timeMs, Outcome: d.Outcome.String(), Asked: d.Evaluations.IDs(), Verdicts: make([]byte, len(verdicts))}
-	room := explainedBytes
+	bytesLeft := explainedBytes
 	for i, v := range verdicts {
 		var why *policy.Reason
 		if len(reasons) > 0 && reasons[0].At == i {
@@ -56,11 +56,11 @@ func EvaluationOf(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evalua
 				size += len(x.Expression) + len(x.Value) + 8
 			}
 		}
-		if v.Clause == 0 || size > room {
+		if v.Clause == 0 || size > bytesLeft {
 			e.Verdicts[i] = verdictByte(policy.Verdict{Outcome: v.Outcome})
 			continue
 		}
-		room -= size
+		bytesLeft -= size
 		e.Verdicts[i] = verdictByte(v)
 		if why != nil {
 			r := org.Reason{At: uint32(i), Position: int64(why.Position)}

@@ -128,11 +128,11 @@ func CountForChild(tx, parent *org.Tx, plans *Plans, n uint64) (sends []org.Send
 	if l.Month != a.Month { // what was left of the month before is void
 		l.Month, l.Size, l.Left, l.Counted = a.Month, 0, 0, 0
 	}
-	room, need := remainingQuota(&a), n-min(n, l.Left)
-	if need > room {
+	remaining, need := remainingQuota(&a), n-min(n, l.Left)
+	if need > remaining {
 		return nil, true, OverQuota(true)
 	}
-	l.Size = min(max(2*l.Size, 1), maxLease, max(room/partOfLeft, 1))
+	l.Size = min(max(2*l.Size, 1), maxLease, max(remaining/partOfLeft, 1))
 	drawn := max(need, l.Size)
 	l.Left = l.Left + drawn - n
 	a.Drawn, a.Leased = a.Drawn+drawn, a.Leased+l.Left-l.Counted

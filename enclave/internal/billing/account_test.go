@@ -129,7 +129,7 @@ func TestNeverAboveTheQuota(t *testing.T) {
 
 // A month ends at its last millisecond, UTC; what was leased in it is not for the next. A clock that goes back, as another
 // enclave's may, opens no month again.
-func TestMonthsTurn(t *testing.T) {
+func TestNextMonth(t *testing.T) {
 	r := newTree(t, 1, of(uint64(10)))
 	r.nowMs = at(t, "2026-12-31T23:59:59Z") + 999
 	for i := range 4 {

@@ -406,8 +406,8 @@ func (q *Queue) nextLocked(taken int) *Slot {
 		if first == nil {
 			return nil
 		}
-		turn, c := first.of.firstLocked(taken < q.maxLong())
-		s := turn.waiting[c][0]
+		next, c := first.of.firstLocked(taken < q.maxLong())
+		s := next.waiting[c][0]
 		if c == long || s.used > 0 || s.usual() == short {
 			return s
 		}

@@ -34,10 +34,10 @@ func TestDrill(t *testing.T) {
 			}
 			d := start(t, c, func(c *ledger.Config) { drilling(c); often(c) })
 			for i := range 40 {
-				d.room(orgID(i))
+				d.waitForCapacity(orgID(i))
 				d.user(orgID(i), 2, "drilled")
 			}
-			d.room(orgID(1))
+			d.waitForCapacity(orgID(1))
 			d.mustRead(orgID(1), 1, "kept")
 			d.tables(t, 2)
 			d.quiet()

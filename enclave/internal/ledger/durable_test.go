@@ -53,7 +53,7 @@ func TestReplyWaitsForItsBatch(t *testing.T) {
 	// A reader sees the decided state and must wait for the same batch.
 	r.mustRead(orgID(1), 1, "x")
 	var batch uint64
-	if err := r.l.Turn(ctx(t), orgID(1), func(t *ledger.Locked) error { batch = t.Batch(); return nil }); err != nil || batch != n {
+	if err := r.l.TransactOne(ctx(t), orgID(1), func(t *ledger.Locked) error { batch = t.Batch(); return nil }); err != nil || batch != n {
 		t.Fatalf("batch %d, want %d; %v", batch, n, err)
 	}
 	// A deadline ends the waiting and not the entry.
@@ -270,7 +270,7 @@ func TestUnstoredIsNeverEvicted(t *testing.T) {
 		r.found(orgID(i))
 	}
 	g := newGate(s)
-	r.room(orgID(0))
+	r.waitForCapacity(orgID(0))
 	n, err := r.step(orgID(0), &org.Entry{}, func(tx *org.Tx) error { return tx.PutUser(&org.User{ID: itemID(1), Name: "x"}) })
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func TestUnstoredIsNeverEvicted(t *testing.T) {
 	}
 	s.lie(hooks{})
 	for i := range 20 {
-		r.room(orgID(i))
+		r.waitForCapacity(orgID(i))
 	}
 	if st := r.l.Stats(); st["organization_loads"] == loads || st["tips"] != 20 || st["organizations_open"] > 2 {
 		t.Fatal(st)
@@ -352,7 +352,7 @@ func TestHotOrganizationsStay(t *testing.T) {
 
 // Organizations that were opened at the same time may be too many together. The next use
 // of one makes room, also when it changes nothing.
-func TestReadingMakesRoom(t *testing.T) {
+func TestReadingUnloads(t *testing.T) {
 	s := newStore()
 	r := start(t, s, nil)
 	for i := range 2 {
@@ -371,7 +371,7 @@ func TestReadingMakesRoom(t *testing.T) {
 	r = start(t, s, tiny)
 	for i := range 2 {
 		left.Go(func() {
-			if err := r.l.Turn(ctx(t), orgID(i), func(*ledger.Locked) error {
+			if err := r.l.TransactOne(ctx(t), orgID(i), func(*ledger.Locked) error {
 				inside.Done()
 				inside.Wait()
 				return nil
@@ -382,7 +382,7 @@ func TestReadingMakesRoom(t *testing.T) {
 	}
 	left.Wait()
 	s.lie(hooks{})
-	r.room(orgID(0))
+	r.waitForCapacity(orgID(0))
 	if n := r.l.Stats()["organizations_open"]; n != 1 {
 		t.Errorf("%d organizations are open where there is room for one", n)
 	}
@@ -456,14 +456,14 @@ func TestBatches(t *testing.T) {
 	}
 	// A parent and its children are in one batch, even where that cuts it.
 	var made uint64
-	err = r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Locked) error {
+	err = r.l.TransactOne(ctx(t), orgID(0), func(transact *ledger.Locked) error {
 		var adds []ledger.Addition
 		for i := range 3 {
 			c := r.child(orgID(100+i), orgID(0))
 			adds = append(adds, ledger.Addition{Entry: &org.Entry{Body: make([]byte, 1<<20)}, Tx: c.Tx(), Child: c})
 		}
 		var err error
-		made, err = turn.Append(&org.Entry{Body: make([]byte, 1<<20)}, nil, adds...)
+		made, err = transact.Append(&org.Entry{Body: make([]byte, 1<<20)}, nil, adds...)
 		return err
 	})
 	if err != nil || made != last+1 {
@@ -526,8 +526,8 @@ func TestTogetherTooLarge(t *testing.T) {
 		c := r.child(orgID(100+i), orgID(0))
 		adds = append(adds, ledger.Addition{Entry: &org.Entry{Body: make([]byte, 3<<20)}, Tx: c.Tx(), Child: c})
 	}
-	err := r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Locked) error {
-		_, err := turn.Append(&org.Entry{}, nil, adds...)
+	err := r.l.TransactOne(ctx(t), orgID(0), func(transact *ledger.Locked) error {
+		_, err := transact.Append(&org.Entry{}, nil, adds...)
 		return err
 	})
 	if f := fault.Of(err); f == nil || f.Code != fault.InvalidArgument {
@@ -558,8 +558,8 @@ func TestChildIsOpenedOnce(t *testing.T) {
 	for i := range 200 {
 		c := r.child(orgID(100+i), orgID(0))
 		var n uint64
-		err := r.l.Turn(ctx(t), orgID(0), func(turn *ledger.Locked) (err error) {
-			n, err = turn.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: c.Tx(), Child: c})
+		err := r.l.TransactOne(ctx(t), orgID(0), func(transact *ledger.Locked) (err error) {
+			n, err = transact.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: c.Tx(), Child: c})
 			return err
 		})
 		if err == nil {
@@ -576,7 +576,7 @@ func TestChildIsOpenedOnce(t *testing.T) {
 	r.quiet()
 }
 
-func TestConcurrentTurns(t *testing.T) {
+func TestConcurrentTransactions(t *testing.T) {
 	s := newStore()
 	r := start(t, s, func(c *ledger.Config) { c.Limits.SnapshotEvery, c.Limits.StateBytes = 16, 60_000 })
 	const orgs, each, clients = 6, 40, 8
@@ -621,9 +621,9 @@ func TestConcurrentTurns(t *testing.T) {
 	r = start(t, s, nil)
 	total := uint64(0)
 	for o := range orgs {
-		_ = r.l.Turn(ctx(t), orgID(o), func(turn *ledger.Locked) error {
-			u, err := org.Begin(orgID(o), turn.State, 1).User(itemID(0))
-			if err != nil || u == nil || u.CreatedMs != turn.Tip().Count-1 {
+		_ = r.l.TransactOne(ctx(t), orgID(o), func(transact *ledger.Locked) error {
+			u, err := org.Begin(orgID(o), transact.State, 1).User(itemID(0))
+			if err != nil || u == nil || u.CreatedMs != transact.Tip().Count-1 {
 				t.Errorf("organization %d: %+v, %v", o, u, err)
 				return err
 			}
@@ -688,7 +688,7 @@ func TestNothingIsLeftRunning(t *testing.T) {
 			}
 			short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 			defer cancel()
-			_ = r.l.Turn(short, orgID(2), func(*ledger.Locked) error { return nil })
+			_ = r.l.TransactOne(short, orgID(2), func(*ledger.Locked) error { return nil })
 			r.l.Close()
 		},
 		"fence": func(r *rig) {

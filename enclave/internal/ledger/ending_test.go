@@ -232,13 +232,13 @@ func TestRange(t *testing.T) {
 	if _, err := r.l.NewChild(out, 1); !errors.Is(err, ledger.ErrRange) {
 		t.Fatal(err)
 	}
-	if err := r.l.Turn(ctx(t), out, func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrRange) {
+	if err := r.l.TransactOne(ctx(t), out, func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrRange) {
 		t.Fatal(err)
 	}
 	if err := r.l.Pair(ctx(t), in, out, func(_, _ *ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrRange) {
 		t.Fatal(err)
 	}
-	err := r.l.Turn(ctx(t), in, func(tn *ledger.Locked) error {
+	err := r.l.TransactOne(ctx(t), in, func(tn *ledger.Locked) error {
 		_, err := tn.Ledger().NewChild(out, 1)
 		return err
 	})

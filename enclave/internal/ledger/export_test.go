@@ -6,13 +6,13 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Turn is a Step over one organization, on its own behalf.
-func (l *Ledger) Turn(ctx context.Context, id org.ID, f func(*Locked) error) error {
-	return l.TurnFor(ctx, id, id, f)
+// TransactOne is a Step over one organization, on its own behalf.
+func (l *Ledger) TransactOne(ctx context.Context, id org.ID, f func(*Locked) error) error {
+	return l.TransactFor(ctx, id, id, f)
 }
 
-// TurnFor is a Step over one organization.
-func (l *Ledger) TurnFor(ctx context.Context, id, by org.ID, f func(*Locked) error) error {
+// TransactFor is a Step over one organization.
+func (l *Ledger) TransactFor(ctx context.Context, id, by org.ID, f func(*Locked) error) error {
 	return l.Transact(ctx, id, Caller{Organization: by}, func(t, _ *Locked) error { return f(t) })
 }
 

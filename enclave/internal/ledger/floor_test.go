@@ -22,7 +22,7 @@ const (
 func (r *rig) stamped(id org.ID, n int, now, at uint64) (floor uint64, err error) {
 	r.t.Helper()
 	fp := sha256.Sum256(fmt.Append(nil, n))
-	err = r.l.Turn(ctx(r.t), id, func(t *ledger.Locked) error {
+	err = r.l.TransactOne(ctx(r.t), id, func(t *ledger.Locked) error {
 		_, err := t.Append(&org.Entry{Activity: itemID(n), Fingerprint: fp, StampedMs: at, TimeMs: now}, nil)
 		floor = t.LowWatermarkMs()
 		return err
@@ -33,7 +33,7 @@ func (r *rig) stamped(id org.ID, n int, now, at uint64) (floor uint64, err error
 // known tells whether the window finds body n, and where.
 func (r *rig) known(id org.ID, n int) (seq uint64, ok bool, floor uint64) {
 	r.t.Helper()
-	if err := r.l.Turn(ctx(r.t), id, func(t *ledger.Locked) error {
+	if err := r.l.TransactOne(ctx(r.t), id, func(t *ledger.Locked) error {
 		seq, ok = t.Seen(sha256.Sum256(fmt.Append(nil, n)))
 		floor = t.LowWatermarkMs()
 		return nil

@@ -126,13 +126,13 @@ func TestOtherWitnesses(t *testing.T) {
 				c.under(cfg)
 			})
 			for n := range 40 {
-				b.room(orgID(n))
+				b.waitForCapacity(orgID(n))
 				if _, err := b.read(orgID(n), 1); err != nil {
 					t.Fatal(n, err)
 				}
 				b.user(orgID(n), 2, fmt.Sprint("boot ", i))
 			}
-			b.room(orgID(1))
+			b.waitForCapacity(orgID(1))
 			b.mustRead(orgID(1), 1, "after")
 			b.tables(t, 2)
 			b.quiet()

@@ -40,7 +40,7 @@ func newScene(t *testing.T, snapshotEvery int) *scene {
 			if id == sc.victim {
 				sc.images = append(sc.images, s.image(wid(id)))
 			}
-			r.room(id)
+			r.waitForCapacity(id)
 			r.user(id, i, fmt.Sprintf("user %d of %x", i, id[:2]))
 			if (i+1)%snapshotEvery == 0 {
 				shots++
@@ -56,7 +56,7 @@ func newScene(t *testing.T, snapshotEvery int) *scene {
 // forget has the victim evicted.
 func (sc *scene) forget() {
 	sc.t.Helper()
-	sc.room(sc.twin)
+	sc.waitForCapacity(sc.twin)
 	sc.mustRead(sc.twin, 1, fmt.Sprintf("user 1 of %x", sc.twin[:2]))
 	if n := sc.l.Stats()["organizations_open"]; n != 1 {
 		sc.t.Fatalf("%d organizations are open", n)
@@ -79,7 +79,7 @@ func (sc *scene) attack(name string, a fault.Alarm, h hooks) {
 	}
 	sc.store.lie(hooks{})
 	for i := 1; i < sceneEntries; i++ {
-		sc.room(sc.victim)
+		sc.waitForCapacity(sc.victim)
 		sc.mustRead(sc.victim, i, fmt.Sprintf("user %d of %x", i, sc.victim[:2]))
 	}
 	if f := sc.l.Stats()["tips"]; f != 2 {
@@ -266,7 +266,7 @@ func TestSnapshotLies(t *testing.T) {
 	// With all that came later it is as good as the new one.
 	sc.forget()
 	sc.store.lie(hoard(sc.loading(func(o *wire.Organization) { plant(o, entries) })))
-	sc.room(sc.victim)
+	sc.waitForCapacity(sc.victim)
 	sc.mustRead(sc.victim, sceneEntries-1, fmt.Sprintf("user %d of %x", sceneEntries-1, sc.victim[:2]))
 	sc.store.lie(hooks{})
 }
@@ -291,16 +291,16 @@ func TestLatePieceLies(t *testing.T) {
 	}
 	r = start(t, s, nil)
 	child := func(o, i int) error {
-		return r.l.Turn(ctx(t), orgID(o), func(turn *ledger.Locked) error {
-			c, err := org.Begin(orgID(o), turn.State, 1).Child(itemID(i))
+		return r.l.TransactOne(ctx(t), orgID(o), func(transact *ledger.Locked) error {
+			c, err := org.Begin(orgID(o), transact.State, 1).Child(itemID(i))
 			if err == nil && (c == nil || len(c.Name) != 100_000) {
 				t.Errorf("child %d is not there", i)
 			}
 			return err
 		})
 	}
-	r.room(orgID(0))
-	r.room(orgID(1))
+	r.waitForCapacity(orgID(0))
+	r.waitForCapacity(orgID(1))
 	s.mu.Lock()
 	var others [][]byte
 	for _, p := range s.of(wid(orgID(1))).pieces {
@@ -469,7 +469,7 @@ func FuzzLoad(f *testing.F) {
 	for o := range 2 {
 		r.found(orgID(o))
 		for i := range 5 {
-			r.room(orgID(o))
+			r.waitForCapacity(orgID(o))
 			r.user(orgID(o), i, "x")
 		}
 		r.snapshots(uint64(o + 1))
@@ -481,7 +481,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, snapshot, entry, key []byte, count uint64) {
 		r.t = t
 		s.lie(hooks{})
-		r.room(orgID(1))
+		r.waitForCapacity(orgID(1))
 		s.lie(hooks{org: func(q wire.LoadOrganization, o wire.Organization) (wire.Organization, error) {
 			if q.Organization == wid(orgID(0)) {
 				o.Snapshot, o.Entries[0], o.Keys[0].Sealed, o.Count = snapshot, entry, key, o.Count^count

@@ -99,7 +99,7 @@ func TestGivenUpWithoutEffect(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = r.l.Turn(ctx(t), orgID(1), func(t *ledger.Locked) error { panic("a bug") })
+		_ = r.l.TransactOne(ctx(t), orgID(1), func(t *ledger.Locked) error { panic("a bug") })
 	}()
 	for name, change := range map[string]func(*org.Tx) error{
 		"a record too large": func(tx *org.Tx) error {
@@ -131,7 +131,7 @@ func TestEntryWritesAreTheState(t *testing.T) {
 	r := start(t, s, nil)
 	r.found(orgID(1))
 	n := uint64(0)
-	err := r.l.Turn(ctx(t), orgID(1), func(t *ledger.Locked) (err error) {
+	err := r.l.TransactOne(ctx(t), orgID(1), func(t *ledger.Locked) (err error) {
 		n, err = t.Append(&org.Entry{Writes: []org.Write{{Key: []byte("Bghost"), Value: []byte{1}}}}, nil)
 		return err
 	})
@@ -159,8 +159,8 @@ func TestTwoFoundOneOrganization(t *testing.T) {
 	}
 	// Nor as somebody's child.
 	r.found(orgID(2))
-	err := r.l.Turn(ctx(t), orgID(2), func(turn *ledger.Locked) error {
-		_, err := turn.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: b.Tx(), Child: b})
+	err := r.l.TransactOne(ctx(t), orgID(2), func(transact *ledger.Locked) error {
+		_, err := transact.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: b.Tx(), Child: b})
 		return err
 	})
 	if !errors.Is(err, ledger.ErrBusy) || r.tip(orgID(2)).Count != 1 || r.tip(orgID(1)).Count != 1 {
@@ -239,7 +239,7 @@ func (w *world) random(r *rig, id org.ID, last *uint64) {
 	var creds map[org.ID]bool
 	seed := w.r.Int63()
 	body := make([]byte, w.r.Intn(300))
-	r.room(id)
+	r.waitForCapacity(id)
 	n, err := r.step(id, &org.Entry{Body: body}, func(tx *org.Tx) error {
 		rnd := rand.New(rand.NewSource(seed)) // the same again when a piece was missing
 		users, kids, creds = maps.Clone(w.users[id]), maps.Clone(w.kids[id]), maps.Clone(w.creds[id])
@@ -287,9 +287,9 @@ func (w *world) random(r *rig, id org.ID, last *uint64) {
 // check holds an organization against the plain maps.
 func (w *world) check(r *rig, id org.ID) {
 	w.t.Helper()
-	r.room(id)
+	r.waitForCapacity(id)
 	var users, kids, creds int
-	err := r.l.Turn(ctx(w.t), id, func(t *ledger.Locked) error {
+	err := r.l.TransactOne(ctx(w.t), id, func(t *ledger.Locked) error {
 		tx := org.Begin(id, t.State, 1)
 		users, kids, creds = 0, 0, 0
 		if t.Tip().Count != w.count[id] {
@@ -425,8 +425,8 @@ func TestSnapshotFetchesWhatItNeeds(t *testing.T) {
 	r = start(t, s, nil)
 	for i := range 15 {
 		var got *org.Child
-		if err := r.l.Turn(ctx(t), orgID(1), func(turn *ledger.Locked) (err error) {
-			got, err = org.Begin(orgID(1), turn.State, 1).Child(itemID(i))
+		if err := r.l.TransactOne(ctx(t), orgID(1), func(transact *ledger.Locked) (err error) {
+			got, err = org.Begin(orgID(1), transact.State, 1).Child(itemID(i))
 			return err
 		}); err != nil || got == nil || (got.Name == "new") != (i%2 == 0) {
 			t.Fatalf("child %d: %v", i, err)

@@ -28,7 +28,7 @@ func (c *crowd) hold(id org.ID) (release func()) {
 	c.t.Helper()
 	taken, over := make(chan struct{}), make(chan struct{})
 	c.wg.Go(func() {
-		if err := c.l.Turn(ctx(c.t), id, func(*ledger.Locked) error { close(taken); <-over; return nil }); err != nil {
+		if err := c.l.TransactOne(ctx(c.t), id, func(*ledger.Locked) error { close(taken); <-over; return nil }); err != nil {
 			c.t.Error(err)
 		}
 	})
@@ -53,10 +53,10 @@ func (c *crowd) queue(name string, step func(context.Context, func()) error) {
 	c.stat("turns_waited_for", before+1)
 }
 
-func (c *crowd) turn(name string, id, by org.ID) {
+func (c *crowd) transact(name string, id, by org.ID) {
 	c.t.Helper()
 	c.queue(name, func(ctx context.Context, f func()) error {
-		return c.l.TurnFor(ctx, id, by, func(*ledger.Locked) error { f(); return nil })
+		return c.l.TransactFor(ctx, id, by, func(*ledger.Locked) error { f(); return nil })
 	})
 }
 
@@ -94,7 +94,7 @@ func TestParentDoesNotWaitForChild(t *testing.T) {
 	}
 	for n := range 10 {
 		c.wg.Go(func() {
-			if err := c.l.Turn(ctx(t), parent, func(*ledger.Locked) error {
+			if err := c.l.TransactOne(ctx(t), parent, func(*ledger.Locked) error {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.order = append(c.order, "own")
@@ -119,7 +119,7 @@ func TestParentDoesNotWaitForChild(t *testing.T) {
 func TestTurnsAreShared(t *testing.T) {
 	for name, queue := range map[string]func(c *crowd, name string, parent, child org.ID){
 		"pairs": (*crowd).pair,
-		"turns": (*crowd).turn,
+		"turns": (*crowd).transact,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCrowd(t, 4)
@@ -133,7 +133,7 @@ func TestTurnsAreShared(t *testing.T) {
 				queue(c, "third", parent, orgID(3))
 			}
 			for range 4 {
-				c.turn("own", parent, parent)
+				c.transact("own", parent, parent)
 			}
 			release()
 			got := c.had(68)
@@ -153,8 +153,8 @@ func TestPairDoesNotStarve(t *testing.T) {
 	childIsFree, parentIsFree := c.hold(child), c.hold(parent)
 	c.pair("both", parent, child)
 	for range 10 {
-		c.turn("child", child, child)
-		c.turn("parent", parent, parent)
+		c.transact("child", child, child)
+		c.transact("parent", parent, parent)
 	}
 	parentIsFree() // its own do not wait for the child
 	if got := c.had(10); slices.Contains(got, "both") || slices.Contains(got, "child") {
@@ -175,8 +175,8 @@ func TestPairDoesNotStarve(t *testing.T) {
 	}()
 	c.stat("turns_waited_for", 1)
 	c.order = nil
-	c.turn("parent", parent, parent)
-	c.turn("child", child, child)
+	c.transact("parent", parent, parent)
+	c.transact("child", child, child)
 	parentIsFree()
 	c.had(1)
 	release := c.hold(parent) // so that the child alone being free is not enough
@@ -201,7 +201,7 @@ func TestPairsDoNotStarveTheirChild(t *testing.T) {
 		c.pair("both", parent, child)
 	}
 	for range 5 {
-		c.turn("child", child, child)
+		c.transact("child", child, child)
 	}
 	release()
 	got := c.had(10)
@@ -247,9 +247,9 @@ func TestTurnsAtRandom(t *testing.T) {
 				case 0:
 					err = c.l.Pair(ctx, orgID(up), orgID(i), func(_, _ *ledger.Locked) error { step(i, up)(); return nil })
 				case 1:
-					err = c.l.TurnFor(ctx, orgID(up), orgID(i), func(*ledger.Locked) error { step(up)(); return nil })
+					err = c.l.TransactFor(ctx, orgID(up), orgID(i), func(*ledger.Locked) error { step(up)(); return nil })
 				default:
-					err = c.l.Turn(ctx, orgID(i), func(*ledger.Locked) error { step(i)(); return nil })
+					err = c.l.TransactOne(ctx, orgID(i), func(*ledger.Locked) error { step(i)(); return nil })
 				}
 				cancel()
 				switch {
@@ -268,7 +268,7 @@ func TestTurnsAtRandom(t *testing.T) {
 		t.Errorf("%d wait, %d ran, %d gave up", n, ran.Load(), gaveUp.Load())
 	}
 	for i := range organizations { // all free
-		if err := c.l.Turn(ctx(t), orgID(i), func(*ledger.Locked) error { return nil }); err != nil {
+		if err := c.l.TransactOne(ctx(t), orgID(i), func(*ledger.Locked) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -43,7 +43,7 @@ func TestTipTables(t *testing.T) {
 			r.user(orgID(made-1), 1, fmt.Sprint("boot ", boot))
 		}
 		for i := range made {
-			r.room(orgID(i))
+			r.waitForCapacity(orgID(i))
 			r.mustRead(orgID(i), 1, fmt.Sprint("boot ", i/40))
 		}
 		asked := atomic.Uint64{}
@@ -172,7 +172,7 @@ func TestTableBreaksOff(t *testing.T) {
 			r.l.Close()
 			next := start(t, s, often)
 			for i := range 40 {
-				next.room(orgID(i))
+				next.waitForCapacity(orgID(i))
 				if _, err := next.read(orgID(i), 1); err != nil {
 					t.Fatal(i, err)
 				}
@@ -212,7 +212,7 @@ func TestAdopt(t *testing.T) {
 	check := func(r *rig, name string) {
 		t.Helper()
 		for i := range 100 {
-			r.room(orgID(i))
+			r.waitForCapacity(orgID(i))
 			r.mustRead(orgID(i), 1, name)
 		}
 		if _, err := r.read(orgID(100), 1); !errors.Is(err, ledger.ErrNoOrganization) {
@@ -295,7 +295,7 @@ func TestTableLies(t *testing.T) {
 	older.table, older.pages = tables[0], maps.Clone(pages[0])
 	o := start(t, older, often) // legal: the headers behind it are all there
 	for i := range 80 {
-		o.room(orgID(i))
+		o.waitForCapacity(orgID(i))
 		o.mustRead(orgID(i), 1, "later")
 	}
 	for what, change := range map[string]func(*memStore){
@@ -381,7 +381,7 @@ func TestTableWhileDeciding(t *testing.T) {
 	r.tables(t, 5)
 	want := map[int]ledger.Tip{}
 	for i := range 8 {
-		r.room(orgID(i))
+		r.waitForCapacity(orgID(i))
 		want[i] = r.tip(orgID(i))
 	}
 	r.quiet()

@@ -49,7 +49,7 @@ func TestProcessorsComeBack(t *testing.T) {
 				}
 				return &org.Retry{Prefetch: func(ctx context.Context) error { // others compute meanwhile
 					known = true
-					return r.l.Turn(ctx, orgID(1), func(*ledger.Locked) error { return nil })
+					return r.l.TransactOne(ctx, orgID(1), func(*ledger.Locked) error { return nil })
 				}}
 			}
 		}(), nil},
@@ -60,7 +60,7 @@ func TestProcessorsComeBack(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = r.l.Turn(ctx(t), orgID(1), func(*ledger.Locked) error { panic("a step's") })
+		_ = r.l.TransactOne(ctx(t), orgID(1), func(*ledger.Locked) error { panic("a step's") })
 	}()
 	view := r.view(orgID(1))
 	if _, err := view.Entry(ctx(t), 0); err != nil {
@@ -102,7 +102,7 @@ func TestProcessorsGoToWhoUsedLess(t *testing.T) {
 	done := make(chan error)
 	step := func(name string, id org.ID, f func(t *ledger.Locked)) {
 		go func() {
-			done <- r.l.Turn(ctx(t), id, func(t *ledger.Locked) error {
+			done <- r.l.TransactOne(ctx(t), id, func(t *ledger.Locked) error {
 				order = append(order, name) // one at a time
 				f(t)
 				return nil

@@ -113,10 +113,10 @@ func TestRecovery(t *testing.T) {
 				often(c)
 			})
 			for n := range 40 {
-				b.room(orgID(n))
+				b.waitForCapacity(orgID(n))
 				b.user(orgID(n), 3, fmt.Sprint("boot ", i))
 			}
-			b.room(orgID(1))
+			b.waitForCapacity(orgID(1))
 			b.mustRead(orgID(1), 1, "after")
 			b.tables(t, 2)
 			if b.l.RecoveryWatermark() != floor || b.l.LastRecovery() != 2 {

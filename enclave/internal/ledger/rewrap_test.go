@@ -107,7 +107,7 @@ func TestRewrapFromALiar(t *testing.T) {
 			},
 				func() string { return fmt.Sprint(r.l.Stats()) })
 			for i := range 4 {
-				if err := r.l.Turn(ctx(t), orgID(i), func(*ledger.Locked) error { return nil }); err != nil {
+				if err := r.l.TransactOne(ctx(t), orgID(i), func(*ledger.Locked) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}

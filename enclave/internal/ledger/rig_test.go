@@ -158,7 +158,7 @@ func (r *rig) found(id org.ID) {
 
 // step appends one entry in which change is made.
 func (r *rig) step(id org.ID, e *org.Entry, change func(*org.Tx) error) (batch uint64, err error) {
-	err = r.l.Turn(ctx(r.t), id, func(t *ledger.Locked) error {
+	err = r.l.TransactOne(ctx(r.t), id, func(t *ledger.Locked) error {
 		tx := org.Begin(id, t.State, 1)
 		if change != nil {
 			if err := change(tx); err != nil {
@@ -186,19 +186,19 @@ func (r *rig) user(id org.ID, n int, name string) {
 	}
 }
 
-// room waits until there is room for an organization: those that must stay may
+// waitForCapacity waits until there is room for an organization: those that must stay may
 // take it all for a while.
-func (r *rig) room(id org.ID) {
+func (r *rig) waitForCapacity(id org.ID) {
 	r.t.Helper()
 	eventually(r.t, func() bool {
-		err := r.l.Turn(ctx(r.t), id, func(*ledger.Locked) error { return nil })
+		err := r.l.TransactOne(ctx(r.t), id, func(*ledger.Locked) error { return nil })
 		return !errors.Is(err, ledger.ErrBusy)
 	}, func() string { return fmt.Sprint(r.l.Stats()) })
 }
 
 // read answers a user's name.
 func (r *rig) read(id org.ID, n int) (name string, err error) {
-	err = r.l.Turn(ctx(r.t), id, func(t *ledger.Locked) error {
+	err = r.l.TransactOne(ctx(r.t), id, func(t *ledger.Locked) error {
 		u, err := org.Begin(id, t.State, 1).User(itemID(n))
 		if u != nil {
 			name = u.Name
@@ -217,7 +217,7 @@ func (r *rig) mustRead(id org.ID, n int, want string) {
 
 func (r *rig) view(id org.ID) (v *ledger.View) {
 	r.t.Helper()
-	if err := r.l.Turn(ctx(r.t), id, func(t *ledger.Locked) error { v = t.View(); return nil }); err != nil {
+	if err := r.l.TransactOne(ctx(r.t), id, func(t *ledger.Locked) error { v = t.View(); return nil }); err != nil {
 		r.t.Fatal(err)
 	}
 	return v
@@ -225,7 +225,7 @@ func (r *rig) view(id org.ID) (v *ledger.View) {
 
 func (r *rig) tip(id org.ID) (tip ledger.Tip) {
 	r.t.Helper()
-	if err := r.l.Turn(ctx(r.t), id, func(t *ledger.Locked) error { tip = t.Tip(); return nil }); err != nil {
+	if err := r.l.TransactOne(ctx(r.t), id, func(t *ledger.Locked) error { tip = t.Tip(); return nil }); err != nil {
 		r.t.Fatal(err)
 	}
 	return tip

@@ -50,7 +50,7 @@ func TestSendsNameTheTenant(t *testing.T) {
 	r := start(t, s, nil)
 	tenant, below := orgID(1), orgID(2)
 	r.found(tenant)
-	err := r.l.Turn(ctx(t), tenant, func(tn *ledger.Locked) error {
+	err := r.l.TransactOne(ctx(t), tenant, func(tn *ledger.Locked) error {
 		c := r.child(below, tenant)
 		batch, err := tn.Append(&org.Entry{TimeMs: 1}, nil, ledger.Addition{Child: c, Tx: c.Tx(), Entry: &org.Entry{TimeMs: 1}})
 		if err != nil {

@@ -41,8 +41,8 @@ func (r *rig) childrenOf(id org.ID, from, n, size int) {
 func (r *rig) hasChild(id org.ID, n int) {
 	r.t.Helper()
 	var got *org.Child
-	err := r.l.Turn(ctx(r.t), id, func(turn *ledger.Locked) (err error) {
-		got, err = org.Begin(id, turn.State, 1).Child(itemID(n))
+	err := r.l.TransactOne(ctx(r.t), id, func(transact *ledger.Locked) (err error) {
+		got, err = org.Begin(id, transact.State, 1).Child(itemID(n))
 		return err
 	})
 	if err != nil || got == nil || len(got.Name) < 50_000 {
@@ -125,7 +125,7 @@ func TestSnapshotRefused(t *testing.T) {
 		r.user(orgID(1), i, "x")
 		r.mustRead(orgID(1), i, "x")
 	}
-	if err := r.l.Turn(ctx(t), orgID(2), func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
+	if err := r.l.TransactOne(ctx(t), orgID(2), func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
 		t.Errorf("it made room for another: %v", err)
 	}
 	if n := r.alarms.Counts()[alarm]; n != 1 || asked.Load() != 1 || r.l.Stats()["snapshots"] != 0 {
@@ -270,7 +270,7 @@ func (r *held) Read(b []byte) (int, error) {
 
 // While a snapshot is sealed, which takes as long as the organization is large, its
 // turn is free: it is read and written, and the next snapshot has what came meanwhile.
-func TestSnapshotHoldsNoTurn(t *testing.T) {
+func TestSnapshotHoldsNoLock(t *testing.T) {
 	source := &held{stands: make(chan struct{}), goOn: make(chan struct{})}
 	s := newStore()
 	r := start(t, s, func(c *ledger.Config) { c.Limits.SnapshotEvery, c.Rand = 3, source })
@@ -287,7 +287,7 @@ func TestSnapshotHoldsNoTurn(t *testing.T) {
 	}()
 	<-source.stands
 	read := make(chan error, 1)
-	go func() { read <- r.l.Turn(ctx(t), orgID(1), func(*ledger.Locked) error { return nil }) }()
+	go func() { read <- r.l.TransactOne(ctx(t), orgID(1), func(*ledger.Locked) error { return nil }) }()
 	eventually(t, func() bool { return len(read) > 0 || r.l.Stats()["turns_waited_for"] > 0 }, func() string { return "neither read nor waited for" })
 	if len(read) == 0 {
 		close(source.goOn)

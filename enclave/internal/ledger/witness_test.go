@@ -203,7 +203,7 @@ func TestStrictKeeps(t *testing.T) {
 		known(t, r, all)
 		r.found(orgID(1))
 		r.found(orgID(2))
-		r.room(orgID(1))
+		r.waitForCapacity(orgID(1))
 		for _, w := range all {
 			w.leave(true)
 		}
@@ -212,13 +212,13 @@ func TestStrictKeeps(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, func() bool { return r.l.Stats()["batches_stored"] >= n }, func() string { return "not stored" })
-		if err := r.l.Turn(ctx(t), orgID(2), func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
+		if err := r.l.TransactOne(ctx(t), orgID(2), func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
 			t.Errorf("an organization whose entry has no quorum gives way: %v", err)
 		}
 		for _, w := range all {
 			w.leave(false)
 		}
-		r.room(orgID(2))
+		r.waitForCapacity(orgID(2))
 		r.quiet()
 	})
 }

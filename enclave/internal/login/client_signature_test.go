@@ -81,10 +81,10 @@ func TestClientSignatureVectors(t *testing.T) {
 const keyList = `[{"apiKeyName":"k","publicKey":"02ab","curveType":"API_KEY_CURVE_P256","expirationSeconds":"60"}]`
 
 func TestClientSignatureRefused(t *testing.T) {
-	by, stranger := signer(t, "44"), signer(t, "55")
+	by, unrelated := signer(t, "44"), signer(t, "55")
 	token := verificationToken()
 	token.PublicKey = by.Public().String()
-	session := stranger.Public().String()
+	session := unrelated.Public().String()
 	loginText := `{"login":{"publicKey":"` + session + `"},"tokenId":"` + tokenID + `","type":"USAGE_TYPE_LOGIN"}`
 	must(t, clientSigned(t, by, loginText).VerifyLogin("f", token, session))
 	signupText := `{"signupV2":{"apiKeys":` + keyList + `,"authenticators":[],"email":"user@example.com"},"tokenId":"` + tokenID + `","type":"USAGE_TYPE_SIGNUP"}`
@@ -168,8 +168,8 @@ func TestClientSignatureRefused(t *testing.T) {
 	}{
 		"scheme":            {func(s *login.ClientSignature) { s.Scheme = "CLIENT_SIGNATURE_SCHEME_API_SECP256K1" }, "unknown scheme"},
 		"no scheme":         {func(s *login.ClientSignature) { s.Scheme = "" }, "unknown scheme"},
-		"by a stranger":     {func(s *login.ClientSignature) { *s = *clientSigned(t, stranger, loginText) }, "not the key of the verification token"},
-		"stranger's, named": {func(s *login.ClientSignature) { s.Signature = clientSigned(t, stranger, loginText).Signature }, "does not verify"},
+		"by a stranger":     {func(s *login.ClientSignature) { *s = *clientSigned(t, unrelated, loginText) }, "not the key of the verification token"},
+		"stranger's, named": {func(s *login.ClientSignature) { s.Signature = clientSigned(t, unrelated, loginText).Signature }, "does not verify"},
 		"other message":     {func(s *login.ClientSignature) { s.Message += " " }, "does not verify"},
 		"no signature":      {func(s *login.ClientSignature) { s.Signature = "" }, "does not verify"},
 		"zeros":             {func(s *login.ClientSignature) { s.Signature = strings.Repeat("0", 128) }, "does not verify"},
@@ -210,7 +210,7 @@ func TestEqualJSON(t *testing.T) {
 }
 
 func TestBareSignature(t *testing.T) {
-	by, stranger := signer(t, "44"), signer(t, "55")
+	by, unrelated := signer(t, "44"), signer(t, "55")
 	key := by.Public().String()
 	bound := verificationToken()
 	bound.PublicKey = key
@@ -224,13 +224,13 @@ func TestBareSignature(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		refused(t, name, login.VerifyBare("clientSignature", clientSigned(t, stranger, text).Signature, text, v, key), fault.InvalidArgument, "clientSignature", "does not verify")
+		refused(t, name, login.VerifyBare("clientSignature", clientSigned(t, unrelated, text).Signature, text, v, key), fault.InvalidArgument, "clientSignature", "does not verify")
 		refused(t, name, login.VerifyBare("clientSignature", good, text+"x", v, key), fault.InvalidArgument, "clientSignature", "does not verify")
 		refused(t, name, login.VerifyBare("clientSignature", "", text, v, key), fault.InvalidArgument, "clientSignature", "does not verify")
 	}
 	// Another session cannot be asked for with the signature.
-	refused(t, "other session", login.VerifyBare("clientSignature", good, text, bound, stranger.Public().String()), fault.InvalidArgument, "clientSignature", "not the key")
-	refused(t, "other session", login.VerifyBare("clientSignature", good, text, unbound, stranger.Public().String()), fault.InvalidArgument, "clientSignature", "does not verify")
+	refused(t, "other session", login.VerifyBare("clientSignature", good, text, bound, unrelated.Public().String()), fault.InvalidArgument, "clientSignature", "not the key")
+	refused(t, "other session", login.VerifyBare("clientSignature", good, text, unbound, unrelated.Public().String()), fault.InvalidArgument, "clientSignature", "does not verify")
 	refused(t, "no session", login.VerifyBare("clientSignature", good, text, unbound, ""), fault.InvalidArgument, "publicKey", "invalid public key")
 }
 

@@ -170,11 +170,11 @@ func TestOpenAttemptRefused(t *testing.T) {
 	for name, text := range map[string]string{"nothing": "", "no bundle": "123456", "array": "[]"} {
 		refused(t, name, open(text), fault.InvalidArgument, "encryptedOtpBundle", "invalid bundle")
 	}
-	stranger, err := ecdh.P256().GenerateKey(rand.Reader)
+	unrelated, err := ecdh.P256().GenerateKey(rand.Reader)
 	must(t, err)
-	refused(t, "another target", open(sealed(t, stranger.PublicKey(), good)), fault.InvalidArgument, "", "Invalid OTP code")
+	refused(t, "another target", open(sealed(t, unrelated.PublicKey(), good)), fault.InvalidArgument, "", "Invalid OTP code")
 	// One answer, byte for byte, whatever was wrong with a code.
-	if a, b := open(sealed(t, stranger.PublicKey(), good)), error(login.InvalidPasscode()); fmt.Sprintf("%+v", *fault.Of(a)) != fmt.Sprintf("%+v", *fault.Of(b)) {
+	if a, b := open(sealed(t, unrelated.PublicKey(), good)), error(login.InvalidPasscode()); fmt.Sprintf("%+v", *fault.Of(a)) != fmt.Sprintf("%+v", *fault.Of(b)) {
 		t.Error(a, b)
 	}
 }

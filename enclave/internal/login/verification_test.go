@@ -161,8 +161,8 @@ func TestVerificationTokenRefused(t *testing.T) {
 
 // What a token says is told to nobody but to who has proven to hold its key.
 func TestProofOfPossession(t *testing.T) {
-	by, stranger := signer(t, "44"), signer(t, "55")
-	key, session := by.Public().String(), stranger.Public().String()
+	by, unrelated := signer(t, "44"), signer(t, "55")
+	key, session := by.Public().String(), unrelated.Public().String()
 	const text = "eyJ.e30.x"
 	bound, unbound, legacy := verificationToken(), verificationToken(), verificationToken()
 	bound.PublicKey, legacy.PublicKey = key, key
@@ -171,7 +171,7 @@ func TestProofOfPossession(t *testing.T) {
 	signupText := `{"signup":{"email":"user@example.com"},"tokenId":"` + tokenID + `","type":"USAGE_TYPE_SIGNUP"}`
 	signupV2Text := strings.Replace(signupText, `"signup"`, `"signupV2"`, 1)
 	signed := func(message string) *login.ClientSignature { return clientSigned(t, by, message) }
-	forged := clientSigned(t, stranger, loginText)
+	forged := clientSigned(t, unrelated, loginText)
 	forged.PublicKey = key
 	want := &login.Signup{Email: "user@example.com"}
 	type proof = func(u *login.UnprovenToken) (*login.VerificationToken, error)
@@ -205,9 +205,9 @@ func TestProofOfPossession(t *testing.T) {
 		"second log-in, unbound":            {unbound, logIn(nil, session, false), "verificationToken", "invalid verification token"},
 		"log-in, another session":           {bound, logIn(signed(loginText), key, false), "clientSignature", "another publicKey"},
 		"log-in, forged":                    {bound, logIn(forged, session, false), "clientSignature", "does not verify"},
-		"log-in, a stranger's":              {bound, logIn(clientSigned(t, stranger, loginText), session, false), "clientSignature", "not the key"},
+		"log-in, a stranger's":              {bound, logIn(clientSigned(t, unrelated, loginText), session, false), "clientSignature", "not the key"},
 		"log-in, bare, another session":     {bound, logIn(signed(text), session, true), "clientSignature", "of the session's key"},
-		"log-in, bare, a stranger's":        {bound, logIn(clientSigned(t, stranger, text), session, true), "clientSignature", "not the key"},
+		"log-in, bare, a stranger's":        {bound, logIn(clientSigned(t, unrelated, text), session, true), "clientSignature", "not the key"},
 		"second log-in, bare":               {bound, logIn(signed(text), key, false), "clientSignature", "malformed"},
 		"log-in by a sign-up":               {bound, logIn(signed(signupText), session, true), "clientSignature", "not about a login"},
 		"sign-up":                           {bound, signUp(signed(signupText), login.SignupV1), "", ""},

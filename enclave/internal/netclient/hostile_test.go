@@ -32,7 +32,7 @@ var hostile = []struct {
 	{"wildcard of the top", overTLS(serverTLS(root.issue(nil, "*.com")), answering(ok(""))), netclient.Untrusted, 8 << 10},
 	{"expired", overTLS(serverTLS(root.issue(func(c *x509.Certificate) { c.NotAfter = year(1999) }, host)), answering(ok(""))), netclient.Untrusted, 8 << 10},
 	{"not yet valid", overTLS(serverTLS(root.issue(func(c *x509.Certificate) { c.NotBefore = year(2050) }, host)), answering(ok(""))), netclient.Untrusted, 8 << 10},
-	{"under another root", overTLS(serverTLS(stranger.issue(nil, host)), answering(ok(""))), netclient.Untrusted, 8 << 10},
+	{"under another root", overTLS(serverTLS(unrelated.issue(nil, host)), answering(ok(""))), netclient.Untrusted, 8 << 10},
 	{"self-signed", overTLS(serverTLS(selfSigned(host)), answering(ok(""))), netclient.Untrusted, 8 << 10},
 	{"for clients", overTLS(serverTLS(root.issue(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, host)), answering(ok(""))),
 		netclient.Untrusted, 8 << 10},

@@ -83,23 +83,23 @@ func toPort(ctx context.Context, _ string, port uint16) (net.Conn, error) {
 func TestRealMailServer(t *testing.T) {
 	settled(t)
 	ports, messages := aiosmtpd(t)
-	server := func(door string, s netclient.Security) netclient.MailServer {
-		return netclient.MailServer{Host: "localhost", Port: ports[door], Security: s, User: "user", Password: secrettest.Of([]byte("pass word"))}
+	server := func(port string, s netclient.Security) netclient.MailServer {
+		return netclient.MailServer{Host: "localhost", Port: ports[port], Security: s, User: "user", Password: secrettest.Of([]byte("pass word"))}
 	}
 	good := client(t, toPort, onLoopback)
 	texts := []string{message, ".\r\n", "..\r\n.\r\n", "\r\n", strings.Repeat("."+strings.Repeat("x", 997)+"\r\n", 200)}
 	for _, c := range []struct {
-		door     string
+		port     string
 		security netclient.Security
 	}{{"starttls", netclient.StartTLS}, {"login", netclient.StartTLS}, {"tls", netclient.TLS}, {"plain", netclient.Plain}} {
 		for _, text := range texts {
 			m := netclient.Mail{From: "from@example.com", To: "to+tag@example.com", Message: []byte(text)}
-			if o := good.Submit(t.Context(), server(c.door, c.security), m); o.Result != netclient.Delivered {
-				t.Errorf("%s: %+v", c.door, o)
+			if o := good.Submit(t.Context(), server(c.port, c.security), m); o.Result != netclient.Delivered {
+				t.Errorf("%s: %+v", c.port, o)
 				continue
 			}
-			if got := <-messages; got.Door != c.door || got.User != "user" || got.From != m.From || !slices.Equal(got.To, []string{m.To}) || got.Content != text {
-				t.Errorf("%s: %.200q arrived as %.200q from %s to %s by %s", c.door, text, got.Content, got.From, got.To, got.User)
+			if got := <-messages; got.Door != c.port || got.User != "user" || got.From != m.From || !slices.Equal(got.To, []string{m.To}) || got.Content != text {
+				t.Errorf("%s: %.200q arrived as %.200q from %s to %s by %s", c.port, text, got.Content, got.From, got.To, got.User)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestRealMailServer(t *testing.T) {
 		return s
 	}
 	nobody := func(s netclient.MailServer) netclient.MailServer { s.User = ""; return s }
-	unbelieving := client(t, toPort, onLoopback, func(c *netclient.Config) { c.Roots = stranger.pool() })
+	unbelieving := client(t, toPort, onLoopback, func(c *netclient.Config) { c.Roots = unrelated.pool() })
 	for _, c := range []struct {
 		name   string
 		client *netclient.Client

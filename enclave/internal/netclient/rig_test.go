@@ -84,10 +84,10 @@ func (a *authority) pool() *x509.CertPool {
 
 // Made once: keys and signatures cost time under the race detector.
 var (
-	root     = newAuthority()
-	stranger = newAuthority()
-	host     = "idp.example.com"
-	valid    = root.issue(nil, host, "localhost", "127.0.0.1", "::1")
+	root      = newAuthority()
+	unrelated = newAuthority()
+	host      = "idp.example.com"
+	valid     = root.issue(nil, host, "localhost", "127.0.0.1", "::1")
 )
 
 func serverTLS(c tls.Certificate) *tls.Config {

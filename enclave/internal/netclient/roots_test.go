@@ -99,7 +99,7 @@ func TestExtraRoots(t *testing.T) {
 	for _, c := range []struct {
 		extra []byte
 		kind  netclient.Kind
-	}{{nil, netclient.Untrusted}, {stranger.pem, netclient.Untrusted}, {root.pem, 0}, {append(append([]byte("# two\n"), stranger.pem...), root.pem...), 0}} {
+	}{{nil, netclient.Untrusted}, {unrelated.pem, netclient.Untrusted}, {root.pem, 0}, {append(append([]byte("# two\n"), unrelated.pem...), root.pem...), 0}} {
 		pool, err := netclient.Roots(c.extra)
 		if err != nil {
 			t.Fatal(err)

@@ -86,7 +86,7 @@ func TestGatewaysThatRefuse(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		for _, serve := range []func(net.Conn){overTLS(serverTLS(stranger.issue(nil, host)), answering(ok(sid))), func(net.Conn) {}, trusted(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })} {
+		for _, serve := range []func(net.Conn){overTLS(serverTLS(unrelated.issue(nil, host)), answering(ok(sid))), func(net.Conn) {}, trusted(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })} {
 			o := client(t, served(serve)).Text(t.Context(), gateway("https://"+host+"/"), netclient.Text{To: "+4915112345678", Body: "x"})
 			if o.Result != netclient.Temporary || o.Err == nil {
 				t.Errorf("%+v", o)

@@ -306,7 +306,7 @@ func TestServersThatRefuse(t *testing.T) {
 		{"STARTTLS refused", netclient.StartTLS, &postbox{tls: serverTLS(valid), auth: "PLAIN", answers: answers("STARTTLS", "554 no\r\n")}, temporary, 554, 0},
 		{"unwelcome before TLS", netclient.StartTLS, &postbox{greeting: "554 unwelcome\r\n"}, temporary, 554, 0},
 		{"slipped in before TLS", netclient.StartTLS, &postbox{tls: serverTLS(valid), answers: answers("STARTTLS", "220 go\r\n250 evil.example.com\r\n")}, temporary, 220, netclient.Garbled},
-		{"another certificate", netclient.StartTLS, &postbox{tls: serverTLS(stranger.issue(nil, host)), auth: "PLAIN"}, temporary, 220, netclient.Untrusted},
+		{"another certificate", netclient.StartTLS, &postbox{tls: serverTLS(unrelated.issue(nil, host)), auth: "PLAIN"}, temporary, 220, netclient.Untrusted},
 		{"another name", netclient.StartTLS, &postbox{tls: serverTLS(root.issue(nil, "evil.example.com")), auth: "PLAIN"}, temporary, 220, netclient.Untrusted},
 		{"STARTTLS, then no TLS", netclient.StartTLS, &postbox{tls: serverTLS(valid), answers: answers("STARTTLS", "!220 go\r\n")}, temporary, 220, netclient.Away},
 

@@ -578,7 +578,7 @@ func TestShedDuringAFold(t *testing.T) {
 }
 
 // A fold beside turns that shed, and beside such that load: for the race detector.
-func TestFoldBesideTurns(t *testing.T) {
+func TestFoldBesideTransactions(t *testing.T) {
 	for name, shed := range map[string]bool{"shed": true, "load": false} {
 		t.Run(name, func(t *testing.T) {
 			s, store, _ := large(t)
@@ -594,10 +594,10 @@ func TestFoldBesideTurns(t *testing.T) {
 			for i := range 10 {
 				s.Apply([]org.Write{record(fmt.Sprint("d", i), 7)})
 			}
-			turn := load
+			toggle := load
 			if shed {
 				load()
-				turn = s.DropLoaded
+				toggle = s.DropLoaded
 			}
 			f := s.Compact()
 			folded := make(chan struct{})
@@ -627,7 +627,7 @@ func TestFoldBesideTurns(t *testing.T) {
 				if v, err := s.Get([]byte("d5")); err != nil || len(v) != 7 {
 					t.Fatal(len(v), err)
 				}
-				turn()
+				toggle()
 			}
 			if f.End(); s.UnsavedBytes() != 0 {
 				t.Errorf("%d bytes unsaved", s.UnsavedBytes())

@@ -200,8 +200,8 @@ func (v *Value) text() bool { return v.typ == TypeString || v.typ == TypeHex || 
 
 // isDecimal tells whether s is v in decimal digits.
 func (v *Value) isDecimal(s string) bool {
-	var room [80]byte
-	return string(v.appendDecimal(room[:0])) == s
+	var buffer [80]byte
+	return string(v.appendDecimal(buffer[:0])) == s
 }
 
 func (v *Value) appendDecimal(b []byte) []byte {

@@ -71,8 +71,8 @@ func TestInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, room := range []int{0, 100} { // of which the tag may want more
-		b := append(make([]byte, 0, 24+room), "head............cloister"...)
+	for _, capacity := range []int{0, 100} { // of which the tag may want more
+		b := append(make([]byte, 0, 24+capacity), "head............cloister"...)
 		if got, err := k.InPlace(b, 4, bytes.NewReader(nonce), name()); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("got %x, want %x: %v", got, want, err)
 		}

@@ -26,11 +26,11 @@ func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization)
 		if o.Count, err = count(ctx, tx, n); err != nil || o.Count == 0 {
 			return err
 		}
-		room, err := opening(ctx, tx, n, ask.Organization, &o)
+		bytesLeft, err := opening(ctx, tx, n, ask.Organization, &o)
 		if err != nil {
 			return err
 		}
-		o.Entries, err = entries(ctx, tx, n, o.From, int(ask.MaxBytes), room)
+		o.Entries, err = entries(ctx, tx, n, o.From, int(ask.MaxBytes), bytesLeft)
 		return err
 	})
 	return store.Result(o, err, "loading an organization")
@@ -48,14 +48,14 @@ func count(ctx context.Context, on querier, number int64) (uint64, error) {
 }
 
 // opening reads keys and snapshot and returns the bytes that are left in the frame.
-func opening(ctx context.Context, tx pgx.Tx, number int64, id wire.ID, o *wire.Organization) (room int, err error) {
-	room = store.MaxAnswer
+func opening(ctx context.Context, tx pgx.Tx, number int64, id wire.ID, o *wire.Organization) (bytesLeft int, err error) {
+	bytesLeft = store.MaxAnswer
 	var key int64
 	var sealed []byte
 	const keys = "SELECT key, sealed FROM wrapped WHERE organization = $1 ORDER BY key DESC LIMIT $2"
 	err = each(ctx, tx, keys, []any{[16]byte(id), int64(store.MaxKeys)}, []any{&key, &sealed}, func() error {
 		o.Keys = append(o.Keys, wire.WrappedKey{Organization: id, KeyID: uint32(key), Sealed: sealed})
-		room -= len(sealed) + 2*framing
+		bytesLeft -= len(sealed) + 2*framing
 		sealed = nil
 		return nil
 	})
@@ -65,10 +65,10 @@ func opening(ctx context.Context, tx pgx.Tx, number int64, id wire.ID, o *wire.O
 	var from int64
 	err = tx.QueryRow(ctx, "SELECT count, sealed FROM snapshot WHERE organization = $1", number).Scan(&from, &o.Snapshot)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return room, nil
+		return bytesLeft, nil
 	}
 	o.From = uint64(from)
-	return room - len(o.Snapshot), err
+	return bytesLeft - len(o.Snapshot), err
 }
 
 // LoadEntries implements store.Loader.
@@ -87,14 +87,14 @@ func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.E
 
 // entries reads sealed entries up to want bytes, at least one, but never more than the room bytes
 // that are left in the frame. It queries sizes first: the rows that a server has begun to send must be read to the end.
-func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, room int) (list [][]byte, err error) {
+func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, bytesLeft int) (list [][]byte, err error) {
 	for from <= store.MaxSeq {
 		sizes, err := column[int32](ctx, tx, "SELECT octet_length(sealed) FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id LIMIT $3",
 			store.Place(number, from), store.Place(number, store.MaxSeq), int64(atOnce))
 		if err != nil {
 			return nil, err
 		}
-		n := fitting(sizes, &want, &room, len(list) == 0)
+		n := fitting(sizes, &want, &bytesLeft, len(list) == 0)
 		if n > 0 {
 			more, err := column[[]byte](ctx, tx, "SELECT sealed FROM entry WHERE id >= $1 AND id < $2 ORDER BY id",
 				store.Place(number, from), store.Place(number, from)+int64(n))
@@ -113,11 +113,11 @@ func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, ro
 
 // fitting returns how many entries of these sizes fit into an answer, and subtracts them from want and room.
 // The first entry of an answer is included whatever want is.
-func fitting(sizes []int32, want, room *int, first bool) (n int) {
+func fitting(sizes []int32, want, bytesLeft *int, first bool) (n int) {
 	for _, size := range sizes {
 		*want -= int(size) + framing
-		*room -= int(size) + framing
-		if *room < 0 || *want < 0 && !(first && n == 0) {
+		*bytesLeft -= int(size) + framing
+		if *bytesLeft < 0 || *want < 0 && !(first && n == 0) {
 			break
 		}
 		n++

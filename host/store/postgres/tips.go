@@ -33,8 +33,8 @@ func (s *Store) LoadHeaders(ctx context.Context, ask wire.LoadHeaders) (h wire.H
 		if err != nil {
 			return err
 		}
-		want, room := int(ask.MaxBytes), store.MaxAnswer
-		h.Headers, err = column[[]byte](ctx, tx, "SELECT header"+from, append(place, int64(fitting(sizes, &want, &room, true)))...)
+		want, bytesLeft := int(ask.MaxBytes), store.MaxAnswer
+		h.Headers, err = column[[]byte](ctx, tx, "SELECT header"+from, append(place, int64(fitting(sizes, &want, &bytesLeft, true)))...)
 		return err
 	})
 	return store.Result(h, err, "loading headers")

@@ -32,7 +32,7 @@ func (s *Store) LoadHeaders(ctx context.Context, ask wire.LoadHeaders) (h wire.H
 
 // headers reads headers in the order of their keys, epoch by epoch up to the last.
 func headers(ctx context.Context, c *conn, ask wire.LoadHeaders, last int64) (list [][]byte, err error) {
-	want, room, full := int(ask.MaxBytes), store.MaxAnswer, false
+	want, bytesLeft, full := int(ask.MaxBytes), store.MaxAnswer, false
 	at := batchID(ask.Range, ask.Epoch, 0) + int64(min(ask.Number, maxNumber+1))
 	for !full {
 		first, err := following(ctx, c, ask.Range, at, last)
@@ -43,8 +43,8 @@ func headers(ctx context.Context, c *conn, ask wire.LoadHeaders, last int64) (li
 		err = c.query(ctx, "SELECT header FROM batch WHERE id >= ? AND id <= ? ORDER BY id", func(row []driver.Value) (bool, error) {
 			header := row[0].([]byte)
 			want -= len(header) + framing
-			room -= len(header) + framing
-			if room < 0 || want < 0 && len(list) > 0 {
+			bytesLeft -= len(header) + framing
+			if bytesLeft < 0 || want < 0 && len(list) > 0 {
 				full = true
 				return false, nil
 			}

@@ -22,23 +22,23 @@ func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization)
 		if o.Count, err = count(ctx, c, number); err != nil || o.Count == 0 {
 			return err
 		}
-		room, err := s.opening(ctx, c, number, ask.Organization, &o)
+		bytesLeft, err := s.opening(ctx, c, number, ask.Organization, &o)
 		if err != nil {
 			return err
 		}
-		o.Entries, err = entries(ctx, c, number, o.From, int(ask.MaxBytes), room)
+		o.Entries, err = entries(ctx, c, number, o.From, int(ask.MaxBytes), bytesLeft)
 		return err
 	})
 	return store.Result(o, err, "loading an organization")
 }
 
 // opening reads keys and snapshot and returns the bytes that are left in the frame.
-func (s *Store) opening(ctx context.Context, c *conn, number int64, id wire.ID, o *wire.Organization) (room int, err error) {
-	room = store.MaxAnswer
+func (s *Store) opening(ctx context.Context, c *conn, number int64, id wire.ID, o *wire.Organization) (bytesLeft int, err error) {
+	bytesLeft = store.MaxAnswer
 	err = c.query(ctx, "SELECT key, sealed FROM wrapped WHERE organization = ? ORDER BY key DESC LIMIT ?", func(row []driver.Value) (bool, error) {
 		k := wire.WrappedKey{Organization: id, KeyID: uint32(row[0].(int64)), Sealed: row[1].([]byte)}
 		o.Keys = append(o.Keys, k)
-		room -= len(k.Sealed) + 2*framing
+		bytesLeft -= len(k.Sealed) + 2*framing
 		return true, nil
 	}, id[:], int64(store.MaxKeys))
 	if err != nil {
@@ -46,10 +46,10 @@ func (s *Store) opening(ctx context.Context, c *conn, number int64, id wire.ID, 
 	}
 	row, err := c.firstRow(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)
 	if err != nil || row == nil {
-		return room, err
+		return bytesLeft, err
 	}
 	o.From, o.Snapshot = uint64(row[0].(int64)), row[1].([]byte)
-	return room - len(o.Snapshot), nil
+	return bytesLeft - len(o.Snapshot), nil
 }
 
 // LoadEntries implements store.Loader.
@@ -68,15 +68,15 @@ func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.E
 
 // entries reads sealed entries up to want bytes, at least one, but never more than the room bytes
 // that are left in the frame.
-func entries(ctx context.Context, c *conn, number int64, from uint64, want, room int) (list [][]byte, err error) {
+func entries(ctx context.Context, c *conn, number int64, from uint64, want, bytesLeft int) (list [][]byte, err error) {
 	if from > store.MaxSeq {
 		return nil, nil
 	}
 	err = c.query(ctx, "SELECT sealed FROM entry WHERE id >= ? AND id <= ? ORDER BY id", func(row []driver.Value) (bool, error) {
 		sealed := row[0].([]byte)
 		want -= len(sealed) + framing
-		room -= len(sealed) + framing
-		if room < 0 || want < 0 && len(list) > 0 {
+		bytesLeft -= len(sealed) + framing
+		if bytesLeft < 0 || want < 0 && len(list) > 0 {
 			return false, nil
 		}
 		list = append(list, sealed)

@@ -35,13 +35,13 @@ func bench(b *testing.B, s store.Store, others func() time.Duration, orgs uint64
 	}
 	batch := &wire.Batch{Boot: w.boot, Epoch: w.epoch, Header: make([]byte, 200)}
 	entries := make([]wire.Entry, size)
-	turn := uint64(0)
+	count := uint64(0)
 	next := func() {
 		for i := range entries {
-			n := turn * 7919 % orgs
-			turn++
-			e := wire.Entry{Organization: id(n + 1), Seq: seqs[n], Sealed: sealed, Type: "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", Status: 3, TimeMs: turn}
-			binary.BigEndian.PutUint64(e.Activity[:], turn<<16) // as in UUIDv7: time first
+			n := count * 7919 % orgs
+			count++
+			e := wire.Entry{Organization: id(n + 1), Seq: seqs[n], Sealed: sealed, Type: "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", Status: 3, TimeMs: count}
+			binary.BigEndian.PutUint64(e.Activity[:], count<<16) // as in UUIDv7: time first
 			if _, err := rand.Read(e.Activity[8:]); err != nil {
 				b.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func bench(b *testing.B, s store.Store, others func() time.Duration, orgs uint64
 		batch.Entries = entries
 		verdict(b, s, batch, wire.VerdictStored)
 	}
-	for turn < 2*orgs { // every organization exists before the measurement
+	for count < 2*orgs { // every organization exists before the measurement
 		next()
 	}
 	b.ReportAllocs()

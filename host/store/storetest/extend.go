@@ -60,9 +60,9 @@ func testExtend(t *testing.T, open Opener) {
 	extend(batches[101], wire.VerdictConflict)
 	extend(batches[99], wire.VerdictConflict)
 	extend(batches[301], wire.VerdictConflict)
-	stranger := *batches[100]
-	stranger.Boot = id(12345)
-	extend(&stranger, wire.VerdictConflict)
+	unrelated := *batches[100]
+	unrelated.Boot = id(12345)
+	extend(&unrelated, wire.VerdictConflict)
 	gap := *batches[100]
 	gap.Entries = []wire.Entry{gap.Entries[0], gap.Entries[0]}
 	extend(&gap, wire.VerdictConflict)

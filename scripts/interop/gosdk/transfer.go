@@ -225,11 +225,11 @@ func (t *transferrer) refusals() error {
 		return err
 	}
 	words := []byte("zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo wrong")
-	stranger, err := ecdh.P256().GenerateKey(rand.Reader)
+	unrelated, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
 		return err
 	}
-	other, err := enclave_encrypt.ToEcdsaPublic(stranger.PublicKey().Bytes())
+	other, err := enclave_encrypt.ToEcdsaPublic(unrelated.PublicKey().Bytes())
 	if err != nil {
 		return err
 	}

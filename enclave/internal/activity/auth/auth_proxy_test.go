@@ -152,7 +152,7 @@ func TestDisableAuthProxy(t *testing.T) {
 	w.Refuse("DISABLE_AUTH_PROXY", object{}, 3, "root quorum")
 }
 
-func TestEnablingNeedsRoom(t *testing.T) {
+func TestEnablingNeedsCapacity(t *testing.T) {
 	w := activitytest.New(t)
 	for i := range 100 {
 		w.Run("CREATE_POLICY_V3", object{"policyName": fmt.Sprint(i), "effect": "EFFECT_DENY", "condition": "false", "notes": ""})

@@ -30,12 +30,12 @@ const (
 func mailWorld(t testing.TB) *world {
 	w := activitytest.New(t)
 	w.Capabilities = activity.Capabilities{Mail: true, Text: true, Sender: login.Sender{Address: "codes@cloister.example", Name: "Codes"}, Domains: []string{"allowed.example"}}
-	turnOn(w, "FEATURE_NAME_OTP_EMAIL_AUTH")
-	turnOn(w, "FEATURE_NAME_SMS_AUTH")
+	enable(w, "FEATURE_NAME_OTP_EMAIL_AUTH")
+	enable(w, "FEATURE_NAME_SMS_AUTH")
 	return w
 }
 
-func turnOn(w *world, name string) {
+func enable(w *world, name string) {
 	w.Run("SET_ORGANIZATION_FEATURE", object{"name": name, "value": ""})
 }
 
@@ -93,10 +93,10 @@ func codeOf(w *world) string {
 }
 
 // passcode has a code sent in the way of version 2, and answers its id and the code.
-func passcode(w *world, wish object) (id, code string) {
+func passcode(w *world, options object) (id, code string) {
 	w.TB.Helper()
-	id = w.Run("INIT_OTP_V2", wish)["otpId"].(string)
-	if wish["otpType"] == "OTP_TYPE_SMS" {
+	id = w.Run("INIT_OTP_V2", options)["otpId"].(string)
+	if options["otpType"] == "OTP_TYPE_SMS" {
 		words := strings.Fields(textOf(w).Body)
 		return id, words[len(words)-1]
 	}
@@ -115,7 +115,7 @@ func TestPasscodesAreSent(t *testing.T) {
 	custom := object{"logoUrl": "https://app.example/l.png", "magicLinkTemplate": "https://app.example/#%s", "templateVariables": `{"a":"b"}`}
 	for i, c := range []struct {
 		typ, code string
-		wish      object
+		options   object
 	}{
 		{"INIT_OTP", `[0-9A-HJKMNP-TV-Z]{9}`, varied(byMail(), "appName", nil)},
 		{"INIT_OTP_V2", `[0-9]{6}`, varied(byMail(), "otpLength", 6, "alphanumeric", false)},
@@ -125,13 +125,13 @@ func TestPasscodesAreSent(t *testing.T) {
 		{"INIT_OTP_AUTH_V2", `[0-9]{8}`, varied(byMail(), "appName", nil, "otpLength", 8, "alphanumeric", false)},
 		{"INIT_OTP_AUTH_V3", `[0-9A-HJKMNP-TV-Z]{9}`, byMail()},
 	} {
-		wish := varied(c.wish, "contact", fmt.Sprintf("s%d@example.org", i))
-		r := w.Run(c.typ, wish)
+		options := varied(c.options, "contact", fmt.Sprintf("s%d@example.org", i))
+		r := w.Run(c.typ, options)
 		m := mailOf(w)
 		if !regexp.MustCompile(`\n    ` + c.code + `\n`).MatchString(m.Text) {
 			t.Errorf("%s: %q", c.typ, m.Text)
 		}
-		if m.To != wish["contact"] || m.From != "codes@cloister.example" || !strings.HasPrefix(m.Subject, "Sign in to ") || w.Last.Sends[0].ExpiresMs != w.Now+300_000 {
+		if m.To != options["contact"] || m.From != "codes@cloister.example" || !strings.HasPrefix(m.Subject, "Sign in to ") || w.Last.Sends[0].ExpiresMs != w.Now+300_000 {
 			t.Errorf("%s: %+v", c.typ, m)
 		}
 		if _, bundled := r["otpEncryptionTargetBundle"]; bundled != (c.typ == "INIT_OTP_V3") {
@@ -191,8 +191,8 @@ func TestPasscodesRefused(t *testing.T) {
 	w.Refuse("INIT_OTP_V3", byMail(), 9, "FEATURE_NAME_OTP_EMAIL_AUTH is not enabled")
 	w.Run("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_SMS_AUTH"})
 	w.Refuse("INIT_OTP_V3", byText(), 9, "FEATURE_NAME_SMS_AUTH is not enabled")
-	turnOn(w, "FEATURE_NAME_OTP_EMAIL_AUTH")
-	turnOn(w, "FEATURE_NAME_SMS_AUTH")
+	enable(w, "FEATURE_NAME_OTP_EMAIL_AUTH")
+	enable(w, "FEATURE_NAME_SMS_AUTH")
 	w.Capabilities = activity.Capabilities{}
 	w.Refuse("INIT_OTP_V3", byMail(), 9, "sends no mail")
 	w.Refuse("INIT_OTP_V3", byText(), 9, "sends no text messages")
@@ -330,11 +330,11 @@ func encrypted(w *world, targetBundle, code, public string) string {
 
 // tokenFor gives a verification token about a contact, bound to c, in the encrypted
 // way.
-func tokenFor(w *world, wish object, c *client) (text, id string) {
+func tokenFor(w *world, options object, c *client) (text, id string) {
 	w.TB.Helper()
-	r := w.Run("INIT_OTP_V3", wish)
+	r := w.Run("INIT_OTP_V3", options)
 	var code string
-	if wish["otpType"] == "OTP_TYPE_SMS" {
+	if options["otpType"] == "OTP_TYPE_SMS" {
 		words := strings.Fields(textOf(w).Body)
 		code = words[len(words)-1]
 	} else {
@@ -400,10 +400,10 @@ func TestOTPLogin(t *testing.T) {
 	c, session := newClient(w), w.FreshP256()
 	tok, id := tokenFor(w, byMail(), c)
 	in := object{"verificationToken": tok, "publicKey": session, "clientSignature": signs(w, c, loginMessage(session, id)), "expirationSeconds": "77"}
-	stranger, another := newClient(w), w.FreshP256()
+	unrelated, another := newClient(w), w.FreshP256()
 	for says, bad := range map[string]object{
 		"another publicKey":           varied(in, "publicKey", another),
-		"invalid client signature":    varied(in, "clientSignature", signs(w, stranger, loginMessage(session, id))),
+		"invalid client signature":    varied(in, "clientSignature", signs(w, unrelated, loginMessage(session, id))),
 		"not about a login":           varied(in, "clientSignature", signs(w, c, object{"signupV2": object{}, "tokenId": id, "type": "USAGE_TYPE_SIGNUP"})),
 		"invalid verification token":  varied(in, "verificationToken", tok[:len(tok)-4]+"AAAA"),
 		"missing field `clientSignat": varied(in, "clientSignature", nil),
@@ -460,7 +460,7 @@ func TestOTPLogin(t *testing.T) {
 func TestBareSignature(t *testing.T) {
 	w := mailWorld(t)
 	s := mailSub(w, object{"userEmail": "someone@example.org"})
-	c, stranger := newClient(w), newClient(w)
+	c, unrelated := newClient(w), newClient(w)
 	tok, id := tokenFor(w, byMail(), c)
 	bare := func(c *client, token string) object {
 		sum := sha256.Sum256([]byte(token))
@@ -471,8 +471,8 @@ func TestBareSignature(t *testing.T) {
 	in := object{"verificationToken": tok, "publicKey": c.public, "clientSignature": bare(c, tok)}
 	for says, bad := range map[string]object{
 		"must be of the session's key": varied(in, "publicKey", w.FreshP256()),
-		"invalid client signature: pu": varied(in, "publicKey", stranger.public, "clientSignature", bare(stranger, tok)),
-		"does not verify":              varied(in, "clientSignature", varied(bare(stranger, tok), "publicKey", c.public)),
+		"invalid client signature: pu": varied(in, "publicKey", unrelated.public, "clientSignature", bare(unrelated, tok)),
+		"does not verify":              varied(in, "clientSignature", varied(bare(unrelated, tok), "publicKey", c.public)),
 		"message is malformed":         varied(in, "clientSignature", bare(c, tok+"x")),
 	} {
 		s.Refuse("OTP_LOGIN", bad, 3, says)
@@ -554,15 +554,15 @@ func TestContactsAreVerifiedByToken(t *testing.T) {
 func TestBoundTokensVerifyByTheirKeyAlone(t *testing.T) {
 	w := mailWorld(t)
 	for _, x := range []struct {
-		typ  string
-		wish object
-		in   object
+		typ     string
+		options object
+		in      object
 	}{
 		{"UPDATE_USER_EMAIL", byMail(), object{"userId": w.Root, "userEmail": mailbox}},
 		{"UPDATE_USER_PHONE_NUMBER", byText(), object{"userId": w.Root, "userPhoneNumber": phone}},
 	} {
 		c := newClient(w)
-		tok, _ := tokenFor(w, x.wish, c)
+		tok, _ := tokenFor(w, x.options, c)
 		in := varied(x.in, "verificationToken", tok)
 		for name, by := range map[string]*org.VoteCredential{
 			"another key":                  apiKeyOf(newClient(w)),

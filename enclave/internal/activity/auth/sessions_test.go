@@ -150,7 +150,7 @@ func TestStampLoginRefuses(t *testing.T) {
 }
 
 // Of a user's expiring keys ten live: an expired one and then the oldest goes.
-func TestSessionsMakeRoom(t *testing.T) {
+func TestOldestSessionsAreDropped(t *testing.T) {
 	w := activitytest.New(t)
 	var made []string
 	for i := range 10 {

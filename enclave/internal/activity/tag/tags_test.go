@@ -147,7 +147,7 @@ func TestTagsAreRefused(t *testing.T) {
 			second := w.Run("CREATE_"+s.kind, s.create("second"))[s.id].(string)
 			foreign := w.Run("CREATE_"+other.kind, other.create("foreign"))[other.id].(string)
 			w.Run("CREATE_"+other.kind, other.create("tag")) // of another sort, so another name
-			stranger := other.bearer(w, "stranger")
+			unrelated := other.bearer(w, "stranger")
 			nobody := w.NewID().String()
 			unlisted := s.create("x")
 			delete(unlisted, s.id[:1]+s.name)
@@ -162,7 +162,7 @@ func TestTagsAreRefused(t *testing.T) {
 				{"CREATE_" + s.kind, s.create(""), 3, "missing field"},
 				{"CREATE_" + s.kind, unlisted, 3, "missing field"},
 				{"CREATE_" + s.kind, s.create("x", nobody), 5, s.called + " not found: " + nobody},
-				{"CREATE_" + s.kind, s.create("x", stranger), 5, s.called + " not found: " + stranger},
+				{"CREATE_" + s.kind, s.create("x", unrelated), 5, s.called + " not found: " + unrelated},
 				{"CREATE_" + s.kind, s.create("x", a, a), 3, "named twice"},
 				{"CREATE_" + s.kind, s.create("x", "a"), 3, "UUID"},
 				{"UPDATE_" + s.kind, s.update(nobody, "x", nil, nil), 5, s.called + " tag not found: " + nobody},

@@ -175,14 +175,14 @@ func higher(was []byte, now *big.Int) []byte {
 func pruneNonces(tx *activity.Tx, k *activity.ChainState, s org.Sender, number uint64) error {
 	var drop, mark []uint64
 	err := tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
-		heard := slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { _, ok := k.Standings[ref]; return ok })
+		reported := slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { _, ok := k.Standings[ref]; return ok })
 		switch {
 		case nonce == number:
 		case u.MinedMs != 0 && tx.NowMs >= u.MinedMs+minedMs:
 			drop = append(drop, nonce)
 		case u.MinedMs == 0 && nonce < k.Latest:
 			mark = append(mark, nonce)
-		case u.MinedMs == 0 && !heard: // nor has any later one
+		case u.MinedMs == 0 && !reported: // nor has any later one
 			return false
 		}
 		return len(drop)+len(mark) < maxTidied

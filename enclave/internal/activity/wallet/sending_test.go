@@ -609,10 +609,10 @@ func TestSolSendTransaction(t *testing.T) {
 	two, twoKey := solAddress(w)
 	hash := [32]byte{0: 1, 31: 2}
 	asked := chainSays(w, activity.ChainState{Blockhash: hash})
-	stranger := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{3}, 32))
-	strangerKey := []byte(stranger.Public().(ed25519.PublicKey))
-	signed := activitytest.SolanaOf(hash, oneKey, strangerKey)
-	copy(signed[1+64:], ed25519.Sign(stranger, signed[1+128:]))
+	unrelated := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{3}, 32))
+	unrelatedKey := []byte(unrelated.Public().(ed25519.PublicKey))
+	signed := activitytest.SolanaOf(hash, oneKey, unrelatedKey)
+	copy(signed[1+64:], ed25519.Sign(unrelated, signed[1+128:]))
 	for what, c := range map[string]struct {
 		in    object
 		asks  bool

@@ -365,7 +365,7 @@ func TestBudget(t *testing.T) {
 
 // An instruction that leaves out thousands of optional accounts makes no room for
 // them: a transaction of a kilobyte holds hundreds of such.
-func TestOptionalAccountsTakeNoRoom(t *testing.T) {
+func TestOptionalAccountsTakeNoBytes(t *testing.T) {
 	var accounts []string
 	for i := range 9_000 {
 		accounts = append(accounts, fmt.Sprintf(`{"name":"a%d","optional":true}`, i))

@@ -767,8 +767,8 @@ func TestReadRefuses(t *testing.T) {
 		}
 	}
 	// As large as a packet.
-	room := 1232 - len(payment.bytes()) - 1
-	if d := payment.with(func(d *draft) { d.calls[0].accounts = make([]byte, 2+room) }).bytes(); len(d) != 1232 {
+	left := 1232 - len(payment.bytes()) - 1
+	if d := payment.with(func(d *draft) { d.calls[0].accounts = make([]byte, 2+left) }).bytes(); len(d) != 1232 {
 		t.Errorf("%d bytes", len(d))
 	} else if _, err := read(d, 1); err != nil {
 		t.Error(err)
