@@ -456,14 +456,14 @@ func TestBatches(t *testing.T) {
 	}
 	// A parent and its children are in one batch, even where that cuts it.
 	var made uint64
-	err = r.l.TransactOne(ctx(t), orgID(0), func(transact *ledger.Locked) error {
+	err = r.l.TransactOne(ctx(t), orgID(0), func(locked *ledger.Locked) error {
 		var adds []ledger.Addition
 		for i := range 3 {
 			c := r.child(orgID(100+i), orgID(0))
 			adds = append(adds, ledger.Addition{Entry: &org.Entry{Body: make([]byte, 1<<20)}, Tx: c.Tx(), Child: c})
 		}
 		var err error
-		made, err = transact.Append(&org.Entry{Body: make([]byte, 1<<20)}, nil, adds...)
+		made, err = locked.Append(&org.Entry{Body: make([]byte, 1<<20)}, nil, adds...)
 		return err
 	})
 	if err != nil || made != last+1 {
@@ -526,8 +526,8 @@ func TestTogetherTooLarge(t *testing.T) {
 		c := r.child(orgID(100+i), orgID(0))
 		adds = append(adds, ledger.Addition{Entry: &org.Entry{Body: make([]byte, 3<<20)}, Tx: c.Tx(), Child: c})
 	}
-	err := r.l.TransactOne(ctx(t), orgID(0), func(transact *ledger.Locked) error {
-		_, err := transact.Append(&org.Entry{}, nil, adds...)
+	err := r.l.TransactOne(ctx(t), orgID(0), func(locked *ledger.Locked) error {
+		_, err := locked.Append(&org.Entry{}, nil, adds...)
 		return err
 	})
 	if f := fault.Of(err); f == nil || f.Code != fault.InvalidArgument {
@@ -558,8 +558,8 @@ func TestChildIsOpenedOnce(t *testing.T) {
 	for i := range 200 {
 		c := r.child(orgID(100+i), orgID(0))
 		var n uint64
-		err := r.l.TransactOne(ctx(t), orgID(0), func(transact *ledger.Locked) (err error) {
-			n, err = transact.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: c.Tx(), Child: c})
+		err := r.l.TransactOne(ctx(t), orgID(0), func(locked *ledger.Locked) (err error) {
+			n, err = locked.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: c.Tx(), Child: c})
 			return err
 		})
 		if err == nil {
@@ -621,9 +621,9 @@ func TestConcurrentTransactions(t *testing.T) {
 	r = start(t, s, nil)
 	total := uint64(0)
 	for o := range orgs {
-		_ = r.l.TransactOne(ctx(t), orgID(o), func(transact *ledger.Locked) error {
-			u, err := org.Begin(orgID(o), transact.State, 1).User(itemID(0))
-			if err != nil || u == nil || u.CreatedMs != transact.Tip().Count-1 {
+		_ = r.l.TransactOne(ctx(t), orgID(o), func(locked *ledger.Locked) error {
+			u, err := org.Begin(orgID(o), locked.State, 1).User(itemID(0))
+			if err != nil || u == nil || u.CreatedMs != locked.Tip().Count-1 {
 				t.Errorf("organization %d: %+v, %v", o, u, err)
 				return err
 			}

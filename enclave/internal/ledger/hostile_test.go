@@ -291,8 +291,8 @@ func TestLatePieceLies(t *testing.T) {
 	}
 	r = start(t, s, nil)
 	child := func(o, i int) error {
-		return r.l.TransactOne(ctx(t), orgID(o), func(transact *ledger.Locked) error {
-			c, err := org.Begin(orgID(o), transact.State, 1).Child(itemID(i))
+		return r.l.TransactOne(ctx(t), orgID(o), func(locked *ledger.Locked) error {
+			c, err := org.Begin(orgID(o), locked.State, 1).Child(itemID(i))
 			if err == nil && (c == nil || len(c.Name) != 100_000) {
 				t.Errorf("child %d is not there", i)
 			}

@@ -107,9 +107,9 @@ func TestIndexGoesWithItsEntry(t *testing.T) {
 	}
 	// Every addition of a step has its own changes.
 	var batch uint64
-	err := r.l.TransactOne(ctx(t), orgID(0), func(transact *ledger.Locked) (err error) {
+	err := r.l.TransactOne(ctx(t), orgID(0), func(locked *ledger.Locked) (err error) {
 		c := r.child(orgID(50), orgID(0))
-		batch, err = transact.Append(&org.Entry{TimeMs: 2, Index: []org.IndexChange{{Key: org.Hash{8}, Rank: 3}}}, nil,
+		batch, err = locked.Append(&org.Entry{TimeMs: 2, Index: []org.IndexChange{{Key: org.Hash{8}, Rank: 3}}}, nil,
 			ledger.Addition{Child: c, Tx: c.Tx(), Entry: &org.Entry{TimeMs: 2, Index: []org.IndexChange{{Key: org.Hash{8}, Rank: 2}}}})
 		return err
 	})
@@ -159,8 +159,8 @@ func TestIndexIsBounded(t *testing.T) {
 		c := r.child(orgID(100+n), orgID(1))
 		adds = append(adds, ledger.Addition{Entry: changes(wire.MaxIndex), Tx: c.Tx(), Child: c})
 	}
-	err := r.l.TransactOne(ctx(t), orgID(1), func(transact *ledger.Locked) error {
-		_, err := transact.Append(&org.Entry{TimeMs: 3}, nil, adds...)
+	err := r.l.TransactOne(ctx(t), orgID(1), func(locked *ledger.Locked) error {
+		_, err := locked.Append(&org.Entry{TimeMs: 3}, nil, adds...)
 		return err
 	})
 	if fault.Of(err) == nil || fault.Of(err).Code != fault.InvalidArgument {

@@ -159,8 +159,8 @@ func TestTwoFoundOneOrganization(t *testing.T) {
 	}
 	// Nor as somebody's child.
 	r.found(orgID(2))
-	err := r.l.TransactOne(ctx(t), orgID(2), func(transact *ledger.Locked) error {
-		_, err := transact.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: b.Tx(), Child: b})
+	err := r.l.TransactOne(ctx(t), orgID(2), func(locked *ledger.Locked) error {
+		_, err := locked.Append(&org.Entry{}, nil, ledger.Addition{Entry: &org.Entry{}, Tx: b.Tx(), Child: b})
 		return err
 	})
 	if !errors.Is(err, ledger.ErrBusy) || r.tip(orgID(2)).Count != 1 || r.tip(orgID(1)).Count != 1 {
@@ -425,8 +425,8 @@ func TestSnapshotFetchesWhatItNeeds(t *testing.T) {
 	r = start(t, s, nil)
 	for i := range 15 {
 		var got *org.Child
-		if err := r.l.TransactOne(ctx(t), orgID(1), func(transact *ledger.Locked) (err error) {
-			got, err = org.Begin(orgID(1), transact.State, 1).Child(itemID(i))
+		if err := r.l.TransactOne(ctx(t), orgID(1), func(locked *ledger.Locked) (err error) {
+			got, err = org.Begin(orgID(1), locked.State, 1).Child(itemID(i))
 			return err
 		}); err != nil || got == nil || (got.Name == "new") != (i%2 == 0) {
 			t.Fatalf("child %d: %v", i, err)

@@ -41,8 +41,8 @@ func (r *rig) childrenOf(id org.ID, from, n, size int) {
 func (r *rig) hasChild(id org.ID, n int) {
 	r.t.Helper()
 	var got *org.Child
-	err := r.l.TransactOne(ctx(r.t), id, func(transact *ledger.Locked) (err error) {
-		got, err = org.Begin(id, transact.State, 1).Child(itemID(n))
+	err := r.l.TransactOne(ctx(r.t), id, func(locked *ledger.Locked) (err error) {
+		got, err = org.Begin(id, locked.State, 1).Child(itemID(n))
 		return err
 	})
 	if err != nil || got == nil || len(got.Name) < 50_000 {
