@@ -83,15 +83,6 @@ func parse(f *flag.FlagSet, args []string, check func(rest []string) error) erro
 	return nil
 }
 
-// misuse prints what is wrong with a command line, unless help was asked for, and returns the exit status.
-func misuse(err error, stderr io.Writer) int {
-	if errors.Is(err, flag.ErrHelp) {
-		return exitVerified
-	}
-	fmt.Fprintln(stderr, "cloister-verify:", err)
-	return exitUsage
-}
-
 // checkEmpty refuses arguments that are empty, alone or after a flag's =.
 func checkEmpty(args []string) error {
 	for i, a := range args {

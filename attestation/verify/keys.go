@@ -94,7 +94,7 @@ type pinned struct {
 func runKeys(args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
 	o, err := parseKeysFlags(args, stdout)
 	if err != nil {
-		return misuse(err, stderr)
+		return program.Misuse(err, stderr)
 	}
 	policy, err := o.policy(in, now)
 	if err != nil {

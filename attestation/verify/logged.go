@@ -78,7 +78,7 @@ func (o *logOptions) check(rest []string) error {
 func runLog(args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
 	o, err := parseLogFlags(args, stdout)
 	if err != nil {
-		return misuse(err, stderr)
+		return program.Misuse(err, stderr)
 	}
 	policy, err := o.policy(in, now)
 	if err != nil {

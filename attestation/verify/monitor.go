@@ -98,7 +98,7 @@ func isLoopback(address string) bool {
 func runMonitor(args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
 	o, err := parseMonitorFlags(args, stdout)
 	if err != nil {
-		return misuse(err, stderr)
+		return program.Misuse(err, stderr)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -112,7 +112,7 @@ func runOperator(name string, args []string, in *input, stdout, stderr io.Writer
 	o.beliefs(f)
 	command := operatorCommands[name]
 	if err := commandline.Parse(f, args); err != nil {
-		return misuse(err, stderr)
+		return program.Misuse(err, stderr)
 	}
 	err := checkEmpty(args)
 	if f.NArg() > 0 {
@@ -124,7 +124,7 @@ func runOperator(name string, args []string, in *input, stdout, stderr io.Writer
 		}
 	})
 	if err != nil {
-		return misuse(commandline.Wrong(f, err), stderr)
+		return program.Misuse(commandline.Wrong(f, err), stderr)
 	}
 	return verdict(command.run(o), stderr)
 }

@@ -24,7 +24,7 @@ func runPolicies(args []string, in *input, stdout, stderr io.Writer) int {
 		err = commandline.Wrong(f, errors.New("want one FILE"))
 	}
 	if err != nil {
-		return misuse(err, stderr)
+		return program.Misuse(err, stderr)
 	}
 	warnings, err := advice(in, f.Arg(0))
 	if err != nil {

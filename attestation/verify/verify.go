@@ -15,7 +15,7 @@ import (
 const (
 	exitVerified  = 0
 	exitRefused   = 1
-	exitUsage     = 2
+	exitUsage     = commandline.ExitUsage
 	exitUnpinned  = 3
 	exitRecovered = 4
 )
@@ -72,12 +72,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func
 		case operatorCommands[name].run != nil:
 			return runOperator(name, args[1:], in, stdout, stderr, now)
 		default:
-			return misuse(program.Unknown(name), stderr)
+			return program.Misuse(program.Unknown(name), stderr)
 		}
 	}
 	o, err := parseFlags(args, stdout)
 	if err != nil {
-		return misuse(err, stderr)
+		return program.Misuse(err, stderr)
 	}
 	policy, err := o.policy(in, now)
 	if err != nil {

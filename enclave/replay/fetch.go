@@ -25,7 +25,7 @@ func fetch(args []string, out, problems io.Writer) int {
 		err = commandline.Wrong(f, errors.New("want -credentials and -activity"))
 	}
 	if err != nil {
-		return misuse(err, problems)
+		return program.Misuse(err, problems)
 	}
 	if err := fetchInto(out, *credentials, *api, *activity); err != nil {
 		fmt.Fprintln(problems, "cloister-replay fetch:", err)

@@ -18,7 +18,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -79,7 +78,7 @@ func run(args []string, out, problems io.Writer) int {
 		args = args[1:]
 	default:
 		if !strings.HasPrefix(args[0], "-") {
-			return misuse(program.Unknown(args[0]), problems)
+			return program.Misuse(program.Unknown(args[0]), problems)
 		}
 	}
 	var trust replay.Trust
@@ -101,7 +100,7 @@ func run(args []string, out, problems io.Writer) int {
 	sandbox := f.Bool("sandbox", false, "it has the sandbox's contacts")
 	f.TextVar(&cfg.Quotas, "limits", org.Limits{}, "the deployment's `limits`, as its enclave has them")
 	if err := commandline.Parse(f, args); err != nil {
-		return misuse(err, problems)
+		return program.Misuse(err, problems)
 	}
 	unknown := func(err error) int {
 		fmt.Fprintln(problems, "cloister-replay:", err)
@@ -112,7 +111,7 @@ func run(args []string, out, problems io.Writer) int {
 		cfg.Capabilities.OnRamps = append(cfg.Capabilities.OnRamps, onramp.Provider(p))
 	}
 	if f.NArg() == 0 || len(trust.LiveKeys) == 0 {
-		return misuse(commandline.Wrong(f, errors.New("want -live-key and FILE")), problems)
+		return program.Misuse(commandline.Wrong(f, errors.New("want -live-key and FILE")), problems)
 	}
 	if *witnesses != "" {
 		text, err := os.ReadFile(*witnesses)
@@ -153,15 +152,6 @@ func run(args []string, out, problems io.Writer) int {
 	return exitSame
 }
 
-// misuse says what was wrong with a command line, unless help was asked for, and gives the exit status.
-func misuse(err error, problems io.Writer) int {
-	if errors.Is(err, flag.ErrHelp) {
-		return exitSame
-	}
-	fmt.Fprintln(problems, "cloister-replay:", err)
-	return exitUnknown
-}
-
 // listKinds says how far each kind of activity is replayed.
 func listKinds(args []string, out, problems io.Writer) int {
 	f := commandline.NewFlags("cloister-replay kinds", "usage: cloister-replay kinds\n\nSays how far each kind of activity is decided again.\n", out, nil)
@@ -170,7 +160,7 @@ func listKinds(args []string, out, problems io.Writer) int {
 		err = commandline.Wrong(f, fmt.Errorf("unexpected argument %q", f.Arg(0)))
 	}
 	if err != nil {
-		return misuse(err, problems)
+		return program.Misuse(err, problems)
 	}
 	for _, k := range core.ReplayKinds() {
 		fmt.Fprintf(out, "%-32s %-10v %s\n", k.Name, k.Grade, strings.TrimSpace(strings.Join([]string{label("result", k.Results...), label("records", letters(k.Records)...), label("with a token", letters(k.Token)...)}, " ")))

@@ -73,6 +73,19 @@ func (p *Program) Unknown(name string) error {
 	return fmt.Errorf("there is no command %q; %s help lists them", name, p.Name)
 }
 
+// ExitUsage is the exit status of a program that was called wrongly.
+const ExitUsage = 2
+
+// Misuse writes an error about the command line to stderr, in one line that begins with the program's name, and returns
+// ExitUsage. For flag.ErrHelp, after which the help is written already, it writes nothing and returns 0.
+func (p *Program) Misuse(err error, stderr io.Writer) int {
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+	return ExitUsage
+}
+
 // NewFlags makes the flags of a command, still to be declared. Its Usage writes usage and the flags to stdout. env gives the
 // environment variable of a flag, and is nil where flags have none.
 func NewFlags(name, usage string, stdout io.Writer, env func(flag string) string) *flag.FlagSet {
