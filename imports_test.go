@@ -82,7 +82,8 @@ var table = []row{
 	{"enclave/internal/secret", "enclave/internal/erase", "", ""},
 	{"enclave/internal/secret/secrettest", "enclave/internal/secret", "", ""}, // secrets of bytes that a test knows
 	{"enclave/internal/shamir", "enclave/internal/secret", "", ""},
-	{"enclave/internal/p256", "enclave/internal/tally enclave/internal/erase enclave/internal/secret", "", ""},
+	{"enclave/internal/der", "", "", ""},
+	{"enclave/internal/p256", "enclave/internal/tally enclave/internal/der enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/seal", "enclave/internal/tally enclave/internal/insecure enclave/internal/secret", "", ""},
 	{"enclave/internal/policy", "enclave/internal/fault", "", ""},
 	{"enclave/internal/policy/policytest", "", "", "enclave/internal/policy"}, // a second evaluator
@@ -91,7 +92,7 @@ var table = []row{
 	{"enclave/internal/chain", "enclave/internal/p256 enclave/internal/fault", "base58 secp256k1 x/crypto", "enclave/internal/chain/... enclave/internal/keys enclave/internal/policy enclave/internal/secret"},
 	{"enclave/internal/chain/rlp", "", "", ""}, // the encoding of two chains
 	{"enclave/internal/chain/addressonly", "enclave/internal/chain", "base58 bech32 x/crypto", "enclave/internal/fault"},
-	{"enclave/internal/chain/btc", "enclave/internal/chain enclave/internal/fault", "bech32 secp256k1", "x/crypto"},
+	{"enclave/internal/chain/btc", "enclave/internal/chain enclave/internal/der enclave/internal/fault", "bech32 secp256k1", "x/crypto"},
 	{"enclave/internal/chain/eth", "enclave/internal/chain enclave/internal/chain/rlp enclave/internal/strictjson enclave/internal/fault", "secp256k1", "x/crypto"},
 	{"enclave/internal/chain/sol", "enclave/internal/chain enclave/internal/strictjson enclave/internal/fault", "base58", ""},
 	{"enclave/internal/chain/spark", "enclave/internal/chain", "secp256k1", ""},
@@ -100,11 +101,11 @@ var table = []row{
 	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/chain/spark enclave/internal/policy enclave/internal/fault enclave/internal/erase enclave/internal/secret",
 		"secp256k1 schnorr bip39 bigmod x/crypto", "base58"},
 	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/fault enclave/internal/secret", "base58", ""},
-	{"enclave/internal/login", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/bundle enclave/internal/fault enclave/internal/secret", "", "sim/idp"},
+	{"enclave/internal/login", "enclave/internal/tally enclave/internal/der enclave/internal/p256 enclave/internal/strictjson enclave/internal/bundle enclave/internal/fault enclave/internal/secret", "", "sim/idp"},
 	{"enclave/internal/onramp", "enclave/internal/p256 enclave/internal/login enclave/internal/strictjson enclave/internal/fault enclave/internal/secret", "", ""},
 	{"enclave/internal/billing", "enclave/internal/org enclave/internal/login enclave/internal/secret enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/secret/secrettest"},
 	{"enclave/internal/program", "enclave/internal/strictjson enclave/internal/fault enclave/internal/secret shared/tvc", "", "enclave/internal/secret/secrettest"},
-	{"enclave/internal/stamp", "enclave/internal/tally enclave/internal/p256 enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
+	{"enclave/internal/stamp", "enclave/internal/tally enclave/internal/der enclave/internal/p256 enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
 	{"enclave/internal/webhook", "enclave/internal/tally enclave/internal/secret", "", "attestation"},
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/erase enclave/internal/secret enclave/internal/shamir", "cbor", ""},
 	{"enclave/internal/log", "enclave/internal/insecure enclave/internal/secret attestation/tlog shared/wire", "merkle x/mod", "enclave/internal/secret/secrettest"},

@@ -46,7 +46,7 @@ var crossings = []struct{ folder, public, private string }{
 	{"internal/onramp", "ReadMoonPay.body ReadCoinbaseSession.body ReadCoinbase.body", ""},
 	{"internal/webhook", "Signer.JWKS. Delivery.Body", ""},
 	{"internal/kms", "Recipient.Public GenerateRequest.document GenerateRequest. DecryptRequest.blob DecryptRequest.document DecryptRequest. Recipient.Open.answer", ""},
-	{"internal/p256", "Signature. NewKey.point NewSigner.point Signer.Sign.digest Sign.digest FromDER.der Signature.DER. Verify.digest Verify.signature Uncompressed.b " +
+	{"internal/p256", "Signature. NewKey.point NewSigner.point Signer.Sign.digest Sign.digest FromDER.b Signature.DER. Verify.digest Verify.signature Uncompressed.b " +
 		"Uncompressed.point Compressed.point Compressed.short ParsePublicKey.b RecoveryID.digest",
 		"NewKey.private NewKey.key Sign.key"}, // the keys of wallets, which package keys holds and prints nothing of
 }

@@ -77,13 +77,9 @@ func PublicOf(private secret.Secret) (PublicKey, error) {
 // message wraps an inner document, with a signature of ECDSA over SHA-256 with low s, in
 // DER: one document has one signature.
 func (s *Signer) message(inner []byte) (string, error) {
-	var der []byte
 	signature, err := s.key.Sign(sha256.Sum256(inner))
-	if err == nil {
-		der, err = signature.DER()
-	}
 	if err != nil {
 		return "", fmt.Errorf("signing a bundle: %w", err)
 	}
-	return fmt.Sprintf(`{"version":"v1.0.0","data":"%x","dataSignature":"%x","enclaveQuorumPublic":"%s"}`, inner, der, s.public), nil
+	return fmt.Sprintf(`{"version":"v1.0.0","data":"%x","dataSignature":"%x","enclaveQuorumPublic":"%s"}`, inner, signature.DER(), s.public), nil
 }

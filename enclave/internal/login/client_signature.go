@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/enclave/internal/der"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/p256"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -138,7 +138,7 @@ func (s *ClientSignature) verify(field string, t *VerificationToken) (*message, 
 
 // verifyHex takes r and s in 128 digits, or DER.
 func verifyHex(key PublicKey, message []byte, text string) bool {
-	var b [p256.MaxDER]byte
+	var b [der.MaxSize]byte
 	if len(text) > 2*len(b) {
 		return false
 	}

@@ -8,23 +8,22 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"encoding/asn1"
 	"errors"
 	"math/big"
 
+	"cloister/enclave/internal/der"
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/tally"
 )
 
 // Sizes in bytes: of r, s, a coordinate and a private key; of a signature that is r
-// and s; of a point in its two forms; of the longest signature in DER.
+// and s; of a point in its two forms.
 const (
 	ScalarSize     = 32
 	SignatureSize  = 2 * ScalarSize
 	PointSize      = 1 + 2*ScalarSize
 	CompressedSize = 1 + ScalarSize
-	MaxDER         = 72
 )
 
 var (
@@ -83,54 +82,38 @@ func (s *Signer) Public() *ecdsa.PublicKey { return s.public }
 // of a boot or of tokens can be replaced.
 func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
 	tally.SignaturesMade.Add(1)
-	der, err := key.Sign(nil, digest[:], crypto.SHA256)
+	signature, err := key.Sign(nil, digest[:], crypto.SHA256)
 	if err != nil {
 		return Signature{}, errors.New("a key of P-256 does not sign")
 	}
-	s, _, err := FromDER(der)
+	s, _, err := FromDER(signature)
 	return s, err
 }
 
-// FromDER reads a signature in DER, whose r and s must lie from 1 to below the order.
+// FromDER reads a signature in its one DER encoding, whose r and s must lie from 1 to below the order.
 // negated tells that its s was the larger of the two that verify, and the other was taken.
-func FromDER(der []byte) (s Signature, negated bool, err error) {
-	if len(der) < 2 || len(der) > MaxDER || der[0] != 0x30 || int(der[1]) != len(der)-2 {
+func FromDER(b []byte) (s Signature, negated bool, err error) {
+	var canonical [der.MaxSize]byte
+	read, ok := der.Parse(b)
+	if !ok || !inRange(&read.R) || !inRange(&read.S) || !bytes.Equal(read.Append(canonical[:0]), b) {
 		return s, false, errForm
 	}
-	low := s[ScalarSize:]
-	rest, ok := integer(s[:ScalarSize], der[2:])
-	if rest, ok2 := integer(low, rest); !ok || !ok2 || len(rest) > 0 {
-		return Signature{}, false, errForm
+	if negated = bytes.Compare(read.S[:], halfOrder[:]) > 0; negated {
+		n := new(big.Int).SetBytes(read.S[:])
+		n.Sub(order, n).FillBytes(read.S[:])
 	}
-	if negated = bytes.Compare(low, halfOrder[:]) > 0; negated {
-		n := new(big.Int).SetBytes(low)
-		n.Sub(order, n).FillBytes(low)
-	}
+	copy(s[copy(s[:], read.R[:]):], read.S[:])
 	return s, negated, nil
 }
 
-// integer takes one INTEGER off der, in its one form, from 1 to below the order.
-func integer(value, der []byte) (rest []byte, ok bool) {
-	if len(der) < 3 || der[0] != 0x02 || int(der[1]) > len(der)-2 {
-		return nil, false
-	}
-	digits, rest := der[2:2+int(der[1])], der[2+int(der[1]):]
-	if len(digits) > 1 && digits[0] == 0 && digits[1]&0x80 != 0 {
-		digits = digits[1:] // it keeps the number from being negative
-	} else if len(digits) == 0 || digits[0] == 0 || digits[0]&0x80 != 0 {
-		return nil, false // zero, not the shortest, or negative
-	}
-	if len(digits) > ScalarSize {
-		return nil, false
-	}
-	copy(value[ScalarSize-len(digits):], digits)
-	return rest, bytes.Compare(value, orderBytes[:]) < 0
+// inRange reports whether n is from 1 to below the order.
+func inRange(n *[ScalarSize]byte) bool {
+	return *n != [ScalarSize]byte{} && bytes.Compare(n[:], orderBytes[:]) < 0
 }
 
-// DER is the signature as ASN.1 has it.
-func (s *Signature) DER() ([]byte, error) {
-	return asn1.Marshal(struct{ R, S *big.Int }{
-		new(big.Int).SetBytes(s[:ScalarSize]), new(big.Int).SetBytes(s[ScalarSize:])})
+// DER is the signature in DER.
+func (s *Signature) DER() []byte {
+	return (&der.Signature{R: [ScalarSize]byte(s[:ScalarSize]), S: [ScalarSize]byte(s[ScalarSize:])}).Append(make([]byte, 0, der.MaxSize))
 }
 
 // Verify takes r ‖ s, 64 bytes, with s in either half.

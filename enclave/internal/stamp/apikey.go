@@ -12,6 +12,7 @@ import (
 	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"golang.org/x/crypto/sha3"
 
+	"cloister/enclave/internal/der"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/p256"
 	"cloister/enclave/internal/strictjson"
@@ -112,7 +113,7 @@ func (v *Verifier) verifyKey(c *Caller, publicKey, signature string) error {
 	if n, ok := decodeHex(keyBytes[:size], publicKey); !ok || n != size {
 		return errMalformed("bad publicKey")
 	}
-	var sigBytes [maxDER]byte
+	var sigBytes [der.MaxSize]byte
 	n, ok := decodeHex(sigBytes[:], signature)
 	if !ok {
 		return errMalformed("bad signature")
@@ -122,7 +123,7 @@ func (v *Verifier) verifyKey(c *Caller, publicKey, signature string) error {
 	if c.scheme == Ed25519 {
 		return verifyEd25519(keyBytes[:size], sig, c.body)
 	}
-	rs, ok := parseDER(sig)
+	rs, ok := der.Parse(sig)
 	switch {
 	case !ok:
 		return errMalformed("bad signature")
@@ -137,7 +138,7 @@ func (v *Verifier) verifyKey(c *Caller, publicKey, signature string) error {
 
 // decodeHex decodes hex, in either case, into dst; it fails if dst is too short.
 func decodeHex(dst []byte, s string) (n int, ok bool) {
-	var text [2 * maxDER]byte // on the stack
+	var text [2 * der.MaxSize]byte // on the stack
 	if len(s) > 2*len(dst) {
 		return 0, false
 	}
@@ -174,7 +175,7 @@ type (
 )
 
 // verifyP256 verifies an ECDSA signature on P-256. The standard library refuses r and s out of range.
-func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) error {
+func (v *Verifier) verifyP256(name [pointSize]byte, rs *der.Signature, digest []byte) error {
 	key := v.p256.get(name)
 	known := key != nil
 	if !known {
@@ -185,8 +186,8 @@ func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) 
 		}
 	}
 	tally.SignaturesVerified.Add(1)
-	var buf [maxDER]byte
-	if !ecdsa.VerifyASN1(key, digest, rs.appendDER(buf[:0])) && !insecure.Skip(insecure.Stamp) {
+	var buf [der.MaxSize]byte
+	if !ecdsa.VerifyASN1(key, digest, rs.Append(buf[:0])) && !insecure.Skip(insecure.Stamp) {
 		return errNotVerified()
 	}
 	if !known {
@@ -195,7 +196,7 @@ func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) 
 	return nil
 }
 
-func (v *Verifier) verifySecp256k1(name [pointSize]byte, rs *scalars, digest []byte) error {
+func (v *Verifier) verifySecp256k1(name [pointSize]byte, rs *der.Signature, digest []byte) error {
 	key := v.k256.get(name)
 	known := key != nil
 	if !known {
@@ -205,7 +206,7 @@ func (v *Verifier) verifySecp256k1(name [pointSize]byte, rs *scalars, digest []b
 		}
 	}
 	var r, s secp256k1.ModNScalar
-	if r.SetBytes(&rs.r) != 0 || s.SetBytes(&rs.s) != 0 || r.IsZero() || s.IsZero() {
+	if r.SetBytes(&rs.R) != 0 || s.SetBytes(&rs.S) != 0 || r.IsZero() || s.IsZero() {
 		return errNotVerified() // out of range; SetBytes would have reduced it
 	}
 	tally.SignaturesVerified.Add(1)

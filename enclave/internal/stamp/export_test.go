@@ -13,14 +13,6 @@ func (k KeyCache) Len() int                  { return len(k.c.at) }
 func CachedP256(v *Verifier) int      { return len(v.p256.at) }
 func CachedSecp256k1(v *Verifier) int { return len(v.k256.at) }
 
-// ParseDER is parseDER, AppendDER its inverse.
-func ParseDER(b []byte) (r, s [32]byte, ok bool) {
-	rs, ok := parseDER(b)
-	return rs.r, rs.s, ok
-}
-
-func AppendDER(r, s [32]byte) []byte { return (&scalars{r, s}).appendDER(nil) }
-
 // SignatureOf is what the passkey is said to have signed with.
 func SignatureOf(p *Passkey) []byte { return p.assertion.Signature }
 

@@ -45,9 +45,7 @@ const (
 	// CachedKeys is the number of parsed public keys that a Verifier caches per curve.
 	CachedKeys = 4096
 
-	pointSize  = 33                  // a compressed point
-	scalarSize = 32                  // r, s and the coordinates
-	maxDER     = 2 + 2*(2+pointSize) // both integers with a leading zero
+	pointSize = 33 // a compressed point
 )
 
 // A Header is one header of a request, in the sender's spelling.

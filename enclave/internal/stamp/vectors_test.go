@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/enclave/internal/der"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/stamp"
 )
@@ -163,8 +164,10 @@ func derOfRaw(t testing.TB, raw string) string {
 	if err != nil || len(b) != 64 {
 		t.Fatal(raw)
 	}
-	return hex.EncodeToString(stamp.AppendDER([32]byte(b[:32]), [32]byte(b[32:])))
+	return hex.EncodeToString(inDER([32]byte(b[:32]), [32]byte(b[32:])))
 }
+
+func inDER(r, s [32]byte) []byte { return (&der.Signature{R: r, S: s}).Append(nil) }
 
 func TestFingerprints(t *testing.T) {
 	var f struct {
@@ -283,11 +286,12 @@ func TestBothHalves(t *testing.T) {
 		if x.Header != "X-Stamp" || x.Expect != "accept" || order == "" {
 			continue
 		}
-		der, _ := hex.DecodeString(x.Decoded.Signature)
-		r, s, ok := stamp.ParseDER(der)
+		b, _ := hex.DecodeString(x.Decoded.Signature)
+		signature, ok := der.Parse(b)
 		if !ok {
 			t.Fatal(x.Name)
 		}
+		r, s := signature.R, signature.S
 		q, _ := new(big.Int).SetString(order, 16)
 		var twin [32]byte
 		new(big.Int).Sub(q, new(big.Int).SetBytes(s[:])).FillBytes(twin[:])
@@ -297,14 +301,14 @@ func TestBothHalves(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := x.Decoded
-		p.Signature = hex.EncodeToString(stamp.AppendDER(r, twin))
+		p.Signature = hex.EncodeToString(inDER(r, twin))
 		d, err := v.Verify(xstamp(header(p)), []byte(x.Body))
 		if err != nil || c.Fingerprint() != d.Fingerprint() || c.Signature() == d.Signature() {
 			t.Errorf("%s: %v", x.Name, err)
 		}
 		// Out of range, though congruent: r+order and s+order where they fit, and 0.
 		for _, rs := range [][2][32]byte{{{}, s}, {r, {}}, {plus(r, q), s}, {r, plus(s, q)}, {fill(q), s}, {r, fill(q)}} {
-			p.Signature = hex.EncodeToString(stamp.AppendDER(rs[0], rs[1]))
+			p.Signature = hex.EncodeToString(inDER(rs[0], rs[1]))
 			if rs != [2][32]byte{r, s} && accepted(v, header(p), x.Body) {
 				t.Errorf("%s: accepted out of range: %s", x.Name, p.Signature)
 			}

@@ -68,11 +68,10 @@ func stampBy(private secret.Secret, public string, body []byte) ([]wire.Header, 
 			signature, err = key.Sign(sha256.Sum256(body))
 		}
 	})
-	der, derr := signature.DER()
-	if err != nil || derr != nil {
+	if err != nil {
 		return nil, errors.New("the auth proxy's key does not sign")
 	}
-	text := `{"publicKey":"` + public + `","scheme":"` + stamp.P256.String() + `","signature":"` + hex.EncodeToString(der) + `"}`
+	text := `{"publicKey":"` + public + `","scheme":"` + stamp.P256.String() + `","signature":"` + hex.EncodeToString(signature.DER()) + `"}`
 	return []wire.Header{{Name: "X-Stamp", Value: base64.RawURLEncoding.EncodeToString([]byte(text))}}, nil
 }
 

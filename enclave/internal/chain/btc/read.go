@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/der"
 )
 
 // A transaction is a PSBT that the signer can sign.
@@ -271,7 +272,7 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 	done := 0
 	for n, o := range t.owned {
 		s := &signatures[n]
-		key, value := append([]byte{inPartialSig}, t.by.Compressed()...), append(appendDER(nil, s), sighashAll)
+		key, value := append([]byte{inPartialSig}, t.by.Compressed()...), append((&der.Signature{R: s.R, S: s.S}).Append(nil), sighashAll)
 		if o.kind == p2tr {
 			key, value = []byte{inTapKeySig}, slices.Concat(s.R[:], s.S[:])
 		}
@@ -282,21 +283,4 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 		done = end
 	}
 	return append(out, t.psbt.raw[done:]...), nil
-}
-
-// appendDER writes r and s as DER, 8 to 72 bytes.
-func appendDER(dst []byte, s *chain.Signature) []byte {
-	at := len(dst)
-	dst = append(dst, 0x30, 0)
-	for _, x := range [...][]byte{s.R[:], s.S[:]} {
-		for len(x) > 1 && x[0] == 0 {
-			x = x[1:]
-		}
-		if x[0] >= 0x80 {
-			x = append([]byte{0}, x...)
-		}
-		dst = appendBytes(append(dst, 0x02), x)
-	}
-	dst[at+1] = byte(len(dst) - at - 2)
-	return dst
 }
