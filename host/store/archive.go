@@ -53,8 +53,7 @@ const (
 	KindEnd          RowKind = 7
 	KindSnapshot     RowKind = 8
 	KindPiece        RowKind = 9
-	KindBlind        RowKind = 10
-	KindIndex        RowKind = 11
+	KindIndex        RowKind = 11 // 10 is not used again
 	KindSend         RowKind = 12
 	KindTable        RowKind = 13
 	KindPage         RowKind = 14
@@ -140,13 +139,6 @@ type PieceRow struct {
 	Sealed []byte `cbor:"2,keyasint"`
 }
 
-// BlindRow is a keyed hash by which an entry can be found, by hash, number and seq.
-type BlindRow struct {
-	Hash   wire.Hash `cbor:"1,keyasint"`
-	Number uint64    `cbor:"2,keyasint"`
-	Seq    uint64    `cbor:"3,keyasint"`
-}
-
 // IndexRow is a row of the index: an organization has a key. Rows are by key, rank and organization.
 type IndexRow struct {
 	Key          wire.Hash `cbor:"1,keyasint"`
@@ -214,7 +206,6 @@ func (*EntryRow) Kind() RowKind        { return KindEntry }
 func (*EndRow) Kind() RowKind          { return KindEnd }
 func (*SnapshotRow) Kind() RowKind     { return KindSnapshot }
 func (*PieceRow) Kind() RowKind        { return KindPiece }
-func (*BlindRow) Kind() RowKind        { return KindBlind }
 func (*IndexRow) Kind() RowKind        { return KindIndex }
 func (*SendRow) Kind() RowKind         { return KindSend }
 func (*TableRow) Kind() RowKind        { return KindTable }
@@ -231,7 +222,6 @@ var emptyRows = map[RowKind]func() Row{
 	KindEnd:          func() Row { return new(EndRow) },
 	KindSnapshot:     func() Row { return new(SnapshotRow) },
 	KindPiece:        func() Row { return new(PieceRow) },
-	KindBlind:        func() Row { return new(BlindRow) },
 	KindIndex:        func() Row { return new(IndexRow) },
 	KindSend:         func() Row { return new(SendRow) },
 	KindTable:        func() Row { return new(TableRow) },
@@ -284,11 +274,6 @@ func CheckRow(r Row) error {
 	case *PieceRow:
 		if len(r.Sealed) == 0 || len(r.Sealed) > MaxSealedPiece {
 			return refuse("piece of %d bytes", len(r.Sealed))
-		}
-		return checkNumber(r.Number)
-	case *BlindRow:
-		if r.Seq > MaxSeq {
-			return refuse("blind hash of seq %d", r.Seq)
 		}
 		return checkNumber(r.Number)
 	case *IndexRow:

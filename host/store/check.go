@@ -88,8 +88,6 @@ func checkEntry(e *wire.Entry) error {
 		return refuse("type of %d bytes", len(e.Type))
 	case e.TimeMs > MaxTime:
 		return refuse("time %d", e.TimeMs)
-	case len(e.Blind) > MaxBlind:
-		return refuse("%d blind hashes", len(e.Blind))
 	case len(e.Index) > wire.MaxIndex:
 		return refuse("%d changes of the index", len(e.Index))
 	case len(e.Sends) > wire.MaxSends:

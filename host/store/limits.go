@@ -13,7 +13,6 @@ const (
 
 	MaxHeader      = 1 << 20                 // header of a batch: its tips
 	MaxType        = 128                     // bytes of an activity's type
-	MaxBlind       = 64                      // keyed hashes of one entry
 	MaxSealedKey   = wire.MaxWrapped         // one wrapped key
 	MaxKeys        = 1 << 10                 // wrapped keys in one answer
 	MaxSealedPiece = wire.MaxPiece + 1<<10   // one piece, sealed

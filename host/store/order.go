@@ -99,9 +99,6 @@ func keyOf(r Row) (key []byte, twice bool) {
 	case *PieceRow:
 		n(r.Number)
 		return key, true
-	case *BlindRow:
-		key = append(key, r.Hash[:]...)
-		n(r.Number, r.Seq)
 	case *IndexRow:
 		key = append(key, r.Key[:]...)
 		n(r.Rank)

@@ -54,7 +54,7 @@ type Rows func(ctx context.Context, each func(store.Row) error) error
 // Copy extends every range of which the other copy has more. No enclave and no host may run on the store: what owns a range
 // loses it.
 func Copy(ctx context.Context, to store.Store, from Rows) ([]Range, error) {
-	c := &copying{ctx: ctx, to: to, ranges: map[wire.Range]*extension{}, moved: map[wire.ID]*ledger{}, numbers: map[uint64]*ledger{}, objects: map[string][]byte{}}
+	c := &copying{ctx: ctx, to: to, ranges: map[wire.Range]*extension{}, moved: map[wire.ID]*ledger{}, objects: map[string][]byte{}}
 	if err := from(ctx, c.row); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,6 @@ type copying struct {
 	ranges  map[wire.Range]*extension
 	order   []*extension
 	moved   map[wire.ID]*ledger // organizations that the tail moves
-	numbers map[uint64]*ledger  // the same, by their numbers in the other copy
 	at      *ledger             // the organization whose entries come; nil: one that does not move
 	objects map[string][]byte   // that are not here, or others
 	names   []string
@@ -158,16 +157,9 @@ func (c *copying) row(r store.Row) error {
 		}
 	case *store.OrganizationRow:
 		c.at = c.moved[r.ID]
-		c.numbers[r.Number] = c.at
 	case *store.EntryRow:
 		if c.at != nil {
 			return c.entry(c.at, r)
-		}
-	case *store.BlindRow:
-		if l := c.numbers[r.Number]; l != nil {
-			if e := l.entry(r.Seq); e != nil {
-				e.Blind = append(e.Blind, r.Hash)
-			}
 		}
 	case *store.IndexRow:
 		// What was dropped in the lost time stays: the enclave looks at what a row leads to.

@@ -87,7 +87,7 @@ func (e *enclave) say(entries int, organizations []wire.ID, all ...store.Store) 
 		}
 		for range entries {
 			seq := e.trees[id].Size()
-			one := wire.Entry{Organization: id, Seq: seq, Sealed: fmt.Appendf(nil, "%s: entry %d of %x", strings.Repeat("sealed ", 10), seq, id), TimeMs: 5 + seq, Blind: []wire.Hash{{id[0], byte(seq)}}}
+			one := wire.Entry{Organization: id, Seq: seq, Sealed: fmt.Appendf(nil, "%s: entry %d of %x", strings.Repeat("sealed ", 10), seq, id), TimeMs: 5 + seq}
 			if seq%3 != 0 {
 				one.Activity, one.Type, one.Status, one.Prior = wire.ID{id[0], byte(seq / 10)}, "ACTIVITY_TYPE_X", 1, e.prior[wire.ID{id[0], byte(seq / 10)}]
 				e.prior[one.Activity] = seq + 1

@@ -107,7 +107,7 @@ func BenchmarkCodec(b *testing.B) {
 	reply, _ := wire.Marshal(wire.Reply{Status: 200, Body: body, Phases: []uint32{1, 2, 3, 4}})
 	batch := wire.Batch{Number: 7, Header: body[:300], Entries: make([]wire.Entry, 16)}
 	for i := range batch.Entries {
-		batch.Entries[i] = wire.Entry{Seq: uint64(i), Sealed: body, Type: "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", Blind: make([]wire.Hash, 2)}
+		batch.Entries[i] = wire.Entry{Seq: uint64(i), Sealed: body, Type: "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2"}
 	}
 	batched, _ := wire.Marshal(&batch)
 	b.Run("call/unmarshal", func(b *testing.B) {

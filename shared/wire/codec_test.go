@@ -117,7 +117,7 @@ func samples() map[string]any {
 
 func sampleEntry() wire.Entry {
 	return wire.Entry{Organization: id(3), Seq: 8, Sealed: []byte("sealed"), Activity: id(7), Type: "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2",
-		Status: 3, TimeMs: 1745383555000, Prior: 6, Blind: []wire.Hash{hash(8), hash(9)}}
+		Status: 3, TimeMs: 1745383555000, Prior: 6}
 }
 
 func TestGoldenEncodings(t *testing.T) {

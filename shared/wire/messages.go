@@ -244,11 +244,9 @@ type Entry struct {
 	// Prior is one more than the seq of the activity's previous entry, or 0 if it
 	// has none. Lists show only the newest entry of an activity.
 	Prior uint64 `cbor:"8,keyasint,omitempty"`
-	// Blind are keyed hashes by which the entry's record can be found.
-	Blind []Hash `cbor:"9,keyasint,omitempty"`
 	// Index changes the host's index rows that lead to this organization. The
 	// store makes them in order, in the entry's transaction.
-	Index []IndexChange `cbor:"10,keyasint,omitempty"`
+	Index []IndexChange `cbor:"10,keyasint,omitempty"` // 9 is not used again
 	// Sends announces what must go out once the entry is stored. The content is
 	// sealed in the entry; the place in this list is a send's number.
 	Sends []SendMark `cbor:"11,keyasint,omitempty"`

@@ -42,9 +42,6 @@ type appender struct {
 	nodeOffset []int64
 	nodes      [][]byte
 
-	blindEntry []int32
-	blind      [][]byte
-
 	keyUUIDs  [][16]byte
 	keyIDs    []int64
 	keySealed [][]byte
@@ -147,10 +144,6 @@ func (a *appender) extras(place int32, e *wire.Entry) {
 		a.laterEntry = append(a.laterEntry, place)
 		a.priorSeq = append(a.priorSeq, int64(e.Prior-1))
 	}
-	for i := range e.Blind {
-		a.blindEntry = append(a.blindEntry, place)
-		a.blind = append(a.blind, e.Blind[i][:])
-	}
 }
 
 func (a *appender) run(ctx context.Context, on querier) (wire.Verdict, error) {
@@ -162,7 +155,7 @@ func (a *appender) run(ctx context.Context, on querier) (wire.Verdict, error) {
 		list(a.org), list(a.seq), list(a.time), list(a.activities), list(a.kinds), list(a.leaves), list(a.sealed),
 		list(a.laterEntry), list(a.priorSeq),
 		list(a.nodeOrg), list(a.nodeOffset), list(a.nodes),
-		list(a.blindEntry), list(a.blind),
+		[]int32{}, [][]byte{}, // rows of the table blind, which is not written any more
 		list(a.keyUUIDs), list(a.keyIDs), list(a.keySealed),
 	}
 	x, z := a.index, a.sends

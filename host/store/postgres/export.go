@@ -193,7 +193,7 @@ func (x *exporter) pieces() error {
 	)
 }
 
-// rest exports blind rows, index rows and the outbox.
+// rest exports index rows and the outbox.
 func (x *exporter) rest() error {
 	var hash, revert, memo []byte
 	var number, seq, due, tries int64
@@ -202,10 +202,6 @@ func (x *exporter) rest() error {
 	var id [16]byte
 	var receiver, activity, payer *[16]byte
 	return x.tables(
-		table{"SELECT hash, entry FROM blind ORDER BY hash, entry", []any{&hash, &seq}, func() (store.Row, error) {
-			h, err := hashOf(hash)
-			return &store.BlindRow{Hash: h, Number: uint64(seq >> 32), Seq: store.Seq(seq)}, err
-		}},
 		table{"SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", []any{&hash, &number, &id}, func() (store.Row, error) {
 			h, err := hashOf(hash)
 			return &store.IndexRow{Key: h, Rank: uint64(number), Organization: id}, err

@@ -21,7 +21,7 @@ const (
 )
 
 const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 FROM object) OR EXISTS (SELECT 1 FROM batch)
-	OR EXISTS (SELECT 1 FROM organization) OR EXISTS (SELECT 1 FROM wrapped) OR EXISTS (SELECT 1 FROM blind)
+	OR EXISTS (SELECT 1 FROM organization) OR EXISTS (SELECT 1 FROM wrapped)
 	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)
 	OR EXISTS (SELECT 1 FROM tip_table) OR EXISTS (SELECT 1 FROM tip_page) OR EXISTS (SELECT 1 FROM checkpoint)`
 
@@ -101,7 +101,6 @@ func newImporter(tx pgx.Tx) *importer {
 		"node":         {"id", "hash"},
 		"snapshot":     {"organization", "count", "sealed"},
 		"piece":        {"organization", "hash", "sealed"},
-		"blind":        {"hash", "entry"},
 		"blind_index":  {"key", "rank", "organization"},
 		"outbox":       {"organization", "seq", "number", "kind", "state", "due", "tries", "said", "revert", "memo", "receiver", "activity", "payer"},
 		"tip_table":    {"range", "bytes"},
@@ -167,8 +166,6 @@ func (m *importer) row(ctx context.Context, r store.Row) error {
 	case *store.PieceRow:
 		hash := sha256.Sum256(r.Sealed)
 		return m.put(ctx, "piece", len(r.Sealed), int32(r.Number), hash[:], r.Sealed)
-	case *store.BlindRow:
-		return m.put(ctx, "blind", 64, r.Hash[:], store.Place(int64(r.Number), r.Seq))
 	case *store.IndexRow:
 		return m.put(ctx, "blind_index", 64, r.Key[:], int64(r.Rank), [16]byte(r.Organization))
 	case *store.SendRow:

@@ -182,11 +182,6 @@ func (a *appender) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (fo
 			return false, err
 		}
 	}
-	for i := range e.Blind {
-		if err := w.exec(ctx, "INSERT OR IGNORE INTO blind (hash, entry) VALUES (?, ?)", e.Blind[i][:], place); err != nil {
-			return false, err
-		}
-	}
 	if err := a.index(ctx, e); err != nil {
 		return false, err
 	}

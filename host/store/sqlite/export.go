@@ -171,9 +171,6 @@ func (x *exporter) rest(ctx context.Context) error {
 		table{text: "SELECT organization, sealed FROM piece ORDER BY organization, hash", row: func(c *columns) store.Row {
 			return &store.PieceRow{Number: c.number(0), Sealed: c.bytes(1)}
 		}},
-		table{text: "SELECT hash, entry FROM blind ORDER BY hash, entry", row: func(c *columns) store.Row {
-			return &store.BlindRow{Hash: c.hash(0), Number: c.number(1) >> 32, Seq: c.number(1) & store.MaxSeq}
-		}},
 		table{text: "SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", row: func(c *columns) store.Row {
 			return &store.IndexRow{Key: c.hash(0), Rank: c.number(1), Organization: c.id(2)}
 		}},

@@ -14,7 +14,7 @@ import (
 )
 
 const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 FROM object) OR EXISTS (SELECT 1 FROM batch)
-	OR EXISTS (SELECT 1 FROM organization) OR EXISTS (SELECT 1 FROM wrapped) OR EXISTS (SELECT 1 FROM blind)
+	OR EXISTS (SELECT 1 FROM organization) OR EXISTS (SELECT 1 FROM wrapped)
 	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)
 	OR EXISTS (SELECT 1 FROM tip_table) OR EXISTS (SELECT 1 FROM tip_page) OR EXISTS (SELECT 1 FROM checkpoint)`
 
@@ -97,8 +97,6 @@ func (m *importer) row(ctx context.Context, r store.Row) error {
 	case *store.PieceRow:
 		hash := sha256.Sum256(r.Sealed)
 		return put("INSERT INTO piece (organization, hash, sealed) VALUES (?, ?, ?)", int64(r.Number), hash[:], r.Sealed)
-	case *store.BlindRow:
-		return put("INSERT INTO blind (hash, entry) VALUES (?, ?)", r.Hash[:], store.Place(int64(r.Number), r.Seq))
 	case *store.IndexRow:
 		return put("INSERT INTO blind_index (key, rank, organization) VALUES (?, ?, ?)", r.Key[:], int64(r.Rank), r.Organization[:])
 	case *store.SendRow:

@@ -190,7 +190,6 @@ func testRefused(t *testing.T, open Opener) {
 		"type not text": func(b *wire.Batch) { b.Entries[0].Type = "\xff" },
 		"type with NUL": func(b *wire.Batch) { b.Entries[0].Type = "A\x00B" },
 		"time":          func(b *wire.Batch) { b.Entries[0].TimeMs = 1 << 63 },
-		"blind":         func(b *wire.Batch) { b.Entries[0].Blind = make([]wire.Hash, store.MaxBlind+1) },
 		"many entries":  func(b *wire.Batch) { b.Entries = make([]wire.Entry, wire.MaxBatch+1) },
 		"many keys":     func(b *wire.Batch) { b.Keys = make([]wire.WrappedKey, wire.MaxBatch+1) },
 		"key of nobody": func(b *wire.Batch) { b.Keys = []wire.WrappedKey{{Sealed: []byte{1}}} },

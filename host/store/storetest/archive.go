@@ -49,7 +49,6 @@ func Full(t testing.TB, s store.Store) {
 		if n > 0 {
 			x.Prior = n
 		}
-		x.Blind = []wire.Hash{{byte(n)}, {0xff}}
 		x.Index = []wire.IndexChange{{Key: wire.Hash{7}, Rank: 5}, {Key: wire.Hash{8, byte(n)}, Rank: 1 << 40}}
 		x.Sends = []wire.SendMark{{Kind: 1, DueMs: 10 + n, Payer: []wire.ID{{}, id(2), id(1)}[n]}, {Kind: 4, DueMs: 20, Receiver: id(9)}}
 		w.store(x, w.entry(id(1), 5000))
@@ -128,7 +127,7 @@ func testArchive(t *testing.T, open Opener) {
 		}
 	}
 	want := map[store.RowKind]int{store.KindOwner: 1, store.KindObject: 3, store.KindBatch: 5, store.KindKey: 3, store.KindOrganization: 3, store.KindEntry: 307,
-		store.KindEnd: 3, store.KindSnapshot: 1, store.KindPiece: 2, store.KindBlind: 6, store.KindIndex: 4, store.KindSend: 6,
+		store.KindEnd: 3, store.KindSnapshot: 1, store.KindPiece: 2, store.KindIndex: 4, store.KindSend: 6,
 		store.KindTable: 1, store.KindPage: 3, store.KindCheckpoint: 2}
 	if !reflect.DeepEqual(kinds, want) {
 		t.Fatalf("rows by kind %v, want %v", kinds, want)
@@ -274,7 +273,6 @@ func testArchiveRefused(t *testing.T, open Opener) {
 		"organization twice":    twice(at(store.KindOrganization)),
 		"snapshot twice":        twice(at(store.KindSnapshot)),
 		"piece twice":           twice(at(store.KindPiece)),
-		"blind twice":           twice(at(store.KindBlind)),
 		"index twice":           twice(at(store.KindIndex)),
 		"send twice":            twice(at(store.KindSend)),
 		"table twice":           twice(at(store.KindTable)),
@@ -366,7 +364,7 @@ func Many(t testing.TB, s store.Store, n int) {
 		var entries []wire.Entry
 		for org := range uint64(100) {
 			e := wire.Entry{Organization: id(org + 1), Seq: uint64(i), Sealed: bytes.Repeat([]byte{byte(i)}, 1<<10), Activity: id(org<<32 | uint64(i+1)),
-				Type: "ACTIVITY_TYPE_SIGN", Status: 3, Blind: []wire.Hash{{byte(org), byte(i), byte(i >> 8)}}}
+				Type: "ACTIVITY_TYPE_SIGN", Status: 3}
 			entries = append(entries, e)
 		}
 		w.number++

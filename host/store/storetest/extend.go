@@ -27,7 +27,6 @@ func testExtend(t *testing.T, open Opener) {
 	b.Entries = append(b.Entries, w.entry(id(2), 5))
 	w.ledgers[id(2)] = append(w.ledgers[id(2)], b.Entries[2])
 	b.Entries[0].Activity, b.Entries[0].Type, b.Entries[0].Status = id(9), "ACTIVITY_TYPE_SIGN", 2
-	b.Entries[1].Blind = []wire.Hash{{1}}
 	b.Entries[2].Index = []wire.IndexChange{{Key: wire.Hash{7}, Rank: 5}}
 	b.Keys = []wire.WrappedKey{{Organization: id(2), KeyID: 1, Sealed: []byte("key")}}
 	store1(b)
