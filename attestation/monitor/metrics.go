@@ -88,12 +88,12 @@ func (m *Monitor) WriteMetrics(w io.Writer) error {
 	family := func(name, kind, help string) {
 		fmt.Fprintf(&b, "# HELP cloister_monitor_%s %s\n# TYPE cloister_monitor_%s %s\n", name, help, name, kind)
 	}
-	family("turns_total", "counter", "Turns, by whether they could look to the end.")
+	family("turns_total", "counter", "Polls of the organization, by whether they were complete.")
 	for _, result := range slices.Sorted(maps.Keys(x.polls)) {
 		fmt.Fprintf(&b, "cloister_monitor_turns_total{result=%q} %d\n", result, x.polls[result])
 	}
 	if !x.last.IsZero() {
-		family("last_turn_timestamp_seconds", "gauge", "When the last whole turn ended.")
+		family("last_turn_timestamp_seconds", "gauge", "When the last complete poll ended.")
 		fmt.Fprintf(&b, "cloister_monitor_last_turn_timestamp_seconds %d\n", x.last.Unix())
 	}
 	family("events_total", "counter", "Events, by their kind.")

@@ -46,12 +46,12 @@ type Log struct {
 	generation uint32
 	whole      bool
 
-	lock  chan struct{} // held by who reads on
-	next  place         // where to; with turn
-	begun bool          // with turn
-	fresh bool          // and nothing has been read yet; with turn
+	lock  chan struct{} // held while reading on
+	next  place         // the next to be read; guarded by lock
+	begun bool          // guarded by lock
+	fresh bool          // and nothing has been read yet; guarded by lock
 
-	pastLock chan struct{} // held by who reads what lies before the edge
+	pastLock chan struct{} // held while reading what lies before the edge
 
 	mu    sync.RWMutex
 	edge  *tree.Edge

@@ -131,7 +131,7 @@ func (l *Log) fill(ctx context.Context, from uint64, count int) ([]wire.Hash, er
 	if l.past == nil {
 		l.past = make([]wire.Hash, l.base/tree.Span)
 	}
-	hashes := slices.Clone(l.past[from : from+uint64(count)]) // who has the turn alone writes to it
+	hashes := slices.Clone(l.past[from : from+uint64(count)]) // only the holder of pastLock writes to it
 	l.mu.Unlock()
 	for at := 0; at < count; {
 		end := at

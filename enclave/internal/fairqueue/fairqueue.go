@@ -1,16 +1,16 @@
-// Package fairqueue divides the enclave's processors among tenants: among the own users of each and
-// the sub-organizations of each, and what those have among themselves. A task is one run of a transaction,
-// or the reading of a large body.
+// Package fairqueue is a fair queue for the enclave's processors. It divides them equally among tenants, within a tenant
+// between its own users and its sub-organizations, and among those. A task is one run of a transaction, or the reading of a
+// large body.
 //
-// No more tasks compute at a time than there are slots. If more want to, the next slot goes to
-// whoever has used the least: start-time fair queueing (Goyal, Vin, Cheng, 1996) in two levels.
-// What a task uses is measured while it runs and charged afterwards, so nobody has to know
-// beforehand what it will take, and who used little is served at once.
+// At most as many tasks compute at a time as there are slots. If more wait, the next slot goes to
+// the customer that has used the least: start-time fair queueing (Goyal, Vin, Cheng, 1996) in two levels.
+// The time of a task is measured while it runs and charged afterwards, so it need not be known
+// beforehand, and a customer that used little is served at once.
 //
 // A task that has computed for about a millisecond is long. Long tasks leave one slot to the
-// others: while every processor computes, Go's runtime looks at the network only every 10 ms,
-// and each request makes several hops. It is known by its pauses and not by the clock, which goes on
-// as well while a short task waits for the kernel to give it a processor.
+// others: while every processor computes, Go's runtime polls the network only every 10 ms,
+// and each request makes several hops. A long task is recognized by its pauses and not by the clock, which goes on
+// while a short task waits for the kernel to give it a processor.
 package fairqueue
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// pauseAfter is how long a task computes before it looks whether others are waiting.
+	// pauseAfter is how long a task computes before it checks whether others are waiting.
 	pauseAfter = 250 * time.Microsecond
 	// longAfter is how much a long task has computed, of which each stretch between two pauses counts as pauseAfter
 	// at most: with the third pause it is long.
@@ -34,14 +34,14 @@ const (
 	// holdFor is how long a task keeps its slot from those that have used about as much: giving way more often
 	// makes all of many equal tasks late.
 	holdFor = 5 * time.Millisecond
-	// apart is how much less somebody has used who waits for nothing but the next pause.
+	// apart is the difference in use beyond which the other customer gets the slot at the next pause.
 	apart = 10 * time.Millisecond
-	// credit is how far behind the others what somebody has used may count.
+	// credit bounds how far a customer's counted use may be behind that of the others.
 	credit = 20 * time.Millisecond
 	// maxCharge bounds what one charge counts: no task computes for longer without a pause, but the kernel may let one wait, and a
 	// clock may jump.
 	maxCharge = 50 * time.Millisecond
-	// maxFlows is how many flows are kept before the first look for those that can be forgotten.
+	// maxFlows is how many flows are kept before the first sweep of those that can be forgotten.
 	maxFlows = 1 << 14
 )
 
@@ -141,8 +141,8 @@ type Slot struct {
 	granted       chan struct{}    // closed when it has the slot; only of one that waits
 }
 
-// Acquire waits for a slot, which s then is until Leave. It returns the context's error if that ends first. Nobody enters who
-// has a slot already.
+// Acquire waits for a slot, which s holds until Release. It returns the context's error if that ends first. A task with a slot
+// must not acquire another.
 func (q *Queue) Acquire(ctx context.Context, s *Slot, o Owner) error {
 	q.mu.Lock()
 	q.sweepLocked()
@@ -218,8 +218,8 @@ func (s *Slot) Used() time.Duration {
 	return s.used + min(max(s.queue.cfg.Elapsed()-s.looked, 0), maxCharge)
 }
 
-// Pause is called by a task in every loop that may take long, with nothing locked and no secret at hand. It gives others
-// the processor if it is their turn.
+// Pause is called by a task in every loop that may take long, with nothing locked and no secret at hand. It gives its
+// slot to a waiting task that comes first.
 func (s *Slot) Pause() {
 	q := s.queue
 	if q == nil {

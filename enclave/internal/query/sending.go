@@ -154,7 +154,7 @@ func (x *sent) statusText(nowMs uint64) (status, said string) {
 	status = txStatuses[x.State]
 	switch {
 	case x.State == org.SendReverted:
-		return status, cmp.Or(x.Text, "the transaction failed") + "; that is the word of the host's node: look it up before you pay again"
+		return status, cmp.Or(x.Text, "the transaction failed") + "; the host's node reports this, and nothing proves it: look it up before you pay again"
 	case !x.State.IsMissing():
 		return status, ""
 	}

@@ -143,7 +143,7 @@ func TestSendStatus(t *testing.T) {
 		{activity.Standing{State: org.SendWaiting, Text: "node away"}, object{"txStatus": "INITIALIZED"}},
 		{activity.Standing{State: org.SendAccepted}, object{"txStatus": "BROADCASTING"}},
 		{activity.Standing{State: org.SendIncluded}, object{"txStatus": "INCLUDED"}},
-		{activity.Standing{State: org.SendReverted, Text: "execution reverted"}, object{"txStatus": "FAILED", "txError": "execution reverted; that is the word of the host's node: look it up before you pay again", "type": "native", "native": "execution_reverted"}},
+		{activity.Standing{State: org.SendReverted, Text: "execution reverted"}, object{"txStatus": "FAILED", "txError": "execution reverted; the host's node reports this, and nothing proves it: look it up before you pay again", "type": "native", "native": "execution_reverted"}},
 		{activity.Standing{State: org.SendReverted, Text: "x", Revert: errorString}, object{"txStatus": "FAILED", "type": "native", "native": "error_string", "says": "hello"}},
 		{activity.Standing{State: org.SendReverted, Text: "x", Revert: panicCode}, object{"txStatus": "FAILED", "type": "native", "native": "panic", "code": "17"}},
 		{activity.Standing{State: org.SendReverted, Text: "x", Revert: errorString[:70]}, object{"txStatus": "FAILED", "type": "unknown", "selector": "0x08c379a0"}},

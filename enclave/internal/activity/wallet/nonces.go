@@ -36,8 +36,8 @@ var errNonces = fault.New(fault.ResourceExhausted, "over quota: %d transactions 
 
 // errMayBePaid refuses a new transaction until its client has checked an earlier one. field is the member with the number.
 func errMayBePaid(field string, number uint64, from string, on EthChain) error {
-	return fault.New(fault.FailedPrecondition, "%s: number %d of %s is used on %s, but nothing that was sent with it is said to be in a block: it may have been paid. Look what the account has paid there; "+
-		"to pay the same again, give %[1]s %[2]d, of which a block takes one; to go on, give the next one", field, number, from, on)
+	return fault.New(fault.FailedPrecondition, "%s: number %d of %s is used on %s, but no block is known to hold a transaction sent with it, so that may have been paid: look up the account's payments there. "+
+		"To pay the same again, give %[1]s %[2]d, which a chain accepts once; to go on, give the next number", field, number, from, on)
 }
 
 // openUse is a nonce whose sends are not known to be mined.
