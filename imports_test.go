@@ -27,15 +27,15 @@ var table = []row{
 	// Anyone can check.
 	{"attestation", "attestation/commitment attestation/tlog", "cbor nitrite", "attestation/tlog/tlogtest"},
 	{"attestation/commitment", "", "", ""},
-	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request enclave/lint shared/commandline shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/laptop sim/nsm sim/rig"},
+	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request enclave/lint shared/commandline shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/client sim/laptop sim/nsm sim/rig"},
 	{"attestation/monitor", "attestation attestation/request attestation/tlog", "x/mod", "attestation/tlog/tlogtest sim/witness"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/programs", "attestation attestation/commitment shared/tvc", "", ""},
 	{"attestation/wasm", "attestation/checks enclave/lint", "", ""},
 	{"attestation/tlog", "", "cbor merkle x/mod", "attestation/tlog/tlogtest"},
-	{"attestation/tlog/tlogtest", "attestation/tlog", "x/mod", ""},                              // makes logged proofs
-	{"attestation/request", "", "secp256k1", "attestation attestation/client host/api sim/rig"}, // clients import it, ours too
-	{"attestation/client", "attestation", "", "attestation/request host/api sim/laptop sim/rig"},
+	{"attestation/tlog/tlogtest", "attestation/tlog", "x/mod", ""},                                // makes logged proofs
+	{"attestation/request", "", "secp256k1", "attestation attestation/client sim/client sim/rig"}, // clients import it, ours too
+	{"attestation/client", "attestation", "", "attestation/request sim/client sim/laptop sim/rig"},
 
 	// The image.
 	{"eif/cpio", "", "", ""},
@@ -166,7 +166,7 @@ var table = []row{
 		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/shamir enclave/internal/settings enclave/internal/strictjson " +
 		"enclave/internal/fault attestation attestation/commitment attestation/tlog shared/wire", "", ""},
 	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 -enclave/internal/guest attestation attestation/tlog shared/tvc shared/wire shared/pace", "",
-		"host/store sim/nsm sim/laptop sim/rig"},
+		"attestation/request host/store sim/client sim/laptop sim/nsm sim/rig"},
 
 	// The enclave of a customer's program, which knows nothing of the signer's but how it boots and what a share is.
 	{"enclave/app", "attestation/commitment enclave/internal/secret enclave/internal/shamir enclave/internal/strictjson shared/tvc", "",
@@ -175,8 +175,8 @@ var table = []row{
 	{"enclave/app/init", "enclave/app enclave/app/sandbox enclave/internal/guest shared/tvc", "", ""},
 
 	// A stranger decides an exported history again: never linked by the enclave.
-	{"enclave/internal/replay", "enclave/core enclave/internal/history enclave/internal/org attestation attestation/tlog", "x/mod", "containerregistry shared/tvc enclave/internal/activity enclave/internal/bundle enclave/internal/onramp enclave/internal/secret shared/wire sim/laptop sim/rig"},
-	{"enclave/replay", "shared/commandline attestation/request attestation/tlog enclave/core enclave/internal/activity enclave/internal/history enclave/internal/onramp enclave/internal/org enclave/internal/replay", "", "host/api sim/rig"},
+	{"enclave/internal/replay", "enclave/core enclave/internal/history enclave/internal/org attestation attestation/tlog", "x/mod", "containerregistry enclave/internal/activity enclave/internal/bundle enclave/internal/onramp enclave/internal/secret shared/tvc sim/client sim/rig"},
+	{"enclave/replay", "shared/commandline attestation/request attestation/tlog enclave/core enclave/internal/activity enclave/internal/history enclave/internal/onramp enclave/internal/org enclave/internal/replay", "", "sim/rig"},
 
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/lint", "enclave/internal/policy", "", ""},
@@ -235,36 +235,38 @@ var table = []row{
 	{"sim/guest", "sim/cuse sim/guest/setup sim/nsm", "vsock x/sys", ""},
 	{"sim/vhostvsock", "", "x/sys", ""},
 	{"sim/cosigner", "shared/program", "", ""}, // an example of a program
-	{"sim/beside", "enclave/app enclave/app/sandbox sim/laptop sim/nsm", "", "containerregistry attestation attestation/programs host/egress host/programs host/registry shared/tvc shared/tvc/tvctest sim/rig"},
+	{"sim/beside", "enclave/app enclave/app/sandbox sim/laptop sim/nsm", "", "attestation attestation/programs containerregistry host/egress host/programs host/registry shared/tvc shared/tvc/tvctest sim/client sim/rig"},
 	{"sim/loopback", "", "", ""},
 	{"sim/inbox", "sim/loopback", "smtp", ""},
 	{"sim/idp", "sim/loopback", "jose", ""},
 	{"sim/laptop", "attestation/request enclave/core attestation attestation/tlog shared/wire shared/yield sim/nsm sim/idp", "x/crypto", ""},
-	{"sim/script", "attestation/request sim/laptop sim/passcode", "secp256k1", "host/api sim/rig"},
-	{"sim/rig", "attestation attestation/tlog enclave/core host/... shared/wire sim/laptop sim/witness", "", "base58 cbor containerregistry shared/pace shared/tvc sim/authenticator sim/inbox"},
-	{"sim/hostile", "host/... shared/wire", "", "enclave/core sim/laptop sim/rig"},
+	{"sim/script", "attestation/request sim/laptop sim/passcode", "secp256k1", "sim/client sim/rig"},
+	{"sim/rig", "attestation attestation/tlog enclave/core host/... shared/wire sim/client sim/laptop sim/witness", "", "attestation/request base58 cbor containerregistry shared/pace shared/tvc sim/authenticator sim/client sim/inbox"},
+	{"sim/hostile", "host/... shared/wire", "", "enclave/core sim/client sim/laptop sim/rig"},
 	{"sim/logmodel", "", "", ""},
-	{"sim/witness", "attestation/tlog sim/loopback", "merkle x/mod", "attestation/tlog/tlogtest enclave/core host/store/tree host/tiles host/witness shared/wire sim/laptop sim/rig sim/witness/witnesstest"},
+	{"sim/witness", "attestation/tlog sim/loopback", "merkle x/mod", "attestation/tlog/tlogtest enclave/core host/store/tree host/tiles host/witness shared/wire sim/client sim/laptop sim/rig sim/witness/witnesstest"},
 	{"sim/witness/witnesstest", "attestation/tlog host/store/tree shared/porttest shared/wire sim/witness", "merkle sqlite x/crypto x/mod", ""}, // starts others' too
-	{"sim/linear", "", "", "attestation/tlog enclave/core shared/wire sim/laptop sim/rig porcupine"},
-	{"sim/restart", "", "", "attestation attestation/tlog enclave/core host/cosign host/link host/store host/store/sqlite host/store/tree shared/wire sim/laptop sim/logmodel sim/witness"},
-	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
-	{"sim/budget", "", "", "enclave/core host/store/sqlite shared/wire sim/laptop sim/rig"},
-	{"sim/fairness", "attestation/request enclave/core host/link shared/collector shared/pace shared/slack shared/wire sim/laptop sim/rig", "", ""},
-	{"sim/backup", "", "", "host/... shared/wire sim/laptop sim/rig"},
-	{"sim/crash", "", "", "attestation attestation/tlog host/... shared/wire sim/laptop sim/witness"},
+	{"sim/linear", "", "", "attestation/tlog enclave/core porcupine shared/wire sim/client sim/rig"},
+	{"sim/restart", "", "", "attestation attestation/tlog enclave/core host/cosign host/link host/store host/store/sqlite host/store/tree shared/wire sim/client sim/laptop sim/logmodel sim/witness"},
+	{"sim/client", "attestation/request shared/wire sim/authenticator sim/laptop", "", ""}, // what tests ask with
+	{"sim/process", "", "", ""},
+	{"sim/sweep", "", "", "attestation enclave/core host/... shared/wire sim/client sim/rig"},
+	{"sim/budget", "", "", "enclave/core host/store/sqlite shared/wire sim/client sim/rig"},
+	{"sim/fairness", "attestation/request enclave/core host/link shared/collector shared/pace shared/slack shared/wire sim/client sim/laptop sim/process sim/rig", "", ""},
+	{"sim/backup", "", "", "host/... sim/client sim/laptop sim/rig"},
+	{"sim/crash", "", "", "attestation attestation/tlog host/... shared/wire sim/client sim/laptop sim/process sim/witness"},
 	{"sim/passcode", "", "", ""},
-	{"sim/handover", "", "", "attestation attestation/tlog enclave/core host/heads host/link host/store host/store/sqlite host/store/tree host/witness shared/wire sim/laptop sim/nsm sim/rig sim/witness"},
-	{"sim/leak", "", "", "attestation/tlog host/... shared/wire sim/inbox sim/laptop sim/passcode sim/rig bip39 cbor secp256k1 base58"},
+	{"sim/handover", "", "", "attestation attestation/tlog enclave/core host/heads host/link host/store host/store/sqlite host/store/tree host/witness shared/wire sim/client sim/laptop sim/nsm sim/rig sim/witness"},
+	{"sim/leak", "", "", "attestation/tlog base58 bip39 cbor host/... secp256k1 shared/wire sim/client sim/inbox sim/laptop sim/passcode sim/process sim/rig"},
 	{"sim/authenticator", "", "cbor", ""},
-	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58 secp256k1"},
-	{"sim/ranges", "", "", "attestation attestation/client attestation/request enclave/core host/api host/link host/store/... shared/wire sim/laptop sim/rig"},
-	{"sim/votes", "", "", "enclave/core shared/wire sim/laptop sim/rig"},
-	{"sim/policies", "", "", "enclave/core host/api sim/authenticator sim/laptop sim/rig base58 bech32"},
-	{"sim/proxy", "", "", "enclave/core host/api host/store host/store/sqlite shared/pace shared/wire sim/authenticator sim/hostile sim/inbox sim/laptop sim/passcode sim/rig"},
-	{"sim/shares", "", "", "attestation attestation/checks attestation/client attestation/monitor attestation/request attestation/tlog enclave/core host/... shared/wire sim/laptop sim/nsm sim/rig"},
-	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
-	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
+	{"sim/matrix", "", "", "attestation/request base58 secp256k1 shared/wire sim/authenticator sim/client sim/passcode sim/rig"},
+	{"sim/ranges", "", "", "attestation attestation/client enclave/core host/link host/store/... shared/wire sim/client sim/laptop sim/process sim/rig"},
+	{"sim/votes", "", "", "attestation enclave/core shared/wire sim/client sim/rig"},
+	{"sim/policies", "", "", "attestation/request base58 bech32 enclave/core sim/authenticator sim/client sim/passcode sim/rig"},
+	{"sim/proxy", "", "", "enclave/core host/store host/store/sqlite shared/pace shared/wire sim/authenticator sim/client sim/hostile sim/inbox sim/passcode sim/rig"},
+	{"sim/shares", "", "", "attestation attestation/checks attestation/client attestation/monitor attestation/request attestation/tlog enclave/core host/... shared/wire sim/client sim/laptop sim/nsm sim/rig"},
+	{"sim/sending", "", "", "base58 host/egress host/store/... shared/wire sim/client sim/hostile sim/rig x/crypto"},
+	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/client sim/hostile sim/laptop sim/rig"},
 	{"sim", "enclave/core host/... attestation attestation/tlog shared/wire shared/commandline shared/collector shared/pace shared/slack shared/variables sim/...", "", ""},
 }
 

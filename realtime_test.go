@@ -17,7 +17,7 @@ import (
 )
 
 // realTimeUses is how many uses scripts/realtime.txt lists. It may only become less.
-const realTimeUses = 431
+const realTimeUses = 402
 
 // shortest is the least time limit that a test sets: a loaded machine takes seconds for what takes milliseconds.
 const shortest = 10 * time.Second

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +19,7 @@ import (
 	"cloister/attestation"
 	"cloister/attestation/client"
 	"cloister/attestation/request"
-	"cloister/host/api"
+	sim "cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
@@ -62,19 +60,11 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func serve(t testing.TB, r *rig.Rig) (public, proxy string) {
-	a := api.New(api.Options{Enclave: r.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
-	one, two := httptest.NewServer(a.Public(true)), httptest.NewServer(a.Proxy())
-	t.Cleanup(one.Close)
-	t.Cleanup(two.Close)
-	return one.URL, two.URL
-}
+func newWorld(t testing.TB) *world { return start(t, rig.Options{AuthProxy: true}) }
 
-func newWorld(t testing.TB) *world {
-	w := &world{t: t, Rig: rig.Start(t, rig.Options{AuthProxy: true}), way: &way{}}
-	w.api, w.proxy = serve(t, w.Rig)
-	return w
+func start(t testing.TB, o rig.Options) *world {
+	r := rig.Start(t, o)
+	return &world{t: t, Rig: r, api: r.Serve(), proxy: r.ServeProxy(), way: &way{}}
 }
 
 func policyOf(c *laptop.Credentials) attestation.Policy {
@@ -151,7 +141,7 @@ func TestSignedReplies(t *testing.T) {
 		t.Fatalf("query: %+v, %v", got, err)
 	}
 	// A submit, what it made, and the same body again.
-	body := w.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "signed", "userIds": []string{}})
+	body := w.Root().Body("CREATE_USER_TAG", sim.Tag("signed"))
 	first, err := w.send(c, w.api+"/public/v1/submit/create_user_tag", body)
 	if err != nil || first.status != 200 || !strings.Contains(first.body, "ACTIVITY_STATUS_COMPLETED") {
 		t.Fatalf("submit: %+v, %v", first, err)
@@ -167,7 +157,7 @@ func TestSignedReplies(t *testing.T) {
 		"no such operation":   {"/public/v1/query/nothing_like_it", `{"organizationId":"` + w.Credentials.OrganizationID + `"}`, 404},
 		"no JSON":             {"/public/v1/query/whoami", `{`, 400},
 		"foreign":             {"/public/v1/query/whoami", `{"organizationId":"11111111-1111-4111-8111-111111111111"}`, 401},
-		"type of another":     {"/public/v1/submit/create_wallet", string(w.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "x", "userIds": []string{}})), 400},
+		"type of another":     {"/public/v1/submit/create_wallet", string(w.Root().Body("CREATE_USER_TAG", sim.Tag("x"))), 400},
 		"too old":             {"/public/v1/submit/create_user_tag", strings.Replace(string(body), `"timestampMs":"`, `"timestampMs":"1`, 1), 400},
 		"whole body of bytes": {"/public/v1/query/whoami", "\xff\x00", 400},
 	} {
@@ -391,12 +381,10 @@ func TestBootsLast(t *testing.T) {
 // TestEarlierBoots: a boot's proof is found when another one serves.
 func TestEarlierBoots(t *testing.T) {
 	dir := t.TempDir()
-	first := &world{t: t, Rig: rig.Start(t, rig.Options{Dir: dir}), way: &way{}}
-	first.api, _ = serve(t, first.Rig)
+	first := start(t, rig.Options{Dir: dir})
 	key, policy := first.liveKey(t), policyOf(first.Credentials)
 	first.Stop()
-	second := &world{t: t, Rig: rig.Start(t, rig.Options{Dir: dir}), way: &way{}}
-	second.api, _ = serve(t, second.Rig)
+	second := start(t, rig.Options{Dir: dir})
 	if second.liveKey(t) == key {
 		t.Fatal("two boots have one live key")
 	}
@@ -462,7 +450,7 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for n := range 5 {
 				name := fmt.Sprintf("tag-%d-%d", i, n)
-				got, err := w.send(c, w.api+"/public/v1/submit/create_user_tag", w.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": name, "userIds": []string{}}))
+				got, err := w.send(c, w.api+"/public/v1/submit/create_user_tag", w.Root().Body("CREATE_USER_TAG", sim.Tag(name)))
 				if err != nil || got.status != 200 || !strings.Contains(got.body, `"`+name+`"`) {
 					t.Errorf("%s: %+v, %v", name, got, err)
 				}

@@ -8,6 +8,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/attestation/request"
+	sim "cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
@@ -15,8 +16,7 @@ import (
 // A client that asks for the logged proof has one that is about its submit, or none and a refusal.
 func TestLogProofs(t *testing.T) {
 	witnesses := rig.StartWitnesses(t, rig.WitnessOptions{Serve: attestation.MaxLogTime, Bound: attestation.MaxLogTime})
-	w := &world{t: t, Rig: rig.Start(t, rig.Options{Witnesses: witnesses}), way: &way{}}
-	w.api, w.proxy = serve(t, w.Rig)
+	w := start(t, rig.Options{Witnesses: witnesses})
 	c := w.transport()
 	submit := func(op string, body []byte, key laptop.KeyPair) (answer, error) {
 		t.Helper()
@@ -30,9 +30,9 @@ func TestLogProofs(t *testing.T) {
 		}
 		return w.do(c, r)
 	}
-	root, user := w.Credentials.RootAPIKey, newKey(t)
+	root, user := w.Credentials.RootAPIKey, sim.NewKey()
 	wallet := func(name string) []byte {
-		return w.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": name, "accounts": []any{}})
+		return w.Root().Body("CREATE_WALLET", sim.Wallet(name))
 	}
 	got, err := submit("create_wallet", wallet("one"), root)
 	if err != nil || got.status != 200 || !strings.Contains(got.body, `"logProof":"c2sp.org/tlog-proof@v1`) {
@@ -43,7 +43,7 @@ func TestLogProofs(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := &request.API{URL: w.api, OrganizationID: w.Credentials.OrganizationID, Key: key, LogProofs: true, HTTP: &http.Client{Transport: c}}
-	a, err := api.Submit(t.Context(), "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "by the package", "accounts": []any{}})
+	a, err := api.Submit(t.Context(), "ACTIVITY_TYPE_CREATE_WALLET", sim.Wallet("by the package"))
 	if err != nil || !strings.HasPrefix(a.LogProof, "c2sp.org/tlog-proof@v1\n") || !strings.Contains(string(a.LogKey), attestation.TypeLog) {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -51,8 +51,7 @@ func TestLogProofs(t *testing.T) {
 		t.Error(err)
 	}
 	// Refusals: of an activity that is kept, with the proof; of what nobody decides, without.
-	users := w.Body("ACTIVITY_TYPE_CREATE_USERS_V3", map[string]any{"users": []any{map[string]any{"userName": "u", "userTags": []any{}, "authenticators": []any{}, "oauthProviders": []any{},
-		"apiKeys": []any{map[string]any{"apiKeyName": "k", "publicKey": user.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
+	users := w.Root().Body("CREATE_USERS_V4", sim.Users(sim.NewUser("u", user)))
 	if got, err := submit("create_users", users, root); err != nil || got.status != 200 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -72,13 +71,4 @@ func TestLogProofs(t *testing.T) {
 	if got, err := submit("create_wallet", body, root); err != nil || got.status != 200 {
 		t.Errorf("%+v, %v", got, err)
 	}
-}
-
-func newKey(t *testing.T) laptop.KeyPair {
-	t.Helper()
-	k, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
 }

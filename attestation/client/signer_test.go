@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	sim "cloister/sim/client"
 	"cloister/sim/laptop"
 )
 
@@ -33,11 +34,7 @@ func newSigner(t *testing.T) *signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &signer{key, strings.Repeat(hex.EncodeToString(raw), 2), api}
+	return &signer{key, strings.Repeat(hex.EncodeToString(raw), 2), sim.NewKey()}
 }
 
 func (s *signer) sign(t *testing.T, r *http.Request, resp *http.Response, body []byte) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"cloister/attestation"
 	"cloister/attestation/client"
 	"cloister/attestation/request"
-	"cloister/host/api"
+	sim "cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -25,12 +24,8 @@ type object = map[string]any
 func world(t *testing.T) (*rig.Rig, *request.API) {
 	t.Helper()
 	r := rig.Start(t, rig.Options{})
-	a := api.New(api.Options{Enclave: r.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
-	s := httptest.NewServer(a.Public(true))
-	t.Cleanup(s.Close)
 	c := r.Credentials
-	return r, &request.API{URL: s.URL, OrganizationID: c.OrganizationID, Key: parse(t, c.RootAPIKey.PrivateKey)}
+	return r, &request.API{URL: r.Serve(), OrganizationID: c.OrganizationID, Key: parse(t, c.RootAPIKey.PrivateKey)}
 }
 
 func parse(t *testing.T, private string) *request.Key {
@@ -85,7 +80,7 @@ func TestRequests(t *testing.T) {
 	ids := map[string]bool{}
 	root.Now = func() time.Time { return time.Now().Truncate(time.Minute) }
 	for i := range 3 {
-		a, err := root.Submit(ctx, "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": fmt.Sprint("Tag ", i), "userIds": []string{}})
+		a, err := root.Submit(ctx, "ACTIVITY_TYPE_CREATE_USER_TAG", sim.Tag(fmt.Sprint("Tag ", i)))
 		must(t, err)
 		if ids[a.ID] = true; a.Waits() || len(a.AppProofs) == 0 {
 			t.Errorf("%+v", a)
@@ -133,20 +128,17 @@ func TestRequests(t *testing.T) {
 func TestWait(t *testing.T) {
 	_, root := world(t)
 	ctx := t.Context()
-	pair, err := request.NewKeyPair(rand.Reader)
-	must(t, err)
-	a, err := root.Submit(ctx, "ACTIVITY_TYPE_CREATE_USERS_V3", object{"users": []object{{"userName": "Second", "authenticators": []object{}, "oauthProviders": []object{}, "userTags": []string{},
-		"apiKeys": []object{{"apiKeyName": "Key", "publicKey": pair.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
+	pair := sim.NewKey()
+	a, err := root.Submit(ctx, "ACTIVITY_TYPE_CREATE_USERS_V4", sim.Users(sim.NewUser("Second", pair)))
 	must(t, err)
 	must(t, a.Into(new(struct{})))
-	a, err = root.Submit(ctx, "ACTIVITY_TYPE_CREATE_POLICY_V3", object{"policyName": "Two", "effect": "EFFECT_ALLOW", "notes": "", "condition": "true",
-		"consensus": "approvers.count() >= 2"})
+	a, err = root.Submit(ctx, "ACTIVITY_TYPE_CREATE_POLICY_V3", sim.Policy("Two", "ALLOW", "true", "approvers.count() >= 2"))
 	must(t, err)
 	must(t, a.Into(new(struct{})))
 
 	second := &request.API{URL: root.URL, OrganizationID: root.OrganizationID, Key: parse(t, pair.PrivateKey)}
 	for vote, want := range map[string]string{"APPROVE": "ACTIVITY_STATUS_COMPLETED", "REJECT": "ACTIVITY_STATUS_REJECTED"} {
-		a, err := second.Submit(ctx, "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": vote, "userIds": []string{}})
+		a, err := second.Submit(ctx, "ACTIVITY_TYPE_CREATE_USER_TAG", sim.Tag(vote))
 		must(t, err)
 		if !a.Waits() || a.Into(new(struct{})) == nil {
 			t.Fatalf("%+v", a)
@@ -166,7 +158,7 @@ func TestWait(t *testing.T) {
 			t.Errorf("%s: %v", vote, err)
 		}
 	}
-	a, err = second.Submit(ctx, "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": "Patience", "userIds": []string{}})
+	a, err = second.Submit(ctx, "ACTIVITY_TYPE_CREATE_USER_TAG", sim.Tag("Patience"))
 	must(t, err)
 	over := errors.New("no more")
 	if _, err := second.Wait(ctx, a, func(context.Context) error { return over }); !errors.Is(err, over) {

@@ -43,11 +43,7 @@ func TestProofsOfEarlierManifests(t *testing.T) {
 	var boots, keys []string
 	for i, configuration := range []string{`{"issuer":"http://127.0.0.1:1"}`, `{"issuer":"http://127.0.0.1:2"}`, ""} {
 		r := rig.Start(t, rig.Options{Dir: dir, Configuration: []byte(configuration)})
-		status, reply := r.Query("get_latest_boot_proof", map[string]any{"appName": "cloister"})
-		if status != 200 {
-			t.Fatal(reply)
-		}
-		boots = append(boots, write("boot-"+string(rune('0'+i)), reply))
+		boots = append(boots, write("boot-"+string(rune('0'+i)), r.Root().Read("get_latest_boot_proof", map[string]any{"appName": "cloister"})))
 		document, err := r.Link.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: wire.OpDiscoveryKeys, WithinMs: 60_000})
 		if err != nil || document.Status != 200 {
 			t.Fatal(document, err)

@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -18,16 +16,13 @@ import (
 	"time"
 
 	"cloister/attestation"
-	"cloister/host/api"
 	"cloister/sim/rig"
 )
 
 // A running deployment, real but for the machine, against its release and others.
 func TestRunningDeployment(t *testing.T) {
 	r := rig.Start(t, rig.Options{})
-	a := api.New(api.Options{Enclave: r.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
-	real := httptest.NewServer(a.Public(true))
+	real := httptest.NewServer(rig.NewAPI(r.Link).Public(true)) // which the test closes
 	defer real.Close()
 	root, pcrs, digest := r.Credentials.AttestationRootPEM, r.Credentials.PCRs, binaryOf(t, real.URL)
 	dir := t.TempDir()

@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +23,7 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/host/tiles"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -58,10 +57,7 @@ func newWatched(t *testing.T) *watched {
 	t.Cleanup(func() { _ = s.Close() })
 	w := &watched{t: t, host: &hiding{Store: s}}
 	w.Rig = rig.Start(t, rig.Options{Store: w.host, Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{Serve: time.Second})})
-	a := api.New(api.Options{Enclave: w.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second, Tiles: tiles.New(w.host, time.Now)})
-	real := httptest.NewServer(a.Public(true))
-	t.Cleanup(real.Close)
+	w.url = rig.ServeHTTP(t, rig.NewAPI(w.Link, func(o *api.Options) { o.Tiles = tiles.New(w.host, time.Now) }).Public(true))
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -73,8 +69,7 @@ func newWatched(t *testing.T) *watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.url = real.URL
-	w.args = []string{"monitor", "-url", real.URL, "-organization", w.Credentials.OrganizationID, "-key-file", write("key", w.Credentials.RootAPIKey.PrivateKey),
+	w.args = []string{"monitor", "-url", w.url, "-organization", w.Credentials.OrganizationID, "-key-file", write("key", w.Credentials.RootAPIKey.PrivateKey),
 		"-state", filepath.Join(dir, "state"), "-simulator-root", write("root.pem", w.Credentials.AttestationRootPEM), "-measurements", write("pcrs", string(pcrs)),
 		"-manifest-sha256", w.Credentials.ManifestSHA256}
 	return w
@@ -82,9 +77,8 @@ func newWatched(t *testing.T) *watched {
 
 func (w *watched) decide(n int) {
 	for range n {
-		if status, m := w.Submit("create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "t" + strconv.FormatInt(w.NowMs(), 10), "userIds": []string{}}); status != 200 {
-			w.t.Fatal(status, m)
-		}
+		root := w.Root()
+		root.Do("CREATE_USER_TAG", client.Tag(fmt.Sprint("t", root.Times.Next())))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"cloister/host/store"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -22,12 +23,8 @@ func events(t testing.TB, r *rig.Rig, email string, count int, more ...object) (
 		maps.Copy(ask, m)
 	}
 	for range 30_000 {
-		status, m := r.Query("list_email_events", ask)
-		if status != 200 {
-			t.Fatalf("%d %v", status, m)
-		}
 		all = nil
-		for _, e := range m["emailEvents"].([]any) {
+		for _, e := range r.Root().Read("list_email_events", ask)["emailEvents"].([]any) {
 			all = append(all, e.(object))
 		}
 		if len(all) >= count {
@@ -42,7 +39,7 @@ func events(t testing.TB, r *rig.Rig, email string, count int, more ...object) (
 func typesOf(all []object) string {
 	var types []string
 	for _, e := range all {
-		types = append(types, rig.Text(e, "eventType"))
+		types = append(types, client.Text(e, "eventType"))
 	}
 	return strings.Join(types, " ")
 }
@@ -73,11 +70,11 @@ func TestMailEvents(t *testing.T) {
 	}
 	for _, e := range all {
 		if e["messageId"] != "0196a1b2-0000-7000-8000-000000000001@example.com" || e["fromAddress"] != "login@example.com" || e["toAddress"] != "Ada@example.com" || e["organizationId"] != r.Credentials.OrganizationID ||
-			len(rig.Text(e, "timestamp")) != 13 || e["createdAt"] != e["timestamp"] || !strings.Contains(strings.Join(box.got(), ""), "Message-ID: <"+rig.Text(e, "messageId")+">") {
+			len(client.Text(e, "timestamp")) != 13 || e["createdAt"] != e["timestamp"] || !strings.Contains(strings.Join(box.got(), ""), "Message-ID: <"+client.Text(e, "messageId")+">") {
 			t.Errorf("%v", e)
 		}
 	}
-	if d := all[0]["details"].(object); d["deliverySmtpResponse"] != "250 2.0.0 Ok: queued as 4XyZ" || rig.Text(d, "deliveryProcessingTimeMillis") == "0" {
+	if d := all[0]["details"].(object); d["deliverySmtpResponse"] != "250 2.0.0 Ok: queued as 4XyZ" || client.Text(d, "deliveryProcessingTimeMillis") == "0" {
 		t.Errorf("%v", d)
 	}
 	if d := all[1]["details"].(object); d["diagnosticCode"] != "451 4.2.1 try later" || d["deliveryDelayType"] != "General" || len(d) != 2 {
@@ -96,7 +93,7 @@ func TestMailEvents(t *testing.T) {
 	if d := all[0]["details"].(object); d["diagnosticCode"] != "550 5.7.1 your message with Code ***, *** is spam" || d["bounceType"] != "Permanent" || d["bounceSubType"] != "General" {
 		t.Errorf("%v", d)
 	}
-	id := func(i int) string { return rig.Text(all[i], "id") }
+	id := func(i int) string { return client.Text(all[i], "id") }
 	for what, c := range map[string]struct {
 		ask  object
 		want []object
@@ -117,8 +114,8 @@ func TestMailEvents(t *testing.T) {
 		"no address": {}, "another type": {"email": "ada@example.com", "eventType": "Open"}, "no cursor": {"email": "ada@example.com", "paginationOptions": object{"after": "x"}},
 		"another's cursor": {"email": "bob@example.com", "paginationOptions": object{"after": id(0)}},
 	} {
-		if status, m := r.Query("list_email_events", ask); status != 400 {
-			t.Errorf("%s: %d %v", what, status, m)
+		if got := r.Root().Query("list_email_events", ask); got.Status != 400 {
+			t.Errorf("%s: %v", what, got)
 		}
 	}
 	if got := events(t, r, "bob@example.com", 0); len(got) != 0 {
@@ -139,26 +136,24 @@ func TestMailEventsOfOthers(t *testing.T) {
 	a := newAuthority(t, mailHost)
 	box := newMailbox(t, a)
 	r := rig.Start(t, rig.Options{Configuration: configured(t, a), Outside: resourceNames{mailHost: box.Addr()}.dial, Organizations: 1})
-	_, m := r.Submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", object{"subOrganizationName": "below", "rootQuorumThreshold": 1,
-		"rootUsers": []any{object{"userName": "one", "apiKeys": []any{object{"apiKeyName": "k", "publicKey": "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296", "curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}}}})
-	sub, err := org.ParseID(rig.Text(m, "activity", "result", "createSubOrganizationResultV8", "subOrganizationId"))
+	root := r.Root()
+	sub, err := org.ParseID(root.NewSubOrganization("below").Organization)
 	if err != nil {
-		t.Fatal(m)
+		t.Fatal(err)
 	}
 	if _, err := r.Enclave.Put(t.Context(), sub, letterTo(t, r, "ada@example.com", 1, "hello")); err != nil {
 		t.Fatal(err)
 	}
 	events(t, r, "ada@example.com", 2)
-	if status, m := r.Query("list_email_events", object{"organizationId": sub.String(), "email": "ada@example.com"}); status != 400 || !strings.Contains(rig.Text(m, "message"), "top level") {
-		t.Errorf("%d %v", status, m)
+	if got := root.Query("list_email_events", object{"organizationId": sub.String(), "email": "ada@example.com"}); got.Status != 400 || !strings.Contains(got.Text("message"), "top level") {
+		t.Error(got)
 	}
-	others, err := r.Dir.Organizations()
-	if err != nil || len(others) != 1 {
+	other, err := org.ParseID(r.Others()[0].Organization)
+	if err != nil {
 		t.Fatal(err)
 	}
-	other, _ := org.ParseID(others[0].OrganizationID)
-	if status, m := r.Query("list_email_events", object{"organizationId": other.String(), "email": "ada@example.com"}); status != 401 {
-		t.Errorf("another tenant's: %d %v", status, m)
+	if got := root.Query("list_email_events", object{"organizationId": other.String(), "email": "ada@example.com"}); got.Status != 401 {
+		t.Errorf("another tenant's: %v", got)
 	}
 	if _, err := r.Enclave.Put(t.Context(), other, letterTo(t, r, "bob@example.com", 2, "hello")); err != nil {
 		t.Fatal(err)
@@ -183,8 +178,8 @@ func TestMailEventsOfOthers(t *testing.T) {
 			}
 		}
 	}
-	if status, m := r.Query("list_email_events", object{"email": "ada@example.com"}); status != 503 || r.Counters()["alarm_index"] == 0 {
-		t.Errorf("%d %v", status, m)
+	if got := root.Query("list_email_events", object{"email": "ada@example.com"}); got.Status != 503 || r.Counters()["alarm_index"] == 0 {
+		t.Error(got)
 	}
 }
 
@@ -242,7 +237,7 @@ func TestMailsThatCannotGoOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if all := events(t, r, "ada@example.com", 2); typesOf(all) != "DeliveryDelay Send" || rig.Text(all[0], "details", "deliveryDelayType") != "TransientCommunicationFailure" || rig.Text(all[0], "details", "diagnosticCode") != "no connection" {
+	if all := events(t, r, "ada@example.com", 2); typesOf(all) != "DeliveryDelay Send" || client.Text(all[0], "details", "deliveryDelayType") != "TransientCommunicationFailure" || client.Text(all[0], "details", "diagnosticCode") != "no connection" {
 		t.Errorf("%v", all)
 	}
 	r = rig.Start(t, rig.Options{Configuration: leaving(t), Mailer: &postbox{busy: 2}, Outside: resourceNames{}.dial})

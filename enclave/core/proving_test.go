@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
@@ -35,47 +35,42 @@ func newProver(t *testing.T, mode tlog.Mode, o rig.Options) *prover {
 	return &prover{rig.Start(t, o), w, t}
 }
 
-// call sends a stamped body with more headers. A wait of 0 is the usual one.
-func (p *prover) call(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair, wait time.Duration, more ...wire.Header) *wire.Reply {
+// call submits a stamped body with more headers. A wait of 0 is the usual one.
+func (p *prover) call(op string, body []byte, key client.KeyPair, wait time.Duration, more ...wire.Header) *wire.Reply {
 	p.t.Helper()
-	head, err := laptop.Stamp(key, body)
+	q, err := p.Root().As("", "", key).Request(wire.EndpointSubmit, op, body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	reply, err := p.Link.Call(p.t.Context(), &wire.Call{Endpoint: endpoint, Op: op, Head: append(head, more...), Body: body, WithinMs: uint32(wait.Milliseconds())})
+	call := q.Call()
+	call.Head, call.WithinMs = append(call.Head, more...), uint32(wait.Milliseconds())
+	reply, err := p.Link.Call(p.t.Context(), call)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return reply
 }
 
-func (p *prover) submit(op string, body []byte, key laptop.KeyPair, more ...wire.Header) *wire.Reply {
+func (p *prover) submit(op string, body []byte, key client.KeyPair, more ...wire.Header) *wire.Reply {
 	p.t.Helper()
-	return p.call(wire.EndpointSubmit, op, body, key, 0, more...)
+	return p.call(op, body, key, 0, more...)
 }
 
-func fields(t *testing.T, reply *wire.Reply) (m map[string]any) {
-	t.Helper()
-	if err := json.Unmarshal(reply.Body, &m); err != nil {
-		t.Fatalf("%s: %v", reply.Body, err)
-	}
-	return m
+func fields(reply *wire.Reply) client.Reply {
+	return client.Reply{Status: int(reply.Status), Body: reply.Body}
 }
 
-func nameOf(t *testing.T, reply *wire.Reply) string {
-	t.Helper()
-	return rig.Text(fields(t, reply), "turnkeyErrorCode")
+func nameOf(reply *wire.Reply) string { return fields(reply).Text("turnkeyErrorCode") }
+
+// wallet is the body of a new wallet.
+func (p *prover) wallet(name string) []byte {
+	return p.Root().Body("CREATE_WALLET", client.Wallet(name))
 }
 
 // shown is what the proof in a reply shows, which is what the reply tells.
 func (p *prover) shown(reply *wire.Reply) *attestation.LoggedEntry {
 	p.t.Helper()
-	_, m := p.Query("get_latest_boot_proof", map[string]any{"appName": attestation.Application})
-	raw, err := json.Marshal(m)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	boots, err := attestation.ParseReply(raw)
+	boots, err := attestation.ParseReply(p.Root().Query("get_latest_boot_proof", object{"appName": attestation.Application}).Body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -98,7 +93,7 @@ func (p *prover) shown(reply *wire.Reply) *attestation.LoggedEntry {
 }
 
 // proven submits a body that wants its proof, and then again with and without: one activity, and without the wish the same bytes but for the proof.
-func (p *prover) proven(status uint16, op string, body []byte, key laptop.KeyPair) (*attestation.LoggedEntry, map[string]any) {
+func (p *prover) proven(status uint16, op string, body []byte, key client.KeyPair) (*attestation.LoggedEntry, client.Reply) {
 	p.t.Helper()
 	first := p.submit(op, body, key, logProof)
 	if first.Status != status {
@@ -114,26 +109,7 @@ func (p *prover) proven(status uint16, op string, body []byte, key laptop.KeyPai
 	if plain.Status != status || !strings.HasPrefix(string(again.Body), bare+`,"logProof":"`) || strings.Contains(bare, "logProof") {
 		p.t.Errorf("%s: without the wish: %d %s", op, plain.Status, plain.Body)
 	}
-	return e, fields(p.t, first)
-}
-
-func newKey(t *testing.T) laptop.KeyPair {
-	t.Helper()
-	k, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func userWith(name string, k laptop.KeyPair) map[string]any {
-	return map[string]any{"userName": name, "authenticators": []any{}, "oauthProviders": []any{},
-		"apiKeys": []any{map[string]any{"apiKeyName": name, "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}
-}
-
-func tagged(user map[string]any) map[string]any {
-	user["userTags"] = []any{}
-	return user
+	return e, fields(first)
 }
 
 // Whatever a submit comes to, its proof is about that: an activity, one that waits, a vote and what it leads to, a refusal that is kept, a sub-organization.
@@ -141,7 +117,7 @@ func TestLogProofWithASubmit(t *testing.T) {
 	for _, mode := range []tlog.Mode{tlog.ModeStrict, tlog.ModeBounded} {
 		t.Run(mode.String(), func(t *testing.T) {
 			p := newProver(t, mode, rig.Options{})
-			root, user, second := p.Credentials.RootAPIKey, newKey(t), newKey(t)
+			root, user, second := p.Credentials.RootAPIKey, client.NewKey(), client.NewKey()
 			home := p.Credentials.OrganizationID
 			want := func(e *attestation.LoggedEntry, organization, typ, status string, body []byte) {
 				t.Helper()
@@ -152,46 +128,46 @@ func TestLogProofWithASubmit(t *testing.T) {
 			}
 			const done, waits, failed = "ACTIVITY_STATUS_COMPLETED", "ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_FAILED"
 
-			users := p.Body("ACTIVITY_TYPE_CREATE_USERS_V3", map[string]any{"users": []any{tagged(userWith("User", user)), tagged(userWith("Second", second))}})
+			users := p.Root().Body("CREATE_USERS_V4", client.Users(client.NewUser("User", user), client.NewUser("Second", second)))
 			e, m := p.proven(200, "create_users", users, root)
-			want(e, home, "ACTIVITY_TYPE_CREATE_USERS_V3", done, users)
-			ids, _ := rig.Get(m, "activity", "result", "createUsersResult", "userIds").([]any)
+			want(e, home, "ACTIVITY_TYPE_CREATE_USERS_V4", done, users)
+			ids, _ := client.Get(m.Result(), "userIds").([]any)
 
-			refused := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+			refused := p.wallet("w")
 			e, m = p.proven(403, "create_wallet", refused, user)
 			want(e, home, "ACTIVITY_TYPE_CREATE_WALLET", failed, refused)
-			if m["activity"] != nil || m["code"] != float64(7) {
+			if m.Get("activity") != nil || m.Get("code") != float64(7) {
 				t.Errorf("%v", m)
 			}
 
-			sub := p.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", map[string]any{"subOrganizationName": "below", "rootQuorumThreshold": 1,
-				"rootUsers": []any{userWith("below", user)}})
+			sub := p.Root().Body("CREATE_SUB_ORGANIZATION_V8", client.SubOrganization("below", client.NewRootUser("below", user)))
 			e, m = p.proven(200, "create_sub_organization", sub, root)
-			want(e, home, "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", done, sub)
-			below := rig.Text(m, "activity", "result", "createSubOrganizationResultV7", "subOrganizationId")
-			own := p.BodyOf(below, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+			want(e, home, "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", done, sub)
+			below := client.Text(m.Result(), "subOrganizationId")
+			own := p.Root().As(below, "", user).Body("CREATE_WALLET", client.Wallet("w"))
 			e, _ = p.proven(200, "create_wallet", own, user)
 			want(e, below, "ACTIVITY_TYPE_CREATE_WALLET", done, own)
 
-			quorum := p.Body("ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", map[string]any{"threshold": 2, "userIds": append(ids, p.Credentials.RootUserID)})
+			quorum := p.Root().Body("UPDATE_ROOT_QUORUM", object{"threshold": 2, "userIds": append(ids, p.Credentials.RootUserID)})
 			e, _ = p.proven(200, "update_root_quorum", quorum, root)
 			want(e, home, "ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", done, quorum)
 			for _, c := range []struct {
 				op, typ, status string
-			}{{"approve_activity", "ACTIVITY_TYPE_APPROVE_ACTIVITY", done}, {"reject_activity", "ACTIVITY_TYPE_REJECT_ACTIVITY", waits}} {
-				wallet := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": c.op, "accounts": []any{}})
+			}{{"approve_activity", "APPROVE_ACTIVITY", done}, {"reject_activity", "REJECT_ACTIVITY", waits}} {
+				wallet := p.wallet(c.op)
 				begun := p.submit("create_wallet", wallet, root, logProof)
 				e = p.shown(begun)
 				want(e, home, "ACTIVITY_TYPE_CREATE_WALLET", waits, wallet)
 				// A vote's proof is of the step that it led to, of the activity that the reply tells of.
-				vote := p.Body(c.typ, map[string]any{"fingerprint": attestation.Fingerprint(wallet)})
+				votes := object{"fingerprint": attestation.Fingerprint(wallet)}
+				vote := p.Root().Body(c.typ, votes)
 				after, _ := p.proven(200, c.op, vote, user)
 				want(after, home, "ACTIVITY_TYPE_CREATE_WALLET", c.status, wallet)
 				if after.Facts.Prior != e.Facts.Seq+1 {
 					t.Errorf("%s: a step after %d, want %d", c.op, after.Facts.Prior, e.Facts.Seq+1)
 				}
 				if c.status == waits { // a vote that changes nothing shows what is there
-					same := p.submit(c.op, p.Body(c.typ, map[string]any{"fingerprint": attestation.Fingerprint(wallet)}), user, logProof)
+					same := p.submit(c.op, p.Root().Body(c.typ, votes), user, logProof)
 					if f := p.shown(same).Facts; same.Status != 200 || f.Seq != after.Facts.Seq {
 						t.Errorf("a vote that changes nothing: %d, entry %d after %d", same.Status, f.Seq, after.Facts.Seq)
 					}
@@ -215,7 +191,7 @@ func TestLogProofsOfOneBatch(t *testing.T) {
 	bodies := make([][]byte, len(replies))
 	var all sync.WaitGroup
 	for i := range replies {
-		bodies[i] = p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": fmt.Sprint(i), "accounts": []any{}})
+		bodies[i] = p.wallet(fmt.Sprint(i))
 		all.Go(func() { replies[i] = p.submit("create_wallet", bodies[i], p.Credentials.RootAPIKey, logProof) })
 	}
 	all.Wait()
@@ -233,7 +209,7 @@ func TestLogProofsOfOneBatch(t *testing.T) {
 // A signature is over the reply with its proof.
 func TestLogProofInASignedReply(t *testing.T) {
 	p := newProver(t, tlog.ModeBounded, rig.Options{})
-	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	body := p.wallet("w")
 	reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof, wire.Header{Name: wire.HeaderSignReply, Value: "nonce"})
 	p.shown(reply)
 	if reply.Signed == nil {
@@ -271,7 +247,7 @@ func TestLogProofHeaderRefused(t *testing.T) {
 	for name, head := range map[string][]wire.Header{
 		"nothing": {value("")}, "another word": {value("yes")}, "in other letters": {value("Wait")}, "a space": {value("wait ")}, "twice": {logProof, value("wait")}, "and another": {logProof, value("")},
 	} {
-		reply := p.submit("create_wallet", p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": name, "accounts": []any{}}), root, head...)
+		reply := p.submit("create_wallet", p.wallet(name), root, head...)
 		if reply.Status != 400 || !strings.Contains(string(reply.Body), wire.HeaderLogProof) {
 			t.Errorf("%s: %d %s", name, reply.Status, reply.Body)
 		}
@@ -308,14 +284,14 @@ func TestLogProofHeaderRefused(t *testing.T) {
 func (p *prover) tip() (n int) {
 	p.t.Helper()
 	for {
-		status, m := p.Query("get_log_proof", map[string]any{"seq": fmt.Sprint(n)})
-		switch status {
+		got := p.Root().Query("get_log_proof", object{"seq": fmt.Sprint(n)})
+		switch got.Status {
 		case 200:
 			n++
 		case 404:
 			return n
 		default:
-			p.t.Fatal(status, m)
+			p.t.Fatal(got)
 		}
 	}
 }
@@ -323,13 +299,13 @@ func (p *prover) tip() (n int) {
 // Without witnesses there is nothing to wait for: that is said before anything is decided.
 func TestLogProofHeaderWithoutWitnesses(t *testing.T) {
 	p := &prover{Rig: rig.Start(t, rig.Options{}), t: t}
-	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
-	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 400 || nameOf(t, reply) != "LOG_NOT_WITNESSED" {
+	body := p.wallet("w")
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 400 || nameOf(reply) != "LOG_NOT_WITNESSED" {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}
-	_, m := p.Query("list_activities", nil)
-	if all, ok := m["activities"].([]any); !ok || len(all) != 0 {
-		t.Errorf("%v", m)
+	got := p.Root().Query("list_activities", nil)
+	if all, ok := got.Get("activities").([]any); !ok || len(all) != 0 {
+		t.Error(got)
 	}
 	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey); reply.Status != 200 {
 		t.Errorf("%d %s", reply.Status, reply.Body)
@@ -340,8 +316,8 @@ func TestLogProofHeaderWithoutWitnesses(t *testing.T) {
 func (p *prover) runsOut(body []byte, name string) *wire.Reply {
 	p.t.Helper()
 	for wait := 250 * time.Millisecond; ; wait *= 2 {
-		reply := p.call(wire.EndpointSubmit, "create_wallet", body, p.Credentials.RootAPIKey, wait, logProof)
-		if reply.Status == 503 && nameOf(p.t, reply) == name {
+		reply := p.call("create_wallet", body, p.Credentials.RootAPIKey, wait, logProof)
+		if reply.Status == 503 && nameOf(reply) == name {
 			return reply
 		}
 		if reply.Status != 503 || wait > time.Minute {
@@ -355,7 +331,7 @@ func (p *prover) runsOut(body []byte, name string) *wire.Reply {
 func TestLogProofLater(t *testing.T) {
 	p := newProver(t, tlog.ModeBounded, rig.Options{})
 	root := p.Credentials.RootAPIKey
-	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	body := p.wallet("w")
 	p.Locals[0].Stop()
 	p.Locals[1].Stop()
 	for range 2 {
@@ -372,7 +348,7 @@ func TestLogProofLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	reply := p.submit("create_wallet", body, root, logProof)
-	if e := p.shown(reply); attestation.UUID(e.Facts.Activity) != rig.Text(fields(t, plain), "activity", "id") {
+	if e := p.shown(reply); attestation.UUID(e.Facts.Activity) != fields(plain).Text("activity", "id") {
 		t.Errorf("%+v", e.Facts)
 	}
 	if n := p.Counters()["log_proofs_waited_for"]; n != 0 {
@@ -383,7 +359,7 @@ func TestLogProofLater(t *testing.T) {
 // In strict mode no reply tells of what has no quorum, and none says that it was decided.
 func TestLogProofLaterInStrictMode(t *testing.T) {
 	p := newProver(t, tlog.ModeStrict, rig.Options{})
-	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	body := p.wallet("w")
 	p.Locals[0].Stop()
 	p.Locals[1].Stop()
 	p.runsOut(body, "LOG_UNAVAILABLE")
@@ -403,9 +379,9 @@ func TestLogProofsAreShared(t *testing.T) {
 	if n != 113 {
 		t.Errorf("one tenant has %d places", n)
 	}
-	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
+	body := p.wallet("w")
 	before := p.tip()
-	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 429 || nameOf(t, reply) != "LOG_PROOFS_EXCEEDED" {
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 429 || nameOf(reply) != "LOG_PROOFS_EXCEEDED" {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}
 	if after := p.tip(); after != before {
@@ -425,7 +401,7 @@ func TestLogProofsAreShared(t *testing.T) {
 func TestLogProofRate(t *testing.T) {
 	p := newProver(t, tlog.ModeBounded, rig.Options{Rates: core.Rates{Key: pace.Rate{Count: 4, Per: 24 * time.Hour}}})
 	left := func(more ...wire.Header) uint32 {
-		reply := p.submit("create_wallet", p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": fmt.Sprint(p.NowMs()), "accounts": []any{}}), p.Credentials.RootAPIKey, more...)
+		reply := p.submit("create_wallet", p.wallet(fmt.Sprint(p.Root().Times.Next())), p.Credentials.RootAPIKey, more...)
 		if reply.Status != 200 {
 			t.Fatalf("%d %s", reply.Status, reply.Body)
 		}
@@ -434,8 +410,8 @@ func TestLogProofRate(t *testing.T) {
 	if got := []uint32{left(), left(logProof)}; !slices.Equal(got, []uint32{3, 1}) {
 		t.Errorf("remaining %v", got)
 	}
-	body := p.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
-	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 429 || nameOf(t, reply) != "RATE_LIMIT_EXCEEDED" {
+	body := p.wallet("w")
+	if reply := p.submit("create_wallet", body, p.Credentials.RootAPIKey, logProof); reply.Status != 429 || nameOf(reply) != "RATE_LIMIT_EXCEEDED" {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}
 }

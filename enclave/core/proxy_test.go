@@ -10,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/attestation/request"
 	"cloister/enclave/internal/org"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
@@ -67,48 +69,34 @@ func (f *thief) at(endpoint wire.Endpoint, op string, body []byte) (int, string)
 // child makes a sub-organization by the root user and answers its id.
 func (f *thief) child() string {
 	f.t.Helper()
-	key := object{"apiKeyName": "K", "publicKey": f.Credentials.RootAPIKey.PublicKey, "curveType": "API_KEY_CURVE_P256"}
-	status, m := f.Submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1,
-		"rootUsers": []any{object{"userName": "Root", "apiKeys": []any{key}, "authenticators": []any{}, "oauthProviders": []any{}}}})
-	if status != 200 {
-		f.t.Fatalf("%d %v", status, m)
-	}
-	return rig.Text(m, "activity", "result", "createSubOrganizationResultV8", "subOrganizationId")
+	in := client.SubOrganization("Sub", client.NewRootUser("Root", f.Credentials.RootAPIKey))
+	return client.Text(f.Root().Do("CREATE_SUB_ORGANIZATION_V8", in), "subOrganizationId")
 }
 
 // submits are activities that the proxy asks for, and others, all of which its key
 // must not stamp at any endpoint that is open to the world.
 var submits = map[string]object{
-	"ACTIVITY_TYPE_INIT_OTP_V2":     {"otpType": "OTP_TYPE_EMAIL", "contact": "a@example.com", "appName": "x"},
-	"ACTIVITY_TYPE_VERIFY_OTP":      {"otpId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "otpCode": "1"},
-	"ACTIVITY_TYPE_OTP_LOGIN":       {"verificationToken": "x", "publicKey": "02"},
-	"ACTIVITY_TYPE_OAUTH_LOGIN":     {"oidcToken": "x", "publicKey": "02"},
-	"ACTIVITY_TYPE_CREATE_WALLET":   {"walletName": "W", "accounts": []any{}},
-	"ACTIVITY_TYPE_STAMP_LOGIN":     {"publicKey": "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"},
-	"ACTIVITY_TYPE_CREATE_USERS_V4": {"users": []any{object{"userName": "U", "apiKeys": []any{}, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}}}},
-	"ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8": {"subOrganizationName": "S", "rootQuorumThreshold": 1,
+	"INIT_OTP_V2":     {"otpType": "OTP_TYPE_EMAIL", "contact": "a@example.com", "appName": "x"},
+	"VERIFY_OTP":      {"otpId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "otpCode": "1"},
+	"OTP_LOGIN":       {"verificationToken": "x", "publicKey": "02"},
+	"OAUTH_LOGIN":     {"oidcToken": "x", "publicKey": "02"},
+	"CREATE_WALLET":   client.Wallet("W"),
+	"STAMP_LOGIN":     {"publicKey": "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"},
+	"CREATE_USERS_V4": client.Users(client.NewUser("U")),
+	"CREATE_SUB_ORGANIZATION_V8": {"subOrganizationName": "S", "rootQuorumThreshold": 1,
 		"rootUsers": []any{object{"userName": "U", "userEmail": "u@example.com", "apiKeys": []any{}, "authenticators": []any{}, "oauthProviders": []any{}}}},
-	"ACTIVITY_TYPE_DISABLE_AUTH_PROXY":          {},
-	"ACTIVITY_TYPE_APPROVE_ACTIVITY":            {"fingerprint": "sha256:" + strings.Repeat("0", 64)},
-	"ACTIVITY_TYPE_CREATE_READ_ONLY_SESSION":    {},
-	"ACTIVITY_TYPE_EXPORT_WALLET":               {"walletId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "targetPublicKey": "02"},
-	"ACTIVITY_TYPE_UPDATE_ROOT_QUORUM":          {"threshold": 1, "userIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"}},
-	"ACTIVITY_TYPE_SET_ORGANIZATION_FEATURE":    {"name": "FEATURE_NAME_SMS_AUTH", "value": ""},
-	"ACTIVITY_TYPE_CREATE_API_KEYS_V2":          {"userId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "apiKeys": []any{}},
-	"ACTIVITY_TYPE_UPDATE_AUTH_PROXY_CONFIG":    {"allowedOrigins": []any{"*"}},
-	"ACTIVITY_TYPE_CREATE_OAUTH2_CREDENTIAL":    {"provider": "OAUTH2_PROVIDER_X", "clientId": "x", "encryptedClientSecret": "00"},
-	"ACTIVITY_TYPE_DELETE_ORGANIZATION":         {"organizationId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8"},
-	"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2":         {"signWith": "x", "payload": "00", "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"},
-	"ACTIVITY_TYPE_REMOVE_ORGANIZATION_FEATURE": {"name": "FEATURE_NAME_AUTH_PROXY"},
-}
-
-// opOf is the path of a type.
-func opOf(typ string) string {
-	op := strings.ToLower(strings.TrimPrefix(typ, "ACTIVITY_TYPE_"))
-	if i := strings.LastIndex(op, "_v"); i > 0 && strings.Trim(op[i+2:], "0123456789") == "" {
-		op = op[:i]
-	}
-	return op
+	"DISABLE_AUTH_PROXY":          {},
+	"APPROVE_ACTIVITY":            {"fingerprint": "sha256:" + strings.Repeat("0", 64)},
+	"CREATE_READ_ONLY_SESSION":    {},
+	"EXPORT_WALLET":               {"walletId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "targetPublicKey": "02"},
+	"UPDATE_ROOT_QUORUM":          {"threshold": 1, "userIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"}},
+	"SET_ORGANIZATION_FEATURE":    {"name": "FEATURE_NAME_SMS_AUTH", "value": ""},
+	"CREATE_API_KEYS_V2":          {"userId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "apiKeys": []any{}},
+	"UPDATE_AUTH_PROXY_CONFIG":    {"allowedOrigins": []any{"*"}},
+	"CREATE_OAUTH2_CREDENTIAL":    {"provider": "OAUTH2_PROVIDER_X", "clientId": "x", "encryptedClientSecret": "00"},
+	"DELETE_ORGANIZATION":         {"organizationId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8"},
+	"SIGN_RAW_PAYLOAD_V2":         {"signWith": "x", "payload": "00", "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"},
+	"REMOVE_ORGANIZATION_FEATURE": {"name": "FEATURE_NAME_AUTH_PROXY"},
 }
 
 // outside stamps every kind of activity and query with the proxy's key, for the
@@ -118,7 +106,7 @@ func (f *thief) outside(child string) (n int) {
 	for _, organization := range []string{f.Credentials.OrganizationID, child, "6ba7b810-9dad-41d1-80b4-00c04fd430c8"} {
 		for typ, params := range submits {
 			n++
-			status, body := f.at(wire.EndpointSubmit, opOf(typ), f.BodyOf(organization, typ, params))
+			status, body := f.at(wire.EndpointSubmit, request.Operation(typ), f.Root().As(organization, "", f.key).Body(typ, params))
 			if status != 401 || !strings.Contains(body, "could not find public key in organization") {
 				f.t.Errorf("%s in %s: %d %s", typ, organization, status, body)
 			}
@@ -144,9 +132,9 @@ func TestProxyKeyIsNobodysOutside(t *testing.T) {
 	// At its own endpoint a stamp is not looked at.
 	for typ, params := range submits {
 		for i := range 51 {
-			op := []string{opOf(typ), "signup", "account"}[i%3]
+			op := []string{request.Operation(typ), "signup", "account"}[i%3]
 			n++
-			if status, got := f.at(wire.EndpointProxy, op, f.BodyOf(f.Credentials.OrganizationID, typ, params)); status < 400 {
+			if status, got := f.at(wire.EndpointProxy, op, f.Root().Body(typ, params)); status < 400 {
 				t.Errorf("%s as %s: %d %s", typ, op, status, got)
 			}
 		}
@@ -160,61 +148,54 @@ func TestOnlyProxiedActivitiesOnTheProxysWay(t *testing.T) {
 	f := newThief(t, rig.Options{})
 	ctx := context.Background()
 	// Even where policies would let the proxy's user do anything.
-	status, m := f.Query("get_auth_proxy_config", nil)
-	if status != 200 {
-		t.Fatal(status, m)
-	}
-	user := rig.Text(m, "authProxyConfig", "userId")
-	if status, m := f.Submit("update_root_quorum", "ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", object{"threshold": 1, "userIds": []any{f.Credentials.RootUserID, user}}); status != 200 {
-		t.Fatal(status, m)
-	}
+	root := f.Root()
+	user := client.Text(root.Read("get_auth_proxy_config", nil), "authProxyConfig", "userId")
+	root.Do("UPDATE_ROOT_QUORUM", object{"threshold": 1, "userIds": []any{root.User, user}})
 	for typ, params := range submits {
-		proxied := strings.Contains("init_otp verify_otp otp_login oauth_login create_sub_organization", opOf(typ))
+		proxied := strings.Contains("init_otp verify_otp otp_login oauth_login create_sub_organization", request.Operation(typ))
 		for range 50 {
-			body := f.Body(typ, params)
-			status, got := f.Enclave.AsProxy(ctx, false, opOf(typ), f.stamp(body), body)
+			body := root.Body(typ, params)
+			status, got := f.Enclave.AsProxy(ctx, false, request.Operation(typ), f.stamp(body), body)
 			if !proxied && (status != 403 || !strings.Contains(string(got), "stamps only what the proxy asks for")) {
 				t.Errorf("%s: %d %s", typ, status, got)
 			}
-			if opOf(typ) == "create_sub_organization" && status != 200 {
+			if request.Operation(typ) == "create_sub_organization" && status != 200 {
 				t.Errorf("%s: %d %s", typ, status, got)
 			}
 		}
 	}
 	// Another key, be it the root user's, is nobody's there.
-	body := f.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", submits["ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8"])
-	r, err := f.Send(ctx, wire.EndpointSubmit, "create_sub_organization", body, f.Credentials.RootAPIKey)
-	if err != nil || r.Status != 200 {
-		t.Fatal(r, err)
+	if got := root.Submit("CREATE_SUB_ORGANIZATION_V8", submits["CREATE_SUB_ORGANIZATION_V8"]); got.Status != 200 {
+		t.Fatal(got)
 	}
 }
 
 // What the proxy did is in the history, stamped: anybody can verify it.
 func TestProxyActivitiesAreStamped(t *testing.T) {
 	f := newThief(t, rig.Options{})
-	body := text(object{"userName": "Ada", "apiKeys": []any{object{"apiKeyName": "K", "publicKey": f.Credentials.RootAPIKey.PublicKey, "curveType": "API_KEY_CURVE_P256"}}})
+	body := text(object{"userName": "Ada", "apiKeys": []any{client.APIKey("K", f.Credentials.RootAPIKey)}})
 	call := &wire.Call{Endpoint: wire.EndpointProxy, Op: "signup", Head: []wire.Header{{Name: "x-auth-proxy-config-id", Value: f.Credentials.AuthProxyConfigID}}, Body: body}
 	r := f.Enclave.Call(context.Background(), call)
 	if r.Status != 200 || r.Request != sha256.Sum256(body) || !r.Readable {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
-	_, config := f.Query("get_auth_proxy_config", nil)
-	user := rig.Text(config, "authProxyConfig", "userId")
-	_, m := f.Query("list_activities", object{"filterByType": []any{"ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7"}})
-	vote := rig.Get(m, "activities", "0", "votes", "0")
-	if rig.Text(vote, "userId") != user || rig.Text(vote, "scheme") != "SIGNATURE_SCHEME_TK_API_P256" || !strings.Contains(rig.Text(vote, "message"), `"userName":"Ada"`) {
+	root := f.Root()
+	user := root.Query("get_auth_proxy_config", nil).Text("authProxyConfig", "userId")
+	m := root.Query("list_activities", object{"filterByType": []any{"ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7"}})
+	vote := m.Get("activities", "0", "votes", "0")
+	if client.Text(vote, "userId") != user || client.Text(vote, "scheme") != "SIGNATURE_SCHEME_TK_API_P256" || !strings.Contains(client.Text(vote, "message"), `"userName":"Ada"`) {
 		t.Errorf("%v", vote)
 	}
-	if got := rig.Text(m, "activities", "0", "fingerprint"); got != fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(rig.Text(vote, "message")))) {
+	if got := m.Text("activities", "0", "fingerprint"); got != fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(client.Text(vote, "message")))) {
 		t.Error(got)
 	}
-	_, u := f.Query("get_user", object{"userId": user})
-	if rig.Text(vote, "publicKey") != rig.Text(u, "user", "apiKeys", "0", "credential", "publicKey") {
+	u := root.Query("get_user", object{"userId": user})
+	if client.Text(vote, "publicKey") != u.Text("user", "apiKeys", "0", "credential", "publicKey") {
 		t.Errorf("%v", u)
 	}
 	// Its vote, put to use again, is the activity that was.
-	stamp := base64.RawURLEncoding.EncodeToString(text(object{"publicKey": rig.Get(vote, "publicKey"), "scheme": rig.Get(vote, "scheme"), "signature": rig.Get(vote, "signature")}))
-	message := []byte(rig.Text(vote, "message"))
+	stamp := base64.RawURLEncoding.EncodeToString(text(object{"publicKey": client.Get(vote, "publicKey"), "scheme": client.Get(vote, "scheme"), "signature": client.Get(vote, "signature")}))
+	message := []byte(client.Text(vote, "message"))
 	again := f.Enclave.Call(context.Background(), &wire.Call{Endpoint: wire.EndpointSubmit, Op: "create_sub_organization", Head: []wire.Header{{Name: "X-Stamp", Value: stamp}}, Body: message})
 	if again.Status != 401 {
 		t.Errorf("replayed: %d %s", again.Status, again.Body)

@@ -2,18 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"log/slog"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"cloister/attestation/request"
-	"cloister/host/api"
 	"cloister/sim/rig"
 )
 
@@ -28,10 +23,7 @@ func said(args ...string) (code int, out, problems string) {
 func TestCommand(t *testing.T) {
 	w := rig.StartWitnesses(t, rig.WitnessOptions{})
 	r := rig.Start(t, rig.Options{Witnesses: w})
-	a := api.New(api.Options{Enclave: r.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
-	s := httptest.NewServer(a.Public(true))
-	defer s.Close()
+	url := r.Serve()
 	dir := t.TempDir()
 	write := func(name string, b []byte) string {
 		name = filepath.Join(dir, name)
@@ -49,12 +41,12 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &request.API{URL: s.URL, OrganizationID: r.Credentials.OrganizationID, Key: key}
+	client := &request.API{URL: url, OrganizationID: r.Credentials.OrganizationID, Key: key}
 	act, err := client.Submit(t.Context(), "ACTIVITY_TYPE_EXPORT_HISTORY", map[string]any{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, history, problems := said("fetch", "-credentials", file, "-api-url", s.URL, "-activity", act.ID)
+	code, history, problems := said("fetch", "-credentials", file, "-api-url", url, "-activity", act.ID)
 	if code != exitSame {
 		t.Fatal(problems)
 	}
@@ -81,7 +73,7 @@ func TestCommand(t *testing.T) {
 		{"-live-key", boot.BootProof.Key, "-witnesses", good, good}, {"-live-key", boot.BootProof.Key, "-witnesses", filepath.Join(dir, "none"), good},
 		{"-limits", "users=1", "-live-key", boot.BootProof.Key, good}, {"fetch"}, {"fetch", "-credentials", file, "-activity", "x", "more"},
 		{"fetch", "-credentials", filepath.Join(dir, "none"), "-activity", act.ID}, {"fetch", "-credentials", good, "-activity", act.ID},
-		{"fetch", "-credentials", file, "-api-url", s.URL, "-activity", r.Credentials.OrganizationID},
+		{"fetch", "-credentials", file, "-api-url", url, "-activity", r.Credentials.OrganizationID},
 	} {
 		if code, _, problems := said(args...); code != exitUnknown || problems == "" {
 			t.Errorf("%q: %d %s", args, code, problems)

@@ -18,6 +18,7 @@ import (
 	"cloister/host/store/open"
 	"cloister/host/store/storetest"
 	"cloister/shared/clocktest"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -85,20 +86,9 @@ func TestBackups(t *testing.T) {
 	defer cancel()
 	var working sync.WaitGroup
 	for i, s := range sources {
-		owners := []owner{s.root()}
-		for j := range 2 {
-			o, err := s.suborganization(fmt.Sprintf("Sub %d", j))
-			if err != nil {
-				t.Fatal(err)
-			}
-			owners = append(owners, o)
-		}
-		for j, o := range owners {
-			working.Go(func() {
-				if err := s.work(ctx, o, fmt.Sprintf("load %d/%d ", i, j)); err != nil {
-					t.Error(err)
-				}
-			})
+		top := root(t, s.r)
+		for j, u := range []*client.User{top, top.NewSubOrganization("Sub 0"), top.NewSubOrganization("Sub 1")} {
+			working.Go(func() { s.work(ctx, u, fmt.Sprintf("load %d/%d ", i, j)) })
 		}
 	}
 	for i, s := range sources {
@@ -194,11 +184,7 @@ func (b *taken) compare(t *testing.T, r *rig.Rig) {
 	}
 	there := map[string]account{}
 	for _, o := range owners {
-		got, err := addresses(r, o, map[string]any{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		maps.Copy(there, got)
+		maps.Copy(there, addresses(o.on(t, r), nil))
 	}
 	for address, a := range b.accounts {
 		if there[address] != a {
@@ -214,8 +200,8 @@ func (b *taken) compare(t *testing.T, r *rig.Rig) {
 		}
 	}
 	for id, o := range b.activities {
-		if m, err := query(r, o, "get_activity", map[string]any{"activityId": id}); err != nil || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
-			t.Fatalf("activity %s: %v, %v", id, m, err)
+		if got := o.on(t, r).Query("get_activity", object{"activityId": id}); !got.Completed() {
+			t.Fatalf("activity %s: %v", id, got)
 		}
 	}
 	made := 0
@@ -223,14 +209,7 @@ func (b *taken) compare(t *testing.T, r *rig.Rig) {
 		if made += payloads; made > signatures {
 			return
 		}
-		want, err := b.of.signatures(address, a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := sign(r, address, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want, got := b.of.signatures(t, address, a), sign(a.of.on(t, r), address, a.format)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("signatures of %s differ:\n%v\n%v", address, got, want)
 		}

@@ -15,8 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -27,7 +26,7 @@ const releases = "../testdata/releases"
 // A remembered organization is what a release left of one.
 type remembered struct {
 	ID        string
-	Key       laptop.KeyPair
+	Key       client.KeyPair
 	Accounts  map[string]string // address to public key
 	Formats   map[string]string // address to its format
 	Signed    map[string][]any  // address to signatures of the campaign's payloads
@@ -46,10 +45,10 @@ type memory struct {
 	Organizations map[string]*remembered
 	Pending       struct {
 		Organization, Activity, Fingerprint string
-		Second                              laptop.KeyPair // whose vote is wanting
+		Second                              client.KeyPair // whose vote is wanting
 	}
 	// Limited may sign with the root organization's first wallet and nothing else.
-	Limited laptop.KeyPair
+	Limited client.KeyPair
 }
 
 // then is a clock that was set back and runs as fast.
@@ -59,49 +58,33 @@ func (c then) Now() time.Time                         { return time.Now().Add(-c
 func (c then) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // names asks for the names of something.
-func names(t *testing.T, r *rig.Rig, o owner, op, rows, name string) []string {
-	t.Helper()
-	m, err := query(r, o, op, map[string]any{})
-	if err != nil {
-		t.Fatal(err)
-	}
+func names(u *client.User, op, rows, name string) []string {
+	u.Test.Helper()
+	m := u.Read(op, nil)
 	list, ok := m[rows].([]any)
 	if !ok {
-		t.Fatalf("%s: %v", op, m)
+		u.Test.Fatalf("%s: %v", op, m)
 	}
 	all := []string{}
 	for _, x := range list {
-		all = append(all, rig.Text(x, name))
+		all = append(all, client.Text(x, name))
 	}
 	slices.Sort(all)
 	return all
 }
 
 // remember reads what there is of an organization.
-func remember(t *testing.T, r *rig.Rig, o owner, signatures bool) *remembered {
-	t.Helper()
-	m := &remembered{ID: o.id, Key: o.key, Accounts: map[string]string{}, Formats: map[string]string{}, Signed: map[string][]any{}, Keys: map[string]string{},
-		Users: names(t, r, o, "list_users", "users", "userName"), UserTags: names(t, r, o, "list_user_tags", "userTags", "tagName"),
-		Policies: names(t, r, o, "list_policies", "policies", "policyName")}
-	all, err := addresses(r, o, map[string]any{})
-	if err != nil {
-		t.Fatal(err)
+func remember(u *client.User) *remembered {
+	u.Test.Helper()
+	m := &remembered{ID: u.Organization, Key: u.Key, Accounts: map[string]string{}, Formats: map[string]string{}, Signed: map[string][]any{}, Keys: map[string]string{},
+		Users: names(u, "list_users", "users", "userName"), UserTags: names(u, "list_user_tags", "userTags", "tagName"),
+		Policies: names(u, "list_policies", "policies", "policyName")}
+	for address, a := range addresses(u, nil) {
+		m.Accounts[address], m.Formats[address], m.Signed[address] = a.publicKey, a.format, sign(u, address, a.format)
 	}
-	for address, a := range all {
-		m.Accounts[address], m.Formats[address] = a.publicKey, a.format
-		if signatures {
-			if m.Signed[address], err = sign(r, address, account{o, a.publicKey, a.format}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	got, err := query(r, o, "list_private_keys", map[string]any{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, _ := got["privateKeys"].([]any)
+	keys, _ := u.Read("list_private_keys", nil)["privateKeys"].([]any)
 	for _, k := range keys {
-		m.Keys[rig.Text(k, "privateKeyId")] = rig.Text(k, "publicKey")
+		m.Keys[client.Text(k, "privateKeyId")] = client.Text(k, "publicKey")
 	}
 	return m
 }
@@ -141,36 +124,31 @@ func openRelease(t *testing.T, from string) {
 	}
 	r := rig.Start(t, rig.Options{Dir: dir, Clock: then{time.Since(was.Now.Add(time.Minute))}})
 	for name, m := range was.Organizations {
-		o := owner{m.ID, m.Key}
-		is := remember(t, r, o, true)
-		is.Finished, is.Reference = m.Finished, finished(t, r, o, m.Finished)
+		u := owner{m.ID, m.Key}.on(t, r)
+		is := remember(u)
+		is.Finished, is.Reference = m.Finished, finished(u, m.Finished)
 		if !reflect.DeepEqual(is, m) {
 			t.Errorf("%s is not what it was:\n%+v\n%+v", name, is, m)
 		}
 	}
 	// What was pending is decided by the vote that was wanting.
 	p := was.Pending
-	second := owner{p.Organization, p.Second}
-	if m, err := query(r, second, "get_activity", map[string]any{"activityId": p.Activity}); err != nil || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
-		t.Fatalf("the pending activity: %v, %v", m, err)
+	second := owner{p.Organization, p.Second}.on(t, r)
+	if got := second.Query("get_activity", object{"activityId": p.Activity}); got.Status != 200 || got.State() != "CONSENSUS_NEEDED" {
+		t.Fatalf("the pending activity: %v", got)
 	}
-	if _, err := submit(r, second, "approve_activity", "APPROVE_ACTIVITY", map[string]any{"fingerprint": p.Fingerprint}); err != nil {
-		t.Fatal(err)
-	}
-	m, err := query(r, second, "get_activity", map[string]any{"activityId": p.Activity})
-	if err != nil || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
-		t.Fatalf("the pending activity, approved: %v, %v", m, err)
+	second.Do("APPROVE_ACTIVITY", object{"fingerprint": p.Fingerprint})
+	if got := second.Query("get_activity", object{"activityId": p.Activity}); !got.Completed() {
+		t.Fatalf("the pending activity, approved: %v", got)
 	}
 	// Policies hold.
 	root := was.Organizations["root"]
-	limited := owner{root.ID, was.Limited}
-	if _, err := submit(r, limited, "create_wallet", "CREATE_WALLET", map[string]any{"walletName": "Not allowed", "accounts": formats(0)}); err == nil {
+	limited := owner{root.ID, was.Limited}.on(t, r)
+	if limited.Submit("CREATE_WALLET", client.Wallet("Not allowed", formats(0)...)).Completed() {
 		t.Error("a user does what no policy allows")
 	}
 	for address, format := range root.Formats {
-		if _, err := sign(r, address, account{limited, "", format}); err != nil {
-			t.Errorf("a user may not sign with %s any more: %v", address, err)
-		}
+		sign(limited, address, format)
 	}
 	for name, n := range r.Counters() {
 		if strings.HasPrefix(name, "alarm_") && n > 0 {
@@ -180,22 +158,13 @@ func openRelease(t *testing.T, from string) {
 }
 
 // finished is the result of an activity, as text.
-func finished(t *testing.T, r *rig.Rig, o owner, id string) string {
-	t.Helper()
-	m, err := query(r, o, "get_activity", map[string]any{"activityId": id})
+func finished(u *client.User, id string) string {
+	u.Test.Helper()
+	b, err := json.Marshal(client.Get(u.Read("get_activity", object{"activityId": id}), "activity", "result"))
 	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(rig.Get(m, "activity", "result"))
-	if err != nil {
-		t.Fatal(err)
+		u.Test.Fatal(err)
 	}
 	return string(b)
-}
-
-func apiKeyUser(name string, k laptop.KeyPair) map[string]any {
-	return map[string]any{"userName": name, "apiKeys": []any{map[string]any{"apiKeyName": name, "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}},
-		"authenticators": []any{}, "oauthProviders": []any{}}
 }
 
 // makeRelease leaves what this release makes.
@@ -209,52 +178,38 @@ func makeRelease(t *testing.T, name string) {
 	}
 	dir := t.TempDir()
 	r := rig.Start(t, rig.Options{Dir: dir})
-	must := func(o owner, op, typ string, parameters any) map[string]any {
-		t.Helper()
-		a, err := submit(r, o, op, typ, parameters)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
+	was := memory{Release: name, Organizations: map[string]*remembered{}, Limited: client.NewKey()}
+	root := root(t, r)
+	made := root.Submit("CREATE_WALLET", client.Wallet("First", append(formats(0), formats(1)...)...))
+	if !made.Completed() {
+		t.Fatal(made)
 	}
-	key := func() laptop.KeyPair {
-		k, err := laptop.NewKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}
-	was := memory{Release: name, Organizations: map[string]*remembered{}, Limited: key()}
-	root := owner{r.Credentials.OrganizationID, r.Credentials.RootAPIKey}
-	made := must(root, "create_wallet", "CREATE_WALLET", map[string]any{"walletName": "First", "accounts": append(formats(0), formats(1)...)})
-	must(root, "create_private_keys", "CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{map[string]any{"privateKeyName": "Key", "curve": "CURVE_SECP256K1",
+	root.Do("CREATE_PRIVATE_KEYS_V2", object{"privateKeys": []any{object{"privateKeyName": "Key", "curve": "CURVE_SECP256K1",
 		"privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM"}}}})
-	tag := rig.Text(must(root, "create_user_tag", "CREATE_USER_TAG", map[string]any{"userTagName": "Signers", "userIds": []any{}}), "result", "createUserTagResult", "userTagId")
-	user := apiKeyUser("Limited", was.Limited)
+	tag := root.Do("CREATE_USER_TAG", client.Tag("Signers"))["userTagId"]
+	user := client.NewUser("Limited", was.Limited)
 	user["userTags"] = []any{tag}
-	must(root, "create_users", "CREATE_USERS_V4", map[string]any{"users": []any{user}})
-	must(root, "create_policy", "CREATE_POLICY_V3", map[string]any{"policyName": "Signers sign", "effect": "EFFECT_ALLOW",
-		"consensus": fmt.Sprintf("approvers.any(user, user.tags.contains('%s'))", tag), "condition": "activity.action == 'SIGN'", "notes": ""})
+	root.Do("CREATE_USERS_V4", client.Users(user))
+	root.Do("CREATE_POLICY_V3", client.Policy("Signers sign", "ALLOW", "activity.action == 'SIGN'", fmt.Sprintf("approvers.any(user, user.tags.contains('%s'))", tag)))
 	for i := range 40 { // a history
-		must(root, "sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": rig.Text(made, "result", "createWalletResult", "addresses", "0"), "payload": strconv.Itoa(i),
-			"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_KECCAK256"})
+		root.Do("SIGN_RAW_PAYLOAD_V2", words(client.Text(made.Result(), "addresses", "0"), strconv.Itoa(i)))
 	}
 
-	sub := owner{key: key()}
-	was.Pending.Second = key()
-	a := must(root, "create_sub_organization", "CREATE_SUB_ORGANIZATION_V8", map[string]any{"subOrganizationName": "Two hands", "rootQuorumThreshold": 2,
-		"rootUsers": []any{apiKeyUser("One", sub.key), apiKeyUser("Two", was.Pending.Second)},
-		"wallet":    map[string]any{"walletName": "Joint", "accounts": formats(0)}})
-	sub.id = rig.Text(a, "result", "createSubOrganizationResultV8", "subOrganizationId")
-	m, err := call(r, wire.EndpointSubmit, "create_wallet", r.BodyOf(sub.id, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Pending", "accounts": formats(0)}), sub)
-	if err != nil || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
-		t.Fatal(m, err)
+	one, p := client.NewKey(), &was.Pending
+	p.Second = client.NewKey()
+	parameters := client.SubOrganization("Two hands", client.NewRootUser("One", one), client.NewRootUser("Two", p.Second))
+	parameters["rootQuorumThreshold"], parameters["wallet"] = 2, client.Wallet("Joint", formats(0)...)
+	p.Organization = client.Text(root.Do("CREATE_SUB_ORGANIZATION_V8", parameters), "subOrganizationId")
+	asked := root.As(p.Organization, "", one).Submit("CREATE_WALLET", client.Wallet("Pending", formats(0)...))
+	if asked.Status != 200 || asked.State() != "CONSENSUS_NEEDED" {
+		t.Fatal(asked)
 	}
-	was.Pending.Organization, was.Pending.Activity, was.Pending.Fingerprint = sub.id, rig.Text(m, "activity", "id"), rig.Text(m, "activity", "fingerprint")
+	p.Activity, p.Fingerprint = asked.Text("activity", "id"), asked.Text("activity", "fingerprint")
 
-	was.Organizations["root"] = remember(t, r, root, true)
-	was.Organizations["root"].Finished = rig.Text(made, "id")
-	was.Organizations["root"].Reference = finished(t, r, root, rig.Text(made, "id"))
+	is := remember(root)
+	is.Finished = made.Text("activity", "id")
+	is.Reference = finished(root, is.Finished)
+	was.Organizations["root"] = is
 	r.Stop()
 	was.Now = time.Now().UTC()
 	b, err := json.MarshalIndent(&was, "", "\t")

@@ -2,7 +2,6 @@ package backup_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -13,16 +12,17 @@ import (
 	"time"
 
 	"cloister/host/store"
-	"cloister/shared/clocktest"
-	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
+type object = map[string]any
+
 // An owner is an organization and its root user's key.
 type owner struct {
 	id  string
-	key laptop.KeyPair
+	key client.KeyPair
 }
 
 // An account is what an address stands for.
@@ -33,7 +33,6 @@ type account struct {
 
 // A source is a deployment that is backed up while clients work on it.
 type source struct {
-	t testing.TB
 	r *rig.Rig
 
 	mu         sync.Mutex
@@ -44,7 +43,7 @@ type source struct {
 
 func newSource(t testing.TB, s store.Store) *source {
 	t.Helper()
-	return &source{t: t, r: rig.Start(t, rig.Options{Store: s}), accounts: map[string]account{}, activities: map[string]owner{}, signed: map[string][]any{}}
+	return &source{r: rig.Start(t, rig.Options{Store: s}), accounts: map[string]account{}, activities: map[string]owner{}, signed: map[string][]any{}}
 }
 
 // addresses are how many have been answered.
@@ -54,187 +53,128 @@ func (s *source) addresses() int {
 	return len(s.accounts)
 }
 
-func (s *source) root() owner {
-	return owner{s.r.Credentials.OrganizationID, s.r.Credentials.RootAPIKey}
+// root is the root user of a deployment, who asks again what is busy.
+func root(t testing.TB, r *rig.Rig) *client.User {
+	u := r.Root().Client.In(t)
+	send := u.Send
+	u.Send = func(ctx context.Context, q *client.Request) (client.Reply, error) {
+		reply, err := send(ctx, q)
+		for err == nil && reply.Status == 503 && laptop.Pause(ctx, 10*time.Millisecond) {
+			reply, err = send(ctx, q)
+		}
+		return reply, err
+	}
+	return u
 }
 
-// call sends a body of an organization, again while it is told to, and gives the reply, or why there is none.
-func call(r *rig.Rig, endpoint wire.Endpoint, op string, body []byte, o owner) (map[string]any, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
-	defer cancel()
-	reply, err := r.Send(ctx, endpoint, op, body, o.key)
-	for err == nil && reply.Status == 503 && laptop.Pause(ctx, 10*time.Millisecond) {
-		reply, err = r.Send(ctx, endpoint, op, body, o.key)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var m map[string]any
-	if err := json.Unmarshal(reply.Body, &m); err != nil || reply.Status != 200 {
-		return nil, fmt.Errorf("%s: status %d: %s", op, reply.Status, reply.Body)
-	}
-	return m, nil
+// on is the owner at a deployment.
+func (o owner) on(t testing.TB, r *rig.Rig) *client.User { return root(t, r).As(o.id, "", o.key) }
+
+func ownerOf(u *client.User) owner { return owner{u.Organization, u.Key} }
+
+// formats are two formats whose signatures are the same every time.
+func formats(n int) []object {
+	return []object{client.Account("SECP256K1", fmt.Sprintf("m/44'/60'/0'/0/%d", n), "ETHEREUM"), client.Account("ED25519", fmt.Sprintf("m/44'/501'/%d'/0'", n), "SOLANA")}
 }
 
-func submit(r *rig.Rig, o owner, op, typ string, parameters any) (map[string]any, error) {
-	m, err := call(r, wire.EndpointSubmit, op, r.BodyOf(o.id, "ACTIVITY_TYPE_"+typ, parameters), o)
-	if err != nil {
-		return nil, err
-	}
-	a, _ := rig.Get(m, "activity").(map[string]any)
-	if rig.Text(a, "status") != "ACTIVITY_STATUS_COMPLETED" {
-		return nil, fmt.Errorf("%s: %v", op, m)
-	}
-	return a, nil
-}
-
-func query(r *rig.Rig, o owner, op string, request map[string]any) (map[string]any, error) {
-	request["organizationId"] = o.id
-	b, err := json.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	return call(r, wire.EndpointQuery, op, b, o)
-}
-
-// Two formats whose signatures are the same every time.
-func formats(n int) []any {
-	return []any{
-		map[string]any{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": fmt.Sprintf("m/44'/60'/0'/0/%d", n), "addressFormat": "ADDRESS_FORMAT_ETHEREUM"},
-		map[string]any{"curve": "CURVE_ED25519", "pathFormat": "PATH_FORMAT_BIP32", "path": fmt.Sprintf("m/44'/501'/%d'/0'", n), "addressFormat": "ADDRESS_FORMAT_SOLANA"},
-	}
-}
-
-// suborganization makes one with a key of its own.
-func (s *source) suborganization(name string) (owner, error) {
-	k, err := laptop.NewKey()
-	if err != nil {
-		return owner{}, err
-	}
-	a, err := submit(s.r, s.root(), "create_sub_organization", "CREATE_SUB_ORGANIZATION_V8", map[string]any{"subOrganizationName": name, "rootQuorumThreshold": 1,
-		"rootUsers": []any{map[string]any{"userName": "Root", "apiKeys": []any{map[string]any{"apiKeyName": "Key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}},
-			"authenticators": []any{}, "oauthProviders": []any{}}}})
-	if err != nil {
-		return owner{}, err
-	}
-	return owner{rig.Text(a, "result", "createSubOrganizationResultV8", "subOrganizationId"), k}, nil
+// words are the parameters of a signature of a text.
+func words(signWith, text string) object {
+	return object{"signWith": signWith, "payload": text, "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_KECCAK256"}
 }
 
 // work does one thing after the other in an organization until ctx ends: wallets,
 // accounts, then signatures. The ledger has what was answered.
-func (s *source) work(ctx context.Context, o owner, name string) error {
+func (s *source) work(ctx context.Context, u *client.User, name string) {
 	var wallet, with string
 	for i := 0; ctx.Err() == nil; i++ {
-		var a map[string]any
-		var err error
+		typ, parameters := "SIGN_RAW_PAYLOAD_V2", words(with, fmt.Sprintf("%s %d", name, i))
 		switch {
 		case i%40 == 0 && i < 200:
-			a, err = submit(s.r, o, "create_wallet", "CREATE_WALLET", map[string]any{"walletName": name + strconv.Itoa(i), "accounts": formats(0)})
-			if err == nil {
-				wallet = rig.Text(a, "result", "createWalletResult", "walletId")
-				with = rig.Text(a, "result", "createWalletResult", "addresses", "0")
-				err = s.learn(o, wallet)
-			}
+			typ, parameters = "CREATE_WALLET", client.Wallet(name+strconv.Itoa(i), formats(0)...)
 		case i%20 == 5 && i < 400:
-			a, err = submit(s.r, o, "create_wallet_accounts", "CREATE_WALLET_ACCOUNTS", map[string]any{"walletId": wallet, "accounts": formats(i)})
-			if err == nil {
-				err = s.learn(o, wallet)
-			}
-		default:
-			a, err = submit(s.r, o, "sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": with, "payload": fmt.Sprintf("%s %d", name, i),
-				"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_KECCAK256"})
+			typ, parameters = "CREATE_WALLET_ACCOUNTS", object{"walletId": wallet, "accounts": formats(i)}
 		}
-		if err != nil {
-			return err
+		r := u.Submit(typ, parameters)
+		if !r.Completed() {
+			u.Test.Fatal(r)
+		}
+		if typ == "CREATE_WALLET" {
+			wallet, with = client.Text(r.Result(), "walletId"), client.Text(r.Result(), "addresses", "0")
+		}
+		if typ != "SIGN_RAW_PAYLOAD_V2" {
+			s.learn(u, wallet)
 		}
 		s.mu.Lock()
 		if len(s.activities) > 64 {
 			clear(s.activities)
 		}
-		s.activities[rig.Text(a, "id")] = o
+		s.activities[r.Text("activity", "id")] = ownerOf(u)
 		s.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	return nil
 }
 
 // learn writes down the accounts of a wallet.
-func (s *source) learn(o owner, wallet string) error {
-	got, err := addresses(s.r, o, map[string]any{"walletId": wallet})
-	if err != nil {
-		return err
-	}
+func (s *source) learn(u *client.User, wallet string) {
+	got := addresses(u, object{"walletId": wallet})
 	s.mu.Lock()
 	maps.Copy(s.accounts, got)
 	s.mu.Unlock()
-	return nil
 }
 
 // addresses are those of an organization.
-func addresses(r *rig.Rig, o owner, which map[string]any) (map[string]account, error) {
+func addresses(u *client.User, which object) map[string]account {
 	all := map[string]account{}
 	for after := ""; ; {
-		page := map[string]any{"limit": "100"}
+		page := object{"limit": "100"}
 		if after != "" {
 			page["after"] = after
 		}
-		ask := maps.Clone(which)
-		ask["paginationOptions"] = page
-		m, err := query(r, o, "list_wallet_accounts", ask)
-		if err != nil {
-			return nil, err
-		}
-		rows, _ := m["accounts"].([]any)
+		ask := object{"paginationOptions": page}
+		maps.Copy(ask, which)
+		rows, _ := u.Read("list_wallet_accounts", ask)["accounts"].([]any)
 		for _, a := range rows {
-			after = rig.Text(a, "walletAccountId")
-			all[rig.Text(a, "address")] = account{o, rig.Text(a, "publicKey"), rig.Text(a, "addressFormat")}
+			after = client.Text(a, "walletAccountId")
+			all[client.Text(a, "address")] = account{ownerOf(u), client.Text(a, "publicKey"), client.Text(a, "addressFormat")}
 		}
 		if len(rows) < 100 {
-			return all, nil
+			return all
 		}
 	}
 }
 
 const payloads = 10
 
-// sign signs the campaign's payloads with an address; the signatures are the
-// same wherever its key is.
-func sign(r *rig.Rig, address string, a account) ([]any, error) {
+// sign signs the campaign's payloads with an address of a format; the signatures are
+// the same wherever its key is.
+func sign(u *client.User, address, format string) []any {
+	u.Test.Helper()
 	hash := "HASH_FUNCTION_KECCAK256"
-	if a.format == "ADDRESS_FORMAT_SOLANA" {
+	if format == "ADDRESS_FORMAT_SOLANA" {
 		hash = "HASH_FUNCTION_NOT_APPLICABLE"
 	}
 	var texts []any
 	for i := range payloads {
 		texts = append(texts, fmt.Sprintf("%064x", i+1))
 	}
-	done, err := submit(r, a.of, "sign_raw_payloads", "SIGN_RAW_PAYLOADS", map[string]any{"signWith": address, "payloads": texts,
-		"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": hash})
-	if err != nil {
-		return nil, err
-	}
-	list, _ := rig.Get(done, "result", "signRawPayloadsResult", "signatures").([]any)
+	list, _ := u.Do("SIGN_RAW_PAYLOADS", object{"signWith": address, "payloads": texts, "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": hash})["signatures"].([]any)
 	if len(list) != payloads {
-		return nil, fmt.Errorf("%d signatures", len(list))
+		u.Test.Fatalf("%d signatures", len(list))
 	}
-	return list, nil
+	return list
 }
 
 // signatures are those of an address in the source.
-func (s *source) signatures(address string, a account) ([]any, error) {
+func (s *source) signatures(t testing.TB, address string, a account) []any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.signed[address] == nil {
-		list, err := sign(s.r, address, a)
-		if err != nil {
-			return nil, err
-		}
-		s.signed[address] = list
+		s.signed[address] = sign(a.of.on(t, s.r), address, a.format)
 	}
-	return s.signed[address], nil
+	return s.signed[address]
 }
 
 // machine is an empty one: the data directory of the deployment's operators and

@@ -23,6 +23,7 @@ import (
 	"cloister/attestation"
 	"cloister/attestation/programs"
 	host "cloister/host/programs"
+	"cloister/shared/clocktest"
 	"cloister/shared/tvc"
 	"cloister/shared/tvc/tvctest"
 	"cloister/sim/beside"
@@ -74,15 +75,18 @@ const image, path = "registry.test/cosigner@sha256:ababababababababababababababa
 // namespaces tells whether an ordinary user may make them here.
 var namespaces = exec.Command("unshare", "-Urn", "true").Run() == nil
 
-type rig struct {
-	*tvctest.App
-	t       *testing.T
-	host    *host.Host
-	images  images
-	rootPEM string
+// A machine is what a host starts enclaves with, for the example.
+type machine struct {
+	program   []byte
+	registers [3][48]byte // of the enclaves
+	der       []byte      // of the certificate that their documents lead to
+	rootPEM   string      // the same
+	dir       string
+	process   *host.Process
 }
 
-func newRig(t *testing.T) *rig {
+func newMachine(t *testing.T) *machine {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("left to make campaign: customers' programs in processes of their own")
 	}
@@ -106,9 +110,22 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{App: tvctest.New(t, program, registers, der), t: t, images: images{image + path: program}, rootPEM: root.PEM()}
+	return &machine{program, registers, der, root.PEM(), dir, &host.Process{Command: []string{self, "beside", dir}, Stderr: os.Stderr}}
+}
+
+type rig struct {
+	*tvctest.App
+	t       *testing.T
+	host    *host.Host
+	images  images
+	rootPEM string
+}
+
+func newRig(t *testing.T) *rig {
+	m := newMachine(t)
+	r := &rig{App: tvctest.New(t, m.program, m.registers, m.der), t: t, images: images{image + path: m.program}, rootPEM: m.rootPEM}
 	r.Manifest.Pivot.Args = []string{"-limit", "100", "-to", "alice,bob"}
-	r.host = host.New(host.Config{Machine: &host.Process{Command: []string{self, "beside", dir}, Stderr: os.Stderr}, Images: r.images, After: soon})
+	r.host = host.New(host.Config{Machine: m.process, Images: r.images, After: soon})
 	t.Cleanup(r.host.Stop)
 	return r
 }
@@ -122,22 +139,17 @@ func (r *rig) order(id string, approvals int) *tvc.Run {
 }
 
 // await waits until the first replica of a deployment is as it should be.
-func (r *rig) await(id string, is func(host.Replica) bool) host.Replica {
+func (r *rig) await(id string, is func(host.Replica) bool) (first host.Replica) {
 	r.t.Helper()
-	for {
+	clocktest.Until(r.t, "the first replica of "+id+" is as it should be", func() bool {
 		all, _, err := r.host.Status(id)
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if is(all[0]) {
-			return all[0]
-		}
-		select {
-		case <-r.t.Context().Done():
-			r.t.Fatalf("%+v", all)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		first = all[0]
+		return is(first)
+	})
+	return first
 }
 
 func (r *rig) policy() programs.Policy {
@@ -168,21 +180,22 @@ func (r *rig) provision(id string, shares [][]byte) error {
 	return nil
 }
 
-func (r *rig) ingress() string {
+// ingress leads to an app, and returns the URL.
+func ingress(t *testing.T, h *host.Host, app string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
-	go func() { _ = r.host.Ingress(r.t.Context(), "app", l) }()
+	go func() { _ = h.Ingress(t.Context(), app, l) }()
 	return "http://" + l.Addr().String()
 }
 
-// client opens a connection for each request: one that is open stays with the deployment that it was led to.
-var client = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// unkept opens a connection for each request: one that is open stays with the deployment that it was led to.
+var unkept = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func post(t *testing.T, url, body string) (int, []byte) {
 	t.Helper()
-	reply, err := client.Post(url, "application/json", strings.NewReader(body))
+	reply, err := unkept.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +228,7 @@ func TestCosigner(t *testing.T) {
 		t.Error("the program listens on this machine's network")
 		_ = c.Close()
 	}
-	url := r.ingress()
+	url := ingress(t, r.host, "app")
 	status, raw := post(t, url+"/cosign", `{"to":"bob","amount":"40","nonce":"7"}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d: %s", status, raw)
@@ -304,7 +317,7 @@ func TestCosigner(t *testing.T) {
 	if _, _, err := r.host.Status("second"); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("a deployment that was stopped: %v", err)
 	}
-	if reply, err := client.Post(url+"/cosign", "application/json", strings.NewReader("{}")); err == nil {
+	if reply, err := unkept.Post(url+"/cosign", "application/json", strings.NewReader("{}")); err == nil {
 		t.Errorf("an app without a live deployment answered %d", reply.StatusCode)
 		_ = reply.Body.Close()
 	}

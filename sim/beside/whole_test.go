@@ -3,7 +3,6 @@ package beside_test
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,15 +13,10 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -37,9 +31,9 @@ import (
 	"cloister/host/egress"
 	host "cloister/host/programs"
 	pulling "cloister/host/registry"
+	"cloister/shared/clocktest"
 	"cloister/shared/tvc"
-	"cloister/sim/beside"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	signer "cloister/sim/rig"
 )
 
@@ -82,51 +76,16 @@ func push(t *testing.T, body []byte) string {
 // From the signer's interface to a co-signature: an app, a key made in the signer's enclave, an image at a registry, approvals, shares,
 // and a program that answers.
 func TestWhole(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left to make campaign: customers' programs in processes of their own")
-	}
-	if runtime.GOARCH != "amd64" {
-		t.Skip("programs are confined on x86-64 alone")
-	}
-	body, err := cosigner()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	root, err := (&laptop.Dir{Path: dir}).ModuleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	registers, der, err := beside.Image(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMachine(t)
 	pulls := &host.Pulls{Registry: pulling.New((&egress.Dialer{Loopback: true}).DialContext, slog.New(slog.DiscardHandler))}
-	runner := &host.Listener{Context: t.Context(), Pulls: pulls, Host: host.New(host.Config{Machine: &host.Process{Command: []string{self, "beside", dir}, Stderr: os.Stderr}, Images: pulls, After: soon})}
+	runner := &host.Listener{Context: t.Context(), Pulls: pulls, Host: host.New(host.Config{Machine: m.process, Images: pulls, After: soon})}
 	t.Cleanup(runner.Host.Stop)
-	configuration, err := json.Marshal(object{"tvc": object{"domain": "apps.example.com", "root": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		"versions": []any{object{"name": "cloister-1", "pcr0": hex.EncodeToString(registers[0][:]), "pcr1": hex.EncodeToString(registers[1][:]), "pcr2": hex.EncodeToString(registers[2][:])}}}})
+	configuration, err := json.Marshal(object{"tvc": object{"domain": "apps.example.com", "root": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.der})),
+		"versions": []any{object{"name": "cloister-1", "pcr0": hex.EncodeToString(m.registers[0][:]), "pcr1": hex.EncodeToString(m.registers[1][:]), "pcr2": hex.EncodeToString(m.registers[2][:])}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := signer.Start(t, signer.Options{Dir: dir, Configuration: configuration, Programs: runner, About: runner})
-	do := func(op, typ string, parameters object) object {
-		t.Helper()
-		status, m := r.Submit(op, "ACTIVITY_TYPE_"+typ, parameters)
-		result, _ := signer.Get(m, "activity", "result").(object)
-		if status != 200 || len(result) != 1 {
-			t.Fatalf("%s: %d %v", typ, status, m)
-		}
-		for _, v := range result {
-			result, _ = v.(object)
-		}
-		return result
-	}
-	ask := func(op string, in object) (int, object) { return r.Query(op, maps.Clone(in)) }
+	u := signer.Start(t, signer.Options{Dir: m.dir, Configuration: configuration, Programs: runner, About: runner}).Root()
 
 	var operators [3]*tvc.Keys
 	var encrypt, people []any
@@ -137,17 +96,16 @@ func TestWhole(t *testing.T) {
 		encrypt = append(encrypt, operators[i].Hex()[:2*tvc.PointSize])
 		people = append(people, object{"name": fmt.Sprint("Operator ", i), "publicKey": operators[i].Hex()})
 	}
-	key := do("create_tvc_quorum_key", "CREATE_TVC_QUORUM_KEY", object{"threshold": 2, "operatorEncryptKeys": encrypt})
+	key := u.Do("CREATE_TVC_QUORUM_KEY", object{"threshold": 2, "operatorEncryptKeys": encrypt})
 	set := object{"name": "All", "threshold": 2, "newOperators": people}
-	app := do("create_tvc_app", "CREATE_TVC_APP", object{"name": "Co-signer", "quorumPublicKey": key["quorumPublicKey"], "manifestSetParams": set, "shareSetParams": set})
+	app := u.Do("CREATE_TVC_APP", object{"name": "Co-signer", "quorumPublicKey": key["quorumPublicKey"], "manifestSetParams": set, "shareSetParams": set})
 	members := app["manifestSetOperatorIds"].([]any)
-	image, digest := push(t, body), sha256.Sum256(body)
-	d := do("create_tvc_deployment", "CREATE_TVC_DEPLOYMENT", object{"appId": app["appId"], "qosVersion": "cloister-1", "pivotContainerImageUrl": image, "pivotPath": "/cosigner",
+	image, digest := push(t, m.program), sha256.Sum256(m.program)
+	d := u.Do("CREATE_TVC_DEPLOYMENT", object{"appId": app["appId"], "qosVersion": "cloister-1", "pivotContainerImageUrl": image, "pivotPath": "/cosigner",
 		"pivotArgs": []any{"-limit", "100", "-to", "alice,bob"}, "expectedPivotDigest": hex.EncodeToString(digest[:]), "healthCheckType": "TVC_HEALTH_CHECK_TYPE_HTTP", "healthCheckPort": 3000,
 		"publicIngressPort": 3000, "replicas": 1})
 	about := object{"deploymentId": d["deploymentId"]}
-	_, shown := ask("get_tvc_deployment", about)
-	raw, err := base64.StdEncoding.DecodeString(signer.Text(shown, "tvcDeployment", "manifest", "manifest"))
+	raw, err := base64.StdEncoding.DecodeString(u.Query("get_tvc_deployment", about).Text("tvcDeployment", "manifest", "manifest"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +113,8 @@ func TestWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, m := ask("get_tvc_deployment_provisioning_details", about); status != 400 {
-		t.Error("details of what is not approved:", m)
+	if r := u.Query("get_tvc_deployment_provisioning_details", about); r.Status != 400 {
+		t.Error("details of what is not approved:", r)
 	}
 	approve := func(i int) object {
 		s, err := tvc.Approve(operators[i].Signing, tvc.Hash(raw))
@@ -165,24 +123,23 @@ func TestWhole(t *testing.T) {
 		}
 		return object{"manifestId": d["manifestId"], "approvals": []any{object{"operatorId": members[i], "signature": hex.EncodeToString(s)}}}
 	}
-	do("create_tvc_manifest_approvals", "CREATE_TVC_MANIFEST_APPROVALS", approve(2))
+	u.Do("CREATE_TVC_MANIFEST_APPROVALS", approve(2))
 	if _, _, err := runner.Host.Status(d["deploymentId"].(string)); err == nil {
 		t.Error("one approval of two lets it run")
 	}
-	do("create_tvc_manifest_approvals", "CREATE_TVC_MANIFEST_APPROVALS", approve(0))
+	u.Do("CREATE_TVC_MANIFEST_APPROVALS", approve(0))
 
 	// Each holder verifies what the enclave attests before giving a share.
-	policy := programs.Policy{ManifestSHA256: tvc.Hash(raw), SimulatorRootPEM: root.PEM()}
-	_, kept := ask("get_tvc_quorum_key", object{"quorumKeyId": key["quorumKeyId"]})
+	policy := programs.Policy{ManifestSHA256: tvc.Hash(raw), SimulatorRootPEM: m.rootPEM}
+	kept := u.Query("get_tvc_quorum_key", object{"quorumKeyId": key["quorumKeyId"]})
 	for _, i := range []int{1, 2} {
-		var details object
-		await(t, func() bool {
-			status, m := ask("get_tvc_deployment_provisioning_details", about)
-			details = m
-			return status == 200
+		var details client.Reply
+		clocktest.Until(t, "shares can be given", func() bool {
+			details = u.Query("get_tvc_deployment_provisioning_details", about)
+			return details.Status == 200
 		})
-		document, err1 := base64.StdEncoding.DecodeString(signer.Text(details, "attestationDocument"))
-		envelope, err2 := base64.StdEncoding.DecodeString(signer.Text(details, "manifestEnvelope"))
+		document, err1 := base64.StdEncoding.DecodeString(details.Text("attestationDocument"))
+		envelope, err2 := base64.StdEncoding.DecodeString(details.Text("manifestEnvelope"))
 		if err1 != nil || err2 != nil {
 			t.Fatal(details)
 		}
@@ -190,11 +147,11 @@ func TestWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, err := attestation.VerifyDocument(document, attestation.Policy{SimulatorRootPEM: root.PEM()})
+		whole, err := attestation.VerifyDocument(document, attestation.Policy{SimulatorRootPEM: m.rootPEM})
 		if err != nil {
 			t.Fatal(err)
 		}
-		box, err := hex.DecodeString(signer.Text(kept, "quorumKey", "shares", fmt.Sprint(i), "encryptedShareHex"))
+		box, err := hex.DecodeString(kept.Text("quorumKey", "shares", fmt.Sprint(i), "encryptedShareHex"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,22 +163,15 @@ func TestWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		do("post_tvc_quorum_key_share", "POST_TVC_QUORUM_KEY_SHARE", object{"deploymentId": d["deploymentId"], "ephemeralPublicKeyHex": hex.EncodeToString(whole.PublicKey),
+		u.Do("POST_TVC_QUORUM_KEY_SHARE", object{"deploymentId": d["deploymentId"], "ephemeralPublicKeyHex": hex.EncodeToString(whole.PublicKey),
 			"shareApprovalBundle": object{"operatorId": members[i], "signature": posted.Approval.Signature, "reEncryptedShareHex": posted.Box}})
 	}
 	state := func() string {
-		_, m := ask("get_app_status", object{"appId": app["appId"]})
-		return signer.Text(m, "appStatus", "deployments", "0", "readyReplicas") + " of " + signer.Text(m, "appStatus", "deployments", "0", "desiredReplicas")
+		r := u.Query("get_app_status", object{"appId": app["appId"]})
+		return r.Text("appStatus", "deployments", "0", "readyReplicas") + " of " + r.Text("appStatus", "deployments", "0", "desiredReplicas")
 	}
-	await(t, func() bool { return state() == "1 of 1" })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	go func() { _ = runner.Host.Ingress(ctx, app["appId"].(string), l) }()
-	status, answer := post(t, "http://"+l.Addr().String()+"/cosign", `{"to":"bob","amount":"40","nonce":"7"}`)
+	clocktest.Until(t, "the program is well", func() bool { return state() == "1 of 1" })
+	status, answer := post(t, ingress(t, runner.Host, app["appId"].(string))+"/cosign", `{"to":"bob","amount":"40","nonce":"7"}`)
 	var signed struct {
 		Signature string `json:"signature"`
 	}
@@ -236,24 +186,13 @@ func TestWhole(t *testing.T) {
 	if err := programs.VerifyCertified(manifest, []byte("cosigner transfer 1\nbob\n40\n7\n"), signature); err != nil {
 		t.Error(err)
 	}
-	do("delete_tvc_deployment", "DELETE_TVC_DEPLOYMENT", about)
-	await(t, func() bool { _, _, err := runner.Host.Status(d["deploymentId"].(string)); return err != nil })
-	do("restore_tvc_deployment", "RESTORE_TVC_DEPLOYMENT", about)
-	await(t, func() bool { _, _, err := runner.Host.Status(d["deploymentId"].(string)); return err == nil })
+	u.Do("DELETE_TVC_DEPLOYMENT", about)
+	runs := func() bool { _, _, err := runner.Host.Status(d["deploymentId"].(string)); return err == nil }
+	clocktest.Until(t, "it runs no more", func() bool { return !runs() })
+	u.Do("RESTORE_TVC_DEPLOYMENT", about)
+	clocktest.Until(t, "it runs again", runs)
 	// The host tells of what runs, and of nothing that the records do not have.
-	if _, m := ask("get_app_status", object{"appId": app["appId"]}); signer.Text(m, "appStatus", "targetedDeploymentId") != "" {
-		t.Error(m)
-	}
-}
-
-// await waits for what comes by itself.
-func await(t *testing.T, is func() bool) {
-	t.Helper()
-	for !is() {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("it does not come")
-		case <-time.After(20 * time.Millisecond):
-		}
+	if r := u.Query("get_app_status", object{"appId": app["appId"]}); r.Text("appStatus", "targetedDeploymentId") != "" {
+		t.Error(r)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"cloister/enclave/core"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -54,8 +54,9 @@ type costs map[string]float64
 
 type object = map[string]any
 
-// A world is host, enclave and store in this process, with what counts between them.
+// A world is the root user of a host, enclave and store in this process, with what counts between them.
 type world struct {
+	*client.User
 	t       *testing.T
 	r       *rig.Rig
 	store   *sqlite.Store
@@ -64,8 +65,6 @@ type world struct {
 	relay   relay
 	address string // that signs
 }
-
-var ethereum = object{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}
 
 func newWorld(t *testing.T) *world {
 	dir := t.TempDir()
@@ -81,76 +80,48 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = w.index.Close() })
 	w.r = rig.Start(t, rig.Options{Dir: dir, Store: w.store, Quotas: core.Quotas{Policies: 1000},
 		Between: func(address string) string { return w.relay.between(t, address) }})
-	m := w.submit("CREATE_WALLET", object{"walletName": "First", "accounts": []any{ethereum}})
-	w.address = rig.Text(m, "createWalletResult", "addresses", "0")
+	w.User = w.r.Root()
+	w.address = client.Text(w.Do("CREATE_WALLET", client.Wallet("First", client.Ethereum)), "addresses", "0")
 	return w
 }
 
-// submit has the root user do something and is its result.
-func (w *world) submit(typ string, parameters any) any {
+// act is the call in which a user asks for an activity and says whether he wants app proofs.
+func (w *world) act(u *client.User, typ string, parameters any) wire.Call {
 	w.t.Helper()
-	call := w.act(w.r.Credentials.RootAPIKey, typ, parameters)
-	reply, err := w.r.Link.Call(w.t.Context(), &call)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var m object
-	if err := json.Unmarshal(reply.Body, &m); err != nil || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
-		w.t.Fatalf("%s: %d %s", typ, reply.Status, reply.Body)
-	}
-	return rig.Get(m, "activity", "result")
-}
-
-// act is the call in which key asks for an activity.
-func (w *world) act(key laptop.KeyPair, typ string, parameters any) wire.Call {
-	w.t.Helper()
-	body, err := json.Marshal(object{"type": "ACTIVITY_TYPE_" + typ, "timestampMs": strconv.FormatInt(w.r.NowMs(), 10),
-		"organizationId": w.r.Credentials.OrganizationID, "parameters": parameters, "generateAppProofs": strings.HasPrefix(typ, "SIGN_")})
+	body, err := json.Marshal(object{"type": "ACTIVITY_TYPE_" + typ, "timestampMs": strconv.FormatInt(u.Times.Next(), 10),
+		"organizationId": u.Organization, "parameters": parameters, "generateAppProofs": strings.HasPrefix(typ, "SIGN_")})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	op, _, _ := strings.Cut(strings.ToLower(typ), "_v")
-	return w.call(key, wire.EndpointSubmit, op, body)
+	return w.call(u.Request(wire.EndpointSubmit, op, body))
 }
 
-func (w *world) call(key laptop.KeyPair, endpoint wire.Endpoint, op string, body []byte) wire.Call {
-	head, err := laptop.Stamp(key, body)
+// call is a request as it is measured.
+func (w *world) call(q *client.Request, err error) wire.Call {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body}
-}
-
-// key is a new one of P-256.
-func (w *world) key() laptop.KeyPair {
-	k, err := laptop.NewKey()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return k
+	return wire.Call{Endpoint: q.Endpoint, Op: q.Op, Head: q.Head, Body: q.Body}
 }
 
 // signature is a signature with app proofs.
-func (w *world) signature(key laptop.KeyPair, i int) wire.Call {
-	return w.act(key, "SIGN_RAW_PAYLOAD_V2", object{"signWith": w.address, "payload": fmt.Sprintf("%064x", i+1),
-		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"})
+func (w *world) signature(u *client.User, i int) wire.Call {
+	return w.act(u, "SIGN_RAW_PAYLOAD_V2", client.Payload(w.address, fmt.Sprintf("%064x", i+1), "NO_OP"))
 }
 
 // signer is a user who signs by leave of one of so many policies. The others are of
 // the usual sorts and say nothing about it.
-func (w *world) signer(policies int) laptop.KeyPair {
-	k := w.key()
-	users := w.submit("CREATE_USERS_V3", object{"users": []any{object{"userName": "Signer", "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{},
-		"apiKeys": []any{object{"apiKeyName": "Key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	user := rig.Text(users, "createUsersResult", "userIds", "0")
+func (w *world) signer(policies int) *client.User {
+	signer := w.NewUser("Signer")
 	const other = "5f9c1b9e-8f0e-4a3c-9d55-0d6f3a1b2c4d"
-	all := []any{object{"policyName": "Policy 0", "effect": "EFFECT_ALLOW", "notes": "", "consensus": "approvers.any(user, user.id == '" + user + "')",
-		"condition": "activity.kind == 'SIGN_RAW_PAYLOAD' && activity.action == 'SIGN'"}}
+	mine := "approvers.any(user, user.id == '" + signer.User + "')"
+	all := []any{client.Policy("Policy 0", "ALLOW", "activity.kind == 'SIGN_RAW_PAYLOAD' && activity.action == 'SIGN'", mine)}
 	for i := 1; i < policies; i++ {
-		p := object{"policyName": fmt.Sprintf("Policy %d", i), "effect": "EFFECT_ALLOW", "notes": ""}
+		p := client.Policy(fmt.Sprintf("Policy %d", i), "ALLOW", "", "")
 		switch i % 5 {
 		case 0:
-			p["condition"], p["consensus"] = "activity.kind == 'SIGN_TRANSACTION' && wallet.id == '"+other+"'", "approvers.any(user, user.id == '"+user+"')"
+			p["condition"], p["consensus"] = "activity.kind == 'SIGN_TRANSACTION' && wallet.id == '"+other+"'", mine
 		case 1:
 			p["condition"], p["consensus"] = "activity.resource == 'WALLET' && activity.action == 'CREATE'", "approvers.filter(user, user.tags.contains('"+other+"')).count() >= 2"
 		case 2:
@@ -164,10 +135,10 @@ func (w *world) signer(policies int) laptop.KeyPair {
 	}
 	for len(all) > 0 {
 		n := min(len(all), 100)
-		w.submit("CREATE_POLICIES", object{"policies": all[:n]})
+		w.Do("CREATE_POLICIES", object{"policies": all[:n]})
 		all = all[n:]
 	}
-	return k
+	return signer
 }
 
 // between are the costs that are read after every request: what happens by the clock
@@ -257,14 +228,14 @@ func (w *world) least(n int, call func(i int) wire.Call) costs {
 // that the line should be lowered. -write writes the file.
 func TestBudgets(t *testing.T) {
 	w := newWorld(t)
-	root := w.r.Credentials.RootAPIKey
-	ask := fmt.Appendf(nil, `{"organizationId":%q}`, w.r.Credentials.OrganizationID)
 	found := map[string]costs{}
-	found["query"] = w.least(50, func(int) wire.Call { return w.call(root, wire.EndpointQuery, "whoami", ask) })
-	found["signature"] = w.least(50, func(i int) wire.Call { return w.signature(root, i) })
-	found["log-in"] = w.least(20, func(int) wire.Call { return w.act(root, "STAMP_LOGIN", object{"publicKey": w.key().PublicKey}) })
+	found["query"] = w.least(50, func(int) wire.Call { return w.call(w.Request(wire.EndpointQuery, "whoami", w.Ask(nil))) })
+	found["signature"] = w.least(50, func(i int) wire.Call { return w.signature(w.User, i) })
+	found["log-in"] = w.least(20, func(int) wire.Call {
+		return w.act(w.User, "STAMP_LOGIN", object{"publicKey": client.NewKey().PublicKey})
+	})
 	found["wallet"] = w.least(15, func(i int) wire.Call {
-		return w.act(root, "CREATE_WALLET", object{"walletName": fmt.Sprintf("Wallet %04d", i), "accounts": []any{ethereum}})
+		return w.act(w.User, "CREATE_WALLET", client.Wallet(fmt.Sprintf("Wallet %04d", i), client.Ethereum))
 	})
 	signer := w.signer(1000)
 	found["signature-among-1000-policies"] = w.least(20, func(i int) wire.Call { return w.signature(signer, 1000+i) })

@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"cloister/attestation/tlog"
 	"cloister/shared/porttest"
+	"cloister/sim/client"
 )
 
 // shorter makes alerts come within seconds that are to come within minutes. What they look at stays as it is.
@@ -61,11 +63,8 @@ func watch(t *testing.T, w *world) *watcher {
 			t.Fatal(err)
 		}
 	}
-	p, err := launch(w.dir, "prometheus", false, program, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+address, "--log.level=warn")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
+	w.launch("prometheus", program, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(dir, "tsdb"),
+		"--web.listen-address="+address, "--log.level=warn")
 	return &watcher{t, "http://" + address}
 }
 
@@ -122,16 +121,14 @@ func TestWitnessesNamed(t *testing.T) {
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	load.Go(func() { // somebody always asks, and gets a 503 where nothing can be answered
-		s := &sender{w: w, key: w.credentials.RootAPIKey}
+		root := w.root(3 * time.Second)
 		for n := 0; ; n++ {
 			select {
 			case <-stop:
 				return
 			case <-time.After(50 * time.Millisecond):
 			}
-			body := fmt.Sprintf(`{"type":"ACTIVITY_TYPE_UPDATE_USER_NAME","timestampMs":"%d","organizationId":%q,"parameters":{"userId":%q,"userName":"Root %d"}}`,
-				time.Now().UnixMilli(), w.credentials.OrganizationID, w.credentials.RootUserID, n)
-			_, _, _ = s.post("submit/update_user_name", []byte(body), 3*time.Second)
+			_, _ = root.Submit(context.Background(), "UPDATE_USER_NAME", client.Object{"userId": root.User, "userName": fmt.Sprint("Root ", n)})
 		}
 	})
 	defer load.Wait()

@@ -3,11 +3,11 @@ package crash_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
+
+	"cloister/sim/process"
 )
 
 // programs are the binaries under test.
@@ -29,24 +29,12 @@ func build(t *testing.T, tags string) programs {
 		return p
 	}
 	p := programs{filepath.Join(built.dir, "sim"+tags, "cloister-sim"), filepath.Join(built.dir, "cloister-host")}
-	compile(t, p.sim, tags, "../../sim")
+	process.Build(t, p.sim, "../../sim", tags)
 	if len(built.by) == 0 {
-		compile(t, p.host, "", "../../host")
+		process.Build(t, p.host, "../../host", "")
 	}
 	built.by[tags] = p
 	return p
-}
-
-func compile(t *testing.T, to, tags, from string) {
-	t.Helper()
-	tool := os.Getenv("GO")
-	if tool == "" {
-		tool = "go"
-	}
-	cmd := exec.Command(tool, "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-o", to, from)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", from, err, out)
-	}
 }
 
 func TestMain(m *testing.M) {
@@ -57,20 +45,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	built.dir, built.by = dir, map[string]programs{}
-	go startProcesses()
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
-}
-
-// starts carries every start of a process to one thread that never ends: a
-// child's death signal comes when the thread that started it ends, and must
-// come when this process does, however it ends.
-var starts = make(chan func())
-
-func startProcesses() {
-	runtime.LockOSThread()
-	for start := range starts {
-		start()
-	}
 }

@@ -1,69 +1,35 @@
 package crash_test
 
 import (
-	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"cloister/sim/laptop"
+	"cloister/shared/wire"
+	"cloister/sim/client"
 )
 
-// sender stamps with one key and sends over HTTP.
-type sender struct {
-	w    *world
-	key  laptop.KeyPair
-	http http.Client
-}
-
-func (s *sender) post(path string, body []byte, within time.Duration) (status int, reply []byte, err error) {
-	head, err := laptop.Stamp(s.key, body)
-	if err != nil {
-		return 0, nil, err
-	}
-	req, err := http.NewRequest(http.MethodPost, s.w.api+"/public/v1/"+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, h := range head {
-		req.Header.Set(h.Name, h.Value)
-	}
-	c := s.http
-	c.Timeout = within
-	r, err := c.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer r.Body.Close()
-	reply, err = io.ReadAll(r.Body)
-	return r.StatusCode, reply, err
-}
-
-// client is one of those who put the deployment under load.
-type client struct {
-	sender
-	name         string
-	organization string
-	user         string // one that it renames, its own
-	ledger       *ledger
-	n            int
-	rng          *rand.Rand
-	think        time.Duration // at most, between two requests
-	wallets      []wallet
-	subs         int
-	maxSubs      int
-	stamped      *atomic.Int64
-	resent       int
+// worker is one of those who put the deployment under load.
+type worker struct {
+	*client.Client
+	w       *world
+	name    string
+	ledger  *ledger
+	n       int
+	rng     *rand.Rand
+	think   time.Duration // at most, between two requests
+	wallets []wallet
+	subs    int
+	maxSubs int
+	resent  int
 }
 
 // clients are how many there are, each with one body on its way.
@@ -77,14 +43,21 @@ const (
 	patience       = 5 * time.Minute // to get one body acknowledged
 )
 
-func (w *world) newClient(name, organization string, key laptop.KeyPair, seed uint64, stamped *atomic.Int64) *client {
+// root is the root user, who waits so long for each reply.
+func (w *world) root(wait time.Duration) *client.Client {
+	c := w.credentials
+	return &client.Client{Send: client.HTTP(&http.Client{Timeout: wait, Transport: w.transport}, w.api), Times: &w.times,
+		Organization: c.OrganizationID, User: c.RootUserID, Key: c.RootAPIKey}
+}
+
+// newWorker makes a worker of a client, which renames the client's user.
+func (w *world) newWorker(name string, c *client.Client, seed uint64) *worker {
 	w.t.Helper()
 	l, err := newLedger(filepath.Join(w.dir, name+".ledger"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &client{sender: sender{w: w, key: key, http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}, name: name,
-		organization: organization, ledger: l, rng: rand.New(rand.NewPCG(seed, uint64(len(name))+sumOf(name))), stamped: stamped}
+	return &worker{Client: c, w: w, name: name, ledger: l, rng: rand.New(rand.NewPCG(seed, uint64(len(name))+sumOf(name)))}
 }
 
 func sumOf(s string) (n uint64) {
@@ -92,19 +65,6 @@ func sumOf(s string) (n uint64) {
 		n = n*31 + uint64(c)
 	}
 	return n
-}
-
-// now is a timestamp that no other body has.
-func now(last *atomic.Int64) string {
-	for {
-		n, before := time.Now().UnixMilli(), last.Load()
-		if n <= before {
-			n = before + 1
-		}
-		if last.CompareAndSwap(before, n) {
-			return strconv.FormatInt(n, 10)
-		}
-	}
 }
 
 var errStuck = errors.New("not acknowledged")
@@ -118,23 +78,20 @@ type request struct {
 }
 
 // prepare makes a body and writes it down.
-func (c *client) prepare(op, typ string, parameters map[string]any) (*request, error) {
-	r := &request{n: c.n, op: op, proofs: c.rng.IntN(5) == 0}
-	body := map[string]any{"type": typ, "timestampMs": now(c.stamped), "organizationId": c.organization, "parameters": parameters}
-	if r.proofs {
-		body["generateAppProofs"] = true
-	}
-	var err error
-	if r.body, err = json.Marshal(body); err != nil {
+func (c *worker) prepare(typ string, parameters any) (*request, error) {
+	c.Proofs = c.rng.IntN(5) == 0
+	q, err := c.Activity(typ, parameters)
+	if err != nil {
 		return nil, err
 	}
+	r := &request{n: c.n, op: q.Op, body: q.Body, proofs: c.Proofs}
 	c.n++
-	return r, c.ledger.write(line{N: r.n, Op: op, Organization: c.organization, Body: string(r.body)})
+	return r, c.ledger.write(line{N: r.n, Op: r.op, Organization: c.Organization, Body: string(r.body)})
 }
 
 // settle writes down what a body came to. A refusal is a problem: clients ask
 // for nothing that could be refused.
-func (c *client) settle(r *request, a *answer, refused string) error {
+func (c *worker) settle(r *request, a *answer, refused string) error {
 	if err := c.ledger.write(line{N: r.n, Answer: a, Refused: refused}); err != nil {
 		return err
 	}
@@ -155,14 +112,14 @@ func (c *client) settle(r *request, a *answer, refused string) error {
 
 // submit writes a body down, sends it until it is acknowledged, and writes down
 // what it was told. Without answer and error it was refused.
-func (c *client) submit(op, typ string, parameters map[string]any) (*answer, error) {
-	r, err := c.prepare(op, typ, parameters)
+func (c *worker) submit(typ string, parameters any) (*answer, error) {
+	r, err := c.prepare(typ, parameters)
 	if err != nil {
 		return nil, err
 	}
 	fp := sum(r.body)
 	c.w.waiting.Store(fp, true)
-	a, refused, err := c.retryUntilAnswered(op, r.body)
+	a, refused, err := c.retryUntilAnswered(r.op, r.body)
 	c.w.waiting.Delete(fp)
 	if err != nil {
 		return nil, err
@@ -178,7 +135,7 @@ func (c *client) submit(op, typ string, parameters map[string]any) (*answer, err
 
 // retryUntilAnswered sends the same body until it is acknowledged or refused for good.
 // Sometimes it is sent twice at once.
-func (c *client) retryUntilAnswered(op string, body []byte) (a *answer, refused string, err error) {
+func (c *worker) retryUntilAnswered(op string, body []byte) (a *answer, refused string, err error) {
 	pause := 5 * time.Millisecond
 	for began := time.Now(); time.Since(began) < patience; {
 		twin := make(chan *answer, 1)
@@ -203,29 +160,29 @@ func (c *client) retryUntilAnswered(op string, body []byte) (a *answer, refused 
 }
 
 // once sends a body once. An error means that nothing is known.
-func (c *client) once(op string, body []byte) (a *answer, refused string, err error) {
-	status, reply, err := c.post("submit/"+op, body, requestTimeout)
-	switch {
+func (c *worker) once(op string, body []byte) (a *answer, refused string, err error) {
+	reply, err := c.Post(context.Background(), wire.EndpointSubmit, op, body)
+	switch status := reply.Status; {
 	case err != nil:
 		return nil, "", err
 	case status == 499, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		return nil, "", fmt.Errorf("%d %s", status, reply)
+		return nil, "", errors.New(reply.String())
 	case status >= 500:
-		c.w.problems.add("%s: %s: %d %s", c.name, op, status, reply)
+		c.w.problems.add("%s: %s: %v", c.name, op, reply)
 		return nil, "", fmt.Errorf("%d", status)
 	case status != http.StatusOK:
-		return nil, fmt.Sprintf("%d %s", status, reply), nil
+		return nil, reply.String(), nil
 	}
 	var r struct{ Activity answer }
-	if err := json.Unmarshal(reply, &r); err != nil || r.Activity.Status != "ACTIVITY_STATUS_COMPLETED" {
-		c.w.problems.add("%s: %s answered %v %s", c.name, op, err, reply)
+	if err := json.Unmarshal(reply.Body, &r); err != nil || r.Activity.Status != "ACTIVITY_STATUS_COMPLETED" {
+		c.w.problems.add("%s: %s answered %v %s", c.name, op, err, reply.Body)
 		return nil, "", fmt.Errorf("no answer")
 	}
 	return &r.Activity, "", nil
 }
 
 // run sends requests until stop is closed.
-func (c *client) run(stop <-chan struct{}) error {
+func (c *worker) run(stop <-chan struct{}) error {
 	for {
 		select {
 		case <-stop:
@@ -242,7 +199,7 @@ func (c *client) run(stop <-chan struct{}) error {
 			err = c.rename()
 		case n < 34 && c.subs < c.maxSubs:
 			c.subs++
-			_, err = c.createSub(fmt.Sprintf("%s sub %d", c.name, c.n), c.key)
+			_, err = c.createSub(fmt.Sprintf("%s sub %d", c.name, c.n), c.Key)
 		default:
 			err = c.sign()
 		}
@@ -252,105 +209,72 @@ func (c *client) run(stop <-chan struct{}) error {
 	}
 }
 
-func (c *client) createWallet() error {
+func (c *worker) createWallet() error {
 	name := fmt.Sprintf("%s wallet %d", c.name, c.n)
-	a, err := c.submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": name, "accounts": []any{map[string]any{
-		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}})
+	a, err := c.submit("CREATE_WALLET", client.Wallet(name, client.Ethereum))
 	if a == nil {
 		return err
 	}
-	r, err := resultOf(a)
-	if err == nil && (r.CreateWalletResult == nil || len(r.CreateWalletResult.Addresses) != 1) {
-		err = fmt.Errorf("create_wallet answered %s", a.Result)
+	m, err := a.made()
+	if err != nil || m.WalletID == "" || len(m.Addresses) != 1 {
+		return fmt.Errorf("create_wallet answered %s, %v", a.Result, err)
 	}
-	if err != nil {
-		return err
-	}
-	c.wallets = append(c.wallets, wallet{r.CreateWalletResult.WalletID, name, r.CreateWalletResult.Addresses[0]})
+	c.wallets = append(c.wallets, wallet{m.WalletID, name, m.Addresses[0]})
 	return nil
 }
 
-func (c *client) deleteWallet() error {
+func (c *worker) deleteWallet() error {
 	w := c.wallets[0]
 	c.wallets = c.wallets[1:]
-	_, err := c.submit("delete_wallets", "ACTIVITY_TYPE_DELETE_WALLETS", map[string]any{"walletIds": []string{w.id}, "deleteWithoutExport": true})
+	_, err := c.submit("DELETE_WALLETS", client.Object{"walletIds": []string{w.id}, "deleteWithoutExport": true})
 	return err
 }
 
-func (c *client) rename() error {
-	_, err := c.submit("update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": c.user, "userName": fmt.Sprintf("%s name %d", c.name, c.n)})
+func (c *worker) rename() error {
+	_, err := c.submit("UPDATE_USER_NAME", client.Object{"userId": c.User, "userName": fmt.Sprintf("%s name %d", c.name, c.n)})
 	return err
 }
 
-func (c *client) sign() error {
+func (c *worker) sign() error {
 	w := c.wallets[c.rng.IntN(len(c.wallets))]
-	_, err := c.submit("sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": w.address,
-		"payload": hex.EncodeToString([]byte(strings.Repeat(c.name, 1+c.rng.IntN(20)))), "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_KECCAK256"})
+	payload := hex.EncodeToString([]byte(strings.Repeat(c.name, 1+c.rng.IntN(20))))
+	_, err := c.submit("SIGN_RAW_PAYLOAD_V2", client.Payload(w.address, payload, "KECCAK256"))
 	return err
 }
 
 // createSub makes a sub-organization whose root user has this key.
-func (c *client) createSub(name string, key laptop.KeyPair) (*answer, error) {
-	return c.submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", map[string]any{"subOrganizationName": name, "rootQuorumThreshold": 1,
-		"rootUsers": []any{map[string]any{"userName": "Root", "apiKeys": []any{apiKey(key)}, "authenticators": []any{}, "oauthProviders": []any{}}}})
+func (c *worker) createSub(name string, key client.KeyPair) (*answer, error) {
+	return c.submit("CREATE_SUB_ORGANIZATION_V7", client.SubOrganization(name, client.NewRootUser("Root", key)))
 }
 
-func (c *client) newSub(name string, key laptop.KeyPair) (string, error) {
+func (c *worker) newSub(name string, key client.KeyPair) (string, error) {
 	a, err := c.createSub(name, key)
 	if a == nil {
 		return "", fmt.Errorf("create_sub_organization: %v", err)
 	}
-	r, err := resultOf(a)
-	if err != nil || r.Sub == nil {
+	m, err := a.made()
+	if err != nil || m.SubOrganizationID == "" {
 		return "", fmt.Errorf("create_sub_organization answered %s, %v", a.Result, err)
 	}
-	return r.Sub.ID, nil
+	return m.SubOrganizationID, nil
 }
 
-func (c *client) createUser() (string, error) {
-	key, err := laptop.NewKey()
-	if err != nil {
-		return "", err
-	}
-	a, err := c.submit("create_users", "ACTIVITY_TYPE_CREATE_USERS_V3", map[string]any{"users": []any{map[string]any{"userName": c.name + " name", "apiKeys": []any{apiKey(key)},
-		"authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}}}})
+func (c *worker) createUser() (string, error) {
+	a, err := c.submit("CREATE_USERS_V3", client.Users(client.NewUser(c.name+" name", client.NewKey())))
 	if a == nil {
 		return "", fmt.Errorf("create_users: %v", err)
 	}
-	r, err := resultOf(a)
-	if err != nil || r.CreateUsersResult == nil || len(r.CreateUsersResult.UserIDs) != 1 {
+	m, err := a.made()
+	if err != nil || len(m.UserIDs) != 1 {
 		return "", fmt.Errorf("create_users answered %s, %v", a.Result, err)
 	}
-	return r.CreateUsersResult.UserIDs[0], nil
-}
-
-func apiKey(k laptop.KeyPair) map[string]any {
-	return map[string]any{"apiKeyName": "Key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}
-}
-
-// results are those that are looked into.
-type results struct {
-	CreateWalletResult *struct {
-		WalletID  string   `json:"walletId"`
-		Addresses []string `json:"addresses"`
-	} `json:"createWalletResult"`
-	CreateUsersResult *struct {
-		UserIDs []string `json:"userIds"`
-	} `json:"createUsersResult"`
-	Sub *struct {
-		ID string `json:"subOrganizationId"`
-	} `json:"createSubOrganizationResultV7"`
-}
-
-func resultOf(a *answer) (r results, err error) {
-	err = json.Unmarshal(a.Result, &r)
-	return r, err
+	return m.UserIDs[0], nil
 }
 
 // crowd is the clients of a world and the load that they make.
 type crowd struct {
-	setup   *client
-	clients []*client
+	setup   *worker
+	clients []*worker
 	stop    chan struct{}
 	done    sync.WaitGroup
 }
@@ -366,29 +290,27 @@ func (w *world) gather(seed uint64, think time.Duration) *crowd {
 			w.t.Fatal(err, w.problems.all())
 		}
 	}
-	stamped := new(atomic.Int64)
-	root := w.credentials
-	g := &crowd{setup: w.newClient("setup", root.OrganizationID, root.RootAPIKey, seed, stamped), stop: make(chan struct{})}
+	root := w.root(requestTimeout)
+	g := &crowd{setup: w.newWorker("setup", root, seed), stop: make(chan struct{})}
 	for i := range clients {
-		key, err := laptop.NewKey()
-		check(err)
-		organization := root.OrganizationID
+		organization, key := root.Organization, client.NewKey()
 		name := fmt.Sprintf("client%d", i)
+		var err error
 		switch {
 		case i < 4:
-			_, err = g.setup.submit("create_api_keys", "ACTIVITY_TYPE_CREATE_API_KEYS_V2", map[string]any{"userId": root.RootUserID, "apiKeys": []any{apiKey(key)}})
+			_, err = g.setup.submit("CREATE_API_KEYS_V2", client.Object{"userId": root.User, "apiKeys": []any{client.APIKey("Key", key)}})
 		case i < 6:
 			organization, err = g.setup.newSub("Organization of "+name, key)
 		default:
 			organization, key = w.organizations[i-6].OrganizationID, w.organizations[i-6].RootAPIKey
 		}
 		check(err)
-		c := w.newClient(name, organization, key, seed, stamped)
+		c := w.newWorker(name, root.As(organization, "", key), seed)
 		c.think = think
 		if i < 2 {
 			c.maxSubs = 40
 		}
-		c.user, err = c.createUser()
+		c.User, err = c.createUser()
 		check(err)
 		g.clients = append(g.clients, c)
 	}

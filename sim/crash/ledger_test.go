@@ -41,6 +41,22 @@ func (a *answer) same(b *answer) bool {
 		bytes.Equal(a.Result, b.Result) && bytes.Equal(a.AppProofs, b.AppProofs) && bytes.Equal(a.CreatedAt, b.CreatedAt)
 }
 
+// made is what activities make.
+type made struct {
+	WalletID, SubOrganizationID string
+	Addresses, UserIDs          []string
+}
+
+// made is what the activity made.
+func (a *answer) made() (m made, err error) {
+	var results map[string]made
+	err = json.Unmarshal(a.Result, &results)
+	for _, one := range results {
+		m = one
+	}
+	return m, err
+}
+
 func newLedger(name string) (*ledger, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	return &ledger{f}, err

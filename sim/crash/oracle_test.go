@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"cloister/shared/wire"
+	"cloister/sim/client"
 )
 
 // observed is what the deployment says of itself over its public interface.
@@ -154,26 +156,26 @@ func expect(records []*record) (map[string]*expected, []string) {
 				Users                        []struct{ UserName string }
 			}
 		}
-		var out results
-		if json.Unmarshal([]byte(r.Body), &in) != nil || json.Unmarshal(r.answer.Result, &out) != nil {
+		out, err := r.answer.made()
+		if err != nil || json.Unmarshal([]byte(r.Body), &in) != nil {
 			continue // the client has complained
 		}
 		p := in.Parameters
-		switch {
-		case out.CreateWalletResult != nil:
-			e.wallets[out.CreateWalletResult.WalletID] = p.WalletName
-		case r.Op == "delete_wallets":
+		switch r.Op {
+		case "create_wallet":
+			e.wallets[out.WalletID] = p.WalletName
+		case "delete_wallets":
 			for _, id := range p.WalletIDs {
 				delete(e.wallets, id)
 			}
-		case out.CreateUsersResult != nil:
-			for i, id := range out.CreateUsersResult.UserIDs {
+		case "create_users":
+			for i, id := range out.UserIDs {
 				e.users[id] = p.Users[i].UserName
 			}
-		case r.Op == "update_user_name":
+		case "update_user_name":
 			e.users[p.UserID] = p.UserName
-		case out.Sub != nil:
-			subs = append(subs, out.Sub.ID)
+		case "create_sub_organization":
+			subs = append(subs, out.SubOrganizationID)
 		}
 	}
 	return all, subs
@@ -187,7 +189,7 @@ func (w *world) observe(g *crowd) ([]*record, *observed, error) {
 	o := &observed{organizations: map[string]*holdings{}, got: map[string]*answer{}, again: map[wire.Hash]*answer{}, subs: map[string]bool{}}
 	var mu sync.Mutex
 	var first error
-	each := func(f func(c *client, rs []*record) error) error {
+	each := func(f func(c *worker, rs []*record) error) error {
 		var wg sync.WaitGroup
 		for _, c := range append(g.clients, g.setup) {
 			wg.Go(func() {
@@ -205,14 +207,14 @@ func (w *world) observe(g *crowd) ([]*record, *observed, error) {
 		wg.Wait()
 		return first
 	}
-	err := each(func(c *client, rs []*record) error {
+	err := each(func(c *worker, rs []*record) error {
 		mu.Lock()
 		records = append(records, rs...)
-		known := o.organizations[c.organization] != nil
+		known := o.organizations[c.Organization] != nil
 		if !known {
-			o.organizations[c.organization] = &holdings{}
+			o.organizations[c.Organization] = &holdings{}
 		}
-		h := o.organizations[c.organization]
+		h := o.organizations[c.Organization]
 		mu.Unlock()
 		if !known {
 			if err := c.holdings(h); err != nil {
@@ -224,34 +226,26 @@ func (w *world) observe(g *crowd) ([]*record, *observed, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return records, o, each(func(c *client, rs []*record) error { return c.sendAgain(rs, o, &mu) })
+	return records, o, each(func(c *worker, rs []*record) error { return c.sendAgain(rs, o, &mu) })
 }
 
 // query asks until the answer is final; into is left alone when nothing is found.
-func (c *client) query(op string, request map[string]any, into any) (found bool, err error) {
-	if request["organizationId"] == nil {
-		request["organizationId"] = c.organization
-	}
-	body, err := json.Marshal(request)
-	if err != nil {
-		return false, err
-	}
-	var status int
-	var reply []byte
+func (c *worker) query(op string, request client.Object, into any) (found bool, err error) {
+	var reply client.Reply
 	for range 600 {
-		status, reply, err = c.post("query/"+op, body, requestTimeout)
-		if err == nil && status == 200 {
-			return true, json.Unmarshal(reply, into)
+		reply, err = c.Query(context.Background(), op, request)
+		if err == nil && reply.Status == 200 {
+			return true, json.Unmarshal(reply.Body, into)
 		}
-		if err == nil && (status == 401 || status == 403 || status == 404) {
+		if err == nil && (reply.Status == 401 || reply.Status == 403 || reply.Status == 404) {
 			return false, nil // absent and forbidden look alike
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return false, fmt.Errorf("%s: %d %s %v", op, status, reply, err)
+	return false, fmt.Errorf("%s: %v %v", op, reply, err)
 }
 
-func (c *client) list(op string, request map[string]any, into any) error {
+func (c *worker) list(op string, request client.Object, into any) error {
 	found, err := c.query(op, request, into)
 	if err == nil && !found {
 		err = errors.New(op + ": refused")
@@ -259,11 +253,11 @@ func (c *client) list(op string, request map[string]any, into any) error {
 	return err
 }
 
-func (c *client) holdings(h *holdings) error {
+func (c *worker) holdings(h *holdings) error {
 	after := ""
 	for {
 		var page struct{ Activities []*answer }
-		if err := c.list("list_activities", map[string]any{"paginationOptions": map[string]any{"limit": "100", "after": after}}, &page); err != nil {
+		if err := c.list("list_activities", client.Object{"paginationOptions": client.Object{"limit": "100", "after": after}}, &page); err != nil {
 			return err
 		}
 		h.listed = append(h.listed, page.Activities...)
@@ -278,10 +272,10 @@ func (c *client) holdings(h *holdings) error {
 	var us struct {
 		Users []struct{ UserID, UserName string }
 	}
-	if err := c.list("list_wallets", map[string]any{}, &ws); err != nil {
+	if err := c.list("list_wallets", nil, &ws); err != nil {
 		return err
 	}
-	if err := c.list("list_users", map[string]any{}, &us); err != nil {
+	if err := c.list("list_users", nil, &us); err != nil {
 		return err
 	}
 	h.wallets, h.users = map[string]string{}, map[string]string{}
@@ -294,13 +288,13 @@ func (c *client) holdings(h *holdings) error {
 	return nil
 }
 
-func (c *client) lookUp(rs []*record, o *observed, mu *sync.Mutex) error {
+func (c *worker) lookUp(rs []*record, o *observed, mu *sync.Mutex) error {
 	for _, r := range rs {
 		if r.answer == nil {
 			continue
 		}
 		var got struct{ Activity answer }
-		found, err := c.query("get_activity", map[string]any{"activityId": r.answer.ID}, &got)
+		found, err := c.query("get_activity", client.Object{"activityId": r.answer.ID}, &got)
 		if err != nil {
 			return err
 		}
@@ -309,21 +303,21 @@ func (c *client) lookUp(rs []*record, o *observed, mu *sync.Mutex) error {
 			o.got[r.answer.ID] = &got.Activity
 			mu.Unlock()
 		}
-		if out, err := resultOf(r.answer); err == nil && out.Sub != nil {
-			var configs map[string]any
-			found, err := c.query("get_organization_configs", map[string]any{"organizationId": out.Sub.ID}, &configs)
+		if m, err := r.answer.made(); err == nil && m.SubOrganizationID != "" {
+			var configs client.Object
+			found, err := c.query("get_organization_configs", client.Object{"organizationId": m.SubOrganizationID}, &configs)
 			if err != nil {
 				return err
 			}
 			mu.Lock()
-			o.subs[out.Sub.ID] = found
+			o.subs[m.SubOrganizationID] = found
 			mu.Unlock()
 		}
 	}
 	return nil
 }
 
-func (c *client) sendAgain(rs []*record, o *observed, mu *sync.Mutex) error {
+func (c *worker) sendAgain(rs []*record, o *observed, mu *sync.Mutex) error {
 	for _, r := range rs {
 		if r.answer == nil {
 			continue

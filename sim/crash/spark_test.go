@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"cloister/shared/wire"
+	"cloister/sim/client"
 )
 
 // Two shares of FROST under one nonce give the user's key away. TestNoNonceTwice asks for shares whose host stops at
@@ -17,19 +17,18 @@ import (
 // before, so that all is decided once more, for the same message and for others with the same commitments.
 func TestNoNonceTwice(t *testing.T) {
 	w := newWorld(t, setting{programs: build(t, ""), lease: shortLease})
-	c := w.newClient("spark", w.credentials.OrganizationID, w.credentials.RootAPIKey, seed(t), new(atomic.Int64))
-	made, err := c.submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Spark", "accounts": []any{map[string]any{
-		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/8797555'/0'/0'", "addressFormat": "ADDRESS_FORMAT_SPARK_MAINNET"}}})
-	if err != nil || made == nil {
+	c := w.newWorker("spark", w.root(requestTimeout), seed(t))
+	a, err := c.submit("CREATE_WALLET", client.Wallet("Spark", client.Account("SECP256K1", "m/8797555'/0'/0'", "SPARK_MAINNET")))
+	if err != nil || a == nil {
 		t.Fatal(err)
 	}
-	wallets, err := resultOf(made)
+	wallet, err := a.made()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := wallets.CreateWalletResult.Addresses[0]
+	address := wallet.Addresses[0]
 	body := func(message int, adaptor string) *request {
-		r, err := c.prepare("spark_sign_frost", "ACTIVITY_TYPE_SPARK_SIGN_FROST", frostOf(address, message, adaptor))
+		r, err := c.prepare("SPARK_SIGN_FROST", frostOf(address, message, adaptor))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,8 +132,8 @@ func TestNoNonceTwice(t *testing.T) {
 }
 
 // again sends a body until it is answered, beside others who do the same.
-func (c *client) again(r *request) (*answer, string, error) {
-	twin := &client{sender: sender{w: c.w, key: c.key}, name: c.name, organization: c.organization, rng: rand.New(rand.NewPCG(1, uint64(r.n)))}
+func (c *worker) again(r *request) (*answer, string, error) {
+	twin := &worker{Client: c.Client, w: c.w, name: c.name, rng: rand.New(rand.NewPCG(1, uint64(r.n)))}
 	return twin.retryUntilAnswered(r.op, r.body)
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"cloister/attestation/tlog"
 	"cloister/shared/porttest"
 	"cloister/sim/laptop"
+	"cloister/sim/process"
 	"cloister/sim/witness"
 )
 
@@ -56,7 +58,7 @@ type seats struct {
 	dir     string
 	terms   attestation.LogTerms
 	address [witnessCount]string
-	process [witnessCount]*process
+	process [witnessCount]*process.Process
 
 	mu    sync.Mutex
 	known []string
@@ -85,7 +87,6 @@ func newSeats(t *testing.T, mode tlog.Mode) *seats {
 	if mode == tlog.ModeBounded {
 		s.terms.BoundMs = s.terms.ServeMs
 	}
-	t.Cleanup(func() { s.end(killWitnesses) })
 	return s
 }
 
@@ -98,25 +99,24 @@ func (s *seats) end(v victims) {
 			if p == nil || v&(killWitness1<<i) == 0 {
 				continue
 			}
-			if p.signal(); wait {
-				p.kill()
+			if p.Signal(); wait {
+				p.Kill()
 			}
 		}
 	}
 }
 
 // raise starts those that are down.
-func (s *seats) raise(dir string) (err error) {
+func (s *seats) raise(t *testing.T, dir string) error {
 	for i, p := range s.process {
-		if p.alive() {
+		if p.Alive() {
 			continue
 		}
-		if p != nil && !p.killed.Load() {
+		if p != nil && !p.Killed() {
 			return fmt.Errorf("witness %d ended by itself", i+1)
 		}
-		if s.process[i], err = launch(dir, fmt.Sprint("witness-", i+1), true, os.Args[0], witnessFolder+"="+s.folder(i), witnessAddress+"="+s.address[i]); err != nil {
-			return err
-		}
+		cmd := exec.Command(os.Args[0], witnessFolder+"="+s.folder(i), witnessAddress+"="+s.address[i])
+		s.process[i] = process.Listen(t, filepath.Join(dir, fmt.Sprintf("witness-%d.log", i+1)), cmd, "")
 	}
 	return nil
 }

@@ -3,9 +3,9 @@ package crash_test
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,14 +13,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"cloister/host/store/storetest"
 	"cloister/shared/porttest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
+	"cloister/sim/process"
 )
 
 func sum(b []byte) wire.Hash { return sha256.Sum256(b) }
@@ -69,8 +70,8 @@ type world struct {
 	problems problems
 
 	mu      sync.Mutex
-	host    *process
-	enclave *process
+	host    *process.Process
+	enclave *process.Process
 	booted  bool
 	booting chan boot // nil: no boot is under way
 	kills   atomic.Int64
@@ -83,7 +84,10 @@ type world struct {
 	acked   atomic.Int64
 	onAck   atomic.Pointer[chan struct{}]
 
-	prober *client  // makes an activity to see whether that is possible again
+	transport *http.Transport // of clients
+	times     client.Times
+
+	prober *worker  // makes an activity to see whether that is possible again
 	probe  *request // the one under way
 }
 
@@ -120,21 +124,13 @@ func newWorld(t *testing.T, s setting) *world {
 		w.store = w.pg.Database()
 	}
 	w.api = "http://" + porttest.Address(t)
-	t.Cleanup(func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.host.kill()
-		w.enclave.kill()
-	})
-	if err := w.recover(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(filepath.Join(w.dir, "organizations.json"))
+	w.transport = &http.Transport{MaxIdleConnsPerHost: 4 * clients}
+	err := w.recover()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(b, &w.organizations); err != nil || len(w.organizations) != topLevel {
-		t.Fatalf("organizations.json: %d organizations, %v", len(w.organizations), err)
+	if w.organizations, err = (&laptop.Dir{Path: w.dir}).Organizations(); err != nil || len(w.organizations) != topLevel {
+		t.Fatalf("%d organizations, %v", len(w.organizations), err)
 	}
 	return w
 }
@@ -145,10 +141,10 @@ func (w *world) kill(v victims) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if v&killHost != 0 {
-		w.host.signal()
+		w.host.Signal()
 	}
 	if v&killEnclave != 0 {
-		w.enclave.signal()
+		w.enclave.Signal()
 	}
 	if v&killPostgres != 0 {
 		w.pg.Kill9()
@@ -158,10 +154,10 @@ func (w *world) kill(v victims) {
 		w.witnesses.end(v)
 	}
 	if v&killHost != 0 {
-		w.host.kill()
+		w.host.Kill()
 	}
 	if v&killEnclave != 0 {
-		w.enclave.kill()
+		w.enclave.Kill()
 	}
 }
 
@@ -195,18 +191,14 @@ func (w *world) raise() (up bool, err error) {
 	if err := w.raiseWitnesses(); err != nil {
 		return false, err
 	}
-	if err := w.raiseHost(); err != nil {
-		return false, err
-	}
-	if err := w.raiseEnclave(); err != nil {
-		return false, err
-	}
+	w.raiseHost()
+	w.raiseEnclave()
 	if w.booted {
 		return true, nil
 	}
 	if w.booting == nil {
 		w.booting = make(chan boot, 1)
-		w.boot(w.enclave.first, w.booting)
+		w.boot(w.enclave.Said, w.booting)
 	}
 	select {
 	case b := <-w.booting:
@@ -230,7 +222,7 @@ func (w *world) hasBooted(b boot) bool {
 	w.mu.Lock()
 	e, killed := w.enclave, w.kills.Load() > w.since[1]
 	w.mu.Unlock()
-	e.kill()
+	e.Kill()
 	if !killed {
 		w.problems.add("boot failed with nothing killed: %v", b.err)
 	}
@@ -243,33 +235,38 @@ func (w *world) raiseWitnesses() error {
 	if w.witnesses == nil {
 		return nil
 	}
-	return w.witnesses.raise(w.dir)
+	return w.witnesses.raise(w.t, w.dir)
 }
 
-func (w *world) raiseHost() error {
+// launch starts a program with a log of its own.
+func (w *world) launch(name, program string, args ...string) *process.Process {
+	return process.Start(w.t, w.log(name), exec.Command(program, args...))
+}
+
+func (w *world) log(name string) string { return filepath.Join(w.dir, name+".log") }
+
+func (w *world) raiseHost() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.host.alive() {
-		return nil
+	if w.host.Alive() {
+		return
 	}
-	if w.host != nil && !w.host.killed.Load() {
+	if w.host != nil && !w.host.Killed() {
 		w.problems.add("the host ended by itself: %s", w.tail("host"))
 		time.Sleep(100 * time.Millisecond)
 	}
 	w.since[0] = w.kills.Load()
-	p, err := launch(w.dir, "host", false, w.programs.host, "serve", "-enclave", w.proxy.address(), "-store", w.store,
+	w.host = w.launch("host", w.programs.host, "serve", "-enclave", w.proxy.address(), "-store", w.store,
 		"-api-addr", strings.TrimPrefix(w.api, "http://"), "-auth-proxy-addr", "off")
-	w.host = p
-	return err
 }
 
-func (w *world) raiseEnclave() error {
+func (w *world) raiseEnclave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.enclave.alive() {
-		return nil
+	if w.enclave.Alive() {
+		return
 	}
-	if w.enclave != nil && !w.enclave.killed.Load() && (w.booted || w.kills.Load() == w.since[1]) {
+	if w.enclave != nil && !w.enclave.Killed() && (w.booted || w.kills.Load() == w.since[1]) {
 		w.problems.add("the enclave ended by itself: %s", w.tail("enclave"))
 	}
 	w.booted, w.booting = false, nil // a boot that is under way ends with the enclave that it was for
@@ -281,12 +278,8 @@ func (w *world) raiseEnclave() error {
 	if w.snapshots {
 		args = append(args, "-snapshot-every", "50")
 	}
-	p, err := launch(w.dir, "enclave", true, w.programs.sim, args...)
-	if err == nil {
-		w.enclave = p
-		w.proxy.target.Store(&p.first)
-	}
-	return err
+	w.enclave = process.Listen(w.t, w.log("enclave"), exec.Command(w.programs.sim, args...), "")
+	w.proxy.target.Store(&w.enclave.Said)
 }
 
 // boot is what came of booting an enclave.
@@ -309,24 +302,18 @@ func (w *world) boot(address string, done chan<- boot) {
 		go w.witnesses.follow(ctx, address)
 	}
 	cmd := exec.CommandContext(ctx, w.programs.sim, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out := new(strings.Builder)
 	cmd.Stdout, cmd.Stderr = out, out
-	started := make(chan error)
-	starts <- func() { started <- cmd.Start() }
-	err := <-started
+	p := process.Start(w.t, "", cmd)
 	go func() {
 		defer cancel()
 		var b boot
-		if err == nil {
-			err = cmd.Wait()
-		}
-		if err != nil {
+		if err := p.Wait(); err != nil {
 			b.err = fmt.Errorf("%w: %s", err, strings.TrimSpace(out.String()))
-		} else if text, err := os.ReadFile(filepath.Join(w.dir, "credentials.json")); err != nil {
-			b.err = err
+		} else if c, err := (&laptop.Dir{Path: w.dir}).ReadCredentials(); err != nil || c == nil {
+			b.err = fmt.Errorf("no credentials: %v", err)
 		} else {
-			b.err = json.Unmarshal(text, &b.Credentials)
+			b.Credentials = *c
 		}
 		done <- b
 	}()
@@ -334,9 +321,8 @@ func (w *world) boot(address string, done chan<- boot) {
 
 // serves asks one query as the root user.
 func (w *world) serves() bool {
-	s := &sender{w: w, key: w.credentials.RootAPIKey}
-	code, _, err := s.post("query/whoami", []byte(`{"organizationId":"`+w.credentials.OrganizationID+`"}`), 5*time.Second)
-	return err == nil && code == 200
+	r, err := w.root(5*time.Second).Query(context.Background(), "whoami", nil)
+	return err == nil && r.Status == 200
 }
 
 // acknowledges makes an activity. Its body stands in a ledger like every other,
@@ -347,7 +333,7 @@ func (w *world) acknowledges() (bool, error) {
 		return true, nil
 	}
 	if w.probe == nil {
-		r, err := c.prepare("update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": w.credentials.RootUserID, "userName": fmt.Sprintf("Root %d", c.n)})
+		r, err := c.prepare("UPDATE_USER_NAME", client.Object{"userId": w.credentials.RootUserID, "userName": fmt.Sprintf("Root %d", c.n)})
 		if err != nil {
 			return false, err
 		}
@@ -364,7 +350,7 @@ func (w *world) acknowledges() (bool, error) {
 
 // tail is the end of a process's log.
 func (w *world) tail(name string) string {
-	b, _ := os.ReadFile(filepath.Join(w.dir, name+".log"))
+	b, _ := os.ReadFile(w.log(name))
 	return string(b[max(0, len(b)-2000):])
 }
 
@@ -372,7 +358,7 @@ func (w *world) tail(name string) string {
 func (w *world) counters() (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	d, err := laptop.DialEnclave(ctx, w.enclave.first)
+	d, err := laptop.DialEnclave(ctx, w.enclave.Said)
 	if err != nil {
 		return nil, err
 	}
@@ -392,7 +378,7 @@ func (w *world) complaints() (found []string) {
 		"enclave": {"internal error", "fenced", "panic", "DATA RACE"},
 		"host":    {"broke the protocol", "panic", "call failed", "DATA RACE"},
 	} {
-		b, err := os.ReadFile(filepath.Join(w.dir, name+".log"))
+		b, err := os.ReadFile(w.log(name))
 		if err != nil {
 			found = append(found, err.Error())
 		}

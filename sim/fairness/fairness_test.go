@@ -39,17 +39,17 @@ type attack struct {
 var idle = attack{name: "idle", groups: func(*world) []group { return nil }}
 
 var attacks = []attack{
-	{name: "dear policies, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("policies", 8, 4, w.policies)} }},
-	{name: "dear policies, 64 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("policies", 64, 4, w.policies)} }},
-	{name: "dear policies, 1000 sub-organizations", tenants: 1, crowded: true, more: 20, groups: func(w *world) []group { return []group{w.endUsers("policies", 1000, 1, w.policies)} }},
-	{name: "dear policies, 50 tenants", tenants: 50, groups: func(w *world) []group { return []group{w.ofTenants("policies", w.tenants, 4, w.policies)} }},
-	{name: "1000 addresses, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("addresses", 8, 4, w.addresses)} }},
-	{name: "megabytes that fail, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("megabytes", 8, 4, w.megabytes)} }},
-	{name: "signatures, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("signatures", 8, 32, w.signatures)} }},
+	{name: "dear policies, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("policies", 8, 4, policies)} }},
+	{name: "dear policies, 64 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("policies", 64, 4, policies)} }},
+	{name: "dear policies, 1000 sub-organizations", tenants: 1, crowded: true, more: 20, groups: func(w *world) []group { return []group{w.endUsers("policies", 1000, 1, policies)} }},
+	{name: "dear policies, 50 tenants", tenants: 50, groups: func(w *world) []group { return []group{w.ofTenants("policies", w.tenants, 4, policies)} }},
+	{name: "1000 addresses, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("addresses", 8, 4, addresses)} }},
+	{name: "megabytes that fail, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("megabytes", 8, 4, megabytes)} }},
+	{name: "signatures, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("signatures", 8, 32, signatures)} }},
 	// No end user can do this, but the owner of a tenant: 5,000 requests at once, all of which go through the store.
-	{name: "signatures of a tenant, 256 in flight", tenants: 1, more: 80, groups: func(w *world) []group { return []group{w.flood(w.tenants[0], 256)} }},
+	{name: "signatures of a tenant, 256 in flight", tenants: 1, more: 80, groups: func(w *world) []group { return []group{flood(w.tenants[0], 256)} }},
 	{name: "mixed", tenants: 16, groups: func(w *world) []group {
-		return []group{w.ofTenants("policies", w.tenants[:10], 4, w.policies), w.ofTenants("addresses", w.tenants[10:15], 4, w.addresses), w.endUsers("signatures", 8, 32, w.signatures)}
+		return []group{w.ofTenants("policies", w.tenants[:10], 4, policies), w.ofTenants("addresses", w.tenants[10:15], 4, addresses), w.endUsers("signatures", 8, 32, signatures)}
 	}},
 }
 

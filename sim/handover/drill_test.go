@@ -8,13 +8,8 @@ import (
 
 	"cloister/attestation"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 )
-
-// signBytes is a body that signs a payload as it is.
-func (w *world) signBytes(o *organization, payload, hash string) *wire.Call {
-	return w.activity(o, "sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": o.key, "payload": hex.EncodeToString([]byte(payload)),
-		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": hash})
-}
 
 // A backup is tried out under a manifest for that: it answers, and signs what is worth nothing, while the deployment serves on.
 func TestDrill(t *testing.T) {
@@ -24,12 +19,12 @@ func TestDrill(t *testing.T) {
 	w := newWorld(t)
 	first := w.serving()
 	o := w.organization(first.link)
-	send(t, first.link, w.sign(o, []byte("kept")))
+	send(t, first.link, o.sign([]byte("kept")))
 	first.stop()
 	backup := w.copyOf(w.file)
 	served := w.serving()
 	served.takeAll()
-	if status, code := served.answer(w.sign(o, []byte("later"))); status != 200 {
+	if status, code := served.answer(o.sign([]byte("later"))); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
 	deployment, cosigner := w.store, w.cosigner
@@ -52,25 +47,24 @@ func TestDrill(t *testing.T) {
 		status int
 		code   string
 	}{
-		"a query":              {stamped(t, wire.EndpointQuery, "whoami", o.root, map[string]any{"organizationId": o.id}), 200, ""},
-		"a drill's payload":    {w.signBytes(o, attestation.DrillPrefix+"one", "HASH_FUNCTION_KECCAK256"), 200, ""},
-		"a payload":            {w.sign(o, []byte("worth something")), 400, "DRILL"},
-		"a digest":             {w.signBytes(o, digest, "HASH_FUNCTION_NO_OP"), 400, "DRILL"},
-		"the prefix within":    {w.signBytes(o, "x"+attestation.DrillPrefix, "HASH_FUNCTION_SHA256"), 400, "DRILL"},
-		"an export":            {w.activity(o, "export_private_key", "EXPORT_PRIVATE_KEY", map[string]any{"privateKeyId": o.key, "targetPublicKey": hex.EncodeToString(w.operators[0].share.PublicKey().Bytes())}), 400, "DRILL"},
-		"a tag":                {w.activity(o, "create_user_tag", "CREATE_USER_TAG", map[string]any{"userTagName": "t", "userIds": []string{}}), 400, "DRILL"},
-		"another organization": {stamped(t, wire.EndpointBoot, "create_organization", w.admission, map[string]any{"organizationName": "o", "rootUserName": "r", "timestampMs": w.now(), "rootApiKey": map[string]string{"apiKeyName": "k", "publicKey": o.root.PublicKey, "curveType": "API_KEY_CURVE_P256"}}), 400, "DRILL"},
+		"a query":              {o.query("whoami", nil), 200, ""},
+		"a drill's payload":    {o.signHashed([]byte(attestation.DrillPrefix+"one"), "KECCAK256"), 200, ""},
+		"a payload":            {o.sign([]byte("worth something")), 400, "DRILL"},
+		"a digest":             {o.signHashed([]byte(digest), "NO_OP"), 400, "DRILL"},
+		"the prefix within":    {o.sign([]byte("x" + attestation.DrillPrefix)), 400, "DRILL"},
+		"an export":            {o.export(w.operators[0]), 400, "DRILL"},
+		"a tag":                {o.activity("CREATE_USER_TAG", client.Tag("t")), 400, "DRILL"},
+		"another organization": {w.creation(o.Key), 400, "DRILL"},
 	} {
 		if status, code := e.answer(c.call); status != c.status || code != c.code {
 			t.Errorf("%s: %d %q, want %d %q", what, status, code, c.status, c.code)
 		}
 	}
 	// Who verifies does not take it for the deployment, unless it is what he means.
-	var proof attestation.BootProof
-	r := send(t, e.link, stamped(t, wire.EndpointQuery, "get_latest_boot_proof", o.root, map[string]any{"organizationId": o.id, "appName": "cloister"}))
-	var got struct{ BootProof json.RawMessage }
-	must(t, json.Unmarshal(r, &got))
-	must(t, json.Unmarshal(got.BootProof, &proof))
+	r := send(t, e.link, o.query("get_latest_boot_proof", client.Object{"appName": "cloister"}))
+	var got struct{ BootProof attestation.BootProof }
+	must(t, json.Unmarshal(r.Body, &got))
+	proof := got.BootProof
 	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators}
 	if _, err := attestation.VerifyBootProof(proof, p); err == nil || !strings.Contains(err.Error(), "drill") {
 		t.Errorf("a drill's boot proof: %v", err)
@@ -82,7 +76,7 @@ func TestDrill(t *testing.T) {
 	if _, err := attestation.VerifyBootProof(proof, p); err != nil {
 		t.Errorf("a drill's boot proof, by its manifest: %v", err)
 	}
-	if status, code := served.answer(w.sign(o, []byte("on"))); status != 200 {
+	if status, code := served.answer(o.sign([]byte("on"))); status != 200 {
 		t.Errorf("the deployment serves on: %d %s", status, code)
 	}
 	// Nothing comes after it, and nobody hands over to it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -14,7 +13,7 @@ import (
 	"cloister/enclave/core"
 	"cloister/host/link"
 	"cloister/shared/clocktest"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/nsm"
 )
 
@@ -49,14 +48,14 @@ func TestHandOver(t *testing.T) {
 	w := newWorld(t)
 	old := w.serving()
 	o := w.organization(old.link)
-	body := w.sign(o, []byte("once"))
+	body := o.sign([]byte("once"))
 	before := send(t, old.link, body)
 	next := w.waiting(after(t, w.manifest), w.manifest, nil)
 	must(t, link.Upgrade(t.Context(), old.asked, next.asked, time.Now, pause, told(t)))
-	if again := send(t, next.link, body); string(again) != string(before) {
+	if again := send(t, next.link, body); again.String() != before.String() {
 		t.Errorf("another answer to the same body:\n%s\n%s", before, again)
 	}
-	send(t, next.link, w.sign(o, []byte("twice")))
+	send(t, next.link, o.sign([]byte("twice")))
 	clocktest.Until(t, "the old enclave has ended", old.fenced.Load)
 	w.proofs(next, o)
 	// The operators' shares start the new image without the old one, and not the old.
@@ -64,7 +63,7 @@ func TestHandOver(t *testing.T) {
 	third := w.waiting(after(t, w.manifest), w.manifest, nil)
 	third.shares(after(t, w.manifest))
 	third.must("take", map[string]any{"ranges": []int{0, 1, 2, 3}}) // as a host does once it sees nothing of the owner
-	if again := send(t, third.link, body); string(again) != string(before) {
+	if again := send(t, third.link, body); again.String() != before.String() {
 		t.Error("another answer after a start by shares")
 	}
 	third.stop()
@@ -84,49 +83,26 @@ func (w *world) refusesShares(e *enclave) {
 
 // lastShare gives all shares to an enclave of the first program and answers what was
 // said to the last.
-func (w *world) lastShare(e *enclave) (refusal string) {
+func (w *world) lastShare(e *enclave) string {
 	w.t.Helper()
-	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators, ExpectedPCRs: map[int]string{0: w.manifest.PCRs.PCR0, 1: w.manifest.PCRs.PCR1, 2: w.manifest.PCRs.PCR2}}
-	set, err := attestation.VerifyShares(w.shares, p)
-	must(w.t, err)
-	raw, err := set.Encode()
-	must(w.t, err)
-	for _, o := range w.operators {
-		var nonce [attestation.SetupNonceSize]byte
-		_, _ = rand.Read(nonce[:])
-		s, err := attestation.VerifySetup(w.setup(e, hex.EncodeToString(nonce[:])), nonce, p)
-		must(w.t, err)
-		place := set.Operator(o.public(w.t))
-		share, err := set.Open(place, o.share)
-		must(w.t, err)
-		in, err := s.Submit(raw, place, share, o.sign)
-		must(w.t, err)
-		_, refusal = e.ask("share", in)
-	}
-	return refusal
+	refusals := e.give(w.manifest)
+	return refusals[len(refusals)-1]
 }
 
 // proofs holds that proofs of the new boot are good and say how it came by the secret.
 func (w *world) proofs(e *enclave, o *organization) {
 	w.t.Helper()
-	c := w.sign(o, []byte("proven"))
-	var ask map[string]any
-	must(w.t, json.Unmarshal(c.Body, &ask))
-	ask["generateAppProofs"] = true
-	b, err := json.Marshal(ask)
+	o.Proofs = true
+	c := o.sign([]byte("proven"))
+	o.Proofs = false
+	reply, err := attestation.ParseReply(send(w.t, e.link, c).Body)
 	must(w.t, err)
-	head, err := laptop.Stamp(o.root, b)
-	must(w.t, err)
-	c.Body, c.Head = b, head
-	reply, err := attestation.ParseReply(send(w.t, e.link, c))
-	must(w.t, err)
-	raw, err := e.link.Call(context.Background(), stamped(w.t, 2, "get_latest_boot_proof", o.root, map[string]any{"organizationId": o.id, "appName": "cloister"}))
+	raw, err := e.link.Call(context.Background(), o.query("get_latest_boot_proof", client.Object{"appName": "cloister"}))
 	must(w.t, err)
 	boots, err := attestation.ParseReply(raw.Body)
 	must(w.t, err)
-	m := after(w.t, w.manifest)
-	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators, ExpectedPCRs: map[int]string{0: m.PCRs.PCR0, 1: m.PCRs.PCR1, 2: m.PCRs.PCR2}}
-	proofs, err := attestation.VerifyAppProofs(reply.AppProofs, boots.BootProofs, p, attestation.Expectation{OrganizationID: o.id})
+	p := w.policy(after(w.t, w.manifest))
+	proofs, err := attestation.VerifyAppProofs(reply.AppProofs, boots.BootProofs, p, attestation.Expectation{OrganizationID: o.Organization})
 	must(w.t, err)
 	for _, p := range proofs {
 		if f := p.Claim.Fresh(); f == nil || f.SeedSource != attestation.SeedHandover {
@@ -310,7 +286,7 @@ func TestNoRangeBeforeRetirement(t *testing.T) {
 	w.store.lose = nil
 	w.store.mu.Unlock()
 	next.must("take", map[string]any{"ranges": all[:1]})
-	send(t, next.link, w.sign(o, []byte("afterwards")))
+	send(t, next.link, o.sign([]byte("afterwards")))
 }
 
 var all = []int{0, 1, 2, 3}
@@ -406,7 +382,7 @@ func TestChainOfSuccessors(t *testing.T) {
 	third.must("take", map[string]any{"ranges": all[1:], "handed": true})
 	second.must("farewell", nil)
 	third.must("take", map[string]any{"ranges": all[:1]})
-	send(t, third.link, w.sign(o, []byte("at last")))
+	send(t, third.link, o.sign([]byte("at last")))
 }
 
 // Where the next one is lost with the keyring, operators start another by shares, and no
@@ -419,12 +395,12 @@ func TestSuccessorLost(t *testing.T) {
 	next := w.waiting(m, w.manifest, nil)
 	next.must("take_over", old.must("hand_over", w.documents(old, next).body()))
 	next.stop()
-	send(t, old.link, w.sign(o, []byte("the old one goes on")))
+	send(t, old.link, o.sign([]byte("the old one goes on")))
 	another := w.waiting(m, w.manifest, nil)
 	if _, refusal := old.ask("hand_over", w.documents(old, another).body()); !strings.Contains(refusal, "HAND_OVER_TO_ANOTHER") {
 		t.Errorf("handed over once more: %q", refusal)
 	}
 	another.shares(m)
 	moveAll(old, another)
-	send(t, another.link, w.sign(o, []byte("by the next one")))
+	send(t, another.link, o.sign([]byte("by the next one")))
 }

@@ -2,6 +2,7 @@ package handover_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -11,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"crypto/rand"
-
 	"cloister/host/link"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 )
 
 // host is one of several: links to both enclaves, and the placing of ranges.
@@ -48,7 +48,7 @@ type seen struct {
 // the same body again, as an SDK's user does.
 func (w *world) client(to caller, o *organization, name string, stop *atomic.Bool) (all []seen) {
 	for n := 0; !stop.Load(); n++ {
-		s := seen{call: w.sign(o, fmt.Appendf(nil, "%s %d", name, n)), began: time.Now()}
+		s := seen{call: o.sign(fmt.Appendf(nil, "%s %d", name, n)), began: time.Now()}
 		for s.signature == "" {
 			s.tries++
 			r, err := to.Call(context.Background(), s.call)
@@ -159,12 +159,12 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func (w *world) count(e *enclave, o *organization) (n int) {
 	after := ""
 	for {
-		page := map[string]any{"limit": "100"}
+		page := client.Object{"limit": "100"}
 		if after != "" {
 			page["after"] = after
 		}
-		r, err := e.link.Call(context.Background(), stamped(w.t, wire.EndpointQuery, "list_activities", o.root, map[string]any{"organizationId": o.id,
-			"filterByType": []string{"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2"}, "paginationOptions": page}))
+		r, err := e.link.Call(context.Background(), o.query("list_activities",
+			client.Object{"filterByType": []string{"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2"}, "paginationOptions": page}))
 		if err != nil || r.Status != 200 {
 			w.t.Errorf("listing: %v %s", err, r.Body)
 			return -1

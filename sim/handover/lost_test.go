@@ -73,8 +73,8 @@ func TestLastCommitLost(t *testing.T) {
 			w.manifest.Log = &terms
 			e := w.serving()
 			o := w.organization(e.link)
-			kept := w.sign(o, []byte("kept"))
-			signed := signature(send(t, e.link, kept))
+			kept := o.sign([]byte("kept"))
+			signed := signature(send(t, e.link, kept).Body)
 			for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // checkpoints are kept a moment later
 				all, err := w.store.LoadCheckpoints(t.Context())
 				must(t, err)
@@ -86,7 +86,7 @@ func TestLastCommitLost(t *testing.T) {
 				}
 			}
 			backup := w.moment()
-			last := w.sign(o, []byte("last"))
+			last := o.sign([]byte("last"))
 			send(t, e.link, last)
 			copied, err := sqlite.Open(t.Context(), w.copyOf(backup))
 			must(t, err)
@@ -102,8 +102,8 @@ func TestLastCommitLost(t *testing.T) {
 			w.restore(backup)
 			still := w.serving()
 			for what, c := range map[string]*wire.Call{
-				"what was kept": kept, "what was lost": last, "a signature": w.sign(o, []byte("another")),
-				"a query": stamped(t, wire.EndpointQuery, "whoami", o.root, map[string]any{"organizationId": o.id}),
+				"what was kept": kept, "what was lost": last, "a signature": o.sign([]byte("another")),
+				"a query": o.query("whoami", nil),
 			} {
 				c := *c
 				c.WithinMs = 1500
@@ -164,8 +164,8 @@ func TestWitnessesGoneForGood(t *testing.T) {
 	w.manifest.Log = &terms
 	e := w.serving()
 	o := w.organization(e.link)
-	kept := w.sign(o, []byte("kept"))
-	signed := signature(send(t, e.link, kept))
+	kept := o.sign([]byte("kept"))
+	signed := signature(send(t, e.link, kept).Body)
 	gone := w.witnesses
 	for _, l := range gone.Locals[:2] {
 		l.Stop()
@@ -179,7 +179,7 @@ func TestWitnessesGoneForGood(t *testing.T) {
 	e = w.waiting(m, w.manifest, nil)
 	e.shares(m)
 	e.takeAll()
-	if status, code := e.answer(w.sign(o, []byte("soon"))); status != 400 || code != "RECOVERED_RECENTLY" {
+	if status, code := e.answer(o.sign([]byte("soon"))); status != 400 || code != "RECOVERED_RECENTLY" {
 		t.Errorf("%d %s", status, code)
 	}
 	r, err := e.link.Call(t.Context(), kept)

@@ -21,6 +21,7 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/host/store/tree"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/nsm"
 	"cloister/sim/rig"
 )
@@ -125,7 +126,7 @@ func TestRecovery(t *testing.T) {
 	}
 	var kept []*wire.Call
 	for i, o := range orgs {
-		kept = append(kept, w.sign(o, fmt.Appendf(nil, "kept %d", i)))
+		kept = append(kept, o.sign(fmt.Appendf(nil, "kept %d", i)))
 		send(t, first.link, kept[i])
 	}
 	first.stop()
@@ -134,7 +135,7 @@ func TestRecovery(t *testing.T) {
 	second.takeAll()
 	var lost []*wire.Call
 	for i := range 50 {
-		c := w.sign(orgs[i%len(orgs)], fmt.Appendf(nil, "lost %d", i))
+		c := orgs[i%len(orgs)].sign(fmt.Appendf(nil, "lost %d", i))
 		if status, code := second.answer(c); status != 200 {
 			t.Fatalf("%d %s", status, code)
 		}
@@ -147,7 +148,7 @@ func TestRecovery(t *testing.T) {
 	still := w.serving()
 	still.takeAll()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	if r, err := still.link.Call(ctx, w.sign(orgs[0], []byte("still"))); err == nil && r.Status == 200 {
+	if r, err := still.link.Call(ctx, orgs[0].sign([]byte("still"))); err == nil && r.Status == 200 {
 		t.Fatal("a store that lost what witnesses have seen is served")
 	}
 	cancel()
@@ -170,36 +171,33 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("what was lost is done again: %d %s", status, code)
 	}
 	t.Logf("measured: from a recovery manifest to serving in %d ms, of which the boot before had the right to serve for %d", time.Since(began).Milliseconds(), w.manifest.Log.ServeMs)
-	if status, code := e.answer(w.sign(orgs[0], []byte("soon"))); status != 400 || code != "RECOVERED_RECENTLY" {
+	if status, code := e.answer(orgs[0].sign([]byte("soon"))); status != 400 || code != "RECOVERED_RECENTLY" {
 		t.Errorf("a body stamped just now: %d %s", status, code)
 	}
 	e.stop()
 
 	// Another boot, later, under the same manifest: organizations do all but use keys.
 	e = w.start(newer, func(_ *nsm.Config, c *core.Config) { c.Clock = ahead{7 * time.Minute} })
-	w.last.Store(time.Now().Add(7 * time.Minute).UnixMilli())
+	w.times.Now = ahead{7 * time.Minute}.Now
 	e.must("manifest", w.submission(m, w.manifest, w.operators))
 	e.shares(m)
 	e.takeAll()
 	o := orgs[0]
-	tag := func(name string) *wire.Call {
-		return w.activity(o, "create_user_tag", "CREATE_USER_TAG", map[string]any{"userTagName": name, "userIds": []string{}})
-	}
 	thaw := func(o *organization) *wire.Call {
-		return w.activity(o, "remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", map[string]any{"name": "FEATURE_NAME_SIGNING_FROZEN"})
+		return o.activity("REMOVE_ORGANIZATION_FEATURE", client.Object{"name": "FEATURE_NAME_SIGNING_FROZEN"})
 	}
-	frozen := w.sign(o, []byte("frozen"))
+	frozen := o.sign([]byte("frozen"))
 	for what, c := range map[string]struct {
 		call   *wire.Call
 		status int
 		code   string
 	}{
-		"a tag":             {tag("one"), 200, ""},
+		"a tag":             {o.activity("CREATE_USER_TAG", client.Tag("one")), 200, ""},
 		"a signature":       {frozen, 400, "SIGNING_FROZEN"},
-		"an export":         {w.activity(o, "export_private_key", "EXPORT_PRIVATE_KEY", map[string]any{"privateKeyId": o.key, "targetPublicKey": hex.EncodeToString(w.operators[0].share.PublicKey().Bytes())}), 400, "SIGNING_FROZEN"},
-		"freezing":          {w.activity(o, "set_organization_feature", "SET_ORGANIZATION_FEATURE", map[string]any{"name": "FEATURE_NAME_SIGNING_FROZEN", "value": ""}), 400, ""},
+		"an export":         {o.export(w.operators[0]), 400, "SIGNING_FROZEN"},
+		"freezing":          {o.activity("SET_ORGANIZATION_FEATURE", client.Object{"name": "FEATURE_NAME_SIGNING_FROZEN", "value": ""}), 400, ""},
 		"what was lost":     {lost[49], 400, "INVALID_TIME"},
-		"another signature": {w.sign(orgs[1], []byte("frozen")), 400, "SIGNING_FROZEN"},
+		"another signature": {orgs[1].sign([]byte("frozen")), 400, "SIGNING_FROZEN"},
 	} {
 		if status, code := e.answer(c.call); status != c.status || code != c.code {
 			t.Errorf("%s: %d %q", what, status, code)
@@ -215,7 +213,7 @@ func TestRecovery(t *testing.T) {
 	if status, code := e.answer(kept[2]); status != 200 {
 		t.Errorf("what was kept: %d %q", status, code)
 	}
-	if status, code := e.answer(w.activity(orgs[2], "create_user_tag", "CREATE_USER_TAG", map[string]any{"userTagName": "two", "userIds": []string{}})); status != 200 {
+	if status, code := e.answer(orgs[2].activity("CREATE_USER_TAG", client.Tag("two"))); status != 200 {
 		t.Errorf("a tag: %d %q", status, code)
 	}
 	if status, code := e.answer(&proven); status != 200 {
@@ -230,11 +228,11 @@ func TestRecovery(t *testing.T) {
 	if status, _ := e.answer(thaw(o)); status == 200 {
 		t.Error("let sign twice")
 	}
-	if status, code := e.answer(w.sign(orgs[1], []byte("frozen still"))); code != "SIGNING_FROZEN" {
+	if status, code := e.answer(orgs[1].sign([]byte("frozen still"))); code != "SIGNING_FROZEN" {
 		t.Errorf("another organization: %d %q", status, code)
 	}
 	made := w.organization(e.link)
-	if status, code := e.answer(w.sign(made, []byte("new"))); status != 200 {
+	if status, code := e.answer(made.sign([]byte("new"))); status != 200 {
 		t.Errorf("an organization that was made after: %d %s", status, code)
 	}
 	e.stop()
@@ -247,7 +245,7 @@ func TestRecovery(t *testing.T) {
 	e.takeAll()
 	ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if r, err := e.link.Call(ctx, stamped(t, wire.EndpointQuery, "whoami", o.root, map[string]any{"organizationId": o.id})); err == nil && r.Status == 200 {
+	if r, err := e.link.Call(ctx, o.query("whoami", nil)); err == nil && r.Status == 200 {
 		t.Error("recovered twice")
 	}
 }

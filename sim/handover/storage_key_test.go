@@ -56,7 +56,7 @@ func (e *enclave) counter(name string) (n int) {
 // entries are what is stored of an organization, sealed.
 func (w *world) entries(o *organization) string {
 	w.t.Helper()
-	id, err := hex.DecodeString(strings.ReplaceAll(o.id, "-", ""))
+	id, err := hex.DecodeString(strings.ReplaceAll(o.Organization, "-", ""))
 	must(w.t, err)
 	got, err := w.store.Store.LoadOrganization(context.Background(), wire.LoadOrganization{Organization: wire.ID(id), MaxBytes: 1 << 20})
 	must(w.t, err)
@@ -76,7 +76,7 @@ func TestStorageKeyRotates(t *testing.T) {
 	use := func(e *enclave) {
 		t.Helper()
 		for _, o := range orgs {
-			send(t, e.link, w.sign(o, []byte("used")))
+			send(t, e.link, o.sign([]byte("used")))
 		}
 	}
 	use(e)

@@ -1,7 +1,6 @@
 package handover_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdh"
 	"crypto/ecdsa"
@@ -29,6 +28,7 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/nsm"
 	"cloister/sim/rig"
@@ -135,7 +135,7 @@ type world struct {
 	admission laptop.KeyPair
 	manifest  *attestation.Manifest
 	shares    []byte
-	last      atomic.Int64
+	times     client.Times
 	signed    atomic.Int64 // signatures that clients got
 	// witnesses cosign the logs, brought there by cosigner.
 	witnesses *rig.Witnesses
@@ -157,8 +157,7 @@ func newWorldUnder(t testing.TB, root *nsm.Root) *world {
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	w := &world{t: t, root: root, store: &keeps{Store: s}, file: file, operators: []*operator{newOperator(t), newOperator(t)}}
-	w.admission, err = laptop.NewKey()
-	must(t, err)
+	w.admission = client.NewKey()
 	named := attestation.Operators{Threshold: len(w.operators)}
 	for _, o := range w.operators {
 		named.PublicKeys = append(named.PublicKeys, o.public(t))
@@ -331,34 +330,45 @@ func (w *world) serving() *enclave {
 
 // shares starts an enclave that waits, as its operators do.
 func (e *enclave) shares(m *attestation.Manifest) {
+	e.w.t.Helper()
+	for _, refusal := range e.give(m) {
+		if refusal != "" {
+			e.w.t.Fatalf("share: %s", refusal)
+		}
+	}
+	if s := e.state(); s != "serving" {
+		e.w.t.Fatalf("state is %s", s)
+	}
+}
+
+// give gives all shares to an enclave of a manifest's program, and answers what was said to each.
+func (e *enclave) give(m *attestation.Manifest) (refusals []string) {
 	w := e.w
 	w.t.Helper()
-	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators, ExpectedPCRs: map[int]string{0: m.PCRs.PCR0, 1: m.PCRs.PCR1, 2: m.PCRs.PCR2}}
-	of := p
-	of.ExpectedPCRs = map[int]string{0: w.manifest.PCRs.PCR0, 1: w.manifest.PCRs.PCR1, 2: w.manifest.PCRs.PCR2}
-	set, err := attestation.VerifyShares(w.shares, of)
+	set, err := attestation.VerifyShares(w.shares, w.policy(w.manifest))
 	must(w.t, err)
 	raw, err := set.Encode()
 	must(w.t, err)
 	for _, o := range w.operators {
 		var nonce [attestation.SetupNonceSize]byte
 		_, _ = rand.Read(nonce[:])
-		b, err := json.Marshal(e.must("setup_document", map[string]string{"nonce": hex.EncodeToString(nonce[:])}))
-		must(w.t, err)
-		var a attestation.SetupAnswer
-		must(w.t, json.Unmarshal(b, &a))
-		s, err := attestation.VerifySetup(a, nonce, p)
+		s, err := attestation.VerifySetup(w.setup(e, hex.EncodeToString(nonce[:])), nonce, w.policy(m))
 		must(w.t, err)
 		place := set.Operator(o.public(w.t))
 		share, err := set.Open(place, o.share)
 		must(w.t, err)
 		in, err := s.Submit(raw, place, share, o.sign)
 		must(w.t, err)
-		e.must("share", in)
+		_, refusal := e.ask("share", in)
+		refusals = append(refusals, refusal)
 	}
-	if s := e.state(); s != "serving" {
-		w.t.Fatalf("state is %s", s)
-	}
+	return refusals
+}
+
+// policy is what operators verify an enclave of a manifest's program by.
+func (w *world) policy(m *attestation.Manifest) attestation.Policy {
+	return attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators,
+		ExpectedPCRs: map[int]string{0: m.PCRs.PCR0, 1: m.PCRs.PCR1, 2: m.PCRs.PCR2}}
 }
 
 // waiting is an enclave of the newer program that waits under a manifest.
@@ -369,68 +379,65 @@ func (w *world) waiting(m *attestation.Manifest, before *attestation.Manifest, c
 	return e
 }
 
-// An organization with one signing key.
+// An organization is its root user, whose calls tests send to one enclave or another, and has one signing key.
 type organization struct {
-	id, key string
-	root    laptop.KeyPair
+	*client.User
+	key string
 }
 
-func (w *world) now() string {
-	for {
-		now, last := time.Now().UnixMilli(), w.last.Load()
-		if w.last.CompareAndSwap(last, max(now, last+1)) {
-			return strconv.FormatInt(max(now, last+1), 10)
-		}
-	}
+func (w *world) user(organization string, key client.KeyPair) *client.User {
+	return (&client.Client{Times: &w.times, Organization: organization, Key: key}).In(w.t)
 }
 
-func stamped(t testing.TB, endpoint wire.Endpoint, op string, key laptop.KeyPair, body map[string]any) *wire.Call {
-	t.Helper()
-	b, err := json.Marshal(body)
-	must(t, err)
-	head, err := laptop.Stamp(key, b)
-	must(t, err)
-	return &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: b, WithinMs: uint32(wire.MaxWait.Milliseconds())}
+// creation is a call that makes an organization.
+func (w *world) creation(root client.KeyPair) *wire.Call {
+	w.t.Helper()
+	b, err := json.Marshal(client.Object{"organizationName": "An organization", "rootUserName": "Root user",
+		"timestampMs": strconv.FormatInt(w.times.Next(), 10), "rootApiKey": client.APIKey("k", root)})
+	must(w.t, err)
+	q, err := w.user("", w.admission).Request(wire.EndpointBoot, "create_organization", b)
+	must(w.t, err)
+	return q.Call()
 }
 
 // organization makes one, and a key in it.
 func (w *world) organization(to caller) *organization {
 	w.t.Helper()
-	o := new(organization)
-	var err error
-	o.root, err = laptop.NewKey()
-	must(w.t, err)
-	made := send(w.t, to, stamped(w.t, wire.EndpointBoot, "create_organization", w.admission, map[string]any{
-		"organizationName": "An organization", "rootUserName": "Root user", "timestampMs": w.now(),
-		"rootApiKey": map[string]string{"apiKeyName": "k", "publicKey": o.root.PublicKey, "curveType": "API_KEY_CURVE_P256"}}))
-	var m struct{ OrganizationID string }
-	must(w.t, json.Unmarshal(made, &m))
-	o.id = m.OrganizationID
-	var got struct {
-		Activity struct {
-			Result struct {
-				CreatePrivateKeysResultV2 struct {
-					PrivateKeys []struct{ PrivateKeyID string }
-				}
-			}
-		}
-	}
-	must(w.t, json.Unmarshal(send(w.t, to, w.activity(o, "create_private_keys", "CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{
-		map[string]any{"privateKeyName": "k", "curve": "CURVE_SECP256K1", "privateKeyTags": []string{}, "addressFormats": []string{}}}})), &got))
-	o.key = got.Activity.Result.CreatePrivateKeysResultV2.PrivateKeys[0].PrivateKeyID
+	root := client.NewKey()
+	o := &organization{User: w.user(send(w.t, to, w.creation(root)).Text("organizationId"), root)}
+	made := send(w.t, to, o.activity("CREATE_PRIVATE_KEYS_V2", client.Object{"privateKeys": []any{
+		client.Object{"privateKeyName": "k", "curve": "CURVE_SECP256K1", "privateKeyTags": []string{}, "addressFormats": []string{}}}}))
+	o.key = client.Text(made.Result(), "privateKeys", "0", "privateKeyId")
 	return o
 }
 
-func (w *world) activity(o *organization, op, kind string, parameters map[string]any) *wire.Call {
-	return stamped(w.t, wire.EndpointSubmit, op, o.root, map[string]any{"type": "ACTIVITY_TYPE_" + kind, "timestampMs": w.now(), "organizationId": o.id, "parameters": parameters})
+func (o *organization) activity(typ string, parameters client.Object) *wire.Call {
+	o.Test.Helper()
+	q, err := o.Activity(typ, parameters)
+	must(o.Test, err)
+	return q.Call()
 }
 
-func (w *world) sign(o *organization, payload []byte) *wire.Call {
-	return w.activity(o, "sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": o.key, "payload": hex.EncodeToString(payload),
-		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"})
+func (o *organization) query(op string, request client.Object) *wire.Call {
+	o.Test.Helper()
+	q, err := o.Request(wire.EndpointQuery, op, o.Ask(request))
+	must(o.Test, err)
+	return q.Call()
 }
 
-func send(t testing.TB, to caller, c *wire.Call) []byte {
+func (o *organization) sign(payload []byte) *wire.Call { return o.signHashed(payload, "SHA256") }
+
+func (o *organization) signHashed(payload []byte, hash string) *wire.Call {
+	o.Test.Helper()
+	return o.activity("SIGN_RAW_PAYLOAD_V2", client.Payload(o.key, hex.EncodeToString(payload), hash))
+}
+
+// export is a call for the signing key, encrypted to an operator.
+func (o *organization) export(to *operator) *wire.Call {
+	return o.activity("EXPORT_PRIVATE_KEY", client.Object{"privateKeyId": o.key, "targetPublicKey": hex.EncodeToString(to.share.PublicKey().Bytes())})
+}
+
+func send(t testing.TB, to caller, c *wire.Call) client.Reply {
 	t.Helper()
 	var r *wire.Reply
 	clocktest.Until(t, c.Op+" is answered with another status than 503", func() bool {
@@ -442,18 +449,13 @@ func send(t testing.TB, to caller, c *wire.Call) []byte {
 	if r.Status != 200 {
 		t.Fatalf("%s: %d %s", c.Op, r.Status, r.Body)
 	}
-	return r.Body
+	return client.Reply{Status: int(r.Status), Body: r.Body}
 }
 
-// signature is what an activity's reply says was signed.
+// signature is what an activity's reply says was signed; empty: nothing.
 func signature(body []byte) string {
-	var got struct {
-		Activity struct {
-			Result struct{ SignRawPayloadResult json.RawMessage }
-		}
+	if got := (client.Reply{Body: body}).Result(); got != nil {
+		return fmt.Sprint(got)
 	}
-	if json.Unmarshal(body, &got) != nil {
-		return ""
-	}
-	return string(bytes.TrimSpace(got.Activity.Result.SignRawPayloadResult))
+	return ""
 }

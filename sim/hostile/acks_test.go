@@ -1,6 +1,7 @@
 package hostile_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,8 @@ import (
 	"time"
 
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
-	"cloister/sim/laptop"
-	"cloister/sim/rig"
 )
 
 // unstoredBytes is the bound of the group below.
@@ -47,11 +47,9 @@ func (f *field) withholding(stores bool) hostile.Deed {
 }
 
 // naming is a call that gives the victim's user another name, with little time.
-func (f *field) naming(v *victim, r *rand.Rand) (*wire.Call, string) {
+func (v *victim) naming(r *rand.Rand) (*wire.Call, string) {
 	name := fmt.Sprintf("Name %08x", r.Uint32())
-	body := f.submitBody(v, "update_user_name", map[string]any{"userId": v.user, "userName": name})
-	return &wire.Call{Endpoint: wire.EndpointSubmit, Op: "update_user_name", Head: must(laptop.Stamp(v.key, body)), Body: body,
-		WithinMs: uint32(impatience.Milliseconds())}, name
+	return briefly(call(v.Activity("UPDATE_USER_NAME", client.Object{"userId": v.User, "userName": name}))), name
 }
 
 // decided sends a call of little time until the enclave has decided it, which
@@ -60,7 +58,7 @@ func (f *field) decided(c *wire.Call) (a answer, unstored uint64) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		a = f.send(c)
 		unstored = f.alarms()["unstored_bytes"]
-		if a.status == 200 || unstored > 0 {
+		if a.Status == 200 || unstored > 0 {
 			break
 		}
 	}
@@ -76,11 +74,11 @@ func (f *field) kept(v *victim, c *wire.Call, name string, count uint64) bool {
 	one := f.served(func() answer { return f.send(&patient) })
 	two := f.served(func() answer { return f.send(&patient) })
 	v.name = name
-	return f.head(v) == count+1 && rig.Text(one.m, "activity", "id") == rig.Text(two.m, "activity", "id")
+	return f.head(v) == count+1 && one.Text("activity", "id") == two.Text("activity", "id")
 }
 
 // bare tells that a reply is the 503 that names no activity.
-func bare(a answer) bool { return a.status == 503 && !strings.Contains(a.text, "activity") }
+func bare(a answer) bool { return a.Status == 503 && !bytes.Contains(a.Body, []byte("activity")) }
 
 // acknowledgeAnother says of a batch not stored that another one is.
 func acknowledgeAnother(f *field, v *victim, r *rand.Rand) outcome {
@@ -106,15 +104,15 @@ func acknowledgeAnother(f *field, v *victim, r *rand.Rand) outcome {
 		return wire.Stored{Number: n, Verdict: wire.VerdictStored}, nil, true
 	})
 	before := f.alarms()
-	c, name := f.naming(v, r)
+	c, name := v.naming(r)
 	a, _ := f.decided(c)
-	if a.status == 200 {
+	if a.Status == 200 {
 		return judged(false, f.head(v) == count, "answered though nothing is stored")
 	}
 	f.risen("alarm_late", before)
 	f.good(f.twin(v))
 	once := f.kept(v, c, name, count)
-	return judged(bare(a) && once, false, "%d %.200s", a.status, a.text)
+	return judged(bare(a) && once, false, "%.200s", a)
 }
 
 // withholdOne stores a batch or not and says nothing. No reply leaves.
@@ -122,14 +120,14 @@ func withholdOne(f *field, v *victim, r *rand.Rand) outcome {
 	f.good(v)
 	count := f.head(v)
 	f.store.Do(f.withholding(r.IntN(2) == 0))
-	c, name := f.naming(v, r)
+	c, name := v.naming(r)
 	a, unstored := f.decided(c)
-	if a.status == 200 {
+	if a.Status == 200 {
 		return judged(false, true, "answered without an acknowledgement")
 	}
 	f.good(f.twin(v))
 	once := f.kept(v, c, name, count)
-	return judged(bare(a) && once && unstored > 0, false, "%d %.200s, %d bytes unstored", a.status, a.text, unstored)
+	return judged(bare(a) && once && unstored > 0, false, "%.200s, %d bytes unstored", a, unstored)
 }
 
 // fillCache withholds the acknowledgement of an organization's entry while all
@@ -139,7 +137,7 @@ func fillCache(f *field, v *victim, r *rand.Rand) outcome {
 	f.good(v)
 	count := f.head(v)
 	f.store.Do(f.withholding(false))
-	c, name := f.naming(v, r)
+	c, name := v.naming(r)
 	a, _ := f.decided(c)
 	asked, evicted := f.store.Loads(v.wid), f.alarms()["organization_evictions"]
 	for range 2 {
@@ -150,16 +148,14 @@ func fillCache(f *field, v *victim, r *rand.Rand) outcome {
 		}
 	}
 	filled := f.alarms()["organization_evictions"] - evicted
-	q := f.fine(v)
-	q.WithinMs = uint32(impatience.Milliseconds())
-	b := f.send(&q)
+	b := f.send(briefly(v.fine()))
 	reloaded := f.store.Loads(v.wid) > asked
-	if b.status == 200 {
+	if b.Status == 200 {
 		return judged(false, reloaded, "answered from a state without its newest entry")
 	}
 	once := f.kept(v, c, name, count)
 	return judged(bare(a) && bare(b) && !reloaded && once && filled >= organizations, false,
-		"%d and %d, loaded anew: %v, once: %v, %d evictions", a.status, b.status, reloaded, once, filled)
+		"%d and %d, loaded anew: %v, once: %v, %d evictions", a.Status, b.Status, reloaded, once, filled)
 }
 
 // fillMemory withholds acknowledgements while large bodies come. Past the bound
@@ -176,13 +172,12 @@ func fillMemory(f *field, v *victim, r *rand.Rand) outcome {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for range calls {
-			body := f.signBody(v, strings.Repeat(fmt.Sprintf("%016x", r.Uint64()), size/16))
-			c := &wire.Call{Endpoint: wire.EndpointSubmit, Op: "sign_raw_payload", Head: must(laptop.Stamp(v.key, body)), Body: body, WithinMs: uint32(impatience.Milliseconds())}
+			c := briefly(v.signing(strings.Repeat(fmt.Sprintf("%016x", r.Uint64()), size/16)))
 			wg.Go(func() {
 				a := f.send(c)
 				mu.Lock()
 				defer mu.Unlock()
-				bares, released = bares && bare(a), released || a.status == 200
+				bares, released = bares && bare(a), released || a.Status == 200
 			})
 		}
 		wg.Wait()

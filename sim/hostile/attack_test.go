@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cloister/enclave/core"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
 )
 
@@ -75,7 +76,7 @@ func lied(forge forger, ask question) func(*field, *victim, *rand.Rand) outcome 
 		a := f.provoke(v, call)
 		f.good(f.twin(v))
 		f.disarm()
-		return judged(a.refused(), a.status == 200, "%d %.200s", a.status, a.text)
+		return judged(a.refused(), a.Status == 200, "%.200s", a)
 	}
 }
 
@@ -87,26 +88,26 @@ func who(f *field, v *victim, _ *rand.Rand) func() answer {
 // accounts asks for records in large pieces, of an organization that is open.
 func accounts(f *field, v *victim, _ *rand.Rand) func() answer {
 	f.good(v)
-	return func() answer { return f.query(v, "list_wallet_accounts", map[string]any{"walletId": v.wallet}) }
+	return func() answer { return f.query(v, "list_wallet_accounts", client.Object{"walletId": v.wallet}) }
 }
 
 // past asks for one old entry.
 func past(f *field, v *victim, r *rand.Rand) func() answer {
 	id := v.activities[1+r.IntN(len(v.activities)-2)]
-	return func() answer { return f.query(v, "get_activity", map[string]any{"activityId": id}) }
+	return func() answer { return f.query(v, "get_activity", client.Object{"activityId": id}) }
 }
 
 // listed asks for a page of old entries.
 func listed(f *field, v *victim, _ *rand.Rand) func() answer {
 	return func() answer {
-		return f.query(v, "list_activities", map[string]any{"paginationOptions": map[string]any{"limit": "5"}})
+		return f.query(v, "list_activities", client.Object{"paginationOptions": client.Object{"limit": "5"}})
 	}
 }
 
 // renamings asks for a page of old entries of one type.
 func renamings(f *field, v *victim, _ *rand.Rand) func() answer {
 	return func() answer {
-		return f.query(v, "list_activities", map[string]any{"filterByType": []string{typeOf("update_user_name")}, "paginationOptions": map[string]any{"limit": "3"}})
+		return f.query(v, "list_activities", client.Object{"filterByType": []string{"ACTIVITY_TYPE_UPDATE_USER_NAME"}, "paginationOptions": client.Object{"limit": "3"}})
 	}
 }
 

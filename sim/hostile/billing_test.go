@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -27,8 +28,8 @@ func TestOlderPlans(t *testing.T) {
 				return nil, nil, false
 			})
 			put := func(version, quota int) {
-				if status, m := f.PutPlans(version, "p", map[string]any{"id": "p", "name": "P", "signaturesPerMonth": quota}); status != 200 {
-					t.Fatalf("%d %v", status, m)
+				if r := f.PutPlans(version, "p", map[string]any{"id": "p", "name": "P", "signaturesPerMonth": quota}); r.Status != 200 {
+					t.Fatal(r)
 				}
 			}
 			// What the host keeps for later: unlimited by having none, or a bigger quota.
@@ -42,13 +43,11 @@ func TestOlderPlans(t *testing.T) {
 			}
 			put(2, 0)
 			f.store.Do(nil)
-			sign := func() (int, map[string]any) {
-				s := &f.subs[0]
-				return f.as(s.key, wire.EndpointSubmit, "sign_raw_payload", f.BodyOf(s.id, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": s.address, "payload": strings.Repeat("ab", 32),
-					"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"}))
+			sign := func() client.Reply {
+				return f.subs[0].Submit("SIGN_RAW_PAYLOAD_V2", client.Payload(f.subs[0].address, strings.Repeat("ab", 32), "NO_OP"))
 			}
-			if status, m := sign(); status != 429 {
-				t.Fatalf("above the quota: %d %v", status, m)
+			if r := sign(); r.Status != 429 {
+				t.Fatalf("above the quota: %v", r)
 			}
 			f.Kill()
 			f.Rig = rig.Start(t, rig.Options{Dir: f.Dir.Path, Store: f.store, Root: &f.root})
@@ -59,15 +58,15 @@ func TestOlderPlans(t *testing.T) {
 				}
 				return ok
 			})
-			if status, m := sign(); status != 503 {
-				t.Errorf("under plans from before: %d %v", status, m)
+			if r := sign(); r.Status != 503 {
+				t.Errorf("under plans from before: %v", r)
 			}
 			if n := f.Counters()["alarm_tip"]; n == 0 || f.store.CountChanged() == 0 {
 				t.Errorf("%d alarms, %d lies", n, f.store.CountChanged())
 			}
 			f.store.Disarm()
-			if status, m := sign(); status != 429 {
-				t.Errorf("under the newest: %d %v", status, m)
+			if r := sign(); r.Status != 429 {
+				t.Errorf("under the newest: %v", r)
 			}
 		})
 	}

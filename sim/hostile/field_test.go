@@ -1,9 +1,9 @@
 package hostile_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,6 +19,7 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -33,16 +34,17 @@ const (
 	lease         = 100 * time.Millisecond
 )
 
-var account = map[string]any{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}
+// times are of all bodies.
+var times client.Times
 
 // A victim is an organization with a history: entries 0 to 10, snapshots that
 // cover 4 and 8 of them, and one more entry that an earlier boot made and the
-// host has hidden since.
+// host has hidden since. Its root user's requests are sent by a field.
 type victim struct {
-	id, user, name  string
+	client.Client
+	name            string // of the root user
 	wallet, address string
 	wid             wire.ID
-	key             laptop.KeyPair
 	activities      []string // by seq - 1
 	body            []byte   // of the last activity
 	early, old      wire.Organization
@@ -111,25 +113,20 @@ func must[T any](v T, err error) T {
 
 // newGround builds a ground with the enclave itself, over three boots.
 func newGround(t testing.TB) *ground {
-	g := &ground{dir: must(os.MkdirTemp(scratch, "ground-")), common: must(laptop.NewKey())}
+	g := &ground{dir: must(os.MkdirTemp(scratch, "ground-")), common: client.NewKey()}
 	ctx := t.Context()
 	quick := core.Limits{SnapshotEvery: snapshotEvery, Lease: lease}
 	f := &field{t: t, g: g, dir: g.dir}
 	f.boot(quick, organizations)
-	var rows []laptop.Organization
-	if err := json.Unmarshal(must(os.ReadFile(filepath.Join(g.dir, "organizations.json"))), &rows); err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range rows {
-		wid := must(hex.DecodeString(strings.ReplaceAll(o.OrganizationID, "-", "")))
-		g.victims = append(g.victims, &victim{id: o.OrganizationID, user: o.RootUserID, key: o.RootAPIKey, wid: wire.ID(wid)})
+	for _, u := range f.rig.Others() {
+		u.Send, u.Times = nil, &times
+		g.victims = append(g.victims, &victim{Client: *u.Client, wid: wideID(u.Organization)})
 	}
 	f.victims = g.victims
 	f.each(func(v *victim) {
-		f.mustSubmit(v, "create_api_keys", map[string]any{"userId": v.user, "apiKeys": []any{map[string]any{"apiKeyName": "Common", "publicKey": g.common.PublicKey}}})
-		m := f.mustSubmit(v, "create_wallet", map[string]any{"walletName": "First", "accounts": []any{account}})
-		v.wallet = rig.Text(m, "activity", "result", "createWalletResult", "walletId")
-		v.address = rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
+		f.mustSubmit(v, "CREATE_API_KEYS_V2", client.Object{"userId": v.User, "apiKeys": []any{client.APIKey("Common", g.common)}})
+		made := f.mustSubmit(v, "CREATE_WALLET", client.Wallet("First", client.Ethereum)).Result()
+		v.wallet, v.address = client.Text(made, "walletId"), client.Text(made, "addresses", "0")
 		f.rename(v, "Name 003")
 		v.early = f.snapshotAt(v, 4)
 		for _, n := range []string{"Name 004", "Name 005", "Name 006", "Name 007"} {
@@ -147,7 +144,7 @@ func newGround(t testing.TB) *ground {
 	f.boot(core.Limits{SnapshotEvery: 1000, Lease: lease}, 0)
 	f.each(func(v *victim) {
 		for range 3 {
-			f.mustSubmit(v, "create_wallet", map[string]any{"walletName": fmt.Sprint("Late ", len(v.activities)), "accounts": []any{account}})
+			f.mustSubmit(v, "CREATE_WALLET", client.Wallet(fmt.Sprint("Late ", len(v.activities)), client.Ethereum))
 		}
 		v.name = "Name 007"
 	})
@@ -157,8 +154,7 @@ func newGround(t testing.TB) *ground {
 	f.boot(core.Limits{SnapshotEvery: 1000, Lease: lease}, 0)
 	f.each(func(v *victim) {
 		c := *v
-		m := f.mustSubmit(&c, "update_user_name", map[string]any{"userId": v.user, "userName": "Hidden 1"})
-		v.hiddenActivity = rig.Text(m, "activity", "id")
+		v.hiddenActivity = f.mustSubmit(&c, "UPDATE_USER_NAME", client.Object{"userId": v.User, "userName": "Hidden 1"}).Text("activity", "id")
 		v.hidden = must(f.store.Store.LoadEntries(ctx, wire.LoadEntries{Organization: v.wid, From: 11, MaxBytes: 1 << 20})).Entries[0]
 	})
 	f.stop()
@@ -176,8 +172,8 @@ func (g *ground) makeForeign(t testing.TB) {
 	copyDir(t, filepath.Join(g.dir, "enclave"), filepath.Join(dir, "enclave"))
 	f := &field{t: t, g: g, dir: dir}
 	f.boot(core.Limits{Lease: lease}, 1)
-	id := must(hex.DecodeString(strings.ReplaceAll(f.rig.Credentials.OrganizationID, "-", "")))
-	g.foreign.organization = must(f.store.Store.LoadOrganization(t.Context(), wire.LoadOrganization{Organization: wire.ID(id), MaxBytes: 1 << 20}))
+	id := wideID(f.rig.Credentials.OrganizationID)
+	g.foreign.organization = must(f.store.Store.LoadOrganization(t.Context(), wire.LoadOrganization{Organization: id, MaxBytes: 1 << 20}))
 	g.foreign.keyring = must(f.store.Store.LoadObject(t.Context(), wire.LoadObject{Name: "keyring/", Newest: true})).Bytes
 	g.foreign.genesis = must(f.store.Store.LoadObject(t.Context(), wire.LoadObject{Name: "genesis"})).Bytes
 	f.stop()
@@ -288,21 +284,33 @@ func (f *field) each(do func(*victim)) {
 	}
 }
 
-// An answer is what a caller gets. Status 0: no answer.
-type answer struct {
-	status int
-	m      map[string]any
-	text   string
+// wideID is an id as a host has it.
+func wideID(id string) wire.ID {
+	return wire.ID(must(hex.DecodeString(strings.ReplaceAll(id, "-", ""))))
 }
+
+// An answer is what a caller gets. Status 0: no answer.
+type answer struct{ client.Reply }
 
 // refused tells that the enclave did not believe its host.
 func (a answer) refused() bool {
-	return a.status == 503 && strings.Contains(a.text, "an answer that is not believed")
+	return a.Status == 503 && bytes.Contains(a.Body, []byte("an answer that is not believed"))
 }
 
-// ask sends a stamped call. within 0: patiently.
-func (f *field) ask(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair, within time.Duration) answer {
-	return f.send(&wire.Call{Endpoint: endpoint, Op: op, Head: must(laptop.Stamp(key, body)), Body: body, WithinMs: uint32(within.Milliseconds())})
+// by is the victim's organization as somebody with another key asks it.
+func (v *victim) by(key laptop.KeyPair) *client.Client { return v.As(v.Organization, "", key) }
+
+// call is a request that is waited for as long as an enclave does by itself.
+func call(q *client.Request, err error) *wire.Call {
+	c := must(q, err).Call()
+	c.WithinMs = 0
+	return c
+}
+
+// briefly is a call of little time.
+func briefly(c *wire.Call) *wire.Call {
+	c.WithinMs = uint32(impatience.Milliseconds())
+	return c
 }
 
 func (f *field) send(call *wire.Call) answer {
@@ -310,54 +318,46 @@ func (f *field) send(call *wire.Call) answer {
 	defer cancel()
 	reply, err := f.rig.Link.Call(ctx, call)
 	if err != nil {
-		return answer{text: err.Error()}
+		return answer{client.Reply{Body: []byte(err.Error())}}
 	}
-	a := answer{status: int(reply.Status), text: string(reply.Body)}
-	if err := json.Unmarshal(reply.Body, &a.m); err != nil {
+	a := answer{client.Reply{Status: int(reply.Status), Body: reply.Body}}
+	if a.JSON() == nil {
 		f.t.Errorf("%s: reply is no JSON", call.Op)
 	}
 	// A panic of the enclave, or an error it has no name for, is answered so.
-	if a.status == 500 && !insecureBuild {
-		f.t.Errorf("%s: %s", call.Op, a.text)
+	if a.Status == 500 && !insecureBuild {
+		f.t.Errorf("%s: %s", call.Op, a.Body)
 	}
 	return a
 }
 
-func typeOf(op string) string { return "ACTIVITY_TYPE_" + strings.ToUpper(op) }
-
-// submitBody is a body of the victim's organization.
-func (f *field) submitBody(v *victim, op string, parameters map[string]any) []byte {
-	return f.rig.BodyOf(v.id, typeOf(op), parameters)
-}
-
-// signBody asks for a signature over bytes in hex.
-func (f *field) signBody(v *victim, payload string) []byte {
-	return f.rig.BodyOf(v.id, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": v.address, "payload": payload,
-		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"})
+// signing is a request for a signature over bytes in hex.
+func (v *victim) signing(payload string) *wire.Call {
+	return call(v.Activity("SIGN_RAW_PAYLOAD_V2", client.Payload(v.address, payload, "SHA256")))
 }
 
 // mustSubmit submits as the victim's root user until it is done.
-func (f *field) mustSubmit(v *victim, op string, parameters map[string]any) map[string]any {
+func (f *field) mustSubmit(v *victim, typ string, parameters client.Object) answer {
 	f.t.Helper()
-	body := f.submitBody(v, op, parameters)
-	a := f.served(func() answer { return f.ask(wire.EndpointSubmit, op, body, v.key, 0) })
-	v.activities = append(v.activities, rig.Text(a.m, "activity", "id"))
-	v.body = body
-	return a.m
+	c := call(v.Activity(typ, parameters))
+	a := f.served(func() answer { return f.send(c) })
+	v.activities = append(v.activities, a.Text("activity", "id"))
+	v.body = c.Body
+	return a
 }
 
 func (f *field) rename(v *victim, name string) {
-	f.mustSubmit(v, "update_user_name", map[string]any{"userId": v.user, "userName": name})
+	f.mustSubmit(v, "UPDATE_USER_NAME", client.Object{"userId": v.User, "userName": name})
 	v.name = name
 }
 
 // query asks as the victim's root user.
-func (f *field) query(v *victim, op string, more map[string]any) answer {
-	q := map[string]any{"organizationId": v.id}
-	for k, x := range more {
-		q[k] = x
-	}
-	return f.ask(wire.EndpointQuery, op, must(json.Marshal(q)), v.key, 0)
+func (f *field) query(v *victim, op string, more client.Object) answer {
+	return f.queryBy(&v.Client, op, more)
+}
+
+func (f *field) queryBy(c *client.Client, op string, more client.Object) answer {
+	return f.send(call(c.Request(wire.EndpointQuery, op, c.Ask(more))))
 }
 
 func (f *field) whoami(v *victim) answer { return f.query(v, "whoami", nil) }
@@ -368,22 +368,22 @@ func (f *field) served(call func() answer) answer {
 	f.t.Helper()
 	var a answer
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if a = call(); a.status == 200 {
+		if a = call(); a.Status == 200 {
 			return a
 		}
-		if a.status != 503 && a.status != 0 || a.refused() {
+		if a.Status != 503 && a.Status != 0 || a.refused() {
 			break
 		}
 	}
-	f.t.Errorf("an honest call was answered %d %s", a.status, a.text)
+	f.t.Errorf("an honest call was answered %v", a)
 	return a
 }
 
 // good is the next good call on a victim: its state is the true one.
 func (f *field) good(v *victim) {
 	f.t.Helper()
-	if a := f.served(func() answer { return f.whoami(v) }); a.status == 200 && rig.Text(a.m, "username") != v.name {
-		f.t.Errorf("after the attack the user is %q, not %q", rig.Text(a.m, "username"), v.name)
+	if a := f.served(func() answer { return f.whoami(v) }); a.Status == 200 && a.Text("username") != v.name {
+		f.t.Errorf("after the attack the user is %q, not %q", a.Text("username"), v.name)
 	}
 }
 

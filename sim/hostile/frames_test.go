@@ -1,7 +1,6 @@
 package hostile_test
 
 import (
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -11,7 +10,6 @@ import (
 
 	"cloister/shared/wire"
 	"cloister/sim/hostile"
-	"cloister/sim/laptop"
 )
 
 // frames are attacks on the line itself.
@@ -34,7 +32,7 @@ var frames = []attack{
 		})},
 	{name: "an oversized call", touches: "length of a frame", counter: "alarm_frame", off: []string{"frame"},
 		strike: raw(wire.RoleCalls, func(f *field, v *victim, r *rand.Rand) []byte {
-			c := f.fine(v)
+			c := v.fine()
 			c.From.Origin = string(make([]byte, wire.MaxCallFrame+1+r.IntN(1<<16)))
 			return hostile.Frame{ID: 1, Kind: wire.KindCall, Payload: must(wire.Marshal(c))}.Bytes()
 		})},
@@ -48,7 +46,7 @@ var frames = []attack{
 		})},
 	{name: "a call with two encodings", touches: "encoding of a message", counter: "alarm_frame", off: []string{"frame"},
 		strike: raw(wire.RoleCalls, func(f *field, v *victim, r *rand.Rand) []byte {
-			b := must(wire.Marshal(f.fine(v)))
+			b := must(wire.Marshal(v.fine()))
 			// The map's first key, 1, in one byte more, or its size in one more.
 			if r.IntN(2) == 0 {
 				b = append([]byte{b[0], 0x18}, b[1:]...)
@@ -59,12 +57,12 @@ var frames = []attack{
 		})},
 	{name: "a truncated call", touches: "encoding of a message", counter: "alarm_frame", behind: "the decoder",
 		strike: raw(wire.RoleCalls, func(f *field, v *victim, r *rand.Rand) []byte {
-			b := must(wire.Marshal(f.fine(v)))
+			b := must(wire.Marshal(v.fine()))
 			return hostile.Frame{ID: 1, Kind: wire.KindCall, Payload: b[:r.IntN(len(b))]}.Bytes()
 		})},
 	{name: "bytes behind a call", touches: "encoding of a message", counter: "alarm_frame", behind: "the decoder",
 		strike: raw(wire.RoleCalls, func(f *field, v *victim, r *rand.Rand) []byte {
-			b := must(wire.Marshal(f.fine(v)))
+			b := must(wire.Marshal(v.fine()))
 			return hostile.Frame{ID: 1, Kind: wire.KindCall, Payload: append(b, make([]byte, 1+r.IntN(100))...)}.Bytes()
 		})},
 	{name: "a kind that is not expected", touches: "kind of a frame", counter: "alarm_frame", behind: "nobody would take it",
@@ -74,12 +72,12 @@ var frames = []attack{
 		})},
 	{name: "a call on a connection for something else", touches: "role", counter: "alarm_frame", behind: "nobody would take it",
 		strike: raw(anyAsked, func(f *field, v *victim, _ *rand.Rand) []byte {
-			return hostile.Frame{ID: 1, Kind: wire.KindCall, Payload: must(wire.Marshal(f.fine(v)))}.Bytes()
+			return hostile.Frame{ID: 1, Kind: wire.KindCall, Payload: must(wire.Marshal(v.fine()))}.Bytes()
 		})},
 	{name: "an id used before", touches: "id of a frame", counter: "alarm_frame", behind: "an answer would belong to two",
 		strike: rawAfter(1, wire.RoleCalls, func(f *field, v *victim, r *rand.Rand) []byte {
 			id := 1 + r.Uint64N(1<<40)
-			b := hostile.Frame{ID: id, Kind: wire.KindCall, Payload: must(wire.Marshal(f.fine(v)))}.Bytes()
+			b := hostile.Frame{ID: id, Kind: wire.KindCall, Payload: must(wire.Marshal(v.fine()))}.Bytes()
 			return append(b, hostile.Frame{ID: id - r.Uint64N(min(id, 3)), Kind: wire.KindCall}.Bytes()...)
 		})},
 	{name: "a cancel that carries something", touches: "cancel", counter: "alarm_frame", behind: "nobody would take it",
@@ -120,10 +118,7 @@ const (
 )
 
 // fine is a good call.
-func (f *field) fine(v *victim) wire.Call {
-	body := must(json.Marshal(map[string]string{"organizationId": v.id}))
-	return wire.Call{Endpoint: wire.EndpointQuery, Op: "whoami", Head: must(laptop.Stamp(v.key, body)), Body: body}
-}
+func (v *victim) fine() *wire.Call { return call(v.Request(wire.EndpointQuery, "whoami", v.Ask(nil))) }
 
 // raw is the strike that opens a connection of its own and writes bytes. They
 // are refused if the connection is cut or the call turned away, and believed if
@@ -195,16 +190,14 @@ func rewritten(change func(hostile.Crossing, *rand.Rand) []hostile.Frame) func(*
 			return change(c, x)
 		})
 		defer f.proxy.Rewrite(nil)
-		call := wire.Call{}
 		for end := time.Now().Add(patience); time.Now().Before(end); {
-			call = f.fine(v)
-			a := f.send(&call)
+			a := f.send(v.fine())
 			mu.Lock()
 			done := told > 0
 			mu.Unlock()
 			if done {
 				f.good(f.twin(v))
-				return judged(a.status == 503 || a.status == 0, a.status == 200, "%d %.200s", a.status, a.text)
+				return judged(a.Status == 503 || a.Status == 0, a.Status == 200, "%.200s", a)
 			}
 			f.whoami(f.twin(v))
 		}
@@ -286,7 +279,7 @@ func swapped(f *field, v *victim, r *rand.Rand) outcome {
 		if told {
 			f.good(third)
 			f.good(w)
-			return judged(a.refused() && b.refused(), a.status == 200 && b.status == 200, "%d and %d", a.status, b.status)
+			return judged(a.refused() && b.refused(), a.Status == 200 && b.Status == 200, "%d and %d", a.Status, b.Status)
 		}
 	}
 	return judged(false, false, "the two were never loaded at once")

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
-	"cloister/sim/rig"
 )
 
 // histories are attacks on old entries, which the enclave asks for one by one or
@@ -173,7 +173,7 @@ func object(prefix string, change func(*wire.Object, *spoiler)) forger {
 // first asks for an entry that the older store holds too.
 func first(f *field, v *victim, r *rand.Rand) func() answer {
 	id := v.activities[r.IntN(7)]
-	return func() answer { return f.query(v, "get_activity", map[string]any{"activityId": id}) }
+	return func() answer { return f.query(v, "get_activity", client.Object{"activityId": id}) }
 }
 
 // again sends a known body once more.
@@ -182,14 +182,14 @@ func again(f *field, v *victim, _ *rand.Rand) func() answer {
 	if len(v.activities) > 10 {
 		op = "update_user_name"
 	}
-	return func() answer { return f.ask(wire.EndpointSubmit, op, v.body, v.key, 0) }
+	return func() answer { return f.send(call(v.Request(wire.EndpointSubmit, op, v.body))) }
 }
 
 // hiddenActivity asks for the activity that an earlier boot made and the host
 // has hidden.
 func hiddenActivity(f *field, v *victim, r *rand.Rand) func() answer {
 	hidden(f, v, r)
-	return func() answer { return f.query(v, "get_activity", map[string]any{"activityId": v.hiddenActivity}) }
+	return func() answer { return f.query(v, "get_activity", client.Object{"activityId": v.hiddenActivity}) }
 }
 
 func hiddenListed(f *field, v *victim, r *rand.Rand) func() answer {
@@ -199,14 +199,14 @@ func hiddenListed(f *field, v *victim, r *rand.Rand) func() answer {
 
 // bootProof asks for the proof of an earlier boot.
 func bootProof(f *field, v *victim, _ *rand.Rand) func() answer {
-	return func() answer { return f.query(v, "get_boot_proof", map[string]any{"ephemeralKey": f.earlierKey}) }
+	return func() answer { return f.query(v, "get_boot_proof", client.Object{"ephemeralKey": f.earlierKey}) }
 }
 
 // anotherBoot makes this boot an earlier one.
 func anotherBoot(f *field) {
 	v := f.victims[0]
-	a := f.served(func() answer { return f.query(v, "get_latest_boot_proof", map[string]any{"appName": "cloister"}) })
-	f.earlierKey = rig.Text(a.m, "bootProof", "ephemeralPublicKeyHex")
+	a := f.served(func() answer { return f.query(v, "get_latest_boot_proof", client.Object{"appName": "cloister"}) })
+	f.earlierKey = a.Text("bootProof", "ephemeralPublicKeyHex")
 	f.rig.Stop()
 	f.proxy.Close()
 	f.boot(f.limits, 0)

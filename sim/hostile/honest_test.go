@@ -8,6 +8,7 @@ import (
 
 	"cloister/enclave/core"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
 )
 
@@ -37,11 +38,11 @@ func TestHonest(t *testing.T) {
 		v := f.victims[i%len(f.victims)]
 		f.rename(v, fmt.Sprintf("Name %03d", i))
 		f.good(v)
-		f.served(func() answer { return f.query(v, "get_activity", map[string]any{"activityId": v.activities[2]}) })
+		f.served(func() answer { return f.query(v, "get_activity", client.Object{"activityId": v.activities[2]}) })
 		f.served(func() answer { return f.query(v, "list_activities", nil) })
-		f.served(func() answer { return f.query(v, "list_wallet_accounts", map[string]any{"walletId": v.wallet}) })
+		f.served(func() answer { return f.query(v, "list_wallet_accounts", client.Object{"walletId": v.wallet}) })
 		f.served(func() answer {
-			return f.query(v, "list_suborgs", map[string]any{"filterType": "USERNAME", "filterValue": "Name"})
+			return f.query(v, "list_suborgs", client.Object{"filterType": "USERNAME", "filterValue": "Name"})
 		})
 	}
 	for k, n := range f.alarms() {

@@ -3,7 +3,6 @@ package hostile_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"slices"
 
@@ -282,7 +281,7 @@ func rollBackAll(f *field, v *victim, r *rand.Rand) outcome {
 	}
 	f.disarm()
 	f.good(w)
-	return judged(a.refused(), a.status == 200, "%d %.200s", a.status, a.text)
+	return judged(a.refused(), a.Status == 200, "%.200s", a)
 }
 
 // withhold claims that there is no such organization.
@@ -292,7 +291,7 @@ func withhold(f *field, v *victim, r *rand.Rand) outcome {
 	a := f.provoke(v, func() answer { return f.whoami(v) })
 	f.good(f.twin(v))
 	f.disarm()
-	return judged(a.refused(), a.status == 401, "%d %.200s", a.status, a.text)
+	return judged(a.refused(), a.Status == 401, "%.200s", a)
 }
 
 // swapOrganizations serves organization w where v is asked for. Whoever owns w
@@ -321,12 +320,11 @@ func swapOrganizations(f *field, v *victim, r *rand.Rand) outcome {
 		}
 		return true
 	})
-	body := must(json.Marshal(map[string]any{"organizationId": v.id}))
-	a := f.provoke(v, func() answer { return f.ask(wire.EndpointQuery, "whoami", body, w.key, 0) })
+	a := f.provoke(v, func() answer { return f.queryBy(v.by(w.Key), "whoami", nil) })
 	third := f.twin(v)
 	f.good(third)
 	f.disarm()
-	return judged(a.refused(), a.status == 200, "%d %.200s", a.status, a.text)
+	return judged(a.refused(), a.Status == 200, "%.200s", a)
 }
 
 // hidden asks for an organization to which this boot has added an entry of its

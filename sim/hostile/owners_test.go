@@ -95,16 +95,14 @@ func (f *field) usurped(v *victim, r *rand.Rand, first func(*field)) outcome {
 	f.boot(f.limits, 0)
 	f.rename(v, "Name second")
 	count := f.head(v)
-	c, _ := old.naming(v, r)
+	c, _ := v.naming(r)
 	c.WithinMs = 0
 	a := old.send(c)
-	out := judged(a.status == 503 && f.head(v) == count, a.status == 200 && f.head(v) == count, "%d %.200s", a.status, a.text)
+	out := judged(a.Status == 503 && f.head(v) == count, a.Status == 200 && f.head(v) == count, "%.200s", a)
 	if out.refused {
 		// A fenced enclave answers no query either.
 		old.counted(before)
-		q := old.fine(v)
-		q.WithinMs = uint32(impatience.Milliseconds())
-		if b := old.send(&q); b.status == 200 {
+		if b := old.send(briefly(v.fine())); b.Status == 200 {
 			out = judged(false, false, "a fenced enclave answered")
 		}
 	}
@@ -141,10 +139,8 @@ func disowned(f *field, v *victim, r *rand.Rand) outcome {
 	if !insecureBuild {
 		f.counted(before)
 	}
-	q := f.fine(v)
-	q.WithinMs = uint32(impatience.Milliseconds())
-	a := f.send(&q)
-	out := judged(a.status == 503, a.status == 200 && len(lies) < cap(lies), "%d %.200s", a.status, a.text)
+	a := f.send(briefly(v.fine()))
+	out := judged(a.Status == 503, a.Status == 200 && len(lies) < cap(lies), "%.200s", a)
 	return f.succeeded(out, before)
 }
 
@@ -161,10 +157,10 @@ func claimed(verdict func(*wire.Batch) wire.Verdict) func(*field, *victim, *rand
 			}
 			return wire.Stored{Number: b.Number, Verdict: verdict(b)}, nil, true
 		})
-		c, _ := f.naming(v, r)
+		c, _ := v.naming(r)
 		c.WithinMs = 0
 		a := f.send(c)
-		out := judged(a.status == 503 && f.head(v) == count, a.status == 200 && f.head(v) == count, "%d %.200s", a.status, a.text)
+		out := judged(a.Status == 503 && f.head(v) == count, a.Status == 200 && f.head(v) == count, "%.200s", a)
 		if !insecureBuild {
 			f.counted(before)
 		}

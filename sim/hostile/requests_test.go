@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
-	"cloister/sim/rig"
 )
 
 // requests are attacks on stamped requests. They are refused like any bad
@@ -25,15 +25,15 @@ var requests = []attack{
 		if err := json.Unmarshal(c.Body, &b); err != nil {
 			panic(err)
 		}
-		b["timestampMs"] = fmt.Sprint(f.rig.NowMs() + 1000)
+		b["timestampMs"] = fmt.Sprint(times.Next() + 1000)
 		c.Body = must(json.Marshal(b))
 	})},
 	{name: "move a stamp to another organization", touches: "body", off: []string{"stamp"}, strike: moved(401, func(c *wire.Call, f *field, v *victim, r *rand.Rand) {
-		c.Body = bytes.Replace(c.Body, []byte(v.id), []byte(f.other(v, r).id), 1)
+		c.Body = bytes.Replace(c.Body, []byte(v.Organization), []byte(f.other(v, r).Organization), 1)
 	})},
 	{name: "stamp by a key that the organization does not know", touches: "stamp", behind: "a key is looked up in the organization that the body names",
 		strike: moved(401, func(c *wire.Call, f *field, v *victim, r *rand.Rand) {
-			c.Head = must(laptop.Stamp(f.other(v, r).key, c.Body))
+			c.Head = must(laptop.Stamp(f.other(v, r).Key, c.Body))
 		})},
 	{name: "flip a signature", touches: "stamp", off: []string{"stamp"}, strike: moved(401, func(c *wire.Call, _ *field, _ *victim, r *rand.Rand) {
 		c.Head[0].Value = restamped(c.Head[0].Value, func(s map[string]string) {
@@ -47,11 +47,11 @@ var requests = []attack{
 	})},
 	{name: "name another key in a stamp", touches: "stamp", behind: "a key is looked up in the organization that the body names",
 		strike: moved(401, func(c *wire.Call, f *field, v *victim, r *rand.Rand) {
-			c.Head[0].Value = restamped(c.Head[0].Value, func(s map[string]string) { s["publicKey"] = f.other(v, r).key.PublicKey })
+			c.Head[0].Value = restamped(c.Head[0].Value, func(s map[string]string) { s["publicKey"] = f.other(v, r).Key.PublicKey })
 		})},
 	{name: "omit the stamp", touches: "stamp", behind: "there is nothing to believe", strike: moved(401, func(c *wire.Call, _ *field, _ *victim, _ *rand.Rand) { c.Head = nil })},
 	{name: "duplicate the stamp", touches: "stamp", behind: "there may be one", strike: moved(401, func(c *wire.Call, f *field, v *victim, r *rand.Rand) {
-		c.Head = append(c.Head, must(laptop.Stamp(f.other(v, r).key, c.Body))...)
+		c.Head = append(c.Head, must(laptop.Stamp(f.other(v, r).Key, c.Body))...)
 	})},
 	{name: "move a request to another path", touches: "operation", off: []string{"path"}, strike: moved(400, func(c *wire.Call, _ *field, _ *victim, r *rand.Rand) {
 		ops := []string{"sign_raw_payload", "create_users", "update_user_name", "create_wallet_accounts", "create_api_keys"}
@@ -67,9 +67,8 @@ var requests = []attack{
 // refused with this status. Then the same request comes unharmed.
 func moved(status int, alter func(*wire.Call, *field, *victim, *rand.Rand)) func(*field, *victim, *rand.Rand) outcome {
 	return func(f *field, v *victim, r *rand.Rand) outcome {
-		body := f.submitBody(v, "create_wallet", map[string]any{"walletName": fmt.Sprintf("Fine %016x", r.Uint64()), "accounts": []any{}})
-		fine := wire.Call{Endpoint: wire.EndpointSubmit, Op: "create_wallet", Head: must(laptop.Stamp(f.g.common, body)), Body: body}
-		bad := fine
+		fine := call(v.by(f.g.common).Activity("CREATE_WALLET", client.Wallet(fmt.Sprintf("Fine %016x", r.Uint64()))))
+		bad := *fine
 		bad.Head = append([]wire.Header(nil), fine.Head...)
 		alter(&bad, f, v, r)
 		count := func() (n uint64) {
@@ -81,9 +80,9 @@ func moved(status int, alter func(*wire.Call, *field, *victim, *rand.Rand)) func
 		before := count()
 		a := f.patiently(&bad)
 		grown := count() - before
-		out := judged(a.status == status && grown == 0, a.status == 200 && grown == 1, "%d %.200s", a.status, a.text)
+		out := judged(a.Status == status && grown == 0, a.Status == 200 && grown == 1, "%.200s", a)
 		if !out.believed {
-			f.served(func() answer { return f.send(&fine) })
+			f.served(func() answer { return f.send(fine) })
 		}
 		return out
 	}
@@ -92,7 +91,7 @@ func moved(status int, alter func(*wire.Call, *field, *victim, *rand.Rand)) func
 // patiently sends a call until the enclave is not busy.
 func (f *field) patiently(c *wire.Call) (a answer) {
 	for range 1000 {
-		if a = f.send(c); a.status != 503 && a.status != 0 {
+		if a = f.send(c); a.Status != 503 && a.Status != 0 {
 			break
 		}
 	}
@@ -112,18 +111,17 @@ func restamped(value string, alter func(map[string]string)) string {
 // repeated sends one request twice, the second time with the same stamp or with
 // another of the same key. It has one effect.
 func repeated(f *field, v *victim, r *rand.Rand) outcome {
-	body := f.signBody(v, fmt.Sprintf("%016x", r.Uint64()))
-	call := wire.Call{Endpoint: wire.EndpointSubmit, Op: "sign_raw_payload", Head: must(laptop.Stamp(v.key, body)), Body: body}
-	one := f.served(func() answer { return f.send(&call) })
+	c := v.signing(fmt.Sprintf("%016x", r.Uint64()))
+	one := f.served(func() answer { return f.send(c) })
 	count := f.head(v)
 	if r.IntN(2) == 0 {
-		call.Head = must(laptop.Stamp(v.key, body))
+		c.Head = must(laptop.Stamp(v.Key, c.Body))
 	}
 	f.whoami(f.twin(v)) // half of the time from memory, half from the store
-	two := f.patiently(&call)
+	two := f.patiently(c)
 	id := func(a answer) string {
-		return rig.Text(a.m, "activity", "id") + rig.Text(a.m, "activity", "result", "signRawPayloadResult", "r")
+		return a.Text("activity", "id") + a.Text("activity", "result", "signRawPayloadResult", "r")
 	}
 	once := f.head(v) == count
-	return judged(once && two.status == 200 && id(one) == id(two), !once, "%d %.200s", two.status, two.text)
+	return judged(once && two.Status == 200 && id(one) == id(two), !once, "%.200s", two)
 }

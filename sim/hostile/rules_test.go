@@ -1,17 +1,17 @@
 package hostile_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
-	"cloister/sim/rig"
 )
 
 // A scene is what an organization has come to know of who may do what, step by
@@ -76,50 +76,40 @@ func staged(f *field) {
 		return
 	}
 	f.each(func(v *victim) {
-		s := &scene{member: must(laptop.NewKey()), revoked: must(laptop.NewKey()), removed: must(laptop.NewKey())}
-		user := func(name string, key laptop.KeyPair) map[string]any {
-			return map[string]any{"userName": name, "apiKeys": []any{map[string]any{"apiKeyName": "k", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}},
-				"authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}}
-		}
-		made := f.submit(v, v.key, "create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", map[string]any{"users": []any{user("Member", s.member), user("Revoked", s.revoked), user("Removed", s.removed)}})
-		ids := []string{}
-		for i := range 3 {
-			ids = append(ids, rig.Text(made.m, "activity", "result", "createUsersResult", "userIds", fmt.Sprint(i)))
-		}
+		s := &scene{member: client.NewKey(), revoked: client.NewKey(), removed: client.NewKey()}
+		made := f.submit(&v.Client, "CREATE_USERS_V4", client.Users(
+			client.NewUser("Member", s.member), client.NewUser("Revoked", s.revoked), client.NewUser("Removed", s.removed)))
+		user := func(i string) string { return made.Text("activity", "result", "createUsersResult", "userIds", i) }
 		rule := func(name, effect, consensus, condition string) {
-			f.submit(v, v.key, "create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", map[string]any{"policyName": name, "effect": effect, "consensus": consensus, "condition": condition, "notes": ""})
+			f.submit(&v.Client, "CREATE_POLICY_V3", client.Policy(name, effect, condition, consensus))
 		}
-		rule("Anybody", "EFFECT_ALLOW", "", "activity.kind == 'CREATE_WALLET'")
-		rule("Two", "EFFECT_ALLOW", "approvers.count() >= 2", "activity.kind == 'CREATE_USER_TAG'")
+		rule("Anybody", "ALLOW", "", "activity.kind == 'CREATE_WALLET'")
+		rule("Two", "ALLOW", "approvers.count() >= 2", "activity.kind == 'CREATE_USER_TAG'")
 		s.policy = f.step(v, func() {
-			rule("Not the member", "EFFECT_DENY", "approvers.any(u, u.id == '"+ids[0]+"')", "activity.kind == 'CREATE_WALLET'")
+			rule("Not the member", "DENY", "approvers.any(u, u.id == '"+user("0")+"')", "activity.kind == 'CREATE_WALLET'")
 		})
-		key := rig.Text(f.served(func() answer { return f.query(v, "get_api_keys", map[string]any{"userId": ids[1]}) }).m, "apiKeys", "0", "apiKeyId")
+		key := f.served(func() answer { return f.query(v, "get_api_keys", client.Object{"userId": user("1")}) }).Text("apiKeys", "0", "apiKeyId")
 		s.revocation = f.step(v, func() {
-			f.submit(v, v.key, "delete_api_keys", "ACTIVITY_TYPE_DELETE_API_KEYS", map[string]any{"userId": ids[1], "apiKeyIds": []any{key}})
+			f.submit(&v.Client, "DELETE_API_KEYS", client.Object{"userId": user("1"), "apiKeyIds": []any{key}})
 		})
-		s.removal = f.step(v, func() {
-			f.submit(v, v.key, "delete_users", "ACTIVITY_TYPE_DELETE_USERS", map[string]any{"userIds": []any{ids[2]}})
-		})
-		third := must(laptop.NewKey())
-		f.submit(v, v.key, "create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", map[string]any{"users": []any{user("Third", third), user("Fourth", must(laptop.NewKey()))}})
+		s.removal = f.step(v, func() { f.submit(&v.Client, "DELETE_USERS", client.Object{"userIds": []any{user("2")}}) })
+		third := client.NewKey()
+		f.submit(&v.Client, "CREATE_USERS_V4", client.Users(client.NewUser("Third", third), client.NewUser("Fourth", client.NewKey())))
 		propose := func(name string) (id, print string) {
-			a := f.submit(v, s.member, "create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": name, "userIds": []any{}})
-			return rig.Text(a.m, "activity", "id"), rig.Text(a.m, "activity", "fingerprint")
-		}
-		say := func(key laptop.KeyPair, op, print string) {
-			f.submit(v, key, op, typeOf(op), map[string]any{"fingerprint": print})
+			a := f.submit(v.by(s.member), "CREATE_USER_TAG", client.Tag(name))
+			return a.Text("activity", "id"), a.Text("activity", "fingerprint")
 		}
 		var print string
 		s.ended, print = propose("Ended")
-		s.end = f.step(v, func() { say(third, "approve_activity", print) })
+		s.end = f.step(v, func() { f.submit(v.by(third), "APPROVE_ACTIVITY", client.Object{"fingerprint": print}) })
 		s.end.seq++ // behind the vote's own entry
 		s.pending, print = propose("Waiting")
-		s.rejection = f.step(v, func() { say(third, "reject_activity", print) })
+		s.rejection = f.step(v, func() { f.submit(v.by(third), "REJECT_ACTIVITY", client.Object{"fingerprint": print}) })
 		s.rejection.seq++
-		s.vote = f.submitBody(v, "approve_activity", map[string]any{"fingerprint": print})
-		f.served(func() answer { return f.ask(wire.EndpointSubmit, "approve_activity", s.vote, s.member, 0) })
-		f.submit(v, v.key, "create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "Later", "userIds": []any{}})
+		vote := call(v.by(s.member).Activity("APPROVE_ACTIVITY", client.Object{"fingerprint": print}))
+		s.vote = vote.Body
+		f.served(func() answer { return f.send(vote) })
+		f.submit(&v.Client, "CREATE_USER_TAG", client.Tag("Later"))
 		sceneMu.Lock()
 		scenes[v] = s
 		sceneMu.Unlock()
@@ -127,10 +117,10 @@ func staged(f *field) {
 }
 
 // submit submits by somebody what must be accepted.
-func (f *field) submit(v *victim, key laptop.KeyPair, op, typ string, parameters map[string]any) answer {
+func (f *field) submit(by *client.Client, typ string, parameters client.Object) answer {
 	f.t.Helper()
-	body := f.rig.BodyOf(v.id, typ, parameters)
-	return f.served(func() answer { return f.ask(wire.EndpointSubmit, op, body, key, 0) })
+	c := call(by.Activity(typ, parameters))
+	return f.served(func() answer { return f.send(c) })
 }
 
 // step runs do, which adds entries, and tells what stood before.
@@ -158,34 +148,32 @@ func without(which func(*scene) change) forger {
 // forbidden asks whether the member may do what the deny policy keeps him from. It
 // writes nothing: an entry decided on an old state would fence the enclave.
 func forbidden(f *field, v *victim, _ *rand.Rand) func() answer {
-	q := must(json.Marshal(map[string]any{"organizationId": v.id, "activity": map[string]any{"type": "ACTIVITY_TYPE_CREATE_WALLET",
-		"parameters": map[string]any{"walletName": "Forbidden", "accounts": []any{}}}}))
-	return func() answer { return f.ask(wire.EndpointQuery, "evaluate_policies", q, scenes[v].member, 0) }
+	q := client.Object{"activity": client.Object{"type": "ACTIVITY_TYPE_CREATE_WALLET", "parameters": client.Wallet("Forbidden")}}
+	return func() answer { return f.queryBy(v.by(scenes[v].member), "evaluate_policies", q) }
 }
 
 // by asks for nothing but who one is, with a key that is nobody's any more.
 func by(whose func(*scene) laptop.KeyPair) question {
 	return func(f *field, v *victim, _ *rand.Rand) func() answer {
-		return func() answer {
-			return f.ask(wire.EndpointQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q}`, v.id), whose(scenes[v]), 0)
-		}
+		return func() answer { return f.queryBy(v.by(whose(scenes[v])), "whoami", nil) }
 	}
 }
 
 // waiting asks for the activity that waits.
 func waiting(f *field, v *victim, _ *rand.Rand) func() answer {
-	return func() answer { return f.query(v, "get_activity", map[string]any{"activityId": scenes[v].pending}) }
+	return func() answer { return f.query(v, "get_activity", client.Object{"activityId": scenes[v].pending}) }
 }
 
 // finished asks for one that has ended.
 func finished(f *field, v *victim, _ *rand.Rand) func() answer {
-	return func() answer { return f.query(v, "get_activity", map[string]any{"activityId": scenes[v].ended}) }
+	return func() answer { return f.query(v, "get_activity", client.Object{"activityId": scenes[v].ended}) }
 }
 
 // consensus asks for what waits.
 func consensus(f *field, v *victim, _ *rand.Rand) func() answer {
 	return func() answer {
-		return f.query(v, "list_activities", map[string]any{"filterByStatus": []string{"ACTIVITY_STATUS_CONSENSUS_NEEDED"}, "paginationOptions": map[string]any{"limit": "5"}})
+		return f.query(v, "list_activities",
+			client.Object{"filterByStatus": []string{"ACTIVITY_STATUS_CONSENSUS_NEEDED"}, "paginationOptions": client.Object{"limit": "5"}})
 	}
 }
 
@@ -193,14 +181,15 @@ func consensus(f *field, v *victim, _ *rand.Rand) func() answer {
 // activity waits as before, and nothing is added to the ledger.
 func replayedVote(f *field, v *victim, r *rand.Rand) outcome {
 	s := scenes[v]
-	head := must(laptop.Stamp(s.member, s.vote))
+	vote := call(v.by(s.member).Request(wire.EndpointSubmit, "approve_activity", s.vote))
 	before := f.head(v)
-	a := f.patiently(&wire.Call{Endpoint: wire.EndpointSubmit, Op: "approve_activity", Head: head, Body: s.vote})
-	same := f.head(v) == before && rig.Text(a.m, "activity", "id") == s.pending && rig.Text(a.m, "activity", "status") == "ACTIVITY_STATUS_CONSENSUS_NEEDED"
+	a := f.patiently(vote)
+	same := f.head(v) == before && a.Text("activity", "id") == s.pending && a.State() == "CONSENSUS_NEEDED"
 	// The vote names the other activity by nothing that could be changed under the stamp.
-	moved := []byte(string(s.vote))
-	print := sha256.Sum256(moved)
-	copy(moved[len(moved)-70:], fmt.Sprintf("%x", print[:4]))
-	b := f.patiently(&wire.Call{Endpoint: wire.EndpointSubmit, Op: "approve_activity", Head: head, Body: moved})
-	return judged(same && a.status == 200 && b.status == 401, f.head(v) != before, "%d %d %.200s", a.status, b.status, a.text)
+	moved := *vote
+	moved.Body = bytes.Clone(vote.Body)
+	print := sha256.Sum256(moved.Body)
+	copy(moved.Body[len(moved.Body)-70:], fmt.Sprintf("%x", print[:4]))
+	b := f.patiently(&moved)
+	return judged(same && a.Status == 200 && b.Status == 401, f.head(v) != before, "%d %.200s", b.Status, a)
 }

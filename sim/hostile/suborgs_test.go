@@ -2,10 +2,7 @@ package hostile_test
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,8 +10,8 @@ import (
 
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
-	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
@@ -27,9 +24,10 @@ type family struct {
 	subs  []sub
 }
 
+// A sub is a sub-organization, as its root user.
 type sub struct {
-	id, name, user, userName, email, address, wallet string
-	key                                              laptop.KeyPair
+	*client.User
+	name, userName, email, address, wallet string
 }
 
 func newFamily(t *testing.T, n int) *family {
@@ -46,81 +44,51 @@ func newFamily(t *testing.T, n int) *family {
 
 func (f *family) add(name, userName, email string) {
 	f.t.Helper()
-	s := sub{name: name, userName: userName, email: email, key: must(laptop.NewKey())}
-	status, m := f.Submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", map[string]any{
-		"subOrganizationName": name, "rootQuorumThreshold": 1,
-		"rootUsers": []any{map[string]any{"userName": userName, "userEmail": email, "authenticators": []any{}, "oauthProviders": []any{},
-			"apiKeys": []any{map[string]any{"apiKeyName": "Key", "publicKey": s.key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}},
-		"wallet": map[string]any{"walletName": "First", "accounts": []any{account}},
-	})
-	if status != 200 {
-		f.t.Fatalf("create_sub_organization: %d %v", status, m)
-	}
-	r := rig.Get(m, "activity", "result", "createSubOrganizationResultV7")
-	s.id, s.user = rig.Text(r, "subOrganizationId"), rig.Text(r, "rootUserIds", "0")
-	s.wallet, s.address = rig.Text(r, "wallet", "walletId"), rig.Text(r, "wallet", "addresses", "0")
-	f.subs = append(f.subs, s)
+	key, root := client.NewKey(), f.Root()
+	user := client.NewRootUser(userName, key)
+	user["userEmail"] = email
+	p := client.SubOrganization(name, user)
+	p["wallet"] = client.Wallet("First", client.Ethereum)
+	made := root.Do("CREATE_SUB_ORGANIZATION_V8", p)
+	s := root.As(client.Text(made, "subOrganizationId"), client.Text(made, "rootUserIds", "0"), key)
+	s.Send = func(ctx context.Context, q *client.Request) (client.Reply, error) { return client.Link(f.Link)(ctx, q) }
+	f.subs = append(f.subs, sub{s, name, userName, email, client.Text(made, "wallet", "addresses", "0"), client.Text(made, "wallet", "walletId")})
 }
 
 func (f *family) ids(is func(int, *sub) bool) (ids []string) {
 	for i := range f.subs {
 		if is(i, &f.subs[i]) {
-			ids = append(ids, f.subs[i].id)
+			ids = append(ids, f.subs[i].Organization)
 		}
 	}
 	return ids
 }
 
-// as sends a request stamped by any key.
-func (f *family) as(key laptop.KeyPair, endpoint wire.Endpoint, op string, body []byte) (int, map[string]any) {
+func (f *family) search(kind, value string, page client.Object) (int, []string) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	reply, err := f.Send(ctx, endpoint, op, body, key)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	var m map[string]any
-	if err := json.Unmarshal(reply.Body, &m); err != nil {
-		f.t.Fatal(err)
-	}
-	return int(reply.Status), m
-}
-
-// do is an activity of a sub-organization's own user.
-func (f *family) do(s *sub, op, typ string, parameters map[string]any) {
-	f.t.Helper()
-	if status, m := f.as(s.key, wire.EndpointSubmit, op, f.BodyOf(s.id, typ, parameters)); status != 200 {
-		f.t.Fatalf("%s: %d %v", op, status, m)
-	}
-}
-
-func (f *family) search(kind, value string, page map[string]any) (int, []string) {
-	f.t.Helper()
-	q := map[string]any{}
+	q := client.Object{}
 	if kind != "" {
 		q["filterType"], q["filterValue"] = kind, value
 	}
 	if page != nil {
 		q["paginationOptions"] = page
 	}
-	status, m := f.Query("list_suborgs", q)
-	ids := []string{}
-	if l, ok := m["organizationIds"].([]any); ok {
+	r, ids := f.Root().Query("list_suborgs", q), []string{}
+	if l, ok := r.Get("organizationIds").([]any); ok {
 		for _, id := range l {
 			ids = append(ids, id.(string))
 		}
 	}
-	return status, ids
+	return r.Status, ids
 }
 
 func (f *family) finds(what, kind, value string, want []string) {
 	f.t.Helper()
-	if status, got := f.search(kind, value, map[string]any{"limit": "100"}); status != 200 || !slices.Equal(got, want) {
+	if status, got := f.search(kind, value, client.Object{"limit": "100"}); status != 200 || !slices.Equal(got, want) {
 		f.t.Errorf("%s: %s %q: %d %v, want %v", what, kind, value, status, got, want)
 	}
 	var paged []string
-	page := map[string]any{"limit": "3"}
+	page := client.Object{"limit": "3"}
 	for range 100 {
 		status, got := f.search(kind, value, page)
 		if paged = append(paged, got...); status != 200 || len(got) < 3 {
@@ -155,10 +123,10 @@ func TestFindingSubOrganizations(t *testing.T) {
 			s := &f.subs[i]
 			f.finds(when, "NAME", s.name, f.ids(func(_ int, o *sub) bool { return o.name == s.name }))
 			f.finds(when, "EMAIL", strings.ToUpper(s.email), f.ids(func(_ int, o *sub) bool { return o.email == s.email }))
-			f.finds(when, "PUBLIC_KEY", s.key.PublicKey, []string{s.id})
+			f.finds(when, "PUBLIC_KEY", s.Key.PublicKey, []string{s.Organization})
 			if s.address != "" {
-				f.finds(when, "WALLET_ACCOUNT_ADDRESS", s.address, []string{s.id})
-				f.finds(when, "WALLET_ACCOUNT_ADDRESS", strings.ToLower(s.address), []string{s.id})
+				f.finds(when, "WALLET_ACCOUNT_ADDRESS", s.address, []string{s.Organization})
+				f.finds(when, "WALLET_ACCOUNT_ADDRESS", strings.ToLower(s.address), []string{s.Organization})
 			}
 		}
 	}
@@ -167,14 +135,17 @@ func TestFindingSubOrganizations(t *testing.T) {
 	f.finds("nobody", "WALLET_ACCOUNT_ADDRESS", "0x"+strings.Repeat("00", 20), nil)
 
 	// Who is renamed, and who is gone, is found under the new name and not at all.
-	f.do(&f.subs[2], "update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": f.subs[2].user, "userName": "Zoe"})
+	rename := func(s *sub, name string) {
+		s.Do("UPDATE_USER_NAME", client.Object{"userId": s.User.User, "userName": name})
+	}
+	rename(&f.subs[2], "Zoe")
 	f.subs[2].userName = "Zoe"
-	f.do(&f.subs[4], "update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": f.subs[4].user, "userName": "Other"})
-	f.do(&f.subs[4], "update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": f.subs[4].user, "userName": "Ann"})
+	rename(&f.subs[4], "Other")
+	rename(&f.subs[4], "Ann")
 	gone := f.subs[5].address
-	f.do(&f.subs[5], "delete_wallets", "ACTIVITY_TYPE_DELETE_WALLETS", map[string]any{"walletIds": []any{f.subs[5].wallet}, "deleteWithoutExport": true})
+	f.subs[5].Do("DELETE_WALLETS", client.Object{"walletIds": []any{f.subs[5].wallet}, "deleteWithoutExport": true})
 	f.subs[5].address = ""
-	f.do(&f.subs[7], "delete_sub_organization", "ACTIVITY_TYPE_DELETE_SUB_ORGANIZATION", map[string]any{"deleteWithoutExport": true})
+	f.subs[7].Do("DELETE_SUB_ORGANIZATION", client.Object{"deleteWithoutExport": true})
 	deleted := f.subs[7]
 	f.subs = slices.Delete(f.subs, 7, 8)
 	f.add("Late", "Ann", "late@example.org")
@@ -185,7 +156,7 @@ func TestFindingSubOrganizations(t *testing.T) {
 	all("after a restart")
 	f.finds("a deleted wallet", "WALLET_ACCOUNT_ADDRESS", gone, nil)
 	f.finds("a deleted sub-organization", "WALLET_ACCOUNT_ADDRESS", deleted.address, nil)
-	if status, _ := f.search("USERNAME", "Bob", map[string]any{"after": deleted.id}); status != 400 {
+	if status, _ := f.search("USERNAME", "Bob", client.Object{"after": deleted.Organization}); status != 400 {
 		t.Errorf("a deleted sub-organization as cursor: %d", status)
 	}
 	if rows := must(f.store.Store.PageIndex(t.Context(), wire.PageIndex{Key: f.key(deleted.address), Limit: 5})); len(rows.Rows) != 0 {
@@ -194,18 +165,19 @@ func TestFindingSubOrganizations(t *testing.T) {
 
 	// Its own users and the parent's see that a sub-organization has none; its
 	// users see nothing of the parent.
-	for _, key := range []laptop.KeyPair{f.subs[0].key, f.Credentials.RootAPIKey} {
-		for _, q := range []string{"{\"organizationId\":%q}", "{\"organizationId\":%q,\"filterType\":\"USERNAME\",\"filterValue\":\"Ann\"}"} {
-			if status, m := f.as(key, wire.EndpointQuery, "list_suborgs", fmt.Appendf(nil, q, f.subs[0].id)); status != 200 || len(m["organizationIds"].([]any)) != 0 {
-				t.Errorf("of a sub-organization: %d %v", status, m)
+	for _, u := range []*client.User{f.subs[0].User, f.Root()} {
+		for _, q := range []client.Object{{}, {"filterType": "USERNAME", "filterValue": "Ann"}} {
+			q["organizationId"] = f.subs[0].Organization
+			if r := u.Query("list_suborgs", q); r.Status != 200 || len(r.Get("organizationIds").([]any)) != 0 {
+				t.Errorf("of a sub-organization: %v", r)
 			}
 		}
 	}
-	if status, m := f.as(f.subs[0].key, wire.EndpointQuery, "list_suborgs", fmt.Appendf(nil, "{\"organizationId\":%q}", f.Credentials.OrganizationID)); status != 401 {
-		t.Errorf("the parent's, by a sub-organization's user: %d %v", status, m)
+	if r := f.subs[0].Query("list_suborgs", client.Object{"organizationId": f.Credentials.OrganizationID}); r.Status != 401 {
+		t.Errorf("the parent's, by a sub-organization's user: %v", r)
 	}
-	if status, m := f.Query("list_verified_suborgs", nil); status != 200 || len(m["organizationIds"].([]any)) != 0 {
-		t.Errorf("verified: %d %v", status, m)
+	if r := f.Root().Query("list_verified_suborgs", nil); r.Status != 200 || len(r.Get("organizationIds").([]any)) != 0 {
+		t.Errorf("verified: %v", r)
 	}
 	f.quiet()
 }
@@ -229,11 +201,7 @@ func (f *family) key(address string) (key wire.Hash) {
 func TestLyingIndex(t *testing.T) {
 	f := newFamily(t, 12)
 	other := f.Credentials.OrganizationID
-	wid := func(id string) wire.ID { return wire.ID(must(hex.DecodeString(strings.ReplaceAll(id, "-", "")))) }
-	var foreign []laptop.Organization
-	if err := json.Unmarshal(must(os.ReadFile(filepath.Join(f.Dir.Path, "organizations.json"))), &foreign); err != nil {
-		t.Fatal(err)
-	}
+	foreign := f.Others()[0].Organization
 	var allRows []wire.IndexRow // of Ann and Bob, in order
 	for _, name := range []string{"Ann", "Bob"} {
 		f.store.Arm(func(_, a any) bool {
@@ -275,10 +243,10 @@ func TestLyingIndex(t *testing.T) {
 			r.Rows = append(r.Rows, wire.IndexRow{Rank: last(r), Organization: wire.ID{1, 2, 3}})
 		}, nil, ""},
 		{"the parent", func(r *wire.IndexRows) {
-			r.Rows = append(r.Rows, wire.IndexRow{Rank: last(r), Organization: wid(other)})
+			r.Rows = append(r.Rows, wire.IndexRow{Rank: last(r), Organization: wideID(other)})
 		}, nil, ""},
 		{"another's organization", func(r *wire.IndexRows) {
-			r.Rows = append(r.Rows, wire.IndexRow{Rank: last(r), Organization: wid(foreign[0].OrganizationID)})
+			r.Rows = append(r.Rows, wire.IndexRow{Rank: last(r), Organization: wideID(foreign)})
 		}, nil, ""},
 		{"the cursor again", func(r *wire.IndexRows) { r.Rows = allRows[:3] }, nil, anns[0]},
 		{"what lies above the cursor", func(r *wire.IndexRows) { r.Rows = allRows[:1] }, nil, anns[3]},
@@ -295,7 +263,7 @@ func TestLyingIndex(t *testing.T) {
 				}
 				return ok
 			})
-			page := map[string]any{"limit": "50"}
+			page := client.Object{"limit": "50"}
 			if c.after != "" {
 				page["after"] = c.after
 			}

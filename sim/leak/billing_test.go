@@ -2,19 +2,18 @@ package leak_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	"cloister/sim/laptop"
-	"cloister/sim/rig"
+	"cloister/shared/wire"
+	"cloister/sim/client"
 )
 
 // card is one that a client sends though it must not, with what came of it.
@@ -25,22 +24,12 @@ type card struct {
 	words       string
 }
 
-// refusal sends a body until there is an answer that tells of it.
-func (s *stack) refusal(body []byte, name, value string) (int, string, error) {
+// refusal sends a request until there is an answer that tells of it.
+func (s *stack) refusal(q *client.Request) (client.Reply, error) {
 	for {
-		req, err := http.NewRequest(http.MethodPost, s.api+"/public/v1/submit/set_payment_method", bytes.NewReader(body))
-		if err != nil {
-			return 0, "", err
-		}
-		req.Header.Set(name, value)
-		reply, err := client.Do(req)
-		if err != nil {
-			return 0, "", err
-		}
-		b, err := io.ReadAll(reply.Body)
-		_ = reply.Body.Close()
-		if reply.StatusCode != http.StatusServiceUnavailable {
-			return reply.StatusCode, string(b), err
+		r, err := client.HTTP(httpClient, s.api)(context.Background(), q)
+		if err != nil || r.Status != http.StatusServiceUnavailable {
+			return r, err
 		}
 	}
 }
@@ -53,29 +42,23 @@ func TestCardNumbersLeak(t *testing.T) {
 	}
 	// What the host's collector frees it overwrites: what is found is what is kept.
 	t.Setenv("GODEBUG", "clobberfree=1")
-	s := up(t, build(t, "cloister/sim", "", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", ""), settings{organizations: 2, control: newControl(), clients: true})
+	s := up(t, build(t, "runtimesecret"), settings{organizations: 2, control: newControl(), clients: true})
 	s.half()
-	top := &s.tenants[0]
-	denied, waits := newKeyOf(t), newKeyOf(t)
-	var users []any
-	for _, k := range []laptop.KeyPair{denied, waits} {
-		users = append(users, map[string]any{"userName": k.PublicKey, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{},
-			"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}})
-	}
-	made := s.done(top, "create_users", "CREATE_USERS_V4", "createUsersResult", map[string]any{"users": users})
-	s.done(top, "create_policy", "CREATE_POLICY_V3", "createPolicyResult", map[string]any{"policyName": "Waits", "effect": "EFFECT_ALLOW", "notes": "",
-		"condition": "activity.resource == 'PAYMENT_METHOD'", "consensus": fmt.Sprintf("approvers.any(user, user.id == '%s') && approvers.count() >= 2", rig.Text(made, "userIds", "1"))})
-	s.done(top, "create_policy", "CREATE_POLICY_V3", "createPolicyResult", map[string]any{"policyName": "Reads", "effect": "EFFECT_DENY", "notes": "",
-		"condition": "activity.resource == 'PAYMENT_METHOD' && activity.type == 'ACTIVITY_TYPE_SET_PAYMENT_METHOD'", "consensus": fmt.Sprintf("approvers.any(user, user.id == '%s')", rig.Text(made, "userIds", "0"))})
-	unrelated := newKeyOf(t)
+	top := s.tenants[0]
+	root := top.As(top.Organization, top.User, top.Key) // who asks for no proofs
+	denied, waits, unrelated := root.NewUser("Denied"), root.NewUser("Waits"), root.As(top.Organization, "", client.NewKey())
+	top.Do("CREATE_POLICY_V3", client.Policy("Waits", "ALLOW", "activity.resource == 'PAYMENT_METHOD'",
+		fmt.Sprintf("approvers.any(user, user.id == '%s') && approvers.count() >= 2", waits.User)))
+	top.Do("CREATE_POLICY_V3", client.Policy("Reads", "DENY", "activity.resource == 'PAYMENT_METHOD' && activity.type == 'ACTIVITY_TYPE_SET_PAYMENT_METHOD'",
+		fmt.Sprintf("approvers.any(user, user.id == '%s')", denied.User)))
 
 	var cards []*card
 	const ways, of = 4, 7
 	for i := range ways * of {
 		c := &card{number: fmt.Sprintf("4%015d", rand.Uint64N(1e15)), cvv: fmt.Sprintf("%04d", rand.IntN(1e4))}
 		cards = append(cards, c)
-		m := map[string]any{"number": c.number, "cvv": c.cvv, "expiryMonth": "12", "expiryYear": "2031", "cardHolderEmail": "payer@example.org", "cardHolderName": "Payer"}
-		key, altered := top.RootAPIKey, false
+		m := client.Object{"number": c.number, "cvv": c.cvv, "expiryMonth": "12", "expiryYear": "2031", "cardHolderEmail": "payer@example.org", "cardHolderName": "Payer"}
+		by, altered := root, false
 		switch i % 7 {
 		case 0:
 			c.status, c.words = 400, "card numbers are not taken here"
@@ -89,39 +72,38 @@ func TestCardNumbersLeak(t *testing.T) {
 			altered = true
 			c.status, c.words = 401, "SIGNATURE_INVALID"
 		case 4: // denied by policy
-			key = denied
+			by = denied
 			c.status, c.words = 403, "REQUEST_NOT_AUTHORIZED"
 		case 5: // a key that nobody has
-			key = unrelated
+			by = unrelated
 			c.status, c.words = 401, "PUBLIC_KEY_NOT_FOUND"
 		case 6: // others would have to agree
-			key = waits
+			by = waits
 			c.status, c.words = 400, "card numbers are not taken here"
 		}
-		var err error
-		if c.body, err = json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_SET_PAYMENT_METHOD", "timestampMs": strconv.FormatInt(s.stampMs.Add(1), 10), "organizationId": top.OrganizationID, "parameters": m}); err != nil {
-			t.Fatal(err)
-		}
+		c.body = by.Body("SET_PAYMENT_METHOD", m)
 		stamped := c.body
 		if altered {
 			stamped = bytes.Replace(c.body, []byte("2031"), []byte("2032"), 1)
 		}
-		head, err := laptop.Stamp(key, stamped)
+		q, err := by.Request(wire.EndpointSubmit, "set_payment_method", stamped)
 		if err != nil {
 			t.Fatal(err)
 		}
+		q.Body = c.body
 		for range 2 { // the same body again is as new
-			status, reply, err := s.refusal(c.body, head[0].Name, head[0].Value)
-			if err != nil || status != c.status || !strings.Contains(reply, c.words) {
-				t.Fatalf("%d: %d %s, %v", i%7, status, reply, err)
+			r, err := s.refusal(q)
+			reply := string(r.Body)
+			if err != nil || r.Status != c.status || !strings.Contains(reply, c.words) {
+				t.Fatalf("%d: %v, %v", i%7, r, err)
 			}
 			if strings.Contains(reply, c.number) || strings.Contains(reply, c.cvv+`"`) {
 				t.Errorf("%d: %s", i%7, reply)
 			}
 		}
 	}
-	list := s.query(top, "list_activities", map[string]any{"filterByType": []any{"ACTIVITY_TYPE_SET_PAYMENT_METHOD"}})
-	if n := len(rig.Get(list, "activities").([]any)); n != 0 {
+	list := top.Read("list_activities", client.Object{"filterByType": []any{"ACTIVITY_TYPE_SET_PAYMENT_METHOD"}})
+	if n := len(client.Get(list, "activities").([]any)); n != 0 {
 		t.Errorf("%d activities are kept", n)
 	}
 	s.laterRequests()
@@ -139,7 +121,7 @@ func TestCardNumbersLeak(t *testing.T) {
 	scan := newScanner(append(slices.Clip(secrets), s.control))
 	s.restsClean(scan, len(secrets))
 	found := map[find]int{}
-	clean(t, "memory of the host", scan.memory(t, s.host.Process.Pid, found), len(secrets), found)
+	clean(t, "memory of the host", scan.memory(t, s.host.Cmd.Process.Pid, found), len(secrets), found)
 	// On the way there are the requests, which is what shows that the search finds them, and no answer to a client.
 	found = map[find]int{}
 	scan.files(t, s.traffic, func(name string) bool { return !strings.Contains(name, "client-") || !strings.HasSuffix(name, "-out") }, found)
@@ -153,22 +135,16 @@ func TestCardNumbersLeak(t *testing.T) {
 	}
 }
 
-func newKeyOf(t *testing.T) laptop.KeyPair {
-	t.Helper()
-	k, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // laterRequests have the host use its buffers again.
 func (s *stack) laterRequests() {
 	s.t.Helper()
-	o := &s.tenants[0]
+	o := s.tenants[0]
 	each(s.t, 1200, func(i int) error {
-		body := fmt.Appendf(nil, `{"organizationId":%q%s}`, o.OrganizationID, strings.Repeat(" ", []int{300, 4_000, 60_000}[i%3]))
-		_, err := s.ask("query/whoami", body, o.RootAPIKey)
+		body := fmt.Appendf(nil, `{"organizationId":%q%s}`, o.Organization, strings.Repeat(" ", []int{300, 4_000, 60_000}[i%3]))
+		r, err := o.Client.Post(context.Background(), wire.EndpointQuery, "whoami", body)
+		if err == nil && r.Status != http.StatusOK {
+			err = errors.New(r.String())
+		}
 		return err
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/shared/clocktest"
+	"cloister/sim/client"
 )
 
 // tally counts finds by what was found, the control apart.
@@ -48,14 +49,14 @@ func TestLeaks(t *testing.T) {
 		wallets, signatures = 20, 300
 	}
 	began := time.Now()
-	sim, host := build(t, "cloister/sim", "", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", "")
+	p := build(t, "runtimesecret")
 	built := time.Since(began)
-	s := up(t, sim, host, settings{organizations: 3, control: newControl()})
+	s := up(t, p, settings{organizations: 3, control: newControl()})
 	s.half()
 	began = time.Now()
 	l := s.work(wallets, signatures)
-	for i := range s.tenants { // what the log's proofs open is on its way too
-		s.query(&s.tenants[i], "get_log_proof", map[string]any{"seq": "1"})
+	for _, o := range s.tenants { // what the log's proofs open is on its way too
+		o.Read("get_log_proof", client.Object{"seq": "1"})
 	}
 	idle := time.Now()
 	took := idle.Sub(began)
@@ -75,7 +76,7 @@ func TestLeaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := map[find]int{}
-	size = scan.memory(t, s.host.Process.Pid, found)
+	size = scan.memory(t, s.host.Cmd.Process.Pid, found)
 	clean(t, "memory of the host", size, len(secrets), found)
 	s.restsClean(scan, len(secrets))
 	found = map[find]int{}
@@ -119,7 +120,7 @@ func TestLeaksOfThePlainBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left to make campaign: leaks of the plain build")
 	}
-	s := up(t, build(t, "cloister/sim", "", "GOEXPERIMENT="), build(t, "cloister/host", ""), settings{organizations: 1, control: newControl()})
+	s := up(t, build(t, ""), settings{organizations: 1, control: newControl()})
 	l := s.work(30, 150)
 	secrets := s.secretsOf(l)
 	scan := newScanner(append(slices.Clip(secrets), s.control))
@@ -131,13 +132,13 @@ func TestLeaksOfThePlainBuild(t *testing.T) {
 // frozen searches the enclave's memory while it stands still.
 func (s *stack) frozen(scan *scanner) (found map[find]int, size int64) {
 	s.t.Helper()
-	if err := s.enclave.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := s.enclave.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		s.t.Fatal(err)
 	}
-	defer func() { _ = s.enclave.Process.Signal(syscall.SIGCONT) }()
-	clocktest.Until(s.t, "the enclave stands still", func() bool { return s.state(s.enclave.Process.Pid) == "T" })
+	defer func() { _ = s.enclave.Cmd.Process.Signal(syscall.SIGCONT) }()
+	clocktest.Until(s.t, "the enclave stands still", func() bool { return s.state(s.enclave.Cmd.Process.Pid) == "T" })
 	found = map[find]int{}
-	return found, scan.memory(s.t, s.enclave.Process.Pid, found)
+	return found, scan.memory(s.t, s.enclave.Cmd.Process.Pid, found)
 }
 
 // idleEnclave holds what was found in the enclave's memory against what it

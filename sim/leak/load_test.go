@@ -1,6 +1,7 @@
 package leak_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,15 +9,25 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"cloister/sim/laptop"
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // paths are those of every wallet's accounts.
 var paths = []struct{ curve, path, format, hash string }{
-	{"CURVE_SECP256K1", "m/44'/60'/0'/0/0", "ADDRESS_FORMAT_ETHEREUM", "HASH_FUNCTION_KECCAK256"},
-	{"CURVE_ED25519", "m/44'/501'/0'/0'", "ADDRESS_FORMAT_SOLANA", "HASH_FUNCTION_NOT_APPLICABLE"},
-	{"CURVE_P256", "m/1'/7/2", "ADDRESS_FORMAT_COMPRESSED", "HASH_FUNCTION_SHA256"},
+	{"SECP256K1", "m/44'/60'/0'/0/0", "ETHEREUM", "KECCAK256"},
+	{"ED25519", "m/44'/501'/0'/0'", "SOLANA", "NOT_APPLICABLE"},
+	{"P256", "m/1'/7/2", "COMPRESSED", "SHA256"},
+}
+
+// accounts are those of every wallet, or at other paths.
+func accounts(at ...string) (all []client.Object) {
+	for i, p := range paths {
+		if len(at) > 0 {
+			p.path = at[i]
+		}
+		all = append(all, client.Account(p.curve, p.path, p.format))
+	}
+	return all
 }
 
 // passing are derived last of all and not kept: what they leave behind has only
@@ -59,62 +70,62 @@ func each(t *testing.T, n int, f func(i int) error) {
 	}
 }
 
+// do has a user do something, where each does.
+func do(u *client.User, typ string, parameters any) error {
+	_, err := u.Client.Do(context.Background(), typ, parameters)
+	return err
+}
+
 // work makes wallets and private keys in every organization, and signs with two
 // thirds of them.
 func (s *stack) work(wallets, signatures int) *load {
 	s.t.Helper()
 	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}, targets: map[string]bool{}, kept: map[string]bool{}, users: map[string]bool{}, live: s.liveKey()}
 	each(s.t, wallets*len(s.tenants), func(i int) error {
-		var accounts []any
-		for _, p := range paths {
-			accounts = append(accounts, map[string]any{"curve": p.curve, "pathFormat": "PATH_FORMAT_BIP32", "path": p.path, "addressFormat": p.format})
-		}
-		_, err := s.submit(&s.tenants[i%len(s.tenants)], "create_wallet", "ACTIVITY_TYPE_CREATE_WALLET",
-			map[string]any{"walletName": fmt.Sprintf("wallet %d", i), "accounts": accounts, "mnemonicLength": []int{12, 24}[i/len(s.tenants)%2]})
-		return err
+		wallet := client.Wallet(fmt.Sprintf("wallet %d", i), accounts()...)
+		wallet["mnemonicLength"] = []int{12, 24}[i/len(s.tenants)%2]
+		return do(s.tenants[i%len(s.tenants)], "CREATE_WALLET", wallet)
 	})
 	each(s.t, keysEach*len(s.tenants), func(i int) error {
 		p := paths[i/len(s.tenants)%3]
-		_, err := s.submit(&s.tenants[i%len(s.tenants)], "create_private_keys", "ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{map[string]any{
-			"privateKeyName": fmt.Sprintf("key %d", i), "curve": p.curve, "privateKeyTags": []any{}, "addressFormats": []any{p.format}}}})
-		return err
+		return do(s.tenants[i%len(s.tenants)], "CREATE_PRIVATE_KEYS_V2", client.Object{"privateKeys": []any{client.Object{"privateKeyName": fmt.Sprintf("key %d", i),
+			"curve": "CURVE_" + p.curve, "privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_" + p.format}}}})
 	})
-	for i := range s.tenants {
-		s.transfer(&s.tenants[i], l)
+	for _, o := range s.tenants {
+		s.transfer(o, l)
 	}
-	for _, u := range s.query(&s.tenants[0], "list_users", map[string]any{})["users"].([]any) {
-		l.users[rig.Text(u, "apiKeys", "0", "credential", "publicKey")] = true
+	for _, u := range s.tenants[0].Read("list_users", nil)["users"].([]any) {
+		l.users[client.Text(u, "apiKeys", "0", "credential", "publicKey")] = true
 	}
 	type signer struct {
-		o                    *laptop.Organization
+		o                    *client.User
 		with, hash, publicID string
 	}
 	var signers []signer
 	hashOf := func(curve any) string {
-		return paths[slices.IndexFunc(paths, func(p struct{ curve, path, format, hash string }) bool { return p.curve == curve })].hash
+		return paths[slices.IndexFunc(paths, func(p struct{ curve, path, format, hash string }) bool { return "CURVE_"+p.curve == curve })].hash
 	}
-	for i := range s.tenants {
-		o := &s.tenants[i]
+	for _, o := range s.tenants {
 		var all []signer
 		for after := ""; ; {
-			page := map[string]any{"limit": "100"}
+			page := client.Object{"limit": "100"}
 			if after != "" {
 				page["after"] = after
 			}
-			rows := s.query(o, "list_wallet_accounts", map[string]any{"paginationOptions": page})["accounts"].([]any)
+			rows := o.Read("list_wallet_accounts", client.Object{"paginationOptions": page})["accounts"].([]any)
 			for _, a := range rows {
-				after = rig.Text(a, "walletAccountId")
-				l.accounts[rig.Text(a, "publicKey")] = true
-				all = append(all, signer{o, rig.Text(a, "address"), hashOf(rig.Get(a, "curve")), rig.Text(a, "publicKey")})
+				after = client.Text(a, "walletAccountId")
+				l.accounts[client.Text(a, "publicKey")] = true
+				all = append(all, signer{o, client.Text(a, "address"), hashOf(client.Get(a, "curve")), client.Text(a, "publicKey")})
 			}
 			if len(rows) < 100 {
 				break
 			}
 		}
-		for _, k := range s.query(o, "list_private_keys", map[string]any{})["privateKeys"].([]any) {
-			public := compressed(rig.Text(k, "publicKey"))
+		for _, k := range o.Read("list_private_keys", nil)["privateKeys"].([]any) {
+			public := compressed(client.Text(k, "publicKey"))
 			l.keys[public] = true
-			all = append(all, signer{o, rig.Text(k, "privateKeyId"), hashOf(rig.Get(k, "curve")), public})
+			all = append(all, signer{o, client.Text(k, "privateKeyId"), hashOf(client.Get(k, "curve")), public})
 		}
 		for j, x := range all {
 			if j%9 < 6 { // whole wallets: the others are never opened again
@@ -127,9 +138,9 @@ func (s *stack) work(wallets, signatures int) *load {
 	}
 	each(s.t, signatures, func(i int) error {
 		x := signers[i%len(signers)]
-		_, err := s.submit(x.o, "sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": x.with, "payload": strconv.FormatInt(int64(1e15)+int64(i), 16) + "00",
-			"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": x.hash})
-		return err
+		sign := client.Payload(x.with, strconv.FormatInt(int64(1e15)+int64(i), 16)+"00", x.hash)
+		sign["encoding"] = "PAYLOAD_ENCODING_TEXT_UTF8"
+		return do(x.o, "SIGN_RAW_PAYLOAD_V2", sign)
 	})
 	s.derive(l, 10)
 	return l
@@ -138,20 +149,14 @@ func (s *stack) work(wallets, signatures int) *load {
 // derive derives keys of some wallets of every organization and keeps none.
 func (s *stack) derive(l *load, wallets int) {
 	s.t.Helper()
-	for i := range s.tenants {
-		o := &s.tenants[i]
-		rows := s.query(o, "list_wallets", map[string]any{})["wallets"].([]any)
+	for _, o := range s.tenants {
+		rows := o.Read("list_wallets", nil)["wallets"].([]any)
 		each(s.t, min(wallets, len(rows)), func(j int) error {
-			var accounts []any
-			for k, p := range paths {
-				accounts = append(accounts, map[string]any{"curve": p.curve, "pathFormat": "PATH_FORMAT_BIP32", "path": passing[k], "addressFormat": p.format})
+			id := client.Text(rows[len(rows)-1-j], "walletId")
+			if err := do(o, "CREATE_WALLET_ACCOUNTS", client.Object{"walletId": id, "accounts": accounts(passing...), "persist": false}); err != nil {
+				return err
 			}
-			id := rig.Text(rows[len(rows)-1-j], "walletId")
-			_, err := s.submit(o, "create_wallet_accounts", "ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS", map[string]any{"walletId": id, "accounts": accounts, "persist": false})
-			if err == nil {
-				err = s.spark(o, l, id)
-			}
-			return err
+			return spark(o, l, id)
 		})
 	}
 }
@@ -248,15 +253,15 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 			add(n.kind, n.bytes)
 		}
 		for i, p := range paths {
-			for _, n := range curves[p.curve].nodes(s.t, seed, passing[i]) {
+			for _, n := range curves["CURVE_"+p.curve].nodes(s.t, seed, passing[i]) {
 				add(kindNode, n)
 			}
-			nodes := curves[p.curve].nodes(s.t, seed, p.path)
+			nodes := curves["CURVE_"+p.curve].nodes(s.t, seed, p.path)
 			last := nodes[len(nodes)-1]
 			for _, n := range nodes[:len(nodes)-1] {
 				add(kindNode, n)
 			}
-			public := curves[p.curve].public(s.t, last)
+			public := curves["CURVE_"+p.curve].public(s.t, last)
 			accounts[public] = true
 			add(use(public), last)
 		}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/mr-tron/base58"
 
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // onRampSecret encrypts a provider's secret as clients do.
@@ -72,7 +72,7 @@ func TestOnRampLeaks(t *testing.T) {
 	o.text = o.mail
 	with := settings{organizations: 1, control: newControl(), clients: true, host: []string{"-reach", o.mail},
 		boot: []string{"-issuer-roots", o.roots, "-on-ramps", "FIAT_ON_RAMP_PROVIDER_MOONPAY=https://" + o.mail + " FIAT_ON_RAMP_PROVIDER_COINBASE=https://" + o.mail}}
-	s := up(t, build(t, "cloister/sim", "", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", ""), with)
+	s := up(t, build(t, "runtimesecret"), with)
 	s.half()
 
 	hmacKey, seed := []byte("sk_live_"+rand.Text()+rand.Text()), make([]byte, 32)
@@ -81,29 +81,28 @@ func TestOnRampLeaks(t *testing.T) {
 	scalar[0], scalar[31] = scalar[0]&248, scalar[31]&63|64
 	text := base64.StdEncoding.EncodeToString(ed25519.NewKeyFromSeed(seed))
 	secrets := []*secret{{"on-ramp secret", hmacKey}, {"on-ramp private key", []byte(text)}, {"seed of it", seed}, {"scalar of it", scalar[:32]}}
-	top := &s.tenants[0]
-	for provider, more := range map[string]map[string]any{
+	top := s.tenants[0]
+	for provider, more := range map[string]client.Object{
 		"FIAT_ON_RAMP_PROVIDER_MOONPAY":  {},
 		"FIAT_ON_RAMP_PROVIDER_COINBASE": {"encryptedPrivateApiKey": s.onRampSecret(s.credentials.Keys.OnRamp, []byte(text))},
 	} {
 		more["onrampProvider"], more["publishableApiKey"] = provider, "pk"
 		more["encryptedSecretApiKey"] = s.onRampSecret(s.credentials.Keys.OnRamp, slices.Clone(hmacKey))
-		s.done(top, "create_fiat_on_ramp_credential", "CREATE_FIAT_ON_RAMP_CREDENTIAL", "createFiatOnRampCredentialResult", more)
+		top.Do("CREATE_FIAT_ON_RAMP_CREDENTIAL", more)
 	}
-	wallet := s.done(top, "create_wallet", "CREATE_WALLET", "createWalletResult", map[string]any{"walletName": "bought", "accounts": []any{map[string]any{"curve": "CURVE_SECP256K1",
-		"pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}})
+	wallet := top.Do("CREATE_WALLET", client.Wallet("bought", client.Ethereum))
 	const each = 20
 	for range each {
 		for _, provider := range []string{"MOONPAY", "COINBASE"} {
-			made := s.done(top, "init_fiat_on_ramp", "INIT_FIAT_ON_RAMP", "initFiatOnRampResult", map[string]any{"onrampProvider": "FIAT_ON_RAMP_PROVIDER_" + provider, "walletAddress": rig.Text(wallet, "addresses", "0"),
+			made := top.Do("INIT_FIAT_ON_RAMP", client.Object{"onrampProvider": "FIAT_ON_RAMP_PROVIDER_" + provider, "walletAddress": client.Text(wallet, "addresses", "0"),
 				"network": "FIAT_ON_RAMP_BLOCKCHAIN_NETWORK_BASE", "cryptoCurrencyCode": "FIAT_ON_RAMP_CRYPTO_CURRENCY_ETH"})
-			s.query(top, "get_onramp_transaction_status", map[string]any{"transactionId": rig.Text(made, "onRampTransactionId"), "refresh": true})
+			top.Read("get_onramp_transaction_status", client.Object{"transactionId": client.Text(made, "onRampTransactionId"), "refresh": true})
 		}
 	}
 	if len(asked) != 3*each {
 		t.Errorf("the provider was asked %d times, want %d", len(asked), 3*each)
 	}
-	s.query(top, "list_fiat_on_ramp_credentials", map[string]any{})
+	top.Read("list_fiat_on_ramp_credentials", nil)
 
 	s.plantInStore("leak-control-after")
 	s.pass()
@@ -113,7 +112,7 @@ func TestOnRampLeaks(t *testing.T) {
 	}
 	scan := newScanner(append(slices.Clip(secrets), s.control))
 	found := map[find]int{}
-	clean(t, "memory of the host", scan.memory(t, s.host.Process.Pid, found), len(secrets), found)
+	clean(t, "memory of the host", scan.memory(t, s.host.Cmd.Process.Pid, found), len(secrets), found)
 	found = map[find]int{}
 	clean(t, "traffic of clients, host and enclave", scan.files(t, s.traffic, nothing, found), len(secrets), found)
 	found = map[find]int{}
@@ -121,5 +120,5 @@ func TestOnRampLeaks(t *testing.T) {
 	s.restsClean(scan, len(secrets))
 	s.collected()
 	found = map[find]int{}
-	clean(t, "memory of the enclave, after the last call", scan.memory(t, s.enclave.Process.Pid, found), len(secrets), found)
+	clean(t, "memory of the enclave, after the last call", scan.memory(t, s.enclave.Cmd.Process.Pid, found), len(secrets), found)
 }

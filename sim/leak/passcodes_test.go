@@ -1,6 +1,7 @@
 package leak_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -9,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/passcode"
-	"cloister/sim/rig"
 )
 
 // codeLength is what an organization gets that says nothing: nine letters of base 32,
@@ -55,61 +55,59 @@ func logins(n int, encrypted bool) []*login {
 
 // run asks for the passcode, verifies it and logs in with the token.
 func (l *login) run(s *stack, o *outside) error {
-	sub, err := s.result(&s.tenants[0], "create_sub_organization", "CREATE_SUB_ORGANIZATION_V7", "createSubOrganizationResultV7", map[string]any{"subOrganizationName": l.contact, "rootQuorumThreshold": 1,
-		"rootUsers": []any{map[string]any{"userName": "U", l.field: l.contact, "apiKeys": []any{}, "authenticators": []any{}, "oauthProviders": []any{}}}})
+	ctx, top, root := context.Background(), s.tenants[0], client.NewRootUser("U")
+	root[l.field] = l.contact
+	sub, err := top.Client.Do(ctx, "CREATE_SUB_ORGANIZATION_V7", client.SubOrganization(l.contact, root))
 	if err != nil {
 		return err
 	}
-	options := map[string]any{"otpType": l.typ, "contact": l.contact}
+	options := client.Object{"otpType": l.typ, "contact": l.contact}
 	if !l.byProxy {
 		options["appName"], options["alphanumeric"], options["otpLength"] = "App", true, codeLength
 	}
-	otp, err := l.ask(s, "otp_init", "init_otp", "INIT_OTP", 2, s.tenants[0].OrganizationID, options)
+	otp, err := l.ask(s, "otp_init", "INIT_OTP", 2, top.Organization, options)
 	if err != nil {
 		return err
 	}
 	if l.code, err = o.code(l.contact); err != nil {
 		return err
 	}
-	client, err := passcode.NewClient()
+	keys, err := passcode.NewClient()
 	if err != nil {
 		return err
 	}
-	attempt := map[string]any{"otpId": otp["otpId"], "otpCode": l.code}
+	attempt := client.Object{"otpId": otp["otpId"], "otpCode": l.code}
 	if l.encrypted {
 		delete(attempt, "otpCode")
-		if attempt["encryptedOtpBundle"], err = passcode.Encrypt(rig.Text(otp, "otpEncryptionTargetBundle"), s.credentials.Keys.OTP, l.code, client.Public); err != nil {
+		if attempt["encryptedOtpBundle"], err = passcode.Encrypt(client.Text(otp, "otpEncryptionTargetBundle"), s.credentials.Keys.OTP, l.code, keys.Public); err != nil {
 			return err
 		}
 	}
-	verified, err := l.ask(s, "otp_verify", "verify_otp", "VERIFY_OTP", 1, s.tenants[0].OrganizationID, attempt)
+	verified, err := l.ask(s, "otp_verify", "VERIFY_OTP", 1, top.Organization, attempt)
 	if err != nil {
 		return err
 	}
-	session, err := laptop.NewKey()
-	if err != nil {
-		return err
-	}
-	token := rig.Text(verified, "verificationToken")
-	in := map[string]any{"verificationToken": token, "publicKey": session.PublicKey}
+	session := client.NewKey()
+	token := client.Text(verified, "verificationToken")
+	in := client.Object{"verificationToken": token, "publicKey": session.PublicKey}
 	if l.encrypted {
-		if in["clientSignature"], err = client.SignLogIn(token, session.PublicKey); err != nil {
+		if in["clientSignature"], err = keys.SignLogIn(token, session.PublicKey); err != nil {
 			return err
 		}
 	}
 	if l.byProxy {
-		in["organizationId"] = rig.Text(sub, "subOrganizationId")
+		in["organizationId"] = client.Text(sub, "subOrganizationId")
 	}
-	got, err := l.ask(s, "otp_login", "otp_login", "OTP_LOGIN", 1, rig.Text(sub, "subOrganizationId"), in)
-	if err == nil && rig.Text(got, "session") == "" {
+	got, err := l.ask(s, "otp_login", "OTP_LOGIN", 1, client.Text(sub, "subOrganizationId"), in)
+	if token, _ := got["session"].(string); err == nil && token == "" {
 		err = errors.New("no session")
 	}
 	return err
 }
 
 // ask sends a step in the way of the log-in: to the auth proxy at one path, or as an
-// activity at another. The encrypted form is one version above the older one.
-func (l *login) ask(s *stack, path, op, typ string, version int, organization string, body map[string]any) (map[string]any, error) {
+// activity. The encrypted form is one version above the older one.
+func (l *login) ask(s *stack, path, typ string, version int, organization string, body client.Object) (client.Object, error) {
 	if l.byProxy {
 		if l.encrypted {
 			path += "_v2"
@@ -122,14 +120,9 @@ func (l *login) ask(s *stack, path, op, typ string, version int, organization st
 	if version > 1 {
 		typ = fmt.Sprintf("%s_V%d", typ, version)
 	}
-	m, err := s.submit(&laptop.Organization{OrganizationID: organization, RootAPIKey: s.tenants[0].RootAPIKey}, op, "ACTIVITY_TYPE_"+typ, body)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range rig.Get(m, "activity", "result").(map[string]any) {
-		return r.(map[string]any), nil
-	}
-	return nil, fmt.Errorf("%s: no result: %v", typ, m)
+	c := s.tenants[0].Client.As(organization, "", s.tenants[0].Key)
+	c.Proofs = true
+	return c.Do(context.Background(), typ, body)
 }
 
 // codes are the passcodes as they are searched for: as they were sent and in lower
@@ -147,11 +140,12 @@ func codes(kind string, all []*login) (secrets []*secret) {
 // asksForAll has the activities of a type shown again, in the list and each by itself.
 func (s *stack) asksForAll(typ string, want int) {
 	s.t.Helper()
-	m := s.query(&s.tenants[0], "list_activities", map[string]any{"filterByType": []string{typ}, "paginationOptions": map[string]any{"limit": "100"}})
+	top := s.tenants[0]
+	m := top.Read("list_activities", client.Object{"filterByType": []string{typ}, "paginationOptions": client.Object{"limit": "100"}})
 	all := m["activities"].([]any)
 	for _, a := range all {
-		got := s.query(&s.tenants[0], "get_activity", map[string]any{"activityId": a.(map[string]any)["id"]})
-		if status := rig.Get(got, "activity", "status"); status != "ACTIVITY_STATUS_COMPLETED" {
+		got := top.Read("get_activity", client.Object{"activityId": client.Get(a, "id")})
+		if status := client.Get(got, "activity", "status"); status != "ACTIVITY_STATUS_COMPLETED" {
 			s.t.Errorf("%s: %v", typ, status)
 		}
 	}
@@ -167,12 +161,10 @@ func TestPasscodesLeak(t *testing.T) {
 	o := newOutside(t)
 	with := o.settings()
 	with.organizations, with.control, with.clients = 1, newCode(), true
-	s := up(t, build(t, "cloister/sim", "", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", ""), with)
+	s := up(t, build(t, "runtimesecret"), with)
 	s.half()
 	for _, f := range []string{"FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH"} {
-		if _, err := s.result(&s.tenants[0], "set_organization_feature", "SET_ORGANIZATION_FEATURE", "setOrganizationFeatureResult", map[string]any{"name": f, "value": ""}); err != nil {
-			t.Fatal(err)
-		}
+		s.tenants[0].Do("SET_ORGANIZATION_FEATURE", client.Object{"name": f, "value": ""})
 	}
 	encrypted, inClear := logins(60, true), logins(12, false)
 	all := slices.Concat(encrypted, inClear)
@@ -188,14 +180,14 @@ func TestPasscodesLeak(t *testing.T) {
 	searched := codes("encrypted passcode", encrypted)
 	scan := newScanner(append(slices.Clip(searched), s.control))
 	found := map[find]int{}
-	clean(t, "memory of the host", scan.memory(t, s.host.Process.Pid, found), len(searched), found)
+	clean(t, "memory of the host", scan.memory(t, s.host.Cmd.Process.Pid, found), len(searched), found)
 	found = map[find]int{}
 	clean(t, "traffic of clients, host and enclave", scan.files(t, s.traffic, nothing, found), len(searched), found)
 
 	plain := codes("passcode in clear", inClear)
 	scan = newScanner(append(slices.Clip(plain), s.control))
 	found = map[find]int{}
-	scan.memory(t, s.host.Process.Pid, found)
+	scan.memory(t, s.host.Cmd.Process.Pid, found)
 	t.Logf("counted: memory of the host: %d of %d passcodes that came in clear", distinct(found), len(inClear)) // it forgets them in its own time
 	for place, want := range map[string]int{
 		"client-*-in visitor-*-in": len(inClear), "enclave-*-in": len(inClear), // their users' own requests

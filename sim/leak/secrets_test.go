@@ -316,7 +316,7 @@ func (s *stack) liveKey() (found [][]byte) {
 			found = append(found, slices.Clone(b))
 		}
 	}
-	regions(s.t, s.enclave.Process.Pid, func(mode string, r *os.File, from, to int64) {
+	regions(s.t, s.enclave.Cmd.Process.Pid, func(mode string, r *os.File, from, to int64) {
 		b := make([]byte, to-from)
 		if _, err := r.ReadAt(b, from); mode[1] != 'w' || err != nil {
 			return

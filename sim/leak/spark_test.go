@@ -2,6 +2,7 @@ package leak_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -17,8 +18,7 @@ import (
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 
-	"cloister/sim/laptop"
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // What Spark's kinds make for a moment is not stored, so that it follows from what they answer: the test has the keys of the
@@ -40,41 +40,38 @@ func leafPath(id string) string {
 }
 
 // spark has a wallet sign for Spark and share keys of leaves and a preimage. The new key goes out encrypted.
-func (s *stack) spark(o *laptop.Organization, l *load, wallet string) error {
-	made, err := s.submit(o, "create_wallet_accounts", "ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS", map[string]any{"walletId": wallet, "accounts": []any{map[string]any{
-		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": sparkPaths[0], "addressFormat": "ADDRESS_FORMAT_SPARK_MAINNET"}}})
+func spark(o *client.User, l *load, wallet string) error {
+	ctx := context.Background()
+	account := client.Account("SECP256K1", sparkPaths[0], "SPARK_MAINNET")
+	made, err := o.Client.Do(ctx, "CREATE_WALLET_ACCOUNTS", client.Object{"walletId": wallet, "accounts": []any{account}})
 	if err != nil {
 		return err
 	}
-	address := rig.Text(made, "activity", "result", "createWalletAccountsResult", "addresses", "0")
-	leaf := func(id string) any { return map[string]any{"signingLeaf": map[string]any{"leafId": id}} }
-	made, err = s.submit(o, "spark_sign_frost", "ACTIVITY_TYPE_SPARK_SIGN_FROST", map[string]any{"signWith": address, "signatures": []any{map[string]any{"derivation": leaf("leaf"),
-		"message": frostMessage, "verifyingKey": two, "operatorCommitments": []any{map[string]any{"id": frostOperator, "hiding": one, "binding": two}}}}})
+	address := client.Text(made, "addresses", "0")
+	leaf := func(id string) any { return client.Object{"signingLeaf": client.Object{"leafId": id}} }
+	made, err = o.Client.Do(ctx, "SPARK_SIGN_FROST", client.Object{"signWith": address, "signatures": []any{client.Object{"derivation": leaf("leaf"),
+		"message": frostMessage, "verifyingKey": two, "operatorCommitments": []any{client.Object{"id": frostOperator, "hiding": one, "binding": two}}}}})
 	if err != nil {
 		return err
 	}
-	share := func(member string) string {
-		return rig.Text(made, "activity", "result", "sparkSignFrostResult", "signatures", "0", member)
-	}
+	share := func(member string) string { return client.Text(made, "signatures", "0", member) }
 	l.preimages.Lock()
 	l.frost = append(l.frost, frostShare{share("signatureShare"), share("hiding"), share("binding")})
 	l.preimages.Unlock()
-	operators := []any{map[string]any{"operatorId": "one", "encryptionPublicKey": one}, map[string]any{"operatorId": "two", "encryptionPublicKey": two}}
-	_, err = s.submit(o, "spark_prepare_transfer", "ACTIVITY_TYPE_SPARK_PREPARE_TRANSFER", map[string]any{"signWith": address, "transfer": map[string]any{"transferId": wallet,
-		"leaves": []any{map[string]any{"leafId": "leaf", "oldLeafDerivation": leaf("leaf"), "newLeafDerivation": leaf("new")}}, "threshold": 2, "receiverPublicKey": one,
+	operators := []any{client.Object{"operatorId": "one", "encryptionPublicKey": one}, client.Object{"operatorId": "two", "encryptionPublicKey": two}}
+	err = do(o, "SPARK_PREPARE_TRANSFER", client.Object{"signWith": address, "transfer": client.Object{"transferId": wallet,
+		"leaves": []any{client.Object{"leafId": "leaf", "oldLeafDerivation": leaf("leaf"), "newLeafDerivation": leaf("new")}}, "threshold": 2, "receiverPublicKey": one,
 		"operatorRecipients": operators}})
 	if err != nil {
 		return err
 	}
-	made, err = s.submit(o, "spark_prepare_lightning_receive", "ACTIVITY_TYPE_SPARK_PREPARE_LIGHTNING_RECEIVE",
-		map[string]any{"signWith": address, "lightningReceive": map[string]any{"threshold": 2, "operatorRecipients": operators}})
+	made, err = o.Client.Do(ctx, "SPARK_PREPARE_LIGHTNING_RECEIVE",
+		client.Object{"signWith": address, "lightningReceive": client.Object{"threshold": 2, "operatorRecipients": operators}})
 	if err != nil {
 		return err
 	}
-	received := func(member ...string) string {
-		return rig.Text(made, append([]string{"activity", "result", "sparkPrepareLightningReceiveResult"}, member...)...)
-	}
-	return l.preimages.add(received("operatorPackages", "0", "encryptedPackage"), received("operatorPackages", "1", "encryptedPackage"), received("paymentHash"))
+	box := func(i string) string { return client.Text(made, "operatorPackages", i, "encryptedPackage") }
+	return l.preimages.add(box("0"), box("1"), client.Text(made, "paymentHash"))
 }
 
 // preimages are those that were shared, and their shares.

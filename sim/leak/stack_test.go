@@ -1,8 +1,8 @@
 package leak_test
 
 import (
-	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,12 +22,17 @@ import (
 	"cloister/shared/clocktest"
 	"cloister/shared/porttest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
+	"cloister/sim/process"
 	"cloister/sim/rig"
 )
 
-// build makes one of the product's commands, with the flags of the Makefile.
-func build(t *testing.T, pkg, tags string, env ...string) string {
+// programs are the product's commands.
+type programs struct{ sim, host string }
+
+// build makes them, the simulator with an experiment of the toolchain.
+func build(t *testing.T, experiment string) programs {
 	t.Helper()
 	// What go test has seen read it looks at before it answers from its cache;
 	// what another go builds it does not see.
@@ -38,13 +41,9 @@ func build(t *testing.T, pkg, tags string, env ...string) string {
 			t.Fatal(err)
 		}
 	}
-	name := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-o", name, pkg)
-	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", pkg, err, out)
-	}
-	return name
+	dir := t.TempDir()
+	return programs{process.Build(t, filepath.Join(dir, "sim"), "cloister/sim", "", "GOEXPERIMENT="+experiment),
+		process.Build(t, filepath.Join(dir, "host"), "cloister/host", "")}
 }
 
 // stack is a running product: enclave, recording proxy, host.
@@ -54,13 +53,12 @@ type stack struct {
 	logs, traffic string // folders of what else is searched
 	api           string
 	authProxy     string // where there is one
-	credentials   laptop.Credentials
-	enclave, host *exec.Cmd
-	enclaveAddr   string
+	credentials   *laptop.Credentials
+	enclave, host *process.Process
 	log           *os.File
 	control       *secret
-	tenants       []laptop.Organization
-	stampMs       atomic.Int64
+	tenants       []*client.User // root users, who ask for proofs
+	times         client.Times
 }
 
 // settings are what a stack has besides.
@@ -73,10 +71,9 @@ type settings struct {
 
 // up starts everything, with the control planted in the environments of both
 // processes and in the store.
-func up(t *testing.T, sim, host string, o settings) *stack {
+func up(t *testing.T, p programs, o settings) *stack {
 	t.Helper()
 	s := &stack{t: t, dir: t.TempDir(), logs: t.TempDir(), traffic: t.TempDir(), control: o.control}
-	s.stampMs.Store(time.Now().UnixMilli())
 	s.plantInStore("leak-control-before")
 	var err error
 	if s.log, err = os.Create(filepath.Join(s.logs, "log")); err != nil {
@@ -89,9 +86,13 @@ func up(t *testing.T, sim, host string, o settings) *stack {
 		authProxy = porttest.Address(t)
 		s.authProxy = "http://" + authProxy
 	}
-	s.enclave = s.start(sim, true, "enclave", "-data-dir", s.dir, "-enclave-addr", "127.0.0.1:0", "-auth-proxy-unlimited")
-	proxy := "tcp://" + record(t, s.traffic, "enclave", strings.TrimPrefix(s.enclaveAddr, "tcp://"))
-	s.host = s.start(host, false, append([]string{"serve", "-enclave", proxy, "-store", "sqlite:" + filepath.Join(s.dir, "cloister.db"), "-api-addr", addr, "-auth-proxy-addr", authProxy, "-log-level", "debug"}, o.host...)...)
+	s.enclave = process.Listen(t, "", s.command(p.sim, "enclave", "-data-dir", s.dir, "-enclave-addr", "127.0.0.1:0", "-auth-proxy-unlimited"), "")
+	if s.enclave.Said == "" {
+		t.Fatal("the enclave did not start")
+	}
+	proxy := "tcp://" + record(t, s.traffic, "enclave", strings.TrimPrefix(s.enclave.Said, "tcp://"))
+	s.host = process.Start(t, "", s.command(p.host, append([]string{"serve", "-enclave", proxy, "-store", "sqlite:" + filepath.Join(s.dir, "cloister.db"),
+		"-api-addr", addr, "-auth-proxy-addr", authProxy, "-log-level", "debug"}, o.host...)...))
 	w := rig.StartWitnesses(t, rig.WitnessOptions{}) // so that there is something to sign with the keys of logs
 	terms, err := json.Marshal(w.Terms)
 	if err != nil {
@@ -101,8 +102,8 @@ func up(t *testing.T, sim, host string, o settings) *stack {
 	if err := os.WriteFile(file, terms, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	go w.Follow(t.Context(), t, s.enclaveAddr)
-	boot := exec.Command(sim, append([]string{"boot", "-boot-patience", "5m", "-data-dir", s.dir, "-log-terms", file, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(o.organizations - 1)}, o.boot...)...)
+	go w.Follow(t.Context(), t, s.enclave.Said)
+	boot := exec.Command(p.sim, append([]string{"boot", "-boot-patience", "5m", "-data-dir", s.dir, "-log-terms", file, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(o.organizations - 1)}, o.boot...)...)
 	if out, err := boot.CombinedOutput(); err != nil {
 		t.Fatalf("booting: %v\n%s", err, out)
 	}
@@ -113,34 +114,11 @@ func up(t *testing.T, sim, host string, o settings) *stack {
 	return s
 }
 
-// start starts a process; with address its first line says where it listens.
-func (s *stack) start(name string, address bool, args ...string) *exec.Cmd {
-	s.t.Helper()
+// command is a command with the control in its environment.
+func (s *stack) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), "CLOISTER_LEAK_CONTROL="+string(planted(s.control)))
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	cmd.Stdout, cmd.Stderr = s.log, s.log
-	var out io.ReadCloser
-	var err error
-	if address {
-		cmd.Stdout = nil
-		if out, err = cmd.StdoutPipe(); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	if address {
-		if s.enclaveAddr, err = bufio.NewReader(out).ReadString('\n'); err != nil {
-			s.t.Fatal(err)
-		}
-		s.enclaveAddr = strings.TrimSpace(s.enclaveAddr)
-	}
 	return cmd
 }
 
@@ -198,96 +176,59 @@ func (s *stack) plantInStore(name string) {
 
 func (s *stack) readTenants() {
 	s.t.Helper()
-	read := func(name string, into any) {
-		b, err := os.ReadFile(filepath.Join(s.dir, name))
-		if err == nil {
-			err = json.Unmarshal(b, into)
-		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
+	dir := &laptop.Dir{Path: s.dir}
+	c, err1 := dir.ReadCredentials()
+	more, err2 := dir.Organizations()
+	if err1 != nil || err2 != nil {
+		s.t.Fatal(err1, err2)
 	}
-	c := &s.credentials
-	read("credentials.json", c)
-	s.tenants = []laptop.Organization{{OrganizationID: c.OrganizationID, RootUserID: c.RootUserID, RootAPIKey: c.RootAPIKey}}
-	if _, err := os.Stat(filepath.Join(s.dir, "organizations.json")); err == nil {
-		var more []laptop.Organization
-		read("organizations.json", &more)
-		s.tenants = append(s.tenants, more...)
+	s.credentials = c
+	first := laptop.Organization{OrganizationID: c.OrganizationID, RootUserID: c.RootUserID, RootAPIKey: c.RootAPIKey}
+	for _, o := range append([]laptop.Organization{first}, more...) {
+		root := &client.Client{Send: s.send, Times: &s.times, Organization: o.OrganizationID, User: o.RootUserID, Key: o.RootAPIKey, Proofs: true}
+		s.tenants = append(s.tenants, root.In(s.t))
 	}
 }
 
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: 30 * time.Second}
+var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: 30 * time.Second}
 
-// ask posts a stamped body until there is an answer.
-func (s *stack) ask(path string, body []byte, key laptop.KeyPair) (map[string]any, error) {
-	head, err := laptop.Stamp(key, body)
-	if err != nil {
-		return nil, err
-	}
-	return post(s.api+"/public/v1/"+path, body, head[0].Name, head[0].Value)
+// pause is between two attempts.
+const pause = 20 * time.Millisecond
+
+// send sends until there is an answer that is not "try again".
+func (s *stack) send(ctx context.Context, q *client.Request) (client.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, clocktest.Patience)
+	defer cancel()
+	return client.HTTP(httpClient, s.api).Again(pause)(ctx, q)
 }
 
-// visit posts a body to the auth proxy, as somebody without a key.
-func (s *stack) visit(path string, body map[string]any) (map[string]any, error) {
+// visit posts a body to the auth proxy, as somebody without a key, until there is an answer.
+func (s *stack) visit(path string, body client.Object) (client.Object, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	return post(s.authProxy+"/v1/"+path, b, "X-Auth-Proxy-Config-Id", s.credentials.AuthProxyConfigID)
-}
-
-// post posts a body with one header until there is an answer.
-func post(url string, body []byte, name, value string) (map[string]any, error) {
-	for end := time.Now().Add(clocktest.Patience); ; time.Sleep(20 * time.Millisecond) {
-		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
+	once := client.Sender(func(ctx context.Context, _ *client.Request) (client.Reply, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.authProxy+"/v1/"+path, bytes.NewReader(b))
 		if err != nil {
-			return nil, err
+			return client.Reply{}, err
 		}
-		req.Header.Set(name, value)
-		reply, err := client.Do(req)
-		if err == nil {
-			b, rerr := io.ReadAll(reply.Body)
-			reply.Body.Close()
-			var m map[string]any
-			switch {
-			case rerr != nil:
-				err = rerr
-			case reply.StatusCode == http.StatusOK:
-				return m, json.Unmarshal(b, &m)
-			case reply.StatusCode != http.StatusServiceUnavailable:
-				return nil, fmt.Errorf("%s: %d %s", url, reply.StatusCode, b)
-			default:
-				err = fmt.Errorf("%s: %d %s", url, reply.StatusCode, b)
-			}
+		req.Header.Set("X-Auth-Proxy-Config-Id", s.credentials.AuthProxyConfigID)
+		r, err := httpClient.Do(req)
+		if err != nil {
+			return client.Reply{}, err
 		}
-		if time.Now().After(end) {
-			return nil, err
-		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		return client.Reply{Status: r.StatusCode, Body: b}, err
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
+	defer cancel()
+	r, err := once.Again(pause)(ctx, nil)
+	if err == nil && r.Status != http.StatusOK {
+		err = fmt.Errorf("%s: %v", path, r)
 	}
-}
-
-func (s *stack) submit(o *laptop.Organization, op, typ string, parameters any) (map[string]any, error) {
-	body, err := json.Marshal(map[string]any{"type": typ, "timestampMs": strconv.FormatInt(s.stampMs.Add(1), 10), "organizationId": o.OrganizationID, "parameters": parameters,
-		"generateAppProofs": true})
-	if err != nil {
-		return nil, err
-	}
-	return s.ask("submit/"+op, body, o.RootAPIKey)
-}
-
-func (s *stack) query(o *laptop.Organization, op string, request map[string]any) map[string]any {
-	s.t.Helper()
-	request["organizationId"] = o.OrganizationID
-	body, err := json.Marshal(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	m, err := s.ask("query/"+op, body, o.RootAPIKey)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return m
+	return r.JSON(), err
 }
 
 // half sends the control in a request that does not end: the host keeps what it
@@ -326,7 +267,7 @@ func (s *stack) collected() {
 	s.t.Helper()
 	for range 2 {
 		before := s.counters()["idle_collections"]
-		s.query(&s.tenants[0], "whoami", map[string]any{}) // it collects behind calls only
+		s.tenants[0].Read("whoami", nil) // it collects behind calls only
 		clocktest.Until(s.t, "the idle enclave has collected its garbage", func() bool { return s.counters()["idle_collections"] > before })
 	}
 }
@@ -334,7 +275,7 @@ func (s *stack) collected() {
 // counters are the enclave's own.
 func (s *stack) counters() map[string]uint64 {
 	s.t.Helper()
-	d, err := laptop.DialEnclave(s.t.Context(), s.enclaveAddr)
+	d, err := laptop.DialEnclave(s.t.Context(), s.enclave.Said)
 	if err != nil {
 		s.t.Fatal(err)
 	}

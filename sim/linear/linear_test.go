@@ -1,8 +1,11 @@
 package linear_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,13 +17,22 @@ import (
 	"cloister/attestation/tlog"
 	"cloister/enclave/core"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
-// sendBody submits a body that may have been sent before.
-func (w *world) sendBody(t *tenant, op string, body []byte) (reply, error) {
-	return w.send(wire.EndpointSubmit, op, body, t.key)
+// resend sends the body of an activity that may have been sent before.
+func (t *tenant) resend(q *client.Request) (client.Reply, error) {
+	return t.Post(context.Background(), q.Endpoint, q.Op, q.Body)
+}
+
+// ask sends a query, which must be answered.
+func (t *tenant) ask(op string, request client.Object) (client.Reply, error) {
+	r, err := t.Query(context.Background(), op, request)
+	if err == nil && r.Status != 200 {
+		err = fmt.Errorf("%s: %v", op, r)
+	}
+	return r, err
 }
 
 // check holds a history against the model.
@@ -82,11 +94,11 @@ func TestImpossibleHistories(t *testing.T) {
 
 // run lets clients act on one tenant until each has done n things, or stop.
 func run(w *world, t *tenant, clients, n int, done *atomic.Int64) ([]porcupine.Operation, error) {
-	cs := make([]*client, clients)
+	cs := make([]*worker, clients)
 	errs := make([]error, clients)
 	var all sync.WaitGroup
 	for i := range cs {
-		cs[i] = newClient(w, i)
+		cs[i] = newWorker(w, i)
 		all.Go(func() {
 			for range n {
 				if errs[i] = cs[i].act(t); errs[i] != nil {
@@ -110,7 +122,7 @@ func run(w *world, t *tenant, clients, n int, done *atomic.Int64) ([]porcupine.O
 func TestOneOrganization(t *testing.T) {
 	w := newWorld(t, rig.Options{Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{})})
 	one := w.rootTenant()
-	if err := w.people(one); err != nil {
+	if err := one.people(); err != nil {
 		t.Fatal(err)
 	}
 	history, err := run(w, one, 16, 400, new(atomic.Int64))
@@ -141,7 +153,7 @@ func TestOneOrganizationAcrossLosses(t *testing.T) {
 func acrossLosses(t *testing.T, w *world, losses, n int) ([]porcupine.Operation, error) {
 	const clients = 16
 	one := w.rootTenant()
-	if err := w.people(one); err != nil {
+	if err := one.people(); err != nil {
 		return nil, err
 	}
 	var done atomic.Int64
@@ -189,7 +201,7 @@ func TestThousandOrganizations(t *testing.T) {
 	}
 	began := time.Now()
 	for _, o := range all {
-		work.Go(func() { fail(w.people(o)) })
+		work.Go(func() { fail(o.people()) })
 	}
 	work.Wait()
 	histories := make([][]porcupine.Operation, len(all))
@@ -226,9 +238,8 @@ func TestOneBody(t *testing.T) {
 	const copies = 100
 	w := newWorld(t, rig.Options{})
 	one := w.rootTenant()
-	account := map[string]any{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}
 	count := func() (n int) {
-		o, err := w.cur.Load().Store.LoadOrganization(t.Context(), wire.LoadOrganization{Organization: idOf(t, one.id), MaxBytes: 1 << 20})
+		o, err := w.cur.Load().Store.LoadOrganization(t.Context(), wire.LoadOrganization{Organization: idOf(t, one.Organization), MaxBytes: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,33 +247,32 @@ func TestOneBody(t *testing.T) {
 	}
 	sent := 0
 	for _, c := range []struct {
-		op, typ    string
-		parameters any
+		typ        string
+		parameters client.Object
 		status     int
 	}{
-		{"create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "W", "accounts": []any{account}}, 200},
-		{"create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "W", "accounts": []any{}}, 400}, // the name is taken
-		{"create_private_keys", "ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{map[string]any{"privateKeyName": "K", "curve": "CURVE_ED25519", "privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_SOLANA"}}}}, 200},
-		{"update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": one.root, "userName": "Renamed"}, 200},
-		{"create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", subOrganization(t), 200},
-		{"sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", nil, 200},
+		{"CREATE_WALLET", client.Wallet("W", client.Ethereum), 200},
+		{"CREATE_WALLET", client.Wallet("W"), 400}, // the name is taken
+		{"CREATE_PRIVATE_KEYS_V2", client.Object{"privateKeys": []any{client.Object{"privateKeyName": "K", "curve": "CURVE_ED25519", "privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_SOLANA"}}}}, 200},
+		{"UPDATE_USER_NAME", client.Object{"userId": one.User, "userName": "Renamed"}, 200},
+		{"CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("Below", client.NewRootUser("Root", client.NewKey())), 200},
+		{"SIGN_RAW_PAYLOAD_V2", nil, 200},
 	} {
 		if c.parameters == nil {
-			r, err := w.query(one, "list_wallet_accounts", map[string]any{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.parameters = map[string]any{"signWith": rig.Text(r.m, "accounts", "0", "address"), "payload": "00ff", "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_KECCAK256"}
+			c.parameters = client.Payload(client.Text(one.In(t).Read("list_wallet_accounts", nil), "accounts", "0", "address"), "00ff", "KECCAK256")
 		}
 		before := count()
-		body := w.body(one, c.typ, c.parameters)
-		replies, errs := make([]reply, copies), make([]error, copies)
+		q, err := one.Activity(c.typ, c.parameters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replies, errs := make([]client.Reply, copies), make([]error, copies)
 		start := make(chan struct{})
 		var all sync.WaitGroup
 		for i := range copies {
 			all.Go(func() {
 				<-start
-				replies[i], errs[i] = w.sendBody(one, c.op, body)
+				replies[i], errs[i] = one.resend(q)
 			})
 		}
 		close(start)
@@ -271,28 +281,25 @@ func TestOneBody(t *testing.T) {
 			if errs[i] != nil {
 				t.Fatal(errs[i])
 			}
-			if r.status != c.status {
-				t.Fatalf("%s: %d %s", c.op, r.status, r.raw)
+			if r.Status != c.status {
+				t.Fatalf("%s: %v", c.typ, r)
 			}
-			if r.raw != replies[0].raw {
-				t.Errorf("%s: two answers:\n%s\n%s", c.op, r.raw, replies[0].raw)
+			if !bytes.Equal(r.Body, replies[0].Body) {
+				t.Errorf("%s: two answers:\n%s\n%s", c.typ, r.Body, replies[0].Body)
 			}
 		}
 		if n := count() - before; n != 1 {
-			t.Errorf("%s: %d entries, want 1", c.op, n)
+			t.Errorf("%s: %d entries, want 1", c.typ, n)
 		}
 		sent++
 	}
-	r, err := w.query(one, "list_activities", map[string]any{"paginationOptions": map[string]any{"limit": "100"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := one.In(t).Read("list_activities", client.Object{"paginationOptions": client.Object{"limit": "100"}})["activities"].([]any)
 	ids := map[string]bool{}
-	for _, a := range rig.Get(r.m, "activities").([]any) {
-		ids[rig.Text(a, "id")] = true
+	for _, a := range list {
+		ids[client.Text(a, "id")] = true
 	}
-	if len(ids) != sent || len(rig.Get(r.m, "activities").([]any)) != sent {
-		t.Errorf("%d activities listed, %d ids, want %d", len(rig.Get(r.m, "activities").([]any)), len(ids), sent)
+	if len(ids) != sent || len(list) != sent {
+		t.Errorf("%d activities listed, %d ids, want %d", len(list), len(ids), sent)
 	}
 	noAlarms(t, w.cur.Load())
 	t.Logf("counted: %d bodies sent %d times each at once: %d activities, %d entries, all answers of a body alike", sent, copies, len(ids), sent)
@@ -305,14 +312,4 @@ func idOf(t *testing.T, text string) wire.ID {
 		t.Fatalf("%q is no id", text)
 	}
 	return wire.ID(b)
-}
-
-func subOrganization(t *testing.T) map[string]any {
-	t.Helper()
-	k, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]any{"subOrganizationName": "Below", "rootQuorumThreshold": 1, "rootUsers": []any{map[string]any{"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{},
-		"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}}
 }

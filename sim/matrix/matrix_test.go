@@ -10,19 +10,13 @@ import (
 	"time"
 
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 )
 
 // nobody has a key that no organization knows.
-var nobody = func() *principal {
-	k, err := laptop.NewKey()
-	if err != nil {
-		panic(err)
-	}
-	return keyed("", k)
-}()
+var nobody = &principal{Key: client.NewKey()}
 
-var unstamped = &principal{"", func([]byte) ([]wire.Header, error) { return nil, nil }}
+var unstamped = &principal{Stamp: func([]byte) ([]wire.Header, error) { return nil, nil }}
 
 // planted is how many wrong cells must all be found.
 const planted = 20
@@ -57,7 +51,7 @@ func TestMatrix(t *testing.T) {
 // plant changes cells of the table to other outcomes and wants the comparison to
 // name exactly those beside what it named before.
 func plant(t *testing.T, table, came outcomes) {
-	cells := slices.SortedFunc(maps.Keys(table), func(a, b cell) int { return compare(a.String(), b.String()) })
+	cells := slices.SortedFunc(maps.Keys(table), func(a, b cell) int { return strings.Compare(a.String(), b.String()) })
 	others := []string{absent, none}
 	for _, word := range words {
 		if !slices.Contains(others, word) {
@@ -88,16 +82,6 @@ func plant(t *testing.T, table, came outcomes) {
 	}
 }
 
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // live are the operations that do not answer UNIMPLEMENTED to a good stamp.
 func (w *world) live(all []operation) map[string]bool {
 	live := map[string]bool{}
@@ -106,13 +90,13 @@ func (w *world) live(all []operation) map[string]bool {
 		var r reply
 		switch o.kind {
 		case "submit":
-			r = w.send(probe.root, wire.EndpointSubmit, o.op, probe.body(o.typ, object{}))
+			r = w.send(probe.root, wire.EndpointSubmit, o.op, probe.root.Body(o.typ, object{}))
 		case "query":
 			r = probe.ask(probe.root, o.op, nil)
 		default:
 			continue
 		}
-		if r.status != 501 {
+		if r.Status != 501 {
 			live[o.op] = true
 		}
 	}
@@ -221,12 +205,9 @@ func (s *stage) set(at, twin, sibling *tenant) {
 
 // few gives a tenant the members that count elsewhere.
 func (t *tenant) few() *tenant {
-	k := t.newKey()
-	r := t.do("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", object{"users": list(tagged(newUser("User", k)))})
-	id, _ := r["userIds"].([]any)
-	if len(id) == 1 {
-		t.as = map[string]*principal{"root": t.root, "user": keyed(id[0].(string), k)}
-	}
+	k := client.NewKey()
+	r := t.do("CREATE_USERS_V4", client.Users(client.NewUser("User", k)))
+	t.as = map[string]*principal{"root": t.root, "user": t.keyed(client.Text(r, "userIds", "0"), k)}
 	return t
 }
 
@@ -290,7 +271,7 @@ func (s *stage) play() outcomes {
 		if column == "root-2" {
 			at.raise()
 		}
-		came[c] = at.w.send(by, wire.EndpointSubmit, s.row.op, at.body(m.typ, params)).outcome()
+		came[c] = at.w.send(by, wire.EndpointSubmit, s.row.op, at.root.Body(m.typ, params)).outcome()
 	}
 	return came
 }

@@ -3,8 +3,8 @@ package matrix_test
 import (
 	"crypto/rand"
 
-	"cloister/shared/wire"
 	"cloister/sim/authenticator"
+	"cloister/sim/client"
 )
 
 // passkey is a new passkey and its registration as the interface takes it.
@@ -31,12 +31,9 @@ func (t *tenant) newPasskey() object {
 
 // passkeys gives the root user and a user a passkey each.
 func (t *tenant) passkeys() {
-	for column, user := range map[string]string{"passkey-root": t.root.user, "passkey-user": t.as["user"].user} {
+	for column, user := range map[string]string{"passkey-root": t.root.User, "passkey-user": t.as["user"].User} {
 		a, params := t.passkey()
-		t.do("create_authenticators", "ACTIVITY_TYPE_CREATE_AUTHENTICATORS_V2", object{"userId": user, "authenticators": list(params)})
-		t.as[column] = &principal{user, func(body []byte) ([]wire.Header, error) {
-			text, err := a.Stamp(body)
-			return []wire.Header{{Name: "X-Stamp-WebAuthn", Value: text}}, err
-		}}
+		t.do("CREATE_AUTHENTICATORS_V2", object{"userId": user, "authenticators": list(params)})
+		t.as[column] = &principal{User: user, Stamp: client.ByPasskey(a)}
 	}
 }

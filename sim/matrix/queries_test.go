@@ -1,7 +1,7 @@
 package matrix_test
 
 import (
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // queries are the operations that read, with what they ask for beside the
@@ -22,10 +22,8 @@ var queries = map[string]func(t *tenant) object{
 	"get_authenticators":  func(t *tenant) object { return object{"userId": t.second} },
 	"get_oauth_providers": func(t *tenant) object { return object{"userId": t.second} },
 	"get_mfa_policies":    func(t *tenant) object { return object{"userId": t.second} },
-	"get_mfa_policy": func(t *tenant) object {
-		return object{"userId": t.second, "mfaPolicyId": t.mfaOfSecond()}
-	},
-	"get_mfa_status": func(t *tenant) object { return object{"activityId": t.once("pending", t.waiting)} },
+	"get_mfa_policy":      func(t *tenant) object { return object{"userId": t.second, "mfaPolicyId": t.mfaOfSecond()} },
+	"get_mfa_status":      func(t *tenant) object { return object{"activityId": t.once("pending", t.waiting)} },
 
 	"get_policy":             func(t *tenant) object { return object{"policyId": t.once("policy", t.policy)} },
 	"list_policies":          nothing,
@@ -81,19 +79,15 @@ var queries = map[string]func(t *tenant) object{
 	"get_nonces": func(*tenant) object {
 		return object{"address": "0x000000000000000000000000000000000000dEaD", "caip2": "eip155:1", "nonce": true}
 	},
-	"list_shared_credentials":     nothing,
-	"get_usage":                   nothing,
-	"get_gas_usage":               sponsors,
-	"get_gas_station":             sponsors,
-	"get_send_transaction_status": func(t *tenant) object { return object{"sendTransactionStatusId": t.once("send", t.sent)} },
-	"get_wallet_address_balances": func(t *tenant) object {
-		return object{"address": t.once("address", t.address), "caip2": "eip155:1"}
-	},
-	"list_email_events":     func(*tenant) object { return object{"email": "somebody@example.com"} },
-	"list_supported_assets": func(*tenant) object { return object{"caip2": "eip155:1"} },
-	"list_eth_transaction_history": func(t *tenant) object {
-		return object{"address": t.once("address", t.address), "caip2": "eip155:1"}
-	},
+	"list_shared_credentials":      nothing,
+	"get_usage":                    nothing,
+	"get_gas_usage":                sponsors,
+	"get_gas_station":              sponsors,
+	"get_send_transaction_status":  func(t *tenant) object { return object{"sendTransactionStatusId": t.once("send", t.sent)} },
+	"get_wallet_address_balances":  func(t *tenant) object { return object{"address": t.once("address", t.address), "caip2": "eip155:1"} },
+	"list_email_events":            func(*tenant) object { return object{"email": "somebody@example.com"} },
+	"list_supported_assets":        func(*tenant) object { return object{"caip2": "eip155:1"} },
+	"list_eth_transaction_history": func(t *tenant) object { return object{"address": t.once("address", t.address), "caip2": "eip155:1"} },
 	"list_sol_transaction_history": func(t *tenant) object {
 		return object{"address": t.once("solana address", t.solana), "caip2": "solana:devnet"}
 	},
@@ -110,38 +104,38 @@ func sponsors(t *tenant) object {
 		if t.parent != nil {
 			at = t.parent
 		}
-		return rig.Text(at.do("upsert_gas_usage_config", "ACTIVITY_TYPE_UPSERT_GAS_USAGE_CONFIG", gasLimits), "gasUsageConfigId")
+		return client.Text(at.do("UPSERT_GAS_USAGE_CONFIG", gasLimits), "gasUsageConfigId")
 	})
 	return object{}
 }
 
 func (t *tenant) anyKey() string {
-	return rig.Text(t.look("get_api_keys", object{"userId": t.second}), "apiKeys", "0", "apiKeyId")
+	return client.Text(t.look("get_api_keys", object{"userId": t.second}), "apiKeys", "0", "apiKeyId")
 }
 
 func (t *tenant) authenticator() string { return t.authenticatorOf(t.second) }
 
 func (t *tenant) authenticatorOf(user string) string {
-	r := t.do("create_authenticators", "ACTIVITY_TYPE_CREATE_AUTHENTICATORS_V2", object{"userId": user, "authenticators": list(t.newPasskey())})
-	return rig.Text(r, "authenticatorIds", "0")
+	r := t.do("CREATE_AUTHENTICATORS_V2", object{"userId": user, "authenticators": list(t.newPasskey())})
+	return client.Text(r, "authenticatorIds", "0")
 }
 
 // waiting is the id of an activity that waits for consent.
 func (t *tenant) waiting() string {
 	t.pending("")
-	return rig.Text(t.look("list_activities", object{"filterByStatus": list("ACTIVITY_STATUS_CONSENSUS_NEEDED")}), "activities", "0", "id")
+	return client.Text(t.look("list_activities", object{"filterByStatus": list("ACTIVITY_STATUS_CONSENSUS_NEEDED")}), "activities", "0", "id")
 }
 
 // exported is the id of an export_history that the root member has submitted.
 func (t *tenant) exported() string {
-	t.do("export_history", "ACTIVITY_TYPE_EXPORT_HISTORY", object{})
-	return rig.Text(t.look("list_activities", object{"filterByType": list("ACTIVITY_TYPE_EXPORT_HISTORY")}), "activities", "0", "id")
+	t.do("EXPORT_HISTORY", object{})
+	return client.Text(t.look("list_activities", object{"filterByType": list("ACTIVITY_TYPE_EXPORT_HISTORY")}), "activities", "0", "id")
 }
 
 // sent is what the status of a transaction is asked by.
 func (t *tenant) sent() string {
-	r := t.do("eth_send_transaction", "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2", submits["eth_send_transaction"].params(t, nobody, false))
-	return rig.Text(r, "sendTransactionStatusId")
+	r := t.do("ETH_SEND_TRANSACTION_V2", submits["eth_send_transaction"].params(t, nobody, false))
+	return client.Text(r, "sendTransactionStatusId")
 }
 
 // profile is a session profile, which lives at the top.
@@ -150,11 +144,11 @@ func (t *tenant) profile() string {
 	if t.parent != nil {
 		at = t.parent
 	}
-	return rig.Text(at.do("create_session_profile", "ACTIVITY_TYPE_CREATE_SESSION_PROFILE", at.newProfile()), "sessionProfileId")
+	return client.Text(at.do("CREATE_SESSION_PROFILE", at.newProfile()), "sessionProfileId")
 }
 
 func (t *tenant) bootKey() string {
-	return rig.Text(t.look("get_latest_boot_proof", object{"appName": "cloister"}), "bootProof", "ephemeralPublicKeyHex")
+	return client.Text(t.look("get_latest_boot_proof", object{"appName": "cloister"}), "bootProof", "ephemeralPublicKeyHex")
 }
 
 func (t *tenant) mfaOfSecond() string {

@@ -2,21 +2,17 @@ package matrix_test
 
 import (
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
-
-// newSession is a log-in by the key k.
-func (t *tenant) newSession(k laptop.KeyPair) object { return object{"publicKey": k.PublicKey} }
 
 // sessions gives a user a log-in session and the root user a read-only one.
 func (t *tenant) sessions() {
-	k, user := t.newKey(), t.as["user"]
-	t.doAs(user, "stamp_login", "ACTIVITY_TYPE_STAMP_LOGIN", t.newSession(k))
-	t.as["session"] = keyed(user.user, k)
-	r := t.do("create_read_only_session", "ACTIVITY_TYPE_CREATE_READ_ONLY_SESSION", object{})
-	token := rig.Text(r, "session")
-	t.as["session-ro"] = &principal{t.root.user, func([]byte) ([]wire.Header, error) {
+	k, user := client.NewKey(), t.as["user"]
+	t.doAs(user, "STAMP_LOGIN", object{"publicKey": k.PublicKey})
+	t.as["session"] = t.keyed(user.User, k)
+	r := t.do("CREATE_READ_ONLY_SESSION", object{})
+	token := client.Text(r, "session")
+	t.as["session-ro"] = &principal{User: t.root.User, Stamp: func([]byte) ([]wire.Header, error) {
 		return []wire.Header{{Name: "X-Session", Value: token}}, nil
 	}}
 }

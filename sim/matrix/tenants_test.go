@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"cloister/sim/rig"
+	"cloister/attestation/request"
+	"cloister/sim/client"
 )
 
 // reads is how many questions are asked across tenants.
@@ -42,61 +43,58 @@ func (v *victim) mark() string {
 // plant fills t with canaries. What is not live is left out.
 func (w *world) plant(name string, t *tenant, live map[string]bool) *victim {
 	v := &victim{tenant: t, name: name, asks: map[string]object{}, owned: map[string]bool{}}
-	made := map[string]object{}
-	do := func(op, typ string, params object) object {
-		if !live[op] {
+	do := func(typ string, params object) object {
+		if !live[request.Operation(typ)] {
 			return object{}
 		}
-		made[op] = t.do(op, typ, params)
-		return made[op]
+		return t.do(typ, params)
 	}
 	mail := func() string { return v.mark() + "@example.com" }
-	tag := rig.Text(do("create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": v.mark(), "userIds": list()}), "userTagId")
-	user := tagged(newUser(v.mark(), t.newKey()), tag)
-	user["userEmail"] = mail()
+	tag := client.Text(do("CREATE_USER_TAG", client.Tag(v.mark())), "userTagId")
+	user := client.NewUser(v.mark(), client.NewKey())
+	user["userTags"], user["userEmail"] = list(tag), mail()
 	user["apiKeys"].([]any)[0].(object)["apiKeyName"] = v.mark()
-	t.second = rig.Text(do("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", object{"users": list(user)}), "userIds", "0")
+	t.second = client.Text(do("CREATE_USERS_V4", object{"users": list(user)}), "userIds", "0")
 	passkey := t.newPasskey()
 	passkey["authenticatorName"] = v.mark()
-	pass := rig.Text(do("create_authenticators", "ACTIVITY_TYPE_CREATE_AUTHENTICATORS_V2", object{"userId": t.second, "authenticators": list(passkey)}), "authenticatorIds", "0")
-	wallet := t.newWallet()
-	wallet["walletName"] = v.mark()
-	wallet["accounts"].([]any)[0].(object)["name"] = v.mark()
-	walletID := rig.Text(do("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", wallet), "walletId")
-	keyTag := rig.Text(do("create_private_key_tag", "ACTIVITY_TYPE_CREATE_PRIVATE_KEY_TAG", object{"privateKeyTagName": v.mark(), "privateKeyIds": list()}), "privateKeyTagId")
+	pass := client.Text(do("CREATE_AUTHENTICATORS_V2", object{"userId": t.second, "authenticators": list(passkey)}), "authenticatorIds", "0")
+	name, account := v.mark(), client.Account("SECP256K1", "m/44'/60'/0'/0/0", "ETHEREUM")
+	account["name"] = v.mark()
+	walletID := client.Text(do("CREATE_WALLET", client.Wallet(name, account)), "walletId")
+	keyTag := client.Text(do("CREATE_PRIVATE_KEY_TAG", object{"privateKeyTagName": v.mark(), "privateKeyIds": list()}), "privateKeyTagId")
 	keys := t.newKeys()
 	keys["privateKeys"].([]any)[0].(object)["privateKeyName"] = v.mark()
 	keys["privateKeys"].([]any)[0].(object)["privateKeyTags"] = list(keyTag)
-	key := rig.Text(do("create_private_keys", "ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", keys), "privateKeys", "0", "privateKeyId")
-	do("import_secrets", "ACTIVITY_TYPE_IMPORT_SECRETS", object{"secrets": list(t.newSecret(v.mark(), v.mark(), v.mark()))})
+	key := client.Text(do("CREATE_PRIVATE_KEYS_V2", keys), "privateKeys", "0", "privateKeyId")
+	do("IMPORT_SECRETS", object{"secrets": list(t.newSecret(v.mark(), v.mark(), v.mark()))})
 	policy := t.newPolicy()
 	policy["policyName"], policy["notes"], policy["condition"] = v.mark(), v.mark(), "activity.resource == '"+v.mark()+"'"
-	policyID := rig.Text(do("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", policy), "policyId")
+	policyID := client.Text(do("CREATE_POLICY_V3", policy), "policyId")
 	guest := t.newInvitation()
 	guest["invitations"].([]any)[0].(object)["receiverUserName"], guest["invitations"].([]any)[0].(object)["receiverUserEmail"] = v.mark(), mail()
-	do("create_invitations", "ACTIVITY_TYPE_CREATE_INVITATIONS", guest)
+	do("CREATE_INVITATIONS", guest)
 	contract := t.newInterface()
 	contract["label"], contract["notes"] = v.mark(), v.mark()
 	contract["smartContractInterface"] = strings.Replace(contract["smartContractInterface"].(string), `"to"`, `"`+v.mark()+`"`, 1)
-	contractID := rig.Text(do("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE", contract), "smartContractInterfaceId")
+	contractID := client.Text(do("CREATE_SMART_CONTRACT_INTERFACE", contract), "smartContractInterfaceId")
 	hook := t.newEndpoint()
 	hook["name"], hook["url"] = v.mark(), "https://example.org/"+v.mark()
-	do("create_webhook_endpoint", "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT", hook)
+	do("CREATE_WEBHOOK_ENDPOINT", hook)
 	mfa := t.newMFA(t.second)
 	mfa["mfaPolicyName"], mfa["notes"], mfa["condition"] = v.mark(), v.mark(), "activity.resource == '"+v.mark()+"'"
-	mfaID := rig.Text(do("create_mfa_policy", "ACTIVITY_TYPE_CREATE_MFA_POLICY", mfa), "mfaPolicyId")
+	mfaID := client.Text(do("CREATE_MFA_POLICY", mfa), "mfaPolicyId")
 	profileID := noID
 	if t.parent == nil {
 		profile := t.newProfile()
 		profile["sessionProfileName"], profile["notes"], profile["scope"] = v.mark(), v.mark(), "activity.resource == '"+v.mark()+"'"
-		profileID = rig.Text(do("create_session_profile", "ACTIVITY_TYPE_CREATE_SESSION_PROFILE", profile), "sessionProfileId")
+		profileID = client.Text(do("CREATE_SESSION_PROFILE", profile), "sessionProfileId")
 		allow := allowlist("")
 		allow["rules"].([]any)[0].(object)["label"] = v.mark()
-		do("set_ip_allowlist", "ACTIVITY_TYPE_SET_IP_ALLOWLIST", allow)
+		do("SET_IP_ALLOWLIST", allow)
 	}
-	do("update_organization_name", "ACTIVITY_TYPE_UPDATE_ORGANIZATION_NAME", object{"organizationName": v.mark()})
-	do("set_organization_feature", "ACTIVITY_TYPE_SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBAUTHN_ORIGINS", "value": "https://" + v.mark() + ".example"})
-	act := rig.Text(t.look("list_activities", nil), "activities", "0", "id")
+	do("UPDATE_ORGANIZATION_NAME", object{"organizationName": v.mark()})
+	do("SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBAUTHN_ORIGINS", "value": "https://" + v.mark() + ".example"})
+	act := client.Text(t.look("list_activities", nil), "activities", "0", "id")
 	for op, about := range map[string]object{
 		"get_user": {"userId": t.second}, "get_api_keys": {"userId": t.second}, "get_authenticators": {"userId": t.second}, "get_oauth_providers": {"userId": t.second},
 		"get_mfa_policies": {"userId": t.second}, "get_mfa_policy": {"userId": t.second, "mfaPolicyId": mfaID}, "get_authenticator": {"authenticatorId": pass},
@@ -127,9 +125,9 @@ func (v *victim) readable(t *testing.T) {
 	var all bytes.Buffer
 	for _, op := range slices.Sorted(maps.Keys(v.asks)) {
 		r := v.ask(v.root, op, v.asks[op])
-		all.Write(r.body)
+		all.Write(r.Body)
 		if op != "list_activities" && op != "get_session_profile" { // a profile is the parent's
-			for _, id := range uuid.FindAllString(string(r.body), -1) {
+			for _, id := range uuid.FindAllString(string(r.Body), -1) {
 				v.owned[id] = true
 			}
 		}
@@ -206,13 +204,13 @@ func TestReadAcrossTenants(t *testing.T) {
 		}
 		asked++
 		request := maps.Clone(v.asks[op])
-		at, own := v.id, len(request) > 0 && r.Intn(2) == 0
+		at, own := v.root.Organization, len(request) > 0 && r.Intn(2) == 0
 		if own { // the thief's own organization, with what is the victim's
-			at = thief.id
+			at = thief.root.Organization
 		}
 		request["organizationId"] = at
-		got := (&tenant{w: w, id: at}).ask(by, op, request)
-		answered[fmt.Sprint(got.status)]++
+		got := v.ask(by, op, request)
+		answered[fmt.Sprint(got.Status)]++
 		for _, leak := range v.leaks(request, got, thief) {
 			t.Errorf("%s of %s by %s: holds %s", op, v.name, thief.name, leak)
 		}
@@ -224,12 +222,12 @@ func TestReadAcrossTenants(t *testing.T) {
 			i := slices.Index(was, at)
 			was, is = slices.Delete(was, i, i+1), slices.Delete(is, i, i+1)
 		}
-		if op == "whoami" && p.id == at {
+		if op == "whoami" && p.root.Organization == at {
 			continue // says which sub-organization the key is of
 		}
-		other := (&tenant{w: w, id: at}).ask(by, op, twin)
-		if got.status != other.status || replaced(got.body, was) != replaced(other.body, is) {
-			t.Errorf("%s of %s by %s: what is there answers\n%d %s\nand what is not\n%d %s", op, v.name, thief.name, got.status, got.body, other.status, other.body)
+		other := v.ask(by, op, twin)
+		if got.Status != other.Status || replaced(got.Body, was) != replaced(other.Body, is) {
+			t.Errorf("%s of %s by %s: what is there answers\n%d %s\nand what is not\n%d %s", op, v.name, thief.name, got.Status, got.Body, other.Status, other.Body)
 		}
 	}
 	t.Logf("%d reads, answers by status: %v", reads, answered)
@@ -241,7 +239,7 @@ func TestReadAcrossTenants(t *testing.T) {
 // leaks are the canaries and ids of the victim's in an answer to the thief, who
 // neither said nor has them.
 func (v *victim) leaks(request object, got reply, thief *victim) []string {
-	said, text := fmt.Sprint(request), string(got.body)
+	said, text := fmt.Sprint(request), string(got.Body)
 	var all []string
 	for _, c := range canary.FindAllString(text, -1) {
 		if slices.Contains(v.canaries, c) && !strings.Contains(said, c) {

@@ -1,12 +1,11 @@
 package policies_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // usually is the time at which cases happen that name none.
@@ -32,18 +31,14 @@ func TestCases(t *testing.T) {
 			if c.Now != "" {
 				s = newServer(t, 1, standsAt(t, c.Now))
 			}
-			w, err := s.build(k, c)
-			if err != nil {
-				t.Fatalf("%s: setting up: %v", c.Title, err)
+			t.Log(c.Title)
+			w := s.build(t, k, c)
+			check := w.judge
+			if c.Kind == "create_policy" {
+				check = w.creates
 			}
-			switch {
-			case c.Kind == "create_policy":
-				err = w.creates(c)
-			default:
-				err = w.judge(c, c.Request.Type)
-			}
-			if err != nil {
-				t.Errorf("%s: %v", c.Title, err)
+			if err := check(c); err != nil {
+				t.Error(err)
 			}
 		})
 	}
@@ -53,13 +48,10 @@ func TestCases(t *testing.T) {
 // creates makes the policies of a case, which are taken or refused with a word for the clause.
 func (w *world) creates(c *row) error {
 	for _, p := range c.Policies {
-		a, err := w.submit("ACTIVITY_TYPE_CREATE_POLICY_V3", w.root, w.policy(p))
-		if err != nil {
-			return err
-		}
+		a := w.root.Submit("CREATE_POLICY_V3", w.policy(p))
 		if c.Expect.Outcome == "ALLOW" {
-			if a.status != 200 {
-				return fmt.Errorf("%d %v", a.status, a.m)
+			if !a.Completed() {
+				return fmt.Errorf("%v", a)
 			}
 			continue
 		}
@@ -70,8 +62,8 @@ func (w *world) creates(c *row) error {
 		case p.Time != "":
 			clause = "time"
 		}
-		if m := rig.Text(a.m, "message"); a.status != 400 || rig.Text(a.m, "code") != "3" || !strings.Contains(m, "invalid policy "+clause) {
-			return fmt.Errorf("%d %v, want 400 and the clause %s", a.status, a.m, clause)
+		if a.Status != 400 || a.Text("code") != "3" || !strings.Contains(a.Text("message"), "invalid policy "+clause) {
+			return fmt.Errorf("%v, want 400 and the clause %s", a, clause)
 		}
 	}
 	return nil
@@ -80,130 +72,105 @@ func (w *world) creates(c *row) error {
 const engineError = "type.googleapis.com/errors.v1.PolicyEnginePermissionError"
 
 // judge sends the request and the approvals of a case and compares what comes of it.
-func (w *world) judge(c *row, typ string) error {
-	params, err := w.request(c, typ)
-	if err != nil {
-		return err
-	}
-	by := w.stamps[c.Request.By.Credential]
+func (w *world) judge(c *row) error {
+	typ := strings.TrimPrefix(c.Request.Type, "ACTIVITY_TYPE_")
+	params := w.request(c, typ)
+	by := w.users[c.Request.By.Credential]
 	if by == nil {
 		return fmt.Errorf("no credential %s", c.Request.By.Credential)
 	}
 	if c.Request.Sponsored {
 		return w.foresee(c, typ, by, params)
 	}
-	a, err := w.submit(typ, by, params)
-	if err != nil {
-		return err
-	}
-	fingerprint := rig.Text(a.m, "activity", "fingerprint")
+	a := by.Submit(typ, params)
+	fingerprint := a.Text("activity", "fingerprint")
 	for _, v := range c.Approvals {
-		if s := rig.Text(a.m, "activity", "status"); s != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
-			return fmt.Errorf("before the vote of %s: %d %v", v.User, a.status, a.m)
+		if a.State() != "CONSENSUS_NEEDED" {
+			return fmt.Errorf("before the vote of %s: %v", v.User, a)
 		}
-		stamp := w.stamps[v.Credential]
-		if stamp == nil {
+		voter := w.users[v.Credential]
+		if voter == nil {
 			return fmt.Errorf("no credential %s", v.Credential)
 		}
-		voted, err := w.submit("ACTIVITY_TYPE_APPROVE_ACTIVITY", stamp, map[string]any{"fingerprint": fingerprint})
-		if err == nil && voted.status == 403 { // not one of those who count: the activity stays as it is
-			voted, err = w.query("get_activity", map[string]any{"activityId": rig.Text(a.m, "activity", "id")})
-		}
-		if err != nil {
-			return err
+		voted := voter.Submit("APPROVE_ACTIVITY", map[string]any{"fingerprint": fingerprint})
+		if voted.Status == 403 { // not one of those who count: the activity stays as it is
+			voted = w.root.Query("get_activity", map[string]any{"activityId": a.Text("activity", "id")})
 		}
 		a = voted
 	}
-	got, evaluations, id := "", []any(nil), rig.Text(a.m, "activity", "id")
-	switch s := rig.Text(a.m, "activity", "status"); {
-	case a.status == 200 && s == "ACTIVITY_STATUS_COMPLETED":
+	got, evaluations, id := "", []any(nil), a.Text("activity", "id")
+	switch {
+	case a.Completed():
 		got = "ALLOW"
-	case a.status == 200 && s == "ACTIVITY_STATUS_CONSENSUS_NEEDED":
+	case a.Status == 200 && a.State() == "CONSENSUS_NEEDED":
 		got = "CONSENSUS"
-	case a.status == 403 && rig.Text(a.m, "code") == "7":
+	case a.Status == 403 && a.Text("code") == "7":
 		got = "DENY"
-		for _, d := range a.m["details"].([]any) {
-			switch rig.Text(d, "@type") {
+		for _, d := range a.Get("details").([]any) {
+			switch client.Text(d, "@type") {
 			case engineError:
-				evaluations, _ = rig.Get(d, "policyEvaluations").([]any)
+				evaluations, _ = client.Get(d, "policyEvaluations").([]any)
 			case "type.googleapis.com/cloister.v1.RefusedActivity":
-				id = rig.Text(d, "activityId")
+				id = client.Text(d, "activityId")
 			}
 		}
 		if err := w.compare(c, evaluations, "the refusal"); err != nil {
 			return err
 		}
-	case a.status == 400 && c.Expect.Outcome == "ALLOW" && strings.HasPrefix(rig.Text(a.m, "message"), "card numbers are not taken here"):
+	case a.Status == 400 && c.Expect.Outcome == "ALLOW" && strings.HasPrefix(a.Text("message"), "card numbers are not taken here"):
 		return nil // allowed, and nothing of it is kept
-	case a.status == 400:
+	case a.Status == 400:
 		got = "ERROR"
 	}
-	if refused := refusedActivity(a.m); refused != "" && a.status != 403 && c.Expect.Outcome == "ALLOW" {
+	if refused := refusedActivity(a); refused != "" && a.Status != 403 && c.Expect.Outcome == "ALLOW" {
 		got, id = "ALLOW", refused // it was allowed, and then it could not be done
 	}
 	if got == "ERROR" && got == c.Expect.Outcome {
-		return refusedAs(c.Expect.Reason, a.m) // before the policies: there is no activity
+		return refusedAs(c.Expect.Reason, a) // before the policies: there is no activity
 	}
 	if got != c.Expect.Outcome {
-		return fmt.Errorf("%s, want %s: %d %v", got, c.Expect.Outcome, a.status, a.m)
+		return fmt.Errorf("%s, want %s: %v", got, c.Expect.Outcome, a)
 	}
-	q, err := w.query("get_policy_evaluations", map[string]any{"activityId": id})
-	if err != nil {
-		return err
-	}
-	if q.status != 200 {
-		return fmt.Errorf("get_policy_evaluations: %d %v", q.status, q.m)
-	}
-	return w.compare(c, w.ofLastVote(q.m, a.m), "get_policy_evaluations")
+	q := w.root.Read("get_policy_evaluations", map[string]any{"activityId": id})
+	return w.compare(c, w.ofLastVote(q, a.JSON()), "get_policy_evaluations")
 }
 
 // refusedActivity is the id of the activity that an error names, if it does.
-func refusedActivity(m map[string]any) string {
-	details, _ := m["details"].([]any)
+func refusedActivity(r client.Reply) string {
+	details, _ := r.Get("details").([]any)
 	for _, d := range details {
-		if rig.Text(d, "@type") == "type.googleapis.com/cloister.v1.RefusedActivity" {
-			return rig.Text(d, "activityId")
+		if client.Text(d, "@type") == "type.googleapis.com/cloister.v1.RefusedActivity" {
+			return client.Text(d, "activityId")
 		}
 	}
 	return ""
 }
 
 // foresee asks what would be decided about a request that cannot be sent: nobody sponsors transactions.
-func (w *world) foresee(c *row, typ string, by stamper, params map[string]any) error {
-	a, err := w.submit(typ, by, params)
-	if err == nil && (a.status != 400 || !strings.Contains(rig.Text(a.m, "message"), "gas usage configuration")) {
-		err = fmt.Errorf("sponsored, it answers %d %v", a.status, a.m)
+func (w *world) foresee(c *row, typ string, by *client.User, params map[string]any) error {
+	if a := by.Submit(typ, params); a.Status != 400 || !strings.Contains(a.Text("message"), "gas usage configuration") {
+		return fmt.Errorf("sponsored, it answers %v", a)
 	}
-	if err != nil {
-		return err
+	a := by.Query("evaluate_policies", map[string]any{"activity": map[string]any{"type": c.Request.Type, "parameters": params}})
+	if a.Status != 200 || a.Text("outcome") != "OUTCOME_"+c.Expect.Outcome {
+		return fmt.Errorf("evaluate_policies: %v", a)
 	}
-	body, err := json.Marshal(map[string]any{"organizationId": w.id, "activity": map[string]any{"type": typ, "parameters": params}})
-	if err != nil {
-		return err
-	}
-	a, err = w.post("/public/v1/query/evaluate_policies", body, by)
-	if err != nil {
-		return err
-	}
-	if got := rig.Text(a.m, "outcome"); a.status != 200 || got != "OUTCOME_"+c.Expect.Outcome {
-		return fmt.Errorf("evaluate_policies: %d %v", a.status, a.m)
-	}
-	evaluations, _ := a.m["policyEvaluations"].([]any)
+	evaluations, _ := a.Get("policyEvaluations").([]any)
 	return w.compare(c, evaluations, "evaluate_policies")
 }
 
 // refusedAs holds that a refusal has the machine code of the case.
-func refusedAs(code string, m map[string]any) error {
-	details, _ := m["details"].([]any)
+func refusedAs(code string, r client.Reply) error {
+	details, _ := r.Get("details").([]any)
 	for _, d := range details {
-		if rig.Text(d, "turnkeyErrorCode") == code {
+		if client.Text(d, "turnkeyErrorCode") == code {
 			return nil
 		}
 	}
-	if rig.Text(m, "turnkeyErrorCode") == code {
+	if r.Text("turnkeyErrorCode") == code {
 		return nil
 	}
-	return fmt.Errorf("no %s in %v", code, m)
+	return fmt.Errorf("no %s in %v", code, r)
 }
 
 // ofLastVote are the evaluations at the last vote: none where no policy was asked. Of a refusal, whose votes are not told,
@@ -214,11 +181,11 @@ func (w *world) ofLastVote(q, a map[string]any) []any {
 		return nil
 	}
 	last := records[len(records)-1]
-	votes, _ := rig.Get(a, "activity", "votes").([]any)
-	if len(votes) > 0 && rig.Text(last, "voteId") != rig.Text(votes[len(votes)-1], "id") {
+	votes, _ := client.Get(a, "activity", "votes").([]any)
+	if len(votes) > 0 && client.Text(last, "voteId") != client.Text(votes[len(votes)-1], "id") {
 		return nil
 	}
-	evaluations, _ := rig.Get(last, "policyEvaluations").([]any)
+	evaluations, _ := client.Get(last, "policyEvaluations").([]any)
 	return evaluations
 }
 
@@ -229,7 +196,7 @@ func (w *world) compare(c *row, evaluations []any, where string) error {
 	}
 	got := map[string]string{}
 	for _, e := range evaluations {
-		got[rig.Text(e, "policyId")] = rig.Text(e, "outcome")
+		got[client.Text(e, "policyId")] = client.Text(e, "outcome")
 	}
 	for _, name := range sorted(c.Expect.PolicyOutcomes) {
 		if want := c.Expect.PolicyOutcomes[name]; got[w.ids["policy "+name]] != want {

@@ -2,19 +2,10 @@ package policies_test
 
 import (
 	"bytes"
-	"context"
-	"crypto/ecdh"
-	"crypto/hpke"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,39 +16,25 @@ import (
 	"github.com/btcsuite/btcd/btcutil/bech32"
 	"github.com/mr-tron/base58"
 
+	"cloister/attestation/request"
 	"cloister/enclave/core"
-	"cloister/host/api"
 	"cloister/shared/clocktest"
 	"cloister/sim/authenticator"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
+	"cloister/sim/passcode"
 	"cloister/sim/rig"
 )
 
-// server is the public interface over HTTP, and organizations to be used up.
+// server is the public interface over HTTP, and the root users of organizations to be used up.
 type server struct {
-	t     *testing.T
-	r     *rig.Rig
-	url   string
-	fresh []laptop.Organization
+	send  client.Sender
+	fresh []*client.User
 }
 
 func newServer(t *testing.T, organizations int, clock core.Clock) *server {
 	t.Helper()
-	dir := t.TempDir()
-	s := &server{t: t, r: rig.Start(t, rig.Options{Dir: dir, Organizations: organizations, Clock: clock})}
-	a := api.New(api.Options{Enclave: s.r.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
-	h := httptest.NewServer(a.Public(false))
-	t.Cleanup(h.Close)
-	s.url = h.URL
-	b, err := os.ReadFile(filepath.Join(dir, "organizations.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &s.fresh)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	r := rig.Start(t, rig.Options{Organizations: organizations, Clock: clock})
+	return &server{client.HTTP(http.DefaultClient, r.Serve()), r.Others()}
 }
 
 // standsAt is a clock that shows a case's time.
@@ -70,36 +47,15 @@ func standsAt(t *testing.T, text string) core.Clock {
 	return clocktest.At(at)
 }
 
-// stamper signs a body: a header and its value.
-type stamper func(body []byte) (name, value string, err error)
-
-func apiKey(k laptop.KeyPair) stamper {
-	return func(body []byte) (string, string, error) {
-		head, err := laptop.Stamp(k, body)
-		if err != nil {
-			return "", "", err
-		}
-		return head[0].Name, head[0].Value, nil
-	}
-}
-
-func passkey(a *authenticator.Authenticator) stamper {
-	return func(body []byte) (string, string, error) {
-		v, err := a.Stamp(body)
-		return "X-Stamp-WebAuthn", v, err
-	}
-}
-
 // world is one case's organization.
 type world struct {
-	s      *server
-	k      *book
-	id     string
-	root   stamper
-	stamps map[string]stamper // by the fixture's credential
-	is     []string           // pairs: what the fixture calls something, what it is here
-	ids    map[string]string
-	made   organization
+	t     *testing.T
+	k     *book
+	root  *client.User
+	users map[string]*client.User // by the fixture's credential
+	is    []string                // pairs: what the fixture calls something, what it is here
+	ids   map[string]string
+	made  organization
 }
 
 // call notes what something of the fixture is called here.
@@ -113,86 +69,6 @@ func (w *world) call(fixture, here string) {
 
 func (w *world) translate(text string) string { return strings.NewReplacer(w.is...).Replace(text) }
 
-// answer is what came over HTTP.
-type answer struct {
-	status int
-	m      map[string]any
-}
-
-func (w *world) post(path string, body []byte, by stamper) (answer, error) {
-	name, value, err := by(body)
-	if err != nil {
-		return answer{}, err
-	}
-	req, err := http.NewRequestWithContext(w.s.t.Context(), http.MethodPost, w.s.url+path, bytes.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	req.Header.Set(name, value)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return answer{}, err
-	}
-	a := answer{status: resp.StatusCode}
-	if err := json.Unmarshal(b, &a.m); err != nil {
-		return a, fmt.Errorf("%s: no JSON: %q", path, b)
-	}
-	return a, nil
-}
-
-// op is the path of an activity type.
-func op(typ string) string {
-	s := strings.ToLower(strings.TrimPrefix(typ, "ACTIVITY_TYPE_"))
-	if i := strings.LastIndex(s, "_v"); i > 0 {
-		if _, err := strconv.Atoi(s[i+2:]); err == nil {
-			s = s[:i]
-		}
-	}
-	return s
-}
-
-func (w *world) submit(typ string, by stamper, parameters any) (answer, error) {
-	body, err := json.Marshal(map[string]any{"type": typ, "timestampMs": strconv.FormatInt(w.s.r.NowMs(), 10), "organizationId": w.id, "parameters": parameters})
-	if err != nil {
-		return answer{}, err
-	}
-	return w.post("/public/v1/submit/"+op(typ), body, by)
-}
-
-func (w *world) query(op string, request map[string]any) (answer, error) {
-	request["organizationId"] = w.id
-	body, err := json.Marshal(request)
-	if err != nil {
-		return answer{}, err
-	}
-	return w.post("/public/v1/query/"+op, body, w.root)
-}
-
-// must is a submit of the root user that is done; it answers the result.
-func (w *world) must(typ string, parameters any) (any, error) {
-	a, err := w.submit("ACTIVITY_TYPE_"+typ, w.root, parameters)
-	if err == nil && (a.status != 200 || rig.Text(a.m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED") {
-		err = fmt.Errorf("%s: %d %v", typ, a.status, a.m)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range rig.Get(a.m, "activity", "result").(map[string]any) {
-		return r, nil
-	}
-	return nil, fmt.Errorf("%s: no result", typ)
-}
-
-func newKey(name string) (stamper, laptop.KeyPair, map[string]any, error) {
-	k, err := laptop.NewKey()
-	return apiKey(k), k, map[string]any{"apiKeyName": name, "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}, err
-}
-
 // sorted are the keys of a map in order.
 func sorted[V any](m map[string]V) []string {
 	var ks []string
@@ -204,65 +80,57 @@ func sorted[V any](m map[string]V) []string {
 }
 
 // build makes the organization of a case, its policies last but for the root quorum.
-func (s *server) build(k *book, c *row) (*world, error) {
+func (s *server) build(t *testing.T, k *book, c *row) *world {
 	if len(s.fresh) == 0 {
-		return nil, errors.New("no organization is left")
+		t.Fatal("no organization is left")
 	}
-	o := s.fresh[0]
+	root := s.fresh[0].Client.In(t)
+	root.Send = s.send
 	s.fresh = s.fresh[1:]
-	w := &world{s: s, k: k, id: o.OrganizationID, is: []string{"'04beef'", "'" + target + "'"}, root: apiKey(o.RootAPIKey), stamps: map[string]stamper{}, ids: map[string]string{}, made: k.Orgs["solo"]}
+	w := &world{t: t, k: k, root: root, is: []string{"'04beef'", "'" + target + "'"}, users: map[string]*client.User{}, ids: map[string]string{}, made: k.Orgs["solo"]}
 	if c.Org != "" {
 		w.made = k.Orgs[c.Org]
 	}
-	steps := []func(*world, laptop.Organization) error{(*world).people, (*world).tags, (*world).wallets, (*world).privateKeys, (*world).passkeys, (*world).sessions}
-	for _, step := range steps {
-		if err := step(w, o); err != nil {
-			return nil, err
-		}
+	w.people()
+	w.tags()
+	w.wallets()
+	w.privateKeys()
+	w.passkeys()
+	w.sessions()
+	if c.Kind != "create_policy" {
+		w.prepare(c)
+		w.bounded(c)
+		w.govern(c)
 	}
-	if c.Kind == "create_policy" {
-		return w, nil
-	}
-	if err := w.prepare(c); err != nil {
-		return nil, err
-	}
-	if err := w.bounded(c); err != nil {
-		return nil, err
-	}
-	return w, w.govern(c)
+	return w
 }
 
-func (w *world) people(o laptop.Organization) error {
-	w.call(w.made.Users["root1"].ID, o.RootUserID)
-	w.call(w.made.Credentials["root1-api"].PublicKey, o.RootAPIKey.PublicKey)
-	w.stamps["root1-api"] = w.root
-	if _, err := w.must("UPDATE_USER_NAME", map[string]any{"userId": o.RootUserID, "userName": "root1"}); err != nil {
-		return err
-	}
+func (w *world) people() {
+	w.call(w.made.Users["root1"].ID, w.root.User)
+	w.call(w.made.Credentials["root1-api"].PublicKey, w.root.Key.PublicKey)
+	w.users["root1-api"] = w.root
+	w.root.Do("UPDATE_USER_NAME", map[string]any{"userId": w.root.User, "userName": "root1"})
 	names := slices.DeleteFunc(sorted(w.made.Users), func(n string) bool { return n == "root1" })
-	var users []any
-	for _, n := range names {
-		u := w.made.Users[n]
-		stamp, pair, params, err := newKey("key")
-		if err != nil {
-			return err
-		}
-		w.stamps[n+"-api"] = stamp
-		w.call(w.made.Credentials[n+"-api"].PublicKey, pair.PublicKey)
-		p := map[string]any{"userName": u.Alias, "apiKeys": []any{params}, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}}
-		if u.Email != "" {
-			p["userEmail"] = u.Email
-		}
-		users = append(users, p)
-	}
-	r, err := w.must("CREATE_USERS_V4", map[string]any{"users": users})
+	var users []client.Object
+	var keys []client.KeyPair
 	for i, n := range names {
-		w.call(w.made.Users[n].ID, rig.Text(r, "userIds", strconv.Itoa(i)))
+		u := w.made.Users[n]
+		keys = append(keys, client.NewKey())
+		w.call(w.made.Credentials[n+"-api"].PublicKey, keys[i].PublicKey)
+		users = append(users, client.NewUser(u.Alias, keys[i]))
+		if u.Email != "" {
+			users[i]["userEmail"] = u.Email
+		}
 	}
-	return err
+	r := w.root.Do("CREATE_USERS_V4", client.Users(users...))
+	for i, n := range names {
+		id := client.Text(r, "userIds", strconv.Itoa(i))
+		w.call(w.made.Users[n].ID, id)
+		w.users[n+"-api"] = w.root.As(w.root.Organization, id, keys[i])
+	}
 }
 
-func (w *world) tags(laptop.Organization) error {
+func (w *world) tags() {
 	for _, name := range sorted(w.k.Tags) {
 		var users []string
 		for _, n := range sorted(w.made.Users) {
@@ -270,19 +138,14 @@ func (w *world) tags(laptop.Organization) error {
 				users = append(users, w.ids[w.made.Users[n].ID])
 			}
 		}
-		r, err := w.must("CREATE_USER_TAG", map[string]any{"userTagName": name, "userIds": users})
-		if err != nil {
-			return err
-		}
-		w.call(w.k.Tags[name], rig.Text(r, "userTagId"))
+		w.call(w.k.Tags[name], client.Text(w.root.Do("CREATE_USER_TAG", map[string]any{"userTagName": name, "userIds": users}), "userTagId"))
 	}
-	return nil
 }
 
 // accounts of the first wallet.
-var accounts = map[string][2]string{"eth": {"CURVE_SECP256K1", "ADDRESS_FORMAT_ETHEREUM"}, "deep": {"CURVE_SECP256K1", "ADDRESS_FORMAT_ETHEREUM"},
-	"sol": {"CURVE_ED25519", "ADDRESS_FORMAT_SOLANA"}, "trx": {"CURVE_SECP256K1", "ADDRESS_FORMAT_TRON"},
-	"btc": {"CURVE_SECP256K1", "ADDRESS_FORMAT_BITCOIN_MAINNET_P2WPKH"}, "btctr": {"CURVE_SECP256K1", "ADDRESS_FORMAT_BITCOIN_MAINNET_P2TR"}}
+var accounts = map[string][2]string{"eth": {"SECP256K1", "ETHEREUM"}, "deep": {"SECP256K1", "ETHEREUM"},
+	"sol": {"ED25519", "SOLANA"}, "trx": {"SECP256K1", "TRON"},
+	"btc": {"SECP256K1", "BITCOIN_MAINNET_P2WPKH"}, "btctr": {"SECP256K1", "BITCOIN_MAINNET_P2TR"}}
 
 // onChain is what stands for an address in a transaction: a public key or a hash.
 func onChain(address string) (b []byte, err error) {
@@ -304,86 +167,72 @@ func onChain(address string) (b []byte, err error) {
 
 // transaction is a transaction of the book, with the addresses of here in the place of the fixture's, and the ids of the
 // transactions that it spends from, here by the book's.
-func (w *world) transaction(unsigned string) (out string, spent map[string]string, err error) {
+func (w *world) transaction(unsigned string) (out string, spent map[string]string) {
 	for _, n := range sorted(accounts) {
 		there := w.made.WalletAccounts[n].Address
 		was, err := onChain(there)
 		if err != nil {
-			return "", nil, err
+			w.t.Fatal(err)
 		}
 		is, err := onChain(w.ids[there])
 		if err != nil {
-			return "", nil, err
+			w.t.Fatal(err)
 		}
 		unsigned = strings.ReplaceAll(unsigned, hex.EncodeToString(was), hex.EncodeToString(is))
 	}
 	if at := internalKey.FindStringIndex(unsigned); at != nil {
-		key, err := w.publicKey(w.ids[w.made.WalletAccounts["btctr"].Address])
-		if err != nil {
-			return "", nil, err
-		}
+		key := w.publicKey(w.ids[w.made.WalletAccounts["btctr"].Address])
 		unsigned = unsigned[:at[1]-64] + key[2:] + unsigned[at[1]:]
 	}
-	out, spent = proven(unsigned)
-	return out, spent, nil
+	return proven(unsigned)
 }
 
 // internalKey finds the taproot internal key of an input: key type 0x17, 32 bytes.
 var internalKey = regexp.MustCompile(`011720[0-9a-f]{64}`)
 
 // publicKey is that of an account by its address, compressed.
-func (w *world) publicKey(address string) (string, error) {
-	a, err := w.query("list_wallet_accounts", map[string]any{"walletId": w.ids[w.made.Wallets["w1"].ID]})
-	if err != nil {
-		return "", err
-	}
-	accounts, _ := a.m["accounts"].([]any)
+func (w *world) publicKey(address string) string {
+	list := w.root.Read("list_wallet_accounts", map[string]any{"walletId": w.ids[w.made.Wallets["w1"].ID]})
+	accounts, _ := list["accounts"].([]any)
 	for _, one := range accounts {
-		if rig.Text(one, "address") == address {
-			return rig.Text(one, "publicKey"), nil
+		if client.Text(one, "address") == address {
+			return client.Text(one, "publicKey")
 		}
 	}
-	return "", fmt.Errorf("no account of %s in %v", address, a.m)
+	w.t.Fatalf("no account of %s in %v", address, list)
+	return ""
 }
 
-func (w *world) wallets(o laptop.Organization) error {
+func (w *world) wallets() {
 	for _, n := range sorted(w.made.Wallets) {
 		names := sorted(accounts)
 		f := w.made.Wallets[n]
 		if n != "w1" {
 			names = []string{"eth"}
 		}
-		var params []any
+		var all []client.Object
 		for _, a := range names {
-			params = append(params, map[string]any{"curve": accounts[a][0], "pathFormat": "PATH_FORMAT_BIP32", "path": w.made.WalletAccounts[a].Path, "addressFormat": accounts[a][1]})
+			all = append(all, client.Account(accounts[a][0], w.made.WalletAccounts[a].Path, accounts[a][1]))
 		}
-		typ, in := "CREATE_WALLET", map[string]any{"walletName": f.Label, "accounts": params}
+		typ, in := "CREATE_WALLET", client.Wallet(f.Label, all...)
 		if f.Imported {
 			typ = "IMPORT_WALLET"
-			if err := w.importing(w.root, o.RootUserID, "WALLET", []byte(mnemonic), in); err != nil {
-				return err
-			}
+			w.importing(w.root, w.root.User, "WALLET", []byte(mnemonic), in)
 		}
-		r, err := w.must(typ, in)
-		if err != nil {
-			return err
-		}
-		id := rig.Text(r, "walletId")
+		r := w.root.Do(typ, in)
+		id := client.Text(r, "walletId")
 		w.call(f.ID, id)
 		for i, a := range names {
-			address := rig.Text(r, "addresses", strconv.Itoa(i))
+			address := client.Text(r, "addresses", strconv.Itoa(i))
 			if n == "w1" {
 				w.call(w.made.WalletAccounts[a].Address, address)
 			}
 			w.ids[n+" "+a] = address
 		}
 		if f.Exported {
-			if _, err := w.must("EXPORT_WALLET", map[string]any{"walletId": id, "targetPublicKey": target}); err != nil {
-				return err
-			}
+			w.root.Do("EXPORT_WALLET", map[string]any{"walletId": id, "targetPublicKey": target})
 		}
 	}
-	return nil
 }
 
 // mnemonic is that of the wallet that is brought in; target is a public key whose private half is nobody's concern.
@@ -393,81 +242,34 @@ const (
 )
 
 // importing asks for a target of the user's and seals a secret to it, into the parameters of an import.
-func (w *world) importing(by stamper, user, what string, secret []byte, in map[string]any) error {
-	a, err := w.submit("ACTIVITY_TYPE_INIT_IMPORT_"+what, by, map[string]any{"userId": user})
+func (w *world) importing(by *client.User, user, what string, secret []byte, in map[string]any) {
+	message := client.Text(by.Do("INIT_IMPORT_"+what, map[string]any{"userId": user}), "importBundle")
+	sealed, err := passcode.Seal(client.Target(message), secret)
 	if err != nil {
-		return err
+		w.t.Fatal(err)
 	}
-	var outer struct{ Data string }
-	for _, r := range rig.Get(a.m, "activity", "result").(map[string]any) {
-		if err := json.Unmarshal([]byte(rig.Text(r, "importBundle")), &outer); err != nil {
-			return err
-		}
-	}
-	data, err := hex.DecodeString(outer.Data)
-	if err != nil {
-		return err
-	}
-	var inner struct{ TargetPublic string }
-	if err := json.Unmarshal(data, &inner); err != nil {
-		return fmt.Errorf("%v: %w", a.m, err)
-	}
-	public, err := hex.DecodeString(inner.TargetPublic)
-	if err != nil {
-		return err
-	}
-	to, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(public)
-	if err != nil {
-		return err
-	}
-	enc, s, err := hpke.NewSender(to, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
-	if err != nil {
-		return err
-	}
-	sealed, err := s.Seal(append(bytes.Clone(enc), public...), secret)
-	if err != nil {
-		return err
-	}
-	bundle, err := json.Marshal(map[string]string{"encappedPublic": hex.EncodeToString(enc), "ciphertext": hex.EncodeToString(sealed)})
-	in["userId"], in["encryptedBundle"] = user, string(bundle)
-	return err
+	in["userId"], in["encryptedBundle"] = user, sealed
 }
 
-func (w *world) privateKeys(o laptop.Organization) error {
+func (w *world) privateKeys() {
 	for _, n := range sorted(w.made.PrivateKeys) {
 		k := w.made.PrivateKeys[n]
 		in := map[string]any{"privateKeyName": k.Label, "curve": "CURVE_SECP256K1", "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM"}}
-		id := ""
 		if k.Imported {
-			if err := w.importing(w.root, o.RootUserID, "PRIVATE_KEY", bytes.Repeat([]byte{1}, 32), in); err != nil {
-				return err
-			}
-			r, err := w.must("IMPORT_PRIVATE_KEY", in)
-			if err != nil {
-				return err
-			}
-			id = rig.Text(r, "privateKeyId")
+			w.importing(w.root, w.root.User, "PRIVATE_KEY", bytes.Repeat([]byte{1}, 32), in)
+			w.call(k.ID, client.Text(w.root.Do("IMPORT_PRIVATE_KEY", in), "privateKeyId"))
 		} else {
 			in["privateKeyTags"] = []any{}
-			r, err := w.must("CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{in}})
-			if err != nil {
-				return err
-			}
-			id = rig.Text(r, "privateKeys", "0", "privateKeyId")
+			w.call(k.ID, client.Text(w.root.Do("CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{in}}), "privateKeys", "0", "privateKeyId"))
 		}
-		w.call(k.ID, id)
 		for i, tag := range k.Tags {
-			r, err := w.must("CREATE_PRIVATE_KEY_TAG", map[string]any{"privateKeyTagName": fmt.Sprint(n, " tag ", i), "privateKeyIds": []string{w.ids[k.ID]}})
-			if err != nil {
-				return err
-			}
-			w.call(tag, rig.Text(r, "privateKeyTagId"))
+			r := w.root.Do("CREATE_PRIVATE_KEY_TAG", map[string]any{"privateKeyTagName": fmt.Sprint(n, " tag ", i), "privateKeyIds": []string{w.ids[k.ID]}})
+			w.call(tag, client.Text(r, "privateKeyTagId"))
 		}
 	}
-	return nil
 }
 
-func (w *world) passkeys(laptop.Organization) error {
+func (w *world) passkeys() {
 	for _, n := range sorted(w.made.Credentials) {
 		c := w.made.Credentials[n]
 		if c.Type != "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR" {
@@ -475,70 +277,43 @@ func (w *world) passkeys(laptop.Organization) error {
 		}
 		a, err := authenticator.New(authenticator.ES256, "localhost", "http://localhost")
 		if err != nil {
-			return err
+			w.t.Fatal(err)
 		}
-		challenge := []byte("a challenge of " + n)
-		reg, err := a.Register(challenge, authenticator.Packed)
+		reg, err := a.Register([]byte("a challenge of "+n), authenticator.Packed)
 		if err != nil {
-			return err
+			w.t.Fatal(err)
 		}
-		if _, err := w.must("CREATE_AUTHENTICATORS_V2", map[string]any{"userId": w.ids[c.UserID], "authenticators": []any{reg.Params(n)}}); err != nil {
-			return err
-		}
-		w.stamps[n] = passkey(a)
+		w.root.Do("CREATE_AUTHENTICATORS_V2", map[string]any{"userId": w.ids[c.UserID], "authenticators": []any{reg.Params(n)}})
+		w.users[n] = w.root.As(w.root.Organization, w.ids[c.UserID], client.KeyPair{})
+		w.users[n].Stamp = client.ByPasskey(a)
 	}
-	return nil
-}
-
-// logIn starts a session of who stamps so, under a profile if one is named.
-func (w *world) logIn(by stamper, profile string) (stamper, error) {
-	stamp, pair, _, err := newKey("session")
-	if err != nil {
-		return nil, err
-	}
-	in := map[string]any{"publicKey": pair.PublicKey}
-	if profile != "" {
-		in["sessionProfileId"] = profile
-	}
-	a, err := w.submit("ACTIVITY_TYPE_STAMP_LOGIN", by, in)
-	if err == nil && (a.status != 200 || rig.Text(a.m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED") {
-		err = fmt.Errorf("STAMP_LOGIN: %d %v", a.status, a.m)
-	}
-	return stamp, err
 }
 
 // sessions logs in whose credentials are those of sessions.
-func (w *world) sessions(laptop.Organization) error {
+func (w *world) sessions() {
 	for _, n := range sorted(w.made.Credentials) {
 		c := w.made.Credentials[n]
 		if c.Type != "CREDENTIAL_TYPE_LOGIN" {
 			continue
 		}
 		for _, u := range sorted(w.made.Users) {
-			if w.made.Users[u].ID != c.UserID {
-				continue
-			}
-			var err error
-			if w.stamps[n], err = w.logIn(w.stamps[u+"-api"], ""); err != nil {
-				return err
+			if w.made.Users[u].ID == c.UserID {
+				w.users[n], _ = w.users[u+"-api"].Login()
 			}
 		}
 	}
-	return nil
 }
 
 // bounded puts a session with the scope of a case in the place of the credential
 // that asks.
-func (w *world) bounded(c *row) error {
+func (w *world) bounded(c *row) {
 	if c.Request.SessionScope == "" {
-		return nil
+		return
 	}
-	r, err := w.must("CREATE_SESSION_PROFILE", map[string]any{"sessionProfileName": "bounded", "scope": w.translate(c.Request.SessionScope)})
-	if err != nil {
-		return err
-	}
-	w.stamps[c.Request.By.Credential], err = w.logIn(w.stamps[c.Request.By.User+"-api"], rig.Text(r, "sessionProfileId"))
-	return err
+	r := w.root.Do("CREATE_SESSION_PROFILE", map[string]any{"sessionProfileName": "bounded", "scope": w.translate(c.Request.SessionScope)})
+	u, k := w.users[c.Request.By.User+"-api"], client.NewKey()
+	u.Do("STAMP_LOGIN", map[string]any{"publicKey": k.PublicKey, "sessionProfileId": client.Text(r, "sessionProfileId")})
+	w.users[c.Request.By.Credential] = u.As(u.Organization, u.User, k)
 }
 
 // policy is a rule as parameters.
@@ -553,38 +328,30 @@ func (w *world) policy(p rule) map[string]any {
 }
 
 // govern makes policies and the root quorum.
-func (w *world) govern(c *row) error {
+func (w *world) govern(c *row) {
 	for _, p := range c.Policies {
-		r, err := w.must("CREATE_POLICY_V3", w.policy(p))
-		if err != nil {
-			return err
-		}
-		w.ids["policy "+p.ID] = rig.Text(r, "policyId")
+		w.ids["policy "+p.ID] = client.Text(w.root.Do("CREATE_POLICY_V3", w.policy(p)), "policyId")
 	}
 	var members []string
 	for _, n := range w.made.RootQuorum.Users {
 		members = append(members, w.ids[w.made.Users[n].ID])
 	}
-	_, err := w.must("UPDATE_ROOT_QUORUM", map[string]any{"threshold": w.made.RootQuorum.Threshold, "userIds": members})
-	return err
+	w.root.Do("UPDATE_ROOT_QUORUM", map[string]any{"threshold": w.made.RootQuorum.Threshold, "userIds": members})
 }
 
 const nowhere = "00000000-0000-4000-8000-000000000000"
 
 // request is the parameters of a case's request.
-func (w *world) request(c *row, typ string) (map[string]any, error) {
-	_, _, key, err := newKey("another")
-	if err != nil {
-		return nil, err
-	}
+func (w *world) request(c *row, typ string) map[string]any {
+	key := client.APIKey("another", client.NewKey())
 	userID := c.Request.Params["userId"]
 	if id, ok := userID.(string); ok {
 		userID = w.ids[id]
 	}
 	t := &c.Request.Target
-	switch op(typ) {
+	switch op := request.Operation(typ); op {
 	case "set_payment_method":
-		return map[string]any{"number": "4242424242424242", "cvv": "123", "expiryMonth": "12", "expiryYear": "2030", "cardHolderEmail": "payer@example.org", "cardHolderName": "Ada"}, nil
+		return map[string]any{"number": "4242424242424242", "cvv": "123", "expiryMonth": "12", "expiryYear": "2030", "cardHolderEmail": "payer@example.org", "cardHolderName": "Ada"}
 	case "sign_raw_payload", "sign_raw_payloads":
 		with := w.ids[w.made.WalletAccounts[t.WalletAccount].Address]
 		if t.PrivateKey != "" {
@@ -592,15 +359,15 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 		}
 		x := w.k.Transactions[c.Request.Tx]
 		m := map[string]any{"signWith": with, "encoding": x.Encoding, "hashFunction": x.HashFunction}
-		if op(typ) == "sign_raw_payloads" {
+		if op == "sign_raw_payloads" {
 			m["payloads"] = []string{x.Payload}
 		} else {
 			m["payload"] = x.Payload
 		}
-		return m, nil
+		return m
 	case "sign_transaction":
 		x := w.k.Transactions[c.Request.Tx]
-		unsigned, _, err := w.transaction(x.UnsignedTransaction)
+		unsigned, _ := w.transaction(x.UnsignedTransaction)
 		m := map[string]any{"unsignedTransaction": unsigned, "type": x.Type}
 		switch {
 		case strings.HasSuffix(typ, "_V2") && t.PrivateKey != "":
@@ -610,22 +377,22 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 		default: // could name a private key only
 			m["privateKeyId"] = w.ids[w.made.PrivateKeys["pk1"].ID]
 		}
-		return m, err
+		return m
 	case "eth_send_transaction":
 		return map[string]any{"from": w.ids[t.Wallet+" "+t.WalletAccount], "caip2": "eip155:1", "sponsor": c.Request.Sponsored,
-			"to": "0x08d2b0a37f869ff76bacb5bab3278e26ab7067b7", "value": "1"}, nil
+			"to": "0x08d2b0a37f869ff76bacb5bab3278e26ab7067b7", "value": "1"}
 	case "update_oauth2_credential":
-		return map[string]any{"oauth2CredentialId": w.id, "provider": "OAUTH2_PROVIDER_X", "clientId": "c", "encryptedClientSecret": "00"}, nil
+		return map[string]any{"oauth2CredentialId": w.root.Organization, "provider": "OAUTH2_PROVIDER_X", "clientId": "c", "encryptedClientSecret": "00"}
 	case "verify_otp":
-		return map[string]any{"otpId": w.id, "encryptedOtpBundle": "{}"}, nil
+		return map[string]any{"otpId": w.root.Organization, "encryptedOtpBundle": "{}"}
 	case "init_otp_auth":
-		return map[string]any{"otpType": "OTP_TYPE_EMAIL", "contact": "user@example.org", "appName": "App", "otpLength": c.Request.PolicyParams["otp_length"]}, nil
+		return map[string]any{"otpType": "OTP_TYPE_EMAIL", "contact": "user@example.org", "appName": "App", "otpLength": c.Request.PolicyParams["otp_length"]}
 	case "email_auth":
-		return map[string]any{"email": "user@example.org", "targetPublicKey": target, "emailCustomization": map[string]any{"appName": "App"}}, nil
+		return map[string]any{"email": "user@example.org", "targetPublicKey": target, "emailCustomization": map[string]any{"appName": "App"}}
 	case "create_policy":
-		return w.policy(rule{ID: "asked for", Effect: "EFFECT_ALLOW", Condition: "false"}), nil
+		return w.policy(rule{ID: "asked for", Effect: "EFFECT_ALLOW", Condition: "false"})
 	case "delete_policy":
-		return map[string]any{"policyId": w.ids["policy spare"]}, nil
+		return map[string]any{"policyId": w.ids["policy spare"]}
 	case "delete_wallets":
 		names := t.Wallets
 		if names == nil {
@@ -635,66 +402,66 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 		for _, n := range names {
 			ids = append(ids, w.ids[w.made.Wallets[n].ID])
 		}
-		return map[string]any{"walletIds": ids, "deleteWithoutExport": true}, nil
+		return map[string]any{"walletIds": ids, "deleteWithoutExport": true}
 	case "export_wallet_account":
-		return map[string]any{"address": w.ids[t.Wallet+" "+t.WalletAccount], "targetPublicKey": target}, nil
+		return map[string]any{"address": w.ids[t.Wallet+" "+t.WalletAccount], "targetPublicKey": target}
 	case "export_private_key":
-		return map[string]any{"privateKeyId": w.ids[w.made.PrivateKeys[t.PrivateKey].ID], "targetPublicKey": target}, nil
+		return map[string]any{"privateKeyId": w.ids[w.made.PrivateKeys[t.PrivateKey].ID], "targetPublicKey": target}
 	case "init_import_wallet":
-		return map[string]any{"userId": userID}, nil
+		return map[string]any{"userId": userID}
 	case "import_private_key":
 		in := map[string]any{"privateKeyName": "asked for", "curve": "CURVE_ED25519", "addressFormats": []any{}}
-		return in, w.importing(w.stamps[c.Request.By.Credential], userID.(string), "PRIVATE_KEY", bytes.Repeat([]byte{2}, 32), in)
+		w.importing(w.users[c.Request.By.Credential], userID.(string), "PRIVATE_KEY", bytes.Repeat([]byte{2}, 32), in)
+		return in
 	case "export_wallet":
-		return map[string]any{"walletId": w.ids[w.made.Wallets[t.Wallet].ID], "targetPublicKey": target}, nil
+		return map[string]any{"walletId": w.ids[w.made.Wallets[t.Wallet].ID], "targetPublicKey": target}
 	case "stamp_login":
-		return map[string]any{"publicKey": key["publicKey"]}, nil
+		return map[string]any{"publicKey": key["publicKey"]}
 	case "create_wallet":
-		return map[string]any{"walletName": "asked for", "accounts": []any{}}, nil
+		return client.Wallet("asked for")
 	case "create_wallet_accounts":
-		return map[string]any{"walletId": w.ids[w.made.Wallets[t.Wallet].ID], "accounts": []any{map[string]any{"curve": "CURVE_ED25519",
-			"pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/7'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"}}}, nil
+		return map[string]any{"walletId": w.ids[w.made.Wallets[t.Wallet].ID],
+			"accounts": []any{client.Account("ED25519", "m/44'/501'/7'/0'", "SOLANA")}}
 	case "create_sub_organization":
-		return map[string]any{"subOrganizationName": "asked for", "rootQuorumThreshold": 1, "rootUsers": []any{map[string]any{"userName": "root",
-			"apiKeys": []any{key}, "authenticators": []any{}, "oauthProviders": []any{}}}}, nil
+		return client.SubOrganization("asked for", client.NewRootUser("root", client.NewKey()))
 	case "delete_users":
 		var ids []string
 		for _, id := range c.Request.PolicyParams["user_ids"].([]any) {
 			ids = append(ids, w.ids[id.(string)])
 		}
-		return map[string]any{"userIds": ids}, nil
+		return map[string]any{"userIds": ids}
 	case "set_organization_feature":
-		return map[string]any{"name": "FEATURE_NAME_SMS_AUTH", "value": ""}, nil
+		return map[string]any{"name": "FEATURE_NAME_SMS_AUTH", "value": ""}
 	case "update_root_quorum":
-		return map[string]any{"threshold": 1, "userIds": []string{w.ids[w.made.Users["root1"].ID]}}, nil
+		return map[string]any{"threshold": 1, "userIds": []string{w.ids[w.made.Users["root1"].ID]}}
 	case "create_api_keys":
-		return map[string]any{"userId": userID, "apiKeys": []any{key}}, nil
+		return map[string]any{"userId": userID, "apiKeys": []any{key}}
 	case "delete_api_keys":
-		return map[string]any{"userId": userID, "apiKeyIds": []string{w.ids["key spare"]}}, nil
+		return map[string]any{"userId": userID, "apiKeyIds": []string{w.ids["key spare"]}}
 	case "delete_authenticators":
-		return map[string]any{"userId": userID, "authenticatorIds": []string{nowhere}}, nil
+		return map[string]any{"userId": userID, "authenticatorIds": []string{nowhere}}
 	case "disable_private_key":
-		return map[string]any{"privateKeyId": w.ids[w.made.PrivateKeys[t.PrivateKey].ID]}, nil
+		return map[string]any{"privateKeyId": w.ids[w.made.PrivateKeys[t.PrivateKey].ID]}
 	case "update_user_name":
-		return map[string]any{"userId": userID, "userName": "asked for"}, nil
+		return map[string]any{"userId": userID, "userName": "asked for"}
 	case "spark_sign_frost":
 		var signatures []any
 		for _, s := range c.Request.PolicyParams["signatures"].([]any) {
 			signatures = append(signatures, sparkSignature(s))
 		}
-		return map[string]any{"signWith": "nobody's", "signatures": signatures}, nil
+		return map[string]any{"signWith": "nobody's", "signatures": signatures}
 	case "spark_prepare_transfer":
 		leaf := func(id string) any { return map[string]any{"signingLeaf": map[string]any{"leafId": id}} }
-		return map[string]any{"signWith": "nobody's", "transfer": map[string]any{"transferId": w.id, "threshold": 2, "receiverPublicKey": sparkPoint,
+		return map[string]any{"signWith": "nobody's", "transfer": map[string]any{"transferId": w.root.Organization, "threshold": 2, "receiverPublicKey": sparkPoint,
 			"leaves": []any{map[string]any{"leafId": "leaf-1", "oldLeafDerivation": leaf("leaf-1"), "newLeafDerivation": leaf("leaf-2")}},
 			"operatorRecipients": []any{map[string]any{"operatorId": "one", "encryptionPublicKey": sparkPoint},
-				map[string]any{"operatorId": "two", "encryptionPublicKey": "03" + sparkPoint[2:]}}}}, nil
+				map[string]any{"operatorId": "two", "encryptionPublicKey": "03" + sparkPoint[2:]}}}}
 	}
-	return map[string]any{}, nil // a kind that is not live says so before it looks
+	return map[string]any{} // a kind that is not live says so before it looks
 }
 
 // interfaces uploads what describes a case's contracts.
-func (w *world) interfaces(c *row) error {
+func (w *world) interfaces(c *row) {
 	for _, n := range c.Interfaces {
 		var i struct {
 			Type, Address string
@@ -702,17 +469,14 @@ func (w *world) interfaces(c *row) error {
 			IDL           json.RawMessage `json:"idl"`
 		}
 		if err := json.Unmarshal(w.k.Interfaces[n], &i); err != nil {
-			return err
+			w.t.Fatal(err)
 		}
 		if i.ABI == nil {
 			i.ABI = i.IDL
 		}
-		if _, err := w.must("CREATE_SMART_CONTRACT_INTERFACE", map[string]any{"smartContractAddress": i.Address, "smartContractInterface": string(i.ABI),
-			"type": i.Type, "label": strings.ReplaceAll(n, ":", " ")}); err != nil {
-			return err
-		}
+		w.root.Do("CREATE_SMART_CONTRACT_INTERFACE", map[string]any{"smartContractAddress": i.Address, "smartContractInterface": string(i.ABI),
+			"type": i.Type, "label": strings.ReplaceAll(n, ":", " ")})
 	}
-	return nil
 }
 
 // sparkPoint is twice the base point of secp256k1.
@@ -722,47 +486,36 @@ const sparkPoint = "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c
 func sparkSignature(of any) any {
 	m := map[string]any{"message": strings.Repeat("aa", 32), "verifyingKey": sparkPoint,
 		"operatorCommitments": []any{map[string]any{"id": strings.Repeat("00", 31) + "01", "hiding": sparkPoint, "binding": sparkPoint}}}
-	switch rig.Text(of, "derivation", "type") {
+	switch client.Text(of, "derivation", "type") {
 	case "signing_leaf":
-		m["derivation"] = map[string]any{"signingLeaf": map[string]any{"leafId": rig.Text(of, "derivation", "signing_leaf", "leaf_id")}}
+		m["derivation"] = map[string]any{"signingLeaf": map[string]any{"leafId": client.Text(of, "derivation", "signing_leaf", "leaf_id")}}
 	default:
 		m["derivation"] = map[string]any{"identity": map[string]any{}}
 	}
-	if rig.Text(of, "adaptor_public_key") != "" {
+	if client.Text(of, "adaptor_public_key") != "" {
 		m["adaptorPublicKey"] = sparkPoint
 	}
 	return m
 }
 
 // prepare makes what a request needs, or takes away.
-func (w *world) prepare(c *row) error {
-	if err := w.interfaces(c); err != nil {
-		return err
-	}
-	switch op(c.Request.Type) {
+func (w *world) prepare(c *row) {
+	w.interfaces(c)
+	switch request.Operation(c.Request.Type) {
 	case "sign_transaction":
-		_, spent, err := w.transaction(w.k.Transactions[c.Request.Tx].UnsignedTransaction)
+		_, spent := w.transaction(w.k.Transactions[c.Request.Tx].UnsignedTransaction)
 		for is, here := range spent {
 			w.call(is, here)
 		}
-		return err
 	case "spark_prepare_transfer":
 		w.call("'03bb'", "'"+sparkPoint+"'")
 	case "delete_policy":
-		r, err := w.must("CREATE_POLICY_V3", w.policy(rule{ID: "spare", Effect: "EFFECT_ALLOW", Condition: "false"}))
-		w.ids["policy spare"] = rig.Text(r, "policyId")
-		return err
+		r := w.root.Do("CREATE_POLICY_V3", w.policy(rule{ID: "spare", Effect: "EFFECT_ALLOW", Condition: "false"}))
+		w.ids["policy spare"] = client.Text(r, "policyId")
 	case "init_otp_auth":
-		_, err := w.must("SET_ORGANIZATION_FEATURE", map[string]any{"name": "FEATURE_NAME_OTP_EMAIL_AUTH", "value": ""})
-		return err
+		w.root.Do("SET_ORGANIZATION_FEATURE", map[string]any{"name": "FEATURE_NAME_OTP_EMAIL_AUTH", "value": ""})
 	case "delete_api_keys":
-		_, _, key, err := newKey("spare")
-		if err != nil {
-			return err
-		}
-		r, err := w.must("CREATE_API_KEYS_V2", map[string]any{"userId": w.ids[c.Request.Params["userId"].(string)], "apiKeys": []any{key}})
-		w.ids["key spare"] = rig.Text(r, "apiKeyIds", "0")
-		return err
+		r := w.root.Do("CREATE_API_KEYS_V2", map[string]any{"userId": w.ids[c.Request.Params["userId"].(string)], "apiKeys": []any{client.APIKey("spare", client.NewKey())}})
+		w.ids["key spare"] = client.Text(r, "apiKeyIds", "0")
 	}
-	return nil
 }

@@ -22,7 +22,7 @@ func TestConfigID(t *testing.T) {
 		{"one that is no id", []string{configHeader, "x"}, 403, "not enabled"},
 		{"zeros", []string{configHeader, "00000000-0000-0000-0000-000000000000"}, 403, "not enabled"},
 		{"an unknown one", []string{configHeader, "6ba7b810-9dad-41d1-80b4-00c04fd430c8"}, 403, "not enabled"},
-		{"the organization's id", []string{configHeader, w.Credentials.OrganizationID}, 403, "not enabled"},
+		{"the organization's id", []string{configHeader, w.root.Organization}, 403, "not enabled"},
 		{"the same twice", []string{configHeader, w.config, configHeader, w.config}, 403, "not enabled"},
 		{"one that is too long", []string{configHeader, strings.Repeat("a", 10_000)}, 403, "not enabled"},
 		{"one with a space", []string{configHeader, w.config + " x"}, 403, "not enabled"},
@@ -34,8 +34,8 @@ func TestConfigID(t *testing.T) {
 		}
 	}
 	for _, good := range []string{w.config, strings.ToUpper(w.config)} {
-		if r := w.post(op, body, "x-auth-proxy-config-id", good); r.status != 200 {
-			t.Errorf("%s: %d %s", good, r.status, r.body)
+		if r := w.post(op, body, "x-auth-proxy-config-id", good); r.Status != 200 {
+			t.Errorf("%s: %v", good, r)
 		}
 	}
 }
@@ -43,23 +43,23 @@ func TestConfigID(t *testing.T) {
 func TestWalletKitConfig(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
 	for _, body := range []string{"", "{}", " {} "} {
-		want := `{"enabledProviders":["email","passkey","wallet"],"sessionExpirationSeconds":"900","organizationId":"` + w.Credentials.OrganizationID +
+		want := `{"enabledProviders":["email","passkey","wallet"],"sessionExpirationSeconds":"900","organizationId":"` + w.root.Organization +
 			`","otpAlphanumeric":true,"otpLength":"9"}`
-		if r := w.ask("wallet_kit_config", body); r.status != 200 || r.body != want {
-			t.Errorf("%q: %d %s", body, r.status, r.body)
+		if r := w.ask("wallet_kit_config", body); r.Status != 200 || string(r.Body) != want {
+			t.Errorf("%q: %v", body, r)
 		}
-		if r := w.ask("wallet_kit_client_params", body); r.status != 200 || r.body != "{}" {
-			t.Errorf("%q: %d %s", body, r.status, r.body)
+		if r := w.ask("wallet_kit_client_params", body); r.Status != 200 || string(r.Body) != "{}" {
+			t.Errorf("%q: %v", body, r)
 		}
 	}
 	w.refused("a member", w.ask("wallet_kit_config", `{"a":1}`), 400, "unknown field")
 	w.refused("no object", w.ask("wallet_kit_client_params", `[]`), 400, "")
-	w.update(object{"otpLength": 6, "otpAlphanumeric": false, "sessionExpirationSeconds": 60, "allowedAuthMethods": list("social", "discord", "passkey"),
+	w.root.Do("UPDATE_AUTH_PROXY_CONFIG", object{"otpLength": 6, "otpAlphanumeric": false, "sessionExpirationSeconds": 60, "allowedAuthMethods": list("social", "discord", "passkey"),
 		"walletKitSettings": object{"enabledSocialProviders": list("apple", "google"), "oauthClientIds": object{"google": "g-1", "apple": "a-1"}, "oauthRedirectUrl": "myapp://back"}})
-	want := `{"enabledProviders":["google","apple","discord","passkey"],"sessionExpirationSeconds":"60","organizationId":"` + w.Credentials.OrganizationID +
+	want := `{"enabledProviders":["google","apple","discord","passkey"],"sessionExpirationSeconds":"60","organizationId":"` + w.root.Organization +
 		`","oauthClientIds":{"apple":"a-1","google":"g-1"},"oauthRedirectUrl":"myapp://back","otpAlphanumeric":false,"otpLength":"6"}`
-	if r := w.ask("wallet_kit_config", "{}"); r.body != want {
-		t.Errorf("%s", r.body)
+	if r := w.ask("wallet_kit_config", "{}"); string(r.Body) != want {
+		t.Error(r)
 	}
 }
 
@@ -71,15 +71,15 @@ func TestOrigins(t *testing.T) {
 		if origin != "" {
 			headers = append(headers, "Origin", origin)
 		}
-		if r := w.post("wallet_kit_config", "{}", headers...); r.status != 200 || (r.head.Get("Access-Control-Allow-Origin") == "*") != (origin != "") {
-			t.Errorf("any origin, %q: %d %v", origin, r.status, r.head)
+		if r := w.post("wallet_kit_config", "{}", headers...); r.Status != 200 || (r.head.Get("Access-Control-Allow-Origin") == "*") != (origin != "") {
+			t.Errorf("any origin, %q: %d %v", origin, r.Status, r.head)
 		}
 	}
-	w.update(object{"allowedOrigins": list(good, "http://localhost:3000")})
+	w.root.Do("UPDATE_AUTH_PROXY_CONFIG", object{"allowedOrigins": list(good, "http://localhost:3000")})
 	for _, origin := range []string{good, "http://localhost:3000"} {
 		r := w.post("wallet_kit_config", "{}", configHeader, w.config, "Origin", origin)
-		if r.status != 200 || r.head.Get("Access-Control-Allow-Origin") != "*" {
-			t.Errorf("%q: %d %v", origin, r.status, r.head)
+		if r.Status != 200 || r.head.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%q: %d %v", origin, r.Status, r.head)
 		}
 	}
 	// Each at every endpoint, with each of these bodies: the origin is looked at before them.
@@ -118,42 +118,39 @@ func TestOrigins(t *testing.T) {
 
 func TestPreflightAndMethods(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
-	w.update(object{"allowedOrigins": list("https://app.example.com")})
+	w.root.Do("UPDATE_AUTH_PROXY_CONFIG", object{"allowedOrigins": list("https://app.example.com")})
 	req, _ := http.NewRequest(http.MethodOptions, w.proxy+"/v1/otp_init", nil)
 	req.Header.Set("Origin", "https://anybody.example")
 	req.Header.Set("Access-Control-Request-Headers", "content-type,x-auth-proxy-config-id,x-captcha-token")
 	r := w.do(req)
 	allowed := r.head.Get("Access-Control-Allow-Headers")
-	if r.status != 204 || r.head.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(allowed, "x-auth-proxy-config-id") || !strings.Contains(allowed, "x-captcha-token") ||
+	if r.Status != 204 || r.head.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(allowed, "x-auth-proxy-config-id") || !strings.Contains(allowed, "x-captcha-token") ||
 		!strings.Contains(allowed, "content-type") || !strings.Contains(r.head.Get("Access-Control-Allow-Methods"), "POST") {
 		t.Errorf("%+v", r)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 		req, _ := http.NewRequest(method, w.proxy+"/v1/account", nil)
-		if r := w.do(req); r.status != 405 {
-			t.Errorf("%s: %d", method, r.status)
+		if r := w.do(req); r.Status != 405 {
+			t.Errorf("%s: %d", method, r.Status)
 		}
 	}
 	for _, path := range []string{"/v1/nothing", "/v1/", "/v1/otp_init/", "/v2/otp_init", "/public/v1/query/whoami", "/v1/submit", "/v1/OTP_INIT"} {
 		req, _ := http.NewRequest(http.MethodPost, w.proxy+path, strings.NewReader("{}"))
 		req.Header.Set(configHeader, w.config)
-		if r := w.do(req); r.status != 404 {
-			t.Errorf("%s: %d %s", path, r.status, r.body)
+		if r := w.do(req); r.Status != 404 {
+			t.Errorf("%s: %v", path, r)
 		}
 	}
 }
 
 func TestDisabledProxyAnswersNobody(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
-	_, before := w.Query("list_users", nil)
-	_, rules := w.Query("list_policies", nil)
+	before, rules := w.root.Read("list_users", nil), w.root.Read("list_policies", nil)
 	if len(before["users"].([]any)) != 2 || len(rules["policies"].([]any)) != 1 {
 		t.Fatalf("%v %v", before, rules)
 	}
-	w.submit("disable_auth_proxy", "ACTIVITY_TYPE_DISABLE_AUTH_PROXY", object{})
-	_, after := w.Query("list_users", nil)
-	_, rules = w.Query("list_policies", nil)
-	_, configs := w.Query("get_organization_configs", nil)
+	w.root.Do("DISABLE_AUTH_PROXY", object{})
+	after, rules, configs := w.root.Read("list_users", nil), w.root.Read("list_policies", nil), w.root.Read("get_organization_configs", nil)
 	if len(after["users"].([]any)) != 1 || len(rules["policies"].([]any)) != 0 || strings.Contains(text(configs), "AUTH_PROXY") {
 		t.Errorf("left: %v %v %v", after, rules, configs)
 	}
@@ -161,12 +158,10 @@ func TestDisabledProxyAnswersNobody(t *testing.T) {
 		w.refused(op, w.ask(op, "{}"), 403, "not enabled")
 	}
 	old := w.config
-	if status, m := w.Submit("disable_auth_proxy", "ACTIVITY_TYPE_DISABLE_AUTH_PROXY", object{}); status != 400 {
-		t.Errorf("%d %v", status, m)
+	if r := w.root.Submit("DISABLE_AUTH_PROXY", object{}); r.Status != 400 {
+		t.Error(r)
 	}
-	w.submit("enable_auth_proxy", "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{})
-	_, configs = w.Query("get_organization_configs", nil)
-	w.config = rig.Text(configs, "configs", "features", "0", "value")
+	w.config = enabled(w.root)
 	if w.config == old {
 		t.Error("the old configuration is back")
 	}

@@ -6,24 +6,24 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
 func TestAccount(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited, Organizations: 1})
-	k := w.newKey()
+	k := client.NewKey()
 	_, passkey := w.passkey()
-	first := rig.Text(w.ok("signup", signup(object{"userName": "Ada", "organizationName": "Shared", "userEmail": "Ada@example.com", "userPhoneNumber": "+15551234567",
+	first := client.Text(w.ok("signup", signup(object{"userName": "Ada", "organizationName": "Shared", "userEmail": "Ada@example.com", "userPhoneNumber": "+15551234567",
 		"apiKeys": list(key(k)), "authenticators": list(passkey)})), "organizationId")
-	second := rig.Text(w.ok("signup", signup(object{"userName": "Bob", "organizationName": "Shared", "userEmail": "ada@example.com", "apiKeys": list(key(w.newKey()))})), "organizationId")
+	second := client.Text(w.ok("signup", signup(object{"userName": "Bob", "organizationName": "Shared", "userEmail": "ada@example.com", "apiKeys": list(key(client.NewKey()))})), "organizationId")
 	if first == second {
 		t.Fatal(first)
 	}
-	credential := rig.Text(passkey, "attestation", "credentialId")
-	stamped := w.newKey()
+	credential := client.Text(passkey, "attestation", "credentialId")
+	stamped := client.NewKey()
 	_, beside := w.passkey()
-	third := rig.Text(w.ok("signup", signup(object{"apiKeys": list(key(stamped)), "authenticators": list(beside)})), "organizationId")
+	third := client.Text(w.ok("signup", signup(object{"apiKeys": list(key(stamped)), "authenticators": list(beside)})), "organizationId")
 	w.logIn(stamped, third)
 	for _, c := range []struct{ filter, value, want string }{
 		{"PUBLIC_KEY", stamped.PublicKey, third},
@@ -39,8 +39,8 @@ func TestAccount(t *testing.T) {
 		{"EMAIL", "ada@example.com", ""},
 		{"EMAIL", "Ada@example.com", ""},
 		{"PHONE_NUMBER", "+15551234567", ""},
-		{"PUBLIC_KEY", w.newKey().PublicKey, ""},
-		{"PUBLIC_KEY", w.Credentials.RootAPIKey.PublicKey, ""}, // of the organization itself
+		{"PUBLIC_KEY", client.NewKey().PublicKey, ""},
+		{"PUBLIC_KEY", w.root.Key.PublicKey, ""}, // of the organization itself
 		{"PUBLIC_KEY", "no key", ""},
 		{"CREDENTIAL_ID", "not base64!", ""},
 		{"OIDC_CLAIMS", `{"iss":"https://issuer.example","sub":"nobody","aud":"web"}`, ""},
@@ -58,8 +58,8 @@ func TestAccount(t *testing.T) {
 		}
 		body := object{"filterType": c.filter, "filterValue": c.value}
 		for _, r := range []*reply{w.ask("account", body), w.ask("account", snake(body))} {
-			if r.status != 200 || r.body != want {
-				t.Errorf("%s %q: %d %s, want %s", c.filter, c.value, r.status, r.body, want)
+			if r.Status != 200 || string(r.Body) != want {
+				t.Errorf("%s %q: %v, want %s", c.filter, c.value, r, want)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestAccount(t *testing.T) {
 		{"no value", object{"filterType": "EMAIL"}, 400, "filterValue"},
 		{"an empty value", object{"filterType": "EMAIL", "filterValue": ""}, 400, "filterValue"},
 		{"an unknown filter", object{"filterType": "WALLET_ACCOUNT_ADDRESS", "filterValue": "0x"}, 400, "must be one of"},
-		{"an organization", object{"filterType": "NAME", "filterValue": "Shared", "organizationId": w.Credentials.OrganizationID}, 400, "unknown field"},
+		{"an organization", object{"filterType": "NAME", "filterValue": "Shared", "organizationId": w.root.Organization}, 400, "unknown field"},
 		{"a page", object{"filterType": "NAME", "filterValue": "Shared", "paginationOptions": object{"limit": "100"}}, 400, "unknown field"},
 		{"no object", "[]", 400, ""},
 		{"an empty body", "", 400, ""},
@@ -87,20 +87,20 @@ func TestAccount(t *testing.T) {
 // demands a token refuses alike, headers and all, before it looks.
 func TestAccountDoesNotTellWithoutToken(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
-	w.ok("signup", signup(object{"userEmail": "ada@example.com", "apiKeys": list(key(w.newKey()))}))
-	w.update(object{"verificationTokenRequiredForGetAccountPii": true})
+	w.ok("signup", signup(object{"userEmail": "ada@example.com", "apiKeys": list(key(client.NewKey()))}))
+	w.root.Do("UPDATE_AUTH_PROXY_CONFIG", object{"verificationTokenRequiredForGetAccountPii": true})
 	shape := func(r *reply) string {
 		var b strings.Builder
 		for _, name := range []string{"Content-Type", "Content-Length", "Ratelimit-Limit", "Access-Control-Allow-Origin"} {
 			b.WriteString(name + ": " + r.head.Get(name) + "\n")
 		}
-		return b.String() + r.body
+		return b.String() + string(r.Body)
 	}
 	var first string
 	for i := range 50 {
 		present := w.ask("account", object{"filterType": "EMAIL", "filterValue": "ada@example.com"})
 		absent := w.ask("account", object{"filterType": "EMAIL", "filterValue": "bob@example.com"})
-		if present.status != 400 || absent.status != 400 || shape(present) != shape(absent) {
+		if present.Status != 400 || absent.Status != 400 || shape(present) != shape(absent) {
 			t.Fatalf("%d: %s\n%s", i, shape(present), shape(absent))
 		}
 		if first == "" {
@@ -115,43 +115,38 @@ func TestAccountDoesNotTellWithoutToken(t *testing.T) {
 	}
 	w.refused("a phone number", w.ask("account", object{"filterType": "PHONE_NUMBER", "filterValue": "+15551234567"}), 400, "verification token")
 	// What is no contact needs none.
-	if r := w.ask("account", object{"filterType": "NAME", "filterValue": "nobody"}); r.status != 200 || r.body != "{}" {
-		t.Errorf("%d %s", r.status, r.body)
+	if r := w.ask("account", object{"filterType": "NAME", "filterValue": "nobody"}); r.Status != 200 || string(r.Body) != "{}" {
+		t.Errorf("%v", r)
 	}
 }
 
 // A configuration reaches its own organization's accounts and no other's.
 func TestTenantsAreApart(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited, Organizations: 1})
-	k := w.newKey()
-	mine := rig.Text(w.ok("signup", signup(object{"userName": "Ada", "organizationName": "Mine", "apiKeys": list(key(k))})), "organizationId")
-	o := w.others()[0]
-	body := w.BodyOf(o.OrganizationID, "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{})
-	if r := w.stampedBy(o.RootAPIKey, "submit", "enable_auth_proxy", string(body)); r.status != 200 {
-		t.Fatal(r.body)
-	}
-	configs := w.stampedBy(o.RootAPIKey, "query", "get_organization_configs", object{"organizationId": o.OrganizationID}).parse(t)
-	other := &world{Rig: w.Rig, t: t, proxy: w.proxy, api: w.api, config: rig.Text(configs, "configs", "features", "0", "value")}
-	if got := rig.Text(other.ok("wallet_kit_config", "{}"), "organizationId"); got != o.OrganizationID {
+	k := client.NewKey()
+	mine := client.Text(w.ok("signup", signup(object{"userName": "Ada", "organizationName": "Mine", "apiKeys": list(key(k))})), "organizationId")
+	o, other := w.Others()[0], *w
+	other.config = enabled(o)
+	if got := client.Text(other.ok("wallet_kit_config", "{}"), "organizationId"); got != o.Organization {
 		t.Fatal(got)
 	}
 	for _, c := range [][2]string{{"PUBLIC_KEY", k.PublicKey}, {"NAME", "Mine"}, {"USERNAME", "Ada"}} {
-		if r := other.ask("account", object{"filterType": c[0], "filterValue": c[1]}); r.status != 200 || r.body != "{}" {
-			t.Errorf("%s: %d %s", c[0], r.status, r.body)
+		if r := other.ask("account", object{"filterType": c[0], "filterValue": c[1]}); r.Status != 200 || string(r.Body) != "{}" {
+			t.Errorf("%s: %v", c[0], r)
 		}
-		if r := w.ask("account", object{"filterType": c[0], "filterValue": c[1]}); !strings.Contains(r.body, mine) {
-			t.Errorf("%s: %d %s", c[0], r.status, r.body)
+		if r := w.ask("account", object{"filterType": c[0], "filterValue": c[1]}); !strings.Contains(string(r.Body), mine) {
+			t.Errorf("%s: %v", c[0], r)
 		}
 	}
 	// The same key in another tree is another user's business.
-	theirs := rig.Text(other.ok("signup", signup(object{"apiKeys": list(key(k))})), "organizationId")
+	theirs := client.Text(other.ok("signup", signup(object{"apiKeys": list(key(k))})), "organizationId")
 	if theirs == mine {
 		t.Error("one organization for two parents")
 	}
 	// A session of the one tree's user is nothing to the other.
-	for _, org := range []string{theirs, o.OrganizationID, w.Credentials.OrganizationID} {
-		if r := w.stampedBy(laptop.KeyPair{PublicKey: k.PublicKey, PrivateKey: k.PrivateKey}, "query", "list_users", object{"organizationId": org}); org != theirs && r.status == 200 {
-			t.Errorf("%s: %s", org, r.body)
+	for _, org := range []string{theirs, o.Organization, w.root.Organization} {
+		if r := w.root.As(org, "", k).Query("list_users", nil); org != theirs && r.Status == 200 {
+			t.Errorf("%s: %v", org, r)
 		}
 	}
 }
@@ -161,10 +156,10 @@ func TestTenantsAreApart(t *testing.T) {
 func TestNamesDoNotTell(t *testing.T) {
 	p := newPost(t)
 	const victim, phone = "victim@example.org", "+15551234567"
-	named := rig.Text(p.ok("signup", signup(object{"userName": victim, "organizationName": "Wallet of " + victim, "userEmail": victim, "apiKeys": list(key(p.newKey()))})), "organizationId")
-	p.ok("signup", signup(object{"userName": phone, "userPhoneNumber": phone, "apiKeys": list(key(p.newKey()))}))
+	named := client.Text(p.ok("signup", signup(object{"userName": victim, "organizationName": "Wallet of " + victim, "userEmail": victim, "apiKeys": list(key(client.NewKey()))})), "organizationId")
+	p.ok("signup", signup(object{"userName": phone, "userPhoneNumber": phone, "apiKeys": list(key(client.NewKey()))}))
 	// Who gives no name is not named by his contact.
-	p.ok("signup", signup(object{"userEmail": "nameless@example.org", "userPhoneNumber": "+15557654321", "apiKeys": list(key(p.newKey()))}))
+	p.ok("signup", signup(object{"userEmail": "nameless@example.org", "userPhoneNumber": "+15557654321", "apiKeys": list(key(client.NewKey()))}))
 	for _, contact := range []string{"nameless@example.org", "+15557654321"} {
 		if found := p.account("USERNAME", contact); found != "" {
 			t.Errorf("%s is a name: %s", contact, found)
@@ -173,7 +168,7 @@ func TestNamesDoNotTell(t *testing.T) {
 	if found := p.account("USERNAME", victim); found != named {
 		t.Fatalf("nothing is demanded, and %s finds %q", victim, found)
 	}
-	p.update(object{"verificationTokenRequiredForGetAccountPii": true})
+	p.root.Do("UPDATE_AUTH_PROXY_CONFIG", object{"verificationTokenRequiredForGetAccountPii": true})
 	for _, c := range []struct{ filter, somebody, nobody, says string }{
 		{"USERNAME", victim, "nobody@example.org", "a verification token for the contact is needed"},
 		{"USERNAME", phone, "+15550000000", "a verification token for the contact is needed"},
@@ -190,18 +185,18 @@ func TestNamesDoNotTell(t *testing.T) {
 	p.refused("another's token", p.ask("account", object{"filterType": "USERNAME", "filterValue": victim, "verificationToken": other}), 400, "invalid verification token")
 	own := p.token(victim)
 	for filter, value := range map[string]string{"USERNAME": victim, "NAME": "Wallet of " + victim} {
-		if found := rig.Text(p.ok("account", object{"filterType": filter, "filterValue": value, "verificationToken": own}), "organizationId"); found != named {
+		if found := client.Text(p.ok("account", object{"filterType": filter, "filterValue": value, "verificationToken": own}), "organizationId"); found != named {
 			t.Errorf("%s with his own token: %q", filter, found)
 		}
 	}
 	// A contact that somebody has proven is no other to whoever signs up with it unproven.
 	p.ok("signup", signup(object{"userEmail": "proven@example.org", "verificationToken": p.token("proven@example.org")}))
 	answer := func(contact string) string {
-		r := p.ask("signup", signup(object{"userEmail": contact, "apiKeys": list(key(p.newKey()))}))
-		if r.status != 200 {
-			t.Fatal(r.body)
+		r := p.ask("signup", signup(object{"userEmail": contact, "apiKeys": list(key(client.NewKey()))}))
+		if r.Status != 200 {
+			t.Fatal(r)
 		}
-		return strings.Join(members(r.parse(t)), " ")
+		return strings.Join(members(r.JSON()), " ")
 	}
 	if is, isNot := answer("proven@example.org"), answer("unproven@example.org"); is != isNot {
 		t.Errorf("a sign-up with somebody's contact answers %s, with nobody's %s", is, isNot)

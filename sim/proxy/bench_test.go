@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -49,50 +49,36 @@ func BenchmarkLogin(b *testing.B) {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 			r := rig.Start(b, rig.Options{})
 			const people = 64
-			type person struct {
-				organization string
-				key          laptop.KeyPair
-			}
-			var all []person
+			var all []*client.User
 			for i := range people {
-				k, err := laptop.NewKey()
-				if err != nil {
-					b.Fatal(err)
-				}
-				status, m := r.Submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": fmt.Sprint("Sub ", i), "rootQuorumThreshold": 1,
-					"rootUsers": list(object{"userName": "U", "apiKeys": list(key(k)), "authenticators": list(), "oauthProviders": list()})})
-				if status != 200 {
-					b.Fatal(m)
-				}
-				all = append(all, person{rig.Text(m, "activity", "result", "createSubOrganizationResultV7", "subOrganizationId"), k})
+				all = append(all, r.Root().NewSubOrganization(fmt.Sprint("Sub ", i)))
 			}
-			session, err := laptop.NewKey()
-			if err != nil {
-				b.Fatal(err)
-			}
-			calls := make([]wire.Call, b.N)
+			session := client.NewKey()
+			calls := make([]*wire.Call, b.N)
 			for i := range calls {
-				p := all[i%people]
-				body := r.BodyOf(p.organization, "ACTIVITY_TYPE_STAMP_LOGIN", object{"publicKey": session.PublicKey})
-				head, err := laptop.Stamp(p.key, body)
-				if err != nil {
-					b.Fatal(err)
-				}
-				calls[i] = wire.Call{Endpoint: wire.EndpointSubmit, Op: "stamp_login", Head: head, Body: body}
+				calls[i] = stamped(b, all[i%people], "STAMP_LOGIN", object{"publicKey": session.PublicKey})
 			}
 			parallel(b, r, calls, clients)
 		})
 	}
 }
 
-func parallel(b *testing.B, r *rig.Rig, calls []wire.Call, clients int) {
+func stamped(b *testing.B, u *client.User, typ string, params object) *wire.Call {
+	q, err := u.Activity(typ, params)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return q.Call()
+}
+
+func parallel(b *testing.B, r *rig.Rig, calls []*wire.Call, clients int) {
 	var next atomic.Int64
 	b.SetParallelism((clients + 1) / 2)
 	b.ReportAllocs()
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			reply, err := r.Link.Call(context.Background(), &calls[next.Add(1)-1])
+			reply, err := r.Link.Call(context.Background(), calls[next.Add(1)-1])
 			if err != nil || reply.Status != 200 {
 				b.Errorf("%v %v", err, reply)
 				return
@@ -107,27 +93,18 @@ func BenchmarkSignup(b *testing.B) {
 	for _, way := range []string{"stamped", "proxy"} {
 		b.Run(way, func(b *testing.B) {
 			r := rig.Start(b, rig.Options{AuthProxy: true, Rates: unlimited})
-			calls := make([]wire.Call, b.N)
+			calls := make([]*wire.Call, b.N)
 			for i := range calls {
-				k, err := laptop.NewKey()
-				if err != nil {
-					b.Fatal(err)
-				}
+				k := client.NewKey()
 				if way == "stamped" {
-					body := r.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": fmt.Sprint("Sub ", i), "rootQuorumThreshold": 1,
-						"rootUsers": list(object{"userName": "U", "apiKeys": list(key(k)), "authenticators": list(), "oauthProviders": list()})})
-					head, err := laptop.Stamp(r.Credentials.RootAPIKey, body)
-					if err != nil {
-						b.Fatal(err)
-					}
-					calls[i] = wire.Call{Endpoint: wire.EndpointSubmit, Op: "create_sub_organization", Head: head, Body: body}
+					calls[i] = stamped(b, r.Root(), "CREATE_SUB_ORGANIZATION_V7", client.SubOrganization(fmt.Sprint("Sub ", i), client.NewRootUser("U", k)))
 					continue
 				}
 				body, err := json.Marshal(object{"organizationName": fmt.Sprint("Sub ", i), "apiKeys": list(key(k)), "authenticators": list(), "oauthProviders": list()})
 				if err != nil {
 					b.Fatal(err)
 				}
-				calls[i] = wire.Call{Endpoint: wire.EndpointProxy, Op: "signup", Body: body, Head: []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: r.Credentials.AuthProxyConfigID}}}
+				calls[i] = &wire.Call{Endpoint: wire.EndpointProxy, Op: "signup", Body: body, Head: []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: r.Credentials.AuthProxyConfigID}}}
 			}
 			parallel(b, r, calls, 1)
 		})

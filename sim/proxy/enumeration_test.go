@@ -3,13 +3,14 @@ package proxy_test
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // pairs is how often each question is asked about somebody and about nobody; contacts
@@ -23,11 +24,11 @@ var named = regexp.MustCompile(`"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"|"sha
 // shape is what a caller sees of a reply, but for new names.
 func (r *reply) shape() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, r.status)
+	fmt.Fprintln(&b, r.Status)
 	for _, name := range []string{"Content-Type", "Content-Length", "Ratelimit-Limit", "Access-Control-Allow-Origin", "Cache-Control"} {
 		fmt.Fprintln(&b, name, r.head.Values(name))
 	}
-	return b.String() + named.ReplaceAllString(r.body, `"NEW"`)
+	return b.String() + named.ReplaceAllString(string(r.Body), `"NEW"`)
 }
 
 // Whether a contact has an account is told by no words and no header; how long the
@@ -54,26 +55,24 @@ func TestEnumeration(t *testing.T) {
 		}
 		return parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(text(claims))) + "." + parts[2]
 	}
-	live := rig.Text(p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": "victim@example.org"}), "otpId")
+	live := client.Text(p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": "victim@example.org"}), "otpId")
 	for range 3 {
 		p.refused("a guess", p.ask("otp_verify", object{"otpId": live, "otpCode": "AAAAAA"}), 400, "Invalid OTP code")
 	}
 	account := func(members object) func(string) *reply {
 		return func(contact string) *reply {
 			body := object{"filterType": "EMAIL", "filterValue": contact}
-			for name, v := range members {
-				body[name] = v
-			}
+			maps.Copy(body, members)
 			return p.ask("account", body)
 		}
 	}
 	p.compare(t, "account by EMAIL, which answers who it is", false, known, unknown, account(nil))
-	p.update(object{"verificationTokenRequiredForGetAccountPii": true})
+	p.root.Do("UPDATE_AUTH_PROXY_CONFIG", object{"verificationTokenRequiredForGetAccountPii": true})
 	p.compare(t, "account by EMAIL, without the token that is demanded", true, known, unknown, account(nil))
 	p.compare(t, "account by EMAIL, with a token about another contact", true, known, unknown, account(object{"verificationToken": genuine}))
 	p.compare(t, "account by EMAIL, with a forged token", true, known, unknown, func(contact string) *reply { return account(object{"verificationToken": forged(contact)})(contact) })
 	p.compare(t, "otp_login with a forged token", true, known, unknown, func(contact string) *reply {
-		return p.ask("otp_login", object{"verificationToken": forged(contact), "publicKey": p.Credentials.RootAPIKey.PublicKey})
+		return p.ask("otp_login", object{"verificationToken": forged(contact), "publicKey": p.root.Key.PublicKey})
 	})
 	p.compare(t, "otp_init", true, known, unknown, func(contact string) *reply {
 		return p.ask("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": contact})
@@ -87,7 +86,7 @@ func TestEnumeration(t *testing.T) {
 	// Who proves a contact hears what is true, and the same whoever he is.
 	var first string
 	for i := range 50 {
-		r := p.ask("otp_login", object{"verificationToken": p.token(fmt.Sprintf("nobody%02d@example.org", i)), "publicKey": p.newKey().PublicKey})
+		r := p.ask("otp_login", object{"verificationToken": p.token(fmt.Sprintf("nobody%02d@example.org", i)), "publicKey": client.NewKey().PublicKey})
 		p.refused("a contact that nobody has", r, 404, "no organization found")
 		if first == "" {
 			first = r.shape()

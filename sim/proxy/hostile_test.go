@@ -9,6 +9,7 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -53,16 +54,11 @@ func TestHostCannotLeadElsewhere(t *testing.T) {
 		return newWorld(t, rig.Options{Dir: dir, Store: open(), Rates: unlimited, Organizations: 1})
 	}
 	w := start()
-	o := w.others()[0]
-	if r := w.stampedBy(o.RootAPIKey, "submit", "enable_auth_proxy", string(w.BodyOf(o.OrganizationID, "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{}))); r.status != 200 {
-		t.Fatal(r.body)
-	}
+	other := enabled(w.Others()[0])
 	var theirs wire.IndexRows
-	configs := w.stampedBy(o.RootAPIKey, "query", "get_organization_configs", object{"organizationId": o.OrganizationID}).parse(t)
 	l.says(func(rows wire.IndexRows) wire.IndexRows { theirs = rows; return rows })
-	other := rig.Text(configs, "configs", "features", "0", "value")
-	if r := w.post("wallet_kit_config", "{}", configHeader, other); r.status != 200 || len(theirs.Rows) != 1 {
-		t.Fatal(r.body, theirs)
+	if r := w.post("wallet_kit_config", "{}", configHeader, other); r.Status != 200 || len(theirs.Rows) != 1 {
+		t.Fatal(r, theirs)
 	}
 	unheard := theirs.Rows[0]
 	unheard.Organization = wire.ID{0x6b, 0xa7, 0xb8, 0x10, 0x9d, 0xad, 0x41, 0xd1, 0x80, 0xb4}
@@ -81,16 +77,16 @@ func TestHostCannotLeadElsewhere(t *testing.T) {
 		w.Kill() // what was found once is remembered
 		w = start()
 		l.says(c.lie)
-		if r := w.ask("wallet_kit_config", "{}"); r.status != c.status {
-			t.Errorf("%s: %d %s", c.what, r.status, r.body)
+		if r := w.ask("wallet_kit_config", "{}"); r.Status != c.status {
+			t.Errorf("%s: %v", c.what, r)
 		}
 		l.says(nil)
-		if got := rig.Text(w.ok("wallet_kit_config", "{}"), "organizationId"); got != w.Credentials.OrganizationID {
+		if got := client.Text(w.ok("wallet_kit_config", "{}"), "organizationId"); got != w.root.Organization {
 			t.Errorf("%s: then %s", c.what, got)
 		}
 		// Once known it is not asked for again.
 		l.says(func(wire.IndexRows) wire.IndexRows { return theirs })
-		if got := rig.Text(w.ok("wallet_kit_config", "{}"), "organizationId"); got != w.Credentials.OrganizationID {
+		if got := client.Text(w.ok("wallet_kit_config", "{}"), "organizationId"); got != w.root.Organization {
 			t.Errorf("%s: at last %s", c.what, got)
 		}
 	}

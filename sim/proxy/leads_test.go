@@ -4,53 +4,34 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/sim/laptop"
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // A thief has a sub-organization and writes into it what is not his. Nobody may be led there by it.
 type thief struct {
 	*post
-	key  laptop.KeyPair
-	sub  string
-	user string
+	self *client.User
 }
 
 func (p *post) thief() *thief {
 	p.t.Helper()
-	k := p.newKey()
+	k := client.NewKey()
 	got := p.ok("signup", signup(object{"apiKeys": list(key(k))}))
-	return &thief{p, k, rig.Text(got, "organizationId"), rig.Text(got, "userId")}
-}
-
-func (t *thief) does(op, typ string, params object) {
-	t.t.Helper()
-	r := t.inSub(t.key, t.sub, op, "ACTIVITY_TYPE_"+typ, params)
-	if r.status != 200 || rig.Text(r.parse(t.t), "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
-		t.t.Fatalf("%s: %d %s", typ, r.status, r.body)
-	}
-}
-
-func (t *thief) somebody(members object) object {
-	u := object{"userName": "Somebody " + t.newKey().PublicKey[2:10], "userTags": list(), "apiKeys": list(), "authenticators": list(), "oauthProviders": list()}
-	for k, v := range members {
-		u[k] = v
-	}
-	return u
+	return &thief{p, p.root.As(client.Text(got, "organizationId"), client.Text(got, "userId"), k)}
 }
 
 // The ways in which a public key gets into a sub-organization of somebody to whom it does not belong.
-var waysOfKeys = map[string]func(*thief, laptop.KeyPair){
-	"CREATE_API_KEYS_V2": func(t *thief, k laptop.KeyPair) {
-		t.does("create_api_keys", "CREATE_API_KEYS_V2", object{"userId": t.user, "apiKeys": list(key(k))})
+var waysOfKeys = map[string]func(*thief, client.KeyPair){
+	"CREATE_API_KEYS_V2": func(t *thief, k client.KeyPair) {
+		t.self.Do("CREATE_API_KEYS_V2", object{"userId": t.self.User, "apiKeys": list(key(k))})
 	},
-	"CREATE_USERS_V4": func(t *thief, k laptop.KeyPair) {
-		t.does("create_users", "CREATE_USERS_V4", object{"users": list(t.somebody(object{"apiKeys": list(key(k))}))})
+	"CREATE_USERS_V4": func(t *thief, k client.KeyPair) {
+		t.self.Do("CREATE_USERS_V4", client.Users(client.NewUser("Somebody "+k.PublicKey[2:10], k)))
 	},
-	"a sign-up beside a key of the thief's": func(t *thief, k laptop.KeyPair) {
-		t.ask("signup", signup(object{"apiKeys": list(key(k), key(t.newKey()))})) // refused where it has logged in
+	"a sign-up beside a key of the thief's": func(t *thief, k client.KeyPair) {
+		t.ask("signup", signup(object{"apiKeys": list(key(k), key(client.NewKey()))})) // refused where it has logged in
 	},
-	"a sign-up beside a passkey of the thief's": func(t *thief, k laptop.KeyPair) {
+	"a sign-up beside a passkey of the thief's": func(t *thief, k client.KeyPair) {
 		_, own := t.passkey()
 		t.ask("signup", signup(object{"apiKeys": list(key(k)), "authenticators": list(own)}))
 	},
@@ -65,12 +46,7 @@ func (p *post) account(filter, value string) string {
 // listed is what the parent's server finds: the first of list_suborgs.
 func (p *post) listed(filter, value string) string {
 	p.t.Helper()
-	body := object{"organizationId": p.Credentials.OrganizationID, "filterType": filter, "filterValue": value}
-	r := p.stampedBy(p.Credentials.RootAPIKey, "query", "list_suborgs", body)
-	if r.status != 200 {
-		p.t.Fatalf("list_suborgs: %d %s", r.status, r.body)
-	}
-	ids := r.parse(p.t)["organizationIds"].([]any)
+	ids := p.root.Read("list_suborgs", object{"filterType": filter, "filterValue": value})["organizationIds"].([]any)
 	if len(ids) == 0 {
 		return ""
 	}
@@ -83,26 +59,26 @@ func TestKeyOfAnother(t *testing.T) {
 	p := newPost(t)
 	for what, adds := range waysOfKeys {
 		th := p.thief()
-		newcomer, fresh, settled := p.newKey(), p.newKey(), p.newKey()
-		home := map[laptop.KeyPair]string{}
-		for _, k := range []laptop.KeyPair{fresh, settled} {
-			home[k] = rig.Text(p.ok("signup", signup(object{"apiKeys": list(key(k))})), "organizationId")
+		newcomer, fresh, settled := client.NewKey(), client.NewKey(), client.NewKey()
+		home := map[client.KeyPair]string{}
+		for _, k := range []client.KeyPair{fresh, settled} {
+			home[k] = client.Text(p.ok("signup", signup(object{"apiKeys": list(key(k))})), "organizationId")
 		}
 		p.logIn(settled, home[settled])
-		for _, k := range []laptop.KeyPair{newcomer, fresh, settled} {
+		for _, k := range []client.KeyPair{newcomer, fresh, settled} {
 			adds(th, k)
 		}
 		if found := p.account("PUBLIC_KEY", newcomer.PublicKey) + p.listed("PUBLIC_KEY", newcomer.PublicKey); found != "" {
 			t.Errorf("%s: a newcomer is led to %s before he has an account", what, found)
 		}
-		p.refused(what+": a newcomer's log-in", p.stampedBy(newcomer, "submit", "stamp_login",
-			string(p.BodyOf(p.Credentials.OrganizationID, "ACTIVITY_TYPE_STAMP_LOGIN", object{"publicKey": p.newKey().PublicKey}))), 401, "could not find public key")
-		home[newcomer] = rig.Text(p.ok("signup", signup(object{"apiKeys": list(key(newcomer))})), "organizationId")
+		p.refused(what+": a newcomer's log-in", p.public(newcomer, p.root.Organization, "STAMP_LOGIN",
+			object{"publicKey": client.NewKey().PublicKey}), 401, "could not find public key")
+		home[newcomer] = client.Text(p.ok("signup", signup(object{"apiKeys": list(key(newcomer))})), "organizationId")
 		for k, own := range home {
 			if a, l := p.account("PUBLIC_KEY", k.PublicKey), p.listed("PUBLIC_KEY", k.PublicKey); a != own || l != own {
 				t.Errorf("%s: found in %s and %s, not in %s", what, a, l, own)
 			}
-			if in := p.logIn(k, p.Credentials.OrganizationID); in != own {
+			if in := p.logIn(k, p.root.Organization); in != own {
 				t.Errorf("%s: the log-in leads to %s, not to %s", what, in, own)
 			}
 		}
@@ -113,9 +89,9 @@ func TestKeyOfAnother(t *testing.T) {
 // anything there, so that it may lead: but until the owner has logged in, his own sign-up leads, which is the newest.
 func TestSignedUpByAnother(t *testing.T) {
 	p := newPost(t)
-	k := p.newKey()
+	k := client.NewKey()
 	signUp := func() string {
-		return rig.Text(p.ok("signup", signup(object{"apiKeys": list(key(k))})), "organizationId")
+		return client.Text(p.ok("signup", signup(object{"apiKeys": list(key(k))})), "organizationId")
 	}
 	signUp()
 	signUp()
@@ -123,22 +99,21 @@ func TestSignedUpByAnother(t *testing.T) {
 	if a := p.account("PUBLIC_KEY", k.PublicKey); a != own {
 		t.Errorf("found in %s, not in %s", a, own)
 	}
-	if in := p.logIn(k, p.Credentials.OrganizationID); in != own {
+	if in := p.logIn(k, p.root.Organization); in != own {
 		t.Errorf("the log-in leads to %s, not to %s", in, own)
 	}
 	p.refused("signed up again after he has logged in", p.ask("signup", signup(object{"apiKeys": list(key(k))})), 400, "another sub-organization")
-	if in := p.logIn(k, p.Credentials.OrganizationID); in != own {
+	if in := p.logIn(k, p.root.Organization); in != own {
 		t.Errorf("the next log-in leads to %s, not to %s", in, own)
 	}
 	// An address beside it lets nobody in, whoever can read its mail.
-	victim := p.newKey()
-	sub := rig.Text(p.ok("signup", signup(object{"apiKeys": list(key(victim)), "userEmail": "mallory@example.org"})), "organizationId")
+	victim := client.NewKey()
+	sub := client.Text(p.ok("signup", signup(object{"apiKeys": list(key(victim)), "userEmail": "mallory@example.org"})), "organizationId")
 	token := p.token("mallory@example.org")
-	session := p.newKey()
-	body := p.BodyOf(sub, "ACTIVITY_TYPE_OTP_LOGIN", object{"verificationToken": token, "publicKey": session.PublicKey})
+	session := client.NewKey()
 	p.refused("the mailbox beside a key", p.ask("otp_login", object{"verificationToken": token, "publicKey": session.PublicKey, "organizationId": sub}), 404, "")
-	if r := p.stampedBy(p.Credentials.RootAPIKey, "submit", "otp_login", string(body)); r.status == 200 {
-		t.Errorf("the parent's server logs the mailbox in: %s", r.body)
+	if r := p.public(p.root.Key, sub, "OTP_LOGIN", object{"verificationToken": token, "publicKey": session.PublicKey}); r.Status == 200 {
+		t.Errorf("the parent's server logs the mailbox in: %s", r)
 	}
 }
 
@@ -147,17 +122,19 @@ func TestPasskeyOfAnother(t *testing.T) {
 	p := newPost(t)
 	for what, adds := range map[string]func(*thief, object){
 		"CREATE_AUTHENTICATORS_V2": func(t *thief, passkey object) {
-			t.does("create_authenticators", "CREATE_AUTHENTICATORS_V2", object{"userId": t.user, "authenticators": list(passkey)})
+			t.self.Do("CREATE_AUTHENTICATORS_V2", object{"userId": t.self.User, "authenticators": list(passkey)})
 		},
 		"CREATE_USERS_V4": func(t *thief, passkey object) {
-			t.does("create_users", "CREATE_USERS_V4", object{"users": list(t.somebody(object{"authenticators": list(passkey)}))})
+			u := client.NewUser("Somebody")
+			u["authenticators"] = list(passkey)
+			t.self.Do("CREATE_USERS_V4", client.Users(u))
 		},
 	} {
 		th := p.thief()
 		_, passkey := p.passkey()
-		own := rig.Text(p.ok("signup", signup(object{"authenticators": list(passkey)})), "organizationId")
+		own := client.Text(p.ok("signup", signup(object{"authenticators": list(passkey)})), "organizationId")
 		adds(th, passkey)
-		credential := rig.Text(passkey, "attestation", "credentialId")
+		credential := client.Text(passkey, "attestation", "credentialId")
 		if a, l := p.account("CREDENTIAL_ID", credential), p.listed("CREDENTIAL_ID", credential); a != own || l != own {
 			t.Errorf("%s: found in %s and %s, not in %s", what, a, l, own)
 		}
@@ -171,13 +148,15 @@ func TestContactOfAnother(t *testing.T) {
 	p := newPost(t)
 	for what, writes := range map[string]func(t *thief, victim string){
 		"UPDATE_USER_EMAIL": func(t *thief, victim string) {
-			t.does("update_user_email", "UPDATE_USER_EMAIL", object{"userId": t.user, "userEmail": victim})
+			t.self.Do("UPDATE_USER_EMAIL", object{"userId": t.self.User, "userEmail": victim})
 		},
 		"UPDATE_USER": func(t *thief, victim string) {
-			t.does("update_user", "UPDATE_USER", object{"userId": t.user, "userEmail": victim})
+			t.self.Do("UPDATE_USER", object{"userId": t.self.User, "userEmail": victim})
 		},
 		"CREATE_USERS_V4": func(t *thief, victim string) {
-			t.does("create_users", "CREATE_USERS_V4", object{"users": list(t.somebody(object{"userEmail": victim, "apiKeys": list(key(t.newKey()))}))})
+			u := client.NewUser("Somebody", client.NewKey())
+			u["userEmail"] = victim
+			t.self.Do("CREATE_USERS_V4", client.Users(u))
 		},
 	} {
 		th, victim := p.thief(), strings.ToLower(what)+"@example.org"
@@ -186,24 +165,24 @@ func TestContactOfAnother(t *testing.T) {
 			t.Errorf("%s: the address leads to %s", what, found)
 		}
 		token := p.token(victim)
-		k := p.newKey()
-		p.refused(what+": led there by the host", p.ask("otp_login", object{"verificationToken": token, "publicKey": k.PublicKey, "organizationId": th.sub}), 404, "not proven to be the user's")
+		k := client.NewKey()
+		p.refused(what+": led there by the host", p.ask("otp_login", object{"verificationToken": token, "publicKey": k.PublicKey, "organizationId": th.self.Organization}), 404, "not proven to be the user's")
 		own, _ := p.signsUp(victim)
 		if a, l := p.account("EMAIL", victim), p.listed("EMAIL", victim); a != own || l != own {
 			t.Errorf("%s: found in %s and %s, not in %s", what, a, l, own)
 		}
 	}
 	// What the parent's server has brought is found by it, and by the proxy once it has been verified.
-	made := p.submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", object{"subOrganizationName": "Vouched", "rootQuorumThreshold": 1,
-		"rootUsers": list(object{"userName": "Root", "userEmail": "vouched@example.org", "apiKeys": list(), "authenticators": list(), "oauthProviders": list()})})
-	vouched := rig.Text(made, "createSubOrganizationResultV8", "subOrganizationId")
+	root := client.NewRootUser("Root")
+	root["userEmail"] = "vouched@example.org"
+	vouched := client.Text(p.root.Do("CREATE_SUB_ORGANIZATION_V8", client.SubOrganization("Vouched", root)), "subOrganizationId")
 	if found := p.listed("EMAIL", "vouched@example.org"); found != vouched {
 		t.Errorf("the parent's server finds %s, not %s", found, vouched)
 	}
 	if found := p.account("EMAIL", "vouched@example.org"); found != "" {
 		t.Errorf("the proxy finds %s", found)
 	}
-	if r := p.ok("otp_login", object{"verificationToken": p.token("vouched@example.org"), "publicKey": p.newKey().PublicKey, "organizationId": vouched}); p.claims(r["session"])["organization_id"] != vouched {
+	if r := p.ok("otp_login", object{"verificationToken": p.token("vouched@example.org"), "publicKey": client.NewKey().PublicKey, "organizationId": vouched}); p.claims(r["session"])["organization_id"] != vouched {
 		t.Errorf("%v", r)
 	}
 	if found := p.account("EMAIL", "vouched@example.org"); found != vouched {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"cloister/shared/clocktest"
+	"cloister/sim/client"
 	"cloister/sim/inbox"
-	"cloister/sim/laptop"
 	"cloister/sim/passcode"
 	"cloister/sim/rig"
 )
@@ -46,7 +46,7 @@ func startPost(t *testing.T, o rig.Options) *post {
 	})
 	o.Rates, o.Configuration = unlimited, []byte(configuration)
 	p := &post{newWorld(t, o), box, o}
-	p.options.Dir = p.dir
+	p.options.Dir = p.Dir.Path
 	return p
 }
 
@@ -59,7 +59,7 @@ func (p *post) restarted() {
 // passcode has a code sent by mail.
 func (p *post) passcode(to string) (otp, code string) {
 	p.t.Helper()
-	otp = rig.Text(p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to}), "otpId")
+	otp = client.Text(p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to}), "otpId")
 	return otp, p.code(to)
 }
 
@@ -67,7 +67,7 @@ func (p *post) passcode(to string) (otp, code string) {
 func (p *post) token(to string) string {
 	p.t.Helper()
 	otp, code := p.passcode(to)
-	return rig.Text(p.ok("otp_verify", object{"otpId": otp, "otpCode": code}), "verificationToken")
+	return client.Text(p.ok("otp_verify", object{"otpId": otp, "otpCode": code}), "verificationToken")
 }
 
 // code waits for a message to somebody and takes the code in it.
@@ -87,7 +87,7 @@ func (p *post) code(to string) string {
 func (p *post) signsUp(to string) (sub, token string) {
 	p.t.Helper()
 	token = p.token(to)
-	return rig.Text(p.ok("signup", signup(object{"userEmail": to, "verificationToken": token})), "organizationId"), token
+	return client.Text(p.ok("signup", signup(object{"userEmail": to, "verificationToken": token})), "organizationId"), token
 }
 
 func (p *post) client() *passcode.Client {
@@ -131,9 +131,9 @@ func (p *post) claims(token any) object {
 }
 
 // whoami asks with a session's key.
-func (p *post) whoami(organization string, k laptop.KeyPair) object {
+func (p *post) whoami(organization string, k client.KeyPair) object {
 	p.t.Helper()
-	return p.stampedBy(k, "query", "whoami", object{"organizationId": organization}).parse(p.t)
+	return p.root.As(organization, "", k).Read("whoami", nil)
 }
 
 // Sign-up and log-in through the proxy alone, in both generations of the client: the
@@ -153,7 +153,7 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 			}
 			made := p.ok("signup", object{c.field: c.contact, "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list()})
 			sub := made["organizationId"].(string)
-			session := p.newKey()
+			session := client.NewKey()
 			jwt := p.claims(p.ok("otp_login", object{"verificationToken": token, "publicKey": session.PublicKey})["session"])
 			if jwt["organization_id"] != sub || jwt["public_key"] != session.PublicKey {
 				t.Errorf("%v", jwt)
@@ -161,16 +161,16 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 			if who := p.whoami(sub, session); who["userId"] != made["userId"] {
 				t.Errorf("whoami: %v", who)
 			}
-			p.refused("a second log-in", p.ask("otp_login", object{"verificationToken": token, "publicKey": p.newKey().PublicKey}), 400, "invalid verification token")
+			p.refused("a second log-in", p.ask("otp_login", object{"verificationToken": token, "publicKey": client.NewKey().PublicKey}), 400, "invalid verification token")
 			// Logging in again, encrypted.
 			init := p.ok("otp_init_v2", options)
 			cl := p.client()
 			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.contact), cl.Public)})["verificationToken"]
-			session = p.newKey()
+			session = client.NewKey()
 			in := object{"verificationToken": token, "publicKey": session.PublicKey,
 				"clientSignature": p.signs(cl, object{"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}
 			// The host puts a key of its own in the place of the client's.
-			thief := p.newKey()
+			thief := client.NewKey()
 			stolen := object{"verificationToken": token, "publicKey": thief.PublicKey, "clientSignature": in["clientSignature"]}
 			p.refused("a host's own key", p.ask("otp_login_v2", stolen), 400, "another publicKey")
 			p.refused("without a signature", p.ask("otp_login", object{"verificationToken": token, "publicKey": thief.PublicKey}), 400, "is bound to a key")
@@ -204,7 +204,7 @@ func TestPasscodesAreNotGuessed(t *testing.T) {
 	unknown := p.ask("otp_verify", object{"otpId": "019cd79e-4d5e-7ae5-befe-593d423aed3b", "otpCode": "AAAAAA"})
 	p.refused("an unknown id", unknown, 400, "Invalid OTP code")
 	// A code is asked for alike whether or not somebody has the contact.
-	p.ok("signup", object{"userEmail": contact, "apiKeys": list(key(p.newKey())), "authenticators": list(), "oauthProviders": list()})
+	p.ok("signup", object{"userEmail": contact, "apiKeys": list(key(client.NewKey())), "authenticators": list(), "oauthProviders": list()})
 	for _, to := range []string{contact, "nobody@example.org"} {
 		if got := p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to}); len(got) != 1 || got["otpId"] == "" {
 			t.Errorf("%s: %v", to, got)
@@ -216,8 +216,8 @@ func TestPasscodesAreNotGuessed(t *testing.T) {
 // policy, which binds the proxy's user like any other.
 func TestClearFormsCanBeSwitchedOff(t *testing.T) {
 	p := newPost(t)
-	p.submit("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", object{"policyName": "No codes in clear", "effect": "EFFECT_DENY", "notes": "",
-		"condition": "activity.type in ['ACTIVITY_TYPE_INIT_OTP', 'ACTIVITY_TYPE_INIT_OTP_V2', 'ACTIVITY_TYPE_VERIFY_OTP', 'ACTIVITY_TYPE_OTP_LOGIN']"})
+	p.root.Do("CREATE_POLICY_V3", client.Policy("No codes in clear", "DENY",
+		"activity.type in ['ACTIVITY_TYPE_INIT_OTP', 'ACTIVITY_TYPE_INIT_OTP_V2', 'ACTIVITY_TYPE_VERIFY_OTP', 'ACTIVITY_TYPE_OTP_LOGIN']", ""))
 	options := object{"otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org"}
 	p.refused("a code to be verified in clear", p.ask("otp_init", options), 403, "not authorized")
 	p.refused("an attempt in clear", p.ask("otp_verify", object{"otpId": "019cd79e-4d5e-7ae5-befe-593d423aed3b", "otpCode": "AAAAAA"}), 403, "not authorized")

@@ -2,9 +2,10 @@ package proxy_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -13,34 +14,32 @@ func TestReplayedTokens(t *testing.T) {
 	p := startPost(t, rig.Options{Organizations: 1})
 	const ada, bob = "ada@example.org", "bob@example.org"
 	logIn := func(p *world, token string, members object) *reply {
-		body := object{"verificationToken": token, "publicKey": p.newKey().PublicKey}
-		for name, v := range members {
-			body[name] = v
-		}
+		body := object{"verificationToken": token, "publicKey": client.NewKey().PublicKey}
+		maps.Copy(body, members)
 		return p.ask("otp_login", body)
 	}
 	sub, token := p.signsUp(ada)
 	bobs, _ := p.signsUp(bob)
-	session := p.newKey()
-	if r := p.ask("otp_login", object{"verificationToken": token, "publicKey": session.PublicKey}); r.status != 200 {
-		t.Fatal(r.body)
+	session := client.NewKey()
+	if r := p.ask("otp_login", object{"verificationToken": token, "publicKey": session.PublicKey}); r.Status != 200 {
+		t.Fatal(r)
 	}
-	me := rig.Text(p.whoami(sub, session), "userId")
+	me := client.Text(p.whoami(sub, session), "userId")
 	contact := func(token, address string) *reply {
-		return p.inSub(session, sub, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL", object{"userId": me, "userEmail": address, "verificationToken": token})
+		return p.public(session, sub, "UPDATE_USER_EMAIL", object{"userId": me, "userEmail": address, "verificationToken": token})
 	}
 	fresh := p.token(ada)        // has served nothing
 	foreign := p.foreign(t, ada) // of the other organization, about the same contact
 	unheld := p.token("c@example.org")
 	renamed := p.token("d@example.org")
-	if r := contact(renamed, "d@example.org"); r.status != 200 {
-		t.Fatal(r.body)
+	if r := contact(renamed, "d@example.org"); r.Status != 200 {
+		t.Fatal(r)
 	}
-	if r := contact(fresh, ada); r.status != 200 { // back; this token has verified a contact now
-		t.Fatal(r.body)
+	if r := contact(fresh, ada); r.Status != 200 { // back; this token has verified a contact now
+		t.Fatal(r)
 	}
-	p.update(object{"verificationTokenRequiredForGetAccountPii": true})
-	k := p.newKey()
+	p.root.Do("UPDATE_AUTH_PROXY_CONFIG", object{"verificationTokenRequiredForGetAccountPii": true})
+	k := client.NewKey()
 	for _, c := range []struct {
 		what   string
 		try    func(i int) *reply
@@ -50,7 +49,7 @@ func TestReplayedTokens(t *testing.T) {
 		{"to sign up again", func(int) *reply { return p.ask("signup", signup(object{"userEmail": ada, "verificationToken": token})) }, 400, "invalid verification token"},
 		{"to sign up with a contact that is held", func(int) *reply { return p.ask("signup", signup(object{"userEmail": ada, "verificationToken": fresh})) }, 409, "exists already"},
 		{"to sign up again with a key", func(int) *reply {
-			return p.ask("signup", signup(object{"userEmail": ada, "verificationToken": token, "apiKeys": list(key(p.newKey()))}))
+			return p.ask("signup", signup(object{"userEmail": ada, "verificationToken": token, "apiKeys": list(key(client.NewKey()))}))
 		}, 400, "invalid verification token"},
 		{"to sign up as somebody else", func(i int) *reply {
 			return p.ask("signup", signup(object{"userEmail": fmt.Sprintf("e%d@example.org", i), "verificationToken": token}))
@@ -58,7 +57,7 @@ func TestReplayedTokens(t *testing.T) {
 		{"to log in again", func(int) *reply { return logIn(p.world, token, nil) }, 400, "invalid verification token"},
 		{"to log in again, named", func(int) *reply { return logIn(p.world, token, object{"organizationId": sub}) }, 400, "invalid verification token"},
 		{"to log in elsewhere", func(int) *reply { return logIn(p.world, fresh, object{"organizationId": bobs}) }, 404, ""},
-		{"to log in above", func(int) *reply { return logIn(p.world, fresh, object{"organizationId": p.Credentials.OrganizationID}) }, 404, ""},
+		{"to log in above", func(int) *reply { return logIn(p.world, fresh, object{"organizationId": p.root.Organization}) }, 404, ""},
 		{"to verify a contact again", func(int) *reply { return contact(fresh, ada) }, 400, "invalid verification token"},
 		{"to verify another contact", func(int) *reply { return contact(unheld, "e@example.org") }, 400, ""},
 		{"in another tree", func(int) *reply { return logIn(foreign.world, fresh, nil) }, 400, "invalid verification token"},
@@ -81,8 +80,8 @@ func TestReplayedTokens(t *testing.T) {
 		t.Logf("refused 50 times: a token %s", c.what)
 	}
 	// What it may still do it does.
-	if r := p.ask("otp_login", object{"verificationToken": fresh, "publicKey": k.PublicKey}); r.status != 200 {
-		t.Errorf("the first log-in: %d %s", r.status, r.body)
+	if r := p.ask("otp_login", object{"verificationToken": fresh, "publicKey": k.PublicKey}); r.Status != 200 {
+		t.Errorf("the first log-in: %v", r)
 	}
 	p.Kill()
 	p.restarted()
@@ -102,38 +101,38 @@ func TestStolenTokens(t *testing.T) {
 	const victim = "victim@example.org"
 	bound := func(to, public string) string {
 		init := p.ok("otp_init_v2", object{"otpType": "OTP_TYPE_EMAIL", "contact": to})
-		return rig.Text(p.ok("otp_verify_v2", object{"otpId": init["otpId"],
+		return client.Text(p.ok("otp_verify_v2", object{"otpId": init["otpId"],
 			"encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(to), public)}), "verificationToken")
 	}
-	logIn := func(to string) (session laptop.KeyPair, sub string) {
-		cl, session := p.client(), p.newKey()
+	logIn := func(to string) (session client.KeyPair, sub string) {
+		cl, session := p.client(), client.NewKey()
 		token := bound(to, cl.Public)
 		r := p.ok("otp_login_v2", object{"verificationToken": token, "publicKey": session.PublicKey, "clientSignature": p.signs(cl, object{
 			"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})})
-		return session, rig.Text(p.claims(r["session"]), "organization_id")
+		return session, client.Text(p.claims(r["session"]), "organization_id")
 	}
 	theirs, _ := p.signsUp("thief@example.org")
 	thief, sub := logIn("thief@example.org")
 	if sub != theirs {
 		t.Fatal(sub)
 	}
-	me := rig.Text(p.whoami(theirs, thief), "userId")
+	me := client.Text(p.whoami(theirs, thief), "userId")
 	steal := func(token string) *reply {
-		return p.inSub(thief, theirs, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL", object{"userId": me, "userEmail": victim, "verificationToken": token})
+		return p.public(thief, theirs, "UPDATE_USER_EMAIL", object{"userId": me, "userEmail": victim, "verificationToken": token})
 	}
 	cl := p.client()
 	token := bound(victim, cl.Public)
 	p.refused("a token of somebody else's key", steal(token), 400, "bound to a key")
-	own := rig.Text(p.ok("signup_v2", object{"userEmail": victim, "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),
+	own := client.Text(p.ok("signup_v2", object{"userEmail": victim, "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),
 		"clientSignature": p.signs(cl, object{"signupV2": object{"email": victim}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})}), "organizationId")
 	p.refused("a token that has signed up", steal(token), 400, "bound to a key")
 	p.refused("a token bound to no key, of a contact that is held", steal(p.token(victim)), 409, "exists already")
 	// Nor does the host lead a log-in of the victim's to the thief, by naming where it is
 	// meant for: nobody has signed that.
-	if r := p.inSub(thief, theirs, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL", object{"userId": me, "userEmail": victim}); r.status != 200 {
-		t.Fatal(r.body)
+	if r := p.public(thief, theirs, "UPDATE_USER_EMAIL", object{"userId": me, "userEmail": victim}); r.Status != 200 {
+		t.Fatal(r)
 	}
-	k := p.newKey()
+	k := client.NewKey()
 	token = bound(victim, cl.Public)
 	led := object{"verificationToken": token, "publicKey": k.PublicKey, "organizationId": theirs, "clientSignature": p.signs(cl, object{
 		"login": object{"publicKey": k.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}
@@ -142,11 +141,11 @@ func TestStolenTokens(t *testing.T) {
 	if sub := p.claims(p.ok("otp_login_v2", led)["session"])["organization_id"]; sub != own {
 		t.Fatalf("the log-in leads to %s", sub)
 	}
-	user := rig.Text(p.whoami(own, k), "userId")
+	user := client.Text(p.whoami(own, k), "userId")
 	const anew = "anew@example.org"
-	if r := p.inSub(k, own, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL",
-		object{"userId": user, "userEmail": anew, "verificationToken": bound(anew, k.PublicKey)}); r.status != 200 {
-		t.Fatal(r.body)
+	if r := p.public(k, own, "UPDATE_USER_EMAIL",
+		object{"userId": user, "userEmail": anew, "verificationToken": bound(anew, k.PublicKey)}); r.Status != 200 {
+		t.Fatal(r)
 	}
 	if _, sub := logIn(anew); sub != own {
 		t.Errorf("the log-in by the new address leads to %s", sub)
@@ -160,12 +159,6 @@ func flipped(token string, i int) string {
 	return string(b)
 }
 
-// inSub is an activity of a session in a sub-organization.
-func (p *post) inSub(k laptop.KeyPair, sub, op, typ string, params object) *reply {
-	p.t.Helper()
-	return p.stampedBy(k, "submit", op, string(p.BodyOf(sub, typ, params)))
-}
-
 // A foreignProxy is the proxy of another organization, with a token of its own.
 type foreignProxy struct {
 	*world
@@ -175,13 +168,8 @@ type foreignProxy struct {
 // foreign is that of the further organization, which somebody proves a contact to.
 func (p *post) foreign(t *testing.T, contact string) *foreignProxy {
 	t.Helper()
-	o := p.others()[0]
-	if r := p.stampedBy(o.RootAPIKey, "submit", "enable_auth_proxy", string(p.BodyOf(o.OrganizationID, "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{}))); r.status != 200 {
-		t.Fatal(r.body)
-	}
-	configs := p.stampedBy(o.RootAPIKey, "query", "get_organization_configs", object{"organizationId": o.OrganizationID}).parse(t)
 	w := *p.world
-	w.config = rig.Text(configs, "configs", "features", "0", "value")
+	w.config = enabled(p.Others()[0])
 	there := &post{world: &w, box: p.box, options: p.options}
 	return &foreignProxy{&w, there.token(contact)}
 }

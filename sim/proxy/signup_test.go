@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -11,30 +12,30 @@ func TestSignupWithAPIKeyAndWallet(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
 	for _, op := range []string{"signup", "signup_v2"} {
 		for name, form := range map[string]func(any) any{"camelCase": func(v any) any { return v }, "snake_case": snake} {
-			k := w.newKey()
+			k := client.NewKey()
 			body := signup(object{"userName": "Ada", "organizationName": "Ada's", "userEmail": "ada@example.com", "apiKeys": list(key(k)), "wallet": wallet})
 			got := w.ok(op, form(body))
-			id, user := rig.Text(got, "organizationId"), rig.Text(got, "userId")
-			if address := rig.Text(got, "wallet", "addresses", "0"); !strings.HasPrefix(address, "0x") || rig.Get(got, "wallet", "walletId") == nil {
+			id, user := client.Text(got, "organizationId"), client.Text(got, "userId")
+			if address := client.Text(got, "wallet", "addresses", "0"); !strings.HasPrefix(address, "0x") || client.Get(got, "wallet", "walletId") == nil {
 				t.Errorf("%s %s: wallet %v", op, name, got["wallet"])
 			}
 			proofs, _ := got["appProofs"].([]any)
-			if len(proofs) < 2 || rig.Get(proofs, "0", "proofPayload") == nil || rig.Get(proofs, "0", "signature") == nil {
+			if len(proofs) < 2 || client.Get(proofs, "0", "proofPayload") == nil || client.Get(proofs, "0", "signature") == nil {
 				t.Errorf("%s %s: proofs %v", op, name, proofs)
 			}
 			if len(got) != 4 {
 				t.Errorf("%s %s answers %v", op, name, got)
 			}
-			who := w.stampedBy(k, "query", "whoami", object{"organizationId": id}).parse(t)
-			if rig.Text(who, "userId") != user || rig.Text(who, "username") != "Ada" || rig.Text(who, "organizationName") != "Ada's" {
+			who := w.root.As(id, user, k).Read("whoami", nil)
+			if client.Text(who, "userId") != user || client.Text(who, "username") != "Ada" || client.Text(who, "organizationName") != "Ada's" {
 				t.Errorf("%s %s: whoami %v", op, name, who)
 			}
 			// The new key is asked about in the parent, as clients do after a sign-up.
 			found := w.ok("account", object{"filterType": "PUBLIC_KEY", "filterValue": k.PublicKey})
-			if rig.Text(found, "organizationId") != id {
+			if client.Text(found, "organizationId") != id {
 				t.Errorf("%s %s: account %v", op, name, found)
 			}
-			if e := rig.Text(w.stampedBy(k, "query", "get_user", object{"organizationId": id, "userId": user}).parse(t), "user", "userEmail"); e != "ada@example.com" {
+			if e := client.Text(w.root.As(id, user, k).Read("get_user", object{"userId": user}), "user", "userEmail"); e != "ada@example.com" {
 				t.Errorf("%s %s: email %q", op, name, e)
 			}
 		}
@@ -45,21 +46,18 @@ func TestSignupWithPasskey(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
 	a, params := w.passkey()
 	got := w.ok("signup_v2", signup(object{"authenticators": list(params)}))
-	id := rig.Text(got, "organizationId")
+	id := client.Text(got, "organizationId")
 	if got["wallet"] != nil {
 		t.Errorf("a wallet that nobody asked for: %v", got)
 	}
-	body := []byte(text(object{"organizationId": id}))
-	stamp, err := a.Stamp(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	who := w.public("query", "whoami", body, "X-Stamp-WebAuthn", stamp).parse(t)
-	if rig.Text(who, "userId") != rig.Text(got, "userId") || !strings.HasPrefix(rig.Text(who, "username"), "user-") || !strings.HasPrefix(rig.Text(who, "organizationName"), "sub-org-") {
+	u := w.root.As(id, "", client.KeyPair{})
+	u.Stamp = client.ByPasskey(a)
+	who := u.Read("whoami", nil)
+	if client.Text(who, "userId") != client.Text(got, "userId") || !strings.HasPrefix(client.Text(who, "username"), "user-") || !strings.HasPrefix(client.Text(who, "organizationName"), "sub-org-") {
 		t.Errorf("whoami %v", who)
 	}
-	credential := rig.Text(params, "attestation", "credentialId")
-	if found := w.ok("account", object{"filterType": "CREDENTIAL_ID", "filterValue": credential}); rig.Text(found, "organizationId") != id {
+	credential := client.Text(params, "attestation", "credentialId")
+	if found := w.ok("account", object{"filterType": "CREDENTIAL_ID", "filterValue": credential}); client.Text(found, "organizationId") != id {
 		t.Errorf("account %v", found)
 	}
 	w.refused("the passkey once more", w.ask("signup_v2", signup(object{"authenticators": list(params)})), 400, "another sub-organization")
@@ -68,19 +66,19 @@ func TestSignupWithPasskey(t *testing.T) {
 // The first description of the interface had wallets by path and curve.
 func TestSignupWithWalletByPath(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
-	got := w.ok("signup", signup(object{"apiKeys": list(key(w.newKey())), "wallet": object{"path": "m/44'/501'/0'/0'", "curve": "CURVE_TYPE_ED25519"}}))
-	if address := rig.Text(got, "wallet", "addresses", "0"); len(address) < 32 || len(address) > 44 {
+	got := w.ok("signup", signup(object{"apiKeys": list(key(client.NewKey())), "wallet": object{"path": "m/44'/501'/0'/0'", "curve": "CURVE_TYPE_ED25519"}}))
+	if address := client.Text(got, "wallet", "addresses", "0"); len(address) < 32 || len(address) > 44 {
 		t.Errorf("%v", got)
 	}
 }
 
 func TestSameSignupTwiceIsTwoActivities(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
-	k := w.newKey()
+	k := client.NewKey()
 	body := signup(object{"apiKeys": list(key(k))})
-	first, second := rig.Text(w.ok("signup", body), "organizationId"), rig.Text(w.ok("signup", body), "organizationId")
+	first, second := client.Text(w.ok("signup", body), "organizationId"), client.Text(w.ok("signup", body), "organizationId")
 	// As the only way in, a key that nobody has shown to be his stands in nobody's way, and leads into the newest.
-	if first == second || rig.Text(w.ok("account", object{"filterType": "PUBLIC_KEY", "filterValue": k.PublicKey}), "organizationId") != second {
+	if first == second || client.Text(w.ok("account", object{"filterType": "PUBLIC_KEY", "filterValue": k.PublicKey}), "organizationId") != second {
 		t.Errorf("%s, %s", first, second)
 	}
 	w.logIn(k, first)
@@ -90,8 +88,8 @@ func TestSameSignupTwiceIsTwoActivities(t *testing.T) {
 	ids := make(chan string, n)
 	for range n {
 		go func() {
-			r := w.ask("signup", signup(object{"userName": "Same", "organizationName": "Same", "apiKeys": list(key(w.newKey()))}))
-			ids <- rig.Text(r.parse(t), "organizationId")
+			r := w.ask("signup", signup(object{"userName": "Same", "organizationName": "Same", "apiKeys": list(key(client.NewKey()))}))
+			ids <- r.Text("organizationId")
 		}()
 	}
 	seen := map[string]bool{}
@@ -106,7 +104,7 @@ func TestSameSignupTwiceIsTwoActivities(t *testing.T) {
 
 func TestSignupsThatAreRefused(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
-	k := key(w.newKey())
+	k := key(client.NewKey())
 	with := func(name string, value any) object {
 		return signup(object{"apiKeys": list(k), name: value})
 	}
@@ -147,21 +145,21 @@ func TestSignupsThatAreRefused(t *testing.T) {
 		{"a client signature that is a text", with("clientSignature", "00"), 400, "", "clientSignature"},
 		{"a body too large", with("userTag", strings.Repeat("x", 200<<10)), 400, "too large", ""},
 		{"too deep", `{"apiKeys":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", 400, "", ""},
-		{"too many keys", signup(object{"apiKeys": manyKeys(w, 11)}), 429, "maximum long-lived api keys", ""},
+		{"too many keys", signup(object{"apiKeys": manyKeys(11)}), 429, "maximum long-lived api keys", ""},
 	} {
 		for name, form := range map[string]func(any) any{"camelCase": func(v any) any { return v }, "snake_case": snake} {
 			r := w.ask("signup", form(c.body))
 			w.refused(c.what+" in "+name, r, c.status, c.says)
-			if c.field != "" && !strings.Contains(r.body, `"field":"`+c.field+`"`) && name == "camelCase" {
-				t.Errorf("%s: %s, want the field %s", c.what, r.body, c.field)
+			if c.field != "" && !strings.Contains(string(r.Body), `"field":"`+c.field+`"`) && name == "camelCase" {
+				t.Errorf("%s: %s, want the field %s", c.what, r, c.field)
 			}
 		}
 	}
 }
 
-func manyKeys(w *world, n int) (ks []any) {
+func manyKeys(n int) (ks []any) {
 	for range n {
-		ks = append(ks, key(w.newKey()))
+		ks = append(ks, key(client.NewKey()))
 	}
 	return ks
 }

@@ -12,6 +12,7 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
 	"cloister/sim/rig"
 )
@@ -58,7 +59,7 @@ func TestRestartGivesNoTries(t *testing.T) {
 		p.refused("a code of the boot before", p.try(x.otp, x.code), 400, "Invalid OTP code")
 	}
 	for range 50 {
-		p.refused("a token of the boot before", p.ask("otp_login", object{"verificationToken": token, "publicKey": p.newKey().PublicKey}), 400, "verification token has expired")
+		p.refused("a token of the boot before", p.ask("otp_login", object{"verificationToken": token, "publicKey": client.NewKey().PublicKey}), 400, "verification token has expired")
 	}
 	p.token("s0@example.org") // who asks again is sent another
 	t.Logf("refused: %d codes and one token 50 times, after a restart", len(all))
@@ -69,7 +70,7 @@ func (p *post) copied() string {
 	p.t.Helper()
 	to := p.t.TempDir()
 	for _, name := range []string{"cloister.db", "cloister.db-wal"} {
-		b, err := os.ReadFile(filepath.Join(p.dir, name))
+		b, err := os.ReadFile(filepath.Join(p.Dir.Path, name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, name), b, 0o600)
 		}
@@ -120,7 +121,7 @@ func TestRollbackGivesNoTries(t *testing.T) {
 	s := hostile.NewStore(honest)
 	// The enclave has room for one organization: each call of another makes it load.
 	p := startPost(t, rig.Options{Dir: dir, Store: s, Organizations: 1, Limits: core.Limits{StateBytes: 1}})
-	other := p.others()[0]
+	other := p.Others()[0]
 	all := p.pending(50)
 	before := p.copied()
 	p.guess(all, 3)
@@ -128,17 +129,15 @@ func TestRollbackGivesNoTries(t *testing.T) {
 	var loaded atomic.Int64
 	for _, x := range all {
 		s.Do(nil)
-		if r := p.stampedBy(other.RootAPIKey, "query", "whoami", object{"organizationId": other.OrganizationID}); r.status != 200 {
-			t.Fatalf("%d %s", r.status, r.body)
-		}
+		other.Read("whoami", nil)
 		s.Do(func(ctx context.Context, question any) (any, error, bool) {
 			if _, ok := question.(wire.LoadOrganization); ok {
 				loaded.Add(1)
 			}
 			return shows(old)(ctx, question)
 		})
-		if r := p.try(x.otp, x.code); r.status == 200 {
-			t.Errorf("a code whose tries were rolled back: %s", r.body)
+		if r := p.try(x.otp, x.code); r.Status == 200 {
+			t.Errorf("a code whose tries were rolled back: %s", r)
 		}
 	}
 	s.Do(nil)

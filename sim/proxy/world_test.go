@@ -1,25 +1,18 @@
 package proxy_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
+	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"cloister/enclave/core"
-	"cloister/host/api"
 	"cloister/sim/authenticator"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -30,10 +23,10 @@ func list(xs ...any) []any { return append([]any{}, xs...) }
 // A world is a host and an enclave whose first organization has an auth proxy.
 type world struct {
 	*rig.Rig
-	t          *testing.T
-	proxy, api string // base URLs
-	dir        string
-	config     string
+	root   *client.User // of the first organization, over HTTP
+	t      *testing.T
+	proxy  string // base URL
+	config string
 }
 
 // unlimited switches the proxy's rates off.
@@ -41,50 +34,38 @@ var unlimited = core.Rates{Proxy: core.ProxyRates{Off: true}}
 
 func newWorld(t *testing.T, o rig.Options) *world {
 	t.Helper()
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
-	}
 	o.AuthProxy = true
-	w := &world{t: t, dir: o.Dir, Rig: rig.Start(t, o)}
-	a := api.New(api.Options{Enclave: w.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
-	proxy, public := httptest.NewServer(a.Proxy()), httptest.NewServer(a.Public(true))
-	t.Cleanup(proxy.Close)
-	t.Cleanup(public.Close)
-	w.proxy, w.api, w.config = proxy.URL, public.URL, w.Credentials.AuthProxyConfigID
+	w := &world{t: t, Rig: rig.Start(t, o)}
+	w.root, w.proxy, w.config = w.Root(), w.ServeProxy(), w.Credentials.AuthProxyConfigID
+	w.root.Send = client.HTTP(&http.Client{Transport: typed{}}, w.Serve())
 	if w.config == "" {
 		t.Fatal("no auth proxy")
 	}
 	return w
 }
 
-// others are the further organizations.
-func (w *world) others() []laptop.Organization {
-	b, err := os.ReadFile(filepath.Join(w.dir, "organizations.json"))
-	var all []laptop.Organization
-	if err == nil {
-		err = json.Unmarshal(b, &all)
+// typed is a way to the public interface, whose replies are all of one type.
+type typed struct{}
+
+func (typed) RoundTrip(q *http.Request) (*http.Response, error) {
+	r, err := http.DefaultTransport.RoundTrip(q)
+	if err == nil && r.Header.Get("Content-Type") != "application/json" {
+		return nil, fmt.Errorf("%s: %v", q.URL, r.Header)
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return all
+	return r, err
+}
+
+// enabled turns the proxy of an organization on, and returns its configuration's id.
+func enabled(root *client.User) string {
+	root.Test.Helper()
+	root.Do("ENABLE_AUTH_PROXY", object{})
+	return client.Text(root.Read("get_organization_configs", nil), "configs", "features", "0", "value")
 }
 
 // A reply of the proxy.
 type reply struct {
-	status int
-	head   http.Header
-	body   string
-}
-
-func (r *reply) parse(t *testing.T) object {
-	t.Helper()
-	var m object
-	if err := json.Unmarshal([]byte(r.body), &m); err != nil {
-		t.Fatalf("%d %s: %v", r.status, r.body, err)
-	}
-	return m
+	client.Reply
+	head http.Header
 }
 
 // post sends a body with headers, given in pairs.
@@ -111,7 +92,7 @@ func (w *world) do(req *http.Request) *reply {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &reply{resp.StatusCode, resp.Header, string(b)}
+	return &reply{client.Reply{Status: resp.StatusCode, Body: b}, resp.Header}
 }
 
 const configHeader = "X-Auth-Proxy-Config-ID" // as clients write it
@@ -137,10 +118,11 @@ func text(v any) string {
 func (w *world) ok(op string, body any) object {
 	w.t.Helper()
 	r := w.ask(op, body)
-	if r.status != 200 {
-		w.t.Fatalf("%s: %d %s", op, r.status, r.body)
+	m := r.JSON()
+	if r.Status != 200 || m == nil {
+		w.t.Fatalf("%s: %v", op, r)
 	}
-	return r.parse(w.t)
+	return m
 }
 
 // refused wants an error of the wire's shape.
@@ -151,43 +133,16 @@ func (w *world) refused(what string, r *reply, status int, says string) {
 		Message string
 		Details []object
 	}
-	if err := json.Unmarshal([]byte(r.body), &e); err != nil || r.status != status || !strings.Contains(e.Message, says) || e.Code == 0 || e.Details == nil {
-		w.t.Errorf("%s: %d %s, want %d %q", what, r.status, r.body, status, says)
+	if err := json.Unmarshal(r.Body, &e); err != nil || r.Status != status || !strings.Contains(e.Message, says) || e.Code == 0 || e.Details == nil {
+		w.t.Errorf("%s: %v, want %d %q", what, r, status, says)
 	}
-	if r.head.Get("Content-Type") != "application/json" {
+	if r.head != nil && r.head.Get("Content-Type") != "application/json" {
 		w.t.Errorf("%s: %q", what, r.head.Get("Content-Type"))
 	}
 }
 
-// update changes the configuration, stamped by the root user.
-func (w *world) update(params object) {
-	w.t.Helper()
-	w.submit("update_auth_proxy_config", "ACTIVITY_TYPE_UPDATE_AUTH_PROXY_CONFIG", params)
-}
-
-// submit is an activity of the root user that must be completed.
-func (w *world) submit(op, typ string, params object) object {
-	w.t.Helper()
-	status, m := w.Submit(op, typ, params)
-	if status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
-		w.t.Fatalf("%s: %d %v", op, status, m)
-	}
-	return rig.Get(m, "activity", "result").(object)
-}
-
 // key is an API key as sign-ups name it.
-func key(k laptop.KeyPair) object {
-	return object{"apiKeyName": "Key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}
-}
-
-func (w *world) newKey() laptop.KeyPair {
-	w.t.Helper()
-	k, err := laptop.NewKey()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return k
-}
+func key(k client.KeyPair) object { return client.APIKey("Key", k) }
 
 // signup is a sign-up with nothing in it but what is given.
 func signup(members object) object {
@@ -196,37 +151,22 @@ func signup(members object) object {
 	return s
 }
 
-var wallet = object{"walletName": "First", "accounts": list(object{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"})}
+var wallet = object{"walletName": "First", "accounts": list(client.Ethereum)}
 
-// stampedBy sends a body to the public interface.
-func (w *world) stampedBy(k laptop.KeyPair, endpoint, op string, body any) *reply {
+// public is the answer of the public interface to an activity of whoever has a key of an organization.
+func (w *world) public(k client.KeyPair, organization, typ string, params object) *reply {
 	w.t.Helper()
-	b := []byte(text(body))
-	head, err := laptop.Stamp(k, b)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return w.public(endpoint, op, b, head[0].Name, head[0].Value)
+	return &reply{w.root.As(organization, "", k).Submit(typ, params), nil}
 }
 
 // logIn starts a session by a key where its stamp names, and tells in which organization.
-func (w *world) logIn(k laptop.KeyPair, organization string) string {
+func (w *world) logIn(k client.KeyPair, organization string) string {
 	w.t.Helper()
-	r := w.stampedBy(k, "submit", "stamp_login", string(w.BodyOf(organization, "ACTIVITY_TYPE_STAMP_LOGIN", object{"publicKey": w.newKey().PublicKey})))
-	if r.status != 200 {
-		w.t.Fatalf("a log-in: %d %s", r.status, r.body)
+	r := w.public(k, organization, "STAMP_LOGIN", object{"publicKey": client.NewKey().PublicKey})
+	if r.Status != 200 {
+		w.t.Fatalf("a log-in: %v", r)
 	}
-	return rig.Text(r.parse(w.t), "activity", "organizationId")
-}
-
-func (w *world) public(endpoint, op string, body []byte, name, value string) *reply {
-	w.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, w.api+"/public/v1/"+endpoint+"/"+op, bytes.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req.Header.Set(name, value)
-	return w.do(req)
+	return r.Text("activity", "organizationId")
 }
 
 // passkey is an authenticator and what a sign-up says of it.

@@ -1,15 +1,12 @@
 package ranges_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // Each range has the plans, also one that moves; and what was counted in it goes on from where it was, at one enclave only.
@@ -21,12 +18,8 @@ func TestPlansOfRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(e *enclave, version int, more string) *wire.Reply {
-		body := fmt.Appendf(nil, `{"timestampMs":"%d","version":%d,"default":"p","plans":[{"id":"p","name":"P","signaturesPerMonth":3}]%s}`, w.now(), version, more)
-		head, err := laptop.Stamp(admission, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e.call(&wire.Call{Endpoint: wire.EndpointBoot, Op: "put_plans", Head: head, Body: body, WithinMs: maxWaitMs})
+		body := fmt.Appendf(nil, `{"timestampMs":"%d","version":%d,"default":"p","plans":[{"id":"p","name":"P","signaturesPerMonth":3}]%s}`, w.times.Next(), version, more)
+		return e.call(w.request((&client.Client{Key: admission}).Request(wire.EndpointBoot, "put_plans", body)))
 	}
 	want := func(what string, r *wire.Reply, status int, words string) {
 		t.Helper()
@@ -35,18 +28,9 @@ func TestPlansOfRanges(t *testing.T) {
 		}
 	}
 	o := w.in(2)
-	submit := func(op, typ string, parameters map[string]any) *wire.Call {
-		return w.stamped(wire.EndpointSubmit, op, o, map[string]any{"type": typ, "timestampMs": strconv.FormatInt(w.now(), 10), "parameters": parameters})
-	}
-	made := a.call(submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Wallet", "accounts": []any{map[string]any{
-		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}}))
-	var m any
-	if err := json.Unmarshal(made.Body, &m); err != nil || made.Status != 200 {
-		t.Fatalf("%s", made.Body)
-	}
-	sign := func() *wire.Call {
-		return submit("sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0"),
-			"payload": strings.Repeat("ab", 32), "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"})
+	wallet := a.completed(w.submit(o, "CREATE_WALLET", client.Wallet("Wallet", client.Ethereum)))
+	sign := func() *client.Request {
+		return w.submit(o, "SIGN_RAW_PAYLOAD_V2", client.Payload(client.Text(wallet, "addresses", "0"), strings.Repeat("ab", 32), "NO_OP"))
 	}
 	want("all of them", put(a, 1, ""), 200, `"ranges":[0,1,2,3],"of":4`)
 	a.must(sign())

@@ -2,18 +2,15 @@ package ranges_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"cloister/host/link"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 )
 
 var errAway = errors.New("the store is away")
@@ -74,9 +71,9 @@ func TestGiveThatFails(t *testing.T) {
 			w.store.lie(func(s *liar) { lie(s, sync.OnceFunc(func() { close(reached) }), lifted) })
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			given, call := make(chan bool, 1), &wire.Call{Endpoint: wire.EndpointBoot, Op: "give", Body: []byte(give(0, b.table().Boot)), WithinMs: maxWaitMs}
+			given, q := make(chan bool, 1), &client.Request{Endpoint: wire.EndpointBoot, Op: "give", Body: []byte(give(0, b.table().Boot))}
 			go func() {
-				reply, err := a.link.Call(ctx, call)
+				reply, err := a.link.Call(ctx, q.Call())
 				given <- err == nil && reply.Status == 200
 			}()
 			select {
@@ -212,22 +209,7 @@ func TestAddresseeLost(t *testing.T) {
 		t.Fatal(refused)
 	}
 	b.stop()
-	var links []*link.Link
-	for _, e := range []*enclave{a, c} {
-		l, err := link.New(link.Options{Address: e.address, StoreTimeout: clocktest.Patience, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
-		if err != nil {
-			t.Fatal(err)
-		}
-		links = append(links, l)
-	}
-	host, err := link.NewLinks(link.LinksOptions{Links: links, Own: w.store.Own, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Rand: rand.Reader})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var ran sync.WaitGroup
-	ran.Go(func() { host.Run(ctx) })
-	defer func() { cancel(); ran.Wait() }()
+	w.host(nil, a, c)
 	owner := func() *wire.TableRange {
 		for _, e := range []*enclave{a, c} {
 			for _, o := range e.table().Owned {

@@ -1,20 +1,19 @@
 package ranges_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"cloister/attestation/request"
 	"cloister/shared/clocktest"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 )
 
@@ -23,39 +22,35 @@ var (
 	flagMeasure = flag.Duration("measure", time.Second, "how long to measure throughput with one enclave and with two")
 )
 
-// A client makes one organization's activities, one after the other, at whichever host
+// A worker makes one organization's activities, one after the other, at whichever host
 // answers.
-type client struct {
+type worker struct {
+	*client.Client
 	d       *deployment
-	o       laptop.Organization
 	at      int // host
 	http    *http.Client
 	made    []string // names acknowledged
 	slowest time.Duration
 	last    atomic.Int64 // when the newest acknowledged request was sent, ns
-
 }
 
-func newClient(d *deployment, o laptop.Organization, at int) *client {
-	return &client{d: d, o: o, at: at, http: &http.Client{Timeout: 40 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2}}}
+func newWorker(d *deployment, o laptop.Organization, at int) *worker {
+	c := &worker{d: d, at: at, http: &http.Client{Timeout: 40 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2}}}
+	c.Client = &client.Client{Send: c.send, Times: &d.times, Organization: o.OrganizationID, Key: o.RootAPIKey}
+	return c
 }
 
-// post sends a body, as often as it takes to get an answer that is final.
-func (c *client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
-	key, err := request.ParseKey(c.o.RootAPIKey.PrivateKey)
-	if err != nil {
-		return nil, err
-	}
+// send sends a request, as often as it takes to get an answer that is final, which must be 200.
+func (c *worker) send(ctx context.Context, q *client.Request) (client.Reply, error) {
 	for {
-		api := &request.API{URL: "http://" + c.d.apis[c.at], Key: key, HTTP: c.http}
-		status, text, err := api.Post(ctx, path, body)
+		reply, err := client.HTTP(c.http, "http://"+c.d.apis[c.at])(ctx, q)
 		switch {
-		case err == nil && status == http.StatusOK:
-			return text, nil
-		case err == nil && status < 500:
-			return nil, fmt.Errorf("%d %s", status, text)
+		case err == nil && reply.Status == http.StatusOK:
+			return reply, nil
+		case err == nil && reply.Status < 500:
+			return reply, errors.New(reply.String())
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return reply, ctx.Err()
 		}
 		if c.d.apis[1] != "" {
 			c.at = 1 - c.at
@@ -64,26 +59,12 @@ func (c *client) post(ctx context.Context, path string, body []byte) ([]byte, er
 	}
 }
 
-func (c *client) body(fill map[string]any) []byte {
-	fill["organizationId"] = c.o.OrganizationID
-	b, err := json.Marshal(fill)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
 // tag makes an activity of which its name tells.
-func (c *client) tag(ctx context.Context, n int) error {
+func (c *worker) tag(ctx context.Context, n int) error {
 	name := fmt.Sprintf("tag %d", n)
 	at := time.Now()
-	text, err := c.post(ctx, "/public/v1/submit/create_user_tag", c.body(map[string]any{"type": "ACTIVITY_TYPE_CREATE_USER_TAG",
-		"timestampMs": strconv.FormatInt(at.UnixMilli(), 10), "parameters": map[string]any{"userTagName": name, "userIds": []string{}}}))
-	if err != nil {
+	if _, err := c.Do(ctx, "CREATE_USER_TAG", client.Tag(name)); err != nil {
 		return err
-	}
-	if !bytes.Contains(text, []byte("ACTIVITY_STATUS_COMPLETED")) {
-		return fmt.Errorf("%s", text)
 	}
 	c.made, c.slowest = append(c.made, name), max(c.slowest, time.Since(at))
 	c.last.Store(at.UnixNano())
@@ -91,16 +72,16 @@ func (c *client) tag(ctx context.Context, n int) error {
 }
 
 // check holds what the organization has against what was acknowledged.
-func (c *client) check() (activities int) {
+func (c *worker) check() (activities int) {
 	t := c.d.t
 	ctx, cancel := context.WithTimeout(t.Context(), clocktest.Patience)
 	defer cancel()
-	text, err := c.post(ctx, "/public/v1/query/list_user_tags", c.body(map[string]any{}))
+	reply, err := c.Query(ctx, "list_user_tags", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tags struct{ UserTags []struct{ TagName string } }
-	if err := json.Unmarshal(text, &tags); err != nil {
+	if err := json.Unmarshal(reply.Body, &tags); err != nil {
 		t.Fatal(err)
 	}
 	there := map[string]int{}
@@ -109,31 +90,31 @@ func (c *client) check() (activities int) {
 	}
 	for _, name := range c.made {
 		if there[name] != 1 {
-			t.Errorf("%s: %q is there %d times", c.o.OrganizationID, name, there[name])
+			t.Errorf("%s: %q is there %d times", c.Organization, name, there[name])
 		}
 	}
 	if len(there) != len(c.made) {
-		t.Errorf("%s: %d tags, %d acknowledged", c.o.OrganizationID, len(there), len(c.made))
+		t.Errorf("%s: %d tags, %d acknowledged", c.Organization, len(there), len(c.made))
 	}
 	prints := map[string]bool{}
 	for after := ""; ; {
-		page := map[string]any{"limit": "100"}
+		page := client.Object{"limit": "100"}
 		if after != "" {
 			page["after"] = after
 		}
-		text, err := c.post(ctx, "/public/v1/query/list_activities", c.body(map[string]any{"paginationOptions": page}))
+		reply, err := c.Query(ctx, "list_activities", client.Object{"paginationOptions": page})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var list struct {
 			Activities []struct{ ID, Fingerprint string }
 		}
-		if err := json.Unmarshal(text, &list); err != nil {
+		if err := json.Unmarshal(reply.Body, &list); err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range list.Activities {
 			if prints[a.Fingerprint] {
-				t.Errorf("%s: two activities of one body", c.o.OrganizationID)
+				t.Errorf("%s: two activities of one body", c.Organization)
 			}
 			prints[a.Fingerprint] = true
 			after = a.ID
@@ -143,7 +124,7 @@ func (c *client) check() (activities int) {
 		}
 	}
 	if activities != len(c.made) {
-		t.Errorf("%s: %d activities, %d acknowledged", c.o.OrganizationID, activities, len(c.made))
+		t.Errorf("%s: %d activities, %d acknowledged", c.Organization, activities, len(c.made))
 	}
 	return activities
 }
@@ -158,9 +139,9 @@ func TestKillAnyOne(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var running sync.WaitGroup
-	var clients []*client
+	var clients []*worker
 	for i, o := range d.orgs {
-		c := newClient(d, o, i%2)
+		c := newWorker(d, o, i%2)
 		clients = append(clients, c)
 		running.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
@@ -196,14 +177,14 @@ func TestKillAnyOne(t *testing.T) {
 	for range *flagRounds {
 		for i, h := range d.hosts {
 			at := time.Now()
-			h.kill()
+			h.Kill()
 			t.Logf("host %d killed: everybody served after %v", i, served(at).Round(10*time.Millisecond))
 			d.startHost(i)
 			served(time.Now())
 		}
 		for i, e := range d.enclaves {
 			at := time.Now()
-			e.kill()
+			e.Kill()
 			took := served(at)
 			d.startEnclave(i)
 			d.join(i)
@@ -215,7 +196,7 @@ func TestKillAnyOne(t *testing.T) {
 		}
 		at := time.Now()
 		for _, e := range d.enclaves {
-			e.kill()
+			e.Kill()
 		}
 		for i := range d.enclaves {
 			d.startEnclave(i)
@@ -254,7 +235,7 @@ func TestThroughput(t *testing.T) {
 		start := make(chan struct{})
 		for i, o := range d.orgs {
 			for k := range 2 {
-				c := newClient(d, o, (i+k)%n)
+				c := newWorker(d, o, (i+k)%n)
 				ready.Add(1)
 				wg.Go(func() {
 					key, err := c.key(t.Context())
@@ -280,35 +261,22 @@ func TestThroughput(t *testing.T) {
 		wg.Wait()
 		t.Logf("%d enclaves, %d hosts: %.0f signatures/s", n, n, float64(done.Load())/time.Since(from).Seconds())
 		for i := range n {
-			d.hosts[i].kill()
-			d.enclaves[i].kill()
+			d.hosts[i].Kill()
+			d.enclaves[i].Kill()
 		}
 	}
 }
 
-func (c *client) key(ctx context.Context) (string, error) {
-	text, err := c.post(ctx, "/public/v1/submit/create_private_keys", c.body(map[string]any{"type": "ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", "timestampMs": strconv.FormatInt(time.Now().UnixMilli(), 10),
-		"parameters": map[string]any{"privateKeys": []any{map[string]any{"privateKeyName": fmt.Sprint(time.Now().UnixNano()), "curve": "CURVE_SECP256K1", "privateKeyTags": []string{}, "addressFormats": []string{}}}}}))
-	if err != nil {
-		return "", err
+func (c *worker) key(ctx context.Context) (string, error) {
+	made, err := c.Do(ctx, "CREATE_PRIVATE_KEYS_V2", client.Object{"privateKeys": []any{client.Object{"privateKeyName": fmt.Sprint(time.Now().UnixNano()),
+		"curve": "CURVE_SECP256K1", "privateKeyTags": []string{}, "addressFormats": []string{}}}})
+	if keys, _ := made["privateKeys"].([]any); err != nil || len(keys) != 1 {
+		return "", fmt.Errorf("%w: %v", err, made)
 	}
-	var r struct {
-		Activity struct {
-			Result struct {
-				CreatePrivateKeysResultV2 struct {
-					PrivateKeys []struct{ PrivateKeyID string }
-				}
-			}
-		}
-	}
-	if err := json.Unmarshal(text, &r); err != nil || len(r.Activity.Result.CreatePrivateKeysResultV2.PrivateKeys) != 1 {
-		return "", fmt.Errorf("%w: %s", err, text)
-	}
-	return r.Activity.Result.CreatePrivateKeysResultV2.PrivateKeys[0].PrivateKeyID, nil
+	return client.Text(made, "privateKeys", "0", "privateKeyId"), nil
 }
 
-func (c *client) sign(ctx context.Context, key, payload string) error {
-	_, err := c.post(ctx, "/public/v1/submit/sign_raw_payload", c.body(map[string]any{"type": "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", "timestampMs": strconv.FormatInt(time.Now().UnixMilli(), 10),
-		"parameters": map[string]any{"signWith": key, "payload": payload, "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"}}))
+func (c *worker) sign(ctx context.Context, key, payload string) error {
+	_, err := c.Do(ctx, "SIGN_RAW_PAYLOAD_V2", client.Payload(key, payload, "SHA256"))
 	return err
 }

@@ -1,13 +1,13 @@
 package ranges_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync"
 	"testing"
 
 	"cloister/attestation"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 )
 
 // A range changes hands while submits wait for their logged proofs: each gets its own, from the one enclave or the other, and the same body
@@ -19,30 +19,27 @@ func TestLogProofsDuringAMove(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.start(), w.start()
 	at := serveBoth(t, w, a, b)
-	insists, keys := w.insists(at)
-	ask := func(call *wire.Call) string {
+	send, keys := w.insists(at)
+	ask := func(q *client.Request) string {
 		t.Helper()
 		for range 100 { // as whoever is told to try again does: with the same body
-			status, body, err := w.post(insists, at+"/public/v1/submit/", call)
+			reply, err := send(t.Context(), q)
 			switch {
-			case err != nil || status != http.StatusOK && status != http.StatusServiceUnavailable:
-				t.Errorf("%d %s, %v", status, body, err)
+			case err != nil || reply.Status != http.StatusOK && reply.Status != http.StatusServiceUnavailable:
+				t.Errorf("%v, %v", reply, err)
 				return ""
-			case status == http.StatusOK:
-				var reply struct {
-					Activity struct{ ID string }
-					LogProof string
+			case reply.Status == http.StatusOK:
+				id, _ := reply.Get("activity", "id").(string)
+				if proof, _ := reply.Get("logProof").(string); id == "" || proof == "" {
+					t.Errorf("%s", reply.Body)
 				}
-				if json.Unmarshal(body, &reply) != nil || reply.Activity.ID == "" || reply.LogProof == "" {
-					t.Errorf("%s", body)
-				}
-				return reply.Activity.ID
+				return id
 			}
 		}
 		t.Error("never answered")
 		return ""
 	}
-	calls, ids := make([]*wire.Call, 40), make([]string, 40)
+	calls, ids := make([]*client.Request, 40), make([]string, 40)
 	var all sync.WaitGroup
 	for i := range calls {
 		calls[i] = w.tag(w.in(0), string(rune('A'+i)))

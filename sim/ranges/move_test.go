@@ -13,6 +13,7 @@ import (
 
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 )
 
 func give(r wire.Range, to string) string { return fmt.Sprintf(`{"ranges":[%d],"to":"%s"}`, r, to) }
@@ -75,21 +76,8 @@ func TestMove(t *testing.T) {
 		a.must(w.tag(w.in(r), "at last"))
 	}
 	// What is below an organization lies where it does.
-	made := a.call(w.stamped(wire.EndpointSubmit, "create_sub_organization", w.in(3), map[string]any{"type": "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7",
-		"timestampMs": fmt.Sprint(w.now()), "parameters": map[string]any{"subOrganizationName": "below", "rootQuorumThreshold": 1,
-			"rootUsers": []any{map[string]any{"userName": "u", "apiKeys": []any{map[string]any{"apiKeyName": "k", "publicKey": w.in(3).RootAPIKey.PublicKey,
-				"curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}}}}}))
-	var reply struct {
-		Activity struct {
-			Result struct {
-				CreateSubOrganizationResultV7 struct{ SubOrganizationID string }
-			}
-		}
-	}
-	if err := json.Unmarshal(made.Body, &reply); err != nil || made.Status != 200 {
-		t.Fatalf("%d %s", made.Status, made.Body)
-	}
-	if sub := reply.Activity.Result.CreateSubOrganizationResultV7.SubOrganizationID; sub[:2] != w.in(3).OrganizationID[:2] {
+	made := a.completed(w.submit(w.in(3), "CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("below", client.NewRootUser("u", w.in(3).RootAPIKey))))
+	if sub := client.Text(made, "subOrganizationId"); sub[:2] != w.in(3).OrganizationID[:2] {
 		t.Fatalf("%s below %s", sub, w.in(3).OrganizationID)
 	}
 }
@@ -107,7 +95,7 @@ func TestMoveUnderLoad(t *testing.T) {
 			for i := 0; !done.Load(); i++ {
 				call := w.tag(o, fmt.Sprintf("tag %d/%d", c, i))
 				for at := a; ; {
-					reply, err := at.link.Call(context.Background(), call)
+					reply, err := at.link.Call(context.Background(), call.Call())
 					if err == nil && reply.Status == 200 {
 						acked.Add(1)
 						time.Sleep(15 * time.Millisecond) // so that all fit into one list
@@ -139,7 +127,7 @@ func TestMoveUnderLoad(t *testing.T) {
 	done.Store(true)
 	wg.Wait()
 	var listed struct{ UserTags []struct{ TagName string } }
-	if err := json.Unmarshal(a.call(w.stamped(wire.EndpointQuery, "list_user_tags", o, map[string]any{})).Body, &listed); err != nil {
+	if err := json.Unmarshal(a.call(w.query(o, "list_user_tags")).Body, &listed); err != nil {
 		t.Fatal(err)
 	}
 	names := map[string]int{}
@@ -325,7 +313,7 @@ func TestSuperseded(t *testing.T) {
 				default:
 				}
 				late := taken.Load() // when it is sent
-				reply, err := a.link.Call(context.Background(), w.whoami(w.in(r)))
+				reply, err := a.link.Call(context.Background(), w.whoami(w.in(r)).Call())
 				if err == nil && reply.Status == 200 && r == 3 {
 					before.Add(1)
 					if late {
@@ -353,7 +341,7 @@ func TestSuperseded(t *testing.T) {
 	wg.Wait()
 	// All of it has ended, not only the range that was lost.
 	for r := range wire.Range(count) {
-		if reply, err := a.link.Call(t.Context(), w.whoami(w.in(r))); err == nil && reply.Status == 200 {
+		if reply, err := a.link.Call(t.Context(), w.whoami(w.in(r)).Call()); err == nil && reply.Status == 200 {
 			t.Errorf("range %d is answered by an enclave that is fenced", r)
 		}
 	}

@@ -1,15 +1,12 @@
 package ranges_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,78 +14,10 @@ import (
 	"cloister/shared/clocktest"
 	"cloister/shared/porttest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
+	"cloister/sim/process"
 )
-
-// starts carries every start of a process to one thread that does not end, since a
-// child's death signal comes when the thread that started it does.
-var starts = make(chan func())
-
-func TestMain(m *testing.M) {
-	go func() {
-		runtime.LockOSThread()
-		for start := range starts {
-			start()
-		}
-	}()
-	os.Exit(m.Run())
-}
-
-// A process is a program of ours that runs.
-type process struct {
-	name string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-	said string        // its first line
-}
-
-// launch starts a program. With listens it returns once it has said where it listens.
-func launch(t *testing.T, dir, name string, listens bool, program string, args ...string) *process {
-	t.Helper()
-	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	p := &process{name: name, cmd: exec.Command(program, args...), done: make(chan struct{})}
-	p.cmd.Stderr = log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	started := make(chan error)
-	starts <- func() { started <- p.cmd.Start() }
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	first := make(chan string, 1)
-	go func() {
-		lines := bufio.NewReader(out)
-		text, _ := lines.ReadString('\n')
-		first <- strings.TrimSpace(text)
-		_, _ = lines.WriteTo(nowhere{})
-		_ = p.cmd.Wait()
-		close(p.done)
-	}()
-	if listens {
-		if p.said = <-first; p.said == "" {
-			t.Fatalf("%s did not start; its log is in %s", name, dir)
-		}
-	}
-	return p
-}
-
-type nowhere struct{}
-
-func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
-
-// kill sends SIGKILL and waits for the end.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
-}
 
 // A deployment is two enclaves and two hosts over one PostgreSQL, as processes.
 type deployment struct {
@@ -96,27 +25,18 @@ type deployment struct {
 	dir       string // logs and programs
 	data      *laptop.Dir
 	store     string
-	enclaves  [2]*process
+	enclaves  [2]*process.Process
 	addresses [2]string // of the enclaves
-	hosts     [2]*process
+	hosts     [2]*process.Process
 	apis      [2]string // HOST:PORT
 	orgs      []laptop.Organization
-}
-
-func build(t *testing.T, to, from string) string {
-	t.Helper()
-	tool := os.Getenv("GO")
-	if tool == "" {
-		tool = "go"
-	}
-	if out, err := exec.Command(tool, "build", "-trimpath", "-buildvcs=false", "-o", to, from).CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", from, err, out)
-	}
-	return to
+	times     client.Times
 }
 
 func (d *deployment) sim() string  { return filepath.Join(d.dir, "cloister-sim") }
 func (d *deployment) host() string { return filepath.Join(d.dir, "cloister-host") }
+
+func (d *deployment) log(name string) string { return filepath.Join(d.dir, name+".log") }
 
 // deploy starts enclaves, of which only the first of n is booted and serves what is
 // asked of both hosts.
@@ -125,12 +45,12 @@ func deploy(t *testing.T, n, ranges, organizations int) *deployment {
 	d := &deployment{t: t, dir: t.TempDir()}
 	d.data = &laptop.Dir{Path: filepath.Join(d.dir, "data"), Ranges: ranges}
 	d.store = storetest.StartPostgres(t).Database()
-	build(t, d.sim(), "../../sim")
-	build(t, d.host(), "../../host")
+	process.Build(t, d.sim(), "../../sim", "")
+	process.Build(t, d.host(), "../../host", "")
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, name := range []string{"enclave0", "enclave1", "host0", "host1"} {
-				b, _ := os.ReadFile(filepath.Join(d.dir, name+".log"))
+				b, _ := os.ReadFile(d.log(name))
 				t.Logf("%s:\n%s", name, b[max(0, len(b)-3000):])
 			}
 		}
@@ -155,9 +75,12 @@ func deploy(t *testing.T, n, ranges, organizations int) *deployment {
 }
 
 func (d *deployment) startEnclave(i int) {
-	d.enclaves[i] = launch(d.t, d.dir, fmt.Sprintf("enclave%d", i), true, d.sim(), "enclave", "-data-dir", d.data.Path, "-enclave-addr", strings.TrimPrefix(d.addresses[i], "tcp://"),
-		"-quotas", "tags=1000")
-	d.addresses[i] = d.enclaves[i].said
+	name := fmt.Sprint("enclave", i)
+	cmd := exec.Command(d.sim(), "enclave", "-data-dir", d.data.Path, "-enclave-addr", strings.TrimPrefix(d.addresses[i], "tcp://"), "-quotas", "tags=1000")
+	d.enclaves[i] = process.Listen(d.t, d.log(name), cmd, "")
+	if d.addresses[i] = d.enclaves[i].Said; d.addresses[i] == "" {
+		d.t.Fatalf("%s did not start", name)
+	}
 }
 
 func (d *deployment) startHost(i int) {
@@ -165,7 +88,8 @@ func (d *deployment) startHost(i int) {
 	if d.addresses[1] != "" {
 		all += "," + d.addresses[1]
 	}
-	d.hosts[i] = launch(d.t, d.dir, fmt.Sprintf("host%d", i), false, d.host(), "serve", "-enclave", all, "-store", d.store, "-api-addr", d.apis[i], "-auth-proxy-addr", "off")
+	d.hosts[i] = process.Start(d.t, d.log(fmt.Sprint("host", i)), exec.Command(d.host(), "serve", "-enclave", all, "-store", d.store, "-api-addr", d.apis[i],
+		"-auth-proxy-addr", "off"))
 }
 
 // run runs a command of the simulator to its end.

@@ -2,7 +2,7 @@ package ranges_test
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -19,15 +19,13 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
 // ranges of the deployments here.
 const count = 4
-
-// maxWaitMs is how long calls may take.
-const maxWaitMs = uint32(wire.MaxWait / time.Millisecond)
 
 // lease is short, so that taking from a dead owner is.
 const lease = 400 * time.Millisecond
@@ -100,7 +98,7 @@ type world struct {
 	dir   *laptop.Dir
 	store *liar
 	orgs  []laptop.Organization
-	last  atomic.Int64
+	times client.Times
 	mu    sync.Mutex // of what clients note
 	// witnesses cosign the ranges' logs, brought there by cosigner.
 	witnesses *rig.Witnesses
@@ -150,10 +148,7 @@ func (w *world) start() *enclave {
 	var ran sync.WaitGroup
 	ran.Go(func() { _ = e.core.Serve(ctx, l) })
 	e.address = "tcp://" + l.Addr().String()
-	e.link, err = link.New(link.Options{Address: e.address, StoreTimeout: clocktest.Patience, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Witnesses: w.cosigner})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	e.link = w.link(e.address, w.cosigner)
 	ran.Go(func() { e.link.Run(ctx) })
 	ran.Go(func() { w.witnesses.Follow(ctx, w.t, e.address) })
 	e.stop = sync.OnceFunc(func() { cancel(); e.core.Close(); ran.Wait() })
@@ -175,6 +170,35 @@ func (w *world) start() *enclave {
 	return e
 }
 
+// link is a host's link to an enclave.
+func (w *world) link(address string, cosigner link.Witnesses) *link.Link {
+	w.t.Helper()
+	l, err := link.New(link.Options{Address: address, StoreTimeout: clocktest.Patience, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Pause: pause, Witnesses: cosigner})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
+// host is a host that serves through all of these enclaves until the test ends.
+func (w *world) host(cosigner link.Witnesses, all ...*enclave) *link.Links {
+	w.t.Helper()
+	var links []*link.Link
+	for _, e := range all {
+		links = append(links, w.link(e.address, cosigner))
+	}
+	host, err := link.NewLinks(link.LinksOptions{Links: links, Own: w.store.Own, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Rand: rand.Reader})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var ran sync.WaitGroup
+	ran.Go(func() { host.Run(ctx) })
+	w.t.Cleanup(func() { cancel(); ran.Wait() })
+	return host
+}
+
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -185,10 +209,7 @@ func pause(ctx context.Context, d time.Duration) {
 // boot asks an operation of the boot endpoint that answers with a table.
 func (e *enclave) boot(op, body string) (*wire.Table, string) {
 	e.w.t.Helper()
-	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: []byte(body), WithinMs: maxWaitMs})
-	if err != nil {
-		e.w.t.Fatal(err)
-	}
+	reply := e.call(&client.Request{Endpoint: wire.EndpointBoot, Op: op, Body: []byte(body)})
 	if reply.Status != 200 {
 		return nil, string(reply.Body)
 	}
@@ -237,51 +258,60 @@ func rangeOf(t *testing.T, organization string) wire.Range {
 	return wire.RangeOf(wire.ID{byte(b)}, count)
 }
 
-// stamped is a call by the root user of an organization.
-func (w *world) stamped(endpoint wire.Endpoint, op string, o laptop.Organization, fill map[string]any) *wire.Call {
+// root is the root user of an organization.
+func (w *world) root(o laptop.Organization) *client.Client {
+	return &client.Client{Times: &w.times, Organization: o.OrganizationID, Key: o.RootAPIKey}
+}
+
+// request is a request that could be stamped.
+func (w *world) request(q *client.Request, err error) *client.Request {
 	w.t.Helper()
-	fill["organizationId"] = o.OrganizationID
-	body, err := json.Marshal(fill)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	head, err := laptop.Stamp(o.RootAPIKey, body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body, WithinMs: maxWaitMs}
+	return q
+}
+
+// submit is an activity of the root user.
+func (w *world) submit(o laptop.Organization, typ string, parameters any) *client.Request {
+	w.t.Helper()
+	return w.request(w.root(o).Activity(typ, parameters))
 }
 
 // tag is an activity: it makes a tag.
-func (w *world) tag(o laptop.Organization, name string) *wire.Call {
-	return w.stamped(wire.EndpointSubmit, "create_user_tag", o, map[string]any{"type": "ACTIVITY_TYPE_CREATE_USER_TAG", "timestampMs": strconv.FormatInt(w.now(), 10),
-		"parameters": map[string]any{"userTagName": name, "userIds": []string{}}})
+func (w *world) tag(o laptop.Organization, name string) *client.Request {
+	return w.submit(o, "CREATE_USER_TAG", client.Tag(name))
 }
 
-func (w *world) whoami(o laptop.Organization) *wire.Call {
-	return w.stamped(wire.EndpointQuery, "whoami", o, map[string]any{})
+func (w *world) query(o laptop.Organization, op string) *client.Request {
+	w.t.Helper()
+	c := w.root(o)
+	return w.request(c.Request(wire.EndpointQuery, op, c.Ask(nil)))
 }
 
-func (w *world) now() int64 {
-	for {
-		now, last := time.Now().UnixMilli(), w.last.Load()
-		if w.last.CompareAndSwap(last, max(now, last+1)) {
-			return max(now, last+1)
-		}
-	}
-}
+func (w *world) whoami(o laptop.Organization) *client.Request { return w.query(o, "whoami") }
 
-func (e *enclave) call(c *wire.Call) *wire.Reply {
+func (e *enclave) call(q *client.Request) *wire.Reply {
 	e.w.t.Helper()
-	reply, err := e.link.Call(e.w.t.Context(), c)
+	reply, err := e.link.Call(e.w.t.Context(), q.Call())
 	if err != nil {
 		e.w.t.Fatal(err)
 	}
 	return reply
 }
 
+// completed calls for an activity that must be completed, and returns its result.
+func (e *enclave) completed(q *client.Request) client.Object {
+	e.w.t.Helper()
+	r, err := client.Link(e.link)(e.w.t.Context(), q)
+	if err != nil || !r.Completed() {
+		e.w.t.Fatalf("%s: %v, %v", q.Op, r, err)
+	}
+	return r.Result()
+}
+
 // must answers a call with 200, again while it is told to, as when a renewal takes longer than the lease.
-func (e *enclave) must(c *wire.Call) {
+func (e *enclave) must(c *client.Request) {
 	e.w.t.Helper()
 	var reply *wire.Reply
 	clocktest.Until(e.w.t, c.Op+" is answered", func() bool {
@@ -294,7 +324,7 @@ func (e *enclave) must(c *wire.Call) {
 }
 
 // elsewhere holds that a call is sent to the owner of a range.
-func (e *enclave) elsewhere(c *wire.Call, r wire.Range) {
+func (e *enclave) elsewhere(c *client.Request, r wire.Range) {
 	e.w.t.Helper()
 	if reply := e.call(c); reply.Status != 503 || reply.Moved != uint16(r)+1 {
 		e.w.t.Fatalf("%s: %d, moved %d, %s", c.Op, reply.Status, reply.Moved, reply.Body)

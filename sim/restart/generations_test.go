@@ -158,7 +158,7 @@ func (w *attempt) recovered() {
 	manifest := w.recover(s)
 	first := w.goes(w.copyOf(s.file), manifest)
 	w.reads(first, a, s.tags[a])
-	if got := first.tag(a, s.tags[a]+1); got.served() || !strings.Contains(string(got.body), "RECOVERED_RECENTLY") {
+	if got := first.tag(a, s.tags[a]+1); got.served() || !strings.Contains(string(got.Body), "RECOVERED_RECENTLY") {
 		w.otherwise("what may be of the lost time: %v", got)
 	}
 	first.bringer.only()

@@ -13,6 +13,7 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 )
 
@@ -24,7 +25,7 @@ type history struct {
 	dir     *laptop.Dir
 	root    *rootSecret
 	pages   *pages
-	bodies  *bodies
+	times   *client.Times
 	network *network   // nil: TCP, and real time
 	orgs    []*account // all, in the order in which they were made
 	shots   []*shot    // the last one is the newest
@@ -85,7 +86,7 @@ func limits(r *rand.Rand) core.Limits {
 // newHistory makes the history of a seed.
 func newHistory(seed uint64, release bool) *history {
 	r := rand.New(rand.NewPCG(seed, 1))
-	h := &history{seed: seed, release: release, ranges: 2, root: new(rootSecret), bodies: new(bodies), pages: &pages{byHash: map[wire.Hash][]byte{}}, controlled: map[*shot]bool{}}
+	h := &history{seed: seed, release: release, ranges: 2, root: new(rootSecret), times: new(client.Times), pages: &pages{byHash: map[wire.Hash][]byte{}}, controlled: map[*shot]bool{}}
 	h.dir = &laptop.Dir{Path: must(os.MkdirTemp(scratch, "history-")), APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Ranges: h.ranges}
 	if release {
 		h.ranges, h.dir.Ranges = 1, 0
@@ -225,7 +226,7 @@ func (h *history) run(r *rand.Rand, e *enclave, tags map[*account]int, add func(
 
 // abroad makes another deployment under the same root secret.
 func (h *history) abroad() {
-	f := &history{ranges: h.ranges, root: h.root, bodies: h.bodies, pages: &pages{byHash: map[wire.Hash][]byte{}},
+	f := &history{ranges: h.ranges, root: h.root, times: h.times, pages: &pages{byHash: map[wire.Hash][]byte{}},
 		dir: &laptop.Dir{Path: must(os.MkdirTemp(scratch, "foreign-")), APIURL: h.dir.APIURL, AuthProxyURL: h.dir.AuthProxyURL, Ranges: h.dir.Ranges}}
 	e := must(f.open(f.storeFile(), core.Limits{TableEvery: 3, SnapshotEvery: 3}))
 	defer e.stop()

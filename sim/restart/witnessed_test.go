@@ -764,7 +764,7 @@ func (w *attempt) under(f func() (mode tlog.Mode, seats []*seat, serve time.Dura
 		dir.Log = termsOf(seats, mode, serve)
 		dir.Log.Name = name
 	}
-	h := &witnessedHistory{history: &history{ranges: w.ranges, root: w.root, pages: w.pages, bodies: w.bodies, network: w.network, dir: &dir}}
+	h := &witnessedHistory{history: &history{ranges: w.ranges, root: w.root, pages: w.pages, times: w.times, network: w.network, dir: &dir}}
 	e := h.start(w.copyNewest(), w.sit, core.Limits{})
 	w.runs = append(w.runs, e)
 	err := e.join(h.history)

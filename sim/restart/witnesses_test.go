@@ -30,6 +30,7 @@ import (
 	"cloister/host/link"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/witness"
 )
@@ -308,7 +309,7 @@ func newWitnessed(t *testing.T, seed uint64, mode tlog.Mode) *witnessedHistory {
 // within is the history for those who go on with it in a bubble, where the time begins anew, with a network of its own.
 func (h *witnessedHistory) within(r *rand.Rand) *witnessedHistory {
 	own, dir := *h, *h.dir
-	own.history = &history{seed: h.seed, ranges: h.ranges, dir: &dir, root: h.root, pages: h.pages, bodies: new(bodies), network: newNetwork(r), orgs: h.orgs, shots: h.shots}
+	own.history = &history{seed: h.seed, ranges: h.ranges, dir: &dir, root: h.root, pages: h.pages, times: new(client.Times), network: newNetwork(r), orgs: h.orgs, shots: h.shots}
 	dir.Dial = own.network.dial
 	time.Sleep(time.Until(h.ended))
 	return &own

@@ -3,14 +3,12 @@ package restart_test
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +19,7 @@ import (
 	"cloister/host/link"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/logmodel"
 )
@@ -88,7 +87,7 @@ type enclave struct {
 	dir     *laptop.Dir
 	address string
 	store   *liar
-	bodies  *bodies
+	times   *client.Times
 	within  time.Duration // for an answer
 	stop    func()        // as a kill would: nothing is given back
 }
@@ -104,7 +103,7 @@ func (h *history) openWitnessed(file string, limits core.Limits, bring func(*lia
 	if err != nil {
 		return nil, err
 	}
-	e := &enclave{dir: h.dir, store: &liar{Store: s, kept: h.pages, network: h.network}, bodies: h.bodies, within: patience / 2}
+	e := &enclave{dir: h.dir, store: &liar{Store: s, kept: h.pages, network: h.network}, times: h.times, within: patience / 2}
 	var witnesses link.Witnesses
 	if bring != nil {
 		witnesses = bring(e.store)
@@ -183,40 +182,31 @@ func (e *enclave) alarms() map[string]uint64 {
 	return s.Counters
 }
 
-// bodies are those of one clock.
-type bodies struct{ last atomic.Int64 }
-
-// now is a time for a body, another one at every call.
-func (b *bodies) now() string {
-	for {
-		now, was := time.Now().UnixMilli(), b.last.Load()
-		if b.last.CompareAndSwap(was, max(now, was+1)) {
-			return strconv.FormatInt(max(now, was+1), 10)
-		}
-	}
-}
-
 // An answer is what a caller gets; status 0: none.
-type answer struct {
-	status int
-	body   []byte
-}
+type answer struct{ client.Reply }
 
 // served tells that it says something of an organization.
-func (a answer) served() bool { return a.status == 200 }
+func (a answer) served() bool { return a.Status == 200 }
 
 // refused tells that the enclave did not believe its host.
 func (a answer) refused() bool {
-	return a.status == 503 && strings.Contains(string(a.body), "an answer that is not believed")
+	return a.Status == 503 && strings.Contains(string(a.Body), "an answer that is not believed")
 }
 
-func (a answer) String() string { return fmt.Sprintf("%d %.200s", a.status, a.body) }
+func (a answer) String() string { return fmt.Sprintf("%.200s", a.Reply) }
 
-// call asks as the user of by in organization a, again while the enclave is busy or not connected yet.
-func (e *enclave) call(endpoint wire.Endpoint, op string, a, by *account, fill map[string]any) answer {
-	fill["organizationId"] = a.id
-	body := must(json.Marshal(fill))
-	c := &wire.Call{Endpoint: endpoint, Op: op, Head: must(laptop.Stamp(by.key, body)), Body: body, WithinMs: uint32(e.within.Milliseconds())}
+// failed is no answer.
+func failed(err error) answer { return answer{client.Reply{Body: []byte(err.Error())}} }
+
+// as makes the requests of the user of by in organization a.
+func (e *enclave) as(a, by *account) *client.Client {
+	return &client.Client{Times: e.times, Organization: a.id, Key: by.key}
+}
+
+// call sends a request, again while the enclave is busy or not connected yet.
+func (e *enclave) call(q *client.Request) answer {
+	c := q.Call()
+	c.WithinMs = uint32(e.within.Milliseconds())
 	ctx, done := context.WithTimeout(context.Background(), 3*e.within)
 	defer done()
 	for {
@@ -226,10 +216,10 @@ func (e *enclave) call(endpoint wire.Endpoint, op string, a, by *account, fill m
 			continue
 		}
 		if err != nil {
-			return answer{body: []byte(err.Error())}
+			return failed(err)
 		}
-		got := answer{int(reply.Status), reply.Body}
-		if got.status != 503 || got.refused() || ctx.Err() != nil || !strings.Contains(string(got.body), "busy") {
+		got := answer{client.Reply{Status: int(reply.Status), Body: reply.Body}}
+		if got.Status != 503 || got.refused() || ctx.Err() != nil || !strings.Contains(string(got.Body), "busy") {
 			return got
 		}
 		pause(ctx, 2*time.Millisecond)
@@ -239,8 +229,7 @@ func (e *enclave) call(endpoint wire.Endpoint, op string, a, by *account, fill m
 // tag makes the n-th tag of an organization.
 func (e *enclave) tag(a *account, n int) answer {
 	told := e.store.record.asks(e.store, a, logmodel.AskSubmit)
-	got := e.call(wire.EndpointSubmit, "create_user_tag", a, a, map[string]any{"type": "ACTIVITY_TYPE_CREATE_USER_TAG", "timestampMs": e.bodies.now(),
-		"parameters": map[string]any{"userTagName": tagName(n), "userIds": []string{}}})
+	got := e.call(must(e.as(a, a).Activity("CREATE_USER_TAG", client.Tag(tagName(n)))))
 	told(got, 0)
 	return got
 }
@@ -250,21 +239,16 @@ func tagName(n int) string { return fmt.Sprintf("tag %d", n) }
 // tags is how many tags an organization has, as by is told.
 func (e *enclave) tags(a, by *account) (n int, got answer) {
 	told := e.store.record.asks(e.store, a, logmodel.AskQuery)
-	got = e.call(wire.EndpointQuery, "list_user_tags", a, by, map[string]any{})
+	c := e.as(a, by)
+	got = e.call(must(c.Request(wire.EndpointQuery, "list_user_tags", c.Ask(nil))))
 	defer func() { told(got, n) }()
 	if !got.served() {
 		return 0, got
 	}
-	var list struct {
-		UserTags []struct{ TagName string }
-	}
-	if err := json.Unmarshal(got.body, &list); err != nil {
-		panic(err)
-	}
 	names := map[string]bool{}
-	for _, t := range list.UserTags {
-		if strings.HasPrefix(t.TagName, "tag ") {
-			names[t.TagName] = true
+	for _, t := range got.Get("userTags").([]any) {
+		if name := client.Text(t, "tagName"); strings.HasPrefix(name, "tag ") {
+			names[name] = true
 		}
 	}
 	for i := range len(names) {
@@ -281,30 +265,21 @@ func (e *enclave) send(a *account) answer {
 	defer done()
 	told := e.store.record.asks(e.store, a, logmodel.AskQuery)
 	if _, err := e.link.OpenSend(ctx, wire.SendID{Organization: a.wid}); err != nil {
-		return answer{body: []byte(err.Error())}
+		return failed(err)
 	}
-	told(answer{status: 200}, 0)
-	return answer{status: 200}
+	got := answer{client.Reply{Status: 200}}
+	told(got, 0)
+	return got
 }
 
 // sub makes a sub-organization.
 func (e *enclave) sub(h *history, parent *account, name string) *account {
-	key := must(laptop.NewKey())
-	got := e.call(wire.EndpointSubmit, "create_sub_organization", parent, parent, map[string]any{"type": "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", "timestampMs": e.bodies.now(),
-		"parameters": map[string]any{"subOrganizationName": name, "rootQuorumThreshold": 1,
-			"rootUsers": []any{map[string]any{"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{},
-				"apiKeys": []any{map[string]any{"apiKeyName": "Key", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}}})
-	var made struct {
-		Activity struct {
-			Result struct {
-				CreateSubOrganizationResultV7 struct{ SubOrganizationID string }
-			}
-		}
+	key := client.NewKey()
+	got := e.call(must(e.as(parent, parent).Activity("CREATE_SUB_ORGANIZATION_V8", client.SubOrganization(name, client.NewRootUser("Root", key)))))
+	if !got.Completed() {
+		panic(fmt.Sprint("create_sub_organization: ", got))
 	}
-	if err := json.Unmarshal(got.body, &made); err != nil || made.Activity.Result.CreateSubOrganizationResultV7.SubOrganizationID == "" {
-		panic(fmt.Sprint("create_sub_organization: ", got, err))
-	}
-	return h.account(made.Activity.Result.CreateSubOrganizationResultV7.SubOrganizationID, key, parent)
+	return h.account(client.Text(got.Result(), "subOrganizationId"), key, parent)
 }
 
 func copyFile(from, to string) {

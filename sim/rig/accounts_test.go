@@ -12,6 +12,7 @@ import (
 	"cloister/shared/clocktest"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
@@ -46,7 +47,7 @@ func (a rateClient) passes(what string, r *wire.Reply, status int) {
 // fails is a body of so many bytes by a user of an organization that comes to nothing and is kept.
 func (a rateClient) fails(organization string, key laptop.KeyPair, bytes int) (body []byte, r *wire.Reply) {
 	a.t.Helper()
-	body = a.BodyOf(organization, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": "0x0000000000000000000000000000000000000001",
+	body = a.by(key, organization).Body("SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": "0x0000000000000000000000000000000000000001",
 		"payload": strings.Repeat("a", bytes), "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256"})
 	return body, a.send(wire.EndpointSubmit, "sign_raw_payload", body, key)
 }
@@ -120,7 +121,7 @@ func TestUnknownCredentialsChargeNobody(t *testing.T) {
 		return func() time.Duration { return time.Duration(at.Add(int64(2 * time.Millisecond))) }
 	}(), Rates: core.Rates{EachSub: core.Spending{Processor: perMinute(60), Stored: perMinute(60)}, EachTenant: core.Spending{Processor: perMinute(200), Stored: perMinute(60)}}})}
 	sub, key := a.sub()
-	unrelated := newKey(t)
+	unrelated := client.NewKey()
 	for range 40 {
 		a.passes("a stranger", a.whoami(sub, unrelated), 401)
 		_, r := a.fails(sub, unrelated, 5000)
@@ -136,17 +137,10 @@ func TestAccountsOfMessages(t *testing.T) {
 	rates := core.Rates{Contact: pace.Rate{Count: 3, Per: 3 * time.Minute},
 		EachSub: core.Spending{Mails: perHour(4), Texts: perHour(2)}, EachTenant: core.Spending{Mails: perHour(8), Texts: perHour(5)}}
 	p := startPost(t, rig.Options{Clock: c, Rates: rates, Organizations: 1})
-	a := rateClient{t, p.Rig}
-	type family struct {
-		id  string
-		key laptop.KeyPair
-	}
-	subs := [3]family{}
-	for i := range subs {
-		subs[i].id, subs[i].key = a.sub()
-	}
-	send := func(f family, typ, contact string) *wire.Reply {
-		return a.send(wire.EndpointSubmit, "init_otp", a.BodyOf(f.id, "ACTIVITY_TYPE_INIT_OTP_V2", object{"otpType": typ, "contact": contact, "appName": "App"}), f.key)
+	a := rateClient{t, p.rig}
+	subs := []*client.User{p.NewSubOrganization("One"), p.NewSubOrganization("Two"), p.NewSubOrganization("Three")}
+	send := func(u *client.User, typ, contact string) *wire.Reply {
+		return a.send(wire.EndpointSubmit, "init_otp", u.Body("INIT_OTP_V2", object{"otpType": typ, "contact": contact, "appName": "App"}), u.Key)
 	}
 	const mail, text = "OTP_TYPE_EMAIL", "OTP_TYPE_SMS"
 	to := func(n int) string { return fmt.Sprintf("someone-%d@example.org", n) }
@@ -154,60 +148,56 @@ func TestAccountsOfMessages(t *testing.T) {
 	for n := range 3 {
 		a.passes("to one contact", send(subs[n], mail, "One@example.org"), 200)
 	}
-	for _, f := range subs {
-		if r := send(f, mail, "one@EXAMPLE.org"); r.Status != 429 || !strings.Contains(string(r.Body), "MAX_OTP_INITIATED") || r.RetryMs == 0 || r.RefusesAll {
+	for _, u := range subs {
+		if r := send(u, mail, "one@EXAMPLE.org"); r.Status != 429 || !strings.Contains(string(r.Body), "MAX_OTP_INITIATED") || r.RetryMs == 0 || r.RefusesAll {
 			t.Errorf("a fourth to one contact: %d %s", r.Status, r.Body)
 		}
 	}
-	others, err := a.Dir.Organizations()
-	if err != nil || len(others) != 1 {
-		t.Fatal(err, len(others))
-	}
-	other := family{others[0].OrganizationID, others[0].RootAPIKey}
-	if r := send(other, mail, "one@example.org"); strings.Contains(string(r.Body), "MAX_OTP_INITIATED") {
+	if r := send(a.Others()[0], mail, "one@example.org"); strings.Contains(string(r.Body), "MAX_OTP_INITIATED") {
 		t.Errorf("from another tenant: %d %s", r.Status, r.Body)
 	}
 	// A sub-organization's mails, and the tenant's: three of its eight are sent.
 	for n := range 3 {
 		a.passes("a mail", send(subs[0], mail, to(n)), 200)
 	}
-	refused := a.BodyOf(subs[0].id, "ACTIVITY_TYPE_INIT_OTP_V2", object{"otpType": mail, "contact": to(3), "appName": "App"})
-	wait := a.overdrawn("the fifth", a.send(wire.EndpointSubmit, "init_otp", refused, subs[0].key), "mails", false)
-	a.passes("all else", a.whoami(subs[0].id, subs[0].key), 200)
+	refused := subs[0].Body("INIT_OTP_V2", object{"otpType": mail, "contact": to(3), "appName": "App"})
+	wait := a.overdrawn("the fifth", a.send(wire.EndpointSubmit, "init_otp", refused, subs[0].Key), "mails", false)
+	a.passes("all else", a.whoami(subs[0].Organization, subs[0].Key), 200)
 	a.passes("a text message", send(subs[0], text, "+15551234567"), 200)
 	a.passes("another's", send(subs[1], mail, to(4)), 200)
 	a.passes("another's", send(subs[1], mail, to(5)), 200)
 	a.overdrawn("the tenant's ninth", send(subs[2], mail, to(6)), "mails", false)
 	c.Pass(wait)
-	a.passes("what was refused", a.send(wire.EndpointSubmit, "init_otp", refused, subs[0].key), 200)
+	a.passes("what was refused", a.send(wire.EndpointSubmit, "init_otp", refused, subs[0].Key), 200)
 }
 
 // Each organization is told what it has left, a sub-organization nothing of its tenant's.
 func TestWhatIsLeft(t *testing.T) {
 	rates := core.Rates{Organization: perHour(100), SubOrganization: perHour(50), EachSub: core.Spending{Stored: perMinute(200), Mails: perHour(4)}, EachTenant: core.Spending{Stored: perMinute(600)}}
 	a := rateClient{t, rig.Start(t, rig.Options{Clock: clocktest.New(), Rates: rates})}
-	sub, key := a.sub()
-	usage := func(organization string, key laptop.KeyPair) string {
-		r := a.send(wire.EndpointQuery, "get_usage", []byte(`{"organizationId":"`+organization+`"}`), key)
-		a.passes("get_usage", r, 200)
-		return string(r.Body)
+	root := a.Root()
+	sub := root.NewSubOrganization("Sub")
+	usage := func(u *client.User) string {
+		got := u.Query("get_usage", nil)
+		wants(t, "get_usage", got, 200, "")
+		return string(got.Body)
 	}
 	one := func(resource string, limit, remaining int, period string) string {
 		return fmt.Sprintf(`{"resource":%q,"limit":"%d","remaining":"%d","period":%q}`, resource, limit, remaining, period)
 	}
-	if got, want := usage(sub, key), `{"usage":[`+one("requests", 50, 49, "1h0m0s")+","+one("stored", 200, 200, "1m0s")+","+one("mails", 4, 4, "1h0m0s")+"]}"; got != want {
+	if got, want := usage(sub), `{"usage":[`+one("requests", 50, 49, "1h0m0s")+","+one("stored", 200, 200, "1m0s")+","+one("mails", 4, 4, "1h0m0s")+"]}"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	for range 3 {
-		a.fails(sub, key, 100_000)
+		a.fails(sub.Organization, sub.Key, 100_000)
 	}
 	var got struct {
 		Usage []struct{ Resource, Remaining string }
 	}
-	if err := json.Unmarshal([]byte(usage(sub, a.Credentials.RootAPIKey)), &got); err != nil || len(got.Usage) != 3 || !strings.HasPrefix(got.Usage[1].Remaining, "-") || got.Usage[0].Remaining != "47" {
+	if err := json.Unmarshal([]byte(usage(root.As(sub.Organization, "", root.Key))), &got); err != nil || len(got.Usage) != 3 || !strings.HasPrefix(got.Usage[1].Remaining, "-") || got.Usage[0].Remaining != "47" {
 		t.Errorf("the parent is told of it: %v, %v", got, err)
 	}
-	if text := usage(a.Credentials.OrganizationID, a.Credentials.RootAPIKey); strings.Contains(text, "mails") || !strings.Contains(text, `"resource":"stored","limit":"600"`) || strings.Contains(text, `"remaining":"600"`) {
+	if text := usage(root); strings.Contains(text, "mails") || !strings.Contains(text, `"resource":"stored","limit":"600"`) || strings.Contains(text, `"remaining":"600"`) {
 		t.Errorf("the parent's: %s", text)
 	}
 }

@@ -2,14 +2,13 @@ package rig_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -21,23 +20,16 @@ func BenchmarkSign(b *testing.B) {
 	for _, clients := range []int{1, 16} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 			r := rig.Start(b, rig.Options{})
-			status, m := r.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "First", "accounts": []any{ethereum}})
-			if status != 200 {
-				b.Fatal(m)
-			}
-			address := rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
-			calls := make([]wire.Call, b.N)
+			root := r.Root()
+			root.Proofs = true
+			address := client.Text(root.Do("CREATE_WALLET", client.Wallet("First", client.Ethereum)), "addresses", "0")
+			calls := make([]*wire.Call, b.N)
 			for i := range calls {
-				body, err := json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", "timestampMs": fmt.Sprint(r.NowMs()), "organizationId": r.Credentials.OrganizationID, "generateAppProofs": true,
-					"parameters": map[string]any{"signWith": address, "payload": fmt.Sprintf("%064x", i), "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"}})
+				q, err := root.Activity("SIGN_RAW_PAYLOAD_V2", client.Payload(address, fmt.Sprintf("%064x", i), "NO_OP"))
 				if err != nil {
 					b.Fatal(err)
 				}
-				head, err := laptop.Stamp(r.Credentials.RootAPIKey, body)
-				if err != nil {
-					b.Fatal(err)
-				}
-				calls[i] = wire.Call{Endpoint: wire.EndpointSubmit, Op: "sign_raw_payload", Head: head, Body: body}
+				calls[i] = q.Call()
 			}
 			var next atomic.Int64
 			b.SetParallelism((clients + 1) / 2)
@@ -46,7 +38,7 @@ func BenchmarkSign(b *testing.B) {
 			before := processor(b)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					reply, err := r.Link.Call(context.Background(), &calls[next.Add(1)-1])
+					reply, err := r.Link.Call(context.Background(), calls[next.Add(1)-1])
 					if err != nil || reply.Status != 200 {
 						b.Errorf("%v %v", err, reply)
 						return

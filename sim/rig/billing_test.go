@@ -13,50 +13,47 @@ import (
 
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
 // payer is a top-level organization with sub-organizations that sign.
 type payer struct {
-	rateClient
+	*rig.Rig
+	t       *testing.T
 	c       *clocktest.Clock
 	signers []branch // the organization itself first
 }
 
 type branch struct {
-	id, address string
-	key         laptop.KeyPair
+	*client.User
+	address string
 }
 
 func newPayer(t *testing.T, subs int) *payer {
 	c := clocktest.Running()
-	p := &payer{rateClient: rateClient{t, rig.Start(t, rig.Options{Clock: c, Organizations: 1})}, c: c}
-	p.signers = []branch{{id: p.Credentials.OrganizationID, key: p.Credentials.RootAPIKey}}
+	p := payerOf(t, rig.Start(t, rig.Options{Clock: c, Organizations: 1}), c)
 	for range subs {
 		p.addSub()
 	}
-	p.signers[0].address = p.wallet(p.signers[0])
+	p.signers[0].address = wallet(p.signers[0].User)
+	return p
+}
+
+// payerOf is a payer without sub-organizations. Its users are the same after a restart.
+func payerOf(t *testing.T, r *rig.Rig, c *clocktest.Clock) *payer {
+	p := &payer{Rig: r, t: t, c: c}
+	root := r.Root()
+	root.Send = func(ctx context.Context, q *client.Request) (client.Reply, error) { return client.Link(p.Link)(ctx, q) }
+	p.signers = []branch{{User: root}}
 	return p
 }
 
 func (p *payer) addSub() {
-	id, key := p.sub()
-	s := branch{id: id, key: key}
-	s.address = p.wallet(s)
+	s := branch{User: p.signers[0].NewSubOrganization("Sub")}
+	s.address = wallet(s.User)
 	p.signers = append(p.signers, s)
-}
-
-func (p *payer) wallet(s branch) string {
-	p.t.Helper()
-	body := p.BodyOf(s.id, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Wallet", "accounts": []any{map[string]any{
-		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}})
-	r := p.send(wire.EndpointSubmit, "create_wallet", body, s.key)
-	var m any
-	if err := json.Unmarshal(r.Body, &m); err != nil || r.Status != 200 {
-		p.t.Fatalf("%d %s", r.Status, r.Body)
-	}
-	return rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
 }
 
 var salt atomic.Int64
@@ -67,18 +64,21 @@ func (p *payer) payloads(s branch, n int) []byte {
 	for range n {
 		all = append(all, fmt.Sprintf("%064x", salt.Add(1)))
 	}
-	return p.BodyOf(s.id, "ACTIVITY_TYPE_SIGN_RAW_PAYLOADS", map[string]any{"signWith": s.address, "payloads": all, "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"})
+	in := client.Payload(s.address, "", "NO_OP")
+	delete(in, "payload")
+	in["payloads"] = all
+	return s.Body("SIGN_RAW_PAYLOADS", in)
 }
 
-func (p *payer) sign(s branch, n int) *wire.Reply {
+func (p *payer) sign(s branch, n int) client.Reply {
 	p.t.Helper()
-	return p.send(wire.EndpointSubmit, "sign_raw_payloads", p.payloads(s, n), s.key)
+	return submit(s.User, "SIGN_RAW_PAYLOADS", p.payloads(s, n))
 }
 
 // answers holds a reply against a status, and a refusal's words and machine code.
-func (p *payer) answers(what string, r *wire.Reply, status int, words ...string) {
+func (p *payer) answers(what string, r client.Reply, status int, words ...string) {
 	p.t.Helper()
-	if int(r.Status) != status {
+	if r.Status != status {
 		p.t.Errorf("%s: status %d, want %d: %s", what, r.Status, status, r.Body)
 	}
 	for _, w := range words {
@@ -90,30 +90,26 @@ func (p *payer) answers(what string, r *wire.Reply, status int, words ...string)
 
 func (p *payer) plans(version int, byDefault string, plans ...any) {
 	p.t.Helper()
-	if status, m := p.PutPlans(version, byDefault, plans...); status != 200 {
-		p.t.Fatalf("%d %v", status, m)
+	if r := p.PutPlans(version, byDefault, plans...); r.Status != 200 {
+		p.t.Fatal(r)
 	}
 }
 
 func (p *payer) billing() map[string]any {
 	p.t.Helper()
-	status, m := p.Query("get_billing", nil)
-	if status != 200 {
-		p.t.Fatalf("%d %v", status, m)
-	}
-	return m
+	return p.signers[0].Read("get_billing", nil)
 }
 
 func (p *payer) used(what, signatures, leased string) {
 	p.t.Helper()
-	if u := rig.Get(p.billing(), "usage"); rig.Text(u, "signatures") != signatures || rig.Text(u, "leased") != leased {
+	if u := client.Get(p.billing(), "usage"); client.Text(u, "signatures") != signatures || client.Text(u, "leased") != leased {
 		p.t.Errorf("%s: %v, want %s signatures and %s leased", what, u, signatures, leased)
 	}
 }
 
-func (p *payer) activate(product string) (int, map[string]any) {
+func (p *payer) activate(product string) client.Reply {
 	p.t.Helper()
-	return p.Submit("activate_billing_tier", "ACTIVITY_TYPE_ACTIVATE_BILLING_TIER", map[string]any{"productId": product})
+	return p.signers[0].Submit("ACTIVATE_BILLING_TIER", client.Object{"productId": product})
 }
 
 func plan(id string, more ...any) map[string]any {
@@ -135,17 +131,17 @@ const (
 // brings none back.
 func TestPlans(t *testing.T) {
 	p := newPayer(t, 1)
-	if m := p.billing(); rig.Text(m, "plan", "id") != "self-hosted" || m["usage"] != nil || m["paymentMethod"] != nil || rig.Get(m, "limits", "signaturesPerMonth") != nil {
+	if m := p.billing(); client.Text(m, "plan", "id") != "self-hosted" || m["usage"] != nil || m["paymentMethod"] != nil || client.Get(m, "limits", "signaturesPerMonth") != nil {
 		t.Errorf("%v", m)
 	}
 	for range 3 {
 		p.answers("no plans", p.sign(p.signers[1], 50), 200)
 	}
-	if status, m := p.activate("free"); status != 404 {
-		t.Errorf("%d %v", status, m)
+	if got := p.activate("free"); got.Status != 404 {
+		t.Error(got)
 	}
-	if status, m := p.activate("self-hosted"); status != 200 || rig.Text(m, "activity", "result", "activateBillingTierResult", "productId") != "self-hosted" {
-		t.Errorf("%d %v", status, m)
+	if got := p.activate("self-hosted"); got.Status != 200 || client.Text(got.Result(), "productId") != "self-hosted" {
+		t.Error(got)
 	}
 	document := func(version, quota int) []byte {
 		b, err := json.Marshal(map[string]any{"timestampMs": strconv.FormatInt(p.NowMs(), 10), "version": version, "default": "free", "plans": []any{plan("free", "signaturesPerMonth", quota)}})
@@ -158,11 +154,11 @@ func TestPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := func(body []byte, key laptop.KeyPair) *wire.Reply {
-		return p.send(wire.EndpointBoot, "put_plans", body, key)
+	put := func(body []byte, key laptop.KeyPair) client.Reply {
+		return p.signers[0].As("", "", key).Post(wire.EndpointBoot, "put_plans", body)
 	}
 	first, second := document(1, 3), document(2, 5)
-	p.answers("a tenant's key", put(first, p.signers[0].key), 401, "PUBLIC_KEY_NOT_FOUND")
+	p.answers("a tenant's key", put(first, p.signers[0].Key), 401, "PUBLIC_KEY_NOT_FOUND")
 	p.used0("refused plans")
 	p.answers("the first ones", put(first, admission), 200, `"version":"1"`, `"ranges":[0]`)
 	p.answers("the same body", put(first, admission), 200, `"version":"1"`)
@@ -190,17 +186,13 @@ func TestPlans(t *testing.T) {
 	p.answers("more, after a restart", p.sign(p.signers[1], 1), 429, parentOver)
 	p.answers("older ones, after a restart", put(document(1, 1000), admission), 400, "version 2 are in force")
 	// Reading and what does not sign go on; another tenant has an account of its own.
-	p.answers("a wallet", p.send(wire.EndpointSubmit, "create_user_tag", p.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "Tag", "userIds": []any{}}), p.signers[0].key), 200)
-	others, err := p.Dir.Organizations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := branch{id: others[0].OrganizationID, key: others[0].RootAPIKey}
-	other.address = p.wallet(other)
+	p.answers("a wallet", p.signers[0].Submit("CREATE_USER_TAG", client.Tag("Tag")), 200)
+	other := branch{User: p.Others()[0]}
+	other.address = wallet(other.User)
 	p.answers("another tenant", p.sign(other, 5), 200)
 	p.answers("another tenant", p.sign(other, 1), 429, overQuota)
 	p.used("another tenant's are its own", "5", "0")
-	p.answers("another tenant's bill", p.send(wire.EndpointQuery, "get_billing", fmt.Appendf(nil, `{"organizationId":%q}`, p.signers[0].id), other.key), 401)
+	p.answers("another tenant's bill", other.Query("get_billing", client.Object{"organizationId": p.signers[0].Organization}), 401)
 }
 
 func (p *payer) used0(what string) {
@@ -215,47 +207,41 @@ func TestActivateBillingTier(t *testing.T) {
 	p := newPayer(t, 1)
 	free, big := plan("free", "signaturesPerMonth", 3, "subOrganizations", 2), plan("big", "signaturesPerMonth", 50, "price", map[string]any{"currency": "usd", "perMonth": "49"})
 	p.plans(1, "free", free, big, plan("paid", "needsPaymentMethod", true))
-	body := p.BodyOf(p.signers[1].id, "ACTIVITY_TYPE_ACTIVATE_BILLING_TIER", map[string]any{"productId": "big"})
-	p.answers("a sub-organization's user", p.send(wire.EndpointSubmit, "activate_billing_tier", body, p.signers[1].key), 400, "INVALID_ACTIVITY_CALLER")
-	p.answers("a sub-organization's bill", p.send(wire.EndpointQuery, "get_billing", fmt.Appendf(nil, `{"organizationId":%q}`, p.signers[1].id), p.signers[1].key), 400, "INVALID_ACTIVITY_CALLER")
+	p.answers("a sub-organization's user", p.signers[1].Submit("ACTIVATE_BILLING_TIER", client.Object{"productId": "big"}), 400, "INVALID_ACTIVITY_CALLER")
+	p.answers("a sub-organization's bill", p.signers[1].Query("get_billing", nil), 400, "INVALID_ACTIVITY_CALLER")
 	for product, want := range map[string]int{"gone": 404, "paid": 400, "big": 200} {
-		if status, m := p.activate(product); status != want {
-			t.Errorf("%s: %d %v", product, status, m)
+		if got := p.activate(product); got.Status != want {
+			t.Errorf("%s: %v", product, got)
 		}
 	}
-	if m := p.billing(); rig.Text(m, "plan", "id") != "big" || rig.Text(m, "plan", "price", "perMonth") != "49" || rig.Text(m, "limits", "signaturesPerMonth") != "50" {
+	if m := p.billing(); client.Text(m, "plan", "id") != "big" || client.Text(m, "plan", "price", "perMonth") != "49" || client.Text(m, "limits", "signaturesPerMonth") != "50" {
 		t.Errorf("%v", m)
 	}
 	p.answers("a bigger quota, at once", p.sign(p.signers[1], 10), 200)
-	if status, m := p.activate("free"); status != 400 || !strings.Contains(fmt.Sprint(m), "3 signatures a month") {
-		t.Errorf("down with more used than the plan has: %d %v", status, m)
-	}
+	p.answers("down with more used than the plan has", p.activate("free"), 400, "3 signatures a month")
 	for range 2 {
 		p.addSub() // three now
 	}
 	p.c.Pass(32 * 24 * time.Hour)
-	if status, m := p.activate("free"); status != 400 || !strings.Contains(fmt.Sprint(m), "2 sub-organizations") {
-		t.Errorf("down with more sub-organizations than the plan has: %d %v", status, m)
-	}
+	p.answers("down with more sub-organizations than the plan has", p.activate("free"), 400, "2 sub-organizations")
 	// The plan is gone: the default holds.
 	p.plans(2, "free", free)
-	if m := p.billing(); rig.Text(m, "plan", "id") != "free" {
+	if m := p.billing(); client.Text(m, "plan", "id") != "free" {
 		t.Errorf("%v", m)
 	}
-	sub := map[string]any{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{map[string]any{"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{},
-		"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": newKey(t).PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}}
-	make := p.Body("ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", sub)
-	p.answers("one sub-organization more", p.send(wire.EndpointSubmit, "create_sub_organization", make, p.signers[0].key), 429, "at most 2 sub-organizations")
+	make := p.signers[0].Body("CREATE_SUB_ORGANIZATION_V8", client.SubOrganization("Sub", client.NewRootUser("Root", client.NewKey())))
+	creates := func() client.Reply { return submit(p.signers[0].User, "CREATE_SUB_ORGANIZATION_V8", make) }
+	p.answers("one sub-organization more", creates(), 429, "at most 2 sub-organizations")
 	p.plans(3, "free", plan("free", "subOrganizations", 4))
-	p.answers("the same body, under other plans", p.send(wire.EndpointSubmit, "create_sub_organization", make, p.signers[0].key), 200)
+	p.answers("the same body, under other plans", creates(), 200)
 }
 
 // Whose transactions are paid for is in the plan, before it is used and for as long as it is.
 func TestSponsorshipIsInThePlan(t *testing.T) {
 	p := newPayer(t, 0)
-	limits := func(enabled bool) *wire.Reply {
-		in := map[string]any{"orgWindowLimitUsd": "1", "subOrgWindowLimitUsd": "1", "windowDurationMinutes": "60", "enabled": enabled}
-		return p.send(wire.EndpointSubmit, "upsert_gas_usage_config", p.Body("ACTIVITY_TYPE_UPSERT_GAS_USAGE_CONFIG", in), p.signers[0].key)
+	limits := func(enabled bool) client.Reply {
+		in := client.Object{"orgWindowLimitUsd": "1", "subOrgWindowLimitUsd": "1", "windowDurationMinutes": "60", "enabled": enabled}
+		return p.signers[0].Submit("UPSERT_GAS_USAGE_CONFIG", in)
 	}
 	p.plans(1, "free", plan("free"), plan("pro", "sponsorship", true))
 	p.answers("a plan without it", limits(true), 400, "does not include sponsored transactions")
@@ -263,15 +249,11 @@ func TestSponsorshipIsInThePlan(t *testing.T) {
 		product string
 		want    int
 	}{{"pro", 200}, {"free", 400}} {
-		if status, m := p.activate(step.product); status != step.want {
-			t.Errorf("%s: %d %v", step.product, status, m)
-		}
+		p.answers(step.product, p.activate(step.product), step.want)
 		p.answers("a plan with it", limits(true), 200)
 	}
 	p.answers("turned off", limits(false), 200)
-	if status, m := p.activate("free"); status != 200 {
-		t.Errorf("%d %v", status, m)
-	}
+	p.answers("down", p.activate("free"), 200)
 	p.answers("a plan without it, again", limits(true), 400, "does not include sponsored transactions")
 }
 
@@ -279,23 +261,22 @@ func TestSponsorshipIsInThePlan(t *testing.T) {
 func TestRatesOfPlans(t *testing.T) {
 	p := newPayer(t, 1)
 	p.plans(1, "slow", plan("slow", "requestsPerSecond", 1), plan("fast", "requestsPerSecond", 1000), plan("free"))
-	ask := func(s branch) *wire.Reply { return p.whoami(s.id, s.key) }
 	refused := 0
 	for i := range 40 {
-		if r := ask(p.signers[i%2]); r.Status == 429 {
+		if r := p.signers[i%2].Query("whoami", nil); r.Status == 429 {
 			refused++
-			p.answers("over the rate", r, 429, "RATE_LIMIT_EXCEEDED", p.signers[0].id)
+			p.answers("over the rate", r, 429, "RATE_LIMIT_EXCEEDED", p.signers[0].Organization)
 		}
 	}
 	if refused == 0 || refused > 30 { // ten at once, and those of the time that it takes
 		t.Errorf("%d refused of 40", refused)
 	}
 	p.c.Pass(time.Minute)
-	if status, m := p.activate("fast"); status != 200 {
-		t.Fatal(status, m)
+	if got := p.activate("fast"); got.Status != 200 {
+		t.Fatal(got)
 	}
 	for i := range 40 {
-		p.answers("within the rate", ask(p.signers[i%2]), 200)
+		p.answers("within the rate", p.signers[i%2].Query("whoami", nil), 200)
 	}
 }
 
@@ -320,7 +301,7 @@ func TestQuotaIsExact(t *testing.T) {
 				for {
 					world.RLock()
 					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-					r, err := p.Send(ctx, wire.EndpointSubmit, "sign_raw_payloads", body, s.key)
+					r, err := s.Client.Post(ctx, wire.EndpointSubmit, "sign_raw_payloads", body)
 					cancel()
 					world.RUnlock()
 					if err != nil || r.Status == 503 {
@@ -332,7 +313,7 @@ func TestQuotaIsExact(t *testing.T) {
 					case r.Status == 429 && strings.Contains(string(r.Body), quotaExceeded):
 						over.Add(1)
 					default:
-						p.t.Errorf("%d %s", r.Status, r.Body)
+						p.t.Error(r)
 					}
 					break
 				}
@@ -363,7 +344,7 @@ func TestQuotaIsExact(t *testing.T) {
 	if signed.Load()+stranded != int64(quota) || stranded >= subs*64 {
 		t.Errorf("%d signed, %d left in leases, of %d", signed.Load(), stranded, quota)
 	}
-	if got := rig.Text(p.billing(), "usage", "signatures"); got != fmt.Sprint(quota) {
+	if got := client.Text(p.billing(), "usage", "signatures"); got != fmt.Sprint(quota) {
 		t.Errorf("%s counted of %d", got, quota)
 	}
 	completed := 0
@@ -378,21 +359,14 @@ func TestQuotaIsExact(t *testing.T) {
 // completed counts what an organization has signed.
 func (p *payer) completed(s branch) (n int) {
 	p.t.Helper()
-	page := map[string]any{"limit": "100"}
+	page := client.Object{"limit": "100"}
 	for {
-		b, err := json.Marshal(map[string]any{"organizationId": s.id, "filterByType": []any{"ACTIVITY_TYPE_SIGN_RAW_PAYLOADS"}, "filterByStatus": []any{completedState}, "paginationOptions": page})
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		var m struct{ Activities []struct{ ID string } }
-		if r := p.send(wire.EndpointQuery, "list_activities", b, s.key); json.Unmarshal(r.Body, &m) != nil || r.Status != 200 {
-			p.t.Fatalf("%s", r.Body)
-		}
-		n += len(m.Activities)
-		if len(m.Activities) < 100 {
+		m := s.Read("list_activities", client.Object{"filterByType": []any{"ACTIVITY_TYPE_SIGN_RAW_PAYLOADS"}, "filterByStatus": []any{completedState}, "paginationOptions": page})
+		all := m["activities"].([]any)
+		if n += len(all); len(all) < 100 {
 			return n
 		}
-		page["after"] = m.Activities[99].ID
+		page["after"] = client.Text(all[99], "id")
 	}
 }
 
@@ -403,7 +377,7 @@ func TestQuotaOfMonths(t *testing.T) {
 	p.answers("all of it", p.sign(p.signers[0], 3), 200)
 	p.answers("all of it", p.sign(p.signers[1], 1), 200)
 	p.answers("more", p.sign(p.signers[1], 1), 429)
-	end, err := strconv.ParseInt(rig.Text(p.billing(), "period", "end"), 10, 64)
+	end, err := strconv.ParseInt(client.Text(p.billing(), "period", "end"), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +387,7 @@ func TestQuotaOfMonths(t *testing.T) {
 	p.answers("in the next one", p.sign(p.signers[1], 3), 200)
 	p.answers("in the next one", p.sign(p.signers[0], 1), 200)
 	p.answers("in the next one", p.sign(p.signers[0], 1), 429)
-	if m := p.billing(); rig.Text(m, "period", "start") != fmt.Sprint(end) {
+	if m := p.billing(); client.Text(m, "period", "start") != fmt.Sprint(end) {
 		t.Errorf("%v", m)
 	}
 }
@@ -422,26 +396,13 @@ func TestQuotaOfMonths(t *testing.T) {
 // cast again.
 func TestQuotaOfVotes(t *testing.T) {
 	p := newPayer(t, 0)
-	second := newKey(t)
-	status, m := p.Submit("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", map[string]any{"users": []any{map[string]any{"userName": "Second", "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{},
-		"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": second.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	user := rig.Text(m, "activity", "result", "createUsersResult", "userIds", "0")
-	if status != 200 {
-		t.Fatal(status, m)
-	}
-	if status, m = p.Submit("update_root_quorum", "ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", map[string]any{"threshold": 2, "userIds": []any{p.Credentials.RootUserID, user}}); status != 200 {
-		t.Fatal(status, m)
-	}
+	root := p.signers[0]
+	second := root.NewUser("Second")
+	root.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 2, "userIds": []any{root.User.User, second.User}})
 	p.plans(1, "p", plan("p", "signaturesPerMonth", 1))
-	body := p.payloads(p.signers[0], 2)
-	r := p.send(wire.EndpointSubmit, "sign_raw_payloads", body, p.signers[0].key)
-	p.answers("waits", r, 200, "ACTIVITY_STATUS_CONSENSUS_NEEDED")
-	if err := json.Unmarshal(r.Body, &m); err != nil {
-		t.Fatal(err)
-	}
-	vote := func() *wire.Reply {
-		return p.send(wire.EndpointSubmit, "approve_activity", p.Body("ACTIVITY_TYPE_APPROVE_ACTIVITY", map[string]any{"fingerprint": rig.Text(m, "activity", "fingerprint")}), second)
-	}
+	asked := p.sign(root, 2)
+	p.answers("waits", asked, 200, "ACTIVITY_STATUS_CONSENSUS_NEEDED")
+	vote := func() client.Reply { return second.Submit("APPROVE_ACTIVITY", voteOn(asked)) }
 	p.answers("the last vote", vote(), 429, quotaExceeded)
 	p.used("the last vote", "0", "0")
 	p.plans(2, "p", plan("p", "signaturesPerMonth", 2))
@@ -457,7 +418,7 @@ func TestQuotaOfFailures(t *testing.T) {
 		s.address = "0x000000000000000000000000000000000000dEaD"
 		for range 3 {
 			if r := p.sign(s, 1); r.Status == 200 || r.Status == 429 {
-				t.Errorf("%d %s", r.Status, r.Body)
+				t.Error(r)
 			}
 		}
 	}

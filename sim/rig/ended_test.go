@@ -15,7 +15,7 @@ import (
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/authenticator"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -30,44 +30,43 @@ var endings = []struct {
 	subject string
 	end     func(w *ending)
 }{
-	{"API key deleted", "key", func(w *ending) { w.deleteKey(w.key) }},
+	{"API key deleted", "key", func(w *ending) { w.deleteKey(w.user.Key) }},
 	{"API key expired", "brief", func(w *ending) { w.later(61 * time.Second) }},
 	{"passkey deleted", "passkey", func(w *ending) {
-		w.does(w.owner, "DELETE_AUTHENTICATORS", object{"userId": w.user, "authenticatorIds": []any{w.passkeyID}})
+		w.owner.Do("DELETE_AUTHENTICATORS", object{"userId": w.user.User, "authenticatorIds": []any{w.passkeyID}})
 	}},
-	{"session deleted", "session", func(w *ending) { w.deleteKey(w.session) }},
+	{"session deleted", "session", func(w *ending) { w.deleteKey(w.session.Key) }},
 	{"other sessions ended (`invalidateExisting`)", "session", func(w *ending) {
-		w.does(w.spare, "STAMP_LOGIN", object{"publicKey": newKey(w.t).PublicKey, "invalidateExisting": true})
+		w.spare.Do("STAMP_LOGIN", object{"publicKey": client.NewKey().PublicKey, "invalidateExisting": true})
 	}},
 	{"session expired", "session", func(w *ending) { w.later(61 * time.Second) }},
 	{"identity removed", "identity", func(w *ending) {
-		w.does(w.owner, "DELETE_OAUTH_PROVIDERS", object{"userId": w.user, "providerIds": []any{w.identity}})
+		w.owner.Do("DELETE_OAUTH_PROVIDERS", object{"userId": w.user.User, "providerIds": []any{w.identity}})
 	}},
 	{"contact changed or removed", "contact", func(w *ending) {
-		w.does(w.owner, "UPDATE_USER_EMAIL", object{"userId": w.user, "userEmail": w.instead})
+		w.owner.Do("UPDATE_USER_EMAIL", object{"userId": w.user.User, "userEmail": w.instead})
 	}},
-	{"user deleted", "key", func(w *ending) { w.does(w.owner, "DELETE_USERS", object{"userIds": []any{w.user}}) }},
+	{"user deleted", "key", func(w *ending) { w.owner.Do("DELETE_USERS", object{"userIds": []any{w.user.User}}) }},
 	{"tag taken from the user", "key", func(w *ending) {
-		other := w.does(w.owner, "CREATE_USER_TAG", object{"userTagName": "Other", "userIds": []any{}})["userTagId"]
-		w.does(w.owner, "UPDATE_USER", object{"userId": w.user, "userTagIds": []any{other}})
+		other := w.owner.Do("CREATE_USER_TAG", client.Tag("Other"))["userTagId"]
+		w.owner.Do("UPDATE_USER", object{"userId": w.user.User, "userTagIds": []any{other}})
 	}},
 	{"policy deleted", "key", func(w *ending) {
 		for _, id := range w.policies {
-			w.does(w.owner, "DELETE_POLICY", object{"policyId": id})
+			w.owner.Do("DELETE_POLICY", object{"policyId": id})
 		}
 	}},
 	{"user taken out of the root quorum", "key", func(w *ending) {
-		asked := w.submit(w.owner, w.sub, "UPDATE_ROOT_QUORUM", object{"threshold": 3, "userIds": []any{w.ownerID, w.second.id, w.third.id}})
-		vote := object{"fingerprint": rig.Text(asked.m, "activity", "fingerprint")}
-		w.submit(w.spare, w.sub, "APPROVE_ACTIVITY", vote)
-		w.does(w.second.key, "APPROVE_ACTIVITY", vote)
+		vote := voteOn(w.owner.Submit("UPDATE_ROOT_QUORUM", object{"threshold": 3, "userIds": []any{w.owner.User, w.second.User, w.third.User}}))
+		w.spare.Submit("APPROVE_ACTIVITY", vote)
+		w.second.Do("APPROVE_ACTIVITY", vote)
 	}},
 	{"log-in by mail switched off", "contact", func(w *ending) {
 		for _, name := range []string{"OTP_EMAIL_AUTH", "EMAIL_AUTH"} {
-			w.does(w.owner, "REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_" + name})
+			w.owner.Do("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_" + name})
 		}
 	}},
-	{"sub-organization deleted", "key", func(w *ending) { w.does(w.owner, "DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true}) }},
+	{"sub-organization deleted", "key", func(w *ending) { w.owner.Do("DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true}) }},
 	{"session profile", "", nil},
 }
 
@@ -79,102 +78,98 @@ var affected = []struct {
 	make func(w *ending) func() bool
 }{
 	{"sessions it started", func(w *ending) func() bool {
-		k := newKey(w.t)
+		k := client.NewKey()
 		in := object{"publicKey": k.PublicKey}
 		switch w.subject {
 		case "identity":
-			w.does(w.prober, "OAUTH_LOGIN", object{"publicKey": k.PublicKey, "oidcToken": w.bound(w.me, k)})
+			w.prober.Do("OAUTH_LOGIN", object{"publicKey": k.PublicKey, "oidcToken": w.bound(w.me, k)})
 		case "contact":
-			w.does(w.prober, "OTP_LOGIN", object{"publicKey": k.PublicKey, "verificationToken": w.verification(nil)})
+			w.prober.Do("OTP_LOGIN", object{"publicKey": k.PublicKey, "verificationToken": w.verification(nil)})
 		default:
 			w.completes(w.by("STAMP_LOGIN", in))
 		}
-		return func() bool { return w.ask(k, w.sub, "whoami").status == 200 }
+		return func() bool { return w.user.As(w.owner.Organization, "", k).Query("whoami", nil).Status == 200 }
 	}},
 	{"read-only sessions it started", func(w *ending) func() bool {
 		got := w.by("CREATE_READ_ONLY_SESSION", object{})
-		if got.status == 401 {
+		if got.Status == 401 {
 			return nil
 		}
-		token := rig.Text(got.result(w.t), "session")
-		return func() bool { return w.reads(token, w.sub, "whoami").status == 200 }
+		token := client.Text(w.completes(got), "session")
+		return func() bool { return reads(w.owner, token, "whoami").Status == 200 }
 	}},
 	{"approvals it gave", func(w *ending) func() bool {
-		typ, in, asks, last := "CREATE_USER_TAG", object{"userTagName": "Voted", "userIds": []any{}}, w.second, w.third
+		typ, in, asks, last := "CREATE_USER_TAG", client.Tag("Voted"), w.second, w.third
 		if w.row == quorumRow {
-			typ, in, asks, last = "UPDATE_ORGANIZATION_NAME", object{"organizationName": "Voted"}, member{w.ownerID, w.owner}, w.second
+			typ, in, asks, last = "UPDATE_ORGANIZATION_NAME", object{"organizationName": "Voted"}, w.owner, w.second
 		}
-		vote := w.waiting(w.submit(asks.key, w.sub, typ, in))
+		vote := w.waiting(asks.Submit(typ, in))
 		w.waiting(w.by("APPROVE_ACTIVITY", vote))
-		return func() bool { return w.done200(w.submit(last.key, w.sub, "APPROVE_ACTIVITY", vote)) }
+		return func() bool { return last.Submit("APPROVE_ACTIVITY", vote).Completed() }
 	}},
 	{"activities it began that wait", func(w *ending) func() bool {
-		typ, in, others := "CREATE_PRIVATE_KEY_TAG", object{"privateKeyTagName": "Begun", "privateKeyIds": []any{}}, []member{w.second, w.third}
+		typ, in, others := "CREATE_PRIVATE_KEY_TAG", object{"privateKeyTagName": "Begun", "privateKeyIds": []any{}}, []*client.User{w.second, w.third}
 		if w.row == quorumRow {
-			typ, in, others = "UPDATE_ORGANIZATION_NAME", object{"organizationName": "Begun"}, []member{{w.ownerID, w.owner}, w.second, w.third}
+			typ, in, others = "UPDATE_ORGANIZATION_NAME", object{"organizationName": "Begun"}, []*client.User{w.owner, w.second, w.third}
 		}
 		got := w.by(typ, in)
-		if got.status == 401 {
+		if got.Status == 401 {
 			return nil
 		}
 		vote := w.waiting(got)
 		return func() (ok bool) {
 			for _, one := range others {
-				ok = ok || w.done200(w.submit(one.key, w.sub, "APPROVE_ACTIVITY", vote))
+				ok = ok || one.Submit("APPROVE_ACTIVITY", vote).Completed()
 			}
 			return ok
 		}
 	}},
 	{"the same body again", func(w *ending) func() bool {
-		typ, in := "STAMP_LOGIN", object{"publicKey": newKey(w.t).PublicKey}
+		typ, in := "STAMP_LOGIN", object{"publicKey": client.NewKey().PublicKey}
 		if w.subject == "contact" {
-			typ, in = "APPROVE_ACTIVITY", w.waiting(w.submit(w.second.key, w.sub, "CREATE_USER_TAG", object{"userTagName": "Voted", "userIds": []any{}}))
+			typ, in = "APPROVE_ACTIVITY", w.waiting(w.second.Submit("CREATE_USER_TAG", client.Tag("Voted")))
 		}
-		body := w.BodyOf(w.sub, "ACTIVITY_TYPE_"+typ, in)
-		head := w.stampOf(body)
-		first := w.call(wire.EndpointSubmit, strings.ToLower(typ), body, head)
-		if first.status != 200 {
-			w.t.Fatalf("%v", first)
+		body := w.owner.Body(typ, in)
+		by := with(w.owner, w.stampOf(body)) // the same stamp again
+		first := submit(by, typ, body)
+		if first.Status != 200 {
+			w.t.Fatal(first)
 		}
 		return func() bool {
-			got := w.call(wire.EndpointSubmit, strings.ToLower(typ), body, head)
-			return got.status == 200 && rig.Text(got.m, "activity", "id") == rig.Text(first.m, "activity", "id")
+			got := submit(by, typ, body)
+			return got.Status == 200 && got.Text("activity", "id") == first.Text("activity", "id")
 		}
 	}},
 	{"verification tokens of the user", func(w *ending) func() bool {
 		token := w.verification(nil)
-		return func() bool {
-			return w.done200(w.submit(w.prober, w.sub, "OTP_LOGIN", object{"publicKey": newKey(w.t).PublicKey, "verificationToken": token}))
-		}
+		return func() bool { return w.logsIn(client.NewKey(), "OTP_LOGIN", "verificationToken", token) }
 	}},
 	{"codes sent to the user", func(w *ending) func() bool {
 		id := w.code()
 		return func() bool {
-			got := w.submit(w.prober, w.sub, "VERIFY_OTP", object{"otpId": id, "otpCode": "000000"})
-			return w.done200(got) && w.done200(w.submit(w.prober, w.sub, "OTP_LOGIN", object{"publicKey": newKey(w.t).PublicKey, "verificationToken": rig.Text(got.result(w.t), "verificationToken")}))
+			got := w.prober.Submit("VERIFY_OTP", object{"otpId": id, "otpCode": "000000"})
+			return got.Completed() && w.logsIn(client.NewKey(), "OTP_LOGIN", "verificationToken", client.Text(got.Result(), "verificationToken"))
 		}
 	}},
 	{"identity tokens of the user", func(w *ending) func() bool {
-		k := newKey(w.t)
+		k := client.NewKey()
 		token := w.bound(w.me, k)
-		return func() bool {
-			return w.done200(w.submit(w.prober, w.sub, "OAUTH_LOGIN", object{"publicKey": k.PublicKey, "oidcToken": token}))
-		}
+		return func() bool { return w.logsIn(k, "OAUTH_LOGIN", "oidcToken", token) }
 	}},
 	{"keys mailed to the user", func(w *ending) func() bool {
 		private, err := ecdh.P256().GenerateKey(rand.Reader)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		id := rig.Text(w.does(w.prober, "EMAIL_AUTH_V3", object{"email": sandboxAddress, "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes()), "emailCustomization": object{"appName": "App"}}), "apiKeyId")
+		id := client.Text(w.prober.Do("EMAIL_AUTH_V3", object{"email": sandboxAddress, "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes()), "emailCustomization": object{"appName": "App"}}), "apiKeyId")
 		return func() bool {
-			got := w.ask(w.second.key, w.sub, "list_users")
-			return got.status == 200 && strings.Contains(fmt.Sprint(got.m), id)
+			got := w.second.Query("list_users", nil)
+			return got.Status == 200 && strings.Contains(got.String(), id)
 		}
 	}},
 	{"import targets of the user", func(w *ending) func() bool {
 		outer, inner := map[string]string{}, map[string]string{}
-		text := rig.Text(w.does(w.spare, "INIT_IMPORT_WALLET", object{"userId": w.user}), "importBundle")
+		text := client.Text(w.spare.Do("INIT_IMPORT_WALLET", object{"userId": w.user.User}), "importBundle")
 		if err := json.Unmarshal([]byte(text), &outer); err != nil {
 			w.t.Fatal(err)
 		}
@@ -187,67 +182,59 @@ var affected = []struct {
 		}
 		bundle := sealed(w.t, inner["targetPublic"], strings.Repeat("abandon ", 11)+"about")
 		return func() bool {
-			return w.done200(w.submit(w.spare, w.sub, "IMPORT_WALLET", object{"userId": w.user, "walletName": "W", "encryptedBundle": bundle, "accounts": []any{}}))
+			return w.spare.Submit("IMPORT_WALLET", object{"userId": w.user.User, "walletName": "W", "encryptedBundle": bundle, "accounts": []any{}}).Completed()
 		}
 	}},
-}
-
-type member struct {
-	id  string
-	key laptop.KeyPair
 }
 
 // ending is a sub-organization in which one cell is tried.
 type ending struct {
 	*family
-	row, subject, sub string
-	owner             laptop.KeyPair // may do everything, but in the row of the quorum, where three must
-	ownerID           string
-	prober            laptop.KeyPair // may log others in
-	second, third     member
-	user              string         // whose things they are
-	key, spare        laptop.KeyPair // two of the user's
-	session           laptop.KeyPair
-	passkey           *authenticator.Authenticator
-	passkeyID         string
-	identity          string
-	me                string // whom the provider knows him as
-	instead           string // of the user's address
-	policies          []string
+	row, subject  string
+	owner         *client.User // may do everything, but in the row of the quorum, where three must
+	prober        *client.User // may log others in
+	second, third *client.User
+	user, spare   *client.User // whose things they are, with two keys
+	session       *client.User // the user's
+	passkey       *authenticator.Authenticator
+	passkeyID     string
+	identity      string
+	me            string // whom the provider knows him as
+	instead       string // of the user's address
+	policies      []string
 }
 
-func (w *ending) does(by laptop.KeyPair, typ string, in object) object {
+// logsIn reports whether the user is logged in with a token.
+func (w *ending) logsIn(k client.KeyPair, typ, name, token string) bool {
 	w.t.Helper()
-	return w.done(by, w.sub, typ, in)
+	return w.prober.Submit(typ, object{"publicKey": k.PublicKey, name: token}).Completed()
 }
 
-func (w *ending) done200(got answered) bool {
-	return got.status == 200 && rig.Text(got.m, "activity", "status") == "ACTIVITY_STATUS_COMPLETED"
-}
-
-func (w *ending) completes(got answered) {
+// completes is the result of what must be completed.
+func (w *ending) completes(got client.Reply) client.Object {
 	w.t.Helper()
-	if !w.done200(got) {
-		w.t.Fatalf("%v", got)
+	if !got.Completed() {
+		w.t.Fatal(got)
 	}
+	return got.Result()
 }
 
 // waiting is the vote on what waits for others.
-func (w *ending) waiting(got answered) object {
+func (w *ending) waiting(got client.Reply) object {
 	w.t.Helper()
-	if s := rig.Text(got.m, "activity", "status"); s != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
+	if got.State() != "CONSENSUS_NEEDED" {
 		w.t.Fatalf("does not wait: %v", got)
 	}
-	return object{"fingerprint": rig.Text(got.m, "activity", "fingerprint")}
+	return voteOn(got)
 }
 
-func (w *ending) deleteKey(k laptop.KeyPair) {
-	users, _ := rig.Get(w.ask(w.owner, w.sub, "list_users").m, "users").([]any)
+func (w *ending) deleteKey(k client.KeyPair) {
+	users, _ := w.owner.Query("list_users", nil).Get("users").([]any)
 	for _, u := range users {
-		keys, _ := rig.Get(u, "apiKeys").([]any)
+		keys, _ := client.Get(u, "apiKeys").([]any)
 		for _, one := range keys {
-			if rig.Text(one, "credential", "publicKey") == k.PublicKey {
-				w.does(w.owner, "DELETE_API_KEYS", object{"userId": w.user, "apiKeyIds": []any{rig.Text(one, "apiKeyId")}})
+			if client.Text(one, "credential", "publicKey") == k.PublicKey {
+				w.owner.Do("DELETE_API_KEYS", object{"userId": w.user.User, "apiKeyIds": []any{client.Text(one, "apiKeyId")}})
 				return
 			}
 		}
@@ -258,23 +245,23 @@ func (w *ending) deleteKey(k laptop.KeyPair) {
 // code has a code sent to the user, in the sandbox.
 func (w *ending) code() string {
 	w.t.Helper()
-	return rig.Text(w.does(w.spare, "INIT_OTP_V2", object{"otpType": "OTP_TYPE_EMAIL", "contact": sandboxAddress, "appName": "App", "otpLength": 6, "alphanumeric": false}), "otpId")
+	return client.Text(w.spare.Do("INIT_OTP_V2", object{"otpType": "OTP_TYPE_EMAIL", "contact": sandboxAddress, "appName": "App", "otpLength": 6, "alphanumeric": false}), "otpId")
 }
 
 // verification is a verification token of the user, for a key or nobody's.
-func (w *ending) verification(bound *laptop.KeyPair) string {
+func (w *ending) verification(bound *client.KeyPair) string {
 	w.t.Helper()
 	in := object{"otpId": w.code(), "otpCode": "000000"}
 	if bound != nil {
 		in["publicKey"] = bound.PublicKey
 	}
-	return rig.Text(w.does(w.spare, "VERIFY_OTP", in), "verificationToken")
+	return client.Text(w.spare.Do("VERIFY_OTP", in), "verificationToken")
 }
 
 // stampOf is the subject's stamp on a body.
 func (w *ending) stampOf(body []byte) wire.Header {
 	w.t.Helper()
-	by := newKey(w.t)
+	by := client.NewKey()
 	switch w.subject {
 	case "passkey":
 		text, err := w.passkey.Stamp(body)
@@ -283,61 +270,55 @@ func (w *ending) stampOf(body []byte) wire.Header {
 		}
 		return wire.Header{Name: "X-Stamp-WebAuthn", Value: text}
 	case "session":
-		return w.stamped(w.session, body)
+		return w.stamped(w.session.Key, body)
 	case "identity":
 		return w.attestationBy("OIDC", by, body, w.bound(w.me, by))
 	case "contact":
 		return w.attestationBy("VERIFICATION_TOKEN", by, body, w.verification(&by))
 	}
-	return w.stamped(w.key, body)
+	return w.stamped(w.user.Key, body)
 }
 
 // by has the subject ask for something.
-func (w *ending) by(typ string, in object) answered {
+func (w *ending) by(typ string, in object) client.Reply {
 	w.t.Helper()
-	body := w.BodyOf(w.sub, "ACTIVITY_TYPE_"+typ, in)
-	return w.call(wire.EndpointSubmit, strings.ToLower(typ), body, w.stampOf(body))
+	by := w.owner.As(w.owner.Organization, "", w.owner.Key)
+	by.Stamp = func(body []byte) ([]wire.Header, error) { return []wire.Header{w.stampOf(body)}, nil }
+	return by.Submit(typ, in)
 }
 
 // newEnding makes the sub-organization of a row.
 func newEnding(f *family, row, subject, instead string, n int) *ending {
-	w := &ending{family: f, row: row, subject: subject, instead: instead, me: fmt.Sprint("me", n), owner: newKey(f.t), key: newKey(f.t), spare: newKey(f.t), session: newKey(f.t)}
-	key := func(k laptop.KeyPair, seconds string) object {
-		o := object{"apiKeyName": k.PublicKey[:8], "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}
-		if seconds != "" {
-			o["expirationSeconds"] = seconds
-		}
-		return o
-	}
-	user := func(name string, keys ...any) object {
-		return object{"userName": name, "apiKeys": keys, "authenticators": []any{}, "oauthProviders": []any{}}
-	}
-	r := w.done(f.root, f.id, "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": fmt.Sprint(row, n), "rootQuorumThreshold": 1, "rootUsers": []any{user("Owner", key(w.owner, ""))}})
-	w.sub, w.ownerID = rig.Text(r, "subOrganizationId"), rig.Text(r, "rootUserIds", "0")
-	tag := w.does(w.owner, "CREATE_USER_TAG", object{"userTagName": "Tag", "userIds": []any{}})["userTagId"]
-	brief := ""
-	if subject == "brief" {
-		brief = "60"
-	}
-	w.second.key, w.third.key = newKey(f.t), newKey(f.t)
-	users := []any{user("User", key(w.key, brief), key(w.spare, "")), user("Second", key(w.second.key, "")), user("Third", key(w.third.key, ""))}
+	w := &ending{family: f, row: row, subject: subject, instead: instead, me: fmt.Sprint("me", n)}
+	top, key := f.Root(), client.NewKey()
+	made := top.Do("CREATE_SUB_ORGANIZATION_V7", client.SubOrganization(fmt.Sprint(row, n), client.NewRootUser("Owner", key)))
+	w.owner = top.As(client.Text(made, "subOrganizationId"), client.Text(made, "rootUserIds", "0"), key)
+	tag := w.owner.Do("CREATE_USER_TAG", client.Tag("Tag"))["userTagId"]
+	own, spare, second, third := client.NewKey(), client.NewKey(), client.NewKey(), client.NewKey()
+	users := []client.Object{client.NewUser("User", own, spare), client.NewUser("Second", second), client.NewUser("Third", third)}
 	for _, u := range users {
-		u.(object)["userTags"] = []any{tag}
+		u["userTags"] = []any{tag}
 	}
-	users[0].(object)["userEmail"] = sandboxAddress
-	r = w.does(w.owner, "CREATE_USERS_V4", object{"users": users})
-	w.user, w.second.id, w.third.id = rig.Text(r, "userIds", "0"), rig.Text(r, "userIds", "1"), rig.Text(r, "userIds", "2")
+	users[0]["userEmail"] = sandboxAddress
+	if subject == "brief" {
+		client.Get(users[0], "apiKeys", "0").(client.Object)["expirationSeconds"] = "60"
+	}
+	ids := w.owner.Do("CREATE_USERS_V4", client.Users(users...))
+	user := func(n string, k client.KeyPair) *client.User {
+		return w.owner.As(w.owner.Organization, client.Text(ids, "userIds", n), k)
+	}
+	w.user, w.spare, w.second, w.third = user("0", own), user("0", spare), user("1", second), user("2", third)
+	w.session = user("0", client.NewKey())
 	for kinds, consensus := range map[string]string{
 		"!(activity.kind in ['CREATE_USER_TAG', 'CREATE_PRIVATE_KEY_TAG'])": ">= 1",
 		"activity.kind == 'CREATE_USER_TAG'":                                ">= 3",
 		"activity.kind == 'CREATE_PRIVATE_KEY_TAG'":                         ">= 2",
 	} {
-		w.policies = append(w.policies, rig.Text(w.does(w.owner, "CREATE_POLICY_V3", object{"policyName": consensus, "effect": "EFFECT_ALLOW", "condition": kinds, "notes": "",
-			"consensus": fmt.Sprintf("approvers.filter(user, user.tags.contains('%s')).count() %s", tag, consensus)}), "policyId"))
+		w.policies = append(w.policies, client.Text(w.owner.Do("CREATE_POLICY_V3", client.Policy(consensus, "ALLOW", kinds,
+			fmt.Sprintf("approvers.filter(user, user.tags.contains('%s')).count() %s", tag, consensus))), "policyId"))
 	}
-	first := newKey(f.t)
-	w.identity = rig.Text(w.does(w.spare, "CREATE_OAUTH_PROVIDERS_V2", object{"userId": w.user, "oauthProviders": []any{object{"providerName": "idp", "oidcToken": w.bound(w.me, first)}}}), "providerIds", "0")
-	w.does(w.spare, "STAMP_LOGIN", object{"publicKey": w.session.PublicKey, "expirationSeconds": "60"})
+	w.identity = client.Text(w.spare.Do("CREATE_OAUTH_PROVIDERS_V2", object{"userId": w.user.User, "oauthProviders": []any{object{"providerName": "idp", "oidcToken": w.bound(w.me, client.NewKey())}}}), "providerIds", "0")
+	w.spare.Do("STAMP_LOGIN", object{"publicKey": w.session.Key.PublicKey, "expirationSeconds": "60"})
 	if subject == "passkey" {
 		var err error
 		var made *authenticator.Registration
@@ -347,12 +328,12 @@ func newEnding(f *family, row, subject, instead string, n int) *ending {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		w.passkeyID = rig.Text(w.does(w.spare, "CREATE_AUTHENTICATORS_V2", object{"userId": w.user, "authenticators": []any{made.Params("passkey")}}), "authenticatorIds", "0")
+		w.passkeyID = client.Text(w.spare.Do("CREATE_AUTHENTICATORS_V2", object{"userId": w.user.User, "authenticators": []any{made.Params("passkey")}}), "authenticatorIds", "0")
 	}
 	w.prober = w.owner
 	if row == quorumRow {
-		w.prober = w.second.key
-		w.does(w.owner, "UPDATE_ROOT_QUORUM", object{"threshold": 3, "userIds": []any{w.ownerID, w.user, w.second.id}})
+		w.prober = w.second
+		w.owner.Do("UPDATE_ROOT_QUORUM", object{"threshold": 3, "userIds": []any{w.owner.User, w.user.User, w.second.User}})
 	}
 	return w
 }
@@ -424,7 +405,7 @@ func TestWhatEndsWithWhat(t *testing.T) {
 	f.id, f.root, f.idp = f.Credentials.OrganizationID, f.Credentials.RootAPIKey, world.provider("accounts.example")
 	n := 0
 	for _, typ := range []string{"UPDATE_SESSION_PROFILE", "DELETE_SESSION_PROFILES", "DELETE_SESSION_PROFILE"} { // nobody can
-		f.refuses(typ, f.submit(f.root, f.id, typ, object{}), 404, none)
+		refuses(t, typ, f.Root().Submit(typ, object{}), 404, none)
 	}
 	for _, r := range endings {
 		variants := []string{""}

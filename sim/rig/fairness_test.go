@@ -14,7 +14,7 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -44,38 +44,30 @@ func TestSilentIssuersAreTheirTenantsAlone(t *testing.T) {
 		}
 		return nil, net.ErrClosed
 	}
-	f := &family{rateClient: rateClient{t, rig.Start(t, o)}, w: w, c: c}
-	f.id, f.root, f.idp = f.Credentials.OrganizationID, f.Credentials.RootAPIKey, w.provider("accounts.example")
-
+	f := familyIn(w, c, o)
 	var refused atomic.Int64
 	var all sync.WaitGroup
 	for n := range subs {
-		id, key := f.sub()
+		sub := f.Root().NewSubOrganization(fmt.Sprint("Sub ", n))
 		for m := range each {
 			issuer := fmt.Sprintf("https://silent-%d-%d.example", n, m)
 			token := f.idp.token(f.idp.claims(c.Now(), "me", "web", "iss", issuer))
 			all.Go(func() {
-				got := f.submit(key, id, "CREATE_USERS_V4", map[string]any{"users": []any{map[string]any{"userName": "User", "apiKeys": []any{}, "authenticators": []any{},
-					"userTags": []any{}, "oauthProviders": []any{map[string]any{"providerName": "p", "oidcToken": token}}}}})
-				if got.status == 200 {
+				user := client.NewUser("User")
+				user["oauthProviders"] = []any{object{"providerName": "p", "oidcToken": token}}
+				got := sub.Submit("CREATE_USERS_V4", client.Users(user))
+				if got.Status == 200 {
 					t.Errorf("an issuer that never answered: %v", got)
 				}
-				if strings.Contains(fmt.Sprint(got), "too many issuers are being asked") {
+				if strings.Contains(got.String(), "too many issuers are being asked") {
 					refused.Add(1)
 				}
 			})
 		}
 	}
 	clocktest.Until(t, "every request has begun or was refused", func() bool { return begun.Load()+refused.Load() >= subs*each })
-	others, err := f.Dir.Organizations()
-	if err != nil || len(others) != 1 {
-		t.Fatal(err, len(others))
-	}
-	other := others[0]
-	got := f.submit(other.RootAPIKey, other.OrganizationID, "CREATE_SUB_ORGANIZATION_V8", f.family("log-in", f.idp.token(f.idp.claims(c.Now(), "me", "web"))))
-	if got.status != 200 {
-		t.Errorf("another tenant's provider: %v", got)
-	}
+	got := f.Others()[0].Submit("CREATE_SUB_ORGANIZATION_V8", f.family("log-in", f.idp.token(f.idp.claims(c.Now(), "me", "web"))))
+	wants(t, "another tenant's provider", got, 200, "")
 	close(over)
 	all.Wait()
 	if n := most.Load(); n < 1 || n > share {
@@ -97,19 +89,16 @@ func (s *stalled) Append(ctx context.Context, b *wire.Batch) (wire.Stored, error
 }
 
 // startStalled starts a deployment of two tenants on a store that can be stalled.
-func startStalled(t *testing.T) (*stalled, rateClient, laptop.Organization) {
-	s := new(stalled)
+func startStalled(t *testing.T) (s *stalled, r *rig.Rig, root, sub, another *client.User) {
+	s = new(stalled)
 	var err error
 	if s.Store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "cloister.db")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Store.Close() })
-	a := rateClient{t, rig.Start(t, rig.Options{Store: s, Organizations: 1})}
-	others, err := a.Dir.Organizations()
-	if err != nil || len(others) != 1 {
-		t.Fatal(err, len(others))
-	}
-	return s, a, others[0]
+	r = rig.Start(t, rig.Options{Store: s, Organizations: 1})
+	root = r.Root()
+	return s, r, root, root.NewSubOrganization("Sub"), r.Others()[0]
 }
 
 // Replies wait for a store that takes its time. What they hold in the enclave is
@@ -117,40 +106,33 @@ func startStalled(t *testing.T) (*stalled, rateClient, laptop.Organization) {
 // and so does what another tenant asks for.
 func TestRepliesAreBounded(t *testing.T) {
 	const share = 256 << 20 / 9 // an eighth of what is left
-	s, a, another := startStalled(t)
-	id, key := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
-	sub, subKey := a.sub()
-	other, otherKey := another.OrganizationID, another.RootAPIKey
-	filled := func(key laptop.KeyPair, id string) int64 {
+	s, r, root, sub, another := startStalled(t)
+	filled := func(u *client.User) int64 {
 		var all []any
 		for n := range 100 {
-			all = append(all, map[string]any{"policyName": fmt.Sprint("policy ", n), "effect": "EFFECT_DENY", "notes": "", "consensus": "true",
-				"condition": "activity.type in [" + strings.Repeat("'ACTIVITY_TYPE_CREATE_WALLET', ", 100) + "'x']"})
+			condition := "activity.type in [" + strings.Repeat("'ACTIVITY_TYPE_CREATE_WALLET', ", 100) + "'x']"
+			all = append(all, client.Policy(fmt.Sprint("policy ", n), "DENY", condition, "true"))
 		}
 		for len(all) > 0 {
-			a.done(key, id, "CREATE_POLICIES", map[string]any{"policies": all[:20]})
+			u.Do("CREATE_POLICIES", object{"policies": all[:20]})
 			all = all[20:]
 		}
-		list := a.send(wire.EndpointQuery, "list_policies", fmt.Appendf(nil, `{"organizationId":%q}`, id), key)
+		list := u.Query("list_policies", nil)
 		if list.Status != 200 {
 			t.Fatalf("%s", list.Body)
 		}
 		return int64(len(list.Body))
 	}
-	size := filled(key, id)
-	filled(subKey, sub)
-	filled(otherKey, other)
+	size := filled(root)
+	filled(sub)
+	filled(another)
 
 	s.gate.Lock()
 	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		if got := a.submit(key, id, "CREATE_USER_TAG", map[string]any{"userTagName": "tag", "userIds": []any{}}); got.status != 200 {
-			t.Error(got)
-		}
-	})
+	waiting.Go(func() { wants(t, "a tag", root.Submit("CREATE_USER_TAG", client.Tag("tag")), 200, "") })
 	held := func(what string, name string, least int64) (n int64) {
 		clocktest.Until(t, what, func() bool {
-			n = int64(a.Counters()[name])
+			n = int64(r.Counters()[name])
 			return n >= least
 		})
 		return n
@@ -159,30 +141,27 @@ func TestRepliesAreBounded(t *testing.T) {
 	asked := share / size
 	for n := range asked { // each made before the next: one in the making takes more
 		waiting.Go(func() {
-			if got := a.ask(key, id, "list_policies"); got.status != 200 {
-				t.Errorf("a list that waited: %d", got.status)
+			if got := root.Query("list_policies", nil); got.Status != 200 {
+				t.Errorf("a list that waited: %d", got.Status)
 			}
 		})
 		if n := held("the lists wait", "reply_bytes", size*(n+1)); n > share {
 			t.Errorf("replies hold %d bytes, want at most %d", n, share)
 		}
 	}
-	body := func(id string) []byte { return fmt.Appendf(nil, `{"organizationId":%q}`, id) }
-	if r := a.send(wire.EndpointQuery, "list_policies", body(sub), subKey); r.Status != 429 || !strings.Contains(string(r.Body), "REPLY_BYTES_EXCEEDED") {
-		t.Errorf("one more list, of the same tenant: %d, %d bytes", r.Status, len(r.Body))
+	if got := sub.Query("list_policies", nil); got.Status != 429 || !strings.Contains(string(got.Body), "REPLY_BYTES_EXCEEDED") {
+		t.Errorf("one more list, of the same tenant: %d, %d bytes", got.Status, len(got.Body))
 	}
-	if got := a.ask(subKey, sub, "whoami"); got.status != 200 {
-		t.Errorf("what is small: %v", got)
-	}
-	if got := a.ask(otherKey, other, "list_policies"); got.status != 200 {
-		t.Errorf("another tenant's list: %d", got.status)
+	wants(t, "what is small", sub.Query("whoami", nil), 200, "")
+	if got := another.Query("list_policies", nil); got.Status != 200 {
+		t.Errorf("another tenant's list: %d", got.Status)
 	}
 	s.gate.Unlock()
 	waiting.Wait()
 	t.Logf("%d lists of %d bytes", asked, size)
-	clocktest.Until(t, "no bytes are held of replies that were written", func() bool { return a.Counters()["reply_bytes"] == 0 })
-	if got := a.ask(subKey, sub, "list_policies"); got.status != 200 {
-		t.Errorf("a list when there is room again: %d", got.status)
+	clocktest.Until(t, "no bytes are held of replies that were written", func() bool { return r.Counters()["reply_bytes"] == 0 })
+	if got := sub.Query("list_policies", nil); got.Status != 200 {
+		t.Errorf("a list when there is room again: %d", got.Status)
 	}
 }
 
@@ -194,63 +173,51 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 		each  = 1 + size/(wire.MaxWaiting/wire.MaxInFlight) // places
 		share = wire.MaxInFlight / 9 / each
 	)
-	s, a, another := startStalled(t)
-	id, key := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
-	sub, subKey := a.sub()
-	other, otherKey := another.OrganizationID, another.RootAPIKey
-	whoami := func(id string, key laptop.KeyPair) *wire.Reply {
-		return a.send(wire.EndpointQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q%*s}`, id, size, ""), key)
+	s, r, root, sub, another := startStalled(t)
+	whoami := func(u *client.User) client.Reply {
+		return u.Post(wire.EndpointQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q%*s}`, u.Organization, size, ""))
 	}
 
 	s.gate.Lock()
 	open := sync.OnceFunc(s.gate.Unlock)
 	defer open()
 	var waiting sync.WaitGroup
-	decides := func(id string, key laptop.KeyPair) {
-		before := a.Counters()["unstored_bytes"]
-		waiting.Go(func() {
-			if got := a.submit(key, id, "CREATE_USER_TAG", map[string]any{"userTagName": "tag", "userIds": []any{}}); got.status != 200 {
-				t.Error(got)
-			}
-		})
-		clocktest.Until(t, "something is decided", func() bool { return a.Counters()["unstored_bytes"] > before })
+	decides := func(u *client.User) {
+		before := r.Counters()["unstored_bytes"]
+		waiting.Go(func() { wants(t, "a tag", u.Submit("CREATE_USER_TAG", client.Tag("tag")), 200, "") })
+		clocktest.Until(t, "something is decided", func() bool { return r.Counters()["unstored_bytes"] > before })
 	}
 	taken := uint64(2)
-	fill := func(what, id string, key laptop.KeyPair) {
+	fill := func(what string, u *client.User) {
 		var refused atomic.Int64
 		for range share + 20 {
 			waiting.Go(func() {
-				switch r := whoami(id, key); {
-				case r.Status == 429 && strings.Contains(string(r.Body), "REQUESTS_EXCEEDED"):
+				switch got := whoami(u); {
+				case got.Status == 429 && strings.Contains(string(got.Body), "REQUESTS_EXCEEDED"):
 					refused.Add(1)
-				case r.Status != 200:
-					t.Errorf("%s: %d %s", what, r.Status, r.Body)
+				case got.Status != 200:
+					t.Errorf("%s: %v", what, got)
 				}
 			})
 		}
 		clocktest.Until(t, "all others wait", func() bool {
-			return refused.Load() > 0 && a.Counters()["calls_under_way"] == taken+each*uint64(share+20-refused.Load())
+			return refused.Load() > 0 && r.Counters()["calls_under_way"] == taken+each*uint64(share+20-refused.Load())
 		})
 		if n := share + 20 - refused.Load(); n > share || n < share-20 {
 			t.Errorf("%s: %d wait, want about %d", what, n, share)
 		}
-		taken = a.Counters()["calls_under_way"]
+		taken = r.Counters()["calls_under_way"]
 	}
-	decides(id, key)
-	decides(sub, subKey)
-	fill("own users", id, key)
-	fill("sub-organizations", sub, subKey)
-	if r := whoami(other, otherKey); r.Status != 200 {
-		t.Errorf("another tenant: %d %s", r.Status, r.Body)
-	}
+	decides(root)
+	decides(sub)
+	fill("own users", root)
+	fill("sub-organizations", sub)
+	wants(t, "another tenant", whoami(another), 200, "")
 	open()
 	waiting.Wait()
-	if n := a.Counters()["calls_under_way"]; n != 0 {
+	if n := r.Counters()["calls_under_way"]; n != 0 {
 		t.Errorf("%d places are held when nothing is under way", n)
 	}
-	for _, r := range []*wire.Reply{whoami(id, key), whoami(sub, subKey)} {
-		if r.Status != 200 {
-			t.Errorf("when there are places again: %d %s", r.Status, r.Body)
-		}
-	}
+	wants(t, "when there are places again", whoami(root), 200, "")
+	wants(t, "when there are places again, below", whoami(sub), 200, "")
 }

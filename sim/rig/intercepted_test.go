@@ -129,15 +129,15 @@ func TestInterceptedMessages(t *testing.T) {
 
 func intercepted(t *testing.T, security string) {
 	const mailHost, textHost, n = "mail.example", "sms.example", 50
-	root, key := authority(t, "the private root")
+	ca, key := authority(t, "the private root")
 	liar, liarKey := authority(t, "a root of the host's")
 	self, selfKey := authority(t, "the private root") // the name says nothing
-	right := newPostOffice(t, certified(t, root, key, mailHost), certified(t, root, key, textHost))
+	right := newPostOffice(t, certified(t, ca, key, mailHost), certified(t, ca, key, textHost))
 	astray := map[string]*postOffice{
 		"another root":             newPostOffice(t, certified(t, liar, liarKey, mailHost), certified(t, liar, liarKey, textHost)),
 		"a root of the same name":  newPostOffice(t, certified(t, self, selfKey, mailHost), certified(t, self, selfKey, textHost)),
-		"another name":             newPostOffice(t, certified(t, root, key, "other.example"), certified(t, root, key, "other.example")),
-		"each other's certificate": newPostOffice(t, certified(t, root, key, textHost), certified(t, root, key, mailHost)),
+		"another name":             newPostOffice(t, certified(t, ca, key, "other.example"), certified(t, ca, key, "other.example")),
+		"each other's certificate": newPostOffice(t, certified(t, ca, key, textHost), certified(t, ca, key, mailHost)),
 		"no TLS":                   newPostOffice(t, nil, nil),
 	}
 	if security == "starttls" { // the inbox has none: the host takes it out of the greeting
@@ -146,7 +146,7 @@ func intercepted(t *testing.T, security string) {
 	var at atomic.Pointer[postOffice]
 	at.Store(astray["no TLS"])
 	configuration, err := json.Marshal(object{
-		"roots": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})),
+		"roots": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})),
 		"mail":  object{"host": mailHost, "port": 465, "security": security, "sender": object{"address": "codes@cloister.example"}},
 		"text":  object{"url": "https://" + textHost + "/sms", "user": "cloister", "password": "simulator", "from": "+15550100"},
 	})
@@ -166,13 +166,11 @@ func intercepted(t *testing.T, security string) {
 		}
 		return new(net.Dialer).DialContext(ctx, "tcp", to)
 	}})
-	p := &post{r, t, right.box}
-	for _, f := range []string{"FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH"} {
-		p.done(r.Credentials.OrganizationID, "set_organization_feature", "SET_ORGANIZATION_FEATURE", object{"name": f, "value": ""}, r.Credentials.RootAPIKey)
-	}
+	root := r.Root()
+	enable(root, "OTP_EMAIL_AUTH", "SMS_AUTH")
 	for i := range n {
 		for typ, contact := range map[string]string{"OTP_TYPE_EMAIL": fmt.Sprintf("someone%d@example.org", i), "OTP_TYPE_SMS": fmt.Sprintf("+1555123%04d", i)} {
-			p.done(r.Credentials.OrganizationID, "init_otp", "INIT_OTP_V3", object{"otpType": typ, "contact": contact, "appName": "App"}, r.Credentials.RootAPIKey)
+			root.Do("INIT_OTP_V3", object{"otpType": typ, "contact": contact, "appName": "App"})
 		}
 	}
 	kinds := map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "text"}

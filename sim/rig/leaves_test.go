@@ -22,7 +22,7 @@ import (
 	"cloister/host/tiles"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -36,17 +36,13 @@ type public struct {
 }
 
 // published has a deployment work, and reads what everybody may see of its log.
-func published(t *testing.T, organizations int, work func(r *rig.Rig, all []laptop.Organization)) *public {
+func published(t *testing.T, organizations int, work func(all []*client.User)) *public {
 	t.Helper()
 	w := rig.StartWitnesses(t, rig.WitnessOptions{Mode: tlog.ModeStrict, Serve: 500 * time.Millisecond})
 	o := rig.Options{Dir: t.TempDir(), Witnesses: w, Limits: core.Limits{TableEvery: 16}, Organizations: organizations}
 	for range 2 { // a second boot has a leaf too
 		r := rig.Start(t, o)
-		others, err := r.Dir.Organizations()
-		if err != nil {
-			t.Fatal(err)
-		}
-		work(r, append([]laptop.Organization{{OrganizationID: r.Credentials.OrganizationID, RootAPIKey: r.Credentials.RootAPIKey}}, others...))
+		work(append([]*client.User{r.Root()}, r.Others()...))
 		r.Stop()
 	}
 	r := rig.Start(t, o)
@@ -199,24 +195,24 @@ func TestLeavesTellNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left to make campaign: leaves of logs that real rounds publish")
 	}
-	pay := func(r *rig.Rig, o laptop.Organization, n int, amount string) {
-		body := r.BodyOf(o.OrganizationID, "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": fmt.Sprint(amount, " ", n, " ", r.NowMs()), "userIds": []string{}})
-		if reply, err := r.Send(t.Context(), wire.EndpointSubmit, "create_user_tag", body, o.RootAPIKey); err != nil || reply.Status != 200 {
-			t.Error(err, reply)
+	pay := func(u *client.User, n int, amount string) {
+		in := client.Tag(fmt.Sprint(amount, " ", n, " ", u.Times.Next()))
+		if r, err := u.Client.Submit(t.Context(), "CREATE_USER_TAG", in); err != nil || r.Status != 200 {
+			t.Error(err, r)
 		}
 	}
-	quiet := published(t, 0, func(r *rig.Rig, all []laptop.Organization) {
+	quiet := published(t, 0, func(all []*client.User) {
 		for n := range 20 {
-			pay(r, all[0], n, "1")
+			pay(all[0], n, "1")
 		}
 	})
-	busy := published(t, 8, func(r *rig.Rig, all []laptop.Organization) {
+	busy := published(t, 8, func(all []*client.User) {
 		var clients sync.WaitGroup
-		for _, o := range all {
+		for _, u := range all {
 			for range 3 {
 				clients.Go(func() {
 					for n := range 10 {
-						pay(r, o, n, "1000000000000000000000000000000000000000000000000000000000000")
+						pay(u, n, "1000000000000000000000000000000000000000000000000000000000000")
 					}
 				})
 			}

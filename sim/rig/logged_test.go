@@ -17,12 +17,12 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
 // jsonOf reads a reply as a client does.
-func jsonOf[T any](t *testing.T, m map[string]any) (v T) {
+func jsonOf[T any](t *testing.T, m object) (v T) {
 	t.Helper()
 	b, err := json.Marshal(m)
 	if err == nil {
@@ -37,10 +37,7 @@ func jsonOf[T any](t *testing.T, m map[string]any) (v T) {
 // bootOf is the verified boot of a rig.
 func bootOf(t *testing.T, r *rig.Rig) *attestation.Boot {
 	t.Helper()
-	status, m := r.Query("get_latest_boot_proof", map[string]any{"appName": attestation.Application})
-	if status != 200 {
-		t.Fatal(status, m)
-	}
+	m := r.Root().Read("get_latest_boot_proof", object{"appName": attestation.Application})
 	// Of a deployment that a manifest after the first governs, the operators are what its clients pin.
 	b, err := attestation.VerifyBootProof(jsonOf[struct{ BootProof attestation.BootProof }](t, m).BootProof,
 		attestation.Policy{SimulatorRootPEM: r.Credentials.AttestationRootPEM, AllowUnpinned: true})
@@ -51,13 +48,9 @@ func bootOf(t *testing.T, r *rig.Rig) *attestation.Boot {
 }
 
 // logged asks for a log proof and verifies it.
-func logged(t *testing.T, r *rig.Rig, boot *attestation.Boot, ask map[string]any) (*attestation.LoggedEntry, string) {
+func logged(t *testing.T, r *rig.Rig, boot *attestation.Boot, ask object) (*attestation.LoggedEntry, string) {
 	t.Helper()
-	status, m := r.Query("get_log_proof", ask)
-	if status != 200 {
-		t.Fatal(status, m)
-	}
-	p := jsonOf[attestation.LogProof](t, m)
+	p := jsonOf[attestation.LogProof](t, r.Root().Read("get_log_proof", ask))
 	e, err := attestation.VerifyLogProof(p.LogProof, p.LogKey, boot)
 	if err != nil {
 		t.Fatal(err)
@@ -68,16 +61,11 @@ func logged(t *testing.T, r *rig.Rig, boot *attestation.Boot, ask map[string]any
 // signer is the address of a new wallet.
 func signer(t *testing.T, r *rig.Rig) string {
 	t.Helper()
-	status, m := r.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{map[string]any{
-		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}})
-	if status != 200 {
-		t.Fatal(status, m)
-	}
-	return rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
+	return client.Text(r.Root().Do("CREATE_WALLET", client.Wallet("w", client.Ethereum)), "addresses", "0")
 }
 
-func payload(address, text string) map[string]any {
-	return map[string]any{"signWith": address, "payload": text, "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_KECCAK256"}
+func payload(address, text string) object {
+	return object{"signWith": address, "payload": text, "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_KECCAK256"}
 }
 
 const maxLogProof = 6 << 10 // with four witnesses and keys of Ed25519
@@ -93,26 +81,19 @@ func TestLogProofs(t *testing.T) {
 			w := rig.StartWitnesses(t, rig.WitnessOptions{Mode: mode, Serve: time.Second})
 			r := rig.Start(t, rig.Options{Dir: dir, Witnesses: w})
 			address := signer(t, r)
-			body := r.Body("ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", payload(address, "hello"))
-			var proven map[string]any
-			if err := json.Unmarshal(body, &proven); err != nil {
-				t.Fatal(err)
+			root := r.Root()
+			root.Proofs = true
+			body := root.Body("SIGN_RAW_PAYLOAD_V2", payload(address, "hello"))
+			got := root.Post(wire.EndpointSubmit, "sign_raw_payload", body)
+			if got.Status != 200 {
+				t.Fatal(got)
 			}
-			proven["generateAppProofs"] = true
-			body, err := json.Marshal(proven)
-			if err != nil {
-				t.Fatal(err)
-			}
-			status, m := r.SubmitBody("sign_raw_payload", body)
-			if status != 200 {
-				t.Fatal(status, m)
-			}
-			id := rig.Text(m, "activity", "id")
+			id := got.Text("activity", "id")
 			proofs := jsonOf[struct {
 				Activity struct{ AppProofs []attestation.AppProof }
-			}](t, m).Activity.AppProofs
+			}](t, got.JSON()).Activity.AppProofs
 			for boot := range 2 {
-				e, text := logged(t, r, bootOf(t, r), map[string]any{"activityId": id})
+				e, text := logged(t, r, bootOf(t, r), object{"activityId": id})
 				f := e.Facts
 				if f.Type != "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2" || f.Status != "ACTIVITY_STATUS_COMPLETED" || f.Fingerprint != sha256.Sum256(body) || f.Mode != mode || f.Boot != 1 ||
 					len(f.Proofs) != len(proofs) || len(proofs) == 0 {
@@ -126,27 +107,22 @@ func TestLogProofs(t *testing.T) {
 				if len(e.Signed) != 3 || len(text) > maxLogProof {
 					t.Errorf("boot %d: %d witnesses, %d bytes", boot, len(e.Signed), len(text))
 				}
-				one, _ := logged(t, r, bootOf(t, r), map[string]any{"activityId": id, "seq": strconv.FormatUint(f.Seq, 10)})
+				one, _ := logged(t, r, bootOf(t, r), object{"activityId": id, "seq": strconv.FormatUint(f.Seq, 10)})
 				if one.Facts.Seq != f.Seq {
 					t.Errorf("step %d asked for, %d shown", f.Seq, one.Facts.Seq)
 				}
-				if alone, _ := logged(t, r, bootOf(t, r), map[string]any{"seq": strconv.FormatUint(f.Seq, 10)}); alone.Facts.Seq != f.Seq || alone.Entry != one.Entry {
+				if alone, _ := logged(t, r, bootOf(t, r), object{"seq": strconv.FormatUint(f.Seq, 10)}); alone.Facts.Seq != f.Seq || alone.Entry != one.Entry {
 					t.Errorf("by its number alone: %+v", alone.Facts)
 				}
-				if first, _ := logged(t, r, bootOf(t, r), map[string]any{"seq": "0"}); first.Facts.Activity != ([16]byte{}) {
+				if first, _ := logged(t, r, bootOf(t, r), object{"seq": "0"}); first.Facts.Activity != ([16]byte{}) {
 					t.Errorf("the first entry is of an activity: %+v", first.Facts)
 				}
-				if status, m := r.Query("get_log_proof", map[string]any{"seq": "1000000"}); status != 404 {
-					t.Errorf("behind the ledger's end: %d %v", status, m)
-				}
+				root := r.Root()
+				wants(t, "behind the ledger's end", root.Query("get_log_proof", object{"seq": "1000000"}), 404, "")
 				for _, seq := range []string{"0", "1000000"} {
-					if status, m := r.Query("get_log_proof", map[string]any{"activityId": id, "seq": seq}); status != 404 {
-						t.Errorf("step %s, which is none of the activity: %d %v", seq, status, m)
-					}
+					wants(t, "step "+seq+", which is none of the activity", root.Query("get_log_proof", object{"activityId": id, "seq": seq}), 404, "")
 				}
-				if status, m := r.Query("get_log_proof", map[string]any{"activityId": r.Credentials.OrganizationID}); status != 404 {
-					t.Errorf("no activity: %d %v", status, m)
-				}
+				wants(t, "no activity", root.Query("get_log_proof", object{"activityId": root.Organization}), 404, "")
 				if boot == 0 {
 					r.Kill()
 					r = rig.Start(t, rig.Options{Dir: dir, Witnesses: w})
@@ -158,11 +134,11 @@ func TestLogProofs(t *testing.T) {
 
 // Without witnesses there is nothing to show, and it says so.
 func TestLogProofWithoutWitnesses(t *testing.T) {
-	r := rig.Start(t, rig.Options{})
-	_, m := r.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{}})
-	status, got := r.Query("get_log_proof", map[string]any{"activityId": rig.Text(m, "activity", "id")})
-	if status != 400 || rig.Text(got, "details", "0", "turnkeyErrorCode") != "LOG_NOT_WITNESSED" {
-		t.Errorf("%d %v", status, got)
+	root := rig.Start(t, rig.Options{}).Root()
+	made := root.Submit("CREATE_WALLET", client.Wallet("w"))
+	got := root.Query("get_log_proof", object{"activityId": made.Text("activity", "id")})
+	if got.Status != 400 || got.Text("details", "0", "turnkeyErrorCode") != "LOG_NOT_WITNESSED" {
+		t.Error(got)
 	}
 }
 
@@ -180,9 +156,9 @@ func TestLogProofIsSmall(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range next {
-				status, m := r.Submit("sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", payload(address, fmt.Sprint(i)))
-				if ids[i] = rig.Text(m, "activity", "id"); status != 200 {
-					t.Errorf("%d %v", status, m)
+				got := r.Root().Submit("SIGN_RAW_PAYLOAD_V2", payload(address, fmt.Sprint(i)))
+				if ids[i] = got.Text("activity", "id"); got.Status != 200 {
+					t.Error(got)
 				}
 			}
 		})
@@ -198,7 +174,7 @@ func TestLogProofIsSmall(t *testing.T) {
 	boot, largest, took := bootOf(t, r), 0, time.Duration(0)
 	for i := 0; i < entries; i += 1 + entries/20 {
 		began := time.Now()
-		e, text := logged(t, r, boot, map[string]any{"activityId": ids[i]})
+		e, text := logged(t, r, boot, object{"activityId": ids[i]})
 		largest, took = max(largest, len(text)), max(took, time.Since(began))
 		if e.Facts.Seq == 0 {
 			t.Errorf("%+v", e.Facts)
@@ -255,37 +231,30 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 	lies := &forgetful{Store: s}
 	r := rig.Start(t, rig.Options{Store: lies, Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{Serve: attestation.MaxLogTime, Bound: attestation.MaxLogTime})})
 	boot := bootOf(t, r)
-	submit := func(body []byte, more ...wire.Header) (*wire.Reply, map[string]any) {
-		t.Helper()
-		head, err := laptop.Stamp(r.Credentials.RootAPIKey, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply, err := r.Link.Call(t.Context(), &wire.Call{Endpoint: wire.EndpointSubmit, Op: "create_wallet", Head: append(head, more...), Body: body})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m map[string]any
-		if err := json.Unmarshal(reply.Body, &m); err != nil {
-			t.Fatal(err)
-		}
-		return reply, m
+	plain, withProof := r.Root(), r.Root()
+	stamp := client.ByKey(plain.Key)
+	withProof.Stamp = func(body []byte) ([]wire.Header, error) {
+		head, err := stamp(body)
+		return append(head, wire.Header{Name: wire.HeaderLogProof, Value: attestation.LogProofWait}), err
 	}
-	proven := func(name string, reply *wire.Reply, m map[string]any) {
+	submit := func(u *client.User, body []byte) client.Reply {
+		t.Helper()
+		return u.Post(wire.EndpointSubmit, "create_wallet", body)
+	}
+	proven := func(name string, reply client.Reply) {
 		t.Helper()
 		p, err := attestation.ParseReply(reply.Body)
 		if err != nil || p.LogProof == nil {
-			t.Fatalf("%s: %d %s, %v", name, reply.Status, reply.Body, err)
+			t.Fatalf("%s: %v, %v", name, reply, err)
 		}
 		e, err := attestation.VerifyLogProof(p.LogProof.LogProof, p.LogProof.LogKey, boot)
 		if err == nil {
 			err = p.CheckLogged(e)
 		}
-		if err != nil || attestation.UUID(e.Facts.Activity) != rig.Text(m, "activity", "id") {
+		if err != nil || attestation.UUID(e.Facts.Activity) != reply.Text("activity", "id") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	logProof := wire.Header{Name: wire.HeaderLogProof, Value: attestation.LogProofWait}
 	for name, lie := range map[string]func(){
 		"is away": func() {
 			lies.set(func(context.Context, wire.ID, uint64) ([]byte, error) { return nil, errors.New("away") }, nil)
@@ -297,27 +266,19 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 		"shows an altered one":  func() { lies.set(nil, func(p *wire.Proven) { p.Entries[0].Sealed[len(p.Entries[0].Sealed)-1] ^= 1 }) },
 		"shows it without path": func() { lies.set(nil, func(p *wire.Proven) { p.Entries[0].Proof = nil }) },
 	} {
-		body := r.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": name, "accounts": []any{}})
+		body := plain.Body("CREATE_WALLET", client.Wallet(name))
 		lie()
-		reply, m := submit(body, logProof)
-		if reply.Status != 503 || rig.Text(m, "turnkeyErrorCode") != "LOG_PROOF_MISSING" {
-			t.Errorf("%s: %d %s", name, reply.Status, reply.Body)
-		}
-		if reply, _ := submit(body, logProof); reply.Status != 503 {
-			t.Errorf("%s: %d %s", name, reply.Status, reply.Body)
-		}
+		wants(t, name, submit(withProof, body), 503, "LOG_PROOF_MISSING")
+		wants(t, name+", again", submit(withProof, body), 503, "")
 		lies.set(nil, nil)
-		plain, m := submit(body)
-		if plain.Status != 200 {
-			t.Fatalf("%s: %d %s", name, plain.Status, plain.Body)
+		if got := submit(plain, body); got.Status != 200 {
+			t.Fatalf("%s: %v", name, got)
 		}
-		reply, _ = submit(body, logProof)
-		proven(name, reply, m)
+		proven(name, submit(withProof, body))
 	}
 	// One that knows of no batch is answered by another, in which the log says again where the organization stands.
 	lies.set(func(context.Context, wire.ID, uint64) ([]byte, error) { return nil, nil }, nil)
-	reply, m := submit(r.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "no batch", "accounts": []any{}}), logProof)
-	proven("knows of no batch", reply, m)
+	proven("knows of no batch", withProof.Submit("CREATE_WALLET", client.Wallet("no batch")))
 	if c := r.Counters(); c["alarm_log"] == 0 || c["alarm_inclusion"] == 0 || c["alarm_index"] == 0 {
 		t.Errorf("what was a lie raised no alarm: %v", c)
 	}

@@ -2,7 +2,6 @@ package rig_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"cloister/attestation/tlog"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -31,6 +30,7 @@ type released struct {
 type loss struct {
 	*rig.Rig
 	t                *testing.T
+	root             *client.User
 	fronts           rig.Fronts
 	answers, refused atomic.Int64
 	stop             atomic.Bool
@@ -44,23 +44,22 @@ type loss struct {
 // same body again.
 func (l *loss) client(name string) {
 	for n := 0; !l.stop.Load(); n++ {
-		body := l.Body("ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": l.Credentials.RootUserID, "userName": fmt.Sprint(name, " ", n)})
+		body := l.root.Body("UPDATE_USER_NAME", client.Object{"userId": l.root.User, "userName": fmt.Sprint(name, " ", n)})
 		for !l.stop.Load() {
-			status, reply := l.once(wire.EndpointSubmit, "update_user_name", body)
+			r := l.once(wire.EndpointSubmit, "update_user_name", body)
 			seen := l.fronts.Quorum(3)
-			if status == 200 {
-				var m map[string]any
-				if err := json.Unmarshal(reply, &m); err != nil {
-					l.t.Error(err)
+			if r.Status == 200 {
+				if r.JSON() == nil {
+					l.t.Error(r)
 				}
 				l.mu.Lock()
-				l.all = append(l.all, released{rig.Text(m, "activity", "id"), seen})
+				l.all = append(l.all, released{r.Text("activity", "id"), seen})
 				l.mu.Unlock()
 				l.answers.Add(1)
 				break
 			}
-			if status != 0 && status != 503 { // of the witnesses, or busy where the machine is
-				l.t.Errorf("%s: %d %s", name, status, reply)
+			if r.Status != 0 && r.Status != 503 { // of the witnesses, or busy where the machine is
+				l.t.Errorf("%s: %v", name, r)
 				return
 			}
 			l.refused.Add(1)
@@ -75,6 +74,8 @@ func newLoss(t *testing.T) *loss {
 	w := rig.StartWitnesses(t, rig.WitnessOptions{Mode: tlog.ModeStrict, Serve: 500 * time.Millisecond})
 	l := &loss{t: t, fronts: rig.NewFronts(t, w)}
 	l.Rig = rig.Start(t, rig.Options{Witnesses: w})
+	l.root = l.Root()
+	l.root.Send = client.Link(l)
 	for n := range lossClients {
 		l.clients.Go(func() { l.client(fmt.Sprint("client ", n)) })
 	}
@@ -110,16 +111,18 @@ func (l *loss) early() (all []string) {
 }
 
 // once asks and does not wait for long, as it says: then a refusal comes.
-func (l *loss) once(endpoint wire.Endpoint, op string, body []byte) (int, []byte) {
-	head, err := laptop.Stamp(l.Credentials.RootAPIKey, body)
+func (l *loss) once(endpoint wire.Endpoint, op string, body []byte) client.Reply {
+	r, err := l.root.Client.Post(context.Background(), endpoint, op, body)
 	if err != nil {
-		l.t.Fatal(err)
+		return client.Reply{} // no answer
 	}
-	r, err := l.Link.Call(context.Background(), &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body, WithinMs: 700})
-	if err != nil {
-		return 0, nil // no answer
-	}
-	return int(r.Status), r.Body
+	return r
+}
+
+// Call is the link's, waiting for less than the interface allows.
+func (l *loss) Call(ctx context.Context, c *wire.Call) (*wire.Reply, error) {
+	c.WithinMs = 700
+	return l.Link.Call(ctx, c)
 }
 
 // until waits for something that must come.
@@ -147,7 +150,7 @@ func TestWitnessLoss(t *testing.T) {
 	l := newLoss(t)
 	defer l.end()
 	l.back("with four")
-	query := fmt.Appendf(nil, `{"organizationId":%q}`, l.Credentials.OrganizationID)
+	query := l.root.Ask(nil)
 	for _, n := range []int{1, 2, 4} {
 		what := fmt.Sprintf("with %d away", n)
 		l.fronts.Away(n)
@@ -159,13 +162,13 @@ func TestWitnessLoss(t *testing.T) {
 			continue
 		}
 		l.until("a query that is refused "+what, func() bool {
-			status, reply := l.once(wire.EndpointQuery, "whoami", query)
-			return status == 503 && strings.Contains(string(reply), "LOG_UNAVAILABLE")
+			r := l.once(wire.EndpointQuery, "whoami", query)
+			return r.Status == 503 && strings.Contains(string(r.Body), "LOG_UNAVAILABLE")
 		})
 		refused, answered := l.refused.Load(), l.answers.Load()
 		l.until("refusals "+what, func() bool { return l.refused.Load() >= refused+3*lossClients })
-		if status, reply := l.once(wire.EndpointQuery, "whoami", query); status == 200 {
-			t.Errorf("a query is answered %s: %s", what, reply)
+		if r := l.once(wire.EndpointQuery, "whoami", query); r.Status == 200 {
+			t.Errorf("a query is answered %s: %v", what, r)
 		}
 		if now := l.answers.Load(); now != answered {
 			t.Errorf("%d answers %s", now-answered, what)

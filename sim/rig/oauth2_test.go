@@ -25,8 +25,8 @@ import (
 
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
-	"cloister/sim/rig"
 )
 
 const verifier = "a-verifier-of-the-client-that-is-43-letters-long"
@@ -137,20 +137,25 @@ func clientSecret(t *testing.T, public, plain string) string {
 	return hex.EncodeToString(slices.Concat(nonce, from, binary.LittleEndian.AppendUint32(nil, uint32(len(sealed))), sealed))
 }
 
-// published are the keys that the enclave tells of.
-func (f *family) published() map[string]any {
-	return f.call(wire.EndpointBoot, "keys", nil).m
+// told is what everybody is told at the boot endpoint.
+func (f *family) told(op string) client.Reply {
+	u := f.Root()
+	u.Stamp = func([]byte) ([]wire.Header, error) { return nil, nil }
+	return u.Post(wire.EndpointBoot, op, nil)
 }
+
+// published are the keys that the enclave tells of.
+func (f *family) published() object { return f.told("keys").JSON() }
 
 // credential makes one at a provider.
 func (f *family) credential(provider string) string {
 	f.t.Helper()
-	return rig.Text(f.done(f.root, f.id, "CREATE_OAUTH2_CREDENTIAL", map[string]any{"provider": provider, "clientId": "client",
-		"encryptedClientSecret": clientSecret(f.t, rig.Text(f.published(), "fetcherEncrypt"), "s3cr+t /%")}), "oauth2CredentialId")
+	return client.Text(f.Root().Do("CREATE_OAUTH2_CREDENTIAL", object{"provider": provider, "clientId": "client",
+		"encryptedClientSecret": clientSecret(f.t, client.Text(f.published(), "fetcherEncrypt"), "s3cr+t /%")}), "oauth2CredentialId")
 }
 
-func exchange(credential, code string, key laptop.KeyPair, more ...string) map[string]any {
-	m := map[string]any{"oauth2CredentialId": credential, "authCode": code, "redirectUri": "https://app.example/back", "codeVerifier": verifier, "nonce": nonceOf(key.PublicKey)}
+func exchange(credential, code string, key laptop.KeyPair, more ...string) object {
+	m := object{"oauth2CredentialId": credential, "authCode": code, "redirectUri": "https://app.example/back", "codeVerifier": verifier, "nonce": nonceOf(key.PublicKey)}
 	for i := 0; i < len(more); i += 2 {
 		m[more[i]] = more[i+1]
 	}
@@ -169,44 +174,38 @@ func TestOAuth2(t *testing.T) {
 	f := newFamily(t)
 	o := newOAuth2(f)
 	for provider, subject := range map[string]string{"OAUTH2_PROVIDER_X": "x:123", "OAUTH2_PROVIDER_DISCORD": "discord:456"} {
-		credential, key := f.credential(provider), newKey(t)
+		credential, key := f.credential(provider), client.NewKey()
 		o.issue(provider)
-		token := rig.Text(f.done(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, provider, key)), "oidcToken")
+		token := client.Text(f.Root().Do("OAUTH2_AUTHENTICATE", exchange(credential, provider, key)), "oidcToken")
 		claims := claimsOf(t, token)
 		if claims["iss"] != "https://cloister.example" || claims["aud"] != "client" || claims["sub"] != subject || claims["nonce"] != nonceOf(key.PublicKey) || claims["exp"].(float64)-claims["iat"].(float64) != 300 {
 			t.Errorf("%v", claims)
 		}
 		dials := f.w.dials.Load()
 		sub := f.signUp(provider, token)
-		if got := f.logIn(sub, token, key); got.status != 200 {
-			t.Errorf("%v", got)
-		}
-		if got := f.ask(key, sub, "whoami"); got.status != 200 {
-			t.Errorf("%v", got)
-		}
+		wants(t, "a log-in", f.logIn(sub, token, key), 200, "")
+		wants(t, "whoami", f.as(sub, key).Query("whoami", nil), 200, "")
 		if f.w.dials.Load() != dials {
 			t.Error("the enclave asked outside for its own keys")
 		}
 		f.later(6 * time.Minute)
-		f.refuses("a token past its time", f.logIn(sub, token, key), 400, "INVALID_OIDC_TOKEN", "it has expired")
+		wants(t, "a token past its time", f.logIn(sub, token, key), 400, "INVALID_OIDC_TOKEN", "it has expired")
 	}
 	// Anybody can verify it by what the host serves, as OpenID Connect has it.
-	var d struct{ Issuer, JwksURI string }
-	doc := f.call(wire.EndpointBoot, "discovery_openid", nil).m
-	d.Issuer, d.JwksURI = rig.Text(doc, "issuer"), rig.Text(doc, "jwks_uri")
-	if d.Issuer != "https://cloister.example" || d.JwksURI != "https://cloister.example/.well-known/jwks.json" {
+	doc := f.told("discovery_openid")
+	if doc.Text("issuer") != "https://cloister.example" || doc.Text("jwks_uri") != "https://cloister.example/.well-known/jwks.json" {
 		t.Errorf("%v", doc)
 	}
 	o.issue("again")
-	key := newKey(t)
-	token := rig.Text(f.done(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(f.list()[0], "again", key, "bearerTokenTargetPublicKey", newKey(t).PublicKey)), "oidcToken")
+	key := client.NewKey()
+	token := client.Text(f.Root().Do("OAUTH2_AUTHENTICATE", exchange(f.list()[0], "again", key, "bearerTokenTargetPublicKey", client.NewKey().PublicKey)), "oidcToken")
 	if claimsOf(t, token)["encrypted_bearer_token"] == "" {
 		t.Error("no bearer token")
 	}
-	jwk, _ := rig.Get(f.call(wire.EndpointBoot, "discovery_openid_keys", nil).m, "keys", "0").(map[string]any)
+	jwk, _ := f.told("discovery_openid_keys").Get("keys", "0").(object)
 	verify(t, token, jwk)
 	// It is the key that the boot proof vouches for.
-	point := uncompressed(t, rig.Text(f.published(), "otp"))
+	point := uncompressed(t, client.Text(f.published(), "otp"))
 	if jwk["x"] != b64(point[1:33]) || jwk["y"] != b64(point[33:]) {
 		t.Errorf("%v", jwk)
 	}
@@ -214,15 +213,15 @@ func TestOAuth2(t *testing.T) {
 
 // list are the OAuth 2.0 credentials.
 func (f *family) list() (ids []string) {
-	all, _ := rig.Get(f.ask(f.root, f.id, "list_oauth2_credentials").m, "oauth2Credentials").([]any)
+	all, _ := f.Root().Query("list_oauth2_credentials", nil).Get("oauth2Credentials").([]any)
 	for _, c := range all {
-		ids = append(ids, rig.Text(c, "oauth2CredentialId"))
+		ids = append(ids, client.Text(c, "oauth2CredentialId"))
 	}
 	return ids
 }
 
 // verify is ES256 by the standard library alone.
-func verify(t *testing.T, token string, jwk map[string]any) {
+func verify(t *testing.T, token string, jwk object) {
 	t.Helper()
 	i := strings.LastIndexByte(token, '.')
 	sig, err := b64d(token[i+1:])
@@ -247,25 +246,25 @@ func verify(t *testing.T, token string, jwk map[string]any) {
 func TestHostileCodes(t *testing.T) {
 	f := newFamily(t)
 	o := newOAuth2(f)
-	credential, key := f.credential("OAUTH2_PROVIDER_X"), newKey(t)
+	credential, key := f.credential("OAUTH2_PROVIDER_X"), client.NewKey()
 	o.issue("one")
-	f.done(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "one", key))
+	f.Root().Do("OAUTH2_AUTHENTICATE", exchange(credential, "one", key))
 	refused := "OAUTH2_PROVIDER_X refused the authorization code"
 	for n := range often() {
-		f.refuses("a code again", f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "one", key)), 400, none, refused)
+		wants(t, "a code again", f.Root().Submit("OAUTH2_AUTHENTICATE", exchange(credential, "one", key)), 400, none, refused)
 		o.issue("two")
 		wrong := fmt.Sprintf("%s%d", strings.Repeat("w", 43), n)
-		f.refuses("another verifier", f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "two", key, "codeVerifier", wrong)), 400, none, refused)
+		wants(t, "another verifier", f.Root().Submit("OAUTH2_AUTHENTICATE", exchange(credential, "two", key, "codeVerifier", wrong)), 400, none, refused)
 	}
 	o.issue("three")
-	f.refuses("another redirect", f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "three", key, "redirectUri", "https://evil.example")), 400, none, refused)
+	wants(t, "another redirect", f.Root().Submit("OAUTH2_AUTHENTICATE", exchange(credential, "three", key, "redirectUri", "https://evil.example")), 400, none, refused)
 	before, _ := o.counts()
-	f.refuses("no verifier", f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "three", key, "codeVerifier", "short")), 400, none, "43 to 128")
-	f.refuses("no credential", f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(f.id, "three", key)), 404, "OAUTH2_CREDENTIAL_NOT_FOUND")
-	sub, subRoot := f.sub()
-	f.refuses("in a sub-organization", f.submit(subRoot, sub, "OAUTH2_AUTHENTICATE", exchange(credential, "three", key)), 400, "INVALID_ACTIVITY_CALLER")
-	_, clerk := f.user("Clerk")
-	f.refuses("who is not allowed", f.submit(clerk, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "three", key)), 403, "REQUEST_NOT_AUTHORIZED")
+	wants(t, "no verifier", f.Root().Submit("OAUTH2_AUTHENTICATE", exchange(credential, "three", key, "codeVerifier", "short")), 400, none, "43 to 128")
+	wants(t, "no credential", f.Root().Submit("OAUTH2_AUTHENTICATE", exchange(f.id, "three", key)), 404, "OAUTH2_CREDENTIAL_NOT_FOUND")
+	sub := f.Root().NewSubOrganization("Sub")
+	wants(t, "in a sub-organization", sub.Submit("OAUTH2_AUTHENTICATE", exchange(credential, "three", key)), 400, "INVALID_ACTIVITY_CALLER")
+	clerk := f.Root().NewUser("Clerk")
+	wants(t, "who is not allowed", clerk.Submit("OAUTH2_AUTHENTICATE", exchange(credential, "three", key)), 403, "REQUEST_NOT_AUTHORIZED")
 	if after, _ := o.counts(); after != before {
 		t.Errorf("the provider was asked %d times for nothing", after-before)
 	}
@@ -297,7 +296,7 @@ func TestHostileCodes(t *testing.T) {
 		if c.says == "refused" {
 			status = 400
 		}
-		f.refuses(what, f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "x", key)), status, none, c.says)
+		wants(t, what, f.Root().Submit("OAUTH2_AUTHENTICATE", exchange(credential, "x", key)), status, none, c.says)
 	}
 	o.mu.Lock()
 	o.answer = nil
@@ -306,7 +305,7 @@ func TestHostileCodes(t *testing.T) {
 	f.w.leads("api.x.com", f.w.serve(liar, liarKey, o))
 	_, given := o.counts()
 	for range often() {
-		f.refuses("TLS intercepted", f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "three", key)), 503, none, "certificate does not hold")
+		wants(t, "TLS intercepted", f.Root().Submit("OAUTH2_AUTHENTICATE", exchange(credential, "three", key)), 503, none, "certificate does not hold")
 	}
 	if _, after := o.counts(); after != given {
 		t.Error("the interceptor got something")
@@ -317,19 +316,19 @@ func TestHostileCodes(t *testing.T) {
 func TestOneExchange(t *testing.T) {
 	f := newFamily(t)
 	o := newOAuth2(f)
-	credential, key := f.credential("OAUTH2_PROVIDER_X"), newKey(t)
+	credential, key := f.credential("OAUTH2_PROVIDER_X"), client.NewKey()
 	o.issue("one")
 	o.mu.Lock()
 	slow := make(chan struct{})
 	o.slow = slow
 	o.mu.Unlock()
-	body := f.BodyOf(f.id, "ACTIVITY_TYPE_OAUTH2_AUTHENTICATE", exchange(credential, "one", key))
+	body := f.Root().Body("OAUTH2_AUTHENTICATE", exchange(credential, "one", key))
 	var all sync.WaitGroup
 	tokens := make([]string, 8)
 	for i := range tokens {
 		all.Go(func() {
-			got := f.submitBody(f.root, "OAUTH2_AUTHENTICATE", body)
-			tokens[i] = rig.Text(got.m, "activity", "result", "oauth2AuthenticateResult", "oidcToken")
+			got := f.Root().Post(wire.EndpointSubmit, "oauth2_authenticate", body)
+			tokens[i] = got.Text("activity", "result", "oauth2AuthenticateResult", "oidcToken")
 		})
 	}
 	clocktest.Until(t, "the provider is asked", func() bool {
@@ -350,15 +349,15 @@ func TestOneExchange(t *testing.T) {
 		t.Errorf("asked %d times, given %d", asked, given)
 	}
 	// Behind a consensus, which asks for it only at its end.
-	clerk, clerkKey := f.user("Clerk")
-	f.done(f.root, f.id, "UPDATE_ROOT_QUORUM", map[string]any{"threshold": 2, "userIds": []any{f.Credentials.RootUserID, clerk}})
+	clerk := f.Root().NewUser("Clerk")
+	f.Root().Do("UPDATE_ROOT_QUORUM", object{"threshold": 2, "userIds": []any{f.Credentials.RootUserID, clerk.User}})
 	o.issue("two")
-	asked := f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "two", key))
-	if n, _ := o.counts(); n != 1 || rig.Text(asked.m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
+	asked := f.Root().Submit("OAUTH2_AUTHENTICATE", exchange(credential, "two", key))
+	if n, _ := o.counts(); n != 1 || asked.State() != "CONSENSUS_NEEDED" {
 		t.Fatalf("%v", asked)
 	}
-	got := f.submit(clerkKey, f.id, "APPROVE_ACTIVITY", map[string]any{"fingerprint": rig.Text(asked.m, "activity", "fingerprint")})
-	if n, _ := o.counts(); n != 2 || rig.Text(got.m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
+	got := clerk.Submit("APPROVE_ACTIVITY", object{"fingerprint": asked.Text("activity", "fingerprint")})
+	if n, _ := o.counts(); n != 2 || got.State() != "COMPLETED" {
 		t.Errorf("%v", got)
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"testing"
 	"time"
 
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 const realIssuer = "https://real.example"
@@ -155,25 +155,21 @@ func (f *family) read(r *http.Response, err error) string {
 func TestRealProvider(t *testing.T) {
 	f := newFamily(t)
 	f.startReal()
-	for _, client := range []string{"rs256", "es256", "ps256", "eddsa"} {
-		sub := f.signUp(client, f.signIn("ada", client, "sign-up"))
-		key := newKey(t)
-		token := f.signIn("ada", client, nonceOf(key.PublicKey))
-		if got := f.logIn(sub, token, key); got.status != 200 {
-			t.Errorf("%s: %v", client, got)
+	for _, name := range []string{"rs256", "es256", "ps256", "eddsa"} {
+		sub := f.signUp(name, f.signIn("ada", name, "sign-up"))
+		key := client.NewKey()
+		token := f.signIn("ada", name, nonceOf(key.PublicKey))
+		wants(t, name, f.logIn(sub, token, key), 200, "")
+		if got := f.as(sub, key).Query("whoami", nil); got.Status != 200 || got.Text("organizationId") != sub {
+			t.Errorf("%s: %v", name, got)
 		}
-		if got := f.ask(key, sub, "whoami"); got.status != 200 || rig.Text(got.m, "organizationId") != sub {
-			t.Errorf("%s: %v", client, got)
-		}
-		f.refuses("somebody else", f.logIn(sub, f.signIn("eve", client, nonceOf(key.PublicKey)), key), 404, none)
-		f.refuses("another nonce", f.logIn(sub, f.signIn("ada", client, nonceOf(newKey(t).PublicKey)), key), 400, "INVALID_OIDC_TOKEN", "nonce")
+		wants(t, "somebody else", f.logIn(sub, f.signIn("eve", name, nonceOf(key.PublicKey)), key), 404, none)
+		wants(t, "another nonce", f.logIn(sub, f.signIn("ada", name, nonceOf(client.NewKey().PublicKey)), key), 400, "INVALID_OIDC_TOKEN", "nonce")
 		i := strings.LastIndexByte(token, '.')
-		other := f.signIn("ada", client, "x")
-		f.refuses("another signature", f.logIn(sub, token[:i]+other[strings.LastIndexByte(other, '.'):], key), 400, "INVALID_OIDC_TOKEN", "signature does not verify")
-		by := newKey(t)
-		in := f.BodyOf(sub, "ACTIVITY_TYPE_STAMP_LOGIN", map[string]any{"publicKey": newKey(t).PublicKey})
-		if got := f.attested(by, "STAMP_LOGIN", in, f.signIn("ada", client, nonceOf(by.PublicKey))); got.status != 200 {
-			t.Errorf("%s: %v", client, got)
-		}
+		other := f.signIn("ada", name, "x")
+		wants(t, "another signature", f.logIn(sub, token[:i]+other[strings.LastIndexByte(other, '.'):], key), 400, "INVALID_OIDC_TOKEN", "signature does not verify")
+		by := client.NewKey()
+		in := f.attested(sub, by, f.signIn("ada", name, nonceOf(by.PublicKey))).Submit("STAMP_LOGIN", object{"publicKey": client.NewKey().PublicKey})
+		wants(t, name+", attested", in, 200, "")
 	}
 }

@@ -16,8 +16,6 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,8 +26,7 @@ import (
 	"github.com/mr-tron/base58"
 
 	"cloister/shared/clocktest"
-	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -71,7 +68,7 @@ func (o *onRamp) count() int {
 func (f *family) onRampSecret(plain string) string {
 	f.t.Helper()
 	var box struct{ EncappedPublic, Ciphertext string }
-	if err := json.Unmarshal([]byte(sealed(f.t, hex.EncodeToString(uncompressed(f.t, rig.Text(f.published(), "onRamp"))), plain)), &box); err != nil {
+	if err := json.Unmarshal([]byte(sealed(f.t, hex.EncodeToString(uncompressed(f.t, client.Text(f.published(), "onRamp"))), plain)), &box); err != nil {
 		f.t.Fatal(err)
 	}
 	from, err1 := hex.DecodeString(box.EncappedPublic)
@@ -85,20 +82,19 @@ func (f *family) onRampSecret(plain string) string {
 	return base58.Encode(append(short, sum[:4]...))
 }
 
-func (f *family) onRampCredential(provider, public, secret string, more ...any) {
+func (f *family) onRampCredential(by *client.User, provider, public, secret string, more ...any) {
 	f.t.Helper()
-	in := map[string]any{"onrampProvider": provider, "publishableApiKey": public, "encryptedSecretApiKey": f.onRampSecret(secret)}
+	in := client.Object{"onrampProvider": provider, "publishableApiKey": public, "encryptedSecretApiKey": f.onRampSecret(secret)}
 	for i := 0; i < len(more); i += 2 {
 		in[more[i].(string)] = more[i+1]
 	}
-	f.done(f.root, f.id, "CREATE_FIAT_ON_RAMP_CREDENTIAL", in)
+	by.Do("CREATE_FIAT_ON_RAMP_CREDENTIAL", in)
 }
 
-// ethereum makes a wallet, and answers its address.
-func (f *family) ethereum(key laptop.KeyPair, organization string) string {
-	f.t.Helper()
-	return rig.Text(f.done(key, organization, "CREATE_WALLET", map[string]any{"walletName": "Wallet", "accounts": []any{map[string]any{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32",
-		"path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}}), "addresses", "0")
+// wallet makes a wallet of Ethereum, and answers its address.
+func wallet(u *client.User) string {
+	u.Test.Helper()
+	return client.Text(u.Do("CREATE_WALLET", client.Wallet("Wallet", client.Ethereum)), "addresses", "0")
 }
 
 func buying(provider, address string, more ...any) map[string]any {
@@ -110,16 +106,15 @@ func buying(provider, address string, more ...any) map[string]any {
 }
 
 // standing asks how a purchase stands.
-func (f *family) standing(key laptop.KeyPair, organization, id string, refresh bool) answered {
-	f.t.Helper()
-	body := fmt.Appendf(nil, `{"organizationId":%q,"transactionId":%q,"refresh":%t}`, organization, id, refresh)
-	return f.call(wire.EndpointQuery, "get_onramp_transaction_status", body, f.stamped(key, body))
+func standing(u *client.User, id string, refresh bool) client.Reply {
+	u.Test.Helper()
+	return u.Query("get_onramp_transaction_status", client.Object{"transactionId": id, "refresh": refresh})
 }
 
-func (f *family) stands(what string, key laptop.KeyPair, organization, id string, refresh bool, want string) {
-	f.t.Helper()
-	if got := f.standing(key, organization, id, refresh); rig.Text(got.m, "transactionStatus") != want {
-		f.t.Errorf("%s: %v, want %s", what, got, want)
+func stands(what string, u *client.User, id string, refresh bool, want string) {
+	u.Test.Helper()
+	if got := standing(u, id, refresh); got.Text("transactionStatus") != want {
+		u.Test.Errorf("%s: %v, want %s", what, got, want)
 	}
 }
 
@@ -135,56 +130,57 @@ func TestMoonPay(t *testing.T) {
 	f := newFamily(t)
 	o := new(onRamp)
 	f.w.site("api.moonpay.com", o)
-	sub, key := f.sub()
-	address, parents := f.ethereum(key, sub), f.ethereum(f.root, f.id)
-	f.refuses("no credential", f.submit(key, sub, "INIT_FIAT_ON_RAMP", buying(moonPay, address)), 404, none, "on-ramp credential not found")
-	f.onRampCredential(moonPay, "pk_test_1", "sk_test_1", "sandboxMode", true)
-	f.refuses("none of this mode", f.submit(key, sub, "INIT_FIAT_ON_RAMP", buying(moonPay, address)), 404, none, "for its live mode")
-	f.onRampCredential(moonPay, "pk_live_1", "sk_live_1")
+	root := f.Root()
+	sub := root.NewSubOrganization("Sub")
+	above := root.As(sub.Organization, "", root.Key)
+	address, parents := wallet(sub), wallet(root)
+	refuses(t, "no credential", sub.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 404, none, "on-ramp credential not found")
+	f.onRampCredential(root, moonPay, "pk_test_1", "sk_test_1", "sandboxMode", true)
+	refuses(t, "none of this mode", sub.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 404, none, "for its live mode")
+	f.onRampCredential(root, moonPay, "pk_live_1", "sk_live_1")
 	f.later(time.Second)
-	f.onRampCredential(moonPay, "pk_live_2", "sk_live_2") // the newest is taken
+	f.onRampCredential(root, moonPay, "pk_live_2", "sk_live_2") // the newest is taken
 
-	got := f.submit(key, sub, "INIT_FIAT_ON_RAMP", buying(moonPay, strings.ToLower(address), "urlForSignature", "https://buy.moonpay.com?apiKey=pk_live_2&walletAddress="+address))
-	made := rig.Get(got.m, "activity", "result", "initFiatOnRampResult")
-	id := rig.Text(made, "onRampTransactionId")
-	page, err := url.Parse(rig.Text(made, "onRampUrl"))
-	if err != nil || got.status != 200 {
+	got := sub.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, strings.ToLower(address), "urlForSignature", "https://buy.moonpay.com?apiKey=pk_live_2&walletAddress="+address))
+	made := got.Result()
+	id := client.Text(made, "onRampTransactionId")
+	page, err := url.Parse(client.Text(made, "onRampUrl"))
+	if err != nil || got.Status != 200 {
 		t.Fatalf("%v %v", err, got)
 	}
 	query, _, _ := strings.Cut(page.RawQuery, "&signature=")
 	q := page.Query()
 	if page.Host != "buy.moonpay.com" || q.Get("walletAddress") != address || q.Get("apiKey") != "pk_live_2" || q.Get("currencyCode") != "usdc_base" || q.Get("externalTransactionId") != id ||
-		q.Get("signature") != moonPaySignature("sk_live_2", "?"+query) || id != rig.Text(got.m, "activity", "id") ||
-		rig.Text(made, "onRampUrlSignature") != moonPaySignature("sk_live_2", "?apiKey=pk_live_2&walletAddress="+address) {
+		q.Get("signature") != moonPaySignature("sk_live_2", "?"+query) || id != got.Text("activity", "id") ||
+		client.Text(made, "onRampUrlSignature") != moonPaySignature("sk_live_2", "?apiKey=pk_live_2&walletAddress="+address) {
 		t.Errorf("%v", made)
 	}
-	if m := f.done(key, sub, "INIT_FIAT_ON_RAMP", buying(moonPay, address, "sandboxMode", true)); !strings.HasPrefix(rig.Text(m, "onRampUrl"), "https://buy-sandbox.moonpay.com?apiKey=pk_test_1&") || m["onRampUrlSignature"] != nil {
+	if m := sub.Do("INIT_FIAT_ON_RAMP", buying(moonPay, address, "sandboxMode", true)); !strings.HasPrefix(client.Text(m, "onRampUrl"), "https://buy-sandbox.moonpay.com?apiKey=pk_test_1&") || m["onRampUrlSignature"] != nil {
 		t.Errorf("%v", m)
 	}
 
 	// What would have somebody else get what is bought.
-	_, clerk := f.user("Clerk")
+	clerk := root.NewUser("Clerk")
 	for what, c := range map[string]struct {
-		key  laptop.KeyPair
-		in   string
-		ask  map[string]any
+		by   *client.User
+		ask  client.Object
 		code int
 		says string
 	}{
-		"the parent's address":           {key, sub, buying(moonPay, parents), 400, "not an address of the organization's"},
-		"nobody's address":               {key, sub, buying(moonPay, "0x000000000000000000000000000000000000bEEF"), 400, "not an address of the organization's"},
-		"an address of another network":  {key, sub, buying(moonPay, address, "network", "FIAT_ON_RAMP_BLOCKCHAIN_NETWORK_SOLANA"), 400, "not an address of the network"},
-		"an asset that is not there":     {key, sub, buying(moonPay, address, "cryptoCurrencyCode", "FIAT_ON_RAMP_CRYPTO_CURRENCY_SOL"), 400, "there is no SOL on BASE"},
-		"a URL to the parent's address":  {key, sub, buying(moonPay, address, "urlForSignature", "https://buy.moonpay.com?apiKey=pk_live_2&walletAddress="+parents), 400, "an address that is not the organization's"},
-		"a URL with an older key":        {key, sub, buying(moonPay, address, "urlForSignature", "https://buy.moonpay.com?apiKey=pk_live_1"), 400, "the apiKey of the organization's credential"},
-		"a URL of the sandbox":           {key, sub, buying(moonPay, address, "urlForSignature", "https://buy-sandbox.moonpay.com?apiKey=pk_live_2"), 400, "must begin with https://buy.moonpay.com"},
-		"a URL to sign for Coinbase":     {key, sub, buying(coinbase, address, "urlForSignature", "https://buy.moonpay.com?apiKey=pk_live_2"), 400, "only MoonPay"},
-		"a provider that is none":        {key, sub, buying("FIAT_ON_RAMP_PROVIDER_OTHER", address), 400, "onrampProvider"},
-		"a user whom no policy mentions": {clerk, f.id, buying(moonPay, parents), 403, "request not authorized"},
-		"the parent, below":              {f.root, sub, buying(moonPay, address), 400, "organization mismatch"},
+		"the parent's address":           {sub, buying(moonPay, parents), 400, "not an address of the organization's"},
+		"nobody's address":               {sub, buying(moonPay, "0x000000000000000000000000000000000000bEEF"), 400, "not an address of the organization's"},
+		"an address of another network":  {sub, buying(moonPay, address, "network", "FIAT_ON_RAMP_BLOCKCHAIN_NETWORK_SOLANA"), 400, "not an address of the network"},
+		"an asset that is not there":     {sub, buying(moonPay, address, "cryptoCurrencyCode", "FIAT_ON_RAMP_CRYPTO_CURRENCY_SOL"), 400, "there is no SOL on BASE"},
+		"a URL to the parent's address":  {sub, buying(moonPay, address, "urlForSignature", "https://buy.moonpay.com?apiKey=pk_live_2&walletAddress="+parents), 400, "an address that is not the organization's"},
+		"a URL with an older key":        {sub, buying(moonPay, address, "urlForSignature", "https://buy.moonpay.com?apiKey=pk_live_1"), 400, "the apiKey of the organization's credential"},
+		"a URL of the sandbox":           {sub, buying(moonPay, address, "urlForSignature", "https://buy-sandbox.moonpay.com?apiKey=pk_live_2"), 400, "must begin with https://buy.moonpay.com"},
+		"a URL to sign for Coinbase":     {sub, buying(coinbase, address, "urlForSignature", "https://buy.moonpay.com?apiKey=pk_live_2"), 400, "only MoonPay"},
+		"a provider that is none":        {sub, buying("FIAT_ON_RAMP_PROVIDER_OTHER", address), 400, "onrampProvider"},
+		"a user whom no policy mentions": {clerk, buying(moonPay, parents), 403, "request not authorized"},
+		"the parent, below":              {above, buying(moonPay, address), 400, "organization mismatch"},
 	} {
-		got := f.submit(c.key, c.in, "INIT_FIAT_ON_RAMP", c.ask)
-		if got.status != c.code || !strings.Contains(rig.Text(got.m, "message"), c.says) {
+		got := c.by.Submit("INIT_FIAT_ON_RAMP", c.ask)
+		if got.Status != c.code || !strings.Contains(got.Text("message"), c.says) {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
@@ -200,10 +196,10 @@ func TestMoonPay(t *testing.T) {
 		fmt.Fprintf(rw, `[{"id":"1","status":%q,"externalTransactionId":%q}]`, status.Load(), id)
 	}
 	o.says(right)
-	f.stands("the first question", key, sub, id, false, "PENDING")
-	f.stands("what is known", key, sub, id, false, "PENDING")
+	stands("the first question", sub, id, false, "PENDING")
+	stands("what is known", sub, id, false, "PENDING")
 	status.Store("completed")
-	f.stands("too early", key, sub, id, true, "PENDING")
+	stands("too early", sub, id, true, "PENDING")
 	if n := o.count(); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
@@ -220,14 +216,14 @@ func TestMoonPay(t *testing.T) {
 	} {
 		f.later(2 * time.Second)
 		o.says(answer)
-		f.stands(what, key, sub, id, true, "PENDING")
+		stands(what, sub, id, true, "PENDING")
 	}
 	liar, liarKey := authority(t, "a root of the host's")
 	o.says(right)
 	f.w.leads("api.moonpay.com", f.w.serve(liar, liarKey, o))
 	f.later(2 * time.Second)
 	n := o.count()
-	f.stands("TLS intercepted", key, sub, id, true, "PENDING")
+	stands("TLS intercepted", sub, id, true, "PENDING")
 	if o.count() != n {
 		t.Error("the interceptor got something")
 	}
@@ -235,38 +231,36 @@ func TestMoonPay(t *testing.T) {
 	f.later(2 * time.Second)
 	var all sync.WaitGroup
 	for range 8 {
-		all.Go(func() { f.standing(key, sub, id, true) })
+		all.Go(func() { standing(sub, id, true) })
 	}
 	all.Wait()
 	if m := o.count(); m != n+1 {
 		t.Errorf("eight at a time asked %d times", m-n)
 	}
-	f.stands("the parent's question", f.root, sub, id, true, "COMPLETED")
+	stands("the parent's question", above, id, true, "COMPLETED")
 	f.later(time.Minute)
 	status.Store("failed")
-	f.stands("what is done", f.root, sub, id, true, "COMPLETED")
+	stands("what is done", above, id, true, "COMPLETED")
 	if m := o.count(); m != n+1 {
 		t.Errorf("what is done was asked about %d times", m-n-1)
 	}
 
-	other, otherKey := f.sub()
-	f.refuses("a sibling's", f.standing(otherKey, other, id, true), 404, none, "on-ramp transaction not found")
-	f.refuses("the parent's own", f.standing(f.root, f.id, id, true), 404, none, "on-ramp transaction not found")
-	f.refuses("another activity", f.standing(key, sub, rig.Text(f.submit(key, sub, "CREATE_WALLET", map[string]any{"walletName": "W", "accounts": []any{}}).m, "activity", "id"), true), 404, none, "not found")
-	f.refuses("no id", f.standing(key, sub, "x", true), 400, none, "UUID")
+	refuses(t, "a sibling's", standing(root.NewSubOrganization("Sub"), id, true), 404, none, "on-ramp transaction not found")
+	refuses(t, "the parent's own", standing(root, id, true), 404, none, "on-ramp transaction not found")
+	refuses(t, "another activity", standing(sub, sub.Submit("CREATE_WALLET", client.Wallet("W")).Text("activity", "id"), true), 404, none, "not found")
+	refuses(t, "no id", standing(sub, "x", true), 400, none, "UUID")
 }
 
 // Without a word in the measured configuration nothing goes to any provider.
 func TestOnRampNotSetUp(t *testing.T) {
-	a := rateClient{t, rig.Start(t, rig.Options{})}
-	f := &family{rateClient: a}
-	f.id, f.root = a.Credentials.OrganizationID, a.Credentials.RootAPIKey
-	address := f.ethereum(f.root, f.id)
-	f.onRampCredential(moonPay, "pk", "sk")
-	got := f.submit(f.root, f.id, "INIT_FIAT_ON_RAMP", buying(moonPay, address))
-	f.refuses("not set up", got, 400, none, "the configuration's onRamps does not name it")
-	if rig.Text(got.m, "code") != "9" {
-		t.Errorf("%v", got)
+	f := &family{rateClient: rateClient{t, rig.Start(t, rig.Options{})}}
+	root := f.Root()
+	address := wallet(root)
+	f.onRampCredential(root, moonPay, "pk", "sk")
+	got := root.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address))
+	refuses(t, "not set up", got, 400, none, "the configuration's onRamps does not name it")
+	if got.Text("code") != "9" {
+		t.Error(got)
 	}
 }
 
@@ -284,11 +278,12 @@ func TestCoinbase(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
-	address := f.ethereum(f.root, f.id)
-	f.onRampCredential(coinbase, "key-1", "unused")
-	f.refuses("no private key", f.submit(f.root, f.id, "INIT_FIAT_ON_RAMP", buying(coinbase, address)), 400, none, "encryptedPrivateApiKey")
+	root := f.Root()
+	address := wallet(root)
+	f.onRampCredential(root, coinbase, "key-1", "unused")
+	refuses(t, "no private key", root.Submit("INIT_FIAT_ON_RAMP", buying(coinbase, address)), 400, none, "encryptedPrivateApiKey")
 	f.later(time.Second)
-	f.onRampCredential(coinbase, "key-2", "unused", "encryptedPrivateApiKey", f.onRampSecret(text), "projectId", "p")
+	f.onRampCredential(root, coinbase, "key-2", "unused", "encryptedPrivateApiKey", f.onRampSecret(text), "projectId", "p")
 
 	var asked, status atomic.Value
 	status.Store("ONRAMP_TRANSACTION_STATUS_IN_PROGRESS")
@@ -305,18 +300,18 @@ func TestCoinbase(t *testing.T) {
 		}
 		fmt.Fprintf(rw, `{"transactions":[{"status":%q}],"next_page_key":""}`, status.Load())
 	})
-	made := f.done(f.root, f.id, "INIT_FIAT_ON_RAMP", buying(coinbase, address, "countryCode", "US", "countrySubdivisionCode", "NY"))
-	id := rig.Text(made, "onRampTransactionId")
-	if want := "https://pay.coinbase.com/buy/select-asset?sessionToken=session%2F1&defaultNetwork=base&defaultAsset=USDC&presetFiatAmount=10&fiatCurrency=USD&partnerUserRef=" + id; rig.Text(made, "onRampUrl") != want {
+	made := root.Do("INIT_FIAT_ON_RAMP", buying(coinbase, address, "countryCode", "US", "countrySubdivisionCode", "NY"))
+	id := client.Text(made, "onRampTransactionId")
+	if want := "https://pay.coinbase.com/buy/select-asset?sessionToken=session%2F1&defaultNetwork=base&defaultAsset=USDC&presetFiatAmount=10&fiatCurrency=USD&partnerUserRef=" + id; client.Text(made, "onRampUrl") != want {
 		t.Errorf("%v", made)
 	}
 	if got, _ := asked.Load().(string); !strings.HasPrefix(got, `{"addresses":[{"address":"`+address+`","blockchains":["base"]}],"assets":["USDC"]`) {
 		t.Error(got)
 	}
-	f.stands("under way", f.root, f.id, id, true, "PENDING")
+	stands("under way", root, id, true, "PENDING")
 	status.Store("ONRAMP_TRANSACTION_STATUS_SUCCESS")
 	f.later(2 * time.Second)
-	f.stands("done", f.root, f.id, id, true, "COMPLETED")
+	stands("done", root, id, true, "COMPLETED")
 
 	for what, answer := range map[string]http.HandlerFunc{
 		"refuses":    func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(401) },
@@ -324,17 +319,17 @@ func TestCoinbase(t *testing.T) {
 		"no JSON":    func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, `x`) },
 	} {
 		o.says(answer)
-		body := f.BodyOf(f.id, "ACTIVITY_TYPE_INIT_FIAT_ON_RAMP", buying(coinbase, address))
-		f.refuses(what, f.submitBody(f.root, "INIT_FIAT_ON_RAMP", body), 503, "RPC_CALL_ERROR", "Coinbase could not be asked")
+		body := root.Body("INIT_FIAT_ON_RAMP", buying(coinbase, address))
+		refuses(t, what, submit(root, "INIT_FIAT_ON_RAMP", body), 503, "RPC_CALL_ERROR", "Coinbase could not be asked")
 		n := o.count()
-		f.refuses(what+", again", f.submitBody(f.root, "INIT_FIAT_ON_RAMP", body), 503, "RPC_CALL_ERROR") // nothing was kept
+		refuses(t, what+", again", submit(root, "INIT_FIAT_ON_RAMP", body), 503, "RPC_CALL_ERROR") // nothing was kept
 		if o.count() != n+1 {
 			t.Errorf("%s: the same body did not try again", what)
 		}
 	}
 	f.later(time.Second)
-	f.onRampCredential(coinbase, "key-3", "unused", "encryptedPrivateApiKey", f.onRampSecret("no key"))
-	f.refuses("a key that is none", f.submit(f.root, f.id, "INIT_FIAT_ON_RAMP", buying(coinbase, address)), 503, none, "neither PEM of a P-256 key nor")
+	f.onRampCredential(root, coinbase, "key-3", "unused", "encryptedPrivateApiKey", f.onRampSecret("no key"))
+	refuses(t, "a key that is none", root.Submit("INIT_FIAT_ON_RAMP", buying(coinbase, address)), 503, none, "neither PEM of a P-256 key nor")
 }
 
 // authorized verifies the token of a request by the standard library alone.
@@ -373,38 +368,31 @@ func TestOnRampByPolicyAndConsensus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.onRampCredential(moonPay, "pk_live", "sk_live")
-	f.onRampCredential(coinbase, "key", "unused", "encryptedPrivateApiKey", f.onRampSecret(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))))
-	address := f.ethereum(f.root, f.id)
-	clerk, clerkKey := f.user("Clerk")
-	policy := map[string]any{"policyName": "Buying", "effect": "EFFECT_ALLOW", "consensus": "approvers.any(user, user.id == '" + clerk + "')",
-		"condition": "activity.resource == 'FIAT_TRANSACTION' && activity.action == 'CREATE'", "notes": ""}
-	f.refuses("before the policy", f.submit(clerkKey, f.id, "INIT_FIAT_ON_RAMP", buying(moonPay, address)), 403, "REQUEST_NOT_AUTHORIZED")
-	f.done(f.root, f.id, "CREATE_POLICY_V3", policy)
-	body := f.BodyOf(f.id, "ACTIVITY_TYPE_INIT_FIAT_ON_RAMP", buying(moonPay, address))
-	page := func(got answered) string {
-		return rig.Text(got.m, "activity", "result", "initFiatOnRampResult", "onRampUrl")
-	}
-	first := page(f.submitBody(clerkKey, "INIT_FIAT_ON_RAMP", body))
-	if again := page(f.submitBody(clerkKey, "INIT_FIAT_ON_RAMP", body)); first == none || again != first {
+	root := f.Root()
+	f.onRampCredential(root, moonPay, "pk_live", "sk_live")
+	f.onRampCredential(root, coinbase, "key", "unused", "encryptedPrivateApiKey", f.onRampSecret(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))))
+	address, clerk := wallet(root), root.NewUser("Clerk")
+	refuses(t, "before the policy", clerk.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 403, "REQUEST_NOT_AUTHORIZED")
+	root.Do("CREATE_POLICY_V3", client.Policy("Buying", "ALLOW", "activity.resource == 'FIAT_TRANSACTION' && activity.action == 'CREATE'",
+		"approvers.any(user, user.id == '"+clerk.User+"')"))
+	body := root.Body("INIT_FIAT_ON_RAMP", buying(moonPay, address))
+	page := func(got client.Reply) string { return client.Text(got.Result(), "onRampUrl") }
+	first := page(submit(clerk, "INIT_FIAT_ON_RAMP", body))
+	if again := page(submit(clerk, "INIT_FIAT_ON_RAMP", body)); first == none || again != first {
 		t.Errorf("%s, again %s", first, again)
 	}
 
 	// In a sub-organization whose second member has to agree: the session is asked for then, and once.
-	sub, key := f.sub()
-	second := newKey(t)
-	made := f.done(key, sub, "CREATE_USERS_V4", map[string]any{"users": []any{map[string]any{"userName": "Second", "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{},
-		"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": second.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	below := f.ethereum(key, sub)
-	root := rig.Text(f.ask(key, sub, "whoami").m, "userId")
-	f.done(key, sub, "UPDATE_ROOT_QUORUM", map[string]any{"threshold": 2, "userIds": []any{root, rig.Text(made, "userIds", "0")}})
-	waits := f.submit(key, sub, "INIT_FIAT_ON_RAMP", buying(coinbase, below))
-	if rig.Text(waits.m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" || o.count() != 0 {
+	sub := root.NewSubOrganization("Sub")
+	second, below := sub.NewUser("Second"), wallet(sub)
+	sub.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 2, "userIds": []any{sub.User, second.User}})
+	waits := sub.Submit("INIT_FIAT_ON_RAMP", buying(coinbase, below))
+	if waits.State() != "CONSENSUS_NEEDED" || o.count() != 0 {
 		t.Fatalf("%v, asked %d times", waits, o.count())
 	}
-	id := rig.Text(waits.m, "activity", "id")
-	f.refuses("before it is a purchase", f.standing(key, sub, id, true), 404, none, "on-ramp transaction not found")
-	agreed := f.submit(second, sub, "APPROVE_ACTIVITY", map[string]any{"fingerprint": rig.Text(waits.m, "activity", "fingerprint")})
+	id := waits.Text("activity", "id")
+	refuses(t, "before it is a purchase", standing(sub, id, true), 404, none, "on-ramp transaction not found")
+	agreed := second.Submit("APPROVE_ACTIVITY", voteOn(waits))
 	if !strings.Contains(page(agreed), "sessionToken=session&") || !strings.HasSuffix(page(agreed), "&partnerUserRef="+id) || o.count() != 1 {
 		t.Errorf("%v, asked %d times", agreed, o.count())
 	}
@@ -412,18 +400,11 @@ func TestOnRampByPolicyAndConsensus(t *testing.T) {
 
 // A tenant whose provider hangs has a few questions under way and no more, and leaves room for others.
 func TestOnRampsLeaveCapacity(t *testing.T) {
-	w, c, dir := newWorldOutside(t), clocktest.New(), t.TempDir()
+	w, c := newWorldOutside(t), clocktest.New()
 	options := w.options()
-	options.Clock, options.Dir, options.Organizations = c, dir, 1
+	options.Clock, options.Organizations = c, 1
 	f := &family{rateClient: rateClient{t, rig.Start(t, options)}, w: w, c: c}
-	b, err := os.ReadFile(filepath.Join(dir, "organizations.json"))
-	var others []laptop.Organization
-	if err == nil {
-		err = json.Unmarshal(b, &others)
-	}
-	if err != nil || len(others) == 0 {
-		t.Fatal(err)
-	}
+	root, other := f.Root(), f.Others()[0]
 	release := make(chan struct{})
 	o := new(onRamp)
 	f.w.site("api.moonpay.com", o)
@@ -431,22 +412,19 @@ func TestOnRampsLeaveCapacity(t *testing.T) {
 		<-release
 		rw.WriteHeader(404)
 	})
-	purchases := func(id string, key laptop.KeyPair, n int) (ids []string) {
-		f.id, f.root = id, key
-		f.onRampCredential(moonPay, "pk", "sk")
-		address := f.ethereum(key, id)
+	purchases := func(u *client.User, n int) (ids []string) {
+		f.onRampCredential(u, moonPay, "pk", "sk")
+		address := wallet(u)
 		for range n {
-			ids = append(ids, rig.Text(f.done(key, id, "INIT_FIAT_ON_RAMP", buying(moonPay, address)), "onRampTransactionId"))
+			ids = append(ids, client.Text(u.Do("INIT_FIAT_ON_RAMP", buying(moonPay, address)), "onRampTransactionId"))
 		}
 		return ids
 	}
-	other := others[len(others)-1]
-	theirs := purchases(other.OrganizationID, other.RootAPIKey, 1)[0]
-	mine := purchases(f.Credentials.OrganizationID, f.Credentials.RootAPIKey, 30)
+	theirs, mine := purchases(other, 1)[0], purchases(root, 30)
 	var all sync.WaitGroup
 	answered := make(chan string, len(mine)+1)
 	for _, id := range mine {
-		all.Go(func() { answered <- rig.Text(f.standing(f.root, f.id, id, true).m, "transactionStatus") })
+		all.Go(func() { answered <- standing(root, id, true).Text("transactionStatus") })
 	}
 	const refused = 15 // at least: who may not ask is told at once what is known
 	for range refused {
@@ -455,9 +433,7 @@ func TestOnRampsLeaveCapacity(t *testing.T) {
 		}
 	}
 	before := o.count()
-	all.Go(func() {
-		answered <- rig.Text(f.standing(other.RootAPIKey, other.OrganizationID, theirs, true).m, "transactionStatus")
-	})
+	all.Go(func() { answered <- standing(other, theirs, true).Text("transactionStatus") })
 	clocktest.Until(t, "the provider is asked", func() bool { return o.count() > before })
 	close(release)
 	all.Wait()

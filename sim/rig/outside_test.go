@@ -1,7 +1,6 @@
 package rig_test
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -15,6 +14,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"math/big"
@@ -202,7 +202,7 @@ func (w *world) site(name string, h http.Handler) {
 	w.sites[name] = h
 }
 
-func asJSON(t *testing.T, v any) string {
+func asJSON(t testing.TB, v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
@@ -266,10 +266,5 @@ func (p *provider) signed(header string, claims any) string {
 
 // nonceOf is what a client gives its provider as nonce.
 func nonceOf(public string) string {
-	sum := sha256.Sum256([]byte(public))
-	var b bytes.Buffer
-	for _, c := range sum {
-		b.WriteString(string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]))
-	}
-	return b.String()
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(public)))
 }

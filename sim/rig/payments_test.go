@@ -16,7 +16,7 @@ import (
 
 	"cloister/host/store"
 	"cloister/shared/wire"
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // stripeKey is the operator's at the payment processor.
@@ -128,13 +128,13 @@ func paying(t *testing.T) (*payer, *stripe) {
 	f := newFamily(t)
 	s := &stripe{attached: map[string]string{}, done: map[string]string{}}
 	f.w.site("api.stripe.com", s)
-	p := &payer{rateClient: f.rateClient, c: f.c, signers: []branch{{id: f.id, key: f.root}}}
+	p := payerOf(t, f.Rig, f.c)
 	p.addSub()
 	return p, s
 }
 
 func method(id string) map[string]any {
-	return map[string]any{"paymentMethodId": id, "cardHolderEmail": "payer@example.org", "cardHolderName": "Ada Payer"}
+	return client.Object{"paymentMethodId": id, "cardHolderEmail": "payer@example.org", "cardHolderName": "Ada Payer"}
 }
 
 func (p *payer) asked(what string, s *stripe, want ...string) {
@@ -150,9 +150,9 @@ func TestPaymentMethods(t *testing.T) {
 	p, s := paying(t)
 	top, sub := p.signers[0], p.signers[1]
 	p.plans(1, "free", plan("free"), plan("paid", "needsPaymentMethod", true))
-	set := func(id string) answered { return p.submit(top.key, top.id, "SET_PAYMENT_METHOD_V2", method(id)) }
-	remove := func(id string) answered {
-		return p.submit(top.key, top.id, "DELETE_PAYMENT_METHOD", map[string]any{"paymentMethodId": id})
+	set := func(id string) client.Reply { return top.Submit("SET_PAYMENT_METHOD_V2", method(id)) }
+	remove := func(id string) client.Reply {
+		return top.Submit("DELETE_PAYMENT_METHOD", client.Object{"paymentMethodId": id})
 	}
 	shows := func(what, id, four string) {
 		t.Helper()
@@ -160,27 +160,27 @@ func TestPaymentMethods(t *testing.T) {
 		if id == "" && m == nil {
 			return
 		}
-		if rig.Text(m, "id") != id || rig.Text(m, "lastFour") != four || rig.Text(m, "cardHolderName") != "Ada Payer" {
+		if client.Text(m, "id") != id || client.Text(m, "lastFour") != four || client.Text(m, "cardHolderName") != "Ada Payer" {
 			t.Errorf("%s: %v", what, m)
 		}
 	}
-	p.refuses("a sub-organization", p.submit(sub.key, sub.id, "SET_PAYMENT_METHOD_V2", method("pm_11")), 400, "INVALID_ACTIVITY_CALLER")
-	p.refuses("a sub-organization", p.submit(sub.key, sub.id, "DELETE_PAYMENT_METHOD", map[string]any{"paymentMethodId": "pm_11"}), 400, "INVALID_ACTIVITY_CALLER")
+	refuses(t, "a sub-organization", sub.Submit("SET_PAYMENT_METHOD_V2", method("pm_11")), 400, "INVALID_ACTIVITY_CALLER")
+	refuses(t, "a sub-organization", sub.Submit("DELETE_PAYMENT_METHOD", client.Object{"paymentMethodId": "pm_11"}), 400, "INVALID_ACTIVITY_CALLER")
 	for _, bad := range []string{"pm/../x", "pm_1?x=1", "pm 1", "pm_1\r\nX: y", "pm_ä", strings.Repeat("a", 257)} {
-		p.refuses(bad, set(bad), 400, none)
-		p.refuses(bad, remove(bad), 400, none)
+		refuses(t, bad, set(bad), 400, none)
+		refuses(t, bad, remove(bad), 400, none)
 	}
-	p.refuses("none is there", remove("pm_11"), 404, none, "payment method not found")
-	p.refuses("a plan that needs one", p.submit(top.key, top.id, "ACTIVATE_BILLING_TIER", map[string]any{"productId": "paid"}), 400, none, "needs a payment method")
+	refuses(t, "none is there", remove("pm_11"), 404, none, "payment method not found")
+	refuses(t, "a plan that needs one", top.Submit("ACTIVATE_BILLING_TIER", client.Object{"productId": "paid"}), 400, none, "needs a payment method")
 	p.asked("refused here", s)
 
 	s.away = func(path string) bool { return strings.HasSuffix(path, "/attach") }
-	body := p.BodyOf(top.id, "ACTIVITY_TYPE_SET_PAYMENT_METHOD_V2", method("pm_11"))
-	p.refuses("no answer", p.submitBody(top.key, "SET_PAYMENT_METHOD_V2", body), 503, "RPC_CALL_ERROR")
+	body := top.Body("SET_PAYMENT_METHOD_V2", method("pm_11"))
+	refuses(t, "no answer", submit(top.User, "SET_PAYMENT_METHOD_V2", body), 503, "RPC_CALL_ERROR")
 	shows("no answer", "", "")
 	s.away = nil
-	got := p.submitBody(top.key, "SET_PAYMENT_METHOD_V2", body)
-	if r := rig.Get(got.m, "activity", "result", "setPaymentMethodResult"); rig.Text(r, "lastFour") != "4211" || rig.Text(r, "cardHolderName") != "Ada Payer" || rig.Text(r, "cardHolderEmail") != "payer@example.org" {
+	got := submit(top.User, "SET_PAYMENT_METHOD_V2", body)
+	if r := got.Result(); client.Text(r, "lastFour") != "4211" || client.Text(r, "cardHolderName") != "Ada Payer" || client.Text(r, "cardHolderEmail") != "payer@example.org" {
 		t.Fatalf("%v", got)
 	}
 	shows("the same body, asked again", "pm_11", "4211")
@@ -188,32 +188,32 @@ func TestPaymentMethods(t *testing.T) {
 		t.Errorf("%d customers, %v", s.customers, s.attached)
 	}
 	s.paths()
-	p.submitBody(top.key, "SET_PAYMENT_METHOD_V2", body)
+	submit(top.User, "SET_PAYMENT_METHOD_V2", body)
 	p.asked("a body that is done", s)
 
-	p.refuses("declined", set("pm_declined"), 400, none, "card_declined")
-	p.refuses("no card", set("pm_bank"), 400, none, "did not attach a card")
-	p.refuses("an answer about another", set("pm_other"), 400, none, "did not attach a card")
+	refuses(t, "declined", set("pm_declined"), 400, none, "card_declined")
+	refuses(t, "no card", set("pm_bank"), 400, none, "did not attach a card")
+	refuses(t, "an answer about another", set("pm_other"), 400, none, "did not attach a card")
 	shows("refused there", "pm_11", "4211")
 	s.paths()
-	if got := set("pm_22"); got.status != 200 {
+	if got := set("pm_22"); got.Status != 200 {
 		t.Fatal(got)
 	}
 	p.asked("another one", s, "/v1/payment_methods/pm_22/attach", "/v1/payment_methods/pm_11/detach")
 	shows("another one", "pm_22", "4222")
-	p.refuses("the one before", remove("pm_11"), 404, none)
-	if got := p.submit(top.key, top.id, "ACTIVATE_BILLING_TIER", map[string]any{"productId": "paid"}); got.status != 200 {
+	refuses(t, "the one before", remove("pm_11"), 404, none)
+	if got := top.Submit("ACTIVATE_BILLING_TIER", client.Object{"productId": "paid"}); got.Status != 200 {
 		t.Fatal(got)
 	}
-	p.refuses("while the plan needs it", remove("pm_22"), 400, none, "plan needs a payment method")
-	if got := p.submit(top.key, top.id, "ACTIVATE_BILLING_TIER", map[string]any{"productId": "free"}); got.status != 200 {
+	refuses(t, "while the plan needs it", remove("pm_22"), 400, none, "plan needs a payment method")
+	if got := top.Submit("ACTIVATE_BILLING_TIER", client.Object{"productId": "free"}); got.Status != 200 {
 		t.Fatal(got)
 	}
 	s.mu.Lock()
 	delete(s.attached, "pm_22") // by the operator, at the processor
 	s.mu.Unlock()
-	if got := remove("pm_22"); got.status != 200 || rig.Text(got.m, "activity", "result", "deletePaymentMethodResult", "paymentMethodId") != "pm_22" {
-		t.Errorf("%v", got)
+	if got := remove("pm_22"); got.Status != 200 || client.Text(got.Result(), "paymentMethodId") != "pm_22" {
+		t.Error(got)
 	}
 	shows("deleted", "", "")
 	if p.billing()["paymentMethod"] != nil {
@@ -229,55 +229,54 @@ func TestPaymentMethodsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := newKey(t)
-	made := p.send(wire.EndpointBoot, "create_organization", fmt.Appendf(nil, `{"organizationName":"Other","rootUserName":"Root","timestampMs":"%d","rootApiKey":{"apiKeyName":"key","publicKey":%q,"curveType":"API_KEY_CURVE_P256"}}`,
-		p.NowMs(), key.PublicKey), admission)
+	key := client.NewKey()
+	made := top.As("", "", admission).Post(wire.EndpointBoot, "create_organization",
+		fmt.Appendf(nil, `{"organizationName":"Other","rootUserName":"Root","timestampMs":"%d","rootApiKey":{"apiKeyName":"key","publicKey":%q,"curveType":"API_KEY_CURVE_P256"}}`, p.NowMs(), key.PublicKey))
 	if made.Status != 200 {
-		t.Fatalf("%s", made.Body)
+		t.Fatal(made)
 	}
-	other, _, _ := strings.Cut(strings.TrimPrefix(string(made.Body), `{"organizationId":"`), `"`)
-	if got := p.submit(top.key, top.id, "SET_PAYMENT_METHOD_V2", method("pm_11")); got.status != 200 {
+	other := top.As(made.Text("organizationId"), "", key)
+	if got := top.Submit("SET_PAYMENT_METHOD_V2", method("pm_11")); got.Status != 200 {
 		t.Fatal(got)
 	}
-	p.refuses("another's", p.submit(key, other, "SET_PAYMENT_METHOD_V2", method("pm_11")), 400, none, "refuses the payment method")
-	p.refuses("another's", p.submit(key, other, "DELETE_PAYMENT_METHOD", map[string]any{"paymentMethodId": "pm_11"}), 404, none)
-	p.refuses("another's", p.submit(key, top.id, "DELETE_PAYMENT_METHOD", map[string]any{"paymentMethodId": "pm_11"}), 401, "PUBLIC_KEY_NOT_FOUND")
+	refuses(t, "another's", other.Submit("SET_PAYMENT_METHOD_V2", method("pm_11")), 400, none, "refuses the payment method")
+	refuses(t, "another's", other.Submit("DELETE_PAYMENT_METHOD", client.Object{"paymentMethodId": "pm_11"}), 404, none)
+	refuses(t, "another's", top.As(top.Organization, "", key).Submit("DELETE_PAYMENT_METHOD", client.Object{"paymentMethodId": "pm_11"}), 401, "PUBLIC_KEY_NOT_FOUND")
 	if s.holds("pm_11") != "cus_1" {
 		t.Errorf("%v", s.attached)
 	}
 	// The customer that was made for the refused one is known: none is made again.
-	if got := p.submit(key, other, "SET_PAYMENT_METHOD_V2", method("pm_33")); got.status != 200 || s.customers != 2 || s.holds("pm_33") != "cus_2" {
+	if got := other.Submit("SET_PAYMENT_METHOD_V2", method("pm_33")); got.Status != 200 || s.customers != 2 || s.holds("pm_33") != "cus_2" {
 		t.Errorf("%v, %d customers", got, s.customers)
 	}
-	_, clerk := p.user("Clerk")
+	clerk := top.NewUser("Clerk")
 	s.paths()
 	for _, typ := range []string{"SET_PAYMENT_METHOD_V2", "DELETE_PAYMENT_METHOD", "ACTIVATE_BILLING_TIER"} {
-		in := map[string]map[string]any{"SET_PAYMENT_METHOD_V2": method("pm_44"), "DELETE_PAYMENT_METHOD": {"paymentMethodId": "pm_11"}, "ACTIVATE_BILLING_TIER": {"productId": "self-hosted"}}[typ]
-		p.refuses(typ, p.submit(clerk, top.id, typ, in), 403, "REQUEST_NOT_AUTHORIZED")
+		in := map[string]client.Object{"SET_PAYMENT_METHOD_V2": method("pm_44"), "DELETE_PAYMENT_METHOD": {"paymentMethodId": "pm_11"}, "ACTIVATE_BILLING_TIER": {"productId": "self-hosted"}}[typ]
+		refuses(t, typ, clerk.Submit(typ, in), 403, "REQUEST_NOT_AUTHORIZED")
 	}
 	p.asked("denied", s)
-	p.done(top.key, top.id, "CREATE_POLICY_V3", map[string]any{"policyName": "Pays", "effect": "EFFECT_ALLOW", "condition": "activity.resource == 'PAYMENT_METHOD' && activity.action == 'UPDATE'",
-		"consensus": "approvers.any(user, true)", "notes": ""})
-	if got := p.submit(clerk, top.id, "SET_PAYMENT_METHOD_V2", method("pm_44")); got.status != 200 {
-		t.Errorf("%v", got)
+	top.Do("CREATE_POLICY_V3", client.Policy("Pays", "ALLOW", "activity.resource == 'PAYMENT_METHOD' && activity.action == 'UPDATE'", "approvers.any(user, true)"))
+	if got := clerk.Submit("SET_PAYMENT_METHOD_V2", method("pm_44")); got.Status != 200 {
+		t.Error(got)
 	}
-	p.refuses("deleting is another action", p.submit(clerk, top.id, "DELETE_PAYMENT_METHOD", map[string]any{"paymentMethodId": "pm_44"}), 403, "REQUEST_NOT_AUTHORIZED")
+	refuses(t, "deleting is another action", clerk.Submit("DELETE_PAYMENT_METHOD", client.Object{"paymentMethodId": "pm_44"}), 403, "REQUEST_NOT_AUTHORIZED")
 }
 
 // A card's number is refused behind shape, stamp and policies, and no body of it is ever known.
 func TestCardNumbers(t *testing.T) {
 	p, s := paying(t)
 	top := p.signers[0]
-	in := map[string]any{"number": "4242424242424242", "cvv": "123", "expiryMonth": "12", "expiryYear": "2030", "cardHolderEmail": "payer@example.org", "cardHolderName": "Ada"}
-	_, clerk := p.user("Clerk")
-	body := p.BodyOf(top.id, "ACTIVITY_TYPE_SET_PAYMENT_METHOD", in)
+	in := client.Object{"number": "4242424242424242", "cvv": "123", "expiryMonth": "12", "expiryYear": "2030", "cardHolderEmail": "payer@example.org", "cardHolderName": "Ada"}
+	clerk := top.NewUser("Clerk")
+	body := top.Body("SET_PAYMENT_METHOD", in)
 	for range 2 {
-		p.refuses("by who may", p.submitBody(top.key, "SET_PAYMENT_METHOD", body), 400, none, "card numbers are not taken here")
+		refuses(t, "by who may", submit(top.User, "SET_PAYMENT_METHOD", body), 400, none, "card numbers are not taken here")
 	}
-	p.refuses("by who may not", p.submit(clerk, top.id, "SET_PAYMENT_METHOD", in), 403, "REQUEST_NOT_AUTHORIZED")
+	refuses(t, "by who may not", clerk.Submit("SET_PAYMENT_METHOD", in), 403, "REQUEST_NOT_AUTHORIZED")
 	in["cvv"] = "12345"
-	p.refuses("a bad shape", p.submit(top.key, top.id, "SET_PAYMENT_METHOD", in), 400, none, "cvv")
-	if n := len(rig.Get(p.ask(top.key, top.id, "list_activities").m, "activities").([]any)); n != 2 { // a sub-organization and a user
+	refuses(t, "a bad shape", top.Submit("SET_PAYMENT_METHOD", in), 400, none, "cvv")
+	if n := len(top.Query("list_activities", nil).Get("activities").([]any)); n != 2 { // a sub-organization and a user
 		t.Errorf("%d activities", n)
 	}
 	p.asked("card numbers", s)
@@ -297,18 +296,18 @@ func TestStripeMock(t *testing.T) {
 	top := p.signers[0]
 	s.behind = httputil.NewSingleHostReverseProxy(to)
 	for _, id := range []string{"pm_card_1", "pm_card_2"} {
-		got := p.submit(top.key, top.id, "SET_PAYMENT_METHOD_V2", method(id))
-		if r := rig.Get(got.m, "activity", "result", "setPaymentMethodResult"); got.status != 200 || rig.Text(r, "lastFour") != "4242" {
+		got := top.Submit("SET_PAYMENT_METHOD_V2", method(id))
+		if got.Status != 200 || client.Text(got.Result(), "lastFour") != "4242" {
 			t.Fatalf("%v", got)
 		}
 	}
-	if got := p.submit(top.key, top.id, "DELETE_PAYMENT_METHOD", map[string]any{"paymentMethodId": "pm_card_2"}); got.status != 200 {
+	if got := top.Submit("DELETE_PAYMENT_METHOD", client.Object{"paymentMethodId": "pm_card_2"}); got.Status != 200 {
 		t.Fatal(got)
 	}
 	want := []string{"/v1/customers", "/v1/payment_methods/pm_card_1/attach", "/v1/payment_methods/pm_card_2/attach", "/v1/payment_methods/pm_card_1/detach", "/v1/payment_methods/pm_card_2/detach"}
 	p.asked("recorded", s, want...)
 	p.plans(1, "free", plan("free"))
-	p.signers[0].address = p.wallet(top)
+	p.signers[0].address = wallet(top.User)
 	p.answers("a signature", p.sign(p.signers[0], 3), 200)
 	want = append(want, "/v1/billing/meter_events")
 	for _, id := range p.usages() {
@@ -358,13 +357,13 @@ func (p *payer) delivers(what string, id wire.SendID, want wire.DeliverResult) {
 func TestUsage(t *testing.T) {
 	p, s := paying(t)
 	p.plans(1, "free", plan("free"))
-	p.signers[0].address = p.wallet(p.signers[0])
+	p.signers[0].address = wallet(p.signers[0].User)
 	top, sub := p.signers[0], p.signers[1]
 	p.answers("before a payment method", p.sign(top, 7), 200)
 	if n := len(p.usages()); n != 0 {
 		t.Fatalf("%d sends", n)
 	}
-	if got := p.submit(top.key, top.id, "SET_PAYMENT_METHOD_V2", method("pm_11")); got.status != 200 {
+	if got := top.Submit("SET_PAYMENT_METHOD_V2", method("pm_11")); got.Status != 200 {
 		t.Fatal(got)
 	}
 	s.paths()
@@ -394,7 +393,7 @@ func TestUsage(t *testing.T) {
 	told := func(q told, value string, day string) {
 		t.Helper()
 		f := q.form
-		if q.path != "/v1/billing/meter_events" || q.key != "usage-"+top.id+"-"+day || f.Get("identifier") != q.key || f.Get("event_name") != "signatures" ||
+		if q.path != "/v1/billing/meter_events" || q.key != "usage-"+top.Organization+"-"+day || f.Get("identifier") != q.key || f.Get("event_name") != "signatures" ||
 			f.Get("payload[stripe_customer_id]") != "cus_1" || f.Get("payload[value]") != value || f.Get("timestamp") == "" || len(f) != 5 {
 			t.Errorf("%+v, want %s", q, value)
 		}

@@ -1,7 +1,6 @@
 package rig_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"cloister/attestation"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -16,32 +16,24 @@ import (
 // is a new one, which leads to the same live key, and the first is still as good.
 func TestAttestationIsRenewed(t *testing.T) {
 	c := clocktest.New()
-	a := rateClient{t, rig.Start(t, rig.Options{Clock: c})}
-	policy := attestation.Policy{SimulatorRootPEM: a.Credentials.AttestationRootPEM, AllowedManifestSHA256: []string{a.Credentials.ManifestSHA256}}
+	r := rig.Start(t, rig.Options{Clock: c})
+	root := r.Root()
+	policy := attestation.Policy{SimulatorRootPEM: r.Credentials.AttestationRootPEM, AllowedManifestSHA256: []string{r.Credentials.ManifestSHA256}}
 	age := func() time.Duration {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		r, err := a.Link.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: "status", Body: []byte("{}"), WithinMs: 300_000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := with(root).Post(wire.EndpointBoot, "status", []byte("{}"))
 		var s struct{ AttestationAgeMs int64 }
-		if err := json.Unmarshal(r.Body, &s); err != nil {
+		if err := json.Unmarshal(got.Body, &s); err != nil {
 			t.Fatal(err)
 		}
 		return time.Duration(s.AttestationAgeMs) * time.Millisecond
 	}
 	latest := func() (attestation.BootProof, *attestation.Boot) {
 		t.Helper()
-		body, err := json.Marshal(map[string]string{"organizationId": a.Credentials.OrganizationID, "appName": attestation.Application})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := a.send(wire.EndpointQuery, "get_latest_boot_proof", body, a.Credentials.RootAPIKey)
+		reply := root.Query("get_latest_boot_proof", client.Object{"appName": attestation.Application})
 		var got struct{ BootProof attestation.BootProof }
-		if err := json.Unmarshal(r.Body, &got); err != nil || r.Status != 200 {
-			t.Fatalf("%d %s %v", r.Status, r.Body, err)
+		if err := json.Unmarshal(reply.Body, &got); err != nil || reply.Status != 200 {
+			t.Fatal(reply, err)
 		}
 		b, err := attestation.VerifyBootProof(got.BootProof, policy)
 		if err != nil {

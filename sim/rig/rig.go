@@ -7,13 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +22,7 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 )
 
@@ -85,8 +84,7 @@ type Rig struct {
 	Credentials *laptop.Credentials
 	Address     string   // of the enclave
 	stop        []func() // in order
-	clock       core.Clock
-	last        atomic.Int64
+	times       client.Times
 }
 
 // Start starts a rig and boots it. It stops with the test.
@@ -108,7 +106,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Clock == nil {
 		o.Clock = laptop.Clock{}
 	}
-	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, Patience: patience, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, Patience: patience, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration, AuthProxy: o.AuthProxy}, Store: o.Store, times: client.Times{Now: o.Clock.Now}}
 	t.Cleanup(r.Kill)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := func() {
@@ -230,56 +228,39 @@ func (r *Rig) Stop() {
 	r.Kill()
 }
 
+// Root is the root user of the first organization.
+func (r *Rig) Root() *client.User {
+	return r.in(r.Credentials.OrganizationID, r.Credentials.RootUserID, r.Credentials.RootAPIKey)
+}
+
+// In is the root user of an organization.
+func (r *Rig) In(o laptop.Organization) *client.User {
+	return r.in(o.OrganizationID, o.RootUserID, o.RootAPIKey)
+}
+
+// Others are the root users of the other organizations that were made at boot.
+func (r *Rig) Others() (all []*client.User) {
+	r.t.Helper()
+	made, err := r.Dir.Organizations()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, o := range made {
+		all = append(all, r.In(o))
+	}
+	return all
+}
+
+func (r *Rig) in(organization, user string, key laptop.KeyPair) *client.User {
+	c := &client.Client{Send: client.Link(r.Link), Times: &r.times, Organization: organization, User: user, Key: key}
+	return c.In(r.t)
+}
+
 // NowMs is a timestamp for a body, different every time.
-func (r *Rig) NowMs() int64 {
-	for {
-		now, last := r.clock.Now().UnixMilli(), r.last.Load()
-		if now <= last {
-			now = last + 1
-		}
-		if r.last.CompareAndSwap(last, now) {
-			return now
-		}
-	}
-}
-
-// Body is a submit body of the root organization.
-func (r *Rig) Body(typ string, parameters any) []byte {
-	return r.BodyOf(r.Credentials.OrganizationID, typ, parameters)
-}
-
-// BodyOf is a submit body.
-func (r *Rig) BodyOf(organization, typ string, parameters any) []byte {
-	b, err := json.Marshal(map[string]any{"type": typ, "timestampMs": strconv.FormatInt(r.NowMs(), 10), "organizationId": organization, "parameters": parameters})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return b
-}
-
-// Send stamps a body with key and sends it through the host's link.
-func (r *Rig) Send(ctx context.Context, endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) (*wire.Reply, error) {
-	head, err := laptop.Stamp(key, body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return r.Link.Call(ctx, &wire.Call{Endpoint: endpoint, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait.Milliseconds())})
-}
-
-// Submit sends an activity of the root user and answers status and reply.
-func (r *Rig) Submit(op, typ string, parameters any) (int, map[string]any) {
-	r.t.Helper()
-	return r.SubmitBody(op, r.Body(typ, parameters))
-}
-
-// SubmitBody is Submit for a body made before.
-func (r *Rig) SubmitBody(op string, body []byte) (int, map[string]any) {
-	r.t.Helper()
-	return r.ask(wire.EndpointSubmit, op, body)
-}
+func (r *Rig) NowMs() int64 { return r.times.Next() }
 
 // PutPlans stamps a document of plans with the admission key and has the enclave keep it.
-func (r *Rig) PutPlans(version int, byDefault string, plans ...any) (int, map[string]any) {
+func (r *Rig) PutPlans(version int, byDefault string, plans ...any) client.Reply {
 	r.t.Helper()
 	b, err := json.Marshal(map[string]any{"timestampMs": strconv.FormatInt(r.NowMs(), 10), "version": version, "default": byDefault, "plans": plans})
 	if err != nil {
@@ -289,43 +270,7 @@ func (r *Rig) PutPlans(version int, byDefault string, plans ...any) (int, map[st
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.askAs(key, wire.EndpointBoot, "put_plans", b)
-}
-
-// Query asks as the root user; organizationId is filled in where it is absent.
-func (r *Rig) Query(op string, request map[string]any) (int, map[string]any) {
-	r.t.Helper()
-	if request == nil {
-		request = map[string]any{}
-	}
-	if request["organizationId"] == nil {
-		request["organizationId"] = r.Credentials.OrganizationID
-	}
-	b, err := json.Marshal(request)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return r.ask(wire.EndpointQuery, op, b)
-}
-
-func (r *Rig) ask(endpoint wire.Endpoint, op string, body []byte) (int, map[string]any) {
-	r.t.Helper()
-	return r.askAs(r.Credentials.RootAPIKey, endpoint, op, body)
-}
-
-func (r *Rig) askAs(key laptop.KeyPair, endpoint wire.Endpoint, op string, body []byte) (int, map[string]any) {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	reply, err := r.Send(ctx, endpoint, op, body, key)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var m map[string]any
-	if err := json.Unmarshal(reply.Body, &m); err != nil {
-		r.t.Fatalf("%s: reply is no JSON: %v", op, err)
-	}
-	return int(reply.Status), m
+	return r.Root().As("", "", key).Post(wire.EndpointBoot, "put_plans", b)
 }
 
 // Counters are the enclave's own.
@@ -344,28 +289,6 @@ func (r *Rig) Counters() map[string]uint64 {
 	}
 	return s.Counters
 }
-
-// Get follows keys into a reply.
-func Get(v any, keys ...string) any {
-	for _, k := range keys {
-		switch x := v.(type) {
-		case map[string]any:
-			v = x[k]
-		case []any:
-			i, err := strconv.Atoi(k)
-			if err != nil || i >= len(x) {
-				return nil
-			}
-			v = x[i]
-		default:
-			return nil
-		}
-	}
-	return v
-}
-
-// Text is Get of a string.
-func Text(v any, keys ...string) string { return fmt.Sprint(Get(v, keys...)) }
 
 // network is an outside of names that exist in a test only.
 type network func(ctx context.Context, host string, port uint16) (net.Conn, error)

@@ -2,6 +2,8 @@ package rig_test
 
 import (
 	"testing"
+
+	"cloister/sim/client"
 )
 
 // Accounts at Google and at one address are one account, where the organization's proxy
@@ -10,16 +12,16 @@ func TestProxySocialLinking(t *testing.T) {
 	p := newPage(t)
 	google := p.w.provider("accounts.google.com")
 	const ada = "Ada@example.com"
-	token := func(i *provider, sub, client, email string, isVerified any, nonce string) string {
-		return i.token(i.claims(p.c.Now(), sub, client, "email", email, "email_verified", isVerified, "nonce", nonce))
+	token := func(i *provider, sub, audience, email string, isVerified any, nonce string) string {
+		return i.token(i.claims(p.c.Now(), sub, audience, "email", email, "email_verified", isVerified, "nonce", nonce))
 	}
-	logIn := func(i *provider, sub, client, email string, isVerified any) answered {
-		key := newKey(t)
-		return p.at("oauth_login", map[string]any{"oidcToken": token(i, sub, client, email, isVerified, nonceOf(key.PublicKey)), "publicKey": key.PublicKey})
+	logIn := func(i *provider, sub, audience, email string, isVerified any) answered {
+		key := client.NewKey()
+		return p.at("oauth_login", object{"oidcToken": token(i, sub, audience, email, isVerified, nonceOf(key.PublicKey)), "publicKey": key.PublicKey})
 	}
 	signUp := func(sub, email string) string {
 		t.Helper()
-		got := p.at("signup_v2", map[string]any{"userEmail": email, "oauthProviders": []any{map[string]any{"providerName": "google", "oidcToken": token(google, sub, "web", email, true, "")}}})
+		got := p.at("signup_v2", object{"userEmail": email, "oauthProviders": []any{object{"providerName": "google", "oidcToken": token(google, sub, "web", email, true, "")}}})
 		if got.status != 200 {
 			t.Fatalf("%v", got)
 		}
@@ -29,7 +31,7 @@ func TestProxySocialLinking(t *testing.T) {
 	// Without the setting an address is only an address.
 	signUp("eve", "eve@example.com")
 	p.refuses("not set", logIn(google, "eve's other", "web", "eve@example.com", true), 404, "ORGANIZATION_NOT_FOUND")
-	p.done(p.root, p.id, "UPDATE_AUTH_PROXY_CONFIG", map[string]any{"socialLinkingClientIds": []any{"web", "ios"}})
+	p.Root().Do("UPDATE_AUTH_PROXY_CONFIG", object{"socialLinkingClientIds": []any{"web", "ios"}})
 	p.refuses("signed up before it was set", logIn(google, "eve's other", "web", "eve@example.com", true), 404, "ORGANIZATION_NOT_FOUND")
 
 	home := signUp("ada", ada)
@@ -41,7 +43,7 @@ func TestProxySocialLinking(t *testing.T) {
 		p.refuses("another address", logIn(google, "other", "web", "x"+ada, true), 404, "ORGANIZATION_NOT_FOUND")
 	}
 	// Looked for by the address first, as clients do, and then logged in.
-	found := p.at("account", map[string]any{"filterType": "EMAIL", "filterValue": "ada@example.com", "oidcToken": token(google, "ada's phone", "ios", ada, true, "")})
+	found := p.at("account", object{"filterType": "EMAIL", "filterValue": "ada@example.com", "oidcToken": token(google, "ada's phone", "ios", ada, true, "")})
 	if found.status != 200 || found.m["organizationId"] != home {
 		t.Errorf("%v", found)
 	}

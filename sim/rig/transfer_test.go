@@ -14,7 +14,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -79,13 +79,13 @@ func TestDiscoveryOfKeys(t *testing.T) {
 }
 
 // target asks for an import target of the root user and answers its key.
-func target(t *testing.T, r *rig.Rig, what string) string {
+func target(t *testing.T, r *rig.Rig) string {
 	t.Helper()
-	status, m := r.Submit("init_import_"+strings.ToLower(what), "ACTIVITY_TYPE_INIT_IMPORT_"+what, map[string]any{"userId": r.Credentials.RootUserID})
-	text := rig.Text(m, "activity", "result", map[string]string{"WALLET": "initImportWalletResult", "PRIVATE_KEY": "initImportPrivateKeyResult"}[what], "importBundle")
+	got := r.Root().Submit("INIT_IMPORT_WALLET", client.Object{"userId": r.Credentials.RootUserID})
 	var outer, inner map[string]string
-	if status != 200 || json.Unmarshal([]byte(text), &outer) != nil || outer["enclaveQuorumPublic"] != r.Credentials.Keys.Signer {
-		t.Fatal(status, m)
+	text := client.Text(got.Result(), "importBundle")
+	if got.Status != 200 || json.Unmarshal([]byte(text), &outer) != nil || outer["enclaveQuorumPublic"] != r.Credentials.Keys.Signer {
+		t.Fatal(got)
 	}
 	data, err := hex.DecodeString(outer["data"])
 	if err != nil || json.Unmarshal(data, &inner) != nil || inner["userId"] != r.Credentials.RootUserID {
@@ -118,13 +118,12 @@ func sealed(t *testing.T, target, plain string) string {
 
 const words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 
-func importing(r *rig.Rig, name, bundle string) map[string]any {
-	return map[string]any{"userId": r.Credentials.RootUserID, "walletName": name, "encryptedBundle": bundle, "accounts": []any{}}
+func importing(u *client.User, name, bundle string) client.Object {
+	return client.Object{"userId": u.User, "walletName": name, "encryptedBundle": bundle, "accounts": []any{}}
 }
 
-func importWallet(r *rig.Rig, name, bundle string) (int, string) {
-	status, m := r.Submit("import_wallet", "ACTIVITY_TYPE_IMPORT_WALLET", importing(r, name, bundle))
-	return status, rig.Text(m, "message")
+func importWallet(u *client.User, name, bundle string) client.Reply {
+	return u.Submit("IMPORT_WALLET", importing(u, name, bundle))
 }
 
 // A refusal that has opened a bundle stores that its target is spent, and this
@@ -132,123 +131,82 @@ func importWallet(r *rig.Rig, name, bundle string) (int, string) {
 func TestRefusedImportIsSpent(t *testing.T) {
 	dir := t.TempDir()
 	r := rig.Start(t, rig.Options{Dir: dir})
-	spent, unused := target(t, r, "WALLET"), target(t, r, "WALLET")
-	body := r.Body("ACTIVITY_TYPE_IMPORT_WALLET", importing(r, "Bad", sealed(t, spent, "legal legal")))
-	status, first := r.SubmitBody("import_wallet", body)
-	if status != 400 || !strings.HasPrefix(rig.Text(first, "message"), "invalid mnemonic") {
-		t.Fatal(status, first)
+	spent, unused := target(t, r), target(t, r)
+	root := r.Root()
+	body := root.Body("IMPORT_WALLET", importing(root, "Bad", sealed(t, spent, "legal legal")))
+	first := submit(root, "IMPORT_WALLET", body)
+	if first.Status != 400 || !strings.HasPrefix(first.Text("message"), "invalid mnemonic") {
+		t.Fatal(first)
 	}
-	if status, again := r.SubmitBody("import_wallet", body); status != 400 || rig.Text(again, "message") != rig.Text(first, "message") {
-		t.Error(status, again)
+	if again := submit(root, "IMPORT_WALLET", body); again.Status != 400 || again.Text("message") != first.Text("message") {
+		t.Error(again)
 	}
-	if status, says := importWallet(r, "Good", sealed(t, spent, words)); status != 400 || !strings.Contains(says, "not encrypted to an import target") {
-		t.Error(status, says)
+	if got := importWallet(root, "Good", sealed(t, spent, words)); got.Status != 400 || !strings.Contains(got.Text("message"), "not encrypted to an import target") {
+		t.Error(got)
 	}
 	r.Kill()
 	r = rig.Start(t, rig.Options{Dir: dir})
+	root = r.Root()
 	// The spent one is forgotten; of the other nobody knows any more whether it was.
-	if status, says := importWallet(r, "Good", sealed(t, spent, words)); status != 400 || !strings.Contains(says, "not encrypted to an import target") {
-		t.Error(status, says)
+	if got := importWallet(root, "Good", sealed(t, spent, words)); got.Status != 400 || !strings.Contains(got.Text("message"), "not encrypted to an import target") {
+		t.Error(got)
 	}
-	if status, says := importWallet(r, "Good", sealed(t, unused, words)); status != 400 || says != "import target has expired: encrypt to a new one" {
-		t.Error(status, says)
+	if got := importWallet(root, "Good", sealed(t, unused, words)); got.Status != 400 || got.Text("message") != "import target has expired: encrypt to a new one" {
+		t.Error(got)
 	}
-	if status, says := importWallet(r, "Good", sealed(t, target(t, r, "WALLET"), words)); status != 200 {
-		t.Error(status, says)
+	if got := importWallet(root, "Good", sealed(t, target(t, r), words)); got.Status != 200 {
+		t.Error(got)
 	}
-}
-
-// second makes another root member, so that both must agree.
-func second(t *testing.T, r *rig.Rig) laptop.KeyPair {
-	t.Helper()
-	key := newKey(t)
-	status, m := r.Submit("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", map[string]any{"users": []any{map[string]any{"userName": "Second", "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{},
-		"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	id := rig.Text(m, "activity", "result", "createUsersResult", "userIds", "0")
-	if status != 200 {
-		t.Fatal(status, m)
-	}
-	if status, m := r.Submit("update_root_quorum", "ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", map[string]any{"threshold": 2, "userIds": []any{r.Credentials.RootUserID, id}}); status != 200 {
-		t.Fatal(status, m)
-	}
-	return key
-}
-
-// approve has key approve an activity and answers its status then.
-func approve(t *testing.T, r *rig.Rig, key laptop.KeyPair, m map[string]any) string {
-	t.Helper()
-	body := r.Body("ACTIVITY_TYPE_APPROVE_ACTIVITY", map[string]any{"fingerprint": rig.Text(m, "activity", "fingerprint")})
-	reply, err := r.Send(context.Background(), wire.EndpointSubmit, "approve_activity", body, key)
-	if err != nil || reply.Status != 200 {
-		t.Fatalf("%v %+v", err, reply)
-	}
-	var after map[string]any
-	if err := json.Unmarshal(reply.Body, &after); err != nil {
-		t.Fatal(err)
-	}
-	return rig.Text(after, "activity", "status")
 }
 
 // An import that a second member lets happen is the first one's: to his targets.
 // What comes of it spends them as at once.
 func TestImportByConsensus(t *testing.T) {
 	r := rig.Start(t, rig.Options{})
-	one, two := target(t, r, "WALLET"), target(t, r, "WALLET")
-	other := second(t, r)
+	one, two := target(t, r), target(t, r)
+	root := r.Root()
+	other := root.NewUser("Second")
+	root.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 2, "userIds": []any{root.User, other.User}})
 	for _, c := range []struct{ name, bundle, want string }{
-		{"Bad", sealed(t, one, "legal legal"), "ACTIVITY_STATUS_FAILED"}, {"Late", sealed(t, one, words), "ACTIVITY_STATUS_FAILED"}, {"Good", sealed(t, two, words), "ACTIVITY_STATUS_COMPLETED"},
+		{"Bad", sealed(t, one, "legal legal"), "FAILED"}, {"Late", sealed(t, one, words), "FAILED"}, {"Good", sealed(t, two, words), "COMPLETED"},
 	} {
-		status, m := r.Submit("import_wallet", "ACTIVITY_TYPE_IMPORT_WALLET", importing(r, c.name, c.bundle))
-		if status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
-			t.Fatal(status, m)
+		asked := importWallet(root, c.name, c.bundle)
+		if asked.Status != 200 || asked.State() != "CONSENSUS_NEEDED" {
+			t.Fatal(asked)
 		}
-		if got := approve(t, r, other, m); got != c.want {
-			t.Errorf("%s: %s", c.name, got)
+		if got := other.Submit("APPROVE_ACTIVITY", voteOn(asked)); got.Status != 200 || got.State() != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	_, m := r.Query("list_wallets", nil)
-	if ws := rig.Get(m, "wallets").([]any); len(ws) != 1 || rig.Get(ws[0], "imported") != true {
-		t.Error(m)
+	got := root.Query("list_wallets", nil)
+	if ws := got.Get("wallets").([]any); len(ws) != 1 || client.Get(ws[0], "imported") != true {
+		t.Error(got)
 	}
 }
 
 // Imports are for oneself, exports for whom a policy lets.
 func TestWhoMayImportAndExport(t *testing.T) {
-	r := rig.Start(t, rig.Options{})
-	key := newKey(t)
-	_, m := r.Submit("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", map[string]any{"users": []any{map[string]any{"userName": "Clerk", "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{},
-		"apiKeys": []any{map[string]any{"apiKeyName": "key", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	clerk := rig.Text(m, "activity", "result", "createUsersResult", "userIds", "0")
+	root := rig.Start(t, rig.Options{}).Root()
+	clerk := root.NewUser("Clerk")
 	for _, what := range []string{"WALLET", "PRIVATE_KEY"} {
-		status, m := r.Submit("init_import_"+strings.ToLower(what), "ACTIVITY_TYPE_INIT_IMPORT_"+what, map[string]any{"userId": clerk})
-		if status != 403 || !strings.Contains(fmt.Sprint(m), "PolicyEnginePermissionError") {
-			t.Errorf("the root user imports for another: %d %v", status, m)
+		if got := root.Submit("INIT_IMPORT_"+what, client.Object{"userId": clerk.User}); got.Status != 403 || !strings.Contains(got.String(), "PolicyEnginePermissionError") {
+			t.Errorf("the root user imports for another: %v", got)
 		}
 	}
-	status, m := r.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "W", "accounts": []any{ethereum}})
-	wallet := rig.Text(m, "activity", "result", "createWalletResult", "walletId")
-	if status != 200 {
-		t.Fatal(m)
-	}
+	wallet := client.Text(root.Do("CREATE_WALLET", client.Wallet("W", client.Ethereum)), "walletId")
 	to, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	public := hex.EncodeToString(to.PublicKey().Bytes())
 	export := func(public string) int {
-		reply, err := r.Send(context.Background(), wire.EndpointSubmit, "export_wallet", r.Body("ACTIVITY_TYPE_EXPORT_WALLET", map[string]any{"walletId": wallet, "targetPublicKey": public}), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return int(reply.Status)
+		return clerk.Submit("EXPORT_WALLET", client.Object{"walletId": wallet, "targetPublicKey": public}).Status
 	}
 	if got := export(public); got != 403 {
 		t.Errorf("a user without a policy exports: %d", got)
 	}
-	if status, m := r.Submit("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", map[string]any{"policyName": "Escrow", "effect": "EFFECT_ALLOW", "notes": "",
-		"condition": "activity.action == 'EXPORT' && wallet.label == 'W' && activity.params.target_public_key == '" + public + "'", "consensus": "approvers.any(u, u.id == '" + clerk + "')"}); status != 200 {
-		t.Fatal(m)
-	}
+	root.Do("CREATE_POLICY_V3", client.Policy("Escrow", "ALLOW",
+		"activity.action == 'EXPORT' && wallet.label == 'W' && activity.params.target_public_key == '"+public+"'", "approvers.any(u, u.id == '"+clerk.User+"')"))
 	if got := export(public); got != 200 {
 		t.Errorf("the policy's key: %d", got)
 	}

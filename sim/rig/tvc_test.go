@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -28,7 +27,7 @@ import (
 
 	"cloister/shared/tvc"
 	"cloister/shared/wire"
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // images is a registry, and what is in it.
@@ -135,8 +134,8 @@ func program(t *testing.T) []byte {
 	return b
 }
 
-func deployment(app any, image, digest string, more ...any) map[string]any {
-	in := map[string]any{"appId": app, "qosVersion": "cloister-1", "pivotContainerImageUrl": image, "pivotPath": "/usr/bin/app", "pivotArgs": []any{"-v"}, "expectedPivotDigest": digest,
+func deployment(app any, image, digest string, more ...any) object {
+	in := object{"appId": app, "qosVersion": "cloister-1", "pivotContainerImageUrl": image, "pivotPath": "/usr/bin/app", "pivotArgs": []any{"-v"}, "expectedPivotDigest": digest,
 		"healthCheckType": "TVC_HEALTH_CHECK_TYPE_HTTP", "healthCheckPort": 8080, "publicIngressPort": 8080}
 	for i := 0; i < len(more); i += 2 {
 		in[more[i].(string)] = more[i+1]
@@ -151,23 +150,17 @@ func TestPrograms(t *testing.T) {
 	body := program(t)
 	digest := fmt.Sprintf("%x", sha256.Sum256(body))
 	image := x.push("team/app", map[string][]byte{"usr/bin/app": body, "usr/bin/script": []byte("#!/bin/sh" + strings.Repeat("\n", 100))})
-	app := f.done(f.root, f.id, "CREATE_TVC_APP", map[string]any{"name": "App", "quorumPublicKey": person(9).Hex(), "manifestSetParams": twoPersons("Approvers"), "shareSetParams": twoPersons("Holders")})["appId"]
-	try := func(image, digest string, more ...any) answered {
-		return f.submit(f.root, f.id, "CREATE_TVC_DEPLOYMENT", deployment(app, image, digest, more...))
+	app := f.Root().Do("CREATE_TVC_APP", object{"name": "App", "quorumPublicKey": person(9).Hex(), "manifestSetParams": twoPersons("Approvers"), "shareSetParams": twoPersons("Holders")})["appId"]
+	try := func(image, digest string, more ...any) client.Reply {
+		return f.Root().Submit("CREATE_TVC_DEPLOYMENT", deployment(app, image, digest, more...))
 	}
-	query := func(op string, in map[string]any) map[string]any {
-		t.Helper()
-		in["organizationId"] = f.id
-		body, _ := json.Marshal(in)
-		got := f.call(wire.EndpointQuery, op, body, f.stamped(f.root, body))
-		if got.status != 200 {
-			t.Fatal(op, got)
-		}
-		return got.m
+	query := f.Root().Read
+	makes := func(image, digest string, more ...any) object {
+		return f.Root().Do("CREATE_TVC_DEPLOYMENT", deployment(app, image, digest, more...))
 	}
-	made := try(image, digest).result(t)
-	d := query("get_tvc_deployment", map[string]any{"deploymentId": made["deploymentId"]})["tvcDeployment"]
-	raw, err := base64.StdEncoding.DecodeString(rig.Text(d, "manifest", "manifest"))
+	made := makes(image, digest)
+	d := query("get_tvc_deployment", object{"deploymentId": made["deploymentId"]})["tvcDeployment"]
+	raw, err := base64.StdEncoding.DecodeString(client.Text(d, "manifest", "manifest"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,32 +168,32 @@ func TestPrograms(t *testing.T) {
 	if err != nil || m.Pivot.Hash != digest || m.Enclave.PCR0 != strings.Repeat("0b", 48) || m.Namespace.Name != "prod/tvc/"+app.(string) || m.ManifestSet.Members[1].PubKey != person(2).Hex() {
 		t.Error(m, err)
 	}
-	if rig.Text(d, "pivotContainer", "containerUrl") != image || rig.Text(d, "pivotContainer", "args", "0") != "-v" || rig.Text(d, "delete") != "false" || rig.Text(d, "pivotContainer", "hasPullSecret") != "false" {
+	if client.Text(d, "pivotContainer", "containerUrl") != image || client.Text(d, "pivotContainer", "args", "0") != "-v" || client.Text(d, "delete") != "false" || client.Text(d, "pivotContainer", "hasPullSecret") != "false" {
 		t.Error(d)
 	}
 	// What was seen is remembered: the registry is not asked again.
 	before := x.asked.Load()
-	try(image, digest).result(t)
+	makes(image, digest)
 	if x.asked.Load() != before {
 		t.Error("the same image is fetched twice within ten minutes")
 	}
-	if all := query("list_tvc_app_deployments", map[string]any{"appId": app})["tvcDeployments"].([]any); len(all) != 2 {
+	if all := query("list_tvc_app_deployments", object{"appId": app})["tvcDeployments"].([]any); len(all) != 2 {
 		t.Error(all)
 	}
-	if v := query("get_tvc_qos_versions", map[string]any{}); v["latestVersion"] != "cloister-1" {
+	if v := query("get_tvc_qos_versions", nil); v["latestVersion"] != "cloister-1" {
 		t.Error(v)
 	}
-	if v := query("validate_tvc_image", map[string]any{"pivotContainerImageUrl": x.at + "/team/app:latest"}); !strings.HasSuffix(image, v["resolvedImageDigest"].(string)) {
+	if v := query("validate_tvc_image", object{"pivotContainerImageUrl": x.at + "/team/app:latest"}); !strings.HasSuffix(image, v["resolvedImageDigest"].(string)) {
 		t.Error(v)
 	}
-	if got := query("get_tvc_app", map[string]any{"tvcAppId": app}); rig.Text(got, "tvcApp", "publicDomain") != "app-"+app.(string)+".apps.example.com" {
+	if got := query("get_tvc_app", object{"tvcAppId": app}); client.Text(got, "tvcApp", "publicDomain") != "app-"+app.(string)+".apps.example.com" {
 		t.Error(got)
 	}
 
 	const failed = "TVC_IMAGE_VALIDATION_FAILED"
 	other := x.push("team/other", map[string][]byte{"usr/bin/app": body[:1<<10], "x": []byte("another image")})
 	_, byDigest, _ := strings.Cut(other, "@")
-	for what, got := range map[string]answered{
+	for what, got := range map[string]client.Reply{
 		"wrong digest: the program":   try(image, strings.Repeat("0a", 32)),
 		"no such path in the image":   try(image, digest, "pivotPath", "/usr/bin/none"),
 		"not ELF x86-64":              try(image, digest, "pivotPath", "/usr/bin/script"),
@@ -209,22 +202,22 @@ func TestPrograms(t *testing.T) {
 		"the pull secret does not":    try(image, digest, "pivotContainerEncryptedPullSecret", "sealed"),
 		"is none for the image's reg": try(image, digest, "pivotContainerEncryptedPullSecret", f.onRampSecret(`{"auths": {"registry.example.com": {"username": "u", "password": "p"}}}`)),
 	} {
-		f.refuses(what, got, 400, failed, what)
+		wants(t, what, got, 400, failed, what)
 	}
 	// A secret of something else, shown to somebody's registry, is told to nobody.
-	f.refuses("an on-ramp's secret", try(image, digest, "pivotContainerEncryptedPullSecret", f.onRampSecret("sk_live_1")), 400, failed, "is none for the image's registry")
+	wants(t, "an on-ramp's secret", try(image, digest, "pivotContainerEncryptedPullSecret", f.onRampSecret("sk_live_1")), 400, failed, "is none for the image's registry")
 
 	// A registry that asks for a secret gets the one for it.
 	secret := "robot:pass:word"
 	x.auth.Store(&secret)
 	private := x.push("team/private", map[string][]byte{"usr/bin/app": body})
-	f.refuses("no secret", try(private, digest), 400, failed, "needs another pull secret")
+	wants(t, "no secret", try(private, digest), 400, failed, "needs another pull secret")
 	doc := func(password string) string {
 		return f.onRampSecret(`{"auths": {"` + x.at + `": {"username": "robot", "password": "` + password + `"}, "index.docker.io": {"auth": "eDp5"}}}`)
 	}
-	f.refuses("a wrong secret", try(private, digest, "pivotContainerEncryptedPullSecret", doc("wrong")), 400, failed, "needs another pull secret")
-	r := try(private, digest, "pivotContainerEncryptedPullSecret", doc("pass:word")).result(t)
-	if d := query("get_tvc_deployment", map[string]any{"deploymentId": r["deploymentId"]})["tvcDeployment"]; rig.Text(d, "pivotContainer", "hasPullSecret") != "true" {
+	wants(t, "a wrong secret", try(private, digest, "pivotContainerEncryptedPullSecret", doc("wrong")), 400, failed, "needs another pull secret")
+	r := makes(private, digest, "pivotContainerEncryptedPullSecret", doc("pass:word"))
+	if d := query("get_tvc_deployment", object{"deploymentId": r["deploymentId"]})["tvcDeployment"]; client.Text(d, "pivotContainer", "hasPullSecret") != "true" {
 		t.Error(d)
 	}
 	x.auth.Store(nil)
@@ -232,13 +225,11 @@ func TestPrograms(t *testing.T) {
 	// What the host gives in the place of what was named fails nothing for good: the same body comes again.
 	fresh := x.push("team/fresh", map[string][]byte{"usr/bin/app": body, "more": []byte("fresh")})
 	x.corrupt.Store(true)
-	again := f.BodyOf(f.id, "ACTIVITY_TYPE_CREATE_TVC_DEPLOYMENT", deployment(app, fresh, digest))
-	send := func() answered {
-		return f.call(wire.EndpointSubmit, "create_tvc_deployment", again, f.stamped(f.root, again))
+	again := f.Root().Body("CREATE_TVC_DEPLOYMENT", deployment(app, fresh, digest))
+	send := func() client.Reply {
+		return f.Root().Post(wire.EndpointSubmit, "create_tvc_deployment", again)
 	}
-	f.refuses("altered on the way", send(), 503, "RPC_CALL_ERROR", "could not be fetched")
+	wants(t, "altered on the way", send(), 503, "RPC_CALL_ERROR", "could not be fetched")
 	x.corrupt.Store(false)
-	if got := send(); got.status != 200 {
-		t.Error(got)
-	}
+	wants(t, "as it is", send(), 200, "")
 }

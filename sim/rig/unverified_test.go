@@ -2,13 +2,12 @@ package rig_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
 	"cloister/shared/wire"
 	"cloister/sim/authenticator"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -27,63 +26,50 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 		}
 		return a, made.Params("Passkey")
 	}
-	send := func(endpoint wire.Endpoint, op string, body []byte, a *authenticator.Authenticator, signed []byte) (int, object) {
+	root := r.Root()
+	send := func(endpoint wire.Endpoint, op string, body []byte, a *authenticator.Authenticator, signed []byte) client.Reply {
 		t.Helper()
-		text, err := a.Stamp(signed)
-		if err != nil {
-			t.Fatal(err)
+		u := root.As("", "", client.KeyPair{})
+		u.Stamp = func([]byte) ([]wire.Header, error) {
+			text, err := a.Stamp(signed)
+			return []wire.Header{{Name: "X-Stamp-WebAuthn", Value: text}}, err
 		}
-		reply, err := r.Link.Call(t.Context(), &wire.Call{Endpoint: endpoint, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-WebAuthn", Value: text}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m object
-		if err := json.Unmarshal(reply.Body, &m); err != nil {
-			t.Fatal(err)
-		}
-		return int(reply.Status), m
+		return u.Post(endpoint, op, body)
 	}
-	top := r.Credentials.OrganizationID
 	owner, params := passkey()
-	if status, m := r.Submit("create_authenticators", "ACTIVITY_TYPE_CREATE_AUTHENTICATORS_V2", object{"userId": r.Credentials.RootUserID, "authenticators": []any{params}}); status != 200 {
-		t.Fatal(status, m)
-	}
+	root.Do("CREATE_AUTHENTICATORS_V2", object{"userId": root.User, "authenticators": []any{params}})
 	below, params := passkey()
-	status, m := r.Submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{
-		object{"userName": "U", "apiKeys": []any{}, "authenticators": []any{params}, "oauthProviders": []any{}}}})
-	if status != 200 {
-		t.Fatal(status, m)
-	}
-	sub := rig.Text(m, "activity", "result", "createSubOrganizationResultV7", "subOrganizationId")
+	user := client.NewRootUser("U")
+	user["authenticators"] = []any{params}
+	sub := root.As(client.Text(root.Do("CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("Sub", user)), "subOrganizationId"), "", root.Key)
 	unrelated, _ := passkey()
 
 	// A step that needs the parent's rules on passkeys, and one that needs the organization
 	// below that has the credential: each takes effect once.
-	activities := func(organization string) int {
+	activities := func(u *client.User) int {
 		t.Helper()
-		_, m := r.Query("list_activities", object{"organizationId": organization})
-		all, _ := m["activities"].([]any)
+		all, _ := u.Query("list_activities", nil).Get("activities").([]any)
 		return len(all)
 	}
 	for i, body := range [][]byte{
-		r.BodyOf(sub, "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": "w", "accounts": []any{}}),
-		r.BodyOf(top, "ACTIVITY_TYPE_STAMP_LOGIN", object{"publicKey": newKeyPair(t).PublicKey}),
+		sub.Body("CREATE_WALLET", client.Wallet("w")),
+		root.Body("STAMP_LOGIN", object{"publicKey": client.NewKey().PublicKey}),
 	} {
-		op, before := []string{"create_wallet", "stamp_login"}[i], activities(top)
+		op, before := []string{"create_wallet", "stamp_login"}[i], activities(root)
 		for range 2 { // the second is the same again
-			status, m := send(wire.EndpointSubmit, op, body, below, body)
-			if status != 200 || rig.Text(m, "activity", "organizationId") != sub {
-				t.Fatalf("%s: %d %v", op, status, m)
+			got := send(wire.EndpointSubmit, op, body, below, body)
+			if got.Status != 200 || got.Text("activity", "organizationId") != sub.Organization {
+				t.Fatalf("%s: %v", op, got)
 			}
 		}
-		if n := activities(sub); n != i+1 || activities(top) != before {
+		if n := activities(sub); n != i+1 || activities(root) != before {
 			t.Errorf("%s: %d activities", op, n)
 		}
 	}
 
-	good := r.BodyOf(top, "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": "w", "accounts": []any{}})
-	whoami := fmt.Appendf(nil, `{"organizationId":%q}`, top)
-	before := activities(top)
+	good := root.Body("CREATE_WALLET", client.Wallet("w"))
+	whoami := root.Ask(nil)
+	before := activities(root)
 	for name, c := range map[string]struct {
 		endpoint wire.Endpoint
 		op       string
@@ -95,17 +81,14 @@ func TestUnverifiedBodyTellsWhereAlone(t *testing.T) {
 		"another type":               {wire.EndpointSubmit, "create_wallet", bytes.Replace(good, []byte("CREATE_WALLET"), []byte("CREATE_VALLET"), 1), "this path does not take"},
 		"a query with more":          {wire.EndpointQuery, "whoami", bytes.Replace(whoami, []byte(`{`), []byte(`{"secretMember":1,`), 1), "secretMember"},
 	} {
-		if status, m := send(c.endpoint, c.op, c.body, owner, c.body); status != 400 || !strings.Contains(rig.Text(m, "message"), c.told) {
-			t.Errorf("%s: its owner hears %d %v", name, status, m)
-		}
+		wants(t, name+", to its owner", send(c.endpoint, c.op, c.body, owner, c.body), 400, "", c.told)
 		for who, a := range map[string]*authenticator.Authenticator{"a stranger": unrelated, "who signed another body": owner} {
-			status, m := send(c.endpoint, c.op, c.body, a, good)
-			if status != 401 || strings.Contains(fmt.Sprint(m), c.told) {
-				t.Errorf("%s: %s hears %d %v", name, who, status, m)
+			if got := send(c.endpoint, c.op, c.body, a, good); got.Status != 401 || strings.Contains(got.String(), c.told) {
+				t.Errorf("%s: %s hears %v", name, who, got)
 			}
 		}
 	}
-	if n := activities(top); n != before {
+	if n := activities(root); n != before {
 		t.Errorf("%d activities, were %d", n, before)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"cloister/attestation"
 	"cloister/attestation/tlog"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -39,8 +39,8 @@ func TestWitnesses(t *testing.T) {
 	var nonces []uint64
 	for i, o := range []rig.Options{{Dir: dir}, {Dir: dir, Witnesses: w}, {Dir: dir, Witnesses: w}, {Dir: dir}} {
 		r := rig.Start(t, o)
-		if status, m := r.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": string(rune('a' + i)), "accounts": []any{}}); status != 200 {
-			t.Fatalf("start %d: %d %v", i, status, m)
+		if got := r.Root().Submit("CREATE_WALLET", client.Wallet(string(rune('a'+i)))); got.Status != 200 {
+			t.Fatalf("start %d: %v", i, got)
 		}
 		r.Kill()
 		m := manifestOf(t, dir)
@@ -71,23 +71,18 @@ func TestWitnessesAway(t *testing.T) {
 		t.Skip("left to make campaign: witnesses that are away for a real bound")
 	}
 	w := rig.StartWitnesses(t, rig.WitnessOptions{Mode: tlog.ModeStrict, Serve: 500 * time.Millisecond})
-	r := rig.Start(t, rig.Options{Witnesses: w})
-	body := func(wallet string) []byte {
-		return r.Body("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": wallet, "accounts": []any{}})
-	}
-	if status, m := r.SubmitBody("create_wallet", body("with four")); status != 200 {
-		t.Fatalf("%d %v", status, m)
+	root := rig.Start(t, rig.Options{Witnesses: w}).Root()
+	if got := root.Submit("CREATE_WALLET", client.Wallet("with four")); got.Status != 200 {
+		t.Fatal(got)
 	}
 	w.Locals[0].Stop()
-	if status, m := r.SubmitBody("create_wallet", body("with three")); status != 200 {
-		t.Fatalf("%d %v", status, m)
+	if got := root.Submit("CREATE_WALLET", client.Wallet("with three")); got.Status != 200 {
+		t.Fatal(got)
 	}
 	w.Locals[1].Stop()
-	answered, two := make(chan int, 1), body("with two")
-	go func() {
-		status, _ := r.SubmitBody("create_wallet", two)
-		answered <- status
-	}()
+	answered, two := make(chan int, 1), root.Body("CREATE_WALLET", client.Wallet("with two"))
+	again := func() client.Reply { return root.Post(wire.EndpointSubmit, "create_wallet", two) }
+	go func() { answered <- again().Status }()
 	select {
 	case status := <-answered:
 		if answered <- status; status != 503 {
@@ -100,12 +95,12 @@ func TestWitnessesAway(t *testing.T) {
 	}
 	<-answered // however that ended, the same body ends well now
 	for deadline := time.Now().Add(time.Minute); ; {
-		status, m := r.SubmitBody("create_wallet", two)
-		if status == 200 {
+		got := again()
+		if got.Status == 200 {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("with three of them back: %d %v", status, m)
+			t.Fatalf("with three of them back: %v", got)
 		}
 	}
 }
@@ -117,41 +112,33 @@ func TestStrictOrganization(t *testing.T) {
 	}
 	w := rig.StartWitnesses(t, rig.WitnessOptions{Serve: time.Minute, Bound: time.Minute})
 	r := rig.Start(t, rig.Options{Witnesses: w, Organizations: 1})
-	others, err := r.Dir.Organizations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	submit := func(id string, key laptop.KeyPair, within time.Duration, op, parameters string) (int, string) {
+	strict, bounded := r.Root(), r.Others()[0]
+	submit := func(u *client.User, within time.Duration, typ string, parameters object) client.Reply {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
-		body := fmt.Appendf(nil, `{"type":"ACTIVITY_TYPE_%s","timestampMs":"%d","organizationId":%q,"parameters":%s}`, strings.ToUpper(op), time.Now().UnixMilli(), id, parameters)
-		head, err := laptop.Stamp(key, body)
+		q, err := u.Activity(typ, parameters)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := r.Link.Call(ctx, &wire.Call{Endpoint: wire.EndpointSubmit, Op: op, Head: head, Body: body, WithinMs: uint32(within.Milliseconds())})
+		call := q.Call()
+		call.WithinMs = uint32(within.Milliseconds())
+		reply, err := r.Link.Call(ctx, call)
 		if err != nil {
-			return 0, err.Error()
+			return client.Reply{Body: []byte(err.Error())}
 		}
-		return int(reply.Status), string(reply.Body)
+		return client.Reply{Status: int(reply.Status), Body: reply.Body}
 	}
-	feature := func(op, parameters string, within time.Duration) (int, string) {
-		return submit(r.Credentials.OrganizationID, r.Credentials.RootAPIKey, within, op, parameters)
+	feature := object{"name": "FEATURE_NAME_STRICT_LOG", "value": "yes"}
+	wants(t, "with a value", submit(strict, time.Minute, "SET_ORGANIZATION_FEATURE", feature), 400, "")
+	feature["value"] = ""
+	if got := submit(strict, time.Minute, "SET_ORGANIZATION_FEATURE", feature); got.Status != 200 {
+		t.Fatal(got)
 	}
-	const name = `{"name":"FEATURE_NAME_STRICT_LOG"`
-	if status, m := feature("set_organization_feature", name+`,"value":"yes"}`, time.Minute); status != 400 {
-		t.Errorf("with a value: %d %v", status, m)
+	ask := func(u *client.User, within time.Duration) bool {
+		return submit(u, within, "CREATE_USER_TAG", client.Tag(fmt.Sprint(time.Now().UnixNano()))).Status == 200
 	}
-	if status, m := feature("set_organization_feature", name+`,"value":""}`, time.Minute); status != 200 {
-		t.Fatalf("%d %v", status, m)
-	}
-	ask := func(id string, key laptop.KeyPair, within time.Duration) bool {
-		status, _ := submit(id, key, within, "create_user_tag", fmt.Sprintf(`{"userTagName":"%d","userIds":[]}`, time.Now().UnixNano()))
-		return status == 200
-	}
-	strict, bounded := r.Credentials, others[0]
 	both := func(within time.Duration) (bool, bool) {
-		return ask(strict.OrganizationID, strict.RootAPIKey, within), ask(bounded.OrganizationID, bounded.RootAPIKey, 10*time.Second)
+		return ask(strict, within), ask(bounded, 10*time.Second)
 	}
 	if s, b := both(10 * time.Second); !s || !b {
 		t.Errorf("with all witnesses: strict %v, bounded %v", s, b)
@@ -169,8 +156,9 @@ func TestStrictOrganization(t *testing.T) {
 		t.Errorf("with witnesses again: strict %v, bounded %v", s, b)
 	}
 	w.Stop()
-	if status, m := feature("remove_organization_feature", name+"}", 500*time.Millisecond); status == 200 {
-		t.Errorf("what makes it weaker is answered without witnesses: %v", m)
+	delete(feature, "value")
+	if got := submit(strict, 500*time.Millisecond, "REMOVE_ORGANIZATION_FEATURE", feature); got.Status == 200 {
+		t.Errorf("what makes it weaker is answered without witnesses: %v", got)
 	}
 	if s, b := both(10 * time.Second); !s || !b {
 		t.Errorf("without witnesses, after the root quorum took it back: strict %v, bounded %v", s, b)

@@ -1,20 +1,15 @@
 package script_test
 
 import (
-	"context"
-	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"cloister/host/api"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 	"cloister/sim/script"
 )
@@ -26,20 +21,8 @@ func TestScripts(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d scripts: %v", len(files), err)
 	}
-	dir := t.TempDir()
-	r := rig.Start(t, rig.Options{Dir: dir, Organizations: len(files)})
-	a := api.New(api.Options{Enclave: r.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
-	h := httptest.NewServer(a.Public(false))
-	t.Cleanup(h.Close)
-	b, err := os.ReadFile(filepath.Join(dir, "organizations.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var organizations []laptop.Organization
-	if err := json.Unmarshal(b, &organizations); err != nil {
-		t.Fatal(err)
-	}
+	r := rig.Start(t, rig.Options{Organizations: len(files)})
+	url, organizations := rig.ServeHTTP(t, rig.NewAPI(r.Link).Public(false)), r.Others()
 	for i, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			text, err := os.ReadFile(file)
@@ -51,8 +34,7 @@ func TestScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := organizations[i]
-			if err := s.Run(t.Context(), script.Target{URL: h.URL, Client: h.Client(), Now: time.Now},
-				script.Organization{ID: o.OrganizationID, UserID: o.RootUserID, Key: o.RootAPIKey}); err != nil {
+			if err := s.Run(t.Context(), target(url), script.Organization{ID: o.Organization, UserID: o.User, Key: o.Key}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -76,18 +58,13 @@ func TestParseRefuses(t *testing.T) {
 // A script must be able to fail: each of these is against a server that answers
 // every request in the same way.
 func TestScriptsFail(t *testing.T) {
-	k, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const answer = `{"name":"Ada","ids":["1","2"],"nested":{"n":1,"on":true,"none":null}}`
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := rig.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/refused") {
 			w.WriteHeader(http.StatusForbidden)
 		}
 		_, _ = io.WriteString(w, answer)
 	}))
-	defer h.Close()
 	for _, c := range []struct {
 		expects string
 		fails   string // in the error; empty: it passes
@@ -117,21 +94,25 @@ func TestScriptsFail(t *testing.T) {
 		if pattern != "" {
 			expects += "\n  {" + pattern
 		}
-		check(t, h, k, "query whoami\n"+expects+"\n", c.fails)
+		check(t, url, "query whoami\n"+expects+"\n", c.fails)
 	}
-	check(t, h, k, "query refused\n", "status 403")
-	check(t, h, k, "query whoami as bob\n", "no key")
-	check(t, h, k, "query whoami\nverify ed25519 ${root.public} 00 00 00\n", "not that of the key")
-	check(t, h, k, "query whoami\nopen {} root text\n", "bundle")
+	check(t, url, "query refused\n", "status 403")
+	check(t, url, "query whoami as bob\n", "no key")
+	check(t, url, "query whoami\nverify ed25519 ${root.public} 00 00 00\n", "not that of the key")
+	check(t, url, "query whoami\nopen {} root text\n", "bundle")
 }
 
-func check(t *testing.T, h *httptest.Server, k laptop.KeyPair, text, fails string) {
+func target(url string) script.Target {
+	return script.Target{URL: url, Client: http.DefaultClient, Now: time.Now}
+}
+
+func check(t *testing.T, url, text, fails string) {
 	t.Helper()
 	s, err := script.Parse("test", text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	err = s.Run(t.Context(), script.Target{URL: h.URL, Client: h.Client(), Now: time.Now}, script.Organization{ID: "o", UserID: "u", Key: k})
+	err = s.Run(t.Context(), target(url), script.Organization{ID: "o", UserID: "u", Key: client.NewKey()})
 	if (err == nil) != (fails == "") || err != nil && !strings.Contains(err.Error(), fails) {
 		t.Errorf("%s: %v, want %q", text, err, fails)
 	}

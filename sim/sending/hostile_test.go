@@ -11,21 +11,26 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
-	"cloister/sim/rig"
 )
 
 func liar(t testing.TB) (*world, *hostile.Proxy) {
 	var p *hostile.Proxy
-	w := newWorldBetween(t, func(address string) string {
+	w := newWorldBetween(t, lying(t, &p))
+	return w, p
+}
+
+// lying has a proxy between host and enclave.
+func lying(t testing.TB, p **hostile.Proxy) func(address string) string {
+	return func(address string) string {
 		var err error
-		if p, err = hostile.NewProxy(address); err != nil {
+		if *p, err = hostile.NewProxy(address); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(p.Close)
-		return p.Address()
-	})
-	return w, p
+		t.Cleanup((*p).Close)
+		return (*p).Address()
+	}
 }
 
 func about[A any](change func(*A)) hostile.Lie {
@@ -71,37 +76,37 @@ func TestHostileHost(t *testing.T) {
 		{"no such state", states(func(s *wire.SendStates) { s.Statuses[0].State = 99 }), 503, "not believed", "index"},
 		{"much that reverted", states(func(s *wire.SendStates) { s.Statuses[0].Revert = make([]byte, 2000) }), 503, "not believed", "index"},
 	} {
-		before := w.Counters()
+		before := w.rig.Counters()
 		p.Arm(c.lie)
-		status, m := w.Submit("eth_send_transaction", sendType, w.params())
+		r := w.Submit(sendType, w.params())
 		// Behind a frame that broke a connection the first question may still meet its end:
 		// it is answered with a 503, and nobody was asked.
 		for range 15_000 {
-			if status != 503 || p.CountChanged() > 0 {
+			if r.Status != 503 || p.CountChanged() > 0 {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)
-			status, m = w.Submit("eth_send_transaction", sendType, w.params())
+			r = w.Submit(sendType, w.params())
 		}
-		if status != c.status || !strings.Contains(rig.Text(m, "message"), c.says) || len(rig.Text(m, "message")) > 400 {
-			t.Errorf("%s: %d %v", c.what, status, m)
+		if r.Status != c.status || !strings.Contains(r.Text("message"), c.says) || len(r.Text("message")) > 400 {
+			t.Errorf("%s: %v", c.what, r)
 		}
 		if p.CountChanged() == 0 {
 			t.Errorf("%s: no lie was told", c.what)
 		}
 		p.Disarm()
 		// The alarm about a frame comes when its connection ends, which may be after the answer.
-		for n := 0; c.alarm != "" && w.Counters()["alarm_"+c.alarm] == before["alarm_"+c.alarm] && n < 15_000; n++ {
+		for n := 0; c.alarm != "" && w.rig.Counters()["alarm_"+c.alarm] == before["alarm_"+c.alarm] && n < 15_000; n++ {
 			time.Sleep(20 * time.Millisecond)
 		}
-		for name, n := range w.Counters() {
+		for name, n := range w.rig.Counters() {
 			if kind, ok := strings.CutPrefix(name, "alarm_"); ok && (n > before[name]) != (kind == c.alarm) {
 				t.Errorf("%s: alarm %s raised %d times", c.what, kind, n-before[name])
 			}
 		}
 	}
 	for range 6000 {
-		if w.Link.Ready() == nil {
+		if w.rig.Link.Ready() == nil {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -127,7 +132,7 @@ func (w *world) untilSaid(id, begins, says string) object {
 		m = w.status(id)
 		return m["txError"] != nil
 	})
-	if text := rig.Text(m, "txError"); !strings.HasPrefix(text, begins) || !strings.Contains(text, says) || rig.Text(m, "error", "message") != text {
+	if text := client.Text(m, "txError"); !strings.HasPrefix(text, begins) || !strings.Contains(text, says) || client.Text(m, "error", "message") != text {
 		w.t.Fatal(m)
 	}
 	return m
@@ -158,7 +163,7 @@ func TestRefusedIsNotPaidTwice(t *testing.T) {
 	}
 	w.chain.mu.Unlock()
 	// Now nothing can take it any more.
-	if m := w.until(first, "FAILED"); !strings.Contains(rig.Text(m, "txError"), "another transaction with its number") {
+	if m := w.until(first, "FAILED"); !strings.Contains(client.Text(m, "txError"), "another transaction with its number") {
 		t.Fatal(m)
 	}
 }
@@ -173,9 +178,9 @@ func TestRefusedIsMinedLater(t *testing.T) {
 	w.refuses(false)
 	w.chain.set(func() { w.chain.idle, w.chain.pool[0] = false, w.chain.kept[0] })
 	for range 2 {
-		status, m := w.Submit("eth_send_transaction", sendType, w.params())
-		if says := rig.Text(m, "message"); status != 400 || rig.Get(m, "code") != 9.0 || !strings.Contains(says, "may have been paid") || !strings.Contains(says, "give nonce") {
-			t.Fatalf("%d %v", status, m)
+		r := w.Submit(sendType, w.params())
+		if says := r.Text("message"); r.Status != 400 || r.Get("code") != 9.0 || !strings.Contains(says, "may have been paid") || !strings.Contains(says, "give nonce") {
+			t.Fatal(r)
 		}
 	}
 	// The same number again comes to nothing, which is not said to have failed either.
@@ -199,7 +204,7 @@ func TestTheSameTransactionTwice(t *testing.T) {
 	w.refuses(false)
 	w.chain.set(func() { w.chain.idle = false })
 	second := w.send(terms)
-	if m := w.until(second, "INCLUDED"); rig.Text(m, "eth", "txHash") != rig.Text(w.status(first), "eth", "txHash") {
+	if m := w.until(second, "INCLUDED"); client.Text(m, "eth", "txHash") != client.Text(w.status(first), "eth", "txHash") {
 		t.Fatal(m)
 	}
 	if m := w.status(first); m["txStatus"] == "FAILED" {
@@ -242,7 +247,7 @@ func TestHostGivesNumbersTwice(t *testing.T) {
 // entry is stored.
 func TestNothingIsOpenedUnstored(t *testing.T) {
 	w := newWorld(t)
-	w.Kill()
+	w.rig.Kill()
 	inner, err := sqlite.Open(t.Context(), w.dir+"/cloister.db")
 	if err != nil {
 		t.Fatal(err)
@@ -251,17 +256,13 @@ func TestNothingIsOpenedUnstored(t *testing.T) {
 	held := &held{Store: inner, came: make(chan wire.SendID, 1), release: make(chan struct{})}
 	w.store = held
 	w.start()
-	defer w.Kill()
-	body := w.Body(sendType, w.params())
+	defer w.rig.Kill()
 	done := make(chan int)
-	go func() {
-		status, _ := w.SubmitBody("eth_send_transaction", body)
-		done <- status
-	}()
+	go func() { done <- w.Submit(sendType, w.params()).Status }()
 	ref := <-held.came
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if opened, err := w.Link.OpenSend(ctx, ref); err == nil {
+		if opened, err := w.rig.Link.OpenSend(ctx, ref); err == nil {
 			t.Errorf("opened before it was stored: %+v", opened)
 		}
 		cancel()
@@ -275,7 +276,7 @@ func TestNothingIsOpenedUnstored(t *testing.T) {
 	if status := <-done; status != 200 {
 		t.Fatal(status)
 	}
-	if opened, err := w.Link.OpenSend(t.Context(), ref); err != nil || len(opened.Signed) == 0 {
+	if opened, err := w.rig.Link.OpenSend(t.Context(), ref); err != nil || len(opened.Signed) == 0 {
 		t.Fatalf("%+v, %v", opened, err)
 	}
 }

@@ -1,7 +1,6 @@
 package sending_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -12,8 +11,8 @@ import (
 
 	"cloister/host/egress"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/hostile"
-	"cloister/sim/rig"
 )
 
 const (
@@ -62,26 +61,24 @@ func reader(t testing.TB, between func(string) string) *world {
 	}
 	w := &world{t: t, chain: newChain(t), dir: t.TempDir(), between: between, assets: assets}
 	w.start()
-	_, m := w.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": "First", "accounts": []any{ethereum, object{
-		"curve": "CURVE_ED25519", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/0'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"}}})
-	w.address = rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
-	w.solana = rig.Text(m, "activity", "result", "createWalletResult", "addresses", "1")
+	made := w.Do("CREATE_WALLET", client.Wallet("First", client.Ethereum, client.Solana))
+	w.address, w.solana = client.Text(made, "addresses", "0"), client.Text(made, "addresses", "1")
 	w.chain.tells(nil)
 	return w
 }
 
 // read asks again while it is told that it asks too often.
-func (w *world) read(op string, ask object) (status int, m object) {
+func (w *world) read(op string, ask object) (r client.Reply) {
 	for range 1000 {
-		if status, m = w.Query(op, ask); status != 429 {
+		if r = w.Query(op, ask); r.Status != 429 {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return status, m
+	return r
 }
 
-func (w *world) balances(more ...object) (int, object) {
+func (w *world) balances(more ...object) client.Reply {
 	ask := object{"address": w.address, "caip2": caip2}
 	for _, m := range more {
 		maps.Copy(ask, m)
@@ -91,30 +88,31 @@ func (w *world) balances(more ...object) (int, object) {
 
 func TestBalances(t *testing.T) {
 	w := reader(t, nil)
-	status, m := w.balances()
+	r := w.balances()
 	want := fmt.Sprint([]any{
 		object{"caip19": caip2 + "/slip44:60", "symbol": "ETH", "name": "Ether", "decimals": 18., "balance": "1000000000000000001", "display": object{"crypto": "1.000000000000000001"}},
 		object{"caip19": caip2 + "/erc20:" + dollar, "symbol": "USD", "name": "Dollar", "decimals": 6., "balance": "2500000", "display": object{"crypto": "2.5"}},
 	})
-	if status != 200 || fmt.Sprint(m["balances"]) != want {
-		t.Fatalf("%d %v", status, m)
+	if r.Status != 200 || fmt.Sprint(r.Get("balances")) != want {
+		t.Fatal(r)
 	}
 	// The address in any case of its letters is the same account.
-	if status, lower := w.balances(object{"address": strings.ToLower(w.address)}); status != 200 || fmt.Sprint(lower) != fmt.Sprint(m) {
-		t.Errorf("%d %v", status, lower)
+	if lower := w.balances(object{"address": strings.ToLower(w.address)}); lower.Status != 200 || fmt.Sprint(lower.JSON()) != fmt.Sprint(r.JSON()) {
+		t.Error(lower)
 	}
 	w.chain.tells(object{"eth_getBalance": "0x0", "eth_call": "0x" + word(1) + word(0) + word(1) + word(0)})
-	if status, m := w.balances(); status != 200 || len(m["balances"].([]any)) != 0 {
-		t.Errorf("nothing: %d %v", status, m)
+	if r := w.balances(); r.Status != 200 || len(r.Get("balances").([]any)) != 0 {
+		t.Errorf("nothing: %v", r)
 	}
 	w.chain.tells(nil)
-	if status, m := w.read("list_supported_assets", object{"caip2": caip2}); status != 200 || len(m["assets"].([]any)) != 3 || rig.Text(m, "assets", "1", "logoUrl") != "https://logo.example/usd.png" ||
-		rig.Get(m, "assets", "1", "stable") != true || rig.Get(m, "assets", "0", "stable") != false || rig.Text(m, "assets", "0", "symbol") != "ETH" {
-		t.Errorf("%d %v", status, m)
+	if r := w.read("list_supported_assets", object{"caip2": caip2}); r.Status != 200 || len(r.Get("assets").([]any)) != 3 || r.Text("assets", "1", "logoUrl") != "https://logo.example/usd.png" ||
+		r.Get("assets", "1", "stable") != true || r.Get("assets", "0", "stable") != false || r.Text("assets", "0", "symbol") != "ETH" {
+		t.Error(r)
 	}
 
-	_, made := w.Submit("create_private_keys", "ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", object{"privateKeys": []any{object{"privateKeyName": "key", "curve": "CURVE_SECP256K1", "addressFormats": []string{"ADDRESS_FORMAT_ETHEREUM"}, "privateKeyTags": []string{}}}})
-	private := rig.Text(made, "activity", "result", "createPrivateKeysResultV2", "privateKeys", "0", "addresses", "0", "address")
+	made := w.Do("CREATE_PRIVATE_KEYS_V2", object{"privateKeys": []any{object{"privateKeyName": "key", "curve": "CURVE_SECP256K1",
+		"addressFormats": []string{"ADDRESS_FORMAT_ETHEREUM"}, "privateKeyTags": []string{}}}})
+	private := client.Text(made, "privateKeys", "0", "addresses", "0", "address")
 	for what, c := range map[string]struct {
 		ask    object
 		status int
@@ -130,15 +128,15 @@ func TestBalances(t *testing.T) {
 		"a node of Solana":     {object{"address": w.solana, "caip2": "solana:devnet"}, 400, "no node of solana:EtWTR"},
 		"an empty address":     {object{"address": ""}, 400, "address"},
 	} {
-		if status, m := w.balances(c.ask); status != c.status || !strings.Contains(rig.Text(m, "message"), c.says) {
-			t.Errorf("%s: %d %v", what, status, m)
+		if r := w.balances(c.ask); r.Status != c.status || !strings.Contains(r.Text("message"), c.says) {
+			t.Errorf("%s: %v", what, r)
 		}
 	}
-	if status, m := w.balances(object{"caip2": "eip155:1"}); rig.Get(m, "code") != 9. {
-		t.Errorf("%d %v", status, m)
+	if r := w.balances(object{"caip2": "eip155:1"}); r.Get("code") != 9. {
+		t.Error(r)
 	}
-	if status, m := w.read("list_supported_assets", object{"caip2": "eip155:1"}); status != 400 || rig.Get(m, "code") != 9. {
-		t.Errorf("%d %v", status, m)
+	if r := w.read("list_supported_assets", object{"caip2": "eip155:1"}); r.Status != 400 || r.Get("code") != 9. {
+		t.Error(r)
 	}
 
 	// What a node says wrong is said, and nothing of it is believed.
@@ -147,8 +145,8 @@ func TestBalances(t *testing.T) {
 		"a token that says nothing": {"eth_call": "0x" + word(0) + word(0) + word(1) + word(0)}, "too few tokens": {"eth_call": "0x" + word(1) + word(0)},
 	} {
 		w.chain.tells(change)
-		if status, m := w.balances(); status != 503 || rig.Text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" || len(rig.Text(m, "message")) > 400 {
-			t.Errorf("%s: %d %.300v", what, status, m)
+		if r := w.balances(); r.Status != 503 || r.Text("turnkeyErrorCode") != "RPC_CALL_ERROR" || len(r.Text("message")) > 400 {
+			t.Errorf("%s: %.300v", what, r)
 		}
 	}
 }
@@ -157,25 +155,21 @@ func TestBalances(t *testing.T) {
 // their sub-organization's.
 func TestAnotherTenantsAddress(t *testing.T) {
 	w := reader(t, nil)
-	_, m := w.Submit("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", object{"subOrganizationName": "below", "rootQuorumThreshold": 1,
-		"rootUsers": []any{object{"userName": "one", "apiKeys": []any{object{"apiKeyName": "k", "publicKey": "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296", "curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}}},
-		"wallet":    object{"walletName": "w", "accounts": []any{ethereum}}})
-	sub := rig.Text(m, "activity", "result", "createSubOrganizationResultV8", "subOrganizationId")
-	if sub == "" {
-		t.Fatal(m)
+	parameters := client.SubOrganization("below", client.NewRootUser("one", client.NewKey()))
+	parameters["wallet"] = client.Wallet("w", client.Ethereum)
+	made := w.Do("CREATE_SUB_ORGANIZATION_V8", parameters)
+	sub, address := client.Text(made, "subOrganizationId"), client.Text(made, "wallet", "addresses", "0")
+	if r := w.balances(object{"organizationId": sub, "address": address}); r.Status != 200 {
+		t.Error(r)
 	}
-	address := rig.Text(m, "activity", "result", "createSubOrganizationResultV8", "wallet", "addresses", "0")
-	if status, m := w.balances(object{"organizationId": sub, "address": address}); status != 200 {
-		t.Errorf("%d %v", status, m)
+	if r := w.balances(object{"organizationId": sub}); r.Status != 404 {
+		t.Errorf("its parent's: %v", r)
 	}
-	if status, m := w.balances(object{"organizationId": sub}); status != 404 {
-		t.Errorf("its parent's: %d %v", status, m)
+	if r := w.balances(object{"address": address}); r.Status != 404 {
+		t.Errorf("its child's: %v", r)
 	}
-	if status, m := w.balances(object{"address": address}); status != 404 {
-		t.Errorf("its child's: %d %v", status, m)
-	}
-	if status, m := w.read("list_eth_transaction_history", object{"organizationId": sub, "address": w.address, "caip2": caip2}); status != 404 {
-		t.Errorf("its parent's: %d %v", status, m)
+	if r := w.read("list_eth_transaction_history", object{"organizationId": sub, "address": w.address, "caip2": caip2}); r.Status != 404 {
+		t.Errorf("its parent's: %v", r)
 	}
 }
 
@@ -185,13 +179,13 @@ func TestReadsAreCounted(t *testing.T) {
 	w := reader(t, nil)
 	w.chain.set(func() { w.chain.slow = 5 * time.Minute })
 	hung := make(chan *wire.Reply, 40)
-	body, err := json.Marshal(object{"organizationId": w.Credentials.OrganizationID, "address": w.address, "caip2": caip2})
+	ask, err := w.Request(wire.EndpointQuery, "get_wallet_address_balances", w.Ask(object{"address": w.address, "caip2": caip2}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range cap(hung) {
 		go func() {
-			reply, err := w.Send(t.Context(), wire.EndpointQuery, "get_wallet_address_balances", body, w.Credentials.RootAPIKey)
+			reply, err := w.rig.Link.Call(t.Context(), ask.Call())
 			if err != nil {
 				t.Error(err)
 				reply = new(wire.Reply)
@@ -199,8 +193,8 @@ func TestReadsAreCounted(t *testing.T) {
 			hung <- reply
 		}()
 	}
-	if status, m := w.Query("list_supported_assets", object{"caip2": caip2}); status != 200 {
-		t.Errorf("%d %v", status, m)
+	if r := w.Query("list_supported_assets", object{"caip2": caip2}); r.Status != 200 {
+		t.Error(r)
 	}
 	counts := map[int]int{}
 	for range cap(hung) {
@@ -215,39 +209,38 @@ func TestReadsAreCounted(t *testing.T) {
 		t.Error(counts)
 	}
 	w.chain.set(func() { w.chain.slow = 0 })
-	if status, m := w.balances(); status != 200 {
-		t.Errorf("%d %v", status, m)
+	if r := w.balances(); r.Status != 200 {
+		t.Error(r)
 	}
 }
 
-func (w *world) history(page object) (status int, m object, names []string) {
-	status, m = w.read("list_eth_transaction_history", object{"address": w.address, "caip2": caip2, "paginationOptions": page})
-	if of, ok := m["transactions"].([]any); ok {
-		for i := range of {
-			names = append(names, rig.Text(m, "transactions", fmt.Sprint(i), "transactionHash"))
-		}
+func (w *world) history(page object) (r client.Reply, names []string) {
+	r = w.read("list_eth_transaction_history", object{"address": w.address, "caip2": caip2, "paginationOptions": page})
+	of, _ := r.Get("transactions").([]any)
+	for _, one := range of {
+		names = append(names, client.Text(one, "transactionHash"))
 	}
-	return status, m, names
+	return r, names
 }
 
 func TestHistory(t *testing.T) {
 	w := reader(t, nil)
-	if status, m, names := w.history(nil); status != 200 || len(names) != 0 || rig.Get(m, "pageInfo", "hasNextPage") != false || rig.Get(m, "pageInfo", "endCursor") != nil {
-		t.Fatalf("%d %v", status, m)
+	if r, names := w.history(nil); r.Status != 200 || len(names) != 0 || r.Get("pageInfo", "hasNextPage") != false || r.Get("pageInfo", "endCursor") != nil {
+		t.Fatal(r)
 	}
 	var sent []string // newest first
 	for range 5 {
 		id := w.send()
-		sent = append([]string{rig.Text(w.until(id, "INCLUDED"), "eth", "txHash")}, sent...)
+		sent = append([]string{client.Text(w.until(id, "INCLUDED"), "eth", "txHash")}, sent...)
 	}
-	status, m, names := w.history(nil)
-	if status != 200 || fmt.Sprint(names) != fmt.Sprint(sent) {
-		t.Fatalf("%d %v", status, m)
+	r, names := w.history(nil)
+	if r.Status != 200 || fmt.Sprint(names) != fmt.Sprint(sent) {
+		t.Fatal(r)
 	}
-	first := rig.Get(m, "transactions", "0").(object)
-	_, l := w.Query("list_activities", object{"filterByType": []string{sendType}, "paginationOptions": object{"limit": "1"}})
+	first := r.Get("transactions", "0").(object)
+	l := w.Query("list_activities", object{"filterByType": []string{"ACTIVITY_TYPE_" + sendType}, "paginationOptions": object{"limit": "1"}})
 	turnkey := first["turnkey"].(object)
-	if turnkey["activityFingerprint"] != rig.Text(l, "activities", "0", "fingerprint") || turnkey["sponsored"] != false {
+	if turnkey["activityFingerprint"] != l.Text("activities", "0", "fingerprint") || turnkey["sponsored"] != false {
 		t.Errorf("%v", turnkey)
 	}
 	if at, err := time.Parse(time.RFC3339, turnkey["submittedAt"].(string)); err != nil || time.Since(at) > time.Hour {
@@ -266,51 +259,51 @@ func TestHistory(t *testing.T) {
 	var forth []string
 	page, turns := object{"limit": "2"}, 0
 	for {
-		status, m, names := w.history(page)
-		if turns++; status != 200 || turns > 5 {
-			t.Fatalf("%d %v", status, m)
+		r, names := w.history(page)
+		if turns++; r.Status != 200 || turns > 5 {
+			t.Fatal(r)
 		}
 		forth = append(forth, names...)
-		if rig.Get(m, "pageInfo", "hasPreviousPage") != (turns > 1) {
-			t.Errorf("page %d: %v", turns, m["pageInfo"])
+		if r.Get("pageInfo", "hasPreviousPage") != (turns > 1) {
+			t.Errorf("page %d: %v", turns, r.Get("pageInfo"))
 		}
-		page = object{"limit": "2", "after": rig.Text(m, "pageInfo", "endCursor")}
-		if rig.Get(m, "pageInfo", "hasNextPage") == false {
-			page = object{"limit": "2", "before": rig.Text(m, "pageInfo", "startCursor")}
+		page = object{"limit": "2", "after": r.Text("pageInfo", "endCursor")}
+		if r.Get("pageInfo", "hasNextPage") == false {
+			page = object{"limit": "2", "before": r.Text("pageInfo", "startCursor")}
 			break
 		}
 	}
 	if fmt.Sprint(forth) != fmt.Sprint(sent) || turns != 3 {
 		t.Errorf("%v in %d turns", forth, turns)
 	}
-	if status, m, names := w.history(page); status != 200 || fmt.Sprint(names) != fmt.Sprint(sent[2:4]) || rig.Get(m, "pageInfo", "hasPreviousPage") != true || rig.Get(m, "pageInfo", "hasNextPage") != true {
-		t.Errorf("%d %v", status, m)
+	if r, names := w.history(page); r.Status != 200 || fmt.Sprint(names) != fmt.Sprint(sent[2:4]) || r.Get("pageInfo", "hasPreviousPage") != true || r.Get("pageInfo", "hasNextPage") != true {
+		t.Error(r)
 	}
 	for what, page := range map[string]object{"an unknown cursor": {"after": "x"}, "nobody's cursor": {"after": "00000000-0000-4000-8000-000000000000"}, "no limit": {"limit": "0"}, "too many": {"limit": "101"}} {
-		if status, m, _ := w.history(page); status != 400 {
-			t.Errorf("%s: %d %v", what, status, m)
+		if r, _ := w.history(page); r.Status != 400 {
+			t.Errorf("%s: %v", what, r)
 		}
 	}
 
 	// What is in no block is left out, what has failed has moved nothing, what is not final is not said to be.
 	w.chain.tells(object{"eth_getTransactionReceipt": nil})
-	if status, m, names := w.history(nil); status != 200 || len(names) != 0 {
-		t.Errorf("%d %v", status, m)
+	if r, names := w.history(nil); r.Status != 200 || len(names) != 0 {
+		t.Error(r)
 	}
 	w.chain.tells(object{"eth_getTransactionReceipt": object{"transactionHash": sent[0], "status": "0x0", "blockNumber": "0x9", "blockHash": blockHash, "gasUsed": "0x1", "effectiveGasPrice": "0x1"},
 		"eth_getBlockByNumber": object{"number": "0x8", "hash": blockHash, "timestamp": "0x1"}})
-	if status, m, names := w.history(object{"limit": "1"}); status != 200 || len(names) != 1 || len(rig.Get(m, "transactions", "0", "transfers").([]any)) != 0 || rig.Text(m, "transactions", "0", "status") != "CONFIRMED" {
-		t.Errorf("%d %v", status, m)
+	if r, names := w.history(object{"limit": "1"}); r.Status != 200 || len(names) != 1 || len(r.Get("transactions", "0", "transfers").([]any)) != 0 || r.Text("transactions", "0", "status") != "CONFIRMED" {
+		t.Error(r)
 	}
 	w.chain.tells(object{"eth_getTransactionReceipt": object{"transactionHash": sent[1]}})
-	if status, m, _ := w.history(object{"limit": "1"}); status != 503 || rig.Text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" {
-		t.Errorf("another's receipt: %d %v", status, m)
+	if r, _ := w.history(object{"limit": "1"}); r.Status != 503 || r.Text("turnkeyErrorCode") != "RPC_CALL_ERROR" {
+		t.Errorf("another's receipt: %v", r)
 	}
-	if status, m := w.read("list_eth_transaction_history", object{"address": w.address, "caip2": "eip155:4217"}); status != 501 {
-		t.Errorf("a chain whose fees are tokens: %d %v", status, m)
+	if r := w.read("list_eth_transaction_history", object{"address": w.address, "caip2": "eip155:4217"}); r.Status != 501 {
+		t.Errorf("a chain whose fees are tokens: %v", r)
 	}
-	if status, m := w.read("list_sol_transaction_history", object{"address": w.address, "caip2": "solana:devnet"}); status != 400 {
-		t.Errorf("%d %v", status, m)
+	if r := w.read("list_sol_transaction_history", object{"address": w.address, "caip2": "solana:devnet"}); r.Status != 400 {
+		t.Error(r)
 	}
 }
 
@@ -318,14 +311,7 @@ func TestHistory(t *testing.T) {
 // else: no chain's own coin, no asset of another chain, no number that is none.
 func TestHostileReadings(t *testing.T) {
 	var p *hostile.Proxy
-	w := reader(t, func(address string) string {
-		var err error
-		if p, err = hostile.NewProxy(address); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(p.Close)
-		return p.Address()
-	})
+	w := reader(t, lying(t, &p))
 	w.until(w.send(), "INCLUDED")
 	reading := func(change func(*wire.ChainReading)) hostile.Lie { return about(change) }
 	for what, lie := range map[string]func(*wire.ChainReading){
@@ -343,8 +329,8 @@ func TestHostileReadings(t *testing.T) {
 		"blocks unasked":    func(r *wire.ChainReading) { r.Transactions = append(r.Transactions, wire.Mined{}) },
 	} {
 		p.Arm(reading(lie))
-		if status, m := w.balances(); status != 503 || p.CountChanged() == 0 {
-			t.Errorf("%s: %d %v", what, status, m)
+		if r := w.balances(); r.Status != 503 || p.CountChanged() == 0 {
+			t.Errorf("%s: %v", what, r)
 		}
 		p.Disarm()
 	}
@@ -353,38 +339,37 @@ func TestHostileReadings(t *testing.T) {
 		"a loose hash": func(m *wire.Mined) { m.Hash = "\x00" },
 	} {
 		p.Arm(reading(func(r *wire.ChainReading) { lie(&r.Transactions[0]) }))
-		if status, m, _ := w.history(nil); status != 503 || p.CountChanged() == 0 {
-			t.Errorf("%s: %d %v", what, status, m)
+		if r, _ := w.history(nil); r.Status != 503 || p.CountChanged() == 0 {
+			t.Errorf("%s: %v", what, r)
 		}
 		p.Disarm()
 	}
-	if status, m := w.balances(); status != 200 {
-		t.Errorf("%d %v", status, m)
+	if r := w.balances(); r.Status != 200 {
+		t.Error(r)
 	}
 }
 
 func TestSolanaIsRead(t *testing.T) {
 	n := newNetwork(t)
-	w := &world{t: t, dir: t.TempDir()}
-	w.Rig = rig.Start(t, rig.Options{Dir: w.dir, Nodes: egress.Nodes{"solana:devnet": n.URL}})
+	w := devnet(t, n)
 	address, params := w.payment()
-	_, m := w.Submit("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2", params)
+	id := client.Text(w.Do("SOL_SEND_TRANSACTION_V2", params), "sendTransactionStatusId")
 	n.set(func() { n.done = true })
-	name := rig.Text(w.until(rig.Text(m, "activity", "result", "solSendTransactionResultV2", "sendTransactionStatusId"), "INCLUDED"), "solana", "signature")
-	status, m := w.read("list_sol_transaction_history", object{"address": address, "caip2": "solana:devnet"})
+	name := client.Text(w.until(id, "INCLUDED"), "solana", "signature")
+	r := w.read("list_sol_transaction_history", object{"address": address, "caip2": "solana:devnet"})
 	coin := object{"caip19": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1/slip44:501", "symbol": "SOL", "name": "Solana", "decimals": 9.}
 	want := object{"signature": name, "block": object{"number": "7", "hash": recent, "timestamp": "2025-04-16T19:07:44Z"}, "status": "CONFIRMED", "origin": "TURNKEY", "feePayer": address,
 		"signers": []any{object{"address": address, "writable": true}}, "fee": object{"amount": "5000", "caip19": coin["caip19"]},
 		"transfers": []any{object{"direction": "OUT", "asset": coin, "amount": "5", "counterparty": base58.Encode([]byte(strings.Repeat("\x09", 32))), "display": object{"crypto": "0.000000005"}}}}
-	if of, ok := m["transactions"].([]any); status != 200 || !ok || len(of) != 1 {
-		t.Fatalf("%d %v", status, m)
+	if of, ok := r.Get("transactions").([]any); r.Status != 200 || !ok || len(of) != 1 {
+		t.Fatal(r)
 	} else {
 		delete(of[0].(object), "turnkey")
 		if fmt.Sprint(of[0]) != fmt.Sprint(want) {
 			t.Errorf("%v\nwant %v", of[0], want)
 		}
 	}
-	if status, m := w.read("get_wallet_address_balances", object{"address": address, "caip2": "solana:devnet"}); status != 200 || rig.Text(m, "balances", "0", "balance") != "1500000000" || rig.Text(m, "balances", "0", "display", "crypto") != "1.5" {
-		t.Errorf("%d %v", status, m)
+	if r := w.read("get_wallet_address_balances", object{"address": address, "caip2": "solana:devnet"}); r.Status != 200 || r.Text("balances", "0", "balance") != "1500000000" || r.Text("balances", "0", "display", "crypto") != "1.5" {
+		t.Error(r)
 	}
 }

@@ -3,8 +3,8 @@ package sending_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +15,7 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -26,11 +26,10 @@ const (
 	nowhere = "0x000000000000000000000000000000000000dEaD"
 )
 
-var ethereum = object{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}
-
-// A world is a rig with a wallet and a chain.
+// A world is the root user of a rig with a wallet and a chain.
 type world struct {
-	*rig.Rig
+	*client.User
+	rig     *rig.Rig
 	t       testing.TB
 	chain   *chain
 	dir     string
@@ -47,47 +46,34 @@ func newWorld(t testing.TB) *world { return newWorldBetween(t, nil) }
 func newWorldBetween(t testing.TB, between func(string) string) *world {
 	w := &world{t: t, chain: newChain(t), dir: t.TempDir(), between: between}
 	w.start()
-	status, m := w.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": "First", "accounts": []any{ethereum}})
-	if status != 200 {
-		t.Fatalf("create_wallet: %d %v", status, m)
-	}
-	w.address = rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
+	w.address = client.Text(w.Do("CREATE_WALLET", client.Wallet("First", client.Ethereum)), "addresses", "0")
 	return w
 }
 
 func (w *world) start() {
-	w.Rig = rig.Start(w.t, rig.Options{Dir: w.dir, Store: w.store, Between: w.between, Nodes: egress.Nodes{caip2: w.chain.URL}, Assets: w.assets})
+	w.rig = rig.Start(w.t, rig.Options{Dir: w.dir, Store: w.store, Between: w.between, Nodes: egress.Nodes{caip2: w.chain.URL}, Assets: w.assets})
+	w.User = w.rig.Root()
 }
 
 func (w *world) params(more ...object) object {
 	p := object{"from": w.address, "caip2": caip2, "calls": []object{{"to": nowhere, "value": "1"}}}
 	for _, m := range more {
-		for k, v := range m {
-			p[k] = v
-		}
+		maps.Copy(p, m)
 	}
 	return p
 }
 
-const sendType = "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2"
+const sendType = "ETH_SEND_TRANSACTION_V2"
 
 // send sends a transaction and answers the id of its status.
 func (w *world) send(more ...object) string {
 	w.t.Helper()
-	status, m := w.Submit("eth_send_transaction", sendType, w.params(more...))
-	if status != 200 {
-		w.t.Fatalf("eth_send_transaction: %d %v", status, m)
-	}
-	return rig.Text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId")
+	return client.Text(w.Do(sendType, w.params(more...)), "sendTransactionStatusId")
 }
 
 func (w *world) status(id string) object {
 	w.t.Helper()
-	status, m := w.Query("get_send_transaction_status", object{"sendTransactionStatusId": id})
-	if status != 200 {
-		w.t.Fatalf("get_send_transaction_status: %d %v", status, m)
-	}
-	return m
+	return w.Read("get_send_transaction_status", object{"sendTransactionStatusId": id})
 }
 
 // until waits for a status.
@@ -106,7 +92,7 @@ func (w *world) once(ids ...string) {
 	w.t.Helper()
 	want := map[string]bool{}
 	for _, id := range ids {
-		want[rig.Text(w.until(id, "INCLUDED"), "eth", "txHash")] = true
+		want[client.Text(w.until(id, "INCLUDED"), "eth", "txHash")] = true
 	}
 	w.chain.mu.Lock()
 	defer w.chain.mu.Unlock()
@@ -122,24 +108,22 @@ func (w *world) once(ids ...string) {
 
 func TestNoncesOfAnAccount(t *testing.T) {
 	w := newWorld(t)
-	ask := func(more object) (int, object) {
+	ask := func(more object) client.Reply {
 		q := object{"address": w.address, "caip2": caip2, "nonce": true}
-		for k, v := range more {
-			q[k] = v
-		}
+		maps.Copy(q, more)
 		return w.Query("get_nonces", q)
 	}
-	if status, m := ask(nil); status != 200 || m["nonce"] != "0" {
-		t.Fatalf("%d %v", status, m)
+	if r := ask(nil); r.Status != 200 || r.Get("nonce") != "0" {
+		t.Fatal(r)
 	}
 	w.once(w.send(), w.send())
 	w.chain.set(func() { w.chain.idle = true })
 	w.until(w.send(), "BROADCASTING")
-	if status, m := ask(nil); status != 200 || m["nonce"] != "3" {
-		t.Fatalf("%d %v", status, m)
+	if r := ask(nil); r.Status != 200 || r.Get("nonce") != "3" {
+		t.Fatal(r)
 	}
-	if status, m := ask(object{"gasStationNonce": true}); status != 200 || m["nonce"] != "3" || m["gasStationNonce"] != "4" {
-		t.Fatalf("%d %v", status, m)
+	if r := ask(object{"gasStationNonce": true}); r.Status != 200 || r.Get("nonce") != "3" || r.Get("gasStationNonce") != "4" {
+		t.Fatal(r)
 	}
 	for _, c := range []struct {
 		more   object
@@ -150,8 +134,8 @@ func TestNoncesOfAnAccount(t *testing.T) {
 		{object{"caip2": "eip155:2"}, 400, "caip2"},
 		{object{"address": "0x12"}, 400, "address"},
 	} {
-		if status, m := ask(c.more); status != c.status || !strings.Contains(rig.Text(m, "message"), c.says) {
-			t.Errorf("%v: %d %v", c.more, status, m)
+		if r := ask(c.more); r.Status != c.status || !strings.Contains(r.Text("message"), c.says) {
+			t.Errorf("%v: %v", c.more, r)
 		}
 	}
 }
@@ -167,8 +151,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	w.once(ids...)
-	if status, m := w.Query("get_nonces", object{"address": w.address, "caip2": caip2, "nonce": true}); status != 200 || m["nonce"] != "50" {
-		t.Fatalf("%d %v", status, m)
+	if r := w.Query("get_nonces", object{"address": w.address, "caip2": caip2, "nonce": true}); r.Status != 200 || r.Get("nonce") != "50" {
+		t.Fatal(r)
 	}
 }
 
@@ -222,34 +206,34 @@ func TestChainsThatAnswerWrong(t *testing.T) {
 		{"an object", lies("eth_estimateGas", object{"a": "b"}), 503, "gave no answer that makes sense"},
 	} {
 		w.chain.set(func() { w.chain.lie = c.lie })
-		status, m := w.Submit("eth_send_transaction", sendType, w.params())
-		if status != c.status || !strings.Contains(rig.Text(m, "message"), c.says) || rig.Text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" {
-			t.Errorf("%s: %d %v", c.what, status, m)
+		r := w.Submit(sendType, w.params())
+		if r.Status != c.status || !strings.Contains(r.Text("message"), c.says) || r.Text("turnkeyErrorCode") != "RPC_CALL_ERROR" {
+			t.Errorf("%s: %v", c.what, r)
 		}
-		if status, m := w.Query("get_nonces", object{"address": w.address, "caip2": caip2, "nonce": true}); strings.Contains(c.what, "nonce") && status != 503 {
-			t.Errorf("%s: %d %v", c.what, status, m)
+		if r := w.Query("get_nonces", object{"address": w.address, "caip2": caip2, "nonce": true}); strings.Contains(c.what, "nonce") && r.Status != 503 {
+			t.Errorf("%s: %v", c.what, r)
 		}
 	}
 	w.chain.set(func() { w.chain.lie = nil })
-	if status, l := w.Query("list_activities", object{"filterByType": []string{sendType}}); status != 200 || len(rig.Get(l, "activities").([]any)) != 0 {
-		t.Fatalf("%d %v", status, l)
+	if l := w.Query("list_activities", object{"filterByType": []string{"ACTIVITY_TYPE_" + sendType}}); l.Status != 200 || len(l.Get("activities").([]any)) != 0 {
+		t.Fatal(l)
 	}
 	w.chain.set(func() { w.chain.slow = 5 * time.Minute })
 	begin := time.Now()
-	status, m := w.Submit("eth_send_transaction", sendType, w.params())
-	if status != 504 || rig.Text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" || !strings.Contains(rig.Text(m, "message"), "in time") || time.Since(begin) > 5*time.Minute {
-		t.Errorf("late: %d %v after %v", status, m, time.Since(begin))
+	r := w.Submit(sendType, w.params())
+	if r.Status != 504 || r.Text("turnkeyErrorCode") != "RPC_CALL_ERROR" || !strings.Contains(r.Text("message"), "in time") || time.Since(begin) > 5*time.Minute {
+		t.Errorf("late: %v after %v", r, time.Since(begin))
 	}
-	if status, m := w.Query("get_nonces", object{"address": w.address, "caip2": caip2, "nonce": true}); status != 504 {
-		t.Errorf("late: %d %v", status, m)
+	if r := w.Query("get_nonces", object{"address": w.address, "caip2": caip2, "nonce": true}); r.Status != 504 {
+		t.Errorf("late: %v", r)
 	}
 	w.chain.set(func() { w.chain.slow = 0 })
-	status, m = w.Submit("eth_send_transaction", sendType, w.params(object{"caip2": "eip155:1"}))
-	if status != 400 || !strings.Contains(rig.Text(m, "message"), "no node of eip155:1") {
-		t.Errorf("%d %v", status, m)
+	r = w.Submit(sendType, w.params(object{"caip2": "eip155:1"}))
+	if r.Status != 400 || !strings.Contains(r.Text("message"), "no node of eip155:1") {
+		t.Error(r)
 	}
 	w.once(w.send())
-	for k, n := range w.Counters() {
+	for k, n := range w.rig.Counters() {
 		if strings.HasPrefix(k, "alarm_") && n != 0 {
 			t.Errorf("%s = %d", k, n)
 		}
@@ -274,7 +258,7 @@ func TestSendsSurvive(t *testing.T) {
 			})
 		}
 		all.Wait()
-		w.Kill() // right behind the last reply
+		w.rig.Kill() // right behind the last reply
 		w.start()
 		for _, id := range ids { // what was told is there
 			w.status(id)
@@ -294,10 +278,10 @@ func TestRepeatedBody(t *testing.T) {
 	body := w.Body(sendType, w.params())
 	var first string
 	for range 3 {
-		status, m := w.SubmitBody("eth_send_transaction", body)
-		id := rig.Text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId")
-		if status != 200 || first != "" && id != first {
-			t.Fatalf("%d %v", status, m)
+		r := w.Post(wire.EndpointSubmit, "eth_send_transaction", body)
+		id := client.Text(r.Result(), "sendTransactionStatusId")
+		if r.Status != 200 || first != "" && id != first {
+			t.Fatal(r)
 		}
 		first = id
 	}
@@ -308,65 +292,41 @@ func TestRepeatedBody(t *testing.T) {
 // the chain is then.
 func TestVote(t *testing.T) {
 	w := newWorld(t)
-	key, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, m := w.Submit("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", object{"users": []object{{"userName": "Agent", "userTags": []string{}, "authenticators": []any{}, "oauthProviders": []any{},
-		"apiKeys": []object{{"apiKeyName": "key", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	if status != 200 {
-		t.Fatalf("%d %v", status, m)
-	}
-	agent := rig.Text(m, "activity", "result", "createUsersResult", "userIds", "0")
-	policy := object{"policyName": "p", "effect": "EFFECT_ALLOW", "notes": "", "consensus": fmt.Sprintf("approvers.any(u, u.id == '%s') && approvers.count() > 1", agent),
-		"condition": "eth.tx.value == 1 && eth.tx.nonce < 100 && eth.tx.gas == 21000 && eth.tx.max_fee_per_gas < 100"}
-	if status, m := w.Submit("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", policy); status != 200 {
-		t.Fatalf("%d %v", status, m)
-	}
-	as := func(endpoint wire.Endpoint, op string, body []byte) (int, object) {
-		t.Helper()
-		reply, err := w.Send(context.Background(), endpoint, op, body, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m object
-		if err := json.Unmarshal(reply.Body, &m); err != nil {
-			t.Fatal(err)
-		}
-		return int(reply.Status), m
-	}
+	agent := w.NewUser("Agent")
+	w.Do("CREATE_POLICY_V3", client.Policy("p", "ALLOW", "eth.tx.value == 1 && eth.tx.nonce < 100 && eth.tx.gas == 21000 && eth.tx.max_fee_per_gas < 100",
+		fmt.Sprintf("approvers.any(u, u.id == '%s') && approvers.count() > 1", agent.User)))
 	submit := func(more object) (string, string) {
 		t.Helper()
-		status, m := as(wire.EndpointSubmit, "eth_send_transaction", w.Body(sendType, w.params(more)))
-		if status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
-			t.Fatalf("%d %v", status, m)
+		r := agent.Submit(sendType, w.params(more))
+		if r.Status != 200 || r.State() != "CONSENSUS_NEEDED" {
+			t.Fatal(r)
 		}
-		return rig.Text(m, "activity", "id"), rig.Text(m, "activity", "fingerprint")
+		return r.Text("activity", "id"), r.Text("activity", "fingerprint")
 	}
-	vote := func(kind, fingerprint string) (int, object) {
+	vote := func(kind, fingerprint string) client.Reply {
 		t.Helper()
-		return w.Submit(kind+"_activity", "ACTIVITY_TYPE_"+strings.ToUpper(kind)+"_ACTIVITY", object{"fingerprint": fingerprint})
+		return w.Submit(kind+"_ACTIVITY", object{"fingerprint": fingerprint})
 	}
 	// Denied is what the policy says of the transaction as it would be signed.
-	if status, m := as(wire.EndpointSubmit, "eth_send_transaction", w.Body(sendType, w.params(object{"gasLimit": "21001"}))); status != 403 {
-		t.Fatalf("%d %v", status, m)
+	if r := agent.Submit(sendType, w.params(object{"gasLimit": "21001"})); r.Status != 403 {
+		t.Fatal(r)
 	}
 	_, first := submit(nil)
 	_, second := submit(nil)
 	mine := w.send() // takes the number that the first was judged with
-	status, m = vote("approve", first)
-	id := rig.Text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId")
-	if status != 200 || id != rig.Text(m, "activity", "id") {
-		t.Fatalf("%d %v", status, m)
+	r := vote("APPROVE", first)
+	id := client.Text(r.Result(), "sendTransactionStatusId")
+	if r.Status != 200 || id != r.Text("activity", "id") {
+		t.Fatal(r)
 	}
 	w.once(mine, id)
 	// With the node away nothing is approved, but rejected.
 	w.chain.set(func() { w.chain.lie = func(string, []any) (any, bool) { return nil, true } })
-	if status, m := vote("approve", second); status != 503 || rig.Text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" {
-		t.Fatalf("%d %v", status, m)
+	if r := vote("APPROVE", second); r.Status != 503 || r.Text("turnkeyErrorCode") != "RPC_CALL_ERROR" {
+		t.Fatal(r)
 	}
-	if status, m := vote("reject", second); status != 200 {
-		t.Fatalf("%d %v", status, m)
+	if r := vote("REJECT", second); r.Status != 200 {
+		t.Fatal(r)
 	}
 	w.chain.set(func() { w.chain.lie = nil })
 	w.once(mine, id, w.send())
@@ -376,7 +336,7 @@ func TestVote(t *testing.T) {
 // enclave opens a send once its batch is stored.
 func TestBatchesNameOnly(t *testing.T) {
 	w := newWorld(t)
-	w.Kill()
+	w.rig.Kill()
 	inner, err := sqlite.Open(t.Context(), w.dir+"/cloister.db")
 	if err != nil {
 		t.Fatal(err)
@@ -385,16 +345,16 @@ func TestBatchesNameOnly(t *testing.T) {
 	watched := &watched{Store: inner}
 	w.store = watched
 	w.start()
-	defer w.Kill()
+	defer w.rig.Kill()
 	id := w.send()
-	hash := rig.Text(w.until(id, "INCLUDED"), "eth", "txHash")
+	hash := client.Text(w.until(id, "INCLUDED"), "eth", "txHash")
 	watched.mu.Lock()
 	defer watched.mu.Unlock()
 	if len(watched.sends) != 1 {
 		t.Fatalf("%d sends were stored", len(watched.sends))
 	}
 	ref := watched.sends[0]
-	opened, err := w.Link.OpenSend(t.Context(), ref)
+	opened, err := w.rig.Link.OpenSend(t.Context(), ref)
 	if err != nil || !opened.Found || opened.Expired || opened.Name != hash || opened.Chain != caip2 || len(opened.From) != 20 || len(opened.Signed) < 100 {
 		t.Fatalf("%+v, %v", opened, err)
 	}
@@ -408,7 +368,7 @@ func TestBatchesNameOnly(t *testing.T) {
 		{Organization: ref.Organization, Seq: ref.Seq, Number: 1}, {Organization: ref.Organization, Seq: ref.Seq - 1}, {Organization: ref.Organization, Seq: ref.Seq + 1},
 		{Organization: ref.Organization, Seq: 1<<64 - 1, Number: 1<<16 - 1}, {Organization: wire.ID{1}, Seq: ref.Seq}, {},
 	} {
-		if opened, err := w.Link.OpenSend(t.Context(), none); err != nil || opened.Found || opened.Signed != nil {
+		if opened, err := w.rig.Link.OpenSend(t.Context(), none); err != nil || opened.Found || opened.Signed != nil {
 			t.Errorf("%v: %+v, %v", none, opened, err)
 		}
 	}

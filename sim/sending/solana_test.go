@@ -15,6 +15,7 @@ import (
 
 	"cloister/host/egress"
 	"cloister/shared/clocktest"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -95,14 +96,16 @@ func signedBy(tx []byte) string {
 	return base58.Encode(tx[1:65])
 }
 
+// devnet is a world with a node of Solana's and no other.
+func devnet(t testing.TB, n *network) *world {
+	w := &world{t: t, rig: rig.Start(t, rig.Options{Nodes: egress.Nodes{"solana:devnet": n.URL}})}
+	w.User = w.rig.Root()
+	return w
+}
+
 // payment makes an account, and the parameters of a transaction in which it pays.
 func (w *world) payment() (address string, params object) {
-	status, m := w.Submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": "First", "accounts": []any{object{
-		"curve": "CURVE_ED25519", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/0'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"}}})
-	if status != 200 {
-		w.t.Fatalf("%d %v", status, m)
-	}
-	address = rig.Text(m, "activity", "result", "createWalletResult", "addresses", "0")
+	address = client.Text(w.Do("CREATE_WALLET", client.Wallet("First", client.Solana)), "addresses", "0")
 	key, err := base58.Decode(address)
 	if err != nil {
 		w.t.Fatal(err)
@@ -117,27 +120,22 @@ func (w *world) payment() (address string, params object) {
 
 func TestSolana(t *testing.T) {
 	n := newNetwork(t)
-	w := &world{t: t, dir: t.TempDir()}
-	w.Rig = rig.Start(t, rig.Options{Dir: w.dir, Nodes: egress.Nodes{"solana:devnet": n.URL}})
+	w := devnet(t, n)
 	_, params := w.payment()
 	n.set(func() { n.down = true })
-	if status, m := w.Submit("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2", params); status != 503 || rig.Text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" {
-		t.Fatalf("%d %v", status, m)
+	if r := w.Submit("SOL_SEND_TRANSACTION_V2", params); r.Status != 503 || r.Text("turnkeyErrorCode") != "RPC_CALL_ERROR" {
+		t.Fatal(r)
 	}
 	n.set(func() { n.down = false })
-	status, m := w.Submit("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2", params)
-	id := rig.Text(m, "activity", "result", "solSendTransactionResultV2", "sendTransactionStatusId")
-	if status != 200 {
-		t.Fatalf("%d %v", status, m)
-	}
-	name := rig.Text(w.until(id, "BROADCASTING"), "solana", "signature")
+	id := client.Text(w.Do("SOL_SEND_TRANSACTION_V2", params), "sendTransactionStatusId")
+	name := client.Text(w.until(id, "BROADCASTING"), "solana", "signature")
 	clocktest.Until(t, name+", which is not confirmed, goes out again", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return n.sent[name] > 1
 	})
 	n.set(func() { n.done = true })
-	if m := w.until(id, "INCLUDED"); rig.Text(m, "solana", "signature") != name || m["eth"] != nil {
+	if m := w.until(id, "INCLUDED"); client.Text(m, "solana", "signature") != name || m["eth"] != nil {
 		t.Fatal(m)
 	}
 	if len(n.sent) != 1 {

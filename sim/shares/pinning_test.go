@@ -1,14 +1,11 @@
 package shares_test
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +17,8 @@ import (
 	"cloister/attestation"
 	"cloister/attestation/checks"
 	"cloister/attestation/client"
-	"cloister/host/api"
 	"cloister/sim/nsm"
+	"cloister/sim/rig"
 )
 
 // A client says whether it takes what the deployment at a URL answers, under pins.
@@ -84,11 +81,7 @@ func TestAnothersDeploymentOfTheSameImage(t *testing.T) {
 		defer e.stop()
 		e.give(0, 1)
 		e.wants("serving")
-		a := api.New(api.Options{Enclave: e.link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-			Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
-		s := httptest.NewServer(a.Public(true))
-		defer s.Close()
-		at[w] = s.URL
+		at[w] = rig.ServeHTTP(t, rig.NewAPI(e.link).Public(true))
 	}
 	manifest := func(w *world) string {
 		raw, err := w.manifest.Encode()

@@ -19,11 +19,12 @@ import (
 	"time"
 
 	"cloister/attestation"
-	"cloister/attestation/client"
+	replies "cloister/attestation/client"
 	"cloister/attestation/monitor"
 	"cloister/attestation/request"
 	"cloister/attestation/tlog"
 	"cloister/shared/clocktest"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -156,8 +157,7 @@ func (d *desk) customer(name string) *customer {
 	d.write("key", []byte(made.RootAPIKey.PrivateKey))
 	c := &customer{desk: d, API: &request.API{URL: "http://" + d.api, OrganizationID: made.OrganizationID, Key: key}}
 	var wallet struct{ Addresses []string }
-	must(d.t, c.done("ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "w", "accounts": []any{map[string]any{
-		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}}).Into(&wallet))
+	must(d.t, c.done("ACTIVITY_TYPE_CREATE_WALLET", client.Wallet("w", client.Ethereum)).Into(&wallet))
 	c.signer = wallet.Addresses[0]
 	return c
 }
@@ -280,7 +280,7 @@ func TestRecoveryByRunbook(t *testing.T) {
 		t.Fatal(out)
 	}
 	for n := range behind - 1 {
-		c.done("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": fmt.Sprint("lost ", n), "userIds": []string{}})
+		c.done("ACTIVITY_TYPE_CREATE_USER_TAG", client.Tag(fmt.Sprint("lost ", n)))
 	}
 	body, err := c.Activity(signType, payload(c.signer, "lost"))
 	must(t, err)
@@ -410,7 +410,7 @@ func TestRecoveryByRunbook(t *testing.T) {
 	c.Now = func() time.Time { return time.Now().Add(5*time.Minute - 2*time.Second) }
 	var tag *request.Activity
 	for deadline := time.Now().Add(patience); ; time.Sleep(500 * time.Millisecond) {
-		tag, err = c.Submit(t.Context(), "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "new", "userIds": []string{}})
+		tag, err = c.Submit(t.Context(), "ACTIVITY_TYPE_CREATE_USER_TAG", client.Tag("new"))
 		if err == nil {
 			break
 		}
@@ -463,9 +463,9 @@ func TestRecoveryByRunbook(t *testing.T) {
 	policy := attestation.Policy{SimulatorRootPEM: string(must2(os.ReadFile(d.file("root.pem")))(t)), Operators: operators, ExpectedPCRs: map[int]string{0: measured["0"], 1: measured["1"], 2: measured["2"]}}
 	for _, known := range []map[string]uint32{nil, {next[:strings.LastIndexByte(next, '/')]: 2}} {
 		policy.KnownGenerations = known
-		verifying := &client.Transport{Policy: policy, Now: time.Now, Proofs: client.Discovery(c.URL, nil)}
+		verifying := &replies.Transport{Policy: policy, Now: time.Now, Proofs: replies.Discovery(c.URL, nil)}
 		api := &request.API{URL: c.URL, OrganizationID: c.OrganizationID, Key: c.Key, Now: c.Now, LogProofs: true, HTTP: &http.Client{Transport: verifying}}
-		_, err := api.Submit(t.Context(), "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": fmt.Sprint("verified ", len(known)), "userIds": []string{}})
+		_, err := api.Submit(t.Context(), "ACTIVITY_TYPE_CREATE_USER_TAG", client.Tag(fmt.Sprint("verified ", len(known))))
 		if known == nil && (err == nil || !strings.Contains(err.Error(), recovered)) || known != nil && err != nil {
 			t.Errorf("a client that verifies, with %v known: %v", known, err)
 		}

@@ -18,17 +18,16 @@ import (
 	"cloister/host/store/sqlite"
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
 // done is one submit with its answer.
 type done struct {
-	op, organization string
-	body             []byte
-	key              laptop.KeyPair
-	id               string
-	result           any
+	*client.Request
+	by     *client.User
+	id     string
+	result any
 }
 
 // script is one run of the scenario.
@@ -41,13 +40,12 @@ type script struct {
 	fence atomic.Pointer[error]
 
 	all     []done
-	stampMs int64
-	created []string // activity ids of the root organization, oldest first
+	times   client.Times
+	root    *client.User
+	sub     *client.User
+	deleted *client.User // the root user by a key that is deleted
+	created []string     // activity ids of the root organization, oldest first
 	wallets []string
-	sub     string
-	subKey  laptop.KeyPair
-	keyID   string
-	key     laptop.KeyPair
 	address []string
 }
 
@@ -69,7 +67,7 @@ func (s *script) start() {
 		r, err := rig.Try(s.t, s.o)
 		if err == nil {
 			booted.Store(true)
-			s.r = r
+			s.r, s.root = r, s.user(r.Credentials.OrganizationID, r.Credentials.RootUserID, r.Credentials.RootAPIKey)
 			return
 		}
 		r.Kill()
@@ -79,132 +77,97 @@ func (s *script) start() {
 	}
 }
 
-// ask sends until there is an answer that is not "try again".
-func (s *script) ask(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
-	s.t.Helper()
+// user is a user who sends as the scenario does.
+func (s *script) user(organization, id string, key client.KeyPair) *client.User {
+	return (&client.Client{Send: s.send, Times: &s.times, Organization: organization, User: id, Key: key}).In(s.t)
+}
+
+// send sends until there is an answer that is not "try again".
+func (s *script) send(_ context.Context, q *client.Request) (reply client.Reply, err error) {
 	for end := time.Now().Add(patience); ; time.Sleep(3 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		reply, err := s.r.Send(ctx, endpoint, op, body, key)
+		reply, err = client.Link(s.r.Link)(ctx, q)
 		cancel()
 		if reason := s.fence.Load(); reason != nil {
-			s.t.Fatalf("%s: fenced: %v", op, *reason)
+			return reply, fmt.Errorf("%s: fenced: %v", q.Op, *reason)
 		}
 		if err == nil && reply.Status < 500 {
-			var m map[string]any
-			if err := json.Unmarshal(reply.Body, &m); err != nil {
-				s.t.Fatalf("%s: %v", op, err)
-			}
-			return int(reply.Status), m
+			return reply, json.Unmarshal(reply.Body, new(client.Object))
 		}
 		if err == nil && reply.Status != 503 {
-			s.t.Fatalf("%s: %d %s", op, reply.Status, reply.Body)
+			return reply, fmt.Errorf("%s: %v", q.Op, reply)
 		}
 		if time.Now().After(end) {
-			s.t.Fatalf("%s: no answer: %v", op, err)
+			return reply, fmt.Errorf("%s: no answer: %v", q.Op, err)
 		}
 	}
 }
 
 // submit makes an activity that must succeed and remembers what was told.
-func (s *script) submit(organization string, key laptop.KeyPair, op, typ string, parameters any) map[string]any {
+func (s *script) submit(by *client.User, typ string, parameters any) client.Object {
 	s.t.Helper()
-	s.stampMs++
-	body, err := json.Marshal(map[string]any{"type": typ, "timestampMs": strconv.FormatInt(s.stampMs, 10), "organizationId": organization, "parameters": parameters})
+	q, err := by.Activity(typ, parameters)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	d := done{op: op, organization: organization, body: body, key: key}
-	m := s.again(&d)
+	d := done{Request: q, by: by}
+	r := s.again(&d)
 	s.all = append(s.all, d)
-	if organization == s.r.Credentials.OrganizationID {
+	if by.Organization == s.root.Organization {
 		s.created = append(s.created, d.id)
 	}
-	return m["activity"].(map[string]any)["result"].(map[string]any)
+	return r.Result()
 }
 
 // again sends a body, for the first time or once more.
-func (s *script) again(d *done) map[string]any {
+func (s *script) again(d *done) client.Reply {
 	s.t.Helper()
-	status, m := s.ask(wire.EndpointSubmit, d.op, d.body, d.key)
-	if status != 200 {
-		s.t.Fatalf("%s: %d %v", d.op, status, m)
+	r := d.by.Post(d.Endpoint, d.Op, d.Body)
+	if r.Status != 200 {
+		s.t.Fatalf("%s: %v", d.Op, r)
 	}
-	id, result := rig.Text(m, "activity", "id"), rig.Get(m, "activity", "result")
+	id, result := r.Text("activity", "id"), r.Get("activity", "result")
 	if d.id == "" {
 		d.id, d.result = id, result
 	}
 	if d.id != id || !reflect.DeepEqual(d.result, result) {
-		s.t.Fatalf("%s: one body, two activities: %s %v, %s %v", d.op, d.id, d.result, id, result)
+		s.t.Fatalf("%s: one body, two activities: %s %v, %s %v", d.Op, d.id, d.result, id, result)
 	}
-	return m
-}
-
-func (s *script) query(organization string, key laptop.KeyPair, op string, request map[string]any) (int, map[string]any) {
-	s.t.Helper()
-	request["organizationId"] = organization
-	body, err := json.Marshal(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return s.ask(wire.EndpointQuery, op, body, key)
-}
-
-// root is a submit of the root organization.
-func (s *script) root(op, typ string, parameters any) map[string]any {
-	s.t.Helper()
-	return s.submit(s.r.Credentials.OrganizationID, s.r.Credentials.RootAPIKey, op, typ, parameters)
-}
-
-func account(curve, path, format string) map[string]any {
-	return map[string]any{"curve": "CURVE_" + curve, "pathFormat": "PATH_FORMAT_BIP32", "path": path, "addressFormat": "ADDRESS_FORMAT_" + format}
+	return r
 }
 
 func (s *script) sign(n int) {
 	s.t.Helper()
-	curves := []string{"HASH_FUNCTION_KECCAK256", "HASH_FUNCTION_NOT_APPLICABLE", "HASH_FUNCTION_SHA256"}
-	r := s.root("sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": s.address[n], "payload": fmt.Sprintf("%02x", n),
-		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": curves[n]})
-	if rig.Get(r, "signRawPayloadResult", "s") == nil {
+	hash := []string{"KECCAK256", "NOT_APPLICABLE", "SHA256"}[n]
+	r := s.submit(s.root, "SIGN_RAW_PAYLOAD_V2", client.Payload(s.address[n], fmt.Sprintf("%02x", n), hash))
+	if r["s"] == nil {
 		s.t.Fatalf("no signature: %v", r)
 	}
-}
-
-func (s *script) apiKey() (laptop.KeyPair, map[string]any) {
-	k, err := laptop.NewKey()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return k, map[string]any{"apiKeyName": "key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}
 }
 
 // play is the scenario.
 func (s *script) play() {
 	s.t.Helper()
 	s.start()
-	c := s.r.Credentials
-	r := s.root("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "First", "accounts": []any{account("SECP256K1", "m/44'/60'/0'/0/0", "ETHEREUM")}})
-	s.wallets = append(s.wallets, rig.Text(r, "createWalletResult", "walletId"))
-	s.address = append(s.address, rig.Text(r, "createWalletResult", "addresses", "0"))
-	r = s.root("create_wallet_accounts", "ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS", map[string]any{"walletId": s.wallets[0],
-		"accounts": []any{account("ED25519", "m/44'/501'/0'/0'", "SOLANA"), account("P256", "m/1/2", "COMPRESSED")}})
+	r := s.submit(s.root, "CREATE_WALLET", client.Wallet("First", client.Ethereum))
+	s.wallets = append(s.wallets, client.Text(r, "walletId"))
+	s.address = append(s.address, client.Text(r, "addresses", "0"))
+	r = s.submit(s.root, "CREATE_WALLET_ACCOUNTS", client.Object{"walletId": s.wallets[0], "accounts": []any{client.Solana, client.Account("P256", "m/1/2", "COMPRESSED")}})
 	for i := range 2 {
-		s.address = append(s.address, rig.Text(r, "createWalletAccountsResult", "addresses", strconv.Itoa(i)))
+		s.address = append(s.address, client.Text(r, "addresses", strconv.Itoa(i)))
 	}
 	for n := range 3 {
 		s.sign(n)
 	}
 	s.again(&s.all[2]) // the first signature
-	var p map[string]any
-	s.subKey, p = s.apiKey()
-	r = s.root("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", map[string]any{"subOrganizationName": "Below", "rootQuorumThreshold": 1,
-		"rootUsers": []any{map[string]any{"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{}, "apiKeys": []any{p}}}})
-	s.sub = rig.Text(r, "createSubOrganizationResultV7", "subOrganizationId")
-	s.submit(s.sub, s.subKey, "create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Below", "accounts": []any{}})
-	s.key, p = s.apiKey()
-	r = s.root("create_api_keys", "ACTIVITY_TYPE_CREATE_API_KEYS_V2", map[string]any{"userId": c.RootUserID, "apiKeys": []any{p}})
-	s.keyID = rig.Text(r, "createApiKeysResult", "apiKeyIds", "0")
-	s.submit(c.OrganizationID, s.key, "update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": c.RootUserID, "userName": "Renamed"})
-	s.root("delete_api_keys", "ACTIVITY_TYPE_DELETE_API_KEYS", map[string]any{"userId": c.RootUserID, "apiKeyIds": []string{s.keyID}})
+	key := client.NewKey()
+	r = s.submit(s.root, "CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("Below", client.NewRootUser("Root", key)))
+	s.sub = s.root.As(client.Text(r, "subOrganizationId"), "", key)
+	s.submit(s.sub, "CREATE_WALLET", client.Wallet("Below"))
+	s.deleted = s.root.As(s.root.Organization, s.root.User, client.NewKey())
+	r = s.submit(s.root, "CREATE_API_KEYS_V2", client.Object{"userId": s.root.User, "apiKeys": []any{client.APIKey("key", s.deleted.Key)}})
+	s.submit(s.deleted, "UPDATE_USER_NAME", client.Object{"userId": s.root.User, "userName": "Renamed"})
+	s.submit(s.root, "DELETE_API_KEYS", client.Object{"userId": s.root.User, "apiKeyIds": r["apiKeyIds"]})
 	s.listed()
 	// Renewals come by the clock, snapshots beside the scenario.
 	if s.f.at.name == "store own renew" || strings.HasSuffix(s.f.at.name, "put snapshot") && s.f.at.n == 1 {
@@ -212,8 +175,8 @@ func (s *script) play() {
 	}
 	s.stop()
 	s.start()
-	r = s.root("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "Second", "accounts": []any{}})
-	s.wallets = append(s.wallets, rig.Text(r, "createWalletResult", "walletId"))
+	r = s.submit(s.root, "CREATE_WALLET", client.Wallet("Second"))
+	s.wallets = append(s.wallets, client.Text(r, "walletId"))
 	s.again(&s.all[0])
 	s.sign(0)
 }
@@ -248,20 +211,15 @@ func (s *script) alarms() {
 // acknowledged is there once, newest first, and nothing else.
 func (s *script) listed() {
 	s.t.Helper()
-	c := s.r.Credentials
 	var got []string
 	for after := ""; ; {
-		page := map[string]any{"limit": "4"}
+		page := client.Object{"limit": "4"}
 		if after != "" {
 			page["after"] = after
 		}
-		status, m := s.query(c.OrganizationID, c.RootAPIKey, "list_activities", map[string]any{"paginationOptions": page})
-		if status != 200 {
-			s.t.Fatalf("list_activities: %d %v", status, m)
-		}
-		as := m["activities"].([]any)
+		as := s.root.Read("list_activities", client.Object{"paginationOptions": page})["activities"].([]any)
 		for _, a := range as {
-			after = rig.Text(a, "id")
+			after = client.Text(a, "id")
 			got = append(got, after)
 		}
 		if len(as) < 4 {
@@ -277,51 +235,45 @@ func (s *script) listed() {
 // judge holds everything that was acknowledged against what is there.
 func (s *script) judge() {
 	s.t.Helper()
-	c := s.r.Credentials
 	s.listed()
 	for i := range s.all {
 		d := &s.all[i]
-		key := c.RootAPIKey
-		if d.organization == s.sub {
-			key = s.subKey
+		reader := s.root
+		if d.by == s.sub {
+			reader = s.sub
 		}
-		status, m := s.query(d.organization, key, "get_activity", map[string]any{"activityId": d.id})
-		if status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" || !reflect.DeepEqual(rig.Get(m, "activity", "result"), d.result) {
-			s.t.Errorf("%s: acknowledged and not there: %d %v", d.op, status, m)
+		r := reader.Query("get_activity", client.Object{"activityId": d.id})
+		if !r.Completed() || !reflect.DeepEqual(r.Get("activity", "result"), d.result) {
+			s.t.Errorf("%s: acknowledged and not there: %v", d.Op, r)
 		}
-		if d.key == s.key {
+		if d.by == s.deleted {
 			continue // deleted since
 		}
 		s.again(d)
 	}
-	if status, m := s.query(c.OrganizationID, s.key, "whoami", map[string]any{}); status != 401 {
-		s.t.Errorf("a deleted key is let in: %d %v", status, m)
+	if r := s.deleted.Query("whoami", nil); r.Status != 401 {
+		s.t.Errorf("a deleted key is let in: %v", r)
 	}
-	if _, m := s.query(c.OrganizationID, c.RootAPIKey, "whoami", map[string]any{}); rig.Text(m, "username") != "Renamed" {
-		s.t.Errorf("root user: %v", m)
+	if r := s.root.Query("whoami", nil); r.Text("username") != "Renamed" {
+		s.t.Errorf("root user: %v", r)
 	}
-	s.same("list_wallets", c.OrganizationID, c.RootAPIKey, "wallets", "walletId", s.wallets)
-	s.same("list_wallet_accounts", c.OrganizationID, c.RootAPIKey, "accounts", "address", s.address)
-	status, m := s.query(s.sub, s.subKey, "list_wallets", map[string]any{})
-	if status != 200 || len(m["wallets"].([]any)) != 1 {
-		s.t.Errorf("wallets of the sub-organization: %d %v", status, m)
+	s.same("list_wallets", "wallets", "walletId", s.wallets)
+	s.same("list_wallet_accounts", "accounts", "address", s.address)
+	if r := s.sub.Query("list_wallets", nil); r.Status != 200 || len(r.Get("wallets").([]any)) != 1 {
+		s.t.Errorf("wallets of the sub-organization: %v", r)
 	}
-	s.listed()                                     // the repeats made nothing
-	s.ledger(c.OrganizationID, 1+len(s.created)+1) // and the first stamp of the sub-organization's key, which is noted here
-	s.ledger(s.sub, 2)
+	s.listed()                                        // the repeats made nothing
+	s.ledger(s.root.Organization, 1+len(s.created)+1) // and the first stamp of the sub-organization's key, which is noted here
+	s.ledger(s.sub.Organization, 2)
 	s.alarms()
 }
 
-// same compares a list with what was acknowledged.
-func (s *script) same(op, organization string, key laptop.KeyPair, list, field string, want []string) {
+// same compares a list of the root organization with what was acknowledged.
+func (s *script) same(op, list, field string, want []string) {
 	s.t.Helper()
-	status, m := s.query(organization, key, op, map[string]any{})
-	if status != 200 {
-		s.t.Fatalf("%s: %d %v", op, status, m)
-	}
 	var got []string
-	for _, x := range m[list].([]any) {
-		got = append(got, rig.Text(x, field))
+	for _, x := range s.root.Read(op, nil)[list].([]any) {
+		got = append(got, client.Text(x, field))
 	}
 	slices.Sort(got)
 	want = slices.Sorted(slices.Values(want))
@@ -363,7 +315,7 @@ func runScript(t testing.TB, at point) *script {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &script{t: t, f: &faults{at: at, calls: map[string]int{}}, stampMs: time.Now().UnixMilli()}
+	s := &script{t: t, f: &faults{at: at, calls: map[string]int{}}}
 	s.o = rig.Options{Dir: dir, Store: &faultyStore{real, s.f}, Root: new(root), Limits: core.Limits{Lease: lease, SnapshotEvery: 4},
 		Between: func(address string) string { return s.f.between(t, address) }}
 	t.Cleanup(func() {

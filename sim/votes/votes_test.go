@@ -1,12 +1,9 @@
 package votes_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +13,7 @@ import (
 
 	"cloister/enclave/core"
 	"cloister/shared/clocktest"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -57,25 +54,18 @@ type ground struct {
 	t     *testing.T
 	r     *rig.Rig
 	clock *clocktest.Clock
-	fresh []laptop.Organization
+	fresh []*client.User
 	edges *edges
 	steps atomic.Int64
 }
 
 func newGround(t *testing.T, organizations int) *ground {
 	t.Helper()
-	dir := t.TempDir()
 	g := &ground{t: t, clock: clocktest.New(), edges: new(edges)}
 	// A lease longer than any history: the clock leaps, and leases are for clocks that do not.
-	g.r = rig.Start(t, rig.Options{Dir: dir, Clock: g.clock, Organizations: organizations,
+	g.r = rig.Start(t, rig.Options{Clock: g.clock, Organizations: organizations,
 		Limits: core.Limits{Lease: 100 * 365 * 24 * time.Hour, StateBytes: 1 << 30}})
-	b, err := os.ReadFile(filepath.Join(dir, "organizations.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &g.fresh)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.fresh = g.r.Others()
 	return g
 }
 
@@ -85,7 +75,7 @@ func (g *ground) world(e *edges) *world {
 	}
 	o := g.fresh[0]
 	g.fresh = g.fresh[1:]
-	return newWorld(g.r, g.clock, o, e)
+	return newWorld(o.Client, g.clock.Now(), e)
 }
 
 // alone plays one history by itself.

@@ -1,11 +1,7 @@
 package votes_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,23 +10,20 @@ import (
 	"testing"
 	"time"
 
-	"cloister/shared/clocktest"
+	"cloister/attestation"
 	"cloister/shared/wire"
-	"cloister/sim/laptop"
-	"cloister/sim/rig"
+	"cloister/sim/client"
 )
 
 // world plays a history to one organization and holds the answers against the model.
 type world struct {
-	r     *rig.Rig
-	clock *clocktest.Clock
-	epoch time.Time // the model's zero
-	m     *model
-	edges *edges
+	client *client.Client // the first root user
+	epoch  time.Time      // the model's zero
+	m      *model
+	edges  *edges
 
-	id     string
 	users  []string
-	keys   map[[2]int]laptop.KeyPair // user and the operation that made the key
+	keys   map[[2]int]client.KeyPair // user and the operation that made the key
 	keyIDs map[[2]int]string
 	bodies map[int][]byte
 	ids    map[int]string // activities by operation
@@ -39,11 +32,9 @@ type world struct {
 	voting bool              // the answer is a vote's
 }
 
-func newWorld(r *rig.Rig, c *clocktest.Clock, o laptop.Organization, e *edges) *world {
-	w := &world{r: r, clock: c, epoch: c.Now(), m: newModel(), edges: e, id: o.OrganizationID, users: []string{o.RootUserID},
-		keys: map[[2]int]laptop.KeyPair{{0, -1}: o.RootAPIKey}, keyIDs: map[[2]int]string{}, bodies: map[int][]byte{}, ids: map[int]string{},
-		result: map[int]map[string]any{}, last: map[string]status{}}
-	return w
+func newWorld(root *client.Client, epoch time.Time, e *edges) *world {
+	return &world{client: root, epoch: epoch, m: newModel(), edges: e, users: []string{root.User}, keys: map[[2]int]client.KeyPair{{0, -1}: root.Key},
+		keyIDs: map[[2]int]string{}, bodies: map[int][]byte{}, ids: map[int]string{}, result: map[int]map[string]any{}, last: map[string]status{}}
 }
 
 const nowhere = "00000000-0000-4000-8000-000000000000"
@@ -55,46 +46,38 @@ func (w *world) user(u int) string {
 	return w.users[u]
 }
 
-func newKey(name string, pair laptop.KeyPair, life time.Duration) map[string]any {
-	k := map[string]any{"apiKeyName": name, "publicKey": pair.PublicKey, "curveType": "API_KEY_CURVE_P256"}
+func newKey(name string, pair client.KeyPair, life time.Duration) map[string]any {
+	k := client.APIKey(name, pair)
 	if life > 0 {
 		k["expirationSeconds"] = strconv.Itoa(int(life / time.Second))
 	}
 	return k
 }
 
-func (w *world) pair(u, no int) laptop.KeyPair {
-	if p, ok := w.keys[[2]int{u, no}]; ok {
-		return p
+func (w *world) pair(u, no int) client.KeyPair {
+	if _, ok := w.keys[[2]int{u, no}]; !ok {
+		w.keys[[2]int{u, no}] = client.NewKey()
 	}
-	p, err := laptop.NewKey()
-	if err != nil {
-		panic(err)
-	}
-	w.keys[[2]int{u, no}] = p
-	return p
+	return w.keys[[2]int{u, no}]
 }
 
 // parameters are those of the ask, and its type.
 func (w *world) parameters(in *ask) (typ string, p map[string]any) {
 	switch in.kind {
 	case createUsers:
-		var us []any
+		var us []client.Object
 		for u := 1; u < in.user; u++ {
-			us = append(us, map[string]any{"userName": fmt.Sprintf("user %d", u), "apiKeys": []any{newKey("first", w.pair(u, -1), 0)},
-				"authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}})
+			us = append(us, client.NewUser(fmt.Sprintf("user %d", u), w.pair(u, -1)))
 		}
-		return "CREATE_USERS_V4", map[string]any{"users": us}
+		return "CREATE_USERS_V4", client.Users(us...)
 	case createWallet:
-		return "CREATE_WALLET", map[string]any{"walletName": nameOf(in.name), "accounts": []any{map[string]any{"curve": "CURVE_ED25519",
-			"pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/0'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"}}}
+		return "CREATE_WALLET", client.Wallet(nameOf(in.name), client.Solana)
 	case sign:
 		address := "11111111111111111111111111111111"
 		if in.ref != nothing {
-			address = rig.Text(w.result[in.ref], "createWalletResult", "addresses", "0")
+			address = client.Text(w.result[in.ref], "createWalletResult", "addresses", "0")
 		}
-		return "SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": address, "payload": "00ff", "encoding": "PAYLOAD_ENCODING_HEXADECIMAL",
-			"hashFunction": "HASH_FUNCTION_NOT_APPLICABLE"}
+		return "SIGN_RAW_PAYLOAD_V2", client.Payload(address, "00ff", "NOT_APPLICABLE")
 	case updateQuorum:
 		ids := make([]string, len(in.users))
 		for i, u := range in.users {
@@ -102,18 +85,12 @@ func (w *world) parameters(in *ask) (typ string, p map[string]any) {
 		}
 		return "UPDATE_ROOT_QUORUM", map[string]any{"threshold": in.threshold, "userIds": ids}
 	case createPolicy:
-		p := map[string]any{"policyName": nameOf(in.name), "effect": map[bool]string{true: "EFFECT_DENY", false: "EFFECT_ALLOW"}[in.rule.deny], "notes": ""}
-		if c := in.rule.consensusText(w.user); c != "" {
-			p["consensus"] = c
-		}
-		if c := in.rule.conditionText(); c != "" {
-			p["condition"] = c
-		}
-		return "CREATE_POLICY_V3", p
+		effect := map[bool]string{true: "DENY", false: "ALLOW"}[in.rule.deny]
+		return "CREATE_POLICY_V3", client.Policy(nameOf(in.name), effect, in.rule.conditionText(), in.rule.consensusText(w.user))
 	case deletePolicy:
 		id := nowhere
 		if in.ref != nothing {
-			id = rig.Text(w.result[in.ref], "createPolicyResult", "policyId")
+			id = client.Text(w.result[in.ref], "createPolicyResult", "policyId")
 		}
 		return "DELETE_POLICY", map[string]any{"policyId": id}
 	case deleteUser:
@@ -133,7 +110,7 @@ func (w *world) parameters(in *ask) (typ string, p map[string]any) {
 // keyID is the id of a key that was made. First keys are asked for.
 func (w *world) keyID(u, no int) string {
 	if no >= 0 {
-		return rig.Text(w.result[no], "createApiKeysResult", "apiKeyIds", "0")
+		return client.Text(w.result[no], "createApiKeysResult", "apiKeyIds", "0")
 	}
 	if id := w.keyIDs[[2]int{u, no}]; id != "" {
 		return id
@@ -148,8 +125,8 @@ func (w *world) keyID(u, no int) string {
 				return nowhere
 			}
 			for _, x := range items(m, "apiKeys") {
-				if rig.Text(x, "credential", "publicKey") == w.pair(u, -1).PublicKey {
-					w.keyIDs[[2]int{u, no}] = rig.Text(x, "apiKeyId")
+				if client.Text(x, "credential", "publicKey") == w.pair(u, -1).PublicKey {
+					w.keyIDs[[2]int{u, no}] = client.Text(x, "apiKeyId")
 				}
 			}
 			return w.keyIDs[[2]int{u, no}]
@@ -159,7 +136,7 @@ func (w *world) keyID(u, no int) string {
 }
 
 func items(m any, keys ...string) []any {
-	l, _ := rig.Get(m, keys...).([]any)
+	l, _ := client.Get(m, keys...).([]any)
 	return l
 }
 
@@ -176,54 +153,35 @@ func (w *world) bytes(b *body) (op string, raw []byte) {
 	default:
 		op = verbNames[b.verb] + "_activity"
 		target := w.bodies[b.target]
-		typ, p = strings.ToUpper(op), map[string]any{"fingerprint": fingerprint(target)}
+		typ, p = strings.ToUpper(op), map[string]any{"fingerprint": attestation.Fingerprint(target)}
 	}
 	if raw = w.bodies[b.no]; raw == nil {
-		var err error
-		raw, err = json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_" + typ, "timestampMs": strconv.FormatInt(w.epoch.Add(b.stamped).UnixMilli(), 10),
-			"organizationId": w.id, "parameters": p})
-		if err != nil {
-			panic(err)
-		}
+		stamped := &client.Times{Now: func() time.Time { return w.epoch.Add(b.stamped) }}
+		raw = (&client.Client{Times: stamped, Organization: w.client.Organization}).Body(typ, p)
 		w.bodies[b.no] = raw
 	}
 	return op, raw
 }
 
-func fingerprint(body []byte) string {
-	sum := sha256.Sum256(body)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
 // send answers the status and the decoded reply.
-func (w *world) send(endpoint wire.Endpoint, op string, raw []byte, pair laptop.KeyPair) (int, map[string]any, error) {
+func (w *world) send(endpoint wire.Endpoint, op string, raw []byte, pair client.KeyPair) (int, map[string]any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for {
-		reply, err := w.r.Send(ctx, endpoint, op, raw, pair)
-		if err != nil {
-			return 0, nil, fmt.Errorf("%s: %w", op, err)
-		}
-		if reply.Status == 503 && ctx.Err() == nil {
+		r, err := w.client.As(w.client.Organization, "", pair).Post(ctx, endpoint, op, raw)
+		if err == nil && r.Status == 503 && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		d := json.NewDecoder(bytes.NewReader(reply.Body))
-		var m map[string]any
-		if err := d.Decode(&m); err != nil {
-			return 0, nil, fmt.Errorf("%s: %w", op, err)
+		if m := r.JSON(); err != nil || m != nil {
+			return r.Status, m, err
 		}
-		return int(reply.Status), m, nil
+		return 0, nil, fmt.Errorf("%s: no JSON: %v", op, r)
 	}
 }
 
 func (w *world) query(u, key int, op string, request map[string]any) (int, map[string]any, error) {
-	request["organizationId"] = w.id
-	raw, err := json.Marshal(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	return w.send(wire.EndpointQuery, op, raw, w.pair(u, key))
+	return w.send(wire.EndpointQuery, op, w.client.Ask(request), w.pair(u, key))
 }
 
 // step does one operation and holds the answer against the model.
@@ -298,7 +256,7 @@ func (w *world) compare(want answer, status int, m map[string]any, by int) error
 		return w.refusal(want, m)
 	}
 	got, _ := m["activity"].(map[string]any)
-	if want.own != nil && rig.Text(got, "fingerprint") == fingerprint(w.bodies[want.own.no]) {
+	if want.own != nil && client.Text(got, "fingerprint") == attestation.Fingerprint(w.bodies[want.own.no]) {
 		want = w.m.shown(want.own, by)
 	}
 	if err := w.activity(want.a, got); err != nil {
@@ -315,8 +273,8 @@ func (w *world) compare(want answer, status int, m map[string]any, by int) error
 func (w *world) refusal(want answer, m map[string]any) error {
 	var id string
 	for _, d := range items(m, "details") {
-		if rig.Text(d, "@type") == "type.googleapis.com/cloister.v1.RefusedActivity" {
-			id = rig.Text(d, "activityId")
+		if client.Text(d, "@type") == "type.googleapis.com/cloister.v1.RefusedActivity" {
+			id = client.Text(d, "activityId")
 		}
 	}
 	if (id != "") != (want.a != nil) {
@@ -344,11 +302,11 @@ func (w *world) see(a *activity, id string, s status) error {
 
 // activity holds one shown activity against the model's.
 func (w *world) activity(a *activity, got map[string]any) error {
-	s := status(slices.Index(statusNames[:], strings.TrimPrefix(rig.Text(got, "status"), prefix)))
+	s := status(slices.Index(statusNames[:], strings.TrimPrefix(client.Text(got, "status"), prefix)))
 	if s != a.status {
 		return disagree("status", "%s: status %v; the model says %s (%v)", w.describe(a), got["status"], statusNames[a.status], got["failure"])
 	}
-	if rig.Text(got, "fingerprint") != fingerprint(w.bodies[a.no]) {
+	if client.Text(got, "fingerprint") != attestation.Fingerprint(w.bodies[a.no]) {
 		return disagree("another", "%s: another activity was shown: %v", w.describe(a), got["id"])
 	}
 	result, _ := got["result"].(map[string]any)
@@ -361,14 +319,14 @@ func (w *world) activity(a *activity, got map[string]any) error {
 		}
 		w.result[a.no] = result
 	}
-	if failure := rig.Get(got, "failure"); (failure != nil) != (a.status == failed) {
+	if failure := client.Get(got, "failure"); (failure != nil) != (a.status == failed) {
 		return disagree("failure", "%s: failure %v", w.describe(a), failure)
-	} else if c, ok := rig.Get(failure, "code").(float64); ok && int(c) != a.code {
+	} else if c, ok := client.Get(failure, "code").(float64); ok && int(c) != a.code {
 		return disagree("failure code", "%s: failure %v; the model says code %d", w.describe(a), failure, a.code)
 	}
 	var votes []string
 	for _, v := range items(got, "votes") {
-		votes = append(votes, fmt.Sprintf("user %d %s", slices.Index(w.users, rig.Text(v, "userId")), strings.TrimPrefix(rig.Text(v, "selection"), "VOTE_SELECTION_")))
+		votes = append(votes, fmt.Sprintf("user %d %s", slices.Index(w.users, client.Text(v, "userId")), strings.TrimPrefix(client.Text(v, "selection"), "VOTE_SELECTION_")))
 	}
 	var want []string
 	for _, v := range w.m.ballots(a) {
@@ -379,7 +337,7 @@ func (w *world) activity(a *activity, got map[string]any) error {
 	if !slices.Equal(votes, want) {
 		return disagree("votes", "%s: votes %q; the model says %q", w.describe(a), votes, want)
 	}
-	return w.see(a, rig.Text(got, "id"), s)
+	return w.see(a, client.Text(got, "id"), s)
 }
 
 func (w *world) describe(a *activity) string {
@@ -455,7 +413,7 @@ func (w *world) finish() error {
 			keys += len(p.keys)
 		}
 	}
-	status, m, err := w.query(u, k, "list_users", map[string]any{})
+	status, m, err := w.query(u, k, "list_users", nil)
 	if err != nil || status != 200 {
 		return fmt.Errorf("list_users: %d %v %w", status, m, err)
 	}
@@ -468,7 +426,7 @@ func (w *world) finish() error {
 	if err := w.names("list_users", m, "users", "userName", want); err != nil {
 		return err
 	}
-	status, m, err = w.query(u, k, "get_organization_configs", map[string]any{})
+	status, m, err = w.query(u, k, "get_organization_configs", nil)
 	if err != nil || status != 200 {
 		return fmt.Errorf("get_organization_configs: %d %v %w", status, m, err)
 	}
@@ -476,14 +434,14 @@ func (w *world) finish() error {
 	for _, id := range items(m, "configs", "quorum", "userIds") {
 		root = root.with(slices.Index(w.users, id.(string)))
 	}
-	if n := rig.Text(m, "configs", "quorum", "threshold"); root != w.m.root || n != fmt.Sprint(w.m.threshold) {
+	if n := client.Text(m, "configs", "quorum", "threshold"); root != w.m.root || n != fmt.Sprint(w.m.threshold) {
 		return disagree("quorum", "root quorum %s of %v; the model says %d of %v", n, root.list(), w.m.threshold, w.m.root.list())
 	}
 	return nil
 }
 
 func (w *world) same(u, k int, op, list, field string, want []string) error {
-	status, m, err := w.query(u, k, op, map[string]any{})
+	status, m, err := w.query(u, k, op, nil)
 	if err != nil || status != 200 {
 		return fmt.Errorf("%s: %d %v %w", op, status, m, err)
 	}
@@ -493,7 +451,7 @@ func (w *world) same(u, k int, op, list, field string, want []string) error {
 func (w *world) names(op string, m map[string]any, list, field string, want []string) error {
 	var got []string
 	for _, x := range items(m, list) {
-		got = append(got, rig.Text(x, field))
+		got = append(got, client.Text(x, field))
 	}
 	slices.Sort(got)
 	slices.Sort(want)

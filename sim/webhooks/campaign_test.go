@@ -31,7 +31,7 @@ func TestCampaign(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &world{t: t, dir: t.TempDir(), store: s}
-		t.Cleanup(func() { w.Kill(); s.Close() })
+		t.Cleanup(func() { w.rig.Kill(); s.Close() })
 		w.start()
 		campaign(t, w)
 	})
@@ -52,7 +52,7 @@ func campaign(t *testing.T, w *world) {
 	receivers := map[string]*receiver{}
 	for name, m := range manners {
 		receivers[name] = w.receiver(m)
-		w.subscribe(name, receivers[name].URL)
+		subscribe(w.User, name, receivers[name].URL)
 	}
 	told := map[string]bool{}
 	var mu sync.Mutex
@@ -60,7 +60,7 @@ func campaign(t *testing.T, w *world) {
 		var all sync.WaitGroup
 		for i := from; i < to; i++ {
 			all.Go(func() {
-				id := activityOf(w.tag(fmt.Sprint("tag ", i)))
+				id := tag(w.User, fmt.Sprint("tag ", i))
 				mu.Lock()
 				told[id] = true
 				mu.Unlock()
@@ -79,7 +79,7 @@ func campaign(t *testing.T, w *world) {
 		time.Sleep(time.Millisecond)
 	}
 	act(30, 40)
-	w.Kill() // right behind the last reply
+	w.rig.Kill() // right behind the last reply
 	w.start()
 	act(40, 60)
 	began := time.Now()
@@ -121,7 +121,7 @@ func campaign(t *testing.T, w *world) {
 	if n := receivers["hangs for ever"].distinct(); n != 0 {
 		t.Errorf("%d events at one that never answers", n)
 	}
-	for k, n := range w.Counters() {
+	for k, n := range w.rig.Counters() {
 		if len(k) > 6 && k[:6] == "alarm_" && n != 0 {
 			t.Errorf("%s = %d", k, n)
 		}
@@ -142,16 +142,16 @@ func TestDeadLetters(t *testing.T) {
 		}
 		return refuses
 	})
-	endpoint := w.subscribe("One", r.URL)
+	endpoint := subscribe(w.User, "One", r.URL)
 	var want []string
 	for i := range 5 {
-		want = append(want, activityOf(w.tag(fmt.Sprint(i))))
+		want = append(want, tag(w.User, fmt.Sprint(i)))
 	}
 	dead := func(n int) (sends []store.Send) {
 		t.Helper()
 		for range 60_000 {
 			var err error
-			if sends, err = w.Store.DeadSends(t.Context(), store.DeadSends{Limit: 100}); err != nil {
+			if sends, err = w.rig.Store.DeadSends(t.Context(), store.DeadSends{Limit: 100}); err != nil {
 				t.Fatal(err)
 			}
 			if len(sends) == n {
@@ -180,7 +180,7 @@ func TestDeadLetters(t *testing.T) {
 	resend := func(ask store.Resend) {
 		t.Helper()
 		ask.NowMs = uint64(time.Now().UnixMilli())
-		if n, err := w.Store.Resend(t.Context(), ask); err != nil || n == 0 {
+		if n, err := w.rig.Store.Resend(t.Context(), ask); err != nil || n == 0 {
 			t.Fatal(n, err)
 		}
 	}
@@ -208,10 +208,10 @@ func TestDeadLetters(t *testing.T) {
 func TestBatchesNameOnly(t *testing.T) {
 	w := newWorld(t)
 	r := w.receiver(nil)
-	w.subscribe("One", r.URL+"/secret-path")
-	w.tag("A name that nobody may read")
+	subscribe(w.User, "One", r.URL+"/secret-path")
+	tag(w.User, "A name that nobody may read")
 	r.until(2)
-	w.Kill()
+	w.rig.Kill()
 	files, err := filepath.Glob(filepath.Join(w.dir, "cloister.db*"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

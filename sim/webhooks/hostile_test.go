@@ -57,7 +57,7 @@ func hostileWorld(t testing.TB) (*world, *hostile.Proxy, *watched) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.Kill(); inner.Close() })
+	t.Cleanup(func() { w.rig.Kill(); inner.Close() })
 	s := &watched{Store: inner}
 	w.store = s
 	w.between = func(address string) string {
@@ -75,7 +75,7 @@ func hostileWorld(t testing.TB) (*world, *hostile.Proxy, *watched) {
 func (w *world) open(id wire.SendID) (*wire.Opened, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	return w.Link.OpenSend(ctx, id)
+	return w.rig.Link.OpenSend(ctx, id)
 }
 
 // TestNothingSignedThatDidNotHappen: whatever the host says of its entries, and
@@ -84,9 +84,9 @@ func (w *world) open(id wire.SendID) (*wire.Opened, error) {
 func TestNothingSignedThatDidNotHappen(t *testing.T) {
 	w, p, s := hostileWorld(t)
 	r := w.receiver(nil)
-	w.subscribe("One", r.URL)
+	subscribe(w.User, "One", r.URL)
 	for i := range 6 {
-		w.tag(fmt.Sprint("tag ", i))
+		tag(w.User, fmt.Sprint("tag ", i))
 	}
 	r.until(7)
 	s.mu.Lock()
@@ -185,17 +185,17 @@ func TestNothingSignedThatDidNotHappen(t *testing.T) {
 func TestNothingToldUnstored(t *testing.T) {
 	w, _, s := hostileWorld(t)
 	r := w.receiver(nil)
-	w.subscribe("One", r.URL)
+	subscribe(w.User, "One", r.URL)
 	r.until(1)
 	s.mu.Lock()
 	s.came, s.release = make(chan wire.SendID, 1), make(chan struct{})
 	s.mu.Unlock()
-	done := make(chan object)
-	go func() { done <- w.tag("One") }()
+	done := make(chan string)
+	go func() { done <- tag(w.User, "One") }()
 	id := <-s.came
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if o, err := w.Link.OpenSend(ctx, id); err == nil {
+		if o, err := w.rig.Link.OpenSend(ctx, id); err == nil {
 			t.Errorf("opened before it was stored: %+v", o)
 		}
 		cancel()
@@ -210,16 +210,16 @@ func TestNothingToldUnstored(t *testing.T) {
 func TestEndpointsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	steady := w.receiver(nil)
-	w.subscribe("Steady", steady.URL)
+	subscribe(w.User, "Steady", steady.URL)
 	other := w.receiver(nil)
 	var told []string
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for c := range 3 {
-		id, key := w.child(fmt.Sprint("child ", c))
+		child := w.NewSubOrganization(fmt.Sprint("child ", c))
 		all.Go(func() {
 			for i := range 9 {
-				act := activityOf(w.tagIn(id, key, fmt.Sprint("tag ", i)))
+				act := tag(child, fmt.Sprint("tag ", i))
 				mu.Lock()
 				told = append(told, act)
 				mu.Unlock()
@@ -227,8 +227,8 @@ func TestEndpointsAtOnce(t *testing.T) {
 		})
 	}
 	for i := range 6 {
-		id := w.subscribe(fmt.Sprint("Other ", i), other.URL)
-		w.must("delete_webhook_endpoint", "DELETE_WEBHOOK_ENDPOINT", object{"endpointId": id})
+		id := subscribe(w.User, fmt.Sprint("Other ", i), other.URL)
+		w.Do("DELETE_WEBHOOK_ENDPOINT", object{"endpointId": id})
 	}
 	all.Wait()
 	received := map[string]bool{}

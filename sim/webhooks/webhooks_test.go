@@ -1,7 +1,6 @@
 package webhooks_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,15 +14,17 @@ import (
 	"cloister/host/egress"
 	"cloister/host/store"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
 type object = map[string]any
 
-// A world is a rig whose host delivers webhooks to this machine.
+// A world is the root user of a rig whose host delivers webhooks to this machine.
 type world struct {
-	*rig.Rig
+	*client.User
+	rig   *rig.Rig
 	t     testing.TB
 	dir   string
 	store store.Store
@@ -39,8 +40,9 @@ func newWorld(t testing.TB) *world {
 }
 
 func (w *world) start() {
-	w.Rig = rig.Start(w.t, rig.Options{Dir: w.dir, Store: w.store, Between: w.between, Receivers: &egress.Dialer{Loopback: true}})
-	d, err := laptop.DialEnclave(w.t.Context(), w.Address)
+	w.rig = rig.Start(w.t, rig.Options{Dir: w.dir, Store: w.store, Between: w.between, Receivers: &egress.Dialer{Loopback: true}})
+	w.User = w.rig.Root()
+	d, err := laptop.DialEnclave(w.t.Context(), w.rig.Address)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -64,81 +66,39 @@ func (w *world) receiver(manner func(int, int, http.ResponseWriter, *http.Reques
 	return newReceiver(w.t, func() []attestation.WebhookKey { return w.keys }, manner)
 }
 
-// as submits with a key and answers status and reply.
-func (w *world) as(key laptop.KeyPair, op string, body []byte) (int, object) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	reply, err := w.Send(ctx, wire.EndpointSubmit, op, body, key)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var m object
-	if err := json.Unmarshal(reply.Body, &m); err != nil {
-		w.t.Fatal(err)
-	}
-	return int(reply.Status), m
-}
-
-func (w *world) must(op, typ string, parameters any) object {
-	w.t.Helper()
-	status, m := w.Submit(op, "ACTIVITY_TYPE_"+typ, parameters)
-	if status != 200 {
-		w.t.Fatalf("%s: %d %v", op, status, m)
-	}
-	return m
-}
-
 var updates = []object{{"eventType": "ACTIVITY_UPDATES"}}
 
 // subscribe makes an endpoint and answers its id.
-func (w *world) subscribe(name, url string) string {
-	w.t.Helper()
-	m := w.must("create_webhook_endpoint", "CREATE_WEBHOOK_ENDPOINT", object{"name": name, "url": url, "subscriptions": updates})
-	return rig.Text(m, "activity", "result", "createWebhookEndpointResult", "endpointId")
+func subscribe(u *client.User, name, url string) string {
+	u.Test.Helper()
+	return client.Text(u.Do("CREATE_WEBHOOK_ENDPOINT", object{"name": name, "url": url, "subscriptions": updates}), "endpointId")
 }
 
-func (w *world) tag(name string) object {
-	w.t.Helper()
-	return w.must("create_user_tag", "CREATE_USER_TAG", object{"userTagName": name, "userIds": []string{}})
-}
-
-// child makes a sub-organization with a root user of this key.
-func (w *world) child(name string) (id string, key laptop.KeyPair) {
-	w.t.Helper()
-	key, err := laptop.NewKey()
-	if err != nil {
-		w.t.Fatal(err)
+// tag makes a user tag and answers the activity's id.
+func tag(u *client.User, name string) string {
+	u.Test.Helper()
+	r := u.Submit("CREATE_USER_TAG", client.Tag(name))
+	if !r.Completed() {
+		u.Test.Fatal(r)
 	}
-	m := w.must("create_sub_organization", "CREATE_SUB_ORGANIZATION_V8", object{"subOrganizationName": name, "rootQuorumThreshold": 1, "rootUsers": []object{{
-		"userName": "Root", "authenticators": []any{}, "oauthProviders": []any{},
-		"apiKeys": []object{{"apiKeyName": "key", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	return rig.Text(m, "activity", "result", "createSubOrganizationResultV8", "subOrganizationId"), key
+	return r.Text("activity", "id")
 }
-
-func (w *world) tagIn(organization string, key laptop.KeyPair, name string) object {
-	w.t.Helper()
-	status, m := w.as(key, "create_user_tag", w.BodyOf(organization, "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": name, "userIds": []string{}}))
-	if status != 200 {
-		w.t.Fatalf("%d %v", status, m)
-	}
-	return m
-}
-
-func activityOf(m object) string { return rig.Text(m, "activity", "id") }
 
 // TestEvents: who has subscribed hears of each activity, as an answer shows it.
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	r := w.receiver(nil)
-	endpoint := w.subscribe("First", r.URL+"/hook?secret=1")
+	endpoint := subscribe(w.User, "First", r.URL+"/hook?secret=1")
 	made := r.until(1)[0]
-	if rig.Text(made.body, "type") != "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT" {
+	if client.Text(made.body, "type") != "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT" {
 		t.Errorf("%v", made.body)
 	}
-	m := w.tag("One")
+	m := w.Submit("CREATE_USER_TAG", client.Tag("One"))
+	if !m.Completed() {
+		t.Fatal(m)
+	}
 	e := r.until(2)[1]
-	want := m["activity"].(object)
+	want := m.Get("activity").(object)
 	got := e.body
 	for _, differs := range []string{"canApprove", "canReject"} { // the caller's; of a receiver: whether it is open
 		if got[differs] != false {
@@ -150,58 +110,55 @@ func TestEvents(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("body %v\nanswer %v", got, want)
 	}
-	for name, want := range map[string]string{"X-Turnkey-Organization-Id": w.Credentials.OrganizationID, "X-Turnkey-Event-Type": "ACTIVITY_UPDATES", "X-Turnkey-Webhook-Version": "1",
+	for name, want := range map[string]string{"X-Turnkey-Organization-Id": w.Organization, "X-Turnkey-Event-Type": "ACTIVITY_UPDATES", "X-Turnkey-Webhook-Version": "1",
 		"Content-Type": "application/json"} {
 		if e.head.Get(name) != want {
 			t.Errorf("%s: %s", name, e.head.Get(name))
 		}
 	}
 	// A refusal is an activity that failed.
-	if status, m := w.Submit("create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": "One", "userIds": []string{}}); status != 400 {
-		t.Fatalf("%d %v", status, m)
+	if m := w.Submit("CREATE_USER_TAG", client.Tag("One")); m.Status != 400 {
+		t.Fatal(m)
 	}
-	if e := r.until(3)[2]; e.status != "ACTIVITY_STATUS_FAILED" || rig.Text(e.body, "failure", "code") != "3" {
+	if e := r.until(3)[2]; e.status != "ACTIVITY_STATUS_FAILED" || client.Text(e.body, "failure", "code") != "3" {
 		t.Errorf("%v", e.body)
 	}
 	// The same body again, and one that makes no activity, are no events.
-	body := w.Body("ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": "Two", "userIds": []string{}})
+	body := w.Body("CREATE_USER_TAG", client.Tag("Two"))
 	for range 3 {
-		w.SubmitBody("create_user_tag", body)
+		w.Post(wire.EndpointSubmit, "create_user_tag", body)
 	}
-	w.Submit("create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": 7})
+	w.Submit("CREATE_USER_TAG", object{"userTagName": 7})
 	w.Query("whoami", nil)
 	r.until(4)
 	// Not active: nothing. Active again: what happens from then on.
 	set := func(p object) {
 		p["endpointId"] = endpoint
-		w.must("update_webhook_endpoint", "UPDATE_WEBHOOK_ENDPOINT", p)
+		w.Do("UPDATE_WEBHOOK_ENDPOINT", p)
 	}
 	set(object{"isActive": false})
-	w.tag("Three")
+	tag(w.User, "Three")
 	set(object{"isActive": true})
 	r.until(5)
 	other := w.receiver(nil)
 	set(object{"url": other.URL, "name": "Second"})
-	w.tag("Four")
+	tag(w.User, "Four")
 	other.until(2)
-	list := func() []any {
-		_, m := w.Query("list_webhook_endpoints", nil)
-		return m["webhookEndpoints"].([]any)
-	}
-	wantList := []any{object{"endpointId": endpoint, "organizationId": w.Credentials.OrganizationID, "url": other.URL, "name": "Second", "isActive": true,
+	list := func() []any { return w.Query("list_webhook_endpoints", nil).Get("webhookEndpoints").([]any) }
+	wantList := []any{object{"endpointId": endpoint, "organizationId": w.Organization, "url": other.URL, "name": "Second", "isActive": true,
 		"subscriptions": []any{object{"eventType": "ACTIVITY_UPDATES", "isActive": true}}}}
 	if got := list(); !reflect.DeepEqual(got, wantList) {
 		t.Errorf("%v", got)
 	}
-	w.must("delete_webhook_endpoint", "DELETE_WEBHOOK_ENDPOINT", object{"endpointId": endpoint})
-	w.tag("Five")
+	w.Do("DELETE_WEBHOOK_ENDPOINT", object{"endpointId": endpoint})
+	tag(w.User, "Five")
 	if got := list(); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 	time.Sleep(200 * time.Millisecond)
 	r.until(5)
 	other.until(2)
-	for k, n := range w.Counters() {
+	for k, n := range w.rig.Counters() {
 		if strings.HasPrefix(k, "alarm_") && n != 0 {
 			t.Errorf("%s = %d", k, n)
 		}
@@ -212,13 +169,13 @@ func TestEvents(t *testing.T) {
 func TestLargeEvent(t *testing.T) {
 	w := newWorld(t)
 	r := w.receiver(nil)
-	w.subscribe("One", r.URL)
+	subscribe(w.User, "One", r.URL)
 	text := "[" + strings.Repeat(" ", 390_000) + `{"type":"receive"}]`
-	m := w.must("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", object{"smartContractAddress": "0x000000000000000000000000000000000000dEaD",
+	m := w.Submit("CREATE_SMART_CONTRACT_INTERFACE", object{"smartContractAddress": "0x000000000000000000000000000000000000dEaD",
 		"smartContractInterface": text, "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "label": "Large"})
 	e := r.until(2)[1]
-	if e.activity != activityOf(m) || rig.Text(e.body, "intent", "createSmartContractInterfaceIntent", "smartContractInterface") != text {
-		t.Errorf("another event than %s", activityOf(m))
+	if id := m.Text("activity", "id"); !m.Completed() || e.activity != id || client.Text(e.body, "intent", "createSmartContractInterfaceIntent", "smartContractInterface") != text {
+		t.Errorf("another event than %s", id)
 	}
 }
 
@@ -227,24 +184,24 @@ func TestFeature(t *testing.T) {
 	w := newWorld(t)
 	r := w.receiver(nil)
 	set := func(url string) {
-		w.must("set_organization_feature", "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK", "value": url})
+		w.Do("SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK", "value": url})
 	}
-	child, key := w.child("Child")
-	w.tagIn(child, key, "Before") // the enclave remembers that nobody hears of it
+	child := w.NewSubOrganization("Child")
+	tag(child, "Before") // the enclave remembers that nobody hears of it
 	set(r.URL)
 	set(r.URL)
-	a, b := activityOf(w.tag("One")), activityOf(w.tagIn(child, key, "Two"))
+	a, b := tag(w.User, "One"), tag(child, "Two")
 	events := r.until(4)
 	of := map[string]string{}
 	for _, e := range events {
 		of[e.activity] = e.organization
 	}
-	if of[a] != w.Credentials.OrganizationID || of[b] != child {
+	if of[a] != w.Organization || of[b] != child.Organization {
 		t.Errorf("%v", of)
 	}
-	w.must("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK"})
-	w.tag("Three")
-	w.tagIn(child, key, "Four")
+	w.Do("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK"})
+	tag(w.User, "Three")
+	tag(child, "Four")
 	time.Sleep(200 * time.Millisecond)
 	r.until(4)
 }
@@ -254,17 +211,13 @@ func TestFeature(t *testing.T) {
 func TestSubOrganizations(t *testing.T) {
 	w := newWorld(t)
 	top, below := w.receiver(nil), w.receiver(nil)
-	first, firstKey := w.child("First")
-	second, secondKey := w.child("Second")
-	w.subscribe("Top", top.URL)
-	status, m := w.as(firstKey, "create_webhook_endpoint", w.BodyOf(first, "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT", object{"name": "Own", "url": below.URL, "subscriptions": updates}))
-	if status != 200 {
-		t.Fatalf("%d %v", status, m)
-	}
+	first, second := w.NewSubOrganization("First"), w.NewSubOrganization("Second")
+	subscribe(w.User, "Top", top.URL)
+	subscribe(first, "Own", below.URL)
 	for i := range 5 {
-		w.tag(fmt.Sprint("t", i))
-		w.tagIn(first, firstKey, fmt.Sprint("a", i))
-		w.tagIn(second, secondKey, fmt.Sprint("b", i))
+		tag(w.User, fmt.Sprint("t", i))
+		tag(first, fmt.Sprint("a", i))
+		tag(second, fmt.Sprint("b", i))
 	}
 	events := top.until(17) // the endpoints themselves, and three times five
 	ids := map[string]string{}
@@ -272,34 +225,29 @@ func TestSubOrganizations(t *testing.T) {
 		ids[e.activity] = e.id
 	}
 	for _, e := range below.until(6) {
-		if e.organization != first || ids[e.activity] != e.id {
+		if e.organization != first.Organization || ids[e.activity] != e.id {
 			t.Errorf("event %s of %s: %v", e.id, e.organization, e.body)
 		}
 	}
 	// What leaves with its sub-organization is heard of above, and below no more.
-	status, m = w.as(firstKey, "delete_sub_organization", w.BodyOf(first, "ACTIVITY_TYPE_DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true}))
-	if status != 200 {
-		t.Fatalf("%d %v", status, m)
-	}
+	first.Do("DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true})
 	top.until(18)
 	time.Sleep(100 * time.Millisecond)
 	below.until(6)
 	for _, c := range []struct {
-		organization string
-		key          laptop.KeyPair
-		eventType    string
-		status       int
-		says         string
+		by        *client.User
+		eventType string
+		status    int
+		says      string
 	}{
-		{second, secondKey, "SEND_TRANSACTION_STATUS_UPDATES", 403, "ACTIVITY_UPDATES only"},
-		{second, secondKey, "BALANCE_CONFIRMED_UPDATES", 403, "ACTIVITY_UPDATES only"},
-		{second, secondKey, "NOTHING", 400, "invalid event type"},
-		{w.Credentials.OrganizationID, w.Credentials.RootAPIKey, "SEND_TRANSACTION_STATUS_UPDATES", 501, "UNIMPLEMENTED"},
+		{second, "SEND_TRANSACTION_STATUS_UPDATES", 403, "ACTIVITY_UPDATES only"},
+		{second, "BALANCE_CONFIRMED_UPDATES", 403, "ACTIVITY_UPDATES only"},
+		{second, "NOTHING", 400, "invalid event type"},
+		{w.User, "SEND_TRANSACTION_STATUS_UPDATES", 501, "UNIMPLEMENTED"},
 	} {
-		status, m := w.as(c.key, "create_webhook_endpoint", w.BodyOf(c.organization, "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT",
-			object{"name": "X", "url": below.URL, "subscriptions": []object{{"eventType": c.eventType}}}))
-		if status != c.status || !strings.Contains(rig.Text(m, "message"), c.says) {
-			t.Errorf("%s: %d %v", c.eventType, status, m)
+		m := c.by.Submit("CREATE_WEBHOOK_ENDPOINT", object{"name": "X", "url": below.URL, "subscriptions": []object{{"eventType": c.eventType}}})
+		if m.Status != c.status || !strings.Contains(m.Text("message"), c.says) {
+			t.Errorf("%s: %v", c.eventType, m)
 		}
 	}
 }
@@ -316,30 +264,23 @@ func TestVotes(t *testing.T) {
 		}
 		return false
 	})
-	key, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := w.must("create_users", "CREATE_USERS_V4", object{"users": []object{{"userName": "Agent", "userTags": []string{}, "authenticators": []any{}, "oauthProviders": []any{},
-		"apiKeys": []object{{"apiKeyName": "key", "publicKey": key.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}}})
-	agent := rig.Text(m, "activity", "result", "createUsersResult", "userIds", "0")
-	w.must("create_policy", "CREATE_POLICY_V3", object{"policyName": "p", "effect": "EFFECT_ALLOW", "notes": "", "condition": "true",
-		"consensus": fmt.Sprintf("approvers.any(u, u.id == '%s') && approvers.count() > 1", agent)})
-	w.subscribe("Top", r.URL)
+	agent := w.NewUser("Agent")
+	w.Do("CREATE_POLICY_V3", client.Policy("p", "ALLOW", "true", fmt.Sprintf("approvers.any(u, u.id == '%s') && approvers.count() > 1", agent.User)))
+	subscribe(w.User, "Top", r.URL)
 	r.until(1)
 	first.Store(true)
-	status, m := w.as(key, "create_user_tag", w.Body("ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": "Wanted", "userIds": []string{}}))
-	if status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
-		t.Fatalf("%d %v", status, m)
+	m := agent.Submit("CREATE_USER_TAG", client.Tag("Wanted"))
+	if m.Status != 200 || m.State() != "CONSENSUS_NEEDED" {
+		t.Fatal(m)
 	}
-	target := activityOf(m)
-	w.must("approve_activity", "APPROVE_ACTIVITY", object{"fingerprint": rig.Text(m, "activity", "fingerprint")})
+	target := m.Text("activity", "id")
+	w.Do("APPROVE_ACTIVITY", object{"fingerprint": m.Text("activity", "fingerprint")})
 	var statuses []string
 	votes := 0
 	for _, e := range r.until(4)[1:] {
 		if e.activity != target {
 			votes++
-			if rig.Text(e.body, "type") != "ACTIVITY_TYPE_APPROVE_ACTIVITY" || e.status != "ACTIVITY_STATUS_COMPLETED" {
+			if client.Text(e.body, "type") != "ACTIVITY_TYPE_APPROVE_ACTIVITY" || e.status != "ACTIVITY_STATUS_COMPLETED" {
 				t.Errorf("%v", e.body)
 			}
 			continue

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"cloister/host/store/tree"
 	"cloister/host/tiles"
 	"cloister/shared/wire"
+	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 	"cloister/sim/witness/witnesstest"
@@ -49,11 +49,11 @@ func newRun(t *testing.T, boots, activities int) *run {
 	for boot := range boots {
 		s := rig.Start(t, rig.Options{Dir: dir, Witnesses: w, Limits: core.Limits{TableEvery: 64}, Quotas: core.Quotas{Tags: 1_000_000}, Organizations: 3})
 		var clients sync.WaitGroup
-		for client := range 4 {
+		for c := range 4 {
 			clients.Go(func() {
 				for n := range activities / 4 {
-					if status, m := s.Submit("create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": fmt.Sprint(boot, client, n), "userIds": []string{}}); status != 200 {
-						t.Errorf("%d %v", status, m)
+					if r := s.Root().Submit("CREATE_USER_TAG", client.Tag(fmt.Sprint(boot, c, n))); r.Status != 200 {
+						t.Error(r)
 						return
 					}
 				}
@@ -155,7 +155,7 @@ func TestRunJudged(t *testing.T) {
 // tiles has torchwood's client read the log from where a host serves it.
 func (r *run) tiles(t *testing.T) {
 	server := tiles.New(r.store.Store, time.Now)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	web := rig.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		var b []byte
 		var err error
 		if path, ok := strings.CutPrefix(q.URL.Path, "/log/0/tile/"); ok {
@@ -169,12 +169,11 @@ func (r *run) tiles(t *testing.T) {
 		}
 		_, _ = w.Write(b)
 	}))
-	defer web.Close()
 	policy := fmt.Sprintf("log %s\n%s", r.key, r.terms)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for { // the newest checkpoint is stored some moments after it was cosigned
-		said, ok := witnesstest.TorchwoodTiles(t, policy, web.URL+"/log/0")
+		said, ok := witnesstest.TorchwoodTiles(t, policy, web+"/log/0")
 		size, sum := 0, ""
 		if _, err := fmt.Sscan(said, &size, &sum); !ok || err != nil || size < len(r.leaves) {
 			if laptop.Pause(ctx, 100*time.Millisecond) {

@@ -10,6 +10,7 @@ import (
 
 	"cloister/enclave/core"
 	"cloister/enclave/internal/org"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -29,17 +30,14 @@ func TestReplayOfBilling(t *testing.T) {
 	t.Cleanup(processor.Close)
 	h := begin(t, rig.Options{Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{}), Configuration: fmt.Appendf(nil, `{"billing":{"processor":"stripe","key":"rk_1","meter":"m","apiUrl":%q}}`, processor.URL)})
 	top := h.orgs[0]
-	second := newPair(t)
-	r, _ := h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{without(userOf("Root", second), "userTags")}})
-	sub := &member{id: rig.Text(r, "subOrganizationId"), parent: top.id, root: second}
-	h.orgs = append(h.orgs, sub)
+	sub := h.below(client.NewKey())
 	address := map[*member]string{}
 	for _, o := range h.orgs {
-		r, _ = h.do(o, o.root, "CREATE_WALLET", object{"walletName": "Wallet", "accounts": []any{account("m/44'/60'/0'/0/0")}})
-		address[o] = rig.Text(r, "addresses", "0")
+		r, _ := h.do(o, o.root, "CREATE_WALLET", client.Wallet("Wallet", client.Ethereum))
+		address[o] = client.Text(r, "addresses", "0")
 	}
-	if status, m := h.r.PutPlans(1, "free", object{"id": "free", "name": "Free", "signaturesPerMonth": 150}, object{"id": "big", "name": "Big", "signaturesPerMonth": 100_000}); status != 200 {
-		t.Fatal(status, m)
+	if r := h.r.PutPlans(1, "free", object{"id": "free", "name": "Free", "signaturesPerMonth": 150}, object{"id": "big", "name": "Big", "signaturesPerMonth": 100_000}); r.Status != 200 {
+		t.Fatal(r)
 	}
 	for id, want := range map[string]int{"pm_2": 400, "pm_1": 200} {
 		if r, status := h.do(top, top.root, "SET_PAYMENT_METHOD_V2", object{"paymentMethodId": id, "cardHolderEmail": "payer@example.org", "cardHolderName": "Ada"}); status != want {
@@ -48,7 +46,7 @@ func TestReplayOfBilling(t *testing.T) {
 	}
 	sign := func(o *member, want int) {
 		t.Helper()
-		if r, status := h.do(o, o.root, "SIGN_RAW_PAYLOAD_V2", object{"signWith": address[o], "payload": strings.Repeat("ab", 32), "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"}); status != want {
+		if r, status := h.do(o, o.root, "SIGN_RAW_PAYLOAD_V2", client.Payload(address[o], strings.Repeat("ab", 32), "NO_OP")); status != want {
 			t.Fatal(status, r)
 		}
 	}
@@ -64,8 +62,8 @@ func TestReplayOfBilling(t *testing.T) {
 	for range 5 {
 		sign(sub, 200)
 	}
-	if status, m := h.r.PutPlans(2, "big", object{"id": "big", "name": "Big", "signaturesPerMonth": 0}); status != 200 {
-		t.Fatal(status, m)
+	if r := h.r.PutPlans(2, "big", object{"id": "big", "name": "Big", "signaturesPerMonth": 0}); r.Status != 200 {
+		t.Fatal(r)
 	}
 	sign(top, 429)
 	original := h.read()

@@ -10,6 +10,7 @@ import (
 
 	"cloister/enclave/core"
 	"cloister/enclave/internal/org"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -34,10 +35,7 @@ func node(t *testing.T) string {
 func TestGasIsReplayed(t *testing.T) {
 	h := begin(t, rig.Options{Nodes: map[string]string{"eip155:1": node(t)}, Configuration: []byte(`{"gas":{"prices":{"eip155:1":2500000000}}}`)})
 	top := h.orgs[0]
-	pair := newPair(t)
-	r, _ := h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{without(userOf("Root", pair), "userTags")}})
-	sub := &member{id: rig.Text(r, "subOrganizationId"), parent: top.id, root: pair, users: []person{{rig.Text(r, "rootUserIds", "0"), pair}}}
-	h.orgs = append(h.orgs, sub)
+	sub := h.below(client.NewKey())
 	must := func(want int, o *member, typ string, p object) {
 		t.Helper()
 		if _, got := h.do(o, o.root, typ, p); got != want {
@@ -46,8 +44,8 @@ func TestGasIsReplayed(t *testing.T) {
 	}
 	must(200, top, "UPSERT_GAS_USAGE_CONFIG", object{"orgWindowLimitUsd": "100", "subOrgWindowLimitUsd": "7", "windowDurationMinutes": "60"})
 	for _, o := range h.orgs {
-		r, _ := h.do(o, o.root, "CREATE_WALLET", object{"walletName": "W", "accounts": []any{account("m/44'/60'/0'/0/0")}})
-		o.addresses = []string{rig.Text(r, "addresses", "0")}
+		r, _ := h.do(o, o.root, "CREATE_WALLET", client.Wallet("W", client.Ethereum))
+		o.addresses = []string{client.Text(r, "addresses", "0")}
 		calls := []object{{"to": o.addresses[0], "value": "1"}, {"to": o.addresses[0], "data": "0x1234"}}
 		send := func(more object) object {
 			p := object{"from": o.addresses[0], "caip2": "eip155:1", "calls": calls}
@@ -71,7 +69,7 @@ func TestGasIsReplayed(t *testing.T) {
 		must(200, o, "ETH_UNDELEGATE_7702", object{"from": o.addresses[0], "caip2": "eip155:1"})
 	}
 	must(200, top, "UPSERT_GAS_USAGE_CONFIG", object{"orgWindowLimitUsd": "0", "subOrgWindowLimitUsd": "0", "windowDurationMinutes": "1", "enabled": false})
-	if m := h.query(sub, sub.root, "get_gas_usage", object{}); m["usageUsd"] == "0" && m["windowDurationMinutes"] != 1.0 {
+	if m := h.as(sub, sub.root).Read("get_gas_usage", nil); m["usageUsd"] == "0" && m["windowDurationMinutes"] != 1.0 {
 		t.Errorf("%v", m)
 	}
 

@@ -8,6 +8,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/replay"
 	"cloister/shared/clocktest"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -16,12 +17,10 @@ import (
 func TestReplayOfLedLogins(t *testing.T) {
 	c := clocktest.New()
 	h := begin(t, rig.Options{Clock: c})
-	top, second := h.orgs[0], newPair(t)
-	r, _ := h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{without(userOf("Root", second), "userTags")}})
-	h.orgs = append(h.orgs, &member{id: rig.Text(r, "subOrganizationId"), parent: top.id, root: second})
-	h.do(h.orgs[1], second, "UPDATE_ORGANIZATION_NAME", object{"organizationName": "Below"}) // what is proven is written above
+	top, second := h.orgs[0], client.NewKey()
+	h.do(h.below(second), second, "UPDATE_ORGANIZATION_NAME", object{"organizationName": "Below"}) // what is proven is written above
 	for _, by := range []string{"proven", "known"} {
-		if _, status := h.do(top, second, "STAMP_LOGIN", object{"publicKey": newPair(t).PublicKey, "invalidateExisting": by == "known"}); status != 200 {
+		if _, status := h.do(top, second, "STAMP_LOGIN", object{"publicKey": client.NewKey().PublicKey, "invalidateExisting": by == "known"}); status != 200 {
 			t.Fatalf("%s: %d", by, status)
 		}
 	}

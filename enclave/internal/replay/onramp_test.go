@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/secret"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -29,19 +30,16 @@ func TestReplayOfOnRamps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := newPair(t)
-	r, _ := h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{without(userOf("Root", second), "userTags")}})
-	sub := &member{id: rig.Text(r, "subOrganizationId"), parent: top.id, root: second}
-	h.orgs = append(h.orgs, sub)
-	r, _ = h.do(sub, second, "CREATE_WALLET", object{"walletName": "Wallet", "accounts": []any{account("m/44'/60'/0'/0/0")}})
-	address := rig.Text(r, "addresses", "0")
+	sub := h.below(client.NewKey())
+	r, _ := h.do(sub, sub.root, "CREATE_WALLET", client.Wallet("Wallet", client.Ethereum))
+	address := client.Text(r, "addresses", "0")
 	ask := object{"onrampProvider": "FIAT_ON_RAMP_PROVIDER_MOONPAY", "walletAddress": address, "network": "FIAT_ON_RAMP_BLOCKCHAIN_NETWORK_BASE", "cryptoCurrencyCode": "FIAT_ON_RAMP_CRYPTO_CURRENCY_USDC"}
-	if _, status := h.do(sub, second, "INIT_FIAT_ON_RAMP", ask); status != 404 {
+	if _, status := h.do(sub, sub.root, "INIT_FIAT_ON_RAMP", ask); status != 404 {
 		t.Fatal("a page without a credential")
 	}
 	h.do(top, top.root, "CREATE_FIAT_ON_RAMP_CREDENTIAL", object{"onrampProvider": "FIAT_ON_RAMP_PROVIDER_MOONPAY", "publishableApiKey": "pk", "encryptedSecretApiKey": sealed})
 	ask["urlForSignature"] = "https://buy.moonpay.com?apiKey=pk&walletAddress=" + address
-	if r, status := h.do(sub, second, "INIT_FIAT_ON_RAMP", ask); status != 200 || rig.Text(r, "onRampUrlSignature") == "<nil>" {
+	if r, status := h.do(sub, sub.root, "INIT_FIAT_ON_RAMP", ask); status != 200 || client.Text(r, "onRampUrlSignature") == "<nil>" {
 		t.Fatal(status, r)
 	}
 	original := h.read()

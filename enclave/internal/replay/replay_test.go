@@ -28,8 +28,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/replay"
 	"cloister/shared/clocktest"
-	"cloister/shared/wire"
-	"cloister/sim/laptop"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -49,7 +48,7 @@ type object = map[string]any
 // A member is an organization with what it has.
 type member struct {
 	id, parent string
-	root       laptop.KeyPair
+	root       client.KeyPair
 	users      []person
 	wallets    []string
 	addresses  []string // ethereum
@@ -64,7 +63,7 @@ type member struct {
 
 type person struct {
 	id   string
-	pair laptop.KeyPair
+	pair client.KeyPair
 }
 
 // start begins a history in a deployment with four witnesses.
@@ -91,56 +90,32 @@ func (h *history) name(what string) string {
 	return fmt.Sprintf("%s %d", what, h.n)
 }
 
-// do submits as somebody and answers the result.
-func (h *history) do(o *member, by laptop.KeyPair, typ string, parameters any) (object, int) {
-	return h.send(by, typ, h.r.BodyOf(o.id, "ACTIVITY_TYPE_"+typ, parameters), o)
-}
+// as is a user of an organization.
+func (h *history) as(o *member, by client.KeyPair) *client.User { return h.r.Root().As(o.id, "", by) }
 
-func (h *history) send(by laptop.KeyPair, typ string, body []byte, o *member) (object, int) {
-	op := strings.ToLower(typ)
-	for _, v := range []string{"_v2", "_v3", "_v4", "_v7"} {
-		op = strings.TrimSuffix(op, v)
-	}
+// do submits as somebody and answers the result and the reply's status.
+func (h *history) do(o *member, by client.KeyPair, typ string, parameters any) (object, int) {
 	time.Sleep(time.Millisecond) // entries of several organizations, where no log orders them, are in the order of their times
-	reply, err := h.r.Send(context.Background(), wire.EndpointSubmit, op, body, by)
-	if err != nil {
-		h.t.Fatal(err)
+	got := h.as(o, by).Submit(typ, parameters)
+	if got.JSON() == nil {
+		h.t.Fatal(got)
 	}
-	var m object
-	if err := json.Unmarshal(reply.Body, &m); err != nil {
-		h.t.Fatal(err)
-	}
-	status := rig.Text(m, "activity", "status")
-	h.counts[typ+" "+strconv.Itoa(int(reply.Status))+" "+status]++
-	if status == "ACTIVITY_STATUS_CONSENSUS_NEEDED" || status == "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED" {
-		if print := rig.Text(m, "activity", "fingerprint"); !slices.Contains(o.waits, print) {
+	h.counts[fmt.Sprint(typ, " ", got.Status, " ", got.State())]++
+	if state := got.State(); state == "CONSENSUS_NEEDED" || state == "AUTHENTICATORS_NEEDED" {
+		if print := got.Text("activity", "fingerprint"); !slices.Contains(o.waits, print) {
 			o.waits = append(o.waits, print)
 		}
 	}
-	result := rig.Get(m, "activity", "result")
-	if r, ok := result.(map[string]any); ok {
-		for _, inner := range r {
-			if i, ok := inner.(map[string]any); ok {
-				return i, int(reply.Status)
-			}
-		}
-	}
-	return object{}, int(reply.Status)
+	return got.Result(), got.Status
 }
 
-func newPair(t testing.TB) laptop.KeyPair {
-	k, err := laptop.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func userOf(name string, pair laptop.KeyPair, tags ...string) object {
-	if tags == nil {
-		tags = []string{}
-	}
-	return object{"userName": name, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": pair.PublicKey, "curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": tags}
+// below makes a sub-organization, whose root user has this key.
+func (h *history) below(key client.KeyPair) *member {
+	top := h.orgs[0]
+	r, _ := h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("Sub", client.NewRootUser("Root", key)))
+	o := &member{id: client.Text(r, "subOrganizationId"), parent: top.id, root: key, users: []person{{client.Text(r, "rootUserIds", "0"), key}}}
+	h.orgs = append(h.orgs, o)
+	return o
 }
 
 func target(t testing.TB) string {
@@ -151,14 +126,8 @@ func target(t testing.TB) string {
 	return hex.EncodeToString(k.PublicKey().Bytes())
 }
 
-func account(path string) object {
-	return object{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": path, "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}
-}
-
 func sparkWallet(name string) object {
-	a := account("m/8797555'/0'/0'")
-	a["addressFormat"] = "ADDRESS_FORMAT_SPARK_MAINNET"
-	return object{"walletName": name, "accounts": []any{a}}
+	return client.Wallet(name, client.Account("SECP256K1", "m/8797555'/0'/0'", "SPARK_MAINNET"))
 }
 
 type asked struct {
@@ -203,7 +172,7 @@ func (h *history) step() {
 	switch h.rand.IntN(44) {
 	case 42:
 		r, _ := h.do(o, by, "CREATE_WALLET", sparkWallet(h.name("Spark")))
-		if a := rig.Text(r, "addresses", "0"); strings.HasPrefix(a, "spark") {
+		if a := client.Text(r, "addresses", "0"); strings.HasPrefix(a, "spark") {
 			o.spark = append(o.spark, a)
 		}
 	case 43:
@@ -211,21 +180,20 @@ func (h *history) step() {
 		one := all[h.rand.IntN(len(all))]
 		h.do(o, by, one.typ, one.parameters)
 	case 0, 1:
-		pair := newPair(h.t)
-		r, _ := h.do(o, by, "CREATE_USERS_V4", object{"users": []any{userOf(h.name("User"), pair)}})
-		if id := rig.Text(r, "userIds", "0"); len(id) == 36 {
+		pair := client.NewKey()
+		r, _ := h.do(o, by, "CREATE_USERS_V4", client.Users(client.NewUser(h.name("User"), pair)))
+		if id := client.Text(r, "userIds", "0"); len(id) == 36 {
 			o.users = append(o.users, person{id, pair})
 		}
 	case 2, 3:
-		r, _ := h.do(o, by, "CREATE_WALLET", object{"walletName": h.name("Wallet"), "accounts": []any{account("m/44'/60'/0'/0/0"),
-			object{"curve": "CURVE_ED25519", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"}}})
-		if id := rig.Text(r, "walletId"); len(id) == 36 {
-			o.wallets, o.addresses = append(o.wallets, id), append(o.addresses, rig.Text(r, "addresses", "0"))
-			o.solana = append(o.solana, rig.Text(r, "addresses", "1"))
+		r, _ := h.do(o, by, "CREATE_WALLET", client.Wallet(h.name("Wallet"), client.Ethereum, client.Account("ED25519", "m/44'/501'/0'", "SOLANA")))
+		if id := client.Text(r, "walletId"); len(id) == 36 {
+			o.wallets, o.addresses = append(o.wallets, id), append(o.addresses, client.Text(r, "addresses", "0"))
+			o.solana = append(o.solana, client.Text(r, "addresses", "1"))
 		}
 	case 4:
-		r, _ := h.do(o, by, "CREATE_WALLET_ACCOUNTS", object{"walletId": pick(h, o.wallets), "accounts": []any{account(fmt.Sprintf("m/44'/60'/0'/0/%d", h.rand.IntN(50)))}})
-		if a := rig.Text(r, "addresses", "0"); strings.HasPrefix(a, "0x") {
+		r, _ := h.do(o, by, "CREATE_WALLET_ACCOUNTS", object{"walletId": pick(h, o.wallets), "accounts": []any{client.Account("SECP256K1", fmt.Sprintf("m/44'/60'/0'/0/%d", h.rand.IntN(50)), "ETHEREUM")}})
+		if a := client.Text(r, "addresses", "0"); strings.HasPrefix(a, "0x") {
 			o.addresses = append(o.addresses, a)
 		}
 	case 5:
@@ -233,7 +201,7 @@ func (h *history) step() {
 			object{"privateKeyName": h.name("Key"), "curve": "CURVE_SECP256K1", "privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM"}},
 			object{"privateKeyName": h.name("Key"), "curve": "CURVE_P256", "privateKeyTags": []any{}, "addressFormats": []any{}}}})
 		for i := range 2 {
-			if id := rig.Text(r, "privateKeys", strconv.Itoa(i), "privateKeyId"); len(id) == 36 {
+			if id := client.Text(r, "privateKeys", strconv.Itoa(i), "privateKeyId"); len(id) == 36 {
 				o.keys = append(o.keys, id)
 			}
 		}
@@ -247,14 +215,14 @@ func (h *history) step() {
 		r, _ := h.do(o, by, "CREATE_POLICY_V3", object{"policyName": h.name("Policy"), "effect": pick(h, []string{"EFFECT_ALLOW", "EFFECT_ALLOW", "EFFECT_DENY"}), "notes": "",
 			"condition": pick(h, []string{"activity.resource == 'WALLET'", "activity.action == 'SIGN'", "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "activity.resource == 'USER' && activity.action == 'CREATE'"}),
 			"consensus": pick(h, []string{"approvers.any(user, true)", "approvers.count() >= 2", "approvers.count() >= 2", "approvers.any(user, user.id == '" + pick(h, o.users).id + "')"})})
-		if id := rig.Text(r, "policyId"); len(id) == 36 {
+		if id := client.Text(r, "policyId"); len(id) == 36 {
 			o.policies = append(o.policies, id)
 		}
 	case 14:
 		h.do(o, by, "DELETE_POLICY", object{"policyId": pick(h, o.policies)})
 	case 15:
 		r, _ := h.do(o, by, "CREATE_USER_TAG", object{"userTagName": h.name("Tag"), "userIds": []any{pick(h, o.users).id}})
-		if id := rig.Text(r, "userTagId"); len(id) == 36 {
+		if id := client.Text(r, "userTagId"); len(id) == 36 {
 			o.tags = append(o.tags, id)
 		}
 	case 16:
@@ -273,15 +241,14 @@ func (h *history) step() {
 		if o.parent != "" {
 			return
 		}
-		pair, pair2 := newPair(h.t), newPair(h.t)
-		wallet := any(object{"walletName": "W", "accounts": []any{account("m/44'/60'/0'/0/0")}})
-		p := object{"subOrganizationName": h.name("Sub"), "rootQuorumThreshold": 1, "rootUsers": []any{without(userOf("Root", pair), "userTags"), without(userOf("Second", pair2), "userTags")}}
+		pair, pair2 := client.NewKey(), client.NewKey()
+		p := client.SubOrganization(h.name("Sub"), client.NewRootUser("Root", pair), client.NewRootUser("Second", pair2))
 		if h.rand.IntN(2) == 0 {
-			p["wallet"] = wallet
+			p["wallet"] = client.Wallet("W", client.Ethereum)
 		}
 		r, _ := h.do(o, by, "CREATE_SUB_ORGANIZATION_V7", p)
-		if id := rig.Text(r, "subOrganizationId"); len(id) == 36 {
-			h.orgs = append(h.orgs, &member{id: id, parent: o.id, root: pair, users: []person{{rig.Text(r, "rootUserIds", "0"), pair}, {rig.Text(r, "rootUserIds", "1"), pair2}}})
+		if id := client.Text(r, "subOrganizationId"); len(id) == 36 {
+			h.orgs = append(h.orgs, &member{id: id, parent: o.id, root: pair, users: []person{{client.Text(r, "rootUserIds", "0"), pair}, {client.Text(r, "rootUserIds", "1"), pair2}}})
 		}
 	case 23:
 		if len(o.users) > 1 && h.rand.IntN(2) == 0 {
@@ -296,15 +263,17 @@ func (h *history) step() {
 	case 26:
 		h.do(o, by, "INIT_IMPORT_WALLET", object{"userId": pick(h, o.users).id})
 	case 27:
-		h.do(o, by, "STAMP_LOGIN", object{"publicKey": newPair(h.t).PublicKey, "expirationSeconds": "900"})
+		h.do(o, by, "STAMP_LOGIN", object{"publicKey": client.NewKey().PublicKey, "expirationSeconds": "900"})
 	case 28:
 		h.do(o, by, "CREATE_READ_WRITE_SESSION_V2", object{"targetPublicKey": target(h.t)})
 	case 29:
 		h.do(o, by, "UPDATE_USER", object{"userId": pick(h, o.users).id, "userName": h.name("Renamed")})
 	case 30:
-		h.do(o, by, "CREATE_API_KEYS_V2", object{"userId": pick(h, o.users).id, "apiKeys": []any{object{"apiKeyName": h.name("k"), "publicKey": newPair(h.t).PublicKey, "curveType": "API_KEY_CURVE_P256", "expirationSeconds": "600"}}})
+		user, key := pick(h, o.users).id, client.APIKey(h.name("k"), client.NewKey())
+		key["expirationSeconds"] = "600"
+		h.do(o, by, "CREATE_API_KEYS_V2", object{"userId": user, "apiKeys": []any{key}})
 	case 32, 33, 34, 35:
-		h.do(o, pick(h, o.users).pair, "CREATE_USER_TAG", object{"userTagName": h.name("Tag"), "userIds": []any{}})
+		h.do(o, pick(h, o.users).pair, "CREATE_USER_TAG", client.Tag(h.name("Tag")))
 	case 36:
 		h.do(o, by, "CREATE_INVITATIONS", object{"invitations": []any{object{"receiverUserName": h.name("Guest"), "receiverUserEmail": fmt.Sprintf("guest%d@example.com", h.n), "receiverUserTags": []any{},
 			"accessType": "ACCESS_TYPE_ALL", "senderUserId": o.users[0].id}}})
@@ -315,7 +284,7 @@ func (h *history) step() {
 	case 38:
 		h.do(o, o.root, "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK", "value": "https://hooks.example.com/" + strconv.Itoa(h.n)})
 	case 39:
-		session := newPair(h.t)
+		session := client.NewKey()
 		if _, status := h.do(o, by, "STAMP_LOGIN", object{"publicKey": session.PublicKey}); status == 200 {
 			h.do(o, session, "UPDATE_ORGANIZATION_NAME", object{"organizationName": h.name("Org")})
 		}
@@ -331,45 +300,18 @@ func (h *history) step() {
 	}
 }
 
-func without(o object, member string) object {
-	delete(o, member)
-	return o
-}
-
-// query asks as somebody, and wants an answer.
-func (h *history) query(o *member, by laptop.KeyPair, op string, q object) object {
-	h.t.Helper()
-	q["organizationId"] = o.id
-	body, err := json.Marshal(q)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	reply, err := h.r.Send(context.Background(), wire.EndpointQuery, op, body, by)
-	if err != nil || reply.Status != 200 {
-		h.t.Fatalf("%s: %v %d %s", op, err, reply.Status, reply.Body)
-	}
-	var m object
-	if err := json.Unmarshal(reply.Body, &m); err != nil {
-		h.t.Fatal(err)
-	}
-	return m
-}
-
 // export is an organization's history as its root user gets it.
 func (h *history) export(o *member) []byte {
 	h.t.Helper()
-	reply, err := h.r.Send(context.Background(), wire.EndpointSubmit, "export_history", h.r.BodyOf(o.id, "ACTIVITY_TYPE_EXPORT_HISTORY", object{}), o.root)
-	if err != nil || reply.Status != 200 {
-		h.t.Fatalf("export_history: %v %d %s", err, reply.Status, reply.Body)
-	}
-	var m object
-	if err := json.Unmarshal(reply.Body, &m); err != nil {
-		h.t.Fatal(err)
+	root := h.as(o, o.root)
+	made := root.Submit("EXPORT_HISTORY", object{})
+	if made.Status != 200 {
+		h.t.Fatal(made)
 	}
 	file, from := []byte(exported.Magic), ""
 	for {
-		page := h.query(o, o.root, "get_history", object{"activityId": rig.Text(m, "activity", "id"), "from": from})
-		b, err := base64.StdEncoding.Strict().DecodeString(rig.Text(page, "history"))
+		page := root.Read("get_history", object{"activityId": made.Text("activity", "id"), "from": from})
+		b, err := base64.StdEncoding.Strict().DecodeString(client.Text(page, "history"))
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -384,8 +326,8 @@ func (h *history) export(o *member) []byte {
 
 // trust is what the deployment's boot proof would lead to.
 func (h *history) trust() replay.Trust {
-	proof := h.query(h.orgs[0], h.orgs[0].root, "get_latest_boot_proof", object{"appName": "cloister"})
-	key, err := hex.DecodeString(rig.Text(proof, "bootProof", "ephemeralPublicKeyHex"))
+	proof := h.r.Root().Read("get_latest_boot_proof", object{"appName": "cloister"})
+	key, err := hex.DecodeString(client.Text(proof, "bootProof", "ephemeralPublicKeyHex"))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -424,19 +366,19 @@ func run(histories []*replay.History) (*core.ReplayReport, error) {
 // scene is a short history in which everything happens that the tests change.
 func (h *history) scene() {
 	top := h.orgs[0]
-	second := newPair(h.t)
-	r, _ := h.do(top, top.root, "CREATE_USERS_V4", object{"users": []any{userOf("Second", second)}})
-	top.users = append(top.users, person{rig.Text(r, "userIds", "0"), second})
-	h.do(top, top.root, "CREATE_POLICY_V3", object{"policyName": "Two", "effect": "EFFECT_ALLOW", "condition": "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "consensus": "approvers.count() >= 2", "notes": ""})
-	h.do(top, top.root, "CREATE_POLICY_V3", object{"policyName": "Sign", "effect": "EFFECT_ALLOW", "condition": "activity.action == 'SIGN'", "consensus": "approvers.any(user, true)", "notes": ""})
-	h.do(top, second, "CREATE_USER_TAG", object{"userTagName": "Waits", "userIds": []any{}})
+	second := client.NewKey()
+	r, _ := h.do(top, top.root, "CREATE_USERS_V4", client.Users(client.NewUser("Second", second)))
+	top.users = append(top.users, person{client.Text(r, "userIds", "0"), second})
+	h.do(top, top.root, "CREATE_POLICY_V3", client.Policy("Two", "ALLOW", "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "approvers.count() >= 2"))
+	h.do(top, top.root, "CREATE_POLICY_V3", client.Policy("Sign", "ALLOW", "activity.action == 'SIGN'", "approvers.any(user, true)"))
+	h.do(top, second, "CREATE_USER_TAG", client.Tag("Waits"))
 	h.do(top, top.root, "APPROVE_ACTIVITY", object{"fingerprint": top.waits[0]})
-	h.do(top, second, "CREATE_USER_TAG", object{"userTagName": "Rejected", "userIds": []any{}})
+	h.do(top, second, "CREATE_USER_TAG", client.Tag("Rejected"))
 	h.do(top, second, "REJECT_ACTIVITY", object{"fingerprint": top.waits[1]})
-	h.do(top, second, "CREATE_WALLET", object{"walletName": "Denied", "accounts": []any{}})
+	h.do(top, second, "CREATE_WALLET", client.Wallet("Denied"))
 	for i := range 2 {
-		r, _ = h.do(top, top.root, "CREATE_WALLET", object{"walletName": fmt.Sprint("Wallet ", i), "accounts": []any{account("m/44'/60'/0'/0/0")}})
-		top.addresses = append(top.addresses, rig.Text(r, "addresses", "0"))
+		r, _ = h.do(top, top.root, "CREATE_WALLET", client.Wallet(fmt.Sprint("Wallet ", i), client.Ethereum))
+		top.addresses = append(top.addresses, client.Text(r, "addresses", "0"))
 	}
 	for _, address := range top.addresses {
 		h.do(top, second, "SIGN_RAW_PAYLOAD_V2", object{"signWith": address, "payload": "same", "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256", "generateAppProofs": true})
@@ -444,14 +386,12 @@ func (h *history) scene() {
 	}
 	for i := range 2 {
 		r, _ = h.do(top, top.root, "CREATE_WALLET", sparkWallet(fmt.Sprint("Spark ", i)))
-		for _, one := range sparkRequests(rig.Text(r, "addresses", "0")) {
+		for _, one := range sparkRequests(client.Text(r, "addresses", "0")) {
 			h.do(top, second, one.typ, one.parameters)
 		}
 	}
 	h.do(top, top.root, "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK", "value": "https://hooks.example.com/"})
-	r, _ = h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{without(userOf("Root", second), "userTags")}})
-	sub := &member{id: rig.Text(r, "subOrganizationId"), parent: top.id, root: second, users: []person{{rig.Text(r, "rootUserIds", "0"), second}}}
-	h.orgs = append(h.orgs, sub)
+	sub := h.below(second)
 	h.do(sub, second, "UPDATE_USER", object{"userId": sub.users[0].id, "userName": "Again", "userEmail": "root@example.com"})
 	h.do(sub, second, "INIT_IMPORT_WALLET", object{"userId": sub.users[0].id})
 	h.do(sub, second, "DELETE_WALLETS", object{"walletIds": []any{sub.id}})
@@ -464,10 +404,10 @@ func (h *history) scene() {
 const suite = "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"
 
 // importSecret imports a secret through a target of the root user's, encrypted to another key if it is to be refused.
-func (h *history) importSecret(o *member, by laptop.KeyPair, refused bool) string {
+func (h *history) importSecret(o *member, by client.KeyPair, refused bool) string {
 	r, _ := h.do(o, o.root, "INIT_IMPORT_SECRETS", object{"encryptionSuite": suite, "numSecrets": 2})
 	var outer, inner map[string]string
-	if err := json.Unmarshal([]byte(rig.Text(r, "enclaveTargetMessages", "1")), &outer); err != nil {
+	if err := json.Unmarshal([]byte(client.Text(r, "enclaveTargetMessages", "1")), &outer); err != nil {
 		h.t.Fatal(err)
 	}
 	data, err := hex.DecodeString(outer["data"])
@@ -499,7 +439,7 @@ func (h *history) importSecret(o *member, by laptop.KeyPair, refused bool) strin
 	}
 	r, _ = h.do(o, by, "IMPORT_SECRETS", object{"secrets": []any{object{"name": h.name("Secret"), "targetPublicKey": inner["targetPublic"], "encryptionSuite": suite,
 		"secretPayload": fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, ciphertext), "staticProperties": []any{object{"key": "env", "value": h.name("prod")}}}}})
-	return rig.Text(r, "secretIds", "0")
+	return client.Text(r, "secretIds", "0")
 }
 
 // A forgery changes one entry, or says that it has nothing to change there.
@@ -977,38 +917,20 @@ func TestExportTakesTheRootQuorum(t *testing.T) {
 	h.scene()
 	top := h.orgs[0]
 	second := top.users[1]
-	ask := func(by laptop.KeyPair, id string) int {
-		body, err := json.Marshal(object{"organizationId": top.id, "activityId": id})
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply, err := h.r.Send(context.Background(), wire.EndpointQuery, "get_history", body, by)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return int(reply.Status)
+	ask := func(by client.KeyPair, id string) int {
+		return h.as(top, by).Query("get_history", object{"activityId": id}).Status
 	}
-	submit := func(by laptop.KeyPair) (string, string) {
-		reply, err := h.r.Send(context.Background(), wire.EndpointSubmit, "export_history", h.r.BodyOf(top.id, "ACTIVITY_TYPE_EXPORT_HISTORY", object{}), by)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m object
-		if err := json.Unmarshal(reply.Body, &m); err != nil {
-			t.Fatal(err)
-		}
-		return rig.Text(m, "activity", "id"), rig.Text(m, "activity", "status") + rig.Text(m, "activity", "fingerprint")
-	}
-	if _, status := submit(second.pair); strings.Contains(status, "COMPLETED") {
-		t.Errorf("by one who is not of the root quorum: %s", status)
+	submit := func(by client.KeyPair) client.Reply { return h.as(top, by).Submit("EXPORT_HISTORY", object{}) }
+	if got := submit(second.pair); got.State() == "COMPLETED" {
+		t.Errorf("by one who is not of the root quorum: %v", got)
 	}
 	h.do(top, top.root, "UPDATE_ROOT_QUORUM", object{"threshold": 2, "userIds": []any{top.users[0].id, second.id}})
-	id, status := submit(top.root)
-	if !strings.HasPrefix(status, "ACTIVITY_STATUS_CONSENSUS_NEEDED") || ask(top.root, id) == 200 {
-		t.Errorf("by one of two: %s", status)
+	got := submit(top.root)
+	id := got.Text("activity", "id")
+	if got.State() != "CONSENSUS_NEEDED" || ask(top.root, id) == 200 {
+		t.Errorf("by one of two: %v", got)
 	}
-	_, print, _ := strings.Cut(status, "sha256:")
-	h.do(top, second.pair, "APPROVE_ACTIVITY", object{"fingerprint": "sha256:" + print})
+	h.do(top, second.pair, "APPROVE_ACTIVITY", object{"fingerprint": got.Text("activity", "fingerprint")})
 	if ask(second.pair, id) == 200 {
 		t.Error("who has only approved gets the history")
 	}

@@ -25,6 +25,7 @@ import (
 	"cloister/enclave/core"
 	"cloister/enclave/internal/org"
 	"cloister/shared/tvc"
+	"cloister/sim/client"
 	"cloister/sim/rig"
 )
 
@@ -98,7 +99,7 @@ func TestReplayOfPrograms(t *testing.T) {
 	}
 	image, digest := pushed(t)
 	r, _ := h.do(top, top.root, "CREATE_TVC_APP", object{"name": "Second", "quorumPublicKey": operator(t, 8).Hex(), "manifestSetParams": setOfTwo(t, "Approvers"), "shareSetParams": setOfTwo(t, "Approvers")})
-	deployment := object{"appId": rig.Text(r, "appId"), "qosVersion": "cloister-1", "pivotContainerImageUrl": image, "pivotPath": "/app", "pivotArgs": []any{"-v"}, "expectedPivotDigest": digest,
+	deployment := object{"appId": client.Text(r, "appId"), "qosVersion": "cloister-1", "pivotContainerImageUrl": image, "pivotPath": "/app", "pivotArgs": []any{"-v"}, "expectedPivotDigest": digest,
 		"healthCheckType": "TVC_HEALTH_CHECK_TYPE_HTTP", "healthCheckPort": 8080, "publicIngressPort": 8081}
 	but := func(member string, value any) object {
 		c := maps.Clone(deployment)
@@ -112,11 +113,11 @@ func TestReplayOfPrograms(t *testing.T) {
 		if r, status := h.do(top, top.root, "CREATE_TVC_DEPLOYMENT", c.params); status != c.status {
 			t.Fatal(i, r)
 		} else if i == 1 {
-			h.do(top, top.root, "DELETE_TVC_DEPLOYMENT", object{"deploymentId": rig.Text(r, "deploymentId")})
-			h.do(top, top.root, "RESTORE_TVC_DEPLOYMENT", object{"deploymentId": rig.Text(r, "deploymentId")})
+			h.do(top, top.root, "DELETE_TVC_DEPLOYMENT", object{"deploymentId": client.Text(r, "deploymentId")})
+			h.do(top, top.root, "RESTORE_TVC_DEPLOYMENT", object{"deploymentId": client.Text(r, "deploymentId")})
 		}
 	}
-	h.do(top, top.root, "DELETE_TVC_APP_AND_DEPLOYMENTS", object{"appId": rig.Text(r, "appId")})
+	h.do(top, top.root, "DELETE_TVC_APP_AND_DEPLOYMENTS", object{"appId": client.Text(r, "appId")})
 	original := h.read()
 	report, err := run(copied(t, original))
 	if err != nil {

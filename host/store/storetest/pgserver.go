@@ -179,6 +179,7 @@ func (s *Server) Kill9() {
 	if s.process == nil {
 		return
 	}
+	_ = s.process.Process.Signal(syscall.SIGSTOP) // so that it starts no process that is not listed
 	pids := s.children()
 	// Kill the postmaster first: it would restart a process that ends before it.
 	_ = s.process.Process.Kill()
