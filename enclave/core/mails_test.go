@@ -148,7 +148,11 @@ func TestMailEventsOfOthers(t *testing.T) {
 	if got := root.Query("list_email_events", object{"organizationId": sub.String(), "email": "ada@example.com"}); got.Status != 400 || !strings.Contains(got.Text("message"), "top level") {
 		t.Error(got)
 	}
-	other, err := org.ParseID(r.Others()[0].Organization)
+	others := r.Others()
+	if len(others) != 1 {
+		t.Fatal(others)
+	}
+	other, err := org.ParseID(others[0].Organization)
 	if err != nil {
 		t.Fatal(err)
 	}

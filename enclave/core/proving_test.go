@@ -128,9 +128,9 @@ func TestLogProofWithASubmit(t *testing.T) {
 			}
 			const done, waits, failed = "ACTIVITY_STATUS_COMPLETED", "ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_FAILED"
 
-			users := p.Root().Body("CREATE_USERS_V4", client.Users(client.NewUser("User", user), client.NewUser("Second", second)))
+			users := p.Root().Body("CREATE_USERS_V3", client.Users(client.NewUser("User", user), client.NewUser("Second", second)))
 			e, m := p.proven(200, "create_users", users, root)
-			want(e, home, "ACTIVITY_TYPE_CREATE_USERS_V4", done, users)
+			want(e, home, "ACTIVITY_TYPE_CREATE_USERS_V3", done, users)
 			ids, _ := client.Get(m.Result(), "userIds").([]any)
 
 			refused := p.wallet("w")
@@ -140,9 +140,9 @@ func TestLogProofWithASubmit(t *testing.T) {
 				t.Errorf("%v", m)
 			}
 
-			sub := p.Root().Body("CREATE_SUB_ORGANIZATION_V8", client.SubOrganization("below", client.NewRootUser("below", user)))
+			sub := p.Root().Body("CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("below", client.NewRootUser("below", user)))
 			e, m = p.proven(200, "create_sub_organization", sub, root)
-			want(e, home, "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", done, sub)
+			want(e, home, "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", done, sub)
 			below := client.Text(m.Result(), "subOrganizationId")
 			own := p.Root().As(below, "", user).Body("CREATE_WALLET", client.Wallet("w"))
 			e, _ = p.proven(200, "create_wallet", own, user)

@@ -88,7 +88,11 @@ func TestBackups(t *testing.T) {
 	for i, s := range sources {
 		top := root(t, s.r)
 		for j, u := range []*client.User{top, top.NewSubOrganization("Sub 0"), top.NewSubOrganization("Sub 1")} {
-			working.Go(func() { s.work(ctx, u, fmt.Sprintf("load %d/%d ", i, j)) })
+			working.Go(func() {
+				if err := s.work(ctx, u.Client, fmt.Sprintf("load %d/%d ", i, j)); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 	}
 	for i, s := range sources {

@@ -72,7 +72,7 @@ func TestMovingIn(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	target := unhex(t, data(t, client.Text(ours.Do("INIT_IMPORT_WALLET", object{"userId": ours.User}), "importBundle"))["targetPublic"])
+	target := client.Target(client.Text(ours.Do("INIT_IMPORT_WALLET", object{"userId": ours.User}), "importBundle"))
 	to, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(target)
 	if err != nil {
 		t.Fatal(err)

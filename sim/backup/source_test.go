@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/host/store"
+	"cloister/shared/clocktest"
 	"cloister/sim/client"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -70,7 +71,7 @@ func root(t testing.TB, r *rig.Rig) *client.User {
 // on is the owner at a deployment.
 func (o owner) on(t testing.TB, r *rig.Rig) *client.User { return root(t, r).As(o.id, "", o.key) }
 
-func ownerOf(u *client.User) owner { return owner{u.Organization, u.Key} }
+func ownerOf(u *client.Client) owner { return owner{u.Organization, u.Key} }
 
 // formats are two formats whose signatures are the same every time.
 func formats(n int) []object {
@@ -84,7 +85,7 @@ func words(signWith, text string) object {
 
 // work does one thing after the other in an organization until ctx ends: wallets,
 // accounts, then signatures. The ledger has what was answered.
-func (s *source) work(ctx context.Context, u *client.User, name string) {
+func (s *source) work(ctx context.Context, u *client.Client, name string) error {
 	var wallet, with string
 	for i := 0; ctx.Err() == nil; i++ {
 		typ, parameters := "SIGN_RAW_PAYLOAD_V2", words(with, fmt.Sprintf("%s %d", name, i))
@@ -94,15 +95,20 @@ func (s *source) work(ctx context.Context, u *client.User, name string) {
 		case i%20 == 5 && i < 400:
 			typ, parameters = "CREATE_WALLET_ACCOUNTS", object{"walletId": wallet, "accounts": formats(i)}
 		}
-		r := u.Submit(typ, parameters)
-		if !r.Completed() {
-			u.Test.Fatal(r)
+		r, err := u.Submit(context.WithoutCancel(ctx), typ, parameters)
+		if err == nil && !r.Completed() {
+			err = fmt.Errorf("%s: %v", typ, r)
+		}
+		if err != nil {
+			return err
 		}
 		if typ == "CREATE_WALLET" {
 			wallet, with = client.Text(r.Result(), "walletId"), client.Text(r.Result(), "addresses", "0")
 		}
 		if typ != "SIGN_RAW_PAYLOAD_V2" {
-			s.learn(u, wallet)
+			if err := s.learn(u, wallet); err != nil {
+				return err
+			}
 		}
 		s.mu.Lock()
 		if len(s.activities) > 64 {
@@ -115,18 +121,29 @@ func (s *source) work(ctx context.Context, u *client.User, name string) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+	return nil
 }
 
 // learn writes down the accounts of a wallet.
-func (s *source) learn(u *client.User, wallet string) {
-	got := addresses(u, object{"walletId": wallet})
+func (s *source) learn(u *client.Client, wallet string) error {
+	got, err := readAddresses(u, object{"walletId": wallet})
 	s.mu.Lock()
 	maps.Copy(s.accounts, got)
 	s.mu.Unlock()
+	return err
 }
 
 // addresses are those of an organization.
 func addresses(u *client.User, which object) map[string]account {
+	u.Test.Helper()
+	all, err := readAddresses(u.Client, which)
+	if err != nil {
+		u.Test.Fatal(err)
+	}
+	return all
+}
+
+func readAddresses(u *client.Client, which object) (map[string]account, error) {
 	all := map[string]account{}
 	for after := ""; ; {
 		page := object{"limit": "100"}
@@ -135,13 +152,22 @@ func addresses(u *client.User, which object) map[string]account {
 		}
 		ask := object{"paginationOptions": page}
 		maps.Copy(ask, which)
-		rows, _ := u.Read("list_wallet_accounts", ask)["accounts"].([]any)
+		ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
+		r, err := u.Query(ctx, "list_wallet_accounts", ask)
+		cancel()
+		if err == nil && r.Status != 200 {
+			err = fmt.Errorf("list_wallet_accounts: %v", r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows, _ := r.Get("accounts").([]any)
 		for _, a := range rows {
 			after = client.Text(a, "walletAccountId")
 			all[client.Text(a, "address")] = account{ownerOf(u), client.Text(a, "publicKey"), client.Text(a, "addressFormat")}
 		}
 		if len(rows) < 100 {
-			return all
+			return all, nil
 		}
 	}
 }
@@ -149,7 +175,7 @@ func addresses(u *client.User, which object) map[string]account {
 const payloads = 10
 
 // sign signs the campaign's payloads with an address of a format; the signatures are
-// the same wherever its key is.
+// the same wherever its key is. What is refused fails the test, which goes on.
 func sign(u *client.User, address, format string) []any {
 	u.Test.Helper()
 	hash := "HASH_FUNCTION_KECCAK256"
@@ -160,9 +186,10 @@ func sign(u *client.User, address, format string) []any {
 	for i := range payloads {
 		texts = append(texts, fmt.Sprintf("%064x", i+1))
 	}
-	list, _ := u.Do("SIGN_RAW_PAYLOADS", object{"signWith": address, "payloads": texts, "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": hash})["signatures"].([]any)
-	if len(list) != payloads {
-		u.Test.Fatalf("%d signatures", len(list))
+	r := u.Submit("SIGN_RAW_PAYLOADS", object{"signWith": address, "payloads": texts, "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": hash})
+	list, _ := client.Get(r.Result(), "signatures").([]any)
+	if !r.Completed() || len(list) != payloads {
+		u.Test.Errorf("%d signatures with %s: %v", len(list), address, r)
 	}
 	return list
 }

@@ -141,6 +141,11 @@ func (r *rig) order(id string, approvals int) *tvc.Run {
 // await waits until the first replica of a deployment is as it should be.
 func (r *rig) await(id string, is func(host.Replica) bool) (first host.Replica) {
 	r.t.Helper()
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("%+v", first)
+		}
+	}()
 	clocktest.Until(r.t, "the first replica of "+id+" is as it should be", func() bool {
 		all, _, err := r.host.Status(id)
 		if err != nil {
@@ -340,10 +345,13 @@ func TestRefused(t *testing.T) {
 		if err := r.host.Run(t.Context(), r.order(name, 2)); err != nil {
 			t.Fatal(err)
 		}
-		got := r.await(name, func(x host.Replica) bool { return x.Failure != "" })
-		if !strings.Contains(got.Failure, c.want) {
-			t.Errorf("%s: %+v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			one := *r
+			one.t = t
+			if got := one.await(name, func(x host.Replica) bool { return x.Failure != "" }); !strings.Contains(got.Failure, c.want) {
+				t.Errorf("%+v", got)
+			}
+		})
 		if err := r.host.Run(t.Context(), &tvc.Run{AppID: "app", DeploymentID: name, Stop: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -56,12 +56,15 @@ func Link(l interface {
 	}
 }
 
-// HTTP sends to the public interface at a URL without a slash at the end.
+// paths are where operations of an endpoint are served.
+var paths = map[wire.Endpoint]string{wire.EndpointSubmit: "/public/v1/submit/", wire.EndpointQuery: "/public/v1/query/", wire.EndpointProxy: "/v1/"}
+
+// HTTP sends to the public interface, or the auth proxy, at a URL without a slash at the end.
 func HTTP(c *http.Client, url string) Sender {
 	return func(ctx context.Context, q *Request) (Reply, error) {
-		path := "/public/v1/submit/"
-		if q.Endpoint == wire.EndpointQuery {
-			path = "/public/v1/query/"
+		path, ok := paths[q.Endpoint]
+		if !ok {
+			return Reply{}, fmt.Errorf("%s: not served over HTTP", q.Op)
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+path+q.Op, bytes.NewReader(q.Body))
 		if err != nil {
@@ -203,16 +206,41 @@ func (c *Client) Query(ctx context.Context, op string, request Object) (Reply, e
 	return c.Post(ctx, wire.EndpointQuery, op, c.Ask(request))
 }
 
-// Do submits an activity that must be completed, and returns its result.
+// Do submits an activity that must be completed, and returns its result, which must be there.
 func (c *Client) Do(ctx context.Context, typ string, parameters any) (Object, error) {
 	r, err := c.Submit(ctx, typ, parameters)
 	if err != nil {
 		return nil, err
 	}
-	if !r.Completed() {
+	result := r.Result()
+	if !r.Completed() || result == nil {
 		return nil, fmt.Errorf("%s: %v", typ, r)
 	}
-	return r.Result(), nil
+	return result, nil
+}
+
+// NewUser makes a user of the organization with a key of its own.
+func (c *Client) NewUser(ctx context.Context, name string) (*Client, error) {
+	k := NewKey()
+	made, err := c.Do(ctx, "CREATE_USERS_V4", Users(NewUser(name, k)))
+	return c.As(c.Organization, Text(made, "userIds", "0"), k), err
+}
+
+// NewSubOrganization makes a sub-organization, and returns its one root user.
+func (c *Client) NewSubOrganization(ctx context.Context, name string) (*Client, error) {
+	k := NewKey()
+	made, err := c.Do(ctx, "CREATE_SUB_ORGANIZATION_V8", SubOrganization(name, NewRootUser("Root", k)))
+	return c.As(Text(made, "subOrganizationId"), Text(made, "rootUserIds", "0"), k), err
+}
+
+// NewKey makes one more API key of the user, and returns the user with it. A key without a name is called after itself.
+func (c *Client) NewKey(ctx context.Context, name string) (*Client, error) {
+	k := NewKey()
+	if name == "" {
+		name = "Key " + k.PublicKey[2:10]
+	}
+	_, err := c.Do(ctx, "CREATE_API_KEYS_V2", Object{"userId": c.User, "apiKeys": []any{APIKey(name, k)}})
+	return c.As(c.Organization, c.User, k), err
 }
 
 // As is a client of the same deployment for another user.
@@ -250,9 +278,12 @@ func (r Reply) State() string {
 // Completed reports that the activity was completed.
 func (r Reply) Completed() bool { return r.Status == http.StatusOK && r.State() == "COMPLETED" }
 
-// Result is the result of the activity, without the member that is named after its type; nil if there is none.
+// Result is the result of the activity, the one member that is named after its type; nil if there is none.
 func (r Reply) Result() Object {
 	all, _ := r.Get("activity", "result").(Object)
+	if len(all) != 1 {
+		return nil
+	}
 	for _, one := range all {
 		o, _ := one.(Object)
 		return o

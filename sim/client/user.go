@@ -55,14 +55,15 @@ func (u *User) Query(op string, request Object) Reply {
 	return u.Post(wire.EndpointQuery, op, u.Ask(request))
 }
 
-// Do submits an activity, must see it completed, and returns its result.
+// Do submits an activity, which must be completed with a result, and returns that.
 func (u *User) Do(typ string, parameters any) Object {
 	u.Test.Helper()
 	r := u.Submit(typ, parameters)
-	if !r.Completed() {
+	result := r.Result()
+	if !r.Completed() || result == nil {
 		u.Test.Fatalf("%s: %v", typ, r)
 	}
-	return r.Result()
+	return result
 }
 
 // Read sends a query, which must be answered, and returns the reply.
@@ -76,26 +77,25 @@ func (u *User) Read(op string, request Object) Object {
 }
 
 // NewUser makes a user of the organization with a key of its own.
-func (u *User) NewUser(name string) *User {
-	u.Test.Helper()
-	k := NewKey()
-	return u.As(u.Organization, Text(u.Do("CREATE_USERS_V4", Users(NewUser(name, k))), "userIds", "0"), k)
-}
+func (u *User) NewUser(name string) *User { return u.made(u.Client.NewUser, name) }
 
 // NewSubOrganization makes a sub-organization, and returns its one root user.
 func (u *User) NewSubOrganization(name string) *User {
-	u.Test.Helper()
-	k := NewKey()
-	made := u.Do("CREATE_SUB_ORGANIZATION_V8", SubOrganization(name, NewRootUser("Root", k)))
-	return u.As(Text(made, "subOrganizationId"), Text(made, "rootUserIds", "0"), k)
+	return u.made(u.Client.NewSubOrganization, name)
 }
 
 // NewKey makes one more API key of the user, and returns the user with it.
-func (u *User) NewKey() *User {
+func (u *User) NewKey() *User { return u.made(u.Client.NewKey, "") }
+
+func (u *User) made(by func(context.Context, string) (*Client, error), name string) *User {
 	u.Test.Helper()
-	k := NewKey()
-	u.Do("CREATE_API_KEYS_V2", Object{"userId": u.User, "apiKeys": []any{APIKey("Key "+k.PublicKey[2:10], k)}})
-	return u.As(u.Organization, u.User, k)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := by(ctx, name)
+	if err != nil {
+		u.Test.Fatal(err)
+	}
+	return c.In(u.Test)
 }
 
 // Login starts a session of the user, and returns the user with the session's key, and the session's token.

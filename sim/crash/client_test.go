@@ -276,6 +276,7 @@ type crowd struct {
 	setup   *worker
 	clients []*worker
 	stop    chan struct{}
+	end     func() // closes stop
 	done    sync.WaitGroup
 }
 
@@ -314,6 +315,13 @@ func (w *world) gather(seed uint64, think time.Duration) *crowd {
 		check(err)
 		g.clients = append(g.clients, c)
 	}
+	g.end = sync.OnceFunc(func() { close(g.stop) })
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			w.t.Log(w.problems.all())
+		}
+		g.end()
+	})
 	w.prober = g.setup
 	for _, c := range g.clients {
 		g.done.Go(func() {
@@ -327,7 +335,7 @@ func (w *world) gather(seed uint64, think time.Duration) *crowd {
 
 // finish lets every client get its last body acknowledged, and then stops it.
 func (g *crowd) finish() {
-	close(g.stop)
+	g.end()
 	g.done.Wait()
 }
 

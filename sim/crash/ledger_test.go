@@ -54,6 +54,9 @@ func (a *answer) made() (m made, err error) {
 	for _, one := range results {
 		m = one
 	}
+	if err == nil && len(results) != 1 {
+		err = fmt.Errorf("%d results", len(results))
+	}
 	return m, err
 }
 

@@ -45,11 +45,11 @@ var attacks = []attack{
 	{name: "dear policies, 50 tenants", tenants: 50, groups: func(w *world) []group { return []group{w.ofTenants("policies", w.tenants, 4, policies)} }},
 	{name: "1000 addresses, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("addresses", 8, 4, addresses)} }},
 	{name: "megabytes that fail, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("megabytes", 8, 4, megabytes)} }},
-	{name: "signatures, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("signatures", 8, 32, signatures)} }},
+	{name: "signatures, 8 sub-organizations", tenants: 1, groups: func(w *world) []group { return []group{w.endUsers("signatures", 8, 32, signatures(2_000))} }},
 	// No end user can do this, but the owner of a tenant: 5,000 requests at once, all of which go through the store.
 	{name: "signatures of a tenant, 256 in flight", tenants: 1, more: 80, groups: func(w *world) []group { return []group{flood(w.tenants[0], 256)} }},
 	{name: "mixed", tenants: 16, groups: func(w *world) []group {
-		return []group{w.ofTenants("policies", w.tenants[:10], 4, policies), w.ofTenants("addresses", w.tenants[10:15], 4, addresses), w.endUsers("signatures", 8, 32, signatures)}
+		return []group{w.ofTenants("policies", w.tenants[:10], 4, policies), w.ofTenants("addresses", w.tenants[10:15], 4, addresses), w.endUsers("signatures", 8, 32, signatures(2_000))}
 	}},
 }
 

@@ -92,22 +92,19 @@ type requests struct {
 }
 
 // prepare makes requests of a user, so many of them stamped.
-func prepare(u *client.User, typ string, parameters any, stamped int) *requests {
+func prepare(u *client.Client, typ string, parameters any, stamped int) (*requests, error) {
 	key, err := request.ParseKey(u.Key.PrivateKey)
 	if err != nil {
-		u.Test.Fatal(err)
+		return nil, err
 	}
 	first := u.Times.Next()
 	then := client.Client{Times: &client.Times{Now: func() time.Time { return time.UnixMilli(first) }}, Organization: u.Organization}
 	before, after, _ := bytes.Cut(then.Body(typ, parameters), strconv.AppendInt(nil, first, 10))
 	rs := &requests{op: request.Operation(typ), key: key, before: before, after: after, firstMs: first, stamps: make([]string, stamped)}
-	parallel(u.Test, stamped, 2, func(i int) {
-		var err error
-		if rs.stamps[i], err = rs.key.Stamp(rs.body(nil, i)); err != nil {
-			u.Test.Error(err)
-		}
+	return rs, parallel(stamped, 2, func(i int) (err error) {
+		rs.stamps[i], err = rs.key.Stamp(rs.body(nil, i))
+		return err
 	})
-	return rs
 }
 
 // next is the next request. Its body is written over the one given.
@@ -129,36 +126,57 @@ func (rs *requests) body(b []byte, i int) []byte {
 	return append(b, rs.after...)
 }
 
-// parallel calls f for each number below n. A test that has failed meanwhile ends with it.
-func parallel(t testing.TB, n, workers int, f func(i int)) {
+// parallel calls f for each number below n, and is the first error.
+func parallel(n, workers int, f func(i int) error) error {
 	var next atomic.Int64
 	var all sync.WaitGroup
+	errs := make(chan error, workers)
 	for range workers {
 		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n) && !t.Failed(); i = next.Add(1) - 1 {
-				f(int(i))
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := f(int(i)); err != nil {
+					errs <- err
+					return
+				}
 			}
 		})
 	}
 	all.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
+	close(errs)
+	return <-errs
 }
 
+// A load makes requests of a user.
+type load func(context.Context, *client.Client) (*requests, error)
+
 // endUsers makes an attacker of each of so many new end users of the first tenant.
-func (w *world) endUsers(name string, n, inFlight int, what func(*client.User) *requests) group {
-	return w.group(name, n, inFlight, func(int) *client.User { return w.tenants[0].NewSubOrganization("End user") }, what)
+func (w *world) endUsers(name string, n, inFlight int, what load) group {
+	return w.group(name, n, inFlight, func(ctx context.Context, _ int) (*client.Client, error) {
+		return w.tenants[0].Client.NewSubOrganization(ctx, "End user")
+	}, what)
 }
 
 // ofTenants makes an attacker of each of some tenants.
-func (w *world) ofTenants(name string, tenants []*client.User, inFlight int, what func(*client.User) *requests) group {
-	return w.group(name, len(tenants), inFlight, func(i int) *client.User { return tenants[i] }, what)
+func (w *world) ofTenants(name string, tenants []*client.User, inFlight int, what load) group {
+	return w.group(name, len(tenants), inFlight, func(_ context.Context, i int) (*client.Client, error) { return tenants[i].Client, nil }, what)
 }
 
-func (w *world) group(name string, n, inFlight int, who func(i int) *client.User, what func(*client.User) *requests) group {
+func (w *world) group(name string, n, inFlight int, who func(context.Context, int) (*client.Client, error), what load) group {
 	g := group{name, make([]*attacker, n)}
-	parallel(w.t, n, 32, func(i int) { g.attackers[i] = &attacker{requests: []*requests{what(who(i))}, inFlight: inFlight} })
+	err := parallel(n, 32, func(i int) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		c, err := who(ctx, i)
+		if err != nil {
+			return err
+		}
+		rs, err := what(ctx, c)
+		g.attackers[i] = &attacker{requests: []*requests{rs}, inFlight: inFlight}
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	return g
 }
 
@@ -171,59 +189,81 @@ func ones(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("1,", n
 const dearPolicies = 18
 
 // policies has a root user write dear policies, and another user ask for something that they deny.
-func policies(root *client.User) *requests {
-	user := root.NewUser("User")
+func policies(ctx context.Context, root *client.Client) (*requests, error) {
+	user, err := root.NewUser(ctx, "User")
+	if err != nil {
+		return nil, err
+	}
 	var all []any
 	for i := range dearPolicies {
 		all = append(all, client.Policy(fmt.Sprint("Policy ", i), "ALLOW", dearCondition, ""))
 	}
-	root.Do("CREATE_POLICIES", object{"policies": all})
+	if _, err := root.Do(ctx, "CREATE_POLICIES", object{"policies": all}); err != nil {
+		return nil, err
+	}
 	return prepare(user, "CREATE_USER_TAG", client.Tag("Tag"), 8)
 }
 
 // addresses asks for a thousand addresses, of the kind that takes longest, which are told and not kept.
-func addresses(u *client.User) *requests {
-	wallet := u.Do("CREATE_WALLET", client.Wallet("Wallet"))["walletId"]
+func addresses(ctx context.Context, c *client.Client) (*requests, error) {
+	wallet, err := c.Do(ctx, "CREATE_WALLET", client.Wallet("Wallet"))
+	if err != nil {
+		return nil, err
+	}
 	var all []any
 	for i := range 1000 {
 		all = append(all, client.Account("SECP256K1", fmt.Sprintf("m/86'/0'/0'/0/%d", i), "BITCOIN_MAINNET_P2TR"))
 	}
-	return prepare(u, "CREATE_WALLET_ACCOUNTS", object{"walletId": wallet, "accounts": all, "persist": false}, 64)
+	return prepare(c, "CREATE_WALLET_ACCOUNTS", object{"walletId": wallet["walletId"], "accounts": all, "persist": false}, 64)
 }
 
 // megabytes asks for signatures of a megabyte by an address that is not there.
-func megabytes(u *client.User) *requests {
+func megabytes(_ context.Context, c *client.Client) (*requests, error) {
 	sign := client.Payload("0x0000000000000000000000000000000000000000", strings.Repeat("61", wire.MaxBody/2-200), "SHA256")
-	return prepare(u, "SIGN_RAW_PAYLOAD_V2", sign, 200)
+	return prepare(c, "SIGN_RAW_PAYLOAD_V2", sign, 200)
 }
 
 // signing makes an address, and is what a signature of it is asked with.
-func signing(u *client.User) object {
-	made := u.Do("CREATE_WALLET", client.Wallet("Wallet", client.Ethereum))
-	return client.Payload(client.Text(made, "addresses", "0"), "68656c6c6f", "SHA256")
+func signing(ctx context.Context, c *client.Client) (object, error) {
+	made, err := c.Do(ctx, "CREATE_WALLET", client.Wallet("Wallet", client.Ethereum))
+	return client.Payload(client.Text(made, "addresses", "0"), "68656c6c6f", "SHA256"), err
 }
 
-// signatures asks for them.
-func signatures(u *client.User) *requests {
-	return prepare(u, "SIGN_RAW_PAYLOAD_V2", signing(u), 2_000)
+// signatures asks for so many of them, stamped.
+func signatures(stamped int) load {
+	return func(ctx context.Context, c *client.Client) (*requests, error) {
+		sign, err := signing(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return prepare(c, "SIGN_RAW_PAYLOAD_V2", sign, stamped)
+	}
 }
 
 // flood is a tenant whose root user has signatures made, by four keys: one of them has half of what the tenant has.
 func flood(tenant *client.User, inFlight int) group {
 	a := &attacker{inFlight: inFlight}
-	sign := signing(tenant)
-	for i := range 4 {
+	sign, err := signing(context.Background(), tenant.Client)
+	for i := 0; i < 4 && err == nil; i++ {
 		by := tenant
 		if i > 0 {
 			by = tenant.NewKey()
 		}
-		a.requests = append(a.requests, prepare(by, "SIGN_RAW_PAYLOAD_V2", sign, 8_000))
+		var rs *requests
+		rs, err = prepare(by.Client, "SIGN_RAW_PAYLOAD_V2", sign, 8_000)
+		a.requests = append(a.requests, rs)
+	}
+	if err != nil {
+		tenant.Test.Fatal(err)
 	}
 	return group{"signatures", []*attacker{a}}
 }
 
 // victim is the root user of the first organization, who signs.
 func (w *world) victim() *requests {
-	root := w.rig.Root()
-	return prepare(root, "SIGN_RAW_PAYLOAD_V2", signing(root), int((warmUp+window)/every))
+	rs, err := signatures(int((warmUp+window)/every))(context.Background(), w.rig.Root().Client)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return rs
 }

@@ -76,25 +76,17 @@ func TestHandOver(t *testing.T) {
 // refusesShares holds that all operators together do not start an enclave.
 func (w *world) refusesShares(e *enclave) {
 	w.t.Helper()
-	if refusal := w.lastShare(e); refusal == "" || !e.fenced.Load() {
+	if refusal := e.give(w.manifest); refusal == "" || !e.fenced.Load() {
 		w.t.Errorf("the retired image serves: %q", refusal)
 	}
-}
-
-// lastShare gives all shares to an enclave of the first program and answers what was
-// said to the last.
-func (w *world) lastShare(e *enclave) string {
-	w.t.Helper()
-	refusals := e.give(w.manifest)
-	return refusals[len(refusals)-1]
 }
 
 // proofs holds that proofs of the new boot are good and say how it came by the secret.
 func (w *world) proofs(e *enclave, o *organization) {
 	w.t.Helper()
-	o.Proofs = true
-	c := o.sign([]byte("proven"))
-	o.Proofs = false
+	asks := *o.Client
+	asks.Proofs = true
+	c := (&organization{asks.In(w.t), o.key}).sign([]byte("proven"))
 	reply, err := attestation.ParseReply(send(w.t, e.link, c).Body)
 	must(w.t, err)
 	raw, err := e.link.Call(context.Background(), o.query("get_latest_boot_proof", client.Object{"appName": "cloister"}))

@@ -30,7 +30,7 @@ func (w *world) refused(m, before *attestation.Manifest) string {
 	if _, refusal := e.ask("manifest", w.submission(m, before, w.operators)); refusal != "" {
 		return refusal
 	}
-	return w.lastShare(e)
+	return e.give(w.manifest)
 }
 
 // step is a manifest of the same program that may come after m.

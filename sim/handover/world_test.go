@@ -331,18 +331,16 @@ func (w *world) serving() *enclave {
 // shares starts an enclave that waits, as its operators do.
 func (e *enclave) shares(m *attestation.Manifest) {
 	e.w.t.Helper()
-	for _, refusal := range e.give(m) {
-		if refusal != "" {
-			e.w.t.Fatalf("share: %s", refusal)
-		}
+	if refusal := e.give(m); refusal != "" {
+		e.w.t.Fatalf("share: %s", refusal)
 	}
 	if s := e.state(); s != "serving" {
 		e.w.t.Fatalf("state is %s", s)
 	}
 }
 
-// give gives all shares to an enclave of a manifest's program, and answers what was said to each.
-func (e *enclave) give(m *attestation.Manifest) (refusals []string) {
+// give gives all shares to an enclave of a manifest's program, up to the first that is refused, and answers why that one is.
+func (e *enclave) give(m *attestation.Manifest) (refusal string) {
 	w := e.w
 	w.t.Helper()
 	set, err := attestation.VerifyShares(w.shares, w.policy(w.manifest))
@@ -359,10 +357,11 @@ func (e *enclave) give(m *attestation.Manifest) (refusals []string) {
 		must(w.t, err)
 		in, err := s.Submit(raw, place, share, o.sign)
 		must(w.t, err)
-		_, refusal := e.ask("share", in)
-		refusals = append(refusals, refusal)
+		if _, refusal = e.ask("share", in); refusal != "" {
+			break
+		}
 	}
-	return refusals
+	return refusal
 }
 
 // policy is what operators verify an enclave of a manifest's program by.
@@ -407,6 +406,9 @@ func (w *world) organization(to caller) *organization {
 	o := &organization{User: w.user(send(w.t, to, w.creation(root)).Text("organizationId"), root)}
 	made := send(w.t, to, o.activity("CREATE_PRIVATE_KEYS_V2", client.Object{"privateKeys": []any{
 		client.Object{"privateKeyName": "k", "curve": "CURVE_SECP256K1", "privateKeyTags": []string{}, "addressFormats": []string{}}}}))
+	if !made.Completed() {
+		w.t.Fatal(made)
+	}
 	o.key = client.Text(made.Result(), "privateKeys", "0", "privateKeyId")
 	return o
 }
@@ -454,7 +456,7 @@ func send(t testing.TB, to caller, c *wire.Call) client.Reply {
 
 // signature is what an activity's reply says was signed; empty: nothing.
 func signature(body []byte) string {
-	if got := (client.Reply{Body: body}).Result(); got != nil {
+	if got := (client.Reply{Body: body}).Get("activity", "result", "signRawPayloadResult"); got != nil {
 		return fmt.Sprint(got)
 	}
 	return ""

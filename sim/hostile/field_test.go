@@ -124,7 +124,7 @@ func newGround(t testing.TB) *ground {
 	}
 	f.victims = g.victims
 	f.each(func(v *victim) {
-		f.mustSubmit(v, "CREATE_API_KEYS_V2", client.Object{"userId": v.User, "apiKeys": []any{client.APIKey("Common", g.common)}})
+		f.mustSubmit(v, "CREATE_API_KEYS", client.Object{"userId": v.User, "apiKeys": []any{client.Object{"apiKeyName": "Common", "publicKey": g.common.PublicKey}}})
 		made := f.mustSubmit(v, "CREATE_WALLET", client.Wallet("First", client.Ethereum)).Result()
 		v.wallet, v.address = client.Text(made, "walletId"), client.Text(made, "addresses", "0")
 		f.rename(v, "Name 003")

@@ -49,7 +49,7 @@ func (f *family) add(name, userName, email string) {
 	user["userEmail"] = email
 	p := client.SubOrganization(name, user)
 	p["wallet"] = client.Wallet("First", client.Ethereum)
-	made := root.Do("CREATE_SUB_ORGANIZATION_V8", p)
+	made := root.Do("CREATE_SUB_ORGANIZATION_V7", p)
 	s := root.As(client.Text(made, "subOrganizationId"), client.Text(made, "rootUserIds", "0"), key)
 	s.Send = func(ctx context.Context, q *client.Request) (client.Reply, error) { return client.Link(f.Link)(ctx, q) }
 	f.subs = append(f.subs, sub{s, name, userName, email, client.Text(made, "wallet", "addresses", "0"), client.Text(made, "wallet", "walletId")})

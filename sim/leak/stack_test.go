@@ -179,8 +179,8 @@ func (s *stack) readTenants() {
 	dir := &laptop.Dir{Path: s.dir}
 	c, err1 := dir.ReadCredentials()
 	more, err2 := dir.Organizations()
-	if err1 != nil || err2 != nil {
-		s.t.Fatal(err1, err2)
+	if err1 != nil || err2 != nil || c == nil {
+		s.t.Fatal("no credentials: ", err1, err2)
 	}
 	s.credentials = c
 	first := laptop.Organization{OrganizationID: c.OrganizationID, RootUserID: c.RootUserID, RootAPIKey: c.RootAPIKey}
@@ -208,27 +208,15 @@ func (s *stack) visit(path string, body client.Object) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	once := client.Sender(func(ctx context.Context, _ *client.Request) (client.Reply, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.authProxy+"/v1/"+path, bytes.NewReader(b))
-		if err != nil {
-			return client.Reply{}, err
-		}
-		req.Header.Set("X-Auth-Proxy-Config-Id", s.credentials.AuthProxyConfigID)
-		r, err := httpClient.Do(req)
-		if err != nil {
-			return client.Reply{}, err
-		}
-		defer r.Body.Close()
-		b, err := io.ReadAll(r.Body)
-		return client.Reply{Status: r.StatusCode, Body: b}, err
-	})
 	ctx, cancel := context.WithTimeout(context.Background(), clocktest.Patience)
 	defer cancel()
-	r, err := once.Again(pause)(ctx, nil)
-	if err == nil && r.Status != http.StatusOK {
+	r, err := client.HTTP(httpClient, s.authProxy).Again(pause)(ctx, &client.Request{Endpoint: wire.EndpointProxy, Op: path,
+		Head: []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: s.credentials.AuthProxyConfigID}}, Body: b})
+	m := r.JSON()
+	if err == nil && (r.Status != http.StatusOK || m == nil) {
 		err = fmt.Errorf("%s: %v", path, r)
 	}
-	return r.JSON(), err
+	return m, err
 }
 
 // half sends the control in a request that does not end: the host keeps what it

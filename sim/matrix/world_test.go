@@ -50,7 +50,7 @@ func (w *world) send(p *principal, endpoint wire.Endpoint, op string, body []byt
 		return reply{}
 	}
 	call := q.Call()
-	call.From.Address = "192.0.2.1"
+	call.From.Address, call.WithinMs = "192.0.2.1", 0 // as long as calls take by default
 	r, err := w.Link.Call(ctx, call)
 	if err != nil {
 		w.t.Errorf("%s: %v", op, err)

@@ -126,7 +126,7 @@ func TestPreflightAndMethods(t *testing.T) {
 	allowed := r.head.Get("Access-Control-Allow-Headers")
 	if r.Status != 204 || r.head.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(allowed, "x-auth-proxy-config-id") || !strings.Contains(allowed, "x-captcha-token") ||
 		!strings.Contains(allowed, "content-type") || !strings.Contains(r.head.Get("Access-Control-Allow-Methods"), "POST") {
-		t.Errorf("%+v", r)
+		t.Errorf("%v %v", r, r.head)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 		req, _ := http.NewRequest(method, w.proxy+"/v1/account", nil)

@@ -54,7 +54,7 @@ func TestHostCannotLeadElsewhere(t *testing.T) {
 		return newWorld(t, rig.Options{Dir: dir, Store: open(), Rates: unlimited, Organizations: 1})
 	}
 	w := start()
-	other := enabled(w.Others()[0])
+	other := enabled(w.other())
 	var theirs wire.IndexRows
 	l.says(func(rows wire.IndexRows) wire.IndexRows { theirs = rows; return rows })
 	if r := w.post("wallet_kit_config", "{}", configHeader, other); r.Status != 200 || len(theirs.Rows) != 1 {

@@ -169,7 +169,7 @@ type foreignProxy struct {
 func (p *post) foreign(t *testing.T, contact string) *foreignProxy {
 	t.Helper()
 	w := *p.world
-	w.config = enabled(p.Others()[0])
+	w.config = enabled(p.other())
 	there := &post{world: &w, box: p.box, options: p.options}
 	return &foreignProxy{&w, there.token(contact)}
 }

@@ -121,7 +121,7 @@ func TestRollbackGivesNoTries(t *testing.T) {
 	s := hostile.NewStore(honest)
 	// The enclave has room for one organization: each call of another makes it load.
 	p := startPost(t, rig.Options{Dir: dir, Store: s, Organizations: 1, Limits: core.Limits{StateBytes: 1}})
-	other := p.Others()[0]
+	other := p.other()
 	all := p.pending(50)
 	before := p.copied()
 	p.guess(all, 3)

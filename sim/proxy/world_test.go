@@ -44,13 +44,25 @@ func newWorld(t *testing.T, o rig.Options) *world {
 	return w
 }
 
+// other is the root user of the one further organization, over HTTP too.
+func (w *world) other() *client.User {
+	w.t.Helper()
+	all := w.Others()
+	if len(all) != 1 {
+		w.t.Fatal(all)
+	}
+	all[0].Send = w.root.Send
+	return all[0]
+}
+
 // typed is a way to the public interface, whose replies are all of one type.
 type typed struct{}
 
 func (typed) RoundTrip(q *http.Request) (*http.Response, error) {
 	r, err := http.DefaultTransport.RoundTrip(q)
 	if err == nil && r.Header.Get("Content-Type") != "application/json" {
-		return nil, fmt.Errorf("%s: %v", q.URL, r.Header)
+		_ = r.Body.Close()
+		return nil, fmt.Errorf("%s: %d %v", q.URL, r.StatusCode, r.Header)
 	}
 	return r, err
 }

@@ -51,8 +51,8 @@ func (w *world) insists(at string) (send client.Sender, keys map[string]bool) {
 	t := w.t
 	t.Helper()
 	known, err := w.dir.ReadCredentials()
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || known == nil {
+		t.Fatal("no credentials: ", err)
 	}
 	policy := attestation.Policy{SimulatorRootPEM: known.AttestationRootPEM, ExpectedPCRs: map[int]string{}, AllowedManifestSHA256: []string{known.ManifestSHA256}}
 	for i := range 3 {

@@ -246,7 +246,11 @@ func (e *enclave) tags(a, by *account) (n int, got answer) {
 		return 0, got
 	}
 	names := map[string]bool{}
-	for _, t := range got.Get("userTags").([]any) {
+	list, ok := got.Get("userTags").([]any)
+	if !ok {
+		panic(fmt.Sprint("list_user_tags: ", got))
+	}
+	for _, t := range list {
 		if name := client.Text(t, "tagName"); strings.HasPrefix(name, "tag ") {
 			names[name] = true
 		}
@@ -275,7 +279,7 @@ func (e *enclave) send(a *account) answer {
 // sub makes a sub-organization.
 func (e *enclave) sub(h *history, parent *account, name string) *account {
 	key := client.NewKey()
-	got := e.call(must(e.as(parent, parent).Activity("CREATE_SUB_ORGANIZATION_V8", client.SubOrganization(name, client.NewRootUser("Root", key)))))
+	got := e.call(must(e.as(parent, parent).Activity("CREATE_SUB_ORGANIZATION_V7", client.SubOrganization(name, client.NewRootUser("Root", key)))))
 	if !got.Completed() {
 		panic(fmt.Sprint("create_sub_organization: ", got))
 	}

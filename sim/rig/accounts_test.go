@@ -47,7 +47,7 @@ func (a rateClient) passes(what string, r *wire.Reply, status int) {
 // fails is a body of so many bytes by a user of an organization that comes to nothing and is kept.
 func (a rateClient) fails(organization string, key laptop.KeyPair, bytes int) (body []byte, r *wire.Reply) {
 	a.t.Helper()
-	body = a.by(key, organization).Body("SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": "0x0000000000000000000000000000000000000001",
+	body = a.as(organization, key).Body("SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": "0x0000000000000000000000000000000000000001",
 		"payload": strings.Repeat("a", bytes), "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256"})
 	return body, a.send(wire.EndpointSubmit, "sign_raw_payload", body, key)
 }
@@ -153,7 +153,11 @@ func TestAccountsOfMessages(t *testing.T) {
 			t.Errorf("a fourth to one contact: %d %s", r.Status, r.Body)
 		}
 	}
-	if r := send(a.Others()[0], mail, "one@example.org"); strings.Contains(string(r.Body), "MAX_OTP_INITIATED") {
+	others := a.Others()
+	if len(others) != 1 {
+		t.Fatalf("%d other tenants", len(others))
+	}
+	if r := send(others[0], mail, "one@example.org"); strings.Contains(string(r.Body), "MAX_OTP_INITIATED") {
 		t.Errorf("from another tenant: %d %s", r.Status, r.Body)
 	}
 	// A sub-organization's mails, and the tenant's: three of its eight are sent.

@@ -1,8 +1,6 @@
 package rig_test
 
 import (
-	"crypto/ecdh"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
@@ -16,7 +14,6 @@ import (
 	"cloister/shared/wire"
 	"cloister/sim/authenticator"
 	"cloister/sim/client"
-	"cloister/sim/rig"
 )
 
 // The table of what ends with what, in enclave/CREDENTIALS.md, is true: each of its cells is tried, and it has a row for each of
@@ -130,7 +127,11 @@ var affected = []struct {
 			typ, in = "APPROVE_ACTIVITY", w.waiting(w.second.Submit("CREATE_USER_TAG", client.Tag("Voted")))
 		}
 		body := w.owner.Body(typ, in)
-		by := with(w.owner, w.stampOf(body)) // the same stamp again
+		stamp, err := w.stampOf(body)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		by := with(w.owner, stamp...) // the same stamp again
 		first := submit(by, typ, body)
 		if first.Status != 200 {
 			w.t.Fatal(first)
@@ -157,30 +158,16 @@ var affected = []struct {
 		return func() bool { return w.logsIn(k, "OAUTH_LOGIN", "oidcToken", token) }
 	}},
 	{"keys mailed to the user", func(w *ending) func() bool {
-		private, err := ecdh.P256().GenerateKey(rand.Reader)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		id := client.Text(w.prober.Do("EMAIL_AUTH_V3", object{"email": sandboxAddress, "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes()), "emailCustomization": object{"appName": "App"}}), "apiKeyId")
+		_, target := encapsulation(w.t)
+		id := client.Text(w.prober.Do("EMAIL_AUTH_V3", object{"email": sandboxAddress, "targetPublicKey": target, "emailCustomization": object{"appName": "App"}}), "apiKeyId")
 		return func() bool {
 			got := w.second.Query("list_users", nil)
 			return got.Status == 200 && strings.Contains(got.String(), id)
 		}
 	}},
 	{"import targets of the user", func(w *ending) func() bool {
-		outer, inner := map[string]string{}, map[string]string{}
-		text := client.Text(w.spare.Do("INIT_IMPORT_WALLET", object{"userId": w.user.User}), "importBundle")
-		if err := json.Unmarshal([]byte(text), &outer); err != nil {
-			w.t.Fatal(err)
-		}
-		data, err := hex.DecodeString(outer["data"])
-		if err == nil {
-			err = json.Unmarshal(data, &inner)
-		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		bundle := sealed(w.t, inner["targetPublic"], strings.Repeat("abandon ", 11)+"about")
+		target := client.Target(client.Text(w.spare.Do("INIT_IMPORT_WALLET", object{"userId": w.user.User}), "importBundle"))
+		bundle := sealed(w.t, hex.EncodeToString(target), strings.Repeat("abandon ", 11)+"about")
 		return func() bool {
 			return w.spare.Submit("IMPORT_WALLET", object{"userId": w.user.User, "walletName": "W", "encryptedBundle": bundle, "accounts": []any{}}).Completed()
 		}
@@ -259,31 +246,27 @@ func (w *ending) verification(bound *client.KeyPair) string {
 }
 
 // stampOf is the subject's stamp on a body.
-func (w *ending) stampOf(body []byte) wire.Header {
+func (w *ending) stampOf(body []byte) ([]wire.Header, error) {
 	w.t.Helper()
-	by := client.NewKey()
+	by, stamp := client.NewKey(), client.ByKey(w.user.Key)
 	switch w.subject {
 	case "passkey":
-		text, err := w.passkey.Stamp(body)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		return wire.Header{Name: "X-Stamp-WebAuthn", Value: text}
+		stamp = client.ByPasskey(w.passkey)
 	case "session":
-		return w.stamped(w.session.Key, body)
+		stamp = client.ByKey(w.session.Key)
 	case "identity":
-		return w.attestationBy("OIDC", by, body, w.bound(w.me, by))
+		stamp = w.attested("", by, w.bound(w.me, by)).Stamp
 	case "contact":
-		return w.attestationBy("VERIFICATION_TOKEN", by, body, w.verification(&by))
+		stamp = vouched(w.Root(), "", by, w.verification(&by)).Stamp
 	}
-	return w.stamped(w.user.Key, body)
+	return stamp(body)
 }
 
 // by has the subject ask for something.
 func (w *ending) by(typ string, in object) client.Reply {
 	w.t.Helper()
 	by := w.owner.As(w.owner.Organization, "", w.owner.Key)
-	by.Stamp = func(body []byte) ([]wire.Header, error) { return []wire.Header{w.stampOf(body)}, nil }
+	by.Stamp = w.stampOf
 	return by.Submit(typ, in)
 }
 
@@ -401,11 +384,10 @@ func TestWhatEndsWithWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Clock = c
-	f := &family{rateClient: rateClient{t, rig.Start(t, o)}, w: world, c: c}
-	f.id, f.root, f.idp = f.Credentials.OrganizationID, f.Credentials.RootAPIKey, world.provider("accounts.example")
+	f := familyIn(world, c, o)
 	n := 0
 	for _, typ := range []string{"UPDATE_SESSION_PROFILE", "DELETE_SESSION_PROFILES", "DELETE_SESSION_PROFILE"} { // nobody can
-		refuses(t, typ, f.Root().Submit(typ, object{}), 404, none)
+		wants(t, typ, f.Root().Submit(typ, object{}), 404, none)
 	}
 	for _, r := range endings {
 		variants := []string{""}

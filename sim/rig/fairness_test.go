@@ -45,6 +45,10 @@ func TestSilentIssuersAreTheirTenantsAlone(t *testing.T) {
 		return nil, net.ErrClosed
 	}
 	f := familyIn(w, c, o)
+	others := f.Others()
+	if len(others) != 1 {
+		t.Fatalf("%d other tenants", len(others))
+	}
 	var refused atomic.Int64
 	var all sync.WaitGroup
 	for n := range subs {
@@ -66,7 +70,7 @@ func TestSilentIssuersAreTheirTenantsAlone(t *testing.T) {
 		}
 	}
 	clocktest.Until(t, "every request has begun or was refused", func() bool { return begun.Load()+refused.Load() >= subs*each })
-	got := f.Others()[0].Submit("CREATE_SUB_ORGANIZATION_V8", f.family("log-in", f.idp.token(f.idp.claims(c.Now(), "me", "web"))))
+	got := others[0].Submit("CREATE_SUB_ORGANIZATION_V8", f.family("log-in", f.idp.token(f.idp.claims(c.Now(), "me", "web"))))
 	wants(t, "another tenant's provider", got, 200, "")
 	close(over)
 	all.Wait()
@@ -98,7 +102,11 @@ func startStalled(t *testing.T) (s *stalled, r *rig.Rig, root, sub, another *cli
 	t.Cleanup(func() { s.Store.Close() })
 	r = rig.Start(t, rig.Options{Store: s, Organizations: 1})
 	root = r.Root()
-	return s, r, root, root.NewSubOrganization("Sub"), r.Others()[0]
+	others := r.Others()
+	if len(others) != 1 {
+		t.Fatalf("%d other tenants", len(others))
+	}
+	return s, r, root, root.NewSubOrganization("Sub"), others[0]
 }
 
 // Replies wait for a store that takes its time. What they hold in the enclave is

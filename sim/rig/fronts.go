@@ -75,9 +75,7 @@ func NewFronts(t testing.TB, w *Witnesses) (all Fronts) {
 	t.Helper()
 	for _, l := range w.Locals {
 		f := &Front{witness: l.Handler()}
-		s := httptest.NewServer(f)
-		t.Cleanup(s.Close)
-		w.Terms.Policy = strings.Replace(w.Terms.Policy, l.URL, s.URL, 1)
+		w.Terms.Policy = strings.Replace(w.Terms.Policy, l.URL, ServeHTTP(t, f), 1)
 		all = append(all, f)
 	}
 	return all

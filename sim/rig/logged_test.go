@@ -84,7 +84,7 @@ func TestLogProofs(t *testing.T) {
 			root := r.Root()
 			root.Proofs = true
 			body := root.Body("SIGN_RAW_PAYLOAD_V2", payload(address, "hello"))
-			got := root.Post(wire.EndpointSubmit, "sign_raw_payload", body)
+			got := submit(root, "SIGN_RAW_PAYLOAD_V2", body)
 			if got.Status != 200 {
 				t.Fatal(got)
 			}
@@ -237,11 +237,9 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 		head, err := stamp(body)
 		return append(head, wire.Header{Name: wire.HeaderLogProof, Value: attestation.LogProofWait}), err
 	}
-	submit := func(u *client.User, body []byte) client.Reply {
-		t.Helper()
-		return u.Post(wire.EndpointSubmit, "create_wallet", body)
-	}
-	proven := func(name string, reply client.Reply) {
+	const typ = "CREATE_WALLET"
+	// proven holds the proof of a reply against another one to the same body.
+	proven := func(name string, reply, of client.Reply) {
 		t.Helper()
 		p, err := attestation.ParseReply(reply.Body)
 		if err != nil || p.LogProof == nil {
@@ -251,7 +249,7 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 		if err == nil {
 			err = p.CheckLogged(e)
 		}
-		if err != nil || attestation.UUID(e.Facts.Activity) != reply.Text("activity", "id") {
+		if err != nil || attestation.UUID(e.Facts.Activity) != of.Text("activity", "id") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -266,19 +264,21 @@ func TestLogProofWithASubmitOfAHostThatLies(t *testing.T) {
 		"shows an altered one":  func() { lies.set(nil, func(p *wire.Proven) { p.Entries[0].Sealed[len(p.Entries[0].Sealed)-1] ^= 1 }) },
 		"shows it without path": func() { lies.set(nil, func(p *wire.Proven) { p.Entries[0].Proof = nil }) },
 	} {
-		body := plain.Body("CREATE_WALLET", client.Wallet(name))
+		body := plain.Body(typ, client.Wallet(name))
 		lie()
-		wants(t, name, submit(withProof, body), 503, "LOG_PROOF_MISSING")
-		wants(t, name+", again", submit(withProof, body), 503, "")
+		wants(t, name, submit(withProof, typ, body), 503, "LOG_PROOF_MISSING")
+		wants(t, name+", again", submit(withProof, typ, body), 503, "")
 		lies.set(nil, nil)
-		if got := submit(plain, body); got.Status != 200 {
+		got := submit(plain, typ, body)
+		if got.Status != 200 {
 			t.Fatalf("%s: %v", name, got)
 		}
-		proven(name, submit(withProof, body))
+		proven(name, submit(withProof, typ, body), got)
 	}
 	// One that knows of no batch is answered by another, in which the log says again where the organization stands.
 	lies.set(func(context.Context, wire.ID, uint64) ([]byte, error) { return nil, nil }, nil)
-	proven("knows of no batch", withProof.Submit("CREATE_WALLET", client.Wallet("no batch")))
+	reply := withProof.Submit(typ, client.Wallet("no batch"))
+	proven("knows of no batch", reply, reply)
 	if c := r.Counters(); c["alarm_log"] == 0 || c["alarm_inclusion"] == 0 || c["alarm_index"] == 0 {
 		t.Errorf("what was a lie raised no alarm: %v", c)
 	}

@@ -3,7 +3,6 @@ package rig
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"cloister/host/egress"
@@ -13,7 +12,7 @@ import (
 // transaction. For tests in which something may be sent and it does not matter what comes of it.
 func Nodes(t testing.TB) egress.Nodes {
 	node := func(answers map[string]any) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		return ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var ask struct {
 				ID     any    `json:"id"`
 				Method string `json:"method"`
@@ -29,8 +28,6 @@ func Nodes(t testing.TB) egress.Nodes {
 			}
 			_ = json.NewEncoder(w).Encode(reply)
 		}))
-		t.Cleanup(s.Close)
-		return s.URL
 	}
 	ethereum := map[string]any{"eth_getTransactionCount": "0x5", "eth_maxPriorityFeePerGas": "0x1", "eth_estimateGas": "0x5208", "eth_getBalance": "0x1",
 		"eth_feeHistory": map[string]any{"baseFeePerGas": []string{"0x7"}}}

@@ -199,7 +199,7 @@ func TestOAuth2(t *testing.T) {
 	o.issue("again")
 	key := client.NewKey()
 	token := client.Text(f.Root().Do("OAUTH2_AUTHENTICATE", exchange(f.list()[0], "again", key, "bearerTokenTargetPublicKey", client.NewKey().PublicKey)), "oidcToken")
-	if claimsOf(t, token)["encrypted_bearer_token"] == "" {
+	if s, _ := claimsOf(t, token)["encrypted_bearer_token"].(string); s == "" {
 		t.Error("no bearer token")
 	}
 	jwk, _ := f.told("discovery_openid_keys").Get("keys", "0").(object)
@@ -327,7 +327,7 @@ func TestOneExchange(t *testing.T) {
 	tokens := make([]string, 8)
 	for i := range tokens {
 		all.Go(func() {
-			got := f.Root().Post(wire.EndpointSubmit, "oauth2_authenticate", body)
+			got := submit(f.Root(), "OAUTH2_AUTHENTICATE", body)
 			tokens[i] = got.Text("activity", "result", "oauth2AuthenticateResult", "oidcToken")
 		})
 	}
@@ -356,7 +356,7 @@ func TestOneExchange(t *testing.T) {
 	if n, _ := o.counts(); n != 1 || asked.State() != "CONSENSUS_NEEDED" {
 		t.Fatalf("%v", asked)
 	}
-	got := clerk.Submit("APPROVE_ACTIVITY", object{"fingerprint": asked.Text("activity", "fingerprint")})
+	got := clerk.Submit("APPROVE_ACTIVITY", voteOn(asked))
 	if n, _ := o.counts(); n != 2 || got.State() != "COMPLETED" {
 		t.Errorf("%v", got)
 	}

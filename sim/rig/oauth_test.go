@@ -1,7 +1,6 @@
 package rig_test
 
 import (
-	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/hmac"
@@ -48,11 +47,6 @@ func familyIn(w *world, c *clocktest.Clock, o rig.Options) *family {
 
 // later moves the enclave's clock.
 func (f *family) later(d time.Duration) { f.c.Pass(d) }
-
-// as is a user of an organization.
-func (f *family) as(organization string, key laptop.KeyPair) *client.User {
-	return f.Root().As(organization, "", key)
-}
 
 // wants holds a reply against a status, a machine code, if one is given, and words.
 func wants(t testing.TB, what string, got client.Reply, status int, code string, words ...string) {
@@ -105,7 +99,7 @@ func TestOAuthSignUpAndLogIn(t *testing.T) {
 	if got := f.as(sub, key).Query("whoami", nil); got.Status != 200 || got.Text("userId") != claims["user_id"] {
 		t.Errorf("%v", got)
 	}
-	f.as(sub, key).Do("CREATE_WALLET", object{"walletName": "W", "accounts": []any{}})
+	f.as(sub, key).Do("CREATE_WALLET", client.Wallet("W"))
 	// An elliptic key of the same set, tknonce in place of nonce, an audience in a list.
 	second := client.NewKey()
 	es := f.idp.signed(`{"alg":"ES256","kid":"e1"}`, f.idp.claims(f.c.Now(), "me", "web", "tknonce", nonceOf(second.PublicKey), "aud", []any{"web"}))
@@ -116,7 +110,7 @@ func TestOAuthSignUpAndLogIn(t *testing.T) {
 	// The credential bundle of old.
 	target := client.NewKey()
 	r := f.as(sub, f.root).Do("OAUTH", object{"oidcToken": f.bound("me", target), "targetPublicKey": target.PublicKey})
-	if client.Text(r, "userId") != claims["user_id"] || client.Text(r, "credentialBundle") == "" {
+	if bundle := client.Text(r, "credentialBundle"); client.Text(r, "userId") != claims["user_id"] || bundle == none || bundle == "" {
 		t.Errorf("%v", r)
 	}
 	// The session's own user may widen his identity with claims that share issuer and subject.
@@ -339,16 +333,13 @@ func TestNobodyIsAskedForStrangers(t *testing.T) {
 	token := f.idp.token(f.idp.claims(f.c.Now(), "me", "web"))
 	const typ = "CREATE_SUB_ORGANIZATION_V8"
 	body := f.Root().Body(typ, f.family("one", token))
-	submit := func(u *client.User) client.Reply {
-		return u.Post(wire.EndpointSubmit, "create_sub_organization", body)
-	}
 	for n := range often() {
-		wants(t, "a stranger", submit(f.as(f.id, client.NewKey())), 401, "PUBLIC_KEY_NOT_FOUND")
+		wants(t, "a stranger", submit(f.as(f.id, client.NewKey()), typ, body), 401, "PUBLIC_KEY_NOT_FOUND")
 		key := client.NewKey()
 		unknown := f.attested(f.id, key, f.bound(fmt.Sprint(n), key)).Submit("STAMP_LOGIN", object{"publicKey": key.PublicKey})
 		wants(t, "attested by somebody unknown", unknown, 401, "PUBLIC_KEY_NOT_FOUND")
 	}
-	wants(t, "who is not allowed", submit(f.Root().NewUser("Clerk")), 403, "REQUEST_NOT_AUTHORIZED")
+	wants(t, "who is not allowed", submit(f.Root().NewUser("Clerk"), typ, body), 403, "REQUEST_NOT_AUTHORIZED")
 	if n := f.w.dials.Load(); n != 0 {
 		t.Errorf("%d streams", n)
 	}
@@ -376,15 +367,6 @@ func attested(u *client.User, scheme, token string) *client.User {
 		return []wire.Header{{Name: "X-Stamp-Attested", Value: b64([]byte(head))}}, err
 	}
 	return u
-}
-
-// attestationBy is the header of such a stamp.
-func (f *family) attestationBy(scheme string, key laptop.KeyPair, body []byte, token string) wire.Header {
-	head, err := attested(f.as("", key), scheme, token).Stamp(body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return head[0]
 }
 
 // A token vouches for a key: that starts a session, in the sub-organization itself
@@ -457,11 +439,11 @@ func TestOAuthFactor(t *testing.T) {
 		object{"providerName": "idp", "oidcToken": f.idp.token(f.idp.claims(f.c.Now(), "me", "web"))}}})
 	f.Root().Do("CREATE_MFA_POLICY", object{"userId": user, "mfaPolicyName": "M", "condition": "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "order": 1,
 		"requiredAuthenticationMethods": []any{object{"any": []any{object{"type": "AUTHENTICATION_TYPE_API_KEY"}}}, object{"any": []any{object{"type": "AUTHENTICATION_TYPE_OAUTH"}}}}})
-	asked := f.Root().Submit("CREATE_USER_TAG", object{"userTagName": "T", "userIds": []any{}})
+	asked := f.Root().Submit("CREATE_USER_TAG", client.Tag("T"))
 	if asked.State() != "AUTHENTICATORS_NEEDED" {
 		t.Fatalf("%v", asked)
 	}
-	vote := object{"fingerprint": asked.Text("activity", "fingerprint")}
+	vote := voteOn(asked)
 	again := f.Root().Submit("APPROVE_ACTIVITY", vote)
 	if again.State() != "AUTHENTICATORS_NEEDED" {
 		t.Errorf("the same key passes both steps: %v", again)
@@ -490,7 +472,7 @@ func TestTokenExpiresWhileOthersVote(t *testing.T) {
 			t.Error("the issuer was asked before the quorum had agreed")
 		}
 		f.later(c.wait)
-		got := clerk.Submit("APPROVE_ACTIVITY", object{"fingerprint": asked.Text("activity", "fingerprint")})
+		got := clerk.Submit("APPROVE_ACTIVITY", voteOn(asked))
 		if got.State() != c.status || c.wait > 0 && !strings.Contains(got.Text("activity", "failure", "message"), "it has expired") {
 			t.Errorf("%v", got)
 		}
@@ -549,11 +531,7 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 		t.Fatalf("no key %s", public)
 		return ""
 	}
-	private, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := hex.EncodeToString(private.PublicKey().Bytes())
+	_, target := encapsulation(t)
 	for what, end := range map[string]func(stolen laptop.KeyPair){
 		"by a log-in with a token": func(laptop.KeyPair) {
 			k := client.NewKey()

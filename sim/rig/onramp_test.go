@@ -134,9 +134,9 @@ func TestMoonPay(t *testing.T) {
 	sub := root.NewSubOrganization("Sub")
 	above := root.As(sub.Organization, "", root.Key)
 	address, parents := wallet(sub), wallet(root)
-	refuses(t, "no credential", sub.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 404, none, "on-ramp credential not found")
+	wants(t, "no credential", sub.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 404, none, "on-ramp credential not found")
 	f.onRampCredential(root, moonPay, "pk_test_1", "sk_test_1", "sandboxMode", true)
-	refuses(t, "none of this mode", sub.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 404, none, "for its live mode")
+	wants(t, "none of this mode", sub.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 404, none, "for its live mode")
 	f.onRampCredential(root, moonPay, "pk_live_1", "sk_live_1")
 	f.later(time.Second)
 	f.onRampCredential(root, moonPay, "pk_live_2", "sk_live_2") // the newest is taken
@@ -245,10 +245,10 @@ func TestMoonPay(t *testing.T) {
 		t.Errorf("what is done was asked about %d times", m-n-1)
 	}
 
-	refuses(t, "a sibling's", standing(root.NewSubOrganization("Sub"), id, true), 404, none, "on-ramp transaction not found")
-	refuses(t, "the parent's own", standing(root, id, true), 404, none, "on-ramp transaction not found")
-	refuses(t, "another activity", standing(sub, sub.Submit("CREATE_WALLET", client.Wallet("W")).Text("activity", "id"), true), 404, none, "not found")
-	refuses(t, "no id", standing(sub, "x", true), 400, none, "UUID")
+	wants(t, "a sibling's", standing(root.NewSubOrganization("Sub"), id, true), 404, none, "on-ramp transaction not found")
+	wants(t, "the parent's own", standing(root, id, true), 404, none, "on-ramp transaction not found")
+	wants(t, "another activity", standing(sub, sub.Submit("CREATE_WALLET", client.Wallet("W")).Text("activity", "id"), true), 404, none, "not found")
+	wants(t, "no id", standing(sub, "x", true), 400, none, "UUID")
 }
 
 // Without a word in the measured configuration nothing goes to any provider.
@@ -258,7 +258,7 @@ func TestOnRampNotSetUp(t *testing.T) {
 	address := wallet(root)
 	f.onRampCredential(root, moonPay, "pk", "sk")
 	got := root.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address))
-	refuses(t, "not set up", got, 400, none, "the configuration's onRamps does not name it")
+	wants(t, "not set up", got, 400, none, "the configuration's onRamps does not name it")
 	if got.Text("code") != "9" {
 		t.Error(got)
 	}
@@ -281,7 +281,7 @@ func TestCoinbase(t *testing.T) {
 	root := f.Root()
 	address := wallet(root)
 	f.onRampCredential(root, coinbase, "key-1", "unused")
-	refuses(t, "no private key", root.Submit("INIT_FIAT_ON_RAMP", buying(coinbase, address)), 400, none, "encryptedPrivateApiKey")
+	wants(t, "no private key", root.Submit("INIT_FIAT_ON_RAMP", buying(coinbase, address)), 400, none, "encryptedPrivateApiKey")
 	f.later(time.Second)
 	f.onRampCredential(root, coinbase, "key-2", "unused", "encryptedPrivateApiKey", f.onRampSecret(text), "projectId", "p")
 
@@ -320,16 +320,16 @@ func TestCoinbase(t *testing.T) {
 	} {
 		o.says(answer)
 		body := root.Body("INIT_FIAT_ON_RAMP", buying(coinbase, address))
-		refuses(t, what, submit(root, "INIT_FIAT_ON_RAMP", body), 503, "RPC_CALL_ERROR", "Coinbase could not be asked")
+		wants(t, what, submit(root, "INIT_FIAT_ON_RAMP", body), 503, "RPC_CALL_ERROR", "Coinbase could not be asked")
 		n := o.count()
-		refuses(t, what+", again", submit(root, "INIT_FIAT_ON_RAMP", body), 503, "RPC_CALL_ERROR") // nothing was kept
+		wants(t, what+", again", submit(root, "INIT_FIAT_ON_RAMP", body), 503, "RPC_CALL_ERROR") // nothing was kept
 		if o.count() != n+1 {
 			t.Errorf("%s: the same body did not try again", what)
 		}
 	}
 	f.later(time.Second)
 	f.onRampCredential(root, coinbase, "key-3", "unused", "encryptedPrivateApiKey", f.onRampSecret("no key"))
-	refuses(t, "a key that is none", root.Submit("INIT_FIAT_ON_RAMP", buying(coinbase, address)), 503, none, "neither PEM of a P-256 key nor")
+	wants(t, "a key that is none", root.Submit("INIT_FIAT_ON_RAMP", buying(coinbase, address)), 503, none, "neither PEM of a P-256 key nor")
 }
 
 // authorized verifies the token of a request by the standard library alone.
@@ -372,7 +372,7 @@ func TestOnRampByPolicyAndConsensus(t *testing.T) {
 	f.onRampCredential(root, moonPay, "pk_live", "sk_live")
 	f.onRampCredential(root, coinbase, "key", "unused", "encryptedPrivateApiKey", f.onRampSecret(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))))
 	address, clerk := wallet(root), root.NewUser("Clerk")
-	refuses(t, "before the policy", clerk.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 403, "REQUEST_NOT_AUTHORIZED")
+	wants(t, "before the policy", clerk.Submit("INIT_FIAT_ON_RAMP", buying(moonPay, address)), 403, "REQUEST_NOT_AUTHORIZED")
 	root.Do("CREATE_POLICY_V3", client.Policy("Buying", "ALLOW", "activity.resource == 'FIAT_TRANSACTION' && activity.action == 'CREATE'",
 		"approvers.any(user, user.id == '"+clerk.User+"')"))
 	body := root.Body("INIT_FIAT_ON_RAMP", buying(moonPay, address))
@@ -391,7 +391,7 @@ func TestOnRampByPolicyAndConsensus(t *testing.T) {
 		t.Fatalf("%v, asked %d times", waits, o.count())
 	}
 	id := waits.Text("activity", "id")
-	refuses(t, "before it is a purchase", standing(sub, id, true), 404, none, "on-ramp transaction not found")
+	wants(t, "before it is a purchase", standing(sub, id, true), 404, none, "on-ramp transaction not found")
 	agreed := second.Submit("APPROVE_ACTIVITY", voteOn(waits))
 	if !strings.Contains(page(agreed), "sessionToken=session&") || !strings.HasSuffix(page(agreed), "&partnerUserRef="+id) || o.count() != 1 {
 		t.Errorf("%v, asked %d times", agreed, o.count())
@@ -403,7 +403,7 @@ func TestOnRampsLeaveCapacity(t *testing.T) {
 	w, c := newWorldOutside(t), clocktest.New()
 	options := w.options()
 	options.Clock, options.Organizations = c, 1
-	f := &family{rateClient: rateClient{t, rig.Start(t, options)}, w: w, c: c}
+	f := familyIn(w, c, options)
 	root, other := f.Root(), f.Others()[0]
 	release := make(chan struct{})
 	o := new(onRamp)

@@ -23,6 +23,11 @@ type rateClient struct {
 	*rig.Rig
 }
 
+// as is a user of an organization who has a key.
+func (a rateClient) as(organization string, key laptop.KeyPair) *client.User {
+	return a.Root().As(organization, "", key)
+}
+
 func (a rateClient) whoami(organization string, key laptop.KeyPair) *wire.Reply {
 	a.t.Helper()
 	return a.send(wire.EndpointQuery, "whoami", []byte(`{"organizationId":"`+organization+`"}`), key)
@@ -30,7 +35,7 @@ func (a rateClient) whoami(organization string, key laptop.KeyPair) *wire.Reply 
 
 func (a rateClient) send(endpoint wire.Endpoint, op string, body []byte, key laptop.KeyPair) *wire.Reply {
 	a.t.Helper()
-	return a.sends(a.by(key, ""), endpoint, op, body)
+	return a.sends(a.as("", key), endpoint, op, body)
 }
 
 // sends is a request of which the reply's rates matter.

@@ -12,14 +12,12 @@ import (
 	"maps"
 	"math/big"
 	"net"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"cloister/shared/clocktest"
-	"cloister/shared/wire"
 	"cloister/sim/authenticator"
 	"cloister/sim/client"
 	"cloister/sim/inbox"
@@ -45,11 +43,10 @@ func startPost(t *testing.T, o rig.Options) *post {
 	t.Cleanup(cancel)
 	go func() { _ = box.ServeMail(ctx, mail) }()
 	gateway := inbox.Gateway{User: "cloister", Password: "simulator"}
-	sms := httptest.NewServer(box.Handler(gateway))
-	t.Cleanup(sms.Close)
+	sms := rig.ServeHTTP(t, box.Handler(gateway))
 	o.Configuration, err = json.Marshal(object{
 		"mail": object{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": object{"address": "codes@cloister.example"}},
-		"text": object{"url": sms.URL + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
+		"text": object{"url": sms + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -117,11 +114,11 @@ func TestPasscodesEndToEnd(t *testing.T) {
 		sub := p.below(c.field, c.contact, object{"verificationToken": tok})
 		session, above := sub.As(sub.Organization, "", client.NewKey()), sub.As(sub.Organization, "", p.Key)
 		body := above.Body("OTP_LOGIN", object{"verificationToken": tok, "publicKey": session.Key.PublicKey})
-		first := above.Post(wire.EndpointSubmit, "otp_login", body)
+		first := submit(above, "OTP_LOGIN", body)
 		if first.Status != 200 {
 			t.Fatalf("otp_login: %v", first)
 		}
-		again := above.Post(wire.EndpointSubmit, "otp_login", body)
+		again := submit(above, "OTP_LOGIN", body)
 		if again.Status != 200 || again.Text("activity", "id") != first.Text("activity", "id") {
 			t.Errorf("the same body again: %v", again)
 		}
@@ -308,7 +305,7 @@ func TestTokensVouch(t *testing.T) {
 	if asked.State() != "AUTHENTICATORS_NEEDED" {
 		t.Fatalf("%v", asked)
 	}
-	vote := object{"fingerprint": asked.Text("activity", "fingerprint")}
+	vote := voteOn(asked)
 	if got := vouched(p.User, sub, bound, token).Submit("APPROVE_ACTIVITY", vote); !got.Completed() {
 		t.Errorf("the factor: %v", got)
 	}
@@ -388,7 +385,7 @@ func (p *boundedPost) waiting(name string) object {
 	if asked.State() != "CONSENSUS_NEEDED" {
 		p.Test.Fatalf("%v", asked)
 	}
-	return object{"fingerprint": asked.Text("activity", "fingerprint")}
+	return voteOn(asked)
 }
 
 // What a bounded session can have made is bounded like itself: a token that it got, a token for a code that it asked for, a session

@@ -9,7 +9,6 @@ import (
 	"cloister/shared/clocktest"
 	"cloister/shared/wire"
 	"cloister/sim/client"
-	"cloister/sim/rig"
 )
 
 // page is a web page that knows the configuration of the family's auth proxy.
@@ -22,13 +21,9 @@ func newPage(t *testing.T) *page {
 	w, c := newWorldOutside(t), clocktest.New()
 	o := w.options()
 	o.Clock, o.AuthProxy, o.Rates, o.Organizations = c, true, core.Rates{Proxy: core.ProxyRates{Off: true}}, 1
-	f := &family{rateClient: rateClient{t, rig.Start(t, o)}, w: w, c: c}
-	f.id, f.root, f.idp = f.Credentials.OrganizationID, f.Credentials.RootAPIKey, w.provider("accounts.example")
+	f := familyIn(w, c, o)
 	return &page{f, f.Credentials.AuthProxyConfigID}
 }
-
-// at is proxy, with the reply read.
-func (p *page) at(op string, body map[string]any) answered { return p.answer(p.proxy(op, body)) }
 
 // proxy calls an endpoint of the proxy.
 func (p *page) proxy(op string, body client.Object) client.Reply {
@@ -76,7 +71,7 @@ func TestProxyOAuth(t *testing.T) {
 	if got := p.account(token); got.Text("organizationId") != sub {
 		t.Error(got)
 	}
-	refuses(t, "an identity that is held", p.signup("signup", token), 400, "OAUTH_PROVIDER_ALREADY_EXISTS")
+	wants(t, "an identity that is held", p.signup("signup", token), 400, "OAUTH_PROVIDER_ALREADY_EXISTS")
 	for _, named := range []any{nil, sub} {
 		key := client.NewKey()
 		got := p.proxy("oauth_login", client.Object{"oidcToken": p.bound("me", key), "publicKey": key.PublicKey, "organizationId": named})
@@ -98,7 +93,7 @@ func TestProxyOAuth(t *testing.T) {
 		t.Errorf("ends %v", exp)
 	}
 	p.later(2 * time.Minute)
-	refuses(t, "a session past its time", p.Root().As(sub, "", key).Query("whoami", nil), 401, "API_KEY_EXPIRED")
+	wants(t, "a session past its time", p.Root().As(sub, "", key).Query("whoami", nil), 401, "API_KEY_EXPIRED")
 }
 
 func TestProxyOAuthThatIsRefused(t *testing.T) {
@@ -119,7 +114,7 @@ func TestProxyOAuthThatIsRefused(t *testing.T) {
 	}
 	// Who is not known, and who is not himself, hear the same whoever has an account.
 	present, absent := logIn(forged("me"), ""), logIn(forged("nobody"), "")
-	refuses(t, "forged", present, 400, "INVALID_OIDC_TOKEN", "does not verify")
+	wants(t, "forged", present, 400, "INVALID_OIDC_TOKEN", "does not verify")
 	if present.String() != absent.String() {
 		t.Errorf("%v\n%v", present, absent)
 	}
@@ -127,15 +122,15 @@ func TestProxyOAuthThatIsRefused(t *testing.T) {
 	if a.String() != b.String() || a.Status != 400 {
 		t.Errorf("%v\n%v", a, b)
 	}
-	refuses(t, "nobody", logIn(p.bound("nobody", key), ""), 404, "ORGANIZATION_NOT_FOUND")
-	refuses(t, "for another key", logIn(p.bound("me", client.NewKey()), ""), 400, "INVALID_OIDC_TOKEN")
-	refuses(t, "another audience", logIn(p.bound("me", key, "aud", "other"), ""), 404, "ORGANIZATION_NOT_FOUND")
-	refuses(t, "another's organization", logIn(p.bound("me", key), other), 404, none)
-	refuses(t, "the proxy's own organization", logIn(p.bound("me", key), p.id), 404, "ORGANIZATION_NOT_FOUND")
+	wants(t, "nobody", logIn(p.bound("nobody", key), ""), 404, "ORGANIZATION_NOT_FOUND")
+	wants(t, "for another key", logIn(p.bound("me", client.NewKey()), ""), 400, "INVALID_OIDC_TOKEN")
+	wants(t, "another audience", logIn(p.bound("me", key, "aud", "other"), ""), 404, "ORGANIZATION_NOT_FOUND")
+	wants(t, "another's organization", logIn(p.bound("me", key), other), 404, none)
+	wants(t, "the proxy's own organization", logIn(p.bound("me", key), p.id), 404, "ORGANIZATION_NOT_FOUND")
 	for _, id := range []string{"6ba7b810-9dad-41d1-80b4-00c04fd430c8", "00000000-0000-0000-0000-000000000000"} {
-		refuses(t, "of nobody", logIn(p.bound("me", key), id), 404, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: "+id)
+		wants(t, "of nobody", logIn(p.bound("me", key), id), 404, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: "+id)
 	}
-	refuses(t, "no token", logIn("x", ""), 400, "INVALID_OIDC_TOKEN", "not a signed token")
+	wants(t, "no token", logIn("x", ""), 400, "INVALID_OIDC_TOKEN", "not a signed token")
 	if got := logIn(p.bound("me", key), sub); got.Status != 200 {
 		t.Error(got)
 	}
@@ -143,10 +138,10 @@ func TestProxyOAuthThatIsRefused(t *testing.T) {
 	p.Root().Do("UPDATE_AUTH_PROXY_CONFIG", client.Object{"allowedAuthMethods": []any{"email"}})
 	dials := p.w.dials.Load()
 	away := p.idpAt("https://unheard-of.example").token(p.idp.claims(p.c.Now(), "me", "web", "iss", "https://unheard-of.example"))
-	refuses(t, "a log-in", logIn(away, ""), 403, none, "OAUTH disallowed")
-	refuses(t, "a look-up", p.account(away), 403, none, "OAUTH disallowed")
-	refuses(t, "a sign-up", p.signup("signup", away), 403, none, "OAUTH disallowed")
-	refuses(t, "a code", p.proxy("oauth2_authenticate", client.Object{"provider": "OAUTH2_PROVIDER_X", "authCode": "a", "redirectUri": "r", "codeVerifier": "c", "nonce": "n", "clientId": "client"}), 403, none, "OAUTH disallowed")
+	wants(t, "a log-in", logIn(away, ""), 403, none, "OAUTH disallowed")
+	wants(t, "a look-up", p.account(away), 403, none, "OAUTH disallowed")
+	wants(t, "a sign-up", p.signup("signup", away), 403, none, "OAUTH disallowed")
+	wants(t, "a code", p.proxy("oauth2_authenticate", client.Object{"provider": "OAUTH2_PROVIDER_X", "authCode": "a", "redirectUri": "r", "codeVerifier": "c", "nonce": "n", "clientId": "client"}), 403, none, "OAUTH disallowed")
 	if p.w.dials.Load() != dials {
 		t.Error("somebody was asked")
 	}
@@ -163,8 +158,8 @@ func TestProxyOAuth2(t *testing.T) {
 	}
 	key := client.NewKey()
 	o.issue("one")
-	refuses(t, "another provider", ask("OAUTH2_PROVIDER_X", "client", "one", "n"), 400, none, "no OAuth 2.0 credential")
-	refuses(t, "another client", ask("OAUTH2_PROVIDER_DISCORD", "else", "one", "n"), 400, none, "no OAuth 2.0 credential")
+	wants(t, "another provider", ask("OAUTH2_PROVIDER_X", "client", "one", "n"), 400, none, "no OAuth 2.0 credential")
+	wants(t, "another client", ask("OAUTH2_PROVIDER_DISCORD", "else", "one", "n"), 400, none, "no OAuth 2.0 credential")
 	if asked, _ := o.counts(); asked != 0 {
 		t.Error("the provider was asked")
 	}

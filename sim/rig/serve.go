@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/host/api"
+	"cloister/shared/wire"
 )
 
 // Serve serves the public interface over HTTP, and returns its URL. It ends with the test.
@@ -20,7 +21,7 @@ func (r *Rig) ServeProxy() string { return ServeHTTP(r.t, NewAPI(r.Link).Proxy()
 // NewAPI is a host's HTTP server before an enclave. Its options may be changed.
 func NewAPI(e api.Enclave, change ...func(*api.Options)) *api.API {
 	o := api.Options{Enclave: e, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second}
+		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: wire.MaxWait}
 	for _, f := range change {
 		f(&o)
 	}

@@ -2,11 +2,8 @@ package rig_test
 
 import (
 	"context"
-	"crypto/ecdh"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -20,51 +17,6 @@ import (
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
-
-// answered is a reply, read.
-type answered struct {
-	client.Reply
-	status int
-	m      map[string]any
-}
-
-func (a rateClient) answer(r client.Reply) answered {
-	a.t.Helper()
-	m := r.JSON()
-	if m == nil {
-		a.t.Fatal(r)
-	}
-	return answered{r, r.Status, m}
-}
-
-// by is a user of an organization who has a key.
-func (a rateClient) by(key laptop.KeyPair, organization string) *client.User {
-	return a.Root().As(organization, "", key)
-}
-
-func (a rateClient) stamped(key laptop.KeyPair, body []byte) wire.Header {
-	head, err := laptop.Stamp(key, body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return head[0]
-}
-
-func (a rateClient) refuses(what string, got answered, status int, code string, words ...string) {
-	a.t.Helper()
-	refuses(a.t, what, got.Reply, status, code, words...)
-}
-
-// refuses holds a refusal against status, machine code and words.
-func refuses(t testing.TB, what string, got client.Reply, status int, code string, words ...string) {
-	t.Helper()
-	m := got.JSON()
-	for _, w := range append(words, "") {
-		if m == nil || got.Status != status || client.Text(m, "turnkeyErrorCode") != code || !strings.Contains(client.Text(m, "message"), w) {
-			t.Errorf("%s: %v, want %d %s %q", what, got, status, code, w)
-		}
-	}
-}
 
 // submit submits exactly this body.
 func submit(u *client.User, typ string, body []byte) client.Reply {
@@ -137,7 +89,7 @@ func TestSessionKeyStamps(t *testing.T) {
 	c := clocktest.New()
 	root := rig.Start(t, rig.Options{Clock: c}).Root()
 	session, token := root.Login()
-	if token == "" {
+	if token == "" || token == none {
 		t.Fatal("no token")
 	}
 	if got := session.Query("whoami", nil); got.Status != 200 || got.Text("userId") != root.User {
@@ -158,18 +110,18 @@ func TestSessionKeyStamps(t *testing.T) {
 		t.Errorf("%s", types)
 	}
 	// The token is no stamp and no reader's session.
-	refuses(t, "token of a log-in in X-Session", reads(root, token, "whoami"), 401, "SIGNATURE_INVALID", "not read-only")
+	wants(t, "token of a log-in in X-Session", reads(root, token, "whoami"), 401, "SIGNATURE_INVALID", "not read-only")
 
 	// Ten later ones end it.
 	for range 10 {
 		clerk.Login()
 	}
-	refuses(t, "a session that made room", theirs.Query("whoami", nil), 401, "PUBLIC_KEY_NOT_FOUND", "could not find public key in organization or its parent organization")
+	wants(t, "a session that made room", theirs.Query("whoami", nil), 401, "PUBLIC_KEY_NOT_FOUND", "could not find public key in organization or its parent organization")
 
 	c.Pass(901 * time.Second)
-	refuses(t, "an expired session asks", session.Query("whoami", nil), 401, "API_KEY_EXPIRED", "expired api key",
+	wants(t, "an expired session asks", session.Query("whoami", nil), 401, "API_KEY_EXPIRED", "expired api key",
 		"could not find public key in organization or its parent organization", "Unauthenticated desc = expired api key publicKey")
-	refuses(t, "an expired session logs in", session.Submit("STAMP_LOGIN", newSession()), 401, "API_KEY_EXPIRED")
+	wants(t, "an expired session logs in", session.Submit("STAMP_LOGIN", newSession()), 401, "API_KEY_EXPIRED")
 }
 
 // The same body again is the same log-in.
@@ -197,7 +149,7 @@ func TestLoginAgain(t *testing.T) {
 		}
 	}
 	another, own := client.Object{"targetPublicKey": other.Key.PublicKey, "userId": root.User}, client.Object{"targetPublicKey": other.Key.PublicKey, "userId": user.User}
-	refuses(t, "for another", user.Submit("CREATE_READ_WRITE_SESSION_V2", another), 403, "REQUEST_NOT_AUTHORIZED")
+	wants(t, "for another", user.Submit("CREATE_READ_WRITE_SESSION_V2", another), 403, "REQUEST_NOT_AUTHORIZED")
 	user.Do("CREATE_READ_WRITE_SESSION_V2", own)
 	root.Do("CREATE_READ_WRITE_SESSION_V2", own)
 }
@@ -208,19 +160,19 @@ func TestScopeBindsRoot(t *testing.T) {
 	auth, wallets := profile(root, "Logs in", "activity.resource == 'AUTH'"), profile(root, "Wallets", "activity.resource == 'WALLET'")
 	for _, at := range []*client.User{root, root.NewSubOrganization("Sub")} {
 		in, _ := loginIn(at, auth)
-		refuses(t, "outside of the scope", in.Submit("CREATE_USER_TAG", client.Tag("Tag")), 403, "REQUEST_NOT_AUTHORIZED")
+		wants(t, "outside of the scope", in.Submit("CREATE_USER_TAG", client.Tag("Tag")), 403, "REQUEST_NOT_AUTHORIZED")
 		next, token := in.Login()
 		if claims := claimsOf(t, token); claims["session_profile_id"] != auth || claims["session_type"] != "Logs in" || claims["scope"] != "activity.resource == 'AUTH'" {
 			t.Errorf("%v", claims)
 		}
-		refuses(t, "outside of the inherited scope", next.Submit("CREATE_USER_TAG", client.Tag("Tag")), 403, "REQUEST_NOT_AUTHORIZED")
+		wants(t, "outside of the inherited scope", next.Submit("CREATE_USER_TAG", client.Tag("Tag")), 403, "REQUEST_NOT_AUTHORIZED")
 		if got := in.Submit("STAMP_LOGIN", client.Object{"publicKey": client.NewKey().PublicKey, "sessionProfileId": wallets}); got.Status != 400 {
 			t.Errorf("another profile: %v", got)
 		}
 		w, _ := loginIn(at, wallets)
 		w.Do("CREATE_WALLET", client.Wallet("W"))
-		refuses(t, "log-in out of scope", w.Submit("STAMP_LOGIN", newSession()), 403, "REQUEST_NOT_AUTHORIZED")
-		refuses(t, "a reader's session out of scope", w.Submit("CREATE_READ_ONLY_SESSION", client.Object{}), 403, "REQUEST_NOT_AUTHORIZED")
+		wants(t, "log-in out of scope", w.Submit("STAMP_LOGIN", newSession()), 403, "REQUEST_NOT_AUTHORIZED")
+		wants(t, "a reader's session out of scope", w.Submit("CREATE_READ_ONLY_SESSION", client.Object{}), 403, "REQUEST_NOT_AUTHORIZED")
 	}
 	// Whose profile is another organization's?
 	other := root.NewSubOrganization("Sub")
@@ -240,12 +192,12 @@ func TestScopeBindsVotes(t *testing.T) {
 	clerk := root.NewUser("Clerk")
 	wallets, tags := bounded(clerk, "activity.resource == 'WALLET'"), bounded(clerk, "activity.resource == 'USER'")
 	fails := bounded(clerk, "eth.tx.nonce == 1 || activity.resource == 'USER'")
-	refuses(t, "an error", bounded(root, "eth.tx.nonce == 2 || activity.resource == 'USER'").Submit("CREATE_USER_TAG", client.Tag("Tag")), 403, "REQUEST_NOT_AUTHORIZED")
+	wants(t, "an error", bounded(root, "eth.tx.nonce == 2 || activity.resource == 'USER'").Submit("CREATE_USER_TAG", client.Tag("Tag")), 403, "REQUEST_NOT_AUTHORIZED")
 	root.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 2, "userIds": []any{root.User, clerk.User}})
 	vote := voteOn(root.Submit("CREATE_USER_TAG", client.Tag("Tag")))
 	for _, in := range []*client.User{wallets, fails} {
-		refuses(t, "a yes outside of the scope", in.Submit("APPROVE_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
-		refuses(t, "a no outside of the scope", in.Submit("REJECT_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
+		wants(t, "a yes outside of the scope", in.Submit("APPROVE_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
+		wants(t, "a no outside of the scope", in.Submit("REJECT_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
 		activity := client.Object{"type": "ACTIVITY_TYPE_CREATE_USER_TAG", "parameters": client.Tag("Other")}
 		if got := in.Query("evaluate_policies", client.Object{"activity": activity}); got.Status != 501 {
 			t.Errorf("told what policies say: %v", got)
@@ -315,11 +267,11 @@ func TestReadOnlySessions(t *testing.T) {
 		t.Error(got)
 	}
 	const unknown = "PUBLIC_KEY_NOT_FOUND"
-	refuses(t, "one below", reads(sub, token, "list_users"), 401, unknown)
-	refuses(t, "one below, whoami", reads(sub, token, "whoami"), 401, unknown)
-	refuses(t, "one above", reads(root, below, "list_users"), 401, unknown)
-	refuses(t, "one above, whoami", reads(root, below, "whoami"), 401, unknown)
-	refuses(t, "nowhere", reads(root.As("7c7b6f1c-0000-4000-8000-000000000000", "", root.Key), token, "whoami"), 401, unknown)
+	wants(t, "one below", reads(sub, token, "list_users"), 401, unknown)
+	wants(t, "one below, whoami", reads(sub, token, "whoami"), 401, unknown)
+	wants(t, "one above", reads(root, below, "list_users"), 401, unknown)
+	wants(t, "one above, whoami", reads(root, below, "whoami"), 401, unknown)
+	wants(t, "nowhere", reads(root.As("7c7b6f1c-0000-4000-8000-000000000000", "", root.Key), token, "whoami"), 401, unknown)
 	if got := reads(root, token, "no_such_query"); got.Status != 404 {
 		t.Error(got)
 	}
@@ -327,7 +279,7 @@ func TestReadOnlySessions(t *testing.T) {
 	// It does nothing.
 	session := wire.Header{Name: "X-Session", Value: token}
 	for _, typ := range []string{"CREATE_USER_TAG", "STAMP_LOGIN", "CREATE_READ_ONLY_SESSION", "APPROVE_ACTIVITY"} {
-		refuses(t, typ, with(root, session).Submit(typ, client.Tag("x")), 401, "SIGNATURE_MISSING")
+		wants(t, typ, with(root, session).Submit(typ, client.Tag("x")), 401, "SIGNATURE_MISSING")
 	}
 	// One header says who asks.
 	whoami, err := root.Request(wire.EndpointQuery, "whoami", root.Ask(nil))
@@ -340,7 +292,7 @@ func TestReadOnlySessions(t *testing.T) {
 		"session in another case": {{Name: "x-session", Value: token}, {Name: "x-stamp", Value: "x"}},
 		"session and passkey":     {session, {Name: "X-Stamp-WebAuthn", Value: "{}"}}, "session and token": {session, {Name: "X-Stamp-Attested", Value: "{}"}},
 	} {
-		refuses(t, what, with(root, head...).Query("whoami", nil), 401, "SIGNATURE_INVALID", "more than one stamp header")
+		wants(t, what, with(root, head...).Query("whoami", nil), 401, "SIGNATURE_INVALID", "more than one stamp header")
 	}
 	// It is the token that was given, to the letter.
 	parts := strings.Split(token, ".")
@@ -362,11 +314,11 @@ func TestReadOnlySessions(t *testing.T) {
 		"signature of":    parts[0] + "." + parts[1] + "." + strings.Split(below, ".")[2],
 		"a bit elsewhere": token[:len(token)-10] + flipped(token[len(token)-10:]),
 	} {
-		refuses(t, what, reads(root, text, "whoami"), 401, "SIGNATURE_INVALID", "could not verify session")
+		wants(t, what, reads(root, text, "whoami"), 401, "SIGNATURE_INVALID", "could not verify session")
 	}
 	// Nor does a profile's name make one.
 	_, fake := loginIn(root, profile(root, "SESSION_TYPE_READ_ONLY", "true"))
-	refuses(t, "a profile's name", reads(root, fake, "whoami"), 401, "SIGNATURE_INVALID")
+	wants(t, "a profile's name", reads(root, fake, "whoami"), 401, "SIGNATURE_INVALID")
 
 	// It ends with what asked for it.
 	theirs, lone := readOnly(user), readOnly(root.NewUser("Extra"))
@@ -378,14 +330,14 @@ func TestReadOnlySessions(t *testing.T) {
 		}
 	}
 	root.Do("DELETE_USERS", client.Object{"userIds": []any{user.User}})
-	refuses(t, "of a user who is gone", reads(root, theirs, "whoami"), 401, unknown)
+	wants(t, "of a user who is gone", reads(root, theirs, "whoami"), 401, unknown)
 	root.Do("STAMP_LOGIN", client.Object{"publicKey": client.NewKey().PublicKey, "expirationSeconds": "60"})
 	root.Do("STAMP_LOGIN", client.Object{"publicKey": client.NewKey().PublicKey, "invalidateExisting": true})
-	refuses(t, "of a session that was ended", reads(root, ofSession, "whoami"), 401, unknown)
+	wants(t, "of a session that was ended", reads(root, ofSession, "whoami"), 401, unknown)
 	sub.Do("DELETE_SUB_ORGANIZATION", client.Object{"deleteWithoutExport": true})
-	refuses(t, "of an organization that is gone", reads(sub, below, "whoami"), 401, unknown)
+	wants(t, "of an organization that is gone", reads(sub, below, "whoami"), 401, unknown)
 	c.Pass(3601 * time.Second)
-	refuses(t, "expired", reads(root, token, "whoami"), 401, "API_KEY_EXPIRED", "expired api key")
+	wants(t, "expired", reads(root, token, "whoami"), 401, "API_KEY_EXPIRED", "expired api key")
 }
 
 // office is an allowlist's rule.
@@ -402,7 +354,7 @@ func TestReaderAndAllowlist(t *testing.T) {
 		if got := reads(address{r, "192.0.2.7"}.of(root), token, "whoami"); got.Status != 200 {
 			t.Error(got)
 		}
-		refuses(t, "from elsewhere", reads(address{r, "198.51.100.7"}.of(root), token, "whoami"), 403, "FORBIDDEN", "not on the IP allowlist")
+		wants(t, "from elsewhere", reads(address{r, "198.51.100.7"}.of(root), token, "whoami"), 403, "FORBIDDEN", "not on the IP allowlist")
 	}
 }
 
@@ -412,10 +364,7 @@ func TestAllowlistBindsBelow(t *testing.T) {
 	r := rig.Start(t, rig.Options{})
 	root := r.Root()
 	listed, sub := root.NewUser("Listed"), root.NewSubOrganization("Sub")
-	target, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, target := encapsulation(t)
 	root.Do("SET_IP_ALLOWLIST", client.Object{"publicKey": listed.Key.PublicKey, "rules": office("203.0.113.0/24"), "onEvaluationError": "DENY"})
 	root.Do("SET_IP_ALLOWLIST", client.Object{"enabled": true, "rules": office("192.0.2.0/24"), "onEvaluationError": "DENY"})
 	const at, own, elsewhere, unknown = "192.0.2.7", "203.0.113.7", "198.51.100.7", ""
@@ -423,7 +372,7 @@ func TestAllowlistBindsBelow(t *testing.T) {
 		"a query": func(u *client.User) client.Reply { return u.Query("list_wallets", nil) },
 		"whoami":  func(u *client.User) client.Reply { return u.Query("whoami", nil) },
 		"a log-in": func(u *client.User) client.Reply { // refused later on: nobody has the address
-			return u.Submit("EMAIL_AUTH_V3", client.Object{"email": "nobody@example.org", "targetPublicKey": hex.EncodeToString(target.PublicKey().Bytes()),
+			return u.Submit("EMAIL_AUTH_V3", client.Object{"email": "nobody@example.org", "targetPublicKey": target,
 				"emailCustomization": client.Object{"appName": "App"}})
 		},
 		"what is the sub-organization's own": func(u *client.User) client.Reply { return u.Submit("CREATE_WALLET", client.Wallet("W")) },
@@ -494,17 +443,17 @@ func TestLoginBelowTheOneNamed(t *testing.T) {
 	}
 	// Nothing else looks below, and the key of a session is not looked for.
 	const unknown = "PUBLIC_KEY_NOT_FOUND"
-	refuses(t, "another activity", brief.Submit("CREATE_READ_WRITE_SESSION_V2", client.Object{"targetPublicKey": k.PublicKey}), 401, unknown)
-	refuses(t, "another activity", brief.Submit("CREATE_USER_TAG", client.Tag("x")), 401, unknown)
-	refuses(t, "another query", brief.Query("list_users", nil), 401, unknown)
-	refuses(t, "by a session", named(k).Submit("STAMP_LOGIN", newSession()), 401, unknown)
-	refuses(t, "by nobody", named(client.NewKey()).Submit("STAMP_LOGIN", newSession()), 401, unknown)
-	refuses(t, "by the parent's user below", root.As(sub, "", root.Key).Submit("STAMP_LOGIN", newSession()), 400, "ORGANIZATION_MISMATCH")
+	wants(t, "another activity", brief.Submit("CREATE_READ_WRITE_SESSION_V2", client.Object{"targetPublicKey": k.PublicKey}), 401, unknown)
+	wants(t, "another activity", brief.Submit("CREATE_USER_TAG", client.Tag("x")), 401, unknown)
+	wants(t, "another query", brief.Query("list_users", nil), 401, unknown)
+	wants(t, "by a session", named(k).Submit("STAMP_LOGIN", newSession()), 401, unknown)
+	wants(t, "by nobody", named(client.NewKey()).Submit("STAMP_LOGIN", newSession()), 401, unknown)
+	wants(t, "by the parent's user below", root.As(sub, "", root.Key).Submit("STAMP_LOGIN", newSession()), 400, "ORGANIZATION_MISMATCH")
 	// Two that the parent has given one key: neither is meant, until the key has stamped in one.
 	both := named(client.NewKey())
 	first := signUp(both.Key)
 	signUp(both.Key)
-	refuses(t, "two", both.Submit("STAMP_LOGIN", newSession()), 401, "CREDENTIAL_CONFLICT", "more than one suborg")
+	wants(t, "two", both.Submit("STAMP_LOGIN", newSession()), 401, "CREDENTIAL_CONFLICT", "more than one suborg")
 	if got := root.As(first, "", both.Key).Submit("STAMP_LOGIN", newSession()); got.Status != 200 {
 		t.Error(got)
 	}
@@ -517,7 +466,7 @@ func TestLoginBelowTheOneNamed(t *testing.T) {
 	late := named(client.NewKey())
 	signUp(late.Key)
 	c.Pass(61 * time.Second)
-	refuses(t, "expired", late.Submit("STAMP_LOGIN", newSession()), 401, "API_KEY_EXPIRED")
+	wants(t, "expired", late.Submit("STAMP_LOGIN", newSession()), 401, "API_KEY_EXPIRED")
 }
 
 // A body that names the parent makes one activity, wherever its key leads later.
@@ -556,14 +505,14 @@ func TestOneBodyOneActivity(t *testing.T) {
 		again("with another sub-organization", by(k), typ, body, first)
 		ends(k, one)
 		again("the first is deleted", by(k), typ, body, first)
-		refuses(t, "a session that ended with the first", root.As(two, "", session).Query("whoami", nil), 401, "PUBLIC_KEY_NOT_FOUND")
+		wants(t, "a session that ended with the first", root.As(two, "", session).Query("whoami", nil), 401, "PUBLIC_KEY_NOT_FOUND")
 		if got := by(k).Submit(typ, in); got.Status != 200 || got.Text("activity", "organizationId") != two {
 			t.Errorf("a new body: %v", got)
 		}
 		// Nor by a user of the parent who has the key then, nor by one below who has it after him.
 		ends(k, two)
 		ids := root.Do("CREATE_API_KEYS_V2", client.Object{"userId": root.User, "apiKeys": []any{client.APIKey(typ, k)}})["apiKeyIds"]
-		refuses(t, "a user of the parent", submit(by(k), typ, body), 400, "INVALID_TIME")
+		wants(t, "a user of the parent", submit(by(k), typ, body), 400, "INVALID_TIME")
 		if typ == "STAMP_LOGIN" {
 			in = newSession()
 		}
@@ -573,7 +522,7 @@ func TestOneBodyOneActivity(t *testing.T) {
 		}
 		root.Do("DELETE_API_KEYS", client.Object{"userId": root.User, "apiKeyIds": ids})
 		sub("three "+typ, k)
-		refuses(t, "below, what was the parent's own", submit(by(k), typ, body), 400, "INVALID_TIME")
+		wants(t, "below, what was the parent's own", submit(by(k), typ, body), 400, "INVALID_TIME")
 	}
 	// What fails below is known above as well.
 	k := client.NewKey()
@@ -584,7 +533,7 @@ func TestOneBodyOneActivity(t *testing.T) {
 	ends(k, one)
 	sub("five", k)
 	again("a failure of a deleted one", by(k), "STAMP_LOGIN", body, first)
-	refuses(t, "a vote in the parent", root.Submit("APPROVE_ACTIVITY", client.Object{"fingerprint": fingerprintOf(body)}), 404, none, "No activity found")
+	wants(t, "a vote in the parent", root.Submit("APPROVE_ACTIVITY", client.Object{"fingerprint": fingerprintOf(body)}), 404, none, "No activity found")
 	// A sub-organization's making is kept where its body points to.
 	made := root.Body("CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("six", client.NewRootUser("U", client.NewKey())))
 	again("a sign-up", root, "CREATE_SUB_ORGANIZATION_V7", made, submit(root, "CREATE_SUB_ORGANIZATION_V7", made))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/hpke"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -194,11 +193,7 @@ func TestWhoMayImportAndExport(t *testing.T) {
 		}
 	}
 	wallet := client.Text(root.Do("CREATE_WALLET", client.Wallet("W", client.Ethereum)), "walletId")
-	to, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public := hex.EncodeToString(to.PublicKey().Bytes())
+	_, public := encapsulation(t)
 	export := func(public string) int {
 		return clerk.Submit("EXPORT_WALLET", client.Object{"walletId": wallet, "targetPublicKey": public}).Status
 	}
@@ -210,8 +205,8 @@ func TestWhoMayImportAndExport(t *testing.T) {
 	if got := export(public); got != 200 {
 		t.Errorf("the policy's key: %d", got)
 	}
-	other, _ := ecdh.P256().GenerateKey(rand.Reader)
-	if got := export(hex.EncodeToString(other.PublicKey().Bytes())); got != 403 {
+	_, other := encapsulation(t)
+	if got := export(other); got != 403 {
 		t.Errorf("another key: %d", got)
 	}
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"cloister/shared/tvc"
-	"cloister/shared/wire"
 	"cloister/sim/client"
+	"cloister/sim/rig"
 )
 
 // images is a registry, and what is in it.
@@ -42,7 +42,7 @@ type images struct {
 func startRegistry(t *testing.T) *images {
 	x := &images{t: t}
 	r := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
+	at := rig.ServeHTTP(t, http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
 		x.asked.Add(1)
 		if want := x.auth.Load(); want != nil {
 			user, password, _ := q.BasicAuth()
@@ -63,8 +63,7 @@ func startRegistry(t *testing.T) *images {
 		}
 		r.ServeHTTP(rw, q)
 	}))
-	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL)
+	u, err := url.Parse(at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +226,7 @@ func TestPrograms(t *testing.T) {
 	x.corrupt.Store(true)
 	again := f.Root().Body("CREATE_TVC_DEPLOYMENT", deployment(app, fresh, digest))
 	send := func() client.Reply {
-		return f.Root().Post(wire.EndpointSubmit, "create_tvc_deployment", again)
+		return submit(f.Root(), "CREATE_TVC_DEPLOYMENT", again)
 	}
 	wants(t, "altered on the way", send(), 503, "RPC_CALL_ERROR", "could not be fetched")
 	x.corrupt.Store(false)

@@ -11,7 +11,6 @@ import (
 
 	"cloister/attestation"
 	"cloister/attestation/tlog"
-	"cloister/shared/wire"
 	"cloister/sim/client"
 	"cloister/sim/rig"
 )
@@ -81,7 +80,7 @@ func TestWitnessesAway(t *testing.T) {
 	}
 	w.Locals[1].Stop()
 	answered, two := make(chan int, 1), root.Body("CREATE_WALLET", client.Wallet("with two"))
-	again := func() client.Reply { return root.Post(wire.EndpointSubmit, "create_wallet", two) }
+	again := func() client.Reply { return submit(root, "CREATE_WALLET", two) }
 	go func() { answered <- again().Status }()
 	select {
 	case status := <-answered:

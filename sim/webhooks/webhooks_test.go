@@ -173,8 +173,11 @@ func TestLargeEvent(t *testing.T) {
 	text := "[" + strings.Repeat(" ", 390_000) + `{"type":"receive"}]`
 	m := w.Submit("CREATE_SMART_CONTRACT_INTERFACE", object{"smartContractAddress": "0x000000000000000000000000000000000000dEaD",
 		"smartContractInterface": text, "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "label": "Large"})
+	if !m.Completed() {
+		t.Fatal(m)
+	}
 	e := r.until(2)[1]
-	if id := m.Text("activity", "id"); !m.Completed() || e.activity != id || client.Text(e.body, "intent", "createSmartContractInterfaceIntent", "smartContractInterface") != text {
+	if id := m.Text("activity", "id"); e.activity != id || client.Text(e.body, "intent", "createSmartContractInterfaceIntent", "smartContractInterface") != text {
 		t.Errorf("another event than %s", id)
 	}
 }

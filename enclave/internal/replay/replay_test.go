@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdh"
-	"crypto/hpke"
 	crand "crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -29,6 +27,7 @@ import (
 	"cloister/enclave/internal/replay"
 	"cloister/shared/clocktest"
 	"cloister/sim/client"
+	"cloister/sim/passcode"
 	"cloister/sim/rig"
 )
 
@@ -97,9 +96,6 @@ func (h *history) as(o *member, by client.KeyPair) *client.User { return h.r.Roo
 func (h *history) do(o *member, by client.KeyPair, typ string, parameters any) (object, int) {
 	time.Sleep(time.Millisecond) // entries of several organizations, where no log orders them, are in the order of their times
 	got := h.as(o, by).Submit(typ, parameters)
-	if got.JSON() == nil {
-		h.t.Fatal(got)
-	}
 	h.counts[fmt.Sprint(typ, " ", got.Status, " ", got.State())]++
 	if state := got.State(); state == "CONSENSUS_NEEDED" || state == "AUTHENTICATORS_NEEDED" {
 		if print := got.Text("activity", "fingerprint"); !slices.Contains(o.waits, print) {
@@ -112,7 +108,10 @@ func (h *history) do(o *member, by client.KeyPair, typ string, parameters any) (
 // below makes a sub-organization, whose root user has this key.
 func (h *history) below(key client.KeyPair) *member {
 	top := h.orgs[0]
-	r, _ := h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("Sub", client.NewRootUser("Root", key)))
+	r, status := h.do(top, top.root, "CREATE_SUB_ORGANIZATION_V7", client.SubOrganization("Sub", client.NewRootUser("Root", key)))
+	if status != 200 || r == nil {
+		h.t.Fatal(status, r)
+	}
 	o := &member{id: client.Text(r, "subOrganizationId"), parent: top.id, root: key, users: []person{{client.Text(r, "rootUserIds", "0"), key}}}
 	h.orgs = append(h.orgs, o)
 	return o
@@ -406,39 +405,20 @@ const suite = "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"
 // importSecret imports a secret through a target of the root user's, encrypted to another key if it is to be refused.
 func (h *history) importSecret(o *member, by client.KeyPair, refused bool) string {
 	r, _ := h.do(o, o.root, "INIT_IMPORT_SECRETS", object{"encryptionSuite": suite, "numSecrets": 2})
-	var outer, inner map[string]string
-	if err := json.Unmarshal([]byte(client.Text(r, "enclaveTargetMessages", "1")), &outer); err != nil {
-		h.t.Fatal(err)
-	}
-	data, err := hex.DecodeString(outer["data"])
-	if err == nil {
-		err = json.Unmarshal(data, &inner)
-	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	to := inner["targetPublic"]
+	point := client.Target(client.Text(r, "enclaveTargetMessages", "1"))
+	to := point
 	if refused {
-		to = target(h.t)
+		var err error
+		if to, err = hex.DecodeString(target(h.t)); err != nil {
+			h.t.Fatal(err)
+		}
 	}
-	point, err := hex.DecodeString(to)
+	payload, err := passcode.Seal(to, []byte(h.name("secret")))
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	pk, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(point)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	enc, sender, err := hpke.NewSender(pk, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	ciphertext, err := sender.Seal(append(bytes.Clone(enc), point...), []byte(h.name("secret")))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	r, _ = h.do(o, by, "IMPORT_SECRETS", object{"secrets": []any{object{"name": h.name("Secret"), "targetPublicKey": inner["targetPublic"], "encryptionSuite": suite,
-		"secretPayload": fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, ciphertext), "staticProperties": []any{object{"key": "env", "value": h.name("prod")}}}}})
+	r, _ = h.do(o, by, "IMPORT_SECRETS", object{"secrets": []any{object{"name": h.name("Secret"), "targetPublicKey": hex.EncodeToString(point), "encryptionSuite": suite,
+		"secretPayload": payload, "staticProperties": []any{object{"key": "env", "value": h.name("prod")}}}}})
 	return client.Text(r, "secretIds", "0")
 }
 
