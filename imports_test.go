@@ -161,7 +161,7 @@ var table = []row{
 		"enclave/internal/erase enclave/internal/seal enclave/internal/fault shared/wire", "", ""},
 	{"enclave/core/internal/proxy", "enclave/core/internal/ranges enclave/core/internal/providers enclave/internal/org enclave/internal/ledger " +
 		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/authproxy enclave/internal/login enclave/internal/stamp enclave/internal/p256 " +
-		"enclave/internal/erase enclave/internal/secret enclave/internal/fault shared/wire shared/pace", "", ""},
+		"enclave/internal/erase enclave/internal/secret enclave/internal/fault enclave/internal/settings shared/wire shared/pace", "", ""},
 	{"enclave/core/internal/lifecycle", "enclave/internal/fairqueue enclave/core/internal/link enclave/core/internal/ranges enclave/internal/org enclave/internal/ledger enclave/internal/boot " +
 		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/shamir enclave/internal/settings enclave/internal/strictjson " +
 		"enclave/internal/fault attestation attestation/commitment attestation/tlog shared/wire", "", ""},

@@ -20,22 +20,25 @@ type configured struct {
 	domains  string
 	sms      string
 	smsFrom  string
-	roots    string // file
-	issuer   string
-	sandbox  bool
-	oauth2   string
-	onRamps  string
+
+	whatsApp, whatsAppFrom string
+	roots                  string // file
+	issuer                 string
+	sandbox                bool
+	oauth2                 string
+	onRamps                string
 }
 
 // The document, as package settings describes it.
 type configuration struct {
-	Mail    *mailServer          `json:"mail,omitempty"`
-	Text    *textGateway         `json:"text,omitempty"`
-	Roots   string               `json:"roots,omitempty"`
-	Issuer  string               `json:"issuer,omitempty"`
-	Sandbox bool                 `json:"sandbox,omitempty"`
-	OAuth2  map[string]endpoints `json:"oauth2,omitempty"`
-	OnRamps map[string]onRamp    `json:"onRamps,omitempty"`
+	Mail     *mailServer          `json:"mail,omitempty"`
+	Text     *textGateway         `json:"text,omitempty"`
+	WhatsApp *textGateway         `json:"whatsapp,omitempty"`
+	Roots    string               `json:"roots,omitempty"`
+	Issuer   string               `json:"issuer,omitempty"`
+	Sandbox  bool                 `json:"sandbox,omitempty"`
+	OAuth2   map[string]endpoints `json:"oauth2,omitempty"`
+	OnRamps  map[string]onRamp    `json:"onRamps,omitempty"`
 }
 
 type mailServer struct {
@@ -78,8 +81,10 @@ func (o *options) besides() *configured {
 	if x.smtp == "" {
 		x.smtp = "smtp://" + out.smtp
 	}
-	if x.sms == "" {
-		x.sms = strings.Replace(out.sms, "://", "://"+url.UserPassword(gateway.User, gateway.Password).String()+"@", 1)
+	for _, to := range []*string{&x.sms, &x.whatsApp} {
+		if *to == "" {
+			*to = strings.Replace(out.sms, "://", "://"+url.UserPassword(gateway.User, gateway.Password).String()+"@", 1)
+		}
 	}
 	if x.oauth2 == "" {
 		x.oauth2 = fmt.Sprintf("OAUTH2_PROVIDER_X=%s,%s OAUTH2_PROVIDER_DISCORD=%s,%s", out.providerX.Token, out.providerX.User, out.providerDiscord.Token, out.providerDiscord.User)
@@ -105,8 +110,13 @@ func (o *options) configuration() ([]byte, error) {
 		}
 	}
 	if x.sms != "" {
-		if c.Text, err = x.text(); err != nil {
+		if c.Text, err = textGatewayOf(x.sms, x.smsFrom); err != nil {
 			return nil, fmt.Errorf("-sms: %w", err)
+		}
+	}
+	if x.whatsApp != "" {
+		if c.WhatsApp, err = textGatewayOf(x.whatsApp, x.whatsAppFrom); err != nil {
+			return nil, fmt.Errorf("-whatsapp: %w", err)
 		}
 	}
 	if x.roots != "" {
@@ -180,12 +190,12 @@ func (x *configured) mail() (*mailServer, error) {
 	return m, nil
 }
 
-func (x *configured) text() (*textGateway, error) {
-	u, err := url.Parse(x.sms)
+func textGatewayOf(text, from string) (*textGateway, error) {
+	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
 		return nil, errors.New("want http://USER:PASSWORD@HOST:PORT/PATH or https://")
 	}
-	g := &textGateway{User: u.User.Username(), From: x.smsFrom}
+	g := &textGateway{User: u.User.Username(), From: from}
 	g.Password, _ = u.User.Password()
 	u.User = nil
 	g.URL = u.String()

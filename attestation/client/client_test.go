@@ -156,7 +156,7 @@ func TestSignedReplies(t *testing.T) {
 	}{
 		"no such operation":   {"/public/v1/query/nothing_like_it", `{"organizationId":"` + w.Credentials.OrganizationID + `"}`, 404},
 		"no JSON":             {"/public/v1/query/whoami", `{`, 400},
-		"foreign":             {"/public/v1/query/whoami", `{"organizationId":"11111111-1111-4111-8111-111111111111"}`, 401},
+		"foreign":             {"/public/v1/query/whoami", `{"organizationId":"11111111-1111-4111-8111-111111111111"}`, 404},
 		"type of another":     {"/public/v1/submit/create_wallet", string(w.Root().Body("CREATE_USER_TAG", sim.Tag("x"))), 400},
 		"too old":             {"/public/v1/submit/create_user_tag", strings.Replace(string(body), `"timestampMs":"`, `"timestampMs":"1`, 1), 400},
 		"whole body of bytes": {"/public/v1/query/whoami", "\xff\x00", 400},

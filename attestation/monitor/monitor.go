@@ -363,9 +363,9 @@ func (m *Monitor) list(ctx context.Context) (all []activity, err error) {
 	for _, step := range m.state.Steps {
 		since = min(since, step.Second)
 	}
-	after := ""
+	before := ""
 	for range maxPages {
-		page, err := m.page(ctx, after)
+		page, err := m.page(ctx, before)
 		if err != nil {
 			return nil, err
 		}
@@ -373,7 +373,7 @@ func (m *Monitor) list(ctx context.Context) (all []activity, err error) {
 			if a.updated < since {
 				return all, nil
 			}
-			all, after = append(all, a), a.ID
+			all, before = append(all, a), a.ID
 		}
 		if len(page) < pageSize {
 			return all, nil
@@ -382,11 +382,11 @@ func (m *Monitor) list(ctx context.Context) (all []activity, err error) {
 	return nil, errors.New("list_activities does not end")
 }
 
-// page returns the page of the list after an activity.
-func (m *Monitor) page(ctx context.Context, after string) ([]activity, error) {
+// page returns the page of the list with the activities older than one, or the first page.
+func (m *Monitor) page(ctx context.Context, before string) ([]activity, error) {
 	options := map[string]string{"limit": strconv.Itoa(pageSize)}
-	if after != "" {
-		options["after"] = after
+	if before != "" {
+		options["before"] = before
 	}
 	var reply struct {
 		Activities []activity `json:"activities"`

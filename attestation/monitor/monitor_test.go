@@ -153,7 +153,7 @@ func (o *owner) ask(_ context.Context, operation string, asked, reply any) error
 	must(o.t, err)
 	var q struct {
 		OrganizationID, ActivityID, Seq string
-		PaginationOptions               struct{ Limit, After string }
+		PaginationOptions               struct{ Limit, Before string }
 	}
 	must(o.t, json.Unmarshal(raw, &q))
 	if q.OrganizationID != attestation.UUID(organization) {
@@ -161,7 +161,7 @@ func (o *owner) ask(_ context.Context, operation string, asked, reply any) error
 	}
 	var answer any
 	if operation == "list_activities" {
-		answer = map[string]any{"activities": o.page(q.PaginationOptions.After, q.PaginationOptions.Limit)}
+		answer = map[string]any{"activities": o.page(q.PaginationOptions.Before, q.PaginationOptions.Limit)}
 	} else if answer, err = o.proof(q.Seq, q.ActivityID); err != nil {
 		return err
 	}
@@ -170,8 +170,8 @@ func (o *owner) ask(_ context.Context, operation string, asked, reply any) error
 	return json.Unmarshal(raw, reply)
 }
 
-func (o *owner) page(after, limit string) []map[string]any {
-	from := 1 + slices.IndexFunc(o.listed, func(a map[string]any) bool { return a["id"] == after })
+func (o *owner) page(before, limit string) []map[string]any {
+	from := 1 + slices.IndexFunc(o.listed, func(a map[string]any) bool { return a["id"] == before })
 	most, err := strconv.Atoi(limit)
 	must(o.t, err)
 	page := slices.Clone(o.listed[from:min(len(o.listed), from+most)])

@@ -141,16 +141,17 @@ func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	return who, s.call.chargeRate(tx, s.session.PublicKey)
 }
 
-// unknownKey is the same error for an unknown credential, a missing organization and a deleted
-// one, so that outsiders cannot distinguish them. Clients search its message for the texts of each.
+// unknownKey is the same error for an unknown credential and for a deleted organization, so that outsiders do not learn that it is
+// deleted. Clients search its message for the text. That there was never an organization with an id reveals nothing about anybody:
+// that is activity.NoOrganization.
 func unknownKey(id org.ID, s *requester) error {
 	if s.passkey != nil {
 		return fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
-			"credential ID could not be found in organization or its parent organization, or no organization found with the given ID: organizationId=%s", id)
+			"credential ID could not be found in organization or its parent organization: organizationId=%s", id)
 	}
 	_, public := s.credentialName()
 	return fault.WithCode(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
-		"could not find public key in organization or its parent organization, or no organization found with the given ID: organizationId=%s publicKey=%s", id, public)
+		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, public)
 }
 
 // childrenWith returns the sub-organizations of tx's organization that have the requester's credential, two at

@@ -26,6 +26,9 @@ type Rates struct {
 // ProxyRates are the rates of the auth proxy.
 type ProxyRates = proxy.Rates
 
+// AddressRates are those of ProxyRates that one network address has.
+type AddressRates = settings.AddressRates
+
 // WithUsual replaces zero rates by the defaults. An enclave on two processors answers
 // some thousand signatures a second. A tenant's own users have 500 of that continuously and 5,000 at
 // once, so that bursts pass and a client in a loop delays others by a second or two; one key has half of
@@ -40,11 +43,12 @@ func (r Rates) WithUsual() Rates {
 
 // configurable returns the rates that the measured configuration may set.
 func (r Rates) configurable() settings.Rates {
-	return settings.Rates{Organization: r.Organization, SubOrganization: r.SubOrganization, Key: r.Key, EachSub: r.EachSub, EachTenant: r.EachTenant}
+	return settings.Rates{Organization: r.Organization, SubOrganization: r.SubOrganization, Key: r.Key, EachSub: r.EachSub, EachTenant: r.EachTenant, AuthProxy: r.Proxy.AddressRates}
 }
 
 func (r Rates) with(s settings.Rates) Rates {
 	r.Organization, r.SubOrganization, r.Key, r.EachSub, r.EachTenant = s.Organization, s.SubOrganization, s.Key, s.EachSub, s.EachTenant
+	r.Proxy.AddressRates = s.AuthProxy
 	return r
 }
 

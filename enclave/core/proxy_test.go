@@ -103,18 +103,23 @@ var submits = map[string]object{
 // organization, a child of it and one that is none, and answers how many.
 func (f *thief) outside(child string) (n int) {
 	f.t.Helper()
-	for _, organization := range []string{f.Credentials.OrganizationID, child, "6ba7b810-9dad-41d1-80b4-00c04fd430c8"} {
+	const nobodys = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
+	for _, organization := range []string{f.Credentials.OrganizationID, child, nobodys} {
+		want, says := 401, "could not find public key in organization"
+		if organization == nobodys {
+			want, says = 404, "no organization found with the given ID: "+nobodys
+		}
 		for typ, params := range submits {
 			n++
 			status, body := f.at(wire.EndpointSubmit, request.Operation(typ), f.Root().As(organization, "", f.key).Body(typ, params))
-			if status != 401 || !strings.Contains(body, "could not find public key in organization") {
+			if status != want || !strings.Contains(body, says) {
 				f.t.Errorf("%s in %s: %d %s", typ, organization, status, body)
 			}
 		}
 		for _, op := range []string{"whoami", "get_organization", "list_users", "list_suborgs", "list_verified_suborgs", "list_activities", "get_auth_proxy_config", "list_wallets"} {
 			n++
 			status, body := f.at(wire.EndpointQuery, op, text(object{"organizationId": organization}))
-			if status != 401 || !strings.Contains(body, "could not find public key in organization") {
+			if status != want || !strings.Contains(body, says) {
 				f.t.Errorf("%s of %s: %d %s", op, organization, status, body)
 			}
 		}

@@ -113,7 +113,7 @@ func (r *queryCall) authenticateCaller(ctx context.Context, op string) error {
 		return checkAllowlist(tx, who, r.from)
 	})
 	if errors.Is(err, ledger.ErrNoOrganization) {
-		return unknownKey(r.organization, r.requester)
+		return activity.NoOrganization(r.organization)
 	}
 	if s, ok := errors.AsType[*unknownCredential](err); ok {
 		r.caller, err = r.requester.callerInParent(ctx, s, r.organization, r.from)

@@ -105,6 +105,7 @@ var replayRules = map[string]replayRule{
 	"UPDATE_FIAT_ON_RAMP_CREDENTIAL": {taken: "S"},
 	"ACTIVATE_BILLING_TIER":          {taken: "V"},
 	"SET_PAYMENT_METHOD":             {taken: "V"},
+	"UPDATE_PAYMENT_METHOD":          {taken: "V"},
 	"DELETE_PAYMENT_METHOD":          {taken: "V"},
 	"INIT_FIAT_ON_RAMP":              {results: []string{"onRampUrl", "onRampUrlSignature"}, asked: onramp.CutSignature},
 }

@@ -57,7 +57,8 @@ func (c *Core) installServices(of *lifecycle.Serving, ring *boot.Keyring, set *s
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	c.metering.Store(newMeter(c.cfg.Rates.with(set.Rates.Or(c.cfg.Rates.configurable()))))
+	rates := c.cfg.Rates.with(set.Rates.Or(c.cfg.Rates.configurable()))
+	c.metering.Store(newMeter(rates))
 	s.serviceKeys = &activity.ServiceKeys{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
 	if s.providers, err = providers.New(providers.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator, PullKey: s.serviceKeys.OnRamp},
 		set, login.KeySetOf(s.tokens.Public())); err != nil {
@@ -65,7 +66,7 @@ func (c *Core) installServices(of *lifecycle.Serving, ring *boot.Keyring, set *s
 	}
 	s.outbox = outbox.New(outbox.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Services: s.providers, Webhooks: s.webhooks,
 		Host: c.host, Deployment: of.Deployment, KeyedHash: s.keyedHash, Alarms: &c.alarms})
-	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.providers.Capabilities.Text, Tokens: s.tokenKeys(),
+	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: rates.Proxy, Texts: s.providers.Capabilities.Text, Tokens: s.tokenKeys(),
 		Find: func(ctx context.Context, config org.ID) ([]ledger.IndexRow, error) {
 			return s.Ranges.PageIndex(ctx, s.proxyKey(config), 1)
 		},

@@ -71,7 +71,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *callState) (a cal
 	unknown, ok := errors.AsType[*unknownCredential](err)
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
-		err = unknownKey(r.organization, r.requester)
+		err = activity.NoOrganization(r.organization)
 	case ok:
 		err = r.refuseUnknown(ctx, unknown)
 	case err == nil && old != nil:

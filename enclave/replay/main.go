@@ -106,7 +106,7 @@ func run(args []string, out, problems io.Writer) int {
 		fmt.Fprintln(problems, "cloister-replay:", err)
 		return exitUnknown
 	}
-	cfg.Capabilities = activity.Capabilities{Mail: !*noMail, Text: !*noText, Sandbox: *sandbox}
+	cfg.Capabilities = activity.Capabilities{Mail: !*noMail, Text: !*noText, WhatsApp: !*noText, Sandbox: *sandbox}
 	for _, p := range strings.Fields(*onRamps) {
 		cfg.Capabilities.OnRamps = append(cfg.Capabilities.OnRamps, onramp.Provider(p))
 	}

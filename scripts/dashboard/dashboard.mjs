@@ -86,7 +86,7 @@ test("signing in refuses what is no key, and says why", async () => {
   assert.equal(await form.locator("[role=alert]").textContent(), "");
   await form.getByLabel("Organization id").fill("00000000-0000-4000-8000-000000000000");
   await click("Sign in with the key");
-  await form.getByRole("alert").filter({ hasText: "This key does not belong to that organization." }).waitFor();
+  await form.getByRole("alert").filter({ hasText: "There is no organization with this id." }).waitFor();
   // The address of the server alone leads here.
   await page.goto(apiUrl);
   await page.waitForURL(base);
@@ -281,7 +281,7 @@ test("a passkey is added, signs in with one touch, and its session ends at signi
   const organization = page.getByLabel("Organization id").first();
   await organization.fill("00000000-0000-4000-8000-000000000000");
   await click("Sign in with a passkey");
-  await page.getByRole("alert").filter({ hasText: "This passkey does not belong to that organization. Check the organization id." }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "There is no organization with this id." }).waitFor();
   await organization.fill(organizationId);
 
   // Nobody touches it, and then the wrong one is touched.

@@ -136,7 +136,7 @@ func TestWhole(t *testing.T) {
 		var details client.Reply
 		clocktest.Until(t, "shares can be given", func() bool {
 			details = u.Query("get_tvc_deployment_provisioning_details", about)
-			return details.Status == 200
+			return details.Text("provisioningState") == "PROVISIONING_STATE_AWAITING_PROVISION"
 		})
 		document, err1 := base64.StdEncoding.DecodeString(details.Text("attestationDocument"))
 		envelope, err2 := base64.StdEncoding.DecodeString(details.Text("manifestEnvelope"))
@@ -171,6 +171,9 @@ func TestWhole(t *testing.T) {
 		return r.Text("appStatus", "deployments", "0", "readyReplicas") + " of " + r.Text("appStatus", "deployments", "0", "desiredReplicas")
 	}
 	clocktest.Until(t, "the program is well", func() bool { return state() == "1 of 1" })
+	if r := u.Query("get_tvc_deployment_provisioning_details", about); r.Text("provisioningState") != "PROVISIONING_STATE_PROVISIONED" || r.Get("attestationDocument") != nil || r.Get("manifestEnvelope") == nil {
+		t.Error(r)
+	}
 	status, answer := post(t, ingress(t, runner.Host, app["appId"].(string))+"/cosign", `{"to":"bob","amount":"40","nonce":"7"}`)
 	var signed struct {
 		Signature string `json:"signature"`

@@ -254,17 +254,17 @@ func (c *worker) list(op string, request client.Object, into any) error {
 }
 
 func (c *worker) holdings(h *holdings) error {
-	after := ""
+	before := ""
 	for {
 		var page struct{ Activities []*answer }
-		if err := c.list("list_activities", client.Object{"paginationOptions": client.Object{"limit": "100", "after": after}}, &page); err != nil {
+		if err := c.list("list_activities", client.Object{"paginationOptions": client.Object{"limit": "100", "before": before}}, &page); err != nil {
 			return err
 		}
 		h.listed = append(h.listed, page.Activities...)
 		if len(page.Activities) < 100 {
 			break
 		}
-		after = page.Activities[99].ID
+		before = page.Activities[99].ID
 	}
 	var ws struct {
 		Wallets []struct{ WalletID, WalletName string }

@@ -157,11 +157,11 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // count is how many activities of signing an organization has.
 func (w *world) count(e *enclave, o *organization) (n int) {
-	after := ""
+	before := ""
 	for {
 		page := client.Object{"limit": "100"}
-		if after != "" {
-			page["after"] = after
+		if before != "" {
+			page["before"] = before
 		}
 		r, err := e.link.Call(context.Background(), o.query("list_activities",
 			client.Object{"filterByType": []string{"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2"}, "paginationOptions": page}))
@@ -174,6 +174,6 @@ func (w *world) count(e *enclave, o *organization) (n int) {
 			return n
 		}
 		n += len(got.Activities)
-		after = got.Activities[len(got.Activities)-1].ID
+		before = got.Activities[len(got.Activities)-1].ID
 	}
 }

@@ -291,7 +291,7 @@ func withhold(f *field, v *victim, r *rand.Rand) outcome {
 	a := f.provoke(v, func() answer { return f.whoami(v) })
 	f.good(f.twin(v))
 	f.disarm()
-	return judged(a.refused(), a.Status == 401, "%.200s", a)
+	return judged(a.refused(), a.Status == 404, "%.200s", a)
 }
 
 // swapOrganizations serves organization w where v is asked for. Whoever owns w

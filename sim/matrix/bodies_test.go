@@ -363,6 +363,7 @@ var submits = map[string]maker{
 	"set_payment_method": {"SET_PAYMENT_METHOD_V2", fixed(func(*tenant) object {
 		return object{"paymentMethodId": "pm_1", "cardHolderEmail": "payer@example.org", "cardHolderName": "Payer"}
 	})},
+	"update_payment_method": {"UPDATE_PAYMENT_METHOD", fixed(func(*tenant) object { return object{"paymentEmail": "bills@example.org"} })},
 	"activate_billing_tier": {"ACTIVATE_BILLING_TIER", fixed(func(*tenant) object { return object{"productId": "self-hosted"} })},
 
 	// tags
@@ -539,6 +540,7 @@ var submits = map[string]maker{
 	"export_secrets": {"EXPORT_SECRETS", fixed(func(t *tenant) object {
 		return object{"secrets": list(object{"secretId": t.once("secret", t.secret), "targetPublicKey": target(), "encryptionSuite": suite})}
 	})},
+	"delete_secrets": {"DELETE_SECRETS", fixed(func(t *tenant) object { return object{"secretIds": list(t.secret())} })},
 
 	"create_tvc_app": {"CREATE_TVC_APP", fixed((*tenant).newApp)},
 	"create_tvc_operator": {"CREATE_TVC_OPERATOR", fixed(func(t *tenant) object {

@@ -27,6 +27,7 @@ var queries = map[string]func(t *tenant) object{
 
 	"get_policy":             func(t *tenant) object { return object{"policyId": t.once("policy", t.policy)} },
 	"list_policies":          nothing,
+	"get_active_policies":    nothing,
 	"get_policy_evaluations": func(t *tenant) object { return object{"activityId": t.once("pending", t.waiting)} },
 	"evaluate_policies": func(t *tenant) object {
 		return object{"activity": object{"type": "ACTIVITY_TYPE_CREATE_WALLET", "parameters": t.newWallet()}}
@@ -58,6 +59,8 @@ var queries = map[string]func(t *tenant) object{
 	"list_secrets":                            nothing,
 	"get_tvc_app":                             func(t *tenant) object { return object{"tvcAppId": t.once("app", t.app)} },
 	"list_tvc_apps":                           nothing,
+	"list_tvc_operators":                      nothing,
+	"list_tvc_quorum_keys":                    nothing,
 	"list_tvc_app_deployments":                func(t *tenant) object { return object{"appId": t.once("app", t.app)} },
 	"get_tvc_deployment":                      func(*tenant) object { return object{"deploymentId": noID} },
 	"get_app_status":                          func(t *tenant) object { return object{"appId": t.once("app", t.app)} },

@@ -41,8 +41,9 @@ func startPost(t *testing.T, o rig.Options) *post {
 	sms := httptest.NewServer(box.Handler(gateway))
 	t.Cleanup(sms.Close)
 	configuration := text(object{
-		"mail": object{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": object{"address": "codes@cloister.example"}},
-		"text": object{"url": sms.URL + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
+		"mail":     object{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": object{"address": "codes@cloister.example"}},
+		"text":     object{"url": sms.URL + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
+		"whatsapp": object{"url": sms.URL + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550101"},
 	})
 	o.Rates, o.Configuration = unlimited, []byte(configuration)
 	p := &post{newWorld(t, o), box, o}
@@ -139,15 +140,16 @@ func (p *post) whoami(organization string, k client.KeyPair) object {
 // Sign-up and log-in through the proxy alone, in both generations of the client: the
 // one whose attempts come in clear, and the one that encrypts them.
 func TestPasscodesThroughTheProxy(t *testing.T) {
-	for _, c := range []struct{ typ, contact, field string }{
-		{"OTP_TYPE_EMAIL", "someone@example.org", "userEmail"}, {"OTP_TYPE_SMS", "+15551234567", "userPhoneNumber"},
+	for _, c := range []struct{ typ, contact, field, to string }{
+		{"OTP_TYPE_EMAIL", "someone@example.org", "userEmail", "someone@example.org"}, {"OTP_TYPE_SMS", "+15551234567", "userPhoneNumber", "+15551234567"},
+		{"OTP_TYPE_WHATSAPP", "+15551234567", "userPhoneNumber", "whatsapp:+15551234567"},
 	} {
 		t.Run(c.typ, func(t *testing.T) {
 			p := newPost(t)
 			options := object{"otpType": c.typ, "contact": c.contact}
 			// Signing up, in clear.
 			otp := p.ok("otp_init", options)["otpId"]
-			token := p.ok("otp_verify", object{"otpId": otp, "otpCode": p.code(c.contact)})["verificationToken"]
+			token := p.ok("otp_verify", object{"otpId": otp, "otpCode": p.code(c.to)})["verificationToken"]
 			if got := p.ok("account", object{"filterType": map[string]string{"userEmail": "EMAIL", "userPhoneNumber": "PHONE_NUMBER"}[c.field], "filterValue": c.contact, "verificationToken": token}); len(got) != 0 {
 				t.Errorf("an account: %v", got)
 			}
@@ -165,7 +167,7 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 			// Logging in again, encrypted.
 			init := p.ok("otp_init_v2", options)
 			cl := p.client()
-			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.contact), cl.Public)})["verificationToken"]
+			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.to), cl.Public)})["verificationToken"]
 			session = client.NewKey()
 			in := object{"verificationToken": token, "publicKey": session.PublicKey,
 				"clientSignature": p.signs(cl, object{"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}

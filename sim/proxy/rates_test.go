@@ -18,7 +18,8 @@ import (
 
 func TestRates(t *testing.T) {
 	two := pace.Rate{Count: 2, Per: time.Hour}
-	w := newWorld(t, rig.Options{Rates: core.Rates{Proxy: core.ProxyRates{Accounts: two, Signups: two, Passcodes: pace.Rate{Count: 5, Per: time.Hour}, Contact: two, Attempts: two}}})
+	w := newWorld(t, rig.Options{Rates: core.Rates{Proxy: core.ProxyRates{
+		AddressRates: core.AddressRates{Accounts: two, Signups: two, Passcodes: pace.Rate{Count: 5, Per: time.Hour}, Attempts: two}, Contact: two}}})
 	account := object{"filterType": "NAME", "filterValue": "x"}
 	for op, body := range map[string]func(i int) any{
 		"account": func(int) any { return account },
@@ -33,7 +34,7 @@ func TestRates(t *testing.T) {
 			}
 		}
 		r := w.ask(op, body(2))
-		w.refused(op, r, 429, "too many requests from this address, try again in")
+		w.refused(op, r, 429, "too many requests from this address (rates.authProxy."+map[string]string{"account": "accounts", "signup": "signups", "otp_verify": "attempts"}[op]+" in the deployment's configuration), try again in")
 		if !strings.Contains(string(r.Body), `"turnkeyErrorCode":"RATE_LIMIT_EXCEEDED"`) || r.head.Get("Ratelimit-Limit") != "2" || r.head.Get("Ratelimit-Remaining") != "0" {
 			t.Errorf("%s: %s %v", op, r, r.head)
 		}
@@ -51,7 +52,7 @@ func TestRates(t *testing.T) {
 	}
 	otp("bob@example.com")
 	otp("eve@example.com")
-	w.refused("a passcode to somebody else", otp("joe@example.com"), 429, "too many requests from this address")
+	w.refused("a passcode to somebody else", otp("joe@example.com"), 429, "too many requests from this address (rates.authProxy.passcodes ")
 	// A refused body costs nothing, and other endpoints go on.
 	for range 5 {
 		w.refused("a bad body", w.ask("otp_init", object{}), 400, "")
@@ -77,7 +78,7 @@ func (w *world) from(address, op string, body any) (int, string) {
 
 // A network of many addresses has several times the rate of one, whichever of them ask.
 func TestRatesOfNetworks(t *testing.T) {
-	w := newWorld(t, rig.Options{Clock: clocktest.New(), Rates: core.Rates{Proxy: core.ProxyRates{Accounts: pace.Rate{Count: 1, Per: time.Hour}}}})
+	w := newWorld(t, rig.Options{Clock: clocktest.New(), Rates: core.Rates{Proxy: core.ProxyRates{AddressRates: core.AddressRates{Accounts: pace.Rate{Count: 1, Per: time.Hour}}}}})
 	for _, c := range []struct {
 		format string // of the number of the request
 		passed int
@@ -165,7 +166,7 @@ func TestOneLineOfAConfiguration(t *testing.T) {
 func TestCodesOfARefusedConfiguration(t *testing.T) {
 	clock := clocktest.New()
 	w := newWorld(t, rig.Options{Clock: clock, Rates: core.Rates{Proxy: core.ProxyRates{
-		Config: pace.Rate{Count: 3, Per: time.Hour}, Contact: pace.Rate{Count: 3, Per: 1000 * time.Hour}, Passcodes: pace.Rate{Count: 100, Per: time.Hour}}}})
+		Config: pace.Rate{Count: 3, Per: time.Hour}, Contact: pace.Rate{Count: 3, Per: 1000 * time.Hour}, AddressRates: core.AddressRates{Passcodes: pace.Rate{Count: 100, Per: time.Hour}}}}})
 	code := func() (int, string) {
 		return w.from("192.0.2.1", "otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": "ada@example.com"})
 	}
@@ -189,7 +190,7 @@ func TestCodesOfARefusedConfiguration(t *testing.T) {
 // truth; what a configuration has is bounded whatever it says.
 func TestRatesOfAddressesAndConfigurations(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: core.Rates{Proxy: core.ProxyRates{
-		Accounts: pace.Rate{Count: 1, Per: time.Hour}, Config: pace.Rate{Count: 4, Per: time.Hour}, Caller: pace.Rate{Count: 3, Per: time.Hour}}}})
+		Config: pace.Rate{Count: 4, Per: time.Hour}, AddressRates: core.AddressRates{Accounts: pace.Rate{Count: 1, Per: time.Hour}, Requests: pace.Rate{Count: 3, Per: time.Hour}}}}})
 	from := func(address string) int {
 		status, _ := w.from(address, "account", object{"filterType": "NAME", "filterValue": "x"})
 		return status

@@ -97,10 +97,10 @@ func (c *worker) check() (activities int) {
 		t.Errorf("%s: %d tags, %d acknowledged", c.Organization, len(there), len(c.made))
 	}
 	prints := map[string]bool{}
-	for after := ""; ; {
+	for before := ""; ; {
 		page := client.Object{"limit": "100"}
-		if after != "" {
-			page["after"] = after
+		if before != "" {
+			page["before"] = before
 		}
 		reply, err := c.Query(ctx, "list_activities", client.Object{"paginationOptions": page})
 		if err != nil {
@@ -117,7 +117,7 @@ func (c *worker) check() (activities int) {
 				t.Errorf("%s: two activities of one body", c.Organization)
 			}
 			prints[a.Fingerprint] = true
-			after = a.ID
+			before = a.ID
 		}
 		if activities += len(list.Activities); len(list.Activities) < 100 {
 			break

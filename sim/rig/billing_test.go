@@ -366,7 +366,7 @@ func (p *payer) completed(s branch) (n int) {
 		if n += len(all); len(all) < 100 {
 			return n
 		}
-		page["after"] = client.Text(all[99], "id")
+		page["before"] = client.Text(all[99], "id")
 	}
 }
 

@@ -398,23 +398,23 @@ func TestAttestedLogIn(t *testing.T) {
 		at, token  string
 		code, says string
 	}{
-		"another's nonce":      {one, f.bound("me", key), "SIGNATURE_INVALID", "not bound to publicKey"},
-		"another subject":      {one, f.bound("I", by), "PUBLIC_KEY_NOT_FOUND", unknown},
-		"the neighbour's":      {one, f.bound("you", by), "PUBLIC_KEY_NOT_FOUND", unknown},
-		"forged":               {one, forger.signed(`{"alg":"RS256","kid":"r1"}`, f.idp.claims(now(), "me", "web", "nonce", nonceOf(by.PublicKey))), "PUBLIC_KEY_NOT_FOUND", unknown},
-		"forged, below":        {f.id, forger.signed(`{"alg":"RS256","kid":"r1"}`, f.idp.claims(now(), "me", "web", "nonce", nonceOf(by.PublicKey))), "PUBLIC_KEY_NOT_FOUND", unknown},
-		"nobody's, below":      {f.id, f.bound("I", by), "PUBLIC_KEY_NOT_FOUND", unknown},
-		"an unknown key":       {one, forger.signed(`{"alg":"RS256","kid":"r9"}`, f.idp.claims(now(), "me", "web", "nonce", nonceOf(by.PublicKey))), "PUBLIC_KEY_NOT_FOUND", unknown},
-		"another organization": {"6ba7b810-9dad-41d1-80b4-00c04fd430c8", good, "PUBLIC_KEY_NOT_FOUND", unknown},
-		"expired":              {one, f.bound("me", by, "exp", now().Add(-61*time.Second).Unix()), "INVALID_OIDC_TOKEN", "it has expired"},
-		"of the future":        {one, f.bound("me", by, "iat", now().Add(2*time.Minute).Unix()), "INVALID_OIDC_TOKEN", "of the future"},
-		"no token":             {one, "x", "INVALID_OIDC_TOKEN", "not a signed token"},
-		"none":                 {one, b64([]byte(`{"alg":"none"}`)) + good[strings.IndexByte(good, '.'):], "INVALID_OIDC_TOKEN", "alg must be"},
+		"another's nonce": {one, f.bound("me", key), "SIGNATURE_INVALID", "not bound to publicKey"},
+		"another subject": {one, f.bound("I", by), "PUBLIC_KEY_NOT_FOUND", unknown},
+		"the neighbour's": {one, f.bound("you", by), "PUBLIC_KEY_NOT_FOUND", unknown},
+		"forged":          {one, forger.signed(`{"alg":"RS256","kid":"r1"}`, f.idp.claims(now(), "me", "web", "nonce", nonceOf(by.PublicKey))), "PUBLIC_KEY_NOT_FOUND", unknown},
+		"forged, below":   {f.id, forger.signed(`{"alg":"RS256","kid":"r1"}`, f.idp.claims(now(), "me", "web", "nonce", nonceOf(by.PublicKey))), "PUBLIC_KEY_NOT_FOUND", unknown},
+		"nobody's, below": {f.id, f.bound("I", by), "PUBLIC_KEY_NOT_FOUND", unknown},
+		"an unknown key":  {one, forger.signed(`{"alg":"RS256","kid":"r9"}`, f.idp.claims(now(), "me", "web", "nonce", nonceOf(by.PublicKey))), "PUBLIC_KEY_NOT_FOUND", unknown},
+		"expired":         {one, f.bound("me", by, "exp", now().Add(-61*time.Second).Unix()), "INVALID_OIDC_TOKEN", "it has expired"},
+		"of the future":   {one, f.bound("me", by, "iat", now().Add(2*time.Minute).Unix()), "INVALID_OIDC_TOKEN", "of the future"},
+		"no token":        {one, "x", "INVALID_OIDC_TOKEN", "not a signed token"},
+		"none":            {one, b64([]byte(`{"alg":"none"}`)) + good[strings.IndexByte(good, '.'):], "INVALID_OIDC_TOKEN", "alg must be"},
 	} {
 		for range often() {
 			wants(t, what, session(c.at, key, by, c.token), 401, c.code, c.says)
 		}
 	}
+	wants(t, "another organization", session("6ba7b810-9dad-41d1-80b4-00c04fd430c8", key, by, good), 404, "ORGANIZATION_NOT_FOUND")
 	// An outsider cannot tell an identity that is not there from a token that proves nothing.
 	a, b := session(one, key, by, f.bound("I", by)), session(one, key, by, forger.signed(`{"alg":"RS256","kid":"r1"}`, f.idp.claims(now(), "me", "web", "nonce", nonceOf(by.PublicKey))))
 	if fmt.Sprint(a) != fmt.Sprint(b) {

@@ -160,7 +160,7 @@ func TestUnknownCredentialsUseUpNothing(t *testing.T) {
 	for i := range 20 {
 		a.want("unknown key", a.asks(unknown), 401, 0, 0)
 		a.want("forged", a.asks(with(root, forged...)), 401, 0, 0)
-		a.want("unknown organization", a.asks(root.As("00000000-0000-4000-8000-000000000000", "", root.Key)), 401, 0, 0)
+		a.want("unknown organization", a.asks(root.As("00000000-0000-4000-8000-000000000000", "", root.Key)), 404, 0, 0)
 		a.want("no stamp", a.sends(with(root), []wire.Endpoint{wire.EndpointQuery, wire.EndpointSubmit}[i%2], "whoami", root.Ask(nil)), 401, 0, 0)
 	}
 	a.want("untouched", a.asks(root), 200, 2, 1)

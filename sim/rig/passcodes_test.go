@@ -45,8 +45,9 @@ func startPost(t *testing.T, o rig.Options) *post {
 	gateway := inbox.Gateway{User: "cloister", Password: "simulator"}
 	sms := rig.ServeHTTP(t, box.Handler(gateway))
 	o.Configuration, err = json.Marshal(object{
-		"mail": object{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": object{"address": "codes@cloister.example"}},
-		"text": object{"url": sms + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
+		"mail":     object{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": object{"address": "codes@cloister.example"}},
+		"text":     object{"url": sms + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
+		"whatsapp": object{"url": sms + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550101"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,11 +107,12 @@ type object = map[string]any
 func TestPasscodesEndToEnd(t *testing.T) {
 	p := startPost(t, rig.Options{})
 	enable(p.User, "OTP_EMAIL_AUTH", "SMS_AUTH")
-	for _, c := range []struct{ typ, contact, field string }{
-		{"OTP_TYPE_EMAIL", "someone@example.org", "userEmail"}, {"OTP_TYPE_SMS", "+15551234567", "userPhoneNumber"},
+	for _, c := range []struct{ typ, contact, field, to string }{
+		{"OTP_TYPE_EMAIL", "someone@example.org", "userEmail", "someone@example.org"}, {"OTP_TYPE_SMS", "+15551234567", "userPhoneNumber", "+15551234567"},
+		{"OTP_TYPE_WHATSAPP", "+15551234568", "userPhoneNumber", "whatsapp:+15551234568"},
 	} {
 		otp := p.Do("INIT_OTP_V2", object{"otpType": c.typ, "contact": c.contact, "appName": "App"})
-		tok := p.Do("VERIFY_OTP", object{"otpId": otp["otpId"], "otpCode": p.code(c.contact)})["verificationToken"]
+		tok := p.Do("VERIFY_OTP", object{"otpId": otp["otpId"], "otpCode": p.code(c.to)})["verificationToken"]
 		sub := p.below(c.field, c.contact, object{"verificationToken": tok})
 		session, above := sub.As(sub.Organization, "", client.NewKey()), sub.As(sub.Organization, "", p.Key)
 		body := above.Body("OTP_LOGIN", object{"verificationToken": tok, "publicKey": session.Key.PublicKey})

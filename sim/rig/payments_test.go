@@ -88,6 +88,8 @@ func (s *stripe) answer(q told) string {
 	switch {
 	case q.path == "/v1/billing/meter_events":
 		return `{"object":"billing.meter_event"}`
+	case strings.HasPrefix(q.path, "/v1/customers/cus_"):
+		return fmt.Sprintf(`{"id":%q,"object":"customer"}`, strings.TrimPrefix(q.path, "/v1/customers/"))
 	case q.path == "/v1/customers":
 		s.customers++
 		return fmt.Sprintf(`{"id":"cus_%d","object":"customer"}`, s.customers)
@@ -219,6 +221,57 @@ func TestPaymentMethods(t *testing.T) {
 	if p.billing()["paymentMethod"] != nil {
 		t.Error("it is there still")
 	}
+}
+
+// The address of invoices goes to the processor, which learns it with the customer where there is none yet. What it refuses, or does
+// not answer, changes nothing.
+func TestAddressOfInvoices(t *testing.T) {
+	p, s := paying(t)
+	top, sub := p.signers[0], p.signers[1]
+	set := func(email string) client.Reply {
+		return top.Submit("UPDATE_PAYMENT_METHOD", client.Object{"paymentEmail": email})
+	}
+	shows := func(what string, email any) {
+		t.Helper()
+		if got := p.billing()["paymentEmail"]; got != email {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	sent := func() (all []told) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		all, s.asked = s.asked, nil
+		return all
+	}
+	wants(t, "a sub-organization", sub.Submit("UPDATE_PAYMENT_METHOD", client.Object{"paymentEmail": "bills@example.org"}), 400, "INVALID_ACTIVITY_CALLER")
+	for _, bad := range []string{"", "bills", "a@b", "bills@example.org\r\nX: y"} {
+		wants(t, bad, set(bad), 400, none, "paymentEmail")
+	}
+	wants(t, "by a user whom no policy lets", top.NewUser("Clerk").Submit("UPDATE_PAYMENT_METHOD", client.Object{"paymentEmail": "clerk@example.org"}), 403, "REQUEST_NOT_AUTHORIZED")
+	s.away = func(string) bool { return true }
+	body := top.Body("UPDATE_PAYMENT_METHOD", client.Object{"paymentEmail": "bills@example.org"})
+	wants(t, "no answer", submit(top.User, "UPDATE_PAYMENT_METHOD", body), 503, "RPC_CALL_ERROR")
+	shows("no answer", nil)
+	s.away = nil
+	sent()
+	if got := submit(top.User, "UPDATE_PAYMENT_METHOD", body); client.Text(got.Result(), "paymentEmail") != "bills@example.org" {
+		t.Fatal(got)
+	}
+	shows("set", "bills@example.org")
+	if all := sent(); len(all) != 1 || all[0].path != "/v1/customers" || all[0].form.Get("email") != "bills@example.org" || all[0].form.Get("metadata[organizationId]") != top.Organization {
+		t.Errorf("%v", all)
+	}
+	if got := set("invoices@example.org"); got.Status != 200 {
+		t.Fatal(got)
+	}
+	shows("changed", "invoices@example.org")
+	if all := sent(); len(all) != 1 || all[0].path != "/v1/customers/cus_1" || len(all[0].form) != 1 || all[0].form.Get("email") != "invoices@example.org" {
+		t.Errorf("%v", all)
+	}
+	if got := top.Submit("SET_PAYMENT_METHOD_V2", method("pm_11")); got.Status != 200 || s.customers != 1 {
+		t.Errorf("%v, %d customers", got, s.customers)
+	}
+	shows("with a method", "invoices@example.org")
 }
 
 // Nobody pays by a method of another tenant, nor takes it away; and a user needs a policy.

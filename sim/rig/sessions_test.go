@@ -271,7 +271,7 @@ func TestReadOnlySessions(t *testing.T) {
 	wants(t, "one below, whoami", reads(sub, token, "whoami"), 401, unknown)
 	wants(t, "one above", reads(root, below, "list_users"), 401, unknown)
 	wants(t, "one above, whoami", reads(root, below, "whoami"), 401, unknown)
-	wants(t, "nowhere", reads(root.As("7c7b6f1c-0000-4000-8000-000000000000", "", root.Key), token, "whoami"), 401, unknown)
+	wants(t, "nowhere", reads(root.As("7c7b6f1c-0000-4000-8000-000000000000", "", root.Key), token, "whoami"), 404, "ORGANIZATION_NOT_FOUND")
 	if got := reads(root, token, "no_such_query"); got.Status != 404 {
 		t.Error(got)
 	}

@@ -212,15 +212,15 @@ func (s *script) alarms() {
 func (s *script) listed() {
 	s.t.Helper()
 	var got []string
-	for after := ""; ; {
+	for before := ""; ; {
 		page := client.Object{"limit": "4"}
-		if after != "" {
-			page["after"] = after
+		if before != "" {
+			page["before"] = before
 		}
 		as := s.root.Read("list_activities", client.Object{"paginationOptions": page})["activities"].([]any)
 		for _, a := range as {
-			after = client.Text(a, "id")
-			got = append(got, after)
+			before = client.Text(a, "id")
+			got = append(got, before)
 		}
 		if len(as) < 4 {
 			break

@@ -16,6 +16,7 @@ import (
 // value nothing can be sent but transactions.
 type Capabilities struct {
 	Mail, Text bool         // whether a server for them is configured
+	WhatsApp   bool         // whether a sender of WhatsApp messages is
 	Sender     login.Sender // of mails, where an organization sets none
 	Domains    []string     // of the addresses that an organization may choose as sender; read-only
 	Sandbox    bool         // whether contacts of the sandbox get the fixed passcode

@@ -436,7 +436,7 @@ func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
 // ContactCredential is a contact as policies and votes see it, after its user has presented a verification token.
 func ContactCredential(t *login.VerificationToken) org.VoteCredential {
 	c := org.VoteCredential{ID: contactID(t.Type, t.Contact), Type: TypeMailbox}
-	if t.Type == login.SMS {
+	if t.Type.IsPhone() {
 		c.Type = TypePhone
 	}
 	return c
@@ -444,6 +444,9 @@ func ContactCredential(t *login.VerificationToken) org.VoteCredential {
 
 // contactID is the credential id of a contact.
 func contactID(t login.ContactType, contact string) org.ID {
+	if t.IsPhone() {
+		t = login.SMS
+	}
 	h := sha256.Sum256([]byte(string(t) + "\x00" + login.ContactKey(t, contact)))
 	return org.ID(h[:16])
 }

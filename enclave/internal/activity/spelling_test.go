@@ -219,6 +219,7 @@ func stocked(t *testing.T) (*world, map[string]any) {
 	target := activitytest.List(w.Run("INIT_IMPORT_SECRETS", object{"encryptionSuite": "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1", "numSecrets": 1}), "enclaveTargetMessages")[0]
 	w.Must(json.Unmarshal(dataOf(w, target), &secret))
 	in := object{"secretPayload": w.SealTo(secret.TargetPublic, "x"), "targetPublicKey": secret.TargetPublic, "encryptionSuite": "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"}
+	secretID := activitytest.List(w.Run("IMPORT_SECRETS", object{"secrets": []any{in}}), "secretIds")[0]
 	return w, map[string]any{
 		"walletId": one, "walletIds": []any{one, two}, "walletAccountIds": accounts, "address": address, "signWith": address, "from": address, "sparkAddress": spark, "signWiths": signers,
 		"solana": hex.EncodeToString(activitytest.SolanaOf([32]byte{5}, points...)), "ethereum": "0x" + ethereum,
@@ -226,7 +227,8 @@ func stocked(t *testing.T) (*world, map[string]any) {
 		"apiKeyIds":        []any{of.APIKeys[0].ID.String(), of.APIKeys[1].ID.String()},
 		"sessionProfileId": w.Run("CREATE_SESSION_PROFILE", object{"sessionProfileName": "p", "scope": "true"})["sessionProfileId"],
 		"endpointId":       w.Run("CREATE_WEBHOOK_ENDPOINT", object{"url": "https://example.org/hook", "name": "e"})["endpointId"],
-		"secretId":         activitytest.List(w.Run("IMPORT_SECRETS", object{"secrets": []any{in}}), "secretIds")[0],
+		"secretId":         secretID,
+		"secretIds":        []any{secretID},
 	}
 }
 

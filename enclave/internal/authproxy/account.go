@@ -155,7 +155,7 @@ func (h Holder) Children(tx *org.Tx) ([]org.ID, error) {
 // HolderOf finds the sub-organization to which a verification token logs in: by the verified
 // contact.
 func HolderOf(t *login.VerificationToken) Holder {
-	if t.Type == login.SMS {
+	if t.Type.IsPhone() {
 		return Holder{What: org.ChildVerifiedPhone, Value: login.ContactKey(t.Type, t.Contact)}
 	}
 	return Holder{What: org.ChildVerifiedEmail, Value: login.ContactKey(t.Type, t.Contact)}

@@ -51,7 +51,7 @@ func composeInit(c *Config, r *InitOTP, _ uint64) (any, error) {
 		OtpType: r.OtpType, Contact: r.Contact, AppName: cmp.Or(c.AppName, c.Name), OtpLength: int32(c.OTPLength), Alphanumeric: !c.OTPNumeric,
 		ExpirationSeconds: seconds(c.OTPSeconds),
 	}
-	if login.ContactType(r.OtpType) == login.SMS {
+	if login.ContactType(r.OtpType).IsPhone() {
 		if c.SMSTemplate != "" {
 			p.SmsCustomization = &auth.SMSCustomization{Template: &c.SMSTemplate}
 		}

@@ -57,7 +57,7 @@ func (c *Config) Allows(r *Request) error {
 	identities := 0
 	switch in := r.in.(type) {
 	case *InitOTP:
-		if method = auth.MethodEmail; login.ContactType(in.OtpType) == login.SMS {
+		if method = auth.MethodEmail; login.ContactType(in.OtpType).IsPhone() {
 			method = auth.MethodSMS
 		}
 	case *OAuthLogin, *OAuth2Authenticate:

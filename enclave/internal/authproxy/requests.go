@@ -16,7 +16,7 @@ var limits = strictjson.Limits{Depth: 8, Items: 100, Members: 100, Values: 2000}
 
 // InitOTP asks for a passcode, in both versions.
 type InitOTP struct {
-	OtpType            string      `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
+	OtpType            string      `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL OTP_TYPE_WHATSAPP"`
 	Contact            string      `json:"contact" rule:"required"`
 	EmailCustomization *MailChoice `json:"emailCustomization"`
 	CaptchaToken       *string     `json:"captchaToken"` // not looked at: no configuration asks for captchas

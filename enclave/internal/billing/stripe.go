@@ -46,6 +46,11 @@ func MakeCustomer(organization, email, name, activity string) *Question {
 	return &Question{"/v1/customers", url.Values{"email": {email}, "name": {name}, "metadata[organizationId]": {organization}}, "customer-" + activity}
 }
 
+// UpdateCustomer changes the address to which a customer's invoices go.
+func UpdateCustomer(customer, email, activity string) *Question {
+	return &Question{"/v1/customers/" + customer, url.Values{"email": {email}}, "email-" + activity}
+}
+
 // Attach makes a payment method the customer's. The processor refuses one that is another's.
 func Attach(method, customer, activity string) *Question {
 	return &Question{"/v1/payment_methods/" + method + "/attach", url.Values{"customer": {customer}}, "attach-" + activity}

@@ -14,18 +14,23 @@ type ContactType string
 const (
 	Email ContactType = "OTP_TYPE_EMAIL"
 	SMS   ContactType = "OTP_TYPE_SMS"
+	// WhatsApp reaches a telephone number by a message of WhatsApp.
+	WhatsApp ContactType = "OTP_TYPE_WHATSAPP"
 )
 
 // Valid tells whether the type is known.
-func (t ContactType) Valid() bool { return t == Email || t == SMS }
+func (t ContactType) Valid() bool { return t == Email || t.IsPhone() }
+
+// IsPhone tells whether the contact is a telephone number. It is the same contact by SMS and by WhatsApp.
+func (t ContactType) IsPhone() bool { return t == SMS || t == WhatsApp }
 
 // CheckContact tells whether a contact is plausible: an e-mail address of the everyday form, or
 // a telephone number in E.164. Errors are *fault.Error about field.
 func CheckContact(field string, t ContactType, contact string) error {
 	switch {
-	case t == SMS && strictjson.IsE164(contact), t == Email && isEmail(contact):
+	case t.IsPhone() && strictjson.IsE164(contact), t == Email && isEmail(contact):
 		return nil
-	case t == SMS:
+	case t.IsPhone():
 		return fault.Field(field, "invalid phone number: must be like +15551234567")
 	case t != Email:
 		return fault.Field(field, "unknown type of contact")
@@ -58,7 +63,7 @@ const (
 
 // Sandbox tells whether a contact is the sandbox's, for organizations that have one.
 func Sandbox(t ContactType, contact string) bool {
-	return t == Email && contact == sandboxEmail || t == SMS && contact == sandboxPhone
+	return t == Email && contact == sandboxEmail || t.IsPhone() && contact == sandboxPhone
 }
 
 func isEmail(s string) bool { return len(s) <= maxContact && strictjson.IsEmail(s) }

@@ -104,7 +104,8 @@ func (u *UnprovenToken) IssuedBy(organization string) bool {
 
 // About tells whether the token is about this contact.
 func (u *UnprovenToken) About(t ContactType, contact string) bool {
-	return contact != "" && u.token.Type == t && ContactKey(t, u.token.Contact) == ContactKey(t, contact)
+	same := u.token.Type == t || u.token.Type.IsPhone() && t.IsPhone()
+	return contact != "" && same && ContactKey(t, u.token.Contact) == ContactKey(t, contact)
 }
 
 // BoundTo tells whether the token is bound to a client's key, given in hex.

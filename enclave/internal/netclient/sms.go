@@ -20,6 +20,7 @@ type Gateway struct {
 	User     string
 	Password secret.Secret
 	From     string // a number, or a name that the gateway knows
+	Prefix   string // of To and From in the form, such as "whatsapp:"
 }
 
 // A Text is one text message.
@@ -34,7 +35,7 @@ func (c *Client) Text(ctx context.Context, g Gateway, m Text) Outcome {
 	if err := m.checkAllowed(&g); err != nil {
 		return failureOutcome(err)
 	}
-	form := []byte(url.Values{"To": {m.To}, "From": {g.From}, "Body": {m.Body}}.Encode())
+	form := []byte(url.Values{"To": {g.Prefix + m.To}, "From": {g.Prefix + g.From}, "Body": {m.Body}}.Encode())
 	defer clear(form) // it may hold a passcode
 	basic := basicAuth(g.User, g.Password)
 	defer clear(basic)

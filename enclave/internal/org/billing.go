@@ -16,6 +16,8 @@ type Bill struct {
 	// Days are the signatures per day to be reported to the processor, the oldest first. Those of a lease are counted when the
 	// sub-organization draws the next lease.
 	Days []DayUse `cbor:"8,keyasint,omitempty"`
+	// Email is the address of invoices, if it was set by itself.
+	Email string `cbor:"9,keyasint,omitempty"`
 }
 
 // DayUse is the number of signatures counted on a day, UTC. The day is in days since the Unix epoch.

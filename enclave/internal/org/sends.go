@@ -89,11 +89,12 @@ func DecodeMail(b []byte) (*Mail, error) {
 	return m, nil
 }
 
-// Text is the content of a send: a text message. It may bring a passcode.
+// Text is the content of a send: a message to a telephone number. It may bring a passcode.
 type Text struct {
-	To   string `cbor:"1,keyasint"` // E.164
-	Body string `cbor:"2,keyasint"`
-	ID   string `cbor:"3,keyasint"` // the same in every try
+	To       string `cbor:"1,keyasint"` // E.164
+	Body     string `cbor:"2,keyasint"`
+	ID       string `cbor:"3,keyasint"`           // the same in every try
+	WhatsApp bool   `cbor:"4,keyasint,omitempty"` // by WhatsApp, not SMS
 }
 
 // Encode makes the content of a send.

@@ -25,6 +25,12 @@ type TVCOperator struct {
 	Path   string `cbor:"6,keyasint,omitempty"`
 }
 
+// Keys are the two halves of PublicKey.
+func (o *TVCOperator) Keys() (encrypt, sign string) {
+	half := len(o.PublicKey) / 2
+	return o.PublicKey[:half], o.PublicKey[half:]
+}
+
 // TVCOperatorSet is a set of operators with a threshold. It never changes.
 type TVCOperatorSet struct {
 	ID        ID     `cbor:"1,keyasint"`

@@ -55,7 +55,8 @@ func fetchActivities(in *activitiesRequest, s *sources) ([]*org.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := Page{Before: b.before, After: b.after, Limit: b.limit}
+	// By time, as the SDKs walk to older activities: before a cursor are older ones, which follow it in the list.
+	p := Page{Before: b.after, After: b.before, Limit: b.limit}
 	for _, status := range in.FilterByStatus {
 		p.Statuses = append(p.Statuses, org.ParseStatus(string(status)))
 	}

@@ -319,12 +319,12 @@ func TestActivities(t *testing.T) {
 	}
 	w.get("list_activities", object{
 		"filterByStatus": []any{"ACTIVITY_STATUS_COMPLETED", "ACTIVITY_STATUS_FAILED"}, "filterByType": []any{"ACTIVITY_TYPE_CREATE_POLICY_V3"},
-		"paginationOptions": object{"limit": "2", "after": id('A', 1).String()},
+		"paginationOptions": object{"limit": "2", "before": id('A', 1).String()},
 	})
 	if p := w.paged; p.Limit != 2 || *p.After != id('A', 1) || len(p.Statuses) != 2 || p.Statuses[1] != org.StatusFailed || len(p.Types) != 1 || p.Types[0] != "ACTIVITY_TYPE_CREATE_POLICY_V3" {
 		t.Errorf("%+v", p)
 	}
-	w.get("list_activities", object{"paginationOptions": object{"before": id('A', 1).String()}})
+	w.get("list_activities", object{"paginationOptions": object{"after": id('A', 1).String()}})
 	if p := w.paged; p.Limit != 10 || *p.Before != id('A', 1) {
 		t.Errorf("%+v", p)
 	}

@@ -58,6 +58,9 @@ func getBilling(v *View, in *Head) ([]byte, error) {
 		dst = number(dst, `,"subOrganizations":`, *most)
 	}
 	dst = append(dst, '}')
+	if bill.Email != "" {
+		dst = text(dst, `,"paymentEmail":`, bill.Email)
+	}
 	if m := bill.Method; m != nil {
 		dst = appendMethod(dst, m)
 	}

@@ -1,10 +1,15 @@
 package query
 
-import "cloister/enclave/internal/org"
+import (
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
 
 var policies = []*Query{
 	stateQuery("get_policy", getPolicy),
 	stateQuery("list_policies", listPolicies),
+	stateQuery("get_active_policies", getActivePolicies),
 }
 
 type policyRequest struct {
@@ -38,4 +43,34 @@ func appendPolicy(dst []byte, p *org.Policy) []byte {
 		dst = text(dst, `,"time":`, p.Time)
 	}
 	return append(dst, '}')
+}
+
+// getActivePolicies answers which policies apply at the enclave's present time. A policy without a time expression always applies, one
+// whose expression fails does not.
+func getActivePolicies(v *View, _ *organizationRequest) ([]byte, error) {
+	ps, err := policiesInOrder(v)
+	if err != nil {
+		return nil, err
+	}
+	now, left := &policy.Request{NowMs: v.NowMs, Pause: v.Tx}, v.Steps
+	var broken error
+	dst := array(nil, `{"statuses":`, ps, func(dst []byte, p *org.Policy) []byte {
+		c, err := activity.CompiledPolicy(p)
+		if err != nil {
+			broken = err
+			return dst
+		}
+		active, err := c.Time.HoldsWithin(now, &left)
+		dst = ident(dst, `{"organizationId":`, v.ID)
+		dst = ident(dst, `,"policyId":`, p.ID)
+		dst = flag(dst, `,"active":`, active)
+		if p.Time != "" {
+			dst = text(dst, `,"timeExpr":`, p.Time)
+		}
+		if err != nil {
+			dst = text(dst, `,"error":`, err.Error())
+		}
+		return append(dst, '}')
+	})
+	return append(number(dst, `,"evaluatedAtMs":`, v.NowMs), '}'), broken
 }

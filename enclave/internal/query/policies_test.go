@@ -1,9 +1,11 @@
 package query_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"cloister/enclave/internal/org"
 )
@@ -30,6 +32,34 @@ func TestPolicies(t *testing.T) {
 	}
 	w.refused("get_policy", object{"policyId": id('Q', 3).String()}, 5, "policy not found")
 	w.refused("get_policy", object{"policyId": "x"}, 3, "must be a UUID")
+}
+
+// A policy applies by its time expression at the enclave's clock: without one always, and never if it fails.
+func TestActivePolicies(t *testing.T) {
+	w := newWorld(t)
+	if got := w.get("get_active_policies", nil); len(got["statuses"].([]any)) != 0 || got["evaluatedAtMs"] != fmt.Sprint(w.tx().NowMs) {
+		t.Error(got)
+	}
+	at := time.UnixMilli(int64(w.tx().NowMs)).UTC()
+	times := []string{"", "time.now >= Timestamp('" + at.Format(time.RFC3339Nano) + "')", "time.now < Timestamp('" + at.Format(time.RFC3339Nano) + "')", "[time.now][1] == time.now"}
+	w.change(func(tx *org.Tx) {
+		for i, text := range times {
+			w.must(tx.PutPolicy(&org.Policy{ID: id('Q', byte(i+1)), Name: "p", Effect: "EFFECT_ALLOW", Time: text, CreatedMs: uint64(i)}))
+		}
+	})
+	got := w.get("get_active_policies", nil)["statuses"].([]any)
+	if len(got) != len(times) {
+		t.Fatal(got)
+	}
+	for i, text := range times {
+		s := got[i].(object)
+		if s["organizationId"] != w.id.String() || s["policyId"] != id('Q', byte(i+1)).String() || s["active"] != (i < 2) || (text == "") != (s["timeExpr"] == nil) || text != "" && s["timeExpr"] != text {
+			t.Error(s)
+		}
+		if broken := i == 3; broken != (s["error"] != nil) || broken && !strings.Contains(s["error"].(string), "out of range") {
+			t.Error(s)
+		}
+	}
 }
 
 func TestInterfaces(t *testing.T) {

@@ -338,6 +338,13 @@ func inOrder[T any](each func(func(*T) bool) error, place func(*T) created) ([]*
 	return all, err
 }
 
+// newestFirst is inOrder the other way round.
+func newestFirst[T any](each func(func(*T) bool) error, place func(*T) created) ([]*T, error) {
+	all, err := inOrder(each, place)
+	slices.Reverse(all)
+	return all, err
+}
+
 // one writes a record as the member called key, unless there was an error. As in the
 // functions below, key has its quotes, its colon and the separator before it.
 func one[T any](key string, rec *T, err error, write func([]byte, *T) []byte) ([]byte, error) {

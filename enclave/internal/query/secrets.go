@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"slices"
 
 	"cloister/enclave/internal/org"
@@ -13,7 +14,10 @@ type secretsRequest struct {
 	PaginationOptions *Pagination `json:"paginationOptions"`
 }
 
-// listSecrets answers the descriptions of secrets, in the order of their import. No query returns the secrets themselves.
+// lastID is above the id of every secret.
+var lastID = org.ID(bytes.Repeat([]byte{0xff}, len(org.ID{})))
+
+// listSecrets answers the descriptions of secrets, newest first. No query returns the secrets themselves.
 func listSecrets(v *View, in *secretsRequest) ([]byte, error) {
 	b, err := in.PaginationOptions.bounds()
 	if err != nil {
@@ -27,15 +31,15 @@ func listSecrets(v *View, in *secretsRequest) ([]byte, error) {
 	switch {
 	case b.before != nil:
 		if err = v.checkSecretCursor("before", *b.before); err == nil {
-			err = v.EachSecretBefore(*b.before, take)
+			err = v.EachSecret(*b.before, take)
 			slices.Reverse(page)
 		}
 	case b.after != nil:
 		if err = v.checkSecretCursor("after", *b.after); err == nil {
-			err = v.EachSecret(*b.after, take)
+			err = v.EachSecretBefore(*b.after, take)
 		}
 	default:
-		err = v.EachSecret(org.ID{}, take)
+		err = v.EachSecretBefore(lastID, take)
 	}
 	return many(`{"secrets":`, page, err, appendSecret)
 }

@@ -10,17 +10,17 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// secrets stores n secrets and answers their ids in the order in which they came.
+// secrets stores n secrets and returns their ids, the newest first.
 func (w *world) secrets(n int) (ids []string) {
 	w.change(func(tx *org.Tx) {
 		for i := n; i > 0; i-- {
 			s := &org.Secret{ID: org.ID{0, 0, byte(i), 6: 0x70, 8: 0x80}, CreatedMs: uint64(i)}
-			if i == 1 {
+			if i == n {
 				s.Name, s.Properties, s.CreatedMs, s.Exported = "Data\"base", []org.Property{{Key: "env", Value: "prod"}, {Key: "b"}, {Key: "a"}}, 1_700_000_000_001, true
 			}
 			w.must(tx.PutSecret(s))
 			w.must(tx.PutSealedSecret(s.ID, []byte("sealed")))
-			ids = append([]string{s.ID.String()}, ids...)
+			ids = append(ids, s.ID.String())
 		}
 	})
 	return ids
@@ -35,7 +35,7 @@ func TestSecrets(t *testing.T) {
 	l := w.get("list_secrets", nil)["secrets"].([]any)
 	first := object{"secretId": all[0], "name": "Data\"base", "createdAtUnixMs": "1700000000001",
 		"staticProperties": []any{object{"key": "env", "value": "prod"}, object{"key": "b", "value": ""}, object{"key": "a", "value": ""}}}
-	second := object{"secretId": all[1], "createdAtUnixMs": "2", "staticProperties": []any{}}
+	second := object{"secretId": all[1], "createdAtUnixMs": "24", "staticProperties": []any{}}
 	if len(l) != 10 || !reflect.DeepEqual(l[0], any(first)) || !reflect.DeepEqual(l[1], any(second)) {
 		t.Errorf("%v", l)
 	}

@@ -11,6 +11,8 @@ import (
 var tvcApps = []*Query{
 	stateQuery("get_tvc_app", getTVCApp),
 	stateQuery("list_tvc_apps", listTVCApps),
+	stateQuery("list_tvc_operators", listTVCOperators),
+	stateQuery("list_tvc_quorum_keys", listTVCQuorumKeys),
 	stateQuery("get_tvc_quorum_key", getTVCQuorumKey),
 }
 
@@ -98,10 +100,54 @@ func (v *View) appendTVCOperator(dst []byte, id org.ID) ([]byte, error) {
 	if o, err = activity.OrNotFound(o, err, "operator", id.String()); err != nil {
 		return nil, err
 	}
+	return appendTVCOperator(dst, o), nil
+}
+
+func appendTVCOperator(dst []byte, o *org.TVCOperator) []byte {
+	encrypt, sign := o.Keys()
+	source := "EXTERNAL_KEY"
+	if !o.Wallet.Zero() {
+		source = "ORG_WALLET_ACCOUNT"
+	}
 	dst = ident(dst, `{"id":`, o.ID)
 	dst = text(dst, `,"name":`, o.Name)
 	dst = text(dst, `,"publicKey":`, o.PublicKey)
-	return append(appendTimes(dst, o.CreatedMs, o.CreatedMs), '}'), nil
+	dst = text(dst, `,"encryptPublicKey":`, encrypt)
+	dst = text(dst, `,"signPublicKey":`, sign)
+	dst = text(dst, `,"keySource":`, source)
+	return append(appendTimes(dst, o.CreatedMs, o.CreatedMs), '}')
+}
+
+func listTVCOperators(v *View, _ *organizationRequest) ([]byte, error) {
+	os, err := newestFirst(v.EachTVCOperator, func(o *org.TVCOperator) created { return created{o.CreatedMs, o.ID} })
+	return many(`{"tvcOperators":`, os, err, appendTVCOperator)
+}
+
+// listTVCQuorumKeys answers the keys with the operators that have shares of them, as far as the organization has their records.
+func listTVCQuorumKeys(v *View, _ *organizationRequest) ([]byte, error) {
+	ks, err := newestFirst(v.EachTVCQuorumKey, func(k *org.TVCQuorumKey) created { return created{k.CreatedMs, k.ID} })
+	if err != nil {
+		return nil, err
+	}
+	byKey := map[string]org.ID{}
+	err = v.EachTVCOperator(func(o *org.TVCOperator) bool {
+		encrypt, _ := o.Keys()
+		byKey[encrypt] = o.ID
+		return true
+	})
+	return many(`{"tvcQuorumKeys":`, ks, err, func(dst []byte, k *org.TVCQuorumKey) []byte {
+		holders := make([]org.ID, 0, len(k.Shares))
+		for _, s := range k.Shares {
+			if id, ok := byKey[s.EncryptKey]; ok {
+				holders = append(holders, id)
+			}
+		}
+		dst = ident(dst, `{"id":`, k.ID)
+		dst = text(dst, `,"publicKey":`, k.PublicKey)
+		dst = strconv.AppendUint(append(dst, `,"threshold":`...), uint64(k.Threshold), 10)
+		dst = idents(dst, `,"operatorIds":`, holders)
+		return append(appendTimes(dst, k.CreatedMs, k.CreatedMs), '}')
+	})
 }
 
 type tvcQuorumKeyRequest struct {

@@ -42,13 +42,30 @@ func getAppStatus(v *View, in *tvcAppDeploymentsRequest) ([]byte, error) {
 		dst = ident(dst, `{"deploymentId":`, d.ID)
 		dst = strconv.AppendUint(append(dst, `,"readyReplicas":`...), uint64(min(said.Ready, d.Replicas)), 10)
 		dst = strconv.AppendUint(append(dst, `,"desiredReplicas":`...), uint64(d.Replicas), 10)
-		dst = append(activity.AppendTime(append(dst, `,"lastUpdatedTime":`...), v.NowMs), '}')
+		dst = activity.AppendTime(append(dst, `,"lastUpdatedTime":`...), v.NowMs)
+		if said.Known && said.Ready == 0 {
+			if said, err = v.Images.ProgramStatus(d.ID, WantSetup); err != nil {
+				return nil, err
+			}
+		}
+		dst = append(text(dst, `,"provisioningState":`, provisioningState(said)), '}')
 	}
 	live := ""
 	if !a.Live.Zero() {
 		live = a.Live.String()
 	}
 	return append(text(dst, `],"targetedDeploymentId":`, live), `}}`...), nil
+}
+
+// provisioningState names the state of a deployment: its program runs, an enclave waits for shares of the app's key, or neither yet.
+func provisioningState(said *ProgramStatus) string {
+	switch {
+	case said.Ready > 0:
+		return "PROVISIONING_STATE_PROVISIONED"
+	case len(said.Document) > 0:
+		return "PROVISIONING_STATE_AWAITING_PROVISION"
+	}
+	return "PROVISIONING_STATE_PENDING"
 }
 
 // running finds an approved deployment.
@@ -60,7 +77,8 @@ func running(v *View, text string) (*org.TVCDeployment, error) {
 	return d, err
 }
 
-// getProvisioningDetails answers the attestation document and the manifest envelope, which the holder of a share verifies first.
+// getProvisioningDetails answers the manifest envelope, and the attestation document if an enclave waits for shares. The holder of a share
+// verifies both first.
 func getProvisioningDetails(v *View, in *tvcDeploymentRequest) ([]byte, error) {
 	d, err := running(v, in.DeploymentID)
 	if err != nil {
@@ -82,11 +100,11 @@ func getProvisioningDetails(v *View, in *tvcDeploymentRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(said.Document) == 0 {
-		return nil, fault.New(fault.Unavailable, "no enclave of the deployment waits for shares, as the host says; ask again")
+	dst := text(nil, `{"manifestEnvelope":`, base64.StdEncoding.EncodeToString(envelope))
+	if len(said.Document) > 0 {
+		dst = text(dst, `,"attestationDocument":`, base64.StdEncoding.EncodeToString(said.Document))
 	}
-	dst := text(nil, `{"attestationDocument":`, base64.StdEncoding.EncodeToString(said.Document))
-	return append(text(dst, `,"manifestEnvelope":`, base64.StdEncoding.EncodeToString(envelope)), '}'), nil
+	return append(text(dst, `,"provisioningState":`, provisioningState(said)), '}'), nil
 }
 
 type debugLogsRequest struct {

@@ -14,6 +14,15 @@ type Rates struct {
 	Organization, SubOrganization, Key pace.Rate
 	// EachSub is what a sub-organization may use, EachTenant what a tenant may with all that is below it.
 	EachSub, EachTenant Spending
+	AuthProxy           AddressRates
+}
+
+// AddressRates are how much the auth proxy answers to one network address: Requests in all, the others of one
+// configuration. A zero Rate is the usual one, in a simulator too.
+type AddressRates struct{ Requests, Accounts, Passcodes, Attempts, Signups pace.Rate }
+
+func (p *AddressRates) list() []*pace.Rate {
+	return []*pace.Rate{&p.Requests, &p.Accounts, &p.Passcodes, &p.Attempts, &p.Signups}
 }
 
 // Spending is how much of what is scarce is used. The zero Rate of a resource is the usual one, in a simulator no limit.
@@ -46,7 +55,7 @@ func (r Rates) Or(other Rates) Rates {
 
 func (r *Rates) list() []*pace.Rate {
 	sub, tenant := r.EachSub.Of(), r.EachTenant.Of()
-	return slices.Concat([]*pace.Rate{&r.Organization, &r.SubOrganization, &r.Key}, sub[:], tenant[:])
+	return slices.Concat([]*pace.Rate{&r.Organization, &r.SubOrganization, &r.Key}, sub[:], tenant[:], r.AuthProxy.list())
 }
 
 // UnmarshalText reads "processor=3000/m,mails=30/h": rates as package pace reads them, each named once at most.
@@ -87,6 +96,13 @@ type rates struct {
 	Key             string   `json:"key"`
 	EachSub         spending `json:"eachSubOrganization"`
 	EachTenant      spending `json:"eachTenant"`
+	AuthProxy       struct {
+		Requests  string `json:"requests"`
+		Accounts  string `json:"accounts"`
+		Passcodes string `json:"passcodes"`
+		Attempts  string `json:"attempts"`
+		Signups   string `json:"signups"`
+	} `json:"authProxy"`
 }
 
 type spending struct {
@@ -102,12 +118,15 @@ func (d *rates) read() (r Rates, err error) {
 	for _, s := range []spending{d.EachSub, d.EachTenant} {
 		texts = append(texts, s.Processor, s.Stored, s.Mails, s.Texts, s.Fetches)
 	}
+	p := &d.AuthProxy
+	texts = append(texts, p.Requests, p.Accounts, p.Passcodes, p.Attempts, p.Signups)
 	names := []string{"organization", "subOrganization", "key"}
 	for _, of := range []string{"eachSubOrganization", "eachTenant"} {
 		for _, name := range Resources {
 			names = append(names, of+"."+name)
 		}
 	}
+	names = append(names, "authProxy.requests", "authProxy.accounts", "authProxy.passcodes", "authProxy.attempts", "authProxy.signups")
 	for i, rate := range r.list() {
 		if texts[i] == "" {
 			continue

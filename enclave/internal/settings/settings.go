@@ -13,6 +13,7 @@
 //	    "domains": ["example.com"]
 //	  },
 //	  "text": {"url": "https://sms.example.com/2010/Messages.json", "user": "…", "password": "…", "from": "+15550100"},
+//	  "whatsapp": {"url": "https://sms.example.com/2010/Messages.json", "user": "…", "password": "…", "from": "+15550101"},
 //	  "roots": "-----BEGIN CERTIFICATE-----\n…",
 //	  "issuer": "https://auth.example.com",
 //	  "sandbox": false,
@@ -31,6 +32,8 @@
 //	          say; its name is "Notifications" if absent. An organization may choose a sender in one of domains.
 //	text      an HTTP gateway of the common form: To, From and Body are posted as a form, with user and password
 //	          as basic authentication.
+//	whatsapp  the same for messages of WhatsApp: To and From are posted as whatsapp:+15550101. Business accounts need an
+//	          approved template, whose text a message must match: see smsCustomization.
 //	roots     PEM certificates of authorities to believe beside those of the image, for private servers.
 //	issuer    the public base URL of this deployment, below which its host serves
 //	          /.well-known/openid-configuration: the issuer of the enclave's tokens.
@@ -46,7 +49,9 @@
 //	rates     how much is answered, where it is not as usual: organization, subOrganization and key are requests of the users of one
 //	          organization of the top level, of one sub-organization, and of one key; eachSubOrganization is what one may use, eachTenant
 //	          what one of the top level may with all that is below it: processor (milliseconds), stored (thousands of bytes), mails, texts,
-//	          fetches. A rate is a count, all at once if one likes, for s, m, h or 10s and its like: "5000/10s".
+//	          fetches. authProxy is what the auth proxy answers to one network address: requests in all, and of one configuration accounts
+//	          (look-ups), passcodes, attempts (uses of passcodes and tokens) and signups. A rate is a count, all at once if one
+//	          likes, for s, m, h or 10s and its like: "5000/10s".
 //	tvc       what customers' programs run in ("tvc": {"domain": "apps.example.com", "root": "-----BEGIN CERTIFICATE-----…",
 //	          "pcr3": "…", "versions": [{"name": "cloister-1", "commit": "…", "pcr0": "…", "pcr1": "…", "pcr2": "…"}]}):
 //	          the name below which apps are reached, the root certificate of their attestation, the PCR 3 of the
@@ -114,14 +119,16 @@ const field = "configuration"
 
 // Settings are a document that was read. They do not change.
 type Settings struct {
-	Mail    *Mail              // nil: no mail goes out
-	Text    *netclient.Gateway // nil: no text message goes out
-	Roots   *x509.CertPool     // the image's root certificates and the document's
-	Issuer  string             // empty: none
-	Sandbox bool
-	OAuth2  map[string]Endpoints       // by the provider's name; in a simulator only
-	OnRamps map[onramp.Provider]string // those that are set up, with where they are asked
-	Billing *Payments                  // nil: there is none
+	Mail *Mail              // nil: no mail goes out
+	Text *netclient.Gateway // nil: no text message goes out
+	// WhatsApp takes messages of WhatsApp; nil: none goes out.
+	WhatsApp *netclient.Gateway
+	Roots    *x509.CertPool // the image's root certificates and the document's
+	Issuer   string         // empty: none
+	Sandbox  bool
+	OAuth2   map[string]Endpoints       // by the provider's name; in a simulator only
+	OnRamps  map[onramp.Provider]string // those that are set up, with where they are asked
+	Billing  *Payments                  // nil: there is none
 	// GasPrices are by a chain's CAIP-2.
 	GasPrices map[string]uint64
 	Programs  *program.Platform // what customers' programs run in; nil: nothing
@@ -153,18 +160,19 @@ type Endpoints struct {
 
 // document is the JSON document. Passwords stay bytes of it until they become secrets.
 type document struct {
-	Mail    *mail                `json:"mail"`
-	Text    *text                `json:"text"`
-	Roots   string               `json:"roots"`
-	Issuer  string               `json:"issuer"`
-	Sandbox bool                 `json:"sandbox"`
-	OAuth2  map[string]Endpoints `json:"oauth2" rule:"omitempty,dive"`
-	OnRamps map[string]onRamp    `json:"onRamps"`
-	Billing *payments            `json:"billing"`
-	Gas     *gas                 `json:"gas"`
-	TVC     *tvcPlatform         `json:"tvc"`
-	Rates   *rates               `json:"rates"`
-	Salt    string               `json:"salt" rule:"max=128"`
+	Mail     *mail                `json:"mail"`
+	Text     *text                `json:"text"`
+	WhatsApp *text                `json:"whatsapp"`
+	Roots    string               `json:"roots"`
+	Issuer   string               `json:"issuer"`
+	Sandbox  bool                 `json:"sandbox"`
+	OAuth2   map[string]Endpoints `json:"oauth2" rule:"omitempty,dive"`
+	OnRamps  map[string]onRamp    `json:"onRamps"`
+	Billing  *payments            `json:"billing"`
+	Gas      *gas                 `json:"gas"`
+	TVC      *tvcPlatform         `json:"tvc"`
+	Rates    *rates               `json:"rates"`
+	Salt     string               `json:"salt" rule:"max=128"`
 }
 
 type onRamp struct {
@@ -267,9 +275,15 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 		}
 	}
 	if d.Text != nil {
-		if s.Text, err = d.Text.read(simulator); err != nil {
+		if s.Text, err = d.Text.read(".text", simulator); err != nil {
 			return nil, err
 		}
+	}
+	if d.WhatsApp != nil {
+		if s.WhatsApp, err = d.WhatsApp.read(".whatsapp", simulator); err != nil {
+			return nil, err
+		}
+		s.WhatsApp.Prefix = "whatsapp:"
 	}
 	return s, nil
 }
@@ -398,13 +412,13 @@ func (d *mail) server(m *Mail, simulator bool) (err error) {
 	return nil
 }
 
-func (d *text) read(simulator bool) (g *netclient.Gateway, err error) {
+func (d *text) read(member string, simulator bool) (g *netclient.Gateway, err error) {
 	g = &netclient.Gateway{URL: d.URL, User: d.User, From: d.From}
-	if g.Password, err = password(".text.password", d.Password, d.User); err != nil {
+	if g.Password, err = password(member+".password", d.Password, d.User); err != nil {
 		return nil, err
 	}
 	if err := g.Check(simulator); err != nil {
-		return nil, errAt(".text", err)
+		return nil, errAt(member, err)
 	}
 	return g, nil
 }

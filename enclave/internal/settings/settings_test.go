@@ -108,13 +108,14 @@ func TestOnRamps(t *testing.T) {
 func mailOf(members ...string) string { return `{"mail":{` + strings.Join(members, ",") + `}}` }
 
 func TestRates(t *testing.T) {
-	s, err := settings.Parse([]byte(`{"rates":{"organization":"300/m","key":"20/10s","eachSubOrganization":{"processor":"3000/m","fetches":"9/h"},"eachTenant":{"mails":"2/s"}}}`), false)
+	s, err := settings.Parse([]byte(`{"rates":{"organization":"300/m","key":"20/10s","eachSubOrganization":{"processor":"3000/m","fetches":"9/h"},"eachTenant":{"mails":"2/s"},"authProxy":{"requests":"900/m","passcodes":"40/h"}}}`), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := settings.Rates{Organization: pace.Rate{Count: 300, Per: time.Minute}, Key: pace.Rate{Count: 20, Per: 10 * time.Second},
 		EachSub:    settings.Spending{Processor: pace.Rate{Count: 3000, Per: time.Minute}, Fetches: pace.Rate{Count: 9, Per: time.Hour}},
-		EachTenant: settings.Spending{Mails: pace.Rate{Count: 2, Per: time.Second}}}
+		EachTenant: settings.Spending{Mails: pace.Rate{Count: 2, Per: time.Second}},
+		AuthProxy:  settings.AddressRates{Requests: pace.Rate{Count: 900, Per: time.Minute}, Passcodes: pace.Rate{Count: 40, Per: time.Hour}}}
 	if s.Rates != want {
 		t.Errorf("%+v", s.Rates)
 	}
@@ -124,7 +125,7 @@ func TestRates(t *testing.T) {
 		t.Errorf("with the usual ones: %+v", got)
 	}
 	for _, raw := range []string{`{"key":"off"}`, `{"key":"0/s"}`, `{"key":"5"}`, `{"key":5}`, `{"keys":"5/s"}`, `{"subOrganization":"1000001/s"}`, `{"eachTenant":{"mail":"5/s"}}`,
-		`{"eachTenant":"mails=5/s"}`, `{"eachSubOrganization":{"texts":"5/d"}}`, `{"contact":"5/s"}`, `{"proxy":"off"}`} {
+		`{"eachTenant":"mails=5/s"}`, `{"eachSubOrganization":{"texts":"5/d"}}`, `{"contact":"5/s"}`, `{"authProxy":{"contact":"5/s"}}`, `{"authProxy":{"signups":"off"}}`, `{"proxy":"off"}`} {
 		refused(t, raw, `{"rates":`+raw+`}`, true)
 	}
 }

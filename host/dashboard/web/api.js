@@ -19,7 +19,12 @@ export class Refused extends Error {
     return this.errorCode === "API_KEY_EXPIRED";
   }
 
-  // unknownCredential: the organization has no such key or passkey, or does not exist.
+  // unknownOrganization: there has never been an organization with the id.
+  get unknownOrganization() {
+    return this.errorCode === "ORGANIZATION_NOT_FOUND";
+  }
+
+  // unknownCredential: the organization has no such key or passkey, or is deleted.
   get unknownCredential() {
     return this.errorCode === "PUBLIC_KEY_NOT_FOUND" || this.errorCode === "CREDENTIAL_NOT_FOUND";
   }

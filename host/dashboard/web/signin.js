@@ -12,12 +12,13 @@ const uuid = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 const organization = () =>
   field({ name: "organizationId", label: "Organization id", value: lastOrganization(), required: true, pattern: uuid, title: "36 characters, such as 9e470e3d-372f-4cce-a5fb-10ad610335df", autocapitalize: "off", spellcheck: "false", hint: "In your credentials file and on the overview of the dashboard." });
 
-// explainRefusal replaces the server's error about an unknown or expired credential by what to do about it.
+// explainRefusal replaces the server's error about an unknown or expired credential, or an unknown organization, by what to do about it.
 async function explainRefusal(credential, act) {
   try {
     await act();
   } catch (error) {
     if (error.unknownCredential) throw new Error(`This ${credential} does not belong to that organization. Check the organization id.`, { cause: error });
+    if (error.unknownOrganization) throw new Error("There is no organization with this id.", { cause: error });
     if (error.expired) throw new Error(`This ${credential} has expired.`, { cause: error });
     throw error;
   }

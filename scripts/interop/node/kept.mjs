@@ -20,11 +20,11 @@ test("wallets, accounts, keys and users are there", async () => {
 
 test("every activity that was listed is listed, and one reads as it was answered", async () => {
   const all = [];
-  for (let after; ; ) {
-    const page = (await root.getActivities({ paginationOptions: { limit: "100", ...(after && { after }) } })).activities;
+  for (let before; ; ) {
+    const page = (await root.getActivities({ paginationOptions: { limit: "100", ...(before && { before }) } })).activities;
     all.push(...page.map((a) => a.id));
     if (page.length < 100) break;
-    after = page.at(-1).id;
+    before = page.at(-1).id;
   }
   assert.deepEqual(state.activityIds.filter((id) => !all.includes(id)), []);
   const { activity } = await root.getActivity({ activityId: state.signed.activity.id });

@@ -24,7 +24,7 @@ function client(pair, over = {}) {
     });
     return activity.result.initImportSecretsResult;
   };
-  return api;
+  return Object.assign(api, { http });
 }
 
 const root = client(credentials.rootApiKey);
@@ -71,7 +71,8 @@ test("a batch comes in and goes out in the order of the request", async () => {
   assert.deepEqual(await exported([secretIds[3], secretIds[3], secretIds[0]]), [plain[1], plain[1], plain[2]]);
   const { secrets: listed } = await root.listSecrets({ paginationOptions: { limit: "100" } });
   const mine = listed.filter((s) => secretIds.includes(s.secretId));
-  assert.deepEqual(mine.map((s) => s.secretId), secretIds);
+  assert.deepEqual(mine.map((s) => s.secretId).reverse(), secretIds); // newest first
+  mine.reverse();
   assert.deepEqual(mine[1].staticProperties, properties({ env: "prod", number: "0" }));
   assert.equal(mine[1].name, "Batch 0");
   assert.ok(Math.abs(Number(mine[1].createdAtUnixMs) - Date.now()) < 3_600_000);
@@ -127,6 +128,27 @@ test("a target is for one secret, whatever comes of it, and of one organization"
   await refused(3, "", () => root.exportSecrets({ ...out, organizationId: subOrganizationId }));
   await refused(5, "secret not found", () => root.exportSecrets(out));
   await refused(5, "secret not found", () => below.exportSecrets({ secrets: [{ ...out.secrets[0], secretId: state.secrets[0].secretId }] }));
+});
+
+test("deleted secrets are gone, and their names are free", async () => {
+  const ids = [await imported("gone", { name: "Rotated" }), await imported("gone too", {})];
+  const remove = (secretIds) => root.http.deleteSecrets({ type: "ACTIVITY_TYPE_DELETE_SECRETS", timestampMs: String(Date.now()), organizationId, parameters: { secretIds } });
+  await assert.rejects(remove([ids[0], ids[0]]), /secretIds/);
+  const { activity } = await remove([ids[1], ids[0]]);
+  assert.deepEqual(activity.result.deleteSecretsResult.secretIds, [ids[1], ids[0]]);
+  await refused(5, "secret not found", () => exported([ids[0]]));
+  assert.deepEqual(await exported([await imported("new", { name: "Rotated" })]), ["new"]);
+});
+
+test("which policies apply now, and what TVC has", async () => {
+  const policy = async (time) => (await root.createPolicy({ policyName: `At ${time}`, effect: "EFFECT_DENY", condition: "activity.resource == 'NOTHING'", time, notes: "" })).policyId;
+  const [past, now] = [await policy("time.now < Timestamp('2026-01-01T00:00:00Z')"), await policy("time.now > Timestamp('2026-01-01T00:00:00Z')")];
+  const { statuses, evaluatedAtMs } = await root.http.getActivePolicies({ organizationId });
+  const active = Object.fromEntries(statuses.map((s) => [s.policyId, s.active]));
+  assert.deepEqual([active[past], active[now], Math.abs(Number(evaluatedAtMs) - Date.now()) < 3_600_000], [false, true, true]);
+  for (const policyId of [past, now]) await root.deletePolicy({ policyId });
+  assert.deepEqual((await root.http.getTvcOperators({ organizationId })).tvcOperators, []);
+  assert.deepEqual((await root.http.getTvcQuorumKeys({ organizationId })).tvcQuorumKeys, []);
 });
 
 test("policies say who gets which, and to which key; a batch is as allowed as its least allowed secret", async () => {

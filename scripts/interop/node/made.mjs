@@ -216,11 +216,11 @@ test("activities are found, filtered and paged", async () => {
   assert.equal(computeActivityFingerprint(vote.message), activity.fingerprint);
 
   const all = [];
-  for (let after; ; ) {
-    const page = (await root.getActivities({ paginationOptions: { limit: "7", ...(after && { after }) } })).activities;
+  for (let before; ; ) {
+    const page = (await root.getActivities({ paginationOptions: { limit: "7", ...(before && { before }) } })).activities;
     all.push(...page.map((a) => a.id));
     if (page.length < 7) break;
-    after = page.at(-1).id;
+    before = page.at(-1).id;
   }
   assert.equal(new Set(all).size, all.length);
   assert.ok(all.indexOf(state.once.activityId) < all.indexOf(state.walletActivity.id), "newest first");

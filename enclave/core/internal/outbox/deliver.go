@@ -252,15 +252,18 @@ func mailForHost(content []byte, server *settings.Mail) *wire.Delivered {
 
 // text hands in a text message.
 func (o *Outbox) text(ctx context.Context, content []byte) netclient.Outcome {
-	gateway := o.cfg.Services.Settings.Text
-	if gateway == nil {
-		return netclient.Outcome{Result: netclient.Temporary, Err: errNoText}
-	}
 	var t *org.Text
 	var err error
 	erase.Do(func() { t, err = org.DecodeText(content) })
 	if err != nil {
 		return netclient.Outcome{Result: netclient.Permanent, Err: errMessage}
+	}
+	gateway := o.cfg.Services.Settings.Text
+	if t.WhatsApp {
+		gateway = o.cfg.Services.Settings.WhatsApp
+	}
+	if gateway == nil {
+		return netclient.Outcome{Result: netclient.Temporary, Err: errNoText}
 	}
 	return o.cfg.Services.Delivery.Text(ctx, *gateway, netclient.Text{ID: t.ID, To: t.To, Body: t.Body})
 }

@@ -8,6 +8,7 @@ import (
 	"cloister/enclave/internal/authproxy"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/settings"
 	"cloister/shared/pace"
 )
 
@@ -16,13 +17,10 @@ import (
 type Rates struct {
 	// Off sets no limits at all.
 	Off bool
-	// Caller is what one address may ask, whatever it names. Networks of more addresses have more; see pace.Sources.
-	Caller pace.Rate
+	// AddressRates are what one address may ask. Networks of more addresses have more; see pace.Sources.
+	settings.AddressRates
 	// Config is what one configuration answers, one line of a provider half of it at most.
 	Config pace.Rate
-	// Accounts, Passcodes, Attempts and Signups are what one address may ask of one
-	// configuration: look-ups, passcodes, uses of passcodes and tokens, sign-ups.
-	Accounts, Passcodes, Attempts, Signups pace.Rate
 	// Contact is how many passcodes one contact is sent for one configuration. Of three, one line of a provider may ask for two, so
 	// that it alone cannot keep a contact without codes; see pace.Source.Line.
 	Contact pace.Rate
@@ -30,13 +28,15 @@ type Rates struct {
 
 // usual are the rates where nothing is said.
 var usual = Rates{
-	Caller:    pace.Rate{Count: 600, Per: time.Minute},
-	Config:    pace.Rate{Count: 6000, Per: time.Minute},
-	Accounts:  pace.Rate{Count: 30, Per: time.Minute},
-	Passcodes: pace.Rate{Count: 10, Per: time.Hour},
-	Attempts:  pace.Rate{Count: 60, Per: time.Minute},
-	Signups:   pace.Rate{Count: 60, Per: time.Hour},
-	Contact:   pace.Rate{Count: 3, Per: 3 * time.Minute},
+	AddressRates: settings.AddressRates{
+		Requests:  pace.Rate{Count: 600, Per: time.Minute},
+		Accounts:  pace.Rate{Count: 30, Per: time.Minute},
+		Passcodes: pace.Rate{Count: 10, Per: time.Hour},
+		Attempts:  pace.Rate{Count: 60, Per: time.Minute},
+		Signups:   pace.Rate{Count: 60, Per: time.Hour},
+	},
+	Config:  pace.Rate{Count: 6000, Per: time.Minute},
+	Contact: pace.Rate{Count: 3, Per: 3 * time.Minute},
 }
 
 // maxBuckets is how many of each are counted at a time.
@@ -93,7 +93,7 @@ func newMeter(r Rates) *meter {
 		return usual
 	}
 	return &meter{
-		callers:      pace.NewSources[struct{}](rate(r.Caller, usual.Caller), maxBuckets),
+		callers:      pace.NewSources[struct{}](rate(r.Requests, usual.Requests), maxBuckets),
 		configs:      pace.New[org.ID](rate(r.Config, usual.Config), maxBuckets),
 		visitors:     pace.New[visitor](ofConfig(rate(r.Config, usual.Config)), maxBuckets),
 		accounts:     pace.NewSources[org.ID](rate(r.Accounts, usual.Accounts), maxBuckets),
@@ -107,27 +107,27 @@ func newMeter(r Rates) *meter {
 
 // caller counts a call before anything of it is looked for.
 func (m *meter) caller(source pace.Source, now time.Time) (pace.Count, error) {
-	return rateError(m.callers.Take(struct{}{}, source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
+	return addressError(m.callers.Take(struct{}{}, source, now), "requests")
 }
 
 // count counts a call of a configuration. What an address is refused counts neither for the
 // contact nor for the configuration, and what the configuration is refused not for the contact.
 func (m *meter) count(config org.ID, source pace.Source, r *authproxy.Request, now time.Time) (pace.Count, error) {
-	of := m.attempts
+	of, setting := m.attempts, "attempts"
 	switch {
 	case r.Account != nil:
-		of = m.accounts
+		of, setting = m.accounts, "accounts"
 	case r.Contact != "":
-		of = m.passcodes
+		of, setting = m.passcodes, "passcodes"
 	case r.Proofs:
-		of = m.signups
+		of, setting = m.signups, "signups"
 	case r.Type == "":
 		of = nil
 	}
 	var c pace.Count
 	if of != nil {
 		var err error
-		if c, err = rateError(of.Take(config, source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address"); err != nil {
+		if c, err = addressError(of.Take(config, source, now), setting); err != nil {
 			return c, err
 		}
 	}
@@ -161,6 +161,11 @@ func (m *meter) passcode(to messageLine, now time.Time) pace.Count {
 		m.messageLines.Return(to, now)
 	}
 	return pace.Least(own, all)
+}
+
+// addressError names the setting, so that a developer knows what to change where his own address is refused.
+func addressError(c pace.Count, setting string) (pace.Count, error) {
+	return rateError(c, "RATE_LIMIT_EXCEEDED", "too many requests from this address (rates.authProxy."+setting+" in the deployment's configuration)")
 }
 
 func rateError(c pace.Count, name, what string) (pace.Count, error) {

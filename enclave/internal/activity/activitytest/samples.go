@@ -101,7 +101,7 @@ var samples = map[string]any{
 	"walletId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "userId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "privateKeyId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8",
 	"walletIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"}, "apiKeyIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"},
 	"id": "c29tZQ", "rawId": "c29tZQ", "credentialId": "c29tZQ", "clientDataJson": "c29tZQ", "attestationObject": "c29tZQ",
-	"targetPublicKey": SomeP256, "encryptedBundle": SomeBundle, "secretPayload": SomeBundle, "secretId": SomeID, "numSecrets": json.Number("2"), "unsignedTransaction": "0x00ff", "payload": "0x00ff", "payloads": []any{"00", "0x01"}, "challenge": "Y2g", "name": "A name",
+	"targetPublicKey": SomeP256, "encryptedBundle": SomeBundle, "secretPayload": SomeBundle, "secretId": SomeID, "secretIds": []any{SomeID}, "paymentEmail": "payer@example.org", "instanceSizeCpus": json.Number("0"), "instanceSizeRam": json.Number("0"), "numSecrets": json.Number("2"), "unsignedTransaction": "0x00ff", "payload": "0x00ff", "payloads": []any{"00", "0x01"}, "challenge": "Y2g", "name": "A name",
 	"condition": "true", "consensus": "true", "time": "true", "policyCondition": "true", "policyConsensus": "true", "scope": "true",
 	"Selector.subject": "activity.type", "SelectorV2.subject": "activity.type",
 	"SetOrganizationFeatureIntent.name": "FEATURE_NAME_SMS_AUTH", "SetOrganizationFeatureIntent.value": "", "RemoveOrganizationFeatureIntent.name": "FEATURE_NAME_SMS_AUTH",

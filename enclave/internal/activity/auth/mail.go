@@ -132,13 +132,14 @@ func sendMail(tx *activity.Tx, to string, c *login.Content, from *MailSender, ex
 	return tx.Send(org.SendMail, m, expiresMs)
 }
 
-// sendText queues a text message, like sendMail.
-func sendText(tx *activity.Tx, to, body string, expiresMs uint64) error {
+// sendText queues a message under a new id, like sendMail.
+func sendText(tx *activity.Tx, m *org.Text, expiresMs uint64) error {
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
 		return err
 	}
-	return tx.Send(org.SendText, &org.Text{ID: id.String(), To: to, Body: body}, expiresMs)
+	m.ID = id.String()
+	return tx.Send(org.SendText, m, expiresMs)
 }
 
 // timestamp formats a time for the names of keys.

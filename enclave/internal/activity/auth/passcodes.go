@@ -58,7 +58,7 @@ type SMSCustomization struct {
 
 // PasscodeOptions are the options for sending a passcode to a contact.
 type PasscodeOptions struct {
-	OTPType            string              `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
+	OTPType            string              `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL OTP_TYPE_WHATSAPP"`
 	Contact            string              `json:"contact" rule:"required"`
 	AppName            string              `json:"appName" rule:"required,label_length,label"`
 	OTPLength          *int32              `json:"otpLength" rule:"omitempty,min=6,max=9"`
@@ -116,7 +116,10 @@ func (w *PasscodeOptions) length() int {
 // user, usually an IP address.
 func (w *PasscodeOptions) countedHashes() []org.Hash {
 	t := login.ContactType(w.OTPType)
-	hs := []org.Hash{sha256.Sum256([]byte("contact\x00" + w.OTPType + "\x00" + login.ContactKey(t, w.Contact)))}
+	if t.IsPhone() {
+		t = login.SMS
+	}
+	hs := []org.Hash{sha256.Sum256([]byte("contact\x00" + string(t) + "\x00" + login.ContactKey(t, w.Contact)))}
 	if id := activity.TextOf(w.UserIdentifier); id != "" {
 		hs = append(hs, sha256.Sum256([]byte("identifier\x00"+id)))
 	}
@@ -256,12 +259,12 @@ func sendPasscode(tx *activity.Tx, w *PasscodeOptions, p *org.Passcode) error {
 	if err != nil {
 		return err
 	}
-	if p.Type == string(login.SMS) {
+	if t := login.ContactType(p.Type); t.IsPhone() {
 		text, err := login.PasscodeText(says.template, says.AppName, code)
 		if err != nil {
 			return err
 		}
-		return sendText(tx, p.Contact, text, p.ExpiresMs)
+		return sendText(tx, &org.Text{To: p.Contact, Body: text, WhatsApp: t == login.WhatsApp}, p.ExpiresMs)
 	}
 	c, err := login.PasscodeMail(&says.Words, code, p.ExpiresMs-p.CreatedMs)
 	if err != nil {
@@ -382,7 +385,7 @@ func verifyOTP(tx *activity.Tx, in *VerifyOTP) (*VerifiedOTP, error) {
 
 // InitOTPAuthV1 is version 1 of the intent.
 type InitOTPAuthV1 struct {
-	OTPType            string                    `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
+	OTPType            string                    `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL OTP_TYPE_WHATSAPP"`
 	Contact            string                    `json:"contact" rule:"required"`
 	EmailCustomization *EmailCustomizationParams `json:"emailCustomization"`
 	SMSCustomization   *SMSCustomization         `json:"smsCustomization"`

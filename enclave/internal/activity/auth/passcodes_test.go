@@ -196,6 +196,26 @@ func TestPasscodesRefused(t *testing.T) {
 	w.Capabilities = activity.Capabilities{}
 	w.Refuse("INIT_OTP_V3", byMail(), 9, "sends no mail")
 	w.Refuse("INIT_OTP_V3", byText(), 9, "sends no text messages")
+	w.Capabilities.Mail, w.Capabilities.Text = true, true
+	w.Refuse("INIT_OTP_V3", varied(byText(), "otpType", "OTP_TYPE_WHATSAPP"), 9, "OTP_TYPE_WHATSAPP is not enabled")
+	w.Capabilities.WhatsApp = true
+	w.Refuse("INIT_OTP_V3", varied(byText(), "otpType", "OTP_TYPE_WHATSAPP", "contact", "someone@example.org"), 3, "invalid phone number")
+	w.Run("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_SMS_AUTH"})
+	w.Refuse("INIT_OTP_V3", varied(byText(), "otpType", "OTP_TYPE_WHATSAPP"), 9, "FEATURE_NAME_SMS_AUTH is not enabled")
+}
+
+// A telephone number is one contact: codes by SMS and by WhatsApp count together.
+func TestPasscodesByWhatsAppCountWithTextMessages(t *testing.T) {
+	w := mailWorld(t)
+	w.Capabilities.WhatsApp = true
+	both := []object{byText(), varied(byText(), "otpType", "OTP_TYPE_WHATSAPP")}
+	for i := range 3 {
+		w.Run("INIT_OTP_V2", both[i%2])
+		w.Now++
+	}
+	for _, in := range both {
+		w.Refuse("INIT_OTP_V2", in, 3, "Max number of OTPs have been initiated")
+	}
 }
 
 // The same contact, or the same identifier whatever the contact, gets three codes in

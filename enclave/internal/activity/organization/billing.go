@@ -13,6 +13,7 @@ var Billing = activity.Family{
 	// Policies read nothing of the intent: a refusal contains the values from which clauses decided.
 	activity.Kind[SetPaymentMethod, PaymentMethod]{Name: "SET_PAYMENT_METHOD", Resource: "PAYMENT_METHOD", Action: "UPDATE", Plans: true, Run: setPaymentMethod,
 		Older: []activity.Older{activity.Never(activity.Upgrade(func(v *SetPaymentMethodV1) SetPaymentMethod { return SetPaymentMethod{} }), errCardNumbers)}},
+	activity.Kind[UpdatePaymentMethod, UpdatePaymentMethod]{Name: "UPDATE_PAYMENT_METHOD", Resource: "PAYMENT_METHOD", Action: "UPDATE", Plans: true, Run: updatePaymentMethod},
 	activity.Kind[DeletePaymentMethod, PaymentMethodID]{Name: "DELETE_PAYMENT_METHOD", Resource: "PAYMENT_METHOD", Action: "DELETE", Plans: true, Run: deletePaymentMethod},
 }
 
@@ -107,15 +108,8 @@ func setPaymentMethod(tx *activity.Tx, in *SetPaymentMethod) (*PaymentMethod, er
 	}
 	of := tx.Activity.String()
 	if b.Customer == "" {
-		made, err := tx.Providers.Pay(billing.MakeCustomer(tx.ID.String(), in.CardHolderEmail, in.CardHolderName, of))
-		if err != nil {
+		if err := makeCustomer(tx, b, in.CardHolderEmail, in.CardHolderName); err != nil {
 			return nil, err
-		}
-		b.Customer = made.ID
-		known, failed := *b, error(nil)
-		tx.ChangeDespiteRefusal(func(t *org.Tx) { failed = t.PutBill(&known) }) // even if the payment method is refused
-		if failed != nil {
-			return nil, failed
 		}
 	}
 	a, err := tx.Providers.Pay(billing.Attach(in.PaymentMethodID, b.Customer, of))
@@ -133,6 +127,43 @@ func setPaymentMethod(tx *activity.Tx, in *SetPaymentMethod) (*PaymentMethod, er
 	}
 	b.Method = &org.PaymentMethod{ID: in.PaymentMethodID, LastFour: four, Name: in.CardHolderName, Email: in.CardHolderEmail}
 	return &PaymentMethod{four, in.CardHolderName, in.CardHolderEmail}, tx.PutBill(b)
+}
+
+// makeCustomer makes the organization a customer of the processor. It is one even if what follows is refused.
+func makeCustomer(tx *activity.Tx, b *org.Bill, email, name string) error {
+	made, err := tx.Providers.Pay(billing.MakeCustomer(tx.ID.String(), email, name, tx.Activity.String()))
+	if err != nil {
+		return err
+	}
+	b.Customer = made.ID
+	known := *b
+	tx.ChangeDespiteRefusal(func(t *org.Tx) { err = t.PutBill(&known) })
+	return err
+}
+
+// UpdatePaymentMethod sets the address to which the payment processor sends the organization's invoices. It is also the result.
+type UpdatePaymentMethod struct {
+	PaymentEmail string `json:"paymentEmail" rule:"required,email,email_ext"`
+}
+
+func updatePaymentMethod(tx *activity.Tx, in *UpdatePaymentMethod) (*UpdatePaymentMethod, error) {
+	b, err := billOf(tx)
+	if err != nil {
+		return nil, err
+	}
+	if b.Customer == "" {
+		o, err := tx.Organization()
+		if err == nil {
+			err = makeCustomer(tx, b, in.PaymentEmail, o.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	} else if _, err := tx.Providers.Pay(billing.UpdateCustomer(b.Customer, in.PaymentEmail, tx.Activity.String())); err != nil {
+		return nil, err
+	}
+	b.Email = in.PaymentEmail
+	return in, tx.PutBill(b)
 }
 
 // detach removes a payment method at the processor. If the processor refuses, it is removed there already.

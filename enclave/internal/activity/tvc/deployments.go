@@ -55,6 +55,8 @@ type CreateDeployment struct {
 	HealthCheckPort                   uint32      `json:"healthCheckPort" rule:"required"`
 	PublicIngressPort                 uint32      `json:"publicIngressPort" rule:"required"`
 	Replicas                          *uint32     `json:"replicas"`
+	InstanceSizeCPUs                  *uint32     `json:"instanceSizeCpus"`
+	InstanceSizeRAM                   *uint32     `json:"instanceSizeRam"` // GiB
 
 	image    program.Reference
 	expected program.Digest
@@ -77,6 +79,11 @@ func (in *CreateDeployment) Check() (err error) {
 	}
 	if in.Replicas != nil && (*in.Replicas < 1 || *in.Replicas > tvc.MaxReplicas) {
 		return fault.Field("replicas", "must be 1 to %d", tvc.MaxReplicas)
+	}
+	for field, size := range map[string]*uint32{"instanceSizeCpus": in.InstanceSizeCPUs, "instanceSizeRam": in.InstanceSizeRAM} {
+		if size != nil && *size != 0 {
+			return fault.New(fault.Unimplemented, "UNIMPLEMENTED: create_tvc_deployment with %s: the operator chooses the size of enclaves, by -program-size of cloister-host", field)
+		}
 	}
 	return nil
 }

@@ -98,11 +98,13 @@ func MaySend(tx *activity.Tx, t login.ContactType, contact string) error {
 		return fault.WithCode(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
 	case t == login.SMS && !tx.Capabilities.Text:
 		return fault.New(fault.FailedPrecondition, "this deployment sends no text messages: its configuration names no gateway")
+	case t == login.WhatsApp && !tx.Capabilities.WhatsApp:
+		return fault.New(fault.FailedPrecondition, "OTP_TYPE_WHATSAPP is not enabled: the deployment's configuration names no sender of WhatsApp messages")
 	case tx.Capabilities.Sandbox && login.Sandbox(t, contact), tx.Sender == nil:
 		return nil
 	}
 	kind := org.SendMail
-	if t == login.SMS {
+	if t.IsPhone() {
 		kind = org.SendText
 	}
 	return tx.Sender.MaySend(kind, sha256.Sum256([]byte(login.ContactKey(t, contact))))
@@ -112,7 +114,7 @@ func MaySend(tx *activity.Tx, t login.ContactType, contact string) error {
 // organization with an auth proxy has them enabled.
 func MayLogIn(tx *org.Tx, t login.ContactType) error {
 	feature := "FEATURE_NAME_OTP_EMAIL_AUTH"
-	if t == login.SMS {
+	if t.IsPhone() {
 		feature = "FEATURE_NAME_SMS_AUTH"
 	}
 	err := CheckFeature(tx, feature)
@@ -170,7 +172,7 @@ func UserByContact(tx *org.Tx, t *login.VerificationToken) (user *org.User, err 
 
 // ChildVerified is the kind of look-up key by which a parent finds sub-organizations by a verified contact.
 func ChildVerified(t login.ContactType) byte {
-	if t == login.SMS {
+	if t.IsPhone() {
 		return org.ChildVerifiedPhone
 	}
 	return org.ChildVerifiedEmail
@@ -196,7 +198,7 @@ type contactRef struct {
 }
 
 func contactOf(u *org.User, t login.ContactType) contactRef {
-	if t == login.SMS {
+	if t.IsPhone() {
 		return contactRef{&u.Phone, &u.PhoneVerified, &u.PhoneHow}
 	}
 	return contactRef{&u.Email, &u.EmailVerified, &u.EmailHow}

@@ -16,6 +16,7 @@ type EthChain string
 var ethChains = []EthChain{
 	"eip155:1", "eip155:11155111", "eip155:8453", "eip155:84532", "eip155:137", "eip155:80002", "eip155:56", "eip155:97",
 	"eip155:10", "eip155:11155420", "eip155:143", "eip155:10143", "eip155:42161", "eip155:4217", "eip155:42431", "eip155:421614",
+	"eip155:4663", "eip155:46630", "eip155:5042", "eip155:5042002",
 }
 
 // Valid reports whether c is a chain of the interface.

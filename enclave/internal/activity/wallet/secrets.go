@@ -36,6 +36,15 @@ var Secrets = activity.Family{
 			return activity.MapList(in.Secrets, func(s *ExportSecret) policy.Key { return ownerKeys(s.SecretID)[0] }), nil
 		},
 	},
+	activity.Kind[DeleteSecrets, SecretIDs]{
+		Name: "DELETE_SECRETS", Resource: "SECRET", Action: "DELETE", Run: deleteSecrets,
+		Examine: func(tx *org.Tx, in *DeleteSecrets) error { _, err := in.find(tx); return err }, // as for an export
+		FillPolicyRequest: func(tx *org.Tx, in *DeleteSecrets, q *policy.Request) error {
+			found, err := in.find(tx)
+			q.Payloads = activity.MapList(found, func(s **org.Secret) policy.Facts { return secretFacts((*s).Properties) })
+			return err
+		},
+	},
 }
 
 // Limits of secrets, per activity and per secret.
@@ -187,7 +196,7 @@ func checkProperties(field string, ps []org.Property) error {
 	return nil
 }
 
-// SecretIDs is the result of importing: the ids, in the order of the request.
+// SecretIDs is the result of importing and of deleting: the ids, in the order of the request.
 type SecretIDs struct {
 	SecretIDs []string `json:"secretIds"`
 }
@@ -286,11 +295,18 @@ func keepSecret(tx *activity.Tx, id org.ID, g *org.Target, in *bundle.Sealed) er
 
 // ExportSecret names a secret and the receiver's public key.
 type ExportSecret struct {
-	SecretID        string          `json:"secretId" rule:"required"`
-	TargetPublicKey string          `json:"targetPublicKey" rule:"required"`
+	SecretID        string          `json:"secretId" rule:"required,uuid"`
+	TargetPublicKey string          `json:"targetPublicKey" rule:"required,hexadecimal"`
 	EncryptionSuite EncryptionSuite `json:"encryptionSuite" rule:"required"`
+	RequestContext  []KeyValue      `json:"requestContext,omitempty"` // notes of the client: signed and recorded with the request
 
 	to bundle.PublicKey
+}
+
+// KeyValue is a note of the client.
+type KeyValue struct {
+	Key   *string `json:"key"`
+	Value *string `json:"value"`
 }
 
 // ExportSecrets exports secrets, encrypted, all or none.
@@ -369,4 +385,37 @@ func exportSecrets(tx *activity.Tx, in *ExportSecrets) (*SecretPayloads, error) 
 		}
 	}
 	return &SecretPayloads{out}, err
+}
+
+// DeleteSecrets deletes secrets, all or none. Their ciphertexts and names go with them; activities about them stay.
+type DeleteSecrets struct {
+	SecretIDs []string `json:"secretIds" rule:"required,min=1,max=32,dive,uuid"`
+}
+
+func (in *DeleteSecrets) Check() error { return activity.CheckDistinct("secretIds", in.SecretIDs) }
+
+// find returns the named secrets.
+func (in *DeleteSecrets) find(tx *org.Tx) ([]*org.Secret, error) {
+	found := make([]*org.Secret, len(in.SecretIDs))
+	for i, id := range in.SecretIDs {
+		var err error
+		if found[i], err = activity.FindField(tx.Secret, "secret", fmt.Sprintf("secretIds.%d", i), id); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func deleteSecrets(tx *activity.Tx, in *DeleteSecrets) (*SecretIDs, error) {
+	found, err := in.find(tx.Tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range found {
+		tx.DeleteSecret(s.ID)
+		if s.Name != "" {
+			tx.FreeName(org.NameSecret, s.Name)
+		}
+	}
+	return &SecretIDs{in.SecretIDs}, activity.Secrets.Add(tx, -len(found))
 }

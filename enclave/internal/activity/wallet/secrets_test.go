@@ -107,7 +107,7 @@ func TestSecretsComeAndGo(t *testing.T) {
 	}
 	// Each to whom it is for, one of them to two, in the order of the request.
 	a, b := newReceiver(w), newReceiver(w)
-	out := activitytest.List(w.Run("EXPORT_SECRETS", batch(secretOut(ids[2], a), secretOut(strings.ToUpper(ids[0]), b), secretOut(ids[1], a), secretOut(ids[0], a))), "secretPayloads")
+	out := activitytest.List(w.Run("EXPORT_SECRETS", batch(secretOut(ids[2], a), activitytest.With(secretOut(ids[0], b), "requestContext", []any{object{"key": "ticket", "value": "7"}, object{}}), secretOut(ids[1], a), secretOut(ids[0], a))), "secretPayloads")
 	for i, want := range []struct {
 		to    receiver
 		plain string
@@ -370,10 +370,55 @@ func TestWhatPoliciesReadOfSecrets(t *testing.T) {
 		{"EXPORT_SECRETS", batch(secretOut(prod, a), secretOut(prod, a)), "secret.static_properties['env'] == 'prod' && " + toA, holds},
 		{"EXPORT_SECRETS", batch(secretOut(prod, a), secretOut(dev, a)), "secret.static_properties['env'] == 'prod'", not},
 		{"EXPORT_SECRETS", batch(secretOut(prod, a), secretOut(prod, b)), toA, not},
+		{"DELETE_SECRETS", object{"secretIds": []any{prod}}, "secret.static_properties['env'] == 'prod' && activity.resource == 'SECRET' && activity.action == 'DELETE'", holds},
+		{"DELETE_SECRETS", object{"secretIds": []any{prod, dev}}, "secret.static_properties['env'] == 'prod'", not},
 		{"IMPORT_SECRETS", batch(coming("prod"), secretIn(w, target[1], "z", "", "env", "dev")), "secret.static_properties['env'] == 'prod'", not},
 	} {
 		checkPolicy(w, c.typ, c.params, c.condition, c.want)
 	}
+}
+
+// Deleted secrets are gone with their bytes, all or none, and their names are free.
+func TestSecretsAreDeleted(t *testing.T) {
+	w := activitytest.New(t)
+	ids := []any{importSecret(w, "one", "One"), importSecret(w, "two", ""), importSecret(w, "three", "Three")}
+	for name, c := range map[string]struct {
+		ids  []any
+		code fault.Code
+		says string
+	}{
+		"none":            {[]any{}, 3, "secretIds"},
+		"33":              {slices.Repeat([]any{ids[0]}, 33), 3, "secretIds"},
+		"twice":           {[]any{ids[0], ids[1], ids[0]}, 3, "secretIds"},
+		"in capitals":     {[]any{strings.ToUpper(ids[0].(string))}, 3, "secretIds.0"},
+		"no id":           {[]any{ids[0], "x"}, 3, "secretIds.1"},
+		"one of nobody's": {[]any{ids[0], w.NewID().String()}, 5, "secret not found"},
+		"a user":          {[]any{w.Root}, 5, "secret not found"},
+	} {
+		_, err := w.Try("DELETE_SECRETS", object{"secretIds": c.ids})
+		if err == nil || !strings.Contains(err.Error()+fieldsOf(err), c.says) || activitytest.Code(err) != c.code && !strings.HasPrefix(err.Error(), "shape: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(secretsOf(w)) != 3 || w.Organization().Secrets != 3 {
+			t.Fatalf("%s: it had an effect", name)
+		}
+	}
+	if got := activitytest.List(w.Run("DELETE_SECRETS", object{"secretIds": []any{ids[2], ids[0]}}), "secretIds"); !slices.Equal(got, []string{ids[2].(string), ids[0].(string)}) {
+		t.Error(got)
+	}
+	left := secretsOf(w)
+	if len(left) != 1 || left[0].ID.String() != ids[1] || w.Organization().Secrets != 1 {
+		t.Errorf("%+v", left)
+	}
+	for i, want := range []bool{false, true, false} {
+		sealed, err := w.Tx().SealedSecret(activitytest.MustID(ids[i].(string)))
+		if (sealed != nil) != want || err != nil {
+			t.Errorf("secret %d: its bytes are there is %t, %v", i, sealed != nil, err)
+		}
+	}
+	w.Refuse("EXPORT_SECRETS", batch(secretOut(ids[0].(string), newReceiver(w))), 5, "secret not found")
+	w.Refuse("DELETE_SECRETS", object{"secretIds": []any{ids[0]}}, 5, "secret not found")
+	importSecret(w, "again", "One")
 }
 
 // A sub-organization with a secret that nobody has is not deleted by mistake, and takes its secrets with it.

@@ -55,13 +55,13 @@ function filters(status, type) {
 function list(main, search) {
   const status = search.get("status");
   const type = search.get("type");
-  const fetchAfter = async (after) => (await query("list_activities", {
+  const fetchBefore = async (before) => (await query("list_activities", {
     ...(status && { filterByStatus: [statusPrefix + status] }), ...(type && { filterByType: [typePrefix + type] }),
-    paginationOptions: { limit: String(page), ...(after && { after }) },
+    paginationOptions: { limit: String(page), ...(before && { before }) },
   })).activities;
   const place = h("div");
   fill(main, title("Activities", { intro: "Every request to sign or to change something, newest first." }), filters(status, type), place);
-  load(place, "activities", () => fetchAfter(), (first) => {
+  load(place, "activities", () => fetchBefore(), (first) => {
     if (first.length === 0) return empty(status || type ? "No activity matches." : "No activities yet.");
     const all = [...first];
     const grownList = h("div", { class: "grown" });
@@ -72,7 +72,7 @@ function list(main, search) {
     async function older({ target }) {
       target.disabled = true;
       try {
-        const got = await fetchAfter(all.at(-1).id);
+        const got = await fetchBefore(all.at(-1).id);
         all.push(...got);
         draw(got.length === page);
       } catch (error) {
