@@ -32,6 +32,7 @@ type attempt struct {
 	pending  *org.Pending // votes that count; a copy
 	previous *org.Entry   // the entry that a vote is added to; nil for a submission
 	voteID   org.ID       // id of the vote that this attempt casts
+	byBody   bool         // the vote is the activity's own body, sent by another user
 
 	policySteps        int // steps left of the request's budget, for all evaluations
 	policyRequest      policy.Request
@@ -291,11 +292,12 @@ func (s *attempt) keepWaiting(status org.Status) error {
 	return nil
 }
 
-// commit appends the entries of the decision. A vote has an entry of its own, before that of the activity.
+// commit appends the entries of the decision. A vote has an entry of its own, before that of the activity, unless its body is the
+// activity's.
 func (s *attempt) commit() (a callAnswer, err error) {
 	sender, others := s.request.core.serving.outbox, s.children
 	entries := []*org.Entry{s.entry}
-	if s.previous != nil {
+	if s.hasVoteEntry() {
 		own, err := s.ownEntry()
 		if err != nil {
 			return a, err
@@ -325,7 +327,7 @@ func (s *attempt) commit() (a callAnswer, err error) {
 		others = append(others, ledger.Addition{Locked: s.parent, Tx: s.parentRecords, Entry: parent})
 	}
 	first, records := s.entry, s.records
-	if s.previous != nil {
+	if s.hasVoteEntry() {
 		first, records = entries[1], nil
 		others = append([]ledger.Addition{{Entry: s.entry, Tx: s.records}}, others...)
 	}
@@ -402,9 +404,12 @@ func (s *attempt) indexEntries() (err error) {
 	return nil
 }
 
+// hasVoteEntry reports whether the request is a vote with an entry of its own.
+func (s *attempt) hasVoteEntry() bool { return s.previous != nil && !s.byBody }
+
 // seq is the sequence number of the activity's entry: after a vote's own entry, if there is one.
 func (s *attempt) seq() uint64 {
-	if s.previous != nil {
+	if s.hasVoteEntry() {
 		return s.locked.Tip().Count + 1
 	}
 	return s.locked.Tip().Count

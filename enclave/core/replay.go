@@ -356,6 +356,7 @@ type replayed struct {
 	isGiven bool
 	own     *Recorded // the entry of the request's own activity
 	main    *Recorded // the entry of the activity that it is about: own, or for a vote the one after it
+	vote    *org.Vote // in own, whose stamp is the request's
 	// done are the recorded entries of the transaction, once it has taken effect.
 	done   []*Recorded
 	grade  ReplayGrade
@@ -376,8 +377,8 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 		}
 		s.main = h.entries[h.next+1]
 	}
-	if len(e.Entry.Votes) != 1 {
-		return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: "votes", Want: "1", Got: fmt.Sprint(len(e.Entry.Votes))}
+	if s.vote = s.newVote(); s.vote == nil {
+		return &ReplayFinding{Organization: h.id, Seq: e.Seq, Check: "votes", Want: "a new one", Got: fmt.Sprint(len(e.Entry.Votes))}
 	}
 	// The parent's part of the transaction is next in the parent's history.
 	if up := r.histories[s.main.Entry.Other]; up != nil && s.main.Entry.OtherSeq > 0 {
@@ -418,6 +419,23 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 		return err
 	}
 	return r.takeGiven(ctx, h, s.main)
+}
+
+// newVote returns the vote of the request's caller: the only one of a new activity, and of a later state, which an approval by the
+// activity's own body has made, the one that the state before does not have. It returns nil if there is none.
+func (s *replayed) newVote() *org.Vote {
+	e, before := s.own.Entry, []org.Vote(nil)
+	if n := e.Prior; n > uint64(s.home.next) || n == 0 && len(e.Votes) != 1 {
+		return nil
+	} else if n > 0 {
+		before = s.home.entries[n-1].Entry.Votes
+	}
+	for i := range e.Votes {
+		if !slices.ContainsFunc(before, func(v org.Vote) bool { return v.ID == e.Votes[i].ID }) {
+			return &e.Votes[i]
+		}
+	}
+	return nil
 }
 
 // isNoted reports whether the parent's half of a transaction has the fingerprint.
@@ -468,7 +486,7 @@ func (s *replayed) asksChain() bool {
 		}
 	}
 	c := s.replay.core
-	_, err := (&assumedCaller{}).requester(&callState{core: c}, &e.Votes[0], e.Body)
+	_, err := (&assumedCaller{}).requester(&callState{core: c}, s.vote, e.Body)
 	return err == nil && e.Fingerprint == sha256.Sum256(e.Body) && len(s.main.Entry.Result) == 0 && len(s.main.Entry.Proofs) == 0
 }
 
@@ -494,7 +512,7 @@ func (s *replayed) run(ctx context.Context, as assumedCaller) error {
 	r, e := s.replay, s.own.Entry
 	c := r.core
 	v := &callState{core: c, state: wire.StateServing, reply: &replyReservation{portion: c.replies}, lookups: (&providers.Services{IdentityProviders: new(providers.IdentityProviders)}).Lookups()}
-	requester, err := as.requester(v, &e.Votes[0], e.Body)
+	requester, err := as.requester(v, s.vote, e.Body)
 	if err != nil {
 		return err
 	}
@@ -513,7 +531,7 @@ func (s *replayed) run(ctx context.Context, as assumedCaller) error {
 	}
 	return r.ledger.Transact(ctx, q.organization, ledger.Caller{Organization: q.organization}, func(t, parent *ledger.Locked) error {
 		r.tape.rewind()
-		if q.from, err = as.address(t, parent, e.Votes[0].PublicKey); err != nil {
+		if q.from, err = as.address(t, parent, s.vote.PublicKey); err != nil {
 			return err
 		}
 		tx := t.Begin(c.now())

@@ -26,7 +26,7 @@ const maxFactorsTried = 2 + 64
 
 // assumedCallers returns all guesses that fit the recorded vote.
 func (s *replayed) assumedCallers() []assumedCaller {
-	vote := &s.own.Entry.Votes[0]
+	vote := s.vote
 	var all []assumedCaller
 	switch vote.Scheme {
 	case stamp.WebAuthn.String():

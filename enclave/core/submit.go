@@ -124,8 +124,11 @@ func (r *request) parseBody() (err error) {
 // missing; see ledger.Ledger.Transact.
 func (r *request) attempt(t, parent *ledger.Locked) (a callAnswer, old *priorAnswer, err error) {
 	s := &attempt{request: r, locked: t, parent: parent, tx: t.Begin(r.core.now()), policySteps: r.core.policySteps()}
-	if old, err = s.admit(); err != nil || old != nil {
-		return a, old, err
+	if old, err = s.admit(); err != nil {
+		return a, nil, err
+	}
+	if old != nil {
+		return s.repeat(old)
 	}
 	if r.version.Kind.Vote {
 		a, err = s.vote()

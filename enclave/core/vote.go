@@ -20,10 +20,45 @@ const maxFactors = 30
 // maxVote bounds the body of a vote, which every later entry of the activity contains.
 const maxVote = 2 << 10
 
-// vote approves or rejects a waiting activity. Its body is in its newest entry, which is
-// fetched from the host, and again if the activity has changed meanwhile.
-func (s *attempt) vote() (a callAnswer, err error) {
-	r, target := s.request, s.request.intent.Target()
+// repeat answers a body that was sent before. From another user of the organization, who has not voted, it is an approval while the
+// activity waits, as SDKs expect who have each approver send the same request. Otherwise, as for a user who may not vote, it gets the
+// earlier answer.
+func (s *attempt) repeat(old *priorAnswer) (a callAnswer, _ *priorAnswer, err error) {
+	if s.byBody, err = s.approvesByBody(); err != nil || !s.byBody {
+		return a, old, err
+	}
+	a, err = s.voteOn(s.request.fingerprint)
+	if fault.Of(err) != nil && s.voteID.Zero() {
+		return a, old, nil
+	}
+	return a, nil, err
+}
+
+// approvesByBody reports whether a repeated body is to be taken as a vote. Nothing but its time keeps the host from sending it again, so
+// it never replaces an earlier vote, not even one that counts no more.
+func (s *attempt) approvesByBody() (bool, error) {
+	r, user := s.request, s.caller.user.ID
+	if r.formatErr != nil || r.version.Kind.Vote || r.requester.attested != nil || r.requester.proxy || s.authority != s.tx || r.namesParent() {
+		return false, nil
+	}
+	p, err := s.tx.PendingBy(r.fingerprint)
+	if err != nil || p == nil || p.Initiator == user || p.VoteOf(user) != nil {
+		return false, err
+	}
+	err = s.checkNewBody()
+	if fault.Of(err) != nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// vote approves or rejects the activity that the request's intent names.
+func (s *attempt) vote() (callAnswer, error) { return s.voteOn(s.request.intent.Target()) }
+
+// voteOn votes on a waiting activity. Its body is in its newest entry, which is fetched from the host, and again if the
+// activity has changed meanwhile.
+func (s *attempt) voteOn(target org.Hash) (a callAnswer, err error) {
+	r := s.request
 	p, err := s.tx.PendingBy(target)
 	if err != nil {
 		return a, err
@@ -190,7 +225,11 @@ func (s *attempt) answerUnchangedVote(mine *org.PendingVote) (a callAnswer, err 
 // recordVote adds the vote to those of the activity, which has one for each user.
 func (s *attempt) recordVote(before *org.PendingVote) error {
 	no, now := s.request.version.Kind.Rejects(), s.tx.NowMs
-	b, err := s.newVote(s.request.body.Bytes())
+	message := s.request.body.Bytes()
+	if s.byBody {
+		message = nil
+	}
+	b, err := s.newVote(message)
 	if err != nil {
 		return err
 	}

@@ -131,6 +131,7 @@ type activity struct {
 	code   int // why it failed
 	told   int // error code of the first answer; again for the same bytes
 	votes  []vote
+	voted  set           // who has voted, whatever became of it
 	opened time.Duration // the window's first approval
 	result bool
 	order  int // of its newest step among all
@@ -201,6 +202,7 @@ const (
 	flawQuorum   flaw = "the quorum is the one of the beginning"
 	flawOwn      flaw = "nothing is allowed to oneself"
 	flawTerminal flaw = "votes count after the end"
+	flawBody     flaw = "the activity's own body is nobody's vote"
 )
 
 // model is one organization.
@@ -494,6 +496,11 @@ func (m *model) repeated(a *activity, u int) answer {
 	return m.shown(a, u)
 }
 
+// approvesByBody tells whether the activity's own body is its sender's approval.
+func (m *model) approvesByBody(a *activity, b *body, u int) bool {
+	return m.flaw != flawBody && !a.isVote && !a.status.terminal() && u != a.by && !a.voted.has(u) && live(b.stamped-m.now) && m.mayVote(a, u)
+}
+
 // live is the time for which a new body is taken.
 func live(off time.Duration) bool { return off > -time.Hour && off <= 5*time.Minute }
 
@@ -569,21 +576,29 @@ func (m *model) vote(no, target, u, key int, approve bool) answer {
 	}
 	m.keep(&activity{no: no, isVote: true, target: target, by: u, status: completed, result: true, votes: []vote{{user: u, approved: true, at: m.now}}, opened: m.now})
 	m.touch(a)
-	a.votes = m.ballots(a)
-	i = slices.IndexFunc(a.votes, func(x vote) bool { return x.user == u })
 	switch {
 	case twice:
+		a.votes = m.ballots(a)
 	case live: // another key, but no other vote
+		a.votes = m.ballots(a)
+		i = slices.IndexFunc(a.votes, func(x vote) bool { return x.user == u })
 		a.votes[i].keys = append(slices.Clone(a.votes[i].keys), key)
 	default:
-		a.votes = slices.DeleteFunc(a.votes, func(x vote) bool { return x.user == u })
-		if approve && m.now >= a.opened+window {
-			a.opened = m.now
-		}
-		a.votes = append(a.votes, vote{u, approve, m.now, []int{key}})
+		m.cast(a, u, key, approve)
+		return m.shown(a, u)
 	}
 	m.follow(a, u, approve)
 	return m.shown(a, u)
+}
+
+// cast adds a vote, in the place of an earlier one, and does what comes of it.
+func (m *model) cast(a *activity, u, key int, approve bool) {
+	a.votes = slices.DeleteFunc(m.ballots(a), func(x vote) bool { return x.user == u })
+	if approve && m.now >= a.opened+window {
+		a.opened = m.now
+	}
+	a.votes, a.voted = append(a.votes, vote{u, approve, m.now, []int{key}}), a.voted.with(u)
+	m.follow(a, u, approve)
 }
 
 // follow is what comes of a vote.
@@ -732,6 +747,11 @@ func (m *model) step(o *op) answer {
 		return answer{code: codeUnauthenticated}
 	}
 	if a := m.bodies[b.no]; a != nil && m.flaw != flawRepeat {
+		if m.approvesByBody(a, b, o.by) {
+			m.touch(a)
+			m.cast(a, o.by, o.key, true)
+			return m.shown(a, o.by)
+		}
 		return m.repeated(a, o.by)
 	}
 	if !live(b.stamped - m.now) {

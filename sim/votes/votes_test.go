@@ -181,7 +181,7 @@ func (g *ground) report(h *history) {
 
 // A model that leaves out one of its rules does not agree for long.
 func TestFlaws(t *testing.T) {
-	flaws := []flaw{flawLapse, flawRemoved, flawKey, flawReject, flawCancel, flawAnybody, flawDeny, flawRepeat, flawQuorum, flawOwn, flawTerminal}
+	flaws := []flaw{flawLapse, flawRemoved, flawKey, flawReject, flawCancel, flawAnybody, flawDeny, flawRepeat, flawQuorum, flawOwn, flawTerminal, flawBody}
 	waves, size := 6, wave
 	if testing.Short() {
 		size = 60

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/attestation/request"
 	"cloister/attestation/tlog"
 	"cloister/enclave/core"
 	"cloister/enclave/internal/activity"
@@ -26,6 +27,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/replay"
 	"cloister/shared/clocktest"
+	"cloister/shared/wire"
 	"cloister/sim/client"
 	"cloister/sim/passcode"
 	"cloister/sim/rig"
@@ -40,6 +42,13 @@ type history struct {
 	n         int
 	orgs      []*member // organizations, the first at the top
 	counts    map[string]int
+	bodies    map[string]sent // of what waits, by fingerprint
+}
+
+// A sent is a body with its type.
+type sent struct {
+	typ  string
+	body []byte
 }
 
 type object = map[string]any
@@ -72,7 +81,7 @@ func start(t testing.TB) *history {
 
 func begin(t testing.TB, o rig.Options) *history {
 	r := rig.Start(t, o)
-	h := &history{t: t, r: r, witnesses: o.Witnesses, rand: rand.New(rand.NewPCG(1, 1)), counts: map[string]int{}}
+	h := &history{t: t, r: r, witnesses: o.Witnesses, rand: rand.New(rand.NewPCG(1, 1)), counts: map[string]int{}, bodies: map[string]sent{}}
 	h.orgs = []*member{{id: r.Credentials.OrganizationID, root: r.Credentials.RootAPIKey, users: []person{{r.Credentials.RootUserID, r.Credentials.RootAPIKey}}}}
 	return h
 }
@@ -95,11 +104,18 @@ func (h *history) as(o *member, by client.KeyPair) *client.User { return h.r.Roo
 // do submits as somebody and answers the result and the reply's status.
 func (h *history) do(o *member, by client.KeyPair, typ string, parameters any) (object, int) {
 	time.Sleep(time.Millisecond) // entries of several organizations, where no log orders them, are in the order of their times
-	got := h.as(o, by).Submit(typ, parameters)
+	u := h.as(o, by)
+	return h.send(o, u, typ, u.Body(typ, parameters))
+}
+
+// send is do with a body.
+func (h *history) send(o *member, u *client.User, typ string, body []byte) (object, int) {
+	got := u.Post(wire.EndpointSubmit, request.Operation(typ), body)
 	h.counts[fmt.Sprint(typ, " ", got.Status, " ", got.State())]++
 	if state := got.State(); state == "CONSENSUS_NEEDED" || state == "AUTHENTICATORS_NEEDED" {
 		if print := got.Text("activity", "fingerprint"); !slices.Contains(o.waits, print) {
 			o.waits = append(o.waits, print)
+			h.bodies[print] = sent{typ, body}
 		}
 	}
 	return got.Result(), got.Status
@@ -168,7 +184,7 @@ func (h *history) step() {
 	if h.rand.IntN(2) > 0 {
 		by = o.root
 	}
-	switch h.rand.IntN(44) {
+	switch h.rand.IntN(45) {
 	case 42:
 		r, _ := h.do(o, by, "CREATE_WALLET", sparkWallet(h.name("Spark")))
 		if a := client.Text(r, "addresses", "0"); strings.HasPrefix(a, "spark") {
@@ -228,6 +244,10 @@ func (h *history) step() {
 		h.do(o, by, "DELETE_USER_TAGS", object{"userTagIds": []any{pick(h, o.tags)}})
 	case 17, 18, 19, 20, 21:
 		if print := pick(h, o.waits); print != "" {
+			if b := h.bodies[print]; h.rand.IntN(3) == 0 {
+				h.send(o, h.as(o, pick(h, o.users).pair), b.typ, b.body)
+				return
+			}
 			typ := "APPROVE_ACTIVITY"
 			if h.rand.IntN(4) == 0 {
 				typ = "REJECT_ACTIVITY"
@@ -294,6 +314,12 @@ func (h *history) step() {
 	case 41:
 		h.do(o, by, "EXPORT_SECRETS", object{"secrets": []any{object{"secretId": pick(h, o.secrets), "targetPublicKey": target(h.t), "encryptionSuite": suite},
 			object{"secretId": pick(h, o.secrets), "targetPublicKey": target(h.t), "encryptionSuite": suite}}})
+	case 44:
+		if id := pick(h, o.secrets); id != "" {
+			if _, status := h.do(o, by, "DELETE_SECRETS", object{"secretIds": []any{id}}); status == 200 {
+				o.secrets = slices.DeleteFunc(o.secrets, func(s string) bool { return s == id })
+			}
+		}
 	case 31:
 		h.do(o, by, "DELETE_WALLETS", object{"walletIds": []any{pick(h, o.wallets)}})
 	}

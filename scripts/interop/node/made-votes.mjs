@@ -109,6 +109,17 @@ test("two approvers", async () => {
   await refused(5, "No activity found with fingerprint", () => bob.approveActivity({ fingerprint: "sha256:" + "00".repeat(32) }));
 });
 
+test("who sends the same request approves it", async () => {
+  const stamped = await alice.stampSignRawPayload({ signWith: account.address, ...request });
+  const by = async (client) => (await send({ ...stamped, stamp: await client.stamper.stamp(stamped.body) })).body.activity;
+  const first = (await send(stamped)).body.activity;
+  assert.deepEqual([first.status, (await by(alice)).votes.length, (await by(carol)).votes.length], [CONSENSUS_NEEDED, 1, 1]);
+  const done = await by(bob);
+  assert.deepEqual([done.id, done.status], [first.id, COMPLETED]);
+  assert.deepEqual(done.votes.map((v) => [v.userId, v.message]), [[ids.alice, stamped.body], [ids.bob, stamped.body]]);
+  judge(account.curve, account.publicKey, request, done.result.signRawPayloadResult);
+});
+
 test("one who is needed rejects, a root user overrides, the initiator takes back", async () => {
   const first = (await sign(alice)).activity;
   assert.equal((await bob.rejectActivity({ fingerprint: first.fingerprint })).activity.status, CONSENSUS_NEEDED);
