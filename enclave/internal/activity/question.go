@@ -444,9 +444,6 @@ func ContactCredential(t *login.VerificationToken) org.VoteCredential {
 
 // contactID is the credential id of a contact.
 func contactID(t login.ContactType, contact string) org.ID {
-	if t.IsPhone() {
-		t = login.SMS
-	}
-	h := sha256.Sum256([]byte(string(t) + "\x00" + login.ContactKey(t, contact)))
+	h := sha256.Sum256([]byte(string(t.Address()) + "\x00" + login.ContactKey(t, contact)))
 	return org.ID(h[:16])
 }

@@ -21,8 +21,16 @@ const (
 // Valid tells whether the type is known.
 func (t ContactType) Valid() bool { return t == Email || t.IsPhone() }
 
-// IsPhone tells whether the contact is a telephone number. It is the same contact by SMS and by WhatsApp.
-func (t ContactType) IsPhone() bool { return t == SMS || t == WhatsApp }
+// Address is the type of the address alone: SMS for both ways to a telephone number, which is one contact.
+func (t ContactType) Address() ContactType {
+	if t == WhatsApp {
+		return SMS
+	}
+	return t
+}
+
+// IsPhone tells whether the address is a telephone number.
+func (t ContactType) IsPhone() bool { return t.Address() == SMS }
 
 // CheckContact tells whether a contact is plausible: an e-mail address of the everyday form, or
 // a telephone number in E.164. Errors are *fault.Error about field.

@@ -104,8 +104,7 @@ func (u *UnprovenToken) IssuedBy(organization string) bool {
 
 // About tells whether the token is about this contact.
 func (u *UnprovenToken) About(t ContactType, contact string) bool {
-	same := u.token.Type == t || u.token.Type.IsPhone() && t.IsPhone()
-	return contact != "" && same && ContactKey(t, u.token.Contact) == ContactKey(t, contact)
+	return contact != "" && u.token.Type.Address() == t.Address() && ContactKey(t, u.token.Contact) == ContactKey(t, contact)
 }
 
 // BoundTo tells whether the token is bound to a client's key, given in hex.

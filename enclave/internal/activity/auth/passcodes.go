@@ -116,10 +116,7 @@ func (w *PasscodeOptions) length() int {
 // user, usually an IP address.
 func (w *PasscodeOptions) countedHashes() []org.Hash {
 	t := login.ContactType(w.OTPType)
-	if t.IsPhone() {
-		t = login.SMS
-	}
-	hs := []org.Hash{sha256.Sum256([]byte("contact\x00" + string(t) + "\x00" + login.ContactKey(t, w.Contact)))}
+	hs := []org.Hash{sha256.Sum256([]byte("contact\x00" + string(t.Address()) + "\x00" + login.ContactKey(t, w.Contact)))}
 	if id := activity.TextOf(w.UserIdentifier); id != "" {
 		hs = append(hs, sha256.Sum256([]byte("identifier\x00"+id)))
 	}

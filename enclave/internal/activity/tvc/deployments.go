@@ -80,9 +80,9 @@ func (in *CreateDeployment) Check() (err error) {
 	if in.Replicas != nil && (*in.Replicas < 1 || *in.Replicas > tvc.MaxReplicas) {
 		return fault.Field("replicas", "must be 1 to %d", tvc.MaxReplicas)
 	}
-	for field, size := range map[string]*uint32{"instanceSizeCpus": in.InstanceSizeCPUs, "instanceSizeRam": in.InstanceSizeRAM} {
+	for _, size := range []*uint32{in.InstanceSizeCPUs, in.InstanceSizeRAM} {
 		if size != nil && *size != 0 {
-			return fault.New(fault.Unimplemented, "UNIMPLEMENTED: create_tvc_deployment with %s: the operator chooses the size of enclaves, by -program-size of cloister-host", field)
+			return fault.New(fault.Unimplemented, "UNIMPLEMENTED: create_tvc_deployment with instanceSizeCpus or instanceSizeRam: the operator chooses the size of enclaves, by -program-size of cloister-host")
 		}
 	}
 	return nil

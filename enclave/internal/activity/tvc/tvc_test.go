@@ -313,6 +313,9 @@ func TestDeploymentRefusals(t *testing.T) {
 	} {
 		w.Refuse("CREATE_TVC_DEPLOYMENT", o, fault.InvalidArgument, says)
 	}
+	for _, size := range []string{"instanceSizeCpus", "instanceSizeRam"} {
+		w.Refuse("CREATE_TVC_DEPLOYMENT", with(x, size, 4), fault.Unimplemented, "the operator chooses the size of enclaves")
+	}
 	w.Refuse("CREATE_TVC_DEPLOYMENT", deployment(activitytest.SomeID), fault.NotFound, "app not found")
 	w.Providers.Found = func(*activity.Image) error { return program.Invalid("wrong digest") }
 	w.Refuse("CREATE_TVC_DEPLOYMENT", x, fault.InvalidArgument, "wrong digest")
