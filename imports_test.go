@@ -98,7 +98,7 @@ var table = []row{
 	{"enclave/internal/chain/spark", "enclave/internal/chain", "secp256k1", ""},
 	{"enclave/internal/chain/tempo", "enclave/internal/chain enclave/internal/chain/rlp", "", "enclave/internal/fault secp256k1 x/crypto"},
 	{"enclave/internal/chain/tron", "enclave/internal/chain", "", "enclave/internal/fault base58 protowire x/crypto"},
-	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/chain/spark enclave/internal/policy enclave/internal/fault enclave/internal/erase enclave/internal/secret",
+	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/chain/spark enclave/internal/policy enclave/internal/fault enclave/internal/erase enclave/internal/secret shared/tvc",
 		"secp256k1 schnorr bip39 bigmod x/crypto", "base58"},
 	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/fault enclave/internal/secret", "base58", ""},
 	{"enclave/internal/login", "enclave/internal/tally enclave/internal/der enclave/internal/p256 enclave/internal/strictjson enclave/internal/bundle enclave/internal/fault enclave/internal/secret", "", "sim/idp"},
@@ -129,8 +129,8 @@ var table = []row{
 	{"enclave/internal/activity/auth", "enclave/internal/org enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/organization " +
 		"enclave/internal/policy enclave/internal/secret enclave/internal/bundle enclave/internal/login enclave/internal/fault", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds sim/authenticator"},
-	{"enclave/internal/activity/tvc", "enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/policy enclave/internal/program " +
-		"enclave/internal/shamir enclave/internal/secret enclave/internal/fault shared/tvc", "", "enclave/internal/secret/secrettest enclave/internal/activity/activitytest"},
+	{"enclave/internal/activity/tvc", "attestation/programs enclave/internal/keys enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/policy enclave/internal/program " +
+		"enclave/internal/shamir enclave/internal/secret enclave/internal/fault shared/tvc", "", "attestation/commitment enclave/internal/activity/activitytest enclave/internal/activity/kinds enclave/internal/secret/secrettest sim/nsm"},
 	{"enclave/internal/activity/kinds", "enclave/internal/activity enclave/internal/activity/tag enclave/internal/activity/tvc enclave/internal/activity/wallet enclave/internal/activity/user " +
 		"enclave/internal/activity/organization enclave/internal/activity/auth", "", ""},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface
@@ -241,7 +241,7 @@ var table = []row{
 	{"sim/idp", "sim/loopback", "jose", ""},
 	{"sim/laptop", "attestation/request enclave/core attestation attestation/tlog shared/wire shared/yield sim/nsm sim/idp", "x/crypto", ""},
 	{"sim/script", "attestation/request sim/laptop sim/passcode", "secp256k1", "sim/client sim/rig"},
-	{"sim/rig", "attestation attestation/tlog enclave/core host/... shared/wire sim/client sim/laptop sim/witness", "", "attestation/request base58 cbor containerregistry shared/pace shared/tvc sim/authenticator sim/client sim/inbox"},
+	{"sim/rig", "attestation attestation/commitment attestation/tlog enclave/core host/... shared/tvc shared/wire sim/client sim/laptop sim/nsm sim/witness", "", "attestation/request base58 cbor containerregistry shared/pace sim/authenticator sim/client sim/inbox"},
 	{"sim/hostile", "host/... shared/wire", "", "enclave/core sim/client sim/laptop sim/rig"},
 	{"sim/logmodel", "", "", ""},
 	{"sim/witness", "attestation/tlog sim/loopback", "merkle x/mod", "attestation/tlog/tlogtest enclave/core host/store/tree host/tiles host/witness shared/wire sim/client sim/laptop sim/rig sim/witness/witnesstest"},

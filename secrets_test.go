@@ -31,7 +31,8 @@ var crossings = []struct{ folder, public, private string }{
 	{"internal/shamir", "", ""},
 	{"internal/keys", "Holder.ExportMnemonic.owner Holder.ExportMnemonic.sealed Holder.Organization Holder.Activity Opener.Open.owner Opener.Open.sealed " +
 		"Holder.OpenWallet.sealed Holder.OpenKey.owner Holder.OpenKey.sealed Stored.Owner Stored.Sealed DecodePayload. Digest.payload Digest. " +
-		"SparkTransfer.ID SparkSent.Refunds SparkReceived.Cipher SparkPackages.Signature Holder.SharePreimage.hash", ""},
+		"SparkTransfer.ID SparkSent.Refunds SparkReceived.Cipher SparkPackages.Signature Holder.SharePreimage.hash " +
+		"ShareReEncryption.Share ShareReEncryption.Manifest Holder.ReEncryptShare.box Holder.ReEncryptShare.approval", ""},
 	{"internal/settings", "Spending.UnmarshalText.text Spending.MarshalText.",
 		"Parse.raw"}, // the document as it comes, with the passwords in it
 	{"internal/netclient", "Field.Value Request.Body Response.Body Reading.Discovery Reading.Keys Roots.extra Mail.Message", ""},

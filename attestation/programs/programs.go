@@ -87,8 +87,11 @@ type Setup struct {
 	// Given are the approvals of the share holders whose shares it has received.
 	Given []tvc.Approval
 
+	// Key is the key to which shares are encrypted, and KeyHex its 130 bytes in hex. It ends with the enclave.
+	Key    tvc.Pair
+	KeyHex string
+
 	hash [32]byte
-	key  tvc.Pair
 }
 
 const registers = 32
@@ -115,7 +118,7 @@ func VerifySetup(a tvc.Attested, p Policy) (*Setup, error) {
 	case len(doc.PCRs) != registers || doc.PCRs[commitment.SetupPCR] != commitment.SetupRegister(text, p.ManifestSHA256):
 		return nil, errors.New("setup: PCR16 does not commit to setup key and manifest")
 	}
-	return &Setup{Manifest: e.Manifest, Given: e.ShareSetApprovals, hash: p.ManifestSHA256, key: key}, nil
+	return &Setup{Manifest: e.Manifest, Given: e.ShareSetApprovals, hash: p.ManifestSHA256, Key: key, KeyHex: text}, nil
 }
 
 // Share encrypts a member's share, tvc.ShareSize bytes, to the enclave. The member's key signs his approval of this manifest.
@@ -123,7 +126,7 @@ func (s *Setup) Share(rand io.Reader, member tvc.Member, signing *ecdsa.PrivateK
 	if len(share) != tvc.ShareSize {
 		return nil, errors.New("share is of another size")
 	}
-	box, err := tvc.Seal(rand, s.key.Encryption, share)
+	box, err := tvc.Seal(rand, s.Key.Encryption, share)
 	if err != nil {
 		return nil, err
 	}

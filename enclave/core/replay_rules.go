@@ -57,6 +57,8 @@ var replayRules = map[string]replayRule{
 	"CREATE_TVC_OPERATOR":   {results: []string{"encryptPublicKey", "signPublicKey"}, draws: "Eabn", verified: true},
 	"CREATE_TVC_QUORUM_KEY": {results: []string{"quorumPublicKey"}, draws: "s", verified: true},
 
+	"RE_ENCRYPT_TVC_QUORUM_KEY_SHARE": {taken: "t", refuses: keys.ErrShare, verified: true},
+
 	"SIGN_RAW_PAYLOAD":  {results: []string{"r", "s", "v"}, verified: true},
 	"SIGN_RAW_PAYLOADS": {results: []string{"r", "s", "v"}, verified: true},
 	"SIGN_TRANSACTION":  {results: []string{"signedTransaction"}, verified: true},

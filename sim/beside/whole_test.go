@@ -26,7 +26,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"cloister/attestation"
 	"cloister/attestation/programs"
 	"cloister/host/egress"
 	host "cloister/host/programs"
@@ -87,7 +86,8 @@ func TestWhole(t *testing.T) {
 	}
 	u := signer.Start(t, signer.Options{Dir: m.dir, Configuration: configuration, Programs: runner, About: runner}).Root()
 
-	var operators [3]*tvc.Keys
+	// Two operators have keys of their own, and the third has his in a wallet.
+	var operators [2]*tvc.Keys
 	var encrypt, people []any
 	for i := range operators {
 		if operators[i], err = tvc.NewKeys(bytes.Repeat([]byte{byte(i + 1)}, tvc.SeedSize)); err != nil {
@@ -96,8 +96,9 @@ func TestWhole(t *testing.T) {
 		encrypt = append(encrypt, operators[i].Hex()[:2*tvc.PointSize])
 		people = append(people, object{"name": fmt.Sprint("Operator ", i), "publicKey": operators[i].Hex()})
 	}
-	key := u.Do("CREATE_TVC_QUORUM_KEY", object{"threshold": 2, "operatorEncryptKeys": encrypt})
-	set := object{"name": "All", "threshold": 2, "newOperators": people}
+	hosted := u.Do("CREATE_TVC_OPERATOR", object{"walletName": "Operator", "path": "m/5527107'/0'/0'", "operatorName": "Hosted"})
+	key := u.Do("CREATE_TVC_QUORUM_KEY", object{"threshold": 2, "operatorEncryptKeys": append(encrypt, hosted["encryptPublicKey"])})
+	set := object{"name": "All", "threshold": 2, "newOperators": people, "existingOperatorIds": []any{hosted["operatorId"]}}
 	app := u.Do("CREATE_TVC_APP", object{"name": "Co-signer", "quorumPublicKey": key["quorumPublicKey"], "manifestSetParams": set, "shareSetParams": set})
 	members := app["manifestSetOperatorIds"].([]any)
 	image, digest := push(t, m.program), sha256.Sum256(m.program)
@@ -116,56 +117,53 @@ func TestWhole(t *testing.T) {
 	if r := u.Query("get_tvc_deployment_provisioning_details", about); r.Status != 400 {
 		t.Error("details of what is not approved:", r)
 	}
-	approve := func(i int) object {
-		s, err := tvc.Approve(operators[i].Signing, tvc.Hash(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return object{"manifestId": d["manifestId"], "approvals": []any{object{"operatorId": members[i], "signature": hex.EncodeToString(s)}}}
+	approve := func(operator any, signature string) {
+		u.Do("CREATE_TVC_MANIFEST_APPROVALS", object{"manifestId": d["manifestId"], "approvals": []any{object{"operatorId": operator, "signature": signature}}})
 	}
-	u.Do("CREATE_TVC_MANIFEST_APPROVALS", approve(2))
+	hash := tvc.Hash(raw)
+	byWallet := u.Do("SIGN_RAW_PAYLOAD_V2", object{"signWith": hosted["signPublicKey"], "payload": hex.EncodeToString(hash[:]), "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"})
+	approve(members[2], byWallet["r"].(string)+byWallet["s"].(string))
 	if _, _, err := runner.Host.Status(d["deploymentId"].(string)); err == nil {
 		t.Error("one approval of two lets it run")
 	}
-	u.Do("CREATE_TVC_MANIFEST_APPROVALS", approve(0))
-
-	// Each holder verifies what the enclave attests before giving a share.
-	policy := programs.Policy{ManifestSHA256: tvc.Hash(raw), SimulatorRootPEM: m.rootPEM}
-	kept := u.Query("get_tvc_quorum_key", object{"quorumKeyId": key["quorumKeyId"]})
-	for _, i := range []int{1, 2} {
-		var details client.Reply
-		clocktest.Until(t, "shares can be given", func() bool {
-			details = u.Query("get_tvc_deployment_provisioning_details", about)
-			return details.Text("provisioningState") == "PROVISIONING_STATE_AWAITING_PROVISION"
-		})
-		document, err1 := base64.StdEncoding.DecodeString(details.Text("attestationDocument"))
-		envelope, err2 := base64.StdEncoding.DecodeString(details.Text("manifestEnvelope"))
-		if err1 != nil || err2 != nil {
-			t.Fatal(details)
-		}
-		setup, err := programs.VerifySetup(tvc.Attested{Document: document, Envelope: envelope}, policy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, err := attestation.VerifyDocument(document, attestation.Policy{SimulatorRootPEM: m.rootPEM})
-		if err != nil {
-			t.Fatal(err)
-		}
-		box, err := hex.DecodeString(kept.Text("quorumKey", "shares", fmt.Sprint(i), "encryptedShareHex"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		share, err := tvc.Open(operators[i].Encryption, box)
-		if err != nil {
-			t.Fatal(err)
-		}
-		posted, err := setup.Share(rand.Reader, manifest.ShareSet.Members[i], operators[i].Signing, share)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u.Do("POST_TVC_QUORUM_KEY_SHARE", object{"deploymentId": d["deploymentId"], "ephemeralPublicKeyHex": hex.EncodeToString(whole.PublicKey),
-			"shareApprovalBundle": object{"operatorId": members[i], "signature": posted.Approval.Signature, "reEncryptedShareHex": posted.Box}})
+	approval, err := tvc.Approve(operators[0].Signing, hash)
+	if err != nil {
+		t.Fatal(err)
 	}
+	approve(members[0], hex.EncodeToString(approval))
+
+	var details client.Reply
+	clocktest.Until(t, "shares can be given", func() bool {
+		details = u.Query("get_tvc_deployment_provisioning_details", about)
+		return details.Text("provisioningState") == "PROVISIONING_STATE_AWAITING_PROVISION"
+	})
+	// The holder of a share verifies what the enclave attests, and gives it.
+	document, err1 := base64.StdEncoding.DecodeString(details.Text("attestationDocument"))
+	envelope, err2 := base64.StdEncoding.DecodeString(details.Text("manifestEnvelope"))
+	if err1 != nil || err2 != nil {
+		t.Fatal(details)
+	}
+	setup, err := programs.VerifySetup(tvc.Attested{Document: document, Envelope: envelope}, programs.Policy{ManifestSHA256: hash, SimulatorRootPEM: m.rootPEM})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := hex.DecodeString(u.Query("get_tvc_quorum_key", object{"quorumKeyId": key["quorumKeyId"]}).Text("quorumKey", "shares", "1", "encryptedShareHex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	share, err := tvc.Open(operators[1].Encryption, box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	posted, err := setup.Share(rand.Reader, manifest.ShareSet.Members[1], operators[1].Signing, share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Do("POST_TVC_QUORUM_KEY_SHARE", object{"deploymentId": d["deploymentId"], "ephemeralPublicKeyHex": setup.KeyHex,
+		"shareApprovalBundle": object{"operatorId": members[1], "signature": posted.Approval.Signature, "reEncryptedShareHex": posted.Box}})
+	// For the operator whose keys are in a wallet, the signer's enclave verifies and gives.
+	u.Do("RE_ENCRYPT_TVC_QUORUM_KEY_SHARE", object{"attestationDocB64": details.Text("attestationDocument"), "manifestB64": details.Text("manifestEnvelope"), "deploymentId": d["deploymentId"],
+		"operatorEncryptKey": hosted["encryptPublicKey"], "operatorSignKey": hosted["signPublicKey"], "appQuorumKey": key["quorumPublicKey"]})
 	state := func() string {
 		r := u.Query("get_app_status", object{"appId": app["appId"]})
 		return r.Text("appStatus", "deployments", "0", "readyReplicas") + " of " + r.Text("appStatus", "deployments", "0", "desiredReplicas")

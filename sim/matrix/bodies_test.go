@@ -561,6 +561,9 @@ var submits = map[string]maker{
 		return object{"deploymentId": noID, "ephemeralPublicKeyHex": operatorKeys[0],
 			"shareApprovalBundle": object{"operatorId": noID, "signature": strings.Repeat("00", 64), "reEncryptedShareHex": strings.Repeat("00", 130)}}
 	})},
+	"re_encrypt_tvc_quorum_key_share": {"RE_ENCRYPT_TVC_QUORUM_KEY_SHARE", fixed(func(*tenant) object {
+		return object{"attestationDocB64": "AAAA", "manifestB64": "e30=", "deploymentId": noID, "appQuorumKey": operatorKeys[0], "operatorEncryptKey": operatorKeys[0][:130], "operatorSignKey": operatorKeys[0][130:]}
+	})},
 	"set_tvc_app_live_deployment":    {"UPDATE_TVC_APP_LIVE_DEPLOYMENT", fixed(func(*tenant) object { return object{"deploymentId": noID} })},
 	"delete_tvc_deployment":          {"DELETE_TVC_DEPLOYMENT", fixed(func(*tenant) object { return object{"deploymentId": noID} })},
 	"restore_tvc_deployment":         {"RESTORE_TVC_DEPLOYMENT", fixed(func(*tenant) object { return object{"deploymentId": noID} })},

@@ -10,11 +10,12 @@ import (
 
 // Actions of a Grant.
 const (
-	ActionCreate = "CREATE"
-	ActionImport = "IMPORT"
-	ActionSign   = "SIGN"
-	ActionExport = "EXPORT"
-	actionUpdate = "UPDATE"
+	ActionCreate  = "CREATE"
+	ActionImport  = "IMPORT"
+	ActionSign    = "SIGN"
+	ActionExport  = "EXPORT"
+	ActionEncrypt = "ENCRYPT"
+	actionUpdate  = "UPDATE"
 )
 
 // A Holder is the access of a running activity to keys: it holds the Grant that the policies

@@ -211,6 +211,11 @@ func (t *Tx) PutTVCManifest(m *TVCManifest) error {
 	return put(t, key(collectionTVCManifests, raw(m.ID)), m)
 }
 
+// TVCPostedShare returns an operator's newest share for a deployment, or nil.
+func (t *Tx) TVCPostedShare(deployment, operator ID) (*TVCPostedShare, error) {
+	return get[TVCPostedShare](t, key(collectionTVCShares, raw(deployment), raw(operator)))
+}
+
 // PutTVCPostedShare stores s and replaces the operator's earlier share.
 func (t *Tx) PutTVCPostedShare(s *TVCPostedShare) error {
 	return put(t, key(collectionTVCShares, raw(s.Deployment), raw(s.Operator)), s)

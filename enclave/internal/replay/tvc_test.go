@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -80,7 +81,8 @@ func pushed(t *testing.T) (image, digest string) {
 
 // Of an app everything is found out again; of keys that are made what is public.
 func TestReplayOfPrograms(t *testing.T) {
-	h := begin(t, rig.Options{Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{}), Configuration: []byte(`{"tvc":` + rig.Programs(t) + `}`)})
+	platform := rig.NewProgramPlatform(t)
+	h := begin(t, rig.Options{Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{}), Configuration: []byte(`{"tvc":` + platform.Configuration() + `}`)})
 	top := h.orgs[0]
 	app := object{"name": "App", "quorumPublicKey": operator(t, 9).Hex(), "manifestSetParams": setOfTwo(t, "Approvers"), "shareSetParams": setOfTwo(t, "Holders")}
 	keys := []any{operator(t, 1).Hex()[:130], operator(t, 2).Hex()[:130]}
@@ -118,13 +120,14 @@ func TestReplayOfPrograms(t *testing.T) {
 		}
 	}
 	h.do(top, top.root, "DELETE_TVC_APP_AND_DEPLOYMENTS", object{"appId": client.Text(r, "appId")})
+	reEncrypt(t, h, top, platform, deployment)
 	original := h.read()
 	report, err := run(copied(t, original))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for typ, grade := range map[string]core.ReplayGrade{"CREATE_TVC_APP": core.ReplayRecomputed, "CREATE_TVC_OPERATOR": core.ReplayVerified, "CREATE_TVC_QUORUM_KEY": core.ReplayVerified,
-		"CREATE_TVC_DEPLOYMENT": core.ReplayRecomputed, "RESTORE_TVC_DEPLOYMENT": core.ReplayRecomputed} {
+		"CREATE_TVC_DEPLOYMENT": core.ReplayRecomputed, "RE_ENCRYPT_TVC_QUORUM_KEY_SHARE": core.ReplayVerified, "RESTORE_TVC_DEPLOYMENT": core.ReplayRecomputed} {
 		if got := report.Grades["ACTIVITY_TYPE_"+typ]; got[grade] == 0 {
 			t.Errorf("%s: %v", typ, got)
 		}
@@ -139,6 +142,7 @@ func TestReplayOfPrograms(t *testing.T) {
 		"another argument":          {"CREATE_TVC_DEPLOYMENT", `"-v"`, `"-w"`},
 		"another approver":          {"CREATE_TVC_DEPLOYMENT", operator(t, 2).Hex(), operator(t, 3).Hex()},
 		"another image":             {"CREATE_TVC_DEPLOYMENT", "team/app", "team/bad"},
+		"a share for another boot":  {"RE_ENCRYPT_TVC_QUORUM_KEY_SHARE", operator(t, 7).Hex(), operator(t, 8).Hex()},
 		"a share for somebody else": {"CREATE_TVC_QUORUM_KEY", operator(t, 2).Hex()[:130], operator(t, 3).Hex()[:130]},
 	} {
 		hs, changed := copied(t, original), false
@@ -177,5 +181,46 @@ func TestReplayOfPrograms(t *testing.T) {
 	}
 	if _, err := run(hs); err == nil {
 		t.Error("an operator with another's key passes")
+	}
+}
+
+// reEncrypt has two operators whose keys are in wallets approve a deployment and give their shares. One share is asked for with
+// another deployment's manifest first.
+func reEncrypt(t *testing.T, h *history, top *member, platform *rig.ProgramPlatform, deployment object) {
+	t.Helper()
+	do := func(typ string, params object, want int) object {
+		t.Helper()
+		r, status := h.do(top, top.root, typ, params)
+		if status != want {
+			t.Fatal(typ, status, r)
+		}
+		return r
+	}
+	var hosted []object
+	for _, name := range []string{"North", "South"} {
+		hosted = append(hosted, do("CREATE_TVC_OPERATOR", object{"walletName": name, "path": "m/5527107'/0'/0'", "operatorName": name}, 200))
+	}
+	key := do("CREATE_TVC_QUORUM_KEY", object{"threshold": 2, "operatorEncryptKeys": []any{hosted[0]["encryptPublicKey"], hosted[1]["encryptPublicKey"]}}, 200)
+	set := object{"name": "Hosted", "threshold": 2, "existingOperatorIds": []any{hosted[0]["operatorId"], hosted[1]["operatorId"]}}
+	app := do("CREATE_TVC_APP", object{"name": "Hosted", "quorumPublicKey": key["quorumPublicKey"], "manifestSetParams": set, "shareSetParams": set}, 200)
+	deployment = maps.Clone(deployment)
+	deployment["appId"] = app["appId"]
+	d := do("CREATE_TVC_DEPLOYMENT", deployment, 200)
+	manifest, err := base64.StdEncoding.DecodeString(client.Text(h.as(top, top.root).Read("get_tvc_deployment", object{"deploymentId": d["deploymentId"]}), "tvcDeployment", "manifest", "manifest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := tvc.Hash(manifest)
+	for _, o := range hosted {
+		s := do("SIGN_RAW_PAYLOAD_V2", object{"signWith": o["signPublicKey"], "payload": hex.EncodeToString(hash[:]), "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"}, 200)
+		do("CREATE_TVC_MANIFEST_APPROVALS", object{"manifestId": d["manifestId"], "approvals": []any{object{"operatorId": o["operatorId"], "signature": client.Text(s, "r") + client.Text(s, "s")}}}, 200)
+	}
+	document := base64.StdEncoding.EncodeToString(platform.Waits(manifest, operator(t, 7)))
+	for _, o := range hosted {
+		ask := object{"attestationDocB64": document, "manifestB64": base64.StdEncoding.EncodeToString([]byte("{}")), "deploymentId": d["deploymentId"],
+			"operatorEncryptKey": o["encryptPublicKey"], "operatorSignKey": o["signPublicKey"], "appQuorumKey": key["quorumPublicKey"]}
+		do("RE_ENCRYPT_TVC_QUORUM_KEY_SHARE", ask, 400)
+		ask["manifestB64"] = base64.StdEncoding.EncodeToString(manifest)
+		do("RE_ENCRYPT_TVC_QUORUM_KEY_SHARE", ask, 200)
 	}
 }

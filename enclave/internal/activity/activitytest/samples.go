@@ -137,4 +137,5 @@ var samples = map[string]any{
 	"CreateTvcDeploymentIntent.nonce": json.Number("7"), "healthCheckPort": json.Number("8080"), "publicIngressPort": json.Number("8081"), "replicas": json.Number("2"),
 	"TvcManifestApproval.signature": strings.Repeat("0a", 64), "QuorumKeyShareApprovalBundle.signature": strings.Repeat("0a", 64), "ephemeralPublicKeyHex": SomePair,
 	"reEncryptedShareHex": strings.Repeat("0a", 130), "CreateTvcQuorumKeyIntent.threshold": json.Number("2"), "operatorEncryptKeys": []any{SomePair[:130], SomePair[130:]},
+	"attestationDocB64": "AAAA", "manifestB64": "e30=", "operatorEncryptKey": SomePair[:130], "operatorSignKey": SomePair[130:], "appQuorumKey": SomePair,
 }

@@ -256,11 +256,17 @@ func storeShare(tx *activity.Tx, d *org.TVCDeployment, o *org.TVCOperator, setup
 	if err := tx.PutTVCPostedShare(s); err != nil {
 		return nil, err
 	}
-	posted, err := (&tvc.PostedShare{Approval: tvc.NewApproval(tvc.Member{Alias: o.Name, PubKey: o.PublicKey}, sig), Box: box}).Encode()
+	send, err := shareSend(d, o, s)
 	if err != nil {
 		return nil, err
 	}
-	return &PostedShareID{s.ID.String()}, tx.Send(org.SendProgram, &org.Program{App: d.App, Deployment: d.ID, SetupKey: setupKey, Share: posted}, tx.NowMs+shareLastsMs)
+	return &PostedShareID{s.ID.String()}, tx.Send(org.SendProgram, send, tx.NowMs+shareLastsMs)
+}
+
+// shareSend is what is sent to the host of a stored share.
+func shareSend(d *org.TVCDeployment, o *org.TVCOperator, s *org.TVCPostedShare) (*org.Program, error) {
+	posted, err := (&tvc.PostedShare{Approval: tvc.NewApproval(tvc.Member{Alias: o.Name, PubKey: o.PublicKey}, s.Signature), Box: hex.EncodeToString(s.Box)}).Encode()
+	return &org.Program{App: d.App, Deployment: d.ID, SetupKey: s.SetupKey, Share: posted}, err
 }
 
 // shareLastsMs is how long the host may open the send of a share. Its enclave waits no longer for it.

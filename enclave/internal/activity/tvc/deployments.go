@@ -25,6 +25,7 @@ var Deployments = activity.Family{
 var Approvals = activity.Family{
 	activity.Kind[CreateApprovals, ApprovalIDs]{Name: "CREATE_TVC_MANIFEST_APPROVALS", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: createApprovals},
 	activity.Kind[PostShare, PostedShareID]{Name: "POST_TVC_QUORUM_KEY_SHARE", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: postShare},
+	reEncryptShareKind,
 	activity.Kind[DeploymentID, activity.Nothing]{Name: "UPDATE_TVC_APP_LIVE_DEPLOYMENT", Resource: "TVC_APP", Action: "UPDATE", Run: setLive},
 }
 

@@ -327,14 +327,19 @@ func findSparkAccount(tx *org.Tx, signWith string) (*signingKey, spark.Account, 
 
 // withWallet opens the wallet of an account for signing.
 func withWallet(tx *activity.Tx, s *signingKey, use func(*keys.Wallet) error) error {
-	rec, err := tx.Wallet(s.owner.ID)
+	return UseWallet(tx, keys.ActionSign, policy.Key{Owner: s.owner.ID, No: s.owner.No}, use)
+}
+
+// UseWallet opens the wallet of an account for an action, and wipes it after use.
+func UseWallet(tx *activity.Tx, action string, account policy.Key, use func(*keys.Wallet) error) error {
+	rec, err := tx.Wallet(account.Owner)
 	if err != nil {
 		return err
 	}
 	if rec == nil {
 		return fmt.Errorf("an account of a wallet that does not exist")
 	}
-	w, err := tx.Holder().OpenWallet(keys.ActionSign, policy.Key{Owner: s.owner.ID, No: s.owner.No}, sealedWallet(rec))
+	w, err := tx.Holder().OpenWallet(action, account, sealedWallet(rec))
 	if err != nil {
 		return err
 	}
