@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,15 +21,19 @@ import (
 )
 
 // A Process is a Machine for the simulator: its enclaves are processes. The first line that a process prints is the address at
-// which it listens.
+// which it listens. For an enclave in debug mode, "debug" is added to the command.
 type Process struct {
 	Command []string
 	Stderr  io.Writer
 }
 
 // Start starts a process that ends with this one.
-func (p *Process) Start(ctx context.Context, _ bool) (Instance, error) {
-	cmd := exec.Command(p.Command[0], p.Command[1:]...)
+func (p *Process) Start(ctx context.Context, debug bool) (Instance, error) {
+	args := slices.Clone(p.Command[1:])
+	if debug {
+		args = append(args, "debug")
+	}
+	cmd := exec.Command(p.Command[0], args...)
 	cmd.Stderr = p.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	// It ends at the end of its standard input, which comes when this process ends.

@@ -39,13 +39,15 @@ const (
 const listenerFile = 3
 
 // Main is such a process. self is the command line that leads here, and args are what follows it: the data directory, which has
-// the attestation root. It ends when its standard input does.
+// the attestation root, and for an enclave in debug mode the word debug. It ends when its standard input does.
 func Main(self, args []string) error {
 	switch {
 	case len(args) == 1:
-		return outside(self, args[0])
-	case len(args) == 4 && args[0] == roleInside:
-		return inside(self, args[1], args[2], args[3] == isolated)
+		return outside(self, args[0], measured)
+	case len(args) == 2 && args[1] == debugMode:
+		return outside(self, args[0], args[1])
+	case len(args) == 5 && args[0] == roleInside:
+		return inside(self, args[1], args[2], args[3] == isolated, args[4] == debugMode)
 	case len(args) > 1 && args[0] == roleEnter:
 		return sandbox.Enter(args[1:])
 	}
@@ -55,10 +57,13 @@ func Main(self, args []string) error {
 const (
 	isolated = "isolated"
 	shared   = "shared"
+	measured = "measured"
+	// debugMode is what the host adds for an enclave in debug mode (programs.Process).
+	debugMode = "debug"
 )
 
 // outside listens, tells where, and starts the process within.
-func outside(self []string, dir string) error {
+func outside(self []string, dir, mode string) error {
 	// The process inside dies with the thread that has started it.
 	runtime.LockOSThread()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,7 +87,7 @@ func outside(self []string, dir string) error {
 		return err
 	}
 	start := func(root, how string, sys *syscall.SysProcAttr) (*exec.Cmd, error) {
-		cmd := exec.Command(self[0], append(append([]string{}, self[1:]...), roleInside, dir, root, how)...)
+		cmd := exec.Command(self[0], append(append([]string{}, self[1:]...), roleInside, dir, root, how, mode)...)
 		cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = os.Stderr, []*os.File{file}, sys
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 		return cmd, cmd.Start()
@@ -121,7 +126,7 @@ func outside(self []string, dir string) error {
 }
 
 // inside is the enclave's first process, but for the machine.
-func inside(self []string, dir, root string, alone bool) error {
+func inside(self []string, dir, root string, alone, debug bool) error {
 	l, err := net.FileListener(os.NewFile(listenerFile, "listener"))
 	if err != nil {
 		return err
@@ -131,7 +136,7 @@ func inside(self []string, dir, root string, alone bool) error {
 			return err
 		}
 	}
-	cfg, err := Config(dir)
+	cfg, err := Config(dir, debug)
 	if err != nil {
 		return err
 	}
@@ -139,8 +144,8 @@ func inside(self []string, dir, root string, alone bool) error {
 	return app.New(cfg).Serve(context.Background(), l)
 }
 
-// Config is that of an enclave on a laptop, but for the machine.
-func Config(dir string) (app.Config, error) {
+// Config is that of an enclave on a laptop, but for the machine. In debug mode nothing is measured.
+func Config(dir string, debug bool) (app.Config, error) {
 	kept := laptop.Dir{Path: dir}
 	root, err := kept.ModuleRoot()
 	if err != nil {
@@ -149,6 +154,9 @@ func Config(dir string) (app.Config, error) {
 	registers, sum, err := Image(root)
 	if err != nil {
 		return app.Config{}, err
+	}
+	if debug {
+		registers = [3][48]byte{}
 	}
 	device, err := nsm.New(nsm.Config{Root: root, Now: time.Now, Rand: rand.Reader, PCRs: registers, ModuleID: "i-cloistersimulator-enc1"})
 	if err != nil {

@@ -170,7 +170,9 @@ func (r *rig) provision(id string, shares [][]byte) error {
 		r.t.Fatalf("%d setups: %v", len(setups), err)
 	}
 	for i, share := range shares {
-		setup, err := programs.VerifySetup(setups[0], r.policy())
+		policy := r.policy()
+		policy.AllowDebug = r.Manifest.Pivot.DebugMode
+		setup, err := programs.VerifySetup(setups[0], policy)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -357,6 +359,42 @@ func TestRefused(t *testing.T) {
 		}
 		r.Manifest, r.images[image+path] = kept, program
 	}
+}
+
+// In debug mode nothing is measured, the host reads along, and what was approved for measured enclaves does not run.
+func TestDebugMode(t *testing.T) {
+	r := newRig(t)
+	r.Manifest.Pivot.DebugMode = true
+	if err := r.host.Run(t.Context(), r.order("measured", 2)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.await("measured", func(x host.Replica) bool { return x.Failure != "" }); !strings.Contains(got.Failure, "PCR0 of this enclave") {
+		t.Errorf("%+v", got)
+	}
+	if err := r.host.Run(t.Context(), &tvc.Run{AppID: "app", DeploymentID: "measured", Stop: true}); err != nil {
+		t.Fatal(err)
+	}
+	zero := strings.Repeat("00", 48)
+	r.Manifest.Enclave.PCR0, r.Manifest.Enclave.PCR1, r.Manifest.Enclave.PCR2 = zero, zero, zero
+	r.Manifest.Pivot.Args = []string{"-unknown"}
+	if err := r.host.Run(t.Context(), r.order("debug", 2)); err != nil {
+		t.Fatal(err)
+	}
+	r.await("debug", func(x host.Replica) bool { return x.Status.State == tvc.StateShares })
+	setups, err := r.host.Setups(t.Context(), "debug")
+	if err != nil || len(setups) != 1 {
+		t.Fatal(len(setups), err)
+	}
+	if _, err := programs.VerifySetup(setups[0], r.policy()); err == nil {
+		t.Error("a holder takes an enclave in debug mode for another")
+	}
+	if err := r.provision("debug", r.Shares[:2]); err != nil {
+		t.Fatal(err)
+	}
+	clocktest.Until(t, "the host reads what the program writes", func() bool {
+		output, err := r.host.Output(t.Context(), "debug")
+		return err == nil && len(output) == 1 && bytes.Contains(output[0], []byte("-unknown"))
+	})
 }
 
 // A program that ended stays so where its manifest says so; an enclave whose program is not well is started anew, and waits for

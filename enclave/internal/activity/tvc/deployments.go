@@ -200,9 +200,14 @@ func (in *CreateDeployment) manifest(tx *activity.Tx, app *org.TVCApp) (*tvc.Man
 		}
 		*s.into = setOf(members, set.Threshold)
 	}
-	m.Enclave, err = enclaveOf(tx, in.QOSVersion)
+	if m.Enclave, err = enclaveOf(tx, in.QOSVersion); debug {
+		m.Enclave.PCR0, m.Enclave.PCR1, m.Enclave.PCR2, m.Enclave.PCR3 = unmeasured, unmeasured, unmeasured, unmeasured
+	}
 	return m, err
 }
+
+// unmeasured is every register of an enclave in debug mode.
+var unmeasured = strings.Repeat("00", 48)
 
 // enclaveOf returns the measurements of a release of the base image. The caller calls it last: a replay does not have them.
 func enclaveOf(tx *activity.Tx, version string) (tvc.Enclave, error) {

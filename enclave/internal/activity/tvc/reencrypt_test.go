@@ -165,9 +165,9 @@ func TestReEncryptShareElsewhere(t *testing.T) {
 	d := w.Run("CREATE_TVC_DEPLOYMENT", with(deployment(debug["appId"]), "debugMode", true))
 	ids, m := debug["manifestSetOperatorIds"].([]any), manifestOf(w, d)
 	w.Run("CREATE_TVC_MANIFEST_APPROVALS", object{"manifestId": d["manifestId"], "approvals": []any{approval(ids[0], 1, m), approval(ids[1], 2, m)}})
-	w.Run(kind, request(key, debug, d, e.pcrs))
+	w.Run(kind, request(key, debug, d, [3][48]byte{}))
 	w.Run("CREATE_TVC_APP", hostedApp(w, "Other", key, one, two))
-	w.Refuse(kind, request(key, debug, d, e.pcrs), fault.FailedPrecondition, "which an enclave in debug mode would give away")
+	w.Refuse(kind, request(key, debug, d, [3][48]byte{}), fault.FailedPrecondition, "which an enclave in debug mode would give away")
 }
 
 // verifies checks the recorded result as a replay does, and that an altered record or send is found.

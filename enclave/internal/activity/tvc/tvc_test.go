@@ -282,7 +282,8 @@ func TestDeployment(t *testing.T) {
 	}
 	// Each manifest of an app has a higher number than the one before.
 	debug := with(with(deployment(a["appId"]), "debugMode", true), "healthCheckPort", 8080)
-	if m, err := manifest.ParseManifest(manifestOf(w, w.Run("CREATE_TVC_DEPLOYMENT", debug)).Bytes); err != nil || m.Namespace.Nonce != activitytest.Start/1000+1 || !m.Pivot.DebugMode || len(m.Pivot.BridgeConfig) != 1 {
+	if m, err := manifest.ParseManifest(manifestOf(w, w.Run("CREATE_TVC_DEPLOYMENT", debug)).Bytes); err != nil || m.Namespace.Nonce != activitytest.Start/1000+1 || !m.Pivot.DebugMode || len(m.Pivot.BridgeConfig) != 1 ||
+		m.Enclave.PCR0 != strings.Repeat("00", 48) || m.Enclave.PCR3 != m.Enclave.PCR0 || m.Enclave.AWSRootCertificate != "30" {
 		t.Error(m, err)
 	}
 	w.Refuse("CREATE_TVC_DEPLOYMENT", with(deployment(a["appId"]), "nonce", activitytest.Start/1000+1), fault.InvalidArgument, "must be more than")
