@@ -51,8 +51,8 @@ ci: # what CI will say of HEAD: .ci/run on a clean clone; FRESH=1 as on a new ma
 test-vsock: # host and enclave in two virtual machines, joined by AF_VSOCK: part of make campaign too
 	GO=$(GO) scripts/vsock/test.sh
 
-test-nitro: # the image in QEMU's nitro-enclave machine; builds QEMU from source, once
-	GO=$(GO) scripts/nitro/run.sh
+test-nitro: # the images in QEMU's nitro-enclave machine, part of make campaign too; builds QEMU from source, once
+	GO=$(GO) scripts/nitro/test.sh
 
 check:
 	GO=$(GO) scripts/check.sh

@@ -46,7 +46,7 @@ if [ ! -x "$built" ]; then
 			--disable-docs --disable-tools --disable-install-blobs
 		nice -n 15 ninja -j "${CLOISTER_QEMU_JOBS:-1}" qemu-system-x86_64
 		./qemu-system-x86_64 -M help | grep nitro-enclave
-		# Linked into place last: what is there is whole. QEMU finds Debian's firmware by the path that run.sh gives it.
+		# Linked into place last: what is there is whole. QEMU finds Debian's firmware by the path that test.sh gives it.
 		strip -o "$built.new" qemu-system-x86_64
 		mv "$built.new" "$built"
 		rm -rf "$place/source"

@@ -93,6 +93,7 @@ var campaign = []stage{
 	{name: "scripts/dashboard", run: "scripts/dashboard/test.sh"},
 	{name: "scripts/deploy", run: "scripts/deploy/test.sh"},
 	{name: "scripts/judges", run: "scripts/judges/test.sh"},
+	{name: "scripts/nitro", run: "scripts/nitro/test.sh"},
 	{name: "scripts/oidc", run: "scripts/oidc/test.sh"},
 	{name: "scripts/onramp", run: "scripts/onramp/test.sh"},
 	{name: "scripts/outward", run: "scripts/outward/test.sh"},

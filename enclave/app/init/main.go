@@ -28,11 +28,12 @@ const (
 const exitFailed = 1
 
 func main() {
-	first := os.Getpid() == 1
-	if len(os.Args) > 1 && os.Args[1] == enter && !first {
+	// The process that becomes the program is the first one too, of the namespace that it has to itself.
+	if len(os.Args) > 1 && os.Args[1] == enter {
 		fmt.Fprintln(os.Stderr, "cloister-app:", sandbox.Enter(os.Args[2:]))
 		os.Exit(exitFailed)
 	}
+	first := os.Getpid() == 1
 	fmt.Fprintln(os.Stderr, "cloister-app:", run(first))
 	guest.Stop(first, exitFailed)
 }

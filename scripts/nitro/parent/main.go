@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -22,13 +21,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/attestation"
+	"cloister/scripts/internal/heartbeat"
 	"cloister/scripts/internal/operators"
 	"cloister/shared/wire"
 	"cloister/sim/guest/setup"
 )
 
 const (
-	heartbeats  = 9000
 	enclaveID   = 16
 	enclavePort = 5000
 	patience    = 2 * time.Minute
@@ -63,12 +62,7 @@ func run() error {
 	if err := setup.Address("lo", net.IPv4(127, 0, 0, 1)); err != nil { // where the host listens
 		return err
 	}
-	beats, err := vsock.Listen(heartbeats, nil)
-	if err != nil {
-		return fmt.Errorf("waiting for the heartbeat: %w", err)
-	}
-	fmt.Println("READY")
-	if err := heartbeat(beats); err != nil {
+	if err := heartbeat.Answer(patience); err != nil {
 		return err
 	}
 	host := exec.Command("/host", "serve", "-enclave", fmt.Sprintf("vsock://%d:%d", enclaveID, enclavePort),
@@ -78,30 +72,6 @@ func run() error {
 		return fmt.Errorf("starting the host: %w", err)
 	}
 	return play(release)
-}
-
-func heartbeat(l *vsock.Listener) error {
-	if err := l.SetDeadline(time.Now().Add(patience)); err != nil {
-		return err
-	}
-	c, err := l.Accept()
-	if err != nil {
-		return fmt.Errorf("waiting for the heartbeat: %w", err)
-	}
-	defer c.Close()
-	b := make([]byte, 1)
-	if _, err := io.ReadFull(c, b); err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
-	}
-	if _, err := c.Write(b); err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
-	}
-	from, ok := c.RemoteAddr().(*vsock.Addr)
-	if !ok {
-		return fmt.Errorf("heartbeat from %v", c.RemoteAddr())
-	}
-	fmt.Printf("HEARTBEAT %#x %d\n", b[0], from.ContextID)
-	return nil
 }
 
 // ask asks one operation of the boot endpoint, again while the host is not there yet,
