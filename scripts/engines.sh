@@ -110,6 +110,14 @@ await() {
 	done
 }
 
+# with_station: has start_geth put the gas station and its delegate at their published addresses.
+with_station() {
+	local published=2a31ef110e4cdb9c332aa1d8633510214299c48b:TKGasDelegate\ 1cbbd58e521e1133f09e2ba207e3e75c4db404d5:TKGasStation one
+	for one in $published; do
+		geth_alloc+="\"${one%:*}\":{\"balance\":\"0x0\",\"code\":\"0x$(cat "scripts/sending/testdata/${one#*:}.hex")\"},"
+	done
+}
+
 # start_geth DIR: a chain with every fork that geth's developer mode has, under the chain id of a public test network,
 # because clients and the enclave know chains by their public names. It seals a block for each transaction that comes.
 # Transactions without a chain id (before EIP-155) are let in. $geth_alloc is more of the genesis: accounts, each with a comma.

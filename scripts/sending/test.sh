@@ -11,10 +11,7 @@ trap 'stop_engines; rm -rf "$work"' EXIT
 sent() {
 	trap stop_engines EXIT # a stage is a shell of its own: what it starts it ends
 	"$GO" build -o "$work/sending" ./scripts/sending
-	local published=2a31ef110e4cdb9c332aa1d8633510214299c48b:TKGasDelegate\ 1cbbd58e521e1133f09e2ba207e3e75c4db404d5:TKGasStation one
-	for one in $published; do
-		geth_alloc+="\"${one%:*}\":{\"balance\":\"0x0\",\"code\":\"0x$(cat "scripts/sending/testdata/${one#*:}.hex")\"},"
-	done
+	with_station
 	start_geth "$work/geth"
 	"$work/sending" -sim bin/cloister-sim -dir "$work" -node "$geth_url" -rich "$geth_funded_key" -port "$(free_port)" -proxy-port "$(free_port)"
 }

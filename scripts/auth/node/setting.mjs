@@ -14,12 +14,15 @@ let people = 0;
 export const someone = () => `person-${process.pid}-${++people}@example.com`;
 export const somebodysPhone = () => `+1555${String(process.pid % 100000).padStart(5, "0")}${String(++people).padStart(2, "0")}`;
 
+// ask sends a request of the root user.
+const ask = (...line) => JSON.parse(execFileSync(process.env.CLOISTER_HOST, ["request", "-credentials", process.env.CLOISTER_CREDENTIALS, ...line], { encoding: "utf8" }));
+
 // submit sends one activity of the root user.
-export function submit(name, parameters) {
-  const out = execFileSync(process.env.CLOISTER_HOST, ["request", "-credentials", process.env.CLOISTER_CREDENTIALS,
-    "-submit", `ACTIVITY_TYPE_${name.toUpperCase()}`, `/public/v1/submit/${name}`, JSON.stringify(parameters)], { encoding: "utf8" });
-  return Object.values(JSON.parse(out).activity.result)[0];
-}
+export const submit = (name, parameters) =>
+  Object.values(ask("-submit", `ACTIVITY_TYPE_${name.toUpperCase()}`, `/public/v1/submit/${name}`, JSON.stringify(parameters)).activity.result)[0];
+
+// query asks as the root user.
+export const query = (name, parameters = {}) => ask(`/public/v1/query/${name}`, JSON.stringify(parameters));
 
 // openProxy lets an origin call the auth proxy, which is on from the first start, and answers its configuration's id.
 export function openProxy(origin, changes = {}) {
