@@ -8,9 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"cloister/scripts/internal/deployment"
 )
@@ -32,8 +29,8 @@ func (w *world) configure(dir string) (setting string, err error) {
 
 // onChain is a transaction as the node decodes it.
 type onChain struct {
-	From, To, Type, Gas, MaxFeePerGas, BlockNumber string
-	AuthorizationList                              []struct{ Address string }
+	From, To, Type, Gas, MaxFeePerGas, BlockNumber, Input string
+	AuthorizationList                                     []struct{ Address string }
 }
 
 func (w *world) confirm(id string) (*onChain, error) {
@@ -188,103 +185,6 @@ func (w *world) sponsor(funder *funder) error {
 	}
 	if code, err := w.codeOf(w.account); err != nil || code != "0x" {
 		return fmt.Errorf("undelegated: %s, %w", code, err)
-	}
-	return nil
-}
-
-// window fills a window by 1,000 requests at once, with host and enclave killed in the middle: what fits goes through, and
-// no more, as the node decodes it.
-func (w *world) window() error {
-	const n, fit, gas, fee = 1000, 25, 400_000, 3_000_000_000 // three dollars each
-	usage := func() (uint64, error) {
-		m, err := w.query("get_gas_usage", object{})
-		if err != nil {
-			return 0, err
-		}
-		r, ok := new(big.Rat).SetString(text(m, "usageUsd"))
-		if !ok {
-			return 0, fmt.Errorf("usage %v", m)
-		}
-		r.Mul(r, big.NewRat(1e6, 1))
-		return r.Num().Uint64(), nil
-	}
-	before, err := usage()
-	if err != nil {
-		return err
-	}
-	limit := before + fit*3_000_000 + 2_999_999
-	if err := w.limit(fmt.Sprintf("%d.%06d", limit/1_000_000, limit%1_000_000)); err != nil {
-		return err
-	}
-	var replied atomic.Int32
-	ids, errs := make([]string, n), make([]error, n)
-	var all sync.WaitGroup
-	for i := range n {
-		body := w.body(sendType, w.params(object{"from": w.poor, "sponsor": true, "calls": []object{{"to": nowhere, "data": fmt.Sprintf("0x%08x", i)}},
-			"gasLimit": fmt.Sprint(gas), "maxFeePerGas": fmt.Sprint(fee), "maxPriorityFeePerGas": "1"}))
-		all.Go(func() {
-			for range 600 { // what got no answer goes again with the same bytes
-				var m object
-				var status int
-				status, m, errs[i] = w.post("/public/v1/submit/eth_send_transaction", body)
-				if ids[i] = text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId"); errs[i] == nil && status < 500 {
-					if ids[i] == "" && status != http.StatusTooManyRequests {
-						errs[i] = fmt.Errorf("status %d: %v", status, m)
-					}
-					replied.Add(1)
-					return
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-		})
-	}
-	for replied.Load() < 10 {
-		time.Sleep(time.Millisecond)
-	}
-	if err := w.KillHost(); err != nil {
-		return err
-	}
-	if err := w.start(); err != nil {
-		return err
-	}
-	for replied.Load() < 20 {
-		time.Sleep(time.Millisecond)
-	}
-	w.Kill()
-	if err := w.start(); err != nil {
-		return err
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	sum, through := new(big.Int), 0
-	for _, id := range ids {
-		if id == "" {
-			continue
-		}
-		through++
-		tx, err := w.confirm(id)
-		if err != nil {
-			return err
-		}
-		g, err := quantity(tx.Gas)
-		if err != nil {
-			return err
-		}
-		f, err := quantity(tx.MaxFeePerGas)
-		if err != nil {
-			return err
-		}
-		sum.Add(sum, new(big.Int).Mul(new(big.Int).SetUint64(g), new(big.Int).SetUint64(f)))
-	}
-	sum.Mul(sum, big.NewInt(coinPrice)).Div(sum, big.NewInt(1e18))
-	after, err := usage()
-	if err != nil {
-		return err
-	}
-	if through != fit || after-before != sum.Uint64() || sum.Uint64() != fit*3_000_000 {
-		return fmt.Errorf("%w: %d of %d went through, want %d; they can cost %v, %d are counted", errDiffers, through, n, fit, sum, after-before)
 	}
 	return nil
 }

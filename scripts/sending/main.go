@@ -15,8 +15,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"cloister/scripts/internal/deployment"
@@ -88,6 +86,7 @@ func (w *world) run(rich string) error {
 		{"sponsored ones, and the end of a delegation", func() error { return w.sponsor(funder) }},
 		{"a window that 1,000 requests fill at once, killed in the middle", w.window},
 		{"nodes that lie, are late or are none", func() error { return w.wrong(liar) }},
+		{"a plan's signatures that 1,000 requests use up at once, killed in the middle", w.quota},
 	} {
 		begin := time.Now()
 		if err := step.do(); err != nil {
@@ -171,45 +170,12 @@ func (w *world) manyAtOnce() error {
 		return err
 	}
 	const n = 50
-	var replied atomic.Int32
-	ids, errs := make([]string, n), make([]error, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			body := w.body(sendType, w.params(nil))
-			for range 600 {
-				var m object
-				var status int
-				if status, m, errs[i] = w.post("/public/v1/submit/eth_send_transaction", body); errs[i] == nil && status < 500 {
-					if ids[i] = text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId"); ids[i] == "" {
-						errs[i] = fmt.Errorf("status %d: %v", status, m)
-					}
-					replied.Add(1)
-					return
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-		})
-	}
-	for replied.Load() < 10 {
-		time.Sleep(time.Millisecond)
-	}
-	if err := w.KillHost(); err != nil { // the whole of it ends then
+	ids, err := w.crowd(n, func(int) object { return nil })
+	if err != nil {
 		return err
 	}
-	if err := w.start(); err != nil {
-		return err
-	}
-	for replied.Load() < 30 {
-		time.Sleep(time.Millisecond)
-	}
-	w.Kill()
-	if err := w.start(); err != nil {
-		return err
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
+	if slices.Contains(ids, "") {
+		return errors.New("a limit refused one")
 	}
 	var nonces []uint64
 	for _, id := range ids {
