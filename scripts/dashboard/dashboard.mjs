@@ -34,6 +34,12 @@ const go = async (hash, name, at = page) => {
   await at.locator("[aria-busy]").waitFor({ state: "detached" });
 };
 const dialog = (at = page) => at.getByRole("dialog");
+// answered answers a query by itself; taken does an activity, once, and gives what was asked.
+const answered = (operation, json) => page.route(`**/query/${operation}`, (route) => route.fulfill({ json }));
+const taken = (operation) => new Promise((ok) => page.route(`**/submit/${operation}`, async (route) => {
+  ok(JSON.parse(route.request().postData()));
+  await route.fulfill({ json: { activity: { id: "1", status: "ACTIVITY_STATUS_COMPLETED", result: {} } } });
+}, { times: 1 }));
 const calm = () => { assert.deepEqual(complaints, []); };
 
 // downloaded is the file that an action makes the browser save.
@@ -384,6 +390,12 @@ test("secrets are listed with their properties, by pages", async () => {
   await page.getByText("Secret 50").waitFor();
   assert.equal(await page.locator("tbody tr").count(), 51);
   assert.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
+  const deleted = taken("delete_secrets");
+  await click("Delete Secret 0");
+  await dialog().getByText("cannot be brought back").waitFor();
+  await click("Delete", dialog());
+  await toast("The secret was deleted.");
+  assert.deepEqual((await deleted).parameters, { secretIds: [all[0].secretId] });
   await page.unroute("**/list_secrets");
   calm();
 });
@@ -584,7 +596,7 @@ test("everything can be reached and done by keyboard", async () => {
     await page.keyboard.press("Shift+Tab");
     order.unshift((await active()).replace(/\s+/g, " "));
   }
-  assert.deepEqual(order, ["Skip to content", home, "Overview", "Activities", "Users", "Wallets", "Secrets", "Policies", "Webhooks", "Auth", "Verify", "Theme: Same as system", "Sign out"]);
+  assert.deepEqual(order, ["Skip to content", home, "Overview", "Activities", "Users", "Wallets", "Secrets", "Policies", "Webhooks", "Auth", "Programs", "Billing", "Verify", "Theme: Same as system", "Sign out"]);
   assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), "solid");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");
@@ -770,5 +782,126 @@ test("webhooks are made, changed and deleted", async () => {
   await click("Delete Ledger");
   await click("Delete", dialog());
   await page.getByText("There is no webhook yet.").waitFor();
+  calm();
+});
+
+test("billing: plan, sponsored gas and on-ramps", async () => {
+  await go("billing", "Billing");
+  await page.getByText("not counted: this server has no plans").waitFor();
+  await page.getByText("There is no account at an on-ramp provider.").waitFor();
+  await page.getByText("No transactions are sponsored yet.").waitFor();
+  await click("Set limits");
+  await dialog().getByLabel("Limit of all together").fill("-1");
+  await dialog().getByLabel("Limit of each").fill("2.5");
+  await click("Save", dialog());
+  await dialog().locator(".field .error:not(:empty)").waitFor();
+  await dialog().getByLabel("Limit of all together").fill("100");
+  await click("Save", dialog());
+  await toast("Saved.");
+  await page.getByText("0 of 100 US dollars in 1440 minutes").waitFor();
+  assert.deepEqual(await root.query("get_gas_usage").then(({ windowDurationMinutes, windowLimitUsd }) => [windowDurationMinutes, windowLimitUsd]), [1440, "100"]);
+  await picture(page, "billing");
+
+  // With plans, a payment method and an account at a provider, which this simulator does not have.
+  const created = { seconds: "1700000000", nanos: "0" };
+  await answered("get_billing", { plan: { id: "pro", name: "Pro <b>", needsPaymentMethod: true, price: {} }, period: { start: "1764547200000", end: "1767225600000" }, usage: { signatures: "40", leased: "3" },
+    limits: { sponsorship: true, signaturesPerMonth: "100", requestsPerSecond: "20" }, paymentEmail: "pay@example.com", paymentMethod: { id: "pm_1", lastFour: "4242", cardHolderName: "A. Person" } });
+  await answered("list_fiat_on_ramp_credentials", { fiatOnRampCredentials: [{ fiatOnrampCredentialId: "00000000-0000-4000-8000-000000000001", onrampProvider: "FIAT_ON_RAMP_PROVIDER_MOONPAY", publishableApiKey: "pk_1", sandboxMode: true, createdAt: created }] });
+  await page.reload();
+  await page.getByText("40 of 100", { exact: true }).waitFor();
+  await page.getByText("card ending in 4242, A. Person").waitFor();
+  await picture(page, "billing-plan");
+  await click("Change plan");
+  await dialog().getByLabel("Id of the plan").fill("gold");
+  await click("Change plan", dialog());
+  await dialog().locator(".alert p").waitFor(); // there is no such plan
+  const tier = taken("activate_billing_tier");
+  await click("Change plan", dialog());
+  await toast("The plan was changed.");
+  assert.deepEqual((await tier).parameters, { productId: "gold" });
+  for (const [action, operation, type, parameters] of [
+    ["Address for invoices", "update_payment_method", "UPDATE_PAYMENT_METHOD", { paymentEmail: "books@example.com" }],
+    ["Delete payment method", "delete_payment_method", "DELETE_PAYMENT_METHOD", { paymentMethodId: "pm_1" }],
+    ["Delete Moonpay sandbox", "delete_fiat_on_ramp_credential", "DELETE_FIAT_ON_RAMP_CREDENTIAL", { fiatOnrampCredentialId: "00000000-0000-4000-8000-000000000001" }],
+  ]) {
+    const asked = taken(operation);
+    await click(action);
+    if (parameters.paymentEmail) await dialog().getByLabel("Email").fill(parameters.paymentEmail);
+    await click(parameters.paymentEmail ? "Save" : "Delete", dialog());
+    const got = await asked;
+    assert.deepEqual([got.type, got.parameters], [`ACTIVITY_TYPE_${type}`, parameters]);
+    await dialog().waitFor({ state: "detached" });
+    await page.locator("[aria-busy]").waitFor({ state: "detached" });
+  }
+  await page.unroute("**/query/get_billing");
+  await page.unroute("**/query/list_fiat_on_ramp_credentials");
+  calm();
+});
+
+test("programs: apps, deployments, and what operators with keys here do", async () => {
+  await go("programs", "Programs");
+  await page.getByText("There is no program yet.").waitFor();
+  const hosted = await root.submit("create_tvc_operator", "CREATE_TVC_OPERATOR", { walletName: "Operators", path: "m/5527107'/0'/0'", operatorName: "Hosted" }).then((a) => a.result.createTvcOperatorResult);
+  const other = await root.submit("create_tvc_operator", "CREATE_TVC_OPERATOR", { walletName: "Others", path: "m/5527107'/0'/0'", operatorName: "Other <b>" }).then((a) => a.result.createTvcOperatorResult);
+  const key = await root.submit("create_tvc_quorum_key", "CREATE_TVC_QUORUM_KEY", { threshold: 2, operatorEncryptKeys: [hosted.encryptPublicKey, other.encryptPublicKey] }).then((a) => a.result.createTvcQuorumKeyResult);
+  const set = { name: "Both", threshold: 2, newOperators: [], existingOperatorIds: [hosted.operatorId, other.operatorId] };
+  const { appId } = await root.submit("create_tvc_app", "CREATE_TVC_APP", { name: "Co-signer", quorumPublicKey: key.quorumPublicKey, manifestSetParams: set, shareSetParams: set }).then((a) => a.result.createTvcAppResult);
+  await page.reload();
+  await page.getByText("Hosted, Other <b>").first().waitFor();
+  await page.getByRole("link", { name: "Co-signer" }).click();
+  await heading("Co-signer");
+  await page.getByText("There is no deployment yet.").waitFor();
+
+  // A deployment as the server has it once an image is at a registry and a machine runs it, which this simulator does not have.
+  const { tvcApp } = await root.query("get_tvc_app", { tvcAppId: appId });
+  const at = { seconds: "1700000000", nanos: "0" };
+  const deployment = (more) => ({ id: "00000000-0000-4000-8000-00000000000a", appId, manifestSet: tvcApp.manifestSet, shareSet: tvcApp.shareSet, qosVersion: "cloister-1", delete: false, debugMode: false, createdAt: at, updatedAt: at,
+    manifest: { id: "m", manifest: Buffer.from(`{"version":"v2","pivot":{"args":["<i>"]}}`).toString("base64") }, manifestApprovals: [{ id: "1", operator: tvcApp.manifestSet.operators[0], createdAt: at }],
+    pivotContainer: { containerUrl: "registry.example.com/cosigner@sha256:00", path: "/cosigner", args: ["-limit", "100"], healthCheckType: "TVC_HEALTH_CHECK_TYPE_HTTP", healthCheckPort: 3000, publicIngressPort: 3000 }, ...more });
+  const as = async (more, deployments = []) => {
+    await page.unroute("**/query/list_tvc_app_deployments");
+    await page.unroute("**/query/get_app_status");
+    await answered("list_tvc_app_deployments", { tvcDeployments: [deployment(more)] });
+    await answered("get_app_status", { appStatus: { appId, deployments, targetedDeploymentId: "" } });
+    await page.reload();
+    await page.locator("[aria-busy]").waitFor({ state: "detached" });
+  };
+  await as({});
+  await page.getByText("1 of 2 approvals").waitFor();
+  await picture(page, "program");
+  const running = { deploymentId: deployment().id, readyReplicas: 0, desiredReplicas: 3, provisioningState: "PROVISIONING_STATE_AWAITING_PROVISION" };
+  await page.getByRole("link", { name: "registry.example.com" }).click();
+  await heading("Deployment");
+  await as({}, [running]);
+  await page.getByText("Waits for shares").waitFor();
+  await page.getByText('"<i>"').waitFor();
+  await picture(page, "deployment");
+  await answered("get_tvc_deployment_provisioning_details", { attestationDocument: "AAAA", manifestEnvelope: "e30=", provisioningState: running.provisioningState });
+  const given = taken("re_encrypt_tvc_quorum_key_share");
+  await click("Give the share of Hosted");
+  await toast("The share of Hosted was given.");
+  assert.deepEqual((await given).parameters, { attestationDocB64: "AAAA", manifestB64: "e30=", deploymentId: deployment().id, appQuorumKey: key.quorumPublicKey, operatorEncryptKey: hosted.encryptPublicKey, operatorSignKey: hosted.signPublicKey });
+  await click("Give the share of Other <b>"); // the server says that there is no such deployment
+  await toast("not found");
+  await as({}, [{ ...running, readyReplicas: 3, provisioningState: "PROVISIONING_STATE_PROVISIONED" }]);
+  await page.getByText("3 of 3 running").waitFor();
+  const live = taken("set_tvc_app_live_deployment");
+  await click("Make live");
+  await toast("It is the live deployment now.");
+  assert.deepEqual((await live).parameters, { deploymentId: deployment().id });
+  const gone = taken("delete_tvc_deployment");
+  await click("Delete");
+  await click("Delete", dialog());
+  await gone;
+  await as({ delete: true });
+  const back = taken("restore_tvc_deployment");
+  await click("Restore");
+  await toast("The deployment was restored.");
+  await back;
+  for (const operation of ["list_tvc_app_deployments", "get_app_status", "get_tvc_deployment_provisioning_details"]) await page.unroute(`**/query/${operation}`);
+  await go(`programs/${appId}`, "Co-signer");
+  await click("Delete");
+  await click("Delete", dialog());
+  await page.getByText("There is no program yet.").waitFor();
   calm();
 });

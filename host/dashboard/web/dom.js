@@ -39,6 +39,8 @@ const drawings = {
   policies: "M12 3l7 3v5c0 5-3 8-7 10-4-2-7-5-7-10V6zM9 12l2 2 4-4",
   webhooks: "M12 8a3 3 0 1 1 3 3M12 8l-4 8M5 14a3 3 0 1 0 3 4h8M15 11l3 5M18 16a3 3 0 1 1-2 4",
   auth: "M8 15a4 4 0 1 1 3.800-5.200L21 10v3h-2v3h-3v-3h-4.200A4 4 0 0 1 8 15zM8 11h.01",
+  programs: "M5 5h14v14H5zM9 2v3M15 2v3M9 19v3M15 19v3M2 9h3M2 15h3M19 9h3M19 15h3M10 10h4v4h-4z",
+  billing: "M3 6h18v12H3zM3 10h18M7 15h4",
   theme: "M12 4a8 8 0 1 0 0 16zM12 4a8 8 0 0 1 0 16",
   out: "M10 5H5v14h5M14 8l4 4-4 4M18 12H9",
   verify: "M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14zM16 16l4.5 4.5M8 11l2.200 2.200L14 9",

@@ -8,8 +8,10 @@ import { themeButton, useTheme } from "./theme.js";
 import { title, toast } from "./ui.js";
 import { activities } from "./sections/activities.js";
 import { auth } from "./sections/auth.js";
+import { billing } from "./sections/billing.js";
 import { overview } from "./sections/overview.js";
 import { policies } from "./sections/policies.js";
+import { programs } from "./sections/programs.js";
 import { secrets } from "./sections/secrets.js";
 import { users } from "./sections/users.js";
 import { wallets } from "./sections/wallets.js";
@@ -25,6 +27,8 @@ const sections = {
   policies: ["Policies", policies],
   webhooks: ["Webhooks", webhooks],
   auth: ["Auth", auth],
+  programs: ["Programs", programs],
+  billing: ["Billing", billing],
 };
 
 const app = document.getElementById("app");

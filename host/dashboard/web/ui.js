@@ -63,7 +63,7 @@ export const badge = (text, tone = "neutral") => h("span", { class: `badge ${ton
 
 // words makes a sentence's beginning of a name of the interface.
 export function words(name, prefix = "") {
-  const text = name.replace(prefix, "").toLowerCase().replaceAll("_", " ").replace(/\b(api|otp|sms|mfa|ip|tvc)\b/g, (short) => short.toUpperCase());
+  const text = name.replace(prefix, "").toLowerCase().replaceAll("_", " ").replace(/\b(api|otp|sms|mfa|ip|tvc|http|grpc)\b/g, (short) => short.toUpperCase());
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
