@@ -213,9 +213,9 @@ var table = []row{
 	{"scripts/internal/guest", "", "", ""},
 	{"scripts/internal/operators", "attestation", "", ""},
 	{"scripts/nitro", "attestation attestation/commitment eif/cpio scripts/internal/guest sim/vhostvsock", "cbor", ""},
-	{"scripts/nitro/parent", "attestation scripts/internal/heartbeat scripts/internal/operators shared/wire sim/guest/setup", "vsock x/sys", ""},
-	{"scripts/nitro/apphost", "attestation attestation/commitment attestation/programs host/programs scripts/internal/heartbeat shared/tvc sim/guest/setup", "cbor nitrite vsock x/sys", ""},
-	{"scripts/internal/heartbeat", "", "vsock", ""},
+	{"scripts/nitro/parent", "attestation scripts/internal/operators scripts/internal/parent shared/wire", "vsock", ""},
+	{"scripts/nitro/apphost", "attestation attestation/commitment attestation/programs host/programs scripts/internal/parent shared/tvc", "cbor nitrite vsock", ""},
+	{"scripts/internal/parent", "attestation sim/guest/setup", "vsock x/sys", ""},
 
 	// Load tests and others are clients.
 	{"scripts/internal/deployment", "attestation/request", "", ""}, // what those below share

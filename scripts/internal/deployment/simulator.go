@@ -39,7 +39,9 @@ func (s *Simulator) Flags() {
 func (s *Simulator) URL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.port) }
 
 // HostBinary is cloister-host, which lies beside the simulator.
-func (s *Simulator) HostBinary() string { return filepath.Join(filepath.Dir(s.binary), "cloister-host") }
+func (s *Simulator) HostBinary() string {
+	return filepath.Join(filepath.Dir(s.binary), "cloister-host")
+}
 
 func (s *Simulator) data() string { return filepath.Join(s.Dir, "sim") }
 

@@ -25,15 +25,13 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"github.com/hf/nitrite"
 	"github.com/mdlayher/vsock"
-	"golang.org/x/sys/unix"
 
 	"cloister/attestation"
 	"cloister/attestation/commitment"
 	"cloister/attestation/programs"
 	host "cloister/host/programs"
-	"cloister/scripts/internal/heartbeat"
+	"cloister/scripts/internal/parent"
 	"cloister/shared/tvc"
-	"cloister/sim/guest/setup"
 )
 
 const (
@@ -43,44 +41,15 @@ const (
 	program   = "/cosigner"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Println("FAILED", err)
-	}
-	fmt.Println("DONE")
-	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
-}
+func main() { parent.Run(patience, run) }
 
-func run() error {
-	if os.Getpid() != 1 {
-		return errors.New("this is /init of a guest")
-	}
-	if err := setup.Mount("/state"); err != nil {
-		return err
-	}
-	if err := setup.Load("/modules"); err != nil {
-		return err
-	}
-	if err := setup.Address("lo", net.IPv4(127, 0, 0, 1)); err != nil {
-		return err
-	}
-	raw, err := os.ReadFile("/release.json")
-	if err != nil {
-		return err
-	}
-	release, err := attestation.ParseRelease(raw)
-	if err != nil {
-		return err
-	}
+func run(release *attestation.Release) error {
 	role, err := os.ReadFile("/pcr3")
 	if err != nil {
 		return err
 	}
 	binary, err := os.ReadFile(program)
 	if err != nil {
-		return err
-	}
-	if err := heartbeat.Answer(patience); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

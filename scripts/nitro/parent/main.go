@@ -11,20 +11,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/mdlayher/vsock"
-	"golang.org/x/sys/unix"
 
 	"cloister/attestation"
-	"cloister/scripts/internal/heartbeat"
 	"cloister/scripts/internal/operators"
+	"cloister/scripts/internal/parent"
 	"cloister/shared/wire"
-	"cloister/sim/guest/setup"
 )
 
 const (
@@ -33,38 +30,9 @@ const (
 	patience    = 2 * time.Minute
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Println("FAILED", err)
-	}
-	fmt.Println("DONE")
-	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
-}
+func main() { parent.Run(patience, run) }
 
-func run() error {
-	if os.Getpid() != 1 {
-		return errors.New("this is /init of a guest")
-	}
-	if err := setup.Mount("/state"); err != nil {
-		return err
-	}
-	if err := setup.Load("/modules"); err != nil {
-		return err
-	}
-	raw, err := os.ReadFile("/release.json")
-	if err != nil {
-		return err
-	}
-	release, err := attestation.ParseRelease(raw)
-	if err != nil {
-		return err
-	}
-	if err := setup.Address("lo", net.IPv4(127, 0, 0, 1)); err != nil { // where the host listens
-		return err
-	}
-	if err := heartbeat.Answer(patience); err != nil {
-		return err
-	}
+func run(release *attestation.Release) error {
 	host := exec.Command("/host", "serve", "-enclave", fmt.Sprintf("vsock://%d:%d", enclaveID, enclavePort),
 		"-auth-proxy-addr", "off", "-store", "sqlite:/state/cloister.db", "-data-dir", "/state")
 	host.Stdout, host.Stderr, host.Dir = os.Stdout, os.Stderr, "/state"
