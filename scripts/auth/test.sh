@@ -38,7 +38,7 @@ serve() {
 
 flow() {
 	CLOISTER_CREDENTIALS=$sim_credentials CLOISTER_HOST=$PWD/bin/cloister-host CLOISTER_PAGE=$work/page CLOISTER_CHROMIUM=$chromium \
-		GETH_URL=$geth_url GETH_KEY=$geth_funded_key \
+		GETH_URL=${geth_url:-} GETH_KEY=${geth_funded_key:-} \
 		CLOISTER_MAILS=$work/mails CLOISTER_MOONPAY_PORT=$moonpay_port CLOISTER_OPENID_ISSUER=$issuer NODE_EXTRA_CA_CERTS=$work/tls/root.pem \
 		node --test --test-timeout=900000 --test-reporter=spec "$work/node/$1.mjs"
 }
@@ -85,20 +85,25 @@ issuer=https://localhost:$port
 serve "$work/provider" node "$work/oidc/provider.mjs" "$issuer" "$work/tls/cert.pem" "$work/tls/key.pem" "$port"
 mail_port=$(head -n 1 "$work/mails" | sed 's/.*"tls": *\([0-9]*\).*/\1/')
 moonpay_port=$(free_port)
-if ! geth_built; then
-	left_out "$what" "the Go module proxy did not give github.com/ethereum/go-ethereum/cmd/geth@$GETH_VERSION"
-	finish
-	exit
-fi
-with_station
-start_geth "$work/geth"
-printf '{"gas":{"prices":{"eip155:%s":2500000000}}}' "$geth_chain_id" >"$work/configuration"
-CLOISTER_CHAIN=eip155:$geth_chain_id=$geth_url CLOISTER_CONFIGURATION=$work/configuration \
-	CLOISTER_ON_RAMPS=FIAT_ON_RAMP_PROVIDER_MOONPAY=http://127.0.0.1:$moonpay_port \
+CLOISTER_ON_RAMPS=FIAT_ON_RAMP_PROVIDER_MOONPAY=http://127.0.0.1:$moonpay_port \
 	CLOISTER_SMTP=smtps://user:pass%20word@localhost:$mail_port CLOISTER_ISSUER_ROOTS=$work/tls/root.pem CLOISTER_AUTH_PROXY_UNLIMITED=true \
 	start_sim "$work/data"
-[ $# -gt 0 ] || set -- browser passkey code encrypted oauth openid wallet leads session onramp sponsored secrets
+[ $# -gt 0 ] || set -- browser passkey code encrypted oauth openid wallet leads session onramp secrets sponsored
+credentials=$sim_credentials
 for name in "$@"; do
+	sim_credentials=$credentials
+	if [ "$name" = sponsored ]; then
+		if ! geth_built; then
+			left_out "$what: sponsored transactions" "the Go module proxy did not give github.com/ethereum/go-ethereum/cmd/geth@$GETH_VERSION"
+			continue
+		fi
+		# A simulator of its own: a configuration takes the place of all that the flags say.
+		with_station
+		start_geth "$work/geth"
+		printf '{"gas":{"prices":{"eip155:%s":2500000000}}}' "$geth_chain_id" >"$work/configuration"
+		CLOISTER_CHAIN=eip155:$geth_chain_id=$geth_url CLOISTER_CONFIGURATION=$work/configuration CLOISTER_AUTH_PROXY_UNLIMITED=true \
+			start_sim "$work/sponsored"
+	fi
 	stage "$name" flow "$name"
 done
 finish

@@ -17,8 +17,9 @@ import (
 )
 
 // crowd sends n transactions at once, and kills host and enclave while they are on their way. What got no answer goes again
-// with the same bytes. It gives the ids of the statuses; none for one that a limit refused.
-func (w *world) crowd(n int, params func(i int) object) ([]string, error) {
+// with the same bytes, and so does what was refused because the deployment is busy. It gives the ids of the statuses; none for one
+// that was refused by the limit that the refusal names so.
+func (w *world) crowd(n int, limit string, params func(i int) object) ([]string, error) {
 	var replied atomic.Int32
 	ids, errs := make([]string, n), make([]error, n)
 	var all sync.WaitGroup
@@ -29,7 +30,9 @@ func (w *world) crowd(n int, params func(i int) object) ([]string, error) {
 				var m object
 				var status int
 				status, m, errs[i] = w.post("/public/v1/submit/eth_send_transaction", body)
-				if ids[i] = text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId"); errs[i] == nil && status < 500 {
+				ids[i] = text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId")
+				busy := status == http.StatusTooManyRequests && !strings.Contains(text(m, "message"), limit) // it is to come again
+				if errs[i] == nil && status < 500 && !busy {
 					if ids[i] == "" && status != http.StatusTooManyRequests {
 						errs[i] = fmt.Errorf("status %d: %v", status, m)
 					}
@@ -87,7 +90,7 @@ func (w *world) quota() error {
 	if err != nil {
 		return err
 	}
-	ids, err := w.crowd(n, func(i int) object {
+	ids, err := w.crowd(n, "allotted quota", func(i int) object {
 		return object{"calls": []object{{"to": nowhere, "data": fmt.Sprintf("0x%08x", i)}}}
 	})
 	if err != nil {
@@ -145,7 +148,7 @@ func (w *world) window() error {
 	if err := w.limit(fmt.Sprintf("%d.%06d", limit/1_000_000, limit%1_000_000)); err != nil {
 		return err
 	}
-	ids, err := w.crowd(n, func(i int) object {
+	ids, err := w.crowd(n, "orgWindowLimitUsd", func(i int) object {
 		return object{"from": w.poor, "sponsor": true, "calls": []object{{"to": nowhere, "data": fmt.Sprintf("0x%08x", i)}},
 			"gasLimit": fmt.Sprint(gas), "maxFeePerGas": fmt.Sprint(fee), "maxPriorityFeePerGas": "1"}
 	})

@@ -170,7 +170,7 @@ func (w *world) manyAtOnce() error {
 		return err
 	}
 	const n = 50
-	ids, err := w.crowd(n, func(int) object { return nil })
+	ids, err := w.crowd(n, "allotted quota", func(int) object { return nil })
 	if err != nil {
 		return err
 	}

@@ -150,11 +150,16 @@ func TestPairNotes(t *testing.T) {
 	r.found(orgID(2))
 	note := func(child org.ID, n int, now uint64) error {
 		fp := sha256.Sum256(fmt.Append(nil, n))
-		return r.l.Pair(ctx(t), orgID(0), child, func(t, parent *ledger.Locked) error {
-			_, err := t.Append(&org.Entry{Activity: itemID(n), Fingerprint: fp, StampedMs: now, TimeMs: now}, nil,
+		var batch uint64
+		err := r.l.Pair(ctx(t), orgID(0), child, func(t, parent *ledger.Locked) (err error) {
+			batch, err = t.Append(&org.Entry{Activity: itemID(n), Fingerprint: fp, StampedMs: now, TimeMs: now}, nil,
 				ledger.Addition{Locked: parent, Entry: &org.Entry{Fingerprint: fp, StampedMs: now, TimeMs: now, Other: child}})
 			return err
 		})
+		if err != nil {
+			return err
+		}
+		return r.l.Wait(ctx(t), batch) // what is not stored may be lost at Close
 	}
 	now := uint64(1_700_000_000_000)
 	for n := range 20 {
