@@ -92,12 +92,14 @@ var table = []row{
 	{"enclave/internal/chain", "enclave/internal/p256 enclave/internal/fault", "base58 secp256k1 x/crypto", "enclave/internal/chain/... enclave/internal/keys enclave/internal/policy enclave/internal/secret"},
 	{"enclave/internal/chain/rlp", "", "", ""}, // the encoding of two chains
 	{"enclave/internal/chain/addressonly", "enclave/internal/chain", "base58 bech32 x/crypto", "enclave/internal/fault"},
-	{"enclave/internal/chain/btc", "enclave/internal/chain enclave/internal/der enclave/internal/fault", "bech32 secp256k1", "x/crypto"},
-	{"enclave/internal/chain/eth", "enclave/internal/chain enclave/internal/chain/rlp enclave/internal/strictjson enclave/internal/fault", "secp256k1", "x/crypto"},
-	{"enclave/internal/chain/sol", "enclave/internal/chain enclave/internal/strictjson enclave/internal/fault", "base58", ""},
+	{"enclave/internal/chain/show", "enclave/internal/chain", "", ""},
+	{"enclave/internal/chain/btc", "enclave/internal/chain enclave/internal/chain/show enclave/internal/der enclave/internal/fault", "bech32 secp256k1", "x/crypto"},
+	{"enclave/internal/chain/eth", "enclave/internal/chain enclave/internal/chain/rlp enclave/internal/chain/show enclave/internal/strictjson enclave/internal/fault", "secp256k1", "x/crypto"},
+	{"enclave/internal/chain/sol", "enclave/internal/chain enclave/internal/chain/show enclave/internal/strictjson enclave/internal/fault", "base58 edwards25519", ""},
 	{"enclave/internal/chain/spark", "enclave/internal/chain", "secp256k1", ""},
-	{"enclave/internal/chain/tempo", "enclave/internal/chain enclave/internal/chain/rlp", "", "enclave/internal/fault secp256k1 x/crypto"},
-	{"enclave/internal/chain/tron", "enclave/internal/chain", "", "enclave/internal/fault base58 protowire x/crypto"},
+	{"enclave/internal/chain/tempo", "enclave/internal/chain enclave/internal/chain/rlp enclave/internal/chain/show", "", "enclave/internal/fault secp256k1 x/crypto"},
+	{"enclave/internal/chain/tron", "enclave/internal/chain enclave/internal/chain/show", "base58", "enclave/internal/fault protowire x/crypto"},
+	{"enclave/internal/decoded", "enclave/internal/chain/... enclave/internal/keys -enclave/internal/chain/addressonly -enclave/internal/chain/spark -enclave/internal/chain/rlp -enclave/internal/chain/reference", "", ""},
 	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/chain/spark enclave/internal/policy enclave/internal/fault enclave/internal/erase enclave/internal/secret shared/tvc",
 		"secp256k1 schnorr bip39 bigmod x/crypto", "base58"},
 	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/fault enclave/internal/secret", "base58", ""},
@@ -279,6 +281,7 @@ var modules = map[string]string{
 	"bigmod":            "filippo.io/bigmod",                             // the standard library's constant-time arithmetic, which it does not export
 	"bip39":             "github.com/tyler-smith/go-bip39",               // the word list
 	"cbor":              "github.com/fxamacker/cbor/v2",                  // strict CBOR with limits
+	"edwards25519":      "filippo.io/edwards25519",                       // the standard library's, which it does not export: is an address of Solana a point
 	"goose":             "github.com/pressly/goose/v3",                   // migrations, with a lock between hosts
 	"jose":              "github.com/go-jose/go-jose/v4",                 // tokens and key sets of the simulator's identity provider
 	"merkle":            "github.com/transparency-dev/merkle",            // RFC 6962 proofs

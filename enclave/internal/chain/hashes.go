@@ -2,6 +2,7 @@ package chain
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 
 	"github.com/mr-tron/base58"
 	"golang.org/x/crypto/ripemd160" //lint:ignore SA1019 the networks' addresses are defined with it
@@ -50,4 +51,21 @@ func Base58Check(version byte, hash [20]byte) string {
 	b := append(append(make([]byte, 0, 25), version), hash[:]...)
 	sum := SHA256d(b)
 	return base58.Encode(append(b, sum[:4]...))
+}
+
+// ChecksumAddress writes an account of 20 bytes with 0x and the checksum of EIP-55: a letter is a capital when the
+// digit at its place in the hash of the lower-case text is 8 or more.
+func ChecksumAddress(account []byte) string {
+	var text [42]byte
+	copy(text[:], "0x")
+	digits := text[2:]
+	hex.Encode(digits, account)
+	sum := Keccak(digits)
+	for i, c := range digits {
+		nibble := sum[i/2] >> (4 * (1 - i%2)) & 15
+		if c >= 'a' && nibble >= 8 {
+			digits[i] = c - ('a' - 'A')
+		}
+	}
+	return string(text[:])
 }

@@ -36,16 +36,18 @@ type network struct {
 	p2pkh, p2sh byte   // version bytes of base58check
 	hrp         string // human-readable part of bech32, empty without witnesses
 	money       int64  // the most that there can be, in the smallest unit
+
+	name, unit, coin string // as people call them
 }
 
 const coin = 100_000_000
 
 var (
-	mainnet     = network{0x00, 0x05, "bc", 21_000_000 * coin}
-	testnet     = network{0x6f, 0xc4, "tb", 21_000_000 * coin} // and signet
-	regtest     = network{0x6f, 0xc4, "bcrt", 21_000_000 * coin}
-	dogeMainnet = network{0x1e, 0x16, "", 10_000_000_000 * coin}
-	dogeTestnet = network{0x71, 0xc4, "", 10_000_000_000 * coin}
+	mainnet     = network{0x00, 0x05, "bc", 21_000_000 * coin, "Bitcoin", "sat", "BTC"}
+	testnet     = network{0x6f, 0xc4, "tb", 21_000_000 * coin, "Bitcoin testnet", "sat", "tBTC"} // and signet
+	regtest     = network{0x6f, 0xc4, "bcrt", 21_000_000 * coin, "Bitcoin regtest", "sat", "tBTC"}
+	dogeMainnet = network{0x1e, 0x16, "", 10_000_000_000 * coin, "Dogecoin", "koinu", "DOGE"}
+	dogeTestnet = network{0x71, 0xc4, "", 10_000_000_000 * coin, "Dogecoin testnet", "koinu", "tDOGE"}
 )
 
 // An account is what a format says of an address: network and kind of script.

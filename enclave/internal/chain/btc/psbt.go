@@ -94,9 +94,10 @@ var (
 
 // A psbt is one taken apart. Slices share its bytes.
 type psbt struct {
-	raw []byte
-	tx  unsigned
-	in  []input
+	raw  []byte
+	tx   unsigned
+	in   []input
+	outs int // where the maps of the outputs begin
 }
 
 // An input is what the PSBT tells of an input. Members are nil where it is silent.
@@ -162,6 +163,7 @@ func parse(b []byte) (*psbt, error) {
 		}
 		in.to = c.at - 1
 	}
+	p.outs = c.at
 	for i := range p.tx.out {
 		if err := m.read(c, outputFields, func(uint64, []byte) {}); err != "" {
 			return nil, chain.Invalid("output %d: %s", i, err)

@@ -123,6 +123,7 @@ func (r *abiReader) item() error {
 		return nil
 	}
 	f.inputs = tupleOf(inputs)
+	f.inputs.names = f.names
 	return r.made.add(&f)
 }
 
@@ -187,11 +188,12 @@ func (r *abiReader) param() (name string, typ *abiType, err error) {
 				return "", nil, errors.New("unknown type")
 			}
 		case "components":
-			_, types, err := r.params()
+			names, types, err := r.params()
 			if err != nil {
 				return "", nil, err
 			}
 			tuple = tupleOf(types)
+			tuple.names = names
 		default:
 			r.skip()
 		}
@@ -225,6 +227,7 @@ type abiType struct {
 	elem    *abiType   // of lists and arrays
 	count   int        // of arrays
 	parts   []*abiType // of tuples
+	names   []string   // of the parts; approvers see them, policies do not
 	head    uint64     // how many bytes it takes in place; from hugeHead on it does not matter
 }
 

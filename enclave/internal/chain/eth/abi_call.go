@@ -33,9 +33,7 @@ func (i *Interface) call(data []byte) (name string, args chain.Map) {
 	if f == nil {
 		return "", nil
 	}
-	d := decoder{data: data[len(selector):]}
-	words := len(d.data) / wordSize
-	d.words, d.values = words+fewWords, valuesPerWord*words+fewWords
+	d := newDecoder(data[len(selector):])
 	values, ok := d.sequence(f.inputs, len(f.inputs.parts), 0)
 	if !ok {
 		return f.name, nil
@@ -61,6 +59,12 @@ type decoder struct {
 	data   []byte // behind the selector; offsets of the outermost tuple count from its start
 	words  int    // that may still be read
 	values int    // that may still be made
+	whole  bool   // values as approvers see them: see whole
+}
+
+func newDecoder(data []byte) decoder {
+	words := len(data) / wordSize
+	return decoder{data: data, words: words + fewWords, values: valuesPerWord*words + fewWords}
 }
 
 // spend counts n words.
@@ -109,7 +113,10 @@ func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 		if !ok || at+n > uint64(len(d.data)) || !d.spend(int(n)/wordSize) {
 			return nil, false
 		}
-		if t.kind == kindBytes {
+		switch {
+		case d.whole:
+			return d.data[at : at+n], true
+		case t.kind == kindBytes:
 			return chain.ZeroX(d.data[at : at+n]), true
 		}
 		// Policies read text. What is none differs from every text that they name.
@@ -118,6 +125,9 @@ func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 	w, ok := d.wordAt(at)
 	if !ok {
 		return nil, false
+	}
+	if d.whole {
+		return t.readWhole(w)
 	}
 	return t.read(w)
 }

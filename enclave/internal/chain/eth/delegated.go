@@ -128,7 +128,7 @@ func ReadExecution(data []byte, account [20]byte, chainID uint64, calls []Call, 
 }
 
 // Checksum writes an address as EIP-55 has it.
-func Checksum(address [20]byte) string { return checksumAddress(address[:]) }
+func Checksum(address [20]byte) string { return chain.ChecksumAddress(address[:]) }
 
 // ExecutionNonce is the delegate's nonce in call data that CallData made, and arbitrary for other call data; ok is false for
 // what is too short.
@@ -191,7 +191,7 @@ func ReadDelegation(unsigned []byte) (d SignedDelegation, ok bool) {
 	if f.read(l); l.Err() != nil || f.kind != typeSetCode {
 		return d, false
 	}
-	list := rlp.Open(rlp.AppendList(nil, f.authorizations))
+	list := rlp.Items(f.authorizations)
 	a := list.List("authorization")
 	chainID, to, nonce := a.Uint64("chainId"), a.FixedBytes("address", 20), a.Uint64("nonce")
 	v, r, s := a.Uint64("yParity"), a.Number("r", 32), a.Number("s", 32)

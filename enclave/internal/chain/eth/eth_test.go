@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"testing"
 
-	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain"
 )
 
 // TestEIP55 is the list of the EIP; each text is its own oracle.
@@ -18,7 +18,7 @@ func TestEIP55(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := eth.Checksummed(b); got != want {
+		if got := chain.ChecksumAddress(b); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

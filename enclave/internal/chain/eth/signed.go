@@ -24,7 +24,7 @@ type Signed struct {
 }
 
 // AddressText is an account's address with the checksum of EIP-55.
-func AddressText(account [20]byte) string { return checksumAddress(account[:]) }
+func AddressText(account [20]byte) string { return chain.ChecksumAddress(account[:]) }
 
 // ReadSigned reads a signed transaction, as strictly as Chain.Read an unsigned one, and
 // recovers who has signed it. The s of the signature must be in the lower half, as all
@@ -112,7 +112,7 @@ func ParseAddress(text string) (account [20]byte, err error) {
 		return [20]byte{}, errAddress
 	}
 	lower, upper := strings.ContainsAny(text[2:], "abcdef"), strings.ContainsAny(text, "ABCDEF")
-	if lower && upper && checksumAddress(account[:]) != text {
+	if lower && upper && chain.ChecksumAddress(account[:]) != text {
 		return [20]byte{}, errAddress
 	}
 	return account, nil

@@ -36,6 +36,8 @@ type fields struct {
 	tip, blobPrice      *big.Int // nil where the type has none
 	value               *big.Int
 	to, data            []byte // to is empty where a contract is created
+	access              []byte // items of the access list
+	blobs               []byte // items of the list of hashes of type 3
 	authorizations      []byte // items of the list of type 4
 }
 
@@ -137,12 +139,14 @@ func (f *fields) read(l *rlp.List) []byte {
 	}
 	f.value, f.data = l.Big("value"), l.Bytes("data")
 	if f.kind != typeLegacy {
-		l.AccessList()
+		f.access = l.AccessList()
 	}
 	switch f.kind {
 	case typeBlob:
 		f.blobPrice = l.Big("maxFeePerBlobGas")
-		readBlobHashes(l.List("blobVersionedHashes"))
+		list := l.List("blobVersionedHashes")
+		f.blobs = list.Unread()
+		readBlobHashes(list)
 	case typeSetCode:
 		list := l.List("authorizationList")
 		f.authorizations = list.Unread()

@@ -77,12 +77,16 @@ func ParseTypedData(text []byte) (*TypedData, error) {
 	if err := strictjson.Decode(text, &in, strictjson.AllowUnknownOutermost(), strictjson.Within(typedLimits)); err != nil {
 		return nil, badJSON("typed data", err)
 	}
-	r := typedReader{types: map[string]*valueType{}, structs: map[string]*structType{}, left: maxHashedTypes}
+	r := newTypedReader()
 	facts, digest, m := r.read(&in)
 	if m != nil {
 		return nil, badPayload("typed data", "%s", m)
 	}
 	return &TypedData{digest, facts, r.values}, nil
+}
+
+func newTypedReader() typedReader {
+	return typedReader{types: map[string]*valueType{}, structs: map[string]*structType{}, left: maxHashedTypes}
 }
 
 func (r *typedReader) read(in *typedText) (facts chain.Struct, digest [32]byte, m *misfit) {
@@ -102,6 +106,7 @@ func (r *typedReader) read(in *typedText) (facts chain.Struct, digest [32]byte, 
 	if m != nil {
 		return nil, digest, m.inField("message")
 	}
+	r.domainHash, r.messageHash = domainHash, hash
 	digest = chain.Keccak([]byte{0x19, 1}, domainHash[:], hash[:])
 	return chain.Struct{"primary_type": in.PrimaryType, "domain": domainFacts, "message": chain.Dynamic{Value: message}}, digest, nil
 }
@@ -139,6 +144,7 @@ func (r *typedReader) domain(raw strictjson.Raw) (facts chain.Struct, hash [32]b
 	if m != nil {
 		return nil, hash, m
 	}
+	r.domainType, r.domainValues = typ, values
 	facts = chain.Struct{}
 	for _, known := range domainMembers {
 		if known.fact == "" {

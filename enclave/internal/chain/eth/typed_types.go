@@ -3,6 +3,7 @@ package eth
 import (
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -76,6 +77,42 @@ type typedReader struct {
 	structs map[string]*structType
 	left    int // of maxHashedTypes
 	values  int // that have been read
+
+	// What approvers see besides, where whole says that they are to.
+	whole                   bool
+	unsigned                []string // members that no type names, which are in no hash
+	domainType              *structType
+	domainValues            chain.Map
+	domainHash, messageHash [32]byte
+}
+
+// fact is a number as policies see it, or approvers.
+func (r *typedReader) fact(n *big.Int, signed bool) any {
+	if r.whole {
+		return n
+	}
+	return numberFact(n, signed)
+}
+
+// data are bytes as policies see them, or approvers.
+func (r *typedReader) data(b []byte) any {
+	if r.whole {
+		return b
+	}
+	return chain.ZeroX(b)
+}
+
+// encodeType is the text of a type and of all that it holds.
+func (r *typedReader) encodeType(s *structType) string {
+	var within []*structType
+	r.left = maxHashedTypes
+	r.gather(s, map[*structType]bool{s: true}, &within)
+	slices.SortFunc(within, func(a, b *structType) int { return strings.Compare(a.name, b.name) })
+	text := s.text
+	for _, w := range within {
+		text += w.text
+	}
+	return text
 }
 
 // define takes up the types, all of them whether they are used or not.

@@ -26,7 +26,9 @@ func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *
 		name := r.name()
 		i, ok := s.index[string(name)]
 		if !ok { // in no hash, so in no fact
-			r.skip()
+			if r.skip(); r.whole && len(r.unsigned) < maxUnsigned {
+				r.unsigned = append(r.unsigned, s.name+"."+string(name))
+			}
 			continue
 		}
 		word, fact, m := r.value(s.members[i].typ, s.members[i].typ.dimensions)
@@ -44,6 +46,9 @@ func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *
 	}
 	return chain.Keccak(words), facts, nil
 }
+
+// maxUnsigned is how many members in no hash approvers are told of.
+const maxUnsigned = 64
 
 // list reads a list: the hash of its elements, and what policies see.
 func (r *typedReader) list(t *valueType, dimensions []int) (hash [32]byte, facts []any, m *misfit) {
@@ -91,7 +96,7 @@ func (r *typedReader) value(t *valueType, dimensions []int) (word [32]byte, fact
 		if n == nil || !isInRange(n, t.size, t.kind == kindInt) {
 			return word, nil, refusal("must be a whole number in the range of " + t.name)
 		}
-		return wordOf(n), numberFact(n, t.kind == kindInt), nil
+		return wordOf(n), r.fact(n, t.kind == kindInt), nil
 	}
 	text, ok := r.string()
 	if !ok {
@@ -105,7 +110,7 @@ func (r *typedReader) value(t *valueType, dimensions []int) (word [32]byte, fact
 	case !ok:
 		return word, nil, refusal("must be hexadecimal with 0x, of type " + t.name)
 	case t.kind == kindBytes:
-		return chain.Keccak(b), chain.ZeroX(b), nil
+		return chain.Keccak(b), r.data(b), nil
 	case len(b) != t.size:
 		return word, nil, refusal("must be " + strconv.Itoa(t.size) + " bytes, of type " + t.name)
 	case t.kind == kindAddress:
@@ -113,7 +118,7 @@ func (r *typedReader) value(t *valueType, dimensions []int) (word [32]byte, fact
 	default:
 		copy(word[:], b)
 	}
-	return word, chain.ZeroX(b), nil
+	return word, r.data(b), nil
 }
 
 func anyFact[T any](word [32]byte, fact T, m *misfit) ([32]byte, any, *misfit) {

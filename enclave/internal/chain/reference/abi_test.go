@@ -153,8 +153,8 @@ func ourFact(v any) any {
 	return v
 }
 
-// callFacts reads data as those of a call of a contract with an interface.
-func callFacts(t *testing.T, text string, data []byte) chain.Struct {
+// callOf reads a transaction that calls a contract with data.
+func callOf(t *testing.T, data []byte) (chain.Transaction, chain.SigningKey) {
 	t.Helper()
 	unsigned, err := rlp.EncodeToBytes([]any{uint64(1), uint64(1), uint64(21000), make([]byte, 20), uint64(0), data})
 	if err != nil {
@@ -165,6 +165,13 @@ func callFacts(t *testing.T, text string, data []byte) chain.Struct {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tx, by
+}
+
+// callFacts reads data as those of a call of a contract with an interface.
+func callFacts(t *testing.T, text string, data []byte) chain.Struct {
+	t.Helper()
+	tx, _ := callOf(t, data)
 	facts, err := tx.Facts(func(string) (chain.Description, error) { return eth.Chain{}.Describe(text) })
 	if err != nil {
 		if strings.Contains(err.Error(), "decode") { // data that are none of the function's may be refused

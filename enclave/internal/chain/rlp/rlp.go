@@ -202,19 +202,33 @@ func (l *List) Addressee(name string) []byte {
 	return b
 }
 
-// AccessList takes an access list of EIP-2930.
-func (l *List) AccessList() {
+// AccessList takes an access list of EIP-2930 and answers its items, for EachAccess.
+func (l *List) AccessList() []byte {
 	list := l.List("accessList")
-	for list.More() {
-		entry := list.List("accessList")
-		entry.FixedBytes("accessList.address", 20)
+	items := list.rest
+	list.eachAccess(func([]byte, int) {})
+	return items
+}
+
+func (l *List) eachAccess(each func(address []byte, slots int)) {
+	for l.More() {
+		entry := l.List("accessList")
+		address, n := entry.FixedBytes("accessList.address", 20), 0
 		slots := entry.List("accessList.storageKeys")
-		for slots.More() {
+		for ; slots.More(); n++ {
 			slots.FixedBytes("accessList.storageKeys", 32)
 		}
-		entry.End("accessList")
+		if entry.End("accessList"); l.Err() == nil {
+			each(address, n)
+		}
 	}
 }
+
+// EachAccess goes through the items that AccessList has answered: an address, and how many of its slots.
+func EachAccess(items []byte, each func(address []byte, slots int)) { Items(items).eachAccess(each) }
+
+// Items begins reading the items of a list that has been taken apart already, such as those that Unread answers.
+func Items(items []byte) *List { return &List{rest: items, err: new(error)} }
 
 // Number takes a number of up to size bytes, as big-endian bytes without
 // leading zeros; zero is empty.

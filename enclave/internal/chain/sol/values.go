@@ -26,6 +26,8 @@ type values struct {
 	budget *int
 	// unread is set where a type cannot be read, whatever the bytes.
 	unread bool
+	// whole asks for values as approvers see them: data as []byte, floating-point numbers as float64, and numbers of any size.
+	whole bool
 }
 
 func (v *values) take(n int) ([]byte, bool) {
@@ -95,14 +97,23 @@ func (v *values) fixedSize(t *typ) (any, bool) {
 	case kindUint:
 		return unsignedInt(b), true
 	case kindInt:
+		if v.whole {
+			return wholeInt(b), true
+		}
 		return signedInt(b), true
 	case kindKey:
 		return base58.Encode(b), true
 	case kindFloat:
-		if t.length == 4 { // programs refuse what is not a number too
-			return nil, !math.IsNaN(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		f := 0.0
+		if t.length == 4 {
+			f = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		} else {
+			f = math.Float64frombits(binary.LittleEndian.Uint64(b))
 		}
-		return nil, !math.IsNaN(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		if v.whole {
+			return f, !math.IsNaN(f)
+		}
+		return nil, !math.IsNaN(f) // programs refuse what is not a number too
 	}
 	v.unread = true
 	return nil, false
@@ -121,6 +132,20 @@ func unsignedInt(b []byte) any {
 
 // signedInt reads a number in two's complement, nil beyond the int of policies, which has 128 bits.
 func signedInt(b []byte) any {
+	n := wholeInt(b)
+	wide, ok := n.(*big.Int)
+	if !ok {
+		return n
+	}
+	one := big.NewInt(1)
+	if limit := one.Lsh(big.NewInt(1), 127); wide.Cmp(limit) >= 0 || wide.CmpAbs(limit) > 0 {
+		return nil
+	}
+	return wide
+}
+
+// wholeInt reads a number in two's complement, of any size: an int64 or a *big.Int.
+func wholeInt(b []byte) any {
 	n, bits := unsignedInt(b), uint(8*len(b))
 	if u, small := n.(uint64); small {
 		return int64(u<<(64-bits)) >> (64 - bits)
@@ -128,9 +153,6 @@ func signedInt(b []byte) any {
 	wide, one := n.(*big.Int), big.NewInt(1)
 	if wide.Bit(int(bits)-1) == 1 {
 		wide.Sub(wide, one.Lsh(one, bits))
-	}
-	if limit := one.Lsh(big.NewInt(1), 127); wide.Cmp(limit) >= 0 || wide.CmpAbs(limit) > 0 {
-		return nil
 	}
 	return wide
 }
@@ -142,6 +164,9 @@ func (v *values) text(k kind) (any, bool) {
 	}
 	b, ok := v.take(n)
 	if k == kindBytes {
+		if v.whole {
+			return b, ok
+		}
 		return chain.Hex(hex.EncodeToString(b)), ok
 	}
 	return string(b), ok && utf8.Valid(b)

@@ -34,7 +34,7 @@ const (
 // is ready.
 type Chain struct{}
 
-type call struct{ to, input []byte }
+type call struct{ to, value, input []byte }
 
 type transaction struct {
 	raw  []byte // all of it
@@ -45,6 +45,8 @@ type transaction struct {
 	validBefore, validAfter uint64 // seconds since 1970, 0 without
 	tip, feeCap, nonceKey   *big.Int
 	feeToken                []byte // empty or 20 bytes
+	access                  []byte // items of the access list
+	sponsored               bool   // somebody else will pay the fee
 	calls                   []call
 }
 
@@ -91,7 +93,7 @@ func (t *transaction) read(l *rlp.List) error {
 	}
 	t.gas = l.Uint64("gas")
 	t.readCalls(l.List("calls"))
-	l.AccessList()
+	t.access = l.AccessList()
 	t.nonceKey = l.Big("nonceKey")
 	t.nonce = l.Uint64("nonce")
 	t.validBefore = l.Uint64("validBefore")
@@ -103,7 +105,7 @@ func (t *transaction) read(l *rlp.List) error {
 	if err != nil {
 		return err
 	}
-	if payer && len(t.feeToken) > 0 {
+	if t.sponsored = payer; payer && len(t.feeToken) > 0 {
 		l.Fail("feeToken", "must be empty where a fee payer will sign, who chooses it")
 	}
 	if l.List("authorizationList").More() {
@@ -126,8 +128,8 @@ func (t *transaction) readCalls(l *rlp.List) {
 	for l.More() {
 		c := l.List("calls")
 		to := c.Addressee("calls.to")
-		c.Number("calls.value", 32) // no node takes one but 0: Tempo has no coin of its own
-		t.calls = append(t.calls, call{to, c.Bytes("calls.data")})
+		value := c.Number("calls.value", 32) // no node takes one but 0: Tempo has no coin of its own
+		t.calls = append(t.calls, call{to, value, c.Bytes("calls.data")})
 		c.End("calls")
 	}
 }

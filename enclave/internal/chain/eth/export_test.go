@@ -1,4 +1,0 @@
-package eth
-
-// Checksummed is the unexported function under test.
-var Checksummed = checksumAddress

@@ -1,0 +1,495 @@
+package eth
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/big"
+	"slices"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/show"
+)
+
+// A shownCall is a call as approvers are shown it: of a transaction, of a Safe, of one in a row.
+type shownCall struct {
+	to, data []byte
+	value    *big.Int // nil for none
+	foreign  bool     // the code at to runs in the place of the account
+	upgrade  bool     // and is what the account will be
+}
+
+// A callReader shows the calls of one part.
+type callReader struct {
+	view   *show.View
+	at     place
+	signed bool // a right is given by the signature alone, which has a warning of its own
+}
+
+// show adds a call at a depth, the outermost at 1. The error is one of the view's interfaces.
+func (r callReader) show(list *show.List, c shownCall, depth int) error {
+	o := list.Object()
+	kind := "CALL"
+	if c.foreign {
+		kind = "DELEGATECALL"
+	}
+	o.Plain("kind", kind)
+	to := r.at.address(o, "to", c.to)
+	r.at.party(o, to, "to")
+	if depth > 1 && c.value != nil && c.value.Sign() > 0 {
+		o.Amount("value", c.value, r.at.native)
+		burn(o, to, "to")
+	}
+	if why := r.view.Call(depth); why != "" {
+		o.Unreadable(why, c.data)
+		return nil
+	}
+	built := contracts[to]
+	if c.foreign && !hasPrefix(built, multiSendCalls) {
+		if !c.upgrade {
+			o.Warn(show.DelegateCall)
+		}
+		if !hasPrefix(built, multiSend) {
+			o.Unreadable(show.Delegatecall, c.data)
+			return nil
+		}
+	}
+	if len(c.data) == 0 {
+		return nil
+	}
+	return r.function(o, to, c, depth)
+}
+
+func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
+
+// burn warns of an account that nobody has the key of.
+func burn(o *show.Object, to, member string) {
+	if to == zeroAddress || to == deadAddress || to == zeroTron {
+		o.Warn(show.AddressBurn, member)
+	}
+}
+
+// function tells what function is called, and with what.
+func (r callReader) function(o *show.Object, to string, c shownCall, depth int) error {
+	digest := chain.Keccak(wordBytes(len(c.data)), c.data)
+	var selector [4]byte
+	if copy(selector[:], c.data) < len(selector) {
+		o.Digest("calldataDigest", digest[:])
+		o.Unreadable(show.UnknownFunction, c.data)
+		return nil
+	}
+	o.Digest("selector", selector[:])
+	s, from, source, err := r.find(c, selector)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		o.Digest("calldataDigest", digest[:])
+		o.Unreadable(show.UnknownFunction, c.data)
+		return nil
+	}
+	o.Text("function", s.signature)
+	o.Plain("functionSource", from)
+	if source != nil {
+		r.view.Use(*source)
+	}
+	arguments := c.data[len(selector):]
+	values, ok := decodeWhole(s.inputs, arguments)
+	if s.meaning != "" && ok {
+		o.Plain("meaning", s.meaning)
+		r.view.Title(titles[s.meaning])
+	}
+	o.Digest("calldataDigest", digest[:])
+	if !ok {
+		o.Unreadable(show.DoesNotDecode, c.data)
+		return nil
+	}
+	args := o.List("args")
+	for i, value := range values {
+		name := s.inputs.names[i]
+		r.argument(args.Entry(name), s.inputs.parts[i], value, slices.Contains(carriers[s.meaning], name))
+	}
+	if again := s.inputs.appendSequence(nil, values); !bytes.Equal(again, arguments) {
+		if bytes.HasPrefix(arguments, again) {
+			o.Trailing(arguments[len(again):])
+		} else {
+			o.Warn(show.EncodingOdd)
+		}
+	}
+	return r.effects(call{o, to, c.to, s, values}, c, depth)
+}
+
+// find is the function with a selector: a standard one whose arguments the data are, else the one of the interface that the
+// organization has uploaded for the contract, else the standard one all the same. Nil is none.
+func (r callReader) find(c shownCall, selector [4]byte) (*standard, string, *show.Source, error) {
+	s := known()[selector]
+	if s != nil {
+		if _, ok := decodeWhole(s.inputs, c.data[len(selector):]); ok {
+			return s, show.FromImage, nil, nil
+		}
+	}
+	uploaded, err := r.view.Interface(string(chain.ZeroX(c.to)))
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if uploaded != nil {
+		if i, ok := uploaded.Description.(*Interface); ok && i != nil && i.functions[selector] != nil {
+			return &standard{function: *i.functions[selector]}, show.FromOrganization, &uploaded.Source, nil
+		}
+	}
+	return s, show.FromImage, nil, nil
+}
+
+// carriers are the arguments that hold other calls, which are shown beside them.
+var carriers = map[string][]string{
+	"SAFE_EXEC": {"data"}, "SAFE_MODULE_EXEC": {"data"}, "SAFE_SETUP": {"data"}, "SAFE_MULTI_SEND": {"transactions"}, "PROXY_UPGRADE": {"data"},
+	"MULTICALL": {"data"}, "CALLS": {"calls"}, "EXECUTE": {"data"}, "EXECUTE_BATCH": {"datas"}, "TIMELOCK": {"data", "payload"},
+}
+
+// argument sets a value of decodeWhole with its type. Of data that are shown elsewhere too, the beginning will do.
+func (r callReader) argument(o *show.Object, t *abiType, value any, elsewhere bool) {
+	o.Text("type", string(t.appendName(nil)))
+	switch value := value.(type) {
+	case *big.Int:
+		o.Number("value", value)
+	case bool:
+		o.Bool("value", value)
+	case []byte:
+		switch t.kind {
+		case kindAddress:
+			text := r.at.text(value)
+			o.Plain("address", text)
+			o.Label(r.at.caip2, text, contracts[text])
+		case kindString:
+			o.Text("value", string(value))
+		default:
+			if elsewhere {
+				o.Begin("value", value)
+				return
+			}
+			o.Bytes("value", value)
+		}
+	case []any:
+		if t.kind != kindTuple {
+			items := o.List("items")
+			for _, item := range value {
+				r.argument(items.Object(), t.elem, item, elsewhere)
+			}
+			return
+		}
+		members := o.List("members")
+		for i, part := range value {
+			name := ""
+			if t.names != nil {
+				name = t.names[i]
+			}
+			r.argument(members.Entry(name), t.parts[i], part, elsewhere)
+		}
+	}
+}
+
+func wordBytes(n int) []byte {
+	var w [wordSize]byte
+	binary.BigEndian.PutUint64(w[24:], uint64(n))
+	return w[:]
+}
+
+// titles say what a call does, by its meaning.
+var titles = map[string]string{
+	"ERC20_TRANSFER": "Send tokens", "ERC20_TRANSFER_FROM": "Move tokens of another account", "ERC20_APPROVE": "Allow another to move tokens",
+	"ERC20_DECREASE": "Allow another to move fewer tokens", "ERC20_PERMIT": "Allow another to move tokens", "DAI_PERMIT": "Allow another to move tokens",
+	"TOKEN_MINT": "Make new tokens", "TOKEN_BURN": "Destroy tokens", "WRAP": "Wrap coins into tokens", "UNWRAP": "Unwrap tokens into coins",
+	"NFT_TRANSFER": "Send a collectible", "APPROVAL_FOR_ALL": "Allow another to move a whole collection", "VOTES_DELEGATE": "Delegate votes",
+	"VAULT_DEPOSIT": "Deposit into a vault", "VAULT_WITHDRAW": "Withdraw from a vault", "PERMIT2_APPROVE": "Allow another to move tokens",
+	"PERMIT2_TRANSFER": "Move tokens through Permit2", "PERMIT2_PERMIT": "Allow another to move tokens", "PERMIT2_LOCKDOWN": "Take rights to move tokens back",
+	"CONTROL": "Change who controls a contract", "PAUSE": "Pause or resume a contract", "PROXY_UPGRADE": "Replace the code of a contract",
+	"SAFE_EXEC": "Run a transaction of a Safe", "SAFE_MODULE_EXEC": "Run a transaction of a Safe as its module", "SAFE_APPROVE_HASH": "Approve a hash in a Safe",
+	"SAFE_SETUP": "Set up a Safe", "SAFE_MULTI_SEND": "Several calls at once", "MULTICALL": "Several calls at once", "CALLS": "Several calls at once",
+	"EXECUTE": "Run a call of an account", "EXECUTE_BATCH": "Several calls at once", "TIMELOCK": "Run a call after a delay",
+}
+
+// A call has been decoded as a function.
+type call struct {
+	out      *show.Object
+	to       string
+	self     []byte // the account at to
+	function *standard
+	values   []any
+}
+
+// value is an argument by its name, nil where there is none.
+func (c *call) value(name string) any {
+	if i := slices.Index(c.function.inputs.names, name); i >= 0 {
+		return c.values[i]
+	}
+	return nil
+}
+
+func (c *call) number(names ...string) *big.Int {
+	for _, name := range names {
+		if n, ok := c.value(name).(*big.Int); ok {
+			return n
+		}
+	}
+	return new(big.Int)
+}
+
+func (c *call) bytes(names ...string) []byte {
+	for _, name := range names {
+		if b, ok := c.value(name).([]byte); ok {
+			return b
+		}
+	}
+	return nil
+}
+
+// Those whom a call names and who get nothing by it.
+var losers = []string{"from", "holder", "prevOwner", "oldOwner", "prevModule", "gasToken", "paymentToken", "token"}
+
+// effects tells what a call does that approvers must know: who gets what, and the calls in it.
+func (r callReader) effects(c call, sent shownCall, depth int) error {
+	for i, part := range c.function.inputs.parts {
+		name := c.function.inputs.names[i]
+		switch {
+		case part.kind != kindAddress, slices.Contains(losers, name), name == "owner" && c.function.meaning != "CONTROL":
+		default:
+			r.at.party(c.out, r.at.text(c.values[i].([]byte)), "args", place2(name, i))
+		}
+	}
+	switch c.function.meaning {
+	case "ERC20_TRANSFER", "ERC20_TRANSFER_FROM", "TOKEN_MINT", "TOKEN_BURN":
+		r.amount(c.out.Object("amount"), c.to, c.number("value"), 0)
+		if to := c.bytes("to"); to != nil {
+			text := r.at.text(to)
+			burn(c.out, text, "args.to")
+			if text == c.to {
+				c.out.Warn(show.AddressBurn, "args.to")
+			}
+		}
+		r.alone(c, sent)
+	case "ERC20_APPROVE", "ERC20_PERMIT":
+		r.amount(c.out.Object("amount"), c.to, c.number("value", "addedValue"), 256)
+		r.alone(c, sent)
+	case "ERC20_DECREASE":
+		r.amount(c.out.Object("amount"), c.to, c.number("subtractedValue"), 0)
+		r.alone(c, sent)
+	case "DAI_PERMIT":
+		if allowed, _ := c.value("allowed").(bool); allowed {
+			c.out.Warn(show.ApprovalUnlimited)
+		}
+		r.until(c.out, c.number("expiry"), true)
+	case "PERMIT2_APPROVE":
+		token := r.at.text(c.bytes("token"))
+		r.amount(c.out.Object("amount"), token, c.number("amount"), 160)
+		r.until(c.out, c.number("expiration"), false)
+	case "PERMIT2_TRANSFER":
+		r.amount(c.out.Object("amount"), r.at.text(c.bytes("token")), c.number("amount"), 0)
+	case "PERMIT2_PERMIT":
+		r.permit2(c)
+	case "NFT_TRANSFER":
+		r.token(c.out, c.to)
+		r.alone(c, sent)
+	case "APPROVAL_FOR_ALL":
+		if all, _ := c.value("approved").(bool); all {
+			c.out.Warn(show.ApprovalAll)
+		}
+		r.alone(c, sent)
+	case "CONTROL":
+		c.out.Warn(show.ControlChange)
+	case "SAFE_APPROVE_HASH":
+		c.out.Warn(show.BlindSignature, "args.hashToApprove")
+	}
+	return r.inner(c, depth)
+}
+
+// place2 is how warnings name an argument.
+func place2(name string, i int) string {
+	if name != "" {
+		return name
+	}
+	return big.NewInt(int64(i)).String()
+}
+
+// alone warns of coins that go along to a function of a token, which takes none.
+func (r callReader) alone(c call, sent shownCall) {
+	if sent.value != nil && sent.value.Sign() > 0 {
+		c.out.Warn(show.ValueAlong)
+	}
+}
+
+// amount makes an object an amount of a token. It is moved, or if bits is above 0 somebody may move up to as much, in a type
+// of so many bits.
+func (r callReader) amount(o *show.Object, token string, n *big.Int, bits uint) {
+	u := r.token(o, token)
+	all := bits > 0 && isUnlimited(n, bits)
+	o.SetAmount(n, u, all)
+	switch {
+	case all:
+		o.Warn(show.ApprovalUnlimited)
+	case bits > 0 && n.Sign() > 0 && !r.signed:
+		o.Warn(show.Approval)
+	}
+}
+
+// isUnlimited tells an amount that is no bound: half of what a narrower type can hold, from 2^127 of one with 256 bits, and
+// 2^96-1, which some tokens take for all.
+func isUnlimited(n *big.Int, bits uint) bool {
+	from := bits - 1
+	if bits == 256 {
+		from = 127
+	}
+	return n.BitLen() > int(from) || n.Cmp(most96) == 0
+}
+
+var most96 = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 96), big.NewInt(1))
+
+// token is the unit of a token; it warns of one that nobody knows.
+func (r callReader) token(o *show.Object, token string) show.Unit {
+	u, ok := r.at.token(r.view, token)
+	if !ok {
+		o.Warn(show.TokenUnknown)
+	}
+	return u
+}
+
+// keepsFor is how long something may stay good without a warning, in seconds: 30 days.
+const keepsFor = 30 * 24 * 60 * 60
+
+// until sets when something ends, in seconds since 1970.
+func (r callReader) until(o *show.Object, end *big.Int, zeroIsNever bool) {
+	if end.Sign() == 0 && zeroIsNever || end.Cmp(big.NewInt(r.view.Now().Unix()+keepsFor)) > 0 {
+		o.Warn(show.NoExpiry)
+	}
+	o.Time("until", end)
+}
+
+// permit2 shows the amounts of a permit that is brought to Permit2.
+func (r callReader) permit2(c call) {
+	permit := c.value("permitSingle")
+	if permit == nil {
+		permit = c.value("permitBatch")
+	}
+	tuple := permit.([]any)
+	details := [][]any{}
+	switch first := tuple[0].([]any); {
+	case len(first) == 0:
+	default:
+		if _, many := first[0].([]any); !many {
+			details = append(details, first)
+			break
+		}
+		for _, d := range first {
+			details = append(details, d.([]any))
+		}
+	}
+	r.at.party(c.out, r.at.text(tuple[1].([]byte)), "args.spender")
+	amounts := c.out.List("amounts")
+	for _, d := range details {
+		o := amounts.Object()
+		token := r.at.text(d[0].([]byte))
+		o.Plain("token", token)
+		r.amount(o, token, d[1].(*big.Int), 160)
+		r.until(o, d[2].(*big.Int), false)
+	}
+}
+
+// inner shows the calls that a call makes.
+func (r callReader) inner(c call, depth int) error {
+	var calls []shownCall
+	switch c.function.meaning {
+	case "SAFE_EXEC", "SAFE_MODULE_EXEC":
+		if c.number("gasPrice").Sign() > 0 {
+			c.out.Warn(show.SafeRefund)
+		}
+		calls = append(calls, shownCall{to: c.bytes("to"), value: c.number("value"), data: c.bytes("data"), foreign: c.number("operation").Sign() > 0})
+	case "SAFE_SETUP":
+		c.out.Warn(show.ControlChange)
+		if to := c.bytes("to"); !isZero(to) {
+			calls = append(calls, shownCall{to: to, data: c.bytes("data"), foreign: true})
+		}
+	case "PROXY_UPGRADE":
+		c.out.Warn(show.Upgrade)
+		if data := c.bytes("data"); len(data) > 0 {
+			calls = append(calls, shownCall{to: c.bytes("newImplementation", "implementation"), data: data, foreign: true, upgrade: true})
+		}
+	case "SAFE_MULTI_SEND":
+		packed := c.bytes("transactions")
+		for len(packed) > 0 {
+			one, rest, ok := unpack(packed)
+			if !ok {
+				c.out.Trailing(packed)
+				break
+			}
+			calls, packed = append(calls, one), rest
+		}
+	case "MULTICALL":
+		list, _ := c.value("data").([]any)
+		for _, data := range list {
+			calls = append(calls, shownCall{to: c.self, data: data.([]byte)})
+		}
+	case "CALLS":
+		list, _ := c.value("calls").([]any)
+		for _, tuple := range list {
+			calls = append(calls, callOf(tuple.([]any)))
+		}
+	case "EXECUTE", "TIMELOCK":
+		calls = append(calls, shownCall{to: c.bytes("target"), value: c.number("value"), data: c.bytes("data", "payload")})
+	case "EXECUTE_BATCH":
+		targets, _ := c.value("targets").([]any)
+		values, _ := c.value("values").([]any)
+		datas, _ := c.value("datas").([]any)
+		if len(targets) != len(values) || len(values) != len(datas) {
+			c.out.Warn(show.EncodingOdd)
+			break
+		}
+		for i := range targets {
+			calls = append(calls, shownCall{to: targets[i].([]byte), value: values[i].(*big.Int), data: datas[i].([]byte)})
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	return r.all(c.out.List("calls"), calls, depth+1)
+}
+
+// all shows calls in a row, as long as any are read.
+func (r callReader) all(list *show.List, calls []shownCall, depth int) error {
+	for i, c := range calls {
+		if r.view.CallsLeft() == 0 && i > 0 {
+			list.TooMany()
+			return nil
+		}
+		if err := r.show(list, c, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callOf reads a tuple of an addressee, perhaps a value, and data.
+func callOf(tuple []any) (c shownCall) {
+	c.to = tuple[0].([]byte)
+	for _, part := range tuple[1:] {
+		switch part := part.(type) {
+		case *big.Int:
+			c.value = part
+		case []byte:
+			c.data = part
+		}
+	}
+	return c
+}
+
+// unpack reads one of the transactions that MultiSend packs: the operation, the addressee, the value, the length of the data
+// and the data.
+func unpack(b []byte) (c shownCall, rest []byte, ok bool) {
+	const head = 1 + 20 + wordSize + wordSize
+	if len(b) < head {
+		return c, nil, false
+	}
+	size := new(big.Int).SetBytes(b[head-wordSize : head])
+	if !size.IsInt64() || size.Int64() > int64(len(b)-head) {
+		return c, nil, false
+	}
+	end := head + int(size.Int64())
+	return shownCall{foreign: b[0] != 0, to: b[1:21], value: new(big.Int).SetBytes(b[21:53]), data: b[head:end]}, b[end:], true
+}

@@ -1,0 +1,324 @@
+package show
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/enclave/internal/chain"
+)
+
+// Where something is from that the bytes do not say, as documents write it.
+const (
+	FromBytes        = "BYTES"         // the bytes, where that is not plain
+	FromImage        = "BUILTIN"       // the program
+	FromOrganization = "ORGANIZATION"  // a record of the organization
+	FromOperator     = "OPERATOR_LIST" // a list that the operator's configuration names by its hash
+	FromRequester    = "REQUESTER"     // whoever asked
+	FromHost         = "HOST"
+)
+
+// A Source is a record or a list that a document took something from.
+type Source struct {
+	From     string
+	Record   string // its id
+	SHA256   string // of its text, hexadecimal
+	MadeBy   string // the user who put it there
+	Contract string // the address that it speaks of
+}
+
+func (s *Source) append(b []byte) []byte {
+	b = appendString(append(b, `{"source":`...), s.From)
+	for _, m := range [...][2]string{{"record", s.Record}, {"address", s.Contract}, {"sha256", s.SHA256}, {"by", s.MadeBy}} {
+		if m[1] != "" {
+			b = appendString(append(b, `,"`+m[0]+`":`...), m[1])
+		}
+	}
+	return append(b, '}')
+}
+
+// An Entry is an address that has a name.
+type Entry struct {
+	Name, Address, From string
+}
+
+// A Token is one on the operator's list. Network is as CAIP-2 writes it for Ethereum's kin, such as eip155:1, and solana,
+// tron otherwise.
+type Token struct {
+	Network, Address, Symbol string
+	Decimals                 int
+	From                     string
+}
+
+// An Interface is one that the organization has uploaded for a contract.
+type Interface struct {
+	Description chain.Description
+	Source      Source
+}
+
+// A ContractCall is a call of a contract of Ethereum's kind, on whatever chain.
+type ContractCall struct {
+	Network  string                      // as lists of tokens have it
+	Address  func(account []byte) string // writes an account of 20 bytes
+	Coin     Unit
+	To, Data []byte
+	Value    *big.Int // nil for none
+}
+
+// ContractCalls adds a call to a list, with the calls that it makes. An error is one that Known.Interface has answered.
+type ContractCalls func(v *View, list *List, c ContractCall) error
+
+// Known is what is known besides the bytes. The zero value knows nothing.
+type Known struct {
+	Now       time.Time
+	Signer    chain.SigningKey
+	Own       func(address string) bool // an account of the organization; by match key
+	Entries   []Entry
+	Tokens    []Token
+	ListHash  string // SHA-256 of the operator's list, hexadecimal
+	Interface func(address string) (Interface, error)
+	Calls     ContractCalls // nil where calls of contracts are not read
+
+	byKey map[string][]int // of Entries, by match key
+}
+
+// Now is when the document is made.
+func (v *View) Now() time.Time { return v.known.Now }
+
+// Signer is the key that will sign.
+func (v *View) Signer() chain.SigningKey { return v.known.Signer }
+
+// IsOwn tells whether the organization has the account.
+func (v *View) IsOwn(address string) bool {
+	k := v.known
+	return k.Signer.Address != "" && chain.MatchKey(k.Signer.Address) == chain.MatchKey(address) || k.Own != nil && k.Own(address)
+}
+
+// Interface is what the organization has uploaded for a contract, nil where there is none.
+func (v *View) Interface(address string) (*Interface, error) {
+	if v.known.Interface == nil {
+		return nil, nil
+	}
+	i, err := v.known.Interface(address)
+	if err != nil || i.Description == nil {
+		return nil, err
+	}
+	return &i, nil
+}
+
+// ShowCall adds a call of a contract to a list.
+func (v *View) ShowCall(list *List, c ContractCall) error {
+	if v.known.Calls == nil {
+		list.Object().Unreadable(UnknownFunction, c.Data)
+		return nil
+	}
+	return v.known.Calls(v, list, c)
+}
+
+// Use notes that something was taken from a source.
+func (v *View) Use(s Source) {
+	if s.From != FromImage && !slices.Contains(v.sources, s) && v.take(160+written(s.Record)+written(s.MadeBy)) {
+		v.sources = append(v.sources, s)
+	}
+}
+
+// entriesOf finds those of an address, by their places.
+func (k *Known) entriesOf(address string) []int {
+	if k.byKey == nil {
+		k.byKey = make(map[string][]int, len(k.Entries))
+		for i := range k.Entries {
+			key := chain.MatchKey(k.Entries[i].Address)
+			k.byKey[key] = append(k.byKey[key], i)
+		}
+	}
+	return k.byKey[chain.MatchKey(address)]
+}
+
+// Token finds a token of a network on the operator's list.
+func (v *View) Token(network, address string) (Token, bool) {
+	for _, t := range v.known.Tokens {
+		if t.Network == network && chain.MatchKey(t.Address) == chain.MatchKey(address) {
+			return t, true
+		}
+	}
+	return Token{}, false
+}
+
+// Mints are the addresses of a network's tokens on the operator's list.
+func (v *View) Mints(network string) (all []string) {
+	for _, t := range v.known.Tokens {
+		if t.Network == network {
+			all = append(all, t.Address)
+		}
+	}
+	return all
+}
+
+// Addresses are those that have a name.
+func (v *View) Addresses() (all []string) {
+	for _, e := range v.known.Entries {
+		all = append(all, e.Address)
+	}
+	return all
+}
+
+// UseToken notes that the operator's list was read.
+func (v *View) UseToken(t Token) {
+	if t.From == FromOperator {
+		v.Use(Source{From: FromOperator, SHA256: v.known.ListHash})
+	}
+}
+
+// A Name is what an address is called, and by whom.
+type Name struct{ Text, From string }
+
+// Address sets an address of a network, whole, with what it is called: by the program if builtin is not empty, else by the
+// operator's list, else by the organization.
+func (o *Object) Address(key, network, address, builtin string) *Object {
+	child := o.Object(key)
+	child.Plain("address", address)
+	child.Label(network, address, builtin)
+	return child
+}
+
+// Label sets what an address is called.
+func (o *Object) Label(network, address, builtin string) {
+	v := o.view
+	name := Name{builtin, FromImage}
+	if name.Text == "" {
+		name = v.NameOf(network, address)
+	}
+	if name.Text == "" {
+		return
+	}
+	o.Text("label", name.Text)
+	o.Plain("labelSource", name.From)
+	if name.From == FromOperator {
+		v.Use(Source{From: FromOperator, SHA256: v.known.ListHash})
+	}
+	for i := range v.known.Entries {
+		e := &v.known.Entries[i]
+		if strings.EqualFold(e.Name, name.Text) && chain.MatchKey(e.Address) != chain.MatchKey(address) {
+			o.Warn(LabelClash)
+			break
+		}
+	}
+}
+
+// NameOf is what the operator's list or the organization calls an address, empty if neither does.
+func (v *View) NameOf(network, address string) Name {
+	if t, ok := v.Token(network, address); ok {
+		return Name{t.Symbol, t.From}
+	}
+	for _, i := range v.known.entriesOf(address) {
+		return Name{v.known.Entries[i].Name, v.known.Entries[i].From}
+	}
+	return Name{}
+}
+
+// Party warns of an address that receives something, gets a right, verifies or is called, and that nobody knows: it is
+// none of the organization's, on no list and has no name.
+func (o *Object) Party(network, address string, member ...string) {
+	v := o.view
+	if v.IsOwn(address) || v.NameOf(network, address).Text != "" {
+		return
+	}
+	o.Warn(AddressNew, member...)
+	if v.looksLike(address) {
+		o.Warn(Lookalike, member...)
+	}
+}
+
+// ends are the first and last digits, which people compare.
+func ends(address string) string {
+	digits := address
+	for _, prefix := range []string{"0x", "bc1q", "bc1p", "tb1q", "tb1p", "bcrt1q", "bcrt1p"} {
+		if cut, ok := strings.CutPrefix(address, prefix); ok {
+			digits = cut
+			break
+		}
+	}
+	if len(digits) < 12 {
+		return ""
+	}
+	if chain.IgnoresCase(address) {
+		digits = strings.ToLower(digits)
+	}
+	return digits[:4] + digits[len(digits)-4:]
+}
+
+func (v *View) looksLike(address string) bool {
+	e := ends(address)
+	if e == "" {
+		return false
+	}
+	same := func(other string) bool { return ends(other) == e && chain.MatchKey(other) != chain.MatchKey(address) }
+	return same(v.known.Signer.Address) ||
+		slices.ContainsFunc(v.known.Entries, func(x Entry) bool { return same(x.Address) }) ||
+		slices.ContainsFunc(v.known.Tokens, func(t Token) bool { return same(t.Address) })
+}
+
+// LooksLikeName tells whether a name is taken for another, and is not it.
+func LooksLikeName(name, other string) bool {
+	return name != other && skeleton(name) == skeleton(other)
+}
+
+// A Unit is what an amount counts, and the coin or token that many of them make. Symbol is empty where nobody knows it, and
+// Decimals is then of no use unless HasDecimals says that the bytes have them.
+type Unit struct {
+	Name               string // of the smallest unit, such as wei; empty for tokens
+	Symbol, SymbolFrom string
+	Decimals           int
+	DecimalsFrom       string // empty where it goes without saying: of coins
+	HasDecimals        bool
+}
+
+// Amount sets an amount.
+func (o *Object) Amount(key string, n *big.Int, u Unit) *Object {
+	child := o.Object(key)
+	child.SetAmount(n, u, false)
+	return child
+}
+
+// SetAmount makes the object an amount: the number in the smallest unit, always, and beside it the scaled one where decimals
+// are known. One that is unlimited stands for all there will ever be.
+func (o *Object) SetAmount(n *big.Int, u Unit, unlimited bool) {
+	o.Number("value", n)
+	if u.Name != "" {
+		o.Plain("unit", u.Name)
+	}
+	if unlimited {
+		o.Bool("unlimited", true)
+	}
+	if u.DecimalsFrom != "" {
+		o.Uint("decimals", uint64(u.Decimals))
+		o.Plain("decimalsSource", u.DecimalsFrom)
+	}
+	if n.Sign() == 0 && u.Name != "" {
+		return
+	}
+	if u.HasDecimals && !unlimited {
+		o.Plain("text", Scale(n, u.Decimals))
+	}
+	if u.Symbol != "" {
+		o.Text("symbol", u.Symbol)
+		o.Plain("symbolSource", u.SymbolFrom)
+	}
+}
+
+// Scale writes n / 10^decimals without zeros at the end.
+func Scale(n *big.Int, decimals int) string {
+	text := new(big.Int).Abs(n).String()
+	if len(text) <= decimals {
+		text = strings.Repeat("0", decimals-len(text)+1) + text
+	}
+	whole, part := text[:len(text)-decimals], strings.TrimRight(text[len(text)-decimals:], "0")
+	if part != "" {
+		whole += "." + part
+	}
+	if n.Sign() < 0 {
+		whole = "-" + whole
+	}
+	return whole
+}

@@ -1,0 +1,150 @@
+package show
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// letters tells what in a text can mislead who reads it.
+type letters struct{ turned, hidden, mixed bool }
+
+func (l letters) warnings() (codes []Warning) {
+	if l.turned {
+		codes = append(codes, TextTurned)
+	}
+	if l.hidden {
+		codes = append(codes, TextHidden)
+	}
+	if l.mixed {
+		codes = append(codes, TextMixed)
+	}
+	return codes
+}
+
+// escape writes a text in printable ASCII: a backslash twice, anything else as \u{HEX}. It tells what misleads in it, but
+// for the letters that are allowed there. The text must be UTF-8.
+func escape(s string, allowed func(rune) bool) (string, letters) {
+	var found letters
+	var b strings.Builder
+	var word scripts
+	for _, r := range s {
+		switch {
+		case r == '\\':
+			b.WriteString(`\\`)
+		case r >= 0x20 && r <= 0x7e:
+			b.WriteRune(r)
+		default:
+			b.WriteString(`\u{` + strings.ToUpper(strconv.FormatInt(int64(r), 16)) + "}")
+		}
+		switch {
+		case allowed != nil && allowed(r):
+		case isTurning(r):
+			found.turned = true
+		case isHidden(r):
+			found.hidden = true
+		}
+		if word.mixes(r) {
+			found.mixed = true
+		}
+	}
+	return b.String(), found
+}
+
+// isTurning tells the controls that change the direction in which a text is shown.
+func isTurning(r rune) bool {
+	switch {
+	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return r == 0x200e || r == 0x200f || r == 0x061c
+}
+
+// isHidden tells what is in a text and not to be seen: controls, marks of formatting, fillers, tags, selectors of variants
+// but the one that makes a sign coloured.
+func isHidden(r rune) bool {
+	switch r {
+	case 0x034f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x3164, 0xffa0, 0x2028, 0x2029:
+		return true
+	case 0xfe0f:
+		return false
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r >= 0xfe00 && r <= 0xfe0e || r >= 0xe0100 && r <= 0xe01ef
+}
+
+// scripts follows the alphabet of a word.
+type scripts struct{ of string }
+
+// mixed are alphabets that one word may have together.
+var mixed = map[string]string{"Hiragana": "Han", "Katakana": "Han", "Hangul": "Han", "Bopomofo": "Han"}
+
+// mixes takes the next letter and tells whether it is of another alphabet than those before it in the word.
+func (s *scripts) mixes(r rune) bool {
+	switch {
+	case r < 0x80 && unicode.IsLetter(r):
+	case r < 0x80 && (r < '0' || r > '9'):
+		s.of = ""
+		return false
+	case !unicode.IsLetter(r):
+		if unicode.IsSpace(r) {
+			s.of = ""
+		}
+		return false
+	}
+	script := "Latin"
+	if r >= 0x80 {
+		script = scriptOf(r)
+	}
+	if script == "" {
+		return false
+	}
+	before := s.of
+	s.of = script
+	return before != "" && before != script
+}
+
+// The alphabets that are looked for. Others are told by their own letters alone.
+var alphabets = []string{"Latin", "Cyrillic", "Greek", "Han", "Hiragana", "Katakana", "Hangul", "Bopomofo", "Arabic", "Hebrew", "Armenian", "Georgian", "Cherokee", "Coptic", "Lisu", "Devanagari", "Thai"}
+
+func scriptOf(r rune) string {
+	for _, name := range alphabets {
+		if unicode.Is(unicode.Scripts[name], r) {
+			if as := mixed[name]; as != "" {
+				return as
+			}
+			return name
+		}
+	}
+	return ""
+}
+
+// alike are letters that look like a Latin one.
+var alike = func() map[rune]rune {
+	m := map[rune]rune{}
+	for _, pair := range strings.Fields("аa еe оo рp сc уy хx іi јj ѕs һh ԁd ԛq ԝw АA ВB ЕE ЅS ІI ЈJ КK МM НH ОO РP СC ТT ХX ҮY " +
+		"αa οo ρp νv ΑA ΒB ΕE ΖZ ΗH ΙI ΚK ΜM ΝN ΟO ΡP ΤT ΥY ΧX ıi ɑa ɡg ｏo") {
+		r := []rune(pair)
+		m[r[0]] = r[1]
+	}
+	return m
+}()
+
+// skeleton is what a name looks like: names with one skeleton are taken for one another.
+func skeleton(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		if to, ok := alike[r]; ok {
+			r = to
+		}
+		switch {
+		case isHidden(r) || isTurning(r) || unicode.IsSpace(r) || unicode.Is(unicode.Mn, r):
+			continue
+		case r == '0':
+			r = 'o'
+		case r == '1' || r == 'i' || r == '|':
+			r = 'l'
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
+}

@@ -1,0 +1,726 @@
+package sol
+
+import (
+	"encoding/binary"
+	"math/big"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/mr-tron/base58"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/show"
+)
+
+// Kind is the kind of what is shown.
+func (t *transaction) Kind() string { return "SOLANA_TRANSACTION" }
+
+// listName is the name of Solana on lists of tokens.
+const listName = "solana"
+
+var lamports = show.Unit{Name: "lamport", Symbol: "SOL", SymbolFrom: show.FromImage, Decimals: 9, HasDecimals: true}
+
+// Fees, in lamports: of a signature, and the one from which approvers are warned (0.1 SOL).
+const (
+	feePerSignature = 5000
+	highFee         = 100_000_000
+)
+
+// ReadMessage reads a message without the slots of its signatures, as Chain.Read reads a transaction: what the key would sign
+// if it signed these bytes.
+func ReadMessage(message []byte, by chain.PublicKey) (chain.Transaction, error) {
+	first := 0
+	if len(message) > 1 && message[0] == versioned {
+		first = 1
+	}
+	if len(message) <= first || message[first] >= versioned {
+		return nil, bareMessage()
+	}
+	signers := int(message[first])
+	raw := make([]byte, 1+signers*signatureSize, 1+signers*signatureSize+len(message))
+	raw[0] = byte(signers)
+	return Chain{}.Read(append(raw, message...), chain.SigningKey{Public: by})
+}
+
+// A shower shows one transaction.
+type shower struct {
+	*transaction
+	view   *show.View
+	out    *show.Object
+	self   string // the signer's address
+	owners ownerTable
+
+	spent        uint64 // lamports that leave own accounts
+	units, price uint64 // of computation, and micro-lamports for each
+	hasUnits     bool
+}
+
+// Show shows all instructions in their order: of the programs that are built in or that the organization has uploaded an
+// interface for what they do, of others the bytes.
+func (t *transaction) Show(v *show.View, o *show.Object) error {
+	s := shower{transaction: t, view: v, out: o, self: base58.Encode(v.Signer().Public.Bytes()), owners: ownerTable{view: v}}
+	s.owners.self = s.self
+	version := "legacy"
+	if t.bytes[0] >= versioned {
+		version = strconv.Itoa(int(t.bytes[0] - versioned))
+	}
+	o.Plain("version", version)
+	payer := t.keys[0].String()
+	o.Address("feePayer", listName, payer, "")
+	signers := o.List("signers")
+	others := false
+	for i := range t.signers {
+		signers.Plain(t.keys[i].String())
+		others = others || !s.isOwn(t.keys[i].String())
+	}
+	if others {
+		o.Warn(show.OtherParties, "signers")
+	}
+	o.Plain("recentBlockhash", base58.Encode(t.blockhash))
+	s.nonce()
+	o.Uint("instructions", uint64(len(t.instructions)))
+	if err := s.instructions(); err != nil {
+		return err
+	}
+	s.fee(s.isOwn(payer))
+	v.Title("Call a program")
+	return nil
+}
+
+func (s *shower) isOwn(address string) bool { return address == s.self || s.view.IsOwn(address) }
+
+// nonce tells a transaction that stays good until its nonce is used.
+func (s *shower) nonce() {
+	if len(s.transaction.instructions) == 0 {
+		return
+	}
+	in := &s.transaction.instructions[0]
+	if s.keys[in.program] != systemProgram || systemNumber(in) != systemAdvanceNonce {
+		return
+	}
+	nonce := s.out.Object("nonce")
+	nonce.Plain("account", s.account(in, 0))
+	nonce.Plain("authority", s.account(in, len(in.accounts)-1))
+	nonce.Plain("value", base58.Encode(s.blockhash))
+	nonce.Warn(show.DurableNonce)
+}
+
+// fee sets the most that is paid for the transaction itself, and what leaves own accounts in all.
+func (s *shower) fee(own bool) {
+	units := s.units
+	if !s.hasUnits {
+		units = min(200_000*uint64(len(s.transaction.instructions)), 1_400_000)
+	}
+	price := new(big.Int).Mul(new(big.Int).SetUint64(units), new(big.Int).SetUint64(s.price))
+	price.Add(price, big.NewInt(999_999)).Div(price, big.NewInt(1_000_000))
+	fee := price.Add(price, big.NewInt(int64(feePerSignature*s.signers)))
+	s.out.Amount("maxFee", fee, lamports)
+	if fee.Cmp(big.NewInt(highFee)) > 0 {
+		s.out.Warn(show.FeeHigh, "maxFee")
+	}
+	spent := new(big.Int).SetUint64(s.spent)
+	if own {
+		spent.Add(spent, fee)
+	}
+	s.out.Amount("spent", spent, lamports)
+}
+
+// account is the text of one of an instruction's accounts; of one that a table on the chain holds, the table and the place.
+func (s *shower) account(in *instruction, i int) string {
+	if a := int(in.accounts[i]); a < len(s.keys) {
+		return s.keys[a].String()
+	}
+	return lookedUp
+}
+
+// place finds what table on the chain holds an account.
+func (s *shower) place(a int) (table string, index byte) {
+	writable, readonly := len(s.keys), len(s.keys)+s.writable
+	for i := range s.lookups {
+		l := &s.lookups[i]
+		switch {
+		case a >= writable && a < writable+len(l.writable):
+			return l.table.String(), l.writable[a-writable]
+		case a >= readonly && a < readonly+len(l.readonly):
+			return l.table.String(), l.readonly[a-readonly]
+		}
+		writable, readonly = writable+len(l.writable), readonly+len(l.readonly)
+	}
+	return "", 0
+}
+
+// setAccount sets one of an instruction's accounts as a member, and answers its address, empty if only the chain knows it.
+func (s *shower) setAccount(o *show.Object, key string, in *instruction, i int) string {
+	if a := int(in.accounts[i]); a >= len(s.keys) {
+		table, index := s.place(a)
+		child := o.Object(key)
+		child.Plain("table", table)
+		child.Uint("index", uint64(index))
+		return ""
+	}
+	text := s.account(in, i)
+	o.Address(key, listName, text, programNames[text])
+	return text
+}
+
+// party warns of an account that nobody knows, unless a table on the chain holds it, of which there is a warning already.
+func (s *shower) party(o *show.Object, address, member string) {
+	if address != "" && address != s.self && programNames[address] == "" {
+		o.Party(listName, address, member)
+	}
+}
+
+// instructions shows them in a row.
+func (s *shower) instructions() error {
+	list := s.out.List("calls")
+	for i := range s.transaction.instructions {
+		if why := s.view.Call(1); why != "" {
+			list.TooMany()
+			return nil
+		}
+		in := &s.transaction.instructions[i]
+		o := list.Object()
+		program := s.keys[in.program].String()
+		o.Address("program", listName, program, programNames[program])
+		if slices.ContainsFunc(in.accounts, func(a byte) bool { return int(a) >= len(s.keys) }) {
+			o.Warn(show.LookupAccounts)
+		}
+		if err := s.instruction(o, in, program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shower) instruction(o *show.Object, in *instruction, program string) error {
+	switch s.keys[in.program] {
+	case systemProgram:
+		s.system(o, in)
+		return nil
+	case tokenProgram, token2022:
+		s.token(o, in)
+		return nil
+	}
+	switch programNames[program] {
+	case computeBudget:
+		s.compute(o, in)
+		return nil
+	case memo:
+		name(o, "Memo")
+		if utf8.Valid(in.data) {
+			o.Lines("lines", string(in.data))
+		} else {
+			o.Bytes("data", in.data)
+		}
+		return nil
+	case tokenAccounts:
+		s.tokenAccount(o, in)
+		return nil
+	case loader:
+		s.loader(o, in)
+		return nil
+	}
+	return s.other(o, in, program)
+}
+
+// name sets which instruction of a built-in program it is.
+func name(o *show.Object, text string) {
+	o.Plain("function", text)
+	o.Plain("functionSource", show.FromImage)
+}
+
+// The programs that are built in beside System and the token programs.
+const (
+	computeBudget = "Compute Budget"
+	memo          = "Memo"
+	tokenAccounts = "Associated Token Account"
+	loader        = "BPF Upgradeable Loader"
+)
+
+var programNames = map[string]string{
+	"11111111111111111111111111111111":             "System Program",
+	"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA":  "Token Program",
+	"TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb":  "Token-2022",
+	"ComputeBudget111111111111111111111111111111":  computeBudget,
+	"MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr":  memo,
+	"Memo1UhkJRfHyvLMcVucJwxXeuD728EqVddwQDwFMNo":  memo,
+	"ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL": tokenAccounts,
+	"BPFLoaderUpgradeab1e11111111111111111111111":  loader,
+}
+
+// system shows an instruction of the System program, all of which Read knows.
+func (s *shower) system(o *show.Object, in *instruction) {
+	n := systemNumber(in)
+	what := &system[n]
+	name(o, what.name)
+	if from, to, amount, moves := moveOf(in); moves {
+		payer := s.setAccount(o, "from", in, from)
+		receiver := s.setAccount(o, "to", in, to)
+		o.Amount("amount", new(big.Int).SetUint64(amount), lamports)
+		s.party(o, receiver, "to")
+		if s.isOwn(payer) && !s.isOwn(receiver) {
+			s.spent = sumOf(s.spent, amount)
+		}
+		s.view.Title("Send SOL")
+	} else if what.accounts > 0 {
+		s.setAccount(o, "account", in, 0)
+	}
+	s.systemArguments(o, in, what)
+	if what.hands == "" {
+		return
+	}
+	var to key
+	copy(to[:], in.data[len(in.data)-keySize:])
+	o.Address("newAuthority", listName, to.String(), programNames[to.String()])
+	o.Plain("authorityType", what.hands)
+	s.party(o, to.String(), "newAuthority")
+	o.Warn(show.ControlChange)
+	s.view.Title("Change who controls an account")
+}
+
+// sumOf adds without passing the end.
+func sumOf(a, b uint64) uint64 {
+	if a+b < a {
+		return 1<<64 - 1
+	}
+	return a + b
+}
+
+// systemArguments shows the numbers, keys and seeds of an instruction, but for the amount that it moves.
+func (s *shower) systemArguments(o *show.Object, in *instruction, what *systemInstruction) {
+	rest, moved := in.data[4:], !what.moves
+	if what.args == "u" && what.moves {
+		return
+	}
+	args := o.List("args")
+	for _, arg := range what.args {
+		size := sizeOf(arg, rest)
+		piece := rest[:size]
+		rest = rest[size:]
+		switch arg {
+		case 'u':
+			if n := binary.LittleEndian.Uint64(piece); moved {
+				args.Object().Uint("value", n)
+			}
+			moved = true
+		case 'k':
+			args.Object().Plain("address", base58.Encode(piece))
+		case 's':
+			args.Object().Text("seed", string(piece[8:]))
+		}
+	}
+}
+
+// tokenNames are the instructions of the token programs, by number.
+var tokenNames = []string{"InitializeMint", "InitializeAccount", "InitializeMultisig", "Transfer", "Approve", "Revoke", "SetAuthority", "MintTo", "Burn",
+	"CloseAccount", "FreezeAccount", "ThawAccount", "TransferChecked", "ApproveChecked", "MintToChecked", "BurnChecked", "InitializeAccount2", "SyncNative",
+	"InitializeAccount3", "InitializeMultisig2", "InitializeMint2", "GetAccountDataSize", "InitializeImmutableOwner", "AmountToUiAmount", "UiAmountToAmount"}
+
+// token shows an instruction of the token programs.
+func (s *shower) token(o *show.Object, in *instruction) {
+	t := tokenInstructionOf(in)
+	if t == nil {
+		s.plainTokenInstruction(o, in)
+		return
+	}
+	name(o, t.name)
+	program := s.keys[in.program]
+	switch t.list {
+	case tokenAuthorities:
+		s.authority(o, in)
+		return
+	case tokenCloses:
+		s.setAccount(o, "account", in, 0)
+		s.party(o, s.setAccount(o, "to", in, t.to), "to")
+		s.view.Title("Close a token account")
+		return
+	}
+	first := map[string]string{tokenTransfers: "from", tokenApprovals: "account", tokenBurns: "account"}[t.list]
+	account := s.setAccount(o, first, in, 0)
+	mint, source := "", ""
+	if t.mint >= 0 {
+		mint = s.account(in, t.mint)
+	} else if owner, of, ok := s.owners.find(account, program); ok {
+		mint, source = of, show.FromImage
+		o.Plain("accountOwner", owner)
+	}
+	switch t.list {
+	case tokenTransfers:
+		s.receiver(o, in, t.to, mint, program)
+		s.view.Title("Send tokens")
+	case tokenApprovals:
+		s.party(o, s.setAccount(o, "delegate", in, t.to), "delegate")
+		s.view.Title("Allow another to move tokens")
+	case tokenBurns:
+		s.view.Title("Destroy tokens")
+	}
+	if mint != "" && mint != lookedUp {
+		o.Address("mint", listName, mint, "")
+		if source != "" {
+			o.Plain("mintSource", source)
+		}
+	}
+	s.tokenAmount(o, in, t, mint)
+	if program == token2022 {
+		o.Warn(show.TokenRules)
+	}
+	if owner := s.account(in, t.owner); owner != lookedUp && !s.isOwn(owner) {
+		o.Plain("owner", owner)
+	}
+}
+
+// receiver sets the token account that receives, and whose it is if that follows from owner and mint.
+func (s *shower) receiver(o *show.Object, in *instruction, i int, mint string, program key) {
+	to := s.setAccount(o, "to", in, i)
+	owner, known := s.owners.ownerOf(to, mint, program)
+	if !known {
+		s.party(o, to, "to")
+		return
+	}
+	o.Address("toOwner", listName, owner, "")
+	o.Plain("toOwnerSource", show.FromImage)
+}
+
+// tokenAmount sets an amount: with the decimals that the bytes say or the operator's list has.
+func (s *shower) tokenAmount(o *show.Object, in *instruction, t *tokenInstruction, mint string) {
+	var u show.Unit
+	n := new(big.Int).SetUint64(t.amountOf(in))
+	if listed, ok := s.view.Token(listName, mint); ok {
+		s.view.UseToken(listed)
+		u = show.Unit{Symbol: listed.Symbol, SymbolFrom: listed.From, Decimals: listed.Decimals, DecimalsFrom: listed.From, HasDecimals: true}
+	} else {
+		o.Warn(show.TokenUnknown)
+	}
+	if at := len(t.prefix) + 8; len(in.data) > at {
+		u.Decimals, u.DecimalsFrom, u.HasDecimals = int(in.data[at]), show.FromBytes, true
+	}
+	all := t.list == tokenApprovals && n.BitLen() > 63
+	amount := o.Object("amount")
+	amount.SetAmount(n, u, all)
+	switch {
+	case all:
+		amount.Warn(show.ApprovalUnlimited)
+	case t.list == tokenApprovals && n.Sign() > 0:
+		amount.Warn(show.Approval)
+	}
+	if at := len(t.prefix) + 9; len(in.data) == at+8 {
+		u.DecimalsFrom = ""
+		o.Amount("tokenFee", new(big.Int).SetUint64(binary.LittleEndian.Uint64(in.data[at:])), u)
+	}
+}
+
+// shownAuthorities are the kinds of authority as the token programs spell them, by number.
+var shownAuthorities = []string{"MintTokens", "FreezeAccount", "AccountOwner", "CloseAccount"}
+
+// authority shows who gets an account or a mint.
+func (s *shower) authority(o *show.Object, in *instruction) {
+	account := s.setAccount(o, "account", in, 0)
+	if owner, _, ok := s.owners.find(account, s.keys[in.program]); ok {
+		o.Plain("accountOwner", owner)
+	}
+	kind := authorityType(in)
+	if n := int(in.data[1]); n < len(shownAuthorities) {
+		kind = shownAuthorities[n]
+	}
+	o.Plain("authorityType", kind)
+	if b := newAuthority(in); len(b) > 0 {
+		to := base58.Encode(b)
+		o.Address("newAuthority", listName, to, programNames[to])
+		s.party(o, to, "newAuthority")
+	} else {
+		o.Plain("newAuthority", "")
+	}
+	o.Warn(show.ControlChange)
+	s.view.Title("Change who controls an account")
+}
+
+// plainTokenInstruction shows one that gives nothing away, or one of which nothing is known but its bytes.
+func (s *shower) plainTokenInstruction(o *show.Object, in *instruction) {
+	const mintTo, mintToChecked, freeze, thaw = 7, 14, 10, 11
+	if len(in.data) == 0 || int(in.data[0]) >= len(tokenNames) {
+		s.accountsOf(o, in, nil)
+		o.Unreadable(show.UnknownInstruction, in.data)
+		return
+	}
+	n := in.data[0]
+	name(o, tokenNames[n])
+	s.accountsOf(o, in, nil)
+	switch {
+	case (n == mintTo && len(in.data) == 9 || n == mintToChecked && len(in.data) == 10) && len(in.accounts) > 2:
+		t := tokenInstruction{prefix: string(n), list: tokenTransfers}
+		s.tokenAmount(o, in, &t, s.account(in, 0))
+		s.party(o, s.account(in, 1), "accounts")
+	case n == freeze || n == thaw:
+	case plainToken[n]:
+		if len(in.data) > 1 {
+			o.Bytes("data", in.data[1:])
+		}
+	default:
+		o.Unreadable(show.UnknownInstruction, in.data)
+	}
+}
+
+// compute shows what is paid for computation.
+func (s *shower) compute(o *show.Object, in *instruction) {
+	var what byte
+	if len(in.data) > 0 {
+		what = in.data[0]
+	}
+	names := [...]string{1: "RequestHeapFrame", 2: "SetComputeUnitLimit", 3: "SetComputeUnitPrice", 4: "SetLoadedAccountsDataSizeLimit"}
+	size := 4
+	if what == 3 {
+		size = 8
+	}
+	if len(in.data) != 1+size || int(what) >= len(names) || names[what] == "" {
+		o.Unreadable(show.UnknownInstruction, in.data)
+		return
+	}
+	var wide [8]byte
+	copy(wide[:], in.data[1:])
+	n := binary.LittleEndian.Uint64(wide[:])
+	name(o, names[what])
+	o.Uint("value", n)
+	switch what {
+	case 2:
+		s.units, s.hasUnits = min(n, 1_400_000), true
+	case 3:
+		s.price = n
+	}
+}
+
+// tokenAccount shows that an account for tokens is made.
+func (s *shower) tokenAccount(o *show.Object, in *instruction) {
+	names := []string{"Create", "CreateIdempotent", "RecoverNested"}
+	n := 0
+	if len(in.data) == 1 {
+		n = int(in.data[0])
+	}
+	if len(in.data) > 1 || n >= len(names) || len(in.accounts) < 6 {
+		o.Unreadable(show.UnknownInstruction, in.data)
+		return
+	}
+	name(o, names[n])
+	if names[n] == "RecoverNested" {
+		s.accountsOf(o, in, nil)
+		return
+	}
+	s.setAccount(o, "payer", in, 0)
+	s.setAccount(o, "account", in, 1)
+	s.setAccount(o, "owner", in, 2)
+	s.setAccount(o, "mint", in, 3)
+	s.view.Title("Open a token account")
+}
+
+// loader shows what happens to programs.
+func (s *shower) loader(o *show.Object, in *instruction) {
+	names := []string{"InitializeBuffer", "Write", "DeployWithMaxDataLen", "Upgrade", "SetAuthority", "Close", "ExtendProgram", "SetAuthorityChecked"}
+	if len(in.data) < 4 || binary.LittleEndian.Uint32(in.data) >= uint32(len(names)) {
+		o.Unreadable(show.UnknownInstruction, in.data)
+		return
+	}
+	n := names[binary.LittleEndian.Uint32(in.data)]
+	name(o, n)
+	s.accountsOf(o, in, nil)
+	switch n {
+	case "Write", "DeployWithMaxDataLen", "Upgrade":
+		o.Warn(show.Upgrade)
+		s.view.Title("Replace the code of a program")
+	case "SetAuthority", "SetAuthorityChecked", "Close":
+		o.Warn(show.ControlChange)
+		s.view.Title("Change who controls a program")
+	}
+	if rest := in.data[4:]; len(rest) > 0 {
+		o.Bytes("data", rest)
+	}
+}
+
+// accountsOf shows the accounts of an instruction, with their names where an interface has them.
+func (s *shower) accountsOf(o *show.Object, in *instruction, names []account) {
+	list := o.List("accounts")
+	for i, a := range in.accounts {
+		name := ""
+		if i < len(names) {
+			name = names[i].name
+		}
+		entry := list.Entry(name)
+		if int(a) >= len(s.keys) {
+			table, index := s.place(int(a))
+			entry.Plain("table", table)
+			entry.Uint("index", uint64(index))
+		} else {
+			text := s.account(in, i)
+			entry.Plain("address", text)
+			entry.Label(listName, text, programNames[text])
+		}
+		if s.signs(int(a)) {
+			entry.Bool("signer", true)
+		}
+		if s.writes(int(a)) {
+			entry.Bool("writable", true)
+		}
+	}
+}
+
+// other shows an instruction of a program that is not built in.
+func (s *shower) other(o *show.Object, in *instruction, program string) error {
+	s.party(o, program, "program")
+	uploaded, err := s.view.Interface(program)
+	if err != nil {
+		return err
+	}
+	var c *call
+	var discriminator []byte
+	several := false
+	if uploaded != nil {
+		if d, ok := uploaded.Description.(*idl); ok && d != nil {
+			c, discriminator, several = d.find(in.data)
+		}
+	}
+	switch {
+	case several:
+		s.accountsOf(o, in, nil)
+		o.Unreadable(show.DoesNotDecode, in.data)
+		return nil
+	case c == nil && uploaded != nil:
+		s.accountsOf(o, in, nil)
+		o.Unreadable(show.UnknownInstruction, in.data)
+		return nil
+	case c == nil:
+		s.accountsOf(o, in, nil)
+		o.Unreadable(show.UnknownProgram, in.data)
+		return nil
+	}
+	o.Text("function", c.name)
+	o.Plain("functionSource", show.FromOrganization)
+	s.view.Use(uploaded.Source)
+	s.accountsOf(o, in, c.accounts)
+	budget := maxValues
+	read := values{rest: in.data[len(discriminator):], budget: &budget, whole: true}
+	args, ok := read.read(&c.args, 0)
+	if !ok || len(read.rest) > 0 {
+		o.Unreadable(show.DoesNotDecode, in.data)
+		return nil
+	}
+	list := o.List("args")
+	fields := args.(chain.Map)
+	for i, name := range c.args.names {
+		showValue(list.Entry(name), c.args.elems[i], fields[name])
+	}
+	return nil
+}
+
+// showValue sets a value of an IDL's type.
+func showValue(o *show.Object, t *typ, value any) {
+	for t.kind == kindAlias || (t.kind == kindOption || t.kind == kindCOption) && value != nil {
+		t = t.elems[0]
+	}
+	switch value := value.(type) {
+	case nil:
+		o.Bool("absent", true)
+	case bool:
+		o.Bool("value", value)
+	case int64:
+		o.Number("value", big.NewInt(value))
+	case uint64:
+		o.Uint("value", value)
+	case *big.Int:
+		o.Number("value", value)
+	case float64:
+		o.Plain("value", strconv.FormatFloat(value, 'g', -1, 64))
+	case []byte:
+		o.Bytes("value", value)
+	case string:
+		if t.kind == kindKey {
+			o.Plain("address", value)
+			o.Label(listName, value, programNames[value])
+			return
+		}
+		o.Text("value", value)
+	case []any:
+		items := o.List("items")
+		for i, item := range value {
+			of := t.elems[0]
+			if t.kind == kindTuple {
+				of = t.elems[i]
+			}
+			showValue(items.Object(), of, item)
+		}
+	case chain.Map:
+		members := o.List("members")
+		for i, name := range t.names {
+			if part, there := value[name]; there {
+				showValue(members.Entry(name), t.elems[i], part)
+			}
+		}
+	}
+}
+
+// An ownerTable finds whose an associated token account is: the address follows from owner, mint and token program.
+type ownerTable struct {
+	view    *show.View
+	self    string
+	derived map[string][2]string // owner and mint, by account
+	done    map[string]bool      // mints with their program
+	left    int
+}
+
+// maxDerived bounds the addresses that are derived for one transaction.
+const maxDerived = 2048
+
+// ownerOf finds the owner of an account of a mint among those who are known.
+func (t *ownerTable) ownerOf(account, mint string, program key) (owner string, known bool) {
+	if mint == "" || mint == lookedUp {
+		return "", false
+	}
+	t.derive(mint, program, true)
+	found, known := t.derived[account]
+	return found[0], known && found[1] == mint
+}
+
+// find finds whether an account is the signer's for a mint of the operator's list.
+func (t *ownerTable) find(account string, program key) (owner, mint string, known bool) {
+	for _, mint := range t.view.Mints(listName) {
+		t.derive(mint, program, false)
+	}
+	found, known := t.derived[account]
+	return found[0], found[1], known
+}
+
+func (t *ownerTable) derive(mint string, program key, everybody bool) {
+	done := mint + program.String() + strconv.FormatBool(everybody)
+	if t.done[done] {
+		return
+	}
+	if t.done == nil {
+		t.done, t.derived, t.left = map[string]bool{}, map[string][2]string{}, maxDerived
+	}
+	t.done[done] = true
+	of, err := ParseAddress(mint)
+	if err != nil {
+		return
+	}
+	owners := []string{t.self}
+	if everybody {
+		owners = append(owners, t.view.Addresses()...)
+	}
+	for _, owner := range owners {
+		who, err := ParseAddress(owner)
+		if err != nil {
+			continue
+		}
+		if t.left--; t.left < 0 {
+			return
+		}
+		if account, ok := tokenAccountOf(who, program, of); ok {
+			t.derived[base58.Encode(account[:])] = [2]string{owner, mint}
+		}
+	}
+}
+
+var tokenAccountProgram = mustKey("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+
+// tokenAccountOf is the account that a wallet's tokens of a mint lie in, unless they were put elsewhere on purpose.
+func tokenAccountOf(owner, program, mint [32]byte) ([32]byte, bool) {
+	return programAddress(tokenAccountProgram, owner[:], program[:], mint[:])
+}

@@ -1,0 +1,225 @@
+package decoded_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/show"
+	"cloister/enclave/internal/decoded"
+)
+
+var types = []string{"TRANSACTION_TYPE_ETHEREUM", "TRANSACTION_TYPE_SOLANA", "TRANSACTION_TYPE_TRON", "TRANSACTION_TYPE_BITCOIN", "TRANSACTION_TYPE_TEMPO"}
+
+// Whatever a reader takes is shown without an error, within the bounds of documents and in their one form.
+func FuzzTransaction(f *testing.F) {
+	file, signers := seeds(f)
+	for i, c := range file.Cases {
+		if b, err := hex.DecodeString(c.Input.UnsignedTransaction); err == nil && len(b) > 0 {
+			f.Add(uint8(slices.Index(types, c.Input.Type)), uint8(slices.Index(signers, file.Cases[i].Input.SignWith)), b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, typ, by uint8, unsigned []byte) {
+		view := decoded.New(fuzzKnown(t, file, signers, by))
+		kind, err := decoded.Transaction(view, types[int(typ)%len(types)], unsigned)
+		if err == nil {
+			isDocument(t, view.Document(show.Header{Kind: kind}))
+		}
+	})
+}
+
+var encodings = []string{"PAYLOAD_ENCODING_HEXADECIMAL", "PAYLOAD_ENCODING_TEXT_UTF8", "PAYLOAD_ENCODING_EIP712", "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION"}
+
+var hashes = []string{"HASH_FUNCTION_NO_OP", "HASH_FUNCTION_SHA256", "HASH_FUNCTION_KECCAK256", "HASH_FUNCTION_NOT_APPLICABLE"}
+
+func FuzzPayload(f *testing.F) {
+	file, signers := seeds(f)
+	for i, c := range file.Cases {
+		if c.Input.Payload != "" {
+			f.Add(uint8(slices.Index(encodings, c.Input.Encoding)), uint8(slices.Index(hashes, c.Input.HashFunction)), uint8(slices.Index(signers, file.Cases[i].Input.SignWith)), c.Input.Payload)
+		}
+	}
+	f.Add(uint8(3), uint8(0), uint8(0), `{"address":"0xf71CD129F55681393E55401eD9681B6E3142f905","chainId":0,"nonce":1}`)
+	f.Fuzz(func(t *testing.T, encoding, hash, by uint8, payload string) {
+		view := decoded.New(fuzzKnown(t, file, signers, by))
+		kind, err := decoded.Payload(view, encodings[int(encoding)%len(encodings)], hashes[int(hash)%len(hashes)], payload)
+		if err == nil {
+			isDocument(t, view.Document(show.Header{Kind: kind}))
+		}
+	})
+}
+
+// seeds are the cases and the addresses that sign in them.
+func seeds(f *testing.F) (file caseFile, signers []string) {
+	file = readCases(f)
+	for _, c := range file.Cases {
+		if c.Input.SignWith != "" && !slices.Contains(signers, c.Input.SignWith) {
+			signers = append(signers, c.Input.SignWith)
+		}
+	}
+	return file, signers
+}
+
+func fuzzKnown(t testing.TB, file caseFile, signers []string, by uint8) *show.Known {
+	t.Helper()
+	with := signers[int(by)%len(signers)]
+	i := slices.IndexFunc(file.Cases, func(c approvalCase) bool { return c.Input.SignWith == with })
+	k := known(t, &file, &file.Cases[i])
+	k.Now = time.Unix(1767225600, 0)
+	return k
+}
+
+// isDocument holds a document to its one form: a client that parses it and writes it again gets the same bytes.
+func isDocument(t testing.TB, d show.Document) {
+	t.Helper()
+	if len(d.Text()) > show.MaxBytes {
+		t.Fatalf("%d bytes", len(d.Text()))
+	}
+	decoder := json.NewDecoder(bytes.NewReader(d.Text()))
+	decoder.UseNumber()
+	var again bytes.Buffer
+	if err := rewrite(decoder, &again); err != nil {
+		t.Fatalf("%v in %s", err, d.Text())
+	}
+	if _, err := decoder.Token(); err != io.EOF || !bytes.Equal(again.Bytes(), d.Text()) {
+		t.Fatalf("%v: written again it is\n%s\nand was\n%s", err, again.Bytes(), d.Text())
+	}
+}
+
+// rewrite writes a value as JSON.stringify does, and refuses numbers, null, what is not printable ASCII, and a member twice.
+func rewrite(d *json.Decoder, out *bytes.Buffer) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch token := token.(type) {
+	case bool:
+		fmt.Fprint(out, token)
+	case string:
+		return quote(out, token)
+	case json.Delim:
+		out.WriteString(token.String())
+		seen := map[string]bool{}
+		for i := 0; d.More(); i++ {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			if token == '{' {
+				name, err := d.Token()
+				if err != nil {
+					return err
+				}
+				if seen[name.(string)] {
+					return fmt.Errorf("%v twice", name)
+				}
+				seen[name.(string)] = true
+				if err := quote(out, name.(string)); err != nil {
+					return err
+				}
+				out.WriteByte(':')
+			}
+			if err := rewrite(d, out); err != nil {
+				return err
+			}
+		}
+		end, err := d.Token()
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(out, end)
+	default:
+		return fmt.Errorf("a %T", token)
+	}
+	return nil
+}
+
+func quote(out *bytes.Buffer, s string) error {
+	out.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r < 0x20 || r > 0x7e:
+			return fmt.Errorf("%q", r)
+		case r == '"' || r == '\\':
+			out.WriteByte('\\')
+		}
+		out.WriteRune(r)
+	}
+	out.WriteByte('"')
+	return nil
+}
+
+// A signature is of the same digests whether the transaction comes as one or as bytes.
+func TestTransactionAsBytes(t *testing.T) {
+	file := readCases(t)
+	told := map[string]int{}
+	for i := range file.Cases {
+		c := &file.Cases[i]
+		hash := map[string]string{"TRANSACTION_TYPE_ETHEREUM": "HASH_FUNCTION_KECCAK256", "TRANSACTION_TYPE_TRON": "HASH_FUNCTION_SHA256", "TRANSACTION_TYPE_SOLANA": "HASH_FUNCTION_NOT_APPLICABLE"}[c.Input.Type]
+		payload := c.Input.UnsignedTransaction
+		if hash == "" || c.Expect.Outcome == "REFUSED" {
+			continue
+		}
+		if c.Input.Type == "TRANSACTION_TYPE_SOLANA" { // the message alone is what is signed
+			b, err := hex.DecodeString(payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			payload = hex.EncodeToString(b[1+64*int(b[0]):])
+		}
+		view := decoded.New(known(t, &file, c))
+		kind, err := decoded.Payload(view, "PAYLOAD_ENCODING_HEXADECIMAL", hash, payload)
+		if err != nil {
+			t.Fatalf("%s: %v", c.ID, err)
+		}
+		d := view.Document(show.Header{Kind: kind})
+		isDocument(t, d)
+		for _, want := range append(c.Expect.Digests, "MESSAGE_IS_TRANSACTION", `"is":"`+c.Expect.Kind+`"`) {
+			if !bytes.Contains(d.Text(), []byte(want)) {
+				t.Errorf("%s: %s lacks %s", c.ID, d.Text(), want)
+			}
+		}
+		told[c.Input.Type]++
+	}
+	if len(told) != 3 {
+		t.Errorf("%v", told)
+	}
+}
+
+// A key that could not make the transaction's signature is not told of one.
+func TestBytesOfAnother(t *testing.T) {
+	file := readCases(t)
+	i := slices.IndexFunc(file.Cases, func(c approvalCase) bool { return c.ID == "msg-h04" })
+	c := file.Cases[i]
+	for hash, want := range map[string]bool{"HASH_FUNCTION_KECCAK256": true, "HASH_FUNCTION_SHA256": false} {
+		view := decoded.New(known(t, &file, &c))
+		if _, err := decoded.Payload(view, c.Input.Encoding, hash, c.Input.Payload); err != nil {
+			t.Fatal(err)
+		}
+		d := view.Document(show.Header{})
+		if got := bytes.Contains(d.Text(), []byte("MESSAGE_IS_TRANSACTION")); got != want {
+			t.Errorf("%s: %s", hash, d.Text())
+		}
+		if d.Severity() != show.Danger {
+			t.Errorf("%s: bytes that nobody can read weigh %v", hash, d.Severity())
+		}
+	}
+	by := c.Input
+	by.SignWith, by.PublicKey = "8AFrWqy5b9H82bdcDBdVYi9fTsCjXzZdzBsgWi4wzqU4", "6a60d4b5b180f197a7fa7e58eb416d8d39d285453654b4d83aabb9cbba41edc9"
+	if s := signer(t, by); s.Public.Curve() != chain.Ed25519 {
+		t.Fatal(s.Public.Curve())
+	}
+	c.Input = by
+	view := decoded.New(known(t, &file, &c))
+	if _, err := decoded.Payload(view, c.Input.Encoding, "HASH_FUNCTION_NOT_APPLICABLE", c.Input.Payload); err != nil {
+		t.Fatal(err)
+	}
+	if d := view.Document(show.Header{}); bytes.Contains(d.Text(), []byte("MESSAGE_IS_TRANSACTION")) {
+		t.Errorf("%s", d.Text())
+	}
+}
