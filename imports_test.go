@@ -115,17 +115,17 @@ var table = []row{
 	{"enclave/internal/fairqueue", "enclave/internal/org", "", ""},
 	{"enclave/internal/ledger", "enclave/internal/fairqueue enclave/internal/org enclave/internal/log enclave/internal/seal enclave/internal/secret enclave/internal/fault enclave/internal/insecure attestation/tlog shared/wire",
 		"merkle", "cbor sim/witness"},
-	{"enclave/internal/activity", "enclave/internal/program enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/login " +
+	{"enclave/internal/activity", "enclave/internal/chain enclave/internal/chain/show enclave/internal/program enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/login " +
 		"enclave/internal/onramp enclave/internal/billing enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/... sim/authenticator"}, // its tests ask for kinds of all rooms
 	{"enclave/internal/activity/tag", "enclave/internal/org enclave/internal/activity enclave/internal/fault", "", "enclave/internal/activity/activitytest"},
-	{"enclave/internal/activity/wallet", "enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/keys " +
+	{"enclave/internal/activity/wallet", "enclave/internal/decoded enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/keys " +
 		"enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... enclave/internal/login enclave/internal/onramp enclave/internal/fault", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds protowire secp256k1 x/crypto"},
-	{"enclave/internal/activity/user", "enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/chain " +
+	{"enclave/internal/activity/user", "enclave/internal/chain/show enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/chain " +
 		"enclave/internal/login enclave/internal/webauthn enclave/internal/fault", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds sim/authenticator"},
-	{"enclave/internal/activity/organization", "enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/wallet " +
+	{"enclave/internal/activity/organization", "enclave/internal/chain/show enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/wallet " +
 		"enclave/internal/billing enclave/internal/policy enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds"},
 	{"enclave/internal/activity/auth", "enclave/internal/org enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/organization " +

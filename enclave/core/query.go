@@ -11,6 +11,7 @@ import (
 	"cloister/enclave/core/internal/providers"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/auth"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
@@ -195,6 +196,9 @@ func (x sources) Activity(id org.ID) (e *org.Entry, err error) {
 		e, err = x.view.Activity(x.ctx, id)
 	}
 	if e != nil && err == nil {
+		if !e.Status.Terminal() { // it is decoded for approvers, as it is for policies
+			x.readBytes += decodedBytes(kinds.Live[e.Type], int64(len(e.Body)))
+		}
 		err = x.countBytes(e)
 	}
 	return e, err

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -178,6 +179,11 @@ func (s *attempt) castVote() (a callAnswer, err error) {
 	if mine != nil && !no && activity.IsApproval(s.pending, s.caller.user, mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
 		return a, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
 	}
+	if !no {
+		if err := s.checkDecoded(); err != nil {
+			return a, err
+		}
+	}
 	if err := s.recordVote(mine); err != nil {
 		return a, err
 	}
@@ -189,6 +195,27 @@ func (s *attempt) castVote() (a callAnswer, err error) {
 		return a, err
 	}
 	return s.commit()
+}
+
+// checkDecoded refuses an approval of something else than its voter was shown: an interface or a name may have changed since.
+func (s *attempt) checkDecoded() error {
+	want := s.request.intent.DecodedDigest()
+	if want == nil {
+		if _, required := s.organization.Features[org.FeatureDecodedVotes]; !required {
+			return nil
+		}
+		return fault.WithCode(fault.FailedPrecondition, "DECODED_DIGEST_REQUIRED",
+			"the organization's approvals must name what the approver was shown: send the decodedDigest of get_activity with approve_activity")
+	}
+	d, err := kinds.Live.Document(s.tx, s.previous)
+	if err != nil {
+		return err
+	}
+	if got := d.Digest(); !bytes.Equal(got[:], want) {
+		return fault.WithCode(fault.FailedPrecondition, "DECODED_DIGEST_DIFFERS",
+			"the activity is not shown as decodedDigest says: a name or an interface may have changed; get the activity and look at it again")
+	}
+	return nil
 }
 
 // changesVote reports whether the vote differs from the user's earlier one: a rejection after an approval, an

@@ -23,6 +23,7 @@ import (
 
 	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
@@ -319,6 +320,11 @@ type Kind[I, R any] struct {
 	// Verify checks a recorded result and sends against the public data in tx, the organization after the activity's writes,
 	// without secrets. Nil: no check is possible.
 	Verify func(tx *org.Tx, in *I, r *R, sends []org.Send) error
+	// Show shows approvers what would be signed, in parts of its own, and answers the kind of the document. It may complete
+	// what is known.
+	Show func(tx *org.Tx, in *I, v *show.View, known *show.Known) (kind string, err error)
+	// Explain shows approvers, before the intent itself, what the activity would change. Nil where the intent says all.
+	Explain func(tx *org.Tx, in *I, o *show.Object) error
 	// OnlySelf, if set, forbids doing this for another user, also to the root quorum. It returns the id of the
 	// user whom the intent names.
 	OnlySelf func(*I) string
@@ -384,6 +390,7 @@ type Version struct {
 	run               func(*Tx, any) (any, error)
 	signs             func(newest any) uint64
 	verify            func(tx *org.Tx, newest any, result []byte, sends []org.Send) error
+	show              func(tx *org.Tx, v *show.View, known *show.Known, in *Intent) (kind string, err error)
 	narrow            func(any) any // from the newest result to this version's; nil: the same
 	intent            reflect.Type
 	result            reflect.Type
@@ -517,6 +524,9 @@ func (k Kind[I, R]) versions() []*Version {
 			}
 		}
 		v.secret = strictjson.Masks(v.intent)
+		v.show = func(tx *org.Tx, view *show.View, known *show.Known, in *Intent) (string, error) {
+			return k.show(tx, view, known, in, v.secret)
+		}
 		strictjson.Prepare(reflect.New(v.intent).Interface(), reflect.New(v.result).Interface())
 		vs[i] = v
 	}

@@ -163,6 +163,9 @@ var excused = map[string]string{
 	"UpdateUserEmailIntent.userEmail": "present,omitempty,email,email_ext", "UpdateUserPhoneNumberIntent.userPhoneNumber": "present,omitempty,e164",
 }
 
+// ownMembers are members of ours in types of the interface. Clients that do not know them leave them out.
+var ownMembers = []string{"ApproveActivityIntent.decodedDigest: not in the description", "RejectActivityIntent.reason: not in the description"}
+
 func TestShapesFollowTheDescription(t *testing.T) {
 	left := maps.Clone(excused)
 	for typ, v := range kinds.Live {
@@ -174,7 +177,9 @@ func TestShapesFollowTheDescription(t *testing.T) {
 		wrongs := activitytest.API.Request(activitytest.API.Activities[typ].IntentType, intent, mine)
 		maps.DeleteFunc(left, func(where, _ string) bool { _, unused := mine[where]; return !unused })
 		for _, wrong := range wrongs {
-			t.Errorf("%s: %s", typ, wrong)
+			if !slices.Contains(ownMembers, wrong) {
+				t.Errorf("%s: %s", typ, wrong)
+			}
 		}
 		if v.Kind.Vote {
 			continue

@@ -26,12 +26,11 @@ func parseFingerprint(text string) (h org.Hash, ok bool) {
 
 // Target returns the fingerprint that a vote's intent names.
 func (in *Intent) Target() org.Hash {
-	v, ok := in.newest.(*Vote)
+	v, ok := in.newest.(interface{ target() org.Hash })
 	if !ok {
 		return org.Hash{}
 	}
-	h, _ := parseFingerprint(v.Fingerprint)
-	return h
+	return v.target()
 }
 
 // PolicyRequest builds the request to the policy engine about an activity that initiator submitted. The caller adds

@@ -88,7 +88,7 @@ func TestCases(t *testing.T) {
 			if why := stricter[c.ID]; why != "" {
 				c.Expect.Outcome, c.Expect.Refusal = "REFUSED", why
 			}
-			view := decoded.New(known(t, &f, &c))
+			view := show.New(known(t, &f, &c))
 			kind, err := decode(t, view, c.Input)
 			if c.Expect.Outcome == "REFUSED" {
 				if err == nil || !strings.Contains(err.Error(), c.Expect.Refusal) {
@@ -132,7 +132,8 @@ func known(t testing.TB, f *caseFile, c *approvalCase) *show.Known {
 	for _, a := range f.Context.OwnAccounts {
 		own[chain.MatchKey(a.Address)] = true
 	}
-	k := &show.Known{Now: time.UnixMilli(ms), Signer: signer(t, c.Input), ListHash: listHash, Own: func(address string) bool { return own[chain.MatchKey(address)] }}
+	k := &show.Known{Now: time.UnixMilli(ms), Signer: signer(t, c.Input), ListHash: listHash, Calls: eth.ShowCall,
+		Own: func(address string) (bool, error) { return own[chain.MatchKey(address)], nil }}
 	for _, x := range f.Context.Tokens {
 		k.Tokens = append(k.Tokens, show.Token{Network: x.Chain, Address: x.Token, Symbol: x.Symbol, Decimals: x.Decimals, From: show.FromOperator})
 	}
@@ -298,7 +299,7 @@ func TestExample(t *testing.T) {
 	f := readCases(t)
 	i := slices.IndexFunc(f.Cases, func(c approvalCase) bool { return c.ID == f.Example.Case })
 	c := &f.Cases[i]
-	view := decoded.New(known(t, &f, c))
+	view := show.New(known(t, &f, c))
 	kind, err := decode(t, view, c.Input)
 	if err != nil {
 		t.Fatal(err)

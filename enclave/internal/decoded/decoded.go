@@ -6,6 +6,7 @@ package decoded
 
 import (
 	"encoding/hex"
+	"slices"
 	"unicode/utf8"
 
 	"cloister/enclave/internal/chain"
@@ -159,8 +160,8 @@ func raw(v *show.View, o *show.Object, h keys.HashFunction, b []byte) (kind stri
 		return kindRaw, shown.Show(v, of)
 	}
 	v.Title("Sign bytes")
-	switch typed := h == keys.HashKeccak256 && len(b) == 66 && b[0] == 0x19 && b[1] == 1; {
-	case typed, len(b) == digestSize:
+	switch {
+	case isDigest(h, b):
 		o.Unreadable(show.Digest, b)
 	case utf8.Valid(b) && len(b) > 0:
 		o.Lines("lines", string(b))
@@ -175,35 +176,100 @@ func raw(v *show.View, o *show.Object, h keys.HashFunction, b []byte) (kind stri
 // asTransaction reads bytes as a transaction whose signature theirs would be.
 func asTransaction(h keys.HashFunction, b []byte, by chain.SigningKey) (chain.Transaction, string) {
 	signer := chain.SigningKey{Public: by.Public} // whatever address was named: the signature is the key's
-	try := func(r chain.Reader) chain.Transaction {
-		if tx, err := r.Read(b, signer); err == nil {
-			return tx
-		}
-		return nil
-	}
-	switch {
-	case by.Public.Curve() == chain.Ed25519:
-		if tx, err := sol.ReadMessage(b, by.Public); err == nil {
-			return tx, "SOLANA_MESSAGE"
-		}
-	case h == keys.HashKeccak256:
-		if tx := try(eth.Chain{}); tx != nil {
-			return tx, "RLP"
-		}
-		if tx := try(tempo.Chain{}); tx != nil {
-			return tx, "RLP"
-		}
-	case h == keys.HashSHA256:
-		if tx := try(tron.Chain{}); tx != nil {
-			return tx, "PROTOBUF"
+	for _, c := range candidates(h, b) {
+		if c.chain == nil {
+			if tx, err := sol.ReadMessage(b, by.Public); err == nil {
+				return tx, c.encoding
+			}
+		} else if tx, err := c.chain.Read(b, signer); err == nil {
+			return tx, c.encoding
 		}
 	}
 	return nil, ""
 }
 
-// New begins a view of what is known, in which calls of contracts are read.
-func New(known *show.Known) *show.View {
-	k := *known
-	k.Calls = eth.ShowCall
-	return show.New(&k)
+// A candidate is a chain that bytes may be a transaction of, nil for Solana, of which the message alone is signed.
+type candidate struct {
+	chain    chain.Reader
+	encoding string
+}
+
+// candidates are told by the hash function and the first bytes, so that nothing is read of what cannot be one.
+func candidates(h keys.HashFunction, b []byte) []candidate {
+	switch {
+	case len(b) < 32:
+	case h == keys.HashKeccak256 && (b[0] >= 0xc0 || b[0] >= 1 && b[0] <= 4):
+		return []candidate{{eth.Chain{}, "RLP"}}
+	case h == keys.HashKeccak256 && b[0] == 0x76:
+		return []candidate{{tempo.Chain{}, "RLP"}}
+	case h == keys.HashSHA256 && b[0] == 0x0a:
+		return []candidate{{tron.Chain{}, "PROTOBUF"}}
+	case h == keys.HashNotApplicable && (b[0] == 0x80 || b[0] >= 1 && b[0] <= 19): // as many signatures fit
+		return []candidate{{nil, "SOLANA_MESSAGE"}}
+	}
+	return nil
+}
+
+// The kinds of what is signed as bytes, as policies read them: from what tells a reader most to what tells him least, and last
+// what goes past the policies about transactions.
+const (
+	KindDocument    = "DOCUMENT"    // typed data or an authorization
+	KindMessage     = "MESSAGE"     // of Ethereum, with the prefix of EIP-191
+	KindText        = "TEXT"        // any other text
+	KindBytes       = "BYTES"       // nothing that is known
+	KindDigest      = "DIGEST"      // 32 bytes, or what is hashed of typed data: nobody can tell of what
+	KindTransaction = "TRANSACTION" // a transaction of a chain whose transactions are read
+)
+
+var kindOrder = []string{KindDocument, KindMessage, KindText, KindBytes, KindDigest, KindTransaction}
+
+// Worse is the kind of two that tells less, or is more dangerous.
+func Worse(a, b string) string {
+	if slices.Index(kindOrder, a) > slices.Index(kindOrder, b) {
+		return a
+	}
+	return b
+}
+
+// KindOf tells what bytes are that are signed under a hash function, whoever signs them.
+func KindOf(h keys.HashFunction, b []byte) string {
+	if _, ok := eth.MessageOf(b); ok && h == keys.HashKeccak256 {
+		return KindMessage
+	}
+	for _, c := range candidates(h, b) {
+		if c.chain == nil && sol.IsMessage(b) {
+			return KindTransaction
+		}
+		if c.chain == nil {
+			continue
+		}
+		if _, err := c.chain.Read(b, chain.SigningKey{Public: anybody}); err == nil {
+			return KindTransaction
+		}
+	}
+	switch {
+	case isDigest(h, b):
+		return KindDigest
+	case utf8.Valid(b):
+		return KindText
+	}
+	return KindBytes
+}
+
+// anybody is a key with which transactions are read whoever signs them: the generator.
+var anybody = func() chain.PublicKey {
+	g, err := hex.DecodeString("0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798")
+	if err != nil {
+		panic(err)
+	}
+	p, err := chain.NewPublicKey(chain.Secp256k1, g)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}()
+
+// isDigest tells a hash, and what typed data are hashed from.
+func isDigest(h keys.HashFunction, b []byte) bool {
+	return len(b) == digestSize || h == keys.HashKeccak256 && len(b) == 66 && b[0] == 0x19 && b[1] == 1
 }

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/decoded"
+	"cloister/enclave/internal/keys"
 )
 
 var types = []string{"TRANSACTION_TYPE_ETHEREUM", "TRANSACTION_TYPE_SOLANA", "TRANSACTION_TYPE_TRON", "TRANSACTION_TYPE_BITCOIN", "TRANSACTION_TYPE_TEMPO"}
@@ -26,7 +28,7 @@ func FuzzTransaction(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, typ, by uint8, unsigned []byte) {
-		view := decoded.New(fuzzKnown(t, file, signers, by))
+		view := show.New(fuzzKnown(t, file, signers, by))
 		kind, err := decoded.Transaction(view, types[int(typ)%len(types)], unsigned)
 		if err == nil {
 			isDocument(t, view.Document(show.Header{Kind: kind}))
@@ -47,7 +49,7 @@ func FuzzPayload(f *testing.F) {
 	}
 	f.Add(uint8(3), uint8(0), uint8(0), `{"address":"0xf71CD129F55681393E55401eD9681B6E3142f905","chainId":0,"nonce":1}`)
 	f.Fuzz(func(t *testing.T, encoding, hash, by uint8, payload string) {
-		view := decoded.New(fuzzKnown(t, file, signers, by))
+		view := show.New(fuzzKnown(t, file, signers, by))
 		kind, err := decoded.Payload(view, encodings[int(encoding)%len(encodings)], hashes[int(hash)%len(hashes)], payload)
 		if err == nil {
 			isDocument(t, view.Document(show.Header{Kind: kind}))
@@ -172,7 +174,7 @@ func TestTransactionAsBytes(t *testing.T) {
 			}
 			payload = hex.EncodeToString(b[1+64*int(b[0]):])
 		}
-		view := decoded.New(known(t, &file, c))
+		view := show.New(known(t, &file, c))
 		kind, err := decoded.Payload(view, "PAYLOAD_ENCODING_HEXADECIMAL", hash, payload)
 		if err != nil {
 			t.Fatalf("%s: %v", c.ID, err)
@@ -197,7 +199,7 @@ func TestBytesOfAnother(t *testing.T) {
 	i := slices.IndexFunc(file.Cases, func(c approvalCase) bool { return c.ID == "msg-h04" })
 	c := file.Cases[i]
 	for hash, want := range map[string]bool{"HASH_FUNCTION_KECCAK256": true, "HASH_FUNCTION_SHA256": false} {
-		view := decoded.New(known(t, &file, &c))
+		view := show.New(known(t, &file, &c))
 		if _, err := decoded.Payload(view, c.Input.Encoding, hash, c.Input.Payload); err != nil {
 			t.Fatal(err)
 		}
@@ -215,11 +217,62 @@ func TestBytesOfAnother(t *testing.T) {
 		t.Fatal(s.Public.Curve())
 	}
 	c.Input = by
-	view := decoded.New(known(t, &file, &c))
+	view := show.New(known(t, &file, &c))
 	if _, err := decoded.Payload(view, c.Input.Encoding, "HASH_FUNCTION_NOT_APPLICABLE", c.Input.Payload); err != nil {
 		t.Fatal(err)
 	}
 	if d := view.Document(show.Header{}); bytes.Contains(d.Text(), []byte("MESSAGE_IS_TRANSACTION")) {
 		t.Errorf("%s", d.Text())
+	}
+}
+
+// What is signed as bytes is told to policies by its kind, whoever signs it. The cases' payloads have theirs.
+func TestKinds(t *testing.T) {
+	file := readCases(t)
+	payloads := map[string]string{}
+	for i := range file.Cases {
+		c := &file.Cases[i]
+		payloads[c.ID] = c.Input.Payload
+		if c.Input.Type == "TRANSACTION_TYPE_SOLANA" {
+			b, err := hex.DecodeString(c.Input.UnsignedTransaction)
+			if err != nil {
+				t.Fatal(err)
+			}
+			payloads[c.ID] = hex.EncodeToString(b[1+64*int(b[0]):])
+		} else if c.Input.Type != "" {
+			payloads[c.ID] = c.Input.UnsignedTransaction
+		}
+	}
+	for _, c := range []struct {
+		payload string
+		hash    keys.HashFunction
+		want    string
+	}{
+		{payloads["msg-01"], keys.HashKeccak256, decoded.KindMessage},
+		{payloads["msg-01"], keys.HashSHA256, decoded.KindText}, // no wallet hashes a message so
+		{payloads["msg-h03"], keys.HashNoOp, decoded.KindDigest},
+		{payloads["msg-h03"], keys.HashKeccak256, decoded.KindDigest},
+		{payloads["msg-h04"], keys.HashKeccak256, decoded.KindTransaction},
+		{payloads["msg-h04"], keys.HashSHA256, decoded.KindBytes},
+		{payloads["eth-01"], keys.HashKeccak256, decoded.KindTransaction},
+		{payloads["eth-h15"], keys.HashKeccak256, decoded.KindTransaction},
+		{payloads["tron-h01"], keys.HashSHA256, decoded.KindTransaction},
+		{payloads["sol-01"], keys.HashNotApplicable, decoded.KindTransaction},
+		{payloads["sol-h05"], keys.HashNotApplicable, decoded.KindTransaction},
+		{"1901" + strings.Repeat("ab", 64), keys.HashKeccak256, decoded.KindDigest},
+		{hex.EncodeToString([]byte("hello")), keys.HashKeccak256, decoded.KindText},
+		{hex.EncodeToString([]byte(strings.Repeat("\xff", 40))), keys.HashKeccak256, decoded.KindBytes},
+		{"", keys.HashKeccak256, decoded.KindText},
+	} {
+		b, err := hex.DecodeString(c.payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decoded.KindOf(c.hash, b); got != c.want {
+			t.Errorf("%.40s, %v: %s, want %s", c.payload, c.hash, got, c.want)
+		}
+	}
+	if decoded.Worse(decoded.KindMessage, decoded.KindTransaction) != decoded.KindTransaction || decoded.Worse(decoded.KindDigest, decoded.KindText) != decoded.KindDigest {
+		t.Error("the worse of two is not the worse")
 	}
 }

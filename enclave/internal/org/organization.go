@@ -56,6 +56,9 @@ func (o *Organization) Tenant() ID {
 // the deployment's do not. It has no effect without witnesses.
 const FeatureStrictLog = "FEATURE_NAME_STRICT_LOG"
 
+// FeatureDecodedVotes is the feature with which approvals count only if they name what the voter was shown. It is our own.
+const FeatureDecodedVotes = "FEATURE_NAME_DECODED_VOTES"
+
 // Root reports whether user is a member of the root quorum.
 func (o *Organization) Root(user ID) bool {
 	return slices.Contains(o.RootUsers, user)

@@ -382,7 +382,7 @@ func (l *linter) keys() {
 	}
 	raw := slices.ContainsFunc(matched, func(k Kind) bool { return strings.HasPrefix(k.Name, "SIGN_RAW_PAYLOAD") })
 	if raw && !readsOne(p.Condition, chainRoots...) && !readsOne(p.Condition, "activity.params") {
-		l.warn("condition", 0, "SIGN_INCLUDES_RAW_PAYLOADS", "This policy also allows signing raw payloads, and no policy can see what those mean. Add activity.kind == 'SIGN_TRANSACTION'.")
+		l.warn("condition", 0, "SIGN_INCLUDES_RAW_PAYLOADS", "This policy also allows signing raw payloads, digests and whole transactions among them. Add activity.kind == 'SIGN_TRANSACTION', or name what may be signed, such as activity.params.payload_kind == 'MESSAGE'.")
 	}
 }
 

@@ -190,7 +190,7 @@ var (
 	sparkDerivation = structOf("Derivation", singleField("type", stringShape), singleField("signing_leaf", structOf("SigningLeaf", singleField("leaf_id", stringShape))),
 		singleField("static_deposit", structOf("StaticDeposit", singleField("index", intShape))))
 	paramsShape = structOf("Params", optional(
-		members(stringShape, "hash_function encoding type"), members(uuidShape, "user_id wallet_id session_profile_id endpoint_id"), singleField("sign_with", stringShape),
+		members(stringShape, "hash_function encoding payload_kind type"), members(uuidShape, "user_id wallet_id session_profile_id endpoint_id"), singleField("sign_with", stringShape),
 		members(uuidsShape, "user_ids api_key_ids"), singleField("target_public_key", keyShape), singleField("otp_length", intShape),
 		singleField("signatures", listOf(structOf("FrostSignature", singleField("derivation", sparkDerivation), singleField("message", hexShape), singleField("verifying_key", keyShape),
 			singleField("operator_commitments", listOf(structOf("Commitment", singleField("id", hexShape), members(keyShape, "hiding binding")))),
@@ -235,7 +235,7 @@ var roots = [...]root{
 
 // paramKinds tells which kinds have which members of activity.params.
 var paramKinds = [...][2]string{
-	{"hash_function encoding", "SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOADS"},
+	{"hash_function encoding payload_kind", "SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOADS"},
 	{"type", "SIGN_TRANSACTION"},
 	{"user_ids", "DELETE_USERS"},
 	{"user_id", "CREATE_API_KEYS DELETE_API_KEYS"},

@@ -2,10 +2,12 @@ package query
 
 import (
 	"cmp"
+	"encoding/hex"
 	"slices"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
@@ -47,7 +49,26 @@ func answerActivity(v *View, e *org.Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(w.write([]byte(`{"activity":`), e), '}'), w.err
+	dst := w.write([]byte(`{"activity":`), e)
+	if w.err == nil && !e.Status.Terminal() {
+		dst, w.err = appendDecoded(dst, v, e)
+	}
+	return append(dst, '}'), w.err
+}
+
+// appendDecoded adds to a waiting activity what approvers are shown of it, and the digest by which a vote can name that. An old
+// body that today's rules refuse is not decoded: only the root quorum can end such an activity.
+func appendDecoded(dst []byte, v *View, e *org.Entry) ([]byte, error) {
+	d, err := kinds.Live.Document(v.Tx, e)
+	if fault.Of(err) != nil {
+		return dst, nil
+	}
+	if err != nil {
+		return dst, err
+	}
+	digest := d.Digest()
+	dst = append(append(dst[:len(dst)-1], `,"decoded":`...), d.Text()...)
+	return append(hex.AppendEncode(append(dst, `,"decodedDigest":"`...), digest[:]), '"', '}'), nil
 }
 
 func fetchActivities(in *activitiesRequest, s *sources) ([]*org.Entry, error) {

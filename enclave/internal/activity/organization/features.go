@@ -30,7 +30,7 @@ type FeatureName string
 // switches are the features without a value.
 var switches = []FeatureName{
 	"FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY",
-	org.FeatureStrictLog, // our own: the interface has no such feature
+	org.FeatureStrictLog, org.FeatureDecodedVotes, // our own: the interface has no such features
 }
 
 // futures are features of the interface that are not implemented.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -13,15 +14,23 @@ import (
 var Policies = activity.Family{
 	activity.Kind[CreatePolicy, PolicyID]{
 		Name: "CREATE_POLICY", Resource: "POLICY", Action: "CREATE", Run: createPolicy,
+		Explain: func(_ *org.Tx, in *CreatePolicy, o *show.Object) error {
+			in.explain(o)
+			return nil
+		},
 		Older: []activity.Older{activity.Upgrade(carryPolicyV1), activity.Upgrade(carryPolicyV2)},
 	},
-	activity.Kind[CreatePolicies, PolicyIDs]{Name: "CREATE_POLICIES", Resource: "POLICY", Action: "CREATE", Run: createPolicies},
+	activity.Kind[CreatePolicies, PolicyIDs]{Name: "CREATE_POLICIES", Resource: "POLICY", Action: "CREATE", Run: createPolicies, Explain: func(_ *org.Tx, in *CreatePolicies, o *show.Object) error {
+		explainPolicies(in, o)
+		return nil
+	}},
 	activity.Kind[UpdatePolicy, PolicyID]{
 		Name: "UPDATE_POLICY", Resource: "POLICY", Action: "UPDATE", Run: updatePolicy, Results: []int{1, 2},
-		Older: []activity.Older{activity.Upgrade(func(v *UpdatePolicyV1) UpdatePolicy { return UpdatePolicy{UpdatePolicyV1: *v} })},
+		Explain: func(tx *org.Tx, in *UpdatePolicy, o *show.Object) error { return in.explain(tx, o) },
+		Older:   []activity.Older{activity.Upgrade(func(v *UpdatePolicyV1) UpdatePolicy { return UpdatePolicy{UpdatePolicyV1: *v} })},
 	},
-	activity.Kind[PolicyID, PolicyID]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
-	activity.Kind[PolicyIDs, PolicyIDs]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
+	activity.Kind[PolicyID, PolicyID]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy, Explain: func(tx *org.Tx, in *PolicyID, o *show.Object) error { return explainDeleted(tx, o, in.PolicyID) }},
+	activity.Kind[PolicyIDs, PolicyIDs]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies, Explain: func(tx *org.Tx, in *PolicyIDs, o *show.Object) error { return explainDeleted(tx, o, in.PolicyIDs...) }},
 }
 
 // Operator is a comparison in a selector of an older version.

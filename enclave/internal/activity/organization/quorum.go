@@ -5,6 +5,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -13,7 +14,7 @@ import (
 // history.
 var RootQuorum = activity.Family{
 	activity.Kind[activity.Nothing, activity.Nothing]{Name: "EXPORT_HISTORY", RootQuorum: true, Run: exportHistory},
-	activity.Kind[UpdateRootQuorum, activity.Nothing]{Name: "UPDATE_ROOT_QUORUM", RootQuorum: true, Run: updateRootQuorum},
+	activity.Kind[UpdateRootQuorum, activity.Nothing]{Name: "UPDATE_ROOT_QUORUM", RootQuorum: true, Run: updateRootQuorum, Explain: func(tx *org.Tx, in *UpdateRootQuorum, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // exportHistory does nothing: once it is allowed, its initiator may query get_history.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/webauthn"
@@ -16,8 +17,9 @@ import (
 var Authenticators = activity.Family{
 	activity.Kind[CreateAuthenticators, AuthenticatorIDs]{
 		Name: "CREATE_AUTHENTICATORS", Resource: "CREDENTIAL", Action: "CREATE", Run: RegisterAuthenticators,
-		Older: []activity.Older{activity.Upgrade(carryAuthenticatorsV1)},
-		Self:  func(in *CreateAuthenticators) string { return in.UserID },
+		Explain: func(tx *org.Tx, in *CreateAuthenticators, o *show.Object) error { return in.explain(tx, o) },
+		Older:   []activity.Older{activity.Upgrade(carryAuthenticatorsV1)},
+		Self:    func(in *CreateAuthenticators) string { return in.UserID },
 	},
 	activity.Kind[DeleteAuthenticators, AuthenticatorIDs]{
 		Name: "DELETE_AUTHENTICATORS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteAuthenticators,

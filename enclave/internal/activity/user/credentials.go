@@ -9,6 +9,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -18,9 +19,10 @@ import (
 var APIKeys = activity.Family{
 	activity.Kind[CreateAPIKeys, APIKeyIDs]{
 		Name: "CREATE_API_KEYS", Resource: "CREDENTIAL", Action: "CREATE", Run: createAPIKeys,
-		Older:  []activity.Older{activity.Upgrade(func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{CarryKeys(v.APIKeys), v.UserID} })},
-		Params: func(in *CreateAPIKeys) policy.Value { return activity.Param("user_id", policy.LowerHex(in.UserID)) },
-		Self:   func(in *CreateAPIKeys) string { return in.UserID },
+		Explain: func(tx *org.Tx, in *CreateAPIKeys, o *show.Object) error { return in.explain(tx, o) },
+		Older:   []activity.Older{activity.Upgrade(func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{CarryKeys(v.APIKeys), v.UserID} })},
+		Params:  func(in *CreateAPIKeys) policy.Value { return activity.Param("user_id", policy.LowerHex(in.UserID)) },
+		Self:    func(in *CreateAPIKeys) string { return in.UserID },
 	},
 	activity.Kind[DeleteAPIKeys, APIKeyIDs]{
 		Name: "DELETE_API_KEYS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteAPIKeys,

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -17,6 +18,7 @@ import (
 var OauthProviders = activity.Family{
 	activity.Kind[CreateOauthProviders, ProviderIDs]{
 		Name: "CREATE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "CREATE", ByParent: true, Run: createOauthProviders, Results: []int{1, 2},
+		Explain: func(tx *org.Tx, in *CreateOauthProviders, o *show.Object) error { return in.explain(tx, o) },
 		Older: []activity.Older{activity.Upgrade(func(v *CreateOauthProvidersV1) CreateOauthProviders {
 			return CreateOauthProviders{v.UserID, CarryProviders(v.OauthProviders)}
 		})},

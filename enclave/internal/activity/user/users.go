@@ -8,6 +8,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/tag"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -18,6 +19,10 @@ import (
 var Users = activity.Family{
 	activity.Kind[CreateUsers, UserIDs]{
 		Name: "CREATE_USERS", Resource: "USER", Action: "CREATE", Run: createUsers,
+		Explain: func(_ *org.Tx, in *CreateUsers, o *show.Object) error {
+			explainUsers(in, o)
+			return nil
+		},
 		Older: []activity.Older{
 			activity.Upgrade(carryUsers(carryUserV1)),
 			activity.Upgrade(carryUsers(carryUserV2)),
@@ -31,7 +36,8 @@ var Users = activity.Family{
 	activity.Kind[UpdateUserPhoneNumber, UserID]{Name: "UPDATE_USER_PHONE_NUMBER", Resource: "USER", Action: "UPDATE", Run: updateUserPhoneNumber},
 	activity.Kind[UserIDs, UserIDs]{
 		Name: "DELETE_USERS", Resource: "USER", Action: "DELETE", Run: deleteUsers,
-		Params: func(in *UserIDs) policy.Value { return activity.Param("user_ids", policy.IDs(in.UserIDs)) },
+		Explain: func(tx *org.Tx, in *UserIDs, o *show.Object) error { return explainDeleted(tx, in, o) },
+		Params:  func(in *UserIDs) policy.Value { return activity.Param("user_ids", policy.IDs(in.UserIDs)) },
 	},
 }
 

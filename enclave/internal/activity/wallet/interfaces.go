@@ -8,6 +8,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/chain/sol"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
@@ -15,8 +16,11 @@ import (
 
 // ContractInterfaces are the kinds about smart contract interfaces.
 var ContractInterfaces = activity.Family{
-	activity.Kind[CreateInterface, InterfaceID]{Name: "CREATE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "CREATE", Run: createInterface},
-	activity.Kind[InterfaceID, InterfaceID]{Name: "DELETE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "DELETE", Run: deleteInterface},
+	activity.Kind[CreateInterface, InterfaceID]{Name: "CREATE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "CREATE", Run: createInterface, Explain: func(_ *org.Tx, in *CreateInterface, o *show.Object) error {
+		o.Warn(show.InterfaceChanged)
+		return nil
+	}},
+	activity.Kind[InterfaceID, InterfaceID]{Name: "DELETE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "DELETE", Run: deleteInterface, Explain: explainDeletedInterface},
 }
 
 // InterfaceType is the language of a contract interface.

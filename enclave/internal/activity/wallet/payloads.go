@@ -6,6 +6,7 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/decoded"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -31,6 +32,7 @@ type payload struct {
 	hash     keys.HashFunction
 	document document // nil for bytes
 	root     string   // of the document's facts
+	kind     string   // see decoded.KindOf
 }
 
 // beginsWith reports whether a payload is bytes with this prefix that are hashed before signing.
@@ -49,6 +51,7 @@ func decodePayload(field string, e PayloadEncoding, h HashFunction, text string)
 	if p.hash, err = keys.ParseHashFunction(string(h)); err != nil {
 		return p, err
 	}
+	p.kind = decoded.KindDocument
 	switch e {
 	case encodingTyped:
 		p.root = "eth.eip_712"
@@ -57,7 +60,9 @@ func decodePayload(field string, e PayloadEncoding, h HashFunction, text string)
 		p.root = "eth.eip_7702_authorization"
 		p.document, err = asDocument(eth.ParseAuthorization([]byte(text)))
 	default:
-		p.bytes, err = keys.DecodePayload(string(e), text)
+		if p.bytes, err = keys.DecodePayload(string(e), text); err == nil {
+			p.kind = decoded.KindOf(p.hash, p.bytes)
+		}
 	}
 	if f := fault.Of(err); f != nil && f.Code == fault.InvalidArgument {
 		return p, fault.Field(field, "%s", f.Message)

@@ -8,6 +8,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/tag"
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -22,10 +23,15 @@ var Keys = activity.Family{
 	},
 	activity.Kind[PrivateKeyID, PrivateKeyID]{
 		Name: "DISABLE_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "DELETE", Run: disablePrivateKey,
+		Explain: func(tx *org.Tx, in *PrivateKeyID, o *show.Object) error {
+			o.Warn(show.KeyDeleted)
+			return explain(o.Object("privateKey"), tx.PrivateKey, in.PrivateKeyID, explainPrivateKey)
+		},
 		Facts: func(tx *org.Tx, in *PrivateKeyID) (policy.Facts, error) { return privateKeyFacts(tx, in.PrivateKeyID) },
 	},
 	activity.Kind[DeletePrivateKeys, PrivateKeyIDs]{
 		Name: "DELETE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeys,
+		Explain: func(tx *org.Tx, in *DeletePrivateKeys, o *show.Object) error { return in.explain(tx, o) },
 		FillPolicyRequest: func(tx *org.Tx, in *DeletePrivateKeys, q *policy.Request) error {
 			return askEach(q, in.PrivateKeyIDs, func(id string) (policy.Facts, error) { return privateKeyFacts(tx, id) })
 		},

@@ -144,6 +144,16 @@ func TestWhatPoliciesRead(t *testing.T) {
 	v1 := activitytest.Without(activitytest.Signing("", "00"), "signWith")
 	v1["privateKeyId"] = key[0]
 	del := func(list string, ids ...any) object { return object{list: ids} }
+	const transfer = "02f10107843b9aca008506fc23ac008252089435cdf80606c5e1effe6cb81d969f03f0c04decc989022b1c8c1227a0000080c0"
+	keccak := func(typ string, payloads ...string) object {
+		o := object{"signWith": addresses[0], "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_KECCAK256"}
+		if typ == "SIGN_RAW_PAYLOADS" {
+			o["payloads"] = payloads
+		} else {
+			o["payload"] = payloads[0]
+		}
+		return o
+	}
 	for _, c := range []struct {
 		typ       string
 		params    object
@@ -179,6 +189,10 @@ func TestWhatPoliciesRead(t *testing.T) {
 		{"SIGN_RAW_PAYLOADS", batch, "activity.params.hash_function == 'HASH_FUNCTION_NO_OP'", not},
 		{"SIGN_RAW_PAYLOADS", batch, "activity.params.encoding == 'PAYLOAD_ENCODING_HEXADECIMAL'", holds},
 		{"SIGN_RAW_PAYLOADS", batch, "activity.params.wallet_id == 'x'", fails},
+		{"SIGN_RAW_PAYLOAD_V2", keccak("SIGN_RAW_PAYLOAD_V2", transfer), "activity.params.payload_kind == 'TRANSACTION'", holds},
+		{"SIGN_RAW_PAYLOAD_V2", keccak("SIGN_RAW_PAYLOAD_V2", "68656c6c6f"), "activity.params.payload_kind == 'TEXT'", holds},
+		{"SIGN_RAW_PAYLOADS", keccak("SIGN_RAW_PAYLOADS", "68656c6c6f", transfer, "68656c6c6f"), "activity.params.payload_kind == 'TRANSACTION'", holds},
+		{"SIGN_RAW_PAYLOADS", keccak("SIGN_RAW_PAYLOADS", "68656c6c6f", strings.Repeat("11", 32)), "activity.params.payload_kind in ['TEXT', 'MESSAGE']", not},
 		{"UPDATE_WALLET", object{"walletId": one}, "activity.params.wallet_id == '" + one + "'", holds},
 		{"UPDATE_WALLET", object{"walletId": one}, "wallet.label == 'Treasury'", fails},
 		{"CREATE_WALLET", activitytest.Wallet("x"), "activity.params.hash_function == 'x'", fails},

@@ -14,6 +14,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/chain/sol"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
@@ -24,12 +25,18 @@ import (
 var Sending = activity.Family{
 	activity.Kind[EthSendRawTransaction, TransactionHash]{
 		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: ethSendRawTransaction, Verify: verifyRawSend,
+		Show: func(tx *org.Tx, in *EthSendRawTransaction, v *show.View, known *show.Known) (string, error) {
+			return in.show(tx, v, known)
+		},
 		Signatures:        func(*EthSendRawTransaction) int { return 0 }, // it is signed already
 		ChainQuery:        func(tx *org.Tx, in *EthSendRawTransaction) (*activity.ChainQuery, error) { return in.need(tx) },
 		FillPolicyRequest: func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 	activity.Kind[EthSendTransaction, SendStatusID]{
 		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: ethSendTransaction, Verify: verifyEthSend, Results: []int{2},
+		Show: func(tx *org.Tx, in *EthSendTransaction, v *show.View, known *show.Known) (string, error) {
+			return in.show(tx, v, known)
+		},
 		Older: []activity.Older{activity.Upgrade(func(v *EthSendTransactionV1) EthSendTransaction {
 			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, EthTerms: v.EthTerms,
 				Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
@@ -41,6 +48,9 @@ var Sending = activity.Family{
 	},
 	activity.Kind[EthUndelegate7702, SendStatusID]{
 		Name: "ETH_UNDELEGATE_7702", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethUndelegate7702, Verify: verifyUndelegate,
+		Show: func(tx *org.Tx, in *EthUndelegate7702, v *show.View, known *show.Known) (string, error) {
+			return in.send.show(tx, v, known)
+		},
 		Examine:           func(tx *org.Tx, in *EthUndelegate7702) error { return in.send.examine(tx) },
 		ChainQuery:        func(tx *org.Tx, in *EthUndelegate7702) (*activity.ChainQuery, error) { return in.send.need(tx) },
 		Keys:              func(tx *org.Tx, in *EthUndelegate7702) ([]policy.Key, error) { return in.send.keys(tx) },
@@ -48,6 +58,9 @@ var Sending = activity.Family{
 	},
 	activity.Kind[SolSendTransaction, SendStatusID]{
 		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: solSendTransaction, Verify: verifySolSend, Results: []int{2},
+		Show: func(tx *org.Tx, in *SolSendTransaction, v *show.View, known *show.Known) (string, error) {
+			return in.show(tx, v, known)
+		},
 		Older: []activity.Older{activity.Upgrade(func(v *SolSendTransactionV1) SolSendTransaction {
 			return SolSendTransaction{UnsignedTransaction: v.UnsignedTransaction, SignWiths: []string{v.SignWith}, Sponsor: v.Sponsor, CAIP2: v.CAIP2, RecentBlockhash: v.RecentBlockhash}
 		})},

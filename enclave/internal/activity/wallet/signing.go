@@ -8,6 +8,8 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/show"
+	"cloister/enclave/internal/decoded"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -18,10 +20,13 @@ import (
 var Signing = activity.Family{
 	activity.Kind[SignRawPayload, Signature]{
 		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: signRawPayload, Verify: verifyPayload,
+		Show: func(tx *org.Tx, in *SignRawPayload, v *show.View, known *show.Known) (string, error) {
+			return showPayloads(tx, v, known, in.SignWith, in.Encoding, in.HashFunction, in.Payload)
+		},
 		Older: []activity.Older{activity.Upgrade(func(v *SignRawPayloadV1) SignRawPayload {
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
 		})},
-		Params: func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
+		Params: func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding, in.decoded) },
 		Keys:   func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
 		FillPolicyRequest: func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, []payload{in.decoded}, q)
@@ -29,15 +34,23 @@ var Signing = activity.Family{
 	},
 	activity.Kind[SignRawPayloads, Signatures]{
 		Name: "SIGN_RAW_PAYLOADS", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: signRawPayloads, Verify: verifyEachPayload,
+		Show: func(tx *org.Tx, in *SignRawPayloads, v *show.View, known *show.Known) (string, error) {
+			return showPayloads(tx, v, known, in.SignWith, in.Encoding, in.HashFunction, in.Payloads...)
+		},
 		Signatures: func(in *SignRawPayloads) int { return len(in.Payloads) },
-		Params:     func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
-		Keys:       func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
+		Params: func(in *SignRawPayloads) policy.Value {
+			return payloadParams(in.HashFunction, in.Encoding, in.decoded...)
+		},
+		Keys: func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
 		FillPolicyRequest: func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, in.decoded, q)
 		},
 	},
 	activity.Kind[SignTransaction, SignedTransaction]{
 		Name: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Decodes: true, Run: signTransaction, Verify: verifyTransaction,
+		Show: func(tx *org.Tx, in *SignTransaction, v *show.View, known *show.Known) (string, error) {
+			return in.show(tx, v, known)
+		},
 		Older: []activity.Older{activity.Upgrade(func(v *SignTransactionV1) SignTransaction {
 			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
 		})},
@@ -48,9 +61,15 @@ var Signing = activity.Family{
 	},
 }
 
-// payloadParams are the members of a request to sign raw payloads that policies may read.
-func payloadParams(h HashFunction, e PayloadEncoding) policy.Value {
+// payloadParams are the members of a request to sign raw payloads that policies may read. Of several payloads the worst kind
+// counts: the decision must hold for all.
+func payloadParams(h HashFunction, e PayloadEncoding, ps ...payload) policy.Value {
+	kind := decoded.KindDocument
+	for i := range ps {
+		kind = decoded.Worse(kind, ps[i].kind)
+	}
 	return policy.Struct(
+		policy.Member{Name: "payload_kind", Value: policy.String(kind)},
 		policy.Member{Name: "hash_function", Value: policy.String(string(h))},
 		policy.Member{Name: "encoding", Value: policy.String(string(e))})
 }

@@ -7,6 +7,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -22,6 +23,9 @@ var Transfer = activity.Family{
 	},
 	activity.Kind[ImportWallet, WalletResult]{
 		Name: "IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: importWallet,
+		Explain: func(tx *org.Tx, in *ImportWallet, o *show.Object) error {
+			return explainImport(tx, o, in.UserID, in.WalletName, in.EncryptedBundle)
+		},
 		OnlySelf: func(in *ImportWallet) string { return in.UserID },
 	},
 	activity.Kind[InitImport, ImportBundle]{
@@ -30,11 +34,15 @@ var Transfer = activity.Family{
 	},
 	activity.Kind[ImportPrivateKey, PrivateKeyResult]{
 		Name: "IMPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "IMPORT", Run: importPrivateKey,
+		Explain: func(tx *org.Tx, in *ImportPrivateKey, o *show.Object) error {
+			return explainImport(tx, o, in.UserID, in.PrivateKeyName, in.EncryptedBundle)
+		},
 		OnlySelf: func(in *ImportPrivateKey) string { return in.UserID },
 	},
 	activity.Kind[ExportWallet, ExportedWallet]{
 		Name: "EXPORT_WALLET", Resource: "WALLET", Action: "EXPORT", Run: exportWallet,
-		Params: (*ExportWallet).params,
+		Explain: func(tx *org.Tx, in *ExportWallet, o *show.Object) error { return in.explain(tx, o) },
+		Params:  (*ExportWallet).params,
 		Facts: func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) {
 			return factsOf(tx.Wallet, in.WalletID, "wallet", walletValue)
 		},
@@ -42,13 +50,15 @@ var Transfer = activity.Family{
 	},
 	activity.Kind[ExportWalletAccount, ExportedAccount]{
 		Name: "EXPORT_WALLET_ACCOUNT", Resource: "WALLET", Action: "EXPORT", Run: exportWalletAccount,
-		Params: (*ExportWalletAccount).params,
-		Facts:  func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) { return addressFacts(tx, in.Address) },
-		Keys:   func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return policyKeys(tx, in.Address) },
+		Explain: func(tx *org.Tx, in *ExportWalletAccount, o *show.Object) error { return in.explain(tx, o) },
+		Params:  (*ExportWalletAccount).params,
+		Facts:   func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) { return addressFacts(tx, in.Address) },
+		Keys:    func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return policyKeys(tx, in.Address) },
 	},
 	activity.Kind[ExportPrivateKey, ExportedPrivateKey]{
 		Name: "EXPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "EXPORT", Run: exportPrivateKey,
-		Params: (*ExportPrivateKey).params,
+		Explain: func(tx *org.Tx, in *ExportPrivateKey, o *show.Object) error { return in.explain(tx, o) },
+		Params:  (*ExportPrivateKey).params,
 		Facts: func(tx *org.Tx, in *ExportPrivateKey) (policy.Facts, error) {
 			return privateKeyFacts(tx, in.PrivateKeyID)
 		},

@@ -13,6 +13,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -34,10 +35,12 @@ var Wallets = activity.Family{
 	activity.Kind[UpdateWalletAccountName, WalletAccountID]{Name: "UPDATE_WALLET_ACCOUNT_NAME", Resource: "WALLET", Action: "UPDATE", Run: updateWalletAccountName},
 	activity.Kind[DeleteWallets, WalletIDs]{
 		Name: "DELETE_WALLETS", Resource: "WALLET", Action: "DELETE", Run: deleteWallets,
-		Facts: func(tx *org.Tx, in *DeleteWallets) (policy.Facts, error) { return walletsFacts(tx, in.WalletIDs) },
+		Explain: func(tx *org.Tx, in *DeleteWallets, o *show.Object) error { return in.explain(tx, o) },
+		Facts:   func(tx *org.Tx, in *DeleteWallets) (policy.Facts, error) { return walletsFacts(tx, in.WalletIDs) },
 	},
 	activity.Kind[DeleteWalletAccounts, WalletAccountIDs]{
 		Name: "DELETE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "DELETE", Run: deleteWalletAccounts,
+		Explain: func(tx *org.Tx, in *DeleteWalletAccounts, o *show.Object) error { return in.explain(tx, o) },
 		FillPolicyRequest: func(tx *org.Tx, in *DeleteWalletAccounts, q *policy.Request) error {
 			return askAccounts(tx, in.WalletAccountIDs, q)
 		},

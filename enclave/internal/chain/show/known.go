@@ -73,12 +73,12 @@ type ContractCalls func(v *View, list *List, c ContractCall) error
 type Known struct {
 	Now       time.Time
 	Signer    chain.SigningKey
-	Own       func(address string) bool // an account of the organization; by match key
+	Own       func(address string) (bool, error) // whether an account is the organization's
 	Entries   []Entry
 	Tokens    []Token
-	ListHash  string // SHA-256 of the operator's list, hexadecimal
-	Interface func(address string) (Interface, error)
-	Calls     ContractCalls // nil where calls of contracts are not read
+	ListHash  string                                  // SHA-256 of the operator's list, hexadecimal
+	Interface func(address string) (Interface, error) // nil where none has been uploaded
+	Calls     ContractCalls                           // nil where calls of contracts are not read
 
 	byKey map[string][]int // of Entries, by match key
 }
@@ -89,11 +89,24 @@ func (v *View) Now() time.Time { return v.known.Now }
 // Signer is the key that will sign.
 func (v *View) Signer() chain.SigningKey { return v.known.Signer }
 
-// IsOwn tells whether the organization has the account.
+// IsOwn tells whether the organization has the account. What cannot be found out is no account of it, and Err tells.
 func (v *View) IsOwn(address string) bool {
 	k := v.known
-	return k.Signer.Address != "" && chain.MatchKey(k.Signer.Address) == chain.MatchKey(address) || k.Own != nil && k.Own(address)
+	if k.Signer.Address != "" && chain.MatchKey(k.Signer.Address) == chain.MatchKey(address) {
+		return true
+	}
+	if k.Own == nil {
+		return false
+	}
+	own, err := k.Own(address)
+	if v.err == nil {
+		v.err = err
+	}
+	return own && err == nil
 }
+
+// Err is the first error of Known.Own: the document is then not to be used.
+func (v *View) Err() error { return v.err }
 
 // Interface is what the organization has uploaded for a contract, nil where there is none.
 func (v *View) Interface(address string) (*Interface, error) {

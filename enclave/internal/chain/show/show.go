@@ -75,6 +75,7 @@ type View struct {
 	sources   []Source
 	calls     int
 	entries   int
+	err       error // see Err
 	bytesLeft int
 }
 
@@ -401,6 +402,8 @@ func (o *Object) Unreadable(why Unread, b []byte) {
 	switch why {
 	case TooDeep, TooMuch:
 		o.view.limit(o.path)
+	case Encrypted:
+		o.view.MarkPartial()
 	case Digest:
 		o.Warn(BlindSignature)
 		o.view.readable = None

@@ -75,9 +75,6 @@ func isHidden(r rune) bool {
 // scripts follows the alphabet of a word.
 type scripts struct{ of string }
 
-// mixed are alphabets that one word may have together.
-var mixed = map[string]string{"Hiragana": "Han", "Katakana": "Han", "Hangul": "Han", "Bopomofo": "Han"}
-
 // mixes takes the next letter and tells whether it is of another alphabet than those before it in the word.
 func (s *scripts) mixes(r rune) bool {
 	switch {
@@ -103,16 +100,21 @@ func (s *scripts) mixes(r rune) bool {
 	return before != "" && before != script
 }
 
-// The alphabets that are looked for. Others are told by their own letters alone.
-var alphabets = []string{"Latin", "Cyrillic", "Greek", "Han", "Hiragana", "Katakana", "Hangul", "Bopomofo", "Arabic", "Hebrew", "Armenian", "Georgian", "Cherokee", "Coptic", "Lisu", "Devanagari", "Thai"}
+// The alphabets that are looked for. Those that one word may have together are one.
+var alphabets = []struct {
+	name  string
+	table *unicode.RangeTable
+}{
+	{"Latin", unicode.Latin}, {"Cyrillic", unicode.Cyrillic}, {"Greek", unicode.Greek}, {"Arabic", unicode.Arabic}, {"Hebrew", unicode.Hebrew},
+	{"Armenian", unicode.Armenian}, {"Georgian", unicode.Georgian}, {"Cherokee", unicode.Cherokee}, {"Coptic", unicode.Coptic}, {"Lisu", unicode.Lisu},
+	{"Devanagari", unicode.Devanagari}, {"Thai", unicode.Thai},
+	{"Han", unicode.Han}, {"Han", unicode.Hiragana}, {"Han", unicode.Katakana}, {"Han", unicode.Hangul}, {"Han", unicode.Bopomofo},
+}
 
 func scriptOf(r rune) string {
-	for _, name := range alphabets {
-		if unicode.Is(unicode.Scripts[name], r) {
-			if as := mixed[name]; as != "" {
-				return as
-			}
-			return name
+	for i := range alphabets {
+		if unicode.Is(alphabets[i].table, r) {
+			return alphabets[i].name
 		}
 	}
 	return ""

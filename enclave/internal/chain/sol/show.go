@@ -43,6 +43,9 @@ func ReadMessage(message []byte, by chain.PublicKey) (chain.Transaction, error) 
 	return Chain{}.Read(append(raw, message...), chain.SigningKey{Public: by})
 }
 
+// IsMessage tells bytes that signers of a transaction sign.
+func IsMessage(b []byte) bool { return new(message).read(&cursor{rest: b}) == nil }
+
 // A shower shows one transaction.
 type shower struct {
 	*transaction

@@ -1,0 +1,207 @@
+package activity_test
+
+import (
+	"crypto/ecdh"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloister/enclave/internal/activity/activitytest"
+	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/chain/show"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// documentOf shows an activity of the world that waits.
+func documentOf(w *world, typ string, params any) (show.Document, error) {
+	typ = "ACTIVITY_TYPE_" + strings.TrimPrefix(typ, "ACTIVITY_TYPE_")
+	body := activitytest.JSON(object{"type": typ, "organizationId": w.ID.String(), "timestampMs": "1", "parameters": params})
+	return kinds.Live.Document(w.Tx(), &org.Entry{Type: typ, Body: body, Activity: w.NewID()})
+}
+
+type shownDocument struct {
+	Kind, Title, Readable, Severity string
+	Fixed                           bool
+	Warnings                        []struct {
+		Code, Severity string
+		At             []string
+	}
+	Parts []map[string]any
+}
+
+func (d *shownDocument) codes() string {
+	var all []string
+	for _, w := range d.Warnings {
+		all = append(all, w.Code+" "+w.Severity)
+	}
+	return strings.Join(all, ", ")
+}
+
+func readDocument(t *testing.T, d show.Document) (read shownDocument) {
+	t.Helper()
+	if len(d.Text()) > show.MaxBytes {
+		t.Errorf("%d bytes", len(d.Text()))
+	}
+	if err := json.Unmarshal(d.Text(), &read); err != nil {
+		t.Fatalf("%v in %s", err, d.Text())
+	}
+	return read
+}
+
+// Every kind is shown, with a title; what is secret is not shown, nor is what only the enclave can read.
+func TestEveryKindIsShown(t *testing.T) {
+	w, there := stocked(t)
+	shown := 0
+	for _, typ := range slices.Sorted(maps.Keys(kinds.Live)) {
+		var params object
+		if err := json.Unmarshal(activitytest.JSON(activitytest.Sample(activitytest.API.Activities[typ].IntentType)), &params); err != nil {
+			t.Fatal(err)
+		}
+		stock(typ, params, there)
+		d, err := documentOf(w, typ, params)
+		if fault.Of(err) != nil {
+			t.Logf("%s: %v", typ, err)
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", typ, err)
+			continue
+		}
+		shown++
+		read := readDocument(t, d)
+		if read.Title == "" || read.Kind == "" || len(read.Parts) == 0 {
+			t.Errorf("%s: %s", typ, d.Text())
+		}
+		if kinds.Live[typ].Secret() && !strings.Contains(string(d.Text()), "masked") && !strings.Contains(string(d.Text()), "***") {
+			t.Errorf("%s shows a secret: %s", typ, d.Text())
+		}
+		if kinds.Live[typ].Kind.Action == "SIGN" && read.Kind == "ORGANIZATION_CHANGE" && !strings.Contains(read.codes(), "UNREAD") {
+			t.Errorf("%s signs, and nothing tells that it is not explained: %s", typ, d.Text())
+		}
+	}
+	if shown < 100 {
+		t.Errorf("%d of %d kinds", shown, len(kinds.Live))
+	}
+}
+
+// What changes who may do what is shown as a difference to what is there, and with its danger.
+func TestOrganizationChanges(t *testing.T) {
+	w := activitytest.New(t)
+	people := w.People("alice", "bob")
+	root := w.User.String()
+	deny := w.Run("CREATE_POLICY_V3", object{"policyName": "no exports", "effect": "EFFECT_DENY", "condition": "activity.action == 'EXPORT'", "notes": ""})["policyId"]
+	allow := w.Run("CREATE_POLICY_V3", object{"policyName": "small", "effect": "EFFECT_ALLOW", "condition": "eth.tx.value < 5", "notes": ""})["policyId"]
+	wallet := w.Run("CREATE_WALLET", object{"walletName": "treasury", "accounts": []any{}})["walletId"]
+	key := w.FreshP256()
+	private, err := ecdh.P256().GenerateKey(w.Rand)
+	w.Must(err)
+	point := hex.EncodeToString(private.PublicKey().Bytes())
+	apiKey := func(user string) object {
+		return object{"userId": user, "apiKeys": []any{object{"apiKeyName": "backup", "publicKey": key, "curveType": "API_KEY_CURVE_P256"}}}
+	}
+	for _, c := range []struct {
+		typ           string
+		params        object
+		readable      string
+		warnings, has string
+	}{
+		{"UPDATE_ROOT_QUORUM", object{"threshold": 1, "userIds": []any{root, people[0]}}, "FULL", "QUORUM_WEAKER DANGER", `"added":[{"userId":"` + people[0] + `","name":"alice","nameSource":"ORGANIZATION"}]`},
+		{"UPDATE_ROOT_QUORUM", object{"threshold": 2, "userIds": []any{root, people[0]}}, "FULL", "", `"before":{"threshold":"1","members":[{"userId":"` + root + `"`},
+		{"CREATE_POLICY_V3", object{"policyName": "read balances", "effect": "EFFECT_ALLOW", "notes": "only reads"}, "FULL", "RULES_BROAD DANGER", `"name":{"text":"read balances","source":"REQUESTER"},"effect":"EFFECT_ALLOW","condition":"","consensus":""`},
+		{"CREATE_POLICY_V3", object{"policyName": "x", "effect": "EFFECT_ALLOW", "condition": " true ", "notes": ""}, "FULL", "RULES_BROAD DANGER", ""},
+		{"CREATE_POLICY_V3", object{"policyName": "x", "effect": "EFFECT_ALLOW", "consensus": "approvers.count() > 1", "notes": ""}, "FULL", "", ""},
+		{"CREATE_POLICY_V3", object{"policyName": "x", "effect": "EFFECT_DENY", "notes": ""}, "FULL", "", ""},
+		{"CREATE_POLICIES", object{"policies": []any{object{"policyName": "x", "effect": "EFFECT_ALLOW", "notes": ""}}}, "FULL", "RULES_BROAD DANGER", ""},
+		{"UPDATE_POLICY_V2", object{"policyId": allow, "policyCondition": ""}, "FULL", "RULES_BROAD DANGER", `"before":{"id":"` + allow.(string) + `","name":"small","nameSource":"ORGANIZATION","effect":"EFFECT_ALLOW","condition":"eth.tx.value < 5"`},
+		{"UPDATE_POLICY_V2", object{"policyId": deny, "policyCondition": "activity.action == 'SIGN'"}, "FULL", "RULES_DENY_GONE DANGER", ""},
+		{"UPDATE_POLICY_V2", object{"policyId": deny, "policyName": "still none"}, "FULL", "", ""},
+		{"DELETE_POLICY", object{"policyId": deny}, "FULL", "RULES_DENY_GONE DANGER", `"name":"no exports"`},
+		{"DELETE_POLICIES", object{"policyIds": []any{allow}}, "FULL", "", `"name":"small"`},
+		{"EXPORT_WALLET", object{"walletId": wallet, "targetPublicKey": point}, "FULL", "KEY_LEAVES DANGER", `"name":"treasury","nameSource":"ORGANIZATION","accounts":"0","exported":false`},
+		{"CREATE_API_KEYS_V2", apiKey(root), "FULL", "CREDENTIAL_ADDED DANGER", `"publicKey":"` + key + `"`},
+		{"CREATE_API_KEYS_V2", apiKey(people[1]), "FULL", "CREDENTIAL_ADDED WARN", `"name":"bob"`},
+		{"IMPORT_WALLET", object{"userId": root, "walletName": "ops", "encryptedBundle": `{"encappedPublic":"` + point + `","ciphertext":"` + strings.Repeat("00", 40) + `"}`, "accounts": []any{}}, "PARTIAL", "KEY_ENTERS WARN", `"reason":"ENCRYPTED"`},
+		{"DELETE_WALLETS", object{"walletIds": []any{wallet}, "deleteWithoutExport": true}, "FULL", "KEY_DELETED DANGER", `"wallets":[{"id":"` + wallet.(string) + `"`},
+		{"DELETE_USERS", object{"userIds": []any{people[1]}}, "FULL", "", `"name":"bob"`},
+		{"CREATE_SMART_CONTRACT_INTERFACE", object{"label": "Router", "smartContractAddress": "0x3e1AB7Aa0F90E8fBD92D11093B10Da6A627D48B6", "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "smartContractInterface": "[]"}, "FULL", "INTERFACE_CHANGED WARN", ""},
+		{"UPDATE_USER_NAME", object{"userId": people[0], "userName": "eve"}, "FULL", "", `"intent":[{"name":"userId","value":"` + people[0] + `"},{"name":"userName","value":"eve"}]`},
+	} {
+		d, err := documentOf(w, c.typ, c.params)
+		if err != nil {
+			t.Errorf("%s: %v", c.typ, err)
+			continue
+		}
+		read := readDocument(t, d)
+		if read.Kind != "ORGANIZATION_CHANGE" || read.Readable != c.readable || read.codes() != c.warnings || !strings.Contains(string(d.Text()), c.has) {
+			t.Errorf("%s: %s, warnings %q, want %q and %s: %s", c.typ, read.Readable, read.codes(), c.warnings, c.has, d.Text())
+		}
+	}
+}
+
+// What is signed is shown by the interfaces and the accounts of the organization, and what is not there yet is told.
+func TestShownSignatures(t *testing.T) {
+	w := activitytest.New(t)
+	accounts := []any{activitytest.EthAccount(0), activitytest.EthAccount(1)}
+	addresses := activitytest.List(w.Run("CREATE_WALLET", object{"walletName": "treasury", "accounts": accounts}), "addresses")
+	const router = "0x3e1AB7Aa0F90E8fBD92D11093B10Da6A627D48B6"
+	send := object{"from": addresses[0], "caip2": "eip155:1", "calls": []any{object{"to": addresses[1], "value": "250000000000000000"}}}
+	d, err := documentOf(w, "ETH_SEND_TRANSACTION_V2", send)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := readDocument(t, d)
+	if read.Fixed || read.codes() != "NOT_FIXED INFO" || read.Title != "Send ETH" {
+		t.Errorf("%s", d.Text())
+	}
+	for _, want := range []string{`"nonce":{"source":"HOST"}`, `"gasLimit":{"source":"HOST","most":"50000000"}`, `"maxFee":{"source":"HOST","most":"100000000000000000"}`, `"text":"0.25"`, `"signs":[]`} {
+		if !strings.Contains(string(d.Text()), want) {
+			t.Errorf("no %s in %s", want, d.Text())
+		}
+	}
+	send["nonce"], send["gasLimit"], send["maxFeePerGas"], send["maxPriorityFeePerGas"] = "7", "21000", "20000000000", "1"
+	if d, err = documentOf(w, "ETH_SEND_TRANSACTION_V2", send); err != nil || !strings.Contains(string(d.Text()), `"fixed":true,"severity":"NONE","warnings":[]`) {
+		t.Errorf("%v: %s", err, d.Text())
+	}
+
+	// A call is read by the interface of the organization, which is named with its record.
+	call := object{"from": addresses[0], "caip2": "eip155:1", "calls": []any{object{"to": router, "data": "0x564a515800000000000000000000000000000000000000000000000000000000000000010000000000000000000000000000000000000000000000000000000000000002"}}}
+	if d, err = documentOf(w, "ETH_SEND_TRANSACTION_V2", call); err != nil || !strings.Contains(readCodes(t, d), "UNREAD") {
+		t.Errorf("%v: %s", err, d.Text())
+	}
+	w.Run("CREATE_SMART_CONTRACT_INTERFACE", object{"label": "Router", "smartContractAddress": router, "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM",
+		"smartContractInterface": `[{"type":"function","name":"relay","inputs":[{"name":"shown","type":"bytes"},{"name":"done","type":"bytes"}]}]`})
+	call["calls"] = []any{object{"to": router, "data": "0x564a5158" + strings.Repeat("0", 62) + "40" + strings.Repeat("0", 62) + "60" + strings.Repeat("0", 128)}}
+	if d, err = documentOf(w, "ETH_SEND_TRANSACTION_V2", call); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"function":"relay(bytes,bytes)","functionSource":"ORGANIZATION"`, `"label":"Router","labelSource":"ORGANIZATION"`, `"sources":[{"source":"ORGANIZATION","record":"`} {
+		if !strings.Contains(string(d.Text()), want) {
+			t.Errorf("no %s in %s", want, d.Text())
+		}
+	}
+
+	// Several payloads are parts in their order.
+	d, err = documentOf(w, "SIGN_RAW_PAYLOADS", object{"signWith": addresses[0], "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_KECCAK256", "payloads": []any{"first", strings.Repeat("x", 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read = readDocument(t, d); len(read.Parts) != 2 || read.Readable != "NONE" || read.codes() != "BLIND DANGER" || read.Warnings[0].At[0] != "parts.1" {
+		t.Errorf("%s", d.Text())
+	}
+
+	// A key that is not there signs nothing, and nothing is claimed of it.
+	d, err = documentOf(w, "SIGN_RAW_PAYLOAD_V2", object{"signWith": router, "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_KECCAK256", "payload": "x"})
+	if err != nil || readDocument(t, d).Kind != "UNKNOWN_SIGNER" {
+		t.Errorf("%v: %s", err, d.Text())
+	}
+}
+
+func readCodes(t *testing.T, d show.Document) string {
+	t.Helper()
+	read := readDocument(t, d)
+	return read.codes()
+}

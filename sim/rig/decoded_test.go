@@ -1,0 +1,136 @@
+package rig_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"cloister/sim/client"
+	"cloister/sim/rig"
+)
+
+// An unlimited right to move USDC, for a spender whom nobody knows.
+const unlimited = "02f86e0107843b9aca008506fc23ac00830186a094a0b86991c6218b36c1d19d4a2e9eb0ce3606eb4880b844095ea7b3" +
+	"00000000000000000000000035cdf80606c5e1effe6cb81d969f03f0c04decc9ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffc0"
+
+// decodedOf is what an approver is shown of an activity: the bytes as they stand in the reply, and the digest of them.
+func decodedOf(by *client.User, id string) (text []byte, digest string) {
+	by.Test.Helper()
+	r := by.Query("get_activity", client.Object{"activityId": id})
+	var reply struct {
+		Activity struct {
+			Decoded       json.RawMessage
+			DecodedDigest string
+		}
+	}
+	if err := json.Unmarshal(r.Body, &reply); err != nil || r.Status != 200 {
+		by.Test.Fatal(err, r)
+	}
+	return reply.Activity.Decoded, reply.Activity.DecodedDigest
+}
+
+// What an approver is shown is decoded in the enclave, and an approval may commit to it: it counts only as long as the activity is
+// shown so. An organization may ask all approvals for that; those of clients that do not know it go on otherwise.
+func TestApproveWhatYouSee(t *testing.T) {
+	r := rig.Start(t, rig.Options{})
+	root := r.Root()
+	second, third := root.NewUser("Second"), root.NewUser("Third")
+	address := root.Do("CREATE_WALLET", client.Wallet("Treasury", client.Ethereum))["addresses"].([]any)[0]
+	root.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 2, "userIds": []any{root.User, second.User, third.User}})
+	n := 0
+	ask := func() client.Reply {
+		t.Helper()
+		n++
+		unsigned := strings.Replace(unlimited, "0107843b", "01"+[]string{"01", "02", "03", "04", "05", "06"}[n]+"843b", 1) // the nonce
+		first := root.Submit("SIGN_TRANSACTION_V2", client.Object{"signWith": address, "unsignedTransaction": unsigned, "type": "TRANSACTION_TYPE_ETHEREUM"})
+		if first.State() != "CONSENSUS_NEEDED" {
+			t.Fatal(first)
+		}
+		return first
+	}
+	approve := func(by *client.User, of client.Reply, digest string) client.Reply {
+		vote := client.Object{"fingerprint": of.Text("activity", "fingerprint")}
+		if digest != "" {
+			vote["decodedDigest"] = digest
+		}
+		return by.Submit("APPROVE_ACTIVITY", vote)
+	}
+	refused := func(what string, got client.Reply, code string) {
+		t.Helper()
+		if got.Status == 200 || !strings.Contains(got.String(), code) {
+			t.Errorf("%s: %v, want %s", what, got, code)
+		}
+	}
+
+	first := ask()
+	id := first.Text("activity", "id")
+	text, digest := decodedOf(second, id)
+	for _, want := range []string{`"title":"Allow another to move tokens"`, `"severity":"DANGER"`, `"unlimited":true`, `"code":"APPROVAL_UNLIMITED"`, `"fingerprint":"` + first.Text("activity", "fingerprint") + `"`, `"by":"` + address.(string) + `"`} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if sum := sha256.Sum256(append([]byte("cloister decoded 1\n"), text...)); hex.EncodeToString(sum[:]) != digest {
+		t.Errorf("the digest of what is shown is %x, and not %s", sum, digest)
+	}
+	if again, _ := decodedOf(third, id); !bytes.Equal(again, text) {
+		t.Errorf("another approver is shown something else:\n%s\n%s", again, text)
+	}
+	refused("a digest that is none", approve(second, first, "00"), "malformed digest")
+	refused("another digest", approve(second, first, strings.Repeat("0", 64)), "DECODED_DIGEST_DIFFERS")
+
+	// A name that comes later changes what is shown, and so what an approver has agreed to.
+	policy := root.Submit("CREATE_POLICY_V3", client.Object{"policyName": "interfaces", "effect": "EFFECT_ALLOW", "condition": "activity.resource == 'SMART_CONTRACT_INTERFACE'", "consensus": "approvers.any(user, user.id == '" + root.User + "')", "notes": ""})
+	if got := approve(second, policy, ""); got.State() != "COMPLETED" {
+		t.Fatal(got)
+	}
+	root.Do("CREATE_SMART_CONTRACT_INTERFACE", client.Object{"label": "Own token", "smartContractAddress": "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
+		"type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "smartContractInterface": "[]"})
+	refused("what was shown before", approve(second, first, digest), "DECODED_DIGEST_DIFFERS")
+	named, digest := decodedOf(second, id)
+	if !bytes.Contains(named, []byte(`"label":"Own token","labelSource":"ORGANIZATION"`)) {
+		t.Errorf("%s", named)
+	}
+	done := approve(second, first, digest)
+	if done.State() != "COMPLETED" {
+		t.Fatal(done)
+	}
+	if message := client.Text(client.Get(done.JSON(), "activity", "votes", "1"), "message"); !strings.Contains(message, digest) {
+		t.Errorf("the vote says %s", message)
+	}
+	if text, digest := decodedOf(second, id); text != nil || digest != "" {
+		t.Errorf("what is over is still shown: %s", text)
+	}
+	if got := approve(third, ask(), ""); got.State() != "COMPLETED" {
+		t.Errorf("an approval that names nothing: %v", got)
+	}
+
+	// Asked of all approvals.
+	feature := root.Submit("SET_ORGANIZATION_FEATURE", client.Object{"name": "FEATURE_NAME_DECODED_VOTES", "value": ""})
+	if got := approve(second, feature, ""); got.State() != "COMPLETED" {
+		t.Fatal(got)
+	}
+	body := root.Body("SIGN_TRANSACTION_V2", client.Object{"signWith": address, "unsignedTransaction": strings.Replace(unlimited, "0107843b", "0109843b", 1), "type": "TRANSACTION_TYPE_ETHEREUM"})
+	first = same(root, "sign_transaction", body)
+	if first.State() != "CONSENSUS_NEEDED" {
+		t.Fatal(first)
+	}
+	refused("an approval that names nothing", approve(third, first, ""), "DECODED_DIGEST_REQUIRED")
+	if got := same(third, "sign_transaction", body); got.State() != "CONSENSUS_NEEDED" || approved(got) != 1 {
+		t.Errorf("the same body is an approval of what was not looked at: %v", got)
+	}
+	_, digest = decodedOf(third, first.Text("activity", "id"))
+	if got := approve(third, first, digest); got.State() != "COMPLETED" {
+		t.Errorf("%v", got)
+	}
+
+	// A rejection needs none, and keeps its reason.
+	first = ask()
+	got := third.Submit("REJECT_ACTIVITY", client.Object{"fingerprint": first.Text("activity", "fingerprint"), "reason": "who is the spender?"})
+	if got.Status != 200 || !strings.Contains(client.Text(client.Get(got.JSON(), "activity", "votes", "1"), "message"), "who is the spender?") {
+		t.Errorf("%v", got)
+	}
+}
