@@ -54,11 +54,7 @@ func transaction(v *show.View, o *show.Object, tx chain.Transaction, encoding st
 	for _, d := range tx.Digests() {
 		signs(v, list.Object(), d)
 	}
-	shown, ok := tx.(show.Transaction)
-	if !ok {
-		o.Unreadable(show.UnknownProgram, unsigned)
-		return "TRANSACTION", nil
-	}
+	shown := tx.(show.Transaction) // as those of all readers
 	return shown.Kind(), shown.Show(v, o)
 }
 
@@ -98,12 +94,12 @@ func Payload(v *show.View, encoding, hash, payload string) (kind string, err err
 	scheme := chain.SchemeOf(by.Format, by.Public.Curve())
 	switch encoding {
 	case encodingTyped:
-		t, err := eth.ParseTypedData([]byte(payload))
+		t, err := eth.ReadTypedMessage([]byte(payload))
 		if err != nil {
 			return "", err
 		}
 		o := begin(v, "JSON", []byte(payload), chain.Digest{Scheme: scheme, Message: bytesOf(t.Digest())})
-		return "EIP712", eth.ShowTypedData(v, o, []byte(payload))
+		return "EIP712", t.Show(v, o)
 	case encodingAuthorization:
 		a, err := eth.ParseAuthorization([]byte(payload))
 		if err != nil {

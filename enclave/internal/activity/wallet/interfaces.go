@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"container/list"
+	"crypto/sha256"
 	"strings"
 	"sync"
 
@@ -35,6 +36,9 @@ const (
 // Valid reports whether t is an interface type of the interface.
 func (t InterfaceType) Valid() bool { return t == interfaceEthereum || t == interfaceSolana }
 
+// describers are the chains by the languages of their contract interfaces.
+var describers = map[InterfaceType]chain.Describer{interfaceEthereum: eth.Chain{}, interfaceSolana: sol.Chain{}}
+
 // CreateInterface stores the interface of a contract, by which its calls are decoded: an Ethereum ABI, or a Solana IDL of Anchor's or Shank's form.
 type CreateInterface struct {
 	SmartContractAddress   string        `json:"smartContractAddress" rule:"required"`
@@ -45,16 +49,14 @@ type CreateInterface struct {
 }
 
 func (in *CreateInterface) Check() error {
-	var reader chain.Describer = eth.Chain{}
 	_, wrong := eth.ParseAddress(in.SmartContractAddress)
 	if in.Type == interfaceSolana {
-		reader = sol.Chain{}
 		_, wrong = sol.ParseAddress(in.SmartContractAddress)
 	}
 	if wrong != nil {
 		return fault.Field("smartContractAddress", "invalid smart contract address")
 	}
-	if _, err := reader.Describe(in.SmartContractInterface); err != nil {
+	if _, err := describers[in.Type].Describe(in.SmartContractInterface); err != nil {
 		return fault.Field("smartContractInterface", "invalid smart contract interface: %s", err)
 	}
 	return activity.CheckNotes("notes", in.Notes)
@@ -76,12 +78,21 @@ func describe(tx *org.Tx, c chain.Reader, typ InterfaceType, address string) (ch
 	if !ok {
 		return nil, nil
 	}
+	k, err := findInterface(tx, reader, typ, address)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	return k.description, nil
+}
+
+// findInterface is describe with the id and the hash of the text.
+func findInterface(tx *org.Tx, reader chain.Describer, typ InterfaceType, address string) (*kept, error) {
 	id, err := tx.IDByName(org.NameInterface, placeOf(typ, address))
 	if err != nil || id.Zero() {
 		return nil, err
 	}
-	if d := descriptions.get(id); d != nil {
-		return d, nil
+	if k := descriptions.get(id); k != nil {
+		return k, nil
 	}
 	i, err := tx.Interface(id)
 	if i == nil || err != nil {
@@ -95,8 +106,9 @@ func describe(tx *org.Tx, c chain.Reader, typ InterfaceType, address string) (ch
 	if err != nil {
 		return nil, fault.New(fault.FailedPrecondition, "the interface uploaded for %s cannot be read any more: delete it and upload it again: %v", address, err)
 	}
-	descriptions.put(id, d, len(text))
-	return d, nil
+	k := &kept{id, i.Address, d, sha256.Sum256([]byte(text)), len(text)}
+	descriptions.put(k)
+	return k, nil
 }
 
 // descriptions caches parsed interfaces, for all organizations: an interface never changes, and a description
@@ -114,13 +126,16 @@ type descriptionCache struct {
 	recent list.List // of *kept, the most recently used in front
 }
 
+// kept does not change.
 type kept struct {
 	id          org.ID
+	address     string
 	description chain.Description
+	hash        [32]byte // SHA-256 of the text
 	bytes       int
 }
 
-func (d *descriptionCache) get(id org.ID) chain.Description {
+func (d *descriptionCache) get(id org.ID) *kept {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.by[id]
@@ -128,20 +143,20 @@ func (d *descriptionCache) get(id org.ID) chain.Description {
 		return nil
 	}
 	d.recent.MoveToFront(e)
-	return e.Value.(*kept).description
+	return e.Value.(*kept)
 }
 
-func (d *descriptionCache) put(id org.ID, of chain.Description, bytes int) {
+func (d *descriptionCache) put(k *kept) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.by[id] != nil {
+	if d.by[k.id] != nil {
 		return
 	}
 	if d.by == nil {
 		d.by = map[org.ID]*list.Element{}
 	}
-	d.by[id] = d.recent.PushFront(&kept{id, of, bytes})
-	for d.bytes += bytes; d.bytes > d.most; {
+	d.by[k.id] = d.recent.PushFront(k)
+	for d.bytes += k.bytes; d.bytes > d.most; {
 		last := d.recent.Back()
 		k := d.recent.Remove(last).(*kept)
 		delete(d.by, k.id)

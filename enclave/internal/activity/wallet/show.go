@@ -1,7 +1,6 @@
 package wallet
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 
 	"cloister/enclave/internal/activity"
@@ -32,25 +31,12 @@ func knowSigner(tx *org.Tx, signWith string, speaks InterfaceType, known *show.K
 
 // uploadedInterface is the interface that approvers' calls are explained by, with the record that it is from.
 func uploadedInterface(tx *org.Tx, typ InterfaceType, address string) (found show.Interface, err error) {
-	id, err := tx.IDByName(org.NameInterface, placeOf(typ, address))
-	if err != nil || id.Zero() {
+	k, err := findInterface(tx, describers[typ], typ, address)
+	if k == nil || err != nil {
 		return found, err
 	}
-	reader := readers["TRANSACTION_TYPE_ETHEREUM"].chain
-	if typ == interfaceSolana {
-		reader = readers["TRANSACTION_TYPE_SOLANA"].chain
-	}
-	if found.Description, err = describe(tx, reader, typ, address); err != nil || found.Description == nil {
-		return found, err
-	}
-	i, err := tx.Interface(id)
-	if i == nil || err != nil {
-		return found, err
-	}
-	text, err := tx.InterfaceText(i)
-	sum := sha256.Sum256([]byte(text))
-	found.Source = show.Source{From: show.FromOrganization, Record: id.String(), Contract: i.Address, SHA256: hex.EncodeToString(sum[:])}
-	return found, err
+	return show.Interface{Description: k.description, Source: show.Source{
+		From: show.FromOrganization, Record: k.id.String(), Contract: k.address, SHA256: hex.EncodeToString(k.hash[:])}}, nil
 }
 
 const noSigner = "UNKNOWN_SIGNER"
@@ -75,16 +61,18 @@ func (in *SignTransaction) show(tx *org.Tx, v *show.View, known *show.Known) (ki
 }
 
 func showPayloads(tx *org.Tx, v *show.View, known *show.Known, signWith string, e PayloadEncoding, h HashFunction, payloads ...string) (kind string, err error) {
-	ok, err := knowSigner(tx, signWith, interfaceEthereum, known)
+	ok, err := knowSigner(tx, signWith, "", known)
 	if err != nil {
 		return "", err
 	}
 	if !ok {
 		return showNoSigner(v, signWith, payloads[0])
 	}
+	speaks := interfaceEthereum
 	if known.Signer.Public.Curve() == chain.Ed25519 {
-		known.Interface = func(address string) (show.Interface, error) { return uploadedInterface(tx, interfaceSolana, address) }
+		speaks = interfaceSolana
 	}
+	known.Interface = func(address string) (show.Interface, error) { return uploadedInterface(tx, speaks, address) }
 	if len(payloads) > 1 {
 		v.Title("Sign several payloads")
 	}

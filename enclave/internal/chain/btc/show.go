@@ -18,8 +18,8 @@ func (t *transaction) Kind() string { return "BITCOIN_TRANSACTION" }
 // listName is the name of Bitcoin and its kin where addresses are looked up.
 const listName = "bitcoin"
 
-func (n *network) amount(o *show.Object, key string, value int64) {
-	o.Amount(key, big.NewInt(value), show.Unit{Name: n.unit, Symbol: n.coin, SymbolFrom: show.FromImage, Decimals: 8, HasDecimals: true})
+func (n *network) amount(o *show.Object, key string, value int64) *show.Object {
+	return o.Amount(key, big.NewInt(value), show.Unit{Name: n.unit, Symbol: n.coin, SymbolFrom: show.FromImage, Decimals: 8, HasDecimals: true})
 }
 
 // Show shows all inputs and outputs, which of them are the organization's own, and what leaves. The fee is proven: Read takes
@@ -35,9 +35,7 @@ func (t *transaction) Show(v *show.View, o *show.Object) error {
 	}
 	own := t.showInputs(v, o) - t.showOutputs(v, o)
 	t.net.amount(o, "spent", own)
-	fee := o.Object("fee")
-	fee.SetAmount(big.NewInt(t.fee), show.Unit{Name: t.net.unit, Symbol: t.net.coin, SymbolFrom: show.FromImage, Decimals: 8, HasDecimals: true}, false)
-	fee.Bool("proven", true)
+	t.net.amount(o, "fee", t.fee).Bool("proven", true)
 	paid := int64(0)
 	for _, out := range tx.out {
 		paid += out.value

@@ -60,7 +60,7 @@ func (t *abiType) appendValue(b []byte, value any) []byte {
 	switch value := value.(type) {
 	case []any:
 		if t.kind == kindList {
-			b = appendLength(b, len(value))
+			b = append(b, numberWord(uint64(len(value)))...)
 		}
 		return t.appendSequence(b, value)
 	case *big.Int:
@@ -75,18 +75,11 @@ func (t *abiType) appendValue(b []byte, value any) []byte {
 	case []byte:
 		switch t.kind {
 		case kindBytes, kindString:
-			b = append(appendLength(b, len(value)), value...)
-			return append(b, make([]byte, -len(value)&(wordSize-1))...)
+			return appendPadded(b, value)
 		case kindAddress:
-			return append(append(b, make([]byte, 12)...), value...)
+			return append(b, padWord(value)...)
 		}
 		return append(append(b, value...), make([]byte, wordSize-len(value))...)
 	}
 	return b
-}
-
-func appendLength(b []byte, n int) []byte {
-	var w [wordSize]byte
-	binary.BigEndian.PutUint64(w[24:], uint64(n))
-	return append(b, w[:]...)
 }

@@ -2,9 +2,10 @@ package eth
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/big"
 	"slices"
+	"strconv"
+	"strings"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/show"
@@ -44,11 +45,11 @@ func (r callReader) show(list *show.List, c shownCall, depth int) error {
 		return nil
 	}
 	built := contracts[to]
-	if c.foreign && !hasPrefix(built, multiSendCalls) {
+	if c.foreign && !strings.HasPrefix(built, multiSendCalls) {
 		if !c.upgrade {
 			o.Warn(show.DelegateCall)
 		}
-		if !hasPrefix(built, multiSend) {
+		if !strings.HasPrefix(built, multiSend) {
 			o.Unreadable(show.Delegatecall, c.data)
 			return nil
 		}
@@ -59,8 +60,6 @@ func (r callReader) show(list *show.List, c shownCall, depth int) error {
 	return r.function(o, to, c, depth)
 }
 
-func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
-
 // burn warns of an account that nobody has the key of.
 func burn(o *show.Object, to, member string) {
 	if to == zeroAddress || to == deadAddress || to == zeroTron {
@@ -70,7 +69,7 @@ func burn(o *show.Object, to, member string) {
 
 // function tells what function is called, and with what.
 func (r callReader) function(o *show.Object, to string, c shownCall, depth int) error {
-	digest := chain.Keccak(wordBytes(len(c.data)), c.data)
+	digest := chain.Keccak(numberWord(uint64(len(c.data))), c.data)
 	var selector [4]byte
 	if copy(selector[:], c.data) < len(selector) {
 		o.Digest("calldataDigest", digest[:])
@@ -78,7 +77,7 @@ func (r callReader) function(o *show.Object, to string, c shownCall, depth int) 
 		return nil
 	}
 	o.Digest("selector", selector[:])
-	s, from, source, err := r.find(c, selector)
+	s, values, source, err := r.find(c, selector)
 	if err != nil {
 		return err
 	}
@@ -88,18 +87,14 @@ func (r callReader) function(o *show.Object, to string, c shownCall, depth int) 
 		return nil
 	}
 	o.Text("function", s.signature)
-	o.Plain("functionSource", from)
-	if source != nil {
-		r.view.Use(*source)
-	}
-	arguments := c.data[len(selector):]
-	values, ok := decodeWhole(s.inputs, arguments)
-	if s.meaning != "" && ok {
+	o.Plain("functionSource", source.From)
+	r.view.Use(source)
+	if s.meaning != "" && values != nil {
 		o.Plain("meaning", s.meaning)
 		r.view.Title(titles[s.meaning])
 	}
 	o.Digest("calldataDigest", digest[:])
-	if !ok {
+	if values == nil {
 		o.Unreadable(show.DoesNotDecode, c.data)
 		return nil
 	}
@@ -108,6 +103,7 @@ func (r callReader) function(o *show.Object, to string, c shownCall, depth int) 
 		name := s.inputs.names[i]
 		r.argument(args.Entry(name), s.inputs.parts[i], value, slices.Contains(carriers[s.meaning], name))
 	}
+	arguments := c.data[len(selector):]
 	if again := s.inputs.appendSequence(nil, values); !bytes.Equal(again, arguments) {
 		if bytes.HasPrefix(arguments, again) {
 			o.Trailing(arguments[len(again):])
@@ -118,25 +114,26 @@ func (r callReader) function(o *show.Object, to string, c shownCall, depth int) 
 	return r.effects(call{o, to, c.to, s, values}, c, depth)
 }
 
-// find is the function with a selector: a standard one whose arguments the data are, else the one of the interface that the
-// organization has uploaded for the contract, else the standard one all the same. Nil is none.
-func (r callReader) find(c shownCall, selector [4]byte) (*standard, string, *show.Source, error) {
-	s := known()[selector]
+// find is the function with a selector, and its arguments: a standard one whose arguments the data are, else the one of the
+// interface that the organization has uploaded for the contract, else the standard one all the same. The function is nil for
+// none, the arguments are for data that do not decode.
+func (r callReader) find(c shownCall, selector [4]byte) (s *standard, values []any, source show.Source, err error) {
+	arguments := c.data[len(selector):]
+	s, source = known()[selector], show.Source{From: show.FromImage}
 	if s != nil {
-		if _, ok := decodeWhole(s.inputs, c.data[len(selector):]); ok {
-			return s, show.FromImage, nil, nil
+		if values, ok := decodeWhole(s.inputs, arguments); ok {
+			return s, values, source, nil
 		}
 	}
 	uploaded, err := r.view.Interface(string(chain.ZeroX(c.to)))
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, source, err
 	}
-	if uploaded != nil {
-		if i, ok := uploaded.Description.(*Interface); ok && i != nil && i.functions[selector] != nil {
-			return &standard{function: *i.functions[selector]}, show.FromOrganization, &uploaded.Source, nil
-		}
+	if i, ok := uploaded.Description.(*Interface); ok && i != nil && i.functions[selector] != nil {
+		s, source = &standard{function: *i.functions[selector]}, uploaded.Source
+		values, _ = decodeWhole(s.inputs, arguments)
 	}
-	return s, show.FromImage, nil, nil
+	return s, values, source, nil
 }
 
 // carriers are the arguments that hold other calls, which are shown beside them.
@@ -185,12 +182,6 @@ func (r callReader) argument(o *show.Object, t *abiType, value any, elsewhere bo
 			r.argument(members.Entry(name), t.parts[i], part, elsewhere)
 		}
 	}
-}
-
-func wordBytes(n int) []byte {
-	var w [wordSize]byte
-	binary.BigEndian.PutUint64(w[24:], uint64(n))
-	return w[:]
 }
 
 // titles say what a call does, by its meaning.
@@ -252,7 +243,7 @@ func (r callReader) effects(c call, sent shownCall, depth int) error {
 		switch {
 		case part.kind != kindAddress, slices.Contains(losers, name), name == "owner" && c.function.meaning != "CONTROL":
 		default:
-			r.at.party(c.out, r.at.text(c.values[i].([]byte)), "args", place2(name, i))
+			r.at.party(c.out, r.at.text(c.values[i].([]byte)), "args", argumentName(name, i))
 		}
 	}
 	switch c.function.meaning {
@@ -301,12 +292,12 @@ func (r callReader) effects(c call, sent shownCall, depth int) error {
 	return r.inner(c, depth)
 }
 
-// place2 is how warnings name an argument.
-func place2(name string, i int) string {
+// argumentName is how warnings name an argument: by its place if it has no name.
+func argumentName(name string, i int) string {
 	if name != "" {
 		return name
 	}
-	return big.NewInt(int64(i)).String()
+	return strconv.Itoa(i)
 }
 
 // alone warns of coins that go along to a function of a token, which takes none.
@@ -364,27 +355,18 @@ func (r callReader) until(o *show.Object, end *big.Int, zeroIsNever bool) {
 
 // permit2 shows the amounts of a permit that is brought to Permit2.
 func (r callReader) permit2(c call) {
-	permit := c.value("permitSingle")
-	if permit == nil {
-		permit = c.value("permitBatch")
+	permit, single := c.value("permitSingle").([]any)
+	if !single {
+		permit = c.value("permitBatch").([]any)
 	}
-	tuple := permit.([]any)
-	details := [][]any{}
-	switch first := tuple[0].([]any); {
-	case len(first) == 0:
-	default:
-		if _, many := first[0].([]any); !many {
-			details = append(details, first)
-			break
-		}
-		for _, d := range first {
-			details = append(details, d.([]any))
-		}
+	details := permit[0].([]any)
+	if single {
+		details = []any{details}
 	}
-	r.at.party(c.out, r.at.text(tuple[1].([]byte)), "args.spender")
+	r.at.party(c.out, r.at.text(permit[1].([]byte)), "args.spender")
 	amounts := c.out.List("amounts")
-	for _, d := range details {
-		o := amounts.Object()
+	for _, item := range details {
+		d, o := item.([]any), amounts.Object()
 		token := r.at.text(d[0].([]byte))
 		o.Plain("token", token)
 		r.amount(o, token, d[1].(*big.Int), 160)

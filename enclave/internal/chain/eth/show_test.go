@@ -140,7 +140,14 @@ func TestUnsignedMembers(t *testing.T) {
 	const text = `{"types":{"Order":[{"name":"amount","type":"uint256"},{"name":"inner","type":"Inner"}],"Inner":[{"name":"big","type":"int256"}]},"primaryType":"Order",` +
 		`"domain":{"name":"Perm\u0456t2","chainId":1,"verifyingContract":"0x` + someone + `"},"message":{"amount":"1","note":"harmless","inner":{"big":"-57896044618658097711785492504343953926634992332820282019728792003956564819968","more":1}}}`
 	v := shownView(t)
-	if err := eth.ShowTypedData(v, v.Part(), []byte(text)); err != nil {
+	typed, err := eth.ReadTypedMessage([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := eth.ParseTypedData([]byte(text)); err != nil || plain.Digest() != typed.Digest() {
+		t.Fatalf("%v: policies and approvers are told of different digests", err)
+	}
+	if err := typed.Show(v, v.Part()); err != nil {
 		t.Fatal(err)
 	}
 	s := string(v.Document(show.Header{}).Text())

@@ -6,42 +6,44 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/show"
-	"cloister/enclave/internal/strictjson"
 )
 
-// ShowTypedData shows typed data that ParseTypedData takes: the domain, the message in the order of its types, and what a
-// signature of it does where the types are those of a standard.
-func ShowTypedData(v *show.View, o *show.Object, text []byte) error {
-	var in typedText
-	if err := strictjson.Decode(text, &in, strictjson.AllowUnknownOutermost(), strictjson.Within(typedLimits)); err != nil {
-		return badJSON("typed data", err)
-	}
-	r := newTypedReader()
-	r.whole = true
-	facts, _, m := r.read(&in)
-	if m != nil {
-		return badPayload("typed data", "%s", m)
-	}
-	message, _ := facts["message"].(chain.Dynamic).Value.(chain.Map)
-	s := typedShower{reader: &r, message: message}
-	return s.show(v, o, in.PrimaryType)
-}
+// A TypedMessage is typed data that have been read for approvers: with nothing left out that policies have no form for. It is
+// shown once.
+type TypedMessage struct {
+	reader      *typedReader
+	primaryType string
+	message     chain.Map
+	digest      [32]byte
 
-// A typedShower shows typed data in one part.
-type typedShower struct {
-	reader   *typedReader
-	message  chain.Map
 	out      *show.Object
 	calls    callReader
 	contract string // that verifies, empty where the domain names none
 }
 
-func (s *typedShower) show(v *show.View, o *show.Object, primaryType string) error {
+// ReadTypedMessage reads typed data for approvers. It takes what ParseTypedData takes, with the same errors.
+func ReadTypedMessage(text []byte) (*TypedMessage, error) {
+	r := newTypedReader()
+	r.whole = true
+	primaryType, facts, digest, err := r.parse(text)
+	if err != nil {
+		return nil, err
+	}
+	message, _ := facts["message"].(chain.Dynamic).Value.(chain.Map)
+	return &TypedMessage{reader: &r, primaryType: primaryType, message: message, digest: digest}, nil
+}
+
+// Digest is what is signed, as of TypedData.
+func (s *TypedMessage) Digest() [32]byte { return s.digest }
+
+// Show shows the domain, the message in the order of its types, and what a signature of it does where the types are those of a
+// standard.
+func (s *TypedMessage) Show(v *show.View, o *show.Object) error {
 	r := s.reader
-	primary := r.structs[primaryType]
+	primary := r.structs[s.primaryType]
 	encoded := r.encodeType(primary)
 	s.out = o
-	o.Text("primaryType", primaryType)
+	o.Text("primaryType", s.primaryType)
 	o.Text("encodeType", encoded)
 	s.domain(v, o.Object("domain"))
 	o.Digest("domainHash", r.domainHash[:])
@@ -59,7 +61,7 @@ func (s *typedShower) show(v *show.View, o *show.Object, primaryType string) err
 }
 
 // domain shows what the signature is bound to.
-func (s *typedShower) domain(v *show.View, o *show.Object) {
+func (s *TypedMessage) domain(v *show.View, o *show.Object) {
 	values := s.reader.domainValues
 	s.calls = callReader{view: v, at: placeOf(0), signed: true}
 	id, bound := values["chainId"].(*big.Int)
@@ -99,7 +101,7 @@ func (s *typedShower) domain(v *show.View, o *show.Object) {
 }
 
 // members shows the members of a struct in the order of its type.
-func (s *typedShower) members(list *show.List, t *structType, values chain.Map) {
+func (s *TypedMessage) members(list *show.List, t *structType, values chain.Map) {
 	for i := range t.members {
 		m := &t.members[i]
 		o := list.Entry(m.name)
@@ -109,7 +111,7 @@ func (s *typedShower) members(list *show.List, t *structType, values chain.Map) 
 }
 
 // value shows a value; left are the dimensions of lists that it still has.
-func (s *typedShower) value(o *show.Object, t *valueType, left int, value any) {
+func (s *TypedMessage) value(o *show.Object, t *valueType, left int, value any) {
 	switch value := value.(type) {
 	case []any:
 		items := o.List("items")
@@ -160,7 +162,7 @@ const (
 
 // effects tells what a signature does. A meaning is told only where the contract that verifies is known to mean it: of a
 // standard of tokens any, else a built-in one.
-func (s *typedShower) effects(encoded string) error {
+func (s *TypedMessage) effects(encoded string) error {
 	v := s.calls.view
 	built := contracts[s.contract]
 	mean := func(meaning, title string, known bool) bool {
@@ -233,7 +235,7 @@ func (s *typedShower) effects(encoded string) error {
 	return nil
 }
 
-func (s *typedShower) number(name string) *big.Int { return numberIn(s.message, name) }
+func (s *TypedMessage) number(name string) *big.Int { return numberIn(s.message, name) }
 
 func numberIn(m chain.Map, name string) *big.Int {
 	if n, ok := m[name].(*big.Int); ok {
@@ -248,13 +250,13 @@ func accountIn(m chain.Map, name string) string {
 }
 
 // permit warns of a signature that is a right to tokens.
-func (s *typedShower) permit(to string) {
+func (s *TypedMessage) permit(to string) {
 	s.out.Warn(show.Permit)
 	s.calls.at.party(s.out, accountIn(s.message, to), "message."+to)
 }
 
 // amounts shows what a permit of Permit2 lets move: one token or many.
-func (s *typedShower) amounts(member string, bits uint) {
+func (s *TypedMessage) amounts(member string, bits uint) {
 	list := s.out.List("amounts")
 	tokens, many := s.message[member].([]any)
 	if !many {
@@ -273,7 +275,7 @@ func (s *typedShower) amounts(member string, bits uint) {
 }
 
 // safe shows what owners of a Safe agree to.
-func (s *typedShower) safe() error {
+func (s *TypedMessage) safe() error {
 	if s.number("gasPrice").Sign() > 0 {
 		s.out.Warn(show.SafeRefund)
 		s.calls.at.party(s.out, accountIn(s.message, "refundReceiver"), "message.refundReceiver")
@@ -285,7 +287,7 @@ func (s *typedShower) safe() error {
 }
 
 // execution shows the calls that an account lets its delegate make.
-func (s *typedShower) execution() error {
+func (s *TypedMessage) execution() error {
 	s.calls.until(s.out, s.number("deadline"), false)
 	list, _ := s.message["calls"].([]any)
 	var calls []shownCall
@@ -300,7 +302,7 @@ func (s *typedShower) execution() error {
 }
 
 // order shows what an order of Seaport gives and gets.
-func (s *typedShower) order() {
+func (s *TypedMessage) order() {
 	offerer := accountIn(s.message, "offerer")
 	gives, _ := s.message["offer"].([]any)
 	list := s.out.List("gives")
@@ -344,7 +346,7 @@ func least(m chain.Map) *big.Int {
 }
 
 // orderItem shows a coin, tokens or a collectible of an order: the most that is given, the least that is got.
-func (s *typedShower) orderItem(o *show.Object, m chain.Map, most bool) {
+func (s *TypedMessage) orderItem(o *show.Object, m chain.Map, most bool) {
 	n := least(m)
 	if start, end := numberIn(m, "startAmount"), numberIn(m, "endAmount"); most && n.Cmp(start) == 0 {
 		n = end

@@ -70,23 +70,32 @@ type typedMember struct {
 // The errors are *fault.Error (InvalidArgument) with the field `payload` and, in the text,
 // the path of what is at fault.
 func ParseTypedData(text []byte) (*TypedData, error) {
-	if len(text) > MaxTypedData {
-		return nil, badPayload("typed data", "more than %d bytes", MaxTypedData)
-	}
-	var in typedText
-	if err := strictjson.Decode(text, &in, strictjson.AllowUnknownOutermost(), strictjson.Within(typedLimits)); err != nil {
-		return nil, badJSON("typed data", err)
-	}
 	r := newTypedReader()
-	facts, digest, m := r.read(&in)
-	if m != nil {
-		return nil, badPayload("typed data", "%s", m)
+	_, facts, digest, err := r.parse(text)
+	if err != nil {
+		return nil, err
 	}
 	return &TypedData{digest, facts, r.values}, nil
 }
 
 func newTypedReader() typedReader {
 	return typedReader{types: map[string]*valueType{}, structs: map[string]*structType{}, left: maxHashedTypes}
+}
+
+// parse reads the text of typed data.
+func (r *typedReader) parse(text []byte) (primaryType string, facts chain.Struct, digest [32]byte, err error) {
+	if len(text) > MaxTypedData {
+		return "", nil, digest, badPayload("typed data", "more than %d bytes", MaxTypedData)
+	}
+	var in typedText
+	if err := strictjson.Decode(text, &in, strictjson.AllowUnknownOutermost(), strictjson.Within(typedLimits)); err != nil {
+		return "", nil, digest, badJSON("typed data", err)
+	}
+	facts, digest, m := r.read(&in)
+	if m != nil {
+		return "", nil, digest, badPayload("typed data", "%s", m)
+	}
+	return in.PrimaryType, facts, digest, nil
 }
 
 func (r *typedReader) read(in *typedText) (facts chain.Struct, digest [32]byte, m *misfit) {

@@ -69,7 +69,8 @@ type ContractCall struct {
 // ContractCalls adds a call to a list, with the calls that it makes. An error is one that Known.Interface has answered.
 type ContractCalls func(v *View, list *List, c ContractCall) error
 
-// Known is what is known besides the bytes. The zero value knows nothing.
+// Known is what is known besides the bytes. The zero value knows nothing. It is completed before anything is shown, and not
+// changed afterwards.
 type Known struct {
 	Now       time.Time
 	Signer    chain.SigningKey
@@ -79,8 +80,56 @@ type Known struct {
 	ListHash  string                                  // SHA-256 of the operator's list, hexadecimal
 	Interface func(address string) (Interface, error) // nil where none has been uploaded
 	Calls     ContractCalls                           // nil where calls of contracts are not read
+}
 
-	byKey map[string][]int // of Entries, by match key
+// An index finds entries and tokens, of which there may be thousands, as fast as hundreds of addresses need it.
+type index struct {
+	entries map[string]*Entry          // the first of an address, by match key
+	holders map[string]map[string]bool // match keys of those who have a name, by the name in lower case
+	tokens  map[string]*Token          // by network and match key
+	ends    map[string]map[string]bool // match keys of those with the same ends
+}
+
+func newIndex(k *Known) *index {
+	x := &index{map[string]*Entry{}, map[string]map[string]bool{}, map[string]*Token{}, map[string]map[string]bool{}}
+	add := func(to map[string]map[string]bool, under, key string) {
+		if to[under] == nil {
+			to[under] = map[string]bool{}
+		}
+		to[under][key] = true
+	}
+	for i := range k.Entries {
+		e := &k.Entries[i]
+		key := chain.MatchKey(e.Address)
+		if x.entries[key] == nil {
+			x.entries[key] = e
+		}
+		add(x.holders, strings.ToLower(e.Name), key)
+		add(x.ends, ends(e.Address), key)
+	}
+	for i := range k.Tokens {
+		t := &k.Tokens[i]
+		key := chain.MatchKey(t.Address)
+		x.tokens[t.Network+" "+key] = t
+		add(x.ends, ends(t.Address), key)
+	}
+	if own := k.Signer.Address; own != "" {
+		add(x.ends, ends(own), chain.MatchKey(own))
+	}
+	return x
+}
+
+// others tells whether another than key is among keys.
+func others(keys map[string]bool, key string) bool {
+	return len(keys) > 1 || len(keys) == 1 && !keys[key]
+}
+
+// find is the index of what is known, which is complete once something is looked up.
+func (v *View) find() *index {
+	if v.index == nil {
+		v.index = newIndex(v.known)
+	}
+	return v.index
 }
 
 // Now is when the document is made.
@@ -108,16 +157,12 @@ func (v *View) IsOwn(address string) bool {
 // Err is the first error of Known.Own: the document is then not to be used.
 func (v *View) Err() error { return v.err }
 
-// Interface is what the organization has uploaded for a contract, nil where there is none.
-func (v *View) Interface(address string) (*Interface, error) {
+// Interface is what the organization has uploaded for a contract; its Description is nil where there is none.
+func (v *View) Interface(address string) (Interface, error) {
 	if v.known.Interface == nil {
-		return nil, nil
+		return Interface{}, nil
 	}
-	i, err := v.known.Interface(address)
-	if err != nil || i.Description == nil {
-		return nil, err
-	}
-	return &i, nil
+	return v.known.Interface(address)
 }
 
 // ShowCall adds a call of a contract to a list.
@@ -136,24 +181,10 @@ func (v *View) Use(s Source) {
 	}
 }
 
-// entriesOf finds those of an address, by their places.
-func (k *Known) entriesOf(address string) []int {
-	if k.byKey == nil {
-		k.byKey = make(map[string][]int, len(k.Entries))
-		for i := range k.Entries {
-			key := chain.MatchKey(k.Entries[i].Address)
-			k.byKey[key] = append(k.byKey[key], i)
-		}
-	}
-	return k.byKey[chain.MatchKey(address)]
-}
-
 // Token finds a token of a network on the operator's list.
 func (v *View) Token(network, address string) (Token, bool) {
-	for _, t := range v.known.Tokens {
-		if t.Network == network && chain.MatchKey(t.Address) == chain.MatchKey(address) {
-			return t, true
-		}
+	if t := v.find().tokens[network+" "+chain.MatchKey(address)]; t != nil {
+		return *t, true
 	}
 	return Token{}, false
 }
@@ -210,12 +241,8 @@ func (o *Object) Label(network, address, builtin string) {
 	if name.From == FromOperator {
 		v.Use(Source{From: FromOperator, SHA256: v.known.ListHash})
 	}
-	for i := range v.known.Entries {
-		e := &v.known.Entries[i]
-		if strings.EqualFold(e.Name, name.Text) && chain.MatchKey(e.Address) != chain.MatchKey(address) {
-			o.Warn(LabelClash)
-			break
-		}
+	if others(v.find().holders[strings.ToLower(name.Text)], chain.MatchKey(address)) {
+		o.Warn(LabelClash)
 	}
 }
 
@@ -224,8 +251,8 @@ func (v *View) NameOf(network, address string) Name {
 	if t, ok := v.Token(network, address); ok {
 		return Name{t.Symbol, t.From}
 	}
-	for _, i := range v.known.entriesOf(address) {
-		return Name{v.known.Entries[i].Name, v.known.Entries[i].From}
+	if e := v.find().entries[chain.MatchKey(address)]; e != nil {
+		return Name{e.Name, e.From}
 	}
 	return Name{}
 }
@@ -263,13 +290,7 @@ func ends(address string) string {
 
 func (v *View) looksLike(address string) bool {
 	e := ends(address)
-	if e == "" {
-		return false
-	}
-	same := func(other string) bool { return ends(other) == e && chain.MatchKey(other) != chain.MatchKey(address) }
-	return same(v.known.Signer.Address) ||
-		slices.ContainsFunc(v.known.Entries, func(x Entry) bool { return same(x.Address) }) ||
-		slices.ContainsFunc(v.known.Tokens, func(t Token) bool { return same(t.Address) })
+	return e != "" && others(v.find().ends[e], chain.MatchKey(address))
 }
 
 // LooksLikeName tells whether a name is taken for another, and is not it.

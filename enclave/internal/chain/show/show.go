@@ -67,6 +67,7 @@ const (
 // A View is the tree of one activity while it is being filled. It is for one goroutine.
 type View struct {
 	known     *Known
+	index     *index // see find
 	title     string
 	readable  Readable
 	open      bool // the terms come at the vote
@@ -79,7 +80,7 @@ type View struct {
 	bytesLeft int
 }
 
-// New begins a tree. What is known is not changed, and not afterwards.
+// New begins a tree.
 func New(known *Known) *View {
 	v := &View{known: known, bytesLeft: treeBytes}
 	v.parts = &List{view: v, path: "parts", shown: true}
@@ -237,9 +238,6 @@ func (o *Object) List(key string) *List {
 	}
 	return l
 }
-
-// Path is where the object stands, as warnings name places.
-func (o *Object) Path() string { return o.path }
 
 // add takes an item, or marks that some were left out.
 func (l *List) add(item any, size int) bool {

@@ -574,24 +574,17 @@ func (s *shower) other(o *show.Object, in *instruction, program string) error {
 	}
 	var c *call
 	var discriminator []byte
-	several := false
-	if uploaded != nil {
-		if d, ok := uploaded.Description.(*idl); ok && d != nil {
-			c, discriminator, several = d.find(in.data)
+	why := show.UnknownProgram
+	if d, ok := uploaded.Description.(*idl); ok && d != nil {
+		var several bool
+		c, discriminator, several = d.find(in.data)
+		if why = show.UnknownInstruction; several {
+			c, why = nil, show.DoesNotDecode
 		}
 	}
-	switch {
-	case several:
+	if c == nil {
 		s.accountsOf(o, in, nil)
-		o.Unreadable(show.DoesNotDecode, in.data)
-		return nil
-	case c == nil && uploaded != nil:
-		s.accountsOf(o, in, nil)
-		o.Unreadable(show.UnknownInstruction, in.data)
-		return nil
-	case c == nil:
-		s.accountsOf(o, in, nil)
-		o.Unreadable(show.UnknownProgram, in.data)
+		o.Unreadable(why, in.data)
 		return nil
 	}
 	o.Text("function", c.name)
