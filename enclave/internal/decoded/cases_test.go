@@ -186,6 +186,14 @@ func signer(t testing.TB, in caseInput) chain.SigningKey {
 	return by
 }
 
+// titles are what some cases do, in words.
+var titles = map[string]string{
+	"eth-01": "Send ETH", "eth-05": "Create a contract", "eth-07": "Call a contract", "eth-h01": "Allow another to move tokens", "eth-h07": "Run a transaction of a Safe",
+	"eth-h15": "Let code act as an account", "typed-01": "Sign typed data", "typed-02": "Allow another to move tokens", "msg-01": "Sign in to a site", "msg-h03": "Sign bytes",
+	"msg-h04": "Sign a transaction as bytes", "sol-01": "Send SOL", "sol-02": "Send tokens", "sol-h02": "Change who controls an account", "btc-01": "Send BTC",
+	"tron-h01": "Change who controls the account", "tron-h02": "Allow another to move tokens",
+}
+
 // check holds a document against what a case says.
 func check(t *testing.T, c approvalCase, d show.Document) {
 	t.Helper()
@@ -200,6 +208,9 @@ func check(t *testing.T, c approvalCase, d show.Document) {
 	}()
 	if doc["kind"] != c.Expect.Kind || doc["readable"] != c.Expect.Readable {
 		t.Errorf("kind %v, readable %v; want %s, %s", doc["kind"], doc["readable"], c.Expect.Kind, c.Expect.Readable)
+	}
+	if want := titles[c.ID]; want != "" && doc["title"] != want {
+		t.Errorf("title %q, want %q", doc["title"], want)
 	}
 	part := doc["parts"].([]any)[0].(map[string]any)
 	var digests []string

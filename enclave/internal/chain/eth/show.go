@@ -2,6 +2,7 @@ package eth
 
 import (
 	"math/big"
+	"strings"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/rlp"
@@ -52,6 +53,7 @@ func (t *transaction) Show(v *show.View, o *show.Object) error {
 		})
 	}
 	if t.kind == typeSetCode {
+		v.Title("Let code act as an account")
 		t.showAuthorizations(v, o, from)
 	}
 	r := callReader{view: v, at: p}
@@ -140,7 +142,7 @@ func showDelegation(o *show.Object, address []byte, id *big.Int) {
 
 // ShowCall is a show.ContractCalls: it reads the data of a call by a standard function or an uploaded interface.
 func ShowCall(v *show.View, list *show.List, c show.ContractCall) error {
-	r := callReader{view: v, at: place{caip2: c.Network, text: c.Address, native: c.Coin}}
+	r := callReader{view: v, at: place{caip2: c.Network, text: c.Address, native: c.Coin, described: strings.HasPrefix(c.Network, "eip155:")}}
 	return r.show(list, shownCall{to: c.To, data: c.Data, value: c.Value}, 1)
 }
 

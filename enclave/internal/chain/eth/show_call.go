@@ -125,6 +125,9 @@ func (r callReader) find(c shownCall, selector [4]byte) (s *standard, values []a
 			return s, values, source, nil
 		}
 	}
+	if !r.at.described {
+		return s, nil, source, nil
+	}
 	uploaded, err := r.view.Interface(string(chain.ZeroX(c.to)))
 	if err != nil {
 		return nil, nil, source, err

@@ -31,10 +31,12 @@ type place struct {
 	caip2  string                      // the name under which lists of tokens have the chain
 	text   func(account []byte) string // writes an account
 	native show.Unit                   // of the chain's own coin
+	// described: the interfaces that organizations upload for contracts are of the chain's.
+	described bool
 }
 
 func placeOf(id uint64) place {
-	p := place{id: id, net: networks[id], caip2: "eip155:" + strconv.FormatUint(id, 10), text: chain.ChecksumAddress, native: show.Unit{Name: "wei"}}
+	p := place{id: id, net: networks[id], caip2: "eip155:" + strconv.FormatUint(id, 10), text: chain.ChecksumAddress, native: show.Unit{Name: "wei"}, described: true}
 	if p.net.coin != "" {
 		p.native.Symbol, p.native.SymbolFrom, p.native.Decimals, p.native.HasDecimals = p.net.coin, show.FromImage, 18, true
 	}

@@ -213,3 +213,46 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 }
+
+// What an owner of a Safe agrees to is shown as a call; its long data are not told as cut beside it.
+func TestLongSafeTransaction(t *testing.T) {
+	const types = `"types":{"SafeTx":[{"name":"to","type":"address"},{"name":"value","type":"uint256"},{"name":"data","type":"bytes"},{"name":"operation","type":"uint8"},{"name":"safeTxGas","type":"uint256"},{"name":"baseGas","type":"uint256"},{"name":"gasPrice","type":"uint256"},{"name":"gasToken","type":"address"},{"name":"refundReceiver","type":"address"},{"name":"nonce","type":"uint256"}]}`
+	approve := "095ea7b3" + word(someone) + word("5")
+	data := "ac9650d8" + word("20") + word("4") + word("80") + word("100") + word("180") + word("200") + strings.Repeat(dynamic(approve), 4)
+	text := `{` + types + `,"primaryType":"SafeTx","domain":{"chainId":1,"verifyingContract":"0x` + someone + `"},"message":{"to":"0x` + someone + `","value":"0","data":"0x` + data +
+		`","operation":0,"safeTxGas":"0","baseGas":"0","gasPrice":"0","gasToken":"0x` + strings.Repeat("0", 40) + `","refundReceiver":"0x` + strings.Repeat("0", 40) + `","nonce":"1"}}`
+	typed, err := eth.ReadTypedMessage([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := shownView(t)
+	if err := typed.Show(v, v.Part()); err != nil {
+		t.Fatal(err)
+	}
+	s := string(v.Document(show.Header{}).Text())
+	if strings.Contains(s, `"CUT"`) || strings.Count(s, `"meaning":"ERC20_APPROVE"`) != 4 || !strings.Contains(s, `"readable":"FULL"`) {
+		t.Error(s)
+	}
+}
+
+// An account of 20 bytes on another chain is another account: no interface for Ethereum explains it.
+func TestInterfacesOfOtherChains(t *testing.T) {
+	uploaded, err := eth.Chain{}.Describe(`[{"type":"function","name":"relay","inputs":[{"name":"v","type":"uint256"}]}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector := chain.Keccak([]byte("relay(uint256)"))
+	data := append(selector[:4:4], unhex(t, word("1"))...)
+	for network, want := range map[string]bool{"eip155:4217": true, "tron": false} {
+		v := show.New(&show.Known{Signer: shownBy(t), Calls: eth.ShowCall, Interface: func(string) (show.Interface, error) {
+			return show.Interface{Description: uploaded, Source: show.Source{From: show.FromOrganization}}, nil
+		}})
+		err := v.ShowCall(v.Part().List("calls"), show.ContractCall{Network: network, Address: chain.ChecksumAddress, To: unhex(t, someone), Data: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := string(v.Document(show.Header{}).Text()); strings.Contains(s, "relay(uint256)") != want {
+			t.Errorf("%s: %s", network, s)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package eth
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 
 	"cloister/enclave/internal/chain"
@@ -19,6 +20,7 @@ type TypedMessage struct {
 	out      *show.Object
 	calls    callReader
 	contract string // that verifies, empty where the domain names none
+	carries  bool   // data of calls, which are shown beside the message
 }
 
 // ReadTypedMessage reads typed data for approvers. It takes what ParseTypedData takes, with the same errors.
@@ -42,7 +44,7 @@ func (s *TypedMessage) Show(v *show.View, o *show.Object) error {
 	r := s.reader
 	primary := r.structs[s.primaryType]
 	encoded := r.encodeType(primary)
-	s.out = o
+	s.out, s.carries = o, slices.Contains([]string{safeTxTypes, safeTxOldTypes, executionTypes}, encoded)
 	o.Text("primaryType", s.primaryType)
 	o.Text("encodeType", encoded)
 	s.domain(v, o.Object("domain"))
@@ -127,7 +129,12 @@ func (s *TypedMessage) value(o *show.Object, t *valueType, left int, value any) 
 	case string:
 		o.Text("value", value)
 	case []byte:
-		if t.kind != kindAddress {
+		switch {
+		case t.kind == kindAddress:
+		case s.carries:
+			o.Begin("value", value)
+			return
+		default:
 			o.Bytes("value", value)
 			return
 		}
