@@ -82,7 +82,7 @@ var replayRules = map[string]replayRule{
 	"ETH_SEND_TRANSACTION":     {taken: "huyz", verified: true},
 	"ETH_UNDELEGATE_7702":      {taken: "hu", verified: true},
 	"ETH_SEND_RAW_TRANSACTION": {taken: "hu", verified: true},
-	"SOL_SEND_TRANSACTION":     {taken: "h", verified: true},
+	"SOL_SEND_TRANSACTION":     {taken: "y", verified: true},
 
 	"UPSERT_GAS_USAGE_CONFIG": {draws: "Y"},
 
@@ -171,7 +171,7 @@ var drawnMembers = map[byte][]uint64{
 	'F': {4, 5, 6},
 	'a': {6, 7}, // address and public key: wallet.CheckKeys compares them
 	'P': {4, 6, 7},
-	'Y': {6, 7},
+	'Y': {6, 7, 10, 11},
 	'i': {4, 7, 8},
 	'm': {1},
 	'n': {3},

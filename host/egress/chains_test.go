@@ -95,6 +95,58 @@ func TestSolanaIsKnown(t *testing.T) {
 	}
 }
 
+func TestSolanaFeesAndAccounts(t *testing.T) {
+	n := newNode(t)
+	c := chains(n)
+	accounts := [][]byte{bytes.Repeat([]byte{1}, 32), make([]byte, 32)}
+	texts := "[4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi 11111111111111111111111111111111]"
+	fees := func(of ...int) (all []object) {
+		for i, fee := range of {
+			all = append(all, object{"slot": i, "prioritizationFee": fee})
+		}
+		return all
+	}
+	asked := func(method string, answer any) {
+		n.do(method, func(p []any) (any, error) {
+			if got := fmt.Sprint(p[0]); got != texts {
+				t.Errorf("%s of %s", method, got)
+			}
+			return answer, nil
+		})
+	}
+	asked("getRecentPrioritizationFees", fees(9, 0, 7, 8, 5))
+	asked("getMultipleAccounts", object{"context": object{"slot": 1}, "value": []any{nil, object{"lamports": 1}}})
+	ask := wire.Chain{Name: "solana:devnet", Want: wire.WantFees | wire.WantExisting, Accounts: accounts}
+	if got := c.Chain(t.Context(), ask); got.Verdict != wire.ChainKnown || got.Tip != 8 || got.Existing != 0b10 || n.count("getLatestBlockhash") != 0 {
+		t.Fatalf("%+v", got)
+	}
+	asked("getRecentPrioritizationFees", fees())
+	if got := c.Chain(t.Context(), ask); got.Verdict != wire.ChainKnown || got.Tip != 0 {
+		t.Errorf("%+v", got)
+	}
+	for what, bad := range map[string]func(){
+		"no list":         func() { n.say("getRecentPrioritizationFees", object{}) },
+		"a fee below 0":   func() { n.say("getRecentPrioritizationFees", fees(-1)) },
+		"one account":     func() { n.say("getMultipleAccounts", object{"value": []any{nil}}) },
+		"no accounts":     func() { n.say("getMultipleAccounts", nil) },
+		"three accounts":  func() { n.say("getMultipleAccounts", object{"value": []any{nil, nil, nil}}) },
+		"a node without":  func() { n.refuse("getMultipleAccounts", -32601, "Method not found") },
+		"a limit":         func() { n.refuse("getRecentPrioritizationFees", -32005, "slow down") },
+		"not of accounts": func() { n.say("getMultipleAccounts", []any{nil, nil}) },
+	} {
+		asked("getRecentPrioritizationFees", fees(1))
+		asked("getMultipleAccounts", object{"value": []any{nil, nil}})
+		bad()
+		if got := c.Chain(t.Context(), ask); got.Verdict != wire.ChainWrong || got.Existing != 0 {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+	ask.Accounts = make([][]byte, wire.MaxChainAccounts+1)
+	if got := c.Chain(t.Context(), ask); got.Verdict != wire.ChainWrong {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestNodesThatAnswerWrong(t *testing.T) {
 	ask := wire.Chain{Name: "eip155:1", Want: wire.WantNonces, From: make([]byte, 20)}
 	gas := wire.Chain{Name: "eip155:1", Want: wire.WantGas, From: make([]byte, 20)}

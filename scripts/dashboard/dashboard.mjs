@@ -796,10 +796,12 @@ test("billing: plan, sponsored gas and on-ramps", async () => {
   await click("Save", dialog());
   await dialog().locator(".field .error:not(:empty)").waitFor();
   await dialog().getByLabel("Limit of all together").fill("100");
+  await dialog().getByLabel("Pay for new accounts on Solana").check();
   await click("Save", dialog());
   await toast("Saved.");
   await page.getByText("0 of 100 US dollars in 1440 minutes").waitFor();
   assert.deepEqual(await root.query("get_gas_usage").then(({ windowDurationMinutes, windowLimitUsd }) => [windowDurationMinutes, windowLimitUsd]), [1440, "100"]);
+  assert.equal((await root.query("get_gas_station")).rentPrefundEnabled, true);
   await picture(page, "billing");
 
   // With plans, a payment method and an account at a provider, which this simulator does not have.

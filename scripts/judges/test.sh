@@ -22,7 +22,7 @@ judged() {
 
 # The virtual machine's compiled programs leave the x87 unit unusable behind them, and V8 does this one sum with it.
 solana() {
-	judged solana --no-allocation-site-pretenuring
+	judged "$1" --no-allocation-site-pretenuring
 }
 
 if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
@@ -39,6 +39,10 @@ mkdir "$work/node"
 cp "$here"/node/*.mjs "$work/node/"
 ln -s "$modules/node_modules" "$work/node/node_modules"
 
+# Where node/sponsored.mjs stands in the place of a node: a lamport costs a millionth of a dollar there.
+SOLANA_NODE_PORT=$(free_port)
+export SOLANA_NODE_PORT CLOISTER_CHAIN=solana:devnet=http://127.0.0.1:$SOLANA_NODE_PORT CLOISTER_CONFIGURATION=$work/configuration
+echo '{"gas":{"prices":{"solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1":1000000000}}}' >"$CLOISTER_CONFIGURATION"
 start_sim "$work/sim"
 export CLOISTER_CREDENTIALS=$sim_credentials
 
@@ -72,7 +76,7 @@ for name in "$@"; do
 	case $name in
 	viem | ethers | provider) [ $has_geth = no ] || stage "judge: $name" judged "$name" ;;
 	btc) [ $has_btcd = no ] || stage "judge: $name" judged "$name" ;;
-	solana) stage "judge: $name" solana ;;
+	solana | sponsored) stage "judge: $name" solana "$name" ;;
 	*) stage "judge: $name" judged "$name" ;;
 	esac
 done

@@ -96,6 +96,8 @@ func samples() map[string]any {
 		"states_ask":     &wire.Sends{Sends: []wire.SendID{{Organization: id(3), Seq: 9}, {Organization: id(3), Seq: 300, Number: 63}}},
 		"states":         &wire.SendStates{Statuses: []wire.SendStatus{{State: wire.SendReverted, Text: "execution reverted", Revert: []byte("data")}, {}}},
 		"chain":          &wire.Chain{Name: "eip155:1", Want: wire.WantNonces | wire.WantFees | wire.WantGas | wire.WantDelegation, From: []byte("from"), To: []byte("to"), Value: []byte{1, 0}, Data: []byte("data"), Account: []byte("account")},
+		"chain_accounts": &wire.Chain{Name: "solana:mainnet", Want: wire.WantBlockhash | wire.WantExisting, Accounts: [][]byte{[]byte("a"), []byte("b")}},
+		"chain_existing": &wire.ChainState{Verdict: wire.ChainKnown, Blockhash: hash(8), Existing: 2},
 		"chain_bare":     &wire.Chain{Name: "solana:mainnet"},
 		"chain_state":    &wire.ChainState{Verdict: wire.ChainKnown, Text: "text", Latest: 4, Pending: 5, BaseFee: 1e9, Tip: 1e8, Gas: 21000, Blockhash: hash(8), Delegate: []byte("delegate"), Executions: 7, Transactions: 6},
 		"deliver":        &wire.AboutSend{Send: wire.SendID{Organization: id(3), Seq: 9, Number: 1}},

@@ -234,7 +234,12 @@ const (
 	WantBlockhash ChainWant = 1 << 3
 	// WantDelegation asks for the account's EIP-7702 delegate, and how many executions its code has counted.
 	WantDelegation ChainWant = 1 << 4
+	// WantExisting asks which of Accounts there are.
+	WantExisting ChainWant = 1 << 5
 )
+
+// MaxChainAccounts bounds Chain.Accounts: as many as there are bits in ChainState.Existing.
+const MaxChainAccounts = 64
 
 // Chain asks for the state of a chain, or, with Want 0, whether the host has a node
 // of it.
@@ -249,6 +254,8 @@ type Chain struct {
 	Data  []byte `cbor:"6,keyasint,omitempty"`
 	// Account is 20 bytes.
 	Account []byte `cbor:"7,keyasint,omitempty"`
+	// Accounts are those of Solana that a transaction changes, 32 bytes each: WantFees asks what others pay to change them.
+	Accounts [][]byte `cbor:"8,keyasint,omitempty"`
 }
 
 // A ChainVerdict is the result of a question about a chain.
@@ -272,7 +279,8 @@ type ChainState struct {
 	// the transactions that wait in the mempool without a gap.
 	Latest  uint64 `cbor:"3,keyasint,omitempty"`
 	Pending uint64 `cbor:"4,keyasint,omitempty"`
-	// BaseFee and Tip (the priority fee) are prices of gas in the coin's smallest unit.
+	// BaseFee and Tip (the priority fee) are prices of gas in the coin's smallest unit; on Solana Tip is the price of a unit
+	// of computation in millionths of that.
 	BaseFee   uint64 `cbor:"5,keyasint,omitempty"`
 	Tip       uint64 `cbor:"6,keyasint,omitempty"`
 	Gas       uint64 `cbor:"7,keyasint,omitempty"`
@@ -282,6 +290,8 @@ type ChainState struct {
 	Executions uint64 `cbor:"10,keyasint,omitempty"`
 	// Transactions is how many transactions of Account are in blocks.
 	Transactions uint64 `cbor:"11,keyasint,omitempty"`
+	// Existing has bit i set if there is account i of Accounts.
+	Existing uint64 `cbor:"12,keyasint,omitempty"`
 }
 
 // ReadChain asks for the tokens that the operator has configured for a chain; for the balances of

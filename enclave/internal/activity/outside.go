@@ -50,9 +50,12 @@ type ChainQuery struct {
 	Chain                        string // CAIP-2
 	Nonces, Fees, Gas, Blockhash bool   // what to ask for; none: whether there is a node at all
 	Account                      []byte // the account whose delegation is asked for; nil: none
-	From                         []byte // the account whose nonces are asked for, and the caller
-	To, Data                     []byte // of the call to estimate; To is empty for a contract creation
-	Value                        *big.Int
+	// Accounts are those that a Solana transaction changes, whose competition sets the Fees; Exist: which of them there are.
+	Accounts [][]byte
+	Exist    bool
+	From     []byte // the account whose nonces are asked for, and the caller
+	To, Data []byte // of the call to estimate; To is empty for a contract creation
+	Value    *big.Int
 	// Sends are the sends, at most MaxStandings, whose Standing is needed.
 	Sends []org.SendRef
 }
@@ -64,6 +67,7 @@ const MaxStandings = 100
 type ChainState struct {
 	Latest, Pending   uint64 // transaction counts; Latest is at most Pending, which is below 2^64-2
 	BaseFee, Tip, Gas uint64
+	Existing          uint64 // bit i: there is account i of the ChainQuery
 	Blockhash         [32]byte
 	Delegate          []byte // the contract whose code the account has, nil for none
 	Executions        uint64 // the number of executions that the account's delegate has counted

@@ -2,8 +2,8 @@ package org
 
 import "encoding/binary"
 
-// GasConfig is the gas sponsoring of a top-level organization for itself and its sub-organizations: it pays from the account
-// of a key that nothing else uses. Amounts are in millionths of a US dollar.
+// GasConfig is the gas sponsoring of a top-level organization for itself and its sub-organizations: it pays from
+// accounts of two keys that nothing else uses. Amounts are in millionths of a US dollar.
 type GasConfig struct {
 	ID            ID     `cbor:"1,keyasint"`
 	TreeLimit     uint64 `cbor:"2,keyasint,omitempty"` // for all organizations together
@@ -14,6 +14,11 @@ type GasConfig struct {
 	Key           []byte `cbor:"7,keyasint"` // sealed
 	CreatedMs     uint64 `cbor:"8,keyasint"`
 	UpdatedMs     uint64 `cbor:"9,keyasint"`
+	// SolanaPublicKey and SolanaKey are like PublicKey and Key; empty in records of earlier versions.
+	SolanaPublicKey string `cbor:"10,keyasint,omitempty"`
+	SolanaKey       []byte `cbor:"11,keyasint,omitempty"`
+	// RentPrefund: on Solana the sponsor gives signers what their new accounts must hold.
+	RentPrefund bool `cbor:"12,keyasint,omitempty"`
 }
 
 // MaxWindowMinutes is the longest window.

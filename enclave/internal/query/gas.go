@@ -49,7 +49,8 @@ func getGasUsage(v *View, _ *gasUsageRequest) ([]byte, error) {
 	return append(text(dst, `,"usageUsd":`, wallet.FormatMicro(used)), '}'), nil
 }
 
-// gasStationRequest requests the accounts for sponsored transactions, the same on all chains. The query is our own.
+// gasStationRequest requests the accounts for sponsored transactions: on all of Ethereum's chains the same, and one on
+// Solana's networks. The query is our own.
 type gasStationRequest struct{ Head }
 
 func getGasStation(v *View, _ *gasStationRequest) ([]byte, error) {
@@ -57,11 +58,17 @@ func getGasStation(v *View, _ *gasStationRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sponsor, station, delegate, err := wallet.GasStation(c)
+	s, err := wallet.GasStation(c)
 	if err != nil {
 		return nil, err
 	}
-	dst := text(nil, `{"sponsor":`, sponsor)
-	dst = text(dst, `,"station":`, station)
-	return append(text(dst, `,"delegate":`, delegate), '}'), nil
+	dst := text(nil, `{"sponsor":`, s.Payer)
+	dst = text(dst, `,"station":`, s.Station)
+	dst = text(dst, `,"delegate":`, s.Delegate)
+	if s.Solana != "" {
+		dst = text(dst, `,"solanaSponsor":`, s.Solana)
+	}
+	dst = append(dst, `,"rentPrefundEnabled":`...)
+	dst = strconv.AppendBool(dst, c.RentPrefund)
+	return append(dst, '}'), nil
 }

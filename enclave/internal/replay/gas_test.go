@@ -1,12 +1,15 @@
 package replay_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/mr-tron/base58"
 
 	"cloister/enclave/core"
 	"cloister/enclave/internal/org"
@@ -23,7 +26,9 @@ func node(t *testing.T) string {
 		}
 		_ = json.NewDecoder(r.Body).Decode(&ask)
 		answers := map[string]any{"eth_chainId": "0x1", "eth_getTransactionCount": "0x0", "eth_getCode": "0x", "eth_maxPriorityFeePerGas": "0x1", "eth_estimateGas": "0x5208",
-			"eth_getStorageAt": "0x" + strings.Repeat("0", 64), "eth_feeHistory": map[string]any{"baseFeePerGas": []string{"0x3b9aca00"}}, "eth_sendRawTransaction": "0x" + strings.Repeat("0", 64)}
+			"eth_getStorageAt": "0x" + strings.Repeat("0", 64), "eth_feeHistory": map[string]any{"baseFeePerGas": []string{"0x3b9aca00"}}, "eth_sendRawTransaction": "0x" + strings.Repeat("0", 64),
+			"getGenesisHash": "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", "getLatestBlockhash": map[string]any{"value": map[string]any{"blockhash": "So11111111111111111111111111111111111111112"}},
+			"getRecentPrioritizationFees": []any{map[string]any{"prioritizationFee": 1000}}, "getMultipleAccounts": map[string]any{"value": []any{map[string]any{}, nil}}}
 		_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": ask.ID, "result": answers[ask.Method]})
 	}))
 	t.Cleanup(s.Close)
@@ -33,7 +38,8 @@ func node(t *testing.T) string {
 // TestGasIsReplayed: batches, sponsored transactions of a tree, their refusal and the end of a delegation are decided again
 // as they were, and what was changed of them is found.
 func TestGasIsReplayed(t *testing.T) {
-	h := begin(t, rig.Options{Nodes: map[string]string{"eip155:1": node(t)}, Configuration: []byte(`{"gas":{"prices":{"eip155:1":2500000000}}}`)})
+	h := begin(t, rig.Options{Nodes: map[string]string{"eip155:1": node(t), "solana:devnet": node(t)},
+		Configuration: []byte(`{"gas":{"prices":{"eip155:1":2500000000,"solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1":100000000}}}`)})
 	top := h.orgs[0]
 	sub := h.below(client.NewKey())
 	must := func(want int, o *member, typ string, p object) {
@@ -42,7 +48,8 @@ func TestGasIsReplayed(t *testing.T) {
 			t.Fatalf("%s: %d, want %d", typ, got, want)
 		}
 	}
-	must(200, top, "UPSERT_GAS_USAGE_CONFIG", object{"orgWindowLimitUsd": "100", "subOrgWindowLimitUsd": "7", "windowDurationMinutes": "60"})
+	must(200, top, "UPSERT_GAS_USAGE_CONFIG", object{"orgWindowLimitUsd": "100", "subOrgWindowLimitUsd": "7", "windowDurationMinutes": "60",
+		"solanaConfig": object{"rentPrefundEnabled": true}})
 	for _, o := range h.orgs {
 		r, _ := h.do(o, o.root, "CREATE_WALLET", client.Wallet("W", client.Ethereum))
 		o.addresses = []string{client.Text(r, "addresses", "0")}
@@ -66,6 +73,8 @@ func TestGasIsReplayed(t *testing.T) {
 			dear["gasStationNonce"] = "1000"
 			must(429, o, "ETH_SEND_TRANSACTION_V2", send(dear))
 		}
+		r, _ = h.do(o, o.root, "CREATE_WALLET", client.Wallet("S", client.Solana, client.Account("ED25519", "m/44'/501'/1'/0'", "SOLANA")))
+		must(200, o, "SOL_SEND_TRANSACTION_V2", newAccount(t, client.Text(r, "addresses", "0"), client.Text(r, "addresses", "1")))
 		must(200, o, "ETH_UNDELEGATE_7702", object{"from": o.addresses[0], "caip2": "eip155:1"})
 	}
 	must(200, top, "UPSERT_GAS_USAGE_CONFIG", object{"orgWindowLimitUsd": "0", "subOrgWindowLimitUsd": "0", "windowDurationMinutes": "1", "enabled": false})
@@ -78,7 +87,7 @@ func TestGasIsReplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for typ, grade := range map[string]core.ReplayGrade{"ETH_SEND_TRANSACTION_V2": core.ReplayVerified, "ETH_UNDELEGATE_7702": core.ReplayVerified, "UPSERT_GAS_USAGE_CONFIG": core.ReplaySealed} {
+	for typ, grade := range map[string]core.ReplayGrade{"ETH_SEND_TRANSACTION_V2": core.ReplayVerified, "ETH_UNDELEGATE_7702": core.ReplayVerified, "SOL_SEND_TRANSACTION_V2": core.ReplayVerified, "UPSERT_GAS_USAGE_CONFIG": core.ReplaySealed} {
 		if report.Grades["ACTIVITY_TYPE_"+typ][grade] < 2 {
 			t.Errorf("%s: %v", typ, report.Grades["ACTIVITY_TYPE_"+typ])
 		}
@@ -106,4 +115,21 @@ func TestGasIsReplayed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// newAccount are the parameters of a sponsored transaction in which payer makes an account.
+func newAccount(t *testing.T, payer, account string) object {
+	tx := append([]byte{2}, make([]byte, 128)...)
+	tx = append(tx, 2, 0, 1, 3)
+	for _, address := range []string{payer, account} {
+		key, err := base58.Decode(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx = append(tx, key...)
+	}
+	tx = append(tx, make([]byte, 64)...)
+	tx = append(tx, 1, 2, 2, 0, 1, 52, 0, 0, 0, 0, 255, 255, 255, 0, 0, 0, 0, 0, 165, 0, 0, 0, 0, 0, 0, 0)
+	tx = append(tx, make([]byte, 32)...)
+	return object{"unsignedTransaction": hex.EncodeToString(tx), "signWiths": []string{payer, account}, "caip2": "solana:devnet", "sponsor": true}
 }

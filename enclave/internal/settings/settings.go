@@ -19,7 +19,7 @@
 //	  "sandbox": false,
 //	  "billing": {"processor": "stripe", "key": "rk_live_…", "meter": "signatures"},
 //	  "onRamps": {"FIAT_ON_RAMP_PROVIDER_MOONPAY": {}, "FIAT_ON_RAMP_PROVIDER_COINBASE": {}},
-//	  "gas": {"prices": {"eip155:1": 2500000000}},
+//	  "gas": {"prices": {"eip155:1": 2500000000, "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp": 150000000}},
 //	  "rates": {"subOrganization": "200/10s", "eachSubOrganization": {"processor": "3000/m"}},
 //	  "salt": "…"
 //	}
@@ -232,8 +232,9 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 		s.GasPrices = d.Gas.Prices
 	}
 	for name, price := range s.GasPrices {
-		if !strings.HasPrefix(name, "eip155:") || price > maxGasPrice {
-			return nil, errMember(".gas.prices", "has a name that is none of eip155:…, or a price that no coin has")
+		const solana = "solana:"
+		if !strings.HasPrefix(name, "eip155:") && !(strings.HasPrefix(name, solana) && len(name) == len(solana)+32) || price > maxGasPrice {
+			return nil, errMember(".gas.prices", "has a name that is none of CAIP-2 (eip155:…, solana:… with 32 characters of the genesis hash), or a price that no coin has")
 		}
 	}
 	var err error

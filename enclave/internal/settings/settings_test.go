@@ -260,6 +260,8 @@ var refusedAlways = map[string]string{
 	"payments over http":        `{"billing":{"processor":"stripe","key":"rk_1","apiUrl":"http://a.example"}}`,
 	"payments with more":        `{"billing":{"processor":"stripe","key":"rk_1","secret":"hunter2"}}`,
 	"unknown on-ramp":           `{"onRamps":{"OTHER":{}}}`,
+	"a price of no chain":       `{"gas":{"prices":{"bitcoin":1}}}`,
+	"a price of an alias":       `{"gas":{"prices":{"solana:mainnet":1}}}`,
 	"on-ramp over http":         `{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{"apiUrl":"http://a.example"}}}`,
 	"on-ramp with more":         `{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{"apiKey":"hunter2"}}}`,
 	"programs without a domain": `{"tvc":` + strings.Replace(programs, "Apps.example.com", "apps", 1) + `}`,

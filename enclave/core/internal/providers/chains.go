@@ -54,11 +54,11 @@ func (c *Chains) Known(ctx context.Context, id org.ID, need *activity.ChainQuery
 	k := &activity.ChainState{ReadMs: uint64(c.cfg.Clock.Now().UnixMilli())}
 	ctx, cancel := context.WithTimeout(ctx, chainWait)
 	defer cancel()
-	ask := wire.Chain{Name: need.Chain, From: need.From, To: need.To, Data: need.Data, Account: need.Account}
+	ask := wire.Chain{Name: need.Chain, From: need.From, To: need.To, Data: need.Data, Account: need.Account, Accounts: need.Accounts}
 	for _, w := range []struct {
 		wanted bool
 		want   wire.ChainWant
-	}{{need.Nonces, wire.WantNonces}, {need.Fees, wire.WantFees}, {need.Gas, wire.WantGas}, {need.Blockhash, wire.WantBlockhash}, {need.Account != nil, wire.WantDelegation}} {
+	}{{need.Nonces, wire.WantNonces}, {need.Fees, wire.WantFees}, {need.Gas, wire.WantGas}, {need.Blockhash, wire.WantBlockhash}, {need.Account != nil, wire.WantDelegation}, {need.Exist, wire.WantExisting}} {
 		if w.wanted {
 			ask.Want |= w.want
 		}
@@ -167,7 +167,7 @@ func readState(need *activity.ChainQuery, s *wire.ChainState, k *activity.ChainS
 			return fault.WithCode(fault.Unavailable, rpcError, "the node of %s gave no answer that makes sense", need.Chain)
 		}
 		k.Latest, k.Pending, k.BaseFee, k.Tip, k.Gas, k.Blockhash = s.Latest, s.Pending, s.BaseFee, s.Tip, s.Gas, s.Blockhash
-		k.Delegate, k.Executions, k.Transactions = s.Delegate, s.Executions, s.Transactions
+		k.Delegate, k.Executions, k.Transactions, k.Existing = s.Delegate, s.Executions, s.Transactions, s.Existing
 		return nil
 	case wire.ChainNoNode:
 		return fault.WithCode(fault.FailedPrecondition, rpcError, "no node of %s is configured: its operator names one with -chain", need.Chain)

@@ -30,21 +30,9 @@ type sponsor struct {
 // LookUpPayer finds the sponsor of a sponsored transaction.
 func (in *EthSendTransaction) LookUpPayer(top func() (*org.Tx, error)) error {
 	in.sponsor = nil
-	if !activity.IsOn(in.Sponsor) {
-		return nil
-	}
-	t, err := top()
-	if err != nil {
+	c, err := lookUpSponsor(in.Sponsor, top)
+	if c == nil || err != nil {
 		return err
-	}
-	c, err := t.GasConfig()
-	switch {
-	case err != nil:
-		return err
-	case c == nil:
-		return fault.New(fault.FailedPrecondition, "sponsor: the top-level organization has no gas usage configuration; upsert_gas_usage_config makes one")
-	case !c.Enabled:
-		return fault.New(fault.FailedPrecondition, "sponsor: the gas usage configuration of the top-level organization is not enabled")
 	}
 	in.sponsor = &sponsor{config: c}
 	in.sponsor.address, err = sponsorAddress(c)
@@ -290,9 +278,9 @@ func (s *sponsor) counter(chainID uint64) org.Counter {
 
 // charge makes the sponsor pay: the maximal cost of the transaction must be within its limits.
 func (in *EthSendTransaction) charge(tx *activity.Tx, o *outer) (err error) {
-	price, ok := tx.Capabilities.GasPrices[string(in.CAIP2)]
-	if !ok {
-		return fault.New(fault.FailedPrecondition, "sponsor: the deployment's configuration has no price for %s in gas.prices", in.CAIP2)
+	price, err := priceOf(tx, string(in.CAIP2))
+	if err != nil {
+		return err
 	}
 	if o.top, err = tx.Top(); err != nil {
 		return err

@@ -209,7 +209,6 @@ func TestGasUsageConfig(t *testing.T) {
 	} {
 		w.Refuse("UPSERT_GAS_USAGE_CONFIG", bad.in, 3, bad.says)
 	}
-	w.Refuse("UPSERT_GAS_USAGE_CONFIG", limits("1", "1", "1", object{"solanaConfig": object{"rentPrefundEnabled": true}}), 12, "rentPrefundEnabled")
 	// Nothing signs with the sponsor's key, or exports it.
 	w.Refuse("SIGN_RAW_PAYLOAD_V2", object{"signWith": id, "payload": "00", "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"}, 5, "not found")
 	w.Refuse("EXPORT_PRIVATE_KEY", object{"privateKeyId": id, "targetPublicKey": activitytest.SomeP256}, 5, "not found")
@@ -225,9 +224,9 @@ func dear(from string, more ...object) object {
 func sponsorIn(w *world) [20]byte {
 	c, err := w.Tx().GasConfig()
 	w.Must(err)
-	payer, _, _, err := wallets.GasStation(c)
+	s, err := wallets.GasStation(c)
 	w.Must(err)
-	address, err := eth.ParseAddress(payer)
+	address, err := eth.ParseAddress(s.Payer)
 	w.Must(err)
 	return address
 }

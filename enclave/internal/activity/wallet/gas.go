@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/sol"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -30,7 +31,7 @@ type UpsertGasUsageConfig struct {
 	tree, each, minutes uint64
 }
 
-// SolanaConfig is the configuration for Solana, where no transactions are sponsored.
+// SolanaConfig is the configuration for Solana: whether the sponsor also gives signers what their new accounts must hold.
 type SolanaConfig struct {
 	RentPrefundEnabled *bool `json:"rentPrefundEnabled"`
 }
@@ -39,9 +40,6 @@ type SolanaConfig struct {
 const maxLimitUSD = 1_000_000_000
 
 func (in *UpsertGasUsageConfig) Check() (err error) {
-	if in.SolanaConfig != nil && activity.IsOn(in.SolanaConfig.RentPrefundEnabled) {
-		return activity.Unimplemented("upsert_gas_usage_config", "rentPrefundEnabled: transactions on Solana are not sponsored")
-	}
 	for _, m := range []struct {
 		field, text string
 		into        *uint64
@@ -104,31 +102,72 @@ func upsertGasUsageConfig(tx *activity.Tx, in *UpsertGasUsageConfig) (*GasUsageC
 	c := &org.GasConfig{Enabled: true, CreatedMs: tx.NowMs}
 	if old != nil {
 		*c = *old
-	} else if err := makeSponsor(tx, c); err != nil {
+	} else if c.ID, err = org.NewID(tx.Rand); err != nil {
 		return nil, err
+	}
+	for _, s := range []struct {
+		curve  chain.Curve
+		public *string
+		key    *[]byte
+	}{{chain.Secp256k1, &c.PublicKey, &c.Key}, {chain.Ed25519, &c.SolanaPublicKey, &c.SolanaKey}} {
+		if *s.public != "" {
+			continue
+		}
+		if *s.public, *s.key, err = makeSponsor(tx, c.ID, s.curve); err != nil {
+			return nil, err
+		}
 	}
 	c.TreeLimit, c.EachLimit, c.WindowMinutes, c.UpdatedMs = in.tree, in.each, in.minutes, tx.NowMs
 	activity.Set(&c.Enabled, in.Enabled)
+	if in.SolanaConfig != nil {
+		activity.Set(&c.RentPrefund, in.SolanaConfig.RentPrefundEnabled)
+	}
 	return &GasUsageConfigID{c.ID.String()}, tx.PutGasConfig(c)
 }
 
-// makeSponsor draws the key of the sponsor's account. It is not one of the organization's private keys: no activity signs
+// makeSponsor draws the key of a sponsor's account. It is not one of the organization's private keys: no activity signs
 // with it on request, and none exports it.
-func makeSponsor(tx *activity.Tx, c *org.GasConfig) (err error) {
-	if c.ID, err = org.NewID(tx.Rand); err != nil {
-		return err
-	}
-	k, err := tx.Holder().NewSponsor(tx.Rand, chain.Secp256k1)
+func makeSponsor(tx *activity.Tx, id org.ID, c chain.Curve) (public string, sealed []byte, err error) {
+	k, err := tx.Holder().NewSponsor(tx.Rand, c)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	defer k.Wipe()
-	c.PublicKey = hex.EncodeToString(k.Public().Bytes())
-	c.Key, err = sealKey(tx, c.ID, k)
-	return err
+	sealed, err = sealKey(tx, id, k)
+	return hex.EncodeToString(k.Public().Bytes()), sealed, err
 }
 
-// sponsorAddress returns the address of the sponsor's account.
+// lookUpSponsor returns the configuration that pays for a sponsored transaction, nil for any other.
+func lookUpSponsor(sponsored *bool, top func() (*org.Tx, error)) (*org.GasConfig, error) {
+	if !activity.IsOn(sponsored) {
+		return nil, nil
+	}
+	t, err := top()
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.GasConfig()
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return nil, fault.New(fault.FailedPrecondition, "sponsor: the top-level organization has no gas usage configuration; upsert_gas_usage_config makes one")
+	case !c.Enabled:
+		return nil, fault.New(fault.FailedPrecondition, "sponsor: the gas usage configuration of the top-level organization is not enabled")
+	}
+	return c, nil
+}
+
+// priceOf is the price of a coin of a chain whose transactions are sponsored.
+func priceOf(tx *activity.Tx, caip2 string) (uint64, error) {
+	price, ok := tx.Capabilities.GasPrices[caip2]
+	if !ok {
+		return 0, fault.New(fault.FailedPrecondition, "sponsor: the deployment's configuration has no price for %s in gas.prices", caip2)
+	}
+	return price, nil
+}
+
+// sponsorAddress returns the address of the sponsor's account on Ethereum's chains.
 func sponsorAddress(c *org.GasConfig) (address [20]byte, err error) {
 	p, err := publicKey("CURVE_SECP256K1", c.PublicKey)
 	if err != nil {
@@ -137,10 +176,25 @@ func sponsorAddress(c *org.GasConfig) (address [20]byte, err error) {
 	return p.KeccakAccount(), nil
 }
 
-// GasStation returns the addresses for sponsored transactions: the payer, and the two contracts.
-func GasStation(c *org.GasConfig) (payer, station, delegate string, err error) {
+// Station has the addresses for sponsored transactions: the payers, and the two contracts. Solana is empty in a configuration of
+// earlier versions.
+type Station struct{ Payer, Station, Delegate, Solana string }
+
+// GasStation returns the addresses for sponsored transactions.
+func GasStation(c *org.GasConfig) (*Station, error) {
 	address, err := sponsorAddress(c)
-	return eth.Checksum(address), eth.Checksum(eth.Station), eth.Checksum(eth.Delegate), err
+	if err != nil {
+		return nil, err
+	}
+	s := &Station{Payer: eth.Checksum(address), Station: eth.Checksum(eth.Station), Delegate: eth.Checksum(eth.Delegate)}
+	if c.SolanaPublicKey != "" {
+		account, err := solanaSponsor(c)
+		if err != nil {
+			return nil, err
+		}
+		s.Solana = sol.AddressText(account)
+	}
+	return s, nil
 }
 
 // maxGasSpends bounds the sponsored transactions in one window.
@@ -185,11 +239,18 @@ func spendGas(tx *activity.Tx, top *org.Tx, c *org.GasConfig, micro uint64) erro
 // costOf returns the cost of gas at a fee in millionths of a dollar, rounded up; price is the price of a coin, 10^18 of the fee's unit.
 func costOf(gas uint64, feeCap *big.Int, price uint64) (uint64, error) {
 	n := new(big.Int).SetUint64(gas)
-	n.Mul(n, feeCap).Mul(n, new(big.Int).SetUint64(price))
-	coin := big.NewInt(1e18)
-	n.Add(n, coin).Sub(n, big.NewInt(1)).Div(n, coin)
-	if n.BitLen() > 60 {
+	micro, ok := microOf(n.Mul(n, feeCap), price, 1e18)
+	if !ok {
 		return 0, fault.Field("maxFeePerGas", "the transaction could cost more than any limit")
 	}
-	return n.Uint64(), nil
+	return micro, nil
+}
+
+// microOf converts an amount to millionths of a dollar, rounded up; price is the price of a coin of units. ok is false where
+// it is more than can be counted.
+func microOf(amount *big.Int, price uint64, units int64) (micro uint64, ok bool) {
+	coin := big.NewInt(units)
+	n := new(big.Int).Mul(amount, new(big.Int).SetUint64(price))
+	n.Add(n, coin).Sub(n, big.NewInt(1)).Div(n, coin)
+	return n.Uint64(), n.BitLen() <= 60
 }

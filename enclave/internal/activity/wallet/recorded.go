@@ -436,8 +436,38 @@ func verifyRawSend(_ *org.Tx, in *EthSendRawTransaction, r *TransactionHash, sen
 	return nil
 }
 
+// expectSponsored builds a sponsored transaction from the one asked for and what its sponsor has added to it in the one sent, with
+// the sponsor's signature.
+func expectSponsored(unsigned, sent []byte) ([]byte, error) {
+	s, err := sol.ReadSponsorable(unsigned)
+	if err != nil {
+		return nil, err
+	}
+	by, err := s.SponsorshipOf(sent)
+	if err != nil {
+		return nil, err
+	}
+	tx, _, err := s.Sponsor(by)
+	if err != nil {
+		return nil, err
+	}
+	payer, err := chain.NewPublicKey(chain.Ed25519, by.Payer[:])
+	if err != nil {
+		return nil, err
+	}
+	t, err := sol.Chain{}.Read(tx, chain.SigningKey{Public: payer})
+	if err != nil {
+		return nil, err
+	}
+	sig, ok := signatureIn(sent, payer, t.Digests()[0])
+	if !ok {
+		return nil, errors.New("what was sent lacks the sponsor's signature")
+	}
+	return t.Assemble([]chain.Signature{sig})
+}
+
 // verifySolSend compares the transaction sent with the request, with a blockhash where that had none, and verifies the
-// signatures of all signers.
+// signatures of all signers. Of a sponsored one it does not verify who pays.
 func verifySolSend(tx *org.Tx, in *SolSendTransaction, _ *SendStatusID, sends []org.Send) error {
 	x, err := sentOf(sends)
 	if err != nil {
@@ -450,6 +480,11 @@ func verifySolSend(tx *org.Tx, in *SolSendTransaction, _ *SendStatusID, sends []
 			return err
 		}
 		if signed, err = sol.WithBlockhash(in.decoded, sol.BlockhashText(hash)); err != nil {
+			return err
+		}
+	}
+	if activity.IsOn(in.Sponsor) {
+		if signed, err = expectSponsored(signed, x.Signed); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ var Sending = activity.Family{
 		})},
 		Examine:           func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) },
 		ChainQuery:        func(tx *org.Tx, in *SolSendTransaction) (*activity.ChainQuery, error) { return in.need(tx) },
-		Keys:              func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWiths...) },
+		Keys:              func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return in.keys(tx) },
 		FillPolicyRequest: func(tx *org.Tx, in *SolSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 }
@@ -550,14 +550,14 @@ type SolSendTransaction struct {
 	known   *activity.ChainState
 	raw     []byte
 	reads   []*transaction // for each signer
+
+	payer *org.GasConfig // nil: the first signer pays
+	paid  *paidSolana    // once the chain's state is known
 }
 
 const maxSolana = 1232
 
 func (in *SolSendTransaction) Check() (err error) {
-	if activity.IsOn(in.Sponsor) {
-		return activity.Unimplemented("sol_send_transaction", "sponsor: there is no gas station")
-	}
 	if in.decoded, err = decodeSolana(in.UnsignedTransaction); err != nil {
 		return err
 	}
@@ -570,11 +570,15 @@ func (in *SolSendTransaction) Check() (err error) {
 		}
 	}
 	if recent := activity.TextOf(in.RecentBlockhash); recent != "" {
-		in.decoded, err = sol.WithBlockhash(in.decoded, recent)
-		return err
+		if in.decoded, err = sol.WithBlockhash(in.decoded, recent); err != nil {
+			return err
+		}
 	}
 	hash, err := sol.Blockhash(in.decoded)
-	in.fills = hash == [32]byte{}
+	in.fills = hash == [32]byte{} && activity.TextOf(in.RecentBlockhash) == ""
+	if err == nil && activity.IsOn(in.Sponsor) {
+		err = in.checkSponsored()
+	}
 	return err
 }
 
@@ -613,11 +617,16 @@ func (in *SolSendTransaction) need(tx *org.Tx) (*activity.ChainQuery, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	return &activity.ChainQuery{Chain: in.CAIP2.CAIP2(), Blockhash: in.fills}, nil
+	n := &activity.ChainQuery{Chain: in.CAIP2.CAIP2(), Blockhash: in.fills}
+	if in.payer != nil {
+		err := in.needSponsored(n)
+		return n, err
+	}
+	return n, nil
 }
 
 func (in *SolSendTransaction) examine(tx *org.Tx) (err error) {
-	in.reads = nil
+	in.reads, in.paid = nil, nil
 	all, err := in.signers(tx)
 	if fault.Of(err) != nil {
 		return nil
@@ -638,7 +647,10 @@ func (in *SolSendTransaction) examine(tx *org.Tx) (err error) {
 		}
 		in.reads = append(in.reads, t)
 	}
-	return nil
+	if in.payer != nil && in.known != nil {
+		in.paid, err = in.addSponsor()
+	}
+	return err
 }
 
 // ask completes the policy request with each signer as a payload of its own: the decision must hold for all. Facts of
@@ -692,6 +704,9 @@ func solSendTransaction(tx *activity.Tx, in *SolSendTransaction) (*SendStatusID,
 	if err := in.examine(tx.Tx); err != nil {
 		return nil, err
 	}
+	if in.payer != nil {
+		return in.sendSponsored(tx, all)
+	}
 	digests := make([][]chain.Digest, len(all))
 	for i, t := range in.reads {
 		digests[i] = t.Digests()
@@ -700,7 +715,11 @@ func solSendTransaction(tx *activity.Tx, in *SolSendTransaction) (*SendStatusID,
 	if err != nil {
 		return nil, err
 	}
-	signed := in.raw
+	return in.send(tx, in.raw, all, made)
+}
+
+// send puts a signature of each signer into its slot, and queues the transaction.
+func (in *SolSendTransaction) send(tx *activity.Tx, signed []byte, all []*signingKey, made [][]chain.Signature) (*SendStatusID, error) {
 	for i, s := range all { // each fills only its own slot
 		t, err := readTransaction(s, "TRANSACTION_TYPE_SOLANA", signed, nil)
 		if err != nil {

@@ -694,7 +694,6 @@ func TestSolSendIsRefused(t *testing.T) {
 		code fault.Code
 		says string
 	}{
-		{in(plain, object{"sponsor": true}, one), 12, "no gas station"},
 		{in(plain, object{"caip2": "solana:testnet"}, one), 3, "caip2"},
 		{in(plain, nil), 3, "signWiths"},
 		{in(plain, nil, many...), 3, "signWiths"},

@@ -7,6 +7,7 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/eth"
 	"cloister/enclave/internal/chain/show"
+	"cloister/enclave/internal/chain/sol"
 	"cloister/enclave/internal/decoded"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
@@ -119,8 +120,8 @@ func (in *SolSendTransaction) show(tx *org.Tx, v *show.View, known *show.Known) 
 	if !ok {
 		return showNoSigner(v, in.SignWiths[0], in.UnsignedTransaction)
 	}
-	if in.fills {
-		v.Open()
+	if open := (sol.Open{Blockhash: in.fills, Sponsor: activity.IsOn(in.Sponsor)}); open != (sol.Open{}) {
+		return sol.ShowOpen(v, in.decoded, open)
 	}
 	return decoded.Transaction(v, "TRANSACTION_TYPE_SOLANA", in.decoded)
 }

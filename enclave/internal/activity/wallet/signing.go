@@ -212,8 +212,8 @@ func sign(tx *activity.Tx, s *signingKey, digests []chain.Digest) (made []chain.
 	return made, err
 }
 
-// signEach is sign for several keys, each with digests of its own.
-func signEach(tx *activity.Tx, signers []*signingKey, digests [][]chain.Digest) (made [][]chain.Signature, err error) {
+// signEach is sign for several keys, each with digests of its own. beside signs too, without a claim.
+func signEach(tx *activity.Tx, signers []*signingKey, digests [][]chain.Digest, beside ...keys.KeyDigests) (made [][]chain.Signature, err error) {
 	asked := make([]keys.KeyDigests, 0, len(signers))
 	var next func() error
 	next = func() (err error) { // take one key after the other from the cache and hold all until all have signed
@@ -224,7 +224,7 @@ func signEach(tx *activity.Tx, signers []*signingKey, digests [][]chain.Digest) 
 				return next()
 			})
 		}
-		if made, err = tx.Holder().SignEach(asked...); err == nil && tx.WantsProofs {
+		if made, err = tx.Holder().SignEach(append(asked, beside...)...); err == nil && tx.WantsProofs {
 			claimSignatures(tx, asked...)
 		}
 		return err

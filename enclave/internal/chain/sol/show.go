@@ -46,6 +46,25 @@ func ReadMessage(message []byte, by chain.PublicKey) (chain.Transaction, error) 
 // IsMessage tells bytes that signers of a transaction sign.
 func IsMessage(b []byte) bool { return new(message).read(&cursor{rest: b}) == nil }
 
+// Open is what is found only when a transaction is signed: its recent blockhash, and what the account adds that pays for it.
+type Open struct{ Blockhash, Sponsor bool }
+
+// ShowOpen shows a transaction of which something is found only when it is signed, and answers its kind. There are no digests.
+// The errors are those of Read.
+func ShowOpen(v *show.View, unsigned []byte, open Open) (kind string, err error) {
+	tx, err := Chain{}.Read(unsigned, v.Signer())
+	if err != nil {
+		return "", err
+	}
+	t := tx.(*transaction)
+	t.open = open
+	v.Open()
+	o := v.Part()
+	o.Input("SOLANA_WIRE", unsigned)
+	o.List("signs")
+	return t.Kind(), t.Show(v, o)
+}
+
 // A shower shows one transaction.
 type shower struct {
 	*transaction
@@ -54,9 +73,7 @@ type shower struct {
 	self   string // the signer's address
 	owners ownerTable
 
-	spent        uint64 // lamports that leave own accounts
-	units, price uint64 // of computation, and micro-lamports for each
-	hasUnits     bool
+	spent uint64 // lamports that leave own accounts
 }
 
 // Show shows all instructions in their order: of the programs that are built in or that the organization has uploaded an
@@ -70,7 +87,11 @@ func (t *transaction) Show(v *show.View, o *show.Object) error {
 	}
 	o.Plain("version", version)
 	payer := t.keys[0].String()
-	o.Address("feePayer", listName, payer, "")
+	if t.open.Sponsor {
+		o.Plain("feePayer", "SPONSOR")
+	} else {
+		o.Address("feePayer", listName, payer, "")
+	}
 	signers := o.List("signers")
 	others := false
 	for i := range t.signers {
@@ -80,7 +101,11 @@ func (t *transaction) Show(v *show.View, o *show.Object) error {
 	if others {
 		o.Warn(show.OtherParties, "signers")
 	}
-	o.Plain("recentBlockhash", base58.Encode(t.blockhash))
+	if t.open.Blockhash {
+		o.Object("recentBlockhash").Plain("source", show.FromHost)
+	} else {
+		o.Plain("recentBlockhash", base58.Encode(t.blockhash))
+	}
 	s.nonce()
 	o.Uint("instructions", uint64(len(t.instructions)))
 	if err := s.instructions(); err != nil {
@@ -111,13 +136,11 @@ func (s *shower) nonce() {
 
 // fee sets the most that is paid for the transaction itself, and what leaves own accounts in all.
 func (s *shower) fee(own bool) {
-	units := s.units
-	if !s.hasUnits {
-		units = min(200_000*uint64(len(s.transaction.instructions)), 1_400_000)
+	if s.open.Sponsor {
+		s.out.Amount("spent", new(big.Int).SetUint64(s.spent), lamports)
+		return
 	}
-	price := new(big.Int).Mul(new(big.Int).SetUint64(units), new(big.Int).SetUint64(s.price))
-	price.Add(price, big.NewInt(999_999)).Div(price, big.NewInt(1_000_000))
-	fee := price.Add(price, big.NewInt(int64(feePerSignature*s.signers)))
+	fee := s.maxFee()
 	s.out.Amount("maxFee", fee, lamports)
 	if fee.Cmp(big.NewInt(highFee)) > 0 {
 		s.out.Warn(show.FeeHigh, "maxFee")
@@ -484,12 +507,6 @@ func (s *shower) compute(o *show.Object, in *instruction) {
 	n := binary.LittleEndian.Uint64(wide[:])
 	name(o, names[what])
 	o.Uint("value", n)
-	switch what {
-	case 2:
-		s.units, s.hasUnits = min(n, 1_400_000), true
-	case 3:
-		s.price = n
-	}
 }
 
 // tokenAccount shows that an account for tokens is made.

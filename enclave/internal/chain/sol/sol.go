@@ -23,6 +23,9 @@ type Chain struct{}
 // Addresses are the base58 text of the 32 bytes, 32 to 44 characters.
 var Addresses = chain.Addresses{chain.Solana: func(p chain.PublicKey) (string, error) { return base58.Encode(p.Bytes()), nil }}
 
+// AddressText is the address of an account.
+func AddressText(account [32]byte) string { return base58.Encode(account[:]) }
+
 var errAddress = errors.New("not the base58 text of 32 bytes")
 
 // ParseAddress reads the address of an account or a program.

@@ -15,6 +15,7 @@ import (
 type transaction struct {
 	wire
 	slot int // where the signer's begins in raw
+	open Open
 }
 
 // Read takes a whole wire transaction, at most 1232 bytes, with as many signature slots as
@@ -34,7 +35,7 @@ func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, erro
 	if i < 0 {
 		return nil, chain.Invalid("%s is not among its %d required signers", signer.String(), w.signers)
 	}
-	return &transaction{*w, w.slots + i*signatureSize}, nil
+	return &transaction{wire: *w, slot: w.slots + i*signatureSize}, nil
 }
 
 func (*transaction) Root() string { return "solana.tx" }

@@ -56,10 +56,11 @@ function gas(again, { usage, station }) {
       field({ name: "subOrgWindowLimitUsd", label: "Limit of each sub-organization, US dollars", required: true, inputmode: "decimal" }),
       field({ name: "windowDurationMinutes", label: "Window, minutes", kind: "number", required: true, value: usage?.windowDurationMinutes ?? 1440, min: 1, max: 43200 }),
       field({ name: "enabled", label: "Sponsor transactions", kind: "checkbox", value: true, hint: "If off, requests for sponsored transactions are refused." }),
+      field({ name: "rentPrefundEnabled", label: "Pay for new accounts on Solana", kind: "checkbox", value: station?.rentPrefundEnabled, hint: "Signers are given what accounts that their transactions make must hold. Who closes such an account later keeps it." }),
     ],
     action: "Save",
-    run: async (all) => {
-      done(await submit("upsert_gas_usage_config", "UPSERT_GAS_USAGE_CONFIG", all), "Saved.");
+    run: async ({ rentPrefundEnabled, ...all }) => {
+      done(await submit("upsert_gas_usage_config", "UPSERT_GAS_USAGE_CONFIG", { ...all, solanaConfig: { rentPrefundEnabled } }), "Saved.");
       again();
     },
   });
@@ -67,6 +68,7 @@ function gas(again, { usage, station }) {
     ? facts([
       ["Used", `${usage.usageUsd} of ${usage.windowLimitUsd} US dollars in ${usage.windowDurationMinutes} minutes`],
       ["Paying account", copyable(station.sponsor, "the paying account")],
+      ["Paying account on Solana", station.solanaSponsor ? copyable(station.solanaSponsor, "the paying account on Solana") : "made when the limits are set again"],
       ["Gas station", copyable(station.station, "the gas station")],
       ["Delegate", copyable(station.delegate, "the delegate")],
     ])
