@@ -704,8 +704,11 @@ func solSendTransaction(tx *activity.Tx, in *SolSendTransaction) (*SendStatusID,
 	if err := in.examine(tx.Tx); err != nil {
 		return nil, err
 	}
-	if in.payer != nil {
+	switch {
+	case in.payer != nil:
 		return in.sendSponsored(tx, all)
+	case activity.IsOn(in.Sponsor):
+		return nil, errors.New("a sponsored transaction without its sponsor")
 	}
 	digests := make([][]chain.Digest, len(all))
 	for i, t := range in.reads {
