@@ -229,10 +229,14 @@ func (in *EthSendTransaction) sendDelegated(tx *activity.Tx, s *signingKey) (*Se
 	if o.gas, o.feeCap, o.tip, err = in.price(); err != nil {
 		return nil, err
 	}
-	if in.sponsor != nil {
-		if err := in.charge(tx, o); err != nil {
-			return nil, err
-		}
+	switch {
+	case in.sponsor != nil:
+		err = in.charge(tx, o)
+	case activity.IsOn(in.Sponsor):
+		err = errNoSponsor
+	}
+	if err != nil {
+		return nil, err
 	}
 	signed, err := in.signDelegated(tx, s, o)
 	if err != nil {

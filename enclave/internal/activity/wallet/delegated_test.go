@@ -221,12 +221,16 @@ func dear(from string, more ...object) object {
 	return ethSend(from, append([]object{{"sponsor": true, "gasLimit": "400000", "maxFeePerGas": "3000000000", "maxPriorityFeePerGas": "0"}}, more...)...)
 }
 
-func sponsorIn(w *world) [20]byte {
+func stationIn(w *world) *wallets.Station {
 	c, err := w.Tx().GasConfig()
 	w.Must(err)
 	s, err := wallets.GasStation(c)
 	w.Must(err)
-	address, err := eth.ParseAddress(s.Payer)
+	return s
+}
+
+func sponsorIn(w *world) [20]byte {
+	address, err := eth.ParseAddress(stationIn(w).Payer)
 	w.Must(err)
 	return address
 }

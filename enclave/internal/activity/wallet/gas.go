@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/big"
 	"strings"
@@ -136,6 +137,8 @@ func makeSponsor(tx *activity.Tx, id org.ID, c chain.Curve) (public string, seal
 	sealed, err = sealKey(tx, id, k)
 	return hex.EncodeToString(k.Public().Bytes()), sealed, err
 }
+
+var errNoSponsor = errors.New("a sponsored transaction is to be signed without its sponsor")
 
 // lookUpSponsor returns the configuration that pays for a sponsored transaction, nil for any other.
 func lookUpSponsor(sponsored *bool, top func() (*org.Tx, error)) (*org.GasConfig, error) {

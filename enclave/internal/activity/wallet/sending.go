@@ -551,8 +551,9 @@ type SolSendTransaction struct {
 	raw     []byte
 	reads   []*transaction // for each signer
 
-	payer *org.GasConfig // nil: the first signer pays
-	paid  *paidSolana    // once the chain's state is known
+	sponsorable *sol.Sponsorable // before its blockhash is filled in; nil: the first signer pays
+	payer       *org.GasConfig   // set by LookUpPayer
+	paid        *paidSolana      // once the chain's state is known
 }
 
 const maxSolana = 1232
@@ -619,8 +620,7 @@ func (in *SolSendTransaction) need(tx *org.Tx) (*activity.ChainQuery, error) {
 	}
 	n := &activity.ChainQuery{Chain: in.CAIP2.CAIP2(), Blockhash: in.fills}
 	if in.payer != nil {
-		err := in.needSponsored(n)
-		return n, err
+		in.needSponsored(n)
 	}
 	return n, nil
 }
@@ -708,7 +708,7 @@ func solSendTransaction(tx *activity.Tx, in *SolSendTransaction) (*SendStatusID,
 	case in.payer != nil:
 		return in.sendSponsored(tx, all)
 	case activity.IsOn(in.Sponsor):
-		return nil, errors.New("a sponsored transaction without its sponsor")
+		return nil, errNoSponsor
 	}
 	digests := make([][]chain.Digest, len(all))
 	for i, t := range in.reads {

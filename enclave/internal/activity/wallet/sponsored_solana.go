@@ -33,8 +33,8 @@ func (in *SolSendTransaction) LookUpPayer(top func() (*org.Tx, error)) (err erro
 }
 
 // checkSponsored checks that every required signer signs: a signature from elsewhere would be of the message without the sponsor.
-func (in *SolSendTransaction) checkSponsored() error {
-	if _, err := sol.ReadSponsorable(in.decoded); err != nil {
+func (in *SolSendTransaction) checkSponsored() (err error) {
+	if in.sponsorable, err = sol.ReadSponsorable(in.decoded); err != nil {
 		return err
 	}
 	required, err := sol.Signers(in.decoded)
@@ -59,16 +59,12 @@ func (in *SolSendTransaction) keys(tx *org.Tx) ([]policy.Key, error) {
 }
 
 // needSponsored adds what the sponsor's part is made from.
-func (in *SolSendTransaction) needSponsored(n *activity.ChainQuery) error {
-	s, err := sol.ReadSponsorable(in.decoded)
-	if err != nil {
-		return err
-	}
+func (in *SolSendTransaction) needSponsored(n *activity.ChainQuery) {
+	s := in.sponsorable
 	n.Fees, n.Exist = !s.NamesPrice(), in.payer.RentPrefund && len(s.Rents(0)) > 0
 	if n.Fees || n.Exist {
 		n.Accounts = s.Writable()
 	}
-	return nil
 }
 
 // addSponsor returns the transaction with its sponsor.

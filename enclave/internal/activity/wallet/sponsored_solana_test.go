@@ -30,11 +30,7 @@ func solSend(tx []byte, more object, signers ...string) object {
 }
 
 func solSponsorIn(w *world) [32]byte {
-	c, err := w.Tx().GasConfig()
-	w.Must(err)
-	s, err := wallets.GasStation(c)
-	w.Must(err)
-	account, err := sol.ParseAddress(s.Solana)
+	account, err := sol.ParseAddress(stationIn(w).Solana)
 	w.Must(err)
 	return account
 }

@@ -213,7 +213,7 @@ func (s *Sponsorable) SponsorshipOf(tx []byte) (*Sponsorship, error) {
 	if err != nil {
 		return nil, err
 	}
-	by := &Sponsorship{Payer: w.keys[0]}
+	by, priced := &Sponsorship{Payer: w.keys[0]}, s.NamesPrice()
 	for i := range w.instructions {
 		in := &w.instructions[i]
 		if i < len(w.instructions)-len(s.instructions) && w.keys[in.program] == systemProgram {
@@ -221,7 +221,7 @@ func (s *Sponsorable) SponsorshipOf(tx []byte) (*Sponsorship, error) {
 				by.Rents = append(by.Rents, Rent{w.keys[in.accounts[to]], lamports})
 			}
 		}
-		if price, is := w.budget(in, setPrice); is && !s.NamesPrice() {
+		if price, is := w.budget(in, setPrice); is && !priced {
 			by.Price = price
 		}
 	}
