@@ -27,11 +27,11 @@ var table = []row{
 	// Anyone can check.
 	{"attestation", "attestation/commitment attestation/tlog", "cbor nitrite", "attestation/tlog/tlogtest"},
 	{"attestation/commitment", "", "", ""},
-	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request enclave/lint shared/commandline shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/client sim/laptop sim/nsm sim/rig"},
+	{"attestation/verify", "attestation attestation/client attestation/monitor attestation/programs attestation/request enclave/decode enclave/lint shared/commandline shared/tvc", "", "attestation/commitment host/api host/store host/store/sqlite host/tiles shared/tvc/tvctest shared/wire sim/client sim/laptop sim/nsm sim/rig"},
 	{"attestation/monitor", "attestation attestation/request attestation/tlog", "x/mod", "attestation/tlog/tlogtest sim/witness"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/programs", "attestation attestation/commitment shared/tvc", "", ""},
-	{"attestation/wasm", "attestation/checks enclave/lint", "", ""},
+	{"attestation/wasm", "attestation/checks enclave/decode enclave/lint", "", ""},
 	{"attestation/tlog", "", "cbor merkle x/mod", "attestation/tlog/tlogtest"},
 	{"attestation/tlog/tlogtest", "attestation/tlog", "x/mod", ""},                                // makes logged proofs
 	{"attestation/request", "", "secp256k1", "attestation attestation/client sim/client sim/rig"}, // clients import it, ours too
@@ -99,7 +99,7 @@ var table = []row{
 	{"enclave/internal/chain/spark", "enclave/internal/chain", "secp256k1", ""},
 	{"enclave/internal/chain/tempo", "enclave/internal/chain enclave/internal/chain/rlp enclave/internal/chain/show", "", "enclave/internal/fault secp256k1 x/crypto"},
 	{"enclave/internal/chain/tron", "enclave/internal/chain enclave/internal/chain/show", "base58", "enclave/internal/fault protowire x/crypto"},
-	{"enclave/internal/decoded", "enclave/internal/chain/... enclave/internal/keys -enclave/internal/chain/addressonly -enclave/internal/chain/spark -enclave/internal/chain/rlp -enclave/internal/chain/reference", "", ""},
+	{"enclave/internal/decoded", "-enclave/internal/chain/addressonly -enclave/internal/chain/reference -enclave/internal/chain/rlp -enclave/internal/chain/spark enclave/internal/chain/... enclave/internal/fault enclave/internal/keys enclave/internal/strictjson", "", ""},
 	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/chain/spark enclave/internal/policy enclave/internal/fault enclave/internal/erase enclave/internal/secret shared/tvc",
 		"secp256k1 schnorr bip39 bigmod x/crypto", "base58"},
 	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/fault enclave/internal/secret", "base58", ""},
@@ -139,14 +139,14 @@ var table = []row{
 	{"enclave/internal/activity/activitytest", "enclave/internal/org enclave/internal/activity enclave/internal/activity/apitest " +
 		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/keys enclave/internal/billing " +
 		"enclave/internal/secret/... enclave/internal/bundle enclave/internal/login enclave/internal/fault enclave/internal/stamp sim/authenticator", "secp256k1", ""}, // an organization for the tests of all rooms
-	{"enclave/internal/query", "enclave/internal/activity/tvc enclave/internal/program shared/tvc enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/organization " +
+	{"enclave/internal/query", "enclave/internal/activity/tvc enclave/internal/chain/show enclave/internal/program shared/tvc enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/organization " +
 		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/login enclave/internal/onramp enclave/internal/billing enclave/internal/chain " +
 		"enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest enclave/internal/activity/activitytest"},
 	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/user " +
 		"enclave/internal/activity/organization enclave/internal/activity/auth enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/kinds enclave/internal/stamp"},
 	{"enclave/internal/netclient", "enclave/internal/strictjson enclave/internal/secret", "", ""},
-	{"enclave/internal/settings", "enclave/internal/program shared/tvc shared/pace enclave/internal/billing enclave/internal/netclient enclave/internal/login enclave/internal/onramp enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
+	{"enclave/internal/settings", "enclave/internal/billing enclave/internal/chain/show enclave/internal/decoded enclave/internal/erase enclave/internal/fault enclave/internal/login enclave/internal/netclient enclave/internal/onramp enclave/internal/program enclave/internal/secret enclave/internal/strictjson shared/pace shared/tvc", "", ""},
 	{"enclave/internal/kms", "enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},
@@ -158,7 +158,7 @@ var table = []row{
 		"enclave/internal/fault shared/wire", "", ""},
 	{"enclave/core/internal/providers", "enclave/internal/program enclave/internal/secret enclave/core/internal/link enclave/core/internal/tenant enclave/internal/org enclave/internal/ledger enclave/internal/activity " +
 		"enclave/internal/login enclave/internal/onramp enclave/internal/billing enclave/internal/query enclave/internal/netclient enclave/internal/settings enclave/internal/fault shared/pace shared/wire", "", ""},
-	{"enclave/core/internal/outbox", "enclave/internal/activity/tvc enclave/internal/program shared/tvc enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/providers enclave/internal/org enclave/internal/ledger " +
+	{"enclave/core/internal/outbox", "enclave/internal/chain/show enclave/internal/activity/tvc enclave/internal/program shared/tvc enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/providers enclave/internal/org enclave/internal/ledger " +
 		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/billing enclave/internal/login enclave/internal/netclient enclave/internal/settings enclave/internal/webhook " +
 		"enclave/internal/erase enclave/internal/seal enclave/internal/fault shared/wire", "", ""},
 	{"enclave/core/internal/proxy", "enclave/core/internal/ranges enclave/core/internal/providers enclave/internal/org enclave/internal/ledger " +
@@ -177,10 +177,11 @@ var table = []row{
 	{"enclave/app/init", "enclave/app enclave/app/sandbox enclave/internal/guest shared/tvc", "", ""},
 
 	// A stranger decides an exported history again: never linked by the enclave.
-	{"enclave/internal/replay", "enclave/core enclave/internal/history enclave/internal/org attestation attestation/tlog", "x/mod", "attestation/request base58 containerregistry enclave/internal/activity enclave/internal/bundle enclave/internal/onramp enclave/internal/secret shared/clocktest shared/tvc shared/wire sim/client sim/passcode sim/rig"},
+	{"enclave/internal/replay", "enclave/core enclave/internal/history enclave/internal/org attestation attestation/tlog", "x/mod", "attestation/request base58 containerregistry enclave/internal/activity enclave/internal/bundle enclave/internal/fault enclave/internal/onramp enclave/internal/secret shared/clocktest shared/tvc shared/wire sim/client sim/passcode sim/rig"},
 	{"enclave/replay", "shared/commandline attestation/request attestation/tlog enclave/core enclave/internal/activity enclave/internal/history enclave/internal/onramp enclave/internal/org enclave/internal/replay", "", "sim/rig"},
 
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
+	{"enclave/decode", "enclave/internal/activity enclave/internal/activity/wallet enclave/internal/chain enclave/internal/chain/show enclave/internal/decoded enclave/internal/fault enclave/internal/org enclave/internal/strictjson", "", ""},
 	{"enclave/lint", "enclave/internal/policy", "", ""},
 
 	{"enclave", "enclave/core enclave/internal/guest shared/collector shared/slack shared/yield", "", ""},
@@ -245,7 +246,7 @@ var table = []row{
 	{"sim/idp", "sim/loopback", "jose", ""},
 	{"sim/laptop", "attestation/request enclave/core attestation attestation/tlog shared/wire shared/yield sim/nsm sim/idp", "x/crypto", ""},
 	{"sim/script", "attestation/request sim/laptop sim/passcode", "secp256k1", "sim/client sim/rig"},
-	{"sim/rig", "attestation attestation/commitment attestation/tlog enclave/core host/... shared/tvc shared/wire sim/client sim/laptop sim/nsm sim/witness", "", "attestation/request base58 cbor containerregistry shared/pace sim/authenticator sim/client sim/inbox"},
+	{"sim/rig", "attestation attestation/commitment attestation/tlog enclave/core host/... shared/tvc shared/wire sim/client sim/laptop sim/nsm sim/witness", "", "attestation/request base58 cbor containerregistry enclave/decode shared/pace sim/authenticator sim/client sim/inbox"},
 	{"sim/hostile", "host/... shared/wire", "", "enclave/core sim/client sim/laptop sim/rig"},
 	{"sim/logmodel", "", "", ""},
 	{"sim/witness", "attestation/tlog sim/loopback", "merkle x/mod", "attestation/tlog/tlogtest enclave/core host/store/tree host/tiles host/witness shared/wire sim/client sim/laptop sim/rig sim/witness/witnesstest"},
@@ -269,7 +270,7 @@ var table = []row{
 	{"sim/policies", "", "", "attestation/request base58 bech32 enclave/core sim/authenticator sim/client sim/passcode sim/rig"},
 	{"sim/proxy", "", "", "enclave/core host/store host/store/sqlite shared/pace shared/wire sim/authenticator sim/client sim/hostile sim/inbox sim/passcode sim/rig"},
 	{"sim/shares", "", "", "attestation attestation/checks attestation/client attestation/monitor attestation/request attestation/tlog enclave/core host/... shared/wire sim/client sim/laptop sim/nsm sim/rig"},
-	{"sim/sending", "", "", "base58 host/egress host/store/... shared/wire sim/client sim/hostile sim/rig x/crypto"},
+	{"sim/sending", "", "", "base58 enclave/decode host/egress host/store/... shared/wire sim/client sim/hostile sim/rig x/crypto"},
 	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/client sim/hostile sim/laptop sim/rig"},
 	{"sim", "enclave/core host/... attestation attestation/tlog shared/wire shared/commandline shared/collector shared/pace shared/slack shared/variables sim/...", "", ""},
 }

@@ -28,6 +28,8 @@ type Expectation struct {
 	// For TypeSignature.
 	PublicKey string
 	Digests   []string // all of them, in order
+	// For TypeDecoded; see the function DecodedDigest.
+	DecodedDigest string
 }
 
 // Check refuses a verified proof that is not the expected one.
@@ -60,6 +62,7 @@ func (e Expectation) checkClaim(c Claim) error {
 	var a AddressDerivation
 	var o PolicyOutcome
 	var s SignatureMade
+	var d DecodedActivity
 	switch c := c.(type) {
 	case *AddressDerivation:
 		a = *c
@@ -67,6 +70,8 @@ func (e Expectation) checkClaim(c Claim) error {
 		o = *c
 	case *SignatureMade:
 		s = *c
+	case *DecodedActivity:
+		d = *c
 	}
 	if err := cmp.Or(
 		checkSame("address", e.Address, a.Address),
@@ -74,6 +79,7 @@ func (e Expectation) checkClaim(c Claim) error {
 		checkSame("derivation path", e.DerivationPath, a.DerivationPath),
 		checkSame("outcome", e.Outcome, o.Outcome),
 		checkSame("public key", e.PublicKey, s.PublicKey),
+		checkSame("decoded digest", e.DecodedDigest, d.DecodedDigest),
 	); err != nil {
 		return err
 	}

@@ -222,6 +222,13 @@ func signatureClaim(body string) *attestation.SignatureMade {
 	}
 }
 
+func decodedClaim() *attestation.DecodedActivity {
+	return &attestation.DecodedActivity{
+		OrganizationID: "11111111-1111-4111-8111-111111111111", ActivityID: "22222222-2222-4222-8222-222222222222",
+		Fingerprint: attestation.Fingerprint([]byte("body")), DecodedDigest: attestation.DecodedDigest([]byte(`{"format":"cloister.decoded/1"}`)), Freshness: fresh,
+	}
+}
+
 func addressClaim() *attestation.AddressDerivation {
 	return &attestation.AddressDerivation{
 		OrganizationID: "11111111-1111-4111-8111-111111111111", WalletID: "w1", DerivationPath: "m/44'/60'/0'/0/0",

@@ -17,6 +17,7 @@ const (
 	TypeAddressDerivation = "APP_PROOF_TYPE_ADDRESS_DERIVATION"
 	TypePolicyOutcome     = "APP_PROOF_TYPE_POLICY_OUTCOME"
 	TypeSignature         = "APP_PROOF_TYPE_SIGNATURE"
+	TypeDecoded           = "APP_PROOF_TYPE_DECODED"
 	TypePublicKeys        = "APP_PROOF_TYPE_PUBLIC_KEYS"
 	TypeLog               = "APP_PROOF_TYPE_LOG"
 	TypeHistory           = "APP_PROOF_TYPE_HISTORY"
@@ -28,7 +29,7 @@ var outcomes = map[string]bool{
 	"OUTCOME_REQUIRES_AUTHENTICATORS": true, "OUTCOME_TIME_INACTIVE": true,
 }
 
-// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome, *SignatureMade,
+// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome, *SignatureMade, *DecodedActivity,
 // *PublicKeys, *LogKey or *HistoryPage.
 type Claim interface {
 	// Type is the proof's type, one of the Type constants.
@@ -96,6 +97,25 @@ type SignatureMade struct {
 	Freshness      *ClaimFreshness `json:"freshness,omitempty"`
 }
 
+// DecodedActivity is the claim that approvers of the activity are shown the document with this digest, by whoever's vote
+// decided it: see DecodedDigest. The document holds the digests that are signed.
+type DecodedActivity struct {
+	OrganizationID string          `json:"organizationId"`
+	ActivityID     string          `json:"activityId"`
+	Fingerprint    string          `json:"fingerprint"`
+	DecodedDigest  string          `json:"decodedDigest"`
+	Freshness      *ClaimFreshness `json:"freshness,omitempty"`
+}
+
+// DecodedDigest is the digest of what approvers are shown, in hex: of the bytes of the member decoded of get_activity, as
+// JSON.stringify writes them.
+func DecodedDigest(document []byte) string {
+	h := sha256.New()
+	h.Write([]byte("cloister decoded 1\n"))
+	h.Write(document)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // payload is the JSON text that is signed. Exactly one claim is present.
 type payload struct {
 	Type          string             `json:"type"`
@@ -103,6 +123,7 @@ type payload struct {
 	Address       *AddressDerivation `json:"addressDerivationProof,omitempty"`
 	Policy        *PolicyOutcome     `json:"policyOutcomeProof,omitempty"`
 	SignatureMade *SignatureMade     `json:"signatureProof,omitempty"`
+	Decoded       *DecodedActivity   `json:"decodedProof,omitempty"`
 	PublicKeys    *PublicKeys        `json:"publicKeysProof,omitempty"`
 	LogKey        *LogKey            `json:"logKeyProof,omitempty"`
 	History       *HistoryPage       `json:"historyProof,omitempty"`
@@ -169,6 +190,9 @@ func (p payload) claim() (Claim, error) {
 	if p.SignatureMade != nil {
 		found = append(found, p.SignatureMade)
 	}
+	if p.Decoded != nil {
+		found = append(found, p.Decoded)
+	}
 	if p.PublicKeys != nil {
 		found = append(found, p.PublicKeys)
 	}
@@ -199,6 +223,9 @@ func (*PolicyOutcome) Type() string { return TypePolicyOutcome }
 // Type is TypeSignature.
 func (*SignatureMade) Type() string { return TypeSignature }
 
+// Type is TypeDecoded.
+func (*DecodedActivity) Type() string { return TypeDecoded }
+
 // Names returns organization, activity and fingerprint.
 func (c *AddressDerivation) Names() (string, string, string) {
 	return c.OrganizationID, c.ActivityID, c.Fingerprint
@@ -214,6 +241,11 @@ func (c *SignatureMade) Names() (string, string, string) {
 	return c.OrganizationID, c.ActivityID, c.Fingerprint
 }
 
+// Names returns organization, activity and fingerprint.
+func (c *DecodedActivity) Names() (string, string, string) {
+	return c.OrganizationID, c.ActivityID, c.Fingerprint
+}
+
 // Fresh is the claim's freshness; nil if it states none.
 func (c *AddressDerivation) Fresh() *ClaimFreshness { return c.Freshness }
 
@@ -222,6 +254,9 @@ func (c *PolicyOutcome) Fresh() *ClaimFreshness { return c.Freshness }
 
 // Fresh is the claim's freshness; nil if it states none.
 func (c *SignatureMade) Fresh() *ClaimFreshness { return c.Freshness }
+
+// Fresh is the claim's freshness; nil if it states none.
+func (c *DecodedActivity) Fresh() *ClaimFreshness { return c.Freshness }
 
 func (c *AddressDerivation) write(w *writer) { w.value("addressDerivationProof", c) }
 
@@ -277,6 +312,16 @@ func (c *SignatureMade) write(w *writer) {
 	w.close()
 }
 
+func (c *DecodedActivity) write(w *writer) {
+	w.open("decodedProof")
+	w.text("organizationId", c.OrganizationID)
+	w.text("activityId", c.ActivityID)
+	w.text("fingerprint", c.Fingerprint)
+	w.text("decodedDigest", c.DecodedDigest)
+	w.freshness(c.Freshness)
+	w.close()
+}
+
 func (c *AddressDerivation) check() error {
 	if (c.WalletID == "") != (c.DerivationPath == "") {
 		return errors.New("walletId and derivationPath come together")
@@ -322,6 +367,10 @@ func (c *SignatureMade) check() error {
 		}
 	}
 	return checkNames(c, true)
+}
+
+func (c *DecodedActivity) check() error {
+	return cmp.Or(checkHex("decodedDigest", c.DecodedDigest, 32), checkNames(c, true))
 }
 
 // checkNames requires an organization, and activity and fingerprint both or, unless must, neither.

@@ -282,6 +282,7 @@ func TestClaimsRefused(t *testing.T) {
 		f(&c)
 		return &c
 	}
+	decoded := func(f func(*attestation.DecodedActivity)) attestation.Claim { c := *decodedClaim(); f(&c); return &c }
 	for name, c := range map[string]attestation.Claim{
 		"no address":                  address(func(c *attestation.AddressDerivation) { c.Address = "" }),
 		"wallet without path":         address(func(c *attestation.AddressDerivation) { c.DerivationPath = "" }),
@@ -300,6 +301,9 @@ func TestClaimsRefused(t *testing.T) {
 		"too many digests":            signature(func(c *attestation.SignatureMade) { c.Digests = make([]string, 101) }),
 		"short key":                   signature(func(c *attestation.SignatureMade) { c.PublicKey = hexOf(2, 31) }),
 		"key with half a byte":        signature(func(c *attestation.SignatureMade) { c.PublicKey += "0" }),
+		"short decoded digest":        decoded(func(c *attestation.DecodedActivity) { c.DecodedDigest = hexOf(1, 31) }),
+		"decoded, no activity":        decoded(func(c *attestation.DecodedActivity) { c.ActivityID = "" }),
+		"decoded, no fingerprint":     decoded(func(c *attestation.DecodedActivity) { c.Fingerprint = "" }),
 		"fingerprint of another form": signature(func(c *attestation.SignatureMade) { c.Fingerprint = "md5:" + hexOf(1, 32) }),
 	} {
 		_, err := attestation.EncodePayload(at, c)
@@ -326,7 +330,7 @@ func TestPayloadIsJSON(t *testing.T) {
 		bare.UserRequestApprovals, bare.Freshness, bare.ActivityID, bare.Fingerprint = []attestation.Approval{}, nil, "", ""
 		many := signatureClaim("body")
 		many.Digests = append(many.Digests, many.Digests...)
-		for member, c := range map[string]attestation.Claim{"policyOutcomeProof": full, "policyOutcomeProof ": &bare, "signatureProof": many, "addressDerivationProof": addressClaim(),
+		for member, c := range map[string]attestation.Claim{"policyOutcomeProof": full, "policyOutcomeProof ": &bare, "signatureProof": many, "addressDerivationProof": addressClaim(), "decodedProof": decodedClaim(),
 			"publicKeysProof": &attestation.PublicKeys{Keys: someKeys(t), AttestationRootSHA256: strings.Repeat("0A", 32), Freshness: fresh},
 			"logKeyProof":     logKeyClaim(t),
 			"historyProof":    historyClaim()} {
@@ -348,7 +352,7 @@ func TestPayloadIsJSON(t *testing.T) {
 func TestPayloadGolden(t *testing.T) {
 	at := time.UnixMilli(1767225600123)
 	var got strings.Builder
-	for _, c := range []attestation.Claim{addressClaim(), policyClaim(), signatureClaim("body"),
+	for _, c := range []attestation.Claim{addressClaim(), policyClaim(), signatureClaim("body"), decodedClaim(),
 		&attestation.PublicKeys{Keys: someKeys(t), AttestationRootSHA256: strings.Repeat("0A", 32), Freshness: fresh}, logKeyClaim(t)} {
 		text, err := attestation.EncodePayload(at, c)
 		must(t, err)
@@ -380,13 +384,14 @@ func TestExpectation(t *testing.T) {
 		must(t, err)
 		return p
 	}
-	sig, addr, pol := prove(signatureClaim("body")), prove(addressClaim()), prove(policyClaim())
+	sig, addr, pol, dec := prove(signatureClaim("body")), prove(addressClaim()), prove(policyClaim()), prove(decodedClaim())
 	c := signatureClaim("body")
 	for name, ok := range map[string]error{
 		"nothing expected": attestation.Expectation{}.Check(sig),
 		"signature": attestation.Expectation{Type: attestation.TypeSignature, OrganizationID: c.OrganizationID, ActivityID: c.ActivityID,
 			Fingerprint: c.Fingerprint, PublicKey: c.PublicKey, Digests: c.Digests, BootNumber: "4", NotBefore: m.now}.Check(sig),
 		"address": attestation.Expectation{Address: addressClaim().Address, WalletID: "w1", DerivationPath: "m/44'/60'/0'/0/0"}.Check(addr),
+		"decoded": attestation.Expectation{Type: attestation.TypeDecoded, Fingerprint: c.Fingerprint, DecodedDigest: decodedClaim().DecodedDigest}.Check(dec),
 		"policy":  attestation.Expectation{Outcome: "OUTCOME_ALLOW", ActivityID: c.ActivityID}.Check(pol),
 	} {
 		if ok != nil {
@@ -410,6 +415,8 @@ func TestExpectation(t *testing.T) {
 		"another path":              attestation.Expectation{DerivationPath: "m/44'/60'/0'/0/1"}.Check(addr),
 		"activity where none named": attestation.Expectation{ActivityID: "x"}.Check(addr),
 		"another outcome":           attestation.Expectation{Outcome: "OUTCOME_DENY_EXPLICIT"}.Check(pol),
+		"another document":          attestation.Expectation{DecodedDigest: attestation.DecodedDigest(nil)}.Check(dec),
+		"document of a signature":   attestation.Expectation{DecodedDigest: decodedClaim().DecodedDigest}.Check(sig),
 		"no proof":                  attestation.Expectation{}.Check(nil),
 	} {
 		refused(t, err, name)

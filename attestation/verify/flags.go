@@ -63,6 +63,7 @@ func parseFlags(args []string, stdout io.Writer) (*options, error) {
 	f.StringVar(&o.one.Address, "address", "", "`address` that one app proof must state")
 	f.StringVar(&o.one.Outcome, "outcome", "", "OUTCOME_… that one app proof must state")
 	f.StringVar(&o.one.PublicKey, "public-key", "", "`hex` of the key that signed, in one app proof")
+	f.StringVar(&o.one.DecodedDigest, "decoded-digest", "", "`hex` of the digest of what approvers are shown, in one app proof")
 	f.Func("digest", "`hex` of a digest signed, in one app proof (repeatable, all in order)", list(&o.one.Digests))
 	return o, parse(f, args, o.check)
 }

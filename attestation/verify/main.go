@@ -6,7 +6,7 @@
 // keys, of a running deployment too, and writes them for tools. `cloister-verify log` checks a logged proof,
 // and exits with 4 if its log was recovered from a backup and -known-generation does not name it.
 // `cloister-verify monitor` watches an organization's ledger in the log. `cloister-verify policies` lists what
-// is likely wrong with an organization's policies. The commands with which operators start an enclave
+// is likely wrong with an organization's policies. `cloister-verify decode` makes what approvers are shown. The commands with which operators start an enclave
 // (operator-key, manifest, approve, nonce, shares, share; for customers' programs program-key,
 // program-approve, program-share) are in operator.go and program.go. See the README of the parent folder.
 package main

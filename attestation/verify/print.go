@@ -84,6 +84,8 @@ func printProof(w io.Writer, n int, p *attestation.Proof) {
 		if c.ParentOrganizationDataDigest != "" {
 			line(w, "", "its parent       "+c.ParentOrganizationDataDigest)
 		}
+	case *attestation.DecodedActivity:
+		line(w, "claim", "approvers are shown the document with digest "+c.DecodedDigest)
 	case *attestation.PublicKeys:
 		printKeys(w, c)
 	}

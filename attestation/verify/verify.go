@@ -29,6 +29,7 @@ var program = commandline.Program{
 		{Name: "log", About: "check a logged proof"},
 		{Name: "monitor", About: "watch every entry of an organization's ledger"},
 		{Name: "policies", About: "say what is likely wrong with an organization's policies"},
+		{Name: "decode", About: "make what approvers of an activity are shown, from the body that was signed"},
 		{Name: "operator-key", About: "operators: make a key"},
 		{Name: "manifest", About: "operators: write a manifest, or the one after it"},
 		{Name: "approve", About: "operators: read a manifest and sign it"},
@@ -69,6 +70,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func
 			return runMonitor(args[1:], in, stdout, stderr, now)
 		case name == "policies":
 			return runPolicies(args[1:], in, stdout, stderr)
+		case name == "decode":
+			return runDecode(args[1:], in, stdout, stderr)
 		case operatorCommands[name].run != nil:
 			return runOperator(name, args[1:], in, stdout, stderr, now)
 		default:

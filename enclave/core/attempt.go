@@ -7,6 +7,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -34,12 +35,14 @@ type attempt struct {
 	voteID   org.ID       // id of the vote that this attempt casts
 	byBody   bool         // the vote is the activity's own body, sent by another user
 
-	policySteps        int // steps left of the request's budget, for all evaluations
+	decoded            *show.Document // what approvers are shown of previous, once it was made
+	policySteps        int            // steps left of the request's budget, for all evaluations
 	policyRequest      policy.Request
 	records            *org.Tx // changes of the organization, nil for none
 	parentRecords      *org.Tx // changes of the parent
 	children           []ledger.Addition
 	webhookSubscribers []org.ID   // the parent's webhook endpoints that receive the activity
+	refusal            []byte     // what the caller is answered where the entry says less; nil: the entry's
 	usageSends         []org.Send // use of a plan, for the organization that pays the bill
 }
 
@@ -165,7 +168,7 @@ func (s *attempt) decide() error {
 		d.Outcome == policy.DenyImplicit && s.previous != nil && s.previous.Status == org.StatusConsensusNeeded: // waits until a user ends it
 		return s.keepWaiting(org.StatusConsensusNeeded)
 	}
-	s.failActivity(s.denial(&d))
+	s.deny(&d)
 	return nil
 }
 
@@ -231,7 +234,21 @@ func (s *attempt) keepEvaluation(d *policy.Decision) error {
 	return nil
 }
 
-// denial is the error with the reasons of the policies' denial, from the entry's newest evaluation and names in d.
+// deny ends the activity with the policies' denial. In a sub-organization in which the parent's policies decided, only the
+// parent's user is told by which: the entry's readers may not read them.
+func (s *attempt) deny(d *policy.Decision) {
+	f := s.denial(d)
+	s.failActivity(f)
+	if s.authority != s.tx && !s.request.core.namePolicies {
+		s.refusal = s.entry.Failure
+		hidden := *f
+		hidden.Evaluations = nil
+		s.failActivity(&hidden)
+	}
+}
+
+// denial is the error with the reasons of the policies' denial, from the entry's newest evaluation and names in d. What the
+// auth proxy's callers get of it, package proxy decides.
 func (s *attempt) denial(d *policy.Decision) *fault.Error {
 	var es []fault.Evaluation
 	if n := len(s.entry.Evaluations); n > 0 {
@@ -240,9 +257,7 @@ func (s *attempt) denial(d *policy.Decision) *fault.Error {
 		for i := range each {
 			es[i].Name = each[i].Name
 		}
-		// Policy texts are shown only to the organization's own users: not to those of a sub-organization in which the parent's
-		// policies decide, nor to callers of the auth proxy.
-		if s.authority == s.tx && !s.version.Kind.ByProxy && !s.request.core.omitExpressions {
+		if !s.request.core.omitExpressions {
 			es = nearestFirst(es, each, d.Evaluations.Nearest())
 		}
 	}
@@ -348,6 +363,9 @@ func (s *attempt) commit() (a callAnswer, err error) {
 	a.status = 200
 	if s.entry.Refused != 0 {
 		a.status, a.body = int(s.entry.Refused), s.entry.Failure
+		if s.refusal != nil {
+			a.body = s.refusal
+		}
 	} else {
 		// It is decided: without data about who may vote, the reply leaves the flags out.
 		a.body, _ = activityReply(s.entry, s.locked.Begin(s.entry.TimeMs), s.caller.user.ID, s.version, s.intent, &s.policySteps)

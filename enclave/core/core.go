@@ -106,6 +106,10 @@ type Core struct {
 	recorded func() *billing.Plans
 	// omitParentFingerprint, in a replay, means that the parent has no record of a body which names it: an older release decided it.
 	omitParentFingerprint bool
+	// takeDecoded, in a replay, means that what voters and proofs name as shown is taken as recorded: another release shows it otherwise.
+	takeDecoded bool
+	// namePolicies, in a replay, means that a refusal names policies whoever may read them: an older release decided it.
+	namePolicies bool
 	// omitExpressions, in a replay, means that a refusal by policies has no expressions: an older release decided it.
 	omitExpressions bool
 

@@ -194,7 +194,7 @@ func (r *Replay) installServices(cfg ReplayConfig) error {
 	}
 	c := &Core{cfg: Config{Device: noDevice{}, Clock: r.clock, Rand: r.tape, Quotas: cfg.Quotas.WithDefaults(), Simulator: cfg.Loopback, WebhookLoopback: cfg.Loopback},
 		stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](1, 1<<20),
-		replies: tenant.NewPortion[org.ID](math.MaxInt64 / 2), active: make(chan struct{}, 1), perform: r.perform}
+		replies: tenant.NewPortion[org.ID](math.MaxInt64 / 2), active: make(chan struct{}, 1), perform: r.perform, takeDecoded: true}
 	c.metering.Store(newMeter(Rates{}))
 	c.serving = &serving{
 		Serving:  bare,
@@ -394,6 +394,7 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 	r.step, r.clock.ms = s, e.Entry.TimeMs
 	r.core.omitParentFingerprint = !r.isNoted(s.main.Entry)
 	r.core.omitExpressions = !activity.TellsExpression(s.main.Entry.Failure)
+	r.core.namePolicies = activity.NamesPolicies(s.main.Entry.Failure)
 	var first error
 	for _, as := range s.assumedCallers() {
 		s.grade, s.done = ReplayRecomputed, nil

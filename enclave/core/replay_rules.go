@@ -615,6 +615,12 @@ func (r *Replay) learnTerm(of term, w org.Write) error {
 // the same but for their time, their freshness and the state that they name.
 func (s *replayed) adoptProofs(computed *org.Entry, of *Recorded) error {
 	recorded := of.Entry
+	if len(computed.Proofs) == len(recorded.Proofs)+1 { // an earlier release made none of what is shown
+		computed.Proofs = slices.DeleteFunc(computed.Proofs, func(p org.Proof) bool {
+			_, c, err := attestation.ParsePayload(string(p.Payload))
+			return err == nil && c.Type() == attestation.TypeDecoded
+		})
+	}
 	if len(computed.Proofs) != len(recorded.Proofs) {
 		return nil // the comparison reports it
 	}
@@ -680,6 +686,12 @@ func adoptClaim(want, got attestation.Claim, of *Recorded, root org.Hash) error 
 			return errors.New("a proof of another type")
 		}
 		w.Freshness, w.PublicKey = fresh, g.PublicKey
+	case *attestation.DecodedActivity:
+		g, ok := got.(*attestation.DecodedActivity)
+		if !ok {
+			return errors.New("a proof of another type")
+		}
+		w.Freshness, w.DecodedDigest = fresh, g.DecodedDigest
 	}
 	return nil
 }

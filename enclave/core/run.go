@@ -10,6 +10,7 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
@@ -28,6 +29,11 @@ func (s *attempt) execute(g *policy.Grant) (err error) {
 		return err
 	}
 	at := s.activityTx(g)
+	if at.WantsProofs {
+		if err := s.decodeForProof(); err != nil {
+			return err
+		}
+	}
 	if err := s.countSignatures(at); err != nil {
 		return err
 	}
@@ -51,6 +57,22 @@ func (s *attempt) execute(g *policy.Grant) (err error) {
 	}
 	if at.WantsProofs {
 		s.entry.Proofs, err = s.signProofs(at.Claims)
+	}
+	return err
+}
+
+// decodeForProof decodes the activity as its approvers are shown it, before it changes anything, so that its app proofs can
+// name that. One that needed no other's approval was shown to nobody.
+func (s *attempt) decodeForProof() error {
+	if s.previous == nil || s.decoded != nil {
+		return nil
+	}
+	d, err := kinds.Live.Document(s.tx, s.previous, s.request.core.serving.providers.Capabilities.Tokens)
+	switch {
+	case err == nil:
+		s.decoded = &d
+	case fault.Of(err) != nil:
+		return nil // it is not shown either
 	}
 	return err
 }
@@ -173,10 +195,14 @@ func (s *attempt) signProofs(claims []activity.Claim) ([]org.Proof, error) {
 	tip := t.Tip()
 	fresh := c.serving.Freshness(t.Ledger().BootNumber())
 	id, act, fp := t.ID().String(), e.Activity.String(), string(activity.AppendFingerprint(nil, e.Fingerprint))
-	all := append(make([]attestation.Claim, 0, 1+len(claims)), &attestation.PolicyOutcome{
+	all := append(make([]attestation.Claim, 0, 2+len(claims)), &attestation.PolicyOutcome{
 		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),
 		UserRequestApprovals: approvals, ActivityID: act, Fingerprint: fp, Freshness: fresh,
 	})
+	if s.decoded != nil {
+		digest := s.decoded.Digest()
+		all = append(all, &attestation.DecodedActivity{OrganizationID: id, ActivityID: act, Fingerprint: fp, DecodedDigest: hex.EncodeToString(digest[:]), Freshness: fresh})
+	}
 	for _, cl := range claims {
 		switch {
 		case cl.Address != nil:

@@ -86,6 +86,7 @@ var queries = map[string]func(t *tenant) object{
 	"get_usage":                    nothing,
 	"get_gas_usage":                sponsors,
 	"get_gas_station":              sponsors,
+	"list_known_tokens":            nothing,
 	"get_send_transaction_status":  func(t *tenant) object { return object{"sendTransactionStatusId": t.once("send", t.sent)} },
 	"get_wallet_address_balances":  func(t *tenant) object { return object{"address": t.once("address", t.address), "caip2": "eip155:1"} },
 	"list_email_events":            func(*tenant) object { return object{"email": "somebody@example.com"} },

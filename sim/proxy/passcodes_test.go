@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,7 +222,15 @@ func TestClearFormsCanBeSwitchedOff(t *testing.T) {
 	p.root.Do("CREATE_POLICY_V3", client.Policy("No codes in clear", "DENY",
 		"activity.type in ['ACTIVITY_TYPE_INIT_OTP', 'ACTIVITY_TYPE_INIT_OTP_V2', 'ACTIVITY_TYPE_VERIFY_OTP', 'ACTIVITY_TYPE_OTP_LOGIN']", ""))
 	options := object{"otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org"}
-	p.refused("a code to be verified in clear", p.ask("otp_init", options), 403, "not authorized")
+	denied := p.ask("otp_init", options)
+	p.refused("a code to be verified in clear", denied, 403, "not authorized")
+	// Whoever calls may not read policies, so he does not learn which one refused. The organization's users do.
+	if strings.Contains(denied.String(), "policyId") || !strings.Contains(denied.String(), `"message":"policy engine denied request explicitly","policyEvaluations":[]`) {
+		t.Error(denied)
+	}
+	if kept := p.root.Query("list_activities", object{"filterByStatus": list("ACTIVITY_STATUS_FAILED")}); !strings.Contains(kept.String(), "No codes in clear") {
+		t.Error(kept)
+	}
 	p.refused("an attempt in clear", p.ask("otp_verify", object{"otpId": "019cd79e-4d5e-7ae5-befe-593d423aed3b", "otpCode": "AAAAAA"}), 403, "not authorized")
 	init := p.ok("otp_init_v2", options)
 	cl := p.client()

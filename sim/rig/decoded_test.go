@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
+	"cloister/attestation"
 	"cloister/sim/client"
 	"cloister/sim/rig"
 )
@@ -32,6 +34,25 @@ func decodedOf(by *client.User, id string) (text []byte, digest string) {
 	return reply.Activity.Decoded, reply.Activity.DecodedDigest
 }
 
+// decodedClaims are what the app proofs of a reply say that approvers are shown.
+func decodedClaims(t *testing.T, r client.Reply) (all []*attestation.DecodedActivity) {
+	t.Helper()
+	reply, err := attestation.ParseReply(r.Body)
+	if err != nil {
+		t.Fatal(err, r)
+	}
+	for _, p := range reply.AppProofs {
+		_, claim, err := attestation.ParsePayload(p.ProofPayload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, ok := claim.(*attestation.DecodedActivity); ok {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // What an approver is shown is decoded in the enclave, and an approval may commit to it: it counts only as long as the activity is
 // shown so. An organization may ask all approvals for that; those of clients that do not know it go on otherwise.
 func TestApproveWhatYouSee(t *testing.T) {
@@ -44,7 +65,7 @@ func TestApproveWhatYouSee(t *testing.T) {
 	ask := func() client.Reply {
 		t.Helper()
 		n++
-		unsigned := strings.Replace(unlimited, "0107843b", "01"+[]string{"01", "02", "03", "04", "05", "06"}[n]+"843b", 1) // the nonce
+		unsigned := strings.Replace(unlimited, "0107843b", "01"+[]string{"01", "02", "03", "04", "05", "06", "07", "08", "09"}[n]+"843b", 1) // the nonce
 		first := root.Submit("SIGN_TRANSACTION_V2", client.Object{"signWith": address, "unsignedTransaction": unsigned, "type": "TRANSACTION_TYPE_ETHEREUM"})
 		if first.State() != "CONSENSUS_NEEDED" {
 			t.Fatal(first)
@@ -67,6 +88,17 @@ func TestApproveWhatYouSee(t *testing.T) {
 
 	first := ask()
 	id := first.Text("activity", "id")
+	// Lists say it in short if asked, and decode nothing otherwise.
+	listed := second.Query("list_activities", client.Object{"includeDecoded": true, "filterByStatus": []any{"ACTIVITY_STATUS_CONSENSUS_NEEDED"}})
+	want := map[string]any{"title": "Allow another to move tokens", "severity": "DANGER", "readable": "FULL"}
+	if got := listed.Get("activities", "0", "decodedSummary"); !reflect.DeepEqual(got, want) {
+		t.Errorf("listed as %v", got)
+	}
+	for name, q := range map[string]client.Object{"not asked for": {}, "of what is over": {"includeDecoded": true, "filterByStatus": []any{"ACTIVITY_STATUS_COMPLETED"}}} {
+		if got := second.Query("list_activities", q); got.Status != 200 || strings.Contains(got.String(), "decoded") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 	text, digest := decodedOf(second, id)
 	for _, want := range []string{`"title":"Allow another to move tokens"`, `"severity":"DANGER"`, `"unlimited":true`, `"code":"APPROVAL_UNLIMITED"`, `"fingerprint":"` + first.Text("activity", "fingerprint") + `"`, `"by":"` + address.(string) + `"`} {
 		if !bytes.Contains(text, []byte(want)) {
@@ -104,16 +136,29 @@ func TestApproveWhatYouSee(t *testing.T) {
 	if text, digest := decodedOf(second, id); text != nil || digest != "" {
 		t.Errorf("what is over is still shown: %s", text)
 	}
-	if got := approve(third, ask(), ""); got.State() != "COMPLETED" {
-		t.Errorf("an approval that names nothing: %v", got)
+	// What was shown is proven, whether the vote that decides names it or not.
+	root.Proofs = true
+	for _, names := range []bool{true, false} {
+		asked := ask()
+		_, digest := decodedOf(third, asked.Text("activity", "id"))
+		named := digest
+		if !names {
+			named = ""
+		}
+		got := approve(third, asked, named)
+		if claims := decodedClaims(t, got); got.State() != "COMPLETED" || len(claims) != 1 ||
+			claims[0].DecodedDigest != digest || claims[0].Fingerprint != asked.Text("activity", "fingerprint") {
+			t.Errorf("named %t, digest %s: %v in %v", names, digest, claims, got)
+		}
 	}
+	root.Proofs = false
 
 	// Asked of all approvals.
 	feature := root.Submit("SET_ORGANIZATION_FEATURE", client.Object{"name": "FEATURE_NAME_DECODED_VOTES", "value": ""})
 	if got := approve(second, feature, ""); got.State() != "COMPLETED" {
 		t.Fatal(got)
 	}
-	body := root.Body("SIGN_TRANSACTION_V2", client.Object{"signWith": address, "unsignedTransaction": strings.Replace(unlimited, "0107843b", "0109843b", 1), "type": "TRANSACTION_TYPE_ETHEREUM"})
+	body := root.Body("SIGN_TRANSACTION_V2", client.Object{"signWith": address, "unsignedTransaction": strings.Replace(unlimited, "0107843b", "0120843b", 1), "type": "TRANSACTION_TYPE_ETHEREUM"})
 	first = same(root, "sign_transaction", body)
 	if first.State() != "CONSENSUS_NEEDED" {
 		t.Fatal(first)

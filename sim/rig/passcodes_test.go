@@ -151,6 +151,16 @@ func TestLoginsFromAbove(t *testing.T) {
 		return p.As(sub.Organization, "", key).Submit("OTP_LOGIN", in)
 	}
 	wants(t, "without a policy", logIn(agent.Key), 403, "")
+	p.Do("CREATE_POLICY_V3", client.Policy("For wallets only", "ALLOW", "activity.resource == 'WALLET'", "true"))
+	// The parent's user is told which policy came nearest. The entry is the sub-organization's, whose users may not read it.
+	denied := logIn(agent.Key)
+	if denied.Status != 403 || !strings.Contains(denied.String(), `"policyName":"For wallets only"`) || !strings.Contains(denied.String(), `"expression":"activity.resource == 'WALLET'"`) {
+		t.Error(denied)
+	}
+	kept := p.As(sub.Organization, "", p.Key).Query("list_activities", object{"filterByStatus": []any{"ACTIVITY_STATUS_FAILED"}})
+	if kept.Status != 200 || strings.Contains(kept.String(), "wallets only") || strings.Count(kept.String(), `"policyEvaluations":[]`) == 0 {
+		t.Error(kept)
+	}
 	for name, key := range map[string]laptop.KeyPair{"nobody": client.NewKey(), "another's root": p.rig.Others()[0].Key} {
 		wants(t, name, logIn(key), 401, "PUBLIC_KEY_NOT_FOUND")
 	}

@@ -313,6 +313,8 @@ func TestVote(t *testing.T) {
 	}
 	_, first := submit(nil)
 	_, second := submit(nil)
+	waits := w.Query("list_activities", object{"filterByStatus": []any{"ACTIVITY_STATUS_CONSENSUS_NEEDED"}})
+	decodes(t, w.User, w.Query("get_activity", object{"activityId": waits.Text("activities", "0", "id")}))
 	mine := w.send() // takes the number that the first was judged with
 	r := vote("APPROVE", first)
 	id := client.Text(r.Result(), "sendTransactionStatusId")

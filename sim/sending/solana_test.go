@@ -15,6 +15,7 @@ import (
 
 	"github.com/mr-tron/base58"
 
+	"cloister/enclave/decode"
 	"cloister/host/egress"
 	"cloister/shared/clocktest"
 	"cloister/sim/client"
@@ -208,6 +209,15 @@ func TestSponsoredSolana(t *testing.T) {
 	}
 }
 
+// decodes makes what an approver is shown outside of the enclave, and wants the same bytes.
+func decodes(t *testing.T, by *client.User, shown client.Reply) {
+	t.Helper()
+	q := decode.Question{Activity: string(shown.Body), Records: []string{string(by.Query("list_wallet_accounts", nil).Body)}}
+	if a, err := q.Answer(); err != nil || !a.Shown || len(a.Differences) > 0 {
+		t.Errorf("%v: %v, of %v", a, err, shown)
+	}
+}
+
 // TestSponsoredSolanaIsShown: to approvers, without a fee of the organization's, since what the payer adds comes with the last vote.
 func TestSponsoredSolanaIsShown(t *testing.T) {
 	n := newNetwork(t)
@@ -230,6 +240,7 @@ func TestSponsoredSolanaIsShown(t *testing.T) {
 		if (part("feePayer") == "SPONSOR") != sponsor || part("spent", "value") != spent || (part("maxFee") == nil) != sponsor || part("recentBlockhash", "source") != "HOST" || part("signs", "0") != nil {
 			t.Errorf("sponsor %t: %v", sponsor, shown)
 		}
+		decodes(t, second, shown)
 		vote := object{"fingerprint": asked.Text("activity", "fingerprint"), "decodedDigest": shown.Text("activity", "decodedDigest")}
 		if r := second.Submit("APPROVE_ACTIVITY", vote); r.State() != "COMPLETED" {
 			t.Error(r)

@@ -277,6 +277,7 @@ func TestVotes(t *testing.T) {
 		t.Fatal(m)
 	}
 	target := m.Text("activity", "id")
+	shown := w.User.Query("get_activity", object{"activityId": target})
 	w.Do("APPROVE_ACTIVITY", object{"fingerprint": m.Text("activity", "fingerprint")})
 	var statuses []string
 	votes := 0
@@ -291,6 +292,9 @@ func TestVotes(t *testing.T) {
 		statuses = append(statuses, e.status)
 		if open := e.status == "ACTIVITY_STATUS_CONSENSUS_NEEDED"; e.body["canApprove"] != open || e.body["canReject"] != open {
 			t.Errorf("%v", e.body)
+		} else if want := shown.Get("activity", "decoded"); open && (want == nil || !reflect.DeepEqual(e.body["decoded"], want) || e.body["decodedDigest"] != shown.Text("activity", "decodedDigest")) ||
+			!open && e.body["decoded"] != nil {
+			t.Errorf("approvers are shown %v, and the event says %v", want, e.body)
 		}
 	}
 	if votes != 1 || fmt.Sprint(statuses) != "[ACTIVITY_STATUS_CONSENSUS_NEEDED ACTIVITY_STATUS_COMPLETED]" {

@@ -40,7 +40,7 @@ func AppendRefusal(dst []byte, e *fault.Error, activity org.ID, fingerprint stri
 	}
 	if e.Denied {
 		next()
-		dst = appendDenial(append(dst, `errors.v1.PolicyEnginePermissionError",`...), e.Evaluations)
+		dst = appendDenial(append(dst, permissionError...), e)
 	}
 	if !activity.Zero() {
 		next()
@@ -60,6 +60,9 @@ func appendViolation(dst []byte, v *fault.Violation) []byte {
 	dst = AppendText(dst, `,"description":`, v.Description)
 	return append(dst, '}')
 }
+
+// permissionError is the type of the detail that tells by which policies.
+const permissionError = `errors.v1.PolicyEnginePermissionError",`
 
 // noneAllowed is the text of a denial that no policy allowed. Clients compare it, in the detail and in the message.
 const noneAllowed = "No policies evaluated to outcome: Allow"
@@ -82,14 +85,18 @@ func deniers(es []fault.Evaluation) (ids []string) {
 	return ids
 }
 
-// appendDenial appends the outcomes of the policies that denied, or noneAllowed.
-func appendDenial(dst []byte, es []fault.Evaluation) []byte {
+// appendDenial appends the outcomes of the policies that denied; without them what the message says after the colon, such as
+// noneAllowed.
+func appendDenial(dst []byte, e *fault.Error) []byte {
 	text := noneAllowed
-	if deniers := deniers(es); deniers != nil {
+	if _, said, ok := strings.Cut(e.Message, ": "); ok {
+		text = said
+	}
+	if deniers := deniers(e.Evaluations); deniers != nil {
 		text = "The following policies denied this action: " + strings.Join(deniers, ", ")
 	}
 	dst = AppendText(dst, `"message":`, text)
-	return append(AppendList(dst, `,"policyEvaluations":`, es, appendEvaluation), '}')
+	return append(AppendList(dst, `,"policyEvaluations":`, e.Evaluations, appendEvaluation), '}')
 }
 
 // appendEvaluation appends the outcome of a policy, with its explanation.
@@ -121,6 +128,30 @@ func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
 
 // TellsExpression reports whether an encoded refusal contains the expression that decided in a policy.
 func TellsExpression(refusal []byte) bool { return bytes.Contains(refusal, []byte(`,"expression":"`)) }
+
+// NamesPolicies reports whether an encoded refusal contains policies.
+func NamesPolicies(refusal []byte) bool {
+	return bytes.Contains(refusal, []byte(`,"policyEvaluations":[{`))
+}
+
+// WithoutPolicies is an encoded refusal without its policies, for those who may not read them.
+func WithoutPolicies(refusal []byte) ([]byte, error) {
+	var r struct {
+		Code    uint32           `json:"code"`
+		Message string           `json:"message"`
+		Details []strictjson.Raw `json:"details"`
+		Name    string           `json:"turnkeyErrorCode"`
+	}
+	if err := strictjson.Decode(refusal, &r, strictjson.AllowUnknown()); err != nil {
+		return nil, err
+	}
+	for i, d := range r.Details {
+		if members, _ := d.Object(); members["policyEvaluations"] != nil {
+			r.Details[i] = appendDenial([]byte(typePrefix+permissionError), &fault.Error{Message: r.Message})
+		}
+	}
+	return strictjson.Append(nil, &r), nil
+}
 
 // PolicyEvaluations converts the policy outcomes of a decision to the form of refusals.
 func PolicyEvaluations(ps []org.PolicyOutcome) []fault.Evaluation {

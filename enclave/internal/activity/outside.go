@@ -4,6 +4,7 @@ import (
 	"math/big"
 
 	"cloister/enclave/internal/billing"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/onramp"
@@ -21,6 +22,8 @@ type Capabilities struct {
 	Domains    []string     // of the addresses that an organization may choose as sender; read-only
 	Sandbox    bool         // whether contacts of the sandbox get the fixed passcode
 	Issuer     string       // of the enclave's identity tokens; empty: it cannot issue any
+	// Tokens are the operator's list, by which approvers are shown amounts; nil for none.
+	Tokens *show.Tokens
 	// GasPrices are the prices of a coin, by CAIP-2, of the chains whose transactions may be sponsored, in millionths of a US
 	// dollar; read-only.
 	GasPrices map[string]uint64

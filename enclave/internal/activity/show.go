@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"encoding/hex"
 	"errors"
 	"maps"
 	"slices"
@@ -9,20 +10,21 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/show"
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/strictjson"
 )
 
 // Document is what approvers are shown of a waiting activity, decoded from the body in its newest entry. It depends on the
-// entry and on the organization's records alone, and on the time in which the activity was made. A *fault.Error reports that
+// entry, on the organization's records and on the operator's list of tokens alone, and on the second in which the activity was made. A *fault.Error reports that
 // today's rules refuse an old body.
-func (t Table) Document(tx *org.Tx, e *org.Entry) (d show.Document, err error) {
+func (t Table) Document(tx *org.Tx, e *org.Entry, tokens *show.Tokens) (d show.Document, err error) {
 	_, version, in, err := t.Reread(e)
 	if err != nil {
 		return d, err
 	}
-	known := &show.Known{Now: time.UnixMilli(int64(e.CreatedMs)), Own: func(address string) (bool, error) {
+	known := &show.Known{Tokens: tokens, Now: time.Unix(int64(e.CreatedMs/1000), 0), Own: func(address string) (bool, error) {
 		_, ok, err := tx.ByAddress(chain.MatchKey(address))
 		return ok, err
 	}}
@@ -45,6 +47,22 @@ func (t Table) Document(tx *org.Tx, e *org.Entry) (d show.Document, err error) {
 	return v.Document(show.Header{
 		OrganizationID: tx.ID.String(), ActivityID: e.Activity.String(), Type: e.Type, Fingerprint: string(AppendFingerprint(nil, e.Fingerprint)), Kind: kind,
 	}), nil
+}
+
+// AppendDecoded adds to the JSON of a waiting activity, which ends with its brace, what approvers are shown of it, and the digest
+// by which a vote can name that. An old body that today's rules refuse is not decoded: only the root quorum can end such an
+// activity.
+func (t Table) AppendDecoded(dst []byte, tx *org.Tx, e *org.Entry, tokens *show.Tokens) ([]byte, error) {
+	d, err := t.Document(tx, e, tokens)
+	if fault.Of(err) != nil {
+		return dst, nil
+	}
+	if err != nil {
+		return dst, err
+	}
+	digest := d.Digest()
+	dst = append(append(dst[:len(dst)-1], `,"decoded":`...), d.Text()...)
+	return append(hex.AppendEncode(append(dst, `,"decodedDigest":"`...), digest[:]), '"', '}'), nil
 }
 
 // organizationChange is the kind of documents about what signs nothing.

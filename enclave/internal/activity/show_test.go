@@ -20,7 +20,7 @@ import (
 func documentOf(w *world, typ string, params any) (show.Document, error) {
 	typ = "ACTIVITY_TYPE_" + strings.TrimPrefix(typ, "ACTIVITY_TYPE_")
 	body := activitytest.JSON(object{"type": typ, "organizationId": w.ID.String(), "timestampMs": "1", "parameters": params})
-	return kinds.Live.Document(w.Tx(), &org.Entry{Type: typ, Body: body, Activity: w.NewID()})
+	return kinds.Live.Document(w.Tx(), &org.Entry{Type: typ, Body: body, Activity: w.NewID()}, nil)
 }
 
 type shownDocument struct {

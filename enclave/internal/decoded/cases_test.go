@@ -1,6 +1,8 @@
 package decoded_test
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -132,11 +134,13 @@ func known(t testing.TB, f *caseFile, c *approvalCase) *show.Known {
 	for _, a := range f.Context.OwnAccounts {
 		own[chain.MatchKey(a.Address)] = true
 	}
-	k := &show.Known{Now: time.UnixMilli(ms), Signer: signer(t, c.Input), ListHash: listHash, Calls: eth.ShowCall,
+	k := &show.Known{Now: time.UnixMilli(ms), Signer: signer(t, c.Input), Calls: eth.ShowCall,
 		Own: func(address string) (bool, error) { return own[chain.MatchKey(address)], nil }}
+	var tokens []show.Token
 	for _, x := range f.Context.Tokens {
-		k.Tokens = append(k.Tokens, show.Token{Network: x.Chain, Address: x.Token, Symbol: x.Symbol, Decimals: x.Decimals, From: show.FromOperator})
+		tokens = append(tokens, show.Token{Network: x.Chain, Address: x.Token, Symbol: x.Symbol, Decimals: x.Decimals})
 	}
+	k.Tokens = show.NewTokens(tokens, nil)
 	for _, x := range f.Context.AddressBook {
 		k.Entries = append(k.Entries, show.Entry{Name: x.Name, Address: x.Address, From: show.FromOrganization})
 	}
@@ -319,7 +323,13 @@ func TestExample(t *testing.T) {
 		OrganizationID: "00000000-0000-4000-8000-000000000001", ActivityID: "00000000-0000-4000-8000-000000000002", Type: "ACTIVITY_TYPE_SIGN_TRANSACTION_V2",
 		Fingerprint: "sha256:00ab98bb768dcb542f8fff40414b41c91248d8c534b89e568ff7319b3fe3553c", Kind: kind,
 	})
-	if digest := d.Digest(); len(d.Text()) != f.Example.Canonical.Length || hex.EncodeToString(digest[:]) != f.Example.Canonical.SHA256 {
-		t.Errorf("%d bytes with the digest %x, want %d and %s\n%s\n%s", len(d.Text()), digest, f.Example.Canonical.Length, f.Example.Canonical.SHA256, d.Text(), f.Example.Decoded)
+	// The operator's list of the cases is named by the hash of another text than ours.
+	text := bytes.ReplaceAll(d.Text(), []byte(hex.EncodeToString(show.Sum(nil))), []byte(listHash))
+	digest := sha256.Sum256(append([]byte("cloister decoded 1\n"), text...))
+	if own := sha256.Sum256(append([]byte("cloister decoded 1\n"), d.Text()...)); own != d.Digest() {
+		t.Errorf("the digest is %x, and not that of the text: %x", d.Digest(), own)
+	}
+	if len(text) != f.Example.Canonical.Length || hex.EncodeToString(digest[:]) != f.Example.Canonical.SHA256 {
+		t.Errorf("%d bytes with the digest %x, want %d and %s\n%s\n%s", len(text), digest, f.Example.Canonical.Length, f.Example.Canonical.SHA256, text, f.Example.Decoded)
 	}
 }

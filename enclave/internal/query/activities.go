@@ -2,7 +2,6 @@ package query
 
 import (
 	"cmp"
-	"encoding/hex"
 	"slices"
 
 	"cloister/enclave/internal/activity"
@@ -38,6 +37,14 @@ type activitiesRequest struct {
 	FilterByStatus    []ActivityStatus `json:"filterByStatus,omitempty"`
 	PaginationOptions *Pagination      `json:"paginationOptions"`
 	FilterByType      []ActivityType   `json:"filterByType,omitempty"`
+	// IncludeDecoded, which is ours, asks for decodedSummary of those that wait.
+	IncludeDecoded bool `json:"includeDecoded,omitempty"`
+}
+
+// activityList is a page of activities, and whether what they do is to be said.
+type activityList struct {
+	entries []*org.Entry
+	decode  bool
 }
 
 func fetchActivity(in *activityRequest, s *sources) (*org.Entry, error) {
@@ -51,30 +58,15 @@ func answerActivity(v *View, e *org.Entry) ([]byte, error) {
 	}
 	dst := w.write([]byte(`{"activity":`), e)
 	if w.err == nil && !e.Status.Terminal() {
-		dst, w.err = appendDecoded(dst, v, e)
+		dst, w.err = kinds.Live.AppendDecoded(dst, v.Tx, e, v.Tokens)
 	}
 	return append(dst, '}'), w.err
 }
 
-// appendDecoded adds to a waiting activity what approvers are shown of it, and the digest by which a vote can name that. An old
-// body that today's rules refuse is not decoded: only the root quorum can end such an activity.
-func appendDecoded(dst []byte, v *View, e *org.Entry) ([]byte, error) {
-	d, err := kinds.Live.Document(v.Tx, e)
-	if fault.Of(err) != nil {
-		return dst, nil
-	}
-	if err != nil {
-		return dst, err
-	}
-	digest := d.Digest()
-	dst = append(append(dst[:len(dst)-1], `,"decoded":`...), d.Text()...)
-	return append(hex.AppendEncode(append(dst, `,"decodedDigest":"`...), digest[:]), '"', '}'), nil
-}
-
-func fetchActivities(in *activitiesRequest, s *sources) ([]*org.Entry, error) {
+func fetchActivities(in *activitiesRequest, s *sources) (l activityList, err error) {
 	b, err := in.PaginationOptions.bounds()
 	if err != nil {
-		return nil, err
+		return l, err
 	}
 	// By time, as the SDKs walk to older activities: before a cursor are older ones, which follow it in the list.
 	p := Page{Before: b.after, After: b.before, Limit: b.limit}
@@ -84,15 +76,44 @@ func fetchActivities(in *activitiesRequest, s *sources) ([]*org.Entry, error) {
 	for _, t := range in.FilterByType {
 		p.Types = append(p.Types, string(t))
 	}
-	return s.Page(p)
+	l.entries, err = s.Page(p)
+	l.decode = in.IncludeDecoded
+	return l, err
 }
 
-func answerActivities(v *View, es []*org.Entry) ([]byte, error) {
+// mostListed is the longest body in bytes that is decoded for a list: many are, and their memory is not reserved.
+const mostListed = 8 << 10
+
+func answerActivities(v *View, l activityList) ([]byte, error) {
 	w, err := newWriter(v)
 	if err != nil {
 		return nil, err
 	}
-	return append(array(nil, `{"activities":`, es, w.write), '}'), w.err
+	write := w.write
+	if l.decode {
+		write = w.writeSummary
+	}
+	return append(array(nil, `{"activities":`, l.entries, write), '}'), w.err
+}
+
+// writeSummary writes an activity, and of a waiting one what its document says first.
+func (w *writer) writeSummary(dst []byte, e *org.Entry) []byte {
+	dst = w.write(dst, e)
+	if w.err != nil || e.Status.Terminal() || len(e.Body) > mostListed {
+		return dst
+	}
+	w.view.Tx.Pause()
+	d, err := kinds.Live.Document(w.view.Tx, e, w.view.Tokens)
+	if err != nil {
+		if fault.Of(err) == nil { // a refused body is not shown by get_activity either
+			w.err = err
+		}
+		return dst
+	}
+	dst = text(dst[:len(dst)-1], `,"decodedSummary":{"title":`, d.Title())
+	dst = text(dst, `,"severity":`, d.Severity().String())
+	dst = text(dst, `,"readable":`, d.Readable().String())
+	return append(dst, '}', '}')
 }
 
 // writer writes activities as the caller sees them.

@@ -5,6 +5,7 @@ import "cloister/enclave/internal/org"
 var interfaces = []*Query{
 	stateQuery("get_smart_contract_interface", getInterface),
 	stateQuery("list_smart_contract_interfaces", listInterfaces),
+	stateQuery("list_known_tokens", listKnownTokens),
 }
 
 type interfaceRequest struct {
@@ -43,6 +44,16 @@ func listInterfaces(v *View, _ *organizationRequest) ([]byte, error) {
 
 func interfacesInOrder(v *View) ([]*org.Interface, error) {
 	return inOrder(v.EachInterface, func(i *org.Interface) created { return created{i.CreatedMs, i.ID} })
+}
+
+// listKnownTokens answers the operator's list of tokens, in the text by whose SHA-256 documents for approvers name it. The query is
+// our own.
+func listKnownTokens(v *View, _ *organizationRequest) ([]byte, error) {
+	list := v.Tokens.Text()
+	if list == nil {
+		list = []byte("[]")
+	}
+	return append(append([]byte(`{"tokens":`), list...), '}'), nil
 }
 
 func appendInterface(dst []byte, v *View, i *org.Interface) ([]byte, error) {

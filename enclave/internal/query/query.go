@@ -21,6 +21,7 @@ import (
 	"strconv"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/onramp"
@@ -47,6 +48,8 @@ type View struct {
 	Tariff Tariff
 	// OnRamps is nil for a query that fetches nothing.
 	OnRamps *OnRamps
+	// Tokens are the operator's list, nil for none.
+	Tokens *show.Tokens
 	// Programs is the platform that runs customers' programs, nil for none.
 	Programs *program.Platform
 	Images   Images

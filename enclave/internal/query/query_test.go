@@ -69,13 +69,18 @@ func TestEveryQueryIsLiveOrUnimplemented(t *testing.T) {
 
 func endpoint(op string) apitest.Endpoint { return api.Endpoints["/public/v1/query/"+op] }
 
+// ownMembers are members of ours in requests of the interface. Clients that do not know them leave them out.
+var ownMembers = []string{"GetActivitiesRequest.includeDecoded: not in the description"}
+
 func TestRequestsFollowTheDescription(t *testing.T) {
 	for op, q := range query.Live() {
 		if slices.Contains(query.Own, op) {
 			continue // ours, not the interface's
 		}
 		for _, wrong := range api.Request(endpoint(op).Request, q.Shape(), nil) {
-			t.Errorf("%s: %s", op, wrong)
+			if !slices.Contains(ownMembers, wrong) {
+				t.Errorf("%s: %s", op, wrong)
+			}
 		}
 	}
 }

@@ -18,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"cloister/attestation"
 	"cloister/attestation/request"
 	"cloister/attestation/tlog"
 	"cloister/enclave/core"
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
 	exported "cloister/enclave/internal/history"
 	"cloister/enclave/internal/onramp"
 	"cloister/enclave/internal/org"
@@ -396,8 +398,12 @@ func (h *history) scene() {
 	top.users = append(top.users, person{client.Text(r, "userIds", "0"), second})
 	h.do(top, top.root, "CREATE_POLICY_V3", client.Policy("Two", "ALLOW", "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "approvers.count() >= 2"))
 	h.do(top, top.root, "CREATE_POLICY_V3", client.Policy("Sign", "ALLOW", "activity.action == 'SIGN'", "approvers.any(user, true)"))
-	h.do(top, second, "CREATE_USER_TAG", client.Tag("Waits"))
-	h.do(top, top.root, "APPROVE_ACTIVITY", object{"fingerprint": top.waits[0]})
+	waits := client.Tag("Waits")
+	waits["generateAppProofs"] = true
+	h.do(top, second, "CREATE_USER_TAG", waits)
+	shown := h.as(top, top.root).Query("list_activities", object{"filterByStatus": []any{"ACTIVITY_STATUS_CONSENSUS_NEEDED"}})
+	shown = h.as(top, top.root).Query("get_activity", object{"activityId": shown.Text("activities", "0", "id")})
+	h.do(top, top.root, "APPROVE_ACTIVITY", object{"fingerprint": top.waits[0], "decodedDigest": shown.Text("activity", "decodedDigest")})
 	h.do(top, second, "CREATE_USER_TAG", client.Tag("Rejected"))
 	h.do(top, second, "REJECT_ACTIVITY", object{"fingerprint": top.waits[1]})
 	h.do(top, second, "CREATE_WALLET", client.Wallet("Denied"))
@@ -418,6 +424,9 @@ func (h *history) scene() {
 	h.do(top, top.root, "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_WEBHOOK", "value": "https://hooks.example.com/"})
 	sub := h.below(second)
 	h.do(sub, second, "UPDATE_USER", object{"userId": sub.users[0].id, "userName": "Again", "userEmail": "root@example.com"})
+	third := client.NewKey()
+	h.do(top, top.root, "CREATE_USERS_V4", client.Users(client.NewUser("Third", third)))
+	h.do(sub, third, "EMAIL_AUTH_V2", object{"email": "root@example.com", "targetPublicKey": target(h.t)}) // the parent's policies refuse it
 	h.do(sub, second, "INIT_IMPORT_WALLET", object{"userId": sub.users[0].id})
 	h.do(sub, second, "DELETE_WALLETS", object{"walletIds": []any{sub.id}})
 	h.importSecret(top, second, false) // denied
@@ -728,6 +737,76 @@ func TestReplayOfRefusals(t *testing.T) {
 		}
 		if _, err := run(hs); (err == nil) != c.holds {
 			t.Errorf("%s: %d refusals: %v", name, changed, err)
+		}
+	}
+}
+
+// Refusals by the parent's policies in a sub-organization, whose users may not read them, have named them in older releases.
+func TestReplayOfPolicyNames(t *testing.T) {
+	h := start(t)
+	h.scene()
+	names := map[string]string{}
+	policies := h.as(h.orgs[0], h.orgs[0].root).Query("list_policies", nil)
+	for _, p := range policies.Get("policies").([]any) {
+		names[client.Text(p, "policyId")] = client.Text(p, "policyName")
+	}
+	hs, changed := copied(t, h.read()), 0
+	for _, one := range hs {
+		for _, r := range one.Entries {
+			e := r.Entry
+			if e.Type != "ACTIVITY_TYPE_EMAIL_AUTH_V2" || e.Status != org.StatusFailed {
+				continue
+			}
+			if activity.NamesPolicies(e.Failure) {
+				t.Errorf("%s", e.Failure)
+			}
+			es := activity.PolicyEvaluations(activity.Outcomes(&e.Evaluations[0]))
+			for i := range es {
+				es[i].Name = names[es[i].PolicyID]
+			}
+			e.Failure = activity.AppendRefusal(nil, &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Denied: true, Evaluations: es, Message: activity.DenialMessage(es)},
+				e.Activity, string(activity.AppendFingerprint(nil, e.Fingerprint)))
+			changed++
+		}
+	}
+	if _, err := run(hs); err != nil || changed != 1 {
+		t.Errorf("%d refusals: %v", changed, err)
+	}
+}
+
+// A proof of what approvers are shown was made by the release of its time, which may have shown it otherwise, or by none.
+func TestReplayOfDecoded(t *testing.T) {
+	h := start(t)
+	h.scene()
+	original := h.read()
+	isDecoded := func(p org.Proof) bool { return bytes.Contains(p.Payload, []byte(attestation.TypeDecoded)) }
+	for name, c := range map[string]struct {
+		change func(proofs []org.Proof, at int) []org.Proof
+		holds  bool
+	}{
+		"of an older release": {func(ps []org.Proof, at int) []org.Proof { return slices.Delete(slices.Clone(ps), at, at+1) }, true},
+		"the other one":       {func(ps []org.Proof, at int) []org.Proof { return slices.Delete(slices.Clone(ps), 1-at, 2-at) }, false},
+		"twice":               {func(ps []org.Proof, at int) []org.Proof { return append(slices.Clone(ps), ps[at]) }, false},
+		"another digest, unsigned": {func(ps []org.Proof, at int) []org.Proof {
+			ps = slices.Clone(ps)
+			ps[at].Payload = bytes.Replace(ps[at].Payload, []byte(`"decodedDigest":"`), []byte(`"decodedDigest":"00`), 1)
+			return ps
+		}, false},
+	} {
+		hs, changed := copied(t, original), 0
+		for _, one := range hs {
+			for _, r := range one.Entries {
+				if at := slices.IndexFunc(r.Entry.Proofs, isDecoded); at >= 0 {
+					r.Entry.Proofs = c.change(r.Entry.Proofs, at)
+					changed++
+				}
+			}
+		}
+		if changed != 1 {
+			t.Fatalf("%d entries prove what was shown", changed)
+		}
+		if _, err := run(hs); (err == nil) != c.holds {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -58,6 +58,9 @@
 //	          machines that run them (all zero if absent), and the releases of the base image with their measurements, the
 //	          newest one last. These stand in the manifests that customers' operators approve.
 //	oauth2    simulator only: other tokenUrl and userUrl of OAuth 2.0 providers, by the providers' names.
+//	tokens    up to 500 tokens whose amounts approvers are shown in words: a list of {"caip19", "symbol", "decimals"}, such as
+//	          {"caip19": "eip155:1/erc20:0xA0b8…", "symbol": "USDC", "decimals": 6}; also solana:NETWORK/token:MINT and
+//	          tron:NETWORK/trc20:T…. Other members are passed over, so the host's -assets file can be taken as it is.
 //	salt      up to 128 random characters. The hash is public: without them, who knows the rest of the document
 //	          could try passwords against it.
 //
@@ -96,6 +99,8 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/billing"
+	"cloister/enclave/internal/chain/show"
+	"cloister/enclave/internal/decoded"
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
@@ -133,6 +138,7 @@ type Settings struct {
 	GasPrices map[string]uint64
 	Programs  *program.Platform // what customers' programs run in; nil: nothing
 	Rates     Rates
+	Tokens    *show.Tokens // nil: none is listed
 }
 
 // Payments are where payment methods are kept, at a payment processor.
@@ -172,6 +178,7 @@ type document struct {
 	Gas      *gas                 `json:"gas"`
 	TVC      *tvcPlatform         `json:"tvc"`
 	Rates    *rates               `json:"rates"`
+	Tokens   strictjson.Raw       `json:"tokens"`
 	Salt     string               `json:"salt" rule:"max=128"`
 }
 
@@ -263,6 +270,11 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 	if d.Rates != nil {
 		if s.Rates, err = d.Rates.read(); err != nil {
 			return nil, err
+		}
+	}
+	if d.Tokens != nil {
+		if s.Tokens, err = decoded.ReadTokens(d.Tokens); err != nil {
+			return nil, errAt(".tokens", err)
 		}
 	}
 	if d.TVC != nil {

@@ -260,6 +260,8 @@ var refusedAlways = map[string]string{
 	"payments over http":        `{"billing":{"processor":"stripe","key":"rk_1","apiUrl":"http://a.example"}}`,
 	"payments with more":        `{"billing":{"processor":"stripe","key":"rk_1","secret":"hunter2"}}`,
 	"unknown on-ramp":           `{"onRamps":{"OTHER":{}}}`,
+	"tokens that are no list":   `{"tokens":{}}`,
+	"a token of no kind":        `{"tokens":[{"caip19":"eip155:1/slip44:60","symbol":"ETH","decimals":18}]}`,
 	"a price of no chain":       `{"gas":{"prices":{"bitcoin":1}}}`,
 	"a price of an alias":       `{"gas":{"prices":{"solana:mainnet":1}}}`,
 	"on-ramp over http":         `{"onRamps":{"FIAT_ON_RAMP_PROVIDER_MOONPAY":{"apiUrl":"http://a.example"}}}`,

@@ -8,6 +8,7 @@ import (
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/webhook"
@@ -153,9 +154,9 @@ func (o *Outbox) openWebhook(ctx context.Context, v *ranges.Access, id org.ID, e
 		return err
 	})
 	if err == nil && url != "" {
-		err = v.WithLock(ctx, id, func(t *ledger.Locked) error {
-			body = eventBody(e, id, t.Begin(o.nowMs()))
-			return nil
+		err = v.WithLock(ctx, id, func(t *ledger.Locked) (err error) {
+			body, err = eventBody(e, id, t.Begin(o.nowMs()), o.cfg.Services.Capabilities.Tokens)
+			return err
 		})
 	}
 	if err == nil {
@@ -176,11 +177,14 @@ func (o *Outbox) openWebhook(ctx context.Context, v *ranges.Access, id org.ID, e
 	return opened, nil
 }
 
-// eventBody is the Activity object of an entry, as an answer has it. Its receiver is no user:
+// mostDecoded is the longest body in bytes that is decoded for a receiver, who did not ask: its memory is reserved by nobody.
+const mostDecoded = 64 << 10
+
+// eventBody is the Activity object of an entry, as get_activity has it. Its receiver is no user:
 // canApprove and canReject tell whether the activity is open.
-func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
+func eventBody(e *org.Entry, id org.ID, tx *org.Tx, tokens *show.Tokens) ([]byte, error) {
 	open := !e.Status.Terminal()
-	return kinds.Live.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{
+	body := kinds.Live.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{
 		Users: func(u org.ID) *org.User {
 			rec, err := tx.User(u)
 			if err != nil {
@@ -190,4 +194,8 @@ func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
 		},
 		CanApprove: open, CanReject: open,
 	})
+	if !open || len(e.Body) > mostDecoded {
+		return body, nil
+	}
+	return kinds.Live.AppendDecoded(body, tx, e, tokens)
 }

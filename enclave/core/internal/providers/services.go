@@ -51,7 +51,7 @@ type Services struct {
 // New makes the clients; own are the keys of tokens that this enclave issues itself.
 // Each client has half of the streams: a provider that hangs holds up no mail.
 func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Services, err error) {
-	o = &Services{Settings: set, Chains: newChains(cfg), Capabilities: activity.Capabilities{Mail: set.Mail != nil, Text: set.Text != nil, WhatsApp: set.WhatsApp != nil, Sandbox: set.Sandbox, Issuer: set.Issuer, Payments: set.Billing != nil, GasPrices: set.GasPrices}}
+	o = &Services{Settings: set, Chains: newChains(cfg), Capabilities: activity.Capabilities{Mail: set.Mail != nil, Text: set.Text != nil, WhatsApp: set.WhatsApp != nil, Sandbox: set.Sandbox, Issuer: set.Issuer, Payments: set.Billing != nil, GasPrices: set.GasPrices, Tokens: set.Tokens}}
 	if m := set.Mail; m != nil {
 		o.Capabilities.Sender, o.Capabilities.Domains = m.Sender, m.Domains
 	}

@@ -125,15 +125,23 @@ func (p *Proxy) Read(ctx context.Context, call *wire.Call, v *ranges.Access, l *
 	return x, x.read(ctx, e)
 }
 
-// Cut cuts the answer to what was asked down to the endpoint's answer.
+// Cut cuts the answer to what was asked down to the endpoint's answer. Whoever calls the proxy may not read the organization's
+// policies, and so does not learn which of them refused.
 func (x *Call) Cut(status int, body []byte, err error) ([]byte, error) {
 	switch {
 	case err != nil:
+		if f := fault.Of(err); f != nil && f.Evaluations != nil {
+			hidden := *f
+			hidden.Evaluations = nil
+			err = &hidden
+		}
 		return nil, x.request.TranslateError(err)
 	case x.Query:
 		return x.request.Account.Cut(body)
 	case status == 200:
 		return x.request.Cut(body)
+	case activity.NamesPolicies(body):
+		return activity.WithoutPolicies(body)
 	}
 	return body, nil
 }

@@ -1,6 +1,7 @@
 package wallet
 
 import (
+	"cmp"
 	"container/list"
 	"crypto/sha256"
 	"strings"
@@ -171,6 +172,11 @@ type InterfaceID struct {
 	SmartContractInterfaceID string `json:"smartContractInterfaceId" rule:"required"`
 }
 
+// PutInterface stores an interface with its text, so that it is found by its address.
+func PutInterface(tx *org.Tx, i *org.Interface, text string) error {
+	return cmp.Or(tx.TakeName(org.NameInterface, placeOf(InterfaceType(i.Type), i.Address), i.ID), tx.PutInterface(i, text))
+}
+
 func createInterface(tx *activity.Tx, in *CreateInterface) (*InterfaceID, error) {
 	if err := activity.Interfaces.Add(tx, 1); err != nil {
 		return nil, err
@@ -187,13 +193,10 @@ func createInterface(tx *activity.Tx, in *CreateInterface) (*InterfaceID, error)
 	if !holder.Zero() {
 		return nil, fault.Field("smartContractAddress", "smart contract interface address must be unique in its type")
 	}
-	if err := tx.TakeName(org.NameInterface, place, id); err != nil {
-		return nil, err
-	}
 	i := &org.Interface{
 		ID: id, Address: in.SmartContractAddress, Type: string(in.Type), Label: in.Label, Notes: activity.TextOf(in.Notes), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
 	}
-	return &InterfaceID{id.String()}, tx.PutInterface(i, in.SmartContractInterface)
+	return &InterfaceID{id.String()}, PutInterface(tx.Tx, i, in.SmartContractInterface)
 }
 
 func deleteInterface(tx *activity.Tx, in *InterfaceID) (*InterfaceID, error) {

@@ -40,14 +40,15 @@ func uploadedInterface(tx *org.Tx, typ InterfaceType, address string) (found sho
 		From: show.FromOrganization, Record: k.id.String(), Contract: k.address, SHA256: hex.EncodeToString(k.hash[:])}}, nil
 }
 
-const noSigner = "UNKNOWN_SIGNER"
+// NoSigner is the kind of documents about what a key is to sign that does not exist, which Run refuses.
+const NoSigner = "UNKNOWN_SIGNER"
 
 // showNoSigner shows a payload whose signer does not exist.
 func showNoSigner(v *show.View, signWith string, payload string) (kind string, err error) {
 	o := v.Part()
 	o.Text("signWith", signWith)
 	o.Unreadable(show.DoesNotDecode, []byte(payload))
-	return noSigner, nil
+	return NoSigner, nil
 }
 
 func (in *SignTransaction) show(tx *org.Tx, v *show.View, known *show.Known) (kind string, err error) {

@@ -80,8 +80,8 @@ func (p place) token(v *show.View, address string) (show.Unit, bool) {
 	if !ok {
 		return show.Unit{}, false
 	}
-	v.UseToken(t)
-	return show.Unit{Symbol: t.Symbol, SymbolFrom: t.From, Decimals: t.Decimals, DecimalsFrom: t.From, HasDecimals: true}, true
+	v.UseTokens()
+	return t.Unit(), true
 }
 
 // The contracts that are the same on every chain, since their address follows from their code.

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"encoding/hex"
 	"math/big"
 	"slices"
 	"strings"
@@ -48,7 +49,60 @@ type Entry struct {
 type Token struct {
 	Network, Address, Symbol string
 	Decimals                 int
-	From                     string
+}
+
+// Unit is what amounts of the token count.
+func (t Token) Unit() Unit {
+	return Unit{Symbol: t.Symbol, SymbolFrom: FromOperator, Decimals: t.Decimals, DecimalsFrom: FromOperator, HasDecimals: true}
+}
+
+// Tokens are the operator's list, with the index that many documents use. nil is an empty list. It does not change.
+type Tokens struct {
+	all  []Token
+	by   map[string]*Token          // by network and match key
+	ends map[string]map[string]bool // match keys of those with the same ends
+	text []byte
+}
+
+// NewTokens makes the list. Documents name it by the SHA-256 of its text.
+func NewTokens(all []Token, text []byte) *Tokens {
+	l := &Tokens{all, map[string]*Token{}, map[string]map[string]bool{}, text}
+	for i := range all {
+		t := &all[i]
+		key := chain.MatchKey(t.Address)
+		l.by[t.Network+" "+key] = t
+		add(l.ends, ends(t.Address), key)
+	}
+	return l
+}
+
+// Text is the list's text, whose form package decoded defines.
+func (l *Tokens) Text() []byte {
+	if l == nil {
+		return nil
+	}
+	return l.text
+}
+
+func (l *Tokens) find(network, address string) (Token, bool) {
+	if l == nil {
+		return Token{}, false
+	}
+	t := l.by[network+" "+chain.MatchKey(address)]
+	if t == nil {
+		return Token{}, false
+	}
+	return *t, true
+}
+
+// looksLike tells whether another address than that with a match key has the same ends.
+func (l *Tokens) looksLike(ends, key string) bool { return l != nil && others(l.ends[ends], key) }
+
+func add(to map[string]map[string]bool, under, key string) {
+	if to[under] == nil {
+		to[under] = map[string]bool{}
+	}
+	to[under][key] = true
 }
 
 // An Interface is one that the organization has uploaded for a contract.
@@ -76,28 +130,20 @@ type Known struct {
 	Signer    chain.SigningKey
 	Own       func(address string) (bool, error) // whether an account is the organization's
 	Entries   []Entry
-	Tokens    []Token
-	ListHash  string                                  // SHA-256 of the operator's list, hexadecimal
+	Tokens    *Tokens
 	Interface func(address string) (Interface, error) // nil where none has been uploaded
 	Calls     ContractCalls                           // nil where calls of contracts are not read
 }
 
-// An index finds entries and tokens, of which there may be thousands, as fast as hundreds of addresses need it.
+// An index finds entries, of which there may be thousands, as fast as hundreds of addresses need it.
 type index struct {
 	entries map[string]*Entry          // the first of an address, by match key
 	holders map[string]map[string]bool // match keys of those who have a name, by the name in lower case
-	tokens  map[string]*Token          // by network and match key
 	ends    map[string]map[string]bool // match keys of those with the same ends
 }
 
 func newIndex(k *Known) *index {
-	x := &index{map[string]*Entry{}, map[string]map[string]bool{}, map[string]*Token{}, map[string]map[string]bool{}}
-	add := func(to map[string]map[string]bool, under, key string) {
-		if to[under] == nil {
-			to[under] = map[string]bool{}
-		}
-		to[under][key] = true
-	}
+	x := &index{map[string]*Entry{}, map[string]map[string]bool{}, map[string]map[string]bool{}}
 	for i := range k.Entries {
 		e := &k.Entries[i]
 		key := chain.MatchKey(e.Address)
@@ -106,12 +152,6 @@ func newIndex(k *Known) *index {
 		}
 		add(x.holders, strings.ToLower(e.Name), key)
 		add(x.ends, ends(e.Address), key)
-	}
-	for i := range k.Tokens {
-		t := &k.Tokens[i]
-		key := chain.MatchKey(t.Address)
-		x.tokens[t.Network+" "+key] = t
-		add(x.ends, ends(t.Address), key)
 	}
 	if own := k.Signer.Address; own != "" {
 		add(x.ends, ends(own), chain.MatchKey(own))
@@ -183,15 +223,15 @@ func (v *View) Use(s Source) {
 
 // Token finds a token of a network on the operator's list.
 func (v *View) Token(network, address string) (Token, bool) {
-	if t := v.find().tokens[network+" "+chain.MatchKey(address)]; t != nil {
-		return *t, true
-	}
-	return Token{}, false
+	return v.known.Tokens.find(network, address)
 }
 
 // Mints are the addresses of a network's tokens on the operator's list.
 func (v *View) Mints(network string) (all []string) {
-	for _, t := range v.known.Tokens {
+	if v.known.Tokens == nil {
+		return nil
+	}
+	for _, t := range v.known.Tokens.all {
 		if t.Network == network {
 			all = append(all, t.Address)
 		}
@@ -207,11 +247,9 @@ func (v *View) Addresses() (all []string) {
 	return all
 }
 
-// UseToken notes that the operator's list was read.
-func (v *View) UseToken(t Token) {
-	if t.From == FromOperator {
-		v.Use(Source{From: FromOperator, SHA256: v.known.ListHash})
-	}
+// UseTokens notes that something was taken from the operator's list.
+func (v *View) UseTokens() {
+	v.Use(Source{From: FromOperator, SHA256: hex.EncodeToString(Sum(v.known.Tokens.text))})
 }
 
 // A Name is what an address is called, and by whom.
@@ -239,7 +277,7 @@ func (o *Object) Label(network, address, builtin string) {
 	o.Text("label", name.Text)
 	o.Plain("labelSource", name.From)
 	if name.From == FromOperator {
-		v.Use(Source{From: FromOperator, SHA256: v.known.ListHash})
+		v.UseTokens()
 	}
 	if others(v.find().holders[strings.ToLower(name.Text)], chain.MatchKey(address)) {
 		o.Warn(LabelClash)
@@ -249,7 +287,7 @@ func (o *Object) Label(network, address, builtin string) {
 // NameOf is what the operator's list or the organization calls an address, empty if neither does.
 func (v *View) NameOf(network, address string) Name {
 	if t, ok := v.Token(network, address); ok {
-		return Name{t.Symbol, t.From}
+		return Name{t.Symbol, FromOperator}
 	}
 	if e := v.find().entries[chain.MatchKey(address)]; e != nil {
 		return Name{e.Name, e.From}
@@ -289,8 +327,8 @@ func ends(address string) string {
 }
 
 func (v *View) looksLike(address string) bool {
-	e := ends(address)
-	return e != "" && others(v.find().ends[e], chain.MatchKey(address))
+	e, key := ends(address), chain.MatchKey(address)
+	return e != "" && (others(v.find().ends[e], key) || v.known.Tokens.looksLike(e, key))
 }
 
 // LooksLikeName tells whether a name is taken for another, and is not it.

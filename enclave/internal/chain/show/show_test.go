@@ -199,10 +199,10 @@ func TestLookalike(t *testing.T) {
 
 // One name for two addresses is told.
 func TestNames(t *testing.T) {
-	known := show.Known{ListHash: "00", Entries: []show.Entry{
+	known := show.Known{Entries: []show.Entry{
 		{Name: "Payroll", Address: "0x00000000000000000000000000000000000000a1", From: show.FromOrganization},
 		{Name: "payroll", Address: "0x00000000000000000000000000000000000000a2", From: show.FromOrganization},
-	}, Tokens: []show.Token{{Network: "eip155:1", Address: "0x00000000000000000000000000000000000000a3", Symbol: "USDC", Decimals: 6, From: show.FromOperator}}}
+	}, Tokens: show.NewTokens([]show.Token{{Network: "eip155:1", Address: "0x00000000000000000000000000000000000000a3", Symbol: "USDC", Decimals: 6}}, []byte("[]"))}
 	v := show.New(&known)
 	o := v.Part()
 	o.Address("a", "eip155:1", "0x00000000000000000000000000000000000000A1", "")
@@ -217,7 +217,7 @@ func TestNames(t *testing.T) {
 		`"a":{"address":"0x00000000000000000000000000000000000000A1","label":"Payroll","labelSource":"ORGANIZATION"}`,
 		`"b":{"address":"0x00000000000000000000000000000000000000A3","label":"USDC","labelSource":"OPERATOR_LIST"}`,
 		`"c":{"address":"0x00000000000000000000000000000000000000A3"}`,
-		`"label":"Built in","labelSource":"BUILTIN"`, `"sources":[{"source":"OPERATOR_LIST","sha256":"00"}]`,
+		`"label":"Built in","labelSource":"BUILTIN"`, `"sources":[{"source":"OPERATOR_LIST","sha256":"4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"}]`,
 	} {
 		if !bytes.Contains(d.Text(), []byte(want)) {
 			t.Errorf("%s lacks %s", d.Text(), want)

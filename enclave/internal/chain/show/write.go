@@ -18,8 +18,10 @@ type Header struct {
 // A Document is what an approver is shown, finished. It does not change.
 type Document struct {
 	text     []byte
+	kind     string
 	title    string
 	severity Severity
+	readable Readable
 }
 
 // Format is the name of the form of documents.
@@ -66,18 +68,24 @@ func (v *View) Document(h Header) Document {
 		}
 		b = append(b, ']')
 	}
-	return Document{append(b, '}'), v.title, severity}
+	return Document{append(b, '}'), h.Kind, v.title, severity, v.readable}
 }
 
 // Text is the document: JSON without blanks, of printable ASCII, that JSON.parse and JSON.stringify give back as it is. The
 // caller must not change it.
 func (d Document) Text() []byte { return d.text }
 
+// Kind is the header's.
+func (d Document) Kind() string { return d.kind }
+
 // Title says what the activity does.
 func (d Document) Title() string { return d.title }
 
 // Severity is the greatest weight of its warnings.
 func (d Document) Severity() Severity { return d.severity }
+
+// Readable tells how much of it can be read.
+func (d Document) Readable() Readable { return d.readable }
 
 // Digest is what a vote names when it commits to what was shown: the SHA-256 of the line `cloister decoded 1` and the text.
 func (d Document) Digest() [32]byte {

@@ -413,8 +413,8 @@ func (s *shower) tokenAmount(o *show.Object, in *instruction, t *tokenInstructio
 	var u show.Unit
 	n := new(big.Int).SetUint64(t.amountOf(in))
 	if listed, ok := s.view.Token(listName, mint); ok {
-		s.view.UseToken(listed)
-		u = show.Unit{Symbol: listed.Symbol, SymbolFrom: listed.From, Decimals: listed.Decimals, DecimalsFrom: listed.From, HasDecimals: true}
+		s.view.UseTokens()
+		u = listed.Unit()
 	} else {
 		o.Warn(show.TokenUnknown)
 	}

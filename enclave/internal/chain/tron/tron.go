@@ -18,6 +18,8 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/mr-tron/base58"
+
 	"cloister/enclave/internal/chain"
 )
 
@@ -35,6 +37,15 @@ var _ chain.Reader = Chain{}
 var Addresses = chain.Addresses{chain.Tron: func(p chain.PublicKey) (string, error) {
 	return chain.Base58Check(prefix, p.KeccakAccount()), nil
 }}
+
+// ParseAddress reads an address as wallets write it, T….
+func ParseAddress(address string) (account [20]byte, err error) {
+	b, err := base58.Decode(address)
+	if err != nil || len(b) != 25 || b[0] != prefix || text(b[:21]) != address {
+		return account, errors.New("must be an address of Tron: T… in base58 with its checksum")
+	}
+	return [20]byte(b[1:21]), nil
+}
 
 // text writes the 21 bytes of an address.
 func text(address []byte) string { return chain.Base58Check(address[0], [20]byte(address[1:])) }
