@@ -8,6 +8,7 @@ import { Turnkey } from "@turnkey/sdk-server";
 
 const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTIALS, "utf8"));
 export const organizationId = credentials.organizationId;
+export const rootPublicKey = credentials.rootApiKey.publicKey;
 
 // The two clients that every adapter takes. They ask for the same things in different words.
 function clients(organizationId, key) {
@@ -64,7 +65,7 @@ export async function addressElsewhere(format, path) {
     rootUsers: [
       {
         userName: "Owner",
-        apiKeys: [{ apiKeyName: "Key", publicKey: credentials.rootApiKey.publicKey, curveType: "API_KEY_CURVE_P256" }],
+        apiKeys: [{ apiKeyName: "Key", publicKey: rootPublicKey, curveType: "API_KEY_CURVE_P256" }],
         authenticators: [],
         oauthProviders: [],
       },
@@ -102,13 +103,18 @@ export async function signBytes(signWith, bytes, hashFunction) {
   return { r, s, v };
 }
 
-// A user who is not in the root quorum, who may do what this condition says, and a client of the server SDK with his key.
-export async function clerk(userName, condition) {
+// A new key for stamps.
+export function apiKey() {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const { d } = privateKey.export({ format: "jwk" });
   const { x, y } = publicKey.export({ format: "jwk" });
   const hex = (part) => Buffer.from(part, "base64url").toString("hex");
-  const key = { publicKey: (Buffer.from(y, "base64url").at(-1) % 2 ? "03" : "02") + hex(x), privateKey: hex(d) };
+  return { publicKey: (Buffer.from(y, "base64url").at(-1) % 2 ? "03" : "02") + hex(x), privateKey: hex(d) };
+}
+
+// A user who is not in the root quorum, who may do what this condition says, and a client of the server SDK with his key.
+export async function clerk(userName, condition) {
+  const key = apiKey();
   const { userIds } = await server.createUsers({
     users: [{ userName, apiKeys: [{ apiKeyName: userName, publicKey: key.publicKey, curveType: "API_KEY_CURVE_P256" }], authenticators: [], oauthProviders: [], userTags: [] }],
   });
