@@ -39,7 +39,7 @@ export class Random {
   // Bytes of any length, most of them few, some more than a view shows.
   data = () => this.bytes(this.one([0, 1, 3, 4, 31, 32, 33, 36, 68, this.below(300), 256, 257, this.below(2000)]));
   text() {
-    const pieces = ["", "a", "Pay ", "Grüße", "世界", "кот", "pаypal", "\\u{41}", "\"", "'", "\t", "\u202e", "\u200b", "\u{1f600}", "\ufe0f", "\u{e0041}", "x1", "ὀ", "\u00a0", "\u0301", "<b>", "\u180b", "\0", "0x00", "{}", "\u{10ffff}", "a".repeat(1025)];
+    const pieces = ["", "a", "Pay ", "Grüße", "世界", "кот", "pаypal", "\\u{41}", "\"", "'", "\t", "\u202e", "\u200b", "\u{1f600}", "\ufe0f", "\u{e0041}", "x1", "ὀ", "\u00a0", "\u0301", "<b>", "\u180b", "\u{e0fff}", "\u3164", "\0", "0x00", "{}", "\u{10ffff}", "a".repeat(1025)];
     return this.times(this.below(5), () => this.one(pieces)).join("");
   }
 }

@@ -23,11 +23,12 @@ type shownCall struct {
 type callReader struct {
 	view   *show.View
 	at     place
-	signed bool // a right is given by the signature alone, which has a warning of its own
+	signed bool // a right is given by the signature alone, which has a warning of its own; not so in calls
 }
 
 // show adds a call at a depth, the outermost at 1. The error is one of the view's interfaces.
 func (r callReader) show(list *show.List, c shownCall, depth int) error {
+	r.signed = false // what a call gives needs the call
 	o := list.Object()
 	kind := "CALL"
 	if c.foreign {

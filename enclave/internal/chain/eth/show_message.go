@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/show"
@@ -27,7 +28,10 @@ func MessageOf(preimage []byte) (message []byte, ok bool) {
 	return nil, false
 }
 
-// ShowMessage shows a message as lines, and the members of one that signs in (EIP-4361).
+// digestSize is the size of a message that is taken for a hash, as owners of a Safe sign one: nobody can tell of what.
+const digestSize = 32
+
+// ShowMessage shows a message as lines, or as bytes if it is no text or a hash, and the members of one that signs in (EIP-4361).
 func ShowMessage(v *show.View, o *show.Object, message []byte, by chain.PublicKey) {
 	s, ok := readSignIn(string(message))
 	if ok {
@@ -35,7 +39,18 @@ func ShowMessage(v *show.View, o *show.Object, message []byte, by chain.PublicKe
 		o.Plain("meaning", "SIGN_IN")
 	}
 	v.Title("Sign a message")
-	o.Lines("lines", string(message))
+	text := utf8.Valid(message)
+	switch {
+	case len(message) == digestSize:
+		o.Unreadable(show.Digest, message)
+	case !text:
+		o.Unreadable(show.DoesNotDecode, message)
+		o.Warn(show.BlindSignature)
+		v.Blind()
+	}
+	if text {
+		o.Lines("lines", string(message))
+	}
 	if !ok {
 		return
 	}

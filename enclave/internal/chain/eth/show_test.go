@@ -214,6 +214,28 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// A message that is no text is shown as bytes, and one of 32 bytes is a hash, whatever letters it has.
+func TestMessageOfBytes(t *testing.T) {
+	for message, want := range map[string][]string{
+		"\xff\xfe":                 {`"reason":"DOES_NOT_DECODE","hex":"0xfffe"`, `"readable":"NONE"`, "BLIND", "UNREAD"},
+		strings.Repeat("\xff", 32): {`"reason":"DIGEST","hex":"0xffff`, `"readable":"NONE"`, "BLIND"},
+		strings.Repeat("a", 32):    {`"reason":"DIGEST","hex":"0x6161`, `"lines":["aaaa`, `"readable":"NONE"`, "BLIND"},
+		strings.Repeat("a", 33):    {`"lines":["aaaa`, `"readable":"FULL"`, `"warnings":[]`},
+	} {
+		v := shownView(t)
+		eth.ShowMessage(v, v.Part(), []byte(message), shownBy(t).Public)
+		s := string(v.Document(show.Header{}).Text())
+		for _, part := range want {
+			if !strings.Contains(s, part) {
+				t.Errorf("%q: no %s in %s", message, part, s)
+			}
+		}
+		if strings.Contains(s, "FFFD") {
+			t.Errorf("%q: %s", message, s)
+		}
+	}
+}
+
 // What an owner of a Safe agrees to is shown as a call; its long data are not told as cut beside it.
 func TestLongSafeTransaction(t *testing.T) {
 	const types = `"types":{"SafeTx":[{"name":"to","type":"address"},{"name":"value","type":"uint256"},{"name":"data","type":"bytes"},{"name":"operation","type":"uint8"},{"name":"safeTxGas","type":"uint256"},{"name":"baseGas","type":"uint256"},{"name":"gasPrice","type":"uint256"},{"name":"gasToken","type":"address"},{"name":"refundReceiver","type":"address"},{"name":"nonce","type":"uint256"}]}`
@@ -230,7 +252,7 @@ func TestLongSafeTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := string(v.Document(show.Header{}).Text())
-	if strings.Contains(s, `"CUT"`) || strings.Count(s, `"meaning":"ERC20_APPROVE"`) != 4 || !strings.Contains(s, `"readable":"FULL"`) {
+	if strings.Contains(s, `"CUT"`) || strings.Count(s, `"meaning":"ERC20_APPROVE"`) != 4 || !strings.Contains(s, `"readable":"FULL"`) || !strings.Contains(s, `"code":"APPROVAL"`) {
 		t.Error(s)
 	}
 }

@@ -46,6 +46,10 @@ func TestTexts(t *testing.T) {
 		{"Pay \u202e0001", `Pay \u{202E}0001`, "TEXT_BIDI"},
 		{"a\u200bb", `a\u{200B}b`, "TEXT_HIDDEN"},
 		{"tag\U000e0041", `tag\u{E0041}`, "TEXT_HIDDEN"},
+		{"variant\u180b", `variant\u{180B}`, "TEXT_HIDDEN"},
+		{"joined\u034f", `joined\u{34F}`, "TEXT_HIDDEN"},
+		{"kept for later\U000e0fff", `kept for later\u{E0FFF}`, "TEXT_HIDDEN"},
+		{"coloured \u2764\ufe0f", `coloured \u{2764}\u{FE0F}`, ""},
 		{"two\nlines", `two\u{A}lines`, "TEXT_HIDDEN"},
 		{"p\u0430ypal", `p\u{430}ypal`, "TEXT_SCRIPTS"}, // a Cyrillic a
 		{"\u043f\u0440\u0438\u0432\u0435\u0442 world", `\u{43F}\u{440}\u{438}\u{432}\u{435}\u{442} world`, ""},

@@ -63,13 +63,10 @@ func isTurning(r rune) bool {
 // isHidden tells what is in a text and not to be seen: controls, marks of formatting, fillers, tags, selectors of variants
 // but the one that makes a sign coloured.
 func isHidden(r rune) bool {
-	switch r {
-	case 0x034f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x3164, 0xffa0, 0x2028, 0x2029:
-		return true
-	case 0xfe0f:
+	if r == 0xfe0f {
 		return false
 	}
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r >= 0xfe00 && r <= 0xfe0e || r >= 0xe0100 && r <= 0xe01ef
+	return r == 0x2028 || r == 0x2029 || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // scripts follows the alphabet of a word.
