@@ -73,7 +73,7 @@ type shower struct {
 	self   string // the signer's address
 	owners ownerTable
 
-	spent uint64 // lamports that leave own accounts
+	spent big.Int // lamports that leave own accounts; their sum may have more than 64 bits
 }
 
 // Show shows all instructions in their order: of the programs that are built in or that the organization has uploaded an
@@ -137,7 +137,7 @@ func (s *shower) nonce() {
 // fee sets the most that is paid for the transaction itself, and what leaves own accounts in all.
 func (s *shower) fee(own bool) {
 	if s.open.Sponsor {
-		s.out.Amount("spent", new(big.Int).SetUint64(s.spent), lamports)
+		s.out.Amount("spent", &s.spent, lamports)
 		return
 	}
 	fee := s.maxFee()
@@ -145,11 +145,10 @@ func (s *shower) fee(own bool) {
 	if fee.Cmp(big.NewInt(highFee)) > 0 {
 		s.out.Warn(show.FeeHigh, "maxFee")
 	}
-	spent := new(big.Int).SetUint64(s.spent)
 	if own {
-		spent.Add(spent, fee)
+		s.spent.Add(&s.spent, fee)
 	}
-	s.out.Amount("spent", spent, lamports)
+	s.out.Amount("spent", &s.spent, lamports)
 }
 
 // account is the text of one of an instruction's accounts; of one that a table on the chain holds, the table and the place.
@@ -192,7 +191,7 @@ func (s *shower) setAccount(o *show.Object, key string, in *instruction, i int) 
 
 // party warns of an account that nobody knows, unless a table on the chain holds it, of which there is a warning already.
 func (s *shower) party(o *show.Object, address, member string) {
-	if address != "" && address != s.self && programNames[address] == "" {
+	if address != "" && address != lookedUp && address != s.self && programNames[address] == "" {
 		o.Party(listName, address, member)
 	}
 }
@@ -286,7 +285,7 @@ func (s *shower) system(o *show.Object, in *instruction) {
 		o.Amount("amount", new(big.Int).SetUint64(amount), lamports)
 		s.party(o, receiver, "to")
 		if s.isOwn(payer) && !s.isOwn(receiver) {
-			s.spent = sumOf(s.spent, amount)
+			s.spent.Add(&s.spent, new(big.Int).SetUint64(amount))
 		}
 		s.view.Title("Send SOL")
 	} else if what.accounts > 0 {
@@ -303,14 +302,6 @@ func (s *shower) system(o *show.Object, in *instruction) {
 	s.party(o, to.String(), "newAuthority")
 	o.Warn(show.ControlChange)
 	s.view.Title("Change who controls an account")
-}
-
-// sumOf adds without passing the end.
-func sumOf(a, b uint64) uint64 {
-	if a+b < a {
-		return 1<<64 - 1
-	}
-	return a + b
 }
 
 // systemArguments shows the numbers, keys and seeds of an instruction, but for the amount that it moves.

@@ -1,0 +1,616 @@
+// Ethereum: what approvers are shown of transactions, calls, typed data, authorizations and messages, held against ethers, and
+// against viem where ethers 6.13 does not read it.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { secp256k1 } from "@noble/curves/secp256k1";
+import * as ethers from "ethers";
+import * as viem from "viem";
+import * as chains from "viem/chains";
+import { createSiweMessage, parseSiweMessage } from "viem/siwe";
+import { recoverAuthorizationAddress } from "viem/utils";
+import { account } from "./setting.mjs";
+import { View, amount, bytes, judged, payload, seconds, transaction } from "./view.mjs";
+
+const zero = ethers.ZeroAddress;
+const dead = "0x000000000000000000000000000000000000dEaD";
+const permit2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
+const multiSendCallOnly = "0x9641d764fc13c8B624c04430C7356C1C7C8102e2";
+const multiSend = "0x38869bf66a61cF6bDB996A6aE40D5853Fd43B526";
+const multicall3 = "0xcA11bde05977b3631167028862bE2a173976CA11";
+const seaport = "0x0000000000000068F116a894984e2DB1123eB395";
+
+// Contracts at one address on every chain.
+const contracts = {
+  [permit2]: "Permit2", [multiSendCallOnly]: "Safe: MultiSendCallOnly 1.4.1", [multiSend]: "Safe: MultiSend 1.4.1", [multicall3]: "Multicall3",
+  [seaport]: "Seaport 1.6",
+};
+
+// Chains that the enclave names, by viem's own list, and above how many tenths of a coin a fee is high.
+const chainList = Object.values(chains);
+const known = { 1: 1, 10: 1, 56: 1, 100: 100, 137: 100, 143: 100, 324: 1, 8453: 1, 42161: 1, 42220: 100, 43114: 10, 59144: 1, 534352: 1, 11155111: 1, 84532: 1 };
+const otherwise = { 100: { symbol: "xDAI" }, 59144: { name: "Linea" } };
+function networkOf(id) {
+  if (!known[id]) return { unit: (value) => amount(value, "wei") };
+  const { name, nativeCurrency } = chainList.find((chain) => chain.id === Number(id));
+  const symbol = otherwise[id]?.symbol ?? nativeCurrency.symbol;
+  return { name: otherwise[id]?.name ?? name, symbol, unit: (value) => amount(value, "wei", symbol, nativeCurrency.decimals), high: BigInt(known[id]) * 10n ** 17n };
+}
+
+const ethereum = [account("ETHEREUM", "m/44'/60'/0'/0/0"), account("ETHEREUM", "m/44'/60'/0'/0/1")];
+const ethereumView = (kind, accounts) => {
+  const view = new View(kind, accounts.map((a) => a.address), contracts);
+  view.nobody = [zero];
+  return view;
+};
+
+// An address that has to do with nobody, or with the accounts, or one that looks like the first of them.
+function ethereumAddress(random, [own, second]) {
+  const like = own.address.slice(0, 6) + random.bytes(16).toString("hex") + own.address.slice(-4);
+  return ethers.getAddress(random.one([random.hex(20), random.hex(20), random.hex(20), random.hex(20), own.address, second.address, like.toLowerCase(), zero, dead, ...Object.keys(contracts)]));
+}
+
+const chainId = (random) => random.one([1n, 1n, 1n, ...Object.keys(known).map(BigInt), 5n, 31337n, 1n << 32n, (1n << 53n) - 1n, (1n << 63n) - 37n]);
+const u64 = (random) => random.number(64);
+
+const accessList = (random, address) =>
+  random.times(random.one([0, 0, 1, 2, 5]), () => ({ address: address(), storageKeys: random.times(random.below(4), () => random.hex(32)) }));
+
+const authorization = (random, address) => {
+  const tuple = { chainId: random.one([0n, 1n, random.number(64) >> 11n]), address: address(), nonce: random.number(64) >> 11n };
+  const signature = secp256k1.sign(bytes(authorizationHash(tuple)).subarray(0), secp256k1.utils.normPrivateKeyToScalar(random.bytes(32)));
+  let { r, s, recovery } = signature;
+  if (random.is(20)) [r, s] = [random.number(256), random.number(256)]; // nobody's, as good as always
+  if (random.is(10)) [s, recovery] = [secp256k1.CURVE.n - signature.s, 1 - recovery]; // EIP-7702 takes the low s alone
+  return { ...tuple, yParity: recovery, r, s };
+};
+const number = (n) => (BigInt(n) === 0n ? "0x" : ethers.toBeHex(n));
+const authorizationHash = ({ chainId, address, nonce }) =>
+  ethers.keccak256(ethers.concat(["0x05", ethers.encodeRlp([number(chainId), address, number(nonce)])]));
+
+// A transaction as ethers writes it; those of type 4 as viem does, since ethers 6.13 has no such type.
+function ethereumTransaction(random, accounts, type, to, data, value = random.number(256)) {
+  const address = () => ethereumAddress(random, accounts);
+  const maxFeePerGas = random.one([random.number(256), random.number(40), random.number(40)]);
+  const gasLimit = random.one([u64(random), 21000n, random.number(24)]);
+  const maxPriorityFeePerGas = random.one([0n, maxFeePerGas, maxFeePerGas >> 1n]);
+  // Both libraries count with 53 bits there.
+  const nonce = Number(random.one([0n, 1n, (1n << 53n) - 1n, random.number(32)]));
+  if (type === 4) {
+    const lists = { accessList: accessList(random, address), authorizationList: random.times(random.between(1, 4), () => authorization(random, address)) };
+    const body = [number(chainId(random) % (1n << 53n) || 1n), number(nonce), number(maxPriorityFeePerGas), number(maxFeePerGas), number(gasLimit), to, number(value), data,
+      lists.accessList.map((entry) => [entry.address, entry.storageKeys]),
+      lists.authorizationList.map((a) => [number(a.chainId), a.address, number(a.nonce), number(a.yParity), number(a.r), number(a.s)])];
+    return ethers.concat(["0x04", ethers.encodeRlp(body)]);
+  }
+  const fields = { type, chainId: type === 0 && random.is(30) ? 0n : chainId(random), nonce, gasLimit, to, data, value };
+  if (type < 2) fields.gasPrice = maxFeePerGas;
+  else Object.assign(fields, { maxFeePerGas, maxPriorityFeePerGas });
+  if (type > 0) fields.accessList = accessList(random, address);
+  if (type === 3) {
+    fields.maxFeePerBlobGas = random.number(80);
+    fields.blobVersionedHashes = random.times(random.between(1, 7), () => "0x01" + random.hex(31).slice(2));
+  }
+  return ethers.Transaction.from(fields).unsignedSerialized;
+}
+
+const shownTypes = ["LEGACY", "EIP2930", "EIP1559", "EIP4844", "EIP7702"];
+
+// What a library reads of a transaction: ethers, or viem of type 4.
+function readEthereum(raw) {
+  if (!raw.startsWith("0x04")) return ethers.Transaction.from(raw);
+  const tx = viem.parseTransaction(raw);
+  return {
+    type: 4, unsignedHash: viem.keccak256(raw), chainId: BigInt(tx.chainId), to: viem.getAddress(tx.to), nonce: tx.nonce ?? 0, value: tx.value ?? 0n,
+    gasLimit: tx.gas ?? 0n, maxFeePerGas: tx.maxFeePerGas ?? 0n, data: tx.data ?? "0x", accessList: tx.accessList ?? [], authorizationList: tx.authorizationList,
+  };
+}
+
+async function ethereumShown(accounts, raw) {
+  const view = ethereumView("ETHEREUM_TRANSACTION", accounts);
+  const tx = readEthereum(raw);
+  const from = accounts[0].address;
+  const { name, symbol, unit, high } = networkOf(tx.chainId);
+  view.signed("RLP", bytes(raw), "ECDSA_SECP256K1", [tx.unsignedHash], from);
+  const network = { chainId: tx.chainId ? String(tx.chainId) : "any", ...(name && { name, nameSource: "BUILTIN" }) };
+  if (!tx.chainId) view.warn("CHAIN_ANY", "parts.0.network");
+  else if (!name) view.warn("CHAIN_UNKNOWN", "parts.0.network");
+  const coin = tx.chainId ? unit : (value) => amount(value, "wei", "", 18);
+  let fee = tx.gasLimit * (tx.maxFeePerGas ?? tx.gasPrice);
+  if (tx.type === 3) fee += tx.maxFeePerBlobGas * BigInt(tx.blobVersionedHashes.length) * 131072n;
+  if (high && fee > high) view.warn("FEE_HIGH", "parts.0.maxFee");
+  Object.assign(view.part, {
+    type: shownTypes[tx.type], network, from: { address: from }, to: tx.to ? view.address(tx.to) : "", nonce: String(tx.nonce), value: coin(tx.value),
+    gasLimit: String(tx.gasLimit), maxFee: coin(fee),
+    ...(tx.type === 3 && { maxFeePerBlobGas: String(tx.maxFeePerBlobGas), blobs: tx.blobVersionedHashes }),
+  });
+  if (tx.accessList?.length) {
+    view.part.accessList = tx.accessList.map((entry) => ({ address: ethers.getAddress(entry.address), storageKeys: String(entry.storageKeys.length) }));
+  }
+  if (tx.type === 4) {
+    view.title = "Let code act as an account";
+    view.part.authorizations = [];
+    for (const [i, a] of tx.authorizationList.entries()) {
+      const at = `parts.0.authorizations.${i}`;
+      const shown = { ...delegation(view, at, { ...a, chainId: BigInt(a.chainId) }), nonce: String(a.nonce) };
+      let authority;
+      try {
+        assert.ok(BigInt(a.s) <= secp256k1.CURVE.n / 2n);
+        authority = await recoverAuthorizationAddress({ authorization: { ...a, nonce: Number(a.nonce) } });
+      } catch {
+        view.part.authorizations.push({ ...shown, valid: false });
+        continue;
+      }
+      const own = view.isOwn(authority);
+      if (!own) view.warn("OTHER_PARTIES", at);
+      view.part.authorizations.push({ ...shown, authority, own });
+    }
+  }
+  const data = bytes(tx.data);
+  if (!tx.to) {
+    view.part.code = view.piece(data);
+    view.warn("CONTRACT_CREATION", "parts.0");
+    if (data.length > 256) view.warn("CUT", "parts.0.code");
+    view.partial();
+    view.title ??= "Create a contract";
+  } else if (data.length) {
+    view.part.calls = [];
+    showCall(view, coin, view.part.calls, "parts.0.calls", { to: tx.to, value: tx.value, data }, 1);
+  } else {
+    view.party(tx.to, "parts.0.to");
+    if (tx.value && [zero, dead].includes(tx.to)) view.warn("ADDRESS_BURN", "parts.0.to");
+    view.title ??= symbol ? `Send ${symbol}` : "Send coins";
+  }
+  return view;
+}
+
+function delegation(view, at, { address, chainId }) {
+  address = ethers.getAddress(address);
+  if (address !== zero) {
+    view.party(address, `${at}.address`);
+    view.warn("DELEGATION", `${at}.address`);
+  }
+  if (!chainId) view.warn("CHAIN_ANY", `${at}.chainId`);
+  return { address: view.address(address), chainId: chainId ? String(chainId) : "any" };
+}
+
+// The functions that are looked for: what ethers takes for an interface, what they mean, who gets something by them, and what
+// else. An amount is moved, or allowed in a type of so many bits.
+const standards = Object.fromEntries(
+  [
+    ["transfer(address to,uint256 value)", "ERC20_TRANSFER", ["to"], { moves: "value", alone: true, burns: true }],
+    ["approve(address spender,uint256 value)", "ERC20_APPROVE", ["spender"], { allows: "value", bits: 256, alone: true }],
+    ["transferFrom(address from,address to,uint256 value)", "ERC20_TRANSFER_FROM", ["to"], { moves: "value", alone: true, burns: true }],
+    ["increaseAllowance(address spender,uint256 addedValue)", "ERC20_APPROVE", ["spender"], { allows: "addedValue", bits: 256, alone: true }],
+    ["decreaseAllowance(address spender,uint256 subtractedValue)", "ERC20_DECREASE", ["spender"], { moves: "subtractedValue", alone: true }],
+    ["permit(address owner,address spender,uint256 value,uint256 deadline,uint8 v,bytes32 r,bytes32 s)", "ERC20_PERMIT", ["spender"], { allows: "value", bits: 256, alone: true }],
+    ["deposit()", "WRAP", []],
+    ["withdraw(uint256 value)", "UNWRAP", []],
+    ["safeTransferFrom(address from,address to,uint256 tokenId)", "NFT_TRANSFER", ["to"], { collectible: true, alone: true }],
+    ["safeTransferFrom(address from,address to,uint256 tokenId,bytes data)", "NFT_TRANSFER", ["to"], { collectible: true, alone: true }],
+    ["safeTransferFrom(address from,address to,uint256 id,uint256 value,bytes data)", "NFT_TRANSFER", ["to"], { collectible: true, alone: true }],
+    ["safeBatchTransferFrom(address from,address to,uint256[] ids,uint256[] values,bytes data)", "NFT_TRANSFER", ["to"], { collectible: true, alone: true }],
+    ["setApprovalForAll(address operator,bool approved)", "APPROVAL_FOR_ALL", ["operator"], { all: true, alone: true }],
+    ["approve(address token,address spender,uint160 amount,uint48 expiration)", "PERMIT2_APPROVE", ["spender"], { allows: "amount", bits: 160, until: "expiration" }],
+    ["transferFrom(address from,address to,uint160 amount,address token)", "PERMIT2_TRANSFER", ["to"], { moves: "amount" }],
+    ["permit(address owner,((address token,uint160 amount,uint48 expiration,uint48 nonce) details,address spender,uint256 sigDeadline) permitSingle,bytes signature)", "PERMIT2_PERMIT", [], { permits: "permitSingle" }],
+    ["permit(address owner,((address token,uint160 amount,uint48 expiration,uint48 nonce)[] details,address spender,uint256 sigDeadline) permitBatch,bytes signature)", "PERMIT2_PERMIT", [], { permits: "permitBatch" }],
+    ["transferOwnership(address newOwner)", "CONTROL", ["newOwner"], { control: true }],
+    ["grantRole(bytes32 role,address account)", "CONTROL", ["account"], { control: true }],
+    ["upgradeToAndCall(address newImplementation,bytes data)", "PROXY_UPGRADE", ["newImplementation"], { upgrade: true }],
+    ["execTransaction(address to,uint256 value,bytes data,uint8 operation,uint256 safeTxGas,uint256 baseGas,uint256 gasPrice,address gasToken,address refundReceiver,bytes signatures)", "SAFE_EXEC", ["to", "refundReceiver"], { safe: true }],
+    ["execTransactionFromModule(address to,uint256 value,bytes data,uint8 operation)", "SAFE_MODULE_EXEC", ["to"], { safe: true }],
+    ["approveHash(bytes32 hashToApprove)", "SAFE_APPROVE_HASH", [], { blind: "hashToApprove" }],
+    ["addOwnerWithThreshold(address owner,uint256 threshold)", "CONTROL", ["owner"], { control: true }],
+    ["swapOwner(address prevOwner,address oldOwner,address newOwner)", "CONTROL", ["newOwner"], { control: true }],
+    ["changeThreshold(uint256 threshold)", "CONTROL", [], { control: true }],
+    ["multiSend(bytes transactions)", "SAFE_MULTI_SEND", [], { packed: true }],
+    ["multicall(bytes[] data)", "MULTICALL", [], { carries: "data" }],
+    ["aggregate3((address target,bool allowFailure,bytes callData)[] calls)", "CALLS", [], { carries: "calls" }],
+  ].map(([text, meaning, parties, what = {}]) => {
+    const fragment = ethers.FunctionFragment.from(`function ${text}`);
+    return [fragment.selector, { fragment, meaning, parties, what }];
+  }),
+);
+
+// Everything that carries calls in its arguments, which are then shown beside them.
+const carriers = { SAFE_EXEC: ["data"], SAFE_MODULE_EXEC: ["data"], SAFE_MULTI_SEND: ["transactions"], PROXY_UPGRADE: ["data"], MULTICALL: ["data"], CALLS: ["calls"] };
+
+const codec = ethers.AbiCoder.defaultAbiCoder();
+const unlimited = (value, bits) => value >= 1n << BigInt(bits === 256 ? 127 : bits - 1) || value === (1n << 96n) - 1n;
+
+// A value of an ABI type.
+function abiValue(random, accounts, type) {
+  if (type.isArray()) return random.times(type.arrayLength < 0 ? random.below(4) : type.arrayLength, () => abiValue(random, accounts, type.arrayChildren));
+  if (type.isTuple()) return type.components.map((part) => abiValue(random, accounts, part));
+  const [, base, size] = /^(\D+)(\d*)$/.exec(type.type);
+  switch (base) {
+    case "address":
+      return ethereumAddress(random, accounts);
+    case "bool":
+      return random.is(50);
+    case "string":
+      return random.text();
+    case "bytes":
+      return size ? random.hex(Number(size)) : ethers.hexlify(random.data());
+    case "int":
+      return BigInt.asIntN(Number(size), random.number(Number(size)));
+  }
+  return random.number(Number(size));
+}
+
+// The data of a call: of a standard function, which may carry others, of one that nobody knows, or nothing.
+function callData(random, accounts, depth = 1) {
+  const inner = () => ({ to: ethereumAddress(random, accounts), value: random.one([0n, random.number(256)]), data: depth > 3 || random.is(30) ? "0x" : callData(random, accounts, depth + 1) });
+  if (random.is(8)) return ethers.hexlify(random.data());
+  const { fragment, what } = random.one(Object.values(standards));
+  const values = fragment.inputs.map((type) => abiValue(random, accounts, type));
+  if (what.safe) {
+    const call = inner();
+    [values[0], values[1], values[2], values[3]] = [call.to, call.value, call.data, random.one([0n, 0n, 0n, 1n, 1n, 255n])];
+    if (random.is(40)) [values[0], values[2]] = [random.one([multiSendCallOnly, multiSend]), packedCalls(random, inner)];
+    if (values.length > 4 && random.is(70)) values[6] = 0n;
+  }
+  if (what.packed) values[0] = packed(random, inner);
+  if (what.carries === "data") values[0] = random.times(random.below(4), () => inner().data);
+  if (what.carries === "calls") values[0] = random.times(random.below(4), () => [inner().to, random.is(50), inner().data]);
+  if (what.upgrade) values[1] = random.one(["0x", inner().data]);
+  const data = fragment.selector + codec.encode(fragment.inputs, values).slice(2);
+  const moving = fragment.inputs.findIndex((input) => /^(bytes|string)$/.test(input.type));
+  if (random.is(10) && moving >= 0 && !fragment.inputs.some((input, i) => i !== moving && /[[(]|^(bytes|string)$/.test(input.type))) {
+    // A word that nothing points at, before the data that begin a word later.
+    const words = data.slice(10).match(/.{64}/g);
+    words[moving] = ethers.toBeHex(32 * (fragment.inputs.length + 1), 32).slice(2);
+    words.splice(fragment.inputs.length, 0, random.hex(32).slice(2));
+    return fragment.selector + words.join("");
+  }
+  if (random.is(4)) return data + random.hex(random.between(1, 300)).slice(2);
+  if (random.is(4) && values.length) return data.slice(0, -64);
+  return data;
+}
+
+function packed(random, inner) {
+  const calls = random.times(random.one([0, 1, 2, 3, 4]), inner);
+  const data = calls.map(({ to, value, data }) =>
+    ethers.solidityPacked(["uint8", "address", "uint256", "uint256", "bytes"], [random.one([0, 0, 0, 1]), to, value, ethers.dataLength(data), data]));
+  return ethers.concat([...data, ...(random.is(5) ? [random.hex(random.between(1, 60))] : [])]);
+}
+const packedCalls = (random, inner) => ethers.FunctionFragment.from("function multiSend(bytes transactions)").selector + codec.encode(["bytes"], [packed(random, inner)]).slice(2);
+
+// showCall adds what ethers reads of a call.
+function showCall(view, coin, list, path, call, depth) {
+  const at = `${path}.${list.length}`;
+  const { to, data, foreign } = call;
+  const shown = { kind: foreign ? "DELEGATECALL" : "CALL", to: view.address(to) };
+  list.push(shown);
+  view.party(to, `${at}.to`);
+  if (depth > 1 && call.value) {
+    shown.value = coin(call.value);
+    if ([zero, dead].includes(to)) view.warn("ADDRESS_BURN", `${at}.to`);
+  }
+  const why = view.called(depth);
+  if (why) return Object.assign(shown, view.unreadable(why, data, at));
+  if (foreign && to !== multiSendCallOnly) {
+    if (!call.upgrade) view.warn("DELEGATECALL", at);
+    if (to !== multiSend) return Object.assign(shown, view.unreadable("DELEGATECALL", data, at));
+  }
+  if (!data.length) return;
+  const calldataDigest = ethers.keccak256(ethers.concat([ethers.toBeHex(data.length, 32), data]));
+  const selector = "0x" + data.subarray(0, 4).toString("hex");
+  const standard = data.length >= 4 && standards[selector];
+  if (!standard) {
+    return Object.assign(shown, data.length >= 4 && { selector }, { calldataDigest }, view.unreadable("UNKNOWN_FUNCTION", data, at));
+  }
+  const { fragment, meaning, parties, what } = standard;
+  const rest = data.subarray(4);
+  Object.assign(shown, { selector, function: fragment.format("sighash"), functionSource: "BUILTIN" });
+  let values;
+  try {
+    values = codec.decode(fragment.inputs, rest).toArray(true);
+  } catch {
+    return Object.assign(shown, { calldataDigest }, view.unreadable("DOES_NOT_DECODE", data, at));
+  }
+  Object.assign(shown, { meaning, calldataDigest });
+  const named = (name) => values[fragment.inputs.findIndex((input) => input.name === name)];
+  shown.args = fragment.inputs.map((input, i) => argument(view, `${at}.args`, input, values[i], i, carriers[meaning]?.includes(input.name)));
+  const again = bytes(codec.encode(fragment.inputs, values));
+  if (!again.equals(rest)) {
+    if (again.equals(rest.subarray(0, again.length))) {
+      shown.trailing = view.piece(rest.subarray(again.length));
+      view.warn("TRAILING_DATA", at);
+    } else {
+      view.warn("ENCODING_ODD", at);
+    }
+  }
+  for (const name of parties) view.party(named(name), `${at}.args.${name}`);
+  const token = () => view.warn("TOKEN_UNKNOWN", what.collectible ? at : `${at}.amount`);
+  const allowed = (place, value, bits) => {
+    if (unlimited(value, bits)) view.warn("APPROVAL_UNLIMITED", place);
+    else if (value) view.warn("APPROVAL", place);
+    return { value: String(value), ...(unlimited(value, bits) && { unlimited: true }) };
+  };
+  if (what.moves) [shown.amount] = [{ value: String(named(what.moves)) }, token()];
+  if (what.allows) [shown.amount] = [allowed(`${at}.amount`, named(what.allows), what.bits), token()];
+  if (what.burns && [zero, dead, to].includes(named("to"))) view.warn("ADDRESS_BURN", `${at}.args.to`);
+  if (what.collectible) token();
+  if (what.all && named("approved")) view.warn("APPROVAL_ALL", at);
+  if (what.alone && call.value) view.warn("VALUE_ALONG", at);
+  if (what.control) view.warn("CONTROL_CHANGE", at);
+  if (what.upgrade) view.warn("UPGRADE", at);
+  if (what.blind) view.warn("BLIND", `${at}.args.${what.blind}`);
+  if (what.until) shown.until = until(view, at, named(what.until));
+  if (what.permits) {
+    const [details, spender] = named(what.permits);
+    view.party(spender, `${at}.args.spender`);
+    shown.amounts = (what.permits === "permitBatch" ? details : [details]).map(([token, value, expiration], i) => {
+      view.warn("TOKEN_UNKNOWN", `${at}.amounts.${i}`);
+      return { token, ...allowed(`${at}.amounts.${i}`, value, 160), until: until(view, `${at}.amounts.${i}`, expiration) };
+    });
+  }
+  const calls = [];
+  if (what.safe) {
+    if (named("gasPrice")) view.warn("SAFE_REFUND", at);
+    calls.push({ to: named("to"), value: named("value"), data: bytes(named("data")), foreign: named("operation") > 0n });
+  }
+  if (what.upgrade && named("data") !== "0x") calls.push({ to: named("newImplementation"), data: bytes(named("data")), foreign: true, upgrade: true });
+  if (what.packed) {
+    let left = bytes(named("transactions"));
+    while (left.length) {
+      const size = left.length < 85 ? -1n : BigInt("0x" + left.subarray(53, 85).toString("hex"));
+      if (size < 0n || size > left.length - 85) {
+        shown.trailing = view.piece(left);
+        view.warn("TRAILING_DATA", at);
+        break;
+      }
+      const end = 85 + Number(size);
+      calls.push({ foreign: left[0] > 0, to: ethers.getAddress("0x" + left.subarray(1, 21).toString("hex")), value: BigInt("0x" + left.subarray(21, 53).toString("hex")), data: left.subarray(85, end) });
+      left = left.subarray(end);
+    }
+  }
+  if (what.carries === "data") calls.push(...named("data").map((data) => ({ to, data: bytes(data) })));
+  if (what.carries === "calls") calls.push(...named("calls").map(([to, , data]) => ({ to, data: bytes(data) })));
+  if (!calls.length) return;
+  shown.calls = [];
+  for (const inner of calls) showCall(view, coin, shown.calls, `${at}.calls`, inner, depth + 1);
+}
+
+const month = 30n * 24n * 3600n;
+function until(view, at, end, zeroIsNever = false) {
+  const now = BigInt(Math.floor(Date.now() / 1000));
+  if (end > now + month || (zeroIsNever && end === 0n)) view.warn("NO_EXPIRY", at);
+  return seconds(end);
+}
+
+// argument is a value with its type, named and in its place.
+function argument(view, path, type, value, i, elsewhere) {
+  const at = `${path}.${type.name || i}`;
+  const shown = { ...(type.name && { name: type.name }), type: type.format("sighash") };
+  return { ...shown, ...abiShown(view, at, type, value, elsewhere) };
+}
+function abiShown(view, at, type, value, elsewhere) {
+  if (type.isArray()) {
+    return { items: value.map((item, i) => ({ type: type.arrayChildren.format("sighash"), ...abiShown(view, `${at}.items.${i}`, type.arrayChildren, item, elsewhere) })) };
+  }
+  if (type.isTuple()) return { members: type.components.map((part, i) => argument(view, `${at}.members`, part, value[i], i, elsewhere)) };
+  if (type.type === "address") return view.address(value);
+  if (type.type === "bool") return { value };
+  if (type.type === "string") return { value: view.text(value, `${at}.value`) };
+  if (type.type.startsWith("bytes")) return { value: view.data(bytes(value), `${at}.value`, elsewhere) };
+  return { value: String(value) };
+}
+
+test("ethers: transactions of all types", () =>
+  judged("ethereum", ethereum, async (random, accounts) => {
+    const type = random.one([0, 0, 1, 2, 2, 3, 4]);
+    const to = type < 3 && random.is(10) ? null : ethereumAddress(random, accounts);
+    const raw = ethereumTransaction(random, accounts, type, to, random.is(40) ? "0x" : ethers.hexlify(random.data()));
+    return [transaction("ETHEREUM", accounts[0].address, bytes(raw)), await ethereumShown(accounts, raw)];
+  }));
+
+test("ethers: calls of standard functions, in one another, and of others", () =>
+  judged("calls", ethereum, async (random, accounts) => {
+    const raw = ethereumTransaction(random, accounts, 2, ethereumAddress(random, accounts), callData(random, accounts), random.one([0n, random.number(64)]));
+    return [transaction("ETHEREUM", accounts[0].address, bytes(raw)), await ethereumShown(accounts, raw)];
+  }));
+
+// Typed data of random types, or of the standards that have a meaning.
+const permitDetails = [["address", "token"], ["uint160", "amount"], ["uint48", "expiration"], ["uint48", "nonce"]];
+const tokenPermissions = [["address", "token"], ["uint256", "amount"]];
+const typedStandards = {
+  ERC2612_PERMIT: ["Permit", { Permit: [["address", "owner"], ["address", "spender"], ["uint256", "value"], ["uint256", "nonce"], ["uint256", "deadline"]] }],
+  DAI_PERMIT: ["Permit", { Permit: [["address", "holder"], ["address", "spender"], ["uint256", "nonce"], ["uint256", "expiry"], ["bool", "allowed"]] }],
+  ERC3009_TRANSFER: ["TransferWithAuthorization", { TransferWithAuthorization: [["address", "from"], ["address", "to"], ["uint256", "value"], ["uint256", "validAfter"], ["uint256", "validBefore"], ["bytes32", "nonce"]] }],
+  PERMIT2_SINGLE: ["PermitSingle", { PermitSingle: [["PermitDetails", "details"], ["address", "spender"], ["uint256", "sigDeadline"]], PermitDetails: permitDetails }],
+  PERMIT2_BATCH: ["PermitBatch", { PermitBatch: [["PermitDetails[]", "details"], ["address", "spender"], ["uint256", "sigDeadline"]], PermitDetails: permitDetails }],
+  PERMIT2_TRANSFER: ["PermitTransferFrom", { PermitTransferFrom: [["TokenPermissions", "permitted"], ["address", "spender"], ["uint256", "nonce"], ["uint256", "deadline"]], TokenPermissions: tokenPermissions }],
+  SAFE_TX: ["SafeTx", { SafeTx: [["address", "to"], ["uint256", "value"], ["bytes", "data"], ["uint8", "operation"], ["uint256", "safeTxGas"], ["uint256", "baseGas"], ["uint256", "gasPrice"], ["address", "gasToken"], ["address", "refundReceiver"], ["uint256", "nonce"]] }],
+};
+const listed = (types) => Object.fromEntries(Object.entries(types).map(([name, members]) => [name, members.map(([type, name]) => ({ type, name }))]));
+
+function randomTypes(random) {
+  const types = {};
+  const struct = (depth) => {
+    const name = `${random.one(["Mail", "Person", "a", "_x", "Z9", "$"].slice(0, depth ? 5 : 6))}${Object.keys(types).length || ""}`;
+    types[name] = [];
+    for (let i = random.one([0, 1, 2, 3, 6]); i > 0; i--) {
+      const [size, width] = [8 * random.between(1, 32), random.between(1, 32)];
+      const atoms = ["address", "bool", "string", "bytes", `bytes${width}`, `uint${size}`, `int${size}`, "uint256"];
+      const base = depth < 3 && random.is(25) && name !== "$" ? struct(depth + 1) : random.one(atoms);
+      const lists = random.is(30) ? random.one(["[]", "[2]", "[][]", "[1][]", "[][3]"]) : "";
+      types[name].push({ name: `${random.one(["to", "from", "value", "_", "data", "$x"])}${i}`, type: base + lists });
+    }
+    return name;
+  };
+  return [struct(0), types];
+}
+
+function typedValue(random, accounts, types, type) {
+  const list = /^(.*)\[(\d*)\]$/.exec(type);
+  if (list) return random.times(list[2] === "" ? random.below(4) : Number(list[2]), () => typedValue(random, accounts, types, list[1]));
+  if (types[type]) return Object.fromEntries(types[type].map((m) => [m.name, typedValue(random, accounts, types, m.type)]));
+  const value = abiValue(random, accounts, ethers.ParamType.from(type));
+  if (typeof value !== "bigint") return value;
+  return random.one([String(value), value >= 0n ? `0x${value.toString(16)}` : String(value)]);
+}
+
+function typedData(random, accounts) {
+  let [primaryType, types, domain] = [...randomTypes(random), {}];
+  const standard = random.is(50) && random.one(Object.keys(typedStandards));
+  if (standard) [primaryType, types] = [typedStandards[standard][0], listed(typedStandards[standard][1])];
+  const message = typedValue(random, accounts, types, primaryType);
+  if (standard === "SAFE_TX") {
+    if (random.is(60)) message.data = callData(random, accounts, 2);
+    message.operation = random.one(["0", "0", "1"]);
+    if (random.is(50)) message.gasPrice = "0";
+  }
+  if (random.is(85)) domain.name = random.one(["Token", "Permit2", "Perm\u0456t2", "Seaport", random.text()]);
+  if (random.is(50)) domain.version = random.one(["1", "", random.text()]);
+  if (random.is(85)) domain.chainId = String(random.is(80) ? chainId(random) : random.number(256));
+  if (standard || random.is(80)) domain.verifyingContract = random.is(30) && /^PERMIT2/.test(standard) ? permit2 : ethereumAddress(random, accounts);
+  if (random.is(20)) domain.salt = random.hex(32);
+  const types712 = ["name", "version", "chainId", "verifyingContract", "salt"].filter((key) => key in domain)
+    .map((name) => ({ name, type: { chainId: "uint256", verifyingContract: "address", salt: "bytes32" }[name] ?? "string" }));
+  const beside = random.is(5) ? { notSigned: 1 } : {};
+  return JSON.stringify({ types: { EIP712Domain: types712, ...types }, primaryType, domain, message: { ...message, ...beside } });
+}
+
+function typedShown(accounts, text) {
+  const view = ethereumView("EIP712", accounts);
+  const { types: { EIP712Domain, ...types }, primaryType, domain, message } = JSON.parse(text);
+  const encoder = ethers.TypedDataEncoder.from(types);
+  assert.equal(encoder.primaryType, primaryType);
+  view.signed("JSON", Buffer.from(text), "ECDSA_SECP256K1", [ethers.TypedDataEncoder.hash(domain, types, message)], accounts[0].address);
+  const shownDomain = Object.fromEntries(EIP712Domain.map(({ name, type }) => {
+    const value = domain[name];
+    if (type === "address") return [name, view.address(value)];
+    return [name, type === "string" ? view.text(value, `parts.0.domain.${name}`) : type === "uint256" ? String(BigInt(value)) : value];
+  }));
+  const { verifyingContract } = domain;
+  if (verifyingContract) view.party(verifyingContract, "parts.0.domain.verifyingContract");
+  const id = domain.chainId === undefined ? 0n : BigInt(domain.chainId);
+  const { name: network, unit } = networkOf(id < 1n << 64n ? id : 0n);
+  if (domain.chainId !== undefined && !network) view.warn("CHAIN_UNKNOWN", "parts.0.domain.chainId");
+  if (domain.chainId === undefined || !verifyingContract) view.warn("DOMAIN_OPEN", "parts.0.domain");
+  if (domain.name?.replace("\u0456", "i") === "Permit2" && verifyingContract !== permit2) view.warn("DOMAIN_FALSE", "parts.0.domain.name");
+  if (domain.name === "Seaport" && verifyingContract !== seaport) view.warn("DOMAIN_FALSE", "parts.0.domain.name");
+  const [meaning] = Object.entries(typedStandards).find(([, [name, standard]]) => name === primaryType && JSON.stringify(listed(standard)) === JSON.stringify(types)) ?? [];
+  const members = (type, value, path) => types[type].map(({ name, type }) => ({ name, type, ...typed(type, value[name], `${path}.${name}`) }));
+  const typed = (type, value, at) => {
+    const list = /^(.*)\[\d*\]$/.exec(type);
+    if (list) return { items: value.map((item, i) => typed(list[1], item, `${at}.items.${i}`)) };
+    if (types[type]) return { members: members(type, value, `${at}.members`) };
+    if (type === "address") return view.address(ethers.getAddress(value));
+    if (type === "bool") return { value };
+    if (type === "string") return { value: view.text(value, `${at}.value`) };
+    if (type.startsWith("bytes")) return { value: view.data(bytes(value), `${at}.value`, meaning === "SAFE_TX") };
+    return { value: String(BigInt(value)) };
+  };
+  Object.assign(view.part, {
+    primaryType, encodeType: view.text(encoder.encodeType(primaryType), "parts.0.encodeType"), domain: shownDomain,
+    domainHash: ethers.TypedDataEncoder.hashDomain(domain), messageHash: encoder.hash(message),
+    message: members(primaryType, message, "parts.0.message"),
+    ...("notSigned" in message && { unsigned: [{ name: `${primaryType}.notSigned` }] }),
+  });
+  const n = (name) => BigInt(message[name]);
+  const allows = (at, value, bits) => {
+    view.warn("TOKEN_UNKNOWN", at);
+    if (bits && unlimited(value, bits)) view.warn("APPROVAL_UNLIMITED", at);
+    return { value: String(value), ...(bits && unlimited(value, bits) && { unlimited: true }) };
+  };
+  const amounts = (list, bits) => list.map(({ token, amount, expiration }, i) => ({
+    token, ...allows(`parts.0.amounts.${i}`, BigInt(amount), bits), ...(expiration !== undefined && { until: until(view, `parts.0.amounts.${i}`, BigInt(expiration)) }),
+  }));
+  if (meaning && meaning !== "SAFE_TX") {
+    const to = meaning === "ERC3009_TRANSFER" ? "to" : "spender";
+    view.warn("PERMIT", "parts.0");
+    view.party(message[to], `parts.0.message.${to}`);
+  }
+  if (!/^PERMIT2/.test(meaning) || verifyingContract === permit2) view.part.meaning = meaning;
+  switch (meaning) {
+    case "ERC2612_PERMIT":
+      return Object.assign(view.part, { amount: allows("parts.0.amount", n("value"), 256), until: until(view, "parts.0", n("deadline")) }), view;
+    case "DAI_PERMIT":
+      view.warn("TOKEN_UNKNOWN", "parts.0");
+      if (message.allowed) view.warn("APPROVAL_UNLIMITED", "parts.0.message.allowed");
+      return Object.assign(view.part, { until: until(view, "parts.0", n("expiry"), true) }), view;
+    case "ERC3009_TRANSFER":
+      return Object.assign(view.part, { amount: allows("parts.0.amount", n("value")), until: until(view, "parts.0", n("validBefore")) }), view;
+    case "PERMIT2_SINGLE":
+    case "PERMIT2_BATCH":
+      if (view.part.meaning) view.part.amounts = amounts([message.details].flat(), 160);
+      break;
+    case "PERMIT2_TRANSFER":
+      if (view.part.meaning) view.part.amounts = amounts([message.permitted], 256);
+      view.part.until = until(view, "parts.0", n("deadline"));
+      break;
+    case "SAFE_TX": {
+      if (n("gasPrice")) {
+        view.warn("SAFE_REFUND", "parts.0");
+        view.party(message.refundReceiver, "parts.0.message.refundReceiver");
+      }
+      view.part.calls = [];
+      const call = { to: message.to, value: n("value"), data: bytes(message.data), foreign: n("operation") > 0n };
+      showCall(view, id && id < 1n << 64n ? unit : (value) => amount(value, "wei", "", 18), view.part.calls, "parts.0.calls", call, 2);
+    }
+  }
+  return view;
+}
+
+test("ethers: typed data of random types and of standards", () =>
+  judged("typed data", ethereum, async (random, accounts) => {
+    const text = typedData(random, accounts);
+    return [payload(accounts[0].address, text, "EIP712", "NO_OP"), typedShown(accounts, text)];
+  }));
+
+test("ethers: authorizations of EIP-7702", () =>
+  judged("authorizations", ethereum, async (random, accounts) => {
+    const nonce = random.number(64) % ((1n << 64n) - 1n);
+    const as = (n) => random.one([String(n), `0x${n.toString(16)}`]);
+    const text = JSON.stringify({ address: ethereumAddress(random, accounts), chainId: as(random.one([0n, 1n, random.number(256)])), nonce: as(nonce) });
+    const view = ethereumView("EIP7702_AUTHORIZATION", accounts);
+    const read = JSON.parse(text);
+    view.signed("JSON", Buffer.from(text), "ECDSA_SECP256K1", [authorizationHash(read)], accounts[0].address);
+    Object.assign(view.part, delegation(view, "parts.0", { ...read, chainId: BigInt(read.chainId) }), { nonce: String(BigInt(read.nonce)), authority: accounts[0].address });
+    return [payload(accounts[0].address, text, "EIP7702_AUTHORIZATION", "NO_OP"), view];
+  }));
+
+// A message that signs in as viem writes it, by chance with a line changed, so that it is a message like any other.
+function signInMessage(random, accounts) {
+  const written = createSiweMessage({
+    domain: random.one(["example.com", "example.com:8080", "localhost:1"]), address: ethers.getAddress(random.is(70) ? accounts[0].address : random.hex(20)),
+    uri: "https://example.com/path?a=1#b", version: "1", chainId: random.one([1, 137, 31337]), nonce: random.hex(8).slice(2),
+    issuedAt: new Date(1.7e12 + random.below(1e9)),
+    ...(random.is(50) && { statement: random.one(["I accept.", "Zurück", "", " "]) || undefined }), ...(random.is(30) && { scheme: "https" }),
+    ...(random.is(50) && { expirationTime: new Date(1.8e12) }), ...(random.is(30) && { notBefore: new Date(1.7e12) }), ...(random.is(30) && { requestId: "r-1" }),
+    ...(random.is(30) && { resources: ["https://example.com/a", "ipfs://b"] }),
+  });
+  return random.is(80) ? written : written.replace(random.one(["Version: 1", "Chain ID: ", "URI: ", "Nonce: ", "account:\n"]), random.one(["", "Version: 2", "X"]));
+}
+
+test("ethers: messages of EIP-191, some of which sign in", () =>
+  judged("messages", ethereum, async (random, accounts) => {
+    const message = random.is(30) ? Buffer.from(signInMessage(random, accounts)) : random.is(20) ? random.data() : random.is(4) ? Buffer.from("a word, 32 letters, no hash: oops".slice(0, 32)) : Buffer.from(random.times(random.below(6), () => random.text()).join(random.one(["\n", "\r\n", " "])));
+    const preimage = Buffer.concat([Buffer.from(`\x19Ethereum Signed Message:\n${message.length}`), message]);
+    const view = ethereumView("ETHEREUM_MESSAGE", accounts);
+    view.signed("BYTES", preimage, "ECDSA_SECP256K1", [ethers.hashMessage(message)], accounts[0].address);
+    const text = message.toString();
+    view.title = "Sign a message";
+    const isText = Buffer.from(text).equals(message);
+    if (message.length === 32 || !isText) {
+      Object.assign(view.part, { unreadable: { reason: message.length === 32 ? "DIGEST" : "DOES_NOT_DECODE", ...view.piece(message) } });
+      if (message.length !== 32) view.warn("UNREAD", "parts.0");
+      view.warn("BLIND", "parts.0");
+      view.degree = 2;
+    }
+    if (isText) Object.assign(view.part, view.lines("lines", text, "parts.0"));
+    const s = parseSiweMessage(text);
+    if (s.domain && s.address && s.version === "1" && s.uri && s.nonce && s.issuedAt && s.chainId && createSiweMessage(s) === text) {
+      const signIn = { ...s, chainId: String(s.chainId), address: s.address };
+      for (const key of ["issuedAt", "expirationTime", "notBefore"]) if (s[key]) signIn[key] = s[key].toISOString();
+      if (s.statement) signIn.statement = view.text(s.statement, "parts.0.signIn.statement");
+      if (s.resources) signIn.resources = s.resources.map((uri) => ({ uri }));
+      Object.assign(view.part, { meaning: "SIGN_IN", signIn });
+      view.title = "Sign in to a site";
+      if (s.address !== accounts[0].address) view.warn("SIGN_IN_OTHER", "parts.0.signIn.address");
+    }
+    return [payload(accounts[0].address, preimage.toString("hex"), "HEXADECIMAL", "KECCAK256"), view];
+  }));
