@@ -179,3 +179,35 @@ func TestApproveWhatYouSee(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// Calls of contracts are read wherever there are any: on Tron and Tempo too, and in bytes that are such a transaction.
+func TestCallsOfOtherChains(t *testing.T) {
+	r := rig.Start(t, rig.Options{})
+	root := r.Root()
+	second := root.NewUser("Second")
+	tron := root.Do("CREATE_WALLET", client.Wallet("Treasury", client.Account("SECP256K1", "m/44'/195'/0'/0/0", "TRON"), client.Ethereum))["addresses"].([]any)
+	root.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 2, "userIds": []any{root.User, second.User}})
+	const (
+		// approve(address,uint256) of a token for 2^256-1, and a transfer of one to the same spender.
+		onTron  = "0a025be72208a1b2c3d4e5f6071840e0a4eeb6b7335aae01081f12a9010a31747970652e676f6f676c65617069732e636f6d2f70726f746f636f6c2e54726967676572536d617274436f6e747261637412740a15411310404922e97184f7471618326c5edc689e3ea0121541a614f803b6fd780986a42c78ec9c7f77e6ded13c2244095ea7b30000000000000000000000008a72ec84b86d0148ddf98d40e792f718efdf89cbffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7080d0eab6b733900180dea0cb05"
+		onTempo = "76f875821079098405f5e100830186a0f85ef85c9420c000000000000000000000000000000000000080b844a9059cbb0000000000000000000000008a72ec84b86d0148ddf98d40e792f718efdf89cb0000000000000000000000000000000000000000000000000000000000000001c0800180808080c0"
+	)
+	for _, c := range []struct {
+		name, meaning, addressee string
+		asked                    client.Reply
+	}{
+		{"Tron", "ERC20_APPROVE", "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t", root.Submit("SIGN_TRANSACTION_V2", client.Object{"signWith": tron[0], "unsignedTransaction": onTron, "type": "TRANSACTION_TYPE_TRON"})},
+		{"bytes", "ERC20_APPROVE", "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t", root.Submit("SIGN_RAW_PAYLOAD_V2", client.Object{"signWith": tron[0], "payload": onTron, "encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"})},
+		{"Tempo", "ERC20_TRANSFER", "0x20C0000000000000000000000000000000000000", root.Submit("SIGN_TRANSACTION_V2", client.Object{"signWith": tron[1], "unsignedTransaction": onTempo, "type": "TRANSACTION_TYPE_TEMPO"})},
+	} {
+		if c.asked.State() != "CONSENSUS_NEEDED" {
+			t.Fatalf("%s: %v", c.name, c.asked)
+		}
+		text, _ := decodedOf(second, c.asked.Text("activity", "id"))
+		for _, want := range []string{`"meaning":"` + c.meaning + `"`, `"calls":[{"kind":"CALL","to":{"address":"` + c.addressee + `"}`, `"readable":"FULL"`} {
+			if !bytes.Contains(text, []byte(want)) {
+				t.Errorf("%s: no %s in %s", c.name, want, text)
+			}
+		}
+	}
+}

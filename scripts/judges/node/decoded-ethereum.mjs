@@ -42,9 +42,10 @@ const ethereumView = (kind, accounts) => {
   view.nobody = [zero];
   return view;
 };
+export { ethereum, ethereumView };
 
 // An address that has to do with nobody, or with the accounts, or one that looks like the first of them.
-function ethereumAddress(random, [own, second]) {
+export function ethereumAddress(random, [own, second]) {
   const like = own.address.slice(0, 6) + random.bytes(16).toString("hex") + own.address.slice(-4);
   return ethers.getAddress(random.one([random.hex(20), random.hex(20), random.hex(20), random.hex(20), own.address, second.address, like.toLowerCase(), zero, dead, ...Object.keys(contracts)]));
 }
@@ -52,7 +53,7 @@ function ethereumAddress(random, [own, second]) {
 const chainId = (random) => random.one([1n, 1n, 1n, ...Object.keys(known).map(BigInt), 5n, 31337n, 1n << 32n, (1n << 53n) - 1n, (1n << 63n) - 37n]);
 const u64 = (random) => random.number(64);
 
-const accessList = (random, address) =>
+export const accessList = (random, address) =>
   random.times(random.one([0, 0, 1, 2, 5]), () => ({ address: address(), storageKeys: random.times(random.below(4), () => random.hex(32)) }));
 
 const authorization = (random, address) => {
@@ -239,7 +240,7 @@ function abiValue(random, accounts, type) {
 }
 
 // The data of a call: of a standard function, which may carry others, of one that nobody knows, or nothing.
-function callData(random, accounts, depth = 1) {
+export function callData(random, accounts, depth = 1) {
   const inner = () => ({ to: ethereumAddress(random, accounts), value: random.one([0n, random.number(256)]), data: depth > 3 || random.is(30) ? "0x" : callData(random, accounts, depth + 1) });
   if (random.is(8)) return ethers.hexlify(random.data());
   const { fragment, what } = random.one(Object.values(standards));
@@ -277,21 +278,23 @@ function packed(random, inner) {
 const packedCalls = (random, inner) => ethers.FunctionFragment.from("function multiSend(bytes transactions)").selector + codec.encode(["bytes"], [packed(random, inner)]).slice(2);
 
 // showCall adds what ethers reads of a call.
-function showCall(view, coin, list, path, call, depth) {
+export function showCall(view, coin, list, path, call, depth) {
   const at = `${path}.${list.length}`;
   const { to, data, foreign } = call;
-  const shown = { kind: foreign ? "DELEGATECALL" : "CALL", to: view.address(to) };
+  const shown = { kind: foreign ? "DELEGATECALL" : "CALL", to: view.address(view.written(to)) };
   list.push(shown);
-  view.party(to, `${at}.to`);
+  const party = (account, place) => view.party(view.written(account), place);
+  const lost = (account) => account === zero || view.written(account) === dead;
+  party(to, `${at}.to`);
   if (depth > 1 && call.value) {
     shown.value = coin(call.value);
-    if ([zero, dead].includes(to)) view.warn("ADDRESS_BURN", `${at}.to`);
+    if (lost(to)) view.warn("ADDRESS_BURN", `${at}.to`);
   }
   const why = view.called(depth);
   if (why) return Object.assign(shown, view.unreadable(why, data, at));
-  if (foreign && to !== multiSendCallOnly) {
+  if (foreign && view.written(to) !== multiSendCallOnly) {
     if (!call.upgrade) view.warn("DELEGATECALL", at);
-    if (to !== multiSend) return Object.assign(shown, view.unreadable("DELEGATECALL", data, at));
+    if (view.written(to) !== multiSend) return Object.assign(shown, view.unreadable("DELEGATECALL", data, at));
   }
   if (!data.length) return;
   const calldataDigest = ethers.keccak256(ethers.concat([ethers.toBeHex(data.length, 32), data]));
@@ -321,7 +324,7 @@ function showCall(view, coin, list, path, call, depth) {
       view.warn("ENCODING_ODD", at);
     }
   }
-  for (const name of parties) view.party(named(name), `${at}.args.${name}`);
+  for (const name of parties) party(named(name), `${at}.args.${name}`);
   const token = () => view.warn("TOKEN_UNKNOWN", what.collectible ? at : `${at}.amount`);
   const allowed = (place, value, bits) => {
     if (unlimited(value, bits)) view.warn("APPROVAL_UNLIMITED", place);
@@ -330,7 +333,7 @@ function showCall(view, coin, list, path, call, depth) {
   };
   if (what.moves) [shown.amount] = [{ value: String(named(what.moves)) }, token()];
   if (what.allows) [shown.amount] = [allowed(`${at}.amount`, named(what.allows), what.bits), token()];
-  if (what.burns && [zero, dead, to].includes(named("to"))) view.warn("ADDRESS_BURN", `${at}.args.to`);
+  if (what.burns && (lost(named("to")) || named("to") === to)) view.warn("ADDRESS_BURN", `${at}.args.to`);
   if (what.collectible) token();
   if (what.all && named("approved")) view.warn("APPROVAL_ALL", at);
   if (what.alone && call.value) view.warn("VALUE_ALONG", at);
@@ -340,10 +343,10 @@ function showCall(view, coin, list, path, call, depth) {
   if (what.until) shown.until = until(view, at, named(what.until));
   if (what.permits) {
     const [details, spender] = named(what.permits);
-    view.party(spender, `${at}.args.spender`);
+    party(spender, `${at}.args.spender`);
     shown.amounts = (what.permits === "permitBatch" ? details : [details]).map(([token, value, expiration], i) => {
       view.warn("TOKEN_UNKNOWN", `${at}.amounts.${i}`);
-      return { token, ...allowed(`${at}.amounts.${i}`, value, 160), until: until(view, `${at}.amounts.${i}`, expiration) };
+      return { token: view.written(token), ...allowed(`${at}.amounts.${i}`, value, 160), until: until(view, `${at}.amounts.${i}`, expiration) };
     });
   }
   const calls = [];
@@ -357,8 +360,8 @@ function showCall(view, coin, list, path, call, depth) {
     while (left.length) {
       const size = left.length < 85 ? -1n : BigInt("0x" + left.subarray(53, 85).toString("hex"));
       if (size < 0n || size > left.length - 85) {
-        shown.trailing = view.piece(left);
-        view.warn("TRAILING_DATA", at);
+        shown.transactions = { trailing: view.piece(left) };
+        view.warn("TRAILING_DATA", `${at}.transactions`);
         break;
       }
       const end = 85 + Number(size);
@@ -391,7 +394,7 @@ function abiShown(view, at, type, value, elsewhere) {
     return { items: value.map((item, i) => ({ type: type.arrayChildren.format("sighash"), ...abiShown(view, `${at}.items.${i}`, type.arrayChildren, item, elsewhere) })) };
   }
   if (type.isTuple()) return { members: type.components.map((part, i) => argument(view, `${at}.members`, part, value[i], i, elsewhere)) };
-  if (type.type === "address") return view.address(value);
+  if (type.type === "address") return view.address(view.written(value));
   if (type.type === "bool") return { value };
   if (type.type === "string") return { value: view.text(value, `${at}.value`) };
   if (type.type.startsWith("bytes")) return { value: view.data(bytes(value), `${at}.value`, elsewhere) };

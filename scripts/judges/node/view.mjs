@@ -66,6 +66,7 @@ async function asked(organizationId, [submit, parameters, type]) {
   const { url, body, stamp } = await http.stampGetActivity({ organizationId, activityId: activity.id });
   const answer = await (await fetch(url, { method: "POST", body, headers: { [stamp.stampHeaderName]: stamp.stampHeaderValue } })).text();
   const { decoded, decodedDigest, fingerprint } = JSON.parse(answer).activity;
+  assert.ok(decoded, "it is decoded");
   const text = JSON.stringify(decoded);
   assert.ok(answer.includes(`"decoded":${text},"decodedDigest":"${decodedDigest}"`), "JSON.stringify gives the bytes back");
   assert.match(text, /^[\x20-\x7e]*$/);
@@ -167,6 +168,9 @@ export class View {
     if (ends(address) === ends(this.own[0])) this.warn("LOOKALIKE", at);
   }
 
+  // How the network writes the address that Ethereum writes so.
+  written = (address) => address;
+
   isOwn = (address) => this.own.includes(address);
 
   letters(text, at, breaks = "") {
@@ -266,8 +270,8 @@ export const escaped = (text) =>
 export function amount(value, unit, symbol, decimals) {
   const shown = { value: String(value), ...(unit && { unit }) };
   if (BigInt(value) === 0n || decimals === undefined) return shown;
-  const digits = String(value).padStart(decimals + 1, "0");
-  const text = `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`.replace(/\.?0+$/, "");
+  const digits = String(value).replace("-", "").padStart(decimals + 1, "0");
+  const text = (value < 0 ? "-" : "") + `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`.replace(/\.?0+$/, "");
   return { ...shown, text, ...(symbol && { symbol, symbolSource: "BUILTIN" }) };
 }
 

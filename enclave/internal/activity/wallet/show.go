@@ -13,8 +13,8 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// knowSigner completes what is known for a payload that a key signs: the key, and the interfaces of the contracts that it
-// may call. ok is false where there is no such key, which Run refuses.
+// knowSigner completes what is known for a payload that a key signs: the key, how calls of contracts are read, and the
+// interfaces of those that it may call. ok is false where there is no such key, which Run refuses.
 func knowSigner(tx *org.Tx, signWith string, speaks InterfaceType, known *show.Known) (ok bool, err error) {
 	s, err := lookUpSigningKey(tx, signWith)
 	if s == nil || err != nil {
@@ -23,6 +23,7 @@ func knowSigner(tx *org.Tx, signWith string, speaks InterfaceType, known *show.K
 	if known.Signer, err = s.chainKey(); err != nil {
 		return false, err
 	}
+	known.Calls = eth.ShowCall
 	if speaks == "" {
 		return true, nil
 	}
@@ -99,7 +100,6 @@ func (in *EthSendTransaction) show(tx *org.Tx, v *show.View, known *show.Known) 
 	if !ok {
 		return showNoSigner(v, in.From, "")
 	}
-	known.Calls = eth.ShowCall
 	s := eth.Send{
 		ChainID: in.sender.Chain, From: in.sender.Address, Calls: in.calls, Nonce: in.nonce, Gas: in.gas, FeeCap: in.feeCap,
 		MostGas: maxGas, MostFee: mostFees(in.sender.Chain), Delegated: in.delegated(), Sponsored: activity.IsOn(in.Sponsor), Undelegates: in.undelegates,

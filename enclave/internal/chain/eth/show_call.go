@@ -401,8 +401,8 @@ func (r callReader) inner(c call, depth int) error {
 		packed := c.bytes("transactions")
 		for len(packed) > 0 {
 			one, rest, ok := unpack(packed)
-			if !ok {
-				c.out.Trailing(packed)
+			if !ok { // beside what may follow the arguments
+				c.out.Object("transactions").Trailing(packed)
 				break
 			}
 			calls, packed = append(calls, one), rest

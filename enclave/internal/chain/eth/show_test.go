@@ -105,6 +105,7 @@ func TestEffects(t *testing.T) {
 		{"and one among them that is foreign", "0x" + someone, 0, exec(callOnly, "1", send("01")), []string{`"DELEGATECALL","severity"`, `"reason":"DELEGATECALL"`}, []string{"APPROVAL_UNLIMITED"}},
 		{"several by code that may do more", "0x" + someone, 0, exec(foreignCode, "1", send("00")), []string{`"DELEGATECALL","severity"`, "APPROVAL_UNLIMITED"}, nil},
 		{"what is packed ends too early", "0x" + someone, 0, "8d80ff0a" + word("20") + dynamic(packed("00")[:150]), []string{"TRAILING_DATA"}, nil},
+		{"and so do the arguments", "0x" + someone, 0, "8d80ff0a" + word("20") + dynamic(packed("00")[:150]) + "01", []string{`"transactions":{"trailing":{"hex":"0x00`, `"trailing":{"hex":"0x01"`}, nil},
 		{"arguments that are none", token, 0, "a9059cbb" + all + word("5"), []string{"DOES_NOT_DECODE", "UNREAD"}, []string{"ERC20_TRANSFER"}},
 		{"two bytes", token, 0, "a905", []string{"UNKNOWN_FUNCTION"}, []string{"selector"}},
 		{"coins to nobody", "0x" + strings.Repeat("0", 40), 1, "", []string{"ADDRESS_BURN"}, []string{"ADDRESS_NEW"}},
