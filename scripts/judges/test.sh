@@ -67,7 +67,7 @@ fi
 if [ $# -eq 0 ]; then
 	for file in "$here"/node/*.mjs; do
 		case $(basename "$file" .mjs) in
-		setting | derive | chain-eth | view | decoded-*) ;;
+		setting | derive | chain-eth | view | view-* | decoded-*) ;;
 		*) set -- "$@" "$(basename "$file" .mjs)" ;;
 		esac
 	done

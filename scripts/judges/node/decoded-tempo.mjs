@@ -2,7 +2,7 @@
 import { test } from "node:test";
 import * as viem from "viem";
 import { Transaction } from "viem/tempo";
-import { accessList, callData, ethereum, ethereumAddress, ethereumView, showCall } from "./decoded-ethereum.mjs";
+import { accessList, callData, ethereum, ethereumAddress, ethereumView, showCall } from "./view-ethereum.mjs";
 import { amount, bytes, judged, seconds, transaction } from "./view.mjs";
 
 const { z_TxEnvelopeTempo: TxEnvelopeTempo } = Transaction;
