@@ -17,7 +17,7 @@ trap 'stop_engines; rm -rf "$work"' EXIT
 judged() {
 	local name=$1
 	shift
-	node "$@" --test --test-timeout=120000 --test-reporter=spec "$work/node/$name.mjs"
+	node "$@" --test --test-timeout=300000 --test-reporter=spec "$work/node/$name.mjs"
 }
 
 # The virtual machine's compiled programs leave the x87 unit unusable behind them, and V8 does this one sum with it.

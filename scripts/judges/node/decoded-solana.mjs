@@ -4,17 +4,18 @@ import { test } from "node:test";
 import * as spl from "@solana/spl-token";
 import * as web3 from "@solana/web3.js";
 import { account } from "./setting.mjs";
-import { View, amount, bytes, judged, sha256, transaction } from "./view.mjs";
+import { View, amount, bytes, judged, seconds, sha256, transaction } from "./view.mjs";
 
 // The programs that are built in, by the names that they have there.
 const programs = {
   "11111111111111111111111111111111": "System Program", TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA: "Token Program",
   TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb: "Token-2022", ComputeBudget111111111111111111111111111111: "Compute Budget",
   MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr: "Memo", ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL: "Associated Token Account",
+  Stake11111111111111111111111111111111111111: "Stake Program",
 };
 const memo = new web3.PublicKey("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr");
 const sol = (lamports) => amount(lamports, "lamport", "SOL", 9);
-const { SystemProgram, SystemInstruction, ComputeBudgetProgram, ComputeBudgetInstruction, PublicKey } = web3;
+const { StakeProgram, StakeInstruction, SystemProgram, SystemInstruction, ComputeBudgetProgram, ComputeBudgetInstruction, PublicKey } = web3;
 
 const others = Array.from({ length: 3 }, (_, i) => new PublicKey(bytes(sha256(`program ${i}`))));
 
@@ -29,6 +30,9 @@ function solanaInstruction(random, self, pool, budgets) {
   const mint = p();
   const nobody = random.is(20) ? null : p();
   const signers = random.is(10) ? [p(), p()] : [];
+  const lockup = () => new web3.Lockup(random.one([0, Number(random.number(40))]), random.one([0, Number(random.number(40))]), p());
+  const stakeAuthorizationType = { index: random.below(2) };
+  const custodianPubkey = random.is(30) ? p() : undefined;
   const budget = (name, make) => (budgets.has(name) ? null : (budgets.add(name), make()));
   return random.one([
     () => SystemProgram.transfer({ fromPubkey: owner(), toPubkey: p(), lamports: u64 }),
@@ -65,6 +69,14 @@ function solanaInstruction(random, self, pool, budgets) {
     () => spl.createReallocateInstruction(p(), p(), [spl.ExtensionType.MemoTransfer], owner(), signers, spl.TOKEN_2022_PROGRAM_ID),
     () => spl.createAssociatedTokenAccountInstruction(p(), p(), p(), mint, token),
     () => spl.createAssociatedTokenAccountIdempotentInstruction(p(), p(), p(), mint, token),
+    () => StakeProgram.initialize({ stakePubkey: p(), authorized: new web3.Authorized(p(), p()), lockup: lockup() }),
+    () => StakeProgram.authorize({ stakePubkey: p(), authorizedPubkey: owner(), newAuthorizedPubkey: p(), stakeAuthorizationType, custodianPubkey }).instructions[0],
+    () => StakeProgram.authorizeWithSeed({ stakePubkey: p(), authorityBase: owner(), authoritySeed: seed, authorityOwner: p(), newAuthorizedPubkey: p(), stakeAuthorizationType, custodianPubkey }).instructions[0],
+    () => StakeProgram.delegate({ stakePubkey: p(), authorizedPubkey: owner(), votePubkey: p() }).instructions[0],
+    () => StakeProgram.splitInstruction({ stakePubkey: p(), authorizedPubkey: owner(), splitStakePubkey: p(), lamports: u53 }),
+    () => StakeProgram.merge({ stakePubkey: p(), sourceStakePubKey: p(), authorizedPubkey: owner() }).instructions[0],
+    () => StakeProgram.withdraw({ stakePubkey: p(), authorizedPubkey: owner(), toPubkey: p(), lamports: u53, custodianPubkey }).instructions[0],
+    () => StakeProgram.deactivate({ stakePubkey: p(), authorizedPubkey: owner() }).instructions[0],
     () => new web3.TransactionInstruction({ programId: memo, keys: random.is(50) ? [{ pubkey: owner(), isSigner: true, isWritable: false }] : [], data: random.is(80) ? Buffer.from(random.text().slice(0, 300)) : random.bytes(20) }),
     () => new web3.TransactionInstruction({
       programId: random.one(others), data: random.bytes(random.one([0, 1, 8, 255, 256, 257, 400])),
@@ -243,6 +255,46 @@ function solanaShown(accounts, wire) {
       case "Token-2022":
         tokenShown(view, instruction, shown, path, { at, party, named, list, own, places });
         break;
+      case "Stake Program": {
+        const type = StakeInstruction.decodeInstructionType(instruction);
+        const d = StakeInstruction[`decode${type}`](instruction);
+        named(type);
+        const right = (object, member, key, place = path) => {
+          object[member] = view.address(key.toBase58());
+          view.party(key.toBase58(), `${place}.${member}`);
+        };
+        if (d.authorizedPubkey) shown.authority = at(d.authorizedPubkey);
+        if (d.custodianPubkey) shown.custodian = at(d.custodianPubkey);
+        if (d.newAuthorizedPubkey) {
+          right(shown, "newAuthority", d.newAuthorizedPubkey);
+          Object.assign(shown, { authorityType: ["STAKER", "WITHDRAWER"][d.stakeAuthorizationType.index] });
+          view.warn("CONTROL_CHANGE", path);
+        }
+        const moving = { Split: [d.stakePubkey, d.splitStakePubkey], Withdraw: [d.stakePubkey, d.toPubkey], Merge: [d.sourceStakePubKey, d.stakePubkey] }[type];
+        if (moving) {
+          Object.assign(shown, { from: at(moving[0]), to: at(moving[1]), ...(d.lamports !== undefined && { amount: sol(BigInt(d.lamports)) }) });
+          party(moving[1], `${path}.to`);
+        } else {
+          shown.account = at(d.stakePubkey);
+        }
+        if (type === "AuthorizeWithSeed") {
+          Object.assign(shown, { authority: at(d.authorityBase), seed: view.text(d.authoritySeed, `${path}.seed`), authorityOwner: d.authorityOwner.toBase58() });
+        }
+        if (type === "Delegate") {
+          shown.vote = at(d.votePubkey);
+          party(d.votePubkey, `${path}.vote`);
+        }
+        if (type === "Initialize") {
+          right(shown, "staker", d.authorized.staker);
+          right(shown, "withdrawer", d.authorized.withdrawer);
+          const { unixTimestamp, epoch, custodian } = d.lockup;
+          if (unixTimestamp || epoch) {
+            shown.lockup = { until: seconds(BigInt(unixTimestamp)), epoch: String(epoch) };
+            right(shown.lockup, "custodian", custodian, `${path}.lockup`);
+          }
+        }
+        break;
+      }
       case "Associated Token Account":
         named(instruction.data.length ? "CreateIdempotent" : "Create");
         [shown.payer, shown.account, shown.owner, shown.mint] = instruction.keys.map((k) => at(k.pubkey));

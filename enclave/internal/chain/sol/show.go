@@ -245,6 +245,9 @@ func (s *shower) instruction(o *show.Object, in *instruction, program string) er
 	case loader:
 		s.loader(o, in)
 		return nil
+	case stakeProgram:
+		s.stake(o, in)
+		return nil
 	}
 	return s.other(o, in, program)
 }
@@ -272,6 +275,7 @@ var programNames = map[string]string{
 	"Memo1UhkJRfHyvLMcVucJwxXeuD728EqVddwQDwFMNo":  memo,
 	"ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL": tokenAccounts,
 	"BPFLoaderUpgradeab1e11111111111111111111111":  loader,
+	"Stake11111111111111111111111111111111111111":  stakeProgram,
 }
 
 // system shows an instruction of the System program, all of which Read knows.
