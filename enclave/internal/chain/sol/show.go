@@ -248,6 +248,11 @@ func (s *shower) instruction(o *show.Object, in *instruction, program string) er
 	case stakeProgram:
 		s.stake(o, in)
 		return nil
+	case squads:
+		if q := squadsInstructionOf(in); q != nil {
+			s.multisig(o, in, q)
+			return nil
+		}
 	}
 	return s.other(o, in, program)
 }
@@ -276,6 +281,7 @@ var programNames = map[string]string{
 	"ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL": tokenAccounts,
 	"BPFLoaderUpgradeab1e11111111111111111111111":  loader,
 	"Stake11111111111111111111111111111111111111":  stakeProgram,
+	"SQDS4ep65T869zMMBKyuUq6aD6EgTu8psMjkvj52pCf":  squads,
 }
 
 // system shows an instruction of the System program, all of which Read knows.
@@ -587,6 +593,9 @@ func (s *shower) other(o *show.Object, in *instruction, program string) error {
 	var c *call
 	var discriminator []byte
 	why := show.UnknownProgram
+	if programNames[program] != "" {
+		why = show.UnknownInstruction
+	}
 	if d, ok := uploaded.Description.(*idl); ok && d != nil {
 		var several bool
 		c, discriminator, several = d.find(in.data)

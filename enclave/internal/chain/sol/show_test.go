@@ -88,3 +88,39 @@ func TestStakeChecked(t *testing.T) {
 		}
 	}
 }
+
+// The discriminators are those that Squads publishes in its IDL.
+func TestSquads(t *testing.T) {
+	const program = "SQDS4ep65T869zMMBKyuUq6aD6EgTu8psMjkvj52pCf"
+	const approve, create, execute, add, propose = "9025a488bcd82af8", "30fa4ea8d0e2dad3", "c208a15799a419ab", "01dbd76cb8e5d608", "dc3c49e01e6c4f9f"
+	member := number(8)
+	note := append([]byte{1}, append(le32(5), "\u202etx"...)...)
+	for what, c := range map[string]struct {
+		discriminator string
+		data          []byte
+		has           []string
+		not           string
+	}{
+		"a vote":                     {approve, []byte{0}, []string{`"function":"ProposalApprove"`, `"code":"BLIND","severity":"DANGER","at":["parts.0.calls.0"]`, `{"name":"memo","absent":true}`}, "UNREAD"},
+		"a vote with a note":         {approve, note, []string{`{"name":"memo","value":"\\u{202E}tx"}`, "TEXT_BIDI"}, "UNREAD"},
+		"a proposal of instructions": {create, []byte{0, 0, 1, 0, 0, 0, 9, 0}, []string{`"function":"VaultTransactionCreate"`, `"code":"UNREAD"`, `"readable":"PARTIAL"`}, "BLIND"},
+		"what is stored":             {execute, nil, []string{`"function":"VaultTransactionExecute"`, `"code":"BLIND"`}, "UNREAD"},
+		"a member":                   {add, append(append(member.key(), 7), 0), []string{`"code":"CONTROL_CHANGE"`, `{"name":"newMember","address":"` + member.name() + `","permissions":"7"}`, "ADDRESS_NEW"}, "UNREAD"},
+		"a proposal":                 {propose, append(le64(5), 1), []string{`{"name":"transactionIndex","value":"5"},{"name":"draft","value":true}`}, "UNREAD"},
+		"a byte too many":            {propose, append(le64(5), 1, 0), []string{`"reason":"DOES_NOT_DECODE"`}, `"args"`},
+		"a truth that is none":       {propose, append(le64(5), 2), []string{`"reason":"DOES_NOT_DECODE"`}, `"args"`},
+		"a note longer than it is":   {approve, []byte{1, 255, 255, 255, 255, 0}, []string{`"reason":"DOES_NOT_DECODE"`, `"code":"BLIND"`}, `"args"`},
+		"another instruction":        {"0000000000000000", nil, []string{`"reason":"UNKNOWN_INSTRUCTION"`}, `"function"`},
+	} {
+		data := append(unhex(t, c.discriminator), c.data...)
+		s := documentOf(t, draft{header: [3]byte{1, 0, 1}, keys: []number{1, 2, 9}, calls: []call{{2, []byte{0, 1}, data}}}, program)
+		for _, want := range c.has {
+			if !strings.Contains(s, want) {
+				t.Errorf("%s: no %s in %s", what, want, s)
+			}
+		}
+		if strings.Contains(s, c.not) {
+			t.Errorf("%s: %s in %s", what, c.not, s)
+		}
+	}
+}
