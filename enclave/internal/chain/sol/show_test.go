@@ -66,15 +66,15 @@ func TestStakeChecked(t *testing.T) {
 	of := func(accounts []byte, data []byte) string {
 		return documentOf(t, draft{header: [3]byte{2, 1, 1}, keys: []number{1, 2, 3, 4, 9}, calls: []call{{4, accounts, data}}}, program)
 	}
-	stranger := number(2).name()
+	signer := number(2).name()
 	for what, c := range map[string]struct {
 		accounts []byte
 		data     []byte
 		has, not string
 	}{
-		"a withdrawer":         {[]byte{2, 3, 0, 1}, system(10, le32(1)), `"function":"AuthorizeChecked","functionSource":"BUILTIN","account":{"address":"` + number(3).name() + `"},"authority":{"address":"` + number(1).name() + `"},"newAuthority":{"address":"` + stranger + `"},"authorityType":"WITHDRAWER"`, "UNREAD"},
+		"a withdrawer":         {[]byte{2, 3, 0, 1}, system(10, le32(1)), `"function":"AuthorizeChecked","functionSource":"BUILTIN","account":{"address":"` + number(3).name() + `"},"authority":{"address":"` + number(1).name() + `"},"newAuthority":{"address":"` + signer + `"},"authorityType":"WITHDRAWER"`, "UNREAD"},
 		"one by a seed":        {[]byte{2, 0, 3, 1}, system(11, le32(0), seed("s"), number(8).key()), `"authorityType":"STAKER","seed":"s","authorityOwner":"` + number(8).name() + `"`, "UNREAD"},
-		"an account":           {[]byte{2, 3, 0, 1}, system(9), `"staker":{"address":"` + number(1).name() + `"},"withdrawer":{"address":"` + stranger + `"}`, "CONTROL_CHANGE"},
+		"an account":           {[]byte{2, 3, 0, 1}, system(9), `"staker":{"address":"` + number(1).name() + `"},"withdrawer":{"address":"` + signer + `"}`, "CONTROL_CHANGE"},
 		"a lockup":             {[]byte{2, 0}, system(6, []byte{0, 0, 0}), `"code":"CONTROL_CHANGE"`, `"readable":"FULL"`},
 		"a role that is none":  {[]byte{2, 3, 0, 1}, system(10, le32(2)), `"reason":"UNKNOWN_INSTRUCTION"`, `"function"`},
 		"a byte too many":      {[]byte{2, 3, 0}, system(5, []byte{0}), `"reason":"UNKNOWN_INSTRUCTION"`, `"function"`},
