@@ -207,7 +207,15 @@ func (x sources) Activity(id org.ID) (e *org.Entry, err error) {
 
 // Page reads the newest entries of activities.
 func (x sources) Page(p query.Page) ([]*org.Entry, error) {
-	es, err := x.view.Page(x.ctx, ledger.Page{Types: p.Types, Statuses: p.Statuses, Before: p.Before, After: p.After, Limit: p.Limit})
+	ask := ledger.Page{Types: p.Types, Statuses: p.Statuses, Before: p.Before, After: p.After, Limit: p.Limit}
+	if p.UntilMs != nil {
+		end, err := x.view.CountUntil(x.ctx, *p.UntilMs)
+		if err != nil || end == 0 {
+			return nil, err
+		}
+		ask.End = &end
+	}
+	es, err := x.view.Page(x.ctx, ask)
 	if err == nil {
 		err = x.countBytes(es...)
 	}

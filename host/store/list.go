@@ -41,6 +41,9 @@ func NewWindow(ask wire.Page, organization, cursor int64) Window {
 	case ask.After != nil:
 		w.High = cursor
 	}
+	if ask.End != nil && *ask.End < ask.TreeSize {
+		w.High = min(w.High, Place(organization, *ask.End))
+	}
 	return w
 }
 

@@ -51,6 +51,7 @@ func samples() map[string]any {
 		"pieces":          &wire.Pieces{Pieces: [][]byte{[]byte("p"), {}}},
 		"find":            &wire.Find{Organization: id(3), TreeSize: 10, Activities: []wire.ID{id(7)}, Seqs: []uint64{0, 300}},
 		"page":            &wire.Page{Organization: id(3), TreeSize: 10, Types: []string{"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2"}, Statuses: []uint8{1, 2}, Before: &cursor, After: &cursor, Limit: 100},
+		"page_end":        &wire.Page{Organization: id(3), TreeSize: 10, Limit: 10, End: new(uint64(4))},
 		"page_bare":       &wire.Page{Organization: id(3), TreeSize: 10, Limit: 10},
 		"proven":          &wire.Proven{Entries: []wire.ProvenEntry{{Seq: 4, Sealed: []byte("e4"), Proof: []wire.Hash{hash(8)}}}, Unknown: true},
 		"index":           &wire.Batch{Boot: id(2), Epoch: 3, Number: 79, Header: []byte("header"), Entries: []wire.Entry{{Organization: id(3), Seq: 9, Sealed: []byte("e9"), Index: []wire.IndexChange{{Key: hash(8), Rank: 1745383555000}, {Key: hash(9), Rank: 1745383555000, Drop: true}}}}},

@@ -388,6 +388,7 @@ type Find struct {
 
 // Page asks for a page of the list of activities' newest entries, newest first, filtered. Before and After are
 // cursors, ids of activities: After X asks for those that follow X in the list, Before X for those that precede it.
+// End leaves out entries at or after it.
 type Page struct {
 	Organization ID       `cbor:"1,keyasint"`
 	TreeSize     uint64   `cbor:"2,keyasint"`
@@ -396,6 +397,7 @@ type Page struct {
 	Before       *ID      `cbor:"5,keyasint,omitempty"`
 	After        *ID      `cbor:"6,keyasint,omitempty"`
 	Limit        uint16   `cbor:"7,keyasint"`
+	End          *uint64  `cbor:"8,keyasint,omitempty"`
 }
 
 // An IndexRow is a row of the host's index under one key. Rows are ordered by rank and id.

@@ -74,11 +74,31 @@ func (v *View) Activity(ctx context.Context, id org.ID) (*org.Entry, error) {
 	return e, nil
 }
 
+// CountUntil returns how many entries had been made by a time. It reads as many entries as the number of all has binary digits. If the
+// enclave's clock was once set back, the number is one of several possible ones.
+func (v *View) CountUntil(ctx context.Context, ms uint64) (uint64, error) {
+	low, high := uint64(0), v.tip.Count
+	for low < high {
+		middle := low + (high-low)/2
+		e, err := v.Entry(ctx, middle)
+		if err != nil {
+			return 0, err
+		}
+		if e.TimeMs <= ms {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
+
 // A Page is a query for activities' newest entries, newest first. Before and After are cursors, ids of activities.
 type Page struct {
 	Types         []string
 	Statuses      []org.Status
 	Before, After *org.ID
+	End           *uint64 // only entries below this seq
 	Limit         int
 }
 
@@ -91,7 +111,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 	if err := v.ledger.batchWriter.waitStored(ctx, v.batch); err != nil {
 		return nil, err
 	}
-	ask := wire.Page{Organization: wire.ID(v.id), TreeSize: v.tip.Count, Types: p.Types, Before: (*wire.ID)(p.Before), After: (*wire.ID)(p.After), Limit: uint16(p.Limit)}
+	ask := wire.Page{Organization: wire.ID(v.id), TreeSize: v.tip.Count, Types: p.Types, Before: (*wire.ID)(p.Before), After: (*wire.ID)(p.After), End: p.End, Limit: uint16(p.Limit)}
 	for _, s := range p.Statuses {
 		ask.Statuses = append(ask.Statuses, uint8(s))
 	}
@@ -120,7 +140,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 			return nil, err
 		}
 		slot.Pause()
-		fits := (i == 0 || got.Entries[i].Seq < got.Entries[i-1].Seq) && !e.Activity.Zero() && isWanted(p.Types, e.Type) && isWanted(p.Statuses, e.Status)
+		fits := (i == 0 || got.Entries[i].Seq < got.Entries[i-1].Seq) && (p.End == nil || e.Seq < *p.End) && !e.Activity.Zero() && isWanted(p.Types, e.Type) && isWanted(p.Statuses, e.Status)
 		if !fits && !insecure.Skip(insecure.Answer) {
 			return nil, v.ledger.breach(fault.AlarmIndex, "something else than asked for")
 		}

@@ -84,9 +84,19 @@ func TestHistory(t *testing.T) {
 		{ledger.Page{Limit: 10, Statuses: []org.Status{org.StatusFailed}}, []int{15, 10, 5, 0}},
 		{ledger.Page{Limit: 10, Statuses: []org.Status{org.StatusFailed}, Types: []string{"TYPE_0"}}, []int{10, 0}},
 		{ledger.Page{Limit: 10, Types: []string{"TYPE_2"}}, nil},
+		{ledger.Page{Limit: 3, End: new(uint64(13))}, []int{11, 10, 9}}, // the organization's first entry is no activity's
+		{ledger.Page{Limit: 3, End: new(uint64(13)), After: &after}, []int{11, 10, 9}},
+		{ledger.Page{Limit: 3, End: new(uint64(18)), After: &after}, []int{14, 13, 12}},
+		{ledger.Page{Limit: 3, End: new(uint64(1))}, nil},
+		{ledger.Page{Limit: 3, End: new(uint64(99))}, []int{19, 18, 17}},
 	} {
 		if got := pages(c.p); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %v, want %v", c.p, got, c.want)
+		}
+	}
+	for ms, want := range map[uint64]uint64{0: 2, 7: 9, 18: 20, 19: 21, 1 << 40: 21} {
+		if got, err := v.CountUntil(ctx(t), ms); err != nil || got != want {
+			t.Errorf("%d entries until %d, %v", got, ms, err)
 		}
 	}
 	nobody := itemID(999)
@@ -258,6 +268,12 @@ func TestHistoryLies(t *testing.T) {
 	}, found)
 	run("page", page, func() error {
 		_, err := v.Page(ctx(t), ledger.Page{Limit: 4, Types: []string{"TYPE_1"}, Statuses: []org.Status{org.StatusCompleted}})
+		return err
+	}, func(l lie) hooks {
+		return hooks{page: func(q wire.Page, p wire.Proven) (wire.Proven, error) { l.tell(&p); return p, nil }}
+	})
+	run("page with an end", []lie{{"an entry at the end", fault.AlarmIndex, put(13)}, {"an entry beyond it", fault.AlarmIndex, put(20)}}, func() error {
+		_, err := v.Page(ctx(t), ledger.Page{Limit: 4, End: new(uint64(13))})
 		return err
 	}, func(l lie) hooks {
 		return hooks{page: func(q wire.Page, p wire.Proven) (wire.Proven, error) { l.tell(&p); return p, nil }}

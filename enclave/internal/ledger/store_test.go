@@ -486,7 +486,7 @@ func (s *memStore) Page(_ context.Context, q wire.Page) (wire.Proven, error) {
 		if e.Prior > 0 {
 			newer[e.Prior-1] = true
 		}
-		fits := e.Activity != wire.ID{} && !newer[e.Seq] && (after < 0 || i < after) &&
+		fits := e.Activity != wire.ID{} && !newer[e.Seq] && (after < 0 || i < after) && (q.End == nil || e.Seq < *q.End) &&
 			(len(q.Types) == 0 || slices.Contains(q.Types, e.Type)) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, e.Status))
 		if fits && len(got.Entries) < int(q.Limit) {
 			got.Entries = append(got.Entries, proven(o.entries, size, i))

@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
@@ -37,6 +38,7 @@ type activitiesRequest struct {
 	FilterByStatus    []ActivityStatus `json:"filterByStatus,omitempty"`
 	PaginationOptions *Pagination      `json:"paginationOptions"`
 	FilterByType      []ActivityType   `json:"filterByType,omitempty"`
+	UntilMs           *string          `json:"untilMs"` // ours: leaves out activities that changed later
 	// IncludeDecoded, which is ours, asks for decodedSummary of those that wait.
 	IncludeDecoded bool `json:"includeDecoded,omitempty"`
 }
@@ -70,6 +72,13 @@ func fetchActivities(in *activitiesRequest, s *sources) (l activityList, err err
 	}
 	// By time, as the SDKs walk to older activities: before a cursor are older ones, which follow it in the list.
 	p := Page{Before: b.after, After: b.before, Limit: b.limit}
+	if text := activity.TextOf(in.UntilMs); text != "" {
+		ms, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return l, fault.Field("untilMs", "must be a time in milliseconds")
+		}
+		p.UntilMs = &ms
+	}
 	for _, status := range in.FilterByStatus {
 		p.Statuses = append(p.Statuses, org.ParseStatus(string(status)))
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -246,6 +247,27 @@ func TestListWalletAccounts(t *testing.T) {
 			}
 		}
 	}
+	// By address. Both wallets have the first one, and the account that signs for it is shown, unless a wallet is named.
+	for i, want := range map[int]*org.Wallet{1: late, 95: late} {
+		for _, a := range []string{address(i), strings.ToLower(address(i))} {
+			l := w.get("list_wallet_accounts", object{"address": a, "includeWalletDetails": true})["accounts"].([]any)
+			if len(l) != 1 || l[0].(object)["address"] != address(i) || l[0].(object)["walletDetails"].(object)["walletId"] != want.ID.String() {
+				t.Errorf("%s: %v", a, l)
+			}
+		}
+	}
+	if got := ids(object{"address": address(1), "walletId": early.ID.String()}); !slices.Equal(got, all[:1]) {
+		t.Errorf("the wallet's account: %v", got)
+	}
+	if got := ids(object{"address": address(95), "walletId": early.ID.String()}); len(got) != 0 {
+		t.Errorf("an account of another wallet: %v", got)
+	}
+	for _, a := range []string{address(50), address(500), "no address"} { // deleted, never there
+		if got := ids(object{"address": a}); len(got) != 0 {
+			t.Errorf("%s: %v", a, got)
+		}
+	}
+	w.refused("list_wallet_accounts", object{"address": address(1), "paginationOptions": object{"after": all[0]}}, 3, "address and a cursor")
 	one := page("100")
 	one["walletId"], one["includeWalletDetails"] = early.ID.String(), true
 	l := w.get("list_wallet_accounts", one)["accounts"].([]any)
@@ -324,6 +346,17 @@ func TestActivities(t *testing.T) {
 	if p := w.paged; p.Limit != 2 || *p.After != id('A', 1) || len(p.Statuses) != 2 || p.Statuses[1] != org.StatusFailed || len(p.Types) != 1 || p.Types[0] != "ACTIVITY_TYPE_CREATE_POLICY_V3" {
 		t.Errorf("%+v", p)
 	}
+	if w.paged.UntilMs != nil {
+		t.Error("an end that nobody asked for")
+	}
+	w.get("list_activities", object{"untilMs": "1700000000000"})
+	if p := w.paged; p.UntilMs == nil || *p.UntilMs != 1_700_000_000_000 {
+		t.Errorf("%+v", p)
+	}
+	for _, bad := range []any{"-1", "x", "1.5", "99999999999999999999"} {
+		w.refused("list_activities", object{"untilMs": bad}, 3, "milliseconds")
+	}
+	w.refused("list_activities", object{"untilMs": 7}, 3, "untilMs")
 	w.get("list_activities", object{"paginationOptions": object{"after": id('A', 1).String()}})
 	if p := w.paged; p.Limit != 10 || *p.Before != id('A', 1) {
 		t.Errorf("%+v", p)

@@ -116,11 +116,12 @@ func (v *View) top() (*org.Tx, error) {
 }
 
 // Page selects at most Limit activities, newest first: those that follow After in
-// that order, or those just before Before. An empty filter selects all.
+// that order, or those just before Before. An empty filter selects all. UntilMs leaves out those that changed later.
 type Page struct {
 	Types         []string
 	Statuses      []org.Status
 	Before, After *org.ID
+	UntilMs       *uint64
 	Limit         int
 }
 

@@ -70,17 +70,27 @@ func TestEveryQueryIsLiveOrUnimplemented(t *testing.T) {
 func endpoint(op string) apitest.Endpoint { return api.Endpoints["/public/v1/query/"+op] }
 
 // ownMembers are members of ours in requests of the interface. Clients that do not know them leave them out.
-var ownMembers = []string{"GetActivitiesRequest.includeDecoded: not in the description"}
+var ownMembers = []string{"GetActivitiesRequest.includeDecoded: not in the description", "GetActivitiesRequest.untilMs: not in the description", "GetSubOrgIdsRequest.includeDetails: not in the description",
+	"GetVerifiedSubOrgIdsRequest.includeDetails: not in the description", "GetWalletAccountsRequest.address: not in the description"}
+
+// ownAnswers are members of ours in answers, which only a request with a member of ours gets.
+var ownAnswers = []string{"organizations: unknown member", "total: unknown member"}
 
 func TestRequestsFollowTheDescription(t *testing.T) {
+	found := map[string]bool{}
 	for op, q := range query.Live() {
 		if slices.Contains(query.Own, op) {
 			continue // ours, not the interface's
 		}
 		for _, wrong := range api.Request(endpoint(op).Request, q.Shape(), nil) {
-			if !slices.Contains(ownMembers, wrong) {
+			if found[wrong] = true; !slices.Contains(ownMembers, wrong) {
 				t.Errorf("%s: %s", op, wrong)
 			}
+		}
+	}
+	for _, m := range ownMembers {
+		if !found[m] {
+			t.Errorf("no request has %s", m)
 		}
 	}
 }
@@ -242,6 +252,9 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	}
 	if !slices.Contains(query.Own, op) {
 		for _, wrong := range api.Check(endpoint(op).Response, b) {
+			if _, member, _ := strings.Cut(wrong, "."); request["includeDetails"] == true && slices.Contains(ownAnswers, member) {
+				continue
+			}
 			w.t.Errorf("%s: %s", op, wrong)
 		}
 	}

@@ -89,7 +89,15 @@ Types are written without ACTIVITY_TYPE_; the path is `+"`/public/v1/submit/`"+`
 %s
 ## Cloister's own operations
 
-%s`, live, all, asked, askedLive, liveQueries, allQueries, types.String(), queries.String(), own.String())
+%s
+## Cloister's own members of queries
+
+All are optional. Clients that do not know them leave them out.
+
+- `+"`list_suborgs` and `list_verified_suborgs`: with `includeDetails` true, the answer also has `organizations` (`organizationId`,\n  `organizationName`, `createdAt`, of this page) and `total`, how many sub-organizations there are, whatever the filter"+`.
+- `+"`list_wallet_accounts`: `address` selects the account that has it, of any wallet or of `walletId`"+`.
+- `+"`list_activities`: `untilMs` leaves out activities that changed after this time in milliseconds"+`.
+`, live, all, asked, askedLive, liveQueries, allQueries, types.String(), queries.String(), own.String())
 	kept, err := os.ReadFile(served)
 	for line := range strings.Lines(string(kept)) {
 		if strings.HasSuffix(line, "| served |\n") && !strings.Contains(text, line) {

@@ -53,6 +53,7 @@ type suborgsRequest struct {
 	FilterType        *string     `json:"filterType"`
 	FilterValue       *string     `json:"filterValue"`
 	PaginationOptions *Pagination `json:"paginationOptions"`
+	IncludeDetails    *bool       `json:"includeDetails"` // ours: also answer names and times of creation, and the number of all
 }
 
 // A search finds up to limit sub-organizations in the parent's state, in order of creation: those after after
@@ -178,13 +179,14 @@ func byPublicKey(v string) suborgFilter {
 type suborgSearch struct {
 	suborgFilter
 	bounds
-	found []org.ID
+	found    []org.ID
+	detailed bool
 }
 
 // fetchSuborgs decodes the request and, if the filter is a handle, searches the index.
 func fetchSuborgs(op string, filters map[string]func(string) suborgFilter) func(*suborgsRequest, *sources) (*suborgSearch, error) {
 	return func(in *suborgsRequest, x *sources) (s *suborgSearch, err error) {
-		s = new(suborgSearch)
+		s = &suborgSearch{detailed: in.IncludeDetails != nil && *in.IncludeDetails}
 		if s.suborgFilter, err = in.filter(op, filters, x); err != nil {
 			return nil, err
 		}
@@ -280,7 +282,36 @@ func answerSuborgs(v *View, s *suborgSearch) (_ []byte, err error) {
 			return nil, err
 		}
 	}
-	return append(idents(nil, `{"organizationIds":`, ids), '}'), nil
+	dst := idents(nil, `{"organizationIds":`, ids)
+	if s.detailed {
+		dst, err = appendDetails(dst, v, ids)
+	}
+	return append(dst, '}'), err
+}
+
+// appendDetails writes the parent's records of a page, and how many sub-organizations there are. One that was deleted since the
+// index was searched is left out.
+func appendDetails(dst []byte, v *View, ids []org.ID) ([]byte, error) {
+	o, err := v.Organization()
+	if err != nil {
+		return nil, err
+	}
+	cs := make([]*org.Child, 0, len(ids))
+	for _, i := range ids {
+		c, err := v.Child(i)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			cs = append(cs, c)
+		}
+	}
+	dst = array(dst, `,"organizations":`, cs, func(dst []byte, c *org.Child) []byte {
+		dst = ident(dst, `{"organizationId":`, c.ID)
+		dst = text(dst, `,"organizationName":`, c.Name)
+		return append(activity.AppendTime(append(dst, `,"createdAt":`...), c.CreatedMs), '}')
+	})
+	return number(dst, `,"total":`, o.Children), nil
 }
 
 // inState reads the page from the parent's state, which is complete.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +171,52 @@ func TestSuborgsInState(t *testing.T) {
 	if w.index.paged+w.index.asked > 0 {
 		t.Error("the host was asked about what the state holds")
 	}
+}
+
+// With details, a page has the parent's records, and says how many sub-organizations there are.
+func TestSuborgsWithDetails(t *testing.T) {
+	w := newWorld(t)
+	ids := w.children(20)
+	w.change(func(tx *org.Tx) {
+		o, err := tx.Organization()
+		w.must(err)
+		changed := *o
+		changed.Children = 20
+		w.must(tx.PutOrganization(&changed))
+	})
+	detail := func(n int, name string) object {
+		return object{"organizationId": ids[n], "organizationName": name, "createdAt": object{"seconds": "1", "nanos": "0"}}
+	}
+	for _, c := range []struct {
+		op   string
+		ask  object
+		want []any
+	}{
+		{"list_suborgs", object{"paginationOptions": object{"limit": "2"}}, []any{detail(0, "Fifth"), detail(1, "sub 1")}},
+		{"list_suborgs", object{"paginationOptions": object{"limit": "2", "after": ids[18]}}, []any{detail(19, "sub 19")}},
+		{"list_suborgs", object{"paginationOptions": object{"limit": "2", "after": ids[19]}}, []any{}},
+		{"list_suborgs", object{"filterType": "NAME", "filterValue": "nobody"}, []any{}},
+		{"list_verified_suborgs", object{"filterType": "PHONE_NUMBER", "filterValue": "+15554"}, []any{detail(4, "sub 4")}},
+	} {
+		c.ask["includeDetails"] = true
+		m := w.get(c.op, c.ask)
+		if !reflect.DeepEqual(m["organizations"], c.want) || m["total"] != "20" || len(m["organizationIds"].([]any)) != len(c.want) {
+			t.Errorf("%v: %v", c.ask, m)
+		}
+	}
+	for _, without := range []object{nil, {"includeDetails": false}} {
+		if m := w.get("list_suborgs", without); len(m) != 1 {
+			t.Errorf("details that nobody asked for: %v", m)
+		}
+	}
+	// What the index knows and the parent no longer does has an id and no record.
+	h := org.NewHandle(org.HandleUserName, "Ada")
+	w.index.rows = map[org.Handle][]org.Child{h: {child(3), child(500)}}
+	m := w.get("list_suborgs", object{"filterType": "USERNAME", "filterValue": "Ada", "includeDetails": true})
+	if !reflect.DeepEqual(m["organizations"], []any{detail(3, "sub 3")}) {
+		t.Error(m)
+	}
+	w.refused("list_suborgs", object{"includeDetails": "yes"}, 3, "includeDetails")
 }
 
 // pages reads a list in pages of several sizes, downwards and upwards.

@@ -34,6 +34,7 @@ type walletAccountsRequest struct {
 	WalletID             *string     `json:"walletId"`
 	IncludeWalletDetails *bool       `json:"includeWalletDetails"`
 	PaginationOptions    *Pagination `json:"paginationOptions"`
+	Address              *string     `json:"address"` // ours: only the account that has this address
 }
 
 func getWallet(v *View, in *walletRequest) ([]byte, error) {
@@ -158,7 +159,12 @@ func listWalletAccounts(v *View, in *walletAccountsRequest) ([]byte, error) {
 		return nil, err
 	}
 	var rows []row
+	address := activity.TextOf(in.Address)
 	switch {
+	case address != "" && (b.before != nil || b.after != nil):
+		err = fault.New(fault.InvalidArgument, "address and a cursor cannot be used together")
+	case address != "":
+		rows, err = accountsWith(v, ws, activity.TextOf(in.WalletID) != "", address)
 	case b.before != nil:
 		rows, err = accountsBefore(v, ws, *b.before, b.limit)
 	case b.after != nil:
@@ -173,6 +179,24 @@ func listWalletAccounts(v *View, in *walletAccountsRequest) ([]byte, error) {
 		}
 		return v.appendAccount(dst, &r)
 	})
+}
+
+// accountsWith returns the account with an address: of the only wallet, or of any. Of several accounts with one address, it finds
+// the one that signs for the address.
+func accountsWith(v *View, ws []*org.Wallet, only bool, address string) ([]row, error) {
+	if !only {
+		owner, ok, err := v.ByAddress(chain.MatchKey(address))
+		i := slices.IndexFunc(ws, func(w *org.Wallet) bool { return w.ID == owner.ID })
+		if err != nil || !ok || i < 0 {
+			return nil, err
+		}
+		ws = ws[i : i+1]
+	}
+	a, err := accountWith(v, ws[0], address)
+	if err != nil || a == nil {
+		return nil, err
+	}
+	return []row{{ws[0], a}}, nil
 }
 
 func walletsOf(v *View, walletID *string) ([]*org.Wallet, error) {

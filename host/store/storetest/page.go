@@ -34,6 +34,9 @@ func naive(ledger []wire.Entry, p wire.Page) (seqs []uint64, unknown bool) {
 			high = int(list[at].Seq)
 		}
 	}
+	if p.End != nil {
+		high = min(high, int(*p.End))
+	}
 	for _, e := range list {
 		if int(e.Seq) <= low || int(e.Seq) >= high ||
 			len(p.Types) > 0 && !slices.Contains(p.Types, e.Type) ||
@@ -69,6 +72,9 @@ func randomPage(r *rand.Rand, org wire.ID, stored int) wire.Page {
 		p.Before = &cursor
 	case 1:
 		p.After = &cursor
+	}
+	if r.IntN(3) == 0 {
+		p.End = new(r.Uint64N(uint64(stored) + 3))
 	}
 	return p
 }
@@ -111,6 +117,9 @@ func show(p wire.Page) string {
 	}
 	if p.After != nil {
 		s += fmt.Sprintf(", after %x", p.After[:8])
+	}
+	if p.End != nil {
+		s += fmt.Sprintf(", below %d", *p.End)
 	}
 	return s
 }
