@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,5 +173,39 @@ func TestFiles(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The list of activity types by which activities are filtered is that of the enclave, version by version.
+func TestTypes(t *testing.T) {
+	table, err := os.ReadFile("../../enclave/INTERFACE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{}
+	for _, m := range regexp.MustCompile(`(?m)^\| ([A-Z0-9_]+) \| \w+ \| \w* \| served \|$|, ACTIVITY_TYPE_([A-Z0-9_]+)$`).FindAllStringSubmatch(string(table), -1) {
+		name, version := m[1]+m[2], "1"
+		if v := regexp.MustCompile(`^(\w+)_V(\d+)$`).FindStringSubmatch(name); v != nil {
+			name, version = v[1], v[2]
+		}
+		want[name] = append(want[name], version)
+	}
+	if len(want) < 100 {
+		t.Fatalf("%d types in the table", len(want))
+	}
+	have := map[string][]string{}
+	for _, m := range regexp.MustCompile(`(?m)^  ([A-Z0-9_]+): \[([\d, ]+)\],$`).FindAllStringSubmatch(ask(t, "GET", folder(t)+"types.js").body, -1) {
+		have[m[1]] = strings.Split(m[2], ", ")
+	}
+	for name := range have {
+		if want[name] == nil {
+			t.Errorf("types.js has %s, which is not served", name)
+		}
+	}
+	for name, versions := range want {
+		slices.Sort(versions)
+		if !slices.Equal(have[name], versions) {
+			t.Errorf("types.js has versions %v of %s, want %v", have[name], name, versions)
+		}
 	}
 }

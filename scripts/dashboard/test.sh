@@ -4,6 +4,7 @@
 #
 #   scripts/dashboard/test.sh
 #   CLOISTER_SCREENSHOTS=DIR scripts/dashboard/test.sh     keeps the pictures there
+#   scripts/dashboard/test.sh scale [SECONDS]              measures the pages of a large organization instead, see scale.mjs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/stage.sh
@@ -20,6 +21,19 @@ verifies() {
 	node --test --test-timeout=900000 --test-reporter=spec "$work/verify.mjs"
 }
 
+finds() {
+	CLOISTER_CREDENTIALS=$work/find.json node --test --test-timeout=900000 --test-reporter=spec "$work/find.mjs"
+}
+
+scale() {
+	CLOISTER_URL=http://localhost:$sim_port CLOISTER_CREDENTIALS=$sim_credentials node "$work/scale.mjs" "$@"
+}
+
+# organization NUMBER FILE: the credentials of one of the simulator's organizations.
+organization() {
+	node -e 'fs.writeFileSync(process.argv[3], JSON.stringify(JSON.parse(fs.readFileSync(process.argv[1]))[process.argv[2]]))' "$work/sim/organizations.json" "$1" "$2"
+}
+
 chromium=$(command -v chromium || command -v chromium-browser || true)
 if ! command -v node >/dev/null || ! command -v npm >/dev/null || [ -z "$chromium" ]; then
 	left_out "the dashboard in a browser" "apt-get install chromium nodejs npm"
@@ -29,12 +43,21 @@ else
 	cp "$here"/*.mjs "$work/"
 	cp host/dashboard/web/stamp.js "$work/stamp.mjs"
 	ln -s "$modules/node_modules" "$work/node_modules"
-	CLOISTER_ORGANIZATIONS=1 start_sim "$work/sim"
+	export CHROMIUM=$chromium CLOISTER_SCREENSHOTS=${CLOISTER_SCREENSHOTS:-$work/screenshots}
+	if [ "${1:-}" = scale ]; then
+		# An organization has at most 100 policies, users and wallets unless that is raised.
+		CLOISTER_QUOTAS=policies=1000,users=1000,wallets=1000 start_sim "$work/sim"
+		stage "dashboard: a large organization" scale "${@:2}"
+		finish
+		exit
+	fi
+	CLOISTER_ORGANIZATIONS=2 start_sim "$work/sim"
 	# The flows begin in an organization in which nothing has happened.
 	export CLOISTER_SIM_CREDENTIALS=$work/sim/credentials.json CLOISTER_CREDENTIALS=$work/acme.json CLOISTER_URL=http://localhost:$sim_port
-	node -e 'fs.writeFileSync(process.argv[2], JSON.stringify(JSON.parse(fs.readFileSync(process.argv[1]))[0]))' "$work/sim/organizations.json" "$CLOISTER_CREDENTIALS"
-	export CHROMIUM=$chromium CLOISTER_SCREENSHOTS=${CLOISTER_SCREENSHOTS:-$work/screenshots}
+	organization 0 "$CLOISTER_CREDENTIALS"
+	organization 1 "$work/find.json"
 	stage "dashboard" flows
+	stage "dashboard: find and sub-organizations" finds
 	stage "dashboard: proofs verified in the browser" verifies
 fi
 finish

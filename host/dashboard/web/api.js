@@ -61,7 +61,8 @@ async function once(path, body, stamp) {
   }
   if (answer.ok) return content;
   const refused = new Refused(sentence(content.message ?? `The server answered HTTP ${answer.status}.`), { code: content.code, errorCode: content.turnkeyErrorCode, status: answer.status, details: content.details ?? [], request });
-  if (refused.code === 16 && session()?.userId) signedOut(refused);
+  // Another organization may not know the key without its being invalid here.
+  if (refused.code === 16 && session()?.userId && JSON.parse(body).organizationId === session().organizationId) signedOut(refused);
   throw refused;
 }
 
@@ -81,7 +82,7 @@ async function send(path, content, stamp = stamped) {
   }
 }
 
-// query reads.
+// query reads, in this organization unless the parameters name another.
 export const query = (operation, parameters = {}) =>
   send(`/public/v1/query/${operation}`, { organizationId: session().organizationId, ...parameters });
 

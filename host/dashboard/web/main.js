@@ -12,7 +12,9 @@ import { billing } from "./sections/billing.js";
 import { overview } from "./sections/overview.js";
 import { policies } from "./sections/policies.js";
 import { programs } from "./sections/programs.js";
+import { find, findBox } from "./sections/find.js";
 import { secrets } from "./sections/secrets.js";
+import { subOrganizations } from "./sections/suborganizations.js";
 import { users } from "./sections/users.js";
 import { wallets } from "./sections/wallets.js";
 import { webhooks } from "./sections/webhooks.js";
@@ -22,6 +24,7 @@ const sections = {
   overview: ["Overview", overview],
   activities: ["Activities", activities],
   users: ["Users", users],
+  suborganizations: ["Sub-organizations", subOrganizations],
   wallets: ["Wallets", wallets],
   secrets: ["Secrets", secrets],
   policies: ["Policies", policies],
@@ -30,6 +33,9 @@ const sections = {
   programs: ["Programs", programs],
   billing: ["Billing", billing],
 };
+
+// pages are sections that the menu does not list.
+const pages = { find: ["Find", find] };
 
 const app = document.getElementById("app");
 
@@ -62,6 +68,7 @@ function frame(current) {
     h("li", null, h("a", { href: `#/${name}`, "aria-current": name === current ? "page" : null }, icon(name), text)));
   const menu = h("button", { type: "button", class: "plain menu", "aria-expanded": "false", "aria-controls": "side", "aria-label": "Menu" }, icon("menu"));
   const side = h("div", { id: "side" },
+    findBox(current === "find" ? place().search.get("q") ?? "" : ""),
     h("nav", { "aria-label": "Sections" }, h("ul", null, links, h("li", null, h("a", { href: "verify" }, icon("verify"), "Verify")))),
     h("div", { class: "who" },
       h("p", null, h("span", { class: "strong" }, userName), h("span", { class: "note" }, kind === "passkey" ? "Signed in with a passkey" : "Signed in with an API key")),
@@ -74,6 +81,13 @@ function frame(current) {
   ];
 }
 
+// entered opens the dashboard after signing in, with a notice if another organization was opened than the one that was named.
+function entered(notice) {
+  if (notice?.href) history.replaceState(null, "", notice.href);
+  draw();
+  if (notice) document.getElementById("main").prepend(h("p", { class: "notice", role: "status" }, notice.text));
+}
+
 // draw shows what the address names. The heading takes the focus, so that keyboards and readers begin there.
 function draw() {
   document.body.classList.remove("open");
@@ -81,14 +95,14 @@ function draw() {
   if (!session()) {
     document.title = "Sign in – Cloister";
     document.body.classList.add("alone");
-    fill(app, signIn(draw));
+    fill(app, signIn(entered));
     return;
   }
   document.body.classList.remove("alone");
   const { name, rest, search } = place();
   fill(app, frame(name));
   const main = document.getElementById("main");
-  const [text, section] = sections[name] ?? ["Not found", (p) => fill(p, title("Page not found"), h("p", null, h("a", { href: "#/overview" }, "Go to the overview")))];
+  const [text, section] = sections[name] ?? pages[name] ?? ["Not found", (p) => fill(p, title("Page not found"), h("p", null, h("a", { href: "#/overview" }, "Go to the overview")))];
   document.title = `${text} – ${session().organizationName} – Cloister`;
   section(main, rest, search);
   window.scrollTo(0, 0);
@@ -107,6 +121,15 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 window.addEventListener("hashchange", draw);
 document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, select, textarea, [contenteditable], dialog");
+  const box = document.querySelector(".find input");
+  if (event.key === "/" && box && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    const menu = document.querySelector(".menu");
+    if (!box.checkVisibility()) menu.click(); // on a phone
+    box.focus();
+    box.select();
+  }
   if (event.key === "Escape" && document.body.classList.contains("open")) {
     document.body.classList.remove("open");
     const menu = document.querySelector(".menu");

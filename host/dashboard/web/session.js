@@ -82,7 +82,7 @@ export async function signInWithPasskey({ organizationId, seconds, remember }, l
 async function taken(ask, remember) {
   try {
     const who = await ask();
-    // A passkey or key may be of a sub-organization of the one that was named.
+    // A passkey or key may be of a sub-organization of the one that was named, or of its parent.
     Object.assign(current, { organizationId: who.organizationId, organizationName: who.organizationName, userId: who.userId, userName: who.username });
     await keep(remember);
   } catch (error) {

@@ -1,8 +1,8 @@
 // Signing in: with a passkey, or with an API key from a file.
 
-import { login, whoami } from "./api.js";
+import { login, query, whoami } from "./api.js";
 import { h, icon } from "./dom.js";
-import { lastOrganization, signInWithKey, signInWithPasskey } from "./session.js";
+import { lastOrganization, session, signInWithKey, signInWithPasskey } from "./session.js";
 import { passkeysHere } from "./stamp.js";
 import { themeButton } from "./theme.js";
 import { field, form } from "./ui.js";
@@ -10,7 +10,22 @@ import { field, form } from "./ui.js";
 const uuid = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 
 const organization = () =>
-  field({ name: "organizationId", label: "Organization id", value: lastOrganization(), required: true, pattern: uuid, title: "36 characters, such as 9e470e3d-372f-4cce-a5fb-10ad610335df", autocapitalize: "off", spellcheck: "false", hint: "In your credentials file and on the overview of the dashboard." });
+  field({ name: "organizationId", label: "Organization id", value: lastOrganization(), required: true, pattern: uuid, title: "36 characters, such as 9e470e3d-372f-4cce-a5fb-10ad610335df", autocapitalize: "off", spellcheck: "false", hint: "In your credentials file, on the overview of anybody who is signed in, and in the answer when the organization was made." });
+
+// noticeFor says which organization was opened if it is not the one that was named: a key of the parent opens the parent, and
+// shows what a parent may read of the sub-organization; a key of a sub-organization opens that.
+async function noticeFor(named) {
+  const { organizationId, organizationName } = session();
+  if (organizationId === named.toLowerCase()) return null;
+  try {
+    const { organizationData } = await query("get_organization", { organizationId: named });
+    return { href: `#/suborganizations/${named.toLowerCase()}`,
+      text: `This key belongs to ${organizationName}, the parent of ${organizationData.name}. You are signed in to ${organizationName}; below is what a parent may read of ${organizationData.name}.` };
+  } catch (error) {
+    if (!error.unknownCredential) return { text: `This key belongs to ${organizationName}. You are signed in to ${organizationName}.` };
+    return { text: `This key belongs to ${organizationName}, a sub-organization of the one that you named. You are signed in to ${organizationName}.` };
+  }
+}
 
 // explainRefusal replaces the server's error about an unknown or expired credential, or an unknown organization, by what to do about it.
 async function explainRefusal(credential, act) {
@@ -40,7 +55,7 @@ function byPasskey(inside) {
     action: "Sign in with a passkey",
     run: async ({ organizationId, seconds, remember }) => {
       await explainRefusal("passkey", () => signInWithPasskey({ organizationId, seconds: Number(seconds), remember }, (parameters, stamp) => login(organizationId, parameters, stamp), whoami));
-      inside();
+      inside(await noticeFor(organizationId));
     },
   });
 }
@@ -80,8 +95,9 @@ function byKey(inside) {
     run: async (all, node) => {
       const trimmed = { ...all, publicKey: all.publicKey.toLowerCase(), privateKey: all.privateKey.toLowerCase() };
       await explainRefusal("key", () => signInWithKey(trimmed, whoami));
+      const notice = await noticeFor(all.organizationId);
       node.reset();
-      inside();
+      inside(notice);
     },
   });
 }

@@ -48,12 +48,12 @@ export function copyable(value, what, { whole = false } = {}) {
     toast(`Copied ${what}.`);
     setTimeout(() => fill(button, icon("copy")), 1500);
   });
-  return h("span", { class: "copyable" }, h("code", { title: value }, whole ? value : shortened(value)), button);
+  return h("span", { class: whole ? "copyable" : "copyable short" }, h("code", { title: value }, whole ? value : shortened(value)), button);
 }
 
-// download saves a text as a file.
-export function download(name, content) {
-  const href = URL.createObjectURL(new Blob([content], { type: "application/json" }));
+// download saves a text, or a list of its parts, as a file.
+export function download(name, content, type = "application/json") {
+  const href = URL.createObjectURL(new Blob([content].flat(), { type }));
   h("a", { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 10_000); // some browsers read it only after the click
 }
@@ -63,7 +63,7 @@ export const badge = (text, tone = "neutral") => h("span", { class: `badge ${ton
 
 // words makes a sentence's beginning of a name of the interface.
 export function words(name, prefix = "") {
-  const text = name.replace(prefix, "").toLowerCase().replaceAll("_", " ").replace(/\b(api|otp|sms|mfa|ip|tvc|http|grpc)\b/g, (short) => short.toUpperCase());
+  const text = name.replace(prefix, "").toLowerCase().replaceAll("_", " ").replace("sub organization", "sub-organization").replace(/\b(api|otp|sms|mfa|ip|tvc|http|grpc)\b/g, (short) => short.toUpperCase());
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
@@ -88,11 +88,19 @@ export function panel(heading, content, { actions = [], note } = {}) {
 export const facts = (rows) =>
   h("dl", { class: "facts" }, rows.filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 
+// follow opens the link that a row begins with. A click on something else in the row, on selected text or with a key pressed does not.
+function follow(event) {
+  const { target, button, ctrlKey, metaKey, shiftKey, altKey } = event;
+  if (event.defaultPrevented || button !== 0 || ctrlKey || metaKey || shiftKey || altKey) return;
+  if (target.closest("a, button, input, select, textarea, label, summary") || String(getSelection())) return;
+  target.closest("tr")?.querySelector("td:first-child > a.strong")?.click();
+}
+
 // table has rows of cells; on a phone each row is a card with the names of the columns in it.
 export function table(caption, columns, rows) {
   return h("table", null, h("caption", { class: "hidden" }, caption),
     h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col" }, c || h("span", { class: "hidden" }, "Actions"))))),
-    h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell, i) => h("td", { "data-label": columns[i] || null, class: columns[i] ? null : "last" }, Array.isArray(cell) ? h("div", null, cell) : cell))))));
+    h("tbody", { onclick: follow }, rows.map((cells) => h("tr", null, cells.map((cell, i) => h("td", { "data-label": columns[i] || null, class: columns[i] ? null : "last" }, Array.isArray(cell) ? h("div", null, cell) : cell))))));
 }
 
 // empty says that a list has no items, and offers an action.

@@ -2,7 +2,11 @@
 
 import { query, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
-import { badge, button, confirm, copyable, dialog, empty, facts, load, loadOne, panel, problem, table, title, toast, when, words } from "../ui.js";
+import { exportButton, moment } from "../export.js";
+import { activityPages } from "../pages.js";
+import { sortable, sorted } from "../tables.js";
+import { types, versionsOf } from "../types.js";
+import { badge, button, confirm, copyable, dialog, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, toast, when, words } from "../ui.js";
 import { unsigned } from "../typed.js";
 import { evaluations } from "./evaluations.js";
 
@@ -18,70 +22,131 @@ export function statusBadge(status) {
   return badge(statusText[short] ?? words(short), tones[short] ?? "neutral");
 }
 
-const typeText = (type) => words(type.replace(/_V\d+$/, ""), typePrefix);
+export const typeText = (type) => words(type.replace(/_V\d+$/, ""), typePrefix);
 
 // The first vote is the requester's.
-const initiator = (activity) => activity.votes[0]?.user?.userName ?? "–";
+export const initiator = (activity) => activity.votes[0]?.user?.userName ?? "–";
 
-// activityTable is a row for each.
-export const activityTable = (caption, all) => table(caption, ["Activity", "Status", "By", "When", "Id"], all.map((a) => [
-  h("a", { class: "strong", href: `#/activities/${a.id}` }, typeText(a.type)), statusBadge(a.status), initiator(a), when(a.createdAt), copyable(a.id, "activity id")]));
-
-const statuses = ["CONSENSUS_NEEDED", "AUTHENTICATORS_NEEDED", "COMPLETED", "FAILED", "REJECTED", "PENDING"];
-const types = [
-  "CREATE_WALLET", "CREATE_WALLET_ACCOUNTS", "SIGN_TRANSACTION_V2", "SIGN_RAW_PAYLOAD_V2", "SIGN_RAW_PAYLOADS", "ETH_SEND_TRANSACTION_V2", "SOL_SEND_TRANSACTION_V2",
-  "SPARK_SIGN_FROST", "SPARK_PREPARE_TRANSFER", "SPARK_CLAIM_TRANSFER", "SPARK_PREPARE_LIGHTNING_RECEIVE",
-  "CREATE_USERS_V4", "UPDATE_USER", "DELETE_USERS", "CREATE_API_KEYS_V2", "DELETE_API_KEYS", "CREATE_AUTHENTICATORS_V2", "DELETE_AUTHENTICATORS",
-  "CREATE_POLICY_V3", "CREATE_POLICIES", "UPDATE_POLICY_V2", "DELETE_POLICY", "APPROVE_ACTIVITY", "REJECT_ACTIVITY", "UPDATE_ROOT_QUORUM",
-  "SET_ORGANIZATION_FEATURE", "REMOVE_ORGANIZATION_FEATURE", "CREATE_SUB_ORGANIZATION_V8", "STAMP_LOGIN", "EXPORT_WALLET", "IMPORT_WALLET", "EXPORT_PRIVATE_KEY", "IMPORT_SECRETS", "EXPORT_SECRETS",
-  "CREATE_WEBHOOK_ENDPOINT", "UPDATE_WEBHOOK_ENDPOINT", "DELETE_WEBHOOK_ENDPOINT", "ENABLE_AUTH_PROXY", "DISABLE_AUTH_PROXY", "UPDATE_AUTH_PROXY_CONFIG",
+// activityColumns are those of a list of activities. href makes the link to one of them.
+const activityColumns = (href) => [
+  { name: "Activity", cell: (a) => h("a", { class: "strong", href: href(a) }, typeText(a.type)), key: (a) => typeText(a.type) },
+  { name: "Status", cell: (a) => statusBadge(a.status), key: (a) => a.status },
+  { name: "By", cell: initiator, key: initiator },
+  { name: "Created", cell: (a) => when(a.createdAt), key: (a) => milliseconds(a.createdAt) },
+  { name: "Last change", cell: (a) => when(a.updatedAt), key: (a) => milliseconds(a.updatedAt) },
+  { name: "Id", cell: (a) => copyable(a.id, "activity id") },
 ];
 
-function filters(status, type) {
-  const go = () => {
-    const search = new URLSearchParams();
-    if (byStatus.value) search.set("status", byStatus.value);
-    if (byType.value) search.set("type", byType.value);
-    location.hash = `#/activities${search.size ? `?${search}` : ""}`;
-  };
-  const choice = (name, label, value, all, text) => h("select", { "aria-label": label, name, onchange: go },
-    h("option", { value: "" }, label), all.map((v) => h("option", { value: v, selected: v === value }, text(v))));
-  const known = type && !types.includes(type) ? [type, ...types] : types;
-  const byStatus = choice("status", "All statuses", status, statuses, (s) => statusText[s] ?? words(s));
-  const byType = choice("type", "All types", type, known, typeText);
-  return h("div", { class: "filters", role: "group", "aria-label": "Filters" }, byStatus, byType, (status || type) && h("a", { class: "button quiet", href: "#/activities" }, "Clear"));
+// activityTable is a row for each.
+export const activityTable = (caption, all) => {
+  const columns = activityColumns((a) => `#/activities/${a.id}`);
+  return table(caption, columns.map((c) => c.name), all.map((a) => columns.map((c) => c.cell(a))));
+};
+
+const statuses = ["CONSENSUS_NEEDED", "AUTHENTICATORS_NEEDED", "COMPLETED", "FAILED", "REJECTED", "PENDING"];
+const filterNames = ["status", "type", "by", "from", "to"];
+
+function filters(wanted, go) {
+  const changed = () => go(new URLSearchParams(filterNames.map((name) => [name, node.elements[name].value.trim()]).filter(([, value]) => value)));
+  const choice = (name, label, all, text) => h("select", { "aria-label": label, name },
+    h("option", { value: "" }, label), all.map((v) => h("option", { value: v, selected: v === wanted[name] }, text(v))));
+  const known = !wanted.type || types.includes(wanted.type) ? types : [wanted.type, ...types];
+  const day = (name, label) => h("label", null, label, h("input", { type: "date", name, value: wanted[name] ?? "" }));
+  const node = h("form", { class: "filters", role: "group", "aria-label": "Filters", onchange: ({ target }) => target.matches("select") && changed(), onsubmit: (event) => { event.preventDefault(); changed(); } },
+    choice("status", "All statuses", statuses, (s) => statusText[s] ?? words(s)),
+    choice("type", "All types", sorted(known, typeText), typeText),
+    h("label", { class: "grow" }, "User (name or id)", h("input", { name: "by", value: wanted.by ?? "", autocomplete: "off", spellcheck: "false" })),
+    day("from", "Changed from"), day("to", "Changed until"),
+    h("button", { type: "submit", class: "button" }, "Filter"),
+    Object.keys(wanted).length > 0 && h("a", { class: "button quiet", href: "#/activities" }, "Clear"));
+  return node;
 }
 
-function list(main, search) {
-  const status = search.get("status");
-  const type = search.get("type");
-  const fetchBefore = async (before) => (await query("list_activities", {
-    ...(status && { filterByStatus: [statusPrefix + status] }), ...(type && { filterByType: [typePrefix + type] }),
-    paginationOptions: { limit: String(page), ...(before && { before }) },
-  })).activities;
-  const place = h("div");
-  fill(main, title("Activities", { intro: "Every request to sign or to change something, newest first." }), filters(status, type), place);
-  load(place, "activities", () => fetchBefore(), (first) => {
-    if (first.length === 0) return empty(status || type ? "No activity matches." : "No activities yet.");
-    const all = [...first];
-    const grownList = h("div", { class: "grown" });
-    const draw = (full) => {
-      const more = full && button("Show older", { class: "button quiet", onclick: older });
-      fill(grownList, activityTable("Activities", all), more);
-    };
+// midnight is the first millisecond of a day, or of one some days later, where the reader is.
+const midnight = (day, later = 0) => {
+  const [year, month, date] = day.split("-").map(Number);
+  return new Date(year, month - 1, date + later).getTime();
+};
+
+// requestedBy tells whether an activity is of the user that a filter names.
+const requestedBy = (by) => (activity) => activity.votes[0]?.userId === by.toLowerCase() || initiator(activity).toLowerCase().includes(by.toLowerCase());
+
+// matching yields activities page by page, with those that a filter wants and how many were read. The server filters by status, type and the
+// end of the dates; the beginning ends the reading, as those that changed last come first.
+async function* matching({ status, type, by, from, to, organizationId }, more) {
+  const mine = by ? requestedBy(by) : () => true;
+  const start = from ? midnight(from) : 0;
+  const parameters = {
+    ...(organizationId && { organizationId }), ...(status && { filterByStatus: [statusPrefix + status] }), ...(type && { filterByType: versionsOf(type).map((t) => typePrefix + t) }),
+    ...(to && { untilMs: String(midnight(to, 1) - 1) }),
+  };
+  for await (const all of activityPages(parameters, more)) {
+    const late = all.filter((a) => milliseconds(a.updatedAt) >= start);
+    yield { rows: late.filter(mine), read: all.length, back: all.at(-1).updatedAt };
+    if (late.length < all.length) return;
+  }
+}
+
+const enough = 1000; // activities that are read at once for a user's
+
+// activityList shows activities a page at a time.
+export function activityList(place, wanted, href = (a) => `#/activities/${a.id}`) {
+  const source = matching(wanted, { size: wanted.by ? 100 : page });
+  // next reads until there is something to show, a thousand were read or there are no more.
+  const next = async () => {
+    const got = { rows: [], read: 0, full: false };
+    while (got.rows.length < page && got.read < enough) {
+      const { value, done } = await source.next();
+      if (done) return got;
+      got.rows.push(...value.rows);
+      got.read += value.read;
+      got.back = value.back;
+    }
+    return { ...got, full: true };
+  };
+  const filtered = filterNames.some((name) => wanted[name]);
+  load(place, "activities", next, (first) => {
+    if (first.rows.length === 0 && !first.full) return empty(filtered ? "No activity matches." : "No activities yet.");
+    const list = sortable("Activities", activityColumns(href), first.rows, { order: { name: "Last change", descending: true } });
+    const end = h("div", { class: "grown" });
+    let read = first.read;
+    const offer = ({ full, back }) => fill(end,
+      wanted.by && h("p", { class: "note", role: "status" }, `${read} activities were read`, full && [", back to ", when(back)], "."),
+      full && button(wanted.by ? "Read older ones" : "Show older", { class: "button quiet", onclick: older }));
     async function older({ target }) {
       target.disabled = true;
       try {
-        const got = await fetchBefore(all.at(-1).id);
-        all.push(...got);
-        draw(got.length === page);
+        const got = await next();
+        read += got.read;
+        list.add(got.rows);
+        offer(got);
       } catch (error) {
-        grownList.append(problem(error, () => draw(true)));
+        fill(end, problem(error));
       }
     }
-    draw(first.length === page);
-    return grownList;
+    offer(first);
+    return [list.node, end];
   });
+}
+
+const activityExport = (wanted) => exportButton({
+  what: "activities", id: (a) => a.id, intro: "The activities that the filters select, those that changed last first, with what was asked for and what came of it.",
+  pages: async function* (signal) { for await (const { rows } of matching(wanted, { signal })) yield rows; },
+  columns: [
+    ["id", (a) => a.id], ["type", (a) => a.type], ["status", (a) => a.status], ["createdAt", (a) => moment(a.createdAt)], ["updatedAt", (a) => moment(a.updatedAt)],
+    ["requestedBy", (a) => a.votes[0]?.user?.userName], ["requestedById", (a) => a.votes[0]?.userId], ["fingerprint", (a) => a.fingerprint],
+    ["approvals", (a) => a.votes.filter((v) => v.selection === "VOTE_SELECTION_APPROVED").length], ["rejections", (a) => a.votes.filter((v) => v.selection === "VOTE_SELECTION_REJECTED").length],
+    ["failure", (a) => a.failure?.message], ["intent", (a) => a.intent], ["result", (a) => a.result], ["organizationId", (a) => a.organizationId],
+  ],
+});
+
+function list(main, search) {
+  const wanted = Object.fromEntries(filterNames.map((name) => [name, search.get(name)]).filter(([, value]) => value));
+  if (wanted.type) wanted.type = wanted.type.replace(/_V\d+$/, "");
+  const place = h("div");
+  const go = (to) => { location.hash = `#/activities${to.size ? `?${to}` : ""}`; };
+  fill(main, title("Activities", { intro: "Every request to sign or to change something. Those that changed last come first.", actions: [activityExport(wanted)] }), filters(wanted, go), place);
+  activityList(place, wanted);
 }
 
 // json shows what was asked for or came of it. Long texts wrap.

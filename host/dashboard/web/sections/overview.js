@@ -67,7 +67,7 @@ function changeQuorum(organization, again) {
   });
 }
 
-function draw({ organization, waiting, recent }, again) {
+function draw({ organization, waiting, recent, subOrganizations }, again) {
   const { users, wallets, policies, rootQuorum } = organization;
   const names = new Map(users.map((u) => [u.userId, u.userName]));
   const on = new Map(organization.features.map((f) => [f.name, f.value ?? ""]));
@@ -75,7 +75,8 @@ function draw({ organization, waiting, recent }, again) {
   const others = [...on.keys()].filter((n) => !features.some(([known]) => known === n)).map((n) => [n, words(n, "FEATURE_NAME_"), ""]);
   return [
     waiting.length > 0 && panel("Waiting for approval", activityTable("Activities that wait for approval", waiting), { actions: [h("a", { class: "button small", href: "#/activities?status=CONSENSUS_NEEDED" }, "All")] }),
-    h("div", { class: "counts" }, count(users.length, "user", "users", "#/users"), count(wallets.length, "wallet", "wallets", "#/wallets"), count(policies.length, "policy", "policies", "#/policies")),
+    h("div", { class: "counts" }, count(users.length, "user", "users", "#/users"), count(wallets.length, "wallet", "wallets", "#/wallets"), count(policies.length, "policy", "policies", "#/policies"),
+      count(subOrganizations, "sub-organization", "sub-organizations", "#/suborganizations")),
     panel("Organization", facts([
       ["Name", organization.name],
       ["Organization id", copyable(organization.organizationId, "organization id", { whole: true })],
@@ -90,11 +91,12 @@ export function overview(main) {
   const place = h("div");
   fill(main, title(session().organizationName, { intro: `Signed in as ${session().userName}.` }), place);
   const again = load(place, "the organization", async () => {
-    const [{ organizationData }, waiting, recent] = await Promise.all([
+    const [{ organizationData }, waiting, recent, { total }] = await Promise.all([
       query("get_organization"),
       query("list_activities", { filterByStatus: ["ACTIVITY_STATUS_CONSENSUS_NEEDED"], paginationOptions: { limit: "5" } }),
       query("list_activities", { paginationOptions: { limit: "5" } }),
+      query("list_suborgs", { includeDetails: true, paginationOptions: { limit: "1" } }),
     ]);
-    return { organization: organizationData, waiting: waiting.activities, recent: recent.activities };
+    return { organization: organizationData, waiting: waiting.activities, recent: recent.activities, subOrganizations: Number(total) };
   }, (got) => draw(got, again));
 }

@@ -3,8 +3,10 @@
 import { advice } from "../advice.js";
 import { query, resultOf, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
+import { exportButton, moment } from "../export.js";
 import { session } from "../session.js";
-import { badge, button, confirm, copyable, dialog, done, empty, field, form, grown, load, panel, show, title, when, words } from "../ui.js";
+import { sorted } from "../tables.js";
+import { badge, button, confirm, copyable, dialog, done, empty, field, form, grown, load, loadOne, milliseconds, panel, show, title, when, words } from "../ui.js";
 import { evaluations } from "./evaluations.js";
 
 const effects = [["EFFECT_ALLOW", "Allow"], ["EFFECT_DENY", "Deny"]];
@@ -56,20 +58,48 @@ function edit(policy, again) {
 
 const expression = (name, text) => text && h("div", { class: "expression" }, h("span", { class: "note" }, name), h("pre", null, h("code", null, text)));
 
-function card(policy, again) {
+// policyText shows what a policy says.
+export const policyText = (policy) => [
+  policy.notes && h("p", null, policy.notes),
+  expression("Condition", policy.condition), expression("Consensus", policy.consensus), expression("Time", policy.time),
+  !policy.condition && !policy.consensus && !policy.time && h("p", { class: "note" }, "No condition, consensus or time: it applies to every request of every user."),
+];
+
+export const effectBadge = (policy) => badge(words(policy.effect, "EFFECT_"), policy.effect === "EFFECT_DENY" ? "bad" : "good");
+
+function card(policy, again, deleted = again) {
   const { policyName } = policy;
   const remove = () => confirm(`Delete the policy ${policyName}?`, "Requests are then decided by the other policies alone.", "Delete", async () => {
     done(await submit("delete_policy", "DELETE_POLICY", { policyId: policy.policyId }), `Policy "${policyName}" was deleted.`);
-    again();
+    deleted();
   });
   return h("article", { class: "card" },
-    h("div", { class: "bar" }, h("div", { class: "row" }, badge(words(policy.effect, "EFFECT_"), policy.effect === "EFFECT_DENY" ? "bad" : "good"), h("h2", null, policyName)),
+    h("div", { class: "bar" }, h("div", { class: "row" }, effectBadge(policy), h("h2", null, policyName)),
       h("div", { class: "actions" }, button("Edit", { class: "button small", "aria-label": `Edit ${policyName}`, onclick: () => edit(policy, again) }), button("Delete", { class: "button small", "aria-label": `Delete ${policyName}`, onclick: remove }))),
-    policy.notes && h("p", null, policy.notes),
-    expression("Condition", policy.condition), expression("Consensus", policy.consensus), expression("Time", policy.time),
-    !policy.condition && !policy.consensus && !policy.time && h("p", { class: "note" }, "No condition, consensus or time: it applies to every request of every user."),
+    policyText(policy),
     h("p", { class: "note row" }, copyable(policy.policyId, `id of ${policyName}`), "Last changed ", when(policy.updatedAt)));
 }
+
+const orders = {
+  created: ["Oldest first", (p) => milliseconds(p.createdAt)], newest: ["Newest first", (p) => milliseconds(p.createdAt), true],
+  changed: ["Changed last", (p) => milliseconds(p.updatedAt), true], name: ["Name", (p) => p.policyName], effect: ["Effect", (p) => p.effect],
+};
+
+// cards shows policies in an order that can be chosen.
+function cards(all, again) {
+  const place = h("div");
+  const draw = (order) => fill(place, grown(sorted(all, ...orders[order].slice(1)), (some) => h("div", { class: "cards" }, some.map((p) => card(p, again)))));
+  draw("created");
+  return [h("div", { class: "filters" }, h("label", null, "Order", h("select", { onchange: ({ target }) => draw(target.value) }, Object.entries(orders).map(([value, [text]]) => h("option", { value }, text))))), place];
+}
+
+const policyExport = () => exportButton({
+  what: "policies", id: (p) => p.policyId, pages: async function* () { yield (await query("list_policies")).policies; },
+  columns: [
+    ...["policyId", "policyName", "effect", "condition", "consensus", "time", "notes"].map((name) => [name, (p) => p[name]]),
+    ["createdAt", (p) => moment(p.createdAt)], ["updatedAt", (p) => moment(p.updatedAt)],
+  ],
+});
 
 function list(main) {
   const place = h("div");
@@ -77,11 +107,11 @@ function list(main) {
   const make = () => create(again);
   fill(main, title("Policies", {
     intro: "Policies decide what users may do without the root quorum. A policy that denies overrides all that allow.",
-    actions: [h("a", { class: "button", href: "#/policies/try" }, "Test a request"), button("New policy", { class: "button primary", onclick: make })],
+    actions: [policyExport(), h("a", { class: "button", href: "#/policies/try" }, "Test a request"), button("New policy", { class: "button primary", onclick: make })],
   }), place);
   again = load(place, "policies", async () => (await query("list_policies")).policies, (all) =>
     all.length === 0 ? empty("There is no policy yet: only the root quorum can sign, create or change anything.", button("Create the first policy", { onclick: make }))
-      : grown(all, (some) => h("div", { class: "cards" }, some.map((p) => card(p, again)))));
+      : cards(all, again));
 }
 
 const sample = JSON.stringify({ walletName: "Trial", accounts: [{ curve: "CURVE_SECP256K1", pathFormat: "PATH_FORMAT_BIP32", path: "m/44'/60'/0'/0/0", addressFormat: "ADDRESS_FORMAT_ETHEREUM" }] }, null, 2);
@@ -108,7 +138,7 @@ async function unevaluated(status) {
 function testPage(main) {
   const outcome = h("div", { "aria-live": "polite" });
   fill(main,
-    title("Test a request", { back: { href: "#/policies", text: "Policies" }, intro: "How the policies would decide if you sent this request now. Nothing is executed." }),
+    title("Test a request", { back, intro: "How the policies would decide if you sent this request now. Nothing is executed." }),
     panel("Request", form({
       fields: [
         field({ name: "type", label: "Activity type", required: true, value: "ACTIVITY_TYPE_CREATE_WALLET", class: "code" }),
@@ -131,4 +161,9 @@ function testPage(main) {
     })), outcome);
 }
 
-export const policies = (main, [sub]) => (sub === "try" ? testPage(main) : list(main));
+const back = { href: "#/policies", text: "Policies" };
+
+const one = (main, policyId) => loadOne(main, "the policy", "Policy", back, async () => (await query("get_policy", { policyId })).policy,
+  (policy, again) => [title("Policy", { back }), card(policy, again, () => { location.hash = back.href; })]);
+
+export const policies = (main, [sub]) => (sub === "try" ? testPage(main) : sub ? one(main, sub) : list(main));

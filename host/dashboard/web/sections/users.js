@@ -2,9 +2,11 @@
 
 import { query, resultOf, submit, waits } from "../api.js";
 import { fill, h, icon } from "../dom.js";
+import { exportButton, moment } from "../export.js";
 import { session } from "../session.js";
 import { makeOpenKey, makePasskey, passkeysHere } from "../stamp.js";
-import { badge, button, confirm, copyable, dialog, done, download, empty, facts, field, grown, load, loadOne, panel, show, table, title, when, words } from "../ui.js";
+import { sortable } from "../tables.js";
+import { badge, button, confirm, copyable, dialog, done, download, empty, facts, field, load, loadOne, milliseconds, panel, show, table, title, when, words } from "../ui.js";
 
 const curves = [["API_KEY_CURVE_P256", "P-256"], ["API_KEY_CURVE_SECP256K1", "secp256k1"], ["API_KEY_CURVE_ED25519", "Ed25519"]];
 
@@ -67,13 +69,31 @@ function createUser(again) {
   });
 }
 
+// userTable is a sortable table of users. href makes the link to one, if there is a page of it.
+export const userTable = (all, href) => sortable("Users", [
+  { name: "Name", cell: (u) => (href ? h("a", { class: "strong", href: href(u) }, u.userName) : h("span", { class: "strong" }, u.userName)), key: (u) => u.userName },
+  { name: "E-mail", cell: (u) => u.userEmail || "–", key: (u) => u.userEmail },
+  { name: "Signs in with", cell: methods },
+  { name: "Created", cell: (u) => when(u.createdAt), key: (u) => milliseconds(u.createdAt) },
+  { name: "Id", cell: (u) => copyable(u.userId, `id of ${u.userName}`) },
+], all).node;
+
+const userExport = () => exportButton({
+  what: "users", id: (u) => u.userId, pages: async function* () { yield (await query("list_users")).users; },
+  columns: [
+    ["userId", (u) => u.userId], ["userName", (u) => u.userName], ["userEmail", (u) => u.userEmail], ["userPhoneNumber", (u) => u.userPhoneNumber],
+    ["userTags", (u) => u.userTags], ["apiKeys", (u) => u.apiKeys.map((k) => ({ name: k.apiKeyName, ...k.credential }))],
+    ["authenticators", (u) => u.authenticators.map((a) => ({ name: a.authenticatorName, credentialId: a.credentialId }))], ["oauthProviders", (u) => u.oauthProviders],
+    ["createdAt", (u) => moment(u.createdAt)], ["updatedAt", (u) => moment(u.updatedAt)],
+  ],
+});
+
 function list(main) {
   const place = h("div");
   let again;
-  fill(main, title("Users", { intro: "People and programs that can sign in or send requests.", actions: [button("New user", { class: "button primary", onclick: () => createUser(again) })] }), place);
+  fill(main, title("Users", { intro: "People and programs that can sign in or send requests.", actions: [userExport(), button("New user", { class: "button primary", onclick: () => createUser(again) })] }), place);
   again = load(place, "users", async () => (await query("list_users")).users, (all) =>
-    all.length === 0 ? empty("There are no users.") : grown(all, (some) => table("Users", ["Name", "E-mail", "Signs in with", "Created", "Id"], some.map((u) => [
-      h("a", { class: "strong", href: `#/users/${u.userId}` }, u.userName), u.userEmail || "–", methods(u), when(u.createdAt), copyable(u.userId, `id of ${u.userName}`)]))));
+    all.length === 0 ? empty("There are no users.") : userTable(all, (u) => `#/users/${u.userId}`));
 }
 
 function addKey(user, again) {

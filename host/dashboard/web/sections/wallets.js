@@ -3,7 +3,10 @@
 import { query, resultOf, submit, waits } from "../api.js";
 import { accountOf, chains } from "../chains.js";
 import { fill, h } from "../dom.js";
-import { badge, button, choices, copyable, dialog, done, empty, facts, field, grown, load, loadOne, paged, panel, show, table, title, when, words } from "../ui.js";
+import { exportButton, moment } from "../export.js";
+import { accountPages } from "../pages.js";
+import { sortable } from "../tables.js";
+import { badge, button, choices, copyable, dialog, done, empty, facts, field, load, loadOne, milliseconds, paged, panel, show, table, title, when, words } from "../ui.js";
 
 const page = 50;
 const chainChoices = (value) => choices({ name: "chains", legend: "Accounts", hint: "The first account of each chain. You can add more at any time.", options: chains.map(([id, text]) => [id, text]), value });
@@ -33,15 +36,44 @@ function createWallet(again) {
 
 const flags = (w) => h("span", { class: "row" }, w.imported ? badge("Imported") : badge("Created in Cloister"), w.exported && badge("Exported", "wait"));
 
+const walletTable = (all) => sortable("Wallets", [
+  { name: "Name", cell: (w) => h("a", { class: "strong", href: `#/wallets/${w.walletId}` }, w.walletName), key: (w) => w.walletName },
+  { name: "Origin", cell: flags, key: (w) => `${w.imported} ${w.exported}` },
+  { name: "Created", cell: (w) => when(w.createdAt), key: (w) => milliseconds(w.createdAt) },
+  { name: "Id", cell: (w) => copyable(w.walletId, `id of ${w.walletName}`) },
+], all).node;
+
+// walletRows yields all wallets, each with its accounts.
+async function* walletRows(signal, tell) {
+  const { wallets: all } = await query("list_wallets");
+  const accounts = new Map(all.map((w) => [w.walletId, []]));
+  let read = 0;
+  for await (const page of accountPages({}, { signal })) {
+    for (const account of page) accounts.get(account.walletId)?.push(account);
+    tell(`${read += page.length} accounts so far…`);
+  }
+  yield all.map((w) => ({ ...w, accounts: accounts.get(w.walletId) }));
+}
+
+const walletExport = () => exportButton({
+  what: "wallets", intro: "Wallets and their accounts. In CSV, each account has a line.", id: (w) => w.walletId, pages: walletRows,
+  lines: ({ accounts, ...wallet }) => (accounts.length ? accounts.map((account) => ({ wallet, account })) : [{ wallet, account: {} }]),
+  columns: [
+    ["walletId", ({ wallet }) => wallet.walletId], ["walletName", ({ wallet }) => wallet.walletName], ["imported", ({ wallet }) => wallet.imported], ["exported", ({ wallet }) => wallet.exported],
+    ["createdAt", ({ wallet }) => moment(wallet.createdAt)], ["updatedAt", ({ wallet }) => moment(wallet.updatedAt)],
+    ...["walletAccountId", "name", "address", "addressFormat", "path", "curve", "publicKey"].map((name) => [name === "name" ? "accountName" : name, ({ account }) => account[name]]),
+    ["accountCreatedAt", ({ account }) => moment(account.createdAt)],
+  ],
+});
+
 function list(main) {
   const place = h("div");
   let again;
   const make = () => createWallet(again);
-  fill(main, title("Wallets", { intro: "Keys are created in the enclave and never leave it unencrypted.", actions: [button("New wallet", { class: "button primary", onclick: make })] }), place);
+  fill(main, title("Wallets", { intro: "Keys are created in the enclave and never leave it unencrypted.", actions: [walletExport(), button("New wallet", { class: "button primary", onclick: make })] }), place);
   again = load(place, "wallets", async () => (await query("list_wallets")).wallets, (all) =>
     all.length === 0 ? empty("There is no wallet yet.", button("Create the first wallet", { onclick: make }))
-      : grown(all, (some) => table("Wallets", ["Name", "Origin", "Created", "Id"], some.map((w) => [
-        h("a", { class: "strong", href: `#/wallets/${w.walletId}` }, w.walletName), flags(w), when(w.createdAt), copyable(w.walletId, `id of ${w.walletName}`)]))));
+      : walletTable(all));
 }
 
 function addAccounts(wallet, again) {
@@ -59,7 +91,7 @@ function addAccounts(wallet, again) {
   });
 }
 
-const formatOf = (account) => chains.find(([, , , , f]) => `ADDRESS_FORMAT_${f}` === account.addressFormat)?.[1] ?? words(account.addressFormat, "ADDRESS_FORMAT_");
+export const formatOf = (account) => chains.find(([, , , , f]) => `ADDRESS_FORMAT_${f}` === account.addressFormat)?.[1] ?? words(account.addressFormat, "ADDRESS_FORMAT_");
 
 const networks = {
   ADDRESS_FORMAT_ETHEREUM: [["eip155:1", "Ethereum"], ["eip155:8453", "Base"], ["eip155:10", "Optimism"], ["eip155:42161", "Arbitrum"], ["eip155:137", "Polygon"], ["eip155:56", "BNB"], ["eip155:143", "Monad"],
