@@ -482,23 +482,28 @@ test("what waits for approval is approved and rejected, by people who see what t
   assert.deepEqual(theirs.complaints, []);
   await theirs.context.close();
 
-  await go("overview", "Waiting for approval");
+  await go("overview", "Features");
   await picture(page, "overview");
-  await page.getByRole("region", { name: "Waiting for approval" }).getByRole("link", { name: "Create wallet" }).last().click();
+  await page.getByRole("link", { name: "2 wait for you", exact: true }).click();
+  await page.getByRole("link", { name: "Create wallet: “Good”" }).click();
   await heading("Create wallet");
+  await page.locator(".headline", { hasText: "Create wallet: “Good”" }).waitFor();
+  await page.getByText("The request as it was sent").click();
   await page.locator("pre", { hasText: `"walletName": "Good"` }).waitFor();
   await picture(page, "activity-waiting");
+  await page.locator(".end-of-view").scrollIntoViewIfNeeded();
   await click("Approve");
-  await dialog().locator("pre", { hasText: `"walletName": "Good"` }).waitFor();
-  await picture(page, "activity-approve");
-  await click("Approve", dialog());
   await toast("Approved.");
+  // The next that waits comes by itself.
+  await page.locator(".headline", { hasText: "Create wallet: “Bad”" }).waitFor();
+  await page.locator(".toast").getByRole("link", { name: "See the activity" }).click();
   await page.getByText("Completed").first().waitFor();
   await heading("Result");
   await picture(page, "activity");
 
   await go("activities?status=CONSENSUS_NEEDED", "Activities");
   await page.getByRole("link", { name: "Create wallet" }).click();
+  await page.locator(".headline", { hasText: "Create wallet: “Bad”" }).waitFor();
   await click("Reject");
   await click("Reject", dialog());
   await toast("Rejected.");
@@ -593,11 +598,11 @@ test("everything can be reached and done by keyboard", async () => {
   await heading("Policies");
   assert.equal(await active(), "Policies");
   const order = [];
-  while (order[0] !== "Skip to content" && order.length < 20) {
+  while (order[0] !== "Skip to content" && order.length < 25) {
     await page.keyboard.press("Shift+Tab");
     order.unshift((await active()).replace(/\s+/g, " "));
   }
-  assert.deepEqual(order, ["Skip to content", home, "Find", "Overview", "Activities", "Users", "Sub-organizations", "Wallets", "Secrets", "Policies", "Webhooks", "Auth", "Programs", "Billing", "Verify", "Theme: Same as system", "Sign out"]);
+  assert.deepEqual(order, ["Skip to content", home, "Find", "Overview", "Approvals", "Activities", "Users", "Sub-organizations", "Wallets", "Secrets", "Policies", "Webhooks", "Auth", "Programs", "Billing", "Verify", "Theme: Same as system", "Sign out"]);
   assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), "solid");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");

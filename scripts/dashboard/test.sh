@@ -17,6 +17,10 @@ flows() {
 	node --test --test-timeout=900000 --test-reporter=spec "$work/dashboard.mjs"
 }
 
+approvals() {
+	CLOISTER_CREDENTIALS=$work/second.json node --test --test-timeout=900000 --test-reporter=spec "$work/approvals.mjs"
+}
+
 verifies() {
 	node --test --test-timeout=900000 --test-reporter=spec "$work/verify.mjs"
 }
@@ -51,13 +55,15 @@ else
 		finish
 		exit
 	fi
-	CLOISTER_ORGANIZATIONS=2 start_sim "$work/sim"
-	# The flows begin in an organization in which nothing has happened.
+	CLOISTER_ORGANIZATIONS=3 start_sim "$work/sim"
+	# The flows begin in organizations in which nothing has happened.
 	export CLOISTER_SIM_CREDENTIALS=$work/sim/credentials.json CLOISTER_CREDENTIALS=$work/acme.json CLOISTER_URL=http://localhost:$sim_port
 	organization 0 "$CLOISTER_CREDENTIALS"
 	organization 1 "$work/find.json"
+	organization 2 "$work/second.json"
 	stage "dashboard" flows
 	stage "dashboard: find and sub-organizations" finds
+	stage "dashboard: approvals" approvals
 	stage "dashboard: proofs verified in the browser" verifies
 fi
 finish

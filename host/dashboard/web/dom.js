@@ -32,6 +32,7 @@ const drawings = {
   menu: "M4 7h16M4 12h16M4 17h16",
   close: "M6 6l12 12M18 6L6 18",
   overview: "M4 20V11a8 8 0 0 1 16 0v9M9.5 20v-8a2.5 2.5 0 0 1 5 0v8",
+  approvals: "M20 12v6a2 2 0 0 1-2 2H6a2 2 0 0 1-2-2V6a2 2 0 0 1 2-2h9M8.500 11l3.500 3.500L21 5.500",
   activities: "M4 6h16M4 12h10M4 18h7M17 15v6M14 18h6",
   users: "M9 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM2.5 20c.5-4 3-6 6.500-6s6 2 6.500 6M16 4.500a3.500 3.500 0 0 1 0 6M18 14.500c2 .7 3.200 2.500 3.500 5.500",
   suborganizations: "M9 4h6v5H9zM3 15h6v5H3zM15 15h6v5h-6zM12 9v3M6 15v-3h12v3",

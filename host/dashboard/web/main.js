@@ -6,7 +6,9 @@ import { forget, restore, session } from "./session.js";
 import { signIn } from "./signin.js";
 import { themeButton, useTheme } from "./theme.js";
 import { title, toast } from "./ui.js";
+import { waitingNumber, watch } from "./waiting.js";
 import { activities } from "./sections/activities.js";
+import { approvals } from "./sections/approvals.js";
 import { auth } from "./sections/auth.js";
 import { billing } from "./sections/billing.js";
 import { overview } from "./sections/overview.js";
@@ -22,6 +24,7 @@ import { webhooks } from "./sections/webhooks.js";
 // A section draws into a place; rest is what stands behind its name in the address, search its parameters.
 const sections = {
   overview: ["Overview", overview],
+  approvals: ["Approvals", approvals],
   activities: ["Activities", activities],
   users: ["Users", users],
   suborganizations: ["Sub-organizations", subOrganizations],
@@ -65,7 +68,7 @@ async function signOut() {
 function frame(current) {
   const { organizationName, userName, kind } = session();
   const links = Object.entries(sections).map(([name, [text]]) =>
-    h("li", null, h("a", { href: `#/${name}`, "aria-current": name === current ? "page" : null }, icon(name), text)));
+    h("li", null, h("a", { href: `#/${name}`, "aria-current": name === current ? "page" : null }, icon(name), text, name === "approvals" && waitingNumber())));
   const menu = h("button", { type: "button", class: "plain menu", "aria-expanded": "false", "aria-controls": "side", "aria-label": "Menu" }, icon("menu"));
   const side = h("div", { id: "side" },
     findBox(current === "find" ? place().search.get("q") ?? "" : ""),
@@ -141,3 +144,4 @@ document.addEventListener("keydown", (event) => {
 useTheme();
 await restore();
 draw();
+watch();

@@ -32,6 +32,19 @@ export function time(ms) {
 
 export const when = (timestamp) => (timestamp ? time(milliseconds(timestamp)) : "–");
 
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const spans = [["day", 86400], ["hour", 3600], ["minute", 60]];
+
+// ago is how long ago a timestamp of the interface was, with the exact time to hover.
+export function ago(timestamp) {
+  const ms = milliseconds(timestamp);
+  const seconds = (ms - Date.now()) / 1000;
+  const [unit, length] = spans.find(([, l]) => Math.abs(seconds) >= l) ?? ["second", 1];
+  return h("time", { datetime: new Date(ms).toISOString(), title: exact.format(ms) }, relative.format(Math.round(seconds / length), unit));
+}
+
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+
 const shortened = (text) => (text.length > 20 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text);
 
 // copyable shows a value and copies all of it.

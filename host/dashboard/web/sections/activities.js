@@ -1,14 +1,16 @@
 // Activities: the list of requests, and one of them with its votes.
 
-import { query, submit, waits } from "../api.js";
+import { query, waits } from "../api.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
 import { activityPages } from "../pages.js";
 import { sortable, sorted } from "../tables.js";
 import { types, versionsOf } from "../types.js";
-import { badge, button, confirm, copyable, dialog, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, toast, when, words } from "../ui.js";
+import { badge, button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when, words } from "../ui.js";
 import { unsigned } from "../typed.js";
 import { evaluations } from "./evaluations.js";
+import { loadDecision, showDecision } from "./decision.js";
+import { summaryOf } from "../waiting.js";
 
 const page = 25;
 const typePrefix = "ACTIVITY_TYPE_";
@@ -27,9 +29,26 @@ export const typeText = (type) => words(type.replace(/_V\d+$/, ""), typePrefix);
 // The first vote is the requester's.
 export const initiator = (activity) => activity.votes[0]?.user?.userName ?? "–";
 
+// headlines are what waiting activities do, in a sentence, once that is fetched: one after the other.
+const headlines = new WeakMap();
+let last = Promise.resolve();
+
+// activityLink is an activity's name. One that waits says what it does.
+function activityLink(a, href) {
+  const link = h("a", { class: "strong wrap", href }, headlines.get(a) ?? typeText(a.type));
+  if (waits(a) && !headlines.has(a)) {
+    last = last.then(async () => {
+      const summary = link.isConnected && !headlines.has(a) && await summaryOf(a);
+      if (summary) headlines.set(a, summary.headline);
+      if (headlines.has(a)) fill(link, headlines.get(a));
+    }).catch((error) => console.debug(error));
+  }
+  return link;
+}
+
 // activityColumns are those of a list of activities. href makes the link to one of them.
 const activityColumns = (href) => [
-  { name: "Activity", cell: (a) => h("a", { class: "strong", href: href(a) }, typeText(a.type)), key: (a) => typeText(a.type) },
+  { name: "Activity", cell: (a) => activityLink(a, href(a)), key: (a) => typeText(a.type) },
   { name: "Status", cell: (a) => statusBadge(a.status), key: (a) => a.status },
   { name: "By", cell: initiator, key: initiator },
   { name: "Created", cell: (a) => when(a.createdAt), key: (a) => milliseconds(a.createdAt) },
@@ -166,51 +185,54 @@ function asked(intent) {
   ];
 }
 
-function vote(activity, verb, again) {
-  const approve = verb === "approve";
-  const run = async () => {
-    const target = await submit(`${verb}_activity`, `${verb.toUpperCase()}_ACTIVITY`, { fingerprint: activity.fingerprint });
-    toast(waits(target) ? "Your vote is counted. It takes more of them." : approve ? "Approved." : "Rejected.");
-    again();
-  };
-  const what = [h("p", null, `${typeText(activity.type)}, requested by ${initiator(activity)}.`), asked(activity.intent)];
-  if (approve) dialog({ heading: "Approve this?", intro: what, action: "Approve", run });
-  else confirm("Reject this?", what, "Reject", run);
+// reasonOf is why somebody rejected, which stands in the body that he signed.
+function reasonOf({ message, selection }) {
+  if (selection !== "VOTE_SELECTION_REJECTED" || typeof message !== "string" || message.length > 65536) return null;
+  try {
+    const { reason } = JSON.parse(message).parameters;
+    return typeof reason === "string" && reason ? reason.slice(0, 2000) : null;
+  } catch {
+    return null; // not a body of this interface
+  }
 }
 
 const credentials = { API_P256: "API key, P-256", API_SECP256K1: "API key, secp256k1", API_SECP256K1_EIP191: "Ethereum key", API_ED25519: "API key, Ed25519", WEBAUTHN: "Passkey" };
 
-const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential"], votes.map((v) => [
+const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential", "Reason"], votes.map((v) => [
   h("a", { href: `#/users/${v.userId}` }, v.user?.userName ?? v.userId),
   badge(v.selection === "VOTE_SELECTION_APPROVED" ? "Approved" : "Rejected", v.selection === "VOTE_SELECTION_APPROVED" ? "good" : "bad"), when(v.createdAt),
-  credentials[v.scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? v.scheme]));
+  credentials[v.scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? v.scheme, h("span", { class: "wrap" }, reasonOf(v) ?? "–")]));
 
-const back = { href: "#/activities", text: "Activities" };
+const about = (activity) => panel("About", facts([
+  ["Status", statusBadge(activity.status)], ["Requested by", initiator(activity)], ["Created", when(activity.createdAt)], ["Updated", when(activity.updatedAt)],
+  ["Activity id", copyable(activity.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, activity.type)], ["Fingerprint", copyable(activity.fingerprint, "fingerprint")],
+  activity.appProofs?.length && ["App proofs", String(activity.appProofs.length)],
+]));
 
-function draw({ activity, said }, again) {
-  const open = activity.status === `${statusPrefix}CONSENSUS_NEEDED`;
+const votes = (activity) => panel("Votes", activity.votes.length ? voteTable(activity.votes) : empty("No votes."));
+
+function draw({ activity, said, decision }, back, again) {
+  const head = title(decision?.title ?? typeText(activity.type), { back });
+  if (decision) {
+    return [head, showDecision(activity, decision, votes(activity), again), about(activity),
+      h("details", { class: "panel" }, h("summary", null, "The request as it was sent"), asked(activity.intent))];
+  }
   return [
-    title(typeText(activity.type), {
-      back,
-      actions: [open && activity.canReject && button("Reject", { onclick: () => vote(activity, "reject", again) }), open && activity.canApprove && button("Approve", { class: "button primary", onclick: () => vote(activity, "approve", again) })],
-    }),
+    head,
     activity.failure && h("div", { class: "state bad" }, h("p", { class: "strong" }, activity.failure.message)),
-    open && !activity.canApprove && h("p", { class: "note" }, "You have voted, or your vote would not count."),
-    panel("About", facts([
-      ["Status", statusBadge(activity.status)], ["Requested by", initiator(activity)], ["Created", when(activity.createdAt)], ["Updated", when(activity.updatedAt)],
-      ["Activity id", copyable(activity.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, activity.type)], ["Fingerprint", copyable(activity.fingerprint, "fingerprint")],
-      activity.appProofs?.length && ["App proofs", String(activity.appProofs.length)],
-    ])),
+    about(activity),
     panel("Request", asked(activity.intent)),
     inner(activity.result) && panel("Result", json(inner(activity.result))),
-    panel("Votes", activity.votes.length ? voteTable(activity.votes) : empty("No votes.")),
+    votes(activity),
     said.length > 0 && panel("Policy evaluations", evaluations(said)),
   ];
 }
 
-const one = (main, activityId) => loadOne(main, "the activity", "Activity", back, async () => {
+// one shows an activity: while it waits, what approvers have to know and their vote, later what came of it.
+export const one = (main, activityId, back) => loadOne(main, "the activity", "Activity", back, async () => {
   const [{ activity }, { policyEvaluations }] = await Promise.all([query("get_activity", { activityId }), query("get_policy_evaluations", { activityId })]);
-  return { activity, said: policyEvaluations.at(-1)?.policyEvaluations ?? [] };
-}, draw);
+  const said = policyEvaluations.at(-1)?.policyEvaluations ?? [];
+  return { activity, said, decision: waits(activity) ? await loadDecision(activity, said) : null };
+}, (got, again) => draw(got, back, again));
 
-export const activities = (main, [id], search) => (id ? one(main, id) : list(main, search));
+export const activities = (main, [id], search) => (id ? one(main, id, { href: "#/activities", text: "Activities" }) : list(main, search));

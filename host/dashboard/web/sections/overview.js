@@ -1,9 +1,10 @@
-// Overview: activities that wait for approval, the organization and its features.
+// Overview: how many activities wait for the user, the organization and its features.
 
 import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
 import { session } from "../session.js";
 import { badge, button, choices, confirm, copyable, dialog, done, empty, facts, field, load, panel, table, title, words } from "../ui.js";
+import { waitingForMe } from "../waiting.js";
 import { activityTable } from "./activities.js";
 
 // The features that can be turned on, in the order of the list: name, title, description, and of a value its label and an example.
@@ -67,14 +68,14 @@ function changeQuorum(organization, again) {
   });
 }
 
-function draw({ organization, waiting, recent, subOrganizations }, again) {
+function draw({ organization, waiting, more, recent, subOrganizations }, again) {
   const { users, wallets, policies, rootQuorum } = organization;
   const names = new Map(users.map((u) => [u.userId, u.userName]));
   const on = new Map(organization.features.map((f) => [f.name, f.value ?? ""]));
   const count = (n, one, many, href) => h("a", { class: "count", href }, h("b", null, n), ` ${n === 1 ? one : many}`);
   const others = [...on.keys()].filter((n) => !features.some(([known]) => known === n)).map((n) => [n, words(n, "FEATURE_NAME_"), ""]);
   return [
-    waiting.length > 0 && panel("Waiting for approval", activityTable("Activities that wait for approval", waiting), { actions: [h("a", { class: "button small", href: "#/activities?status=CONSENSUS_NEEDED" }, "All")] }),
+    waiting.length > 0 && h("p", { class: "state waiting" }, h("a", { class: "strong", href: "#/approvals" }, `${waiting.length}${more ? " or more" : ""} ${waiting.length === 1 ? "waits" : "wait"} for you`)),
     h("div", { class: "counts" }, count(users.length, "user", "users", "#/users"), count(wallets.length, "wallet", "wallets", "#/wallets"), count(policies.length, "policy", "policies", "#/policies"),
       count(subOrganizations, "sub-organization", "sub-organizations", "#/suborganizations")),
     panel("Organization", facts([
@@ -91,12 +92,12 @@ export function overview(main) {
   const place = h("div");
   fill(main, title(session().organizationName, { intro: `Signed in as ${session().userName}.` }), place);
   const again = load(place, "the organization", async () => {
-    const [{ organizationData }, waiting, recent, { total }] = await Promise.all([
+    const [{ organizationData }, { waiting, more }, recent, { total }] = await Promise.all([
       query("get_organization"),
-      query("list_activities", { filterByStatus: ["ACTIVITY_STATUS_CONSENSUS_NEEDED"], paginationOptions: { limit: "5" } }),
+      waitingForMe(),
       query("list_activities", { paginationOptions: { limit: "5" } }),
       query("list_suborgs", { includeDetails: true, paginationOptions: { limit: "1" } }),
     ]);
-    return { organization: organizationData, waiting: waiting.activities, recent: recent.activities, subOrganizations: Number(total) };
+    return { organization: organizationData, waiting, more, recent: recent.activities, subOrganizations: Number(total) };
   }, (got) => draw(got, again));
 }

@@ -1,0 +1,59 @@
+// Approvals: what waits for the user, oldest first, each with what it does in a sentence.
+
+import { severityBadge } from "../decoded.js";
+import { fill, h } from "../dom.js";
+import { ago, copyable, empty, load, paged, problem, table, title, toast } from "../ui.js";
+import { cannotNotify, inTurn, notifies, ownNames, summaryOf, switchNotifications, waitingForMe } from "../waiting.js";
+import { initiator, one, typeText } from "./activities.js";
+
+const page = 10;
+
+const votesText = (activity) => {
+  const approved = activity.votes.filter((v) => v.selection === "VOTE_SELECTION_APPROVED").length;
+  const rejected = activity.votes.length - approved;
+  return `${approved} approved${rejected ? `, ${rejected} rejected` : ""}`;
+};
+
+const row = ([activity, summary]) => [
+  [h("a", { class: "strong wrap", href: `#/approvals/${activity.id}` }, summary?.headline ?? `${typeText(activity.type)}, which cannot be shown`),
+    h("p", { class: "note" }, copyable(activity.id, "activity id"))],
+  severityBadge(summary?.severity ?? "Unknown"),
+  [h("p", null, initiator(activity)), h("p", { class: "note" }, ago(activity.createdAt))],
+  h("span", { class: "nowrap" }, votesText(activity))];
+
+function list(main) {
+  const place = h("div");
+  fill(main, title("Approvals", { intro: "What waits for you, oldest first." }), place, notificationSwitch());
+  load(place, "what waits for you", async () => {
+    const { waiting, more } = await waitingForMe();
+    const own = waiting.length ? await ownNames() : new Map();
+    const told = async (all) => (await inTurn(all, (a) => summaryOf(a, own))).map((summary, i) => [all[i], summary]);
+    return { waiting, more, told, first: await told(waiting.slice(0, page)) };
+  }, ({ waiting, more, told, first }) => {
+    if (waiting.length === 0) return empty("Nothing waits for you.");
+    let shown = first.length;
+    return [
+      paged(first, page, async () => {
+        const next = await told(waiting.slice(shown, shown + page));
+        shown += next.length;
+        return next;
+      }, (all) => table("What waits for you", ["What it does", "Warnings", "Requested by", "Votes"], all.map(row)), (error) => toast(error.message)),
+      more && h("p", { class: "note" }, "There may be more, which were not looked at."),
+    ];
+  });
+}
+
+// notificationSwitch asks the browser for its permission only when it is pressed.
+function notificationSwitch() {
+  const said = h("p", { class: "note", role: "status" }, cannotNotify());
+  const box = h("input", { type: "checkbox", role: "switch", checked: notifies(), disabled: cannotNotify() !== "", onchange: async () => {
+    await switchNotifications(box.checked).catch((error) => fill(said, problem(error)));
+    const on = notifies();
+    fill(said, cannotNotify() || (box.checked && !on ? "The browser was not allowed to show notifications." : on ? "You are notified while this page is open." : ""));
+    box.checked = on;
+    box.disabled = cannotNotify() !== "";
+  } });
+  return h("div", { class: "notify" }, h("label", { class: "choice" }, box, h("span", null, "Notify me when something waits for me")), said);
+}
+
+export const approvals = (main, [id]) => (id ? one(main, id, { href: "#/approvals", text: "Approvals" }) : list(main));

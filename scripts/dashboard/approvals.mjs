@@ -1,0 +1,567 @@
+// What approvers see and do: every kind of activity that waits, asked for by one person and approved by another in the browser after
+// he has seen it; what a dishonest server or requester would try; and the drawing of all cases that the enclave decodes.
+import assert from "node:assert/strict";
+import { createCipheriv, createECDH, createHash, createHmac } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { launch, open, picture, sound } from "./browser.mjs";
+import { Client } from "./client.mjs";
+import { makeOpenKey } from "./stamp.mjs";
+
+const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTIALS));
+const { organizationId, rootUserId } = credentials;
+const apiUrl = process.env.CLOISTER_URL;
+const base = `${apiUrl}/dashboard/`;
+const root = new Client({ apiUrl, organizationId, ...credentials.rootApiKey });
+const scratch = new URL(".", import.meta.url).pathname;
+const { cases, context: known, example } = JSON.parse(readFileSync("enclave/internal/decoded/testdata/cases.json", "utf8"));
+const hex = (bytes) => Buffer.from(bytes).toString("hex");
+const unhex = (text) => Buffer.from(text, "hex");
+const sha256 = (bytes) => createHash("sha256").update(bytes).digest();
+
+// ---- Keys of the cases become keys of this organization: what they sign has to be theirs.
+
+const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const base58 = (text) => {
+  let n = 0n;
+  for (const c of text) n = n * 58n + BigInt(alphabet.indexOf(c));
+  return unhex("00".repeat(/^1*/.exec(text)[0].length) + n.toString(16).padStart(n.toString(16).length + 1 & ~1, "0"));
+};
+const tron20 = (address) => hex(base58(address).subarray(1, 21));
+const hash160 = (publicKey) => createHash("ripemd160").update(sha256(unhex(publicKey))).digest("hex");
+const txid = (transaction) => hex(sha256(sha256(transaction)));
+
+// adapted is the payload of a case for a key of this organization.
+function adapted({ signWith, publicKey, unsignedTransaction: transaction, type }, account) {
+  const swap = (text, a, b) => text.replaceAll(a, b);
+  let bytes = swap(transaction, publicKey, account.publicKey);
+  if (type === "TRANSACTION_TYPE_TRON") bytes = swap(bytes, tron20(signWith), tron20(account.address));
+  if (type === "TRANSACTION_TYPE_BITCOIN") {
+    // The earlier transactions, which pay this key, get other ids.
+    const earlier = [...transaction.matchAll(/0100([0-9a-f]{2})(?=0[12]000000)/g)].map((m) => transaction.slice(m.index + 6, m.index + 6 + 2 * parseInt(m[1], 16)));
+    bytes = swap(bytes, hash160(publicKey), hash160(account.publicKey));
+    for (const t of earlier) bytes = swap(bytes, txid(unhex(t)), txid(unhex(swap(t, hash160(publicKey), hash160(account.publicKey)))));
+  }
+  return bytes;
+}
+
+// rlp writes texts of hexadecimal digits and lists of them.
+const rlp = (item) => {
+  const body = Array.isArray(item) ? Buffer.concat(item.map(rlp)) : unhex(item);
+  const offset = Array.isArray(item) ? 0xc0 : 0x80;
+  if (!Array.isArray(item) && body.length === 1 && body[0] < 0x80) return body;
+  const size = body.length < 56 ? Buffer.alloc(0) : unhex(body.length.toString(16).padStart(body.length < 256 ? 2 : 4, "0"));
+  return Buffer.concat([Buffer.from([size.length ? offset + 55 + size.length : offset + body.length]), size, body]);
+};
+const number = (n) => (n === 0n ? "" : n.toString(16).padStart(n.toString(16).length + 1 & ~1, "0"));
+// Half an ether on Sepolia, at most 0.0018 ether of fees.
+const sepolia = (nonce, to = "44".repeat(20), value = 500000000000000000n) => hex(Buffer.concat([Buffer.from([2]), rlp([number(11155111n), number(BigInt(nonce)), number(1000000000n), number(85714285714n), number(21000n), to, number(value), "", []])]));
+const tempo = hex(Buffer.concat([Buffer.from([0x76]), rlp([number(42431n), number(1000000n), number(20000000000n), number(200000n), [["fe".repeat(20), "", "deadbeef"], ["20c0" + "00".repeat(17) + "01", "", `a9059cbb${"00".repeat(12)}${"fe".repeat(20)}${number(2500000n).padStart(64, "0")}`]], [], "", number(3n), "", "", "", "", []])]));
+
+// sealed encrypts a text as clients do for an import: HPKE (RFC 9180) in base mode with P-256, HKDF-SHA256, AES-256-GCM.
+function sealed(target, text) {
+  const hmac = (key, ...data) => createHmac("sha256", key).update(Buffer.concat(data.map((d) => Buffer.from(d)))).digest();
+  const suite = (name) => ({
+    extract: (salt, label, ikm) => hmac(salt, "HPKE-v1", name, label, ikm),
+    expand: (prk, label, info, length) => hmac(prk, [0, length], "HPKE-v1", name, label, info, [1]).subarray(0, length),
+  });
+  const sender = createECDH("prime256v1");
+  const enc = sender.generateKeys();
+  const kem = suite(Buffer.from([0x4b, 0x45, 0x4d, 0, 0x10]));
+  const shared = kem.expand(kem.extract("", "eae_prk", sender.computeSecret(target)), "shared_secret", Buffer.concat([enc, target]), 32);
+  const all = suite(Buffer.from([0x48, 0x50, 0x4b, 0x45, 0, 0x10, 0, 1, 0, 2]));
+  const context = Buffer.concat([[0], all.extract("", "psk_id_hash", ""), all.extract("", "info_hash", "turnkey_hpke")].map((b) => Buffer.from(b)));
+  const secret = all.extract(shared, "secret", "");
+  const cipher = createCipheriv("aes-256-gcm", all.expand(secret, "key", context, 32), all.expand(secret, "base_nonce", context, 12));
+  cipher.setAAD(Buffer.concat([enc, target]));
+  return JSON.stringify({ encappedPublic: hex(enc), ciphertext: hex(Buffer.concat([cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()])) });
+}
+
+// ---- The organization: two people who decide together, and one who may ask for wallets.
+
+let browser, page, complaints, accounts, bundle, walletId, cyd;
+const bea = {};
+const by = (format) => accounts.find((a) => a.addressFormat === `ADDRESS_FORMAT_${format}`);
+const account = (curve, path, format) => ({ curve: `CURVE_${curve}`, pathFormat: "PATH_FORMAT_BIP32", path, addressFormat: `ADDRESS_FORMAT_${format}` });
+const apiKey = (apiKeyName, publicKey) => ({ apiKeyName, publicKey, curveType: "API_KEY_CURVE_P256" });
+
+async function newUser(userName) {
+  const pair = await makeOpenKey();
+  const made = await root.submit("create_users", "CREATE_USERS_V3", { users: [{ userName, apiKeys: [apiKey("key", pair.publicKey)], authenticators: [], oauthProviders: [], userTags: [] }] });
+  writeFileSync(join(scratch, `${userName}.json`), JSON.stringify({ organizationId, ...pair }));
+  return { userId: Object.values(made.result)[0].userIds[0], file: join(scratch, `${userName}.json`), client: new Client({ apiUrl, organizationId, ...pair }) };
+}
+
+before(async () => {
+  browser = await launch();
+  ({ page, complaints } = await open(browser));
+  Object.assign(bea, await newUser("Bea"));
+  cyd = await newUser("Cyd");
+  const made = await root.submit("create_wallet", "CREATE_WALLET", { walletName: "Treasury", accounts: [
+    account("SECP256K1", "m/44'/60'/0'/0/0", "ETHEREUM"), account("ED25519", "m/44'/501'/0'/0'", "SOLANA"), account("SECP256K1", "m/84'/0'/0'/0/0", "BITCOIN_MAINNET_P2WPKH"), account("SECP256K1", "m/44'/195'/0'/0/0", "TRON")] });
+  ({ walletId } = made.result.createWalletResult);
+  ({ accounts } = await root.query("list_wallet_accounts", { walletId, paginationOptions: { limit: "10" } }));
+  // The address book of the cases, as far as the interface has one.
+  for (const { name, address } of known.addressBook.filter((e) => e.address.startsWith("0x"))) {
+    await root.submit("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", { label: name, smartContractAddress: address.toLowerCase(), type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", smartContractInterface: "[]" });
+  }
+  bundle = JSON.parse((await root.submit("init_import_wallet", "INIT_IMPORT_WALLET", { userId: rootUserId })).result.initImportWalletResult.importBundle);
+  await root.submit("create_policy", "CREATE_POLICY_V3", { policyName: "Wallets of Cyd", effect: "EFFECT_ALLOW", condition: "activity.resource == 'WALLET' && activity.action == 'CREATE'", consensus: `approvers.any(user, user.id == '${bea.userId}') && approvers.count() >= 2`, notes: "" });
+  await root.submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: 2, userIds: [rootUserId, bea.userId] });
+  await signIn(page, bea.file);
+});
+after(() => browser.close());
+
+const calm = () => { assert.deepEqual(complaints, []); };
+const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
+const settled = (at) => at.locator("[aria-busy]").waitFor({ state: "detached" });
+const button = (name, at = page) => at.getByRole("button", { name, exact: true });
+const dialog = (at = page) => at.getByRole("dialog");
+const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first().waitFor();
+const activity = async (id, by = root) => (await by.query("get_activity", { activityId: id })).activity;
+
+async function signIn(at, file) {
+  await at.goto(base);
+  await at.getByText("API key", { exact: true }).click();
+  await at.setInputFiles("input[type=file]", file);
+  const { privateKey, rootApiKey } = JSON.parse(readFileSync(file));
+  await at.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, privateKey ?? rootApiKey.privateKey);
+  await at.getByLabel("Remember the key").check();
+  await button("Sign in with the key", at).click();
+  await heading("Features", at);
+}
+
+async function look(id, at = page) {
+  await at.goto(`${base}#/approvals/${id}`);
+  await at.locator(`.facts code[title="${id}"]`).first().waitFor();
+  await settled(at);
+}
+
+async function go(hash, name, at = page) {
+  await at.goto(`${base}#/${hash}`);
+  await heading(name, at);
+  await settled(at);
+}
+
+// approve does what an approver has to: sees the end, confirms each danger, and presses.
+async function approve(at = page) {
+  await at.locator(".end-of-view").scrollIntoViewIfNeeded();
+  for (const tick of await at.locator("fieldset.choices input").all()) await tick.check();
+  await button("Approve", at).click();
+  await toast(/Approved|counted/, at);
+}
+
+let nonce = 0;
+const sign = (type, unsignedTransaction, signWith) => root.submit("sign_transaction", "SIGN_TRANSACTION_V2", { signWith, unsignedTransaction, type: `TRANSACTION_TYPE_${type}` });
+const send = (to, value) => sign("ETHEREUM", sepolia(nonce++, to, value), by("ETHEREUM").address);
+const raw = (payload, encoding, hashFunction) => root.submit("sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", { signWith: by("ETHEREUM").address, payload, encoding: `PAYLOAD_ENCODING_${encoding}`, hashFunction: `HASH_FUNCTION_${hashFunction}` });
+const discard = (ids) => Promise.all(ids.map(async (id) => root.submit("reject_activity", "REJECT_ACTIVITY", { fingerprint: (await activity(id)).fingerprint })));
+
+const formats = { ETHEREUM: "ETHEREUM", TEMPO: "ETHEREUM", SOLANA: "SOLANA", TRON: "TRON", BITCOIN: "BITCOIN_MAINNET_P2WPKH" };
+const of = (id) => cases.find((c) => c.id === id).input;
+const request = (input) => {
+  if (input.payload) return raw(input.payload, input.encoding.replace("PAYLOAD_ENCODING_", ""), input.hashFunction.replace("HASH_FUNCTION_", ""));
+  const type = input.type.replace("TRANSACTION_TYPE_", "");
+  return sign(type, adapted(input, by(formats[type])), by(formats[type]).address);
+};
+
+// ---- The drawing
+
+// inPage draws documents in the page and tells what is wrong with the drawings.
+const inPage = (documents) => page.evaluate(async (all) => {
+  const { drawn, headline, digestOf } = await import(document.querySelector("script[src$='main.js']").src.replace("main.js", "decoded.js"));
+  const sources = { BYTES: "from the bytes themselves", BUILTIN: "built in", ORGANIZATION: "your organization's", OPERATOR_LIST: "the operator's list", REQUESTER: "the requester wrote it", HOST: "server will say it" };
+  const weights = { DANGER: "Danger", WARN: "Warning", INFO: "Note" };
+  const yes = { own: "Yours", proven: "Proven by the bytes", claimsOwn: "Says that it is yours", root: "In the root quorum", unlimited: "Unlimited" };
+  const faults = [];
+  const place = document.body.appendChild(document.createElement("div"));
+  const leaves = function* (value, key, holder) {
+    if (Array.isArray(value)) for (const item of value) yield* leaves(item, key, holder);
+    else if (value !== null && typeof value === "object") for (const [k, v] of Object.entries(value)) yield* leaves(v, k, value);
+    else yield [key, value, holder];
+  };
+  // A short text has to be a word of its own: it is in many others.
+  const count = (text, what) => (/^\w{1,7}$/.test(what) ? text.split(/\W+/).filter((word) => word === what) : text.split(what).slice(1)).length;
+  for (const [id, doc] of Object.entries(all)) {
+    const node = drawn(doc);
+    place.replaceChildren(node);
+    node.querySelector(".headline").remove(); // it says things again
+    const texts = [];
+    for (const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT); walker.nextNode();) texts.push(walker.currentNode.data);
+    const text = texts.join("\n");
+    const wanted = new Map();
+    for (const [key, leaf, holder] of leaves(doc)) {
+      let want = leaf === null ? "none" : String(leaf);
+      if (key === "source" || key.endsWith("Source")) want = sources[leaf];
+      else if (key === "severity") want = weights[leaf] ?? leaf;
+      else if (key === "at" && holder.code) {
+        if (![...node.querySelectorAll(".place")].some((b) => b.title === leaf)) faults.push(`${id}: no way to ${leaf}`);
+        continue;
+      } else if (typeof leaf === "boolean") {
+        const name = key === "value" ? holder.name : yes[key] ?? key;
+        const row = [...node.querySelectorAll("dl > div")].some((r) => r.querySelector("dt").textContent.toLowerCase().startsWith(name.toLowerCase()) && /Yes|No/.test(r.querySelector("dd").textContent));
+        if (!row && !(key === "unlimited" && text.includes("Unlimited"))) faults.push(`${id}: ${key} is ${leaf}, and no row says so`);
+        continue;
+      }
+      wanted.set(want, (wanted.get(want) ?? 0) + 1);
+    }
+    for (const [want, times] of wanted) if (want && count(text, want) < times) faults.push(`${id}: "${want}" is drawn ${count(text, want)} times instead of ${times}`);
+    for (const b of node.querySelectorAll(".place")) {
+      document.activeElement.blur();
+      b.click();
+      if (!node.contains(document.activeElement) || document.activeElement === b) faults.push(`${id}: ${b.title} leads nowhere`);
+      const marks = document.activeElement.textContent;
+      if (!/Danger|Warning|Note/.test(marks) && b.title !== "parts") faults.push(`${id}: ${b.title} has no mark`);
+    }
+    const said = headline(doc);
+    if (/undefined|null|\[object|NaN/.test(said + text)) faults.push(`${id}: ${/.{0,40}(undefined|null|\[object|NaN).{0,40}/.exec(said + text)[0]}`);
+    if (said.length < 8 || said.length > 700) faults.push(`${id}: the sentence is ${said}`);
+    if (await digestOf(doc) === "") faults.push(`${id}: no digest`);
+  }
+  // Other forms than these: each leaf becomes something else, and nothing of it may become an element.
+  const others = [null, 5, true, [], {}, [[{}]], { address: { label: {} } }, `<img src="x"><script>1</script>`];
+  let tried = 0;
+  for (const doc of Object.values(all)) {
+    const paths = [];
+    const walk = (value, at) => {
+      if (at.length) paths.push(at);
+      if (value !== null && typeof value === "object") for (const [k, v] of Object.entries(value)) walk(v, [...at, k]);
+    };
+    walk(doc, []);
+    for (const [i, path] of paths.entries().filter(([n]) => (n + tried) % 3 === 0)) {
+      const changed = structuredClone(doc);
+      const holder = path.slice(0, -1).reduce((at, k) => at[k], changed);
+      holder[path.at(-1)] = others[(i + tried) % others.length];
+      tried++;
+      try {
+        const node = drawn(changed);
+        if (node.querySelector("img, script") || typeof headline(changed) !== "string") faults.push(`${path.join(".")} became an element`);
+      } catch (error) {
+        faults.push(`${path.join(".")} as ${JSON.stringify(holder[path.at(-1)])}: ${error.stack.slice(0, 300)}`);
+      }
+    }
+  }
+  place.remove();
+  return { faults: faults.slice(0, 40), tried, said: Object.fromEntries(Object.entries(all).map(([id, doc]) => [id, headline(doc)])) };
+}, documents);
+
+test("every case that the enclave decodes is drawn with every member, whatever becomes of its form", async (t) => {
+  const ids = [];
+  t.after(() => discard(ids));
+  const documents = { example: example.decoded };
+  for (const c of cases) {
+    if (!c.input.unsignedTransaction && !c.input.payload) continue;
+    let asked;
+    try {
+      asked = await request(c.input);
+    } catch (error) {
+      assert(c.expect.outcome === "REFUSED" || c.id === "btc-h01", `${c.id}: ${error.message}`);
+      continue;
+    }
+    ids.push(asked.id);
+    const { decoded, decodedDigest } = await activity(asked.id, bea.client);
+    documents[c.id] = decoded;
+    assert.equal(hex(sha256(`cloister decoded 1\n${JSON.stringify(decoded)}`)), decodedDigest);
+  }
+  assert(ids.length > 38, `${ids.length} cases`);
+  // One whose number and fees the server says later, in the form that eth_send_transaction has: this simulator has no node to send by.
+  documents.open = structuredClone(documents["eth-01"]);
+  Object.assign(documents.open, { fixed: false });
+  Object.assign(documents.open.parts[0], { signs: [], nonce: { source: "HOST" }, gasLimit: { source: "HOST", most: "30000000" }, maxFee: { source: "HOST", most: "100000000000000000" } });
+  const { faults, tried, said } = await inPage(documents);
+  assert.deepEqual(faults, []);
+  assert(tried > 1000, `${tried} forms`);
+  const deposit = "“Exchange deposit” (0xd1671C723014D3C03E3694A88Ce3F03750248FB5)";
+  const me = by("ETHEREUM").address;
+  assert.equal(said["eth-01"], `Send 1.5 ETH to ${deposit} on Ethereum, at most 0.00042 ETH of fees; from ${me}`);
+  assert.equal(said.example, "Allow 0x35cDF80606C5e1eFfE6Cb81d969f03f0c04deCC9 to take all USDC on Ethereum, at most 0.003 ETH of fees; from 0x5AF86b9c401983F0Ce23d27047fDDFA6c967965d");
+  assert.match(said["btc-01"], /^Send 0\.3 BTC to bc1qs4ajhmq8r2yh5as52ls7dsdpjm6kdpzz8u4m4a on Bitcoin, for a fee of 0\.0001 BTC; from bc1q/);
+  assert.match(said["eth-h12"], /to 0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48, and send 3 ETH along on Ethereum/);
+  assert.match(said["eth-07"], /with something that cannot be read, and send 5 wei along on chain 424242/);
+  assert.match(said.open, /^Send 1\.5 ETH to .*, for a fee that the server will say, at most 100000000000000000 of the smallest unit; from/);
+  assert.match(said["msg-h03"], /^Sign bytes: 32 bytes that cannot be read/);
+
+  // All of them wait for her, oldest first, by pages.
+  await go("approvals", "Approvals");
+  assert.equal(await page.locator("tbody tr").count(), 10);
+  await page.locator("tbody tr").first().getByText(`Send 1.5 ETH to ${deposit} on Ethereum, at most 0.00042 ETH of fees; from “Treasury” (${me})`).waitFor();
+  assert.deepEqual(await page.locator("tbody a").evaluateAll((all) => all.map((a) => a.href.split("/").at(-1))), ids.slice(0, 10));
+  await page.getByRole("link", { name: `Approvals , ${ids.length} wait for you` }).waitFor();
+  await picture(page, "approvals");
+  await button("Show more").click();
+  await page.locator("tbody tr").nth(19).waitFor();
+  assert.equal(new Set(await page.locator("tbody tr").allInnerTexts()).size, 20, "two lines are alike");
+  await go("overview", "Features");
+  await page.getByRole("link", { name: `${ids.length} wait for you`, exact: true }).click();
+  await heading("Approvals");
+  for (const id of ["eth-h07", "eth-h09", "eth-h16", "typed-h05", "sol-h02", "tron-h01", "btc-h02", "msg-h04"]) {
+    await look(ids[Object.keys(documents).indexOf(id) - 1]);
+    await picture(page, `approval-${id}`);
+  }
+  await discard(ids.splice(0));
+  await go("approvals", "Approvals");
+  await page.getByText("Nothing waits for you.").waitFor();
+  await picture(page, "approvals-empty");
+  calm();
+});
+
+// ---- What is approved
+
+// approved has an activity approved in the browser, and gives it back once it is done.
+async function approved(asked, name, words) {
+  assert.equal(asked.status, "ACTIVITY_STATUS_CONSENSUS_NEEDED");
+  const { decoded } = await activity(asked.id, bea.client);
+  assert.deepEqual((await inPage({ [name]: decoded })).faults, []);
+  await look(asked.id);
+  for (const text of words) await page.locator(".headline").filter({ hasText: text }).waitFor();
+  await picture(page, `approval-${name}`);
+  await approve();
+  await page.locator("dd", { hasText: "Completed" }).waitFor();
+  const done = await activity(asked.id);
+  assert.equal(done.status, "ACTIVITY_STATUS_COMPLETED");
+  // The vote names what was drawn.
+  const vote = done.votes.find((v) => v.userId === bea.userId);
+  assert.match(JSON.parse(vote.message).parameters.decodedDigest, /^[0-9a-f]{64}$/);
+  calm();
+  return Object.values(done.result)[0];
+}
+
+const transactions = {
+  "ethereum-0": ["eth-01", ["Send 1.5 ETH to “Exchange deposit”", "from “Treasury”"]],
+  "ethereum-1": ["eth-02", ["Send 1 POL", "on Polygon"]],
+  "ethereum-3": ["eth-04", ["“Known vault”", "0.001424288 ETH"]],
+  "ethereum-4": ["eth-h15", ["Let code at 0xf71CD129F55681393E55401eD9681B6E3142f905 act as"]],
+  "ethereum-approval": ["eth-h01", ["Allow 0x35cDF80606C5e1eFfE6Cb81d969f03f0c04deCC9 to take all"]],
+  solana: ["sol-01", ["Send 1.25 SOL", "on Solana", "from “Treasury”"]],
+  bitcoin: ["btc-01", ["Send 0.3 BTC", "from “Treasury”"]],
+  tron: ["tron-h02", ["on Tron", "1500 TRX"]],
+};
+
+test("a transaction of every type is approved by somebody who was shown it in words", async () => {
+  const plain = await approved(await send(), "ethereum-2", ["Send 0.5 ETH to 0x4444444444444444444444444444444444444444 on Sepolia, at most 0.00179", `of fees; from “Treasury” (${by("ETHEREUM").address})`]);
+  assert(plain.signedTransaction.startsWith("02"));
+  for (const [name, [id, words]] of Object.entries(transactions)) assert((await approved(await request(of(id)), name, words)).signedTransaction.length > 100, name);
+  assert((await approved(await sign("TEMPO", tempo, by("ETHEREUM").address), "tempo", ["2 calls: (1) Call", "on Tempo"])).signedTransaction.startsWith("76"));
+});
+
+test("typed data, messages and bytes are approved by somebody who was shown what they are, or that nobody can tell", async () => {
+  for (const [name, id, words] of [["typed", "typed-01", ["Sign typed data, Mail for “Ether Mail”"]], ["permit", "typed-02", ["Allow “Known router”", "the signature alone is enough"]], ["message", "msg-01", ["Sign in to a site: “app.example.com”"]], ["digest", "msg-h03", ["32 bytes that cannot be read"]], ["text", "typed-h07", ["Sign typed data"]]]) {
+    const { r, s, v } = await approved(await request(of(id)), name, words);
+    assert.equal((r + s).length, 128);
+    assert.match(v, /^0[01]$/);
+  }
+  const several = await root.submit("sign_raw_payloads", "SIGN_RAW_PAYLOADS", { signWith: by("ETHEREUM").address, payloads: [of("msg-01").payload, of("msg-h03").payload], encoding: "PAYLOAD_ENCODING_HEXADECIMAL", hashFunction: "HASH_FUNCTION_KECCAK256" });
+  assert.equal((await approved(several, "several", ["Sign several payloads, 2 in all: sign in to a site: “app.example.com”, as", "and sign bytes: 32 bytes that cannot be read"])).signatures.length, 2);
+});
+
+test("what changes who may do what is approved by somebody who was shown the difference", async () => {
+  const policy = { policyName: "Pay <b>all</b>", effect: "EFFECT_ALLOW", condition: "activity.action == 'SIGN'", consensus: "", notes: "for\u202eever" };
+  const { policyId } = await approved(await root.submit("create_policy", "CREATE_POLICY_V3", policy), "policy-create", ["Create policy: “Pay <b>all</b>”, which allows when “activity.action == 'SIGN'”"]);
+  await approved(await root.submit("update_policy", "UPDATE_POLICY_V2", { policyId, policyEffect: "EFFECT_DENY", policyCondition: "activity.action == 'EXPORT'" }), "policy-update", ["Update policy: “Pay <b>all</b>”; changes: effect and condition"]);
+  assert.deepEqual((({ effect, condition }) => [effect, condition])((await root.query("get_policy", { policyId })).policy), ["EFFECT_DENY", "activity.action == 'EXPORT'"]);
+  const { exportBundle } = await (async () => {
+    // The policy forbids exports to all but the root quorum, which decides here.
+    const target = createECDH("prime256v1");
+    return approved(await root.submit("export_wallet", "EXPORT_WALLET", { walletId, targetPublicKey: hex(target.generateKeys()) }), "export", ["Export wallet: “Treasury” to whoever holds the key 04"]);
+  })();
+  assert(exportBundle.includes("dataSignature"));
+  await approved(await root.submit("delete_policy", "DELETE_POLICY", { policyId }), "policy-delete", ["Delete policy: “Pay <b>all</b>”"]);
+  const target = unhex(JSON.parse(unhex(bundle.data)).targetPublic);
+  const words = "legal winner thank year wave sausage worth useful legal winner thank yellow";
+  const imported = await approved(await root.submit("import_wallet", "IMPORT_WALLET", { userId: rootUserId, walletName: "Old savings", encryptedBundle: sealed(target, words), accounts: [account("SECP256K1", "m/44'/60'/0'/0/0", "ETHEREUM")] }), "import", ["Import wallet: “Old savings” for “Root user”"]);
+  assert.match(imported.addresses[0], /^0x/);
+  const { userIds } = await approved(await root.submit("create_users", "CREATE_USERS_V3", { users: [{ userName: "Eve", userEmail: "eve@example.com", apiKeys: [apiKey("laptop", (await makeOpenKey()).publicKey)], authenticators: [], oauthProviders: [], userTags: [] }] }), "user-create", ["“Eve”"]);
+  await approved(await root.submit("create_api_keys", "CREATE_API_KEYS_V2", { userId: bea.userId, apiKeys: [apiKey("backup", (await makeOpenKey()).publicKey)] }), "key-create", ["Create API keys: “backup” for “Bea”"]);
+  await approved(await root.submit("delete_users", "DELETE_USERS", { userIds }), "user-delete", ["Delete users: “Eve”"]);
+  await approved(await root.submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: 2, userIds: [rootUserId, bea.userId, cyd.userId] }), "quorum", ["Update root quorum: from 2 of 2 members to 2 of 3 members; added: “Cyd”"]);
+  assert.equal((await root.query("get_organization_configs")).configs.quorum.userIds.length, 3);
+  const back = await root.submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: 2, userIds: [rootUserId, bea.userId] });
+  await approved(back, "quorum-back", ["removed: “Cyd”"]);
+});
+
+test("what a policy asks for is told, and after a vote comes the next that waits", async () => {
+  const make = (walletName) => cyd.client.submit("create_wallet", "CREATE_WALLET", { walletName, accounts: [] });
+  const [first, second] = [await make("Petty cash"), await make("Rainy days")];
+  await look(first.id);
+  const asks = page.getByRole("region", { name: "What the policies ask for" });
+  await asks.getByText(`approvers.any(user, user.id == '${bea.userId}') && approvers.count() >= 2`).first().waitFor();
+  await asks.getByText("2 of the 2 members of the root quorum").waitFor();
+  await picture(page, "approval-policy");
+  await approve();
+  await page.locator(".headline", { hasText: "Create wallet: “Rainy days”" }).waitFor();
+  assert(page.url().endsWith(`#/approvals/${second.id}`));
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
+  assert(await button("Approve").isVisible());
+  await page.locator(".toast", { hasText: "Approved." }).getByRole("link", { name: "See the activity" }).click();
+  await page.locator("dd", { hasText: "Completed" }).waitFor();
+
+  // Rejected with a reason, which who asked can read.
+  await look(second.id);
+  await button("Reject").click();
+  await dialog().getByLabel("Reason").fill("Which days?\n<b>No</b>");
+  await picture(page, "approval-reject");
+  await button("Reject", dialog()).click();
+  await toast("Rejected.");
+  const theirs = await open(browser);
+  await signIn(theirs.page, cyd.file);
+  await go(`activities/${second.id}`, "Create wallet", theirs.page);
+  await theirs.page.getByRole("cell", { name: "Which days? <b>No</b>" }).waitFor();
+  await picture(theirs.page, "activity-rejected");
+  assert.deepEqual(theirs.complaints, []);
+  await theirs.context.close();
+  calm();
+});
+
+// ---- What must not work
+
+test("nothing is approved by accident: not by Enter, not before the end was seen, not without a tick for each danger", async () => {
+  const asked = await request(of("sol-h02")); // longer than any screen
+  await go("approvals", "Approvals");
+  await page.locator("tbody a").focus();
+  for (let i = 0; i < 6; i++) await page.keyboard.press("Enter");
+  await page.locator(".headline").waitFor();
+  for (let i = 0; i < 6; i++) await page.keyboard.press("Enter");
+  await page.keyboard.press("Space");
+  assert(!(await page.evaluate(() => document.activeElement.matches("button"))));
+  assert.equal((await activity(asked.id)).status, "ACTIVITY_STATUS_CONSENSUS_NEEDED");
+  await look(asked.id);
+  await page.evaluate(() => window.scrollTo(0, 0));
+  await page.reload();
+  await page.locator(".headline").waitFor();
+  assert(await button("Approve").isDisabled());
+  await page.getByText("Read to the end of the view before you approve.").waitFor();
+  // By keyboard: the end comes into view, then the ticks, then the button.
+  await page.keyboard.press("End");
+  await page.getByText("Confirm each danger first: 1 to go.").waitFor();
+  assert(await button("Approve").isDisabled());
+  const active = () => page.evaluate(() => document.activeElement.name || document.activeElement.innerText);
+  for (let i = 0; i < 300 && (await active()) !== "CONTROL_CHANGE"; i++) await page.keyboard.press("Tab");
+  await page.keyboard.press("Space");
+  assert(await button("Approve").isEnabled());
+  await page.keyboard.press("Tab");
+  assert.equal(await active(), "Approve");
+  await page.keyboard.press("Enter");
+  await toast("Approved.");
+  await page.locator("dd", { hasText: "Completed" }).waitFor();
+
+  // In the dialog that rejects, Enter gives up.
+  const other = await send("55".repeat(20));
+  await look(other.id);
+  await button("Reject").press("Enter");
+  await dialog().waitFor();
+  await page.keyboard.press("Enter");
+  await dialog().waitFor({ state: "detached" });
+  assert.equal((await activity(other.id)).status, "ACTIVITY_STATUS_CONSENSUS_NEEDED");
+  await discard([other.id]);
+  calm();
+});
+
+test("a view that somebody changed on the way cannot be approved, and one that the enclave does not share is not", async () => {
+  const asked = await send("66".repeat(20), 700000000000000000n);
+  const changing = (change) => page.route("**/query/get_activity", async (route) => {
+    const answer = await route.fetch();
+    const json = await answer.json();
+    if (json.activity.id === asked.id && json.activity.decoded) change(json.activity);
+    await route.fulfill({ response: answer, json });
+  });
+  await changing((a) => { a.decoded.parts[0].to.address = `0x${"44".repeat(20)}`; });
+  await look(asked.id);
+  await page.getByRole("alert").filter({ hasText: "What the server shows is not what it says it shows" }).waitFor();
+  assert.equal(await button("Approve").count(), 0);
+  await picture(page, "approval-tampered");
+  await page.unroute("**/query/get_activity");
+
+  // With a digest that fits, the page cannot tell: the enclave does.
+  await changing((a) => {
+    a.decoded.parts[0].to.address = `0x${"44".repeat(20)}`;
+    a.decodedDigest = hex(sha256(`cloister decoded 1\n${JSON.stringify(a.decoded)}`));
+  });
+  await page.reload();
+  await page.locator(".headline", { hasText: "0x4444444444444444444444444444444444444444" }).waitFor();
+  await page.locator(".end-of-view").scrollIntoViewIfNeeded();
+  const refused = page.waitForResponse("**/submit/approve_activity");
+  await button("Approve").click();
+  assert.equal((await (await refused).json()).turnkeyErrorCode, "DECODED_DIGEST_DIFFERS");
+  await page.getByRole("alert").filter({ hasText: "This is shown differently now" }).waitFor();
+  await sound(page, "shown differently");
+  await page.unroute("**/query/get_activity");
+  assert.equal((await activity(asked.id)).votes.length, 1);
+
+  // Nothing to look at: nothing to approve.
+  await changing((a) => { delete a.decoded; });
+  await page.reload();
+  await page.getByText("There is nothing to look at").waitFor();
+  assert.equal(await button("Approve").count(), 0);
+  await page.unroute("**/query/get_activity");
+  await page.reload();
+  await page.locator(".headline", { hasText: "0x6666666666666666666666666666666666666666" }).waitFor();
+  await discard([asked.id]);
+  calm();
+});
+
+test("a name that comes while somebody looks has him look again", async () => {
+  const asked = await send("77".repeat(20));
+  await look(asked.id);
+  const named = await root.submit("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", { label: "New <i>name</i>", smartContractAddress: `0x${"77".repeat(20)}`, type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", smartContractInterface: "[]" });
+  await bea.client.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: named.fingerprint });
+  await page.locator(".end-of-view").scrollIntoViewIfNeeded();
+  await button("Approve").click();
+  await page.getByRole("alert").filter({ hasText: "This is shown differently now" }).waitFor();
+  await page.locator(".headline", { hasText: "“New <i>name</i>” (0x7777" }).waitFor();
+  assert.equal(await page.locator(".decoded i, .decoded b").count(), 0);
+  await picture(page, "approval-again");
+  await approve();
+  await page.locator("dd", { hasText: "Completed" }).waitFor();
+  calm();
+});
+
+// ---- Notifications
+
+test("a notification comes when it was asked for and something waits", async () => {
+  const denied = await open(browser);
+  await denied.page.addInitScript(() => Object.defineProperty(Notification, "permission", { get: () => "denied" }));
+  await signIn(denied.page, bea.file);
+  await go("approvals", "Approvals", denied.page);
+  await denied.page.getByText("This browser does not allow notifications from this site.").waitFor();
+  assert(await denied.page.getByLabel("Notify me when something waits for me").isDisabled());
+  await denied.context.close();
+
+  const theirs = await open(browser);
+  await theirs.page.addInitScript(() => {
+    window.asked = 0;
+    window.notes = [];
+    let permission = "default";
+    window.Notification = class {
+      static get permission() { return permission; }
+      static async requestPermission() { window.asked++; return permission = "granted"; }
+      constructor(title, { body }) { window.notes.push([title, body, this]); }
+      close() {}
+    };
+  });
+  await theirs.page.clock.install();
+  await signIn(theirs.page, bea.file);
+  await go("approvals", "Approvals", theirs.page);
+  assert.equal(await theirs.page.evaluate(() => window.asked), 0);
+  const asked = theirs.page.waitForResponse("**/query/list_activities");
+  await theirs.page.getByLabel("Notify me when something waits for me").check();
+  await theirs.page.getByText("You are notified while this page is open.").waitFor();
+  assert.equal(await theirs.page.evaluate(() => window.asked), 1);
+  await asked;
+  const waiting = await send("88".repeat(20));
+  await theirs.page.clock.runFor(31_000);
+  await theirs.page.waitForFunction(() => window.notes.length === 1);
+  assert.deepEqual(await theirs.page.evaluate(() => window.notes[0].slice(0, 2)), ["Send ETH", "Asked by Root user. It waits for you."]);
+  await theirs.page.evaluate(() => window.notes[0][2].onclick());
+  await theirs.page.locator(".headline").waitFor();
+  assert(theirs.page.url().endsWith(waiting.id));
+  await theirs.page.getByRole("link", { name: "Approvals" }).first().click();
+  await theirs.page.getByLabel("Notify me when something waits for me").uncheck();
+  const requests = [];
+  theirs.page.on("request", (r) => requests.push(r.url()));
+  await theirs.page.clock.runFor(65_000);
+  assert.deepEqual(requests, []);
+  assert.deepEqual(theirs.complaints, []);
+  await theirs.context.close();
+  await discard([waiting.id]);
+});
