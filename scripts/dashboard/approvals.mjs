@@ -1,6 +1,7 @@
 // What approvers see and do: every kind of activity that waits, asked for by one person and approved by another in the browser after
 // he has seen it; what a dishonest server or requester would try; and the drawing of all cases that the enclave decodes.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { createCipheriv, createECDH, createHash, createHmac } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -496,6 +497,49 @@ test("a view that somebody changed on the way cannot be approved, and one that t
   await page.unroute("**/query/get_activity");
   await page.reload();
   await page.locator(".headline", { hasText: "0x6666666666666666666666666666666666666666" }).waitFor();
+  await discard([asked.id]);
+  calm();
+});
+
+test("what is saved is decoded again elsewhere, and a view that says something else is found", async () => {
+  const asked = await send("88".repeat(20), 800000000000000000n);
+  await look(asked.id);
+  const [file] = await Promise.all([page.waitForEvent("download"), button("Save to check it elsewhere").click()]);
+  const honest = join(scratch, "honest.json");
+  await file.saveAs(honest);
+  const saved = JSON.parse(readFileSync(honest, "utf8"));
+  const reply = JSON.parse(saved.activity);
+  reply.activity.decoded.parts[0].to.address = `0x${"44".repeat(20)}`;
+  reply.activity.decodedDigest = hex(sha256(Buffer.from(`cloister decoded 1\n${JSON.stringify(reply.activity.decoded)}`)));
+  const lying = join(scratch, "lying.json");
+  writeFileSync(lying, JSON.stringify({ ...saved, activity: JSON.stringify(reply) }));
+  const run = (name) => spawnSync("bin/cloister-verify", ["decode", name], { encoding: "utf8" });
+  const [good, bad] = [run(honest), run(lying)];
+  assert.equal(good.status, 0, good.stderr);
+  assert.match(good.stdout, /The reply shows the same/);
+  assert.equal(bad.status, 1, bad.stdout);
+  assert.match(bad.stderr, /decoded\.parts\.0\.to\.address, decodedDigest/);
+
+  const verifying = await open(browser);
+  await verifying.page.goto(`${base}verify`);
+  const decode = async (name, heading) => {
+    await verifying.page.getByLabel("File from an approval").setInputFiles(name);
+    await verifying.page.waitForFunction((text) => document.querySelector("[name=activity]").value.includes(text), asked.id);
+    await button("Decode on this machine", verifying.page).click();
+    await verifying.page.locator("#view .verdict h2", { hasText: heading }).waitFor();
+  };
+  await decode(honest, "The activity is shown as its bytes say");
+  await verifying.page.locator("#view .headline", { hasText: `0x${"88".repeat(20)}` }).waitFor();
+  await picture(verifying.page, "verify-decoded");
+  await decode(lying, "The activity is shown otherwise than its bytes say");
+  await verifying.page.locator("#view code", { hasText: "decoded.parts.0.to.address" }).waitFor();
+  await verifying.page.locator("#view .headline", { hasText: `0x${"88".repeat(20)}` }).waitFor();
+  await picture(verifying.page, "verify-decoded-otherwise");
+  await verifying.page.getByLabel("Accounts and interfaces").fill("no JSON");
+  await button("Decode on this machine", verifying.page).click();
+  await verifying.page.getByText("The accounts and interfaces are not JSON.").first().waitFor();
+  assert.deepEqual(verifying.complaints, []);
+  await verifying.context.close();
   await discard([asked.id]);
   calm();
 });

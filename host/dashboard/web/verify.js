@@ -1,6 +1,7 @@
 // The page that verifies proofs on the reader's own machine, by package attestation compiled to WebAssembly. Nobody signs in.
 
 import { sentence } from "./api.js";
+import { drawn } from "./decoded.js";
 import { fill, h, icon } from "./dom.js";
 import { themeButton, useTheme } from "./theme.js";
 import { badge, button, copyable, facts, field, form, panel, problem, title, toast } from "./ui.js";
@@ -93,6 +94,66 @@ function questions(place) {
   });
 }
 
+// The decoder of package decode, which holds a view against the bytes that would be signed.
+function decodes(place) {
+  return form({
+    fields: [
+      field({ name: "saved", label: "File from an approval", kind: "file", accept: "application/json,.json", onchange: fromApproval, hint: "What “Save to check it elsewhere” saved. It fills the fields below, and is sent nowhere." }),
+      area({ name: "activity", label: "Activity", required: true, hint: "JSON: the answer of get_activity. Its first vote has the body that was signed." }),
+      area({ name: "records", label: "Accounts and interfaces", rows: 3, hint: "JSON: answers of list_wallet_accounts, list_private_keys and list_smart_contract_interfaces, in a list. What is false in them changes the view, and so its digest." }),
+      area({ name: "tokens", label: "Tokens", rows: 3, hint: "JSON: the operator's list of tokens, or the answer of list_known_tokens." }),
+    ],
+    action: "Decode on this machine",
+    run: async ({ activity, records, tokens }) => {
+      const all = listOf(records);
+      const answer = JSON.parse(globalThis.cloisterDecode(JSON.stringify({ activity, records: all.map((r) => JSON.stringify(r)), tokens: tokens.trim() })));
+      fill(place, decodedOutcome(answer));
+      place.querySelector("h2").focus();
+    },
+  });
+}
+
+function listOf(text) {
+  if (!text.trim()) return [];
+  try {
+    return [JSON.parse(text)].flat();
+  } catch {
+    throw new Error("The accounts and interfaces are not JSON.");
+  }
+}
+
+async function fromApproval(event) {
+  const file = event.target.files[0];
+  if (!file) return;
+  const error = document.getElementById(`${event.target.id}-error`);
+  const all = event.target.closest("form").elements;
+  error.textContent = "";
+  try {
+    if (file.size > 16 << 20) throw new Error();
+    const { activity, records, tokens } = JSON.parse(await file.text());
+    all.activity.value = JSON.stringify(JSON.parse(activity), null, 1);
+    all.records.value = JSON.stringify(records.map((r) => JSON.parse(r)), null, 1);
+    all.tokens.value = tokens;
+  } catch {
+    error.textContent = "This is not what an approval saves. It must be JSON with activity, records and tokens.";
+  } finally {
+    event.target.value = "";
+  }
+}
+
+function decodedOutcome({ error, document: shown, digest, shown: compared, differences = [] }) {
+  const verdict = (tone, heading, ...content) => h("section", { class: `panel verdict ${tone}` }, h("h2", { tabindex: "-1" }, heading), content);
+  if (error) return verdict("bad", "Refused", h("p", null, sentence(error)));
+  return [
+    differences.length > 0
+      ? verdict("bad", "The activity is shown otherwise than its bytes say", h("p", null, "Or it was shown with other accounts, interfaces or tokens than those given here. It differs at:"),
+        h("ul", null, differences.map((at) => h("li", null, h("code", { class: "wrap" }, at)))))
+      : verdict(compared ? "good" : "wait", compared ? "The activity is shown as its bytes say" : "Decoded; there is nothing to compare",
+        h("p", null, compared ? "An approval that names this digest counts only if the enclave decodes the same." : "The activity came without a view: it is over.")),
+    panel("Made from the bytes", [facts([["Digest", copyable(digest, "digest", { whole: true })]]), drawn(shown)]),
+  ];
+}
+
 const tones = { passed: ["Passed", "good"], refused: ["Refused", "bad"], skipped: ["Skipped", "neutral"] };
 
 function outcome({ verified, recovered, reason, checks, facts: said, statements, entries = [] }) {
@@ -120,7 +181,9 @@ async function draw() {
   try {
     const loaded = hex(await crypto.subtle.digest("SHA-256", await start()));
     const result = h("div", { id: "result" });
-    fill(main, head, h("section", { class: "panel" }, questions(result)), result, doubts(loaded));
+    const view = h("div", { id: "view" });
+    fill(main, head, h("section", { class: "panel" }, questions(result)), result,
+      panel("What you are asked to approve", decodes(view), { note: "Makes what approvers are shown from the bytes that would be signed, and compares it with what the server showed." }), view, doubts(loaded));
   } catch (error) {
     fill(main, head, problem(error, draw), doubts(""));
   }

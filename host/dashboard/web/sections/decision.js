@@ -4,7 +4,8 @@
 import { query, submit, waits } from "../api.js";
 import { digestOf, drawn } from "../decoded.js";
 import { fill, h } from "../dom.js";
-import { ago, button, dialog, field, panel, table, toast } from "../ui.js";
+import { evidenceOf } from "../evidence.js";
+import { ago, button, dialog, download, field, panel, table, toast } from "../ui.js";
 import { ownNames, waitingForMe } from "../waiting.js";
 import { evaluations } from "./evaluations.js";
 
@@ -53,8 +54,23 @@ export function showDecision(activity, decision, votes, again) {
       h("p", null, "The digest of this view differs from the one that came with it. Something between the enclave and this page has changed it. It cannot be approved here.")),
     decoded === undefined && h("div", { class: "state bad", role: "note" }, h("p", { class: "strong" }, "There is nothing to look at"),
       h("p", null, "The server does not show what this activity would do, so it cannot be approved here. It can be rejected.")),
-    decoded !== undefined && [drawn(decoded, own), end],
+    decoded !== undefined && [drawn(decoded, own), saving(activity), end],
     demandPanel(asks, said), votes, votePanel(activity, decision, end, again));
+}
+
+// saving offers what it takes to check the view elsewhere: the page comes from the server that may be lying.
+function saving(activity) {
+  const save = button("Save to check it elsewhere", { class: "button small", onclick: async () => {
+    save.disabled = true;
+    try {
+      download(`approval-${activity.id}.json`, JSON.stringify(await evidenceOf(activity)));
+    } catch (error) {
+      toast(error.message);
+    }
+    save.disabled = false;
+  } });
+  return h("p", { class: "note" }, "This page comes from the server. On a machine of your own, ", h("code", null, "cloister-verify decode FILE"), " makes the same view from the bytes and compares it, as does the page ",
+    h("a", { href: "verify" }, "Verify"), ". ", save);
 }
 
 function votePanel(activity, { decoded, digest, genuine }, end, again) {
