@@ -9,7 +9,8 @@
 
 // loadVerifier starts the verifier that lies in a folder: a file: URL in Node, an address in a browser. The function that it gives
 // takes a question and returns the report, both as package checks describes them (Question, Report). It throws if a member of the
-// question is undefined: JSON would leave it out, and the proof would be bound to nothing by it.
+// question is undefined: JSON would leave it out, and the proof would be bound to nothing by it. Its member decode makes what approvers
+// of an activity are shown: it takes and returns what package decode describes (Question, Answer), and throws if there is no answer.
 export async function loadVerifier(folder) {
   const base = new URL(folder);
   const packed = await read(new URL("verifier.wasm.gz", base));
@@ -19,10 +20,16 @@ export async function loadVerifier(folder) {
   const { instance } = await WebAssembly.instantiate(code, go.importObject);
   go.run(instance); // it stays, for questions
   if (!globalThis.cloisterVerifyReady) throw new Error("the verifier did not start");
-  return (question) => {
+  const verify = (question) => {
     for (const [name, value] of Object.entries(question)) if (value === undefined) throw new TypeError(`${name} is undefined, and would bind nothing`);
     return JSON.parse(globalThis.cloisterVerify(JSON.stringify(question)));
   };
+  verify.decode = (question) => {
+    const answer = JSON.parse(globalThis.cloisterDecode(JSON.stringify(question)));
+    if (answer.error) throw new Error(answer.error);
+    return answer;
+  };
+  return verify;
 }
 
 async function read(url) {

@@ -38,6 +38,9 @@ fi
 mkdir "$work/node"
 cp "$here"/node/*.mjs "$work/node/"
 ln -s "$modules/node_modules" "$work/node/node_modules"
+cp attestation/js/verify.mjs "$work/node/"
+go run ./scripts/wasm "$work/verifier" >/dev/null
+export VERIFIER_URL=file://$work/verifier/
 
 # Where node/sponsored.mjs stands in the place of a node: a lamport costs a millionth of a dollar there.
 SOLANA_NODE_PORT=$(free_port)

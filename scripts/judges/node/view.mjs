@@ -3,6 +3,10 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { apiKey, http, rootPublicKey, server } from "./setting.mjs";
+import { loadVerifier } from "./verify.mjs";
+
+// What approvers make on machines of their own.
+const { decode } = await loadVerifier(process.env.VERIFIER_URL);
 
 export const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 export const bytes = (hex) => Buffer.from(hex.replace(/^0x/, ""), "hex");
@@ -56,11 +60,11 @@ async function organization(name, accounts) {
     wallet: { walletName: name, accounts },
   });
   const listed = await server.getWalletAccounts({ organizationId: subOrganizationId, walletId: wallet.walletId, paginationOptions: { limit: "100" } });
-  return { organizationId: subOrganizationId, accounts: listed.accounts };
+  return { organizationId: subOrganizationId, accounts: listed.accounts, records: [JSON.stringify(listed)] };
 }
 
 // asked: what get_activity has of an activity that waits, after the digest and the text were held against one another.
-async function asked(organizationId, [submit, parameters, type]) {
+async function asked({ organizationId, records }, [submit, parameters, type]) {
   const { activity } = await http[submit]({ type: `ACTIVITY_TYPE_${type}`, timestampMs: String(Date.now()), organizationId, parameters });
   assert.equal(activity.status, "ACTIVITY_STATUS_CONSENSUS_NEEDED");
   const { url, body, stamp } = await http.stampGetActivity({ organizationId, activityId: activity.id });
@@ -72,6 +76,8 @@ async function asked(organizationId, [submit, parameters, type]) {
   assert.match(text, /^[\x20-\x7e]*$/);
   assert.ok(text.length <= 64 << 10);
   assert.equal(decodedDigest, sha256("cloister decoded 1\n" + text));
+  const outside = decode({ activity: answer, records });
+  assert.deepEqual([outside.digest, outside.shown, outside.differences], [decodedDigest, true, []], "the same is decoded outside of the enclave");
   assert.deepEqual(
     [decoded.format, decoded.organizationId, decoded.activityId, decoded.type, decoded.fingerprint, decoded.fixed],
     ["cloister.decoded/1", organizationId, activity.id, `ACTIVITY_TYPE_${type}`, fingerprint, true],
@@ -92,7 +98,7 @@ export async function judged(name, accounts, make) {
     const numbers = Array.from({ length: Math.min(perOrganization, count - done) }, (_, i) => done + i);
     const one = async (i, ask, view) => {
       try {
-        view.hold(await asked(home.organizationId, ask));
+        view.hold(await asked(home, ask));
       } catch (error) {
         differences.push(`number ${i}: ${error.message}\n${JSON.stringify(ask[1]).slice(0, 6000)}`);
       }
