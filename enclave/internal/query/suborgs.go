@@ -296,15 +296,9 @@ func appendDetails(dst []byte, v *View, ids []org.ID) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	cs := make([]*org.Child, 0, len(ids))
-	for _, i := range ids {
-		c, err := v.Child(i)
-		if err != nil {
-			return nil, err
-		}
-		if c != nil {
-			cs = append(cs, c)
-		}
+	cs, err := childrenOf(v, ids)
+	if err != nil {
+		return nil, err
 	}
 	dst = array(dst, `,"organizations":`, cs, func(dst []byte, c *org.Child) []byte {
 		dst = ident(dst, `{"organizationId":`, c.ID)
@@ -354,8 +348,8 @@ func beyond(v *View, ids []org.ID, before, after *org.Child) (out []org.ID, err 
 	return out, nil
 }
 
-// merge sorts the results of several searches by creation and removes duplicates.
-func (s *suborgSearch) merge(v *View, ids []org.ID) ([]org.ID, error) {
+// childrenOf returns the parent's records of sub-organizations. Those that are deleted are left out.
+func childrenOf(v *View, ids []org.ID) ([]*org.Child, error) {
 	cs := make([]*org.Child, 0, len(ids))
 	for _, i := range ids {
 		c, err := v.Child(i)
@@ -365,6 +359,15 @@ func (s *suborgSearch) merge(v *View, ids []org.ID) ([]org.ID, error) {
 		if c != nil {
 			cs = append(cs, c)
 		}
+	}
+	return cs, nil
+}
+
+// merge sorts the results of several searches by creation and removes duplicates.
+func (s *suborgSearch) merge(v *View, ids []org.ID) ([]org.ID, error) {
+	cs, err := childrenOf(v, ids)
+	if err != nil {
+		return nil, err
 	}
 	sortCreated(cs, func(c *org.Child) created { return created{c.CreatedMs, c.ID} })
 	ids = ids[:0]
