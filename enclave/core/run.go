@@ -12,6 +12,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/activity/organization"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/ledger"
@@ -64,17 +65,26 @@ func (s *attempt) execute(g *policy.Grant) (err error) {
 // decodeForProof decodes the activity as its approvers are shown it, before it changes anything, so that its app proofs can
 // name that. One that needed no other's approval was shown to nobody.
 func (s *attempt) decodeForProof() error {
-	if s.previous == nil || s.decoded != nil {
+	if s.previous == nil {
 		return nil
 	}
-	d, err := kinds.Live.Document(s.tx, s.previous, s.request.core.serving.providers.Capabilities.Tokens)
-	switch {
-	case err == nil:
-		s.decoded = &d
-	case fault.Of(err) != nil:
+	_, err := s.decode()
+	if fault.Of(err) != nil {
 		return nil // it is not shown either
 	}
 	return err
+}
+
+// decode makes what approvers are shown of the activity that is voted on. It is called before the activity changes anything.
+func (s *attempt) decode() (*show.Document, error) {
+	if s.decoded == nil {
+		d, err := kinds.Live.Document(s.tx, s.previous, s.request.core.serving.providers.Capabilities.Tokens)
+		if err != nil {
+			return nil, err
+		}
+		s.decoded = &d
+	}
+	return s.decoded, nil
 }
 
 // drillPrefix is the required prefix of everything signed in a drill; empty: no drill.

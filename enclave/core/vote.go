@@ -207,11 +207,10 @@ func (s *attempt) checkDecoded() error {
 		return fault.WithCode(fault.FailedPrecondition, "DECODED_DIGEST_REQUIRED",
 			"the organization's approvals must name what the approver was shown: send the decodedDigest of get_activity with approve_activity")
 	}
-	d, err := kinds.Live.Document(s.tx, s.previous, s.request.core.serving.providers.Capabilities.Tokens)
+	d, err := s.decode()
 	if err != nil {
 		return err
 	}
-	s.decoded = &d
 	if got := d.Digest(); !bytes.Equal(got[:], want) && !s.request.core.takeDecoded {
 		return fault.WithCode(fault.FailedPrecondition, "DECODED_DIGEST_DIFFERS",
 			"the activity is not shown as decodedDigest says: a name or an interface may have changed; get the activity and look at it again")

@@ -8,14 +8,9 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, sound } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
-const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTIALS));
-const { organizationId, rootUserId } = credentials;
-const apiUrl = process.env.CLOISTER_URL;
-const base = `${apiUrl}/dashboard/`;
-const root = new Client({ apiUrl, organizationId, ...credentials.rootApiKey });
-const scratch = new URL(".", import.meta.url).pathname;
 const { cases, context: known, example } = JSON.parse(readFileSync("enclave/internal/decoded/testdata/cases.json", "utf8"));
 const hex = (bytes) => Buffer.from(bytes).toString("hex");
 const unhex = (text) => Buffer.from(text, "hex");

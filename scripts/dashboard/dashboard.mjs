@@ -7,15 +7,8 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { authenticator, launch, open, picture, sound } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { apiUrl, base, credentials, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
-
-const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTIALS));
-const { organizationId, rootUserId } = credentials;
-// Passkeys want a name: the simulator listens where localhost leads.
-const apiUrl = process.env.CLOISTER_URL;
-const base = `${apiUrl}/dashboard/`;
-const root = new Client({ apiUrl, organizationId, ...credentials.rootApiKey });
-const scratch = new URL(".", import.meta.url).pathname;
 
 let browser, page, context, complaints, home;
 before(async () => {

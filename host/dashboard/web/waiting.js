@@ -2,26 +2,22 @@
 
 import { query } from "./api.js";
 import { fill, h } from "./dom.js";
+import { activityPages } from "./pages.js";
 import { session } from "./session.js";
 import { headline } from "./decoded.js";
 
-const size = 100;
 const mostPages = 10;
 
 // waitingForMe lists what the user can approve, oldest first. more tells that there may be others, which were not looked at.
 export async function waitingForMe() {
   const all = [];
-  for (let n = 1, before; ; n++) {
-    const { activities } = await query("list_activities", {
-      filterByStatus: ["ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED"], paginationOptions: { limit: String(size), ...(before && { before }) },
-    });
+  let left = mostPages;
+  for await (const activities of activityPages({ filterByStatus: ["ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED"] })) {
     all.push(...activities.filter((a) => a.canApprove));
-    before = activities.at(-1)?.id;
-    if (activities.length < size || n === mostPages) {
-      told(all.length);
-      return { waiting: all.reverse(), more: activities.length === size };
-    }
+    if (--left === 0) break;
   }
+  told(all.length);
+  return { waiting: all.reverse(), more: left === 0 };
 }
 
 // summaryOf says in a line what an activity of a list does. Lists do not tell it, so each is asked for.

@@ -62,11 +62,12 @@ type Tokens struct {
 	by   map[string]*Token          // by network and match key
 	ends map[string]map[string]bool // match keys of those with the same ends
 	text []byte
+	hash string // SHA-256 of text, hexadecimal
 }
 
 // NewTokens makes the list. Documents name it by the SHA-256 of its text.
 func NewTokens(all []Token, text []byte) *Tokens {
-	l := &Tokens{all, map[string]*Token{}, map[string]map[string]bool{}, text}
+	l := &Tokens{all, map[string]*Token{}, map[string]map[string]bool{}, text, hex.EncodeToString(Sum(text))}
 	for i := range all {
 		t := &all[i]
 		key := chain.MatchKey(t.Address)
@@ -249,7 +250,7 @@ func (v *View) Addresses() (all []string) {
 
 // UseTokens notes that something was taken from the operator's list.
 func (v *View) UseTokens() {
-	v.Use(Source{From: FromOperator, SHA256: hex.EncodeToString(Sum(v.known.Tokens.text))})
+	v.Use(Source{From: FromOperator, SHA256: v.known.Tokens.hash})
 }
 
 // A Name is what an address is called, and by whom.
