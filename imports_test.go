@@ -31,7 +31,7 @@ var table = []row{
 	{"attestation/monitor", "attestation attestation/request attestation/tlog", "x/mod", "attestation/tlog/tlogtest sim/witness"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/programs", "attestation attestation/commitment shared/tvc", "", ""},
-	{"attestation/wasm", "attestation/checks enclave/decode enclave/lint", "", ""},
+	{"attestation/wasm", "attestation/checks enclave/decode enclave/editor enclave/lint", "", ""},
 	{"attestation/tlog", "", "cbor merkle x/mod", "attestation/tlog/tlogtest"},
 	{"attestation/tlog/tlogtest", "attestation/tlog", "x/mod", ""},                                // makes logged proofs
 	{"attestation/request", "", "secp256k1", "attestation attestation/client sim/client sim/rig"}, // clients import it, ours too
@@ -183,6 +183,7 @@ var table = []row{
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/decode", "enclave/internal/activity enclave/internal/activity/wallet enclave/internal/chain enclave/internal/chain/show enclave/internal/decoded enclave/internal/fault enclave/internal/org enclave/internal/strictjson", "", ""},
 	{"enclave/lint", "enclave/internal/policy", "", ""},
+	{"enclave/editor", "enclave/internal/policy enclave/lint", "", ""},
 
 	{"enclave", "enclave/core enclave/internal/guest shared/collector shared/slack shared/yield", "", ""},
 

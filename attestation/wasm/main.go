@@ -1,16 +1,19 @@
 //go:build js && wasm
 
 // Command wasm is the verifier for browsers and Node: package checks, compiled to
-// WebAssembly, and beside it the warnings about policies and what approvers are shown. It defines three functions,
+// WebAssembly, and beside it the warnings about policies, what an editor of policies asks and what approvers are shown. It
+// defines four functions,
 //
 //	cloisterVerify(question: string): string
 //	cloisterLint(organization: string): string
 //	cloisterDecode(question: string): string
+//	cloisterPolicy(question: string): string
 //
 // and then sets cloisterVerifyReady. cloisterVerify takes the JSON of a checks.Question and returns that of
 // a checks.Report. cloisterLint takes that of a lint.Organization and returns {"warnings": [lint.Warning…]}
 // or {"error": why}. cloisterDecode takes that of a decode.Question and returns that of a decode.Answer or
-// {"error": why}. The command uses no network, clock or storage.
+// {"error": why}, and cloisterPolicy likewise an editor.Question and an editor.Answer. The command uses no network, clock or
+// storage.
 package main
 
 import (
@@ -20,15 +23,40 @@ import (
 
 	"cloister/attestation/checks"
 	"cloister/enclave/decode"
+	"cloister/enclave/editor"
 	"cloister/enclave/lint"
 )
 
-func answerDecode(args []js.Value) (*decode.Answer, error) {
-	var q decode.Question
-	if len(args) != 1 || args[0].Type() != js.TypeString || json.Unmarshal([]byte(args[0].String()), &q) != nil {
-		return nil, errors.New("want an activity and records, in JSON")
-	}
-	return q.Answer()
+// answer defines a function that takes the JSON of a question and returns that of its answer, or {"error": why}.
+func answer[Q, A any, P interface {
+	*Q
+	Answer() (A, error)
+}](name, want, broken string) {
+	js.Global().Set(name, js.FuncOf(func(_ js.Value, args []js.Value) (out any) {
+		defer func() { // without a reply the page would wait for ever
+			if recover() != nil {
+				out = errorText(broken)
+			}
+		}()
+		q := new(Q)
+		if len(args) != 1 || args[0].Type() != js.TypeString || json.Unmarshal([]byte(args[0].String()), q) != nil {
+			return errorText(want)
+		}
+		a, err := P(q).Answer()
+		if err != nil {
+			return errorText(err.Error())
+		}
+		b, err := json.Marshal(a)
+		if err != nil {
+			return errorText(err.Error())
+		}
+		return string(b)
+	}))
+}
+
+func errorText(why string) string {
+	b, _ := json.Marshal(map[string]string{"error": why}) // a text
+	return string(b)
 }
 
 func main() {
@@ -62,22 +90,8 @@ func main() {
 		b, _ := json.Marshal(answer) // texts and numbers
 		return string(b)
 	}))
-	js.Global().Set("cloisterDecode", js.FuncOf(func(_ js.Value, args []js.Value) (out any) {
-		defer func() {
-			if recover() != nil {
-				out = `{"error":"the decoder broke off"}`
-			}
-		}()
-		answer, err := answerDecode(args)
-		var b []byte
-		if err == nil {
-			b, err = json.Marshal(answer)
-		}
-		if err != nil {
-			b, _ = json.Marshal(map[string]string{"error": err.Error()}) // a text
-		}
-		return string(b)
-	}))
+	answer[decode.Question, *decode.Answer]("cloisterDecode", "want an activity and records, in JSON", "the decoder broke off")
+	answer[editor.Question, *editor.Answer]("cloisterPolicy", "want a question about policies, in JSON", "the reader of policies broke off")
 	js.Global().Set("cloisterVerifyReady", true)
 	select {}
 }

@@ -64,30 +64,68 @@ type Warning struct {
 
 // Warnings looks at every policy beside all others. An organization that the enclave would not accept is an error.
 func (o *Organization) Warnings() ([]Warning, error) {
-	s := policy.Surroundings{Threshold: o.RootQuorum.Threshold}
+	c, err := o.Compile()
+	if err != nil {
+		return nil, err
+	}
+	var all []int
 	for i := range o.Policies {
-		p, err := o.Policies[i].compile()
-		if err != nil {
+		if err := c.Refused[i]; err != nil {
 			return nil, fmt.Errorf("policy %q: %w", o.Policies[i].Name, err)
 		}
-		p.ID = [16]byte{byte(i >> 8), byte(i)} // those that were not made yet have none
-		s.Policies = append(s.Policies, p)
-	}
-	var r ids
-	for i := range o.Users {
-		s.Users = append(s.Users, r.user(&o.Users[i]))
-	}
-	s.RootUsers = r.parseAll(o.RootQuorum.UserIDs)
-	if r.wrong != nil {
-		return nil, r.wrong
+		all = append(all, i)
 	}
 	warnings := []Warning{}
-	for i, p := range s.Policies {
-		for _, w := range policy.Lint(p, s) {
-			warnings = append(warnings, Warning{o.Policies[i].ID, p.Name, w})
+	for i, some := range c.Warnings(all) {
+		for _, w := range some {
+			warnings = append(warnings, Warning{o.Policies[i].ID, o.Policies[i].Name, w})
 		}
 	}
 	return warnings, nil
+}
+
+// Compiled is an organization with its policies compiled.
+type Compiled struct {
+	Policies []*policy.Policy // as in the organization; nil: the enclave would refuse it
+	Refused  []error          // why, by the same places
+	around   policy.Surroundings
+}
+
+// Compile compiles the policies of an organization. An error is about its users or its root quorum.
+func (o *Organization) Compile() (*Compiled, error) {
+	c := &Compiled{around: policy.Surroundings{Threshold: o.RootQuorum.Threshold}}
+	for i := range o.Policies {
+		p, err := o.Policies[i].compile()
+		if err == nil {
+			p.ID = [16]byte{byte(i >> 8), byte(i)} // those that were not made yet have none
+			c.around.Policies = append(c.around.Policies, p)
+		} else {
+			p = nil
+		}
+		c.Policies, c.Refused = append(c.Policies, p), append(c.Refused, err)
+	}
+	var r ids
+	for i := range o.Users {
+		c.around.Users = append(c.around.Users, r.user(&o.Users[i]))
+	}
+	c.around.RootUsers = r.parseAll(o.RootQuorum.UserIDs)
+	return c, r.wrong
+}
+
+// Warnings looks at some policies, by their places, beside all that compile. What does not compile has none.
+func (c *Compiled) Warnings(places []int) [][]policy.Warning {
+	out := make([][]policy.Warning, len(places))
+	var ps []*policy.Policy
+	var at []int
+	for i, place := range places {
+		if p := c.Policies[place]; p != nil {
+			ps, at = append(ps, p), append(at, i)
+		}
+	}
+	for i, warnings := range policy.LintEach(ps, c.around) {
+		out[at[i]] = warnings
+	}
+	return out
 }
 
 func (p *Policy) compile() (*policy.Policy, error) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Warning is advice about a policy; it never blocks.
@@ -29,8 +30,21 @@ const maxWarnings = 32
 // Lint looks for what is allowed and likely wrong, in the order of clauses and
 // positions. It is for package enclave/lint: a test of the released enclave holds that
 // it is not linked there.
-func Lint(p *Policy, s Surroundings) []Warning {
-	l := &linter{policy: p, surroundings: s}
+func Lint(p *Policy, s Surroundings) []Warning { return LintEach([]*Policy{p}, s)[0] }
+
+// LintEach is Lint of several policies, of which each is compared with what all others come to.
+func LintEach(ps []*Policy, s Surroundings) [][]Warning {
+	l := &linter{surroundings: s, lacking: map[string]kindSet{}, ofConsensus: map[string]string{}}
+	out := make([][]Warning, len(ps))
+	for i, p := range ps {
+		l.policy, l.warnings = p, nil
+		out[i] = l.lint()
+	}
+	return out
+}
+
+func (l *linter) lint() []Warning {
+	p := l.policy
 	if p.Effect == EffectAllow && p.Condition == nil && p.Consensus == nil {
 		l.warn("", 0, "ALLOWS_EVERYTHING", "This policy lets every user do everything, including signing any transaction. Write a consensus (who must approve) and a condition (what it is about).")
 	}
@@ -54,6 +68,13 @@ type linter struct {
 	policy       *Policy
 	surroundings Surroundings
 	warnings     []Warning
+
+	// What is the same for all policies, once it was needed.
+	guards      *guards
+	total       int                // of the steps of all policies
+	dearest     *Policy            // the one that takes the most
+	lacking     map[string]kindSet // kinds that can lack what a node reads, by the node's key
+	ofConsensus map[string]string  // codes of the warnings about voters, by the source of the consensus
 }
 
 func (l *linter) warn(clause string, pos int, code, message string) {
@@ -70,7 +91,7 @@ func (l *linter) clause(p *Program) {
 		branches = p.root.kids // each may be dead by itself
 	}
 	for _, b := range branches {
-		if never(b) || p.clause == ClauseCondition && len(matchedKinds(b)) == 0 {
+		if never(b) || p.clause == ClauseCondition && matchedKinds(b) == (kindSet{}) {
 			l.warn(clause, b.pos, "NEVER_TRUE", "This can never be true. Correct what it compares, or remove it.")
 		}
 	}
@@ -94,7 +115,7 @@ func (l *linter) clause(p *Program) {
 		l.warn(clause, b.pos, "ROOTS_NEVER_MEET", "No request has both "+roots[a.root].name+" and "+roots[b.root].name+
 			", and both sides of && and || are always evaluated, so this condition is always an error. Write a policy for each.")
 	}
-	if resource, action := pairOf(p.root); resource != nil && action != nil && len(kindsOf(p)) == 0 {
+	if resource, action := pairOf(p.root); resource != nil && action != nil && kindsOf(p) == (kindSet{}) {
 		l.warn(clause, action.pos, "NO_SUCH_RESOURCE_ACTION", "No activity has the resource "+resource.lit.string+" and the action "+action.lit.string+". Name the activity by activity.kind.")
 	}
 }
@@ -107,7 +128,7 @@ func (l *linter) attribute(clause string, n *node) {
 		means := meaning(root, lit)
 		switch {
 		case unknown == "":
-		case !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.constantAt(root) == means && (!k.RootQuorum || means == "") }):
+		case !slices.ContainsFunc(everyKind(), func(k Kind) bool { return k.constantAt(root) == means && (!k.RootQuorum || means == "") }):
 			l.warn(clause, lit.pos, unknown, "No activity that policies decide about has the "+strings.TrimPrefix(roots[root].name, "activity.")+" '"+shorten(lit.lit.string, 60)+"'. Check how it is spelt.")
 		case root == rootType:
 			l.warn(clause, lit.pos, "EXACT_ACTIVITY_TYPE", "This names one version of an activity, and clients move on to newer versions. Compare activity.kind with '"+means+"' instead, which covers all.")
@@ -236,7 +257,8 @@ func never(n *node) bool {
 		}
 		return false
 	}
-	return evaluateKnown(n, nil) == isFalse
+	_, no := known(n, false)
+	return no == kindSet{}.not()
 }
 
 // contradict tells whether two comparisons of one value exclude each other.
@@ -277,59 +299,104 @@ func bound(n *node) (of *node, o op, lit *node) {
 	return a, o, b
 }
 
-// knowledge is what is known of an expression when only some of what it reads is.
-type knowledge uint8
-
-const (
-	isUnknown knowledge = iota
-	isFalse
-	isTrue
-)
-
-func knownAs(yes bool) knowledge {
-	if yes {
-		return isTrue
-	}
-	return isFalse
+// everyKind is Kinds, made once.
+func everyKind() []Kind {
+	kindList.once.Do(func() { kindList.all = Kinds() })
+	return kindList.all
 }
 
-// evaluateKnown evaluates an expression of which nothing is known but the literals and,
-// if it is given, the kind of the activity. Errors are not looked for.
-func evaluateKnown(n *node, k *Kind) knowledge {
+var kindList struct {
+	once sync.Once
+	all  []Kind
+}
+
+// kindSet is a set of kinds, by their places in everyKind.
+type kindSet [3]uint64
+
+func (s *kindSet) add(i int)              { s[i/64] |= 1 << (i % 64) }
+func (s *kindSet) has(i int) bool         { return s[i/64]>>(i%64)&1 == 1 }
+func (s kindSet) and(t kindSet) kindSet   { return kindSet{s[0] & t[0], s[1] & t[1], s[2] & t[2]} }
+func (s kindSet) or(t kindSet) kindSet    { return kindSet{s[0] | t[0], s[1] | t[1], s[2] | t[2]} }
+func (s kindSet) not() kindSet            { return kindSet{^s[0], ^s[1], ^s[2]} }
+func (s kindSet) minus(t kindSet) kindSet { return s.and(t.not()) }
+
+func kindsThat(f func(*Kind) bool) (s kindSet) {
+	for i := range everyKind() {
+		if f(&kindList.all[i]) {
+			s.add(i)
+		}
+	}
+	return s
+}
+
+// any tells whether f is true of a kind in the set.
+func (s kindSet) any(f func(*Kind) bool) bool {
+	return slices.ContainsFunc(s.list(), f)
+}
+
+// list are the kinds in the set.
+func (s kindSet) list() (out []*Kind) {
+	for i := range everyKind() {
+		if s.has(i) {
+			out = append(out, &kindList.all[i])
+		}
+	}
+	return out
+}
+
+// know gives all kinds to the first set if yes, otherwise to the second.
+func know(yes bool) (is, isNot kindSet) {
+	if yes {
+		return isNot.not(), isNot
+	}
+	return is, is.not()
+}
+
+// known tells of which kinds of activities an expression is true and of which it is false, as far as its literals
+// tell and, if kinds is true, the kind. Errors are not looked for.
+func known(n *node, kinds bool) (yes, no kindSet) {
 	switch n.op {
 	case opBool:
-		return knownAs(n.lit.yes)
+		return know(n.lit.yes)
 	case opNot:
-		return [...]knowledge{isUnknown, isTrue, isFalse}[evaluateKnown(n.kids[0], k)]
+		no, yes = known(n.kids[0], kinds)
+		return yes, no
 	case opAnd, opOr:
-		decides := knownAs(n.op == opOr)
-		out := knownAs(n.op == opAnd)
+		yes, no = know(n.op == opAnd)
 		for _, kid := range n.kids {
-			switch evaluateKnown(kid, k) {
-			case decides:
-				return decides
-			case isUnknown:
-				out = isUnknown
+			is, isNot := known(kid, kinds)
+			if n.op == opAnd {
+				yes, no = yes.and(is), no.or(isNot)
+			} else {
+				yes, no = yes.or(is), no.and(isNot)
 			}
 		}
-		return out
+		return yes, no
 	}
 	if a := n.kids; n.comparison() && n.op != opIn && a[0].literal() && a[1].literal() && a[0].lit.typ == a[1].lit.typ {
 		if a[0].lit.typ == TypeInt {
-			return knownAs(n.op.allowsOrder(a[0].lit.compare(&a[1].lit)))
+			return know(n.op.allowsOrder(a[0].lit.compare(&a[1].lit)))
 		}
 		same, _ := a[0].lit.equal(&a[1].lit)
-		return knownAs(same == (n.op == opEq))
+		return know(same == (n.op == opEq))
 	}
 	root, literals := comparedRoot(n)
-	if k == nil || !n.comparison() && n.op != opContains || root < rootType || root > rootAction {
-		return isUnknown
+	if !kinds || !n.comparison() && n.op != opContains || root < rootType || root > rootAction {
+		return yes, no
 	}
-	among := slices.ContainsFunc(literals, func(lit *node) bool { return meaning(root, lit) == k.constantAt(root) })
-	if among && root == rootType { // which version is not known
-		return isUnknown
+	for i, k := range everyKind() {
+		if slices.ContainsFunc(literals, func(lit *node) bool { return meaning(root, lit) == k.constantAt(root) }) {
+			yes.add(i)
+		}
 	}
-	return knownAs(among != (n.op == opNe))
+	no = yes.not()
+	if root == rootType { // which version is not known
+		yes = kindSet{}
+	}
+	if n.op == opNe {
+		return no, yes
+	}
+	return yes, no
 }
 
 // kindOfType is the kind that an activity type is a version of.
@@ -344,20 +411,19 @@ func kindOfType(s string) string {
 	return s
 }
 
-// matchedKinds lists the kinds whose activities can fulfil an expression.
-func matchedKinds(n *node) (out []Kind) {
-	for _, k := range Kinds() {
-		if !k.RootQuorum && evaluateKnown(n, &k) != isFalse {
-			out = append(out, k)
-		}
-	}
-	return out
+// matchedKinds are the kinds whose activities can fulfil an expression.
+func matchedKinds(n *node) kindSet {
+	_, no := known(n, true)
+	return grantable().minus(no)
 }
 
-// kindsOf lists the kinds that a condition can match: all without one.
-func kindsOf(p *Program) []Kind {
+// grantable are the kinds that policies can allow.
+func grantable() kindSet { return kindsThat(func(k *Kind) bool { return !k.RootQuorum }) }
+
+// kindsOf are the kinds that a condition can match: all without one.
+func kindsOf(p *Program) kindSet {
 	if p == nil || p.clause != ClauseCondition {
-		return matchedKinds(&node{op: opBool, lit: Bool(true)})
+		return grantable()
 	}
 	return matchedKinds(p.root)
 }
@@ -373,14 +439,14 @@ func (l *linter) keys() {
 		return
 	}
 	matched := kindsOf(p.Condition)
-	if !slices.ContainsFunc(matched, func(k Kind) bool { return k.Action == "SIGN" }) {
+	if !matched.any(func(k *Kind) bool { return k.Action == "SIGN" }) {
 		return
 	}
 	named := p.Condition != nil && p.Condition.root.find(func(n *node) bool { return n.op == opMember && n.name == "sign_with" }) != nil
 	if !named && !readsOne(p.Condition, "wallet", "wallets", "wallet_account", "private_key") {
 		l.warn("condition", 0, "ALLOW_SIGN_ANY_KEY", "This policy allows signing with every key of the organization. Name a wallet, an account or a private key, such as wallet.id == '…'.")
 	}
-	raw := slices.ContainsFunc(matched, func(k Kind) bool { return strings.HasPrefix(k.Name, "SIGN_RAW_PAYLOAD") })
+	raw := matched.any(func(k *Kind) bool { return strings.HasPrefix(k.Name, "SIGN_RAW_PAYLOAD") })
 	if raw && !readsOne(p.Condition, chainRoots...) && !readsOne(p.Condition, "activity.params") {
 		l.warn("condition", 0, "SIGN_INCLUDES_RAW_PAYLOADS", "This policy also allows signing raw payloads, digests and whole transactions among them. Add activity.kind == 'SIGN_TRANSACTION', or name what may be signed, such as activity.params.payload_kind == 'MESSAGE'.")
 	}
@@ -397,12 +463,12 @@ func (l *linter) denies() {
 			continue
 		}
 		matched := kindsOf(c)
-		var lacking []Kind
+		var lacking kindSet
 		lacks := c.root.find(func(n *node) bool {
-			lacking = lackingKinds(n, matched)
-			return len(lacking) > 0
+			lacking = l.lackingKinds(n, matched)
+			return lacking != kindSet{}
 		})
-		if lacks != nil && !l.guarded(func(q *Program) bool { return firstFailing(q.root) == nil && overlap(matchedKinds(q.root), lacking) }) {
+		if lacks != nil && !l.guarded(func(g *guards) bool { return g.kinds.and(lacking) != kindSet{} }) {
 			l.warn(c.clause.String(), lacks.pos, "DENY_CAN_ERROR", "On a request without "+shorten(c.source[lacks.pos:lacks.end], 60)+
 				" this policy is an error, and an error denies nothing. Name the kind of activity, such as activity.kind == 'SIGN_TRANSACTION', or deny the other requests by another policy.")
 		}
@@ -411,9 +477,7 @@ func (l *linter) denies() {
 			continue
 		}
 		of := data.kids[0]
-		if !l.guarded(func(q *Program) bool {
-			return q.root.find(func(n *node) bool { return n.equals(of) }) != nil && q.root.find(failsByData) == nil
-		}) {
+		if !l.guarded(func(g *guards) bool { return g.values[string(of.appendKey(nil))] }) {
 			l.warn(c.clause.String(), data.pos, "DENY_CAN_ERROR", "Where "+shorten(c.source[of.pos:of.end], 60)+
 				" is too short or lacks this, the policy is an error, and an error denies nothing. Deny such requests by another policy.")
 		}
@@ -454,9 +518,7 @@ func (l *linter) solana() {
 	if list != nil && len(p.unread) > 0 {
 		l.warn("condition", list.pos, "GIVEN_WITHOUT_TRANSFER", "This policy does not see what is given away without a transfer. Also read solana.tx."+strings.Join(p.unread, ", solana.tx.")+".")
 	}
-	if address != nil && !sees["address_table_lookups"] && !l.guarded(func(q *Program) bool {
-		return q.root.readsSolana("address_table_lookups")
-	}) {
+	if address != nil && !sees["address_table_lookups"] && !l.guarded(func(g *guards) bool { return g.tables }) {
 		l.warn("condition", address.pos, "ADDRESS_BEHIND_TABLE", "An account that comes through an address table on the chain is 'ADDRESS_TABLE_LOOKUP' here, whoever's it is,"+
 			" so this policy does not deny it. Also deny solana.tx.address_table_lookups.count() > 0.")
 	}
@@ -473,20 +535,21 @@ var solanaAccounts = func() (out []*shape) {
 	return append(out, instruction.field("accounts").shape.elem, instruction.field("parsed_instruction_data").shape.field("named_accounts").shape)
 }()
 
-// lackingKinds lists those of the kinds whose activities can lack what a node reads. A
+// lackingKinds are those of the kinds whose activities can lack what a node reads. A
 // transaction of another chain lacks it with good reason; a raw payload may be the
 // digest of one that has it.
-func lackingKinds(n *node, matched []Kind) (out []Kind) {
+func (l *linter) lackingKinds(n *node, matched kindSet) kindSet {
 	if (n.root == 0 || roots[n.root].always || n.root == rootParams) && (n.op != opMember || n.kids[0].root != rootParams) {
-		return nil
+		return kindSet{}
 	}
-	chain := n.root != 0 && slices.Contains(chainRoots, roots[n.root].name)
-	for _, k := range matched {
-		if !carries(&k, n) && (!chain || strings.HasPrefix(k.Name, "SIGN_RAW_PAYLOAD")) {
-			out = append(out, k)
-		}
+	reads := string(n.appendKey(nil))
+	lack, ok := l.lacking[reads]
+	if !ok {
+		chain := n.root != 0 && slices.Contains(chainRoots, roots[n.root].name)
+		lack = kindsThat(func(k *Kind) bool { return !carries(k, n) && (!chain || strings.HasPrefix(k.Name, "SIGN_RAW_PAYLOAD")) })
+		l.lacking[reads] = lack
 	}
-	return out
+	return lack.and(matched)
 }
 
 // failsByData tells whether a node can be an error in a request of any kind.
@@ -494,11 +557,65 @@ func failsByData(n *node) bool {
 	return n.op == opIndex || n.op == opSlice || n.op == opMember && n.root == 0 && n.kids[0].root != rootParams && n.kids[0].shape.field(n.name).optional
 }
 
-// guarded tells whether another DENY policy, for everybody, has such a condition.
-func (l *linter) guarded(by func(*Program) bool) bool {
-	return slices.ContainsFunc(l.surroundings.Policies, func(q *Policy) bool {
-		return q.ID != l.policy.ID && q.Effect == EffectDeny && q.Consensus == nil && q.Time == nil && (q.Condition == nil || by(q.Condition))
-	})
+// guards is what DENY policies that are for everybody, at any time, deny without an error.
+type guards struct {
+	everything bool            // one of them has no condition
+	kinds      kindSet         // what conditions that cannot be an error match
+	values     map[string]bool // keys of what conditions read that no data make an error
+	tables     bool            // one of them reads address_table_lookups
+}
+
+// guarded tells whether another DENY policy, for everybody, denies what this one may miss. A policy with an error has
+// nothing in guards that is asked for because of the error.
+func (l *linter) guarded(by func(*guards) bool) bool {
+	if l.guards == nil {
+		l.guards = &guards{values: map[string]bool{}}
+		for _, q := range l.surroundings.Policies {
+			if q.Effect == EffectDeny && q.Consensus == nil && q.Time == nil {
+				l.guards.add(q.Condition)
+			}
+		}
+	}
+	return l.guards.everything || by(l.guards)
+}
+
+func (g *guards) add(condition *Program) {
+	if condition == nil {
+		g.everything = true
+		return
+	}
+	n := condition.root
+	if firstFailing(n) == nil {
+		g.kinds = g.kinds.or(matchedKinds(n))
+	}
+	g.tables = g.tables || n.readsSolana("address_table_lookups")
+	if n.find(failsByData) == nil {
+		n.find(func(n *node) bool {
+			if n.shape != nil && n.shape.class != classBool { // a group is no value, and nothing is lacking of a bool
+				g.values[string(n.appendKey(nil))] = true
+			}
+			return false
+		})
+	}
+}
+
+// appendKey writes what is the same for nodes that are equal, and for no others.
+func (n *node) appendKey(b []byte) []byte {
+	b = append(b, byte(n.op), byte(len(n.kids)), byte(len(n.kids)>>8))
+	b = append(append(b, n.name...), 0)
+	switch n.op {
+	case opBool:
+		b = strconv.AppendBool(b, n.lit.yes)
+	case opInt:
+		b = append(n.lit.appendDecimal(b), 0)
+	case opString:
+		b = append(strconv.AppendInt(b, int64(len(n.lit.string)), 10), ':')
+		b = append(b, n.lit.string...)
+	}
+	for _, k := range n.kids {
+		b = k.appendKey(b)
+	}
+	return b
 }
 
 // steps looks at what all policies take together, and warns at the one that takes the most.
@@ -508,15 +625,16 @@ func (l *linter) steps() {
 	if own*len(all) <= budget {                   // then it does not take the most of too many
 		return
 	}
-	total, most := 0, 0
-	var dearest *Policy
-	for _, p := range all {
-		steps := p.leastSteps()
-		if total += steps; steps > most {
-			most, dearest = steps, p
+	if l.dearest == nil {
+		most := 0
+		for _, p := range all {
+			steps := p.leastSteps()
+			if l.total += steps; steps > most {
+				most, l.dearest = steps, p
+			}
 		}
 	}
-	if total > budget && dearest.ID == l.policy.ID {
+	if total := l.total; total > budget && l.dearest.ID == l.policy.ID {
 		l.warn("", 0, "TOO_MANY_STEPS", "The policies of this organization together take at least "+strconv.Itoa(total)+" steps to evaluate, and a request has "+
 			strconv.Itoa(budget)+", unless the deployment lets organizations have more policies. When the steps are used up, no policy allows anything. This policy takes the most, "+
 			strconv.Itoa(own)+": shorten its lists.")
@@ -568,16 +686,29 @@ func itemCount(n *node) int {
 	return len(n.kids)
 }
 
-func overlap(a, b []Kind) bool {
-	return slices.ContainsFunc(a, func(k Kind) bool { return slices.Contains(b, k) })
-}
-
 // voters looks at who could fulfil the consensus in this organization.
 func (l *linter) voters() {
 	s := l.surroundings
 	if s.Threshold == 0 || len(s.Users) == 0 || l.policy.Consensus == nil {
 		return
 	}
+	source := l.policy.Consensus.source
+	code, ok := l.ofConsensus[source]
+	if !ok {
+		code = l.findVoters()
+		l.ofConsensus[source] = code
+	}
+	switch code {
+	case "NO_SUCH_VOTERS":
+		l.warn("consensus", 0, code, "No users of this organization can fulfil this consensus, so the policy never applies.")
+	case "ROOT_QUORUM_DECIDES":
+		l.warn("consensus", 0, code, "Whoever fulfils this consensus is enough of the root quorum, which decides without any policy.")
+	}
+}
+
+// findVoters is the code of the warning about who could fulfil the consensus, or empty.
+func (l *linter) findVoters() string {
+	s := l.surroundings
 	var member, other []voter
 	for i := range s.Users {
 		v := voter{id: s.Users[i].ID, source: &s.Users[i]}
@@ -602,7 +733,7 @@ func (l *linter) voters() {
 	}
 	below := int(min(s.Threshold-1, uint32(len(member))))
 	if holds(other) || holds(slices.Concat(other, member[:below])) {
-		return
+		return ""
 	}
 	all := slices.Concat(other, member)
 	reaches := holds(all)
@@ -614,22 +745,22 @@ func (l *linter) voters() {
 			}
 			if votes := l.members(set); holds(set) {
 				if reaches = true; votes <= below {
-					return
+					return ""
 				}
 			}
 			// Anybody else, with any others of the root quorum but too few.
 			if below > 0 && j > i && l.members(set) <= below && holds(slices.Concat(other, set)) {
-				return
+				return ""
 			}
 		}
 	}
 	switch {
 	case left <= 0, below > 2: // too many sets to be sure
+		return ""
 	case !reaches:
-		l.warn("consensus", 0, "NO_SUCH_VOTERS", "No users of this organization can fulfil this consensus, so the policy never applies.")
-	default:
-		l.warn("consensus", 0, "ROOT_QUORUM_DECIDES", "Whoever fulfils this consensus is enough of the root quorum, which decides without any policy.")
+		return "NO_SUCH_VOTERS"
 	}
+	return "ROOT_QUORUM_DECIDES"
 }
 
 func (l *linter) members(voters []voter) (n int) {

@@ -1,14 +1,36 @@
-// Advice about policies, made in this browser.
+// Advice about policies and what an editor of them asks, answered in this browser by a worker: the page may not compile WebAssembly.
 
 const script = new URL("./lint.js", import.meta.url).href;
 const policy = window.trustedTypes?.createPolicy("advice", { createScriptURL: () => script }) ?? { createScriptURL: () => script };
 
-// advice is what is likely wrong with policies, given what get_organization answers.
-export function advice(organization) {
-  const worker = new Worker(policy.createScriptURL(""), { type: "module" });
-  return new Promise((done) => {
-    worker.onmessage = ({ data }) => done(data);
-    worker.onerror = () => done([]);
-    worker.postMessage(organization);
-  }).finally(() => worker.terminate());
+let worker; // one for the page's life, unless it dies
+let waiting = []; // the promises of what it was asked, in order
+
+function died() {
+  worker.terminate();
+  worker = undefined;
+  const failed = waiting;
+  waiting = [];
+  for (const { reject } of failed) reject(new Error("The policy checks of this browser have stopped."));
 }
+
+function send(message) {
+  if (!worker) {
+    worker = new Worker(policy.createScriptURL(""), { type: "module" });
+    worker.onerror = died;
+    worker.onmessage = ({ data: { answer, error, dead } }) => {
+      const { resolve, reject } = waiting.shift();
+      if (error === undefined) resolve(answer);
+      else reject(new Error(error));
+      if (dead) died();
+    };
+  }
+  worker.postMessage(message);
+  return new Promise((resolve, reject) => { waiting.push({ resolve, reject }); });
+}
+
+// ask puts a question of package editor. It rejects if this browser or server has no verifier, which holds the answers.
+export const ask = (question) => send({ question });
+
+// advice is what is likely wrong with policies, given what get_organization answers; nothing without a verifier.
+export const advice = (organization) => send({ organization }).then(({ warnings }) => warnings ?? [], () => []);

@@ -1,0 +1,4 @@
+package editor
+
+// Notes are the notes about fields.
+var Notes = notes
