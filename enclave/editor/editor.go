@@ -18,6 +18,8 @@ import (
 const (
 	MaxPolicies = 1000             // of an organization
 	MaxText     = policy.MaxSource // bytes of a text that is to be completed
+
+	maxVoterSteps = 1_000_000 // of the warnings of an answer, so that nobody waits for it
 )
 
 // A Question is one of the four that can be asked.
@@ -155,7 +157,7 @@ func (q *Question) check() (*Check, error) {
 		return nil, err
 	}
 	words := policy.Describe(compiled.Policies[at], q.Organization.names())
-	c.Words, c.Warnings = &words, warnings(&p, compiled.Warnings([]int{at})[0])
+	c.Words, c.Warnings = &words, warnings(&p, compiled.Warnings([]int{at}, maxVoterSteps)[0])
 	return c, nil
 }
 
@@ -165,15 +167,19 @@ func (q *Question) describe() (*Description, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked := map[string]bool{}
+	for _, id := range q.PolicyIDs {
+		asked[id] = true
+	}
 	var places []int
 	for i := range o.Policies {
-		if slices.Contains(q.PolicyIDs, o.Policies[i].ID) {
+		if asked[o.Policies[i].ID] {
 			places = append(places, i)
 		}
 	}
 	names := o.names()
 	d := &Description{Policies: map[string]Described{}}
-	for i, found := range compiled.Warnings(places) {
+	for i, found := range compiled.Warnings(places, maxVoterSteps) {
 		p := &o.Policies[places[i]]
 		one := Described{Warnings: warnings(p, found)}
 		if c := compiled.Policies[places[i]]; c != nil {
@@ -203,7 +209,7 @@ func warnings(p *lint.Policy, found []policy.Warning) []Warning {
 
 // names are the organization's names for ids.
 func (o *Organization) names() *policy.Names {
-	n := policy.NewNames()
+	n := new(policy.Names)
 	for i := range o.Users {
 		n.Users.Add(o.Users[i].ID, o.Users[i].Name)
 	}

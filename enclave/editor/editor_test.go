@@ -237,3 +237,59 @@ func TestLanguage(t *testing.T) {
 		t.Errorf("%+v", l.Kinds[0])
 	}
 }
+
+// thousand are 1,000 policies as people write them, of an organization with 200 users.
+func thousand(t testing.TB) *editor.Organization {
+	o := acme(t)
+	for i := range 200 {
+		o.Users = append(o.Users, lint.User{ID: fmt.Sprintf("99999999-9999-4999-8999-%012d", i), Name: fmt.Sprint("User ", i), Tags: []string{operators}})
+	}
+	o.RootQuorum.UserIDs = []string{alice}
+	for i := range 1000 {
+		p := *allow("activity.kind == 'SIGN_TRANSACTION' && wallet.id == '"+treasury+"' && eth.tx.to == '0x"+fmt.Sprintf("%040d", i)+"' && eth.tx.value < 1000000000000000000",
+			fmt.Sprintf("approvers.filter(u, u.tags.contains('"+operators+"') && u.id != '99999999-9999-4999-8999-%012d').count() >= 2", i%200), "")
+		if i%2 == 1 {
+			p = *allow("activity.action == 'SIGN' && eth.tx.data[0..10] in ['0xa9059cbb', '0x095ea7b3'] && solana.tx.transfers.any(t, t.to == 'x')", "", "CronSpan('0 9 * * 1-5', '8h', 'Europe/Paris')")
+			p.Effect = "EFFECT_DENY"
+		}
+		p.ID = fmt.Sprint("p", i)
+		o.Policies = append(o.Policies, p)
+	}
+	return o
+}
+
+// BenchmarkDescribe and BenchmarkCheck have the JSON read and written too.
+func BenchmarkDescribe(b *testing.B) {
+	o := thousand(b)
+	var ids []string
+	for i := range o.Policies {
+		ids = append(ids, o.Policies[i].ID)
+	}
+	benchmark(b, editor.Question{Ask: "describe", Organization: o, PolicyIDs: ids})
+}
+
+func BenchmarkCheck(b *testing.B) {
+	o := thousand(b)
+	benchmark(b, editor.Question{Ask: "check", Organization: o, Policy: &o.Policies[7]})
+}
+
+func benchmark(b *testing.B, q editor.Question) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		q := new(editor.Question)
+		if err := json.Unmarshal(text, q); err != nil {
+			b.Fatal(err)
+		}
+		a, err := q.Answer()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := json.Marshal(a); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

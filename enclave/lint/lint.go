@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
 
 	"cloister/enclave/internal/policy"
 )
@@ -76,7 +77,7 @@ func (o *Organization) Warnings() ([]Warning, error) {
 		all = append(all, i)
 	}
 	warnings := []Warning{}
-	for i, some := range c.Warnings(all) {
+	for i, some := range c.Warnings(all, 0) {
 		for _, w := range some {
 			warnings = append(warnings, Warning{o.Policies[i].ID, o.Policies[i].Name, w})
 		}
@@ -112,8 +113,10 @@ func (o *Organization) Compile() (*Compiled, error) {
 	return c, r.wrong
 }
 
-// Warnings looks at some policies, by their places, beside all that compile. What does not compile has none.
-func (c *Compiled) Warnings(places []int) [][]policy.Warning {
+// Warnings looks at some policies, by their places, beside all that compile. What does not compile has none. A search for
+// the voters of all their consensuses takes so many steps at most, and says nothing where that is too little; 0: each takes
+// as many as a decision.
+func (c *Compiled) Warnings(places []int, voterSteps int) [][]policy.Warning {
 	out := make([][]policy.Warning, len(places))
 	var ps []*policy.Policy
 	var at []int
@@ -122,7 +125,7 @@ func (c *Compiled) Warnings(places []int) [][]policy.Warning {
 			ps, at = append(ps, p), append(at, i)
 		}
 	}
-	for i, warnings := range policy.LintEach(ps, c.around) {
+	for i, warnings := range policy.LintEach(ps, c.around, voterSteps) {
 		out[at[i]] = warnings
 	}
 	return out
@@ -135,14 +138,48 @@ func (p *Policy) compile() (*policy.Policy, error) {
 	}
 	c := &policy.Policy{Name: p.Name, Effect: effect}
 	var err error
-	if c.Consensus, err = policy.Compile(policy.ClauseConsensus, p.Consensus); err != nil {
+	if c.Consensus, err = programs.compile(policy.ClauseConsensus, p.Consensus); err != nil {
 		return nil, err
 	}
-	if c.Condition, err = policy.Compile(policy.ClauseCondition, p.Condition); err != nil {
+	if c.Condition, err = programs.compile(policy.ClauseCondition, p.Condition); err != nil {
 		return nil, err
 	}
-	c.Time, err = policy.Compile(policy.ClauseTime, p.Time)
+	c.Time, err = programs.compile(policy.ClauseTime, p.Time)
 	return c, err
+}
+
+// programs are what was compiled before: whoever edits a policy asks about all policies again and again.
+var programs cache
+
+type cache struct {
+	mu       sync.Mutex
+	programs map[source]*policy.Program
+	bytes    int // of the sources
+}
+
+type source struct {
+	clause policy.Clause
+	text   string
+}
+
+const maxCached = 4 << 20 // bytes of sources
+
+func (c *cache) compile(clause policy.Clause, text string) (*policy.Program, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := source{clause, text}
+	if p := c.programs[of]; p != nil {
+		return p, nil
+	}
+	p, err := policy.Compile(clause, text)
+	if p == nil {
+		return nil, err
+	}
+	if c.bytes += len(text); c.programs == nil || c.bytes > maxCached {
+		c.programs, c.bytes = map[source]*policy.Program{}, len(text)
+	}
+	c.programs[of] = p
+	return p, nil
 }
 
 // ids reads ids and keeps an error.

@@ -38,6 +38,97 @@ func (s *Set) Short() []bool {
 	return short
 }
 
+// A Part is a literal or a field of an expression.
+type Part struct {
+	Text    string // of the literal, or the expression that reads the field
+	Literal bool
+	Root    string // that is read, or that the literal is compared with
+	Item    string // the name of the list's items that are read
+}
+
+// Parts are all literals and fields of an expression.
+func (p *Program) Parts() (parts []Part) {
+	lists := map[string]string{}
+	var walk func(n *node, root string)
+	walk = func(n *node, root string) {
+		if r, _ := comparedRoot(n); r != 0 {
+			root = roots[r].name
+		}
+		switch {
+		case n.op == opString:
+			parts = append(parts, Part{Text: n.lit.string, Literal: true, Root: root})
+			return
+		case n.op == opInt || n.op == opBool:
+			parts = append(parts, Part{Text: p.source[n.pos:n.end], Literal: true, Root: root})
+			return
+		case n.root != 0:
+			parts = append(parts, Part{Text: p.source[n.pos:n.end], Root: roots[n.root].name})
+			return
+		case n.op == opMember:
+			parts = append(parts, Part{Text: p.source[n.pos:n.end], Item: lists[n.kids[0].name]})
+		case n.lambda():
+			list := n.kids[0]
+			for list.op == opFilter {
+				list = list.kids[0]
+			}
+			lists[n.name] = roots[list.root].name
+		}
+		for _, k := range n.kids {
+			walk(k, root)
+		}
+	}
+	walk(p.root, "")
+	return parts
+}
+
+// Changes are expressions that differ from this one in an operator or a quantifier.
+func (p *Program) Changes() (sources []string) {
+	change := func(from, to int, old, new string) {
+		if at := strings.Index(p.source[from:to], old); at >= 0 {
+			sources = append(sources, p.source[:from+at]+new+p.source[from+at+len(old):])
+		}
+	}
+	p.root.find(func(n *node) bool {
+		for o := opEq; n.comparison() && n.op != opIn && o < opIn; o++ {
+			if o != n.op {
+				change(n.kids[0].end, n.kids[1].pos, strings.TrimSpace(opTexts[n.op]), strings.TrimSpace(opTexts[o]))
+			}
+		}
+		switch n.op {
+		case opAnd:
+			change(n.kids[0].end, n.kids[1].pos, "&&", "||")
+		case opOr:
+			change(n.kids[0].end, n.kids[1].pos, "||", "&&")
+		case opAny:
+			change(n.at, n.end, "any", "all")
+		case opAll:
+			change(n.at, n.end, "all", "any")
+		case opNot:
+			change(n.pos, n.end, "!", "")
+		case opIn:
+			sources = append(sources, p.source[:n.pos]+"!("+p.source[n.pos:n.end]+")"+p.source[n.end:])
+		}
+		return false
+	})
+	return sources
+}
+
+// Labels are the paths that have labels, Phrases the phrases of kinds by their names, and Functions functions of contracts by their selectors.
+func Labels() (paths []string) {
+	for _, l := range labels {
+		paths = append(paths, l.path)
+	}
+	return paths
+}
+
+var (
+	KindPhrase = kindPhrase
+	Phrases    = kindPhrases[:]
+	Groups     = append(actionPhrases[:], resourcePhrases[:]...)
+	Functions  = functions
+	Keccak256  = keccak256
+)
+
 // How tightly a node binds: parentheses stand around what binds less tightly
 // than its place demands.
 const (

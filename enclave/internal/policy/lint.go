@@ -30,11 +30,15 @@ const maxWarnings = 32
 // Lint looks for what is allowed and likely wrong, in the order of clauses and
 // positions. It is for package enclave/lint: a test of the released enclave holds that
 // it is not linked there.
-func Lint(p *Policy, s Surroundings) []Warning { return LintEach([]*Policy{p}, s)[0] }
+func Lint(p *Policy, s Surroundings) []Warning { return LintEach([]*Policy{p}, s, 0)[0] }
 
-// LintEach is Lint of several policies, of which each is compared with what all others come to.
-func LintEach(ps []*Policy, s Surroundings) [][]Warning {
-	l := &linter{surroundings: s, lacking: map[string]kindSet{}, ofConsensus: map[string]string{}}
+// LintEach is Lint of several policies, of which each is compared with what all others come to. With voterSteps, the searches
+// for voters together take no more steps than that.
+func LintEach(ps []*Policy, s Surroundings, voterSteps int) [][]Warning {
+	if voterSteps <= 0 {
+		voterSteps = len(ps) * maxReachSteps
+	}
+	l := &linter{surroundings: s, voterSteps: voterSteps, lacking: map[string]kindSet{}, ofConsensus: map[string]string{}}
 	out := make([][]Warning, len(ps))
 	for i, p := range ps {
 		l.policy, l.warnings = p, nil
@@ -74,6 +78,9 @@ type linter struct {
 	total       int                // of the steps of all policies
 	dearest     *Policy            // the one that takes the most
 	lacking     map[string]kindSet // kinds that can lack what a node reads, by the node's key
+	member      []voter            // of the root quorum
+	other       []voter            // who are not
+	voterSteps  int                // that are left for searches
 	ofConsensus map[string]string  // codes of the warnings about voters, by the source of the consensus
 }
 
@@ -331,7 +338,12 @@ func kindsThat(f func(*Kind) bool) (s kindSet) {
 
 // any tells whether f is true of a kind in the set.
 func (s kindSet) any(f func(*Kind) bool) bool {
-	return slices.ContainsFunc(s.list(), f)
+	for i := range everyKind() {
+		if s.has(i) && f(&kindList.all[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // list are the kinds in the set.
@@ -709,17 +721,20 @@ func (l *linter) voters() {
 // findVoters is the code of the warning about who could fulfil the consensus, or empty.
 func (l *linter) findVoters() string {
 	s := l.surroundings
-	var member, other []voter
-	for i := range s.Users {
-		v := voter{id: s.Users[i].ID, source: &s.Users[i]}
-		if slices.Contains(s.RootUsers, v.id) {
-			member = append(member, v)
-		} else {
-			other = append(other, v)
+	if len(l.member)+len(l.other) == 0 {
+		for i := range s.Users {
+			v := voter{id: s.Users[i].ID, source: &s.Users[i]}
+			if v.makeValues(); slices.Contains(s.RootUsers, v.id) {
+				l.member = append(l.member, v)
+			} else {
+				l.other = append(l.other, v)
+			}
 		}
 	}
+	member, other := l.member, l.other
 	m := machine{voters: true}
-	left := maxReachSteps
+	left := min(maxReachSteps, l.voterSteps)
+	defer func(before int) { l.voterSteps -= before - left }(left)
 	holds := func(voters []voter) bool {
 		if len(voters) == 0 || left <= 0 {
 			return left <= 0 // unknown: say nothing

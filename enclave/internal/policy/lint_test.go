@@ -117,6 +117,13 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// A set has room for every kind.
+func TestKindSet(t *testing.T) {
+	if n := len(policy.Kinds()); n > 192 {
+		t.Errorf("%d kinds", n)
+	}
+}
+
 // Of policies that take more steps than a request has, the one that takes the most is told.
 func TestLintSteps(t *testing.T) {
 	nested := func(n int) string {
