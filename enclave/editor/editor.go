@@ -114,6 +114,9 @@ func (q *Question) Answer() (*Answer, error) {
 	case "describe":
 		d, err := q.describe()
 		return &Answer{Description: d}, err
+	case "complete":
+		c, err := q.complete()
+		return &Answer{Completion: c}, err
 	}
 	return nil, errors.New("want ask to be language, check, describe or complete")
 }
@@ -136,7 +139,7 @@ func (q *Question) check() (*Check, error) {
 	c := &Check{Problems: []Problem{}, Warnings: []Warning{}}
 	for _, of := range clauses(&p) {
 		if m := policy.FindMistake(of.Clause, of.text); m != nil {
-			c.Problems = append(c.Problems, Problem{of.String(), unitAt(of.text, m.From), unitAt(of.text, m.To), m.Message})
+			c.Problems = append(c.Problems, Problem{of.String(), unitAt(of.text, m.From), unitAt(of.text, m.To), m.Message + meant(of, m)})
 		}
 	}
 	if len(c.Problems) > 0 {

@@ -65,7 +65,7 @@ func allow(condition, consensus, time string) *lint.Policy {
 // A problem is at the word at fault, and says what it is.
 func TestProblems(t *testing.T) {
 	for _, c := range []struct{ clause, text, word, message string }{
-		{"condition", "eth.tx.valu < 5", "valu", "Field does not exist: valu"},
+		{"condition", "eth.tx.valu < 5", "valu", "Field does not exist: valu; did you mean value?"},
 		{"condition", "wallet.label == '😀' && eth.tx.valu < 5", "valu", "Field does not exist: valu"},
 		{"condition", "'😀' == wallet.label && 'é' = wallet.label", "=", "Unexpected '=', use =="},
 		{"condition", "activity.kind === 'A'", "===", "Unexpected '=', use =="},

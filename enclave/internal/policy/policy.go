@@ -12,8 +12,8 @@
 // reading: lex.go, parse.go and ast.go for the text; schema.go, the one table of what
 // can be read; check.go; eval.go and cron.go; decide.go and reach.go for decisions,
 // set.go for decisions by many policies; explain.go for people. lint.go is for package
-// enclave/lint, and mistake.go, words.go, words_time.go and phrases.go for package
-// enclave/editor; the enclave links none of them.
+// enclave/lint, and mistake.go, words.go, words_time.go, phrases.go and complete.go for
+// package enclave/editor; the enclave links none of them.
 package policy
 
 import (
