@@ -308,13 +308,29 @@ func bound(n *node) (of *node, o op, lit *node) {
 
 // everyKind is Kinds, made once.
 func everyKind() []Kind {
-	kindList.once.Do(func() { kindList.all = Kinds() })
+	kindList.once.Do(func() {
+		kindList.all, kindList.with = Kinds(), map[attribute]kindSet{}
+		for i, k := range kindList.all {
+			for root := rootType; root <= rootAction; root++ {
+				of := attribute{root, k.constantAt(root)}
+				s := kindList.with[of]
+				s.add(i)
+				kindList.with[of] = s
+			}
+		}
+	})
 	return kindList.all
 }
 
 var kindList struct {
 	once sync.Once
 	all  []Kind
+	with map[attribute]kindSet // kinds by what they have at a root
+}
+
+type attribute struct {
+	root  rootID
+	value string
 }
 
 // kindSet is a set of kinds, by their places in everyKind.
@@ -396,10 +412,9 @@ func known(n *node, kinds bool) (yes, no kindSet) {
 	if !kinds || !n.comparison() && n.op != opContains || root < rootType || root > rootAction {
 		return yes, no
 	}
-	for i, k := range everyKind() {
-		if slices.ContainsFunc(literals, func(lit *node) bool { return meaning(root, lit) == k.constantAt(root) }) {
-			yes.add(i)
-		}
+	everyKind()
+	for _, lit := range literals {
+		yes = yes.or(kindList.with[attribute{root, meaning(root, lit)}])
 	}
 	no = yes.not()
 	if root == rootType { // which version is not known

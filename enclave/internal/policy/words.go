@@ -92,9 +92,10 @@ func sentence(p *Policy, who, what, when phrase, met [3]bool) string {
 	return b.String() + "."
 }
 
-// never tells whether an expression cannot be true.
+// never tells whether an expression is false of every request. What lint finds likely is not enough.
 func (p *Program) never() bool {
-	return never(p.root) || p.clause == ClauseCondition && matchedKinds(p.root) == kindSet{}
+	_, no := known(p.root, p.clause == ClauseCondition)
+	return grantable().minus(no) == kindSet{}
 }
 
 // A phrase is what is said about an expression.

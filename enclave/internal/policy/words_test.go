@@ -73,7 +73,9 @@ func TestWords(t *testing.T) {
 		{rule: "DENY: activity.kind == 'EXPORT_WALLET'" + by, sentence: "Denies exporting a wallet, if Alice approves."},
 		{rule: "ALLOW: false", sentence: "Allows nothing: its condition can never be true.", what: "everything that policies decide, where false"},
 		{rule: "ALLOW: activity.kind == 'FOO'", sentence: "Allows nothing: its condition can never be true.", what: "everything that policies decide, where the activity (activity.kind) is FOO"},
-		{rule: "DENY: ; approvers.count() > 2 && approvers.count() < 2", sentence: "Denies nothing: its consensus can never be true."},
+		{rule: "DENY: ; approvers.count() > 2 && approvers.count() < 2", sentence: "Denies everything that policies decide, if more than 2 users approve and fewer than 2 users approve."},
+		{rule: "DENY: ; false && approvers.count() > 2", sentence: "Denies nothing: its consensus can never be true."},
+		{rule: "ALLOW: activity.params.sign_with == '0xAB' && activity.params.sign_with == '0xab'", sentence: "Allows everything that policies decide, where what signs (activity.params.sign_with) is 0xAB and what signs (activity.params.sign_with) is 0xab, by every user, alone."},
 
 		// Kinds.
 		{rule: "ALLOW: activity.kind in ['CREATE_WALLET', 'CREATE_WALLET_ACCOUNTS']", sentence: "Allows creating a wallet or creating accounts of a wallet, by every user, alone."},
