@@ -146,3 +146,17 @@ func BenchmarkCronSpan(b *testing.B) {
 		}
 	}
 }
+
+// A draft that is tried is compiled together with all other policies.
+func BenchmarkSetWith(b *testing.B) {
+	s, _ := crowd(b, 1, 1000, "")
+	set, err := s.Policies()
+	if err != nil {
+		b.Fatal(err)
+	}
+	draft := &policy.Policy{ID: [16]byte{5}, Effect: policy.EffectAllow}
+	b.ReportAllocs()
+	for b.Loop() {
+		set.With(draft)
+	}
+}

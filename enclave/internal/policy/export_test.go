@@ -29,6 +29,9 @@ func (s *Set) Walked() *Set {
 	return &walked
 }
 
+// IDs are those of the policies, one behind the other.
+func (s *Set) IDs() []byte { return s.ids }
+
 // Short tells which conditions are told from the views.
 func (s *Set) Short() []bool {
 	short := make([]bool, len(s.conditions))
@@ -128,6 +131,15 @@ var (
 	Functions  = functions
 	Keccak256  = keccak256
 )
+
+// ComparedFacts lists, for each root, the members that Narrowest compares or leaves open.
+func ComparedFacts() map[string][]string {
+	all := map[string][]string{}
+	for _, c := range comparedFacts {
+		all[c.root] = append(strings.Fields(c.compared), strings.Fields(c.open)...)
+	}
+	return all
+}
 
 // How tightly a node binds: parentheses stand around what binds less tightly
 // than its place demands.

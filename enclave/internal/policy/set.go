@@ -74,6 +74,21 @@ func NewSet(policies []*Policy) *Set {
 	return s
 }
 
+// With is the set with one more policy, which takes the place of the one with its id. The set may be nil.
+func (s *Set) With(p *Policy) *Set {
+	var policies []*Policy
+	if s != nil {
+		policies = slices.Clone(s.policies)
+	}
+	at, found := slices.BinarySearchFunc(policies, p.ID, func(q *Policy, id [16]byte) int { return slices.Compare(q.ID[:], id[:]) })
+	if found {
+		policies[at] = p
+	} else {
+		policies = slices.Insert(policies, at, p)
+	}
+	return NewSet(policies)
+}
+
 // compilePredicate compiles an expression, if it can be.
 func (s *Set) compilePredicate(p *Program) compiledPredicate {
 	a, views := predicateCompiler{set: s}, len(s.inputs)
