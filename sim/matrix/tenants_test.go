@@ -105,7 +105,7 @@ func (w *world) plant(name string, t *tenant, live map[string]bool) *victim {
 		"get_log_proof": {"activityId": act}, "get_history": {"activityId": t.exported()},
 		"get_latest_boot_proof": {"appName": "cloister"}, "get_api_key": {"apiKeyId": t.anyKey()},
 		"list_suborgs":      {"filterType": "NAME", "filterValue": v.canaries[0]},
-		"evaluate_policies": {"activity": object{"type": "ACTIVITY_TYPE_UPDATE_WALLET", "parameters": object{"walletId": walletID, "walletName": "x"}}},
+		"evaluate_policies": {"activityId": act, "userId": t.second, "policy": object{"policyId": policyID, "effect": "EFFECT_ALLOW"}, "includeSuggestion": true},
 	} {
 		if live[op] {
 			v.asks[op] = about

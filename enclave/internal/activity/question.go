@@ -205,6 +205,11 @@ func Approval(user org.ID, cs []org.VoteCredential) policy.Approval {
 	return policy.Approval{User: user, Credentials: MapList(cs, credential)}
 }
 
+// ApprovalByAll makes a policy.Approval of a user who approves with every credential that he has.
+func ApprovalByAll(u *org.User, nowMs uint64) policy.Approval {
+	return policy.Approval{User: u.ID, Credentials: policyUser(u, nowMs).Credentials}
+}
+
 // VotableSteps bounds the policy steps that Votable may consume for one reply.
 const VotableSteps = 2_000_000
 

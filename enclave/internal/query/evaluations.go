@@ -12,7 +12,7 @@ import (
 var evaluations = []*Query{
 	fetchQuery("get_policy_evaluations", fetchActivity, answerEvaluations),
 	fetchQuery("get_mfa_status", fetchMFAStatus, answerMFAStatus),
-	stateQuery("evaluate_policies", evaluatePolicies),
+	fetchQuery("evaluate_policies", fetchEvaluation, evaluatePolicies),
 }
 
 func answerEvaluations(v *View, e *org.Entry) ([]byte, error) {
@@ -62,33 +62,137 @@ type Hypothesis struct {
 	Parameters strictjson.Raw `json:"parameters" rule:"required"`
 }
 
-type evaluateRequest struct {
-	Head
-	Activity Hypothesis `json:"activity" rule:"required"`
+// PolicyDraft is a policy that was not saved. With an id it stands in the place of that policy.
+type PolicyDraft struct {
+	PolicyID   *string         `json:"policyId"`
+	PolicyName string          `json:"policyName"`
+	Effect     activity.Effect `json:"effect" rule:"required"`
+	Consensus  string          `json:"consensus"`
+	Condition  string          `json:"condition"`
+	Time       string          `json:"time"`
+	Notes      string          `json:"notes"`
 }
 
-// evaluatePolicies answers the decision that the activity would get if the caller submitted
-// it now. Nothing is written, and a grant is discarded.
-func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
+// evaluateRequest asks how an activity would be decided: one that it has, or one that was submitted before.
+type evaluateRequest struct {
+	Head
+	Activity          *Hypothesis  `json:"activity"`
+	ActivityID        *string      `json:"activityId"`
+	UserID            *string      `json:"userId"` // who would submit it; otherwise who submitted it, or the caller
+	Policy            *PolicyDraft `json:"policy"`
+	IncludeSuggestion bool         `json:"includeSuggestion"`
+}
+
+// evaluation is an evaluateRequest with the entry of the activity that it names.
+type evaluation struct {
+	*evaluateRequest
+	entry *org.Entry
+}
+
+func fetchEvaluation(in *evaluateRequest, s *sources) (q evaluation, err error) {
+	q.evaluateRequest = in
+	switch {
+	case (in.Activity == nil) == (in.ActivityID == nil):
+		return q, fault.Field("activity", "want activity or activityId")
+	case in.ActivityID != nil:
+		q.entry, err = fetchActivity(&activityRequest{ActivityID: *in.ActivityID}, s)
+	}
+	return q, err
+}
+
+// hypothesis is the type, the intent and the submitter of the activity to evaluate.
+func (q *evaluation) hypothesis(v *View) (ver *activity.Version, intent *activity.Intent, by *org.User, err error) {
+	who := v.Caller.ID
+	if q.entry != nil {
+		who = q.entry.Initiator
+		_, ver, intent, err = kinds.Live.Reread(q.entry)
+	} else if !activity.KnownType(q.Activity.Type) {
+		err = fault.Field("activity.type", "no activity type of the interface")
+	} else if ver, err = kinds.Live.Lookup(activity.OpOf(q.Activity.Type), q.Activity.Type); err == nil {
+		intent, err = ver.Decode(q.Activity.Parameters)
+	}
+	if err == nil && ver.Kind.Vote {
+		err = fault.Field("activity.type", "votes are not decided by policies")
+	}
+	if err == nil && q.UserID != nil {
+		who, err = id("userId", *q.UserID)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	by, err = v.User(who)
+	switch {
+	case err != nil:
+	case by == nil:
+		err = fault.New(fault.NotFound, "user not found: %s", who)
+	case who != v.Caller.ID && !activity.CanStamp(by, v.NowMs):
+		err = fault.Field("userId", "this user has no credential and cannot submit anything")
+	}
+	return ver, intent, by, err
+}
+
+// compile compiles a draft and finds the policy that it replaces.
+func (p *PolicyDraft) compile(v *View) (*policy.Policy, error) {
+	c := &policy.Policy{Name: p.PolicyName, Effect: p.Effect.Policy()}
+	if p.PolicyID != nil {
+		replaced, err := findNamed("policy", "policy.policyId", *p.PolicyID, v.Policy)
+		if err != nil {
+			return nil, err
+		}
+		c.ID = replaced.ID
+	}
+	var err error
+	if c.Consensus, err = activity.CompileClause(policy.ClauseConsensus, "policy.consensus", p.Consensus); err != nil {
+		return nil, err
+	}
+	if c.Condition, err = activity.CompileClause(policy.ClauseCondition, "policy.condition", p.Condition); err != nil {
+		return nil, err
+	}
+	c.Time, err = activity.CompileClause(policy.ClauseTime, "policy.time", p.Time)
+	return c, err
+}
+
+// withPolicy adds a policy to those that a state has, in the place of the one with its id.
+func withPolicy(s policy.State, p *policy.Policy) policy.State {
+	all := s.Policies
+	s.Policies = func() (*policy.Set, error) {
+		set, err := all()
+		if err != nil {
+			return nil, err
+		}
+		return set.With(p), nil
+	}
+	return s
+}
+
+var basisTexts = map[policy.Basis]string{
+	policy.BasisNobody: "BASIS_NOBODY", policy.BasisScope: "BASIS_SESSION_SCOPE", policy.BasisAboutAnother: "BASIS_ABOUT_ANOTHER_USER",
+	policy.BasisRootQuorum: "BASIS_ROOT_QUORUM", policy.BasisPolicies: "BASIS_POLICIES", policy.BasisSelfService: "BASIS_SELF_SERVICE",
+	policy.BasisNoPolicy: "BASIS_NO_POLICY", policy.BasisSteps: "BASIS_STEPS",
+}
+
+// evaluatePolicies answers the decision that the activity would get if the user submitted it now. Nothing is written, and a
+// grant is discarded. For the caller his present credential counts, and his MFA policies; for another user all his credentials
+// do. A caller of the organization may read all policies and users, so he learns nothing that he could not find out.
+func evaluatePolicies(v *View, in evaluation) ([]byte, error) {
 	if v.Home != nil {
 		return nil, fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH",
 			"organization mismatch: activities of organization %s are decided for its own users", v.ID)
 	}
-	if !activity.KnownType(in.Activity.Type) {
-		return nil, fault.Field("activity.type", "no activity type of the interface")
+	if v.Credential.Profile != (org.ID{}) {
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: evaluate_policies by a session with a profile")
 	}
-	ver, err := kinds.Live.Lookup(activity.OpOf(in.Activity.Type), in.Activity.Type)
+	ver, intent, by, err := in.hypothesis(v)
 	if err != nil {
 		return nil, err
 	}
-	intent, err := ver.Decode(in.Activity.Parameters)
-	if err != nil {
-		return nil, err
+	var draft *policy.Policy
+	if in.Policy != nil {
+		if draft, err = in.Policy.compile(v); err != nil {
+			return nil, err
+		}
 	}
-	if ver.Kind.Vote {
-		return nil, fault.Field("activity.type", "votes are not decided by policies")
-	}
-	q, err := ver.PolicyRequest(v.Tx, intent, org.ID{}, v.Caller.ID, false)
+	q, err := ver.PolicyRequest(v.Tx, intent, org.ID{}, by.ID, false)
 	if err != nil {
 		return nil, err
 	}
@@ -96,22 +200,28 @@ func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	vote := org.PendingVote{User: v.Caller.ID, CreatedMs: v.NowMs, Credentials: []org.VoteCredential{v.Credential}}
 	steps := v.Steps
-	lacks, err := activity.CountVotes(v.Tx, &org.Pending{Initiator: v.Caller.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q, v.Steps, &steps)
-	if err != nil {
-		return nil, err
+	var lacks *org.MFAPolicy
+	if by.ID == v.Caller.ID {
+		vote := org.PendingVote{User: by.ID, CreatedMs: v.NowMs, Credentials: []org.VoteCredential{v.Credential}}
+		lacks, err = activity.CountVotes(v.Tx, &org.Pending{Initiator: by.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q, v.Steps, &steps)
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		q.Approvals = []policy.Approval{activity.ApprovalByAll(by, v.NowMs)}
 	}
-	if v.Credential.Profile != (org.ID{}) {
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: evaluate_policies by a session with a profile")
+	s := activity.PolicyState(v.Tx, o)
+	s.Budget, s.Steps = v.Steps, &steps
+	if draft != nil {
+		s = withPolicy(s, draft)
 	}
-	d := policy.Decision{Outcome: policy.RequiresAuthenticators}
+	d, basis := policy.Decision{Outcome: policy.RequiresAuthenticators}, "BASIS_MFA_POLICY"
 	if lacks == nil {
-		s := activity.PolicyState(v.Tx, o)
-		s.Budget, s.Steps = v.Steps, &steps
 		if d, err = policy.Decide(s, q); err != nil {
 			return nil, err
 		}
+		basis = basisTexts[d.Basis]
 	}
 	status := org.StatusFailed
 	switch d.Outcome {
@@ -127,11 +237,48 @@ func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range outcomes {
+		if draft != nil && outcomes[i].Policy == draft.ID {
+			outcomes[i].Name = draft.Name
+		}
+	}
 	dst := text(nil, `{"outcome":`, d.Outcome.String())
 	dst = text(dst, `,"status":`, status.String())
+	dst = text(dst, `,"basis":`, basis)
+	dst = ident(dst, `,"initiatorId":`, by.ID)
 	dst = activity.AppendEvaluations(append(dst, `,"policyEvaluations":`...), outcomes)
+	if in.IncludeSuggestion && d.Outcome != policy.Allow {
+		if dst, err = appendSuggestion(dst, s, q); err != nil {
+			return nil, err
+		}
+	}
 	return append(dst, '}'), nil
 }
+
+// appendSuggestion writes the narrowest policy with which the request would be allowed, if there is one and it would be.
+func appendSuggestion(dst []byte, s policy.State, q policy.Request) ([]byte, error) {
+	consensus, condition, ok := policy.Narrowest(&q)
+	if !ok {
+		return dst, nil
+	}
+	draft := PolicyDraft{Effect: "EFFECT_ALLOW", Consensus: consensus, Condition: condition}
+	p, err := draft.compile(nil)
+	if err != nil {
+		return nil, err
+	}
+	p.ID = suggestionID
+	d, err := policy.Decide(withPolicy(s, p), q)
+	if err != nil || d.Outcome != policy.Allow {
+		return dst, err
+	}
+	dst = text(dst, `,"suggestion":{"effect":`, string(draft.Effect))
+	dst = text(dst, `,"consensus":`, consensus)
+	dst = text(dst, `,"condition":`, condition)
+	return append(dst, '}'), nil
+}
+
+// suggestionID is the id of no policy.
+var suggestionID = [16]byte{15: 1}
 
 // mfaStatusRequest names an activity and optionally one of its voters.
 type mfaStatusRequest struct {

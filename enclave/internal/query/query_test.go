@@ -246,7 +246,11 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	if err := r.Fetch(w, w, w, w, w, w); err != nil {
 		return nil, err
 	}
-	b, err := r.Answer(&query.View{Tx: w.tx(), Caller: caller, Home: home, Steps: cmp.Or(w.steps, policy.MaxDecisionSteps)})
+	v := &query.View{Tx: w.tx(), Caller: caller, Home: home, Steps: cmp.Or(w.steps, policy.MaxDecisionSteps)}
+	if len(caller.APIKeys) > 0 {
+		v.Credential = activity.APIKeyCredential(&caller.APIKeys[0])
+	}
+	b, err := r.Answer(v)
 	if err != nil {
 		return nil, err
 	}

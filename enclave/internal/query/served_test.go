@@ -90,6 +90,18 @@ Types are written without ACTIVITY_TYPE_; the path is `+"`/public/v1/submit/`"+`
 ## Cloister's own operations
 
 %s
+`+"`evaluate_policies`"+` says how an activity would be decided if it were submitted now; nothing is done. It takes
+
+- `+"`activity` (`type`, `parameters`), or `activityId`"+` of an activity that was submitted before;
+- `+"`userId`"+`: who submits it, with all his credentials and without his MFA policies. Otherwise the caller does, with the credential that he
+  uses and his MFA policies, or who submitted the activity before;
+- `+"`policy` (`effect`, `policyName`, `consensus`, `condition`, `time`, `policyId`)"+`: a policy that is not saved. It is evaluated beside the others, or in
+  the place of the one that `+"`policyId`"+` names;
+- `+"`includeSuggestion`"+`: whether to write the narrowest policy that allows this request to this user.
+
+The answer has `+"`outcome` and `status`, `basis`"+` (the rule that decided, such as BASIS_ROOT_QUORUM or BASIS_NO_POLICY), `+"`initiatorId`,\n`policyEvaluations`"+` as in get_policy_evaluations, where a new draft has the id of zeros, and `+"`suggestion` (`effect`, `consensus`, `condition`)"+` where
+policies can tell the request from more dangerous ones and the organization would allow it with that policy.
+
 ## Cloister's own members of queries
 
 All are optional. Clients that do not know them leave them out.
