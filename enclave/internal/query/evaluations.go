@@ -242,6 +242,13 @@ func evaluatePolicies(v *View, in evaluation) ([]byte, error) {
 			outcomes[i].Name = draft.Name
 		}
 	}
+	if nearest := d.Evaluations.Nearest(); d.Outcome != policy.Allow && len(nearest) == len(outcomes) {
+		sorted := make([]org.PolicyOutcome, len(outcomes))
+		for at, i := range nearest {
+			sorted[at] = outcomes[i]
+		}
+		outcomes = sorted
+	}
 	dst := text(nil, `{"outcome":`, d.Outcome.String())
 	dst = text(dst, `,"status":`, status.String())
 	dst = text(dst, `,"basis":`, basis)

@@ -120,6 +120,15 @@ func TestEvaluateAsAnybodyWithADraft(t *testing.T) {
 	if got, m := w.evaluate(object{"userId": third, "includeSuggestion": true}); got != denied || m["suggestion"] != nil {
 		t.Errorf("%v: no policy that allows can help against one that denies: %v", got, m["suggestion"])
 	}
+	for _, first := range []string{"EFFECT_ALLOW", "EFFECT_DENY"} { // whichever denies comes first
+		w.change(func(tx *org.Tx) {
+			w.must(tx.PutPolicy(&org.Policy{ID: id('Q', 0), Name: "first", Effect: first, Condition: "activity.resource == 'USER'", CreatedMs: 1, UpdatedMs: 1}))
+		})
+		if _, m := w.evaluate(object{"userId": third}); pick(m["policyEvaluations"], "policyName")[0] != "saved" {
+			t.Errorf("%v", m)
+		}
+	}
+	w.change(func(tx *org.Tx) { tx.DeletePolicy(id('Q', 0)) })
 	if got, _ := w.evaluate(object{"userId": third, "policy": draft(object{"policyId": id('Q', 2).String()})}); got != denied {
 		t.Errorf("another was replaced: %v", got)
 	}

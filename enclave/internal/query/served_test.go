@@ -99,7 +99,8 @@ Types are written without ACTIVITY_TYPE_; the path is `+"`/public/v1/submit/`"+`
   the place of the one that `+"`policyId`"+` names;
 - `+"`includeSuggestion`"+`: whether to write the narrowest policy that allows this request to this user.
 
-The answer has `+"`outcome` and `status`, `basis`"+` (the rule that decided, such as BASIS_ROOT_QUORUM or BASIS_NO_POLICY), `+"`initiatorId`,\n`policyEvaluations`"+` as in get_policy_evaluations, where a new draft has the id of zeros, and `+"`suggestion` (`effect`, `consensus`, `condition`)"+` where
+The answer has `+"`outcome` and `status`, `basis`"+` (the rule that decided, such as BASIS_ROOT_QUORUM or BASIS_NO_POLICY), `+"`initiatorId`,\n`policyEvaluations`"+` as in get_policy_evaluations, of what was not allowed those first that deny or came nearest to allowing, where a new draft has
+the id of zeros, and `+"`suggestion` (`effect`, `consensus`, `condition`)"+` where
 policies can tell the request from more dangerous ones and the organization would allow it with that policy.
 
 ## Cloister's own members of queries
