@@ -1,6 +1,8 @@
 package query
 
 import (
+	"cmp"
+
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
@@ -16,11 +18,18 @@ var evaluations = []*Query{
 }
 
 func answerEvaluations(v *View, e *org.Entry) ([]byte, error) {
-	var bad error
+	bad := error(nil)
+	hidden, err := parentDecided(v, e)
+	if err != nil {
+		return nil, err
+	}
 	dst := array(nil, `{"policyEvaluations":`, e.Evaluations, func(dst []byte, ev org.Evaluation) []byte {
 		outcomes, err := outcomesOf(v, &ev)
 		if err != nil {
 			bad = err
+		}
+		if hidden {
+			outcomes, ev.Outcome = nil, cmp.Or(ev.Outcome, e.Outcome)
 		}
 		dst = ident(dst, `{"id":`, ev.ID)
 		dst = ident(dst, `,"activityId":`, e.Activity)
@@ -38,6 +47,27 @@ func answerEvaluations(v *View, e *org.Entry) ([]byte, error) {
 		return append(dst, '}')
 	})
 	return append(dst, '}'), bad
+}
+
+// parentDecided reports whether the parent's policies decided an activity that one of this organization's own users reads. He
+// may not read the parent's policies, so he learns the outcome alone, as in the refusal.
+func parentDecided(v *View, e *org.Entry) (bool, error) {
+	o, err := v.Organization()
+	if err != nil || o.Parent.Zero() || v.Home != nil {
+		return false, err
+	}
+	initiator, err := v.User(e.Initiator)
+	if err != nil || initiator != nil {
+		return false, err
+	}
+	for i := range e.Evaluations { // of a user who was deleted since, the policies are here
+		for _, p := range activity.Outcomes(&e.Evaluations[i]) {
+			if own, err := v.Policy(p.Policy); own != nil || err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
 // outcomesOf returns the outcomes of single policies, with the present names of the

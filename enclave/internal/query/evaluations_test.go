@@ -250,3 +250,40 @@ func TestEvaluateStaysWithinTheBudget(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 }
+
+// The users of a sub-organization learn of their parent's policies no more than that they refused, as the refusal says it.
+func TestEvaluationsOfTheParentAreItsOwn(t *testing.T) {
+	w := newWorld(t)
+	own, foreign := id('Q', 1), id('Q', 7)
+	evaluated := func(p org.ID) []org.Evaluation {
+		return []org.Evaluation{{ID: id('E', 1), Asked: p[:], Verdicts: []byte{0x10}, Reasons: []org.Reason{{Values: []string{"wallet.label", "'of the parent'"}}}}}
+	}
+	w.change(func(tx *org.Tx) {
+		w.must(tx.PutPolicy(&org.Policy{ID: own, Name: "own", Effect: "EFFECT_ALLOW", CreatedMs: 1, UpdatedMs: 1}))
+		o, err := tx.Organization()
+		w.must(err)
+		child := *o
+		child.Parent = id('O', 9)
+		w.must(tx.PutOrganization(&child))
+	})
+	parent := &org.Organization{ID: id('O', 9)}
+	for name, c := range map[string]struct {
+		initiator, policy org.ID
+		home              *org.Organization
+		tells             bool
+	}{
+		"an own user's activity":            {id('U', 1), own, nil, true},
+		"a deleted user's activity":         {id('U', 8), own, nil, true},
+		"the parent's to an own user":       {id('U', 8), foreign, nil, false},
+		"the parent's to the parent's user": {id('U', 8), foreign, parent, true},
+	} {
+		w.entries = []*org.Entry{{Activity: id('A', 1), Initiator: c.initiator, Outcome: "OUTCOME_DENY_IMPLICIT", Evaluations: evaluated(c.policy)}}
+		m, err := w.askAs("get_policy_evaluations", object{"activityId": id('A', 1).String()}, w.user, c.home)
+		w.must(err)
+		text, err := json.Marshal(m)
+		w.must(err)
+		if told := strings.Contains(string(text), c.policy.String()) && strings.Contains(string(text), "of the parent"); told != c.tells || !strings.Contains(string(text), "OUTCOME_DENY_IMPLICIT") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}

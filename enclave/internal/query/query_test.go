@@ -76,6 +76,9 @@ var ownMembers = []string{"GetActivitiesRequest.includeDecoded: not in the descr
 // ownAnswers are members of ours in answers, which only a request with a member of ours gets.
 var ownAnswers = []string{"organizations: unknown member", "total: unknown member"}
 
+// explanations are members of ours in evaluations: why a policy decided so.
+var explanations = []string{"clause: unknown member", "policyName: unknown member", "position: unknown member", "values: unknown member"}
+
 func TestRequestsFollowTheDescription(t *testing.T) {
 	found := map[string]bool{}
 	for op, q := range query.Live() {
@@ -257,6 +260,9 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	if !slices.Contains(query.Own, op) {
 		for _, wrong := range api.Check(endpoint(op).Response, b) {
 			if _, member, _ := strings.Cut(wrong, "."); request["includeDetails"] == true && slices.Contains(ownAnswers, member) {
+				continue
+			}
+			if op == "get_policy_evaluations" && slices.Contains(explanations, wrong[strings.LastIndexByte(wrong, '.')+1:]) {
 				continue
 			}
 			w.t.Errorf("%s: %s", op, wrong)
