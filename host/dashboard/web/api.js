@@ -1,5 +1,6 @@
 // The public interface: requests that are stamped here, and what their answers mean.
 
+import { denialOf, reasonOf } from "./refusals.js";
 import { session, stamped } from "./session.js";
 
 // Refused is an answer that is no success.
@@ -7,6 +8,11 @@ export class Refused extends Error {
   constructor(message, { code = 0, errorCode = "", status = 0, details = [], request = "" } = {}) {
     super(message);
     Object.assign(this, { code, errorCode, status, details, request });
+  }
+
+  // activityId is the activity that nobody allowed, if the error is about one.
+  get activityId() {
+    return denialOf(this)?.activityId;
   }
 
   // unavailable: the server does not have this operation.
@@ -35,6 +41,12 @@ export class Refused extends Error {
   }
 }
 
+// messageOf is a failure's message for readers of the interface: the reason, if policies or the root quorum refused.
+function messageOf(type, failure, otherwise) {
+  const denial = denialOf(failure);
+  return denial ? reasonOf(type, denial) : sentence(failure?.message ?? otherwise);
+}
+
 // sentence is a server's message for readers: without the prefixes of the wire, with a capital letter unless it begins with a
 // field's name.
 export const sentence = (message) => message.replace(/^(rpc error: code = \w+ desc = |UNIMPLEMENTED: )+/, "").replace(/^[a-z](?=[a-z]*[ :,])/, (first) => first.toUpperCase());
@@ -60,7 +72,7 @@ async function once(path, body, stamp) {
     throw new Refused(`The server sent an unreadable answer (HTTP ${answer.status}).`, { code: 13, status: answer.status, request });
   }
   if (answer.ok) return content;
-  const refused = new Refused(sentence(content.message ?? `The server answered HTTP ${answer.status}.`), { code: content.code, errorCode: content.turnkeyErrorCode, status: answer.status, details: content.details ?? [], request });
+  const refused = new Refused(messageOf(JSON.parse(body).type ?? "", content, `The server answered HTTP ${answer.status}.`), { code: content.code, errorCode: content.turnkeyErrorCode, status: answer.status, details: content.details ?? [], request });
   // Another organization may not know the key without its being invalid here.
   if (refused.code === 16 && session()?.userId && JSON.parse(body).organizationId === session().organizationId) signedOut(refused);
   throw refused;
@@ -100,7 +112,7 @@ export async function submit(operation, type, parameters) {
     await pause(500);
     ({ activity } = await query("get_activity", { activityId: activity.id }));
   }
-  if (activity.status === "ACTIVITY_STATUS_FAILED") throw new Refused(sentence(activity.failure?.message ?? "The activity failed."), activity.failure ?? {});
+  if (activity.status === "ACTIVITY_STATUS_FAILED") throw new Refused(messageOf(type, activity.failure, "The activity failed."), activity.failure ?? {});
   if (activity.status === "ACTIVITY_STATUS_REJECTED" && operation !== "reject_activity") throw new Refused("The activity was rejected.");
   return activity;
 }
@@ -109,7 +121,7 @@ export async function submit(operation, type, parameters) {
 export async function login(organizationId, parameters, stamp) {
   const envelope = { type: "ACTIVITY_TYPE_STAMP_LOGIN", timestampMs: String(Date.now()), organizationId, parameters };
   const { activity } = await send("/public/v1/submit/stamp_login", envelope, stamp);
-  if (activity.status !== "ACTIVITY_STATUS_COMPLETED") throw new Refused(sentence(activity.failure?.message ?? "Signing in needs the approval of other users."));
+  if (activity.status !== "ACTIVITY_STATUS_COMPLETED") throw new Refused(messageOf("STAMP_LOGIN", activity.failure, "Signing in needs the approval of other users."));
 }
 
 // waits tells whether others must approve an activity first.

@@ -123,11 +123,14 @@ export const empty = (text, action) => h("div", { class: "state empty" }, h("p",
 const unavailable = (what) =>
   h("div", { class: "state" }, h("p", { class: "strong" }, "Not available on this server"), h("p", null, `This server does not offer ${what} yet.`));
 
+// seeRefused leads from the message about a refused request to its activity.
+const seeRefused = ({ activityId }) => activityId && h("p", null, h("a", { href: `#/activities/${activityId}` }, "See the request, and why it was refused"));
+
 // problem shows an error.
 export function problem(error, again) {
   console.debug(error);
   return h("div", { class: "state bad", role: "alert" },
-    h("p", { class: "strong" }, error.message),
+    h("p", { class: "strong" }, error.message), seeRefused(error),
     error.request && h("p", { class: "note" }, "Request ", h("code", null, error.request)),
     again && button("Try again", { onclick: again }));
 }
@@ -259,7 +262,7 @@ function tell(form, place, error) {
     document.getElementById(`${input.id}-error`).textContent = sentence(fault.description);
     first ??= input;
   }
-  fill(place, error && h("p", { class: "strong" }, error.unavailable ? `Not available on this server: ${error.message}` : error.message));
+  fill(place, error && [h("p", { class: "strong" }, error.unavailable ? `Not available on this server: ${error.message}` : error.message), seeRefused(error)]);
   (first ?? place).focus();
 }
 

@@ -1,26 +1,31 @@
 // Activities: the list of requests, and one of them with its votes.
 
-import { query, waits } from "../api.js";
+import { query, sentence, waits } from "../api.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
 import { activityPages } from "../pages.js";
+import { isRefused } from "../refusals.js";
 import { sortable, sorted } from "../tables.js";
 import { types, versionsOf } from "../types.js";
 import { badge, button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when, words } from "../ui.js";
 import { unsigned } from "../typed.js";
 import { evaluations } from "./evaluations.js";
 import { loadDecision, showDecision } from "./decision.js";
+import { loadRefusal, showRefusal } from "./refusal.js";
 import { summaryOf } from "../waiting.js";
 
 const page = 25;
 const typePrefix = "ACTIVITY_TYPE_";
 const statusPrefix = "ACTIVITY_STATUS_";
 
-const tones = { COMPLETED: "good", FAILED: "bad", REJECTED: "bad", CONSENSUS_NEEDED: "wait", AUTHENTICATORS_NEEDED: "wait" };
+const tones = { COMPLETED: "good", FAILED: "bad", REFUSED: "bad", REJECTED: "bad", CONSENSUS_NEEDED: "wait", AUTHENTICATORS_NEEDED: "wait" };
 const statusText = { CONSENSUS_NEEDED: "Needs approval", AUTHENTICATORS_NEEDED: "Needs credentials" };
 
-export function statusBadge(status) {
-  const short = status.replace(statusPrefix, "");
+// shortStatus is an activity's status without the prefix. REFUSED stands for those that failed because nobody allowed them.
+const shortStatus = (activity) => (isRefused(activity) ? "REFUSED" : activity.status.replace(statusPrefix, ""));
+
+export function statusBadge(activity) {
+  const short = shortStatus(activity);
   return badge(statusText[short] ?? words(short), tones[short] ?? "neutral");
 }
 
@@ -49,7 +54,7 @@ function activityLink(a, href) {
 // activityColumns are those of a list of activities. href makes the link to one of them.
 const activityColumns = (href) => [
   { name: "Activity", cell: (a) => activityLink(a, href(a)), key: (a) => typeText(a.type) },
-  { name: "Status", cell: (a) => statusBadge(a.status), key: (a) => a.status },
+  { name: "Status", cell: statusBadge, key: shortStatus },
   { name: "By", cell: initiator, key: initiator },
   { name: "Created", cell: (a) => when(a.createdAt), key: (a) => milliseconds(a.createdAt) },
   { name: "Last change", cell: (a) => when(a.updatedAt), key: (a) => milliseconds(a.updatedAt) },
@@ -62,7 +67,10 @@ export const activityTable = (caption, all) => {
   return table(caption, columns.map((c) => c.name), all.map((a) => columns.map((c) => c.cell(a))));
 };
 
-const statuses = ["CONSENSUS_NEEDED", "AUTHENTICATORS_NEEDED", "COMPLETED", "FAILED", "REJECTED", "PENDING"];
+const statuses = ["CONSENSUS_NEEDED", "AUTHENTICATORS_NEEDED", "COMPLETED", "REFUSED", "FAILED", "REJECTED", "PENDING"];
+
+// The server has one status for these two.
+const bothFailed = ["REFUSED", "FAILED"];
 const filterNames = ["status", "type", "by", "from", "to"];
 
 function filters(wanted, go) {
@@ -93,10 +101,11 @@ const requestedBy = (by) => (activity) => activity.votes[0]?.userId === by.toLow
 // matching yields activities page by page, with those that a filter wants and how many were read. The server filters by status, type and the
 // end of the dates; the beginning ends the reading, as those that changed last come first.
 async function* matching({ status, type, by, from, to, organizationId }, more) {
-  const mine = by ? requestedBy(by) : () => true;
+  const users = by ? requestedBy(by) : () => true;
+  const mine = (a) => users(a) && (!bothFailed.includes(status) || shortStatus(a) === status);
   const start = from ? midnight(from) : 0;
   const parameters = {
-    ...(organizationId && { organizationId }), ...(status && { filterByStatus: [statusPrefix + status] }), ...(type && { filterByType: versionsOf(type).map((t) => typePrefix + t) }),
+    ...(organizationId && { organizationId }), ...(status && { filterByStatus: [statusPrefix + (bothFailed.includes(status) ? "FAILED" : status)] }), ...(type && { filterByType: versionsOf(type).map((t) => typePrefix + t) }),
     ...(to && { untilMs: String(midnight(to, 1) - 1) }),
   };
   for await (const all of activityPages(parameters, more)) {
@@ -106,11 +115,14 @@ async function* matching({ status, type, by, from, to, organizationId }, more) {
   }
 }
 
-const enough = 1000; // activities that are read at once for a user's
+const enough = 1000; // activities that are read at once if the server does not filter them all
+
+// chosenHere tells whether this page chooses among the activities that the server filters.
+const chosenHere = ({ by, status }) => Boolean(by) || bothFailed.includes(status);
 
 // activityList shows activities a page at a time.
 export function activityList(place, wanted, href = (a) => `#/activities/${a.id}`) {
-  const source = matching(wanted, { size: wanted.by ? 100 : page });
+  const source = matching(wanted, { size: chosenHere(wanted) ? 100 : page });
   // next reads until there is something to show, a thousand were read or there are no more.
   const next = async () => {
     const got = { rows: [], read: 0, full: false };
@@ -130,8 +142,8 @@ export function activityList(place, wanted, href = (a) => `#/activities/${a.id}`
     const end = h("div", { class: "grown" });
     let read = first.read;
     const offer = ({ full, back }) => fill(end,
-      wanted.by && h("p", { class: "note", role: "status" }, `${read} activities were read`, full && [", back to ", when(back)], "."),
-      full && button(wanted.by ? "Read older ones" : "Show older", { class: "button quiet", onclick: older }));
+      chosenHere(wanted) && h("p", { class: "note", role: "status" }, `${read} activities were read`, full && [", back to ", when(back)], "."),
+      full && button(chosenHere(wanted) ? "Read older ones" : "Show older", { class: "button quiet", onclick: older }));
     async function older({ target }) {
       target.disabled = true;
       try {
@@ -185,33 +197,46 @@ function asked(intent) {
   ];
 }
 
-// reasonOf is why somebody rejected, which stands in the body that he signed.
-function reasonOf({ message, selection }) {
-  if (selection !== "VOTE_SELECTION_REJECTED" || typeof message !== "string" || message.length > 65536) return null;
+// bodyOf is the body that somebody signed as a vote.
+function bodyOf({ message }) {
+  if (typeof message !== "string" || message.length > 65536) return null;
   try {
-    const { reason } = JSON.parse(message).parameters;
-    return typeof reason === "string" && reason ? reason.slice(0, 2000) : null;
+    return JSON.parse(message);
   } catch {
     return null; // not a body of this interface
   }
 }
 
+// reasonOf is why somebody rejected, which stands in the body that he signed.
+function reasonOf(vote) {
+  const reason = vote.selection === "VOTE_SELECTION_REJECTED" && bodyOf(vote)?.parameters?.reason;
+  return typeof reason === "string" && reason ? reason.slice(0, 2000) : null;
+}
+
 const credentials = { API_P256: "API key, P-256", API_SECP256K1: "API key, secp256k1", API_SECP256K1_EIP191: "Ethereum key", API_ED25519: "API key, Ed25519", WEBAUTHN: "Passkey" };
 
-const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential", "Reason"], votes.map((v) => [
+// voteBadge says what somebody did. The first vote is the request itself, which counts as the requester's approval. The vote of a
+// deleted requester is gone.
+function voteBadge(vote, first) {
+  if (vote.selection !== "VOTE_SELECTION_APPROVED") return badge("Rejected", "bad");
+  return first && bodyOf(vote)?.type !== "ACTIVITY_TYPE_APPROVE_ACTIVITY" ? h("span", null, badge("Requested"), h("span", { class: "hidden" }, " and approved")) : badge("Approved", "good");
+}
+
+const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential", "Reason"], votes.map((v, i) => [
   h("a", { href: `#/users/${v.userId}` }, v.user?.userName ?? v.userId),
-  badge(v.selection === "VOTE_SELECTION_APPROVED" ? "Approved" : "Rejected", v.selection === "VOTE_SELECTION_APPROVED" ? "good" : "bad"), when(v.createdAt),
+  voteBadge(v, i === 0), when(v.createdAt),
   credentials[v.scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? v.scheme, h("span", { class: "wrap" }, reasonOf(v) ?? "–")]));
 
 const about = (activity) => panel("About", facts([
-  ["Status", statusBadge(activity.status)], ["Requested by", initiator(activity)], ["Created", when(activity.createdAt)], ["Updated", when(activity.updatedAt)],
+  ["Status", statusBadge(activity)], ["Requested by", initiator(activity)], ["Created", when(activity.createdAt)], ["Updated", when(activity.updatedAt)],
   ["Activity id", copyable(activity.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, activity.type)], ["Fingerprint", copyable(activity.fingerprint, "fingerprint")],
   activity.appProofs?.length && ["App proofs", String(activity.appProofs.length)],
 ]));
 
 const votes = (activity) => panel("Votes", activity.votes.length ? voteTable(activity.votes) : empty("No votes."));
 
-function draw({ activity, said, decision }, back, again) {
+function draw({ activity, said, decision, refusal }, back, again) {
+  const named = said.filter((e) => e.policyId || e.policyName);
   const head = title(decision?.title ?? typeText(activity.type), { back });
   if (decision) {
     return [head, showDecision(activity, decision, votes(activity), again), about(activity),
@@ -219,20 +244,33 @@ function draw({ activity, said, decision }, back, again) {
   }
   return [
     head,
-    activity.failure && h("div", { class: "state bad" }, h("p", { class: "strong" }, activity.failure.message)),
+    refusal ? showRefusal(activity, refusal) : activity.failure && failed(activity),
     about(activity),
     panel("Request", asked(activity.intent)),
     inner(activity.result) && panel("Result", json(inner(activity.result))),
     votes(activity),
-    said.length > 0 && panel("Policy evaluations", evaluations(said)),
+    !refusal && named.length > 0 && panel("Policies", evaluations(named)),
   ];
+}
+
+// failed says why an activity failed that was allowed.
+export const failed = ({ failure }) => h("div", { class: "state bad" }, h("p", { class: "strong" }, sentence(failure.message)));
+
+// evaluationsOf are the newest evaluations of an activity; null if the reader may not see them.
+async function evaluationsOf(activityId) {
+  try {
+    return (await query("get_policy_evaluations", { activityId })).policyEvaluations.at(-1)?.policyEvaluations ?? [];
+  } catch (error) {
+    if (error.code === 7) return null;
+    throw error;
+  }
 }
 
 // one shows an activity: while it waits, what approvers have to know and their vote, later what came of it.
 export const one = (main, activityId, back) => loadOne(main, "the activity", "Activity", back, async () => {
-  const [{ activity }, { policyEvaluations }] = await Promise.all([query("get_activity", { activityId }), query("get_policy_evaluations", { activityId })]);
-  const said = policyEvaluations.at(-1)?.policyEvaluations ?? [];
-  return { activity, said, decision: waits(activity) ? await loadDecision(activity, said) : null };
+  const [{ activity }, told] = await Promise.all([query("get_activity", { activityId }), evaluationsOf(activityId)]);
+  const said = told ?? [];
+  return { activity, said, decision: waits(activity) ? await loadDecision(activity, said) : null, refusal: isRefused(activity) ? await loadRefusal(activity, told) : null };
 }, (got, again) => draw(got, back, again));
 
 export const activities = (main, [id], search) => (id ? one(main, id, { href: "#/activities", text: "Activities" }) : list(main, search));

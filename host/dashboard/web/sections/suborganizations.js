@@ -4,11 +4,13 @@ import { query } from "../api.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
 import { accountPages, subOrganizationPages } from "../pages.js";
+import { isRefused } from "../refusals.js";
 import { session } from "../session.js";
 import { sortable } from "../tables.js";
 import { button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when, words } from "../ui.js";
-import { activityList, initiator, statusBadge, typeText } from "./activities.js";
+import { activityList, failed, initiator, statusBadge, typeText } from "./activities.js";
 import { effectBadge, policyText } from "./policies.js";
+import { loadRefusal, showRefusal } from "./refusal.js";
 import { userTable } from "./users.js";
 import { formatOf } from "./wallets.js";
 
@@ -165,11 +167,14 @@ const json = (content) => h("pre", { class: "json", tabindex: "0" }, h("code", n
 
 // activity shows one activity of a sub-organization.
 const activity = (main, organizationId, activityId) => loadOne(main, "the activity", "Activity", { href: `${path}/${organizationId}`, text: "Sub-organization" },
-  async () => (await readable(() => query("get_activity", { organizationId, activityId }))).activity, (a) => [
+  async () => {
+    const { activity: a } = await readable(() => query("get_activity", { organizationId, activityId }));
+    return { a, refusal: isRefused(a) ? await loadRefusal(a, [], { organizationId }) : null };
+  }, ({ a, refusal }) => [
     title(typeText(a.type), { back: { href: `${path}/${organizationId}`, text: "Sub-organization" }, intro: "Only the users of the sub-organization can approve or reject it." }),
-    a.failure && h("div", { class: "state bad" }, h("p", { class: "strong" }, a.failure.message)),
+    refusal ? showRefusal(a, refusal) : a.failure && failed(a),
     panel("About", facts([
-      ["Status", statusBadge(a.status)], ["Requested by", initiator(a)], ["Created", when(a.createdAt)], ["Last change", when(a.updatedAt)],
+      ["Status", statusBadge(a)], ["Requested by", initiator(a)], ["Created", when(a.createdAt)], ["Last change", when(a.updatedAt)],
       ["Activity id", copyable(a.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, a.type)], ["Fingerprint", copyable(a.fingerprint, "fingerprint")],
     ])),
     panel("Request", json(a.intent)),
