@@ -2,9 +2,10 @@
 
 import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
+import { limitedByPolicies } from "../may.js";
 import { mailPreview, textPreview } from "../preview.js";
 import { session } from "../session.js";
-import { badge, button, choices, confirm, copyable, dialog, done, facts, field, form, load, panel, title, toast } from "../ui.js";
+import { badge, choices, confirm, copyable, dialog, done, facts, field, form, load, panel, title, toast } from "../ui.js";
 
 const feature = "FEATURE_NAME_AUTH_PROXY";
 
@@ -119,7 +120,7 @@ function social(config, fresh) {
 
 const read = async () => (await query("get_auth_proxy_config")).authProxyConfig;
 
-function enabled({ configId, config }, again) {
+function enabled({ configId, config, limits }, again) {
   const off = () => confirm("Turn off the auth proxy?", "Web pages can no longer sign users up or in. The auth proxy's user, its key, its policy and these settings are deleted.", "Turn off", async () => {
     done(await submit("disable_auth_proxy", "DISABLE_AUTH_PROXY", {}), "The auth proxy is off.");
     again();
@@ -132,12 +133,12 @@ function enabled({ configId, config }, again) {
   };
   fresh.listeners = [];
   return [
-    panel("Auth proxy", facts([["Status", badge("On", "good")], ["Config id", copyable(configId, "config id", { whole: true })]]), { actions: [button("Turn off", { class: "button small", onclick: off })], note: "Your web pages send the config id with every call." }),
+    panel("Auth proxy", facts([["Status", badge("On", "good")], ["Config id", copyable(configId, "config id", { whole: true })]]), { actions: [limits.why, limits.button("Turn off", { class: "button small", onclick: off })], note: "Your web pages send the config id with every call." }),
     access(config, fresh), passcodes(config, fresh), sessions(config, fresh), mail(config, fresh), text(config, fresh), social(config, fresh),
   ];
 }
 
-function disabled(again) {
+function disabled({ limits }, again) {
   const on = () => dialog({
     heading: "Turn on the auth proxy?",
     intro: "This creates a user whose key never leaves the enclave, and a policy that lets this user sign people up and in, and do nothing else.",
@@ -148,7 +149,7 @@ function disabled(again) {
     },
   });
   return h("div", { class: "state empty" }, h("p", { class: "strong" }, "The auth proxy is off"),
-    h("p", null, "Turn it on so that your own web pages can sign users up and in by e-mail, SMS, passkey, wallet or social providers."), button("Turn on", { class: "button primary", onclick: on }));
+    h("p", null, "Turn it on so that your own web pages can sign users up and in by e-mail, SMS, passkey, wallet or social providers."), limits.button("Turn on", { class: "button primary", onclick: on }), limits.why);
 }
 
 export function auth(main) {
@@ -157,7 +158,8 @@ export function auth(main) {
   const again = load(place, "the auth proxy", async () => {
     const { configs } = await query("get_organization_configs");
     const configId = configs.features.find((f) => f.name === feature)?.value;
-    if (!configId) return null;
-    return { configId, config: await read() };
-  }, (got) => (got ? enabled(got, again) : disabled(again)));
+    if (!configId) return { limits: await limitedByPolicies("ENABLE_AUTH_PROXY") };
+    const [config, limits] = await Promise.all([read(), limitedByPolicies("DISABLE_AUTH_PROXY")]);
+    return { configId, config, limits };
+  }, (got) => (got.configId ? enabled(got, again) : disabled(got, again)));
 }

@@ -2,8 +2,9 @@
 
 import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
+import { limitedToRoot } from "../may.js";
 import { session } from "../session.js";
-import { badge, button, choices, confirm, copyable, dialog, done, empty, facts, field, load, panel, table, title, words } from "../ui.js";
+import { badge, choices, confirm, copyable, dialog, done, empty, facts, field, load, panel, table, title, words } from "../ui.js";
 import { waitingForMe } from "../waiting.js";
 import { activityTable } from "./activities.js";
 
@@ -36,14 +37,14 @@ function change([name, text, , label, example], value, again) {
   });
 }
 
-function featureRow(feature, on, again) {
+function featureRow(feature, on, limits, again) {
   const [name, text, what, label] = feature;
   const value = on.get(name);
   const remove = () => confirm(`Turn off ${text}?`, what, "Turn off", switched("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name }, `Turned off: ${text}.`, again));
   const add = label ? () => change(feature, value ?? "", again)
     : () => dialog({ heading: `Turn on ${text}?`, intro: what, action: "Turn on", run: switched("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name, value: "" }, `Turned on: ${text}.`, again) });
   const is = on.has(name);
-  const act = (verb, onclick) => button(verb, { class: "button small", "aria-label": `${verb}: ${text}`, onclick });
+  const act = (verb, onclick) => limits.button(verb, { class: "button small", "aria-label": `${verb}: ${text}`, onclick });
   return [
     h("div", null, h("p", { class: "strong" }, text), h("p", { class: "note" }, what), value && h("p", null, h("code", { class: "wrap" }, value))),
     badge(is ? "On" : "Off", is ? "good" : "neutral"),
@@ -73,6 +74,8 @@ function draw({ organization, waiting, more, recent, subOrganizations }, again) 
   const names = new Map(users.map((u) => [u.userId, u.userName]));
   const on = new Map(organization.features.map((f) => [f.name, f.value ?? ""]));
   const count = (n, one, many, href) => h("a", { class: "count", href }, h("b", null, n), ` ${n === 1 ? one : many}`);
+  const quorum = limitedToRoot(rootQuorum);
+  const switches = limitedToRoot(rootQuorum, "Only the root quorum can turn features on and off.");
   const others = [...on.keys()].filter((n) => !features.some(([known]) => known === n)).map((n) => [n, words(n, "FEATURE_NAME_"), ""]);
   return [
     waiting.length > 0 && h("p", { class: "state waiting" }, h("a", { class: "strong", href: "#/approvals" }, `${waiting.length}${more ? " or more" : ""} ${waiting.length === 1 ? "waits" : "wait"} for you`)),
@@ -82,8 +85,8 @@ function draw({ organization, waiting, more, recent, subOrganizations }, again) 
       ["Name", organization.name],
       ["Organization id", copyable(organization.organizationId, "organization id", { whole: true })],
       ["Root quorum", h("span", null, `${rootQuorum.threshold} of ${rootQuorum.userIds.length}: `, rootQuorum.userIds.map((id, i) => [i > 0 && ", ", h("a", { href: `#/users/${id}` }, names.get(id) ?? id)]))],
-    ]), { actions: [button("Change quorum", { class: "button small", onclick: () => changeQuorum(organization, again) })] }),
-    panel("Features", table("Features", ["Feature", "Status", ""], [...features, ...others].map((f) => featureRow(f, on, again)))),
+    ]), { actions: [quorum.why, quorum.button("Change quorum", { class: "button small", onclick: () => changeQuorum(organization, again) })] }),
+    panel("Features", [switches.why, table("Features", ["Feature", "Status", ""], [...features, ...others].map((f) => featureRow(f, on, switches, again)))]),
     panel("Latest activities", recent.length ? activityTable("Latest activities", recent) : empty("No activities yet."), { actions: [h("a", { class: "button small", href: "#/activities" }, "All")] }),
   ];
 }
