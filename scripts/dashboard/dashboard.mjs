@@ -461,7 +461,7 @@ test("what waits for approval is approved and rejected, by people who see what t
   await click("New user", theirs.page);
   await dialog(theirs.page).getByLabel("Name").fill("Mallory");
   await click("Create user", dialog(theirs.page));
-  await dialog(theirs.page).getByRole("alert").filter({ hasText: /not authorized|denied|No policies/ }).waitFor();
+  await dialog(theirs.page).getByRole("alert").filter({ hasText: "Refused: no policy allows this." }).getByRole("link", { name: "See the request, and why it was refused" }).waitFor();
   // What policies would decide is told to them as it is.
   await go("policies/try", "Test a request", theirs.page);
   await click("Evaluate", theirs.page);

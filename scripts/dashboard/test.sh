@@ -25,6 +25,10 @@ verifies() {
 	node --test --test-timeout=900000 --test-reporter=spec "$work/verify.mjs"
 }
 
+refusals() {
+	CLOISTER_CREDENTIALS=$work/refusals.json node --test --test-timeout=900000 --test-reporter=spec "$work/refusals.mjs"
+}
+
 finds() {
 	CLOISTER_CREDENTIALS=$work/find.json node --test --test-timeout=900000 --test-reporter=spec "$work/find.mjs"
 }
@@ -55,15 +59,17 @@ else
 		finish
 		exit
 	fi
-	CLOISTER_ORGANIZATIONS=3 start_sim "$work/sim"
+	CLOISTER_ORGANIZATIONS=7 start_sim "$work/sim"
 	# The flows begin in organizations in which nothing has happened.
 	export CLOISTER_SIM_CREDENTIALS=$work/sim/credentials.json CLOISTER_CREDENTIALS=$work/acme.json CLOISTER_URL=http://localhost:$sim_port
 	organization 0 "$CLOISTER_CREDENTIALS"
 	organization 1 "$work/find.json"
 	organization 2 "$work/second.json"
+	organization 4 "$work/refusals.json"
 	stage "dashboard" flows
 	stage "dashboard: find and sub-organizations" finds
 	stage "dashboard: approvals" approvals
+	stage "dashboard: refusals" refusals
 	stage "dashboard: proofs verified in the browser" verifies
 fi
 finish
