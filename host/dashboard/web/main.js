@@ -6,6 +6,7 @@ import { forget, restore, session } from "./session.js";
 import { signIn } from "./signin.js";
 import { themeButton, useTheme } from "./theme.js";
 import { title, toast } from "./ui.js";
+import { beforeLeaving, guarded } from "./unsaved.js";
 import { waitingNumber, watch } from "./waiting.js";
 import { activities } from "./sections/activities.js";
 import { approvals } from "./sections/approvals.js";
@@ -61,7 +62,7 @@ async function signOut() {
     }
   }
   await forget();
-  history.replaceState(null, "", location.pathname); // whoever comes next begins at the beginning
+  history.replaceState(history.state, "", location.pathname); // whoever comes next begins at the beginning
   draw();
 }
 
@@ -75,7 +76,7 @@ function frame(current) {
     h("nav", { "aria-label": "Sections" }, h("ul", null, links, h("li", null, h("a", { href: "verify" }, icon("verify"), "Verify")))),
     h("div", { class: "who" },
       h("p", null, h("span", { class: "strong" }, userName), h("span", { class: "note" }, kind === "passkey" ? "Signed in with a passkey" : "Signed in with an API key")),
-      h("div", { class: "row" }, themeButton(), h("button", { type: "button", class: "plain", onclick: signOut }, icon("out"), "Sign out"))));
+      h("div", { class: "row" }, themeButton(), h("button", { type: "button", class: "plain", onclick: () => beforeLeaving(signOut) }, icon("out"), "Sign out"))));
   menu.addEventListener("click", () => menu.setAttribute("aria-expanded", String(document.body.classList.toggle("open"))));
   return [
     h("header", { class: "top" }, h("a", { class: "brand", href: "#/overview" }, h("span", { class: "mark", "aria-hidden": "true" }), h("span", null, organizationName)), menu),
@@ -86,7 +87,7 @@ function frame(current) {
 
 // entered opens the dashboard after signing in, with a notice if another organization was opened than the one that was named.
 function entered(notice) {
-  if (notice?.href) history.replaceState(null, "", notice.href);
+  if (notice?.href) history.replaceState(history.state, "", notice.href);
   draw();
   if (notice) document.getElementById("main").prepend(h("p", { class: "notice", role: "status" }, notice.text));
 }
@@ -122,7 +123,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address is the section's
   document.getElementById("main")?.focus();
 });
-window.addEventListener("hashchange", draw);
+guarded(draw);
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, select, textarea, [contenteditable], dialog");
   const box = document.querySelector(".find input");

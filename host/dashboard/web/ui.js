@@ -3,20 +3,52 @@
 import { fill, h, icon, unique } from "./dom.js";
 import { sentence, waits } from "./api.js";
 
-// toast says something once; screen readers read it when they are done.
+// toast says something once; screen readers read it when they are done. link is what can be done about it: a text with the address of a
+// page, or with run, which is done on a press and then says how it went. A message with something to press stays longer, and while it is
+// pointed at or has the focus, which F8 gives it.
 export function toast(message, link) {
-  const note = h("p", { class: "toast" }, message, link && [" ", h("a", { href: link.href }, link.text)]);
+  const note = h("p", { class: "toast" }, message, link && [" ", link.run ? undo(link, () => away(note)) : h("a", { href: link.href }, link.text)]);
   const all = document.getElementById("toasts");
   for (const old of all.children) if (old.textContent === note.textContent) old.remove();
-  if (all.childElementCount > 1) all.firstElementChild.remove();
+  if (all.childElementCount > 1) [...all.children].find((old) => !old.querySelector("button"))?.remove();
   all.append(note);
-  setTimeout(() => note.remove(), 7000);
+  const later = (ms) => setTimeout(() => (note.matches(":hover, :focus-within") ? later(2000) : away(note)), ms);
+  later(link?.run ? 20_000 : 7000);
 }
 
-// done shows the outcome of an activity.
-export function done(activity, message) {
+// undo is the button of a message.
+function undo({ text, run }, close) {
+  const pressed = async ({ target }) => {
+    if (target.hasAttribute("aria-disabled")) return;
+    target.setAttribute("aria-disabled", "true");
+    try {
+      await run();
+    } catch (error) {
+      toast(error.message);
+    }
+    close();
+  };
+  return h("button", { type: "button", "aria-keyshortcuts": "F8", title: `${text} (F8 goes here)`, onclick: pressed }, text);
+}
+
+// away removes a message. If it had the focus, the page's heading gets it.
+function away(note) {
+  const held = note.contains(document.activeElement);
+  note.remove();
+  if (held) document.querySelector("main h1")?.focus({ preventScroll: true });
+}
+
+document.addEventListener("keydown", (event) => {
+  const last = [...document.querySelectorAll("#toasts button")].at(-1);
+  if (event.key !== "F8" || !last) return;
+  event.preventDefault();
+  last.focus();
+});
+
+// done shows the outcome of an activity, and what can be done about it.
+export function done(activity, message, link) {
   if (waits(activity)) toast("Others must approve this first.", { href: `#/activities/${activity.id}`, text: "See the activity" });
-  else toast(message);
+  else toast(message, link);
 }
 
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
@@ -250,19 +282,22 @@ export function values(form) {
   return all;
 }
 
-// tell shows an error beside the fields at fault and at the form's end.
-function tell(form, place, error) {
+// tell shows an error beside the fields at fault, and at the form's end what no field says.
+export function tell(form, error) {
   const snake = (s) => s.replace(/_([a-z])/g, (_, c) => c.toUpperCase());
   let first = null;
-  for (const fault of error?.fields ?? []) {
+  let said = false; // beside a field
+  for (const fault of error.fields ?? []) {
     const names = fault.field.split(/[.[\]]+/).map(snake).reverse();
     const input = names.map((n) => form.querySelector(`[name="${CSS.escape(n)}"]`)).find(Boolean);
     if (!input) continue;
     input.setAttribute("aria-invalid", "true");
     document.getElementById(`${input.id}-error`).textContent = sentence(fault.description);
+    said ||= sentence(fault.description) === error.message;
     first ??= input;
   }
-  fill(place, error && [h("p", { class: "strong" }, error.unavailable ? `Not available on this server: ${error.message}` : error.message), seeRefused(error)]);
+  const place = form.querySelector(".alert");
+  fill(place, [!said && h("p", { class: "strong" }, error.unavailable ? `Not available on this server: ${error.message}` : error.message), seeRefused(error)]);
   (first ?? place).focus();
 }
 
@@ -295,7 +330,7 @@ export function form({ fields, action, run, cancel, danger = false, enabled = tr
       await run(values(node), node);
     } catch (error) {
       console.debug(error);
-      tell(node, alert, error.name === "NotAllowedError" ? new Error("The passkey was not used: you cancelled, it took too long, or there is no passkey for this site.") : error);
+      tell(node, error.name === "NotAllowedError" ? new Error("The passkey was not used: you cancelled, it took too long, or there is no passkey for this site.") : error);
     } finally {
       busy = false;
       go.removeAttribute("aria-disabled");
@@ -325,7 +360,7 @@ export function dialog({ heading, intro, fields = [], action, run, danger = fals
 }
 
 // confirm asks before something that cannot be taken back.
-export const confirm = (heading, intro, action, run) => dialog({ heading, intro, action, run, danger: true });
+export const confirm = (heading, intro, action, run, cancelText) => dialog({ heading, intro, action, run, danger: true, cancelText });
 
 // show is a dialog that only tells.
 export const show = (heading, content) => dialog({ heading, intro: content, action: "Done", run: async () => {}, cancelText: null });
