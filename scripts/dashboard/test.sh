@@ -3,6 +3,7 @@
 # virtual authenticator. Needs bin/ as `make build` leaves it.
 #
 #   scripts/dashboard/test.sh
+#   scripts/dashboard/test.sh approvals find               runs only these files of flows
 #   CLOISTER_SCREENSHOTS=DIR scripts/dashboard/test.sh     keeps the pictures there
 #   scripts/dashboard/test.sh scale [SECONDS]              measures the pages of a large organization instead, see scale.mjs
 set -euo pipefail
@@ -13,24 +14,10 @@ here=$PWD/scripts/dashboard
 work=$(mktemp -d)
 trap 'stop_engines; rm -rf "$work"' EXIT
 
-flows() {
-	node --test --test-timeout=900000 --test-reporter=spec "$work/dashboard.mjs"
-}
-
-approvals() {
-	CLOISTER_CREDENTIALS=$work/second.json node --test --test-timeout=900000 --test-reporter=spec "$work/approvals.mjs"
-}
-
-verifies() {
-	node --test --test-timeout=900000 --test-reporter=spec "$work/verify.mjs"
-}
-
-refusals() {
-	CLOISTER_CREDENTIALS=$work/refusals.json node --test --test-timeout=900000 --test-reporter=spec "$work/refusals.mjs"
-}
-
-finds() {
-	CLOISTER_CREDENTIALS=$work/find.json node --test --test-timeout=900000 --test-reporter=spec "$work/find.mjs"
+# flow FILE NUMBER runs a file of flows, in an organization in which nothing has happened.
+flow() {
+	organization "$2" "$work/$1.json"
+	CLOISTER_CREDENTIALS=$work/$1.json node --test --test-timeout=900000 --test-reporter=spec "$work/$1.mjs"
 }
 
 scale() {
@@ -59,17 +46,22 @@ else
 		finish
 		exit
 	fi
-	CLOISTER_ORGANIZATIONS=7 start_sim "$work/sim"
-	# The flows begin in organizations in which nothing has happened.
-	export CLOISTER_SIM_CREDENTIALS=$work/sim/credentials.json CLOISTER_CREDENTIALS=$work/acme.json CLOISTER_URL=http://localhost:$sim_port
-	organization 0 "$CLOISTER_CREDENTIALS"
-	organization 1 "$work/find.json"
-	organization 2 "$work/second.json"
-	organization 4 "$work/refusals.json"
-	stage "dashboard" flows
-	stage "dashboard: find and sub-organizations" finds
-	stage "dashboard: approvals" approvals
-	stage "dashboard: refusals" refusals
-	stage "dashboard: proofs verified in the browser" verifies
+	CLOISTER_ORGANIZATIONS=8 start_sim "$work/sim"
+	export CLOISTER_SIM_CREDENTIALS=$work/sim/credentials.json CLOISTER_URL=http://localhost:$sim_port
+	while read -r file number name <&3; do
+		if [ $# = 0 ] || [[ " $* " == *" $file "* ]]; then
+			stage "$name" flow "$file" "$number"
+		fi
+	done 3<<-FLOWS
+		dashboard 0 dashboard
+		find 1 dashboard: find and sub-organizations
+		approvals 2 dashboard: approvals
+		policies 3 dashboard: policies
+		refusals 4 dashboard: refusals
+		editor 5 dashboard: policy editor
+		users 6 dashboard: users
+		try 7 dashboard: tests of requests
+		verify 0 dashboard: proofs verified in the browser
+	FLOWS
 fi
 finish

@@ -7,13 +7,14 @@ import { sentence, waits } from "./api.js";
 // page, or with run, which is done on a press and then says how it went. A message with something to press stays longer, and while it is
 // pointed at or has the focus, which F8 gives it.
 export function toast(message, link) {
-  const note = h("p", { class: "toast" }, message, link && [" ", link.run ? undo(link, () => away(note)) : h("a", { href: link.href }, link.text)]);
+  const note = h("p", { class: "toast" }, h("span", null, message), link && [" ", link.run ? undo(link, () => away(note)) : h("a", { href: link.href }, link.text)]);
   const all = document.getElementById("toasts");
   for (const old of all.children) if (old.textContent === note.textContent) old.remove();
-  if (all.childElementCount > 1) [...all.children].find((old) => !old.querySelector("button"))?.remove();
+  const plain = [...all.children].find((old) => !old.querySelector("button"));
+  if (all.childElementCount > 2 || (plain && all.childElementCount > 1)) (plain ?? all.firstElementChild).remove();
   all.append(note);
   const later = (ms) => setTimeout(() => (note.matches(":hover, :focus-within") ? later(2000) : away(note)), ms);
-  later(link?.run ? 20_000 : 7000);
+  later(link?.run ? 12_000 : 7000);
 }
 
 // undo is the button of a message.
@@ -293,7 +294,7 @@ export function tell(form, error) {
     if (!input) continue;
     input.setAttribute("aria-invalid", "true");
     document.getElementById(`${input.id}-error`).textContent = sentence(fault.description);
-    said ||= sentence(fault.description) === error.message;
+    said ||= error.message.toLowerCase().endsWith(fault.description.toLowerCase());
     first ??= input;
   }
   const place = form.querySelector(".alert");

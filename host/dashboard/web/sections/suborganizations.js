@@ -9,7 +9,7 @@ import { session } from "../session.js";
 import { sortable } from "../tables.js";
 import { button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when, words } from "../ui.js";
 import { activityList, failed, initiator, statusBadge, typeText } from "./activities.js";
-import { effectBadge, policyText } from "./policies.js";
+import { effectBadge, policyText } from "./policywords.js";
 import { loadRefusal, showRefusal } from "./refusal.js";
 import { userTable } from "./users.js";
 import { formatOf } from "./wallets.js";

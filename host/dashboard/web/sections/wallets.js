@@ -93,7 +93,7 @@ function addAccounts(wallet, again) {
 
 export const formatOf = (account) => chains.find(([, , , , f]) => `ADDRESS_FORMAT_${f}` === account.addressFormat)?.[1] ?? words(account.addressFormat, "ADDRESS_FORMAT_");
 
-const networks = {
+export const networks = {
   ADDRESS_FORMAT_ETHEREUM: [["eip155:1", "Ethereum"], ["eip155:8453", "Base"], ["eip155:10", "Optimism"], ["eip155:42161", "Arbitrum"], ["eip155:137", "Polygon"], ["eip155:56", "BNB"], ["eip155:143", "Monad"],
     ["eip155:4217", "Tempo"], ["eip155:11155111", "Ethereum Sepolia"], ["eip155:84532", "Base Sepolia"], ["eip155:11155420", "Optimism Sepolia"], ["eip155:421614", "Arbitrum Sepolia"], ["eip155:80002", "Polygon Amoy"],
     ["eip155:97", "BNB testnet"], ["eip155:10143", "Monad testnet"], ["eip155:42431", "Tempo testnet"]],

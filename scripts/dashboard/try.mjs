@@ -1,0 +1,167 @@
+// From a refusal to a policy: how a request would be decided, by any user, with a policy that is not saved, and what would allow
+// just that. One administrator in the browser, and an agent that is refused.
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { launch, open, picture } from "./browser.mjs";
+import { Client } from "./client.mjs";
+import { apiUrl, base, credentials, organizationId, root, rootUserId, scratch } from "./setting.mjs";
+import { makeOpenKey } from "./stamp.mjs";
+
+let browser, page, complaints, address, agent, refused;
+const recipient = "4444444444444444444444444444444444444444";
+
+// A transfer on Sepolia: 0.01 ETH unless another value of seven bytes is given.
+const transfer = (nonce, to = recipient, value = "2386f26fc10000") => `02f283aa36a7${nonce}8459682f00850165a0bc0082520894${to}87${value}80c0`;
+const signing = (unsignedTransaction) => ({ signWith: address, unsignedTransaction, type: "TRANSACTION_TYPE_ETHEREUM" });
+const sign = (client, unsigned) => client.send("/public/v1/submit/sign_transaction", { type: "ACTIVITY_TYPE_SIGN_TRANSACTION_V2", timestampMs: String(Date.now()), parameters: signing(unsigned) });
+
+before(async () => {
+  browser = await launch();
+  ({ page, complaints } = await open(browser));
+  const pair = await makeOpenKey();
+  const made = await root.submit("create_users", "CREATE_USERS_V3", { users: [{ userName: "Payout <b>bot</b>", apiKeys: [{ apiKeyName: "key", publicKey: pair.publicKey, curveType: "API_KEY_CURVE_P256" }], authenticators: [], oauthProviders: [], userTags: [] },
+    { userName: "Without a key", apiKeys: [], authenticators: [], oauthProviders: [], userTags: [] }] });
+  agent = { userId: Object.values(made.result)[0].userIds[0], client: new Client({ apiUrl, organizationId, ...pair }) };
+  const wallet = await root.submit("create_wallet", "CREATE_WALLET", { walletName: "Treasury", accounts: [{ curve: "CURVE_SECP256K1", pathFormat: "PATH_FORMAT_BIP32", path: "m/44'/60'/0'/0/0", addressFormat: "ADDRESS_FORMAT_ETHEREUM" }] });
+  [address] = wallet.result.createWalletResult.addresses;
+  assert.equal((await sign(agent.client, transfer("80"))).status, 403);
+  [refused] = (await root.query("list_activities", { filterByType: ["ACTIVITY_TYPE_SIGN_TRANSACTION_V2"] })).activities;
+  const file = join(scratch, "try.json");
+  writeFileSync(file, JSON.stringify(credentials));
+  await page.goto(base);
+  if (!(await page.getByLabel("Credentials file").isVisible())) await page.getByText("API key", { exact: true }).click();
+  await page.setInputFiles("input[type=file]", file);
+  await page.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, credentials.rootApiKey.privateKey);
+  await page.getByRole("button", { name: "Sign in with the key" }).click();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+});
+after(() => browser.close());
+
+const settled = () => page.waitForFunction(() => !document.querySelector("[aria-busy]"));
+const outcome = page => page.getByRole("region", { name: "Outcome" });
+const advised = page => page.getByRole("region", { name: "What would allow just this" });
+
+async function openTest(search = "") {
+  await page.goto(`${base}#/overview`);
+  await page.goto(`${base}#/policies/try${search}`);
+  await page.getByRole("heading", { name: "Test a request" }).waitFor();
+  await page.getByLabel("Submitted by").waitFor();
+  await settled();
+}
+
+async function evaluate() {
+  await page.getByRole("button", { name: "Evaluate" }).click();
+  await settled();
+}
+
+const choose = (who) => page.getByLabel("Submitted by").selectOption(who);
+
+test("a request is tried as any user, not only as oneself", async () => {
+  await openTest();
+  assert.equal(await page.getByLabel("Submitted by").inputValue(), rootUserId);
+  await evaluate();
+  await outcome(page).getByText("Allowed because you are in the root quorum; policies were not evaluated.").waitFor();
+  assert.equal(await advised(page).count(), 0);
+  await choose(agent.userId);
+  await evaluate();
+  await outcome(page).getByText("Refused because there is no policy.").waitFor();
+  await advised(page).getByText("activity.kind == 'CREATE_WALLET'").waitFor();
+  await picture(page, "try-another-user");
+  await choose({ label: "Without a key" });
+  await page.getByRole("button", { name: "Evaluate" }).click();
+  await page.getByRole("alert").getByText("no credential").waitFor();
+});
+
+test("types are a list, and what the reader wrote stays", async () => {
+  await openTest();
+  const type = page.getByLabel("Request", { exact: true });
+  const parameters = page.getByLabel("Parameters (JSON)");
+  await type.selectOption({ label: "Sign transaction" });
+  assert.equal(JSON.parse(await parameters.inputValue()).signWith, address);
+  await choose(agent.userId);
+  await evaluate();
+  await outcome(page).getByText("Refused because there is no policy.").waitFor();
+  await parameters.fill("{\"mine\": 1}");
+  await type.selectOption({ label: "Create wallet" });
+  assert.equal(await parameters.inputValue(), "{\"mine\": 1}");
+  await parameters.fill("{ not JSON");
+  await page.getByRole("button", { name: "Evaluate" }).click();
+  await page.getByRole("alert").getByText("The parameters are not valid JSON.").waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.name), "parameters");
+  const labels = await type.locator("option").allTextContents();
+  assert.ok(labels.length > 80 && labels.includes("Sign raw payload") && !labels.includes("Approve activity"), `${labels.length} types`);
+});
+
+test("what policies cannot tell from more dangerous requests is not suggested", async () => {
+  await openTest();
+  await choose(agent.userId);
+  await page.getByLabel("Request", { exact: true }).selectOption({ label: "Sign raw payload" });
+  await evaluate();
+  await advised(page).getByText("Policies cannot tell this request from more dangerous ones").waitFor();
+  await page.getByLabel("Request", { exact: true }).selectOption({ label: "Update root quorum" });
+  await page.getByLabel("Parameters (JSON)").fill(JSON.stringify({ threshold: 1, userIds: [agent.userId] }));
+  await evaluate();
+  await outcome(page).getByText("Refused because only the root quorum can do this.").waitFor();
+  await advised(page).getByText("No policy can allow this. Members of the root quorum can.").waitFor();
+});
+
+test("a draft is tried before it is saved, beside the others and in the place of one", async () => {
+  await root.submit("create_policy", "CREATE_POLICY_V3", { policyName: "No wallets <i>today</i>", effect: "EFFECT_DENY", condition: "activity.kind == 'CREATE_WALLET'", consensus: "", notes: "" });
+  await openTest();
+  await choose(agent.userId);
+  await page.getByText("With a policy that is not saved").click();
+  await page.getByLabel("Condition").fill("activity.kind == 'CREATE_WALLET'");
+  await evaluate(); // it is not used yet
+  await outcome(page).getByText("Refused by the policy “No wallets <i>today</i>”.").waitFor();
+  assert.equal(await outcome(page).getByText("Your draft").count(), 0);
+  await advised(page).getByRole("link", { name: "No wallets <i>today</i>" }).waitFor();
+  await page.getByLabel("Evaluate this policy too").check();
+  await evaluate();
+  await outcome(page).getByText("Refused by the policy “No wallets <i>today</i>”.").waitFor();
+  await outcome(page).getByText("Your draft").waitFor();
+  await page.getByLabel("Place").selectOption({ label: "In place of No wallets <i>today</i>" });
+  assert.equal(await page.getByLabel("Effect").inputValue(), "EFFECT_DENY");
+  await page.getByLabel("Effect").selectOption("EFFECT_ALLOW");
+  await evaluate();
+  await outcome(page).getByText("Allowed by the policy “Your draft”.").waitFor();
+  await picture(page, "try-draft");
+  await page.getByLabel("Condition").fill("activity.kindd == 'CREATE_WALLET'");
+  await page.getByRole("button", { name: "Evaluate" }).click();
+  await page.waitForFunction(() => document.activeElement.name === "condition" && document.activeElement.getAttribute("aria-invalid") === "true");
+  const { policies } = await root.query("list_policies");
+  assert.deepEqual(policies.map((p) => [p.policyName, p.effect]), [["No wallets <i>today</i>", "EFFECT_DENY"]], "a test has saved something");
+});
+
+test("from a refusal to a policy that allows just that", async () => {
+  await page.goto(`${base}#/activities/${refused.id}`);
+  await page.getByRole("link", { name: "what would allow just this" }).click();
+  await page.getByRole("heading", { name: "Test a request" }).waitFor();
+  await page.getByLabel("Submitted by").waitFor();
+  assert.equal(await page.getByLabel("Submitted by").inputValue(), agent.userId);
+  assert.equal(await page.getByLabel("Parameters (JSON)").count(), 0);
+  await evaluate();
+  await outcome(page).getByText("Refused because no policy allows it.").waitFor();
+  await advised(page).getByText(`0x${recipient}`).first().waitFor();
+  await advised(page).getByText("0.01 ETH").first().waitFor();
+  await picture(page, "try-suggestion");
+  await page.getByRole("button", { name: "Test with this policy" }).click();
+  await outcome(page).getByText("Allowed by the policy “Your draft”.").waitFor();
+  await page.getByRole("link", { name: "Make this policy" }).count().then((n) => assert.equal(n, 0, "nothing is refused any more"));
+  await page.getByLabel("Evaluate this policy too").uncheck();
+  await evaluate();
+  await page.getByRole("link", { name: "Make this policy" }).click();
+  await page.getByRole("heading", { name: "New policy" }).waitFor();
+  assert.match(await page.getByLabel("Condition").inputValue(), new RegExp(`eth\\.tx\\.to == '0x${recipient}'`));
+  await page.getByRole("button", { name: "Check", exact: true }).click();
+  await page.getByRole("heading", { name: "What this policy does" }).waitFor();
+  await picture(page, "try-checked");
+  await page.getByRole("button", { name: "Put in force" }).click();
+  await page.locator(".toast").first().waitFor();
+  assert.equal((await sign(agent.client, transfer("01"))).status, 200);
+  assert.equal((await sign(agent.client, transfer("02", "55".repeat(20)))).status, 403);
+  assert.equal((await sign(agent.client, transfer("03", recipient, "2386f26fc10001"))).status, 403);
+  assert.equal((await sign(agent.client, transfer("04", recipient, "1386f26fc10000"))).status, 200);
+  assert.deepEqual(complaints, []);
+});
