@@ -1,9 +1,11 @@
 // A browser whose every complaint is a failure, pictures of what it shows, and what must hold of every page.
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const screenshots = process.env.CLOISTER_SCREENSHOTS;
 mkdirSync(screenshots, { recursive: true });
 
@@ -77,6 +79,17 @@ export async function sound(page, where) {
   assert.deepEqual(faults, [], where);
 }
 
+// accessible runs axe-core, which knows what readers of screens and keyboards need, over a page. It says what is serious or worse.
+async function accessible(page, where) {
+  if (!(await page.evaluate(() => Boolean(window.axe)))) await page.evaluate(axe);
+  const { passes, violations } = await page.evaluate(async () => {
+    const { passes, violations } = await window.axe.run(document, { resultTypes: ["violations"] });
+    return { passes: passes.length, violations: violations.map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.slice(0, 3).map((n) => n.html.slice(0, 160)) })) };
+  });
+  assert.deepEqual(violations.filter((v) => ["serious", "critical"].includes(v.impact)), [], `axe: ${where}`);
+  assert.ok(passes > 10, `axe: ${where}: only ${passes} rules applied`);
+}
+
 const looks = [
   ["light", 1280, 860, "light"], ["dark", 1280, 860, "dark"], ["phone-light", 390, 844, "light"], ["phone-dark", 390, 844, "dark"],
 ];
@@ -90,6 +103,7 @@ export async function picture(page, name, part) {
     const path = join(screenshots, `${name}-${look}.png`);
     await (part ? part.screenshot({ path }) : page.screenshot({ path, fullPage: true }));
     await sound(page, `${name}, ${look}`);
+    await accessible(page, `${name}, ${look}`);
   }
   await page.setViewportSize({ width: 320, height: 640 });
   await sound(page, `${name}, 320 px`);
