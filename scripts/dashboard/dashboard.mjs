@@ -934,10 +934,10 @@ test("programs: apps, deployments, and what operators with keys here do", async 
   await picture(page, "deployment");
   await answered("get_tvc_deployment_provisioning_details", { attestationDocument: "AAAA", manifestEnvelope: "e30=", provisioningState: running.provisioningState });
   const given = taken("re_encrypt_tvc_quorum_key_share");
-  await click("Give the share of Hosted");
+  await click("Give share of Hosted");
   await toast("The share of Hosted was given.");
   assert.deepEqual((await given).parameters, { attestationDocB64: "AAAA", manifestB64: "e30=", deploymentId: deployment().id, appQuorumKey: key.quorumPublicKey, operatorEncryptKey: hosted.encryptPublicKey, operatorSignKey: hosted.signPublicKey });
-  await click("Give the share of Other <b>"); // the server says that there is no such deployment
+  await click("Give share of Other <b>"); // the server says that there is no such deployment
   await toast("not found");
   await as({}, [{ ...running, readyReplicas: 3, provisioningState: "PROVISIONING_STATE_PROVISIONED" }]);
   await page.getByText("3 of 3 running").waitFor();

@@ -102,7 +102,7 @@ function one(main, id, deployment) {
       ])),
       panel("Approvals", table("Approvals", ["Operator", "Approved"], d.manifestSet.operators.map((o) => [o.name, when(d.manifestApprovals.find((x) => x.operator.id === o.id)?.createdAt)])),
         { note: "Each operator signs the manifest's hash with a tool of his own, such as cloister-verify program-approve." }),
-      waits && hosted.length > 0 && panel("Shares of operators whose keys are in wallets here", table("Shares", ["Operator", ""], hosted.map((o) => [o.name, button("Give share", { class: "button small", "aria-label": `Give the share of ${o.name}`, onclick: give(o) })])),
+      waits && hosted.length > 0 && panel("Shares of operators whose keys are in wallets here", table("Shares", ["Operator", ""], hosted.map((o) => [o.name, button("Give share", { class: "button small", "aria-label": `Give share of ${o.name}`, onclick: give(o) })])),
         { note: "The enclave verifies the waiting one and encrypts the share to it." }),
       panel("Manifest", h("pre", { class: "wrap" }, JSON.stringify(JSON.parse(manifest), null, 2)), { actions: [button("Download", { onclick: () => download(`manifest-${d.id}.json`, manifest) })] }),
     ].filter(Boolean);
