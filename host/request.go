@@ -45,7 +45,7 @@ func parseRequest(w *world, args []string) (*requestFlags, error) {
 	f := new(requestFlags)
 	fs := newFlags(w, "request", requestUsage)
 	fs.StringVar(&f.credentials, "credentials", "", "credentials.json `FILE`: address, organization and key")
-	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with a private API key in hexadecimal; \":ed25519\" or \":secp256k1\" at the end for these curves")
+	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with a private API key in hexadecimal, or with credentials; \":ed25519\" or \":secp256k1\" at the end for these curves")
 	fs.StringVar(&f.url, "api-url", "", "`URL` of the interface (default: of the credentials, else "+defaultURL+")")
 	fs.StringVar(&f.organization, "organization", "", "`ID` of the organization (default: of the credentials)")
 	fs.StringVar(&f.submit, "submit", "", "BODY is the parameters of an activity of this `TYPE`")
@@ -124,7 +124,7 @@ func (f *requestFlags) fill(w *world) (*request.API, error) {
 		if bad != nil {
 			return nil, bad
 		}
-		key, err = request.ParseKey(string(b))
+		key, err = request.ParseKeyFile(b)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cmp.Or(f.keyFile, f.credentials), err)

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,4 +42,17 @@ func (c *Credentials) Key() (*Key, error) {
 		return nil, fmt.Errorf("its private key: %w", err)
 	}
 	return k, nil
+}
+
+// ParseKeyFile reads the private key in a file: credentials as ParseCredentials reads them, or the key alone as ParseKey
+// does. Errors hold nothing of the key.
+func ParseKeyFile(text []byte) (*Key, error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		return ParseKey(string(text))
+	}
+	c, err := ParseCredentials(text)
+	if err != nil {
+		return nil, err
+	}
+	return c.Key()
 }

@@ -264,3 +264,28 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 }
+
+// A file with a key is credentials in either form, or the key alone.
+func TestKeyFile(t *testing.T) {
+	pair, err := request.NewKeyPair(rand.Reader)
+	must(t, err)
+	for text, want := range map[string]string{
+		pair.PrivateKey:                "",
+		"\n " + pair.PrivateKey + "\n": "",
+		`{"rootApiKey":{"privateKey":"` + pair.PrivateKey + `"}}`:               "",
+		` {"organizationId":"o","privateKey":"` + pair.PrivateKey + `"}` + "\n": "",
+		`{"organizationId":"o"}`:                    "neither rootApiKey.privateKey nor privateKey is in it",
+		`{"privateKey":"` + pair.PrivateKey:         "not readable as credentials",
+		`{"privateKey":"x` + pair.PrivateKey + `"}`: "its private key: ",
+		`"` + pair.PrivateKey + `"`:                 "private key: ",
+		``:                                          "private key: ",
+	} {
+		key, err := request.ParseKeyFile([]byte(text))
+		switch {
+		case want == "" && (err != nil || key.Public() != pair.PublicKey):
+			t.Errorf("%s: %v", text, err)
+		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), pair.PrivateKey[2:])):
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

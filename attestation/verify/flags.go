@@ -214,7 +214,7 @@ func (o *options) readCredentials(in *input, p *attestation.Policy) error {
 		PCRs     map[string]string `json:"pcrs"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil || c.Root == "" || c.Manifest == "" || len(c.PCRs) == 0 {
-		return fmt.Errorf("%s: no attestationRootPem, manifestSha256 and pcrs", o.credentials)
+		return fmt.Errorf("%s: no attestationRootPem, manifestSha256 and pcrs: want the file that a simulator wrote, not a user's key", o.credentials)
 	}
 	p.SimulatorRootPEM = c.Root
 	if len(o.manifests) == 0 {

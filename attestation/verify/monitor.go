@@ -46,7 +46,7 @@ func parseMonitorFlags(args []string, stdout io.Writer) (*monitorOptions, error)
 	f := commandline.NewFlags("cloister-verify monitor", monitorUsage, stdout, nil)
 	f.StringVar(&o.url, "url", "", "`URL` of the public interface")
 	f.StringVar(&o.organization, "organization", "", "`id` of the organization that is watched")
-	f.StringVar(&o.keyFile, "key-file", "", "`file` with the private key of a member's API key, who may read and need not be allowed more")
+	f.StringVar(&o.keyFile, "key-file", "", "`file` with the private key of a member's API key, or the credentials that the dashboard gave; the member may read and need not be allowed more")
 	f.StringVar(&o.state, "state", "", "`file` that keeps what was seen; made where there is none")
 	f.Int64Var(&o.from, "from", -1, "without a state: begin with the entry of this `number`; default the newest")
 	f.BoolVar(&o.once, "once", false, "poll once and exit: 0 no alert, 1 an alert, or the poll was incomplete")
@@ -130,7 +130,7 @@ func (w *watch) prepare(in *input) error {
 	if err != nil {
 		return err
 	}
-	key, err := request.ParseKey(string(raw))
+	key, err := request.ParseKeyFile(raw)
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.keyFile, err)
 	}
