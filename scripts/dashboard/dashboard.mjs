@@ -650,7 +650,7 @@ test("everything can be reached and done by keyboard", async () => {
     await page.keyboard.press("Shift+Tab");
     order.unshift((await active()).replace(/\s+/g, " "));
   }
-  assert.deepEqual(order, ["Skip to content", home, "Find", "Overview", "Approvals", "Activities", "Users", "Sub-organizations", "Wallets", "Secrets", "Policies", "Webhooks", "Auth", "Programs", "Billing", "Verify", "Theme: Same as system", "Sign out"]);
+  assert.deepEqual(order, ["Skip to content", home, "Find", "Overview", "Approvals", "Activities", "Users", "Sub-organizations", "Wallets", "Secrets", "Policies", "Webhooks", "Auth", "Programs", "Billing", "Verify (opens a new tab)", "Theme: Same as system", "Sign out"]);
   assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), "solid");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");

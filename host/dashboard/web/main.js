@@ -2,6 +2,7 @@
 
 import { onSignedOut, query, submit } from "./api.js";
 import { fill, h, icon } from "./dom.js";
+import { invitation } from "./invitation.js";
 import { forget, restore, session } from "./session.js";
 import { signIn } from "./signin.js";
 import { themeButton, useTheme } from "./theme.js";
@@ -38,6 +39,9 @@ const sections = {
   billing: ["Billing", billing],
 };
 
+// newTab says where a link leads: a key that is not remembered is only in this page.
+const newTab = () => h("span", { class: "hidden" }, " (opens a new tab)");
+
 // pages are sections that the menu does not list.
 const pages = { find: ["Find", find] };
 
@@ -73,7 +77,7 @@ function frame(current) {
   const menu = h("button", { type: "button", class: "plain menu", "aria-expanded": "false", "aria-controls": "side", "aria-label": "Menu" }, icon("menu"));
   const side = h("div", { id: "side" },
     findBox(current === "find" ? place().search.get("q") ?? "" : ""),
-    h("nav", { "aria-label": "Sections" }, h("ul", null, links, h("li", null, h("a", { href: "verify" }, icon("verify"), "Verify")))),
+    h("nav", { "aria-label": "Sections" }, h("ul", null, links, h("li", null, h("a", { href: "verify", target: "_blank", rel: "noopener" }, icon("verify"), "Verify", newTab())))),
     h("div", { class: "who" },
       h("p", null, h("span", { class: "strong" }, userName), h("span", { class: "note" }, kind === "passkey" ? "Signed in with a passkey" : "Signed in with an API key")),
       h("div", { class: "row" }, themeButton(), h("button", { type: "button", class: "plain", onclick: () => beforeLeaving(signOut) }, icon("out"), "Sign out"))));
@@ -96,14 +100,18 @@ function entered(notice) {
 function draw() {
   document.body.classList.remove("open");
   for (const dialog of document.querySelectorAll("dialog")) dialog.close();
+  const { name, rest, search } = place();
+  document.body.classList.toggle("alone", !session() || name === "invitation");
+  if (name === "invitation") { // for people who are no users yet
+    document.title = "Invitation – Cloister";
+    invitation(app, search);
+    return;
+  }
   if (!session()) {
     document.title = "Sign in – Cloister";
-    document.body.classList.add("alone");
     fill(app, signIn(entered));
     return;
   }
-  document.body.classList.remove("alone");
-  const { name, rest, search } = place();
   fill(app, frame(name));
   const main = document.getElementById("main");
   const [text, section] = sections[name] ?? pages[name] ?? ["Not found", (p) => fill(p, title("Page not found"), h("p", null, h("a", { href: "#/overview" }, "Go to the overview")))];

@@ -49,8 +49,11 @@ export async function restore() {
   return current;
 }
 
+// rememberOrganization has the sign-in name an organization.
+export const rememberOrganization = (organizationId) => localStorage.setItem(organizationKey, organizationId);
+
 async function keep(remember) {
-  localStorage.setItem(organizationKey, current.organizationId);
+  rememberOrganization(current.organizationId);
   if (remember) await stored("readwrite", (store) => store.put(current, "current"));
 }
 

@@ -80,19 +80,26 @@ const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle:
 
 const shortened = (text) => (text.length > 20 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text);
 
-// copyable shows a value and copies all of it.
-export function copyable(value, what, { whole = false } = {}) {
+// copy puts a value into the clipboard, and says so. It gives back whether that worked.
+export async function copy(value, what) {
+  try {
+    await navigator.clipboard.writeText(value);
+  } catch {
+    toast("The browser refused to copy. Select the text instead.");
+    return false;
+  }
+  toast(`Copied ${what}.`);
+  return true;
+}
+
+// copyable shows a value and copies all of it; copied is called then.
+export function copyable(value, what, { whole = false, copied } = {}) {
   const button = h("button", { type: "button", class: "copy", "aria-label": `Copy ${what}`, title: `Copy ${what}` }, icon("copy"));
   button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(value);
-    } catch {
-      toast("The browser refused to copy. Select the text instead.");
-      return;
-    }
+    if (!(await copy(value, what))) return;
     fill(button, icon("check"));
-    toast(`Copied ${what}.`);
     setTimeout(() => fill(button, icon("copy")), 1500);
+    copied?.();
   });
   return h("span", { class: whole ? "copyable" : "copyable short" }, h("code", { title: value }, whole ? value : shortened(value)), button);
 }

@@ -70,7 +70,7 @@ function saving(activity) {
     save.disabled = false;
   } });
   return h("p", { class: "note" }, "This page comes from the server. On a machine of your own, ", h("code", null, "cloister-verify decode FILE"), " makes the same view from the bytes and compares it, as does the page ",
-    h("a", { href: "verify" }, "Verify"), ". ", save);
+    h("a", { href: "verify", target: "_blank", rel: "noopener" }, "Verify"), ". ", save);
 }
 
 function votePanel(activity, { decoded, digest, genuine }, end, again) {

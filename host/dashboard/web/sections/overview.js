@@ -7,6 +7,7 @@ import { session } from "../session.js";
 import { badge, choices, confirm, copyable, dialog, done, empty, facts, field, load, panel, table, title, words } from "../ui.js";
 import { waitingForMe } from "../waiting.js";
 import { activityTable } from "./activities.js";
+import { plural, proxyUser } from "./directory.js";
 
 // The features that can be turned on, in the order of the list: name, title, description, and of a value its label and an example.
 const features = [
@@ -53,20 +54,33 @@ function featureRow(feature, on, limits, again) {
   ];
 }
 
-function changeQuorum(organization, again) {
-  dialog({
+// changeQuorum takes the id of the auth proxy's service user, which is nobody who could agree to anything.
+async function changeQuorum(organization, again) {
+  const proxy = await proxyUser(organization.features);
+  const options = organization.users.map((u) => [u.userId, u.userId === proxy ? `${u.userName}: not a person, but the auth proxy` : u.userName]);
+  const warning = h("div", { role: "alert" });
+  const warn = () => fill(warning, [...node.querySelectorAll("input:checked")].some((i) => i.value === proxy) && h("div", { class: "unread" }, h("p", { class: "strong" }, "The auth proxy would be a member"),
+    h("p", null, "What web pages send through it would count as the wish of a member, whatever the policies say. It can approve nothing itself, and cannot be turned off while it is a member.")));
+  const node = dialog({
     heading: "Change the root quorum",
     intro: "The root quorum can do anything, whatever the policies say. Members who reach the threshold can remove the others.",
     fields: [
-      choices({ name: "userIds", legend: "Members", value: organization.rootQuorum.userIds, options: organization.users.map((u) => [u.userId, u.userName]) }),
+      choices({ name: "userIds", legend: "Members", value: organization.rootQuorum.userIds, options }), warning,
       field({ name: "threshold", label: "Members who must agree (threshold)", kind: "number", min: 1, step: 1, required: true, value: organization.rootQuorum.threshold, wide: false }),
     ],
     action: "Change", danger: true,
     run: async ({ userIds, threshold }) => {
+      if (userIds.length === 0) throw new Error("Choose at least one member.");
+      if (Number(threshold) > userIds.length) {
+        const text = `At most ${userIds.length}: the quorum has ${plural(userIds.length, "member")}.`;
+        throw Object.assign(new Error(text), { fields: [{ field: "threshold", description: text }] });
+      }
       done(await submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: Number(threshold), userIds }), "The root quorum was changed.");
       again();
     },
   });
+  node.addEventListener("change", warn);
+  warn();
 }
 
 function draw({ organization, waiting, more, recent, subOrganizations }, again) {
