@@ -428,8 +428,12 @@ test("nothing is approved by accident: not by Enter, not before the end was seen
   assert(await button("Approve").isDisabled());
   await page.getByText("Read to the end of the view before you approve.").waitFor();
   // By keyboard: the end comes into view, then the ticks, then the button.
-  await page.keyboard.press("End");
-  await page.getByText("Confirm each danger first: 1 to go.").waitFor();
+  const danger = page.getByText("Confirm each danger first: 1 to go.");
+  for (let i = 0; i < 100 && !(await danger.isVisible()); i++) { // the page may still grow
+    await page.keyboard.press("End");
+    await page.evaluate(() => new Promise((drawn) => { requestAnimationFrame(() => requestAnimationFrame(drawn)); }));
+  }
+  await danger.waitFor();
   assert(await button("Approve").isDisabled());
   const active = () => page.evaluate(() => document.activeElement.name || document.activeElement.innerText);
   for (let i = 0; i < 300 && (await active()) !== "CONTROL_CHANGE"; i++) await page.keyboard.press("Tab");
