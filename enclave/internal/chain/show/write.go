@@ -22,6 +22,8 @@ type Document struct {
 	title    string
 	severity Severity
 	readable Readable
+	warnings []placed // the gravest first
+	parts    *List
 }
 
 // Format is the name of the form of documents.
@@ -68,7 +70,7 @@ func (v *View) Document(h Header) Document {
 		}
 		b = append(b, ']')
 	}
-	return Document{append(b, '}'), h.Kind, v.title, severity, v.readable}
+	return Document{append(b, '}'), h.Kind, v.title, severity, v.readable, v.warnings, v.parts}
 }
 
 // Text is the document: JSON without blanks, of printable ASCII, that JSON.parse and JSON.stringify give back as it is. The
