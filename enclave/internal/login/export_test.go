@@ -20,6 +20,7 @@ var (
 	VerifyBare = verifyBare
 	EqualJSON  = equalJSON
 	EscapeHTML = escapeHTML
+	Unlinked   = withoutLinks
 	Encoded    = encodedWords
 	AppendForm = appendForm
 )
