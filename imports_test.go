@@ -177,7 +177,7 @@ var table = []row{
 	{"enclave/app/init", "enclave/app enclave/app/sandbox enclave/internal/guest shared/tvc", "", ""},
 
 	// A stranger decides an exported history again: never linked by the enclave.
-	{"enclave/internal/replay", "enclave/core enclave/internal/history enclave/internal/org attestation attestation/tlog", "x/mod", "attestation/request base58 containerregistry enclave/internal/activity enclave/internal/bundle enclave/internal/fault enclave/internal/onramp enclave/internal/secret shared/clocktest shared/tvc shared/wire sim/client sim/passcode sim/rig"},
+	{"enclave/internal/replay", "enclave/core enclave/internal/history enclave/internal/org attestation attestation/tlog", "x/mod", "attestation/request base58 containerregistry enclave/internal/activity enclave/internal/bundle enclave/internal/fault enclave/internal/onramp enclave/internal/secret shared/clocktest shared/pace shared/tvc shared/wire sim/client sim/passcode sim/rig"},
 	{"enclave/replay", "shared/commandline attestation/request attestation/tlog enclave/core enclave/internal/activity enclave/internal/history enclave/internal/onramp enclave/internal/org enclave/internal/replay", "", "sim/rig"},
 
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.

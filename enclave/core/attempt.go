@@ -41,9 +41,10 @@ type attempt struct {
 	records            *org.Tx // changes of the organization, nil for none
 	parentRecords      *org.Tx // changes of the parent
 	children           []ledger.Addition
-	webhookSubscribers []org.ID   // the parent's webhook endpoints that receive the activity
-	refusal            []byte     // what the caller is answered where the entry says less; nil: the entry's
-	usageSends         []org.Send // use of a plan, for the organization that pays the bill
+	webhookSubscribers []org.ID    // the parent's webhook endpoints that receive the activity
+	refusal            []byte      // what the caller is answered where the entry says less; nil: the entry's
+	mailed             []contactOf // approvers to whom the entry has mails
+	usageSends         []org.Send  // use of a plan, for the organization that pays the bill
 }
 
 // errAtOnce refuses an activity in a sub-organization by a parent's user that would have to wait: only the
@@ -304,6 +305,9 @@ func (s *attempt) keepWaiting(status org.Status) error {
 	if most := s.request.core.cfg.Quotas.Pending; s.previous == nil && int(s.organization.Pending) >= most {
 		return fault.New(fault.ResourceExhausted, "too many activities wait for approval: %d; approve or reject some", most)
 	}
+	if status == org.StatusConsensusNeeded {
+		return s.mailApprovers()
+	}
 	return nil
 }
 
@@ -352,6 +356,7 @@ func (s *attempt) commit() (a callAnswer, err error) {
 	}
 	s.request.call.noteEntry(s.locked, seq)
 	s.request.call.chargeSends(s.entry.Sends)
+	s.request.call.chargeApprovalMails(s.locked.ID(), s.mailed)
 	s.request.core.yieldToBatchWriter()
 	sender.UpdateAudience(s.locked, s.records)
 	if s.version.Kind.Plans {

@@ -19,6 +19,9 @@ type Rates struct {
 	EachSub, EachTenant Spending
 	// Contact is the rate of messages to one contact from all organizations of a tenant.
 	Contact pace.Rate
+	// ApprovalMails is the rate of mails to an organization's approvers, Approver that of such mails to one contact from all
+	// organizations of a tenant.
+	ApprovalMails, Approver pace.Rate
 	// Proxy are the rates of the auth proxy, which has defaults unless they are switched off.
 	Proxy ProxyRates
 }
@@ -37,6 +40,12 @@ func (r Rates) WithUsual() Rates {
 	r = r.with(r.configurable().Or(usualRates))
 	if !r.Contact.On() {
 		r.Contact = pace.Rate{Count: org.PasscodeSends, Per: org.PasscodeWindowMs * time.Millisecond}
+	}
+	if !r.ApprovalMails.On() {
+		r.ApprovalMails = pace.Rate{Count: 60, Per: time.Hour}
+	}
+	if !r.Approver.On() {
+		r.Approver = pace.Rate{Count: 20, Per: time.Hour}
 	}
 	return r
 }
@@ -63,6 +72,8 @@ type meter struct {
 	keys                      *pace.Buckets[keyOf]
 	accounts                  [resources]*accounts
 	contacts                  *pace.Buckets[contactOf]
+	approvalMails             *pace.Buckets[org.ID]
+	approvers                 *pace.Buckets[contactOf]
 	refused                   [resources + 1]atomic.Uint64 // by accounts, and in the last element by rates
 }
 
@@ -73,7 +84,8 @@ type keyOf struct {
 }
 
 func newMeter(r Rates) *meter {
-	m := &meter{rates: r, tenants: pace.New[org.ID](r.Organization, maxBuckets), subOrganizations: pace.New[org.ID](r.SubOrganization, maxBuckets), keys: pace.New[keyOf](r.Key, maxBuckets), contacts: pace.New[contactOf](r.Contact, maxBuckets)}
+	m := &meter{rates: r, tenants: pace.New[org.ID](r.Organization, maxBuckets), subOrganizations: pace.New[org.ID](r.SubOrganization, maxBuckets), keys: pace.New[keyOf](r.Key, maxBuckets), contacts: pace.New[contactOf](r.Contact, maxBuckets),
+		approvalMails: pace.New[org.ID](r.ApprovalMails, maxBuckets), approvers: pace.New[contactOf](r.Approver, maxBuckets)}
 	for i := range m.accounts {
 		m.accounts[i] = newAccounts(*r.EachSub.Of()[i], *r.EachTenant.Of()[i])
 	}

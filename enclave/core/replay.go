@@ -622,6 +622,7 @@ func (r *Replay) compare(all []ledger.Addition) error {
 			return &ReplayFinding{Organization: id, Seq: uint64(at), Check: "entry", Want: all[i].Entry.Type + " " + all[i].Entry.Status.String(), Got: "nothing"}
 		}
 		of[i] = h.entries[at]
+		all[i].Entry.Sends = withRecordedMails(all[i].Entry.Sends, of[i].Entry.Sends)
 		learnt = r.tape.learn(all[i].Entry, of[i].Entry) || learnt
 	}
 	err := s.compareDecided(all, of)

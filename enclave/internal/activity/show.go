@@ -49,6 +49,15 @@ func (t Table) Document(tx *org.Tx, e *org.Entry, tokens *show.Tokens) (d show.D
 	}), nil
 }
 
+// Title is what an activity does in words, from its type alone: the title of its document says more.
+func (t Table) Title(typ string) string {
+	v := t[typ]
+	if v == nil {
+		return ""
+	}
+	return titleOf(v.Kind.Name)
+}
+
 // AppendDecoded adds to the JSON of a waiting activity, which ends with its brace, what approvers are shown of it, and the digest
 // by which a vote can name that. An old body that today's rules refuse is not decoded: only the root quorum can end such an
 // activity.

@@ -59,6 +59,10 @@ const FeatureStrictLog = "FEATURE_NAME_STRICT_LOG"
 // FeatureDecodedVotes is the feature with which approvals count only if they name what the voter was shown. It is our own.
 const FeatureDecodedVotes = "FEATURE_NAME_DECODED_VOTES"
 
+// FeatureApprovalMails is the feature with which an activity that begins to wait is announced by mail to those who can approve it. Its
+// value is empty or the URL of a dashboard. It is our own.
+const FeatureApprovalMails = "FEATURE_NAME_APPROVAL_MAILS"
+
 // Root reports whether user is a member of the root quorum.
 func (o *Organization) Root(user ID) bool {
 	return slices.Contains(o.RootUsers, user)

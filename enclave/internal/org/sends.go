@@ -25,7 +25,7 @@ type SendKind uint8
 // The kinds of sends, and the type of their content.
 const (
 	SendTransaction SendKind = 1 // a Transaction; the host opens it
-	SendMail        SendKind = 2 // a Mail; the enclave delivers it, the host never sees it
+	SendMail        SendKind = 2 // a Mail or an ApprovalMail; the enclave delivers it, the host never sees it
 	SendText        SendKind = 3 // a Text; likewise
 	SendWebhook     SendKind = 4 // an Event, about the entry's activity
 	SendUsage       SendKind = 5 // a UsageDay; the enclave delivers it
@@ -87,6 +87,20 @@ func DecodeMail(b []byte) (*Mail, error) {
 		return nil, errors.New("decoding a mail: malformed") // the cause could quote the mail
 	}
 	return m, nil
+}
+
+// ApprovalMail is the content of a send: a mail to a user about the entry's activity, which waits for approvals. It is written
+// when the send is opened, from the newest state. Its members have no number of Mail's, so neither decodes as the other.
+type ApprovalMail struct {
+	User ID `cbor:"11,keyasint"`
+}
+
+// Encode makes the content of a send.
+func (m *ApprovalMail) Encode() ([]byte, error) { return encoding.Marshal(m) }
+
+// DecodeApprovalMail reads what Encode wrote, strictly.
+func DecodeApprovalMail(b []byte) (*ApprovalMail, error) {
+	return unmarshal[ApprovalMail](b, "decoding a mail about an approval: %w")
 }
 
 // Text is the content of a send: a message to a telephone number. It may bring a passcode.

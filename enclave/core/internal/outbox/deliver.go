@@ -48,7 +48,7 @@ type delivery struct {
 
 // Deliver delivers a send, or waits for the delivery that is under way.
 func (o *Outbox) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID) (came *wire.Delivered, err error) {
-	_, s, err := find(ctx, v, id)
+	e, s, err := find(ctx, v, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -60,6 +60,12 @@ func (o *Outbox) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID) 
 	server := o.cfg.Services.Settings.Mail
 	var noted *mailing
 	if s.Kind == org.SendMail {
+		if s.Content, err = o.written(ctx, v, org.ID(id.Organization), e, s.Content); err != nil {
+			return nil, err
+		}
+		if s.Content == nil {
+			return &wire.Delivered{Found: true, Expired: true}, nil
+		}
 		noted = o.mailing(ctx, v, org.ID(id.Organization), s.Content, server)
 		if server != nil && server.ByHost {
 			defer clear(s.Content)
@@ -97,6 +103,15 @@ func (o *Outbox) Deliver(ctx context.Context, v *ranges.Access, id wire.SendID) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// written is the encoded mail of a send's content: the content itself, or what is written now; nil if nothing is to go out any more.
+func (o *Outbox) written(ctx context.Context, v *ranges.Access, id org.ID, e *org.Entry, content []byte) ([]byte, error) {
+	m, err := org.DecodeApprovalMail(content)
+	if err != nil {
+		return content, nil
+	}
+	return o.approvalMail(ctx, v, id, e, m.User)
 }
 
 // usage is what a send tells the payment processor of a day, from the newest bill; without it, what came of the send.

@@ -11,6 +11,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/webauthn"
 	"cloister/shared/internet"
@@ -46,7 +47,7 @@ func Frozen(o *org.Organization, recovered uint32) bool { return o.Recovered < r
 
 // Valid reports whether n is a feature of the interface, live or not, or FeatureFrozen.
 func (n FeatureName) Valid() bool {
-	return n == FeatureFrozen || n == user.FeatureOrigins || n == org.FeatureWebhook || n == user.FeatureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
+	return n == FeatureFrozen || n == org.FeatureApprovalMails || n == user.FeatureOrigins || n == org.FeatureWebhook || n == user.FeatureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
 }
 
 // SetOrganizationFeature turns a feature on, or gives it another value.
@@ -66,6 +67,8 @@ func (in *SetOrganizationFeature) Check() error {
 		return checkOrigins("value", in.Value)
 	case in.Name == org.FeatureWebhook:
 		return checkWebhook("value", in.Value)
+	case in.Name == org.FeatureApprovalMails:
+		return checkDashboard("value", in.Value, true)
 	case in.Name == user.FeatureAuthProxy:
 		return errAuthProxyFeature()
 	case in.Name == FeatureFrozen:
@@ -133,6 +136,30 @@ func checkReceiver(tx *activity.Tx, field, text string) error {
 	return nil
 }
 
+// maxDashboard bounds the URL of a dashboard in bytes.
+const maxDashboard = 512
+
+// checkDashboard accepts nothing, and the https URL of a dashboard, at any address: only its readers' browsers go there.
+func checkDashboard(field, text string, loopback bool) error {
+	if text == "" || len(text) <= maxDashboard && login.CheckURL(text, loopback) {
+		return nil
+	}
+	return fault.Field(field, "invalid dashboard URL: must be empty or https, of at most %d bytes, without user and fragment", maxDashboard)
+}
+
+// checkApprovalMails is the part of checkDashboard that depends on the enclave's configuration and on the organization. Users of a
+// sub-organization are end users, whose messages lead where the parent says.
+func checkApprovalMails(tx *activity.Tx, field, text string) error {
+	o, err := tx.Organization()
+	if err == nil && text != "" && !o.Parent.Zero() {
+		err = fault.Field(field, "must be empty in a sub-organization: its mails lead to the dashboard that its parent names")
+	}
+	if err != nil {
+		return err
+	}
+	return checkDashboard(field, text, tx.Loopback)
+}
+
 // Feature is a feature that is on.
 type Feature struct {
 	Name  FeatureName `json:"name"`
@@ -147,6 +174,11 @@ type Features struct {
 func setOrganizationFeature(tx *activity.Tx, in *SetOrganizationFeature) (*Features, error) {
 	if in.Name == org.FeatureWebhook {
 		if err := checkReceiver(tx, "value", in.Value); err != nil {
+			return nil, err
+		}
+	}
+	if in.Name == org.FeatureApprovalMails {
+		if err := checkApprovalMails(tx, "value", in.Value); err != nil {
 			return nil, err
 		}
 	}

@@ -135,6 +135,17 @@ func TestFeaturesRefuse(t *testing.T) {
 		{"WEBHOOK", "https://[2002:a00:1::]/", 3, "not public"},
 		{"WEBHOOK", "https://168.63.129.16/", 3, "not public"},
 		{"WEBHOOK", "https://[::ffff:10.0.0.1]/", 3, "not public"},
+		{"APPROVAL_MAILS", " ", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "cloister.example", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "http://cloister.example/", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "http://127.0.0.1/", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "https://cloister.example/#/", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "https://user@cloister.example/", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "javascript:alert(1)", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "https://cloister.example/\r\nBcc: x", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "https://cloister.example/\u202e", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "https://cloister.example/\"><b>", 3, "invalid dashboard URL"},
+		{"APPROVAL_MAILS", "https://cloister.example/" + strings.Repeat("x", 488), 3, "invalid dashboard URL"},
 	} {
 		w.Refuse("SET_ORGANIZATION_FEATURE", feature(c.name, c.value), c.code, c.says)
 	}
