@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
@@ -34,10 +35,14 @@ type approvers struct {
 
 const dashboard = "https://cloister.example.com/dashboard/"
 
-func startApprovers(t *testing.T, o rig.Options) *approvers {
+func startApprovers(t *testing.T, o rig.Options, more ...object) *approvers {
 	t.Helper()
+	configuration := object{"mail": object{"through": "host", "sender": object{"address": "codes@cloister.example"}}}
+	for _, m := range more {
+		maps.Copy(configuration, m)
+	}
 	var err error
-	o.Configuration, err = json.Marshal(object{"mail": object{"through": "host", "sender": object{"address": "codes@cloister.example"}}})
+	o.Configuration, err = json.Marshal(configuration)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -544,8 +549,20 @@ func TestApprovalMailsBelow(t *testing.T) {
 	quorum(a.User, 2, a.User, root2)
 	waits(root2, "CREATE_USER_TAG", client.Tag("above"))
 	a.wantTo("above", "parent@example.org")
-	waits(sub, "CREATE_USER_TAG", client.Tag("below"))
+	below := waits(sub, "CREATE_USER_TAG", client.Tag("below"))
 	a.wantTo("below", "second@example.org", "outsider@example.org")
+	vote(second, "REJECT_ACTIVITY", below)
+	a.wantTo("a vote below")
+}
+
+// Nothing is sent to the sandbox's address.
+func TestApprovalMailsOfTheSandbox(t *testing.T) {
+	a := startApprovers(t, rig.Options{}, object{"sandbox": true})
+	second, third := newPerson(a.User, "Second", "user@example.com"), newPerson(a.User, "Third", "third@example.org")
+	announce(a.User, "")
+	quorum(a.User, 2, a.User, second, third)
+	waits(a.User, "CREATE_USER_TAG", client.Tag("one"))
+	a.wantTo("of the sandbox", "third@example.org")
 }
 
 // The feature takes nothing, or the https URL of a dashboard.

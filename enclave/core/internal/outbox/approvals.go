@@ -51,7 +51,7 @@ func (o *Outbox) approvalMail(ctx context.Context, v *ranges.Access, id org.ID, 
 	if err == nil && about != nil && !parent.Zero() {
 		err = v.WithLock(ctx, parent, func(t *ledger.Locked) error {
 			rec, err := t.Begin(o.nowMs()).Organization()
-			if err == nil {
+			if err == nil && !rec.Deleted {
 				about.Organization, about.URL = rec.Name, rec.Features[org.FeatureApprovalMails]
 			}
 			return err
@@ -60,7 +60,7 @@ func (o *Outbox) approvalMail(ctx context.Context, v *ranges.Access, id org.ID, 
 	if err == nil {
 		err = v.Wait(ctx)
 	}
-	if err != nil || about == nil {
+	if err != nil || about == nil || about.Organization == "" || o.cfg.Services.Capabilities.Sandbox && login.Sandbox(login.Email, address) {
 		return nil, err
 	}
 	about.Organization = show.Visible(about.Organization, mostMailName)
