@@ -422,7 +422,7 @@ func TestApprovalMailsThatCameTooLate(t *testing.T) {
 
 	// Who asked is gone, and a user is gone.
 	fourth := newGuest(t, a, second, third)
-	asked = waits(fourth, "CREATE_USER_TAG", client.Tag("by a guest"))
+	waits(fourth, "CREATE_USER_TAG", client.Tag("by a guest"))
 	guests := a.sends()
 	wants("by a guest", guests, "new@example.org", "third@example.org")
 	all("DELETE_USERS", object{"userIds": []any{fourth.User}})
