@@ -73,7 +73,7 @@ test("a request is tried as any user, not only as oneself", async () => {
 
 test("types are a list, and what the reader wrote stays", async () => {
   await openTest();
-  const type = page.getByLabel("Request", { exact: true });
+  const type = page.locator("select[name=type]");
   const parameters = page.getByLabel("Parameters (JSON)");
   await type.selectOption({ label: "Sign transaction" });
   assert.equal(JSON.parse(await parameters.inputValue()).signWith, address);
@@ -94,10 +94,10 @@ test("types are a list, and what the reader wrote stays", async () => {
 test("what policies cannot tell from more dangerous requests is not suggested", async () => {
   await openTest();
   await choose(agent.userId);
-  await page.getByLabel("Request", { exact: true }).selectOption({ label: "Sign raw payload" });
+  await page.locator("select[name=type]").selectOption({ label: "Sign raw payload" });
   await evaluate();
   await advised(page).getByText("Policies cannot tell this request from more dangerous ones").waitFor();
-  await page.getByLabel("Request", { exact: true }).selectOption({ label: "Update root quorum" });
+  await page.locator("select[name=type]").selectOption({ label: "Update root quorum" });
   await page.getByLabel("Parameters (JSON)").fill(JSON.stringify({ threshold: 1, userIds: [agent.userId] }));
   await evaluate();
   await outcome(page).getByText("Refused because only the root quorum can do this.").waitFor();
@@ -109,7 +109,7 @@ test("a draft is tried before it is saved, beside the others and in the place of
   await openTest();
   await choose(agent.userId);
   await page.getByText("With a policy that is not saved").click();
-  await page.getByLabel("Condition").fill("activity.kind == 'CREATE_WALLET'");
+  await page.locator("textarea[name=condition]").fill("activity.kind == 'CREATE_WALLET'");
   await evaluate(); // it is not used yet
   await outcome(page).getByText("Refused by the policy “No wallets <i>today</i>”.").waitFor();
   assert.equal(await outcome(page).getByText("Your draft").count(), 0);
@@ -124,7 +124,7 @@ test("a draft is tried before it is saved, beside the others and in the place of
   await evaluate();
   await outcome(page).getByText("Allowed by the policy “Your draft”.").waitFor();
   await picture(page, "try-draft");
-  await page.getByLabel("Condition").fill("activity.kindd == 'CREATE_WALLET'");
+  await page.locator("textarea[name=condition]").fill("activity.kindd == 'CREATE_WALLET'");
   await page.getByRole("button", { name: "Evaluate" }).click();
   await page.waitForFunction(() => document.activeElement.name === "condition" && document.activeElement.getAttribute("aria-invalid") === "true");
   const { policies } = await root.query("list_policies");
@@ -150,7 +150,7 @@ test("from a refusal to a policy that allows just that", async () => {
   await evaluate();
   await page.getByRole("link", { name: "Make this policy" }).click();
   await page.getByRole("heading", { name: "New policy" }).waitFor();
-  assert.match(await page.getByLabel("Condition").inputValue(), new RegExp(`eth\\.tx\\.to == '0x${recipient}'`));
+  assert.match(await page.locator("textarea[name=condition]").inputValue(), new RegExp(`eth\\.tx\\.to == '0x${recipient}'`));
   await page.getByRole("button", { name: "Check", exact: true }).click();
   await page.getByRole("heading", { name: "What this policy does" }).waitFor();
   await picture(page, "try-checked");
