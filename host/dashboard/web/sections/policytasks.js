@@ -132,13 +132,13 @@ const tasks = [
     },
   },
   {
-    name: "two", title: "Let a team sign with a wallet when enough of them approve", about: "A transaction waits until that many people with the tag have approved it; who asks for it counts as one.", needs: ["wallets", "tags"],
+    name: "two", title: "Let a team sign with a wallet when enough of them approve", about: "A transaction waits until that many people with the tag have approved it. Who asks for it counts, with the tag.", needs: ["wallets", "tags"],
     fields: (o, given) => [pick("team", "Team", userTags(o).map((t) => [t.tagId, t.tagName]), given), field({ name: "count", label: "How many must approve", kind: "number", min: 2, step: 1, required: true, value: given.count ?? 2, wide: false }), wallet(o, given)],
     make: (all, o) => allow(`${all.count} of ${nameOf(userTags(o).map((t) => [t.tagId, t.tagName]), all.team)}: sign with ${nameOf(walletsOf(o), all.wallet)}`,
       both(among("activity.kind", signing), `wallet.id == ${quoted(all.wallet)}`), `approvers.filter(user, user.tags.contains(${quoted(all.team)})).count() >= ${all.count}`),
   },
   {
-    name: "block", title: "Block an address", about: "Nobody but the root quorum can send ether to it or call it, on any EVM chain. A token can still be sent there: then the token's contract is what is called.",
+    name: "block", title: "Block an address", about: "Nobody but the root quorum can send ether to it or call it, on any EVM chain. A token can still be sent there: then the token's contract is what is called. And whoever may sign raw payloads can sign anything.",
     fields: (o, given) => [field({ name: "to", label: "Addresses", kind: "lines", class: "code", required: true, value: given.to, hint: "One per line." }), field({ name: "why", label: "Why", value: given.why })],
     make: (all) => {
       const list = addresses("to", all.to);
