@@ -46,6 +46,8 @@ const drawn = ({ classes, text }) => (classes ? h("span", { class: classes }, te
 const unseen = /((?![\n\r\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}])/u;
 const escaped = (letter) => `\\u{${letter.codePointAt(0).toString(16).toUpperCase()}}`;
 
+const visible = (text) => text.split(unseen).map((part, i) => (i % 2 ? escaped(part) : part)).join("");
+
 // highlighted is an expression for reading, as coloured nodes. Letters that cannot be seen are written as \u{200B}.
 export const highlighted = (text) => pieces(text).flatMap((piece) => piece.text.split(unseen).map((part, i) =>
   drawn(i % 2 ? { classes: "syntax-unseen", text: escaped(part) } : { ...piece, text: part })));
@@ -150,8 +152,9 @@ function suggestions(input, label, rectOf, complete) {
     if (next.options.length === 0 || next.options.length === 1 && next.options[0].text === typed) return hide();
     const chosen = shown?.active && shown.options[shown.active].text; // by an arrow key
     shown = next;
+    const part = (name, text) => text && [" ", h("span", { class: name }, visible(text))];
     fill(list, shown.options.map((option, i) => h("li", { role: "option", id: `${list.id}-${i}`, "aria-selected": "false" },
-      h("span", { class: "name" }, option.label), option.detail && [" ", h("span", { class: "detail" }, option.detail)], option.note && [" ", h("span", { class: "note" }, option.note)])));
+      part("name", option.label), part("detail", option.detail), part("note", option.note))));
     if (list.hidden) {
       list.hidden = false;
       list.showPopover?.(); // above everything, a dialog too
