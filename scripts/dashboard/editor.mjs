@@ -237,8 +237,9 @@ test("in a dialog Escape closes the list alone, and the list is seen whole", asy
       await put(name, "");
       await page.keyboard.type({ condition: "eth.tx.", consensus: "approvers.", time: "time." }[name]);
       await options().first().waitFor();
-      const seen = await options().first().evaluate((option) => {
-        const { left, right, top, bottom } = option.parentElement.getBoundingClientRect();
+      const seen = await popup().evaluate((list) => { // its options may be others in a moment
+        const option = list.firstElementChild;
+        const { left, right, top, bottom } = list.getBoundingClientRect();
         const box = option.getBoundingClientRect();
         return { inside: left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight, reached: option.contains(document.elementFromPoint(box.left + 20, box.top + 10)), high: bottom - top > 30 };
       });

@@ -152,7 +152,7 @@ function suggestions(input, label, rectOf, complete) {
     if (next.options.length === 0 || next.options.length === 1 && next.options[0].text === typed) return hide();
     const chosen = shown?.active && shown.options[shown.active].text; // by an arrow key
     shown = next;
-    const part = (name, text) => text && [" ", h("span", { class: name }, visible(text))];
+    const part = (name, text) => text && [h("span", { class: name }, visible(text)), " "];
     fill(list, shown.options.map((option, i) => h("li", { role: "option", id: `${list.id}-${i}`, "aria-selected": "false" },
       part("name", option.label), part("detail", option.detail), part("note", option.note))));
     if (list.hidden) {
