@@ -20,7 +20,7 @@ export async function open(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: "reduce", locale: "en-GB", timezoneId: "Europe/Zurich", ...options });
   const complaints = [];
   const page = await context.newPage();
-  page.setDefaultTimeout(300_000);
+  page.setDefaultTimeout(60_000);
   await page.addInitScript(() => document.addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`)));
   page.on("console", (m) => {
     if (m.type() === "error" && !m.text().startsWith("Failed to load resource:") || m.type() === "warning") complaints.push(`${m.type()}: ${m.text()}`);

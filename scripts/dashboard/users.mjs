@@ -700,7 +700,7 @@ test("who may not gets the reason, and nothing changes", async () => {
   await signIn(at, ada.file);
   const refused = async (act, place = dialog(at)) => {
     await act();
-    await place.getByRole("alert").filter({ hasText: /not authorized|not allowed|root quorum/i }).first().waitFor();
+    await place.getByRole("alert").filter({ hasText: /^Refused|root quorum/ }).first().waitFor();
     await at.keyboard.press("Escape");
     await gone(at);
   };
