@@ -6,7 +6,7 @@ import { createCipheriv, createECDH, createHash, createHmac } from "node:crypto"
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, open, picture, sound } from "./browser.mjs";
+import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
 import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
@@ -118,13 +118,7 @@ const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first
 const activity = async (id, by = root) => (await by.query("get_activity", { activityId: id })).activity;
 
 async function signIn(at, file) {
-  await at.goto(base);
-  await at.getByText("API key", { exact: true }).click();
-  await at.setInputFiles("input[type=file]", file);
-  const { privateKey, rootApiKey } = JSON.parse(readFileSync(file));
-  await at.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, privateKey ?? rootApiKey.privateKey);
-  await at.getByLabel("Remember the key").check();
-  await button("Sign in with the key", at).click();
+  await enter(at, base, file);
   await heading("Features", at);
 }
 

@@ -29,6 +29,22 @@ export async function open(browser, options = {}) {
   return { context, page, complaints };
 }
 
+// choose brings a credentials file along and waits until it is read.
+export async function choose(at, file) {
+  await at.setInputFiles("input[type=file]", file);
+  const { rootApiKey, privateKey } = JSON.parse(readFileSync(file));
+  await at.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, rootApiKey?.privateKey ?? privateKey);
+}
+
+// signIn signs in with the key in a credentials file, at the dashboard's address.
+export async function signIn(at, base, file, { remember = true } = {}) {
+  await at.goto(base);
+  if (!(await at.getByLabel("Credentials file").isVisible())) await at.getByText("API key", { exact: true }).click();
+  await choose(at, file);
+  if (remember) await at.getByLabel("Remember the key").check();
+  await at.getByRole("button", { name: "Sign in with the key", exact: true }).click();
+}
+
 // authenticator gives a page a security key that says yes. It gives back the session that can make it say no.
 export async function authenticator(page) {
   const cdp = await page.context().newCDPSession(page);

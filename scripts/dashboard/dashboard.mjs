@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import { authenticator, launch, open, picture, sound } from "./browser.mjs";
+import { authenticator, choose, launch, open, picture, signIn as enter, sound } from "./browser.mjs";
 import { Client } from "./client.mjs";
 import { apiUrl, base, credentials, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
@@ -41,20 +41,7 @@ async function downloaded(act) {
   return { name: file.suggestedFilename(), text: readFileSync(await file.path(), "utf8") };
 }
 
-// choose brings a credentials file along and waits until it is read.
-async function choose(at, file) {
-  await at.setInputFiles("input[type=file]", file);
-  const { rootApiKey, privateKey } = JSON.parse(readFileSync(file));
-  await at.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, rootApiKey?.privateKey ?? privateKey);
-}
-
-async function signIn(at, file, remember = false) {
-  await at.goto(base);
-  if (!(await at.getByLabel("Credentials file").isVisible())) await at.getByText("API key", { exact: true }).click();
-  await choose(at, file);
-  if (remember) await at.getByLabel("Remember the key").check();
-  await click("Sign in with the key", at);
-}
+const signIn = (at, file, remember = false) => enter(at, base, file, { remember });
 
 test("signing in refuses what is no key, and says why", async () => {
   await page.goto(base);

@@ -2,7 +2,7 @@
 // does with a hostile text, a late answer and without the engine.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { launch, open, picture, sound } from "./browser.mjs";
+import { launch, open, picture, signIn as enter, sound } from "./browser.mjs";
 import { base, credentials, root } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -22,11 +22,7 @@ after(() => browser?.close());
 const calm = () => { assert.deepEqual(complaints, []); };
 
 async function signIn(at) {
-  await at.goto(base);
-  await at.getByText("API key", { exact: true }).click();
-  await at.setInputFiles("input[type=file]", process.env.CLOISTER_CREDENTIALS);
-  await at.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, credentials.rootApiKey.privateKey);
-  await at.getByRole("button", { name: "Sign in with the key", exact: true }).click();
+  await enter(at, base, process.env.CLOISTER_CREDENTIALS, { remember: false });
   await at.getByRole("link", { name: "Policies", exact: true }).waitFor();
 }
 

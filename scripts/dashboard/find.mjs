@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, open, picture, sound } from "./browser.mjs";
+import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
 import { apiUrl, base, credentials, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
@@ -59,12 +59,7 @@ const column = async (n, at = page) => (await at.locator(`tbody tr td:nth-child(
 async function signIn(at, organization, { publicKey, privateKey }) {
   const file = join(scratch, `key-${Math.random()}.json`);
   writeFileSync(file, JSON.stringify({ organizationId: organization, publicKey, privateKey }));
-  await at.goto(base);
-  if (!(await at.getByLabel("Credentials file").isVisible())) await at.getByText("API key", { exact: true }).click();
-  await at.setInputFiles("input[type=file]", file);
-  await at.waitForFunction((k) => document.querySelector("[name=privateKey]").value === k, privateKey);
-  await at.getByLabel("Remember the key").check();
-  await click("Sign in with the key", at);
+  await enter(at, base, file);
 }
 
 // found types a text into the box and waits until all has been searched.

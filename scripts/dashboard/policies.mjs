@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, open, picture, sound } from "./browser.mjs";
+import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
 import { apiUrl, base, organizationId, root, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
@@ -49,12 +49,7 @@ async function newUser(userName) {
 }
 
 async function signIn(at, file) {
-  await at.goto(base);
-  await at.getByText("API key", { exact: true }).click();
-  await at.setInputFiles("input[type=file]", file);
-  await at.waitForFunction(() => document.querySelector("[name=privateKey]").value);
-  await at.getByLabel("Remember the key").check();
-  await click("Sign in with the key", at);
+  await enter(at, base, file);
   await heading("Features", at);
 }
 

@@ -5,7 +5,7 @@ import { createECDH } from "node:crypto";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, open, picture, sound } from "./browser.mjs";
+import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
 import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
@@ -49,13 +49,7 @@ const go = async (hash, name, at = page) => {
 };
 
 async function signIn(at, file) {
-  await at.goto(base);
-  await at.getByText("API key", { exact: true }).click();
-  await at.setInputFiles("input[type=file]", file);
-  const { privateKey, rootApiKey } = JSON.parse(readFileSync(file));
-  await at.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, privateKey ?? rootApiKey.privateKey);
-  await at.getByLabel("Remember the key").check();
-  await button("Sign in with the key", at).click();
+  await enter(at, base, file);
   await heading("Features", at);
 }
 

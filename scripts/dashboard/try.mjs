@@ -1,12 +1,10 @@
 // From a refusal to a policy: how a request would be decided, by any user, with a policy that is not saved, and what would allow
 // just that. One administrator in the browser, and an agent that is refused.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, open, picture } from "./browser.mjs";
+import { launch, open, picture, signIn } from "./browser.mjs";
 import { Client } from "./client.mjs";
-import { apiUrl, base, credentials, organizationId, root, rootUserId, scratch } from "./setting.mjs";
+import { apiUrl, base, organizationId, root, rootUserId } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
 let browser, page, complaints, address, agent, refused;
@@ -28,13 +26,7 @@ before(async () => {
   [address] = wallet.result.createWalletResult.addresses;
   assert.equal((await sign(agent.client, transfer("80"))).status, 403);
   [refused] = (await root.query("list_activities", { filterByType: ["ACTIVITY_TYPE_SIGN_TRANSACTION_V2"] })).activities;
-  const file = join(scratch, "try.json");
-  writeFileSync(file, JSON.stringify(credentials));
-  await page.goto(base);
-  if (!(await page.getByLabel("Credentials file").isVisible())) await page.getByText("API key", { exact: true }).click();
-  await page.setInputFiles("input[type=file]", file);
-  await page.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, credentials.rootApiKey.privateKey);
-  await page.getByRole("button", { name: "Sign in with the key" }).click();
+  await signIn(page, base, process.env.CLOISTER_CREDENTIALS);
   await page.getByRole("navigation", { name: "Sections" }).waitFor();
 });
 after(() => browser.close());

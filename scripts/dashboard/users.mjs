@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import { authenticator, launch, open, picture, sound } from "./browser.mjs";
+import { authenticator, launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
 import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
@@ -63,13 +63,7 @@ async function asked(act) {
 }
 
 async function signIn(at, file) {
-  await at.goto(base);
-  if (!(await at.getByLabel("Credentials file").isVisible())) await at.getByText("API key", { exact: true }).click();
-  await at.setInputFiles("input[type=file]", file);
-  const { rootApiKey, privateKey } = JSON.parse(readFileSync(file));
-  await at.waitForFunction((key) => document.querySelector("[name=privateKey]").value === key, rootApiKey?.privateKey ?? privateKey);
-  await at.getByLabel("Remember the key").check();
-  await click("Sign in with the key", at);
+  await enter(at, base, file);
   await heading("Features", at);
 }
 
