@@ -6,12 +6,11 @@ import { expressionField, showProblems } from "../editor.js";
 import { badge, button, facts, field, form, loadOne, panel, tell, title, values } from "../ui.js";
 import { unsaved } from "../unsaved.js";
 import { allowsEverything, answered, change, create, deniesEverything, differing, openText, otherWarnings, shutText } from "./policychanges.js";
-import { clauses, effectBadge, expressions, inWords, openNote, warningList } from "./policywords.js";
+import { clauses, effectBadge, effects, expressions, inWords, openNote, warningList } from "./policywords.js";
 
 const back = { href: "#/policies", text: "Policies" };
 export const languageLink = (name = "The language") => h("a", { class: "button", href: "#/policies/language" }, name);
 
-const effects = [["EFFECT_ALLOW", "Allow"], ["EFFECT_DENY", "Deny"]];
 const blank = { policyName: "", effect: "EFFECT_ALLOW", condition: "", consensus: "", time: "", notes: "" };
 
 // What the fields of the expressions say, with examples against which the check has nothing to say.

@@ -4,6 +4,9 @@ import { h } from "../dom.js";
 import { highlighted } from "../editor.js";
 import { badge, words } from "../ui.js";
 
+// effects are what a policy can do, as choices of a form.
+export const effects = [["EFFECT_ALLOW", "Allow"], ["EFFECT_DENY", "Deny"]];
+
 export const effectBadge = (policy) => badge(words(policy.effect, "EFFECT_"), policy.effect === "EFFECT_DENY" ? "bad" : "good");
 
 export const clauses = { condition: "Condition", consensus: "Consensus", time: "Time" };

@@ -6,14 +6,13 @@ import { fill, h } from "../dom.js";
 import { expressionField } from "../editor.js";
 import { session } from "../session.js";
 import { types, versionsOf } from "../types.js";
-import { badge, button, empty, field, form, load, panel, title, when, words } from "../ui.js";
+import { badge, button, field, form, load, panel, title, when, words } from "../ui.js";
 import { initiator, typeText } from "./activities.js";
 import { evaluations } from "./evaluations.js";
-import { effectBadge, expressions, inWords } from "./policywords.js";
+import { effectBadge, effects, expressions, inWords } from "./policywords.js";
 import { samples } from "./samples.js";
 
 const back = { href: "#/policies", text: "Policies" };
-const effects = [["EFFECT_ALLOW", "Allow"], ["EFFECT_DENY", "Deny"]];
 const noPolicy = "00000000-0000-0000-0000-000000000000"; // the id of a draft
 
 const outcomes = {
@@ -112,7 +111,7 @@ function draftFields(organization) {
 
 // write puts a policy into the fields of a draft, and uses it.
 function write(node, policy) {
-  const { useDraft, policyId, effect, ...rest } = node.elements;
+  const { useDraft, policyId, effect } = node.elements;
   useDraft.checked = true;
   policyId.value = policy.policyId ?? "";
   effect.value = policy.effect;
@@ -122,7 +121,6 @@ function write(node, policy) {
     area.dispatchEvent(new Event("input", { bubbles: true })); // its highlighting follows
   }
   node.querySelector("details.draft").open = true;
-  return rest;
 }
 
 function draw({ organizationData: organization, activity, address }) {
@@ -156,7 +154,6 @@ function draw({ organizationData: organization, activity, address }) {
         }) : h("p", null, unsuggested(got))));
     },
   });
-  if (users.length === 0) return empty("There are no users.");
   return [panel("Request", node), outcome];
 }
 
