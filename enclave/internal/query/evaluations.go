@@ -18,7 +18,7 @@ var evaluations = []*Query{
 }
 
 func answerEvaluations(v *View, e *org.Entry) ([]byte, error) {
-	bad := error(nil)
+	var bad error
 	hidden, err := parentDecided(v, e)
 	if err != nil {
 		return nil, err
@@ -231,15 +231,9 @@ func evaluatePolicies(v *View, in evaluation) ([]byte, error) {
 		return nil, err
 	}
 	steps := v.Steps
-	var lacks *org.MFAPolicy
-	if by.ID == v.Caller.ID {
-		vote := org.PendingVote{User: by.ID, CreatedMs: v.NowMs, Credentials: []org.VoteCredential{v.Credential}}
-		lacks, err = activity.CountVotes(v.Tx, &org.Pending{Initiator: by.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q, v.Steps, &steps)
-		if err != nil {
-			return nil, err
-		}
-	} else {
-		q.Approvals = []policy.Approval{activity.ApprovalByAll(by, v.NowMs)}
+	lacks, err := approveAs(v, by, &q, &steps)
+	if err != nil {
+		return nil, err
 	}
 	s := activity.PolicyState(v.Tx, o)
 	s.Budget, s.Steps = v.Steps, &steps
@@ -252,15 +246,6 @@ func evaluatePolicies(v *View, in evaluation) ([]byte, error) {
 			return nil, err
 		}
 		basis = basisTexts[d.Basis]
-	}
-	status := org.StatusFailed
-	switch d.Outcome {
-	case policy.Allow:
-		status = org.StatusCompleted
-	case policy.RequiresConsensus:
-		status = org.StatusConsensusNeeded
-	case policy.RequiresAuthenticators:
-		status = org.StatusAuthenticatorsNeeded
 	}
 	e := activity.EvaluationOf(org.ID{}, org.ID{}, v.NowMs, &d)
 	outcomes, err := outcomesOf(v, &e)
@@ -280,7 +265,7 @@ func evaluatePolicies(v *View, in evaluation) ([]byte, error) {
 		outcomes = sorted
 	}
 	dst := text(nil, `{"outcome":`, d.Outcome.String())
-	dst = text(dst, `,"status":`, status.String())
+	dst = text(dst, `,"status":`, statusOf(d.Outcome).String())
 	dst = text(dst, `,"basis":`, basis)
 	dst = ident(dst, `,"initiatorId":`, by.ID)
 	dst = activity.AppendEvaluations(append(dst, `,"policyEvaluations":`...), outcomes)
@@ -290,6 +275,29 @@ func evaluatePolicies(v *View, in evaluation) ([]byte, error) {
 		}
 	}
 	return append(dst, '}'), nil
+}
+
+// approveAs fills in the approval of who would submit a request. lacks is the MFA policy that the caller still has to meet.
+func approveAs(v *View, by *org.User, q *policy.Request, steps *int) (lacks *org.MFAPolicy, err error) {
+	if by.ID != v.Caller.ID {
+		q.Approvals = []policy.Approval{activity.ApprovalByAll(by, v.NowMs)}
+		return nil, nil
+	}
+	vote := org.PendingVote{User: by.ID, CreatedMs: v.NowMs, Credentials: []org.VoteCredential{v.Credential}}
+	return activity.CountVotes(v.Tx, &org.Pending{Initiator: by.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, q, v.Steps, steps)
+}
+
+// statusOf is the status that an activity with this outcome would get.
+func statusOf(o policy.Outcome) org.Status {
+	switch o {
+	case policy.Allow:
+		return org.StatusCompleted
+	case policy.RequiresConsensus:
+		return org.StatusConsensusNeeded
+	case policy.RequiresAuthenticators:
+		return org.StatusAuthenticatorsNeeded
+	}
+	return org.StatusFailed
 }
 
 // appendSuggestion writes the narrowest policy with which the request would be allowed, if there is one and it would be.
