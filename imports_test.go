@@ -153,6 +153,7 @@ var table = []row{
 	{"enclave/internal/guest", "enclave/internal/nsm enclave/internal/pid1", "vsock x/sys", ""},
 	// The rooms of core, which nobody else may enter: what a call is not decided in.
 	{"enclave/core/internal/tenant", "enclave/internal/org", "", ""},
+	{"enclave/core/internal/responses", "enclave/internal/org", "", ""},
 	{"enclave/core/internal/link", "enclave/internal/ledger enclave/internal/fault shared/wire", "", ""},
 	{"enclave/core/internal/ranges", "enclave/core/internal/link enclave/internal/org enclave/internal/ledger enclave/internal/seal enclave/internal/strictjson " +
 		"enclave/internal/fault shared/wire", "", ""},

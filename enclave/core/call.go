@@ -159,6 +159,7 @@ func (c *Core) makeReply(ctx context.Context, call *wire.Call, of *replyReservat
 		reply.Status, reply.Body = c.errorReply(err)
 	} else {
 		reply.Status, reply.Body = uint16(a.status), a.body
+		v.addResponse(call)
 	}
 	reply.Readable = a.readable
 	if int(reply.Status) == fault.ResourceExhausted.HTTPStatus() {
@@ -324,6 +325,18 @@ const (
 type timing struct {
 	last time.Time
 	us   [phases]uint32
+}
+
+// addResponse counts a request for an activity that was answered, and how long it took, for the tenant whose credential stamped it.
+func (v *callState) addResponse(call *wire.Call) {
+	if call.Endpoint != wire.EndpointSubmit || v.rate.payer == nil {
+		return
+	}
+	var took time.Duration
+	for _, us := range v.timing.us {
+		took += time.Duration(us) * time.Microsecond
+	}
+	v.core.responses.Add(v.rate.payer.Tenant(), v.timing.last, took)
 }
 
 // endPhase ends a phase.

@@ -21,6 +21,7 @@ import (
 
 	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/responses"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/billing"
@@ -96,6 +97,7 @@ type Core struct {
 	metering       atomic.Pointer[meter]
 	processorQueue *fairqueue.Queue
 	replies        *tenant.Portion[org.ID] // of replyBytes
+	responses      *responses.Times        // how long requests for activities took
 	proofWaits     *tenant.Portion[org.ID] // of maxProofWaits
 	callSlots      *tenant.Portion[customer]
 	callsRefused   atomic.Uint64 // calls without a slot
@@ -144,7 +146,7 @@ func New(cfg Config) *Core {
 		cfg.Elapsed = func() time.Duration { return cfg.Clock.Now().Sub(began) }
 	}
 	c := &Core{cfg: cfg, processorQueue: fairqueue.New(fairqueue.Config{Slots: runtime.GOMAXPROCS(0), Elapsed: cfg.Elapsed, Yield: cfg.Yield}), stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		replies: tenant.NewPortion[org.ID](replyBytes), proofWaits: tenant.NewPortion[org.ID](maxProofWaits), callSlots: tenant.NewPortion[customer](maxCallSlots), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
+		replies: tenant.NewPortion[org.ID](replyBytes), responses: responses.New(), proofWaits: tenant.NewPortion[org.ID](maxProofWaits), callSlots: tenant.NewPortion[customer](maxCallSlots), active: make(chan struct{}, 1), perform: (*activity.Version).Run}
 	c.metering.Store(newMeter(cfg.Rates))
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.answerFrame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,

@@ -62,7 +62,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (callAn
 	}
 	if err == nil && r.query.Fetches {
 		from := sources{ctx, r}
-		err = r.req.Fetch(from, from, from, from, from, from)
+		err = r.req.Fetch(from, from, from, from, from, from, from)
 	}
 	var body []byte
 	if err == nil {

@@ -60,6 +60,7 @@ func (l *Link) storeHandlers() map[wire.Kind]fromStore {
 		wire.KindFind:             relay(s.Find),
 		wire.KindPage:             relay(s.Page),
 		wire.KindPageIndex:        relay(s.PageIndex),
+		wire.KindCountActivities:  relay(s.CountActivities),
 		wire.KindSends:            relay(s.SendStates),
 		wire.KindLoadKeys:         relay(s.LoadKeys),
 		wire.KindLoadHeaders:      relay(s.LoadHeaders),

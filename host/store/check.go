@@ -106,6 +106,19 @@ func checkEntry(e *wire.Entry) error {
 	return nil
 }
 
+// CheckCount checks the limits of a CountActivities. Errors are ErrRefused.
+func CheckCount(ask wire.CountActivities) error {
+	if len(ask.TimesMs) < 2 || len(ask.TimesMs) > wire.MaxTimes {
+		return refuse("%d times", len(ask.TimesMs))
+	}
+	for i, ms := range ask.TimesMs {
+		if ms > MaxTime || i > 0 && ms <= ask.TimesMs[i-1] {
+			return refuse("time %d after another one", ms)
+		}
+	}
+	return nil
+}
+
 // CheckPageIndex checks the limits of a PageIndex. Errors are ErrRefused.
 func CheckPageIndex(ask wire.PageIndex) error {
 	switch {

@@ -141,6 +141,9 @@ type Finder interface {
 	HeaderOf(ctx context.Context, organization wire.ID, seq uint64) ([]byte, error)
 	// PageIndex lists the organizations that have a key, by rank and then by id.
 	PageIndex(ctx context.Context, ask wire.PageIndex) (wire.IndexRows, error)
+	// CountActivities counts activities by the time of their newest entry, and by the type and status of that entry. It reads
+	// no sealed entry; its cost grows with the number of those that it counts, by an index entry for each.
+	CountActivities(ctx context.Context, ask wire.CountActivities) (wire.ActivityCounts, error)
 }
 
 // An Outbox is the queue of sends. A sender claims due sends for a limited time, so that several

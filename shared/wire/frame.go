@@ -30,6 +30,7 @@ const (
 	maxTips   = MaxTipsPage * 80
 	maxKeys   = MaxKeysPage * (MaxWrapped + 64)
 	maxStates = MaxStates * (MaxChainText + MaxRevert + 64)
+	maxCounts = MaxCounts * (128 + 9*MaxTimes + 64)
 	// A token's longest fields are its symbol, its name and the URL of its logo.
 	maxReading = MaxTokens*(3*MaxChainText+256) + MaxStates*MaxChainText
 )

@@ -25,6 +25,8 @@ const (
 	MaxPieces     = 64        // pieces asked for at once
 	MaxIndex      = 1 << 14   // index changes of one entry
 	MaxRows       = 256       // rows in an answer to PageIndex
+	MaxTimes      = 64        // times in CountActivities
+	MaxCounts     = 1 << 10   // rows in an answer to CountActivities
 	MaxSends      = 64        // sends of one entry
 	MaxStates     = 100       // sends, or transactions, in one question for their states
 	MaxKeysPage   = 256       // data keys in one question or answer

@@ -51,8 +51,12 @@ const (
 	KindPutTable    Kind = 90 // RoleSnapshots
 	KindProveLogged Kind = 91 // RoleLoads
 	KindLogged      Kind = 92
-	KindPutObject   Kind = 51
-	KindDone        Kind = 52
+
+	KindCountActivities Kind = 97 // RoleLoads
+	KindActivityCounts  Kind = 98
+
+	KindPutObject Kind = 51
+	KindDone      Kind = 52
 
 	KindFailed Kind = 60
 	KindCancel Kind = 61 // cancels the question with the frame's id; it has no answer
@@ -398,6 +402,25 @@ type Page struct {
 	After        *ID      `cbor:"6,keyasint,omitempty"`
 	Limit        uint16   `cbor:"7,keyasint"`
 	End          *uint64  `cbor:"8,keyasint,omitempty"`
+}
+
+// CountActivities asks how many activities changed last between neighbouring times, which ascend: 2 to MaxTimes of them, in milliseconds.
+// A period includes the time that it begins with, and not the one that it ends with.
+type CountActivities struct {
+	Organization ID       `cbor:"1,keyasint"`
+	TimesMs      []uint64 `cbor:"2,keyasint"`
+}
+
+// ActivityCounts answers CountActivities, an unverified claim of the host: a row for each type and status that a period has, in no order.
+type ActivityCounts struct {
+	Rows []ActivityCount `cbor:"1,keyasint"` // at most MaxCounts
+}
+
+// An ActivityCount is how many activities of a type and status, those of their newest entries, each period has.
+type ActivityCount struct {
+	Type   string   `cbor:"1,keyasint"`
+	Status uint8    `cbor:"2,keyasint"`
+	Counts []uint64 `cbor:"3,keyasint"` // one for each period
 }
 
 // An IndexRow is a row of the host's index under one key. Rows are ordered by rank and id.

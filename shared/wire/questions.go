@@ -33,6 +33,7 @@ var Questions = []Question{
 	{Kind: KindFind, Name: "find", Role: RoleLoads, AskedBy: SideEnclave, Asks: Find{}, Most: maxLookup, Answer: KindProven, Tells: Proven{}, MostAnswer: MaxFrame},
 	{Kind: KindPage, Name: "page", Role: RoleLoads, AskedBy: SideEnclave, Asks: Page{}, Most: maxLookup, Answer: KindProven, Tells: Proven{}, MostAnswer: MaxFrame},
 	{Kind: KindPageIndex, Name: "page_index", Role: RoleLoads, AskedBy: SideEnclave, Asks: PageIndex{}, Most: maxSmall, Answer: KindIndexRows, Tells: IndexRows{}, MostAnswer: maxLookup},
+	{Kind: KindCountActivities, Name: "count_activities", Role: RoleLoads, AskedBy: SideEnclave, Asks: CountActivities{}, Most: maxSmall, Answer: KindActivityCounts, Tells: ActivityCounts{}, MostAnswer: maxCounts},
 	{Kind: KindLoadObject, Name: "load_object", Role: RoleLoads, AskedBy: SideEnclave, Asks: LoadObject{}, Most: maxSmall, Answer: KindObject, Tells: Object{}, MostAnswer: MaxObject + maxSmall},
 	{Kind: KindSends, Name: "sends", Role: RoleLoads, AskedBy: SideEnclave, Asks: Sends{}, Most: maxLookup, Answer: KindSendStates, Tells: SendStates{}, MostAnswer: maxStates},
 	{Kind: KindLoadKeys, Name: "load_keys", Role: RoleLoads, AskedBy: SideEnclave, Asks: LoadKeys{}, Most: maxSmall, Answer: KindKeys, Tells: Keys{}, MostAnswer: maxKeys},

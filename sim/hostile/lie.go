@@ -80,6 +80,7 @@ var forms = map[wire.Kind]form{
 	wire.KindLoadPieces: byValue[wire.LoadPieces](), wire.KindPieces: byPointer[wire.Pieces](),
 	wire.KindFind: byValue[wire.Find](), wire.KindPage: byValue[wire.Page](), wire.KindProven: byPointer[wire.Proven](),
 	wire.KindPageIndex: byValue[wire.PageIndex](), wire.KindIndexRows: byPointer[wire.IndexRows](),
+	wire.KindCountActivities: byValue[wire.CountActivities](), wire.KindActivityCounts: byPointer[wire.ActivityCounts](),
 	wire.KindLoadObject: byValue[wire.LoadObject](), wire.KindObject: byPointer[wire.Object](),
 	wire.KindLoadKeys: byValue[wire.LoadKeys](), wire.KindKeys: byPointer[wire.Keys](), wire.KindPutKeys: byValue[wire.PutKeys](),
 	wire.KindLoadHeaders: byValue[wire.LoadHeaders](), wire.KindHeaders: byPointer[wire.Headers](),

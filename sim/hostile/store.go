@@ -142,6 +142,11 @@ func (s *Store) PageIndex(ctx context.Context, q wire.PageIndex) (wire.IndexRows
 	return through(ctx, s, q, s.Store.PageIndex)
 }
 
+// CountActivities is store.Finder's.
+func (s *Store) CountActivities(ctx context.Context, q wire.CountActivities) (wire.ActivityCounts, error) {
+	return through(ctx, s, q, s.Store.CountActivities)
+}
+
 // SendStates is store.Outbox's.
 func (s *Store) SendStates(ctx context.Context, q wire.Sends) (wire.SendStates, error) {
 	return through(ctx, s, q, s.Store.SendStates)

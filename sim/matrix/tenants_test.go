@@ -103,6 +103,7 @@ func (w *world) plant(name string, t *tenant, live map[string]bool) *victim {
 		"get_private_key": {"privateKeyId": key}, "get_activity": {"activityId": act}, "list_app_proofs": {"activityId": act}, "get_policy_evaluations": {"activityId": act},
 		"get_mfa_status": {"activityId": act}, "list_activities": {"paginationOptions": object{"limit": "100"}}, "get_boot_proof": {"ephemeralKey": strings.Repeat("04", 65)},
 		"get_log_proof": {"activityId": act}, "get_history": {"activityId": t.exported()},
+		"get_activity_counts":   {"timesMs": []string{"0", "4102444800000"}},
 		"get_latest_boot_proof": {"appName": "cloister"}, "get_api_key": {"apiKeyId": t.anyKey()},
 		"list_suborgs":      {"filterType": "NAME", "filterValue": v.canaries[0]},
 		"evaluate_policies": {"activityId": act, "userId": t.second, "policy": object{"policyId": policyID, "effect": "EFFECT_ALLOW"}, "includeSuggestion": true},

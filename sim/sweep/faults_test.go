@@ -131,6 +131,10 @@ func (s *faultyStore) Page(ctx context.Context, q wire.Page) (wire.Proven, error
 	return try(ctx, s, "page", s.Store.Page, q)
 }
 
+func (s *faultyStore) CountActivities(ctx context.Context, q wire.CountActivities) (wire.ActivityCounts, error) {
+	return try(ctx, s, "count activities", s.Store.CountActivities, q)
+}
+
 func (s *faultyStore) PageIndex(ctx context.Context, q wire.PageIndex) (wire.IndexRows, error) {
 	return try(ctx, s, "page index", s.Store.PageIndex, q)
 }
@@ -183,7 +187,7 @@ var kinds = map[wire.Kind]string{
 	wire.KindHello: "hello", wire.KindCall: "call", wire.KindReply: "reply", wire.KindOwn: "own", wire.KindOwned: "owned", wire.KindBatch: "batch",
 	wire.KindStored: "stored", wire.KindLoadOrganization: "load organization", wire.KindOrganization: "organization", wire.KindLoadEntries: "load entries",
 	wire.KindEntries: "entries", wire.KindLoadPieces: "load pieces", wire.KindPieces: "pieces", wire.KindFind: "find", wire.KindPage: "page",
-	wire.KindPageIndex: "page index", wire.KindIndexRows: "index rows", wire.KindProven: "proven", wire.KindLoadObject: "load object", wire.KindObject: "object", wire.KindPutSnapshot: "put snapshot",
+	wire.KindPageIndex: "page index", wire.KindIndexRows: "index rows", wire.KindCountActivities: "count activities", wire.KindActivityCounts: "activity counts", wire.KindProven: "proven", wire.KindLoadObject: "load object", wire.KindObject: "object", wire.KindPutSnapshot: "put snapshot",
 	wire.KindPutObject: "put object", wire.KindDone: "done", wire.KindFailed: "failed", wire.KindCancel: "cancel",
 }
 

@@ -204,6 +204,7 @@ type sources struct {
 	Chains
 	Logs
 	Mails
+	Statistics
 }
 
 // Decode decodes the body of a request strictly. Its errors are *fault.Error,
@@ -213,13 +214,13 @@ func (q *Query) Decode(body stamp.Body) (*Request, error) { return q.decode(body
 // DecodeHostBody is Decode for a read-only session's request as the host claims it.
 func (q *Query) DecodeHostBody(body stamp.HostBody) (*Request, error) { return q.decode(body.Bytes()) }
 
-// Fetch reads the data for the answer from history, boot proofs, index, chains, logs and mails.
+// Fetch reads the data for the answer from history, boot proofs, index, chains, logs, mails and statistics.
 // Errors that are no *fault.Error are the sources' own.
-func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Mails) error {
+func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Mails, n Statistics) error {
 	if r.fetch == nil {
 		return nil
 	}
-	return r.fetch(&sources{h, p, x, c, l, m})
+	return r.fetch(&sources{h, p, x, c, l, m, n})
 }
 
 // Answer writes the response. A *fault.Error is returned to the caller. An *org.Retry
@@ -293,7 +294,7 @@ func index(families ...[]*Query) map[string]*Query {
 
 // live are the implemented queries.
 var live = index(organizations, policies, interfaces, sessionProfiles, suborgs, users, credentials, providerCredentials, wallets, privateKeys, secrets, activities, proofs,
-	evaluations, sending, gas, chains, mails, authProxy, histories, sharedValues, bills, usages, tvcApps, tvcDeployments, tvcRunning)
+	evaluations, sending, gas, chains, mails, authProxy, histories, sharedValues, bills, usages, counts, tvcApps, tvcDeployments, tvcRunning)
 
 // id parses an id that a request names.
 func id(field, text string) (org.ID, error) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/apitest"
@@ -100,8 +101,9 @@ func TestRequestsFollowTheDescription(t *testing.T) {
 
 // world is an organization with something of everything.
 type world struct {
-	later   uint64 // milliseconds, than usual
-	steps   int    // of a query; zero: as usual
+	counted []uint64 // times of the last request for counts
+	later   uint64   // milliseconds, than usual
+	steps   int      // of a query; zero: as usual
 	t       *testing.T
 	id      org.ID
 	state   *org.State
@@ -216,6 +218,24 @@ func (w *world) Export(from uint64) ([]byte, uint64, error) {
 	return []byte("a page"), 7, nil
 }
 
+// Counts are those of a host that says more than there is.
+func (w *world) Counts(timesMs []uint64) ([]query.Count, error) {
+	w.counted = timesMs
+	n := make([]uint64, len(timesMs)-1)
+	n[0] = 7
+	return []query.Count{
+		{Type: "ACTIVITY_TYPE_CREATE_POLICY_V3", Status: org.StatusFailed, Counts: n},
+		{Type: "ACTIVITY_TYPE_CREATE_POLICY_V3", Status: 77, Counts: n},
+		{Type: "ACTIVITY_TYPE_<b>", Status: org.StatusFailed, Counts: n},
+		{Type: "ACTIVITY_TYPE_STAMP_LOGIN", Status: org.StatusFailed, Counts: n[1:]},
+		{Type: "ACTIVITY_TYPE_STAMP_LOGIN", Status: org.StatusCompleted, Counts: make([]uint64, len(n))},
+	}, nil
+}
+
+func (w *world) Responses() []query.ResponseHour {
+	return []query.ResponseHour{{StartMs: 3_600_000, Count: 3, Median: 1234567 * time.Nanosecond, P95: 2 * time.Second}}
+}
+
 func (w *world) Latest() ([]byte, error) { return w.proof, nil }
 
 func (w *world) ByKey(key string) ([]byte, error) {
@@ -246,7 +266,7 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Fetch(w, w, w, w, w, w); err != nil {
+	if err := r.Fetch(w, w, w, w, w, w, w); err != nil {
 		return nil, err
 	}
 	v := &query.View{Tx: w.tx(), Caller: caller, Home: home, Steps: cmp.Or(w.steps, policy.MaxDecisionSteps)}
@@ -353,7 +373,7 @@ func FuzzRequest(f *testing.F) {
 		w.must(err)
 		r, err := q.DecodeHostBody(stamp.NewHostBody(body))
 		if err == nil {
-			err = r.Fetch(w, w, w, w, w, w)
+			err = r.Fetch(w, w, w, w, w, w, w)
 		}
 		var b []byte
 		if err == nil {

@@ -103,6 +103,16 @@ The answer has `+"`outcome` and `status`, `basis`"+` (the rule that decided, suc
 the id of zeros, and `+"`suggestion` (`effect`, `consensus`, `condition`)"+` where
 policies can tell the request from more dangerous ones and the organization would allow it with that policy.
 
+`+"`get_activity_counts`"+` says how many activities there are by the time of their last change, for charts. It takes `+"`timesMs`"+`, 2 to 64 ascending times
+in milliseconds as decimal strings. Its answer has
+
+- `+"`periods` (`fromMs`, `untilMs`, `counts`)"+`, one between each two neighbouring times, with its beginning and without its end: the activities whose
+  last change lies in it, as `+"`activityType`, `activityStatus`, `count`"+`. The host counts them by what it keeps beside the sealed entries, and nothing
+  proves its numbers;
+- `+"`response` (`fromMs`, `count`, `medianMs`, `p95Ms`)"+`: for each hour of the last 24 that had requests for activities, how long the enclave took over
+  them since it started, of the organization and its sub-organizations together. Times are rounded up by at most 19 percent. A
+  sub-organization is told none.
+
 ## Cloister's own members of queries
 
 All are optional. Clients that do not know them leave them out.

@@ -90,7 +90,7 @@ func BenchPage(b *testing.B, s store.Store, n int) {
 	for seq := 0; seq < n; {
 		batch := w.next()
 		for ; seq < n && len(batch.Entries) < wire.MaxBatch; seq++ {
-			e := wire.Entry{Organization: org, Seq: uint64(seq), Sealed: make([]byte, 64), Type: "ACTIVITY_TYPE_SIGN", Status: 1, Activity: id(uint64(1000 + seq/2))}
+			e := wire.Entry{Organization: org, Seq: uint64(seq), Sealed: make([]byte, 64), Type: "ACTIVITY_TYPE_SIGN", Status: 1, Activity: id(uint64(1000 + seq/2)), TimeMs: uint64(seq)}
 			if seq%2 == 1 {
 				e.Prior, e.Status = uint64(seq), 2
 			}
@@ -116,6 +116,15 @@ func BenchPage(b *testing.B, s store.Store, n int) {
 			}
 		})
 	}
+	times := make([]uint64, 31)
+	for i := range times {
+		times[i] = uint64(i * n / (len(times) - 1))
+	}
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			must(s.CountActivities(b.Context(), wire.CountActivities{Organization: org, TimesMs: times}))(b)
+		}
+	})
 	b.Run("proof", func(b *testing.B) {
 		for b.Loop() {
 			must(s.Find(b.Context(), wire.Find{Organization: org, TreeSize: uint64(n), Seqs: []uint64{uint64(n) / 3}}))(b)

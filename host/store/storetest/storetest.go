@@ -46,6 +46,7 @@ func Run(t *testing.T, open Opener) {
 		{"Find", testFind},
 		{"PageOracle", testPageOracle},
 		{"PageDeep", testPageDeep},
+		{"Count", testCount},
 		{"Index", testIndex},
 		{"IndexOnce", testIndexOnce},
 		{"IndexRefused", testIndexRefused},

@@ -227,6 +227,11 @@ func (h *Host) Program(ctx context.Context, q wire.AboutProgram) (wire.ProgramSt
 	return question[wire.ProgramStatus](ctx, h, wire.KindProgram, q)
 }
 
+// CountActivities asks how many activities changed last in some periods.
+func (h *Host) CountActivities(ctx context.Context, q wire.CountActivities) (wire.ActivityCounts, error) {
+	return question[wire.ActivityCounts](ctx, h, wire.KindCountActivities, q)
+}
+
 // Sends asks where sends stand.
 func (h *Host) Sends(ctx context.Context, q wire.Sends) (wire.SendStates, error) {
 	return question[wire.SendStates](ctx, h, wire.KindSends, q)
