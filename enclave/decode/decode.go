@@ -43,7 +43,7 @@ type Question struct {
 	// Activity is the reply of get_activity, or the activity in it.
 	Activity string `json:"activity"`
 	// Records are replies of get_wallet_account, list_wallet_accounts, get_private_key, list_private_keys,
-	// get_smart_contract_interface and list_smart_contract_interfaces. The account or key that signs must be among them, and
+	// get_smart_contract_interface, list_smart_contract_interfaces and get_organization_configs, of which the address book counts. The account or key that signs must be among them, and
 	// all that the document speaks of: another account of the organization, an interface of a contract.
 	Records []string `json:"records"`
 	// Tokens is the operator's list of tokens, or the reply of list_known_tokens; empty: none is known.
@@ -228,6 +228,14 @@ type records struct {
 	PrivateKeys []privateKey  `json:"privateKeys"`
 	Interface   *description  `json:"smartContractInterface"`
 	Interfaces  []description `json:"smartContractInterfaces"`
+	Configs     *configs      `json:"configs"`
+}
+
+type configs struct {
+	Features []struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"features"`
 }
 
 type account struct {
@@ -275,6 +283,11 @@ func add(tx *org.Tx, text string) error {
 	if r.Interface != nil {
 		r.Interfaces = append(r.Interfaces, *r.Interface)
 	}
+	if r.Configs != nil {
+		if err := r.Configs.put(tx); err != nil {
+			return err
+		}
+	}
 	for i := range r.Accounts {
 		if err := r.Accounts[i].put(tx); err != nil {
 			return err
@@ -291,6 +304,19 @@ func add(tx *org.Tx, text string) error {
 		}
 	}
 	return nil
+}
+
+func (c *configs) put(tx *org.Tx) error {
+	o := &org.Organization{ID: tx.ID, Features: map[string]string{}}
+	for _, f := range c.Features {
+		if f.Name == org.FeatureAddressBook {
+			if _, err := activity.ReadAddressBook("value", f.Value); err != nil {
+				return errors.New(fault.Of(err).Message)
+			}
+			o.Features[f.Name] = f.Value
+		}
+	}
+	return tx.PutOrganization(o)
 }
 
 func (a *account) put(tx *org.Tx) error {

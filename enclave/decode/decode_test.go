@@ -62,6 +62,10 @@ func TestAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	book := `{"configs":{"features":[{"name":"FEATURE_NAME_SMS_AUTH"},{"name":"FEATURE_NAME_ADDRESS_BOOK","value":"[{\"name\":\"Payroll\",\"address\":\"0x4444444444444444444444444444444444444444\"}]"}],"quorum":{"threshold":1,"userIds":[]}}}`
+	if b, err := (&decode.Question{Activity: q.Activity, Records: []string{book, account}}).Answer(); err != nil || !strings.Contains(string(b.Document), `"label":"Payroll","labelSource":"ORGANIZATION"`) || b.Digest == a.Digest {
+		t.Errorf("with a name of the address book: %v, %s", err, b.Document)
+	}
 	for name, text := range map[string]string{"as it came": string(a.Document), "with blanks": string(pretty)} {
 		q.Activity = reply(sign(transfer), shown([]byte(text), a.Digest))
 		if b, err := q.Answer(); err != nil || !b.Shown || len(b.Differences) > 0 {
@@ -98,6 +102,7 @@ func TestRefused(t *testing.T) {
 		"account 0":              {decode.Question{Activity: good, Records: []string{strings.Replace(account, "0001", "0000", 1)}}, "walletAccountId"},
 		"a key without id":       {decode.Question{Activity: good, Records: []string{`{"privateKeys":[{}]}`}}, "privateKeyId"},
 		"an interface that is":   {decode.Question{Activity: good, Records: []string{`{"smartContractInterfaces":[{}]}`}}, "smartContractInterfaceId"},
+		"an address book":        {decode.Question{Activity: good, Records: []string{`{"configs":{"features":[{"name":"FEATURE_NAME_ADDRESS_BOOK","value":"[{}]"}]}}`}}, "invalid address book"},
 		"too many bytes":         {decode.Question{Activity: good, Records: []string{strings.Repeat(" ", decode.MaxBytes)}}, "bytes in all"},
 	} {
 		a, err := c.q.Answer()
@@ -117,6 +122,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(sign(transfer), shown(a.Document, a.Digest), account)
 	f.Add(sign("00"), "", `{"privateKeys":[{"privateKeyId":"`+wallet+`","curve":"CURVE_ED25519","publicKey":"00","addresses":[{"format":"ADDRESS_FORMAT_SOLANA","address":"1"}]}]}`)
 	f.Add(body("{}"), `,"decoded":null`, `{"smartContractInterfaces":[{"smartContractInterfaceId":"`+wallet+`","type":"SMART_CONTRACT_INTERFACE_TYPE_SOLANA","label":"x"}]}`)
+	f.Add(sign(transfer), "", `{"configs":{"features":[{"name":"FEATURE_NAME_ADDRESS_BOOK","value":"[{\"name\":\"a\",\"address\":\"0x4444444444444444444444444444444444444444\"}]"}]}}`)
 	f.Fuzz(func(t *testing.T, body, more, record string) {
 		a, err := (&decode.Question{Activity: reply(body, more), Records: []string{account, record}}).Answer()
 		if err == nil && (!json.Valid(a.Document) || len(a.Differences) > decode.MaxDifferences) {

@@ -27,10 +27,11 @@ func TestDecodeOutside(t *testing.T) {
 	key := client.Text(root.Do("CREATE_PRIVATE_KEYS_V2", client.Object{"privateKeys": []any{client.Object{"privateKeyName": "Cold", "curve": "CURVE_SECP256K1", "privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM"}}}}), "privateKeys", "0", "privateKeyId")
 	root.Do("CREATE_SMART_CONTRACT_INTERFACE", client.Object{"label": "Own token", "smartContractAddress": "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
 		"type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "smartContractInterface": `[{"type":"function","name":"approve","inputs":[{"name":"spender","type":"address"},{"name":"amount","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"}]`})
+	root.Do("SET_ORGANIZATION_FEATURE", client.Object{"name": "FEATURE_NAME_ADDRESS_BOOK", "value": `[{"name":"Desk","address":"0x35cdf80606c5e1effe6cb81d969f03f0c04decc9"}]`})
 	root.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 2, "userIds": []any{root.User, second.User}})
 
 	accounts := string(second.Query("list_wallet_accounts", client.Object{}).Body)
-	records := []string{accounts, string(second.Query("list_private_keys", nil).Body), string(second.Query("list_smart_contract_interfaces", nil).Body)}
+	records := []string{accounts, string(second.Query("list_private_keys", nil).Body), string(second.Query("list_smart_contract_interfaces", nil).Body), string(second.Query("get_organization_configs", nil).Body)}
 	tokens := string(second.Query("list_known_tokens", nil).Body)
 	if tokens != `{"tokens":[`+usdt+`]}` {
 		t.Error(tokens)
@@ -82,7 +83,7 @@ func TestDecodeOutside(t *testing.T) {
 		}
 	}
 	sign := replies["a transaction"]
-	if a, err := answer(sign, records...); err != nil || !strings.Contains(string(a.Document), `"label":"Own token","labelSource":"ORGANIZATION"`) {
+	if a, err := answer(sign, records...); err != nil || !strings.Contains(string(a.Document), `"label":"Own token","labelSource":"ORGANIZATION"`) || !strings.Contains(string(a.Document), `"label":"Desk","labelSource":"ORGANIZATION"`) {
 		t.Errorf("%v, %v", a, err)
 	}
 

@@ -28,6 +28,9 @@ func (t Table) Document(tx *org.Tx, e *org.Entry, tokens *show.Tokens) (d show.D
 		_, ok, err := tx.ByAddress(chain.MatchKey(address))
 		return ok, err
 	}}
+	if err := addressBook(tx, known); err != nil {
+		return d, err
+	}
 	err = tx.EachInterface(func(i *org.Interface) bool {
 		known.Entries = append(known.Entries, show.Entry{Name: i.Label, Address: i.Address, From: show.FromOrganization})
 		return true

@@ -122,6 +122,7 @@ func TestOrganizationChanges(t *testing.T) {
 		{"DELETE_POLICY", object{"policyId": deny}, "FULL", "RULES_DENY_GONE DANGER", `"name":"no exports"`},
 		{"DELETE_POLICIES", object{"policyIds": []any{allow}}, "FULL", "", `"name":"small"`},
 		{"EXPORT_WALLET", object{"walletId": wallet, "targetPublicKey": point}, "FULL", "KEY_LEAVES DANGER", `"name":"treasury","nameSource":"ORGANIZATION","accounts":"0","exported":false`},
+		{"SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_ADDRESS_BOOK", "value": `[{"name":"Payroll","address":"0x000000000000000000000000000000000000dEaD"}]`}, "FULL", "", `"added":[{"name":"Payroll","address":"0x000000000000000000000000000000000000dEaD"}]`},
 		{"CREATE_API_KEYS_V2", apiKey(root), "FULL", "CREDENTIAL_ADDED DANGER", `"publicKey":"` + key + `"`},
 		{"CREATE_API_KEYS_V2", apiKey(people[1]), "FULL", "CREDENTIAL_ADDED WARN", `"name":"bob"`},
 		{"IMPORT_WALLET", object{"userId": root, "walletName": "ops", "encryptedBundle": `{"encappedPublic":"` + point + `","ciphertext":"` + strings.Repeat("00", 40) + `"}`, "accounts": []any{}}, "PARTIAL", "KEY_ENTERS WARN", `"reason":"ENCRYPTED"`},
@@ -182,6 +183,32 @@ func TestShownSignatures(t *testing.T) {
 		if !strings.Contains(string(d.Text()), want) {
 			t.Errorf("no %s in %s", want, d.Text())
 		}
+	}
+
+	// Names of the organization's address book are said; an address that looks like one of them is warned of.
+	named := func(book string) string {
+		w.Alter(func(tx *org.Tx) {
+			o, err := tx.Organization()
+			w.Must(err)
+			changed := *o
+			changed.Features = map[string]string{org.FeatureAddressBook: book}
+			w.Must(tx.PutOrganization(&changed))
+		})
+		if d, err = documentOf(w, "ETH_SEND_TRANSACTION_V2", send); err != nil {
+			t.Fatal(err)
+		}
+		return string(d.Text())
+	}
+	to := "0x52908400098527886E0F7030069857D2E4169EE7"
+	send["calls"] = []any{object{"to": to, "value": "1"}}
+	if text := named(`[]`); !strings.Contains(text, "ADDRESS_NEW") {
+		t.Errorf("nobody knows it, and nothing says so: %s", text)
+	}
+	if text := named(`[{"name":"Payroll","address":"` + strings.ToLower(to) + `"}]`); !strings.Contains(text, `"label":"Payroll","labelSource":"ORGANIZATION"`) || strings.Contains(text, "ADDRESS_NEW") {
+		t.Errorf("its name is not said: %s", text)
+	}
+	if text := named(`[{"name":"Payroll","address":"` + to[:6] + strings.Repeat("7", len(to)-10) + to[len(to)-4:] + `"}]`); !strings.Contains(text, "LOOKALIKE") {
+		t.Errorf("it looks like another, and nothing says so: %s", text)
 	}
 
 	// Several payloads are parts in their order.

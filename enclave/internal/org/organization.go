@@ -59,6 +59,9 @@ const FeatureStrictLog = "FEATURE_NAME_STRICT_LOG"
 // FeatureDecodedVotes is the feature with which approvals count only if they name what the voter was shown. It is our own.
 const FeatureDecodedVotes = "FEATURE_NAME_DECODED_VOTES"
 
+// FeatureAddressBook is the feature that names addresses for approvers; package activity reads its value. It is our own.
+const FeatureAddressBook = "FEATURE_NAME_ADDRESS_BOOK"
+
 // FeatureApprovalMails is the feature with which an activity that begins to wait is announced by mail to those who can approve it. Its
 // value is empty or the URL of a dashboard. It is our own.
 const FeatureApprovalMails = "FEATURE_NAME_APPROVAL_MAILS"

@@ -17,7 +17,7 @@ function addressesIn(value, found = new Set()) {
 // evidenceOf gathers the activity, and the records that its document takes keys and names from.
 export async function evidenceOf(activity) {
   const accounts = inTurn([...addressesIn(activity.decoded)].slice(0, most), (address) => query("list_wallet_accounts", { address }));
-  const [privateKeys, interfaces, tokens] = await Promise.all(["list_private_keys", "list_smart_contract_interfaces", "list_known_tokens"].map((name) => query(name)));
-  const records = [...(await accounts).filter((reply) => reply?.accounts.length), privateKeys, interfaces].map((reply) => JSON.stringify(reply));
+  const [privateKeys, interfaces, configs, tokens] = await Promise.all(["list_private_keys", "list_smart_contract_interfaces", "get_organization_configs", "list_known_tokens"].map((name) => query(name)));
+  const records = [...(await accounts).filter((reply) => reply?.accounts.length), privateKeys, interfaces, configs].map((reply) => JSON.stringify(reply));
   return { activity: JSON.stringify({ activity }), records, tokens: JSON.stringify(tokens) };
 }

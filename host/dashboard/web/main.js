@@ -10,6 +10,7 @@ import { title, toast } from "./ui.js";
 import { beforeLeaving, guarded } from "./unsaved.js";
 import { waitingNumber, watch } from "./waiting.js";
 import { activities } from "./sections/activities.js";
+import { addressBook } from "./sections/addressbook.js";
 import { approvals } from "./sections/approvals.js";
 import { auth } from "./sections/auth.js";
 import { billing } from "./sections/billing.js";
@@ -43,7 +44,7 @@ const sections = {
 const newTab = () => h("span", { class: "hidden" }, " (opens a new tab)");
 
 // pages are sections that the menu does not list.
-const pages = { find: ["Find", find] };
+const pages = { find: ["Find", find], addressbook: ["Address book", addressBook] };
 
 const app = document.getElementById("app");
 

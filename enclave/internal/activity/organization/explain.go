@@ -47,6 +47,38 @@ func (in *UpdateRootQuorum) explain(tx *org.Tx, o *show.Object) error {
 	return nil
 }
 
+// explain shows, of an address book, which names come and which go.
+func (in *SetOrganizationFeature) explain(tx *org.Tx, o *show.Object) error {
+	if in.Name != org.FeatureAddressBook {
+		return nil
+	}
+	rec, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	var before []activity.AddressName
+	if text, on := rec.Features[org.FeatureAddressBook]; on {
+		before, _ = activity.ReadAddressBook("value", text) // one that today's rules refuse has no names
+	}
+	after, err := activity.ReadAddressBook("value", in.Value)
+	if err != nil {
+		return err
+	}
+	only := func(key string, these, without []activity.AddressName) {
+		list := o.List(key)
+		for _, e := range these {
+			if !slices.Contains(without, e) {
+				entry := list.Object()
+				entry.Text("name", e.Name)
+				entry.Text("address", e.Address)
+			}
+		}
+	}
+	only("added", after, before)
+	only("removed", before, after)
+	return nil
+}
+
 // A clauseSet is what a policy says, for approvers.
 type clauseSet struct{ effect, condition, consensus, time string }
 

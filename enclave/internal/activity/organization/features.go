@@ -10,6 +10,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -19,7 +20,8 @@ import (
 
 // FeatureSwitches are the kinds that turn features on and off.
 var FeatureSwitches = activity.Family{
-	activity.Kind[SetOrganizationFeature, Features]{Name: "SET_ORGANIZATION_FEATURE", RootQuorum: true, Run: setOrganizationFeature},
+	activity.Kind[SetOrganizationFeature, Features]{Name: "SET_ORGANIZATION_FEATURE", RootQuorum: true, Run: setOrganizationFeature,
+		Explain: func(tx *org.Tx, in *SetOrganizationFeature, o *show.Object) error { return in.explain(tx, o) }},
 	activity.Kind[RemoveOrganizationFeature, Features]{Name: "REMOVE_ORGANIZATION_FEATURE", RootQuorum: true, Run: removeOrganizationFeature},
 	// It sets the feature WEBAUTHN_ORIGINS, which no policy can grant.
 	activity.Kind[UpdateAllowedOrigins, activity.Nothing]{Name: "UPDATE_ALLOWED_ORIGINS", Resource: "CONFIG", Action: "UPDATE", RootQuorum: true, Run: updateAllowedOrigins},
@@ -47,7 +49,7 @@ func Frozen(o *org.Organization, recovered uint32) bool { return o.Recovered < r
 
 // Valid reports whether n is a feature of the interface, live or not, or FeatureFrozen.
 func (n FeatureName) Valid() bool {
-	return n == FeatureFrozen || n == org.FeatureApprovalMails || n == user.FeatureOrigins || n == org.FeatureWebhook || n == user.FeatureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
+	return n == FeatureFrozen || n == org.FeatureApprovalMails || n == org.FeatureAddressBook || n == user.FeatureOrigins || n == org.FeatureWebhook || n == user.FeatureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
 }
 
 // SetOrganizationFeature turns a feature on, or gives it another value.
@@ -69,6 +71,9 @@ func (in *SetOrganizationFeature) Check() error {
 		return checkWebhook("value", in.Value)
 	case in.Name == org.FeatureApprovalMails:
 		return checkDashboard("value", in.Value, true)
+	case in.Name == org.FeatureAddressBook:
+		_, err := activity.ReadAddressBook("value", in.Value)
+		return err
 	case in.Name == user.FeatureAuthProxy:
 		return errAuthProxyFeature()
 	case in.Name == FeatureFrozen:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/fault"
 )
@@ -135,6 +136,21 @@ func TestFeaturesRefuse(t *testing.T) {
 		{"WEBHOOK", "https://[2002:a00:1::]/", 3, "not public"},
 		{"WEBHOOK", "https://168.63.129.16/", 3, "not public"},
 		{"WEBHOOK", "https://[::ffff:10.0.0.1]/", 3, "not public"},
+		{"ADDRESS_BOOK", "", 3, "invalid address book: must be"},
+		{"ADDRESS_BOOK", "{}", 3, "invalid address book: must be"},
+		{"ADDRESS_BOOK", `[{"name":"a","address":"0x000000000000000000000000000000000000dEaD","note":"x"}]`, 3, "invalid address book: must be"},
+		{"ADDRESS_BOOK", `[{"name":"a"}]`, 3, "invalid address book: must be"},
+		{"ADDRESS_BOOK", `[{"name":" a","address":"0x000000000000000000000000000000000000dEaD"}]`, 3, "invalid address book: must be"},
+		{"ADDRESS_BOOK", `[{"name":"a\nb","address":"0x000000000000000000000000000000000000dEaD"}]`, 3, "invalid address book: must be"},
+		{"ADDRESS_BOOK", `[{"name":"a","address":"0x0000"}]`, 3, "no address of any chain: 0x0000"},
+		{"ADDRESS_BOOK", `[{"name":"a","address":"0x000000000000000000000000000000000000dEaD "}]`, 3, "no address of any chain"},
+		{"ADDRESS_BOOK", `[{"name":"a","address":"<script>alert(1)</script>"}]`, 3, "no address of any chain"},
+		{"ADDRESS_BOOK", `[{"name":"a","address":"` + strings.Repeat("1", 129) + `"}]`, 3, "no address of any chain"},
+		{"ADDRESS_BOOK", `[{"name":"` + strings.Repeat("a", 65) + `","address":"0x000000000000000000000000000000000000dEaD"}]`, 3, "a name of more than 64 bytes"},
+		{"ADDRESS_BOOK", `[{"name":"Desk","address":"0x000000000000000000000000000000000000dEaD"},{"name":"desk","address":"0x000000000000000000000000000000000000bEEF"}]`, 3, "two addresses have the name desk"},
+		{"ADDRESS_BOOK", `[{"name":"a","address":"0x000000000000000000000000000000000000dEaD"},{"name":"b","address":"0x000000000000000000000000000000000000dead"}]`, 3, "an address has two names"},
+		{"ADDRESS_BOOK", "[" + strings.Repeat(" ", 16<<10) + "]", 3, "more than 16384 bytes"},
+		{"ADDRESS_BOOK", addressBook(151), 3, "more than 150 addresses"},
 		{"APPROVAL_MAILS", " ", 3, "invalid dashboard URL"},
 		{"APPROVAL_MAILS", "cloister.example", 3, "invalid dashboard URL"},
 		{"APPROVAL_MAILS", "http://cloister.example/", 3, "invalid dashboard URL"},
@@ -155,6 +171,50 @@ func TestFeaturesRefuse(t *testing.T) {
 	}
 	w.Refuse("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_AUTH_PROXY"}, 3, "disable_auth_proxy")
 	w.Refuse("REMOVE_ORGANIZATION_FEATURE", object{}, 3, "missing field `name`")
+}
+
+// addressBook is one of n addresses.
+func addressBook(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(`{"name":"n%d","address":"0x%040x"}`, i, i)
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+func TestAddressBook(t *testing.T) {
+	for book, want := range map[string]int{
+		"[]": 0, addressBook(150): 150, ` [{"name": "Büro №1", "address": "0x000000000000000000000000000000000000dEaD"}] `: 1,
+		`[{"name":"a","address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"},{"name":"b","address":"9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"},{"name":"c","address":"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"}]`: 3,
+	} {
+		if got, err := activity.ReadAddressBook("value", book); err != nil || len(got) != want {
+			t.Errorf("%s: %d, %v", book, len(got), err)
+		}
+	}
+}
+
+// Whatever is taken for an address book keeps its promises.
+func FuzzReadAddressBook(f *testing.F) {
+	for _, book := range []string{"[]", addressBook(3), `[{"name":"a","address":""}]`, `[{"name":"a\u0000","address":"0x000000000000000000000000000000000000dEaD"}]`} {
+		f.Add(book)
+	}
+	f.Fuzz(func(t *testing.T, book string) {
+		all, err := activity.ReadAddressBook("value", book)
+		if err != nil {
+			if fault.Of(err) == nil || len(all) != 0 {
+				t.Errorf("%v with %d addresses", err, len(all))
+			}
+			return
+		}
+		names, addresses := map[string]bool{}, map[string]bool{}
+		for _, e := range all {
+			name, address := strings.ToLower(e.Name), e.Address
+			if names[name] || addresses[address] || e.Name != strings.TrimSpace(e.Name) || len(e.Name) > 64 || strings.ContainsAny(e.Address, " <\"\n") {
+				t.Errorf("%+v", all)
+			}
+			names[name], addresses[address] = true, true
+		}
+	})
 }
 
 func TestUpdateAllowedOrigins(t *testing.T) {
