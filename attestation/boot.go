@@ -246,11 +246,26 @@ func (b *Boot) checkPinned() error {
 	case b.Pinned || p.AllowUnpinned:
 		return nil
 	case !image:
-		return errors.New("no measurements to compare with: pin PCR 0, 1 and 2 with the deployment's operators, or its manifest")
+		return errNoImage
 	}
-	return errors.New("the image is the expected one, but anybody can run it, with operators and a root secret of his own: " +
-		"pin the operators of the deployment, or the SHA-256 of its manifest. Whoever runs it publishes both; take them from there, not from the server")
+	return errNoDeployment
 }
+
+// ErrUnpinned is in the error of a boot proof that holds, and is refused because the policy pins no image or no deployment.
+var ErrUnpinned = errors.New("not pinned")
+
+// unpinned is an ErrUnpinned with words of its own.
+type unpinned string
+
+func (u unpinned) Error() string        { return string(u) }
+func (u unpinned) Is(target error) bool { return target == ErrUnpinned }
+
+const (
+	errNoImage = unpinned("no measurements to compare with: pin PCR 0, 1 and 2 with the deployment's operators, or its manifest")
+
+	errNoDeployment = unpinned("the image is the expected one, but anybody can run it, with operators and a root secret of his own: " +
+		"pin the operators of the deployment, or the SHA-256 of its manifest. Whoever runs it publishes both; take them from there, not from the server")
+)
 
 func (p Policy) pinsImage() bool {
 	for i := range 3 {

@@ -74,6 +74,12 @@ type Fact struct {
 // A Report is the result for a question. Facts, Statements, Entries and Recovered are empty unless Verified.
 type Report struct {
 	Verified bool `json:"verified"`
+	// Simulator is true if a boot proof leads to the simulator's root that the question names: whoever runs a simulator can read its
+	// keys. Never show "verified" without it.
+	Simulator bool `json:"simulator"`
+	// Unpinned says what was not compared, if all proofs hold and are refused only for that: they are those of some enclave, and nothing
+	// shows which program it runs, or for whom.
+	Unpinned string `json:"unpinned,omitempty"`
 	// Recovered says, for a log that went on from a backup, how much of it was lost. The proofs are then true
 	// of the log as it goes on: never show "verified" without it.
 	Recovered string `json:"recovered,omitempty"`
@@ -156,7 +162,38 @@ type examination struct {
 
 // Make verifies the proofs in a question. Report.Reason says why they are refused.
 func Make(q Question) *Report {
+	e := examine(q, false)
+	if errors.Is(e.err, attestation.ErrUnpinned) {
+		if rest := examine(q, true); rest.err == nil {
+			e.Simulator, e.Unpinned = rest.Simulator, notCompared(rest.policy)
+		}
+	}
+	return &e.Report
+}
+
+// notCompared says what a policy that pins too little leaves open.
+func notCompared(p attestation.Policy) string {
+	image := true
+	for i := range 3 {
+		_, ok := p.ExpectedPCRs[i]
+		image = image && ok
+	}
+	switch {
+	case image:
+		return "The deployment was not compared: any deployment of this image would pass, with operators and keys of its own."
+	case p.Operators.Named():
+		return "The image was not compared: any image that these operators have approved would pass. Measurements 0, 1 and 2 name one."
+	case len(p.ExpectedPCRs) > 0:
+		return "The deployment was not compared, nor all of the measurements 0, 1 and 2: any deployment of another image could pass."
+	}
+	return "You compared it with nothing: any deployment of any image would pass."
+}
+
+// examine verifies the proofs in a question. If unpinned is true, it does not matter what the question pins; the examination then only
+// tells whether everything else holds.
+func examine(q Question, unpinned bool) *examination {
 	e := &examination{question: q, Report: Report{Checks: []Check{}, Facts: []Fact{}, Statements: [][]Fact{}}}
+	e.policy.AllowUnpinned = unpinned
 	e.step("What is believed", func() (string, error) { return "What you expect could be read.", e.makePolicy() })
 	e.step("Form", e.read)
 	for _, b := range e.boots {
@@ -173,11 +210,11 @@ func Make(q Question) *Report {
 		})
 	}
 	if e.err != nil {
-		e.Reason, e.Facts, e.Statements, e.Entries, e.Recovered = e.err.Error(), []Fact{}, [][]Fact{}, nil, ""
+		e.Reason, e.Facts, e.Statements, e.Entries, e.Recovered, e.Simulator = e.err.Error(), []Fact{}, [][]Fact{}, nil, "", false
 	} else {
 		e.Verified = true
 	}
-	return &e.Report
+	return e
 }
 
 // step runs one check, unless one was refused before. Its words say what passing means.
@@ -308,6 +345,7 @@ func (e *examination) boot(b attestation.BootProof) {
 			return "", err
 		}
 		e.addFacts(boot)
+		e.Simulator = e.Simulator || boot.Document.Simulator
 		return "Everything about this boot holds, under what you expect of it: " + strings.Join(boot.Pins(), "; ") + ".", nil
 	})
 }

@@ -202,6 +202,60 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// What holds and is compared with too little is not verified, and says what was not compared.
+func TestUnpinned(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*checks.Question)
+		want   string
+	}{
+		"nothing":           {func(q *checks.Question) { q.Expected, q.Operators = "", "" }, "with nothing: any deployment of any image"},
+		"nothing, alone":    {func(q *checks.Question) { q.Expected, q.Operators, q.Texts, q.Body = "", "", q.Texts[:1], nil }, "with nothing: any deployment of any image"},
+		"image alone":       {func(q *checks.Question) { q.Operators = "" }, "The deployment was not compared: any deployment of this image"},
+		"operators alone":   {func(q *checks.Question) { q.Expected = "" }, "The image was not compared"},
+		"one measurement":   {func(q *checks.Question) { q.Expected, q.Operators = oneOf(t, q.Expected), "" }, "nor all of the measurements"},
+		"and the operators": {func(q *checks.Question) { q.Expected = oneOf(t, q.Expected) }, "The image was not compared"},
+	} {
+		q := question(t)
+		c.change(&q)
+		r := checks.Make(q)
+		if r.Verified || r.Reason == "" || !r.Simulator || !strings.Contains(r.Unpinned, c.want) || len(r.Facts)+len(r.Statements) != 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	// Who pins too little is told of that only if all else holds.
+	other := `{"another":"request"}`
+	for name, change := range map[string]func(*checks.Question){
+		"another request":  func(q *checks.Question) { q.Body = &other },
+		"forged":           func(q *checks.Question) { q.Texts[1], q.Body = file(t, "forged.json"), nil },
+		"AWS root":         func(q *checks.Question) { q.SimulatorRoot = "" },
+		"debug image":      func(q *checks.Question) { q.Texts[0] = file(t, "debug-boot.json") },
+		"another image":    func(q *checks.Question) { q.Expected = file(t, "other-image.json") },
+		"other operators":  func(q *checks.Question) { q.Operators = file(t, "other-operators.json") },
+		"from the future":  func(q *checks.Question) { q.NowMs = 1 },
+		"proofs withheld":  func(q *checks.Question) { q.Texts[1] = file(t, "withheld.json") },
+		"another manifest": func(q *checks.Question) { q.Manifest = strings.Repeat("ab", 32) },
+	} {
+		q := question(t)
+		q.Expected, q.Operators = "", ""
+		change(&q)
+		if r := checks.Make(q); r.Verified || r.Unpinned != "" || r.Simulator {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if r := checks.Make(question(t)); !r.Verified || !r.Simulator || r.Unpinned != "" {
+		t.Errorf("pinned: %+v", r)
+	}
+}
+
+// oneOf leaves only the first of some measurements.
+func oneOf(t testing.TB, expected string) string {
+	var all map[string]string
+	if err := json.Unmarshal([]byte(expected), &all); err != nil {
+		t.Fatal(err)
+	}
+	return `{"0":"` + all["0"] + `"}`
+}
+
 func TestAsk(t *testing.T) {
 	raw, err := json.Marshal(question(t))
 	if err != nil {
