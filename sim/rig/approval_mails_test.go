@@ -205,11 +205,13 @@ func linksNowhereElse(t testing.TB, l *letter, url string) {
 	t.Helper()
 	text, html := l.text, l.html
 	if url != "" {
-		if strings.Count(text, url+"#/approvals\n") != 1 || strings.Count(html, `href="`+url+`#/approvals"`) != 1 {
+		where := regexp.MustCompile(regexp.QuoteMeta(url) + `#/approvals\?organization=[0-9a-f-]{36}`)
+		link := where.FindString(text)
+		if link == "" || strings.Count(text, link+"\n") != 1 || strings.Count(html, `href="`+strings.ReplaceAll(link, "=", "&#61;")+`"`) != 1 {
 			t.Errorf("no link to the dashboard: %s\n%s", text, html)
 		}
-		text = strings.ReplaceAll(text, url+"#/approvals", "")
-		html = strings.ReplaceAll(html, url+"#/approvals", "")
+		text = strings.ReplaceAll(text, link, "")
+		html = strings.ReplaceAll(strings.ReplaceAll(html, strings.ReplaceAll(link, "=", "&#61;"), ""), link, "")
 	}
 	if found := anyLink.FindString(text); found != "" {
 		t.Errorf("%q in %s", found, text)
@@ -729,7 +731,7 @@ func TestApprovalMailArrives(t *testing.T) {
 		}
 	}
 	all := p.box.Messages("")
-	if len(all) != 1 || !strings.HasPrefix(all[0].Subject, "Approval needed: Create user tag (") || !strings.Contains(all[0].Text, dashboard+"#/approvals") || !strings.Contains(all[0].From, "codes@cloister.example") {
+	if len(all) != 1 || !strings.HasPrefix(all[0].Subject, "Approval needed: Create user tag (") || !strings.Contains(all[0].Text, dashboard+"#/approvals?organization="+p.Organization) || !strings.Contains(all[0].From, "codes@cloister.example") {
 		t.Errorf("%+v", all)
 	}
 	clocktest.Until(t, "it is told of", func() bool {

@@ -65,7 +65,7 @@ func (o *Outbox) approvalMail(ctx context.Context, v *ranges.Access, id org.ID, 
 	}
 	about.Organization = show.Visible(about.Organization, mostMailName)
 	if about.URL != "" {
-		about.URL += "#/approvals"
+		about.URL += "#/approvals?organization=" + id.String() // so that nobody has to type it to sign in
 	}
 	c, err := login.ApprovalMail(about)
 	if err != nil {
