@@ -62,6 +62,7 @@ func (l *Link) storeHandlers() map[wire.Kind]fromStore {
 		wire.KindPageIndex:        relay(s.PageIndex),
 		wire.KindCountActivities:  relay(s.CountActivities),
 		wire.KindSends:            relay(s.SendStates),
+		wire.KindDeliveries:       relay(s.Deliveries),
 		wire.KindLoadKeys:         relay(s.LoadKeys),
 		wire.KindLoadHeaders:      relay(s.LoadHeaders),
 		wire.KindLoadTips:         relay(s.LoadTips),

@@ -457,6 +457,21 @@ func CheckSends(ask wire.Sends) error {
 	return nil
 }
 
+// CheckDeliveries checks the limits of a Deliveries. Errors are ErrRefused.
+func CheckDeliveries(ask wire.Deliveries) error {
+	switch {
+	case ask.Receiver == zero:
+		return refuse("no receiver")
+	case ask.Limit < 1 || ask.Limit > wire.MaxDeliveries:
+		return refuse("limit %d", ask.Limit)
+	case ask.After == nil:
+		return nil
+	case ask.After.TimeMs > MaxTime:
+		return refuse("deliveries before %d", ask.After.TimeMs)
+	}
+	return checkSendID(ask.After.Send)
+}
+
 func checkSendID(id wire.SendID) error {
 	if id.Seq > MaxSeq || id.Number >= wire.MaxSends {
 		return refuse("send %d of entry %d", id.Number, id.Seq)

@@ -60,3 +60,25 @@ func (w Window) Cut(places []int64) []int64 {
 	}
 	return places
 }
+
+// BeginDeliveries returns the place that a Deliveries begins after: the end of the order if it names none.
+func BeginDeliveries(ask wire.Deliveries) wire.DeliveryPlace {
+	if ask.After != nil {
+		return *ask.After
+	}
+	last := wire.DeliveryPlace{TimeMs: MaxTime, Send: wire.SendID{Seq: MaxSeq, Number: wire.MaxSends}}
+	for i := range last.Send.Organization {
+		last.Send.Organization[i] = 0xff
+	}
+	return last
+}
+
+// DeliveryList makes the answer to Deliveries.
+func DeliveryList(sends []Send) (list wire.DeliveryList) {
+	list.Deliveries = make([]wire.Delivery, len(sends))
+	for i := range sends {
+		x := &sends[i]
+		list.Deliveries[i] = wire.Delivery{Send: x.ID, State: x.State, Tries: x.Tries, Text: x.Text, TimeMs: x.DueMs}
+	}
+	return list
+}

@@ -173,6 +173,8 @@ type Outbox interface {
 	KeepSend(ctx context.Context, claimant wire.ID, s Send) (kept bool, err error)
 	// SendStates returns the states of sends, in the order asked.
 	SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates, error)
+	// Deliveries returns the sends for one receiver, by due time and then by id, the last one first.
+	Deliveries(ctx context.Context, ask wire.Deliveries) (wire.DeliveryList, error)
 }
 
 // A Lane is the queue of an organization's sends of one kind without a receiver. Its payer is the

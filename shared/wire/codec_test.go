@@ -97,6 +97,8 @@ func samples() map[string]any {
 		"opened_program": &wire.Opened{Found: true, Kind: wire.SendProgram, ExpiresMs: 1745383556000, Program: &wire.Program{Deployment: "d", Run: []byte("{}"), Auth: "u:p", Once: true, SetupKey: "04", Share: []byte("{}")}},
 		"opened_none":    &wire.Opened{},
 		"opened_late":    &wire.Opened{Found: true, Expired: true},
+		"deliveries_ask": &wire.Deliveries{Receiver: id(7), Failed: true, After: &wire.DeliveryPlace{TimeMs: 1, Send: wire.SendID{Organization: id(3), Seq: 9, Number: 2}}, Limit: 50},
+		"deliveries":     &wire.DeliveryList{Deliveries: []wire.Delivery{{Send: wire.SendID{Organization: id(3), Seq: 9}, State: wire.SendRefused, Tries: 3, Text: "HTTP status 500", TimeMs: 1e12}, {State: wire.SendWaiting}}},
 		"states_ask":     &wire.Sends{Sends: []wire.SendID{{Organization: id(3), Seq: 9}, {Organization: id(3), Seq: 300, Number: 63}}},
 		"states":         &wire.SendStates{Statuses: []wire.SendStatus{{State: wire.SendReverted, Text: "execution reverted", Revert: []byte("data")}, {}}},
 		"chain":          &wire.Chain{Name: "eip155:1", Want: wire.WantNonces | wire.WantFees | wire.WantGas | wire.WantDelegation, From: []byte("from"), To: []byte("to"), Value: []byte{1, 0}, Data: []byte("data"), Account: []byte("account")},

@@ -29,6 +29,7 @@ const (
 	MaxCounts     = 1 << 10   // rows in an answer to CountActivities
 	MaxSends      = 64        // sends of one entry
 	MaxStates     = 100       // sends, or transactions, in one question for their states
+	MaxDeliveries = 100       // deliveries in an answer to Deliveries
 	MaxKeysPage   = 256       // data keys in one question or answer
 	MaxWrapped    = 1 << 10   // one wrapped data key
 	MaxTable      = 7 << 20   // the KeptTable of a range: 32 bytes a page, about 32 organizations on a page

@@ -36,6 +36,8 @@ const (
 	KindIndexRows        Kind = 42
 	KindSends            Kind = 43
 	KindSendStates       Kind = 44
+	KindDeliveries       Kind = 45
+	KindDeliveryList     Kind = 46
 
 	KindPutSnapshot Kind = 50 // RoleSnapshots
 	KindLoadKeys    Kind = 80 // RoleLoads

@@ -36,6 +36,7 @@ var Questions = []Question{
 	{Kind: KindCountActivities, Name: "count_activities", Role: RoleLoads, AskedBy: SideEnclave, Asks: CountActivities{}, Most: maxSmall, Answer: KindActivityCounts, Tells: ActivityCounts{}, MostAnswer: maxCounts},
 	{Kind: KindLoadObject, Name: "load_object", Role: RoleLoads, AskedBy: SideEnclave, Asks: LoadObject{}, Most: maxSmall, Answer: KindObject, Tells: Object{}, MostAnswer: MaxObject + maxSmall},
 	{Kind: KindSends, Name: "sends", Role: RoleLoads, AskedBy: SideEnclave, Asks: Sends{}, Most: maxLookup, Answer: KindSendStates, Tells: SendStates{}, MostAnswer: maxStates},
+	{Kind: KindDeliveries, Name: "deliveries", Role: RoleLoads, AskedBy: SideEnclave, Asks: Deliveries{}, Most: maxSmall, Answer: KindDeliveryList, Tells: DeliveryList{}, MostAnswer: maxStates},
 	{Kind: KindLoadKeys, Name: "load_keys", Role: RoleLoads, AskedBy: SideEnclave, Asks: LoadKeys{}, Most: maxSmall, Answer: KindKeys, Tells: Keys{}, MostAnswer: maxKeys},
 	{Kind: KindLoadHeaders, Name: "load_headers", Role: RoleLoads, AskedBy: SideEnclave, Asks: LoadHeaders{}, Most: maxSmall, Answer: KindHeaders, Tells: Headers{}, MostAnswer: MaxFrame},
 	{Kind: KindLoadTips, Name: "load_tips", Role: RoleLoads, AskedBy: SideEnclave, Asks: LoadTips{}, Most: maxSmall, Answer: KindTips, Tells: Tips{}, MostAnswer: maxTips},

@@ -223,6 +223,37 @@ type SendStatus struct {
 	Revert []byte `cbor:"3,keyasint,omitempty"`
 }
 
+// Deliveries asks for the sends for one receiver, the one with the latest time first.
+type Deliveries struct {
+	Receiver ID `cbor:"1,keyasint"`
+	// Failed selects those that were not delivered: with a failed attempt, refused or expired.
+	Failed bool           `cbor:"2,keyasint,omitempty"`
+	After  *DeliveryPlace `cbor:"3,keyasint,omitempty"` // begins after this one; nil: with the first
+	Limit  uint32         `cbor:"4,keyasint"`           // 1 to MaxDeliveries
+}
+
+// A DeliveryPlace is the place of a send in the order of Deliveries.
+type DeliveryPlace struct {
+	TimeMs uint64 `cbor:"1,keyasint"`
+	Send   SendID `cbor:"2,keyasint"`
+}
+
+// DeliveryList answers Deliveries.
+type DeliveryList struct {
+	Deliveries []Delivery `cbor:"1,keyasint"`
+}
+
+// A Delivery is the state of a send for a receiver, an unverified claim of the host.
+type Delivery struct {
+	Send  SendID    `cbor:"1,keyasint"`
+	State SendState `cbor:"2,keyasint"`
+	Tries uint32    `cbor:"3,keyasint,omitempty"`
+	// Text is the last error, at most MaxChainText bytes.
+	Text string `cbor:"4,keyasint,omitempty"`
+	// TimeMs is when the next attempt is due or, in a final state, when it ended.
+	TimeMs uint64 `cbor:"5,keyasint,omitempty"`
+}
+
 // A ChainWant is a bit set of what Chain asks for.
 type ChainWant uint8
 

@@ -92,6 +92,7 @@ var forms = map[wire.Kind]form{
 	wire.KindFailed:   byPointer[wire.Failed](),
 	wire.KindOpenSend: byPointer[wire.AboutSend](), wire.KindOpened: byPointer[wire.Opened](),
 	wire.KindSends: byValue[wire.Sends](), wire.KindSendStates: byPointer[wire.SendStates](),
+	wire.KindDeliveries: byValue[wire.Deliveries](), wire.KindDeliveryList: byPointer[wire.DeliveryList](),
 	wire.KindChain: byValue[wire.Chain](), wire.KindChainState: byPointer[wire.ChainState](),
 	wire.KindReadChain: byValue[wire.ReadChain](), wire.KindReading: byPointer[wire.ChainReading](),
 }

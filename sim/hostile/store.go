@@ -151,3 +151,8 @@ func (s *Store) CountActivities(ctx context.Context, q wire.CountActivities) (wi
 func (s *Store) SendStates(ctx context.Context, q wire.Sends) (wire.SendStates, error) {
 	return through(ctx, s, q, s.Store.SendStates)
 }
+
+// Deliveries is store.Outbox's.
+func (s *Store) Deliveries(ctx context.Context, q wire.Deliveries) (wire.DeliveryList, error) {
+	return through(ctx, s, q, s.Store.Deliveries)
+}

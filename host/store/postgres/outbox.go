@@ -89,7 +89,12 @@ const (
 			SELECT 1 FROM outbox o WHERE o.state < 3 AND o.receiver IS NOT NULL AND o.receiver = r.receiver AND o.due <= $2 AND o.claimed <= $2) LIMIT $3`
 	deadSends = `SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity FROM outbox
 		WHERE state = 5 AND receiver IS NOT NULL AND (organization, seq, number) > ($1, $2, $3) ORDER BY organization, seq, number LIMIT $4`
-	resend = `UPDATE outbox SET state = 1, due = $1, tries = 0, claimant = NULL, claimed = 0, memo = ''
+	// The condition on due is always so: it names the index, see its migration.
+	deliveries = `SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity FROM outbox
+		WHERE receiver IS NOT NULL AND due >= 0 AND receiver = $1 AND (due, organization, seq, number) < ($2, $3, $4, $5)`
+	failed    = ` AND state <> 3 AND (tries > 0 OR state > 3)`
+	lastFirst = ` ORDER BY due DESC, organization DESC, seq DESC, number DESC LIMIT $6`
+	resend    = `UPDATE outbox SET state = 1, due = $1, tries = 0, claimant = NULL, claimed = 0, memo = ''
 		WHERE state = 5 AND receiver IS NOT NULL AND ($2::uuid IS NULL OR organization = $2 AND seq = $3 AND number = $4) AND ($5::uuid IS NULL OR receiver = $5)`
 	keepSend = `UPDATE outbox SET state = $1, due = $2, tries = $3, said = $4, revert = $5, memo = $6, claimant = NULL, claimed = 0
 		WHERE organization = $7 AND seq = $8 AND number = $9 AND claimant = $10 AND state < 3 AND state <= $1`
@@ -290,4 +295,19 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates
 		return nil
 	})
 	return store.Result(states, err, "looking for sends")
+}
+
+// Deliveries implements store.Outbox.
+func (s *Store) Deliveries(ctx context.Context, ask wire.Deliveries) (wire.DeliveryList, error) {
+	if err := store.CheckDeliveries(ask); err != nil {
+		return wire.DeliveryList{}, err
+	}
+	text := deliveries
+	if ask.Failed {
+		text += failed
+	}
+	before := store.BeginDeliveries(ask)
+	id := &before.Send
+	sends, err := sendsOf(ctx, s.pool, text+lastFirst, [16]byte(ask.Receiver), int64(before.TimeMs), [16]byte(id.Organization), int64(id.Seq), int16(id.Number), int64(ask.Limit))
+	return store.Result(store.DeliveryList(sends), err, "looking for deliveries")
 }

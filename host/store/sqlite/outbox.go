@@ -45,7 +45,11 @@ const (
 			SELECT 1 FROM outbox o WHERE o.state < 3 AND o.receiver IS NOT NULL AND o.receiver = r.receiver AND o.due <= ? AND o.claimed <= ?) LIMIT ?`
 	deadSends = `SELECT ` + sendColumns + ` FROM outbox WHERE state = 5 AND receiver IS NOT NULL AND (organization, seq, number) > (?, ?, ?)
 		ORDER BY organization, seq, number LIMIT ?`
-	resend = `UPDATE outbox SET state = 1, due = ?, tries = 0, claimant = NULL, claimed = 0, memo = x''
+	// The condition on due is always so: it names the index, see its migration.
+	deliveries = `SELECT ` + sendColumns + ` FROM outbox WHERE receiver IS NOT NULL AND due >= 0 AND receiver = ? AND (due, organization, seq, number) < (?, ?, ?, ?)`
+	failed     = ` AND state <> 3 AND (tries > 0 OR state > 3)`
+	lastFirst  = ` ORDER BY due DESC, organization DESC, seq DESC, number DESC LIMIT ?`
+	resend     = `UPDATE outbox SET state = 1, due = ?, tries = 0, claimant = NULL, claimed = 0, memo = x''
 		WHERE state = 5 AND receiver IS NOT NULL`
 	claimSend = `UPDATE outbox SET claimant = ?, claimed = ? WHERE organization = ? AND seq = ? AND number = ?`
 	keepSend  = `UPDATE outbox SET state = ?, due = ?, tries = ?, said = ?, revert = ?, memo = ?, claimant = NULL, claimed = 0
@@ -290,6 +294,25 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (states wire.Sen
 		return nil
 	})
 	return store.Result(states, err, "looking for sends")
+}
+
+// Deliveries implements store.Outbox.
+func (s *Store) Deliveries(ctx context.Context, ask wire.Deliveries) (list wire.DeliveryList, err error) {
+	if err := store.CheckDeliveries(ask); err != nil {
+		return list, err
+	}
+	text := deliveries
+	if ask.Failed {
+		text += failed
+	}
+	before := store.BeginDeliveries(ask)
+	id := &before.Send
+	err = s.read(ctx, func(c *conn) error {
+		sends, err := sendsOf(ctx, c, text+lastFirst, ask.Receiver[:], int64(before.TimeMs), id.Organization[:], int64(id.Seq), int64(id.Number), int64(ask.Limit))
+		list = store.DeliveryList(sends)
+		return err
+	})
+	return store.Result(list, err, "looking for deliveries")
 }
 
 // sends inserts an entry's sends into the outbox.

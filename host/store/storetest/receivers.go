@@ -144,6 +144,73 @@ func testDeadSends(t *testing.T, open Opener) {
 	}
 }
 
+// testDeliveries lists the sends for a receiver by their times, whole and by pages, and those that failed.
+func testDeliveries(t *testing.T, open Opener) {
+	s, reopen := open(t)
+	w := newWriter(t, s)
+	x, y, alice, one, two := id(10), id(11), id(20), id(30), id(31)
+	list := func(ask wire.Deliveries, want ...wire.SendID) []wire.Delivery {
+		t.Helper()
+		got := must(s.Deliveries(t.Context(), ask))(t).Deliveries
+		ids := make([]wire.SendID, len(got))
+		for i := range got {
+			ids[i] = got[i].Send
+		}
+		if !slices.Equal(ids, want) {
+			t.Fatalf("deliveries %v, want %v", ids, want)
+		}
+		return got
+	}
+	list(wire.Deliveries{Receiver: one, Limit: 10})
+	plain := w.entry(y, 5)
+	plain.Sends = []wire.SendMark{{Kind: wire.SendTransaction, DueMs: 1}}
+	w.store(toward(w.entry(x, 5), id(50), one, two), plain)
+	for i := range 4 {
+		w.store(toward(w.entry(x, 5), id(uint64(51+i)), one))
+	}
+	w.store(toward(w.entry(y, 5), id(60), one))
+	sends := claimFor(t, s, one, alice, 1, 9, 10)
+	if len(sends) != 6 {
+		t.Fatalf("%d sends", len(sends))
+	}
+	// By id: x 0, x 1, x 2, x 3, x 4, y 1. The last one stays as it was.
+	keepAs(t, s, alice, sends[0], wire.SendIncluded, 70)
+	sends[1].Text = "HTTP status 500"
+	keepAs(t, s, alice, sends[1], wire.SendWaiting, 500)
+	keepAs(t, s, alice, sends[2], wire.SendRefused, 70)
+	keepAs(t, s, alice, sends[4], wire.SendExpired, 80)
+	s = reopen()
+	w.backend = s
+	a, b, c, d, e, f := sendID(x, 0, 0), sendID(x, 1, 0), sendID(x, 2, 0), sendID(x, 3, 0), sendID(x, 4, 0), sendID(y, 1, 0)
+	got := list(wire.Deliveries{Receiver: one, Limit: wire.MaxDeliveries}, b, e, c, a, f, d)
+	if got[0] != (wire.Delivery{Send: b, State: wire.SendWaiting, Tries: 1, Text: "HTTP status 500", TimeMs: 500}) {
+		t.Fatalf("%+v", got[0])
+	}
+	after := func(i int) *wire.DeliveryPlace { return &wire.DeliveryPlace{TimeMs: got[i].TimeMs, Send: got[i].Send} }
+	list(wire.Deliveries{Receiver: one, Limit: 2}, b, e)
+	list(wire.Deliveries{Receiver: one, Limit: 2, After: after(1)}, c, a)
+	list(wire.Deliveries{Receiver: one, Limit: 10, After: after(3)}, f, d)
+	list(wire.Deliveries{Receiver: one, Limit: 10, After: after(5)})
+	// A place need not be of a send.
+	list(wire.Deliveries{Receiver: one, Limit: 1, After: &wire.DeliveryPlace{TimeMs: 75, Send: sendID(id(99), 7, 7)}}, c)
+	list(wire.Deliveries{Receiver: one, Failed: true, Limit: 10}, b, e, c)
+	list(wire.Deliveries{Receiver: one, Failed: true, Limit: 10, After: after(0)}, e, c)
+	// Another receiver's sends, those without one and those of a receiver that has none are not seen.
+	list(wire.Deliveries{Receiver: two, Limit: 10}, sendID(x, 0, 1))
+	list(wire.Deliveries{Receiver: two, Failed: true, Limit: 10})
+	list(wire.Deliveries{Receiver: x, Limit: 10})
+	bad := sendID(id(1), store.MaxSeq+1, 0)
+	for name, ask := range map[string]wire.Deliveries{
+		"no receiver": {Limit: 1}, "no limit": {Receiver: one}, "high limit": {Receiver: one, Limit: wire.MaxDeliveries + 1},
+		"time":  {Receiver: one, Limit: 1, After: &wire.DeliveryPlace{TimeMs: store.MaxTime + 1}},
+		"place": {Receiver: one, Limit: 1, After: &wire.DeliveryPlace{Send: bad}},
+	} {
+		if _, err := s.Deliveries(t.Context(), ask); !errors.Is(err, store.ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // testReceiversRefused sends queries that exceed a limit.
 func testReceiversRefused(t *testing.T, open Opener) {
 	s, _ := open(t)

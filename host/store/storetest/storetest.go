@@ -58,6 +58,7 @@ func Run(t *testing.T, open Opener) {
 		{"LanesRefused", testLanesRefused},
 		{"Receivers", testReceivers},
 		{"DeadSends", testDeadSends},
+		{"Deliveries", testDeliveries},
 		{"ReceiversRefused", testReceiversRefused},
 		{"Backlog", testBacklog},
 		{"Prune", testPrune},

@@ -237,6 +237,11 @@ func (h *Host) Sends(ctx context.Context, q wire.Sends) (wire.SendStates, error)
 	return question[wire.SendStates](ctx, h, wire.KindSends, q)
 }
 
+// Deliveries asks for the sends for one receiver.
+func (h *Host) Deliveries(ctx context.Context, q wire.Deliveries) (wire.DeliveryList, error) {
+	return question[wire.DeliveryList](ctx, h, wire.KindDeliveries, q)
+}
+
 // What follows is ledger.Store.
 
 func (h *Host) Own(ctx context.Context, q wire.Own) (wire.Owned, error) {
