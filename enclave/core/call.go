@@ -290,14 +290,15 @@ type callState struct {
 	rate           rateCharge
 	reply          *replyReservation // memory of the reply
 	slot           callSlot
-	proof          *proofWait                   // nil: no logged proof was requested
-	origins        map[org.ID]*org.Organization // parents, for their rules on the origins of passkeys
-	lookups        *providers.Lookups           // at identity providers; nil before the enclave serves
-	chainState     *activity.ChainState         // what the activity needs of its chain
-	parentAudience *outbox.Audience             // the parent's webhook endpoints
-	voted          *org.Entry                   // newest entry of the activity that is voted on
-	votedSeq       uint64                       // sequence number of voted
-	earlierEntry   *locatedEntry                // entry of another organization's activity with this body
+	proof          *proofWait                         // nil: no logged proof was requested
+	origins        map[org.ID]*org.Organization       // parents, for their rules on the origins of passkeys
+	lookups        *providers.Lookups                 // at identity providers; nil before the enclave serves
+	chainState     *activity.ChainState               // what the activity needs of its chain
+	parentAudience *outbox.Audience                   // the parent's webhook endpoints
+	events         map[org.SendPlace]*org.StoredEvent // that earlier sends hold, nil for those that hold none
+	voted          *org.Entry                         // newest entry of the activity that is voted on
+	votedSeq       uint64                             // sequence number of voted
+	earlierEntry   *locatedEntry                      // entry of another organization's activity with this body
 }
 
 // newCallState makes the state of a new call.

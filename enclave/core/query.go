@@ -62,7 +62,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *callState) (callAn
 	}
 	if err == nil && r.query.Fetches {
 		from := sources{ctx, r}
-		err = r.req.Fetch(from, from, from, from, from, from, from)
+		err = r.req.Fetch(from, from, from, from, from, from, from, from)
 	}
 	var body []byte
 	if err == nil {
@@ -358,4 +358,64 @@ func (x sources) Account(match string) (a *org.Account, err error) {
 		return err
 	})
 	return a, err
+}
+
+// Deliveries asks the host for the deliveries to an endpoint, and shows those whose entries really have a send of an event
+// to this endpoint of this organization. Entries of sub-organizations are read as they are when such a send is opened.
+func (x sources) Deliveries(endpoint org.ID, failed bool, after *query.DeliveryPlace, limit int) (all []query.Delivery, next *query.DeliveryPlace, err error) {
+	err = x.call.WithLock(x.ctx, x.organization, func(t *ledger.Locked) error {
+		e, err := t.Begin(x.core.now()).WebhookEndpoint(endpoint)
+		_, err = activity.OrNotFound(e, err, "webhook endpoint", endpoint.String())
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	ask := wire.Deliveries{Receiver: wire.ID(endpoint), Failed: failed, Limit: uint32(limit)}
+	if after != nil {
+		ask.After = &wire.DeliveryPlace{TimeMs: after.TimeMs, Send: wire.SendID{Organization: wire.ID(after.Send.Organization), Seq: after.Send.Seq, Number: after.Send.Number}}
+	}
+	got, err := x.core.host.Deliveries(x.ctx, ask)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(got.Deliveries) > limit {
+		return nil, nil, x.core.alarms.Breach(fault.AlarmIndex, "more deliveries than asked for")
+	}
+	for i := range got.Deliveries {
+		d, err := x.delivery(endpoint, &got.Deliveries[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		if d != nil {
+			all = append(all, *d)
+		}
+	}
+	if n := len(got.Deliveries); n == limit {
+		last := &got.Deliveries[n-1]
+		next = &query.DeliveryPlace{TimeMs: last.TimeMs, Send: sendPlace(last.Send)}
+	}
+	return all, next, nil
+}
+
+func sendPlace(s wire.SendID) org.SendPlace {
+	return org.SendPlace{Organization: org.ID(s.Organization), Seq: s.Seq, Number: s.Number}
+}
+
+// delivery reads the entries of a delivery that the host claims, nil if they have none to this endpoint.
+func (x sources) delivery(endpoint org.ID, claimed *wire.Delivery) (*query.Delivery, error) {
+	d := &query.Delivery{Place: sendPlace(claimed.Send), State: org.SendState(claimed.State), Tries: claimed.Tries, Text: providers.Printable(claimed.Text), TimeMs: claimed.TimeMs}
+	if !query.IsDeliveryState(d.State) {
+		return nil, x.core.alarms.Breach(fault.AlarmIndex, "a delivery in no state")
+	}
+	s, err := x.core.serving.outbox.Event(x.ctx, &x.call.Access, d.Place)
+	if err != nil || s == nil || s.Owner != x.organization || s.Subscriber != endpoint {
+		return nil, err
+	}
+	// Its memory is counted while it is read. Only the members that are shown are kept.
+	if err := x.call.reply.grow(x.record.Tenant(), x.readBytes+int64(s.Entry.Size())); err != nil {
+		return nil, err
+	}
+	d.First, d.Event, d.Activity, d.Type, d.Status, d.CreatedMs = s.Place, s.ID, s.Entry.Activity, s.Entry.Type, s.Entry.Status, s.MadeMs
+	return d, nil
 }

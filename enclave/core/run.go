@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -125,7 +126,8 @@ func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.locked),
 		Seq: s.seq(), Recovered: s.locked.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacyTokens, PasscodeTargets: c.serving.passcodeTargets,
 		ServiceKeys: c.serving.serviceKeys, Capabilities: c.serving.providers.Capabilities, Providers: v.lookups.For(s.entry.Activity),
-		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from, Sender: v,
+		StoredEvents: v.storedEvents,
+		Loopback:     c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from, Sender: v,
 	}
 	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.previous == nil {
 		at.Verification = by.token
@@ -232,4 +234,32 @@ func (s *attempt) signProofs(claims []activity.Claim) ([]org.Proof, error) {
 		s.tx.Pause()
 	}
 	return out, nil
+}
+
+// storedEvents is activity.Tx.StoredEvents: the events are read with no lock held, and kept for the call.
+func (v *callState) storedEvents(places []org.SendPlace) ([]*org.StoredEvent, error) {
+	events := make([]*org.StoredEvent, len(places))
+	for i, at := range places {
+		event, read := v.events[at]
+		if !read {
+			return nil, &org.Retry{Prefetch: func(ctx context.Context) error { return v.readEvents(ctx, places) }}
+		}
+		events[i] = event
+	}
+	return events, nil
+}
+
+func (v *callState) readEvents(ctx context.Context, places []org.SendPlace) error {
+	v.events = map[org.SendPlace]*org.StoredEvent{}
+	for _, at := range places {
+		s, err := v.core.serving.outbox.Event(ctx, &v.Access, at)
+		if err != nil {
+			return err
+		}
+		v.events[at] = nil
+		if s != nil {
+			v.events[at] = &s.StoredEvent
+		}
+	}
+	return nil
 }

@@ -433,6 +433,12 @@ var submits = map[string]maker{
 	"update_webhook_endpoint": {"UPDATE_WEBHOOK_ENDPOINT", fixed(func(t *tenant) object {
 		return object{"endpointId": t.endpoint(), "name": t.name("Endpoint")}
 	})},
+	"resend_webhook_deliveries": {"RESEND_WEBHOOK_DELIVERIES", fixed(func(t *tenant) object {
+		endpoint := t.endpoint()
+		t.do("UPDATE_WEBHOOK_ENDPOINT", object{"endpointId": endpoint}) // an event for it, if it has had none
+		all := t.look("list_webhook_deliveries", object{"endpointId": endpoint})
+		return object{"endpointId": endpoint, "deliveryIds": list(client.Text(all, "deliveries", "0", "deliveryId"))}
+	})},
 	"delete_webhook_endpoint": {"DELETE_WEBHOOK_ENDPOINT", fixed(func(t *tenant) object { return object{"endpointId": t.endpoint()} })},
 	"set_ip_allowlist":        {"SET_IP_ALLOWLIST", fixed(func(*tenant) object { return allowlist("") })},
 	"remove_ip_allowlist":     {"REMOVE_IP_ALLOWLIST", fixed(func(t *tenant) object { t.listed(); return object{} })},

@@ -83,6 +83,7 @@ var queries = map[string]func(t *tenant) object{
 		return object{"address": "0x000000000000000000000000000000000000dEaD", "caip2": "eip155:1", "nonce": true}
 	},
 	"list_shared_credentials":      nothing,
+	"list_webhook_deliveries":      func(t *tenant) object { return object{"endpointId": t.once("endpoint", t.endpoint)} },
 	"get_usage":                    nothing,
 	"get_activity_counts":          func(*tenant) object { return object{"timesMs": []string{"0", "4102444800000"}} },
 	"get_gas_usage":                sponsors,

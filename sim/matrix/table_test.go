@@ -126,7 +126,7 @@ func readOperations(t *testing.T) []operation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []operation{{"evaluate_policies", "query", "-"}, {"export_history", "submit", "EXPORT_HISTORY"}, {"get_activity_counts", "query", "-"}, {"get_billing", "query", "-"}, {"get_gas_station", "query", "-"}, {"get_history", "query", "-"}, {"get_log_proof", "query", "-"}, {"get_tvc_quorum_key", "query", "-"}, {"get_usage", "query", "-"}, {"list_known_tokens", "query", "-"}, {"list_shared_credentials", "query", "-"}} // ours
+	all := []operation{{"evaluate_policies", "query", "-"}, {"export_history", "submit", "EXPORT_HISTORY"}, {"get_activity_counts", "query", "-"}, {"get_billing", "query", "-"}, {"get_gas_station", "query", "-"}, {"get_history", "query", "-"}, {"get_log_proof", "query", "-"}, {"get_tvc_quorum_key", "query", "-"}, {"get_usage", "query", "-"}, {"list_known_tokens", "query", "-"}, {"list_shared_credentials", "query", "-"}, {"list_webhook_deliveries", "query", "-"}, {"resend_webhook_deliveries", "submit", "RESEND_WEBHOOK_DELIVERIES"}} // ours
 	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n")[1:] {
 		f := strings.Split(line, "\t")
 		all = append(all, operation{f[0], f[1], strings.TrimPrefix(f[2], "ACTIVITY_TYPE_")})

@@ -79,7 +79,7 @@ func (w *world) plant(name string, t *tenant, live map[string]bool) *victim {
 	contractID := client.Text(do("CREATE_SMART_CONTRACT_INTERFACE", contract), "smartContractInterfaceId")
 	hook := t.newEndpoint()
 	hook["name"], hook["url"] = v.mark(), "https://example.org/"+v.mark()
-	do("CREATE_WEBHOOK_ENDPOINT", hook)
+	hookID := client.Text(do("CREATE_WEBHOOK_ENDPOINT", hook), "endpointId")
 	mfa := t.newMFA(t.second)
 	mfa["mfaPolicyName"], mfa["notes"], mfa["condition"] = v.mark(), v.mark(), "activity.resource == '"+v.mark()+"'"
 	mfaID := client.Text(do("CREATE_MFA_POLICY", mfa), "mfaPolicyId")
@@ -105,8 +105,9 @@ func (w *world) plant(name string, t *tenant, live map[string]bool) *victim {
 		"get_log_proof": {"activityId": act}, "get_history": {"activityId": t.exported()},
 		"get_activity_counts":   {"timesMs": []string{"0", "4102444800000"}},
 		"get_latest_boot_proof": {"appName": "cloister"}, "get_api_key": {"apiKeyId": t.anyKey()},
-		"list_suborgs":      {"filterType": "NAME", "filterValue": v.canaries[0]},
-		"evaluate_policies": {"activityId": act, "userId": t.second, "policy": object{"policyId": policyID, "effect": "EFFECT_ALLOW"}, "includeSuggestion": true},
+		"list_webhook_deliveries": {"endpointId": hookID},
+		"list_suborgs":            {"filterType": "NAME", "filterValue": v.canaries[0]},
+		"evaluate_policies":       {"activityId": act, "userId": t.second, "policy": object{"policyId": policyID, "effect": "EFFECT_ALLOW"}, "includeSuggestion": true},
 	} {
 		if live[op] {
 			v.asks[op] = about
@@ -127,7 +128,8 @@ func (v *victim) readable(t *testing.T) {
 	for _, op := range slices.Sorted(maps.Keys(v.asks)) {
 		r := v.ask(v.root, op, v.asks[op])
 		all.Write(r.Body)
-		if op != "list_activities" && op != "get_session_profile" { // a profile is the parent's
+		// A profile is the parent's, and a parent's endpoint receives its sub-organizations' events.
+		if op != "list_activities" && op != "get_session_profile" && op != "list_webhook_deliveries" {
 			for _, id := range uuid.FindAllString(string(r.Body), -1) {
 				v.owned[id] = true
 			}

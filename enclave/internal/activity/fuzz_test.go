@@ -20,7 +20,7 @@ import (
 func FuzzIntent(f *testing.F) {
 	types := slices.Sorted(maps.Keys(kinds.Live))
 	for i, typ := range types {
-		f.Add(uint8(i), activitytest.JSON(activitytest.Sample(activitytest.API.Activities[typ].IntentType)))
+		f.Add(uint8(i), activitytest.JSON(activitytest.SampleIntent(typ)))
 	}
 	f.Add(uint8(0), []byte(`{"users":null}`))
 	f.Fuzz(func(t *testing.T, i uint8, params []byte) {

@@ -13,7 +13,7 @@ type operation struct {
 	versions int
 }
 
-// operations are all operations of the interface, live or not, and our own export_history. One whose path the interface
+// operations are all operations of the interface, live or not, and our own export_history and resend_webhook_deliveries. One whose path the interface
 // does not publish has the name of its kind.
 var operations = []operation{
 	{"accept_invitation", 2}, {"activate_billing_tier", 1}, {"approve_activity", 1}, {"claim_earn_fees", 1},
@@ -40,7 +40,7 @@ var operations = []operation{
 	{"init_import_secrets", 1}, {"init_import_wallet", 1}, {"init_otp", 3}, {"init_otp_auth", 3},
 	{"init_user_email_recovery", 2}, {"oauth", 1}, {"oauth2_authenticate", 1}, {"oauth_login", 1}, {"otp_auth", 1},
 	{"otp_login", 2}, {"post_tvc_quorum_key_share", 1}, {"re_encrypt_tvc_quorum_key_share", 1}, {"recover_user", 1},
-	{"reject_activity", 1}, {"remove_ip_allowlist", 1}, {"remove_organization_feature", 1}, {"restore_tvc_deployment", 1},
+	{"reject_activity", 1}, {"remove_ip_allowlist", 1}, {"remove_organization_feature", 1}, {"resend_webhook_deliveries", 1}, {"restore_tvc_deployment", 1},
 	{"set_ip_allowlist", 1}, {"set_organization_feature", 1}, {"set_payment_method", 2},
 	{"set_tvc_app_live_deployment", 1}, {"sign_raw_payload", 2}, {"sign_raw_payloads", 1}, {"sign_transaction", 2},
 	{"sol_send_transaction", 2}, {"spark_claim_transfer", 1}, {"spark_prepare_lightning_receive", 1},

@@ -129,6 +129,9 @@ type Tx struct {
 	// Sends are sent once the activity's entry, with sequence number Seq, is stored.
 	Sends []org.Send
 	Seq   uint64
+	// StoredEvents returns the events that stored sends hold, nil for each send that holds none. Those that must be read
+	// first are an *org.Retry.
+	StoredEvents func([]org.SendPlace) ([]*org.StoredEvent, error)
 	// Recovered is the newest log generation of the range that began with a recovery, if organizations then need their root
 	// quorum; 0: none.
 	Recovered uint32

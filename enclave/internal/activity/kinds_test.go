@@ -53,10 +53,10 @@ var liveTypes = strings.Fields(`
 	CREATE_TVC_APP CREATE_TVC_OPERATOR CREATE_TVC_QUORUM_KEY CREATE_TVC_DEPLOYMENT DELETE_TVC_DEPLOYMENT RESTORE_TVC_DEPLOYMENT DELETE_TVC_APP_AND_DEPLOYMENTS
 	CREATE_TVC_MANIFEST_APPROVALS POST_TVC_QUORUM_KEY_SHARE RE_ENCRYPT_TVC_QUORUM_KEY_SHARE UPDATE_TVC_APP_LIVE_DEPLOYMENT
 	APPROVE_ACTIVITY REJECT_ACTIVITY
-	EXPORT_HISTORY`)
+	EXPORT_HISTORY RESEND_WEBHOOK_DELIVERIES`)
 
 // own are the types that the published interface does not have.
-var own = []string{"ACTIVITY_TYPE_EXPORT_HISTORY"}
+var own = []string{"ACTIVITY_TYPE_EXPORT_HISTORY", "ACTIVITY_TYPE_RESEND_WEBHOOK_DELIVERIES"}
 
 func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
 	n := 0
@@ -251,7 +251,7 @@ var policyNames = map[string]string{
 	"INIT_FIAT_ON_RAMP":     "FIAT_TRANSACTION CREATE",
 	"ACTIVATE_BILLING_TIER": "SUBSCRIPTION CREATE", "SET_PAYMENT_METHOD": "PAYMENT_METHOD UPDATE", "UPDATE_PAYMENT_METHOD": "PAYMENT_METHOD UPDATE", "DELETE_PAYMENT_METHOD": "PAYMENT_METHOD DELETE",
 	"ENABLE_AUTH_PROXY": "AUTH_PROXY CREATE", "DISABLE_AUTH_PROXY": "AUTH_PROXY DELETE", "UPDATE_AUTH_PROXY_CONFIG": "AUTH_PROXY UPDATE",
-	"CREATE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT CREATE", "UPDATE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT UPDATE", "DELETE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT DELETE",
+	"CREATE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT CREATE", "UPDATE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT UPDATE", "DELETE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT DELETE", "RESEND_WEBHOOK_DELIVERIES": "WEBHOOK_ENDPOINT UPDATE",
 	"CREATE_TVC_APP": "TVC_APP CREATE", "CREATE_TVC_OPERATOR": "TVC_OPERATOR CREATE", "CREATE_TVC_QUORUM_KEY": "TVC_QUORUM_KEY CREATE",
 	"CREATE_TVC_DEPLOYMENT": "TVC_DEPLOYMENT CREATE", "DELETE_TVC_DEPLOYMENT": "TVC_DEPLOYMENT DELETE", "RESTORE_TVC_DEPLOYMENT": "TVC_DEPLOYMENT UPDATE", "DELETE_TVC_APP_AND_DEPLOYMENTS": "TVC_APP DELETE",
 	"CREATE_TVC_MANIFEST_APPROVALS": "TVC_DEPLOYMENT UPDATE", "POST_TVC_QUORUM_KEY_SHARE": "TVC_DEPLOYMENT UPDATE", "RE_ENCRYPT_TVC_QUORUM_KEY_SHARE": "TVC_QUORUM_KEY ENCRYPT", "UPDATE_TVC_APP_LIVE_DEPLOYMENT": "TVC_APP UPDATE",
@@ -279,7 +279,7 @@ var secretsOf = map[string][]string{
 
 func TestSamplesAreTakenAndRepeated(t *testing.T) {
 	for typ, v := range kinds.Live {
-		want := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
+		want := activitytest.SampleIntent(typ)
 		in, err := v.Decode(activitytest.JSON(want))
 		if err != nil {
 			t.Errorf("%s: %v", typ, err)
@@ -412,7 +412,7 @@ func TestMutatedSamplesAreRefused(t *testing.T) {
 	n := 0
 	for typ, v := range kinds.Live {
 		intent := activitytest.API.Activities[typ].IntentType
-		m := activitytest.Sample(intent)
+		m := activitytest.SampleIntent(typ)
 		mutate(intent, m, intent, func(what string) {
 			n++
 			_, err := v.Decode(activitytest.JSON(m))
@@ -436,7 +436,7 @@ func TestGenerateAppProofsInsideOfParameters(t *testing.T) {
 			value any
 			want  bool
 		}{{true, true}, {false, false}, {nil, false}} {
-			m := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
+			m := activitytest.SampleIntent(typ)
 			m["generateAppProofs"] = c.value
 			in, err := v.Decode(activitytest.JSON(m))
 			if err != nil {
@@ -447,7 +447,7 @@ func TestGenerateAppProofsInsideOfParameters(t *testing.T) {
 				t.Errorf("%s: %v", typ, c.value)
 			}
 		}
-		m := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
+		m := activitytest.SampleIntent(typ)
 		m["generateAppProofs"] = "yes"
 		if _, err := v.Decode(activitytest.JSON(m)); activitytest.Code(err) != fault.InvalidArgument {
 			t.Errorf("%s: %v", typ, err)

@@ -67,7 +67,7 @@ func TestAppendActivity(t *testing.T) {
 func TestSecretsAreNotShown(t *testing.T) {
 	w := activitytest.New(t)
 	for typ, names := range secretsOf {
-		params := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
+		params := activitytest.SampleIntent(typ)
 		for _, name := range names {
 			params[name] = "theSecret-" + strings.Repeat("s", 43)
 		}

@@ -58,7 +58,7 @@ func TestEveryKindIsShown(t *testing.T) {
 	shown := 0
 	for _, typ := range slices.Sorted(maps.Keys(kinds.Live)) {
 		var params object
-		if err := json.Unmarshal(activitytest.JSON(activitytest.Sample(activitytest.API.Activities[typ].IntentType)), &params); err != nil {
+		if err := json.Unmarshal(activitytest.JSON(activitytest.SampleIntent(typ)), &params); err != nil {
 			t.Fatal(err)
 		}
 		stock(typ, params, there)

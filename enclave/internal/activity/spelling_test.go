@@ -13,6 +13,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 )
 
@@ -220,13 +221,17 @@ func stocked(t *testing.T) (*world, map[string]any) {
 	w.Must(json.Unmarshal(dataOf(w, target), &secret))
 	in := object{"secretPayload": w.SealTo(secret.TargetPublic, "x"), "targetPublicKey": secret.TargetPublic, "encryptionSuite": "TRANSPORT_ENCRYPTION_SUITE_ENCLAVE_ENCRYPT_V1"}
 	secretID := activitytest.List(w.Run("IMPORT_SECRETS", object{"secrets": []any{in}}), "secretIds")[0]
+	endpoint := w.Run("CREATE_WEBHOOK_ENDPOINT", object{"url": "https://example.org/hook", "name": "e", "subscriptions": []any{object{"eventType": "ACTIVITY_UPDATES"}}})["endpointId"]
+	sent := org.SendPlace{Organization: w.ID, Seq: 7}
+	w.Events = map[org.SendPlace]*org.StoredEvent{sent: {Event: org.Event{Subscriber: activitytest.MustID(endpoint), Owner: w.ID}, Place: sent, ExpiresMs: 1 << 62}}
 	return w, map[string]any{
 		"walletId": one, "walletIds": []any{one, two}, "walletAccountIds": accounts, "address": address, "signWith": address, "from": address, "sparkAddress": spark, "signWiths": signers,
 		"solana": hex.EncodeToString(activitytest.SolanaOf([32]byte{5}, points...)), "ethereum": "0x" + ethereum,
 		"privateKeyId": keys[0], "privateKeyIds": keys, "userId": user, "userIds": []any{user, w.NewUser(activitytest.User("v", activitytest.APIKey("a", w.FreshKey())))},
 		"apiKeyIds":        []any{of.APIKeys[0].ID.String(), of.APIKeys[1].ID.String()},
 		"sessionProfileId": w.Run("CREATE_SESSION_PROFILE", object{"sessionProfileName": "p", "scope": "true"})["sessionProfileId"],
-		"endpointId":       w.Run("CREATE_WEBHOOK_ENDPOINT", object{"url": "https://example.org/hook", "name": "e"})["endpointId"],
+		"endpointId":       endpoint,
+		"deliveryIds":      []any{sent.String()},
 		"secretId":         secretID,
 		"secretIds":        []any{secretID},
 	}
@@ -285,7 +290,7 @@ func TestSpellingsAreOneToPolicies(t *testing.T) {
 	for _, typ := range slices.Sorted(maps.Keys(kinds.Live)) {
 		v := kinds.Live[typ]
 		var params object
-		if err := json.Unmarshal(activitytest.JSON(activitytest.Sample(activitytest.API.Activities[typ].IntentType)), &params); err != nil {
+		if err := json.Unmarshal(activitytest.JSON(activitytest.SampleIntent(typ)), &params); err != nil {
 			t.Fatal(err)
 		}
 		stock(typ, params, there)

@@ -1,6 +1,10 @@
 package org
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // FeatureWebhook is the feature whose value is a URL that receives every event of
 // the organization and its sub-organizations.
@@ -102,6 +106,54 @@ type Event struct {
 	ID         ID `cbor:"1,keyasint"` // the same for every receiver and every try
 	Subscriber ID `cbor:"2,keyasint"`
 	Owner      ID `cbor:"3,keyasint"` // the subscriber's organization
+	// Earlier, if set, is the send that this one repeats: its event is about that send's entry. A repetition is never repeated
+	// itself, but what it repeats.
+	Earlier *SendPlace `cbor:"4,keyasint,omitempty"`
+}
+
+// A SendPlace identifies a send of any organization.
+type SendPlace struct {
+	Organization ID     `cbor:"1,keyasint"`
+	Seq          uint64 `cbor:"2,keyasint"`
+	Number       uint16 `cbor:"3,keyasint,omitempty"`
+}
+
+// Append appends the place as text: organization, seq and number, with slashes between them.
+func (p SendPlace) Append(dst []byte) []byte {
+	dst = append(p.Organization.Append(dst), '/')
+	dst = append(strconv.AppendUint(dst, p.Seq, 10), '/')
+	return strconv.AppendUint(dst, uint64(p.Number), 10)
+}
+
+func (p SendPlace) String() string { return string(p.Append(nil)) }
+
+// ParseSendPlace reads what Append wrote, and no other spelling.
+func ParseSendPlace(text string) (p SendPlace, ok bool) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return p, false
+	}
+	id, err := ParseID(parts[0])
+	seq, badSeq := strconv.ParseUint(parts[1], 10, 63)
+	number, badNumber := strconv.ParseUint(parts[2], 10, 16)
+	p = SendPlace{id, seq, uint16(number)}
+	return p, err == nil && badSeq == nil && badNumber == nil && p.String() == text
+}
+
+// A StoredEvent is the event that a stored send holds.
+type StoredEvent struct {
+	Event
+	// Place is where the event was first sent: the send itself, or the one that it repeats.
+	Place     SendPlace
+	ExpiresMs uint64
+}
+
+// Repeat makes a send that delivers the event once more, at once.
+func (e *StoredEvent) Repeat(nowMs uint64) (Send, error) {
+	again := e.Event
+	again.Earlier = &e.Place
+	content, err := again.Encode()
+	return Send{Kind: SendWebhook, DueMs: nowMs, ExpiresMs: e.ExpiresMs, Content: content, Receiver: e.Subscriber}, err
 }
 
 // Encode makes the content of a send.

@@ -415,6 +415,7 @@ var kindPhrases = [...][2]string{
 	{"DELETE_SECRETS", "deleting secrets"},
 	{"CREATE_WEBHOOK_ENDPOINT", "creating a webhook endpoint"},
 	{"UPDATE_WEBHOOK_ENDPOINT", "changing a webhook endpoint"},
+	{"RESEND_WEBHOOK_DELIVERIES", "sending webhook events again"},
 	{"DELETE_WEBHOOK_ENDPOINT", "deleting a webhook endpoint"},
 	{"CREATE_SMART_CONTRACT_INTERFACE", "uploading a contract's interface"},
 	{"DELETE_SMART_CONTRACT_INTERFACE", "deleting a contract's interface"},

@@ -29,7 +29,7 @@ var operations = []string{
 }
 
 // own are our own queries: the published interface does not have them.
-var own = []string{"evaluate_policies", "get_activity_counts", "get_auth_proxy_config", "get_billing", "get_gas_station", "get_history", "get_log_proof", "get_tvc_quorum_key", "get_usage", "list_known_tokens", "list_shared_credentials"}
+var own = []string{"evaluate_policies", "get_activity_counts", "get_auth_proxy_config", "get_billing", "get_gas_station", "get_history", "get_log_proof", "get_tvc_quorum_key", "get_usage", "list_known_tokens", "list_shared_credentials", "list_webhook_deliveries"}
 
 // KnownOp reports whether op is a query of the interface, live or not.
 func KnownOp(op string) bool {

@@ -169,6 +169,37 @@ type Mails interface {
 	MailEvents(address string) ([]org.MailEvent, error)
 }
 
+// Deliveries returns the deliveries to webhook endpoints.
+type Deliveries interface {
+	// Deliveries returns those to an endpoint of the organization, at most limit, as the host orders them: the one with the
+	// latest time first. next is where the next page begins, nil if this one is the last. An endpoint that does not exist
+	// is a *fault.Error, NotFound.
+	Deliveries(endpoint org.ID, failed bool, after *DeliveryPlace, limit int) (all []Delivery, next *DeliveryPlace, err error)
+}
+
+// A DeliveryPlace is a place in the host's order of deliveries.
+type DeliveryPlace struct {
+	TimeMs uint64
+	Send   org.SendPlace
+}
+
+// A Delivery is a send of an event to an endpoint. Its entries prove the event; what became of the send is an unverified claim
+// of the host.
+type Delivery struct {
+	Place     org.SendPlace
+	First     org.SendPlace // the send that this one repeats, or Place
+	Event     org.ID
+	Activity  org.ID
+	Type      string
+	Status    org.Status
+	CreatedMs uint64
+
+	State  org.SendState
+	Tries  uint32
+	Text   string // the last error
+	TimeMs uint64 // of the next attempt or, in a final state, of the end
+}
+
 // A LogProof proves that an entry of an activity is in the log.
 type LogProof struct {
 	Text string    // in the format of tlog.ParseLoggedProof
@@ -205,6 +236,7 @@ type sources struct {
 	Logs
 	Mails
 	Statistics
+	Deliveries
 }
 
 // Decode decodes the body of a request strictly. Its errors are *fault.Error,
@@ -214,13 +246,13 @@ func (q *Query) Decode(body stamp.Body) (*Request, error) { return q.decode(body
 // DecodeHostBody is Decode for a read-only session's request as the host claims it.
 func (q *Query) DecodeHostBody(body stamp.HostBody) (*Request, error) { return q.decode(body.Bytes()) }
 
-// Fetch reads the data for the answer from history, boot proofs, index, chains, logs, mails and statistics.
+// Fetch reads the data for the answer from history, boot proofs, index, chains, logs, mails, statistics and deliveries.
 // Errors that are no *fault.Error are the sources' own.
-func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Mails, n Statistics) error {
+func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains, l Logs, m Mails, n Statistics, d Deliveries) error {
 	if r.fetch == nil {
 		return nil
 	}
-	return r.fetch(&sources{h, p, x, c, l, m, n})
+	return r.fetch(&sources{h, p, x, c, l, m, n, d})
 }
 
 // Answer writes the response. A *fault.Error is returned to the caller. An *org.Retry
@@ -294,7 +326,7 @@ func index(families ...[]*Query) map[string]*Query {
 
 // live are the implemented queries.
 var live = index(organizations, policies, interfaces, sessionProfiles, suborgs, users, credentials, providerCredentials, wallets, privateKeys, secrets, activities, proofs,
-	evaluations, sending, gas, chains, mails, authProxy, histories, sharedValues, bills, usages, counts, tvcApps, tvcDeployments, tvcRunning)
+	evaluations, sending, gas, chains, mails, deliveries, authProxy, histories, sharedValues, bills, usages, counts, tvcApps, tvcDeployments, tvcRunning)
 
 // id parses an id that a request names.
 func id(field, text string) (org.ID, error) {

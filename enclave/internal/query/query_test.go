@@ -101,20 +101,21 @@ func TestRequestsFollowTheDescription(t *testing.T) {
 
 // world is an organization with something of everything.
 type world struct {
-	counted []uint64 // times of the last request for counts
-	later   uint64   // milliseconds, than usual
-	steps   int      // of a query; zero: as usual
-	t       *testing.T
-	id      org.ID
-	state   *org.State
-	user    *org.User
-	entries []*org.Entry // newest first
-	proof   []byte
-	paged   query.Page // what was asked last
-	index   index
-	outside outside
-	logged  *uint64 // the step that was asked for last
-	mailed  []org.MailEvent
+	counted   []uint64 // times of the last request for counts
+	later     uint64   // milliseconds, than usual
+	steps     int      // of a query; zero: as usual
+	t         *testing.T
+	id        org.ID
+	state     *org.State
+	user      *org.User
+	entries   []*org.Entry // newest first
+	proof     []byte
+	paged     query.Page // what was asked last
+	index     index
+	outside   outside
+	logged    *uint64 // the step that was asked for last
+	mailed    []org.MailEvent
+	delivered delivered
 }
 
 // LogProof shows the newest step of what is there, or the one at 5.
@@ -266,7 +267,7 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Fetch(w, w, w, w, w, w, w); err != nil {
+	if err := r.Fetch(w, w, w, w, w, w, w, w); err != nil {
 		return nil, err
 	}
 	v := &query.View{Tx: w.tx(), Caller: caller, Home: home, Steps: cmp.Or(w.steps, policy.MaxDecisionSteps)}
@@ -373,7 +374,7 @@ func FuzzRequest(f *testing.F) {
 		w.must(err)
 		r, err := q.DecodeHostBody(stamp.NewHostBody(body))
 		if err == nil {
-			err = r.Fetch(w, w, w, w, w, w, w)
+			err = r.Fetch(w, w, w, w, w, w, w, w)
 		}
 		var b []byte
 		if err == nil {

@@ -478,7 +478,7 @@ func FuzzSuborgs(f *testing.F) {
 				continue
 			}
 			var b []byte
-			if err = r.Fetch(w, w, w, w, w, w, w); err == nil {
+			if err = r.Fetch(w, w, w, w, w, w, w, w); err == nil {
 				b, err = r.Answer(&query.View{Tx: w.tx(), Caller: w.user, Steps: policy.MaxDecisionSteps})
 			}
 			if err != nil {

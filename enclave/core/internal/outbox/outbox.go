@@ -90,7 +90,7 @@ func (o *Outbox) Open(ctx context.Context, v *ranges.Access, id wire.SendID) (*w
 	case o.nowMs() >= s.ExpiresMs:
 		return &wire.Opened{Found: true, Expired: true}, nil
 	case s.Kind == org.SendWebhook:
-		return o.openWebhook(ctx, v, org.ID(id.Organization), e, s)
+		return o.openWebhook(ctx, v, org.SendPlace{Organization: org.ID(id.Organization), Seq: id.Seq, Number: id.Number}, e, s)
 	case s.Kind == org.SendProgram:
 		return o.openProgram(ctx, v, org.ID(id.Organization), s)
 	case s.Kind != org.SendTransaction:

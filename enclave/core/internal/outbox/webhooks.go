@@ -139,14 +139,61 @@ func addEvents(e *org.Entry, id, owner org.ID, subscribers []org.ID) error {
 	return nil
 }
 
-// openWebhook makes what a receiver is told of an entry: the activity as the entry shows it,
-// with the users as they are now, signed now. It goes to where its owner's newest state says.
-func (o *Outbox) openWebhook(ctx context.Context, v *ranges.Access, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
+// A Stored is a send of an event to a receiver, as its entry has it.
+type Stored struct {
+	org.StoredEvent
+	MadeMs uint64     // time of the send's own entry
+	Entry  *org.Entry // that the event is about
+}
+
+// Event reads the event that a send holds, nil if it holds none.
+func (o *Outbox) Event(ctx context.Context, v *ranges.Access, at org.SendPlace) (*Stored, error) {
+	e, s, err := find(ctx, v, wire.SendID{Organization: wire.ID(at.Organization), Seq: at.Seq, Number: at.Number})
+	if err != nil || s == nil || s.Kind != org.SendWebhook {
+		return nil, err
+	}
+	return o.event(ctx, v, at, e, s)
+}
+
+// event is Event for a send that was found. A repetition's event is the one that the earlier send really holds, for the same
+// receiver; otherwise there is none.
+func (o *Outbox) event(ctx context.Context, v *ranges.Access, at org.SendPlace, e *org.Entry, s *org.Send) (*Stored, error) {
 	event, err := org.DecodeEvent(s.Content)
 	if err != nil {
 		return nil, err
 	}
+	if event.Earlier == nil {
+		return &Stored{org.StoredEvent{Event: *event, Place: at, ExpiresMs: s.ExpiresMs}, e.TimeMs, e}, nil
+	}
+	first, err := o.Event(ctx, v, *event.Earlier)
+	if err != nil || first == nil || first.Earlier != nil || first.Place != *event.Earlier {
+		return nil, err
+	}
+	if first.ID != event.ID || first.Subscriber != event.Subscriber || first.Owner != event.Owner {
+		return nil, nil
+	}
+	first.MadeMs = e.TimeMs
+	return first, nil
+}
+
+// openWebhook makes what a receiver is told of an entry: the activity as the entry shows it,
+// with the users as they are now, signed now. It goes to where its owner's newest state says. What a repetition refers to
+// decides: the host was given the repetition, and the earlier send may be another organization's.
+func (o *Outbox) openWebhook(ctx context.Context, v *ranges.Access, at org.SendPlace, e *org.Entry, s *org.Send) (*wire.Opened, error) {
+	event, err := o.event(ctx, v, at, e, s)
+	if err != nil {
+		return nil, err
+	}
 	opened := &wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: s.ExpiresMs}
+	if event == nil {
+		opened.Gone = true
+		return opened, nil
+	}
+	if o.nowMs() >= event.ExpiresMs {
+		return &wire.Opened{Found: true, Expired: true}, nil
+	}
+	id := event.Place.Organization
+	e = event.Entry
 	var url string
 	var body []byte
 	err = v.WithLock(ctx, event.Owner, func(t *ledger.Locked) (err error) {

@@ -2,6 +2,7 @@ package activitytest
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"cloister/enclave/internal/activity/apitest"
@@ -12,6 +13,19 @@ const NotP256 = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81
 
 // API is the description of the interface.
 var API = apitest.Load()
+
+// ownIntents are those of types that the description does not have.
+var ownIntents = map[string]map[string]any{
+	"ACTIVITY_TYPE_RESEND_WEBHOOK_DELIVERIES": {"endpointId": SomeID, "deliveryIds": []any{SomeID + "/7/0"}},
+}
+
+// SampleIntent makes a sample intent of an activity type.
+func SampleIntent(typ string) map[string]any {
+	if own := ownIntents[typ]; own != nil {
+		return maps.Clone(own)
+	}
+	return Sample(API.Activities[typ].IntentType)
+}
 
 // Sample makes a value of a described type with every member set, except that members which
 // are not live are empty.

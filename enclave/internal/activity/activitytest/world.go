@@ -72,7 +72,9 @@ func (v *vault) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
 
 // World is an organization with one root user, for tests.
 type World struct {
-	TB     testing.TB
+	TB testing.TB
+	// Events are those that earlier sends hold.
+	Events map[org.SendPlace]*org.StoredEvent
 	Rand   io.Reader
 	Keys   *keys.Cache[activity.KeyID]
 	ID     org.ID
@@ -224,6 +226,13 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.Bundles, w.Boot, w.Sessions, w.Credential()
 	tx.Tokens, tx.LegacyTokens, tx.PasscodeTargets, tx.Capabilities = w.Tokens.Token, w.Tokens.Legacy, w.Tokens.Targets, w.Capabilities
 	tx.Providers, tx.ServiceKeys = w.Providers, w.Roles
+	tx.StoredEvents = func(places []org.SendPlace) ([]*org.StoredEvent, error) {
+		events := make([]*org.StoredEvent, len(places))
+		for i, at := range places {
+			events[i] = w.Events[at]
+		}
+		return events, nil
+	}
 	w.Seq++
 	tx.Seq = w.Seq
 	w.Last = tx
@@ -256,8 +265,10 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 		}
 		return nil, err
 	}
-	for _, wrong := range API.Check("Result", result) {
-		w.TB.Errorf("%s: %s", typ, wrong)
+	if ownIntents[v.Type] == nil {
+		for _, wrong := range API.Check("Result", result) {
+			w.TB.Errorf("%s: %s", typ, wrong)
+		}
 	}
 	ws, err := tx.Writes()
 	w.Must(err)

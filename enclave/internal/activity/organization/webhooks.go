@@ -22,6 +22,10 @@ var Webhooks = activity.Family{
 		Name: "DELETE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "DELETE", Run: deleteWebhookEndpoint,
 		Params: func(in *WebhookEndpointID) policy.Value { return endpointParams(in.EndpointID) },
 	},
+	activity.Kind[ResendWebhookDeliveries, ResentWebhookDeliveries]{
+		Name: "RESEND_WEBHOOK_DELIVERIES", Resource: "WEBHOOK_ENDPOINT", Action: "UPDATE", Run: resendWebhookDeliveries,
+		Params: func(in *ResendWebhookDeliveries) policy.Value { return endpointParams(in.EndpointID) },
+	},
 }
 
 // endpointParams are the members of a change of an endpoint that policies read.
@@ -195,4 +199,70 @@ func deleteWebhookEndpoint(tx *activity.Tx, in *WebhookEndpointID) (*WebhookEndp
 	tx.FreeName(org.NameEndpoint, e.Name)
 	tx.DeleteWebhookEndpoint(e.ID)
 	return in, activity.Endpoints.Add(tx, -1)
+}
+
+// maxResent bounds the deliveries of one activity. Its entry has a send for each, and the event of its own for every endpoint
+// of the organization and of its parent.
+const maxResent = 40
+
+// ResendWebhookDeliveries sends events to an endpoint once more, under the same event ids. The interface does not have it.
+type ResendWebhookDeliveries struct {
+	EndpointID  string   `json:"endpointId" rule:"required,uuid"`
+	DeliveryIDs []string `json:"deliveryIds"` // as list_webhook_deliveries has them
+}
+
+func (in *ResendWebhookDeliveries) Check() error {
+	if n := len(in.DeliveryIDs); n < 1 || n > maxResent {
+		return fault.Field("deliveryIds", "must be 1 to %d deliveries", maxResent)
+	}
+	for i, text := range in.DeliveryIDs {
+		if _, ok := org.ParseSendPlace(text); !ok {
+			return fault.Field(fmt.Sprintf("deliveryIds.%d", i), "must be a deliveryId of list_webhook_deliveries")
+		}
+	}
+	return activity.CheckDistinct("deliveryIds", in.DeliveryIDs)
+}
+
+// ResentWebhookDeliveries are the new deliveries, in the order of the earlier ones.
+type ResentWebhookDeliveries struct {
+	EndpointID  string   `json:"endpointId"`
+	DeliveryIDs []string `json:"deliveryIds"`
+}
+
+func resendWebhookDeliveries(tx *activity.Tx, in *ResendWebhookDeliveries) (*ResentWebhookDeliveries, error) {
+	e, err := activity.Find(tx.WebhookEndpoint, "webhook endpoint", in.EndpointID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !e.Receives(org.ActivityUpdates):
+		return nil, fault.New(fault.FailedPrecondition, "webhook endpoint is paused, so nothing is sent to it: %s", e.ID)
+	}
+	places := make([]org.SendPlace, len(in.DeliveryIDs))
+	for i, text := range in.DeliveryIDs {
+		places[i], _ = org.ParseSendPlace(text) // Check has parsed it
+	}
+	events, err := tx.StoredEvents(places)
+	if err != nil {
+		return nil, err
+	}
+	out, seen := &ResentWebhookDeliveries{EndpointID: e.ID.String()}, map[org.SendPlace]bool{}
+	for i, event := range events {
+		at := fmt.Sprintf("deliveryIds.%d", i)
+		switch {
+		case event == nil || event.Owner != tx.ID || event.Subscriber != e.ID:
+			return nil, fault.New(fault.NotFound, "webhook delivery to this endpoint not found: %s", places[i])
+		case tx.NowMs >= event.ExpiresMs:
+			return nil, fault.New(fault.FailedPrecondition, "the event is too old to be sent: %s", places[i])
+		case seen[event.Place]:
+			return nil, fault.Field(at, "the same event is given twice")
+		}
+		seen[event.Place] = true
+		s, err := event.Repeat(tx.NowMs)
+		if err != nil {
+			return nil, err
+		}
+		out.DeliveryIDs = append(out.DeliveryIDs, org.SendPlace{Organization: tx.ID, Seq: tx.Seq, Number: uint16(len(tx.Sends))}.String())
+		tx.Sends = append(tx.Sends, s)
+	}
+	return out, nil
 }

@@ -168,3 +168,86 @@ func TestWebhookEndpointsRefuse(t *testing.T) {
 		t.Errorf("%d endpoints", n)
 	}
 }
+
+// resent makes a world with an endpoint and what earlier sends to it hold: an event of the organization itself, one of a
+// sub-organization, and one that was sent again before.
+func resent(t *testing.T) (w *world, endpoint string, own, child, again org.SendPlace) {
+	w = activitytest.New(t)
+	endpoint = w.Run("CREATE_WEBHOOK_ENDPOINT", hook("First", someHook, "ACTIVITY_UPDATES"))["endpointId"].(string)
+	own, child, again = org.SendPlace{Organization: w.ID, Seq: 3, Number: 1}, org.SendPlace{Organization: w.NewID(), Seq: 9}, org.SendPlace{Organization: w.ID, Seq: 5}
+	event := func(at org.SendPlace) *org.StoredEvent {
+		return &org.StoredEvent{Event: org.Event{ID: w.NewID(), Subscriber: activitytest.MustID(endpoint), Owner: w.ID}, Place: at, ExpiresMs: w.Now + 1}
+	}
+	w.Events = map[org.SendPlace]*org.StoredEvent{own: event(own), child: event(child)}
+	w.Events[again] = w.Events[own]
+	return w, endpoint, own, child, again
+}
+
+func resend(endpoint string, places ...org.SendPlace) object {
+	ids := []any{}
+	for _, at := range places {
+		ids = append(ids, at.String())
+	}
+	return object{"endpointId": endpoint, "deliveryIds": ids}
+}
+
+func TestResendWebhookDeliveries(t *testing.T) {
+	w, endpoint, own, child, again := resent(t)
+	r := w.Run("RESEND_WEBHOOK_DELIVERIES", resend(endpoint, child, again))
+	seq := w.Last.Seq
+	ids := []any{org.SendPlace{Organization: w.ID, Seq: seq}.String(), org.SendPlace{Organization: w.ID, Seq: seq, Number: 1}.String()}
+	if r["endpointId"] != endpoint || !reflect.DeepEqual(r["deliveryIds"], ids) {
+		t.Errorf("%v", r)
+	}
+	if len(w.Last.Sends) != 2 {
+		t.Fatalf("%+v", w.Last.Sends)
+	}
+	// What was sent again before is not referred to, but what that repeats.
+	for i, at := range []org.SendPlace{child, own} {
+		s, want := w.Last.Sends[i], w.Events[at].Event
+		want.Earlier = &at
+		if event, err := org.DecodeEvent(s.Content); err != nil || !reflect.DeepEqual(*event, want) {
+			t.Errorf("%+v, %v", event, err)
+		}
+		if s.Kind != org.SendWebhook || s.DueMs != w.Now || s.ExpiresMs != w.Now+1 || s.Receiver != want.Subscriber {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestResendRefused(t *testing.T) {
+	const kind = "RESEND_WEBHOOK_DELIVERIES"
+	w, endpoint, own, child, again := resent(t)
+	refuse := func(in object, code fault.Code, says string) {
+		t.Helper()
+		w.Refuse(kind, in, code, says)
+	}
+	missing := org.SendPlace{Organization: w.ID, Seq: 99}
+	elsewhere, foreign := org.SendPlace{Organization: w.ID, Seq: 10}, org.SendPlace{Organization: w.NewID(), Seq: 10}
+	w.Events[elsewhere] = &org.StoredEvent{Event: org.Event{Subscriber: w.NewID(), Owner: w.ID}, Place: elsewhere, ExpiresMs: w.Now + 1}
+	w.Events[foreign] = &org.StoredEvent{Event: org.Event{Subscriber: activitytest.MustID(endpoint), Owner: w.NewID()}, Place: foreign, ExpiresMs: w.Now + 1}
+	for _, at := range []org.SendPlace{missing, elsewhere, foreign} {
+		refuse(resend(endpoint, own, at), fault.NotFound, "webhook delivery to this endpoint not found: "+at.String())
+	}
+	other := w.NewID().String()
+	refuse(resend(other, own), fault.NotFound, "webhook endpoint not found: "+other)
+	refuse(resend(endpoint), fault.InvalidArgument, "1 to 40 deliveries")
+	many := make([]org.SendPlace, 41)
+	for i := range many {
+		many[i] = org.SendPlace{Organization: w.ID, Seq: uint64(i)}
+	}
+	refuse(resend(endpoint, many...), fault.InvalidArgument, "1 to 40 deliveries")
+	refuse(resend(endpoint, own, own), fault.InvalidArgument, "named twice")
+	refuse(resend(endpoint, own, again), fault.InvalidArgument, "the same event is given twice")
+	for _, bad := range []string{"", "x", own.Organization.String(), own.Organization.String() + "/1", own.Organization.String() + "/01/0", own.String() + "/0", own.Organization.String() + "/1/65536",
+		own.Organization.String() + "/-1/0", strings.ToUpper(own.String()) + " ", own.Organization.String() + "/9223372036854775808/0"} {
+		refuse(object{"endpointId": endpoint, "deliveryIds": []any{bad}}, fault.InvalidArgument, "must be a deliveryId of list_webhook_deliveries")
+	}
+	w.Now++
+	refuse(resend(endpoint, child), fault.FailedPrecondition, "too old")
+	w.Now--
+	w.Run("UPDATE_WEBHOOK_ENDPOINT", object{"endpointId": endpoint, "isActive": false})
+	refuse(resend(endpoint, own), fault.FailedPrecondition, "paused")
+	w.Run("UPDATE_WEBHOOK_ENDPOINT", object{"endpointId": endpoint, "isActive": true})
+	w.Run(kind, resend(endpoint, own))
+}

@@ -537,7 +537,7 @@ func TestImportIsForOneself(t *testing.T) {
 		w.Must(err)
 		for _, bare := range []bool{true, false} {
 			for user, foreign := range map[string]bool{w.Root: false, other: true, strings.ToUpper(w.Root): false} {
-				m := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
+				m := activitytest.SampleIntent(typ)
 				m["userId"] = user
 				in, err := v.Decode(activitytest.JSON(m))
 				if err != nil {
