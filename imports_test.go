@@ -31,7 +31,9 @@ var table = []row{
 	{"attestation/monitor", "attestation attestation/request attestation/tlog", "x/mod", "attestation/tlog/tlogtest sim/witness"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/programs", "attestation attestation/commitment shared/tvc", "", ""},
-	{"attestation/wasm", "attestation/checks enclave/decode enclave/editor enclave/lint", "", ""},
+	{"attestation/bundle", "attestation", "", ""},                      // clients import it
+	{"attestation/transfer", "attestation/bundle", "base58 bip39", ""}, // what the dashboard asks
+	{"attestation/wasm", "attestation/checks attestation/transfer enclave/decode enclave/editor enclave/lint", "", ""},
 	{"attestation/tlog", "", "cbor merkle x/mod", "attestation/tlog/tlogtest"},
 	{"attestation/tlog/tlogtest", "attestation/tlog", "x/mod", ""},                                // makes logged proofs
 	{"attestation/request", "", "secp256k1", "attestation attestation/client sim/client sim/rig"}, // clients import it, ours too

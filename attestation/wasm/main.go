@@ -1,19 +1,21 @@
 //go:build js && wasm
 
 // Command wasm is the verifier for browsers and Node: package checks, compiled to
-// WebAssembly, and beside it the warnings about policies, what an editor of policies asks and what approvers are shown. It
-// defines four functions,
+// WebAssembly, and beside it the warnings about policies, what an editor of policies asks, what approvers are shown, and the encryption
+// of what is imported and exported. It defines five functions,
 //
 //	cloisterVerify(question: string): string
 //	cloisterLint(organization: string): string
 //	cloisterDecode(question: string): string
 //	cloisterPolicy(question: string): string
+//	cloisterBundle(question: string): string
 //
 // and then sets cloisterVerifyReady. cloisterVerify takes the JSON of a checks.Question and returns that of
 // a checks.Report. cloisterLint takes that of a lint.Organization and returns {"warnings": [lint.Warning…]}
 // or {"error": why}. cloisterDecode takes that of a decode.Question and returns that of a decode.Answer or
-// {"error": why}, and cloisterPolicy likewise an editor.Question and an editor.Answer. The command uses no network, clock or
-// storage.
+// {"error": why}, cloisterPolicy likewise an editor.Question and an editor.Answer, and cloisterBundle a transfer.Question and a
+// transfer.Answer. The command uses no network, clock or storage. Go does not erase the secrets of cloisterBundle: run it in a worker
+// that ends with the answer.
 package main
 
 import (
@@ -22,6 +24,7 @@ import (
 	"syscall/js"
 
 	"cloister/attestation/checks"
+	"cloister/attestation/transfer"
 	"cloister/enclave/decode"
 	"cloister/enclave/editor"
 	"cloister/enclave/lint"
@@ -92,6 +95,7 @@ func main() {
 	}))
 	answer[decode.Question, *decode.Answer]("cloisterDecode", "want an activity and records, in JSON", "the decoder broke off")
 	answer[editor.Question, *editor.Answer]("cloisterPolicy", "want a question about policies, in JSON", "the reader of policies broke off")
+	answer[transfer.Question, *transfer.Answer]("cloisterBundle", "want a question about an import or export, in JSON", "the encryption broke off")
 	js.Global().Set("cloisterVerifyReady", true)
 	select {}
 }
