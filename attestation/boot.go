@@ -251,7 +251,7 @@ func (b *Boot) checkPinned() error {
 	return errNoDeployment
 }
 
-// ErrUnpinned is in the error of a boot proof that holds, and is refused because the policy pins no image or no deployment.
+// ErrUnpinned is in the error of a boot proof that is refused because the policy pins no image or no deployment.
 var ErrUnpinned = errors.New("not pinned")
 
 // unpinned is an ErrUnpinned with words of its own.

@@ -5,12 +5,12 @@
 //
 //   - It holds no secret and decides nothing. Every request is stamped in the browser, by a passkey
 //     or a key that scripts cannot extract. The host that serves these files sees no more than
-//     any host.
+//     any host. What is imported or exported is in clear in the browser alone.
 //   - The browser may run only what came from here: no inline script or style, no frame around it,
 //     no form to another place, no other origin.
 //   - The page that verifies proofs needs no sign-in. It and the worker that gives advice about
-//     policies may run WebAssembly: the verifier of package attestation, if the build has it. No
-//     page that has a key may.
+//     policies and encrypts imports and exports may run WebAssembly: the verifier of package
+//     attestation, if the build has it. No page that has a key may.
 //   - Scripts and styles lie below a name made from their contents and may be cached for ever; the
 //     page that names them is fetched each time.
 //

@@ -209,3 +209,28 @@ func TestTypes(t *testing.T) {
 		}
 	}
 }
+
+// Every type has a name of its own that people read, and no version, prefix or name of the interface is left in it.
+func TestKinds(t *testing.T) {
+	at := folder(t)
+	types := regexp.MustCompile(`(?m)^  ([A-Z0-9_]+): \[[\d, ]+\],$`).FindAllStringSubmatch(ask(t, "GET", at+"types.js").body, -1)
+	names, owners := map[string]string{}, map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^  ([A-Z0-9_]{4,}): "([^"]+)",$`).FindAllStringSubmatch(ask(t, "GET", at+"kinds.js").body, -1) {
+		names[m[1]] = m[2]
+		if other, ok := owners[m[2]]; ok {
+			t.Errorf("%s and %s are both %q", other, m[1], m[2])
+		}
+		owners[m[2]] = m[1]
+		if !regexp.MustCompile(`^[A-Z][a-z]`).MatchString(m[2]) || strings.Contains(m[2], "_") {
+			t.Errorf("%s is called %q", m[1], m[2])
+		}
+	}
+	for _, m := range types {
+		if names[m[1]] == "" {
+			t.Errorf("%s has no name in kinds.js", m[1])
+		}
+	}
+	if len(names) != len(types) {
+		t.Errorf("%d names for %d types", len(names), len(types))
+	}
+}

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"cloister/host/store"
@@ -164,8 +166,14 @@ func noAnswer(ctx context.Context, err error) error {
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 		return errors.New("a certificate that is not trusted")
 	}
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok && unknown.IsNotFound {
+		return errors.New("no such host")
+	}
 	if err := connError(ctx, err); errors.Is(err, errLate) {
 		return errLate
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return errors.New("connection refused")
 	}
 	return errors.New("no answer: the connection was not made or broke")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -276,6 +277,19 @@ func TestWebhookConnections(t *testing.T) {
 		if n := len(r.bodies()); n != 0 {
 			t.Errorf("told %d times", n)
 		}
+	})
+	t.Run("nobody there", func(t *testing.T) {
+		w, r := newWorld(t), newReceiver(t)
+		w.delivers(&egress.Dialer{Loopback: true, Resolver: names{}}, r)
+		w.until(w.event(r.id, "https://nobody.example/", 1), wire.SendWaiting, "no such host")
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.until(w.event(r.id, "https://"+l.Addr().String(), 2), wire.SendWaiting, "connection refused")
 	})
 	t.Run("old TLS", func(t *testing.T) {
 		w, r := newWorld(t), newReceiver(t)

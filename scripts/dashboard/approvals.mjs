@@ -119,7 +119,7 @@ const activity = async (id, by = root) => (await by.query("get_activity", { acti
 
 async function signIn(at, file) {
   await enter(at, base, file);
-  await heading("Features", at);
+  await heading("Latest activities", at);
 }
 
 async function look(id, at = page) {
@@ -282,7 +282,7 @@ test("every case that the enclave decodes is drawn with every member, whatever b
   await button("Show more").click();
   await page.locator("tbody tr").nth(19).waitFor();
   assert.equal(new Set(await page.locator("tbody tr").allInnerTexts()).size, 20, "two lines are alike");
-  await go("overview", "Features");
+  await go("overview", "Latest activities");
   await page.getByRole("link", { name: `${ids.length} wait for you`, exact: true }).click();
   await heading("Approvals");
   for (const id of ["eth-h07", "eth-h09", "eth-h16", "typed-h05", "sol-h02", "tron-h01", "btc-h02", "msg-h04"]) {
@@ -376,7 +376,7 @@ test("what a policy asks for is told, and after a vote comes the next that waits
   await look(first.id);
   const asks = page.getByRole("region", { name: "What the policies ask for" });
   await asks.getByText(`approvers.any(user, user.id == '${bea.userId}') && approvers.count() >= 2`).first().waitFor();
-  await asks.getByText("2 of the 2 members of the root quorum").waitFor();
+  await asks.getByText("2 of 2 must agree. Nobody has agreed yet.").waitFor();
   await picture(page, "approval-policy");
   await approve();
   await page.locator(".headline", { hasText: "Create wallet: “Rainy days”" }).waitFor();
@@ -395,7 +395,7 @@ test("what a policy asks for is told, and after a vote comes the next that waits
   await toast("Rejected.");
   const theirs = await open(browser);
   await signIn(theirs.page, cyd.file);
-  await go(`activities/${second.id}`, "Create wallet", theirs.page);
+  await go(`activities/${second.id}`, "Create a wallet", theirs.page);
   await theirs.page.getByRole("cell", { name: "Which days? <b>No</b>" }).waitFor();
   await picture(theirs.page, "activity-rejected");
   assert.deepEqual(theirs.complaints, []);

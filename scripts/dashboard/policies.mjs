@@ -50,7 +50,7 @@ async function newUser(userName) {
 
 async function signIn(at, file) {
   await enter(at, base, file);
-  await heading("Features", at);
+  await heading("Latest activities", at);
 }
 
 // discard leaves a form that was changed.

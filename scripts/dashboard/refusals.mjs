@@ -50,7 +50,7 @@ const go = async (hash, name, at = page) => {
 
 async function signIn(at, file) {
   await enter(at, base, file);
-  await heading("Features", at);
+  await heading("Latest activities", at);
 }
 
 const envelope = (type, parameters) => ({ type: `ACTIVITY_TYPE_${type}`, timestampMs: String(Date.now()), parameters });
@@ -85,7 +85,7 @@ const change = (operation, act) => page.route(`**/query/${operation}`, async (ro
 
 const verdict = (at = page) => at.locator(".verdict");
 const said = async (at = page) => (await verdict(at).innerText()).replace(/\s+/g, " ").trim();
-const look = async (id, name = "Sign transaction", at = page) => {
+const look = async (id, name = "Sign a transaction", at = page) => {
   await go(`activities/${id}`, name, at);
   await verdict(at).waitFor();
 };
@@ -94,7 +94,7 @@ const why = "Why, and what would allow just this";
 test("without any policy: the reason, and no empty table", async () => {
   const id = await refusedPayment();
   for (const at of [page, theirs.page]) {
-    await look(id, "Sign transaction", at);
+    await look(id, "Sign a transaction", at);
     assert.equal(await said(at), `Refused: no policy allows this. There was no policy. Only the root quorum can do what no policy allows. ${why}`);
     assert.equal(await at.getByRole("link", { name: why }).getAttribute("href"), `#/policies/try?activityId=${id}`);
     await at.locator("dd .badge", { hasText: /^Refused$/ }).waitFor();
@@ -300,7 +300,7 @@ test("who may not see the policies learns that he was refused, and not by which"
   const file = join(scratch, "Carol.json");
   writeFileSync(file, JSON.stringify({ organizationId: subOrganizationId, ...owner }));
   await signIn(carol.page, file);
-  await look(asked.id, "Email auth", carol.page);
+  await look(asked.id, "Send a sign-in key by e-mail", carol.page);
   assert.equal(await said(carol.page), "Refused You may not see which policy decided.");
   assert(!(await carol.page.locator("main").innerText()).includes("activity.resource"));
   assert.deepEqual(carol.complaints, []);
@@ -311,9 +311,9 @@ test("who may not see the policies learns that he was refused, and not by which"
   await inside.submit("create_users", "CREATE_USERS_V3", { users: [{ userName: "Dora", apiKeys: [apiKey(dans.publicKey)], authenticators: [], oauthProviders: [], userTags: [] }] });
   await inside.submit("create_policy", "CREATE_POLICY_V3", { policyName: "Inside", effect: "EFFECT_ALLOW", condition: "wallet.label == 'Savings'", consensus: "", notes: "" });
   const id2 = await refused("create_wallet", "CREATE_WALLET", { walletName: "Other", accounts: [] }, new Client({ apiUrl, organizationId: subOrganizationId, ...dans }));
-  await look(`${id2}`, "Create wallet", carol.page);
+  await look(`${id2}`, "Create a wallet", carol.page);
   const ours = await said(carol.page);
-  await go(`suborganizations/${subOrganizationId}/activities/${id2}`, "Create wallet");
+  await go(`suborganizations/${subOrganizationId}/activities/${id2}`, "Create a wallet");
   assert.equal(await said(), ours.replace(` ${why}`, ""));
   assert.equal(await verdict().getByRole("link").count(), 0);
   await page.locator("dd .badge", { hasText: /^Refused$/ }).waitFor();
@@ -328,7 +328,7 @@ test("who may not see the policies learns that he was refused, and not by which"
 test("what failed for another reason stays failed, and the list tells both apart", async () => {
   const got = await root.send("/public/v1/submit/create_wallet", envelope("CREATE_WALLET", { walletName: "Treasury", accounts: [] }));
   const failed = got.details.find((d) => d.activityId).activityId;
-  await go(`activities/${failed}`, "Create wallet");
+  await go(`activities/${failed}`, "Create a wallet");
   await page.locator("dd .badge", { hasText: /^Failed$/ }).waitFor();
   await page.locator(".state.bad", { hasText: "Wallet label must be unique" }).waitFor();
   assert.equal(await verdict().count(), 0);
@@ -396,24 +396,24 @@ test("who is not in the root quorum sees which buttons only the root quorum may 
   const only = "Only the root quorum can do this.";
   // limits are the buttons' names, whether they can be pressed, and the sentence that stands beside them.
   const limits = (on) => on.evaluate(() => [...document.querySelectorAll("main .button[aria-disabled]")].map((b) => [b.getAttribute("aria-label") ?? b.innerText, document.getElementById(b.getAttribute("aria-describedby"))?.innerText]));
-  await go("overview", "Features", at);
+  await go("settings", "Features", at);
   const theirLimits = await limits(at);
-  assert.deepEqual(theirLimits.map(([name]) => name), ["Change quorum", "Turn on: E-mail sign-in codes", "Turn on: SMS sign-in codes", "Turn on: E-mail sign-in keys", "Turn on: E-mail recovery",
-    "Turn on: E-mail recovery of root users", "Turn on: Passkey origins", "Turn on: Webhook (old version)"]);
-  assert.deepEqual([...new Set(theirLimits.map(([, text]) => text))], [only, "Only the root quorum can turn features on and off."]);
+  const orPolicy = "Only the root quorum can do this, and users whom a policy allows to.";
+  const features = ["E-mail sign-in codes", "SMS sign-in codes", "E-mail sign-in keys", "Passkey origins", "E-mail recovery", "E-mail recovery of root users", "Approvals name what was shown", "Mails to approvers", "Strict log", "Webhook (old version)"];
+  assert.deepEqual(theirLimits, [["Rename", only], ["Change quorum", only], ...features.map((name) => [`Turn on: ${name}`, "Only the root quorum can turn features on and off."]),
+    ["New session profile", orPolicy], ["Make a list", orPolicy], ["Delete the organization", orPolicy]]);
   for (const name of ["Change quorum", "Turn on: Passkey origins"]) {
     await button(name, at).focus(); // it can be reached, and is told
     await at.keyboard.press("Enter");
     await button(name, at).click({ force: true });
     assert.equal(await dialog(at).count(), 0);
   }
-  await picture(at, "limits-overview");
-  await go("overview", "Features");
+  await picture(at, "limits-settings");
+  await go("settings", "Features");
   assert.deepEqual(await limits(page), []);
   assert.equal(await page.getByText("Only the root quorum").count(), 0);
 
   // The auth proxy is turned on by whom policies allow to.
-  const orPolicy = "Only the root quorum can do this, and users whom a policy allows to.";
   await go("auth", "Auth", at);
   assert.deepEqual(await limits(at), [["Turn on", orPolicy]]);
   await button("Turn on", at).click({ force: true });
@@ -442,7 +442,7 @@ test("a member of a root quorum of several may ask, and waits; who has left it i
   const at = theirs.page;
   await root.submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: 2, userIds: [rootUserId, bot.userId] });
   await at.reload();
-  await go("overview", "Features", at);
+  await go("settings", "Features", at);
   assert.equal(await at.locator("main [aria-disabled]").count(), 0);
   await button("Turn on: E-mail recovery", at).click();
   await button("Turn on", dialog(at)).click();
@@ -461,7 +461,7 @@ test("a member of a root quorum of several may ask, and waits; who has left it i
   assert.deepEqual(await at.getByRole("table", { name: "Votes" }).locator(".badge").allInnerTexts(), ["Requested", "Rejected"]);
 
   // The page still offers the button while somebody takes the bot out of the quorum.
-  await go("overview", "Features", at);
+  await go("settings", "Features", at);
   await button("Turn on: E-mail recovery", at).click();
   const leave = await bot.client.submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: 1, userIds: [rootUserId] });
   await root.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: leave.fingerprint });
@@ -515,7 +515,7 @@ test("what waits for approvals names the policies that ask for them", async () =
 
 test("what users can do only for themselves is told so", async () => {
   const id = await refused("init_import_wallet", "INIT_IMPORT_WALLET", { userId: bea.userId });
-  await look(id, "Init import wallet");
+  await look(id, "Begin to import a wallet");
   assert.equal(await said(), "Refused: users can do this only for themselves.");
   calm();
 });

@@ -58,7 +58,7 @@ await page.setInputFiles("input[type=file]", file);
 await page.waitForFunction(() => document.querySelector("[name=privateKey]").value);
 await page.getByLabel("Remember the key").check();
 await page.getByRole("button", { name: "Sign in with the key" }).click();
-await page.getByRole("heading", { name: "Features" }).waitFor();
+await page.getByRole("heading", { name: "Latest activities" }).waitFor();
 
 // shown is how many milliseconds an address takes until the page says that nothing is under way, and how many rows it has then.
 const shown = (hash) => page.evaluate((to) => new Promise((done) => {

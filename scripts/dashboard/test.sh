@@ -46,7 +46,7 @@ else
 		finish
 		exit
 	fi
-	CLOISTER_ORGANIZATIONS=8 start_sim "$work/sim"
+	CLOISTER_ORGANIZATIONS=13 CLOISTER_WEBHOOK_LOOPBACK=true start_sim "$work/sim"
 	export CLOISTER_SIM_CREDENTIALS=$work/sim/credentials.json CLOISTER_URL=http://localhost:$sim_port
 	while read -r file number name <&3; do
 		if [ $# = 0 ] || [[ " $* " == *" $file "* ]]; then
@@ -61,6 +61,11 @@ else
 		editor 5 dashboard: policy editor
 		users 6 dashboard: users
 		try 7 dashboard: tests of requests
+		wallets 8 dashboard: wallets and private keys
+		settings 9 dashboard: settings
+		webhooks 10 dashboard: webhooks
+		signin 11 dashboard: sign-in
+		look 12 dashboard: charts and names
 		verify 0 dashboard: proofs verified in the browser
 	FLOWS
 fi

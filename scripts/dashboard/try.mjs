@@ -67,29 +67,29 @@ test("types are a list, and what the reader wrote stays", async () => {
   await openTest();
   const type = page.locator("select[name=type]");
   const parameters = page.getByLabel("Parameters (JSON)");
-  await type.selectOption({ label: "Sign transaction" });
+  await type.selectOption({ label: "Sign a transaction" });
   assert.equal(JSON.parse(await parameters.inputValue()).signWith, address);
   await choose(agent.userId);
   await evaluate();
   await outcome(page).getByText("Refused because there is no policy.").waitFor();
   await parameters.fill("{\"mine\": 1}");
-  await type.selectOption({ label: "Create wallet" });
+  await type.selectOption({ label: "Create a wallet" });
   assert.equal(await parameters.inputValue(), "{\"mine\": 1}");
   await parameters.fill("{ not JSON");
   await page.getByRole("button", { name: "Evaluate" }).click();
   await page.getByRole("alert").getByText("The parameters are not valid JSON.").waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.name), "parameters");
   const labels = await type.locator("option").allTextContents();
-  assert.ok(labels.length > 80 && labels.includes("Sign raw payload") && !labels.includes("Approve activity"), `${labels.length} types`);
+  assert.ok(labels.length > 80 && labels.includes("Sign a message") && !labels.includes("Approve an activity"), `${labels.length} types`);
 });
 
 test("what policies cannot tell from more dangerous requests is not suggested", async () => {
   await openTest();
   await choose(agent.userId);
-  await page.locator("select[name=type]").selectOption({ label: "Sign raw payload" });
+  await page.locator("select[name=type]").selectOption({ label: "Sign a message" });
   await evaluate();
   await advised(page).getByText("Policies cannot tell this request from more dangerous ones").waitFor();
-  await page.locator("select[name=type]").selectOption({ label: "Update root quorum" });
+  await page.locator("select[name=type]").selectOption({ label: "Change the root quorum" });
   await page.getByLabel("Parameters (JSON)").fill(JSON.stringify({ threshold: 1, userIds: [agent.userId] }));
   await evaluate();
   await outcome(page).getByText("Refused because only the root quorum can do this.").waitFor();

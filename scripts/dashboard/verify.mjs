@@ -54,25 +54,57 @@ test("nothing weak is believed by default", async () => {
   await check("Security module", "Refused"); // no simulator was named
   await page.getByText("Simulator", { exact: true }).click();
   await label("Root certificate").fill(secrets.attestationRootPem);
-  await verify("Refused");
-  await check("Boot proof as a whole", "Refused"); // and no image
-  await page.getByText("no measurements to compare with").first().waitFor();
-  await picture(page, "verify-refused");
+  await page.getByText("With nothing to compare, only this is proven").waitFor();
+  await verify("Genuine, but not compared");
+  await check("Boot proof as a whole", "Not compared"); // and no image
+  await page.getByText("You compared it with nothing: any deployment of any image would pass.").waitFor();
+  await page.locator(".verdict.wait .badge.simulator", { hasText: "Simulator" }).waitFor();
+  await page.getByText("Whoever runs it can read its keys.").waitFor();
+  assert.equal(await page.locator("#result .verdict.good, #result .verdict.simulator").count(), 0);
+  assert(!(await page.locator("#result").innerText()).includes("What the"), "what an unknown program says is told");
+  await picture(page, "verify-not-compared");
   await label("Expected measurements").fill(JSON.stringify(secrets.pcrs));
+  await page.getByText("This names a program. Any deployment of it would pass.").waitFor();
+  await verify("Genuine, but not compared");
+  await page.getByText("any deployment of this image would pass").waitFor(); // the image, and nobody's deployment of it
+  // What is false besides is refused, whatever it is compared with.
+  await label("Expected measurements").fill("");
+  const boot = await label("Boot proof").inputValue();
+  await label("Boot proof").fill(boot.replace(/"qosManifestB64": "(....)/, '"qosManifestB64": "AAAA'));
   await verify("Refused");
-  await page.getByText("anybody can run it").first().waitFor(); // the image, and nobody's deployment of it
+  assert.equal(await page.locator("#result .badge.simulator").count(), 0);
+  await picture(page, "verify-refused");
+  await label("Boot proof").fill(boot);
   calm();
 });
 
 test("a simulator's boot proof holds under its credentials file, whose key stays out of the page", async () => {
   await page.setInputFiles("input[type=file]", simulator);
   await page.waitForFunction((sum) => document.querySelector("[name=manifest]").value === sum, secrets.manifestSha256);
-  await verify("Verified");
+  await page.getByText("This names a program and a deployment.").waitFor();
+  await verify("Verified: a simulator’s proof");
+  await page.locator(".verdict.simulator .badge.simulator").waitFor();
+  assert.equal(await page.locator(".verdict.good").count(), 0);
+  await page.getByRole("heading", { name: "What the simulator runs" }).waitFor();
   for (const name of ["Security module", "No debug image", "Image", "Manifest", "Boot proof as a whole", "Keys"]) await check(name, "Passed");
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Verified");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Verified: a simulator’s proof");
   const all = await page.evaluate(() => document.documentElement.outerHTML + [...document.querySelectorAll("input, textarea")].map((n) => n.value).join());
   assert(all.includes(secrets.manifestSha256) && !all.includes(secrets.rootApiKey.privateKey));
   await picture(page, "verify-boot");
+  calm();
+});
+
+test("a real enclave's proof is told apart from a simulator's", async () => {
+  // No real enclave is at hand: the page is given the verifier's report of one.
+  await page.evaluate(() => {
+    window.ours = globalThis.cloisterVerify;
+    globalThis.cloisterVerify = (question) => JSON.stringify({ ...JSON.parse(window.ours(question)), simulator: false });
+  });
+  await verify("Verified");
+  await page.locator(".verdict.good").getByRole("heading", { name: "Verified", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "What the enclave runs" }).waitFor();
+  assert.equal(await page.locator("#result .badge.simulator").count(), 0);
+  await page.evaluate(() => { globalThis.cloisterVerify = window.ours; });
   calm();
 });
 

@@ -113,6 +113,14 @@ in milliseconds as decimal strings. Its answer has
   them since it started, of the organization and its sub-organizations together. Times are rounded up by at most 19 percent. A
   sub-organization is told none.
 
+`+"`list_webhook_deliveries` lists what was sent to a webhook endpoint. It takes `endpointId`, `failedOnly` (those that were not\ndelivered) and `paginationOptions` (`limit`, at most 50, and `after`, which is the last answer's `next`"+`). What is due last or ended last
+comes first. Each of `+"`deliveries` has `deliveryId`, `eventId`, `eventType`, `organizationId`, `activityId`, `activityType`, `activityStatus`,\n`status`"+` (DELIVERY_STATUS_WAITING, DELIVERED, FAILED or EXPIRED), `+"`attempts`, `lastError`, `createdAt`, `nextAttemptAt` or `endedAt`, and\n`resendOf`"+` where an earlier delivery was sent again. The enclave reads the event from the entry that holds it; status, attempts, error and
+times are what the host says, and nothing proves them. The host can also leave deliveries out.
+
+`+"`resend_webhook_deliveries` takes `endpointId` and 1 to 40 `deliveryIds`"+` and sends their events again, each with its own event id, signed anew. It
+wants an active endpoint, and works for 30 days after an event. Its policy resource is WEBHOOK_ENDPOINT, its action UPDATE. The result
+has the new `+"`deliveryIds`"+`.
+
 ## Cloister's own members of queries
 
 All are optional. Clients that do not know them leave them out.

@@ -1,7 +1,6 @@
 // Advice about policies and what an editor of them asks, answered in this browser by a worker: the page may not compile WebAssembly.
 
-const script = new URL("./lint.js", import.meta.url).href;
-const policy = window.trustedTypes?.createPolicy("advice", { createScriptURL: () => script }) ?? { createScriptURL: () => script };
+import { startWorker } from "./worker.js";
 
 let worker; // one for the page's life, unless it dies
 let waiting = []; // the promises of what it was asked, in order
@@ -16,7 +15,7 @@ function died() {
 
 function send(message) {
   if (!worker) {
-    worker = new Worker(policy.createScriptURL(""), { type: "module" });
+    worker = startWorker();
     worker.onerror = died;
     worker.onmessage = ({ data: { answer, error, dead } }) => {
       const { resolve, reject } = waiting.shift();

@@ -49,12 +49,15 @@ function messageOf(type, failure, otherwise) {
 
 // sentence is a server's message for readers: without the prefixes of the wire, with a capital letter unless it begins with a
 // field's name.
-export const sentence = (message) => message.replace(/^(rpc error: code = \w+ desc = |UNIMPLEMENTED: )+/, "").replace(/^[a-z](?=[a-z]*[ :,])/, (first) => first.toUpperCase());
+export const sentence = (message) => message.replace(/^(rpc error: code = \w+ desc = |UNIMPLEMENTED: |invalid policy \w+: |Expression cannot be parsed: )+/i, "").replace(/^[a-z](?=[a-z]*[ :,])/, (first) => first.toUpperCase());
 
 const away = "The server cannot be reached.";
 // signedOut is called when the server no longer knows the key.
 let signedOut = () => {};
 export const onSignedOut = (f) => { signedOut = f; };
+
+// signOut ends the session in this page and says why.
+export const signOut = (told) => signedOut({ told });
 
 async function once(path, body, stamp) {
   const headers = { "Content-Type": "application/json", ...(await stamp(body)) };

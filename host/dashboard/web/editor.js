@@ -329,3 +329,21 @@ export function showProblems(form, problems, warnings = [], { focus = true } = {
   }
   if (focus) first?.();
 }
+
+const chars = (text, bytes) => new TextDecoder().decode(new TextEncoder().encode(text).slice(0, bytes)).length;
+
+// showFaults marks what the server has against expressions, at the places that it names. Each fault has the clause as its field. It
+// gives back false, and marks nothing, if one of them names no place in an expression.
+export function showFaults(form, faults) {
+  const placed = faults.map(({ field: clause, description }) => {
+    const [, why, position] = /^(?:invalid policy \w+: )?(?:Expression cannot be \w+: )?(.*) at position (\d+)$/.exec(description) ?? [];
+    const input = form.querySelector(`textarea[data-clause="${CSS.escape(clause)}"]`);
+    if (!input || !position) return null;
+    const text = input.value;
+    const from = chars(text, Number(position));
+    return { clause, from, to: from + (/^\w+|^./u.exec(text.slice(from))?.[0].length ?? 0), message: `${why[0].toUpperCase()}${why.slice(1)}.` };
+  });
+  if (placed.length === 0 || !placed.every(Boolean)) return false;
+  showProblems(form, placed);
+  return true;
+}

@@ -5,6 +5,7 @@ import { codeOf, linkBox, mailTo, replyLink } from "./reply.js";
 import { rememberOrganization } from "./session.js";
 import { makeOpenKey, makePasskey, passkeysHere } from "./stamp.js";
 import { themeButton } from "./theme.js";
+import { userHandle } from "./userhandle.js";
 import { button, copy, facts, field, form } from "./ui.js";
 import { showNewKey } from "./sections/newkey.js";
 
@@ -17,7 +18,7 @@ export function invitation(app, search) {
   const place = h("div", { class: "invited" });
   fill(app, h("main", { id: "main", class: "signin", tabindex: "-1" },
     h("div", { class: "brand" }, h("span", { class: "mark", "aria-hidden": "true" }), h("h1", { tabindex: "-1" }, complete ? `Join ${organizationName}` : "Invitation")),
-    place, h("div", { class: "row" }, h("a", { class: "plain", href: "#/overview" }, "Sign in"), themeButton())));
+    place, h("div", { class: "row" }, h("a", { class: "plain", href: complete ? `#/signin?organization=${organizationId}` : "#/overview" }, "Sign in"), themeButton())));
   app.querySelector("h1").focus({ preventScroll: true });
   if (complete) showChoices(place, { organizationId, invitationId, userName, organizationName });
   else fill(place, h("div", { class: "state bad", role: "alert" }, h("p", { class: "strong" }, "This link is incomplete."), h("p", null, "Ask whoever invited you for the whole link.")));
@@ -34,9 +35,9 @@ function showChoices(place, invited) {
     ],
     action: "Create passkey",
     run: async ({ authenticatorName }) => {
-      // A number of its own for the device: with that of a user, a link could have the device replace that user's passkey.
-      const userId = `${crypto.randomUUID()}${crypto.randomUUID()}`;
-      reply({ authenticator: await makePasskey({ authenticatorName, userId, userName, organizationName, known: [] }) });
+      // A random id in place of a user's: with that of a user, a link could have the device replace that user's passkey.
+      const handle = userHandle(organizationId, crypto.randomUUID());
+      reply({ authenticator: await makePasskey({ authenticatorName, handle, userName, organizationName, known: [] }) });
     },
   });
   const byKey = () => form({
@@ -60,7 +61,7 @@ function showChoices(place, invited) {
 async function showReply(place, { organizationId, organizationName, userName }, reply) {
   const link = replyLink(reply);
   const code = await codeOf(reply);
-  rememberOrganization(organizationId);
+  rememberOrganization(organizationId, organizationName);
   const heading = h("h2", { tabindex: "-1" }, "One step is left");
   fill(place, h("section", { class: "panel" }, heading,
     h("p", null, "Send your reply to the person who invited you. It holds no secret."),
@@ -68,6 +69,6 @@ async function showReply(place, { organizationId, organizationName, userName }, 
     h("div", { class: "row" }, button("Copy the reply", { class: "button primary", onclick: () => copy(link, "the reply") }), h("a", { class: "button", href: mailTo("", `Reply to the invitation to ${organizationName}`, `${userName} replies to the invitation:\n\n${link}\n`) }, "Write an e-mail")),
     facts([["Code", h("code", { class: "replycode" }, code)]]),
     h("p", null, "They will ask you for the code, by phone or in person, to be sure that the reply is yours. Keep this page open until then."),
-    h("p", null, "Once they have let you in, sign in here."), h("div", { class: "row" }, button("Go to the sign-in", { onclick: () => { location.hash = "#/overview"; } }))));
+    h("p", null, "Once they have let you in, sign in here."), h("div", { class: "row" }, button("Go to the sign-in", { onclick: () => { location.hash = `#/signin?organization=${organizationId}`; } }))));
   heading.focus();
 }

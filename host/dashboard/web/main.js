@@ -3,7 +3,7 @@
 import { onSignedOut, query, submit } from "./api.js";
 import { fill, h, icon } from "./dom.js";
 import { invitation } from "./invitation.js";
-import { forget, restore, session } from "./session.js";
+import { forget, onRenamed, restore, session } from "./session.js";
 import { signIn } from "./signin.js";
 import { themeButton, useTheme } from "./theme.js";
 import { title, toast } from "./ui.js";
@@ -16,12 +16,14 @@ import { auth } from "./sections/auth.js";
 import { billing } from "./sections/billing.js";
 import { overview } from "./sections/overview.js";
 import { policies } from "./sections/policies.js";
+import { privateKeys } from "./sections/privatekeys.js";
 import { programs } from "./sections/programs.js";
 import { find, findBox } from "./sections/find.js";
 import { secrets } from "./sections/secrets.js";
+import { settings } from "./sections/settings.js";
 import { subOrganizations } from "./sections/suborganizations.js";
 import { users } from "./sections/users.js";
-import { wallets } from "./sections/wallets.js";
+import { wallets } from "./sections/wallet.js";
 import { webhooks } from "./sections/webhooks.js";
 
 // A section draws into a place; rest is what stands behind its name in the address, search its parameters.
@@ -32,12 +34,14 @@ const sections = {
   users: ["Users", users],
   suborganizations: ["Sub-organizations", subOrganizations],
   wallets: ["Wallets", wallets],
+  privatekeys: ["Private keys", privateKeys],
   secrets: ["Secrets", secrets],
   policies: ["Policies", policies],
   webhooks: ["Webhooks", webhooks],
   auth: ["Auth", auth],
   programs: ["Programs", programs],
   billing: ["Billing", billing],
+  settings: ["Settings", settings],
 };
 
 // newTab says where a link leads: a key that is not remembered is only in this page.
@@ -93,9 +97,13 @@ function frame(current) {
 // entered opens the dashboard after signing in, with a notice if another organization was opened than the one that was named.
 function entered(notice) {
   if (notice?.href) history.replaceState(history.state, "", notice.href);
+  else if (place().name === "signin") history.replaceState(history.state, "", "#/overview");
   draw();
   if (notice) document.getElementById("main").prepend(h("p", { class: "notice", role: "status" }, notice.text));
 }
+
+// titled names the browser's tab after a section.
+const titled = (text) => { document.title = `${text} – ${session().organizationName} – Cloister`; };
 
 // draw shows what the address names. The heading takes the focus, so that keyboards and readers begin there.
 function draw() {
@@ -110,14 +118,21 @@ function draw() {
   }
   if (!session()) {
     document.title = "Sign in – Cloister";
-    fill(app, signIn(entered));
+    fill(app, signIn(entered, search.get("organization")));
+    return;
+  }
+  if (name === "signin") { // already done
+    history.replaceState(history.state, "", `#/overview?${search}`);
+    draw();
     return;
   }
   fill(app, frame(name));
   const main = document.getElementById("main");
   const [text, section] = sections[name] ?? pages[name] ?? ["Not found", (p) => fill(p, title("Page not found"), h("p", null, h("a", { href: "#/overview" }, "Go to the overview")))];
-  document.title = `${text} – ${session().organizationName} – Cloister`;
+  titled(text);
   section(main, rest, search);
+  const meant = search.get("organization");
+  if (meant && meant !== session().organizationId) main.prepend(h("p", { class: "notice", role: "status" }, "This link is for another organization than the one that you are signed in to. To open it there, sign out and follow the link again."));
   window.scrollTo(0, 0);
   main.querySelector("h1")?.focus({ preventScroll: true });
 }
@@ -125,7 +140,12 @@ function draw() {
 onSignedOut(async (refused) => {
   await forget();
   draw();
-  toast(refused.expired ? "Your session has expired. Sign in again." : "This key is no longer valid. Sign in again.");
+  toast(refused.told ?? (refused.expired ? "Your session has expired. Sign in again." : "This key is no longer valid. Sign in again."));
+});
+
+onRenamed(() => {
+  fill(document.querySelector(".brand span:last-child"), session().organizationName);
+  titled((sections[place().name] ?? pages[place().name])?.[0] ?? "Not found");
 });
 
 document.querySelector(".skip").addEventListener("click", (event) => {

@@ -1,7 +1,8 @@
 // Who is signed in: an organization, and a key that signs but cannot be read out. In memory, or in this browser's database
 // when the user asked for that.
 
-import { importKey, makeKey, stampWithKey, stampWithPasskey } from "./stamp.js";
+import { database } from "./database.js";
+import { importKey, makeKey, stampWithKey } from "./stamp.js";
 
 let current = null;
 
@@ -10,33 +11,13 @@ export const session = () => current;
 // stamped gives the header for a body of the one who is signed in.
 export const stamped = (body) => stampWithKey(current.key, current.publicKey, body);
 
-function opened() {
-  return new Promise((done, failed) => {
-    const request = indexedDB.open("cloister", 1);
-    request.onupgradeneeded = () => request.result.createObjectStore("session");
-    request.onsuccess = () => done(request.result);
-    request.onerror = () => failed(request.error);
-  });
-}
-
-async function stored(mode, act) {
-  const db = await opened();
-  try {
-    return await new Promise((done, failed) => {
-      const transaction = db.transaction("session", mode);
-      const request = act(transaction.objectStore("session"));
-      transaction.oncomplete = () => done(request.result);
-      transaction.onerror = transaction.onabort = () => failed(transaction.error);
-    });
-  } finally {
-    db.close();
-  }
-}
+const stored = database("cloister", "session");
 
 const organizationKey = "cloister.organization";
+const nameKey = "cloister.organizationName";
 
-// lastOrganization is where somebody signed in before.
-export const lastOrganization = () => localStorage.getItem(organizationKey) ?? "";
+// lastOrganization is where somebody signed in before: its id and name, each empty if it is not known.
+export const lastOrganization = () => ({ id: localStorage.getItem(organizationKey) ?? "", name: localStorage.getItem(nameKey) ?? "" });
 
 // restore takes up what an earlier page kept.
 export async function restore() {
@@ -50,11 +31,52 @@ export async function restore() {
 }
 
 // rememberOrganization has the sign-in name an organization.
-export const rememberOrganization = (organizationId) => localStorage.setItem(organizationKey, organizationId);
+export function rememberOrganization(organizationId, name) {
+  localStorage.setItem(organizationKey, organizationId);
+  localStorage.setItem(nameKey, name);
+}
+
+const passkeysKey = "cloister.passkeys";
+const mostPasskeys = 20;
+
+// learnedPasskeys are pairs of a passkey's credential id and its organization's id, the latest first: for passkeys that do not name it.
+function learnedPasskeys() {
+  try {
+    const all = JSON.parse(localStorage.getItem(passkeysKey) ?? "[]");
+    return all.filter(([credentialId, organizationId]) => typeof credentialId === "string" && typeof organizationId === "string");
+  } catch {
+    return []; // not ours
+  }
+}
+
+// organizationOfPasskey is what this browser has learned of a passkey.
+export const organizationOfPasskey = (credentialId) => learnedPasskeys().find(([id]) => id === credentialId)?.[1] ?? null;
+
+export function rememberPasskey(credentialId, organizationId) {
+  const others = learnedPasskeys().filter(([id]) => id !== credentialId);
+  localStorage.setItem(passkeysKey, JSON.stringify([[credentialId, organizationId], ...others].slice(0, mostPasskeys)));
+}
 
 async function keep(remember) {
-  rememberOrganization(current.organizationId);
+  rememberOrganization(current.organizationId, current.organizationName);
   if (remember) await stored("readwrite", (store) => store.put(current, "current"));
+}
+
+// renamed is called when the organization has another name.
+let renamed = () => {};
+export const onRenamed = (f) => { renamed = f; };
+
+// takeOrganizationName takes up the name that the organization has now, for this page and for later ones.
+export async function takeOrganizationName(name) {
+  if (!current || current.organizationName === name) return;
+  current.organizationName = name;
+  renamed();
+  try {
+    const kept = await stored("readonly", (store) => store.get("current"));
+    if (kept?.publicKey === current.publicKey) await stored("readwrite", (store) => store.put(current, "current"));
+  } catch {
+    // a browser that keeps nothing
+  }
 }
 
 // forget drops the key. What the server knows of it is the caller's to end.
@@ -74,10 +96,10 @@ export async function signInWithKey({ organizationId, publicKey, privateKey, rem
   await taken(ask, remember);
 }
 
-// signInWithPasskey touches once: the passkey lets in a key of this browser, which signs from then on until it expires.
+// signInWithPasskey has login ask for one touch: the passkey lets in a key of this browser, which signs from then on until it expires.
 export async function signInWithPasskey({ organizationId, seconds, remember }, login, ask) {
   const { key, publicKey } = await makeKey();
-  await login({ publicKey, expirationSeconds: String(seconds) }, stampWithPasskey);
+  await login({ publicKey, expirationSeconds: String(seconds) });
   current = { kind: "passkey", organizationId, publicKey, key, until: Date.now() + seconds * 1000 };
   await taken(ask, remember);
 }

@@ -92,32 +92,49 @@ export async function stampWithKey(key, publicKey, body) {
   return { "X-Stamp": base64url(text.encode(JSON.stringify(stamp))) };
 }
 
-// stampWithPasskey asks for a touch and gives the header for a body. The challenge is the hash's hexadecimal text.
-export async function stampWithPasskey(body) {
-  const hash = toHex(await crypto.subtle.digest("SHA-256", text.encode(body)));
+// touch has a passkey of this site sign a challenge: the one with the credential id, or without an id any that the user chooses.
+async function touch(challenge, credentialId) {
   const { rawId, response } = await navigator.credentials.get({
-    publicKey: { challenge: text.encode(hash), rpId: location.hostname, userVerification: "preferred", timeout: 120000 },
+    publicKey: {
+      challenge, rpId: location.hostname, userVerification: "preferred", timeout: 120000,
+      allowCredentials: credentialId ? [{ type: "public-key", id: fromBase64url(credentialId) }] : [],
+    },
   });
+  return { credentialId: base64url(rawId), handle: response.userHandle, response };
+}
+
+// findPasskey asks for a touch only to learn which passkey the user chooses. What is signed is random and sent nowhere.
+export async function findPasskey() {
+  const { credentialId, handle } = await touch(crypto.getRandomValues(new Uint8Array(32)));
+  return { credentialId, handle };
+}
+
+// passkeyStamper makes headers with a passkey, for each body with a touch; used is told which passkey it was. The challenge is the hash's
+// hexadecimal text.
+export const passkeyStamper = (chosen, used) => async (body) => {
+  const hash = toHex(await crypto.subtle.digest("SHA-256", text.encode(body)));
+  const { credentialId, handle, response } = await touch(text.encode(hash), chosen);
+  used({ credentialId, handle });
   return {
     "X-Stamp-WebAuthn": JSON.stringify({
-      credentialId: base64url(rawId),
+      credentialId,
       authenticatorData: base64url(response.authenticatorData),
       clientDataJson: base64url(response.clientDataJSON),
       signature: base64url(response.signature),
     }),
   };
-}
+};
 
 const transports = { ble: "BLE", internal: "INTERNAL", nfc: "NFC", usb: "USB", hybrid: "HYBRID", "smart-card": "USB" };
 
-// makePasskey makes one for a user and gives the interface's authenticator parameters.
-export async function makePasskey({ authenticatorName, userId, userName, organizationName, known }) {
+// makePasskey makes one for a user, with a user handle of userhandle.js, and gives the interface's authenticator parameters.
+export async function makePasskey({ authenticatorName, handle, userName, organizationName, known }) {
   const challenge = crypto.getRandomValues(new Uint8Array(32));
   const made = await navigator.credentials.create({
     publicKey: {
       challenge,
       rp: { id: location.hostname, name: organizationName },
-      user: { id: fromHex(userId.replaceAll("-", "")), name: userName, displayName: userName },
+      user: { id: handle, name: userName, displayName: userName },
       pubKeyCredParams: [{ type: "public-key", alg: -7 }, { type: "public-key", alg: -257 }],
       // It must be found by itself when somebody signs in.
       authenticatorSelection: { residentKey: "required", requireResidentKey: true, userVerification: "preferred" },

@@ -3,6 +3,9 @@
 import { fill, h, icon, unique } from "./dom.js";
 import { sentence, waits } from "./api.js";
 
+export { milliseconds, time, when } from "./times.js";
+export { words } from "./words.js";
+
 // toast says something once; screen readers read it when they are done. link is what can be done about it: a text with the address of a
 // page, or with run, which is done on a press and then says how it went. A message with something to press stays longer, and while it is
 // pointed at or has the focus, which F8 gives it.
@@ -52,32 +55,6 @@ export function done(activity, message, link) {
   else toast(message, link);
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-
-// milliseconds of the interface's timestamp.
-export const milliseconds = (timestamp) => Number(timestamp.seconds) * 1000;
-
-// time is a moment in the reader's own zone.
-export function time(ms) {
-  const date = new Date(ms);
-  return h("time", { datetime: date.toISOString(), title: date.toISOString() }, clock.format(date));
-}
-
-export const when = (timestamp) => (timestamp ? time(milliseconds(timestamp)) : "–");
-
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const spans = [["day", 86400], ["hour", 3600], ["minute", 60]];
-
-// ago is how long ago a timestamp of the interface was, with the exact time to hover.
-export function ago(timestamp) {
-  const ms = milliseconds(timestamp);
-  const seconds = (ms - Date.now()) / 1000;
-  const [unit, length] = spans.find(([, l]) => Math.abs(seconds) >= l) ?? ["second", 1];
-  return h("time", { datetime: new Date(ms).toISOString(), title: exact.format(ms) }, relative.format(Math.round(seconds / length), unit));
-}
-
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
-
 const shortened = (text) => (text.length > 20 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text);
 
 // copy puts a value into the clipboard, and says so. It gives back whether that worked.
@@ -114,12 +91,6 @@ export function download(name, content, type = "application/json") {
 // badge is a word with a colour: good, bad, wait or plain.
 export const badge = (text, tone = "neutral") => h("span", { class: `badge ${tone}` }, text);
 
-// words makes a sentence's beginning of a name of the interface.
-export function words(name, prefix = "") {
-  const text = name.replace(prefix, "").toLowerCase().replaceAll("_", " ").replace("sub organization", "sub-organization").replace(/\b(api|otp|sms|mfa|ip|tvc|http|grpc)\b/g, (short) => short.toUpperCase());
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
 export const button = (text, properties = {}) => h("button", { type: "button", class: "button", ...properties }, text);
 
 // title is the head of a section: the heading that takes the focus, a sentence, and what can be done.
@@ -146,7 +117,7 @@ function follow(event) {
   const { target, button, ctrlKey, metaKey, shiftKey, altKey } = event;
   if (event.defaultPrevented || button !== 0 || ctrlKey || metaKey || shiftKey || altKey) return;
   if (target.closest("a, button, input, select, textarea, label, summary") || String(getSelection())) return;
-  target.closest("tr")?.querySelector("td:first-child > a.strong")?.click();
+  target.closest("tr")?.querySelector("td:first-child > a.strong, td:first-child > div > a.strong")?.click();
 }
 
 // table has rows of cells; on a phone each row is a card with the names of the columns in it.
@@ -252,8 +223,9 @@ export function paged(first, size, after, draw, failed) {
   return place;
 }
 
-// field is a labelled input. Kinds: text, password, email, tel, url, number, textarea, select, checkbox, lines (one value a line).
-export function field({ name, label, hint, kind = "text", options = [], value, wide = true, ...rest }) {
+// field is a labelled input. Kinds: text, password, email, tel, url, number, textarea, select, checkbox, lines (one value a line). What is
+// not required is said to be optional, unless optional is false.
+export function field({ name, label, hint, kind = "text", options = [], value, wide = true, optional = true, ...rest }) {
   const id = unique(name);
   const described = [hint && `${id}-hint`, `${id}-error`].filter(Boolean).join(" ");
   const shared = { id, name, "aria-describedby": described, ...rest };
@@ -263,7 +235,7 @@ export function field({ name, label, hint, kind = "text", options = [], value, w
   else if (kind === "checkbox") input = h("input", { ...shared, type: "checkbox", checked: Boolean(value) });
   else input = h("input", { autocomplete: "off", ...shared, type: kind, value: value ?? "" });
   input.dataset.kind = kind;
-  const caption = h("label", { for: id }, label, rest.required ? null : kind === "checkbox" || kind === "select" ? null : h("span", { class: "optional" }, "optional"));
+  const caption = h("label", { for: id }, label, rest.required || !optional || kind === "checkbox" || kind === "select" ? null : h("span", { class: "optional" }, "optional"));
   const help = hint && h("p", { class: "hint", id: `${id}-hint` }, hint);
   const error = h("p", { class: "error", id: `${id}-error` });
   return h("div", { class: `field ${kind}${wide ? "" : " narrow"}` }, kind === "checkbox" ? [input, h("div", null, caption, help)] : [caption, input, help], error);
@@ -290,6 +262,14 @@ export function values(form) {
   return all;
 }
 
+// lineOf says which line of a field of lines an error is about. Empty lines are not sent, so the server's count leaves them out.
+function lineOf(input, path) {
+  const number = /\.(\d+)$/.exec(path)?.[1];
+  if (number === undefined || input.dataset.kind !== "lines") return "";
+  const lines = input.value.split("\n").flatMap((line, i) => (line.trim() ? [i + 1] : []));
+  return lines[number] ? `Line ${lines[number]}: ` : "";
+}
+
 // tell shows an error beside the fields at fault, and at the form's end what no field says.
 export function tell(form, error) {
   const snake = (s) => s.replace(/_([a-z])/g, (_, c) => c.toUpperCase());
@@ -300,8 +280,8 @@ export function tell(form, error) {
     const input = names.map((n) => form.querySelector(`[name="${CSS.escape(n)}"]`)).find(Boolean);
     if (!input) continue;
     input.setAttribute("aria-invalid", "true");
-    document.getElementById(`${input.id}-error`).textContent = sentence(fault.description);
-    said ||= error.message.toLowerCase().endsWith(fault.description.toLowerCase());
+    document.getElementById(`${input.id}-error`).textContent = `${lineOf(input, fault.field)}${sentence(fault.description)}`;
+    said ||= error.message.toLowerCase().endsWith(sentence(fault.description).toLowerCase());
     first ??= input;
   }
   const place = form.querySelector(".alert");
@@ -316,7 +296,8 @@ function clear(input) {
   if (error) error.textContent = "";
 }
 
-// form runs an action with its values and shows its progress and its error, until the form is changed or sent again.
+// form runs an action with its values and shows its progress and its error, until the form is changed or sent again. An error that has
+// the member shown was shown by the action.
 export function form({ fields, action, run, cancel, danger = false, enabled = true }) {
   const alert = h("div", { class: "alert", role: "alert", tabindex: "-1" });
   const go = h("button", { type: "submit", class: `button ${danger ? "danger" : "primary"}`, disabled: !enabled }, action);
@@ -338,7 +319,7 @@ export function form({ fields, action, run, cancel, danger = false, enabled = tr
       await run(values(node), node);
     } catch (error) {
       console.debug(error);
-      tell(node, error.name === "NotAllowedError" ? new Error("The passkey was not used: you cancelled, it took too long, or there is no passkey for this site.") : error);
+      if (!error.shown) tell(node, error.name === "NotAllowedError" ? new Error("The passkey was not used: you cancelled, it took too long, or there is no passkey for this site.") : error);
     } finally {
       busy = false;
       go.removeAttribute("aria-disabled");

@@ -1,5 +1,6 @@
 // Changes that are not saved: leaving the page that has them asks first.
 
+import { fill, h } from "./dom.js";
 import { confirm, values } from "./ui.js";
 
 // The forms of the page in view, each with a function that tells whether something in it was changed.
@@ -15,6 +16,22 @@ export function unsaved(node, read = () => JSON.stringify(values(node))) {
   let saved = read();
   watched.add({ node, changed: () => read() !== saved });
   return () => { saved = read(); };
+}
+
+// unsavedMarked is unsaved for one of several forms on a page: it says beside the form's button that something is not saved.
+export function unsavedMarked(node) {
+  const read = () => JSON.stringify(values(node));
+  const mark = h("p", { class: "note", role: "status" });
+  node.querySelector(".end").append(mark);
+  let start = read();
+  const show = () => fill(mark, read() !== start && "Not saved yet");
+  node.addEventListener("input", show);
+  const saved = unsaved(node, read);
+  return () => {
+    saved();
+    start = read();
+    show();
+  };
 }
 
 // beforeLeaving lets leave happen if nothing would be lost or the reader does not mind.

@@ -56,6 +56,7 @@ const fromSimulator = fromFile(1 << 20, "This is not a simulator's credentials f
     all.simulatorRoot.value = attestationRootPem;
     all.manifest.value = [manifestSha256, ...earlier].join(" ");
     all.expected.value = earlier.length > 0 ? "" : JSON.stringify(pcrs, null, 1); // a manifest names the measurements that it goes with
+    all.manifest.dispatchEvent(new Event("input", { bubbles: true }));
   });
 
 async function fetchBoot(event) {
@@ -72,6 +73,27 @@ async function fetchBoot(event) {
 
 const area = (more) => field({ kind: "textarea", class: "code", autocapitalize: "off", rows: 5, ...more });
 
+// What the proofs are compared with: without any of it they only show that some enclave made them.
+function comparisons() {
+  const far = h("p", { class: "note", role: "status" });
+  const node = h("fieldset", { class: "comparisons" }, h("legend", null, "Compare with"),
+    h("p", null, "Give the manifest, or measurements and operators together. Get them from whoever runs the deployment or from a release that you trust, never from this server."),
+    field({ name: "manifest", label: "Expected manifest", optional: false, hint: "Says which program runs and whose deployment it is. SHA-256, 64 hex digits; several with spaces between them.", pattern: "[0-9a-f]{64}( [0-9a-f]{64})*", title: "64 digits of lower-case hex; several with spaces between them", autocapitalize: "off", spellcheck: "false" }),
+    area({ name: "expected", label: "Expected measurements", optional: false, hint: "Say which program runs, and nothing about whose deployment it is. A release file, the output of nitro-cli, or {\"0\": …, \"1\": …, \"2\": …}." }),
+    area({ name: "operators", label: "Expected operators", optional: false, rows: 3, hint: "Say whose deployment it is, and nothing about the program. The deployment's first manifest or the one before, or {\"threshold\": …, \"publicKeys\": […]}." }),
+    far);
+  const tell = () => {
+    const given = (name) => node.querySelector(`[name=${name}]`).value.trim() !== "";
+    fill(far, given("manifest") || given("expected") && given("operators") ? "This names a program and a deployment."
+      : given("expected") ? "This names a program. Any deployment of it would pass."
+        : given("operators") ? "This names a deployment. Any program that its operators have approved would pass."
+          : "With nothing to compare, only this is proven: some enclave runs some program.");
+  };
+  node.addEventListener("input", tell);
+  tell();
+  return node;
+}
+
 function questions(place) {
   return form({
     fields: [
@@ -81,9 +103,7 @@ function questions(place) {
       area({ name: "proofs", label: "App proofs", hint: "JSON: the answer to a request that asked for app proofs, or of list_app_proofs." }),
       area({ name: "log", label: "Log proof", rows: 3, hint: "JSON: the answer of get_log_proof. It proves that witnesses cosigned a log which contains this decision." }),
       area({ name: "body", label: "Your request", rows: 3, hint: "Its exact body. App proofs and log proof must then be about this request; without it, they may be about another." }),
-      area({ name: "expected", label: "Expected measurements", hint: "A release file, the output of nitro-cli, or {\"0\": …, \"1\": …, \"2\": …}. Take them from a release that you trust, never from this server." }),
-      area({ name: "operators", label: "Expected operators", rows: 3, hint: "The deployment's first manifest or the one before, or {\"threshold\": …, \"publicKeys\": […]}. Get it from whoever runs the deployment, never from this server. Measurements alone match every deployment of the same image." }),
-      field({ name: "manifest", label: "Expected manifest", hint: "SHA-256 of the manifest, 64 hex digits; several with spaces between them. Get it from whoever runs the deployment, never from this server. It pins image and deployment.", pattern: "[0-9a-f]{64}( [0-9a-f]{64})*", title: "64 digits of lower-case hex; several with spaces between them", autocapitalize: "off", spellcheck: "false" }),
+      comparisons(),
       h("details", { class: "way" }, h("summary", null, "Simulator"), h("div", { class: "inner" },
         h("p", { class: "note" }, "Anybody on a simulator's machine can read its keys, and its attestation leads to a root certificate of its own. Its proofs are accepted only if you give that certificate here."),
         field({ name: "file", label: "Credentials file", kind: "file", accept: "application/json,.json", onchange: fromSimulator, hint: "The simulator's credentials.json. Its root certificate, manifest and measurements are read in this browser; it is sent nowhere." }),
@@ -148,14 +168,26 @@ function decodedOutcome({ error, document: shown, digest, shown: compared, diffe
 
 const tones = { passed: ["Passed", "good"], refused: ["Refused", "bad"], skipped: ["Skipped", "neutral"] };
 
-function outcome({ verified, recovered, reason, checks, facts: said, statements, entries = [] }) {
+// verdictOf is how a report ends: a colour, a heading, and what it means.
+function verdictOf({ verified, recovered, simulator, unpinned, reason }) {
+  if (unpinned) return ["wait", "Genuine, but not compared", `Every proof that you gave is valid. ${unpinned}`];
+  if (!verified) return ["bad", "Refused", sentence(reason)];
+  if (recovered) return [simulator ? "simulator" : "wait", "Verified, in a log that was recovered from a backup", recovered];
+  return [simulator ? "simulator" : "good", simulator ? "Verified: a simulator’s proof" : "Verified", "Every proof that you gave is valid and matches what you expect."];
+}
+
+function outcome(report) {
+  const { simulator, unpinned, checks, facts: said, statements, entries = [] } = report;
+  const [tone, heading, text] = verdictOf(report);
+  const badgeOf = (how) => (unpinned && how === "refused" ? ["Not compared", "wait"] : tones[how]);
   const rows = (all) => facts(all.map(({ name, value }) => [name, value === "" ? "–" : value.length > 40 ? copyable(value, name, { whole: value.length < 140 }) : value]));
   return [
-    h("section", { class: `panel verdict ${!verified ? "bad" : recovered ? "wait" : "good"}` },
-      h("h2", { tabindex: "-1" }, !verified ? "Refused" : recovered ? "Verified, in a log that was recovered from a backup" : "Verified"),
-      h("p", null, verified ? recovered || "Every proof that you gave is valid and matches what you expect." : sentence(reason)),
-      h("ol", { class: "checks" }, checks.map(({ name, outcome: how, words }) => h("li", null, badge(...tones[how]), h("div", null, h("p", { class: "strong" }, name), h("p", { class: "note" }, sentence(words))))))),
-    said.length > 0 && panel("What the enclave runs", rows(said)),
+    h("section", { class: `panel verdict ${tone}` },
+      h("h2", { tabindex: "-1" }, heading),
+      h("p", null, text),
+      simulator && h("p", { class: "row" }, badge("Simulator", "simulator"), h("span", null, "Whoever runs it can read its keys. Its proofs are for development.")),
+      h("ol", { class: "checks" }, checks.map(({ name, outcome: how, words }) => h("li", null, badge(...badgeOf(how)), h("div", null, h("p", { class: "strong" }, name), h("p", { class: "note" }, sentence(words))))))),
+    said.length > 0 && panel(simulator ? "What the simulator runs" : "What the enclave runs", rows(said)),
     statements.map((s, i) => panel(`App proof ${i + 1}`, rows(s))),
     entries.map((entry) => panel("Log proof", rows(entry))),
   ];

@@ -3,15 +3,17 @@
 import { query, sentence, waits } from "../api.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
+import { filterText, groups, kindText, statusText, typesOf } from "../kinds.js";
 import { activityPages } from "../pages.js";
 import { isRefused } from "../refusals.js";
 import { sortable, sorted } from "../tables.js";
 import { types, versionsOf } from "../types.js";
-import { badge, button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when, words } from "../ui.js";
+import { badge, button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when } from "../ui.js";
 import { unsigned } from "../typed.js";
 import { evaluations } from "./evaluations.js";
 import { loadDecision, showDecision } from "./decision.js";
 import { loadRefusal, showRefusal } from "./refusal.js";
+import { loadTransfer, transferPanel } from "./transferactivity.js";
 import { summaryOf } from "../waiting.js";
 
 const page = 25;
@@ -19,17 +21,16 @@ const typePrefix = "ACTIVITY_TYPE_";
 const statusPrefix = "ACTIVITY_STATUS_";
 
 const tones = { COMPLETED: "good", FAILED: "bad", REFUSED: "bad", REJECTED: "bad", CONSENSUS_NEEDED: "wait", AUTHENTICATORS_NEEDED: "wait" };
-const statusText = { CONSENSUS_NEEDED: "Needs approval", AUTHENTICATORS_NEEDED: "Needs credentials" };
 
 // shortStatus is an activity's status without the prefix. REFUSED stands for those that failed because nobody allowed them.
 const shortStatus = (activity) => (isRefused(activity) ? "REFUSED" : activity.status.replace(statusPrefix, ""));
 
 export function statusBadge(activity) {
   const short = shortStatus(activity);
-  return badge(statusText[short] ?? words(short), tones[short] ?? "neutral");
+  return badge(statusText(short), tones[short] ?? "neutral");
 }
 
-export const typeText = (type) => words(type.replace(/_V\d+$/, ""), typePrefix);
+export const typeText = kindText; // the name of its type, in any version
 
 // The first vote is the requester's.
 export const initiator = (activity) => activity.votes[0]?.user?.userName ?? "–";
@@ -67,21 +68,24 @@ export const activityTable = (caption, all) => {
   return table(caption, columns.map((c) => c.name), all.map((a) => columns.map((c) => c.cell(a))));
 };
 
-const statuses = ["CONSENSUS_NEEDED", "AUTHENTICATORS_NEEDED", "COMPLETED", "REFUSED", "FAILED", "REJECTED", "PENDING"];
+const statuses = ["CONSENSUS_NEEDED", "AUTHENTICATORS_NEEDED", "COMPLETED", "REFUSED", "FAILED", "REJECTED", "UNSUCCESSFUL", "PENDING"];
 
 // The server has one status for these two.
 const bothFailed = ["REFUSED", "FAILED"];
+
+// servedStatuses are the server's statuses of a status that a filter names.
+const servedStatuses = (status) => (status === "UNSUCCESSFUL" ? ["FAILED", "REJECTED"] : [bothFailed.includes(status) ? "FAILED" : status]);
 const filterNames = ["status", "type", "by", "from", "to"];
 
 function filters(wanted, go) {
   const changed = () => go(new URLSearchParams(filterNames.map((name) => [name, node.elements[name].value.trim()]).filter(([, value]) => value)));
   const choice = (name, label, all, text) => h("select", { "aria-label": label, name },
     h("option", { value: "" }, label), all.map((v) => h("option", { value: v, selected: v === wanted[name] }, text(v))));
-  const known = !wanted.type || types.includes(wanted.type) ? types : [wanted.type, ...types];
-  const day = (name, label) => h("label", null, label, h("input", { type: "date", name, value: wanted[name] ?? "" }));
+  const known = [...(!wanted.type || types.includes(wanted.type) || Object.hasOwn(groups, wanted.type) ? [] : [wanted.type]), ...types];
+  const day = (name, label) => h("label", null, label, h("input", { type: wanted[name]?.includes("T") ? "datetime-local" : "date", name, value: wanted[name] ?? "" }));
   const node = h("form", { class: "filters", role: "group", "aria-label": "Filters", onchange: ({ target }) => target.matches("select") && changed(), onsubmit: (event) => { event.preventDefault(); changed(); } },
-    choice("status", "All statuses", statuses, (s) => statusText[s] ?? words(s)),
-    choice("type", "All types", sorted(known, typeText), typeText),
+    choice("status", "All statuses", statuses, statusText),
+    choice("type", "All types", [...Object.keys(groups), ...sorted(known, typeText)], filterText),
     h("label", { class: "grow" }, "User (name or id)", h("input", { name: "by", value: wanted.by ?? "", autocomplete: "off", spellcheck: "false" })),
     day("from", "Changed from"), day("to", "Changed until"),
     h("button", { type: "submit", class: "button" }, "Filter"),
@@ -89,8 +93,9 @@ function filters(wanted, go) {
   return node;
 }
 
-// midnight is the first millisecond of a day, or of one some days later, where the reader is.
-const midnight = (day, later = 0) => {
+// startOf is the first millisecond of a day, or of one some days later, where the reader is. Of a day with a time, it is that moment.
+const startOf = (day, later = 0) => {
+  if (day.includes("T")) return new Date(day).getTime();
   const [year, month, date] = day.split("-").map(Number);
   return new Date(year, month - 1, date + later).getTime();
 };
@@ -103,10 +108,10 @@ const requestedBy = (by) => (activity) => activity.votes[0]?.userId === by.toLow
 async function* matching({ status, type, by, from, to, organizationId }, more) {
   const users = by ? requestedBy(by) : () => true;
   const mine = (a) => users(a) && (!bothFailed.includes(status) || shortStatus(a) === status);
-  const start = from ? midnight(from) : 0;
+  const start = from ? startOf(from) : 0;
   const parameters = {
-    ...(organizationId && { organizationId }), ...(status && { filterByStatus: [statusPrefix + (bothFailed.includes(status) ? "FAILED" : status)] }), ...(type && { filterByType: versionsOf(type).map((t) => typePrefix + t) }),
-    ...(to && { untilMs: String(midnight(to, 1) - 1) }),
+    ...(organizationId && { organizationId }), ...(status && { filterByStatus: servedStatuses(status).map((s) => statusPrefix + s) }), ...(type && { filterByType: typesOf(type).flatMap(versionsOf).map((t) => typePrefix + t) }),
+    ...(to && { untilMs: String(startOf(to, 1) - 1) }),
   };
   for await (const all of activityPages(parameters, more)) {
     const late = all.filter((a) => milliseconds(a.updatedAt) >= start);
@@ -142,7 +147,7 @@ export function activityList(place, wanted, href = (a) => `#/activities/${a.id}`
     const end = h("div", { class: "grown" });
     let read = first.read;
     const offer = ({ full, back }) => fill(end,
-      chosenHere(wanted) && h("p", { class: "note", role: "status" }, `${read} activities were read`, full && [", back to ", when(back)], "."),
+      chosenHere(wanted) && h("p", { class: "note", role: "status" }, `${read} activities were read`, full && [", back to ", when(back, { both: true })], "."),
       full && button(chosenHere(wanted) ? "Read older ones" : "Show older", { class: "button quiet", onclick: older }));
     async function older({ target }) {
       target.disabled = true;
@@ -161,7 +166,7 @@ export function activityList(place, wanted, href = (a) => `#/activities/${a.id}`
 }
 
 const activityExport = (wanted) => exportButton({
-  what: "activities", id: (a) => a.id, intro: "The activities that the filters select, those that changed last first, with what was asked for and what came of it.",
+  what: "activities", id: (a) => a.id, intro: "The activities that the filters select, those that changed last first, with each request and its result.",
   pages: async function* (signal) { for await (const { rows } of matching(wanted, { signal })) yield rows; },
   columns: [
     ["id", (a) => a.id], ["type", (a) => a.type], ["status", (a) => a.status], ["createdAt", (a) => moment(a.createdAt)], ["updatedAt", (a) => moment(a.updatedAt)],
@@ -223,28 +228,29 @@ function voteBadge(vote, first) {
 }
 
 const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential", "Reason"], votes.map((v, i) => [
-  h("a", { href: `#/users/${v.userId}` }, v.user?.userName ?? v.userId),
-  voteBadge(v, i === 0), when(v.createdAt),
+  h("a", { class: "strong", href: `#/users/${v.userId}` }, v.user?.userName ?? v.userId),
+  voteBadge(v, i === 0), when(v.createdAt, { both: true }),
   credentials[v.scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? v.scheme, h("span", { class: "wrap" }, reasonOf(v) ?? "–")]));
 
 const about = (activity) => panel("About", facts([
-  ["Status", statusBadge(activity)], ["Requested by", initiator(activity)], ["Created", when(activity.createdAt)], ["Updated", when(activity.updatedAt)],
+  ["Status", statusBadge(activity)], ["Requested by", initiator(activity)], ["Created", when(activity.createdAt, { both: true })], ["Last change", when(activity.updatedAt, { both: true })],
   ["Activity id", copyable(activity.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, activity.type)], ["Fingerprint", copyable(activity.fingerprint, "fingerprint")],
   activity.appProofs?.length && ["App proofs", String(activity.appProofs.length)],
 ]));
 
 const votes = (activity) => panel("Votes", activity.votes.length ? voteTable(activity.votes) : empty("No votes."));
 
-function draw({ activity, said, decision, refusal }, back, again) {
+function draw({ activity, said, decision, refusal, transfer }, back, again) {
   const named = said.filter((e) => e.policyId || e.policyName);
   const head = title(decision?.title ?? typeText(activity.type), { back });
   if (decision) {
-    return [head, showDecision(activity, decision, votes(activity), again), about(activity),
+    return [head, showDecision(activity, decision, votes(activity), again), transferPanel(activity, transfer, again), about(activity),
       h("details", { class: "panel" }, h("summary", null, "The request as it was sent"), asked(activity.intent))];
   }
   return [
     head,
     refusal ? showRefusal(activity, refusal) : activity.failure && failed(activity),
+    transferPanel(activity, transfer, again),
     about(activity),
     panel("Request", asked(activity.intent)),
     inner(activity.result) && panel("Result", json(inner(activity.result))),
@@ -270,7 +276,7 @@ async function evaluationsOf(activityId) {
 export const one = (main, activityId, back) => loadOne(main, "the activity", "Activity", back, async () => {
   const [{ activity }, told] = await Promise.all([query("get_activity", { activityId }), evaluationsOf(activityId)]);
   const said = told ?? [];
-  return { activity, said, decision: waits(activity) ? await loadDecision(activity, said) : null, refusal: isRefused(activity) ? await loadRefusal(activity, told) : null };
+  return { activity, said, decision: waits(activity) ? await loadDecision(activity, said) : null, refusal: isRefused(activity) ? await loadRefusal(activity, told) : null, transfer: await loadTransfer(activity) };
 }, (got, again) => draw(got, back, again));
 
 export const activities = (main, [id], search) => (id ? one(main, id, { href: "#/activities", text: "Activities" }) : list(main, search));

@@ -8,7 +8,7 @@ import { limitedToRoot } from "../may.js";
 import { sortable } from "../tables.js";
 import { confirm, copyable, dialog, done, empty, field, loadOne, title } from "../ui.js";
 
-const back = { href: "#/overview", text: "Overview" };
+const back = { href: "#/settings", text: "Settings" };
 const feature = "FEATURE_NAME_ADDRESS_BOOK";
 
 async function read() {

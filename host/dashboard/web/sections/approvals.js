@@ -2,7 +2,7 @@
 
 import { severityBadge } from "../decoded.js";
 import { fill, h } from "../dom.js";
-import { ago, copyable, empty, load, paged, problem, table, title, toast } from "../ui.js";
+import { copyable, empty, load, paged, problem, table, title, toast, when } from "../ui.js";
 import { cannotNotify, inTurn, notifies, ownNames, summaryOf, switchNotifications, waitingForMe } from "../waiting.js";
 import { initiator, one, typeText } from "./activities.js";
 
@@ -18,7 +18,7 @@ const row = ([activity, summary]) => [
   [h("a", { class: "strong wrap", href: `#/approvals/${activity.id}` }, summary?.headline ?? `${typeText(activity.type)}, which cannot be shown`),
     h("p", { class: "note" }, copyable(activity.id, "activity id"))],
   severityBadge(summary?.severity ?? "Unknown"),
-  [h("p", null, initiator(activity)), h("p", { class: "note" }, ago(activity.createdAt))],
+  [h("p", null, initiator(activity)), h("p", { class: "note" }, when(activity.createdAt))],
   h("span", { class: "nowrap" }, votesText(activity))];
 
 function list(main) {

@@ -3,9 +3,11 @@
 import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
 import { limitedByPolicies } from "../may.js";
+import { requireOrigins } from "../origins.js";
 import { mailPreview, textPreview } from "../preview.js";
 import { session } from "../session.js";
 import { badge, choices, confirm, copyable, dialog, done, facts, field, form, load, panel, title, toast } from "../ui.js";
+import { unsavedMarked } from "../unsaved.js";
 
 const feature = "FEATURE_NAME_AUTH_PROXY";
 
@@ -13,26 +15,30 @@ const methods = [["email", "E-mail sign-in codes"], ["sms", "SMS sign-in codes"]
 const providers = [["google", "Google"], ["facebook", "Facebook"], ["apple", "Apple"], ["x", "X"], ["discord", "Discord"]];
 
 // save makes a form of one panel. Fields that were not touched are not sent; pick makes parameters of the form's values.
-// Fresh brings config up to date: the other panels may hold what is not saved yet and stay as they are.
-function save(config, fields, pick, fresh) {
-  return form({
+// Fresh brings config up to date: the other panels may hold what is not saved yet and stay as they are. check throws if the form is wrong.
+function save(config, fields, pick, fresh, check = () => {}) {
+  const node = form({
     fields, action: "Save",
     run: async (all) => {
+      check(node);
       const changed = Object.fromEntries(Object.entries(pick(all)).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(config[name])));
       if (Object.keys(changed).length) {
         done(await submit("update_auth_proxy_config", "UPDATE_AUTH_PROXY_CONFIG", changed), "Saved.");
         await fresh();
       } else toast("No changes to save.");
+      saved();
     },
   });
+  const saved = unsavedMarked(node);
+  return node;
 }
 
 const seconds = (name, label, value, max, hint) => field({ name, label, kind: "number", min: 1, max, step: 1, required: true, value, hint, wide: false });
 
 const access = (config, fresh) => panel("Allowed callers", save(config, [
-  field({ name: "allowedOrigins", label: "Allowed origins", kind: "lines", class: "code", value: config.allowedOrigins, required: true, hint: "One per line: scheme, host and port, without a path or a final slash, such as https://app.example.com. A single * allows every page." }),
+  field({ name: "allowedOrigins", label: "Allowed origins", kind: "lines", class: "code", value: config.allowedOrigins, required: true, hint: "One per line: scheme, host and port, such as https://app.example.com or http://localhost:3000. A single * allows every page." }),
   choices({ name: "allowedAuthMethods", legend: "Sign-in methods", options: methods, value: config.allowedAuthMethods }),
-], (all) => all, fresh));
+], (all) => all, fresh, (node) => requireOrigins("allowedOrigins", node.elements.allowedOrigins.value.split("\n"), { any: true })));
 
 const passcodes = (config, fresh) => panel("Sign-in codes", save(config, [
   h("div", { class: "columns" },

@@ -5,7 +5,8 @@ import { query, submit, waits } from "../api.js";
 import { digestOf, drawn } from "../decoded.js";
 import { fill, h } from "../dom.js";
 import { evidenceOf } from "../evidence.js";
-import { ago, button, dialog, download, field, panel, table, toast } from "../ui.js";
+import { quorumPicture } from "../quorum.js";
+import { button, dialog, download, field, panel, table, toast, when } from "../ui.js";
 import { ownNames, waitingForMe } from "../waiting.js";
 import { evaluations } from "./evaluations.js";
 
@@ -15,7 +16,7 @@ const changed = new Set();
 // loadDecision fetches what a decision about an activity needs.
 export async function loadDecision(activity, said) {
   const { decoded, decodedDigest } = activity;
-  const [digest, own, asks] = await Promise.all([decoded ? digestOf(decoded) : null, ownNames(), demands(said)]);
+  const [digest, own, asks] = await Promise.all([decoded ? digestOf(decoded) : null, ownNames(), demands(said, activity)]);
   return { decoded, digest, genuine: decoded !== undefined && digest === decodedDigest, own, asks, said, title: decoded?.title };
 }
 
@@ -23,21 +24,43 @@ const waiting = "OUTCOME_REQUIRES_CONSENSUS";
 const refusedBy = (error) => console.debug(error) ?? null;
 
 // demands are the root quorum, and of each policy that waits for approvals its consensus. What cannot be read is left out.
-async function demands(said) {
+async function demands(said, activity) {
   const ids = [...new Set(said.filter((e) => e.outcome === waiting && e.policyId).map((e) => e.policyId))].slice(0, 10);
   const [configs, ...policies] = await Promise.all([
     query("get_organization_configs").catch(refusedBy), ...ids.map((policyId) => query("get_policy", { policyId }).catch(refusedBy)),
   ]);
-  return { quorum: configs?.configs?.quorum, policies: policies.filter(Boolean).map(({ policy }) => policy) };
+  const quorum = configs?.configs?.quorum;
+  return { quorum, members: quorum ? await membersOf(quorum, activity) : [], policies: policies.filter(Boolean).map(({ policy }) => policy) };
 }
 
-function demandPanel({ quorum, policies }, said) {
+const votesOf = ({ votes }) => new Map(votes.map((v) => [v.userId, { name: v.user?.userName, voted: v.selection === "VOTE_SELECTION_APPROVED" ? "approved" : "rejected" }]));
+
+// membersOf are the members of the root quorum with their names and votes. Of those who have not voted ten are asked for.
+async function membersOf({ userIds }, activity) {
+  const votes = votesOf(activity);
+  const names = new Map((await Promise.all(userIds.filter((id) => !votes.get(id)?.name).slice(0, 10).map((userId) => query("get_user", { userId }).catch(refusedBy)))).filter(Boolean).map(({ user }) => [user.userId, user.userName]));
+  return userIds.map((id) => ({ ...votes.get(id), name: votes.get(id)?.name ?? names.get(id) ?? id }));
+}
+
+// counts is what a policy wants if it only counts approvals.
+const counts = /^\s*approvers\.count\(\)\s*>=\s*([1-9]\d?)\s*$/;
+
+// approvalsOf draws how many approvals a policy wants, if it only counts them, with those who have voted.
+function approvalsOf({ consensus }, activity) {
+  const [, threshold] = counts.exec(consensus ?? "") ?? [];
+  if (!threshold) return null;
+  const voted = [...votesOf(activity).values()].map((v) => ({ ...v, name: v.name ?? "A deleted user" }));
+  const open = Math.max(0, Number(threshold) - voted.filter((v) => v.voted === "approved").length);
+  return quorumPicture({ threshold, members: [...voted, ...Array.from({ length: open }, () => ({ name: "Somebody else" }))], anybody: true });
+}
+
+function demandPanel({ quorum, members, policies }, said, activity) {
   const named = said.filter((e) => e.policyId || e.policyName);
   return panel("What the policies ask for", h("div", { class: "items" },
     named.length === 0 ? h("p", null, "Nothing is known here about policies that speak of this. The root quorum can decide it.")
       : !named.some((e) => e.outcome === waiting) && h("p", null, "No policy would allow this if more people approved it. The root quorum has to decide."),
-    quorum && h("p", null, `Whatever the policies say, ${quorum.threshold} of the ${quorum.userIds.length} members of the root quorum can approve it.`),
-    policies.length > 0 && table("Policies that wait for approvals", ["Policy", "Approves when"], policies.map((p) => [p.policyName, h("code", { class: "wrap" }, p.consensus || "always")])),
+    quorum && h("div", null, h("p", null, "Whatever the policies say, the root quorum can approve it:"), quorumPicture({ threshold: quorum.threshold, members, voting: true })),
+    policies.length > 0 && table("Policies that wait for approvals", ["Policy", "Approves when"], policies.map((p) => [p.policyName, [h("code", { class: "wrap" }, p.consensus || "always"), approvalsOf(p, activity)]])),
     named.length > 0 && evaluations(named)));
 }
 
@@ -47,7 +70,7 @@ export function showDecision(activity, decision, votes, again) {
   const isNew = changed.delete(activity.id);
   const end = h("p", { class: "note end-of-view" }, "This is the end of what would be signed or changed.");
   return h("div", null,
-    h("p", { class: "note" }, `Requested by ${activity.votes[0]?.user?.userName ?? "somebody"}, `, ago(activity.createdAt), "."),
+    h("p", { class: "note" }, `Requested by ${activity.votes[0]?.user?.userName ?? "somebody"}, `, when(activity.createdAt), "."),
     isNew && h("div", { class: "state bad", role: "alert" }, h("p", { class: "strong" }, "This is shown differently now"),
       h("p", null, "A name or an interface has changed since you looked at it. Your approval was not counted. Look at all of it again.")),
     decoded !== undefined && !genuine && h("div", { class: "state bad", role: "alert" }, h("p", { class: "strong" }, "What the server shows is not what it says it shows"),
@@ -55,7 +78,7 @@ export function showDecision(activity, decision, votes, again) {
     decoded === undefined && h("div", { class: "state bad", role: "note" }, h("p", { class: "strong" }, "There is nothing to look at"),
       h("p", null, "The server does not show what this activity would do, so it cannot be approved here. It can be rejected.")),
     decoded !== undefined && [drawn(decoded, own), saving(activity), end],
-    demandPanel(asks, said), votes, votePanel(activity, decision, end, again));
+    demandPanel(asks, said, activity), votes, votePanel(activity, decision, end, again));
 }
 
 // saving offers what it takes to check the view elsewhere: the page comes from the server that may be lying.

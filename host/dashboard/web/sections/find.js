@@ -53,7 +53,7 @@ const kinds = [
   },
   { name: "Wallets", fetch: async () => (await query("list_wallets")).wallets, id: (w) => w.walletId, label: (w) => w.walletName, href: (w) => `#/wallets/${w.walletId}`, values: (w) => [["Name", w.walletName], ["Id", w.walletId]] },
   {
-    name: "Private keys", fetch: async () => (await query("list_private_keys")).privateKeys, id: (k) => k.privateKeyId, label: (k) => k.privateKeyName,
+    name: "Private keys", fetch: async () => (await query("list_private_keys")).privateKeys, id: (k) => k.privateKeyId, label: (k) => k.privateKeyName, href: (k) => `#/privatekeys/${k.privateKeyId}`,
     values: (k) => [["Name", k.privateKeyName], ["Id", k.privateKeyId], ["Public key", k.publicKey], ...k.privateKeyTags.map((t) => ["Tag", t]), ...k.addresses.map((a) => ["Address", a.address])],
   },
   {
@@ -67,7 +67,7 @@ const kinds = [
 ];
 
 const resultTable = (kind, found) => grown(found, (some) => table(kind.name, ["Name", "Found in", "Id"], some.map(({ one, where }) => [
-  kind.href ? h("a", { class: "strong", href: kind.href(one) }, kind.label(one)) : h("span", { class: "strong" }, kind.label(one)), where, copyable(kind.id(one), `id of ${kind.label(one)}`)])));
+  h("a", { class: "strong", href: kind.href(one) }, kind.label(one)), where, copyable(kind.id(one), `id of ${kind.label(one)}`)])));
 
 async function findKind(kind, text) {
   const all = await kind.fetch();
@@ -165,7 +165,7 @@ async function findFingerprint(text, here) {
   const onward = async () => {
     const { hit, back } = await among(all);
     if (hit) return openActivity(hit, here);
-    fill(place, back ? [h("p", null, "No activity back to ", when(back), " has this fingerprint."), button("Read older ones", { onclick: older })] : h("p", null, "No activity has this fingerprint."));
+    fill(place, back ? [h("p", null, "No activity back to ", when(back, { both: true }), " has this fingerprint."), button("Read older ones", { onclick: older })] : h("p", null, "No activity has this fingerprint."));
     return { count: 0, content: back && place };
   };
   async function older({ target }) {

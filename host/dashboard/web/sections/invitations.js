@@ -43,7 +43,7 @@ function showLink({ invitationId, receiverUserName: userName, receiverEmail, cre
       h("li", null, "They make a passkey or a key on the page that it opens, and send you a reply."),
       h("li", null, "Open the reply, or choose “Enter reply” here, and let them in.")),
     linkBox(link, "Link"),
-    h("p", null, "It can be used until ", time(expires), "."),
+    h("p", null, "It can be used until ", time(expires, { both: true }), "."),
     h("div", { class: "row" }, button("Copy the link", { class: "button primary", autofocus: true, onclick: () => copy(link, "the link") }), h("a", { class: "button", href: mailTo(receiverEmail, `Invitation to ${organizationName}`, body) }, "Write an e-mail"))]);
 }
 

@@ -1,7 +1,8 @@
 // MFA policies of a user: which credentials the user must approve with, for which requests.
 
-import { submit } from "../api.js";
+import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
+import { expressionField, showFaults } from "../editor.js";
 import { button, choices, confirm, dialog, done, empty, field, panel, toast } from "../ui.js";
 import { sentenceList } from "./directory.js";
 
@@ -72,24 +73,28 @@ function editor(user, policy, again) {
   const taken = user.mfaPolicies.map((p) => p.order);
   const old = policy ?? { mfaPolicyName: "", condition: "", order: Math.max(0, ...taken) + 1, notes: "", requiredAuthenticationMethods: [{ any: [] }] };
   const steps = stepFields(user, old.requiredAuthenticationMethods);
+  let asked;
+  const organization = () => (asked ??= query("get_organization").then((got) => got.organizationData));
   dialog({
     heading: policy ? `Edit ${policy.mfaPolicyName}` : `New MFA policy for ${user.userName}`,
     intro: `Where the condition holds, an approval by ${user.userName} counts only once it was given with all of these credentials. That is so for requests of ${user.userName} as well.`,
     fields: [
       field({ name: "mfaPolicyName", label: "Name", required: true, value: old.mfaPolicyName }),
-      field({ name: "condition", label: "Condition", kind: "textarea", class: "code", required: true, value: old.condition, placeholder: "activity.action == 'SIGN'", hint: "Which requests it is about, in the language of policies. true: all." }),
+      expressionField({ name: "condition", label: "Condition", clause: "condition", required: true, value: old.condition, placeholder: "activity.action == 'SIGN'", hint: "Which requests it is about, in the language of policies. true: all.", organization }),
       steps.place,
       h("p", { class: "note" }, "This dashboard approves with the key that is signed in. After signing in with a passkey that is a session, which does not count as the passkey. All other credentials have to be given through the API."),
       field({ name: "order", label: "Order", kind: "number", min: 0, step: 1, required: true, wide: false, value: String(old.order), hint: "Of several MFA policies, the first whose condition holds counts." }),
       field({ name: "notes", label: "Notes", kind: "textarea", rows: 2, value: old.notes, spellcheck: "true" }),
     ],
     action: policy ? "Save" : "Create MFA policy",
-    run: async ({ mfaPolicyName, condition, order, notes }) => {
+    run: async ({ mfaPolicyName, condition, order, notes }, node) => {
       const chosen = steps.read();
       const bare = chosen.findIndex((s) => s.length === 0);
       if (bare >= 0) throw new Error(chosen.length === 1 ? "Choose at least one credential." : `Choose at least one for credential ${bare + 1}, or remove it.`);
       const all = { mfaPolicyName, condition, order: Number(order), notes, requiredAuthenticationMethods: chosen.map((s) => ({ any: s.map(methodOf) })) };
-      const send = (operation, content) => withStepNumber(chosen.length, () => submit(operation, operation.toUpperCase(), { userId: user.userId, ...content }));
+      const send = (operation, content) => withStepNumber(chosen.length, () => submit(operation, operation.toUpperCase(), { userId: user.userId, ...content })).catch((error) => {
+        throw Object.assign(error, { shown: showFaults(node, error.fields ?? []) });
+      });
       if (!policy) done(await send("create_mfa_policy", all), `MFA policy ${mfaPolicyName} is in force.`);
       else {
         const changed = Object.entries(all).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(old[name] ?? ""));

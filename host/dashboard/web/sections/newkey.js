@@ -1,9 +1,10 @@
 // API keys that are made in this browser: the fields that ask for one, and the dialog that shows its private half, once.
 
-import { fill, h, icon, unique } from "../dom.js";
+import { h } from "../dom.js";
 import { session } from "../session.js";
 import { makeOpenKey } from "../stamp.js";
 import { button, copyable, download, facts, field } from "../ui.js";
+import { saveFirst } from "./savefirst.js";
 
 const curves = [["API_KEY_CURVE_P256", "P-256"], ["API_KEY_CURVE_SECP256K1", "secp256k1"], ["API_KEY_CURVE_ED25519", "Ed25519"]];
 
@@ -38,65 +39,13 @@ export const showCredentials = ({ userId, userName }, pair) => showNewKey({
 export function showNewKey({ userName, organizationId, pair: { publicKey, privateKey }, intro, lost = "You would have to delete this API key and make another one.", then = () => {} }) {
   const text = JSON.stringify({ apiUrl: location.origin, organizationId, publicKey, privateKey }, null, 2);
   const name = `credentials-${userName.replace(/[^\p{L}\p{N}._-]+/gu, "-")}.json`;
-  const [id, why] = [unique("dialog"), unique("why")];
-  const from = document.activeElement;
-  let saved = false;
-  let givenUp = false;
-
-  const finish = button("Done", { class: "button primary", "aria-disabled": "true", "aria-describedby": why, onclick: requestClose });
-  const question = h("div", { class: "unread", role: "alert", hidden: true });
-  const hint = h("p", { class: "note", id: why }, "Download or copy the key first.");
-  const markSaved = () => {
-    saved = true;
-    finish.removeAttribute("aria-disabled");
-    hint.hidden = true;
-    hideQuestion();
-  };
-  const hideQuestion = () => { fill(question).hidden = true; };
-
-  // requestClose closes, or asks first. The second time it takes the question back.
-  function requestClose() {
-    if (saved) return node.close();
-    if (!question.hidden) {
-      hideQuestion();
-      return save.focus();
-    }
-    const back = button("Back to the key", { class: "button small", onclick: () => { hideQuestion(); save.focus(); } });
-    fill(question, h("p", { class: "strong" }, "The private key is lost if you close now."), h("p", null, `Nobody can show it again. ${lost}`),
-      h("div", { class: "row" }, back, button("Close and lose the key", { class: "button danger small", onclick: () => { givenUp = true; node.close(); } }))).hidden = false;
-    back.focus();
-  }
-
-  const save = button("Download credentials", { class: "button primary", onclick: () => { download(name, text); markSaved(); } });
-  const node = h("dialog", { "aria-labelledby": id },
-    h("div", { class: "bar" }, h("h2", { id }, `API key of ${userName}`), h("button", { type: "button", class: "plain", "aria-label": "Close", onclick: requestClose }, icon("close"))),
-    h("div", { class: "intro" }, h("p", null, intro), h("p", null, save),
-      facts([["Public key", copyable(publicKey, "public key")], ["Private key", copyable(privateKey, "private key", { copied: markSaved })], ["Credentials (JSON)", copyable(text, "credentials as JSON", { copied: markSaved })]])),
-    question, h("div", { class: "end" }, hint, finish));
-
-  const unload = (event) => { if (!saved) event.preventDefault(); };
-  window.addEventListener("beforeunload", unload);
-  node.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    event.preventDefault(); // the browser would close it, at the second press whatever the page says
-    requestClose();
+  const save = (markSaved) => button("Download credentials", { class: "button primary", onclick: () => { download(name, text); markSaved(); } });
+  saveFirst({
+    heading: `API key of ${userName}`,
+    content: (markSaved) => [h("p", null, intro), h("p", null, save(markSaved)),
+      facts([["Public key", copyable(publicKey, "public key")], ["Private key", copyable(privateKey, "private key", { copied: markSaved })], ["Credentials (JSON)", copyable(text, "credentials as JSON", { copied: markSaved })]])],
+    hint: "Download or copy the key first.",
+    question: { heading: "The private key is lost if you close now.", text: `Nobody can show it again. ${lost}`, back: "Back to the key", close: "Close and lose the key" },
+    focus: (node) => node.querySelector(".intro .primary"), then,
   });
-  node.addEventListener("cancel", (event) => {
-    event.preventDefault();
-    requestClose();
-  });
-  node.addEventListener("close", () => {
-    if (!saved && !givenUp) { // the page behind it was left
-      node.showModal();
-      hideQuestion();
-      return requestClose();
-    }
-    window.removeEventListener("beforeunload", unload);
-    node.remove();
-    (from?.isConnected ? from : document.querySelector("main h1"))?.focus({ preventScroll: true });
-    then(saved);
-  });
-  document.body.append(node);
-  node.showModal();
-  save.focus();
 }

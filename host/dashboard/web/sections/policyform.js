@@ -2,7 +2,7 @@
 
 import { query } from "../api.js";
 import { fill, h, unique } from "../dom.js";
-import { expressionField, showProblems } from "../editor.js";
+import { expressionField, showFaults, showProblems } from "../editor.js";
 import { badge, button, facts, field, form, loadOne, panel, tell, title, values } from "../ui.js";
 import { unsaved } from "../unsaved.js";
 import { allowsEverything, answered, change, create, deniesEverything, differing, openText, otherWarnings, shutText } from "./policychanges.js";
@@ -104,21 +104,11 @@ function step(policy, result, { before, edit, run }) {
 
 // ---- The server's refusal
 
-const chars = (text, bytes) => new TextDecoder().decode(new TextEncoder().encode(text).slice(0, bytes)).length;
-
 // refused shows in the fields what the server has against the policy, at the place that it names.
 function refused(node, error) {
   const names = { policyCondition: "condition", policyConsensus: "consensus", policyEffect: "effect", policyNotes: "notes" };
   const faults = error.fields.map(({ field: name, description }) => ({ field: names[name] ?? name, description }));
-  const placed = faults.map(({ field: clause, description }) => {
-    const [, why, position] = /^(?:invalid policy \w+: )?(?:Expression cannot be \w+: )?(.*) at position (\d+)$/.exec(description) ?? [];
-    if (!(clause in clauses) || !position) return null;
-    const text = node.elements[clause].value;
-    const from = chars(text, Number(position));
-    return { clause, from, to: from + (/^\w+|^./u.exec(text.slice(from))?.[0].length ?? 0), message: `${why[0].toUpperCase()}${why.slice(1)}.` };
-  });
-  if (placed.length && placed.every(Boolean)) showProblems(node, placed, []);
-  else tell(node, Object.assign(new Error(error.message), { fields: faults, unavailable: error.unavailable }));
+  if (!showFaults(node, faults)) tell(node, Object.assign(new Error(error.message), { fields: faults, unavailable: error.unavailable }));
 }
 
 // ---- The page

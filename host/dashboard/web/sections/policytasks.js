@@ -3,6 +3,7 @@
 import { query } from "../api.js";
 import { fill, h } from "../dom.js";
 import { empty, field, form, loadOne, panel, title } from "../ui.js";
+import { unsaved } from "../unsaved.js";
 import { networks } from "./wallets.js";
 
 const back = { href: "#/policies", text: "Policies" };
@@ -201,9 +202,14 @@ export function fillTask(main, name, search) {
     const lacks = task.needs?.map((need) => missing[need](o)).find(Boolean);
     const run = async (all) => {
       const policy = task.make(all, o);
+      saved();
       history.replaceState(history.state, "", `#/policies/new?${new URLSearchParams({ task: name, with: JSON.stringify(all) })}`); // to come back to
       location.hash = `#/policies/new?draft=${encodeURIComponent(JSON.stringify({ ...policy, policyName: policy.policyName.slice(0, 255) }))}`;
     };
-    return [title(task.title, { back: newPolicy, intro: task.about }), lacks || panel("Your choices", form({ fields: task.fields(o, givenIn(search)), action: "Continue", cancel: h("a", { class: "button quiet", href: newPolicy.href }, "Back"), run }))];
+    const head = title(task.title, { back: newPolicy, intro: task.about });
+    if (lacks) return [head, lacks];
+    const node = form({ fields: task.fields(o, givenIn(search)), action: "Continue", cancel: h("a", { class: "button quiet", href: newPolicy.href }, "Back"), run });
+    const saved = unsaved(node);
+    return [head, panel("Your choices", node)];
   });
 }

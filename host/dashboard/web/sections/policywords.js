@@ -45,6 +45,9 @@ export function inWords(all, { other, mark = "ins", brief = false } = {}) {
   return [h("p", { class: "policy-sentence" }, all.sentence), rows.length > 0 && h("dl", { class: "facts" }, rows)];
 }
 
+// whatInWords is what a policy is about, without who and when.
+export const whatInWords = ({ what }) => line(what);
+
 // place says where in a policy a warning points, with what stands there.
 function place(policy, { clause, from }) {
   const text = clause && (policy[clause] ?? "").slice(from).split("\n")[0];

@@ -52,8 +52,8 @@ function app(main, id) {
         ["Id", copyable(a.id, "the id")],
       ])),
       panel("Deployments", deployments.length === 0 ? empty("There is no deployment yet.")
-        : table("Deployments", ["Image", "Made", "Status", ""], deployments.map((d) => [
-          h("a", { href: `#/programs/${id}/${d.id}` }, h("code", { class: "wrap" }, d.pivotContainer.containerUrl)), when(d.createdAt), state(d), a.liveDeploymentId === d.id ? badge("Live", "good") : null])),
+        : table("Deployments", ["Image", "Created", "Status", ""], deployments.map((d) => [
+          h("a", { class: "strong", href: `#/programs/${id}/${d.id}` }, h("code", { class: "wrap" }, d.pivotContainer.containerUrl)), when(d.createdAt), state(d), a.liveDeploymentId === d.id ? badge("Live", "good") : null])),
       { note: "How many run is what the host says. What proves it is the boot proof." }),
     ];
   });
@@ -100,7 +100,7 @@ function one(main, id, deployment) {
         ["Public port", d.pivotContainer.publicIngressPort],
         ["Id", copyable(d.id, "the id")],
       ])),
-      panel("Approvals", table("Approvals", ["Operator", "Approved"], d.manifestSet.operators.map((o) => [o.name, when(d.manifestApprovals.find((x) => x.operator.id === o.id)?.createdAt)])),
+      panel("Approvals", table("Approvals", ["Operator", "Approved"], d.manifestSet.operators.map((o) => [o.name, when(d.manifestApprovals.find((x) => x.operator.id === o.id)?.createdAt, { both: true })])),
         { note: "Each operator signs the manifest's hash with a tool of his own, such as cloister-verify program-approve." }),
       waits && hosted.length > 0 && panel("Shares of operators whose keys are in wallets here", table("Shares", ["Operator", ""], hosted.map((o) => [o.name, button("Give share", { class: "button small", "aria-label": `Give share of ${o.name}`, onclick: give(o) })])),
         { note: "The enclave verifies the waiting one and encrypts the share to it." }),

@@ -104,7 +104,7 @@ export function showRefusal(activity, refusal) {
   const id = unique("refused");
   return [
     h("section", { class: "panel verdict bad", "aria-labelledby": id }, h("h2", { id }, headline(refusal)), text && h("p", null, text), main && sentences(refusal, activity),
-      rootQuorum && h("p", null, "Ask a member of the root quorum to do it. ", h("a", { href: "#/overview" }, "See who is in the root quorum"), "."),
+      rootQuorum && h("p", null, "Ask a member of the root quorum to do it. ", h("a", { href: "#/settings" }, "See who is in the root quorum"), "."),
       mayAllow && !of.organizationId && h("p", null, h("a", { class: "strong", href: `#/policies/try?activityId=${activity.id}` }, "Why, and what would allow just this"))),
     others.length > 0 && h("details", { class: "panel" }, h("summary", null, main ? `${others.length} other ${others.length === 1 ? "policy" : "policies"}` : `${others.length} ${others.length === 1 ? "policy" : "policies"}`),
       grown(others, (some) => evaluationTable(some, exists))),

@@ -3,14 +3,17 @@
 import { query } from "../api.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
+import { featureText } from "../kinds.js";
 import { accountPages, subOrganizationPages } from "../pages.js";
+import { quorumPicture } from "../quorum.js";
 import { isRefused } from "../refusals.js";
 import { session } from "../session.js";
 import { sortable } from "../tables.js";
-import { button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when, words } from "../ui.js";
+import { button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when } from "../ui.js";
 import { activityList, failed, initiator, statusBadge, typeText } from "./activities.js";
 import { effectBadge, policyText } from "./policywords.js";
 import { loadRefusal, showRefusal } from "./refusal.js";
+import { trends } from "./trends.js";
 import { userTable } from "./users.js";
 import { formatOf } from "./wallets.js";
 
@@ -146,14 +149,15 @@ function draw({ organization, record }) {
     panel("About", facts([
       ["Organization id", copyable(organizationId, "organization id", { whole: true })],
       record && ["Created", when(record.createdAt)],
-      ["Root quorum", `${rootQuorum.threshold} of ${rootQuorum.userIds.length}: ${rootQuorum.userIds.map((id) => names.get(id) ?? id).join(", ")}`],
-      features.length > 0 && ["Features", features.map((f) => words(f.name, "FEATURE_NAME_")).join(", ")],
+      ["Root quorum", h("span", null, quorumPicture({ threshold: rootQuorum.threshold, members: rootQuorum.userIds.map((id) => ({ name: names.get(id) ?? id })) }), rootQuorum.userIds.map((id) => names.get(id) ?? id).join(", "))],
+      features.length > 0 && ["Features", features.map((f) => featureText(f.name)).join(", ")],
     ])),
     panel("Users", userTable(users)),
     panel("Wallets", wallets.length ? accountList(organizationId) : empty("No wallets."), { note: wallets.length > 0 && `${wallets.length} ${wallets.length === 1 ? "wallet" : "wallets"}: ${wallets.slice(0, 20).map((w) => w.walletName).join(", ")}${wallets.length > 20 ? " and others" : ""}.` }),
     privateKeys.length > 0 && panel("Private keys", table("Private keys", ["Name", "Addresses", "Id"], privateKeys.map((k) => [
       h("span", { class: "strong" }, k.privateKeyName), k.addresses.map((a) => h("p", null, copyable(a.address, "address", { whole: true }))), copyable(k.privateKeyId, `id of ${k.privateKeyName}`)]))),
     panel("Policies", policies.length ? policies.map((p) => h("article", { class: "expression" }, h("div", { class: "row" }, effectBadge(p), h("h3", null, p.policyName)), policyText(p))) : empty("No policies: only the root quorum can sign or change anything.")),
+    trends({ organizationId }),
     panel("Activities", activities),
   ];
 }
@@ -174,7 +178,7 @@ const activity = (main, organizationId, activityId) => loadOne(main, "the activi
     title(typeText(a.type), { back: { href: `${path}/${organizationId}`, text: "Sub-organization" }, intro: "Only the users of the sub-organization can approve or reject it." }),
     refusal ? showRefusal(a, refusal) : a.failure && failed(a),
     panel("About", facts([
-      ["Status", statusBadge(a)], ["Requested by", initiator(a)], ["Created", when(a.createdAt)], ["Last change", when(a.updatedAt)],
+      ["Status", statusBadge(a)], ["Requested by", initiator(a)], ["Created", when(a.createdAt, { both: true })], ["Last change", when(a.updatedAt, { both: true })],
       ["Activity id", copyable(a.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, a.type)], ["Fingerprint", copyable(a.fingerprint, "fingerprint")],
     ])),
     panel("Request", json(a.intent)),

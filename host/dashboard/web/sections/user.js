@@ -4,6 +4,7 @@ import { query, resultOf, submit, waits } from "../api.js";
 import { h, icon } from "../dom.js";
 import { session } from "../session.js";
 import { makePasskey, passkeysHere } from "../stamp.js";
+import { userHandle } from "../userhandle.js";
 import { badge, button, confirm, copyable, dialog, done, empty, facts, field, loadOne, panel, table, title, when, words } from "../ui.js";
 import { editUser } from "./edituser.js";
 import { mfaPanel } from "./mfa.js";
@@ -35,7 +36,8 @@ function addPasskey(user, again) {
     fields: [field({ name: "authenticatorName", label: "Name", required: true, value: "Passkey", hint: "To tell it from your other passkeys." })],
     action: "Add passkey",
     run: async ({ authenticatorName }) => {
-      const made = await makePasskey({ authenticatorName, userId: user.userId, userName: user.userName, organizationName: session().organizationName, known: user.authenticators.map((a) => a.credentialId) });
+      const { organizationId, organizationName } = session();
+      const made = await makePasskey({ authenticatorName, handle: userHandle(organizationId, user.userId), userName: user.userName, organizationName, known: user.authenticators.map((a) => a.credentialId) });
       done(await submit("create_authenticators", "CREATE_AUTHENTICATORS_V2", { userId: user.userId, authenticators: [made] }), "The passkey was added. You can sign in with it now.");
       again();
     },
@@ -54,7 +56,9 @@ function keyTable(user, again) {
     kinds[k.credential.type] ?? words(k.credential.type, /CREDENTIAL_TYPE_(API_KEY_)?/),
     copyable(k.credential.publicKey, "public key"),
     k.expirationSeconds ? when({ seconds: Number(k.createdAt.seconds) + Number(k.expirationSeconds) }) : "Never",
-    button("Delete", { class: "button small", "aria-label": `Delete the API key ${k.apiKeyName}`, onclick: remover(`Delete the API key ${k.apiKeyName}?`, "delete_api_keys", "DELETE_API_KEYS", { userId: user.userId, apiKeyIds: [k.apiKeyId] }, "The API key was deleted.", again) }),
+    h("div", { class: "row" },
+      k.credential.type !== "CREDENTIAL_TYPE_LOGIN" && h("a", { class: "button quiet small", href: `#/settings/ip/${k.credential.publicKey}`, "aria-label": `IP list of the API key ${k.apiKeyName}` }, "IP list"),
+      button("Delete", { class: "button small", "aria-label": `Delete the API key ${k.apiKeyName}`, onclick: remover(`Delete the API key ${k.apiKeyName}?`, "delete_api_keys", "DELETE_API_KEYS", { userId: user.userId, apiKeyIds: [k.apiKeyId] }, "The API key was deleted.", again) })),
   ]));
 }
 

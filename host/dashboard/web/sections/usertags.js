@@ -8,9 +8,9 @@ import { directoryOf, plural, sentenceList } from "./directory.js";
 
 const back = { href: "#/users", text: "Users" };
 
-const policiesWith = (tagId, policies) => policies.filter((p) => [p.condition, p.consensus, p.time].some((text) => text?.toLowerCase().includes(tagId)));
+export const policiesWith = (tagId, policies) => policies.filter((p) => [p.condition, p.consensus, p.time].some((text) => text?.toLowerCase().includes(tagId)));
 
-const policyLinks = (policies) => policies.map((p, i) => [i > 0 && ", ", h("a", { href: `#/policies/${p.policyId}` }, p.policyName)]);
+export const policyLinks = (policies) => policies.map((p, i) => [i > 0 && ", ", h("a", { href: `#/policies/${p.policyId}` }, p.policyName)]);
 
 const userChoices = (users, value = []) => choices({ name: "userIds", legend: "Users who have it", value, options: users.map((u) => [u.userId, u.userName]) });
 
@@ -43,15 +43,20 @@ function edit({ tagId, tagName, holders }, { users }, again) {
   });
 }
 
+// effectOnPolicies says what deleting a tag does to the policies that name it: no such user or key matches them any more.
+export function effectOnPolicies(policies, holder) {
+  if (policies.length === 0) return h("p", null, "No policy names it.");
+  const them = policies.length === 1 ? "it" : "them";
+  return h("div", { class: "unread" },
+    h("p", { class: "strong" }, `${plural(policies.length, "policy names", "policies name")} this tag`), h("p", null, policyLinks(policies)),
+    h("p", null, `No ${holder} will match ${them} by this tag any more: a policy that allows may stop allowing, and one that denies may stop denying. Change ${them} first.`));
+}
+
 function remove({ tagId, tagName, holders, policies, invited }, again) {
-  const one = policies.length === 1;
   confirm(`Delete the tag ${tagName}?`, [
     h("p", null, holders.length ? `${plural(holders.length, "user has", "users have")} it: ${sentenceList(holders.slice(0, 10).map((u) => u.userName).concat(holders.length > 10 ? "others" : []))}.` : "No user has it."),
     invited > 0 && h("p", null, `${plural(invited, "invitation gives", "invitations give")} it and will not any more.`),
-    policies.length > 0 ? h("div", { class: "unread" },
-      h("p", { class: "strong" }, `${plural(policies.length, "policy names", "policies name")} this tag`), h("p", null, policyLinks(policies)),
-      h("p", null, `No user will match ${one ? "it" : "them"} by this tag any more: a policy that allows may stop allowing, and one that denies may stop denying. Change ${one ? "it" : "them"} first.`))
-      : h("p", null, "No policy names it."),
+    effectOnPolicies(policies, "user"),
     h("p", null, "This cannot be undone: a new tag of the same name has another id."),
   ], "Delete tag", async () => {
     done(await submit("delete_user_tags", "DELETE_USER_TAGS", { userTagIds: [tagId] }), `Tag ${tagName} was deleted.`);

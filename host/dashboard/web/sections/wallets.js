@@ -1,17 +1,21 @@
-// Wallets, their accounts and addresses.
+// Wallets: the list, and what makes one. wallet.js has the page of each.
 
 import { query, resultOf, submit, waits } from "../api.js";
-import { accountOf, chains } from "../chains.js";
+import { accountOf, chains, formatName } from "../chains.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
+import { allowedByPolicies, limitedActions } from "../may.js";
 import { accountPages } from "../pages.js";
+import { session } from "../session.js";
 import { sortable } from "../tables.js";
-import { badge, button, choices, copyable, dialog, done, empty, facts, field, load, loadOne, milliseconds, paged, panel, show, table, title, when, words } from "../ui.js";
+import { badge, button, choices, copyable, dialog, done, empty, field, load, milliseconds, show, table, title, when } from "../ui.js";
+import { chainShares } from "./chainshares.js";
+import { importWallet } from "./importkey.js";
 
 const page = 50;
 const chainChoices = (value) => choices({ name: "chains", legend: "Accounts", hint: "The first account of each chain. You can add more at any time.", options: chains.map(([id, text]) => [id, text]), value });
 
-function picked(all) {
+export function picked(all) {
   if (all.chains.length === 0) throw new Error("Choose at least one account.");
   return all.chains;
 }
@@ -28,13 +32,12 @@ function createWallet(again) {
     run: async (all) => {
       const activity = await submit("create_wallet", "CREATE_WALLET", { walletName: all.walletName, accounts: picked(all).map((id) => accountOf(id)), mnemonicLength: Number(all.words) });
       done(activity, `Wallet ${all.walletName} was created.`);
-      if (waits(activity)) again();
-      else location.hash = `#/wallets/${resultOf(activity).walletId}`;
+      opened(again)(activity);
     },
   });
 }
 
-const flags = (w) => h("span", { class: "row" }, w.imported ? badge("Imported") : badge("Created in Cloister"), w.exported && badge("Exported", "wait"));
+export const flags = (w) => h("span", { class: "row" }, w.imported ? badge("Imported") : badge("Created in Cloister"), w.exported && badge("Exported", "wait"));
 
 const walletTable = (all) => sortable("Wallets", [
   { name: "Name", cell: (w) => h("a", { class: "strong", href: `#/wallets/${w.walletId}` }, w.walletName), key: (w) => w.walletName },
@@ -66,32 +69,29 @@ const walletExport = () => exportButton({
   ],
 });
 
-function list(main) {
+// opened shows a new wallet, or the list again while others must approve it.
+const opened = (again) => (activity) => {
+  if (waits(activity)) again();
+  else location.hash = `#/wallets/${resultOf(activity).walletId}`;
+};
+
+export function walletList(main) {
   const place = h("div");
   let again;
   const make = () => createWallet(again);
-  fill(main, title("Wallets", { intro: "Keys are created in the enclave and never leave it unencrypted.", actions: [walletExport(), button("New wallet", { class: "button primary", onclick: make })] }), place);
+  const bring = h("div"); // the button to import, once it is known whether policies allow that
+  const refused = h("div");
+  limitedActions({ bring: ["Import wallet", allowedByPolicies("INIT_IMPORT_WALLET", { userId: session().userId })] }).then((limits) => {
+    fill(bring, limits.bring("Import wallet", { onclick: () => importWallet({ then: opened(again) }) }));
+    fill(refused, limits.why);
+  });
+  fill(main, title("Wallets", { intro: "Keys are created in the enclave and never leave it unencrypted.", actions: [walletExport(), bring, button("New wallet", { class: "button primary", onclick: make })] }), refused, place);
   again = load(place, "wallets", async () => (await query("list_wallets")).wallets, (all) =>
     all.length === 0 ? empty("There is no wallet yet.", button("Create the first wallet", { onclick: make }))
-      : walletTable(all));
+      : [chainShares(), walletTable(all)]);
 }
 
-function addAccounts(wallet, again) {
-  dialog({
-    heading: `Add accounts to ${wallet.walletName}`,
-    fields: [
-      choices({ name: "chains", legend: "Accounts", options: chains.map(([id, text]) => [id, text]) }),
-      field({ name: "number", label: "Account number", kind: "number", min: 0, max: 2147483647, step: 1, value: 1, required: true, wide: false, hint: "0 is the first account of a chain." }),
-    ],
-    action: "Add accounts",
-    run: async (all) => {
-      done(await submit("create_wallet_accounts", "CREATE_WALLET_ACCOUNTS", { walletId: wallet.walletId, accounts: picked(all).map((id) => accountOf(id, Number(all.number))) }), "The accounts were added.");
-      again();
-    },
-  });
-}
-
-export const formatOf = (account) => chains.find(([, , , , f]) => `ADDRESS_FORMAT_${f}` === account.addressFormat)?.[1] ?? words(account.addressFormat, "ADDRESS_FORMAT_");
+export const formatOf = (account) => formatName(account.addressFormat);
 
 export const networks = {
   ADDRESS_FORMAT_ETHEREUM: [["eip155:1", "Ethereum"], ["eip155:8453", "Base"], ["eip155:10", "Optimism"], ["eip155:42161", "Arbitrum"], ["eip155:137", "Polygon"], ["eip155:56", "BNB"], ["eip155:143", "Monad"],
@@ -101,9 +101,9 @@ export const networks = {
 };
 
 // A balance comes from the node in the host's configuration: nothing here can verify it.
-const sourceNote = (caip2) => h("p", { class: "note" }, `As reported by your node for ${caip2}, unverified.`);
+const sourceNote = (caip2) => h("p", { class: "note", title: caip2 }, `As reported by your node for ${Object.values(networks).flat().find(([id]) => id === caip2)[1]}, unverified.`);
 
-function readBalances(address, options) {
+export function readBalances(address, options) {
   dialog({
     heading: "Balances",
     fields: [field({ name: "caip2", label: "Network", kind: "select", value: options[0][0], options })],
@@ -115,29 +115,3 @@ function readBalances(address, options) {
     },
   });
 }
-
-const accountTable = (all) => table("Accounts", ["Chain", "Address", "Path", "Balances"], all.map((a) => [
-  h("span", null, h("span", { class: "strong" }, formatOf(a)), a.name && h("span", { class: "note" }, ` ${a.name}`)),
-  copyable(a.address, `address of ${formatOf(a)}`, { whole: true }), h("code", null, a.path),
-  networks[a.addressFormat] ? button("Balances", { "aria-label": `Balances of ${formatOf(a)} ${a.path}`, onclick: () => readBalances(a.address, networks[a.addressFormat]) }) : "–"]));
-
-const accountsAfter = async (walletId, after) =>
-  (await query("list_wallet_accounts", { walletId, paginationOptions: { limit: String(page), ...(after && { after }) } })).accounts;
-
-const back = { href: "#/wallets", text: "Wallets" };
-
-function drawOne({ wallet, accounts }, again) {
-  const failed = h("p", { class: "error", role: "alert" });
-  return [
-    title(wallet.walletName, { back, actions: [button("Add accounts", { class: "button primary", onclick: () => addAccounts(wallet, again) })] }),
-    panel("Accounts", [accounts.length ? paged(accounts, page, (last) => accountsAfter(wallet.walletId, last.walletAccountId), accountTable, (e) => fill(failed, e.message)) : empty("This wallet has no accounts."), failed]),
-    panel("About", facts([["Wallet id", copyable(wallet.walletId, "wallet id", { whole: true })], ["Origin", flags(wallet)], ["Created", when(wallet.createdAt)]])),
-  ];
-}
-
-const one = (main, walletId) => loadOne(main, "the wallet", "Wallet", back, async () => {
-  const [{ wallet }, accounts] = await Promise.all([query("get_wallet", { walletId }), accountsAfter(walletId)]);
-  return { wallet, accounts };
-}, drawOne);
-
-export const wallets = (main, [walletId]) => (walletId ? one(main, walletId) : list(main));
