@@ -70,7 +70,8 @@ var table = []row{
 	{"shared/pace", "", "", ""},
 
 	// What their programs read of the environment.
-	{"shared/variables", "", "", ""},
+	{"shared/spelling", "", "", ""},
+	{"shared/variables", "shared/spelling", "", ""},
 
 	// How their command lines read.
 	{"shared/commandline", "", "", ""},
@@ -186,7 +187,7 @@ var table = []row{
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/decode", "enclave/internal/activity enclave/internal/activity/wallet enclave/internal/chain enclave/internal/chain/show enclave/internal/decoded enclave/internal/fault enclave/internal/org enclave/internal/strictjson", "", ""},
 	{"enclave/lint", "enclave/internal/policy", "", ""},
-	{"enclave/editor", "enclave/internal/policy enclave/lint", "", ""},
+	{"enclave/editor", "enclave/internal/policy enclave/lint shared/spelling", "", ""},
 
 	{"enclave", "enclave/core enclave/internal/guest shared/collector shared/slack shared/yield", "", ""},
 

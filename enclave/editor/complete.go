@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/policy"
+	"cloister/shared/spelling"
 )
 
 // A Completion is what can stand in place of a part of a text.
@@ -153,25 +154,10 @@ func meant(of clause, m *policy.Mistake) string {
 	return "; did you mean " + best + "?"
 }
 
-// distance is how many letters must be put in, left out or replaced to make b of a.
+// distance is that of two names, large for long ones: nobody mistypes those.
 func distance(a, b string) int {
 	if len(a) > 40 || len(b) > 60 {
 		return 100
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			n := before
-			if a[i] != b[j] {
-				n = min(before, row[j], row[j+1]) + 1
-			}
-			before, row[j+1] = row[j+1], n
-		}
-	}
-	return row[len(b)]
+	return spelling.Distance(a, b)
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"cloister/shared/spelling"
 )
 
 // Prefix is how every variable of ours begins.
@@ -41,29 +43,8 @@ func CheckEnvironment(environ []string) error {
 		if !strings.HasPrefix(name, Prefix) || slices.Contains(all, name) || ofKubernetes.MatchString(name) {
 			continue
 		}
-		nearest := slices.MinFunc(all, func(a, b string) int { return distance(name, a) - distance(name, b) })
+		nearest := slices.MinFunc(all, func(a, b string) int { return spelling.Distance(name, a) - spelling.Distance(name, b) })
 		return fmt.Errorf("environment: %.100s is no variable of ours; the nearest one is %s", name, nearest)
 	}
 	return nil
-}
-
-// distance is how many letters have to be put in, taken out or changed to make b of a, by Levenshtein.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // from the part of a before this letter to each beginning of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
