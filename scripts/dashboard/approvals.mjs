@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -110,11 +111,8 @@ before(async () => {
 after(() => browser.close());
 
 const calm = () => { assert.deepEqual(complaints, []); };
-const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
+const { heading, button, toast, dialog } = controls(() => page);
 const settled = (at) => at.locator("[aria-busy]").waitFor({ state: "detached" });
-const button = (name, at = page) => at.getByRole("button", { name, exact: true });
-const dialog = (at = page) => at.getByRole("dialog");
-const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first().waitFor();
 const activity = async (id, by = root) => (await by.query("get_activity", { activityId: id })).activity;
 
 async function signIn(at, file) {

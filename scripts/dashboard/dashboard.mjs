@@ -7,6 +7,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { authenticator, choose, launch, open, picture, signIn as enter, sound } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, credentials, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -18,15 +19,12 @@ before(async () => {
 });
 after(() => browser.close());
 
-const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
-const click = (name, at = page) => at.getByRole("button", { name, exact: true }).click();
-const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first().waitFor();
+const { heading, click, toast, dialog } = controls(() => page);
 const go = async (hash, name, at = page) => {
   await at.goto(`${base}#/${hash}`);
   await heading(name, at);
   await at.waitForFunction(() => !document.querySelector("[aria-busy]")); // of several parts, each is waited for
 };
-const dialog = (at = page) => at.getByRole("dialog");
 // answered answers a query by itself; taken does an activity, once, and gives what was asked.
 const answered = (operation, json) => page.route(`**/query/${operation}`, (route) => route.fulfill({ json }));
 const taken = (operation) => new Promise((ok) => page.route(`**/submit/${operation}`, async (route) => {

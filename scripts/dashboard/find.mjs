@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, credentials, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -46,14 +47,7 @@ before(async () => {
 after(() => browser?.close());
 
 const calm = () => { assert.deepEqual(complaints, []); };
-const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
-const click = (name, at = page) => at.getByRole("button", { name, exact: true }).click();
-const idle = (at = page) => at.waitForFunction(() => !document.querySelector("[aria-busy]"));
-const go = async (hash, name, at = page) => {
-  await at.goto(`${base}#/${hash}`);
-  await heading(name, at);
-  await idle(at);
-};
+const { heading, click, settled, go } = controls(() => page);
 const column = async (n, at = page) => (await at.locator(`tbody tr td:nth-child(${n})`).allInnerTexts()).map((t) => t.trim());
 
 async function signIn(at, organization, { publicKey, privateKey }) {
@@ -126,7 +120,7 @@ test("signing in with a parent's key and a sub-organization's id says so", async
   await heading("Customer 01");
   await page.getByText(`This key belongs to ${home}, the parent of Customer 01.`).waitFor();
   await page.getByText(`You see Customer 01 as its parent does.`).waitFor();
-  await idle();
+  await settled();
   await picture(page, "sign-in-parent");
   await page.reload();
   await heading("Customer 01");
@@ -166,7 +160,7 @@ test("sub-organizations come by pages, are counted, sorted and searched", async 
     await page.getByLabel("The whole value").fill(value);
     await click("Search");
     await page.waitForURL(new RegExp(`q=`));
-    await idle();
+    await settled();
     if (want.length === 0) await page.getByText("No sub-organization has exactly this.").waitFor();
     else await page.getByRole("link", { name: subs[want[0]].name }).waitFor();
     assert.deepEqual((await column(1)), want.map((i) => subs[i].name), `${by} ${value}`);
@@ -188,7 +182,7 @@ test("a parent sees users, addresses, policies and activities of a sub-organizat
   await go("suborganizations", "Sub-organizations");
   await page.locator("tbody tr").first().locator("td").nth(1).click(); // anywhere in the row
   await heading("Customer 00");
-  await idle();
+  await settled();
   for (const text of ["carol0@example.com", subs[0].addresses[0], subs[0].addresses[1], "Savings 0", "No exports.", "activity.action == 'EXPORT'", "One member, who decides alone.", "Carol 0"]) await page.getByText(text).first().waitFor();
   for (const name of ["Edit", "Delete", "New policy", "Add accounts", "Approve"]) assert.equal(await page.getByRole("button", { name }).count(), 0, name);
   await picture(page, "suborganization");
@@ -303,7 +297,7 @@ test("activities are filtered by user and date, sorted, and their types are comp
     await page.getByLabel("User (name or id)").fill(by);
     await page.keyboard.press("Enter");
     await page.waitForURL(/by=/);
-    await idle();
+    await settled();
     await page.getByText(/\d+ activities were read/).waitFor();
     assert.deepEqual(await column(3), [formula], name);
     await page.getByRole("link", { name: "Clear" }).click();
@@ -336,7 +330,7 @@ test("activities are filtered by user and date, sorted, and their types are comp
   for (const type of ["Send a code", "Check a code", "Create a sub-organization", "Export the history"]) assert(types.includes(type), type);
   await page.getByLabel("All types").selectOption({ label: "Create a sub-organization" });
   await page.waitForURL(/type=CREATE_SUB_ORGANIZATION/);
-  await idle();
+  await settled();
   await click("Show older");
   await page.locator("tbody tr").nth(49).waitFor();
   await click("Show older");

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, organizationId, root, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -15,20 +16,10 @@ const transfer = [{ type: "function", name: "transfer", stateMutability: "nonpay
 let browser, page, complaints, alice, bob, walletId, tagId;
 
 const calm = () => { assert.deepEqual(complaints, []); };
-const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
-const button = (name, at = page) => at.getByRole("button", { name, exact: true });
-const click = (name, at = page) => button(name, at).click();
+const { heading, button, click, toast, dialog, settled, go } = controls(() => page);
 const link = (name, at = page) => at.getByRole("link", { name, exact: true });
-const dialog = (at = page) => at.getByRole("dialog");
-const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first().waitFor();
 const undo = (text) => page.locator(".toast", { hasText: text }).getByRole("button", { name: "Undo", exact: true }).click();
-const idle = (at = page) => at.waitForFunction(() => !document.querySelector("[aria-busy]"));
 const box = (name, at = page) => at.getByLabel(name, { exact: true });
-const go = async (hash, name, at = page) => {
-  await at.goto(`${base}#/${hash}`);
-  await heading(name, at);
-  await idle(at);
-};
 const policiesNow = async () => (await root.query("list_policies")).policies;
 const named = async (name) => (await policiesNow()).find((p) => p.policyName === name);
 const does = (at = page) => at.getByRole("region", { name: "What this policy does" });
@@ -490,7 +481,7 @@ test("every task makes a policy that compiles and that nothing is to be said aga
   for (const [name, [values, effect, texts]] of Object.entries(all)) {
     await go("policies/new", "New policy");
     await page.locator(`.tasks a[href="#/policies/new?task=${name}"]`).click();
-    await idle();
+    await settled();
     await choose(values);
     if (name === "pay" || name === "hours") await picture(page, `policy-task-${name}`);
     await click("Continue");
@@ -533,7 +524,7 @@ test("a task refuses what it cannot say exactly, and keeps what was filled in", 
   assert((await page.getByLabel("Condition").first().inputValue()).includes("eth.tx.chain_id == 84532"));
   await page.goBack();
   await heading("Let them pay ether up to an amount, to known addresses");
-  await idle();
+  await settled();
   assert.deepEqual(await page.locator("main form [name]").evaluateAll((all) => all.slice(2).map((i) => i.value)), [recipient, "0.5", "84532"]);
   // An address with a letter of the wrong case is what the check warns of.
   await choose({ "To these addresses": checksummed.replace("E6D", "e6D") });

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -37,16 +38,7 @@ before(async () => {
 after(() => browser.close());
 
 const calm = () => { assert.deepEqual([complaints, theirs.complaints], [[], []]); };
-const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
-const settled = (at) => at.waitForFunction(() => !document.querySelector("[aria-busy]"));
-const button = (name, at = page) => at.getByRole("button", { name, exact: true });
-const dialog = (at = page) => at.getByRole("dialog");
-const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first().waitFor();
-const go = async (hash, name, at = page) => {
-  await at.goto(`${base}#/${hash}`);
-  await heading(name, at);
-  await settled(at);
-};
+const { heading, button, toast, dialog, settled, go } = controls(() => page);
 
 async function signIn(at, file) {
   await enter(at, base, file);

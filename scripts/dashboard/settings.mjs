@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey, stampWithKey } from "./stamp.mjs";
 
@@ -29,21 +30,10 @@ before(async () => {
 after(() => browser?.close());
 
 const calm = (of = complaints) => { assert.deepEqual(of, []); };
-const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
-const button = (name, at = page) => at.getByRole("button", { name, exact: true });
-const click = (name, at = page) => button(name, at).click();
-const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first().waitFor();
-const dialog = (at = page) => at.getByRole("dialog");
-const gone = (at = page) => dialog(at).waitFor({ state: "detached" });
-const settled = (at = page) => at.waitForFunction(() => !document.querySelector("[aria-busy]"));
+const { heading, button, click, toast, dialog, gone, settled, go } = controls(() => page);
 const part = (name, at = page) => at.getByRole("region", { name, exact: true });
 const faulty = (text, place = page) => place.locator(".field .error", { hasText: text }).waitFor();
 const row = (name) => page.getByRole("row").filter({ has: page.locator("p.strong").getByText(name, { exact: true }) });
-const go = async (hash, name, at = page) => {
-  await at.goto(`${base}#/${hash}`);
-  await heading(name, at);
-  await settled(at);
-};
 // asked gives what the page has asked for while something was done.
 async function asked(act) {
   sent = [];

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { authenticator, launch, open, picture, signIn as enter } from "./browser.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, organizationId, root, rootUserId } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -29,18 +30,12 @@ before(async () => {
 after(() => browser?.close());
 
 const calm = () => { assert.deepEqual(complaints, []); };
-const heading = (name) => page.getByRole("heading", { name, exact: true }).first().waitFor();
-const button = (name, at = page) => at.getByRole("button", { name, exact: true });
-const click = (name, at = page) => button(name, at).click();
-const toast = (text) => page.locator(".toast", { hasText: text }).first().waitFor();
-const dialog = () => page.getByRole("dialog");
-const settled = () => page.waitForFunction(() => !document.querySelector("[aria-busy]"));
-const go = async (hash, name) => {
-  await page.goto(`${base}#/${hash}`);
-  await heading(name);
-  await settled();
-};
+const { heading, button, click, toast, dialog, settled, go } = controls(() => page);
 const signInWithPasskey = () => click("Sign in with a passkey");
+const signOut = async () => {
+  await click("Sign out");
+  await heading("Cloister");
+};
 const touches = () => page.evaluate(() => window.touches.splice(0));
 const shown = page => page.locator(".where .organization");
 const twice = () => page.getByText("You will be asked twice this time").waitFor();
@@ -96,24 +91,21 @@ test("a passkey that was made here names its organization: no id is asked, twice
   assert.deepEqual(await touches(), [0, 1]); // any, then that one
   assert.deepEqual(await remembered(), []); // the handle says it
 
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   await shown(page).getByText(home).waitFor();
   await shown(page).getByText(organizationId).waitFor();
   await picture(page, "signin-remembered");
   await signInWithPasskey();
   await inside();
   assert.deepEqual(await touches(), [0]);
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   await click("Another organization");
   await twice();
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Sign in with a passkey");
   await signInWithPasskey();
   await inside();
   assert.deepEqual(await touches(), [0, 1]);
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   calm();
 });
 
@@ -132,8 +124,7 @@ test("a touch that fails leaves one to do", async () => {
   await signInWithPasskey();
   await inside();
   assert.deepEqual(await touches(), [0, 1]);
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   calm();
 });
 
@@ -149,8 +140,7 @@ test("a user handle that lies leads to a refusal, and the organization is asked"
   await signInWithPasskey();
   await inside();
   assert.deepEqual(await touches(), [1]);
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   // It names an organization that does not exist.
   await withHandle(handleOf(nobody, rootUserId).toString("base64"));
   await forgotten();
@@ -165,8 +155,7 @@ test("a user handle that lies leads to a refusal, and the organization is asked"
   await signInWithPasskey();
   await inside();
   assert.deepEqual(await touches(), [0]);
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   calm();
 });
 
@@ -200,23 +189,20 @@ test("for a passkey of another application the id is asked once, and remembered 
   await inside();
   assert.deepEqual(await touches(), [1]);
   assert.deepEqual((await remembered()).map(([, id]) => id), [organizationId]);
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   await click("Another organization"); // without the memory of the organization, that of the passkey is enough
   await touches();
   await signInWithPasskey();
   await inside();
   assert.deepEqual(await touches(), [0, 1]);
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   // What is kept is bounded, and junk in its place is nothing.
   await page.evaluate(() => localStorage.setItem("cloister.passkeys", JSON.stringify(Array.from({ length: 50 }, (_, i) => [`${i}`, "x"]))));
   await signInWithPasskey();
   await inside();
   assert.equal((await remembered()).length, 20);
   assert.equal((await remembered())[0][1], organizationId);
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   for (const junk of ["{", "7", `{"a":1}`, `[1, null, ["a"]]`]) {
     await page.evaluate((text) => { localStorage.clear(); localStorage.setItem("cloister.passkeys", text); }, junk);
     await page.reload();
@@ -248,8 +234,7 @@ test("a sign-in link opens the sign-in of an organization", async () => {
   await heading("Approvals");
   await page.locator(".notice", { hasText: "This link is for another organization" }).waitFor();
   await settled();
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
 
   await forgotten();
   await page.goto(link);
@@ -260,16 +245,14 @@ test("a sign-in link opens the sign-in of an organization", async () => {
   await inside();
   assert.deepEqual(await touches(), [0]);
   assert.equal(new URL(page.url()).hash, "#/overview");
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   // A link in a mail leads to its page.
   await forgotten();
   await page.goto(`${base}#/approvals?organization=${organizationId}`);
   await signInWithPasskey();
   await heading("Approvals");
   await settled();
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   // A link that lies, to an organization that there is and to one that there is not, and one that is none.
   await page.goto(`${base}#/signin?organization=${other}`);
   await shown(page).getByText(other).waitFor();
@@ -285,8 +268,7 @@ test("a sign-in link opens the sign-in of an organization", async () => {
   assert.equal(await page.locator("form").first().locator("[role=alert]").textContent(), "");
   await signInWithPasskey();
   await inside();
-  await click("Sign out");
-  await heading("Cloister");
+  await signOut();
   for (const junk of ["My+company", "%3Cb%3E", ""]) {
     await page.goto(`${base}#/signin?organization=${junk}`);
     await shown(page).getByText(organizationId).waitFor(); // where one was last

@@ -8,6 +8,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { authenticator, launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -39,22 +40,11 @@ before(async () => {
 after(() => browser?.close());
 
 const calm = (of = complaints) => { assert.deepEqual(of, []); };
-const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
-const button = (name, at = page) => at.getByRole("button", { name, exact: true });
-const click = (name, at = page) => button(name, at).click();
-const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first().waitFor();
-const dialog = (at = page) => at.getByRole("dialog");
-const gone = (at = page) => dialog(at).waitFor({ state: "detached" });
-const settled = (at = page) => at.waitForFunction(() => !document.querySelector("[aria-busy]"));
+const { heading, button, click, toast, dialog, gone, settled, go } = controls(() => page);
 // labelled is a field by its label, which may say that it is optional.
 const labelled = (label, at = page) => dialog(at).getByLabel(new RegExp(`^${label}( ?optional)?$`));
 const focused = (at = page) => at.evaluate(() => document.activeElement.getAttribute("aria-label") || document.activeElement.innerText || document.activeElement.name);
 const user = async (userId) => (await root.query("get_user", { userId })).user;
-const go = async (hash, name, at = page) => {
-  await at.goto(`${base}#/${hash}`);
-  await heading(name, at);
-  await settled(at);
-};
 // asked gives what the page has asked for while something was done.
 async function asked(act) {
   sent = [];

@@ -9,6 +9,7 @@ import { decryptExportBundle, encryptWalletToBundle, generateP256KeyPair } from 
 import { HDNodeWallet, computeAddress, decodeBase58, encodeBase58 } from "ethers";
 import { launch, open, picture, signIn as enter, sound } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -58,18 +59,10 @@ before(async () => {
 after(() => browser?.close());
 
 const calm = () => { assert.deepEqual(complaints, []); };
-const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
-const click = (name, at = page) => at.getByRole("button", { name, exact: true }).click();
-const dialog = (at = page) => at.getByRole("dialog");
+const { heading, click, dialog, settled, go } = controls(() => page);
 const closed = (at = page) => dialog(at).waitFor({ state: "detached" });
-const idle = (at = page) => at.waitForFunction(() => !document.querySelector("[aria-busy]"));
 const toast = (text, at = page) => at.locator(".toast", { hasText: text }).waitFor();
 const told = (text, at = page) => dialog(at).getByText(text).first().waitFor();
-const go = async (hash, name, at = page) => {
-  await at.goto(`${base}#/${hash}`);
-  await heading(name, at);
-  await idle(at);
-};
 const downloaded = async (act, at = page) => {
   const [file] = await Promise.all([at.waitForEvent("download"), act()]);
   return { name: file.suggestedFilename(), text: readFileSync(await file.path(), "utf8") };
@@ -148,7 +141,7 @@ test("a wallet is imported: its addresses are those that ethers derives", async 
   await fillImport("Imported", `  ${words.toUpperCase().replaceAll(" ", "\n ")} `);
   await button.click();
   await heading("Imported");
-  await idle();
+  await settled();
   assert.deepEqual(asked.map(([name]) => name), ["init_import_wallet", "import_wallet"]);
   for (const [, body] of asked) assert(!/legal|winner/i.test(body), body);
   await untold(["winner", "WINNER"], true);
@@ -193,7 +186,7 @@ test("words are exported, hidden first, saved, and wiped; the package opens the 
   await picture(page, "wallet-export");
   await click("Export", dialog());
   await heading("Words of Treasury");
-  await idle();
+  await settled();
   const secret = await exportedBy("export_wallet", "EXPORT_WALLET", { walletId }, { returnMnemonic: true });
   await untold([secret], true);
   assert.equal(await dialog().locator(".words").count(), 0);
@@ -271,7 +264,7 @@ test("accounts are renamed, exported in the form of their chain, and deleted", a
   await go(`wallets/${walletId}`, "Accounts");
   await page.getByRole("link", { name: /^Ethereum/ }).click();
   await page.getByRole("button", { name: "Export private key" }).waitFor();
-  await idle();
+  await settled();
   await click("Rename");
   await dialog().getByLabel("Name").fill("Hot <b>wallet</b>");
   await click("Save", dialog());
@@ -284,7 +277,7 @@ test("accounts are renamed, exported in the form of their chain, and deleted", a
     const theirs = await exportedBy("export_wallet_account", "EXPORT_WALLET_ACCOUNT", { address }, options);
     await page.goto(`${base}#/wallets/${walletId}/${address}`);
     await page.getByText(address, { exact: true }).first().waitFor();
-    await idle();
+    await settled();
     await click("Export private key");
     await click("Export", dialog());
     await heading(`Private key of ${name}`);
@@ -303,7 +296,7 @@ test("accounts are renamed, exported in the form of their chain, and deleted", a
   await click("Delete");
   await click("Delete", dialog());
   await heading("Accounts");
-  await idle();
+  await settled();
   assert.deepEqual((await accountsOf(walletId)).map((a) => [a.address, a.name]), [[eth, "Hot <b>wallet</b>"]]);
   calm();
 });
@@ -319,7 +312,7 @@ test("a wallet is renamed, and deleted after its name was typed if nobody has it
   await dialog().getByLabel("Name").fill("New name");
   await click("Save", dialog());
   await heading("New name");
-  await idle();
+  await settled();
   await click("Delete");
   await told("It was never exported: nobody has its words, and what is at its addresses is lost for ever.");
   await picture(page, "wallet-delete");
@@ -334,7 +327,7 @@ test("a wallet is renamed, and deleted after its name was typed if nobody has it
   // Of an exported one, no name is asked for.
   await page.getByRole("link", { name: "Given up", exact: true }).click();
   await heading("Given up");
-  await idle();
+  await settled();
   await click("Delete");
   await told("Only somebody with its words can still reach what is at its addresses.");
   assert.equal(await dialog().locator("input").count(), 0);
@@ -387,7 +380,7 @@ test("private keys are imported in both chains' forms, the second by keyboard al
   await tabTo((text) => text === "Import private key");
   await page.keyboard.press("Enter");
   await heading("Solana key");
-  await idle();
+  await settled();
   await page.getByText(solanaAddress, { exact: true }).waitFor();
   // It is exported by keyboard as well.
   await tabTo((text) => text === "Export private key");
@@ -435,7 +428,7 @@ test("private keys are listed, sorted, made, found, exported, disabled and delet
   await page.getByText(/^\s*Searched:/).waitFor();
   await page.getByRole("link", { name: "Ethereum key" }).click();
   await heading("Ethereum key");
-  await idle();
+  await settled();
   await picture(page, "privatekey");
   await click("Export private key");
   await click("Export", dialog());
@@ -450,7 +443,7 @@ test("private keys are listed, sorted, made, found, exported, disabled and delet
   await told("It can never sign or be exported again.");
   await click("Disable", dialog());
   await toast("Ethereum key is disabled.");
-  await idle();
+  await settled();
   await click("Export private key");
   await click("Export", dialog());
   await dialog().getByRole("alert").filter({ hasText: "Private key is disabled" }).waitFor();
@@ -461,7 +454,7 @@ test("private keys are listed, sorted, made, found, exported, disabled and delet
   assert.equal(await keyNamed("Ethereum key"), undefined);
   await page.getByRole("link", { name: "Another <i>key</i>" }).click();
   await heading("Another <i>key</i>");
-  await idle();
+  await settled();
   await click("Delete");
   await dialog().getByLabel("Name").fill("Another");
   await click("Delete", dialog());
@@ -481,7 +474,7 @@ test("tags of private keys are made, given, renamed and deleted", async () => {
   await dialog().getByLabel("Tagged").check();
   await click("Create tag", dialog());
   await toast("Tag Hot was created.");
-  await idle();
+  await settled();
   const [{ tagId }] = (await root.query("list_private_key_tags")).privateKeyTags;
   await root.submit("create_policy", "CREATE_POLICY_V3", { policyName: "By tag", effect: "EFFECT_DENY", condition: `private_key.tags.contains('${tagId}')`, consensus: "", notes: "" });
   await page.reload();
@@ -494,12 +487,12 @@ test("tags of private keys are made, given, renamed and deleted", async () => {
   await page.getByText("Warm", { exact: true }).waitFor();
   await page.getByRole("link", { name: "Tagged" }).click();
   await heading("Tagged");
-  await idle();
+  await settled();
   await click("Edit tags");
   await dialog().getByLabel("Warm").uncheck();
   await click("Save", dialog());
   await toast("Saved.");
-  await idle();
+  await settled();
   assert.deepEqual((await keyNamed("Tagged")).privateKeyTags, []);
   await click("Edit tags");
   await dialog().getByLabel("Warm").check();

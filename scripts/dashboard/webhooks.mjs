@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { launch, open, picture, signIn, sound } from "./browser.mjs";
 import { Client } from "./client.mjs";
+import { controls } from "./controls.mjs";
 import { apiUrl, base, organizationId, root } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
@@ -55,9 +56,7 @@ after(async () => {
 });
 
 const calm = () => { assert.deepEqual(complaints, []); };
-const dialog = () => page.getByRole("dialog");
-const click = (name, at = page) => at.getByRole("button", { name, exact: true }).click();
-const idle = () => page.waitForFunction(() => !document.querySelector("[aria-busy]"));
+const { click, dialog, settled } = controls(() => page);
 const heading = (name) => page.getByRole("heading", { name, level: 1, exact: true }).waitFor();
 const toast = (text) => page.locator("#toasts").getByText(text).waitFor();
 const rows = () => page.getByRole("table", { name: "Deliveries" }).locator("tbody tr");
@@ -66,8 +65,8 @@ const tag = (by, name) => by.submit("create_user_tag", "CREATE_USER_TAG", { user
 const listed = async (name) => (await root.query("list_webhook_endpoints")).webhookEndpoints.find((e) => e.name === name);
 const deliveries = async (endpointId, more = {}) => (await root.query("list_webhook_deliveries", { endpointId, paginationOptions: { limit: "50" }, ...more })).deliveries;
 
-// settled waits until no delivery to an endpoint waits for its first attempt, and this many have a status.
-async function settled(endpointId, status, count) {
+// ended waits until no delivery to an endpoint waits for its first attempt, and this many have a status.
+async function ended(endpointId, status, count) {
   for (;;) {
     const all = await deliveries(endpointId);
     if (all.every((d) => d.attempts > 0) && all.filter((d) => d.status === `DELIVERY_STATUS_${status}`).length >= count) return all;
@@ -83,7 +82,7 @@ async function create(name, url) {
 async function go(endpointId, name) {
   await page.goto(`${base}#/webhooks/${endpointId}`);
   await heading(name);
-  await idle();
+  await settled();
 }
 
 async function refresh() {
@@ -103,13 +102,13 @@ test("a webhook that is made and works says when it last delivered", async () =>
   await click("Create webhook", dialog());
   await toast("Webhook Books was created.");
   const { endpointId } = await listed("Books");
-  await settled(endpointId, "DELIVERED", 1);
+  await ended(endpointId, "DELIVERED", 1);
   await page.reload();
   await page.getByText("Last delivered").waitFor();
   await page.locator(".badge", { hasText: "Delivering" }).waitFor();
   await page.getByRole("link", { name: "Books", exact: true }).click();
   await heading("Books");
-  await idle();
+  await settled();
   assert.equal(await rows().count(), 1);
   await rows().getByText("Delivered", { exact: true }).waitFor();
   calm();
@@ -144,7 +143,7 @@ test("a test event is a signed event, and the dialog says what became of it", as
   await dialog().getByText(/After \d+ attempts\./).waitFor();
   await page.keyboard.press("Escape");
   await dialog().waitFor({ state: "detached" });
-  await idle();
+  await settled();
   calm();
 });
 
@@ -154,7 +153,7 @@ test("failures are said in words, and what failed is sent again with the same ev
   await tag(root, "One");
   await tag(root, "Two");
   await tag(child, "Below");
-  await settled(endpointId, "FAILED", 3);
+  await ended(endpointId, "FAILED", 3);
   await page.goto(`${base}#/webhooks`);
   const row = page.getByRole("table", { name: "Webhooks" }).locator("tbody tr");
   await row.getByText("Failing").waitFor();
@@ -180,7 +179,7 @@ test("failures are said in words, and what failed is sent again with the same ev
     if (!again) await new Promise((passed) => setTimeout(passed, 50));
     else assert(again.valid && again.activity.id === first.activityId && again.organization === first.organizationId);
   }
-  await settled(endpointId, "DELIVERED", 1);
+  await ended(endpointId, "DELIVERED", 1);
   await refresh();
   await page.getByRole("combobox").selectOption({ label: "All" });
   await rows().filter({ hasText: "sent again" }).getByText("Delivered", { exact: true }).waitFor();
@@ -205,7 +204,7 @@ test("an address at which nobody listens is shown as failing, and waits", async 
   const { port } = gone.address();
   await new Promise((closed) => gone.close(closed));
   const endpointId = await create("Nowhere", `http://127.0.0.1:${port}/`);
-  await settled(endpointId, "WAITING", 1);
+  await ended(endpointId, "WAITING", 1);
   await page.goto(`${base}#/webhooks`);
   const row = page.getByRole("table", { name: "Webhooks" }).locator("tbody tr", { hasText: "Nowhere" });
   await row.getByText("Failing").waitFor();
@@ -228,14 +227,14 @@ test("a paused webhook refuses a test with words, and sends nothing again", asyn
   const { endpointId } = await listed("Books");
   receiver.status = 404;
   await tag(root, "Three");
-  await settled(endpointId, "FAILED", 4);
+  await ended(endpointId, "FAILED", 4);
   await go(endpointId, "Books");
   await click("Pause");
   await dialog().getByText("It misses the events of that time.").waitFor();
   await click("Pause", dialog());
   await toast("The webhook is paused.");
   await page.locator(".facts .badge", { hasText: "Paused" }).waitFor();
-  await idle();
+  await settled();
   assert.equal(await page.getByRole("button", { name: /^Send (again|all)/ }).count(), 0);
   const before = receiver.events.length;
   await click("Send a test event");
