@@ -31,8 +31,8 @@ var table = []row{
 	{"attestation/monitor", "attestation attestation/request attestation/tlog", "x/mod", "attestation/tlog/tlogtest sim/witness"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/programs", "attestation attestation/commitment shared/tvc", "", ""},
-	{"attestation/bundle", "attestation", "", ""},                      // clients import it
-	{"attestation/transfer", "attestation/bundle", "base58 bip39", ""}, // what the dashboard asks
+	{"attestation/bundle", "attestation", "", ""},                                // clients import it
+	{"attestation/transfer", "attestation/bundle", "base58 bip39 secp256k1", ""}, // what the dashboard asks
 	{"attestation/wasm", "attestation/checks attestation/transfer enclave/decode enclave/editor enclave/lint", "", ""},
 	{"attestation/tlog", "", "cbor merkle x/mod", "attestation/tlog/tlogtest"},
 	{"attestation/tlog/tlogtest", "attestation/tlog", "x/mod", ""},                                // makes logged proofs

@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"crypto/ecdh"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/mr-tron/base58"
+	"github.com/tyler-smith/go-bip39"
 	"github.com/tyler-smith/go-bip39/wordlists"
 )
 
@@ -65,26 +65,16 @@ func checkMnemonic(words []string) error {
 	if n := len(words); n < 12 || n > 24 || n%3 != 0 {
 		return problem(fmt.Sprintf("A wallet has 12, 15, 18, 21 or 24 words, not %d.", n))
 	}
-	bits := new(big.Int)
 	for i, word := range words {
-		at, found := slices.BinarySearch(wordlists.English, word)
-		if !found {
+		if _, found := slices.BinarySearch(wordlists.English, word); !found {
 			return problem(fmt.Sprintf("Word %d is not in the English list of BIP-39. Check its spelling.", i+1))
 		}
-		bits.Lsh(bits, 11).Or(bits, big.NewInt(int64(at)))
 	}
-	checksum := uint(len(words) / 3)
-	entropy := new(big.Int).Rsh(bits, checksum).FillBytes(make([]byte, len(words)/3*4))
-	defer clear(entropy)
-	sum := sha256.Sum256(entropy)
-	if want := uint64(sum[0] >> (8 - checksum)); bits.Uint64()&(1<<checksum-1) != want {
+	if _, err := bip39.EntropyFromMnemonic(strings.Join(words, " ")); err != nil {
 		return problem("These words do not belong together: their checksum is wrong. Check that each is there, and their order.")
 	}
 	return nil
 }
-
-// order is that of secp256k1: a private key is less.
-var order, _ = new(big.Int).SetString("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16)
 
 func parsePrivateKey(text, curve string) ([]byte, error) {
 	b, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
@@ -105,7 +95,8 @@ func parsePrivateKey(text, curve string) ([]byte, error) {
 			return nil, outside
 		}
 	case "CURVE_SECP256K1":
-		if n := new(big.Int).SetBytes(b); n.Sign() == 0 || n.Cmp(order) >= 0 {
+		var n secp256k1.ModNScalar
+		if tooLarge := n.SetByteSlice(b); tooLarge || n.IsZero() {
 			return nil, outside
 		}
 	default:
