@@ -12,6 +12,7 @@ import (
 	"net/mail"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -284,7 +285,12 @@ func TestApprovalMails(t *testing.T) {
 	asked := same(a.User, "sign_transaction", body)
 	got := a.wantTo("a transaction", "second@example.org", "Counted@example.org")
 	l := got["second@example.org"]
-	mails(t, "a transaction", l, "Approval needed: Send ETH\n", "Asked by: Root", "Value: 1.5 ETH", "To: 0xd1671C723014D3C03E3694A88Ce3F03750248FB5", "Network: Ethereum", "Approvals count together until 2", "Note: This address is neither yours")
+	created, err := strconv.ParseInt(asked.Text("activity", "createdAt", "seconds"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Unix(created, 0).Add(24 * time.Hour).UTC().Format("2 January 2006, 15:04 UTC")
+	mails(t, "a transaction", l, "Approval needed: Send ETH\n", "Asked by: Root", "Value: 1.5 ETH", "To: 0xd1671C723014D3C03E3694A88Ce3F03750248FB5", "Network: Ethereum", "Approvals count together until "+until+".", "Note: This address is neither yours")
 	name := client.Text(a.Read("get_organization", nil), "organizationData", "name")
 	if name == "" {
 		name = client.Text(a.Read("whoami", nil), "organizationName")
