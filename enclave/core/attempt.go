@@ -316,6 +316,12 @@ func (s *attempt) keepWaiting(status org.Status) error {
 func (s *attempt) commit() (a callAnswer, err error) {
 	sender, others := s.request.core.serving.outbox, s.children
 	entries := []*org.Entry{s.entry}
+	if s.authority != s.tx && !s.request.core.keepReasons {
+		// The entry's readers may not read the parent's policies: it has which were asked and their outcomes, not what they say.
+		for i := range s.entry.Evaluations {
+			s.entry.Evaluations[i].Reasons = nil
+		}
+	}
 	if s.hasVoteEntry() {
 		own, err := s.ownEntry()
 		if err != nil {

@@ -108,10 +108,13 @@ type Core struct {
 	recorded func() *billing.Plans
 	// omitParentFingerprint, in a replay, means that the parent has no record of a body which names it: an older release decided it.
 	omitParentFingerprint bool
-	// takeDecoded, in a replay, means that what voters and proofs name as shown is taken as recorded: another release shows it otherwise.
-	takeDecoded bool
+	// recordedVotes, in a replay, reports whether the activity's record has a vote of this user. Which earlier votes counted is taken
+	// from there, as is what voters and proofs name as shown: another release shows it otherwise.
+	recordedVotes func(user org.ID) bool
 	// namePolicies, in a replay, means that a refusal names policies whoever may read them: an older release decided it.
 	namePolicies bool
+	// keepReasons, in a replay, means that a sub-organization's entry has reasons of its parent's policies: an older release decided it.
+	keepReasons bool
 	// omitExpressions, in a replay, means that a refusal by policies has no expressions: an older release decided it.
 	omitExpressions bool
 

@@ -194,7 +194,7 @@ func (r *Replay) installServices(cfg ReplayConfig) error {
 	}
 	c := &Core{cfg: Config{Device: noDevice{}, Clock: r.clock, Rand: r.tape, Quotas: cfg.Quotas.WithDefaults(), Simulator: cfg.Loopback, WebhookLoopback: cfg.Loopback},
 		stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](1, 1<<20),
-		replies: tenant.NewPortion[org.ID](math.MaxInt64 / 2), active: make(chan struct{}, 1), perform: r.perform, takeDecoded: true}
+		replies: tenant.NewPortion[org.ID](math.MaxInt64 / 2), active: make(chan struct{}, 1), perform: r.perform, recordedVotes: r.recordedVotes}
 	c.metering.Store(newMeter(Rates{}))
 	c.serving = &serving{
 		Serving:  bare,
@@ -395,6 +395,7 @@ func (r *Replay) decide(ctx context.Context, h *historyCursor, e *Recorded, dept
 	r.core.omitParentFingerprint = !r.isNoted(s.main.Entry)
 	r.core.omitExpressions = !activity.TellsExpression(s.main.Entry.Failure)
 	r.core.namePolicies = activity.NamesPolicies(s.main.Entry.Failure)
+	r.core.keepReasons = slices.ContainsFunc(s.main.Entry.Evaluations, func(e org.Evaluation) bool { return len(e.Reasons) > 0 })
 	var first error
 	for _, as := range s.assumedCallers() {
 		s.grade, s.done = ReplayRecomputed, nil
@@ -443,6 +444,11 @@ func (s *replayed) newVote() *org.Vote {
 func (r *Replay) isNoted(e *org.Entry) bool {
 	up := r.histories[e.Other]
 	return up != nil && e.OtherSeq < uint64(len(up.entries)) && up.entries[e.OtherSeq].Entry.StampedMs != 0
+}
+
+// recordedVotes reports whether the record of the activity under way has a vote of this user.
+func (r *Replay) recordedVotes(user org.ID) bool {
+	return slices.ContainsFunc(r.step.main.Entry.Votes, func(v org.Vote) bool { return v.User == user })
 }
 
 // plans returns the plans that a request was decided under, as far as its records contain them: the plan and its quota.

@@ -170,6 +170,11 @@ func (s *attempt) castVote() (a callAnswer, err error) {
 			return a, err
 		}
 	}
+	if !no {
+		if err := s.checkDecoded(); err != nil {
+			return a, err
+		}
+	}
 	if mine != nil && (mine.Rejected || !s.changesVote(mine)) {
 		return s.answerUnchangedVote(mine)
 	}
@@ -178,11 +183,6 @@ func (s *attempt) castVote() (a callAnswer, err error) {
 	}
 	if mine != nil && !no && activity.IsApproval(s.pending, s.caller.user, mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
 		return a, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
-	}
-	if !no {
-		if err := s.checkDecoded(); err != nil {
-			return a, err
-		}
 	}
 	if err := s.recordVote(mine); err != nil {
 		return a, err
@@ -197,25 +197,47 @@ func (s *attempt) castVote() (a callAnswer, err error) {
 	return s.commit()
 }
 
-// checkDecoded refuses an approval of something else than its voter was shown: an interface or a name may have changed since.
+// checkDecoded refuses an approval of something else than its voter was shown: an interface, a name or what the activity
+// changes may have changed since. For the same reason earlier approvals that name another view do not count any more, nor do
+// those that name none where the organization demands it. The initiator's is of his own request.
 func (s *attempt) checkDecoded() error {
 	want := s.request.intent.DecodedDigest()
-	if want == nil {
-		if _, required := s.organization.Features[org.FeatureDecodedVotes]; !required {
-			return nil
-		}
+	_, required := s.organization.Features[org.FeatureDecodedVotes]
+	if want == nil && required {
 		return fault.WithCode(fault.FailedPrecondition, "DECODED_DIGEST_REQUIRED",
 			"the organization's approvals must name what the approver was shown: send the decodedDigest of get_activity with approve_activity")
+	}
+	earlier := func(v org.PendingVote) bool { return v.User != s.pending.Initiator && !v.Rejected && v.CreatedMs > 0 }
+	if want == nil && !slices.ContainsFunc(s.pending.Votes, func(v org.PendingVote) bool { return earlier(v) && v.Decoded != nil }) {
+		return nil // nobody asks
+	}
+	if kept := s.request.core.recordedVotes; kept != nil {
+		s.voidVotes(func(v org.PendingVote) bool { return earlier(v) && !kept(v.User) })
+		return nil
 	}
 	d, err := s.decode()
 	if err != nil {
 		return err
 	}
-	if got := d.Digest(); !bytes.Equal(got[:], want) && !s.request.core.takeDecoded {
+	got := d.Digest()
+	if want != nil && !bytes.Equal(got[:], want) {
 		return fault.WithCode(fault.FailedPrecondition, "DECODED_DIGEST_DIFFERS",
 			"the activity is not shown as decodedDigest says: a name or an interface may have changed; get the activity and look at it again")
 	}
+	s.voidVotes(func(v org.PendingVote) bool {
+		return earlier(v) && (required || v.Decoded != nil) && !bytes.Equal(v.Decoded, got[:])
+	})
 	return nil
+}
+
+// voidVotes makes votes that neither count nor are shown any more.
+func (s *attempt) voidVotes(isVoid func(org.PendingVote) bool) {
+	for i := range s.pending.Votes {
+		if v := &s.pending.Votes[i]; isVoid(*v) {
+			v.CreatedMs = 0
+			s.entry.Votes = slices.DeleteFunc(s.entry.Votes, func(e org.Vote) bool { return e.User == v.User })
+		}
+	}
 }
 
 // changesVote reports whether the vote differs from the user's earlier one: a rejection after an approval, an
@@ -262,7 +284,7 @@ func (s *attempt) recordVote(before *org.PendingVote) error {
 	}
 	b.Rejected = no
 	s.voteID = b.ID
-	v := org.PendingVote{User: b.User, Rejected: no, CreatedMs: now, Credentials: []org.VoteCredential{s.caller.credential}}
+	v := org.PendingVote{User: b.User, Rejected: no, CreatedMs: now, Credentials: []org.VoteCredential{s.caller.credential}, Decoded: s.request.intent.DecodedDigest()}
 	if !no && now >= s.pending.OpenedMs+org.ApprovalWindowMs {
 		s.pending.OpenedMs = now // the earlier approvals have lapsed
 	}
@@ -270,6 +292,9 @@ func (s *attempt) recordVote(before *org.PendingVote) error {
 	if before != nil && !no && activity.IsApproval(s.pending, s.caller.user, before, now) {
 		// An approval with another credential of the same user is no second vote.
 		before.Credentials = append(slices.Clone(before.Credentials), s.caller.credential)
+		if before.Decoded == nil {
+			before.Decoded = v.Decoded
+		}
 		if old != nil {
 			s.voteID = old.ID
 		}

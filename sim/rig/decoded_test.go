@@ -53,6 +53,83 @@ func decodedClaims(t *testing.T, r client.Reply) (all []*attestation.DecodedActi
 	return all
 }
 
+// An approval that names what its user was shown does not help something else through: what a change makes of a policy depends
+// on what the policy is by then.
+func TestEarlierVotesNameAnotherView(t *testing.T) {
+	r := rig.Start(t, rig.Options{})
+	root := r.Root()
+	second, third := root.NewUser("Second"), root.NewUser("Third")
+	one := func(u *client.User) string { return "approvers.any(user, user.id == '" + u.User + "')" }
+	policy := root.Do("CREATE_POLICY_V3", client.Object{"policyName": "tags", "effect": "EFFECT_ALLOW", "condition": "activity.resource == 'USER_TAG'", "consensus": one(second), "notes": ""})["policyId"]
+	root.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 3, "userIds": []any{root.User, second.User, third.User}})
+	ask := func(what string, parameters client.Object) client.Reply {
+		t.Helper()
+		asked := root.Submit(what, parameters)
+		if asked.State() != "CONSENSUS_NEEDED" {
+			t.Fatal(asked)
+		}
+		return asked
+	}
+	approve := func(by *client.User, of client.Reply, named bool) client.Reply {
+		t.Helper()
+		vote := client.Object{"fingerprint": of.Text("activity", "fingerprint")}
+		if named {
+			_, vote["decodedDigest"] = decodedOf(by, of.Text("activity", "id"))
+		}
+		got := by.Submit("APPROVE_ACTIVITY", vote)
+		if got.Status != 200 {
+			t.Fatal(got)
+		}
+		return got
+	}
+	state := func(what string, of client.Reply, status string, voters ...any) {
+		t.Helper()
+		a := root.Query("get_activity", client.Object{"activityId": of.Text("activity", "id")})
+		var got []any
+		for _, v := range a.Get("activity", "votes").([]any) {
+			got = append(got, client.Get(v, "userId"))
+		}
+		if a.State() != status || !reflect.DeepEqual(got, voters) {
+			t.Errorf("%s: %s with votes of %v, want %s with %v", what, a.State(), got, status, voters)
+		}
+	}
+	condition := ask("UPDATE_POLICY_V2", client.Object{"policyId": policy, "policyCondition": "activity.action == 'CREATE'"})
+	consensus := ask("UPDATE_POLICY_V2", client.Object{"policyId": policy, "policyConsensus": one(third)})
+	for _, of := range []client.Reply{condition, consensus} { // each alone
+		approve(second, of, true)
+		state("one approval", of, "CONSENSUS_NEEDED", root.User, second.User)
+	}
+	approve(third, condition, true)
+	state("the same view for all", condition, "COMPLETED", root.User, second.User, third.User)
+	approve(third, consensus, true)
+	state("the second approver was shown something else", consensus, "CONSENSUS_NEEDED", root.User, third.User)
+	approve(second, consensus, true)
+	state("who has looked again", consensus, "COMPLETED", root.User, third.User, second.User)
+
+	// A vote that names nothing counts, and does not make others count for what they were not for.
+	first := ask("UPDATE_POLICY_V2", client.Object{"policyId": policy, "policyName": "first"})
+	other := ask("UPDATE_POLICY_V2", client.Object{"policyId": policy, "policyNotes": "other"})
+	approve(second, other, true)
+	approve(third, first, false)
+	approve(second, first, false)
+	state("votes that name nothing", first, "COMPLETED", root.User, third.User, second.User)
+	approve(third, other, false)
+	state("a vote that names nothing after one for another view", other, "CONSENSUS_NEEDED", root.User, third.User)
+	approve(second, other, true)
+	state("who names it", other, "COMPLETED", root.User, third.User, second.User)
+
+	// Votes of before the organization asked for the view do not count any more.
+	early := ask("UPDATE_POLICY_V2", client.Object{"policyId": policy, "policyName": "last"})
+	approve(second, early, false)
+	feature := ask("SET_ORGANIZATION_FEATURE", client.Object{"name": "FEATURE_NAME_DECODED_VOTES", "value": ""})
+	approve(second, feature, false)
+	approve(third, feature, false)
+	approve(third, early, true)
+	state("a vote of before", early, "CONSENSUS_NEEDED", root.User, third.User)
+	approve(second, early, true)
+	state("who has looked", early, "COMPLETED", root.User, third.User, second.User)
+}
+
 // What an approver is shown is decoded in the enclave, and an approval may commit to it: it counts only as long as the activity is
 // shown so. An organization may ask all approvals for that; those of clients that do not know it go on otherwise.
 func TestApproveWhatYouSee(t *testing.T) {

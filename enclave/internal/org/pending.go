@@ -38,6 +38,8 @@ type PendingVote struct {
 	CreatedMs uint64 `cbor:"3,keyasint"`
 	// Credentials are copies of the credentials used to approve. They count as long as the user has them.
 	Credentials []VoteCredential `cbor:"4,keyasint"`
+	// Decoded is the digest of what the approver was shown, if he named it.
+	Decoded []byte `cbor:"5,keyasint,omitempty"`
 }
 
 // VoteCredential is a credential in the form that policies read.

@@ -741,7 +741,8 @@ func TestReplayOfRefusals(t *testing.T) {
 	}
 }
 
-// Refusals by the parent's policies in a sub-organization, whose users may not read them, have named them in older releases.
+// Refusals by the parent's policies in a sub-organization, whose users may not read them, have named them in older releases,
+// and have had the reasons.
 func TestReplayOfPolicyNames(t *testing.T) {
 	h := start(t)
 	h.scene()
@@ -749,6 +750,10 @@ func TestReplayOfPolicyNames(t *testing.T) {
 	policies := h.as(h.orgs[0], h.orgs[0].root).Query("list_policies", nil)
 	for _, p := range policies.Get("policies").([]any) {
 		names[client.Text(p, "policyId")] = client.Text(p, "policyName")
+	}
+	reasons := map[string]org.Reason{
+		"Two":  {Values: []string{"activity.type", "'ACTIVITY_TYPE_EMAIL_AUTH_V2'"}},
+		"Sign": {Values: []string{"activity.action", "'CREATE'"}},
 	}
 	hs, changed := copied(t, h.read()), 0
 	for _, one := range hs {
@@ -759,6 +764,18 @@ func TestReplayOfPolicyNames(t *testing.T) {
 			}
 			if activity.NamesPolicies(e.Failure) {
 				t.Errorf("%s", e.Failure)
+			}
+			if e.Evaluations[0].Reasons != nil {
+				t.Errorf("the entry has %+v of the parent's policies", e.Evaluations[0].Reasons)
+			}
+			for at := range len(e.Evaluations[0].Asked) / 16 {
+				name := names[org.ID(e.Evaluations[0].Asked[at*16:]).String()]
+				reason, ok := reasons[name]
+				if !ok {
+					t.Fatalf("the policy %q was asked", name)
+				}
+				reason.At = uint32(at)
+				e.Evaluations[0].Reasons = append(e.Evaluations[0].Reasons, reason)
 			}
 			es := activity.PolicyEvaluations(activity.Outcomes(&e.Evaluations[0]))
 			for i := range es {
@@ -808,6 +825,37 @@ func TestReplayOfDecoded(t *testing.T) {
 		if _, err := run(hs); (err == nil) != c.holds {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// An approval that names what its user was shown does not count for what another is shown later.
+func TestReplayOfVotesForAnotherView(t *testing.T) {
+	h := start(t)
+	top := h.orgs[0]
+	for _, name := range []string{"Second", "Third", "Fourth"} {
+		k := client.NewKey()
+		r, _ := h.do(top, top.root, "CREATE_USERS_V4", client.Users(client.NewUser(name, k)))
+		top.users = append(top.users, person{client.Text(r, "userIds", "0"), k})
+	}
+	n := len(top.users)
+	second, third, fourth := top.users[n-3].pair, top.users[n-2].pair, top.users[n-1].pair
+	r, _ := h.do(top, top.root, "CREATE_POLICY_V3", client.Policy("Tags", "ALLOW", "activity.resource == 'USER_TAG'", "approvers.count() >= 1"))
+	policy := client.Text(r, "policyId")
+	h.do(top, top.root, "CREATE_POLICY_V3", client.Policy("Policies", "ALLOW", "activity.resource == 'POLICY'", "approvers.count() >= 3"))
+	var asked []object
+	for _, change := range []object{{"policyId": policy, "policyName": "First"}, {"policyId": policy, "policyNotes": "Other"}} {
+		h.do(top, second, "UPDATE_POLICY_V2", change)
+		shown := h.as(top, top.root).Query("get_activity", object{"activityId": h.as(top, top.root).Query("list_activities", object{"filterByStatus": []any{"ACTIVITY_STATUS_CONSENSUS_NEEDED"}}).Text("activities", "0", "id")})
+		asked = append(asked, object{"fingerprint": shown.Text("activity", "fingerprint"), "decodedDigest": shown.Text("activity", "decodedDigest")})
+		h.do(top, third, "APPROVE_ACTIVITY", asked[len(asked)-1])
+	}
+	h.do(top, fourth, "APPROVE_ACTIVITY", asked[0])
+	h.do(top, fourth, "APPROVE_ACTIVITY", object{"fingerprint": asked[1]["fingerprint"]})
+	if waiting := h.as(top, top.root).Query("list_activities", object{"filterByStatus": []any{"ACTIVITY_STATUS_CONSENSUS_NEEDED"}}); len(waiting.Get("activities").([]any)) != 1 {
+		t.Fatalf("%v", waiting)
+	}
+	if _, err := run(h.read()); err != nil {
+		t.Error(err)
 	}
 }
 
