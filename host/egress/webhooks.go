@@ -256,11 +256,14 @@ func (w *Webhooks) deliver(ctx context.Context, x store.Send) (late bool) {
 		return a.late
 	}
 	w.outages.LogSuccess("keep", "outbox written again")
-	level := slog.LevelDebug
-	if x.State == wire.SendRefused {
+	level, failed := slog.LevelDebug, x.State == before.State && x.Tries == 1 && before.Tries == 0
+	switch {
+	case x.State == wire.SendRefused:
 		level = slog.LevelWarn
+	case failed:
+		level = slog.LevelInfo // once for each event: an operator learns of a receiver that is down before its events are dead letters
 	}
-	if x.State != before.State {
+	if x.State != before.State || failed {
 		w.options.Log.Log(keep, level, "webhook", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "receiver", uuid(x.Receiver),
 			"state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -157,7 +158,7 @@ func (w *world) delivers(d *egress.Dialer, of ...*receiver) (stop func()) {
 		roots.AddCert(r.Certificate())
 	}
 	outbox := &counted{Store: w.s}
-	s, err := egress.NewWebhooks(egress.WebhookOptions{Outbox: outbox, Enclave: w, Dialer: d, Roots: roots, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
+	s, err := egress.NewWebhooks(egress.WebhookOptions{Outbox: outbox, Enclave: w, Dialer: d, Roots: roots, Log: slog.New(slog.NewTextHandler(w.logged, nil)), Now: w.now, Rand: random{},
 		Pause: func(ctx context.Context, d time.Duration) {
 			select {
 			case <-ctx.Done():
@@ -182,6 +183,43 @@ func (w *world) delivers(d *egress.Dialer, of ...*receiver) (stop func()) {
 }
 
 var loopback = &egress.Dialer{Loopback: true}
+
+// lines is what a log at its usual level says, by lines. What nobody takes is dropped.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	select {
+	case l <- string(line):
+	default:
+	}
+	return len(line), nil
+}
+
+// TestWebhookLogged: the log at its usual level tells of an event's first failed attempt and of its end without delivery, and of nothing else.
+func TestWebhookLogged(t *testing.T) {
+	w, r := newWorld(t), newReceiver(t)
+	w.delivers(loopback, r)
+	for i, c := range []struct {
+		status int
+		want   string
+	}{
+		{500, `level=INFO msg=webhook .* state=waiting tries=1 said="HTTP status 500"`},
+		{404, `level=WARN msg=webhook .* state=refused tries=[0-9]+ said="HTTP status 404"`},
+	} {
+		r.status(c.status)
+		if i == 0 {
+			w.event(r.id, r.URL, 1)
+		}
+		if line := <-w.logged; !regexp.MustCompile(c.want).MatchString(line) {
+			t.Errorf("logged %q, want %s", line, c.want)
+		}
+	}
+	r.status(200)
+	w.until(w.event(r.id, r.URL, 2), wire.SendIncluded, "")
+	if len(w.logged) > 0 {
+		t.Errorf("logged %q of an event that was delivered", <-w.logged)
+	}
+}
 
 func TestWebhookDelivered(t *testing.T) {
 	w, r := newWorld(t), newReceiver(t)

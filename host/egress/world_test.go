@@ -139,6 +139,7 @@ type world struct {
 	stride  func(time.Duration) time.Duration // how far time flies in a pause, if not as long
 	seq     uint64
 	number  uint64
+	logged  lines
 	extra   egress.Nodes // beside node's
 	// organization is whose sends put puts.
 	organization, last wire.ID
@@ -152,7 +153,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	w := &world{t: t, node: newNode(t), s: s, outbox: &counted{Store: s}, opens: map[wire.SendID]*wire.Opened{}, organization: someOrganization}
+	w := &world{t: t, node: newNode(t), s: s, outbox: &counted{Store: s}, opens: map[wire.SendID]*wire.Opened{}, organization: someOrganization, logged: make(lines, 64)}
 	if owned, err := s.Own(t.Context(), wire.Own{Action: wire.OwnTake, Boot: wire.ID{9}}); err != nil || !owned.OK {
 		t.Fatal(err)
 	}
