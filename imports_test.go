@@ -121,7 +121,7 @@ var table = []row{
 	{"enclave/internal/activity", "enclave/internal/chain enclave/internal/chain/show enclave/internal/program enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/login " +
 		"enclave/internal/onramp enclave/internal/billing enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/... sim/authenticator"}, // its tests ask for kinds of all rooms
-	{"enclave/internal/activity/tag", "enclave/internal/org enclave/internal/activity enclave/internal/fault", "", "enclave/internal/activity/activitytest"},
+	{"enclave/internal/activity/tag", "enclave/internal/chain/show enclave/internal/org enclave/internal/activity enclave/internal/fault", "", "enclave/internal/activity/activitytest"},
 	{"enclave/internal/activity/wallet", "enclave/internal/decoded enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/keys " +
 		"enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... enclave/internal/login enclave/internal/onramp enclave/internal/fault", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds protowire secp256k1 x/crypto"},
@@ -131,10 +131,10 @@ var table = []row{
 	{"enclave/internal/activity/organization", "enclave/internal/chain/show enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/wallet " +
 		"enclave/internal/billing enclave/internal/policy enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds"},
-	{"enclave/internal/activity/auth", "enclave/internal/org enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/organization " +
+	{"enclave/internal/activity/auth", "enclave/internal/chain/show enclave/internal/org enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/organization " +
 		"enclave/internal/policy enclave/internal/secret enclave/internal/bundle enclave/internal/login enclave/internal/fault", "",
 		"enclave/internal/activity/activitytest enclave/internal/activity/kinds sim/authenticator"},
-	{"enclave/internal/activity/tvc", "attestation/programs enclave/internal/keys enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/policy enclave/internal/program " +
+	{"enclave/internal/activity/tvc", "attestation/programs enclave/internal/chain/show enclave/internal/keys enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/policy enclave/internal/program " +
 		"enclave/internal/shamir enclave/internal/secret enclave/internal/fault shared/tvc", "", "attestation/commitment enclave/internal/activity/activitytest enclave/internal/activity/kinds enclave/internal/secret/secrettest sim/nsm"},
 	{"enclave/internal/activity/kinds", "enclave/internal/activity enclave/internal/activity/tag enclave/internal/activity/tvc enclave/internal/activity/wallet enclave/internal/activity/user " +
 		"enclave/internal/activity/organization enclave/internal/activity/auth", "", ""},

@@ -25,7 +25,7 @@ func runDecode(args []string, in *input, stdout, stderr io.Writer) int {
 	var records []string
 	var tokens string
 	f := commandline.NewFlags("cloister-verify decode", decodeUsage, stdout, nil)
-	f.Func("record", "`file` with accounts, private keys, contract interfaces or the address book of the organization: a reply of list_wallet_accounts, get_wallet_account, list_private_keys, get_private_key, list_smart_contract_interfaces, get_smart_contract_interface or get_organization_configs (repeatable)", list(&records))
+	f.Func("record", "`file` with accounts, wallets, private keys, contract interfaces, users or the address book of the organization: a reply of list_wallet_accounts (with includeWalletDetails), get_wallet_account, list_wallets, list_private_keys, get_private_key, list_smart_contract_interfaces, get_smart_contract_interface, get_user or get_organization_configs (repeatable)", list(&records))
 	f.StringVar(&tokens, "tokens", "", "`file` with the operator's list of tokens, or a reply of list_known_tokens")
 	err := parse(f, args, func(rest []string) error {
 		if len(rest) != 1 {

@@ -42,9 +42,11 @@ const (
 type Question struct {
 	// Activity is the reply of get_activity, or the activity in it.
 	Activity string `json:"activity"`
-	// Records are replies of get_wallet_account, list_wallet_accounts, get_private_key, list_private_keys,
-	// get_smart_contract_interface, list_smart_contract_interfaces and get_organization_configs, of which the address book counts. The account or key that signs must be among them, and
-	// all that the document speaks of: another account of the organization, an interface of a contract.
+	// Records are replies of get_wallet_account, list_wallet_accounts (with includeWalletDetails), list_wallets, get_private_key,
+	// list_private_keys, get_smart_contract_interface, list_smart_contract_interfaces, get_user, and get_organization_configs, of which the
+	// address book counts. The account or key that signs must be among them, and all that the document speaks of: another account of the
+	// organization with its wallet, an interface of a contract, who made its label. Where a document has such a label, the names of all
+	// wallets and private keys count.
 	Records []string `json:"records"`
 	// Tokens is the operator's list of tokens, or the reply of list_known_tokens; empty: none is known.
 	Tokens string `json:"tokens"`
@@ -222,13 +224,30 @@ func (n *names) entry() (e *org.Entry, organization org.ID, err error) {
 
 // records are the members of replies that have records.
 type records struct {
-	Account     *account      `json:"account"`
-	Accounts    []account     `json:"accounts"`
-	PrivateKey  *privateKey   `json:"privateKey"`
-	PrivateKeys []privateKey  `json:"privateKeys"`
-	Interface   *description  `json:"smartContractInterface"`
-	Interfaces  []description `json:"smartContractInterfaces"`
-	Configs     *configs      `json:"configs"`
+	Account     *account       `json:"account"`
+	Accounts    []account      `json:"accounts"`
+	PrivateKey  *privateKey    `json:"privateKey"`
+	PrivateKeys []privateKey   `json:"privateKeys"`
+	Interface   *description   `json:"smartContractInterface"`
+	Interfaces  []description  `json:"smartContractInterfaces"`
+	Configs     *configs       `json:"configs"`
+	Wallet      *walletRecord  `json:"wallet"`
+	Wallets     []walletRecord `json:"wallets"`
+	User        *user          `json:"user"`
+	Users       []user         `json:"users"`
+}
+
+type walletRecord struct {
+	ID           string `json:"walletId"`
+	Name         string `json:"walletName"`
+	Exported     bool   `json:"exported"`
+	Imported     bool   `json:"imported"`
+	KeysExported bool   `json:"keysExported"`
+}
+
+type user struct {
+	ID   string `json:"userId"`
+	Name string `json:"userName"`
 }
 
 type configs struct {
@@ -246,10 +265,15 @@ type account struct {
 	Format    string `json:"addressFormat"`
 	Address   string `json:"address"`
 	PublicKey string `json:"publicKey"`
+	// Details are those of the account's wallet.
+	Details *walletRecord `json:"walletDetails"`
 }
 
 type privateKey struct {
 	ID        string    `json:"privateKeyId"`
+	Name      string    `json:"privateKeyName"`
+	Exported  bool      `json:"exported"`
+	Imported  bool      `json:"imported"`
 	PublicKey string    `json:"publicKey"`
 	Curve     string    `json:"curve"`
 	Addresses []address `json:"addresses"`
@@ -266,6 +290,7 @@ type description struct {
 	Text    string `json:"smartContractInterface"`
 	Type    string `json:"type"`
 	Label   string `json:"label"`
+	MadeBy  string `json:"createdBy"`
 }
 
 // add adds the records of a reply to those that a document may take something from.
@@ -283,8 +308,24 @@ func add(tx *org.Tx, text string) error {
 	if r.Interface != nil {
 		r.Interfaces = append(r.Interfaces, *r.Interface)
 	}
+	if r.Wallet != nil {
+		r.Wallets = append(r.Wallets, *r.Wallet)
+	}
+	if r.User != nil {
+		r.Users = append(r.Users, *r.User)
+	}
 	if r.Configs != nil {
 		if err := r.Configs.put(tx); err != nil {
+			return err
+		}
+	}
+	for i := range r.Wallets {
+		if err := r.Wallets[i].put(tx); err != nil {
+			return err
+		}
+	}
+	for i := range r.Users {
+		if err := r.Users[i].put(tx); err != nil {
 			return err
 		}
 	}
@@ -319,6 +360,22 @@ func (c *configs) put(tx *org.Tx) error {
 	return tx.PutOrganization(o)
 }
 
+func (w *walletRecord) put(tx *org.Tx) error {
+	id, err := org.ParseID(w.ID)
+	if err != nil {
+		return errors.New("a wallet without walletId")
+	}
+	return tx.PutWallet(&org.Wallet{ID: id, Name: w.Name, Exported: w.Exported, Imported: w.Imported, KeysOut: w.KeysExported})
+}
+
+func (u *user) put(tx *org.Tx) error {
+	id, err := org.ParseID(u.ID)
+	if err != nil {
+		return errors.New("a user without userId")
+	}
+	return tx.PutUser(&org.User{ID: id, Name: u.Name})
+}
+
 func (a *account) put(tx *org.Tx) error {
 	id, err := org.ParseID(a.ID)
 	of, err2 := org.ParseID(a.Wallet)
@@ -329,6 +386,11 @@ func (a *account) put(tx *org.Tx) error {
 	if no == 0 {
 		return errors.New("an account whose walletAccountId is none")
 	}
+	if a.Details != nil {
+		if err := a.Details.put(tx); err != nil {
+			return err
+		}
+	}
 	return tx.PutAccount(&org.Account{Wallet: of, No: no, Curve: a.Curve, Path: a.Path, Format: a.Format, Address: a.Address, PublicKey: a.PublicKey}, chain.MatchKey(a.Address))
 }
 
@@ -337,7 +399,7 @@ func (k *privateKey) put(tx *org.Tx) error {
 	if err != nil {
 		return errors.New("a private key without privateKeyId")
 	}
-	rec := &org.PrivateKey{ID: id, Curve: k.Curve, PublicKey: k.PublicKey}
+	rec := &org.PrivateKey{ID: id, Name: k.Name, Curve: k.Curve, PublicKey: k.PublicKey, Exported: k.Exported, Imported: k.Imported}
 	for _, a := range k.Addresses {
 		rec.Addresses = append(rec.Addresses, org.Address(a))
 	}
@@ -349,7 +411,13 @@ func (d *description) put(tx *org.Tx) error {
 	if err != nil {
 		return errors.New("an interface without smartContractInterfaceId")
 	}
-	return wallet.PutInterface(tx, &org.Interface{ID: id, Address: d.Address, Type: d.Type, Label: d.Label}, d.Text)
+	i := &org.Interface{ID: id, Address: d.Address, Type: d.Type, Label: d.Label}
+	if d.MadeBy != "" {
+		if i.MadeBy, err = org.ParseID(d.MadeBy); err != nil {
+			return errors.New("an interface whose createdBy is no id")
+		}
+	}
+	return wallet.PutInterface(tx, i, d.Text)
 }
 
 func (a *Answer) differs(at string) {

@@ -84,6 +84,61 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// Records of wallets, users and interfaces count as in the enclave: whether a key was outside, who made a label, what it looks like.
+func TestNamesOfRecords(t *testing.T) {
+	// The key 2, which gets something from the key 1.
+	const second = "0x2B5AD5c4795c026514f8317c7a215E218DcCD6cF"
+	to := strings.Replace(transfer, "94"+strings.Repeat("44", 20), "94"+strings.ToLower(second[2:]), 1)
+	const other = "44444444-4444-4444-8444-444444444444"
+	receiver := func(details string) string {
+		return `{"accounts":[{"walletAccountId":"44444444-4444-4444-8444-000000000001","walletId":"` + other + `","curve":"CURVE_SECP256K1","path":"m/0","addressFormat":"ADDRESS_FORMAT_ETHEREUM",` +
+			`"address":"` + second + `","publicKey":"02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5"` + details + `}]}`
+	}
+	details := func(flags string) string {
+		return receiver(`,"walletDetails":{"walletId":"` + other + `","walletName":"Treasury"` + flags + `}`)
+	}
+	const (
+		description = `{"smartContractInterface":{"smartContractInterfaceId":"55555555-5555-4555-8555-555555555555","smartContractAddress":"` + second + `","smartContractInterface":"[]",` +
+			`"type":"SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM","label":"treasury","createdBy":"66666666-6666-4666-8666-666666666666"}}`
+		maker    = `{"user":{"userId":"66666666-6666-4666-8666-666666666666","userName":"eve"}}`
+		treasury = `{"wallets":[{"walletId":"` + other + `","walletName":"Treasury","exported":false,"imported":false}]}`
+		private  = `{"privateKeys":[{"privateKeyId":"77777777-7777-4777-8777-777777777777","privateKeyName":"TREASURY","curve":"CURVE_SECP256K1","addresses":[],"publicKey":"0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}]}`
+	)
+	for name, c := range map[string]struct {
+		records []string
+		codes   string
+		has     string
+	}{
+		"an own account":           {[]string{receiver("")}, "", `"to":{"address":"` + second + `"}`},
+		"whose wallet is told":     {[]string{details(`,"exported":false,"imported":false`)}, "", ""},
+		"that was imported":        {[]string{details(`,"exported":false,"imported":true`)}, "OWN_KEY_OUTSIDE", `"own":true,"keyOutside":true`},
+		"that was exported":        {[]string{details(`,"exported":true`)}, "OWN_KEY_OUTSIDE", ""},
+		"in part":                  {[]string{details(`,"keysExported":true`)}, "OWN_KEY_OUTSIDE", ""},
+		"and listed by itself":     {[]string{receiver(""), `{"wallet":{"walletId":"` + other + `","walletName":"x","imported":true}}`}, "OWN_KEY_OUTSIDE", ""},
+		"a label":                  {[]string{description}, "ADDRESS_NEW", `"labelBy":{"userId":"66666666-6666-4666-8666-666666666666"}`},
+		"a label with its maker":   {[]string{description, maker}, "ADDRESS_NEW", `"labelBy":{"userId":"66666666-6666-4666-8666-666666666666","name":"eve","nameSource":"ORGANIZATION"}`},
+		"a label like a wallet":    {[]string{description, treasury}, "LABEL_CLASH ADDRESS_NEW", ""},
+		"a label like another key": {[]string{description, private}, "LABEL_CLASH ADDRESS_NEW", ""},
+	} {
+		a, err := (&decode.Question{Activity: reply(sign(to), ""), Records: append(c.records, account)}).Answer()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var d struct{ Warnings []struct{ Code string } }
+		if err := json.Unmarshal(a.Document, &d); err != nil {
+			t.Fatal(err)
+		}
+		var codes []string
+		for _, w := range d.Warnings {
+			codes = append(codes, w.Code)
+		}
+		if got := strings.Join(codes, " "); got != c.codes || !strings.Contains(string(a.Document), c.has) {
+			t.Errorf("%s: %q, want %q and %s in %s", name, got, c.codes, c.has, a.Document)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	good := reply(sign(transfer), "")
 	for name, c := range map[string]struct {

@@ -77,7 +77,9 @@ function sealed(target, text) {
 
 // ---- The organization: two people who decide together, and one who may ask for wallets.
 
-let browser, page, complaints, accounts, bundle, walletId, cyd;
+let browser, page, complaints, accounts, bundle, walletId, cyd, imitation, savings;
+// An address with the ends of one of the address book, for which somebody has a label.
+const labelled = `0xd167${"00".repeat(16)}8fb5`;
 const bea = {};
 const by = (format) => accounts.find((a) => a.addressFormat === `ADDRESS_FORMAT_${format}`);
 const account = (curve, path, format) => ({ curve: `CURVE_${curve}`, pathFormat: "PATH_FORMAT_BIP32", path, addressFormat: `ADDRESS_FORMAT_${format}` });
@@ -99,10 +101,10 @@ before(async () => {
     account("SECP256K1", "m/44'/60'/0'/0/0", "ETHEREUM"), account("ED25519", "m/44'/501'/0'/0'", "SOLANA"), account("SECP256K1", "m/84'/0'/0'/0/0", "BITCOIN_MAINNET_P2WPKH"), account("SECP256K1", "m/44'/195'/0'/0/0", "TRON")] });
   ({ walletId } = made.result.createWalletResult);
   ({ accounts } = await root.query("list_wallet_accounts", { walletId, paginationOptions: { limit: "10" } }));
-  // The address book of the cases, as far as the interface has one.
-  for (const { name, address } of known.addressBook.filter((e) => e.address.startsWith("0x"))) {
-    await root.submit("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", { label: name, smartContractAddress: address.toLowerCase(), type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", smartContractInterface: "[]" });
-  }
+  await root.submit("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_ADDRESS_BOOK", value: JSON.stringify(known.addressBook.map(({ name, address }) => ({ name, address }))) });
+  // Names that imitate the address book: of a contract and of a wallet.
+  await root.submit("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", { label: "Exchange dep0sit", smartContractAddress: labelled, type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", smartContractInterface: "[]" });
+  imitation = (await root.submit("create_wallet", "CREATE_WALLET", { walletName: "Exchange deposit (address book)", accounts: [account("SECP256K1", "m/44'/60'/0'/0/0", "ETHEREUM")] })).result.createWalletResult.addresses[0];
   bundle = JSON.parse((await root.submit("init_import_wallet", "INIT_IMPORT_WALLET", { userId: rootUserId })).result.initImportWalletResult.importBundle);
   await root.submit("create_policy", "CREATE_POLICY_V3", { policyName: "Wallets of Cyd", effect: "EFFECT_ALLOW", condition: "activity.resource == 'WALLET' && activity.action == 'CREATE'", consensus: `approvers.any(user, user.id == '${bea.userId}') && approvers.count() >= 2`, notes: "" });
   await root.submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: 2, userIds: [rootUserId, bea.userId] });
@@ -161,7 +163,8 @@ const inPage = (documents) => page.evaluate(async (all) => {
   const { drawn, headline, digestOf } = await import(document.querySelector("script[src$='main.js']").src.replace("main.js", "decoded.js"));
   const sources = { BYTES: "from the bytes themselves", BUILTIN: "built in", ORGANIZATION: "your organization's", OPERATOR_LIST: "the operator's list", REQUESTER: "the requester wrote it", HOST: "server will say it" };
   const weights = { DANGER: "Danger", WARN: "Warning", INFO: "Note" };
-  const yes = { own: "Yours", proven: "Proven by the bytes", claimsOwn: "Says that it is yours", root: "In the root quorum", unlimited: "Unlimited" };
+  const labelSources = { ORGANIZATION: "in the address book", INTERFACE: "the label of an interface" };
+  const yes = { keyOutside: "Others may have its key", own: "Yours", proven: "Proven by the bytes", claimsOwn: "Says that it is yours", root: "In the root quorum", unlimited: "Unlimited", emailVerified: "E-mail proven" };
   const faults = [];
   const place = document.body.appendChild(document.createElement("div"));
   const leaves = function* (value, key, holder) {
@@ -181,14 +184,15 @@ const inPage = (documents) => page.evaluate(async (all) => {
     const wanted = new Map();
     for (const [key, leaf, holder] of leaves(doc)) {
       let want = leaf === null ? "none" : String(leaf);
-      if (key === "source" || key.endsWith("Source")) want = sources[leaf];
+      if (key === "labelSource" && labelSources[leaf] || leaf === "INTERFACE") want = labelSources[leaf];
+      else if (key === "source" || key.endsWith("Source")) want = sources[leaf];
       else if (key === "severity") want = weights[leaf] ?? leaf;
       else if (key === "at" && holder.code) {
         if (![...node.querySelectorAll(".place")].some((b) => b.title === leaf)) faults.push(`${id}: no way to ${leaf}`);
         continue;
       } else if (typeof leaf === "boolean") {
         const name = key === "value" ? holder.name : yes[key] ?? key;
-        const row = [...node.querySelectorAll("dl > div")].some((r) => r.querySelector("dt").textContent.toLowerCase().startsWith(name.toLowerCase()) && /Yes|No/.test(r.querySelector("dd").textContent));
+        const row = [...node.querySelectorAll("dl > div, tbody tr")].some((r) => r.querySelector("dt, td").textContent.toLowerCase().startsWith(name.toLowerCase()) && /Yes|No/.test(r.querySelector("dd, td:last-child").textContent));
         if (!row && !(key === "unlimited" && text.includes("Unlimited"))) faults.push(`${id}: ${key} is ${leaf}, and no row says so`);
         continue;
       }
@@ -260,11 +264,13 @@ test("every case that the enclave decodes is drawn with every member, whatever b
   const { faults, tried, said } = await inPage(documents);
   assert.deepEqual(faults, []);
   assert(tried > 1000, `${tried} forms`);
-  const deposit = "“Exchange deposit” (0xd1671C723014D3C03E3694A88Ce3F03750248FB5)";
+  const deposit = "0xd1671C723014D3C03E3694A88Ce3F03750248FB5 (in the address book as “Exchange deposit”)";
   const me = by("ETHEREUM").address;
   assert.equal(said["eth-01"], `Send 1.5 ETH to ${deposit} on Ethereum, at most 0.00042 ETH of fees; from ${me}`);
   assert.equal(said.example, "Allow 0x35cDF80606C5e1eFfE6Cb81d969f03f0c04deCC9 to take all USDC on Ethereum, at most 0.003 ETH of fees; from 0x5AF86b9c401983F0Ce23d27047fDDFA6c967965d");
-  assert.match(said["btc-01"], /^Send 0\.3 BTC to bc1qs4ajhmq8r2yh5as52ls7dsdpjm6kdpzz8u4m4a on Bitcoin, for a fee of 0\.0001 BTC; from bc1q/);
+  assert.match(said["sol-03"], /^Propose what a multisig is to do: 2 calls: \(1\) Propose to a multisig with the vault ByCnaiQ3CLp1VCPm8znMkRagDUdRdrC4De52WFG6oNHY: Send 1\.25 SOL to 8AFrWqy5b9H82bdcDBdVYi9fTsCjXzZdzBsgWi4wzqU4 \(in the address book as “Exchange, Solana”\) and Send 75500000 units of a token to .*; \(2\) Call ProposalCreate of SQDS4ep65T869zMMBKyuUq6aD6EgTu8psMjkvj52pCf \(built in as “Squads Multisig v4”\)/);
+  assert.match(said["sol-h09"], /Give control \(AccountOwner\) of .*, Call FSnZrfYxKGKTqVeoPdCeSWWTANXg73aHHcrwgmggkqqc with something that cannot be read and 1 more on Solana/);
+  assert.match(said["btc-01"], /^Send 0\.3 BTC to bc1qs4ajhmq8r2yh5as52ls7dsdpjm6kdpzz8u4m4a \(in the address book as “Exchange, Bitcoin”\) on Bitcoin, for a fee of 0\.0001 BTC; from bc1q/);
   assert.match(said["eth-h12"], /to 0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48, and send 3 ETH along on Ethereum/);
   assert.match(said["eth-07"], /with something that cannot be read, and send 5 wei along on chain 424242/);
   assert.match(said.open, /^Send 1\.5 ETH to .*, for a fee that the server will say, at most 100000000000000000 of the smallest unit; from/);
@@ -273,7 +279,7 @@ test("every case that the enclave decodes is drawn with every member, whatever b
   // All of them wait for her, oldest first, by pages.
   await go("approvals", "Approvals");
   assert.equal(await page.locator("tbody tr").count(), 10);
-  await page.locator("tbody tr").first().getByText(`Send 1.5 ETH to ${deposit} on Ethereum, at most 0.00042 ETH of fees; from “Treasury” (${me})`).waitFor();
+  await page.locator("tbody tr").first().getByText(`Send 1.5 ETH to ${deposit} on Ethereum, at most 0.00042 ETH of fees; from ${me} (your wallet “Treasury”)`).waitFor();
   assert.deepEqual(await page.locator("tbody a").evaluateAll((all) => all.map((a) => a.href.split("/").at(-1))), ids.slice(0, 10));
   await page.getByRole("link", { name: `Approvals , ${ids.length} wait for you` }).waitFor();
   await picture(page, "approvals");
@@ -283,7 +289,7 @@ test("every case that the enclave decodes is drawn with every member, whatever b
   await go("overview", "Latest activities");
   await page.getByRole("link", { name: `${ids.length} wait for you`, exact: true }).click();
   await heading("Approvals");
-  for (const id of ["eth-h07", "eth-h09", "eth-h16", "typed-h05", "sol-h02", "tron-h01", "btc-h02", "msg-h04"]) {
+  for (const id of ["eth-h07", "eth-h09", "eth-h16", "typed-h05", "sol-h02", "sol-03", "sol-h08", "sol-h09", "tron-h01", "btc-h02", "msg-h04"]) {
     await look(ids[Object.keys(documents).indexOf(id) - 1]);
     await picture(page, `approval-${id}`);
   }
@@ -316,25 +322,25 @@ async function approved(asked, name, words) {
 }
 
 const transactions = {
-  "ethereum-0": ["eth-01", ["Send 1.5 ETH to “Exchange deposit”", "from “Treasury”"]],
+  "ethereum-0": ["eth-01", ["Send 1.5 ETH to 0xd1671C723014D3C03E3694A88Ce3F03750248FB5 (in the address book as “Exchange deposit”)", "(your wallet “Treasury”)"]],
   "ethereum-1": ["eth-02", ["Send 1 POL", "on Polygon"]],
   "ethereum-3": ["eth-04", ["“Known vault”", "0.001424288 ETH"]],
   "ethereum-4": ["eth-h15", ["Let code at 0xf71CD129F55681393E55401eD9681B6E3142f905 act as"]],
   "ethereum-approval": ["eth-h01", ["Allow 0x35cDF80606C5e1eFfE6Cb81d969f03f0c04deCC9 to take all"]],
-  solana: ["sol-01", ["Send 1.25 SOL", "on Solana", "from “Treasury”"]],
-  bitcoin: ["btc-01", ["Send 0.3 BTC", "from “Treasury”"]],
+  solana: ["sol-01", ["Send 1.25 SOL", "on Solana", "(your wallet “Treasury”)"]],
+  bitcoin: ["btc-01", ["Send 0.3 BTC", "(your wallet “Treasury”)"]],
   tron: ["tron-h02", ["on Tron", "1500 TRX"]],
 };
 
 test("a transaction of every type is approved by somebody who was shown it in words", async () => {
-  const plain = await approved(await send(), "ethereum-2", ["Send 0.5 ETH to 0x4444444444444444444444444444444444444444 on Sepolia, at most 0.00179", `of fees; from “Treasury” (${by("ETHEREUM").address})`]);
+  const plain = await approved(await send(), "ethereum-2", ["Send 0.5 ETH to 0x4444444444444444444444444444444444444444 on Sepolia, at most 0.00179", `of fees; from ${by("ETHEREUM").address} (your wallet “Treasury”)`]);
   assert(plain.signedTransaction.startsWith("02"));
   for (const [name, [id, words]] of Object.entries(transactions)) assert((await approved(await request(of(id)), name, words)).signedTransaction.length > 100, name);
   assert((await approved(await sign("TEMPO", tempo, by("ETHEREUM").address), "tempo", ["2 calls: (1) Call", "on Tempo"])).signedTransaction.startsWith("76"));
 });
 
 test("typed data, messages and bytes are approved by somebody who was shown what they are, or that nobody can tell", async () => {
-  for (const [name, id, words] of [["typed", "typed-01", ["Sign typed data, Mail for “Ether Mail”"]], ["permit", "typed-02", ["Allow “Known router”", "the signature alone is enough"]], ["message", "msg-01", ["Sign in to a site: “app.example.com”"]], ["digest", "msg-h03", ["32 bytes that cannot be read"]], ["text", "typed-h07", ["Sign typed data"]]]) {
+  for (const [name, id, words] of [["typed", "typed-01", ["Sign typed data, Mail for “Ether Mail”"]], ["permit", "typed-02", ["(in the address book as “Known router”)", "the signature alone is enough"]], ["message", "msg-01", ["Sign in to a site: “app.example.com”"]], ["digest", "msg-h03", ["32 bytes that cannot be read"]], ["text", "typed-h07", ["Sign typed data"]]]) {
     const { r, s, v } = await approved(await request(of(id)), name, words);
     assert.equal((r + s).length, 128);
     assert.match(v, /^0[01]$/);
@@ -359,6 +365,7 @@ test("what changes who may do what is approved by somebody who was shown the dif
   const words = "legal winner thank year wave sausage worth useful legal winner thank yellow";
   const imported = await approved(await root.submit("import_wallet", "IMPORT_WALLET", { userId: rootUserId, walletName: "Old savings", encryptedBundle: sealed(target, words), accounts: [account("SECP256K1", "m/44'/60'/0'/0/0", "ETHEREUM")] }), "import", ["Import wallet: “Old savings” for “Root user”"]);
   assert.match(imported.addresses[0], /^0x/);
+  [savings] = imported.addresses;
   const { userIds } = await approved(await root.submit("create_users", "CREATE_USERS_V3", { users: [{ userName: "Eve", userEmail: "eve@example.com", apiKeys: [apiKey("laptop", (await makeOpenKey()).publicKey)], authenticators: [], oauthProviders: [], userTags: [] }] }), "user-create", ["“Eve”"]);
   await approved(await root.submit("create_api_keys", "CREATE_API_KEYS_V2", { userId: bea.userId, apiKeys: [apiKey("backup", (await makeOpenKey()).publicKey)] }), "key-create", ["Create API keys: “backup” for “Bea”"]);
   await approved(await root.submit("delete_users", "DELETE_USERS", { userIds }), "user-delete", ["Delete users: “Eve”"]);
@@ -366,6 +373,68 @@ test("what changes who may do what is approved by somebody who was shown the dif
   assert.equal((await root.query("get_organization_configs")).configs.quorum.userIds.length, 3);
   const back = await root.submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: 2, userIds: [rootUserId, bea.userId] });
   await approved(back, "quorum-back", ["removed: “Cyd”"]);
+});
+
+test("a sentence says whose word a name is, and which account may be somebody else's as well", async () => {
+  const ids = [];
+  for (const [name, address, said, codes] of [
+    ["book", "0xd1671C723014D3C03E3694A88Ce3F03750248FB5", "(in the address book as “Exchange deposit”) on Sepolia", []],
+    ["label", labelled, "(labelled “Exchange dep0sit” by “Root user”) on Sepolia", ["LOOKALIKE", "LABEL_CLASH", "ADDRESS_NEW"]],
+    ["wallet", imitation, "(your wallet “Exchange deposit (address book)”) on Sepolia", []],
+    ["imported", savings, "(your wallet “Old savings”, whose key others may have) on Sepolia", ["OWN_KEY_OUTSIDE"]],
+  ]) {
+    const asked = await send(address.slice(2).toLowerCase());
+    ids.push(asked.id);
+    const { decoded } = await activity(asked.id, bea.client);
+    assert.deepEqual(decoded.warnings.map((w) => w.code), codes, name);
+    assert.deepEqual((await inPage({ [name]: decoded })).faults, []);
+    await look(asked.id);
+    await page.locator(".headline").filter({ hasText: `Send 0.5 ETH to 0x` }).filter({ hasText: said }).waitFor();
+    await picture(page, `approval-name-${name}`);
+    // What is saved has all that names are taken from.
+    const [file] = await Promise.all([page.waitForEvent("download"), button("Save to check it elsewhere").click()]);
+    const saved = join(scratch, `named-${name}.json`);
+    await file.saveAs(saved);
+    const { status, stderr } = spawnSync("bin/cloister-verify", ["decode", saved], { encoding: "utf8" });
+    assert.equal(status, 0, stderr);
+  }
+  await discard(ids);
+  calm();
+});
+
+test("what gives somebody a way in, or changes what policies say of him, is shown by names and with its danger", async () => {
+  const make = (op, type, params) => root.submit(op, type, params);
+  const { userTagId } = await approved(await make("create_user_tag", "CREATE_USER_TAG", { userTagName: "Treasurers", userIds: [] }), "tag-create", ["Create user tag: “Treasurers”"]);
+  const policy = { policyName: "Treasurers pay", effect: "EFFECT_ALLOW", condition: `wallet.id == '${walletId}' && activity.kind == 'SIGN_TRANSACTION'`, consensus: `approvers.any(user, user.tags.contains('${userTagId}'))`, notes: "" };
+  const narrow = await make("create_policy", "CREATE_POLICY_V3", policy);
+  assert.deepEqual((await activity(narrow.id, bea.client)).decoded.warnings, []);
+  const { policyId } = await approved(narrow, "policy-narrow", ["Create policy: “Treasurers pay”"]);
+  const broad = await make("create_policy", "CREATE_POLICY_V3", { ...policy, policyName: "Cyd alone", condition: "", consensus: `approvers.any(user, user.id == '${cyd.userId}')` });
+  await look(broad.id);
+  await page.getByText("This policy allows very much").first().waitFor();
+  await discard([broad.id]);
+
+  const tagged = await make("update_user_tag", "UPDATE_USER_TAG", { userTagId, addUserIds: [cyd.userId], removeUserIds: [] });
+  assert.deepEqual((await activity(tagged.id, bea.client)).decoded.warnings.map((w) => w.code), ["CONTROL_CHANGE"]);
+  await look(tagged.id);
+  await page.getByRole("term").filter({ hasText: "Policies that read it" }).waitFor();
+  await page.getByText("Treasurers pay").first().waitFor();
+  await approved(tagged, "tag-update", ["Update user tag: “Treasurers”; added: “Cyd”"]);
+
+  await approved(await make("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_OTP_EMAIL_AUTH", value: "" }), "feature-set", ["Set organization feature: “FEATURE_NAME_OTP_EMAIL_AUTH”; changes: on"]);
+  const mail = await make("update_user_email", "UPDATE_USER_EMAIL", { userId: bea.userId, userEmail: "bea@example.com" });
+  assert.deepEqual((await activity(mail.id, bea.client)).decoded.warnings.map((w) => [w.code, w.severity]), [["CREDENTIAL_ADDED", "DANGER"]]);
+  await look(mail.id);
+  await page.getByText("Whoever has the new one can act as this user.").waitFor();
+  await approved(mail, "user-email", ["Update user e-mail: “bea@example.com” for “Bea”; changes: e-mail"]);
+  await approved(await make("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_OTP_EMAIL_AUTH" }), "feature-remove", ["Remove organization feature: “FEATURE_NAME_OTP_EMAIL_AUTH”; changes: on"]);
+
+  const target = createECDH("prime256v1");
+  await approved(await make("create_read_write_session", "CREATE_READ_WRITE_SESSION_V2", { userId: cyd.userId, targetPublicKey: hex(target.generateKeys()) }), "session", ["Start a session by a new key for “Cyd” to whoever holds the key 04"]);
+  const { endpointId } = await approved(await make("create_webhook_endpoint", "CREATE_WEBHOOK_ENDPOINT", { url: "https://hooks.example.com/all", name: "Audit" }), "webhook-create", ["Create webhook endpoint: “Audit”"]);
+  await approved(await make("delete_webhook_endpoint", "DELETE_WEBHOOK_ENDPOINT", { endpointId }), "webhook-delete", ["Delete webhook endpoint: “Audit”"]);
+  await approved(await make("delete_user_tags", "DELETE_USER_TAGS", { userTagIds: [userTagId] }), "tags-delete", ["Delete user tags: “Treasurers”; removed: “Cyd”"]);
+  await approved(await make("delete_policy", "DELETE_POLICY", { policyId }), "policy-gone", ["Delete policy: “Treasurers pay”"]);
 });
 
 test("what a policy asks for is told, and after a vote comes the next that waits", async () => {
@@ -543,7 +612,7 @@ test("a name that comes while somebody looks has him look again", async () => {
   await page.locator(".end-of-view").scrollIntoViewIfNeeded();
   await button("Approve").click();
   await page.getByRole("alert").filter({ hasText: "This is shown differently now" }).waitFor();
-  await page.locator(".headline", { hasText: "“New <i>name</i>” (0x7777" }).waitFor();
+  await page.locator(".headline", { hasText: "(labelled “New <i>name</i>” by “Root user”)" }).waitFor();
   assert.equal(await page.locator(".decoded i, .decoded b").count(), 0);
   await picture(page, "approval-again");
   await approve();

@@ -1,6 +1,6 @@
 // A browser whose every complaint is a failure, pictures of what it shows, and what must hold of every page.
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -113,6 +113,7 @@ const looks = [
 // picture looks at a page in both themes, wide and as on a phone, and at the narrowest width that browsers are asked to fit.
 // Of a part only that part is kept: a frame below the fold is not painted.
 export async function picture(page, name, part) {
+  appendFileSync(join(screenshots, "pages.txt"), `${new URL(page.url()).hash || new URL(page.url()).pathname}\n`); // for pages.mjs
   for (const [look, width, height, colorScheme] of looks) {
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });

@@ -44,7 +44,18 @@ const { policies } = await root.query("list_policies");
 await many("policies, by 37 at a time", Math.floor((1000 - policies.length) / 37), (i) => root.submit("create_policies", "CREATE_POLICIES", { policies: Array.from({ length: 37 }, (_, n) => (
   { policyName: `Policy ${i}-${n}`, effect: "EFFECT_ALLOW", condition: `activity.type == 'ACTIVITY_TYPE_SIGN_TRANSACTION_V2' && eth.tx.value < ${i}${n}000000000000000000 && wallet.id == '${organizationId}'`, consensus: "approvers.count() >= 2", notes: `The ${n}th of ${i}` })) }));
 const { wallets } = await root.query("list_wallets");
+const webhook = (await root.submit("create_webhook_endpoint", "CREATE_WEBHOOK_ENDPOINT", { name: "Books", url: "https://hooks.example.com/", subscriptions: [{ eventType: "ACTIVITY_UPDATES" }] })).result.createWebhookEndpointResult.endpointId;
+const privateKey = (await root.submit("create_private_keys", "CREATE_PRIVATE_KEYS_V2", { privateKeys: Array.from({ length: 100 }, (_, n) => ({ privateKeyName: `Key ${n}`, curve: "CURVE_SECP256K1", addressFormats: ["ADDRESS_FORMAT_ETHEREUM"], privateKeyTags: [] })) })).result.createPrivateKeysResultV2.privateKeys[0].privateKeyId;
 const { accounts: [account] } = await root.query("list_wallet_accounts", { walletId: wallets[500].walletId, paginationOptions: { limit: "1" } });
+// What waits for approvals: transactions of somebody who may ask for them.
+const pair = await makeOpenKey();
+const { userIds: [clerkId] } = (await root.submit("create_users", "CREATE_USERS_V4", { users: [{ userName: "Clerk", apiKeys: [{ apiKeyName: "key", publicKey: pair.publicKey, curveType: "API_KEY_CURVE_P256" }], authenticators: [], oauthProviders: [], userTags: [] }] })).result.createUsersResult;
+await root.submit("update_policy", "UPDATE_POLICY_V2", { policyId: policies[0]?.policyId ?? (await root.query("list_policies")).policies[0].policyId, policyName: "Two sign", policyEffect: "EFFECT_ALLOW", policyCondition: "activity.action == 'SIGN'", policyConsensus: "approvers.count() >= 2" });
+const clerk = new Client({ apiUrl, organizationId, ...pair });
+let waiting;
+await many("transactions that wait", 60, async (i) => {
+  waiting = await clerk.submit("sign_transaction", "SIGN_TRANSACTION_V2", { signWith: account.address, type: "TRANSACTION_TYPE_ETHEREUM", unsignedTransaction: `02f483aa36a782${(0x8080 + i).toString(16)}843b9aca0084773594008252089${"4".repeat(41)}8806f05b59d3b2000080c0` });
+});
 const signatures = await many("signatures", 100_000 - subs - 1200, (i) => root.submit("sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", { signWith: account.address, payload: i.toString(16).padStart(64, "0"), encoding: "PAYLOAD_ENCODING_HEXADECIMAL", hashFunction: "HASH_FUNCTION_NO_OP" }), Date.now() + seconds * 1000);
 console.log(`activities: about ${subs + signatures + 1120}; policies: ${(await root.query("list_policies")).policies.length}`);
 
@@ -83,7 +94,9 @@ const today = new Date().toISOString().slice(0, 10);
 const slow = [];
 for (const hash of ["#/overview", "#/activities", "#/activities?type=CREATE_SUB_ORGANIZATION", `#/activities?to=${today}`, "#/activities?by=Root", "#/activities?by=nobody", `#/activities/${middle.activity.id}`, "#/users", "#/suborganizations",
   "#/suborganizations?by=NAME&q=Customer+5000", "#/suborganizations?by=EMAIL&q=user5000%40example.com", "#/suborganizations?by=USERNAME&q=User+5000", `#/suborganizations/${middle.sub}`, "#/wallets", `#/wallets/${wallets[500].walletId}`,
-  "#/secrets", "#/policies", "#/webhooks", "#/auth", "#/programs", "#/billing", "#/find?q=Customer+5000", `#/find?q=${account.address}`, `#/find?q=${middle.sub}`, "#/find?q=nobody%40example.com", `#/find?q=sha256:${"0".repeat(64)}`]) {
+  `#/wallets/${wallets[500].walletId}/${account.address}`, "#/privatekeys", `#/privatekeys/${privateKey}`,
+  "#/approvals", `#/approvals/${waiting.id}`, `#/users/${clerkId}`, "#/users/tags", "#/users/invitations", "#/secrets", "#/policies", "#/policies/new", "#/policies/language", "#/policies/try", "#/webhooks", `#/webhooks/${webhook}`,
+  "#/auth", "#/programs", "#/billing", "#/settings", "#/settings/ip", "#/addressbook", "#/find?q=Customer+5000", `#/find?q=${account.address}`, `#/find?q=${middle.sub}`, "#/find?q=nobody%40example.com", `#/find?q=sha256:${"0".repeat(64)}`]) {
   const times = [];
   let rows;
   for (let i = 0; i < 5; i++) {

@@ -39,6 +39,7 @@ else
 	cp host/dashboard/web/stamp.js "$work/stamp.mjs"
 	ln -s "$modules/node_modules" "$work/node_modules"
 	export CHROMIUM=$chromium CLOISTER_SCREENSHOTS=${CLOISTER_SCREENSHOTS:-$work/screenshots}
+	rm -f "$CLOISTER_SCREENSHOTS/pages.txt"
 	if [ "${1:-}" = scale ]; then
 		# An organization has at most 100 policies, users and wallets unless that is raised.
 		CLOISTER_QUOTAS=policies=1000,users=1000,wallets=1000 start_sim "$work/sim"
@@ -68,5 +69,8 @@ else
 		look 12 dashboard: charts and names
 		verify 0 dashboard: proofs verified in the browser
 	FLOWS
+	if [ $# = 0 ]; then
+		stage "dashboard: a picture of every page" node "$here/pages.mjs" host/dashboard/web/main.js
+	fi
 fi
 finish

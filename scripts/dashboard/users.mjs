@@ -470,7 +470,7 @@ test("an invited person comes in with a passkey that nobody else has had", async
   assert.equal((await root.query("list_activities", { filterByType: ["ACTIVITY_TYPE_ACCEPT_INVITATION_V2"] })).activities.length, before.length);
   await page.getByLabel("Fay has told me the same code").check();
   await click("Let Fay in");
-  await toast("Fay is a user now and can sign in.");
+  await toast("Fay was added and can sign in.");
   await heading("Users");
   await page.getByRole("row").filter({ hasText: "Fay" }).locator(".badge.tag", { hasText: "Crew" }).waitFor();
 
@@ -525,7 +525,7 @@ test("an invited person comes in with an API key that is made in the browser", a
     assert.equal(await page.locator(".replycode").innerText(), code);
     await page.getByRole("checkbox").check();
     await click(`Let ${hostile} in`);
-    await toast("is a user now and can sign in.");
+    await toast("was added and can sign in.");
     await heading("Users");
   })).map(([type]) => type);
   assert.deepEqual(types, ["CREATE_USERS_V4", "DELETE_INVITATION"]);

@@ -320,7 +320,7 @@ func TestApprovalMails(t *testing.T) {
 		waits(a.User, "CREATE_POLICY_V3", client.Policy("Everything", "ALLOW", "true", "true"))
 		return a.wantTo("a policy", "second@example.org")["second@example.org"]
 	}()
-	mails(t, "a policy", l, "Approval needed: Create policy", "DANGER: This policy allows everything that it speaks of to everybody.", "Effect: EFFECT_ALLOW")
+	mails(t, "a policy", l, "Approval needed: Create policy", "DANGER: This policy allows very much: everything, the use of every key, or giving oneself more rights.", "Effect: EFFECT_ALLOW")
 	waits(a.User, "SIGN_TRANSACTION_V2", object{"signWith": address, "unsignedTransaction": unlimited, "type": "TRANSACTION_TYPE_ETHEREUM"})
 	l = a.wantTo("an approval of tokens", "second@example.org", "Counted@example.org")["Counted@example.org"]
 	mails(t, "an approval of tokens", l, "Allow another to move tokens", "DANGER: Whoever is named may take all tokens of this kind, now and later, without asking again.", "Function: approve(address,uint256)",

@@ -30,8 +30,9 @@ func TestDecodeOutside(t *testing.T) {
 	root.Do("SET_ORGANIZATION_FEATURE", client.Object{"name": "FEATURE_NAME_ADDRESS_BOOK", "value": `[{"name":"Desk","address":"0x35cdf80606c5e1effe6cb81d969f03f0c04decc9"}]`})
 	root.Do("UPDATE_ROOT_QUORUM", client.Object{"threshold": 2, "userIds": []any{root.User, second.User}})
 
-	accounts := string(second.Query("list_wallet_accounts", client.Object{}).Body)
-	records := []string{accounts, string(second.Query("list_private_keys", nil).Body), string(second.Query("list_smart_contract_interfaces", nil).Body), string(second.Query("get_organization_configs", nil).Body)}
+	accounts := string(second.Query("list_wallet_accounts", client.Object{"includeWalletDetails": true}).Body)
+	records := []string{accounts, string(second.Query("list_private_keys", nil).Body), string(second.Query("list_smart_contract_interfaces", nil).Body), string(second.Query("get_organization_configs", nil).Body),
+		string(second.Query("get_user", client.Object{"userId": root.User}).Body), string(second.Query("list_wallets", nil).Body)}
 	tokens := string(second.Query("list_known_tokens", nil).Body)
 	if tokens != `{"tokens":[`+usdt+`]}` {
 		t.Error(tokens)
@@ -83,7 +84,7 @@ func TestDecodeOutside(t *testing.T) {
 		}
 	}
 	sign := replies["a transaction"]
-	if a, err := answer(sign, records...); err != nil || !strings.Contains(string(a.Document), `"label":"Own token","labelSource":"ORGANIZATION"`) || !strings.Contains(string(a.Document), `"label":"Desk","labelSource":"ORGANIZATION"`) {
+	if a, err := answer(sign, records...); err != nil || !strings.Contains(string(a.Document), `"label":"Own token","labelSource":"INTERFACE","labelBy":{"userId":"`+root.User+`"`) || !strings.Contains(string(a.Document), `"label":"Desk","labelSource":"ORGANIZATION"`) {
 		t.Errorf("%v, %v", a, err)
 	}
 
@@ -138,6 +139,11 @@ func TestDecodeOutside(t *testing.T) {
 	}{
 		"nothing":              {nil, "not among the records"},
 		"without interfaces":   {records[:1], "decoded.parts.0.calls.0"},
+		"without its maker":    {records[:4], "[decoded.parts.0.calls.0.to.labelBy.name decoded.parts.0.calls.0.to.labelBy.nameSource decoded.parts.0.to.labelBy.name decoded.parts.0.to.labelBy.nameSource decodedDigest]"},
+		"another maker":        {[]string{accounts, strings.Replace(records[2], root.User, second.User, 1), records[3], records[4]}, "decoded.parts.0.to.labelBy.userId"},
+		"a wallet of no use":   {[]string{`{"wallets":[{"walletId":"x"}]}`}, "without walletId"},
+		"a user of no use":     {[]string{`{"user":{"userId":"x"}}`}, "without userId"},
+		"a maker of no use":    {[]string{strings.Replace(records[2], root.User, "x", 1)}, "createdBy is no id"},
 		"another key":          {[]string{strings.Replace(accounts, address, "0x35CDF80606c5E1EFfe6cb81D969f03f0c04dECC9", 1)}, "is not that of its public key"},
 		"what is no record":    {[]string{"{"}, "record 1: "},
 		"too many":             {make([]string, decode.MaxRecords+1), "at most 64 texts"},

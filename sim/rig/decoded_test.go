@@ -200,7 +200,7 @@ func TestApproveWhatYouSee(t *testing.T) {
 		"type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "smartContractInterface": "[]"})
 	refused("what was shown before", approve(second, first, digest), "DECODED_DIGEST_DIFFERS")
 	named, digest := decodedOf(second, id)
-	if !bytes.Contains(named, []byte(`"label":"Own token","labelSource":"ORGANIZATION"`)) {
+	if !bytes.Contains(named, []byte(`"label":"Own token","labelSource":"INTERFACE","labelBy":{"userId":"`+root.User+`"`)) {
 		t.Errorf("%s", named)
 	}
 	done := approve(second, first, digest)

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"encoding/hex"
 	"strings"
 
 	"cloister/enclave/internal/chain"
@@ -74,8 +75,9 @@ func addressBook(tx *org.Tx, known *show.Known) error {
 		return nil
 	}
 	all, _ := ReadAddressBook("value", text) // a book that today's rules refuse names nothing
+	source := &show.Source{From: show.FromOrganization, Record: org.FeatureAddressBook, SHA256: hex.EncodeToString(show.Sum([]byte(text)))}
 	for _, e := range all {
-		known.Entries = append(known.Entries, show.Entry{Name: e.Name, Address: e.Address, From: show.FromOrganization})
+		known.Entries = append(known.Entries, show.Entry{Name: e.Name, Address: e.Address, From: show.FromOrganization, Source: source})
 	}
 	return nil
 }

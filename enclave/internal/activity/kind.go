@@ -326,7 +326,8 @@ type Kind[I, R any] struct {
 	// Show shows approvers what would be signed, in parts of its own, and answers the kind of the document. It may complete
 	// what is known.
 	Show func(tx *org.Tx, in *I, v *show.View, known *show.Known) (kind string, err error)
-	// Explain shows approvers, before the intent itself, what the activity would change. Nil where the intent says all.
+	// Explain shows approvers, before the intent itself, what the activity would change: names for ids, what was there before, and what
+	// it comes to. Nil where the intent says all; a test lists these kinds with the reasons.
 	Explain func(tx *org.Tx, in *I, o *show.Object) error
 	// OnlySelf, if set, forbids doing this for another user, also to the root quorum. It returns the id of the
 	// user whom the intent names.
@@ -394,6 +395,7 @@ type Version struct {
 	signs             func(newest any) uint64
 	verify            func(tx *org.Tx, newest any, result []byte, sends []org.Send) error
 	show              func(tx *org.Tx, v *show.View, known *show.Known, in *Intent) (kind string, err error)
+	explained         bool          // to approvers by more than its intent: Kind.Explain or Kind.Show
 	narrow            func(any) any // from the newest result to this version's; nil: the same
 	intent            reflect.Type
 	result            reflect.Type
@@ -503,7 +505,7 @@ func (k Kind[I, R]) versions() []*Version {
 		suffix := versionSuffix(i + 1)
 		v := &Version{
 			Type: "ACTIVITY_TYPE_" + k.Name, IntentKey: CamelCase(k.Name) + "Intent" + suffix, ResultKey: CamelCase(k.Name) + "Result", Kind: traits,
-			chainQuery: k.chainQuery, fillPolicyRequest: k.fillPolicyRequest, run: k.run, signs: k.signs, verify: k.verify, intent: intent, result: result, newest: i == len(k.Older),
+			chainQuery: k.chainQuery, fillPolicyRequest: k.fillPolicyRequest, run: k.run, signs: k.signs, verify: k.verify, intent: intent, result: result, newest: i == len(k.Older), explained: k.Explain != nil || k.Show != nil,
 		}
 		if i > 0 {
 			v.Type += "_" + suffix

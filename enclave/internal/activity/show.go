@@ -24,20 +24,12 @@ func (t Table) Document(tx *org.Tx, e *org.Entry, tokens *show.Tokens) (d show.D
 	if err != nil {
 		return d, err
 	}
-	known := &show.Known{Tokens: tokens, Now: time.Unix(int64(e.CreatedMs/1000), 0), Own: func(address string) (bool, error) {
-		_, ok, err := tx.ByAddress(chain.MatchKey(address))
-		return ok, err
-	}}
-	if err := addressBook(tx, known); err != nil {
-		return d, err
-	}
-	err = tx.EachInterface(func(i *org.Interface) bool {
-		known.Entries = append(known.Entries, show.Entry{Name: i.Label, Address: i.Address, From: show.FromOrganization})
-		return true
-	})
+	tellInitiator(in, e)
+	known, err := knownTo(tx)
 	if err != nil {
 		return d, err
 	}
+	known.Tokens, known.Now = tokens, time.Unix(int64(e.CreatedMs/1000), 0)
 	v := show.New(known)
 	kind, err := version.show(tx, v, known, in)
 	if err == nil {
@@ -50,6 +42,84 @@ func (t Table) Document(tx *org.Tx, e *org.Entry, tokens *show.Tokens) (d show.D
 	return v.Document(show.Header{
 		OrganizationID: tx.ID.String(), ActivityID: e.Activity.String(), Type: e.Type, Fingerprint: string(AppendFingerprint(nil, e.Fingerprint)), Kind: kind,
 	}), nil
+}
+
+// knownTo is what documents take from an organization's records, whatever is signed.
+func knownTo(tx *org.Tx) (*show.Known, error) {
+	known := &show.Known{
+		OwnNames: func() ([]string, error) { return keyNames(tx) },
+		UserName: func(text string) (string, error) {
+			id, err := org.ParseID(text)
+			if err != nil {
+				return "", nil
+			}
+			u, err := tx.User(id)
+			if u == nil || err != nil {
+				return "", err
+			}
+			return u.Name, nil
+		},
+	}
+	known.Own = func(address string) (show.Ownership, error) {
+		owner, ok, err := tx.ByAddress(chain.MatchKey(address))
+		if !ok || err != nil {
+			return show.NotOwn, err
+		}
+		outside, err := keyOutside(tx, owner, known.Signer.Address)
+		if outside {
+			return show.OwnKeyOutside, err
+		}
+		return show.Own, err
+	}
+	if err := addressBook(tx, known); err != nil {
+		return nil, err
+	}
+	return known, tx.EachInterface(func(i *org.Interface) bool {
+		source := &show.Source{From: show.FromInterface, Record: i.ID.String(), Contract: i.Address}
+		if !i.MadeBy.Zero() {
+			source.MadeBy = i.MadeBy.String()
+		}
+		known.Entries = append(known.Entries, show.Entry{Name: i.Label, Address: i.Address, From: show.FromInterface, Source: source})
+		return true
+	})
+}
+
+// keyOutside tells whether an own key was imported or exported, so that others may have it. Accounts of the signer's own wallet are left
+// out: whoever has the words of that has the signer's key, too. Of a wallet of which one account's key was exported all accounts count:
+// that account may have been deleted and made again.
+func keyOutside(tx *org.Tx, owner org.Owner, signer string) (bool, error) {
+	if owner.No == 0 {
+		k, err := tx.PrivateKey(owner.ID)
+		return k != nil && (k.Imported || k.Exported), err
+	}
+	w, err := tx.Wallet(owner.ID)
+	if w == nil || err != nil {
+		return false, err
+	}
+	if !w.Imported && !w.Exported {
+		return w.KeysOut, nil
+	}
+	if signer == "" {
+		return true, nil
+	}
+	by, ok, err := tx.ByAddress(chain.MatchKey(signer))
+	return !ok || by.No == 0 || by.ID != owner.ID, err
+}
+
+// keyNames are the names of wallets and private keys.
+func keyNames(tx *org.Tx) (all []string, err error) {
+	err = tx.EachWallet(func(w *org.Wallet) bool {
+		all = append(all, w.Name)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = tx.EachPrivateKey(func(k *org.PrivateKey) bool {
+		all = append(all, k.Name)
+		return true
+	})
+	return all, err
 }
 
 // Title is what an activity does in words, from its type alone: the title of its document says more.
@@ -159,8 +229,19 @@ var spelling = map[string]string{
 	"fiat": "fiat", "spark": "Spark", "email": "e-mail",
 }
 
+// titles are those of kinds whose names do not say what they do.
+var titles = map[string]string{
+	"STAMP_LOGIN": "Start a session by a key", "CREATE_READ_ONLY_SESSION": "Start a session that only reads", "CREATE_READ_WRITE_SESSION": "Start a session by a new key",
+	"EMAIL_AUTH": "Mail a key that logs in", "INIT_USER_EMAIL_RECOVERY": "Mail a key that recovers a user", "RECOVER_USER": "Recover a user by a new passkey",
+	"OAUTH": "Log in by an identity", "OAUTH_LOGIN": "Log in by an identity", "OTP_AUTH": "Log in by a code", "OTP_LOGIN": "Log in by a proven address",
+	"EXPORT_HISTORY": "Export the whole history", "UPDATE_ALLOWED_ORIGINS": "Set where passkeys are good",
+}
+
 // titleOf makes words of the name of a kind: CREATE_API_KEYS is "Create API keys".
 func titleOf(name string) string {
+	if title := titles[name]; title != "" {
+		return title
+	}
 	words := strings.Split(strings.ToLower(name), "_")
 	for i, w := range words {
 		if s := spelling[w]; s != "" {

@@ -1,6 +1,7 @@
 package activity_test
 
 import (
+	"bytes"
 	"crypto/ecdh"
 	"encoding/hex"
 	"encoding/json"
@@ -20,7 +21,7 @@ import (
 func documentOf(w *world, typ string, params any) (show.Document, error) {
 	typ = "ACTIVITY_TYPE_" + strings.TrimPrefix(typ, "ACTIVITY_TYPE_")
 	body := activitytest.JSON(object{"type": typ, "organizationId": w.ID.String(), "timestampMs": "1", "parameters": params})
-	return kinds.Live.Document(w.Tx(), &org.Entry{Type: typ, Body: body, Activity: w.NewID()}, nil)
+	return kinds.Live.Document(w.Tx(), &org.Entry{Type: typ, Body: body, Activity: w.NewID(), Initiator: w.User}, nil)
 }
 
 type shownDocument struct {
@@ -31,6 +32,34 @@ type shownDocument struct {
 		At             []string
 	}
 	Parts []map[string]any
+}
+
+// noKeyTwice reads a value, and complains about an object that has a member twice: clients would compute another digest.
+func noKeyTwice(t *testing.T, dec *json.Decoder, d show.Document) {
+	t.Helper()
+	begin, err := dec.Token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if begin != json.Delim('{') && begin != json.Delim('[') {
+		return
+	}
+	for seen := map[any]bool{}; dec.More(); {
+		if begin == json.Delim('{') {
+			key, err := dec.Token()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[key] {
+				t.Errorf("%v is there twice in %s", key, d.Text())
+			}
+			seen[key] = true
+		}
+		noKeyTwice(t, dec, d)
+	}
+	if _, err := dec.Token(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (d *shownDocument) codes() string {
@@ -49,6 +78,7 @@ func readDocument(t *testing.T, d show.Document) (read shownDocument) {
 	if err := json.Unmarshal(d.Text(), &read); err != nil {
 		t.Fatalf("%v in %s", err, d.Text())
 	}
+	noKeyTwice(t, json.NewDecoder(bytes.NewReader(d.Text())), d)
 	return read
 }
 
@@ -113,7 +143,7 @@ func TestOrganizationChanges(t *testing.T) {
 		{"UPDATE_ROOT_QUORUM", object{"threshold": 2, "userIds": []any{root, people[0]}}, "FULL", "", `"before":{"threshold":"1","members":[{"userId":"` + root + `"`},
 		{"CREATE_POLICY_V3", object{"policyName": "read balances", "effect": "EFFECT_ALLOW", "notes": "only reads"}, "FULL", "RULES_BROAD DANGER", `"name":{"text":"read balances","source":"REQUESTER"},"effect":"EFFECT_ALLOW","condition":"","consensus":""`},
 		{"CREATE_POLICY_V3", object{"policyName": "x", "effect": "EFFECT_ALLOW", "condition": " true ", "notes": ""}, "FULL", "RULES_BROAD DANGER", ""},
-		{"CREATE_POLICY_V3", object{"policyName": "x", "effect": "EFFECT_ALLOW", "consensus": "approvers.count() > 1", "notes": ""}, "FULL", "", ""},
+		{"CREATE_POLICY_V3", object{"policyName": "x", "effect": "EFFECT_ALLOW", "consensus": "approvers.count() > 1", "notes": ""}, "FULL", "RULES_BROAD DANGER", ""},
 		{"CREATE_POLICY_V3", object{"policyName": "x", "effect": "EFFECT_DENY", "notes": ""}, "FULL", "", ""},
 		{"CREATE_POLICIES", object{"policies": []any{object{"policyName": "x", "effect": "EFFECT_ALLOW", "notes": ""}}}, "FULL", "RULES_BROAD DANGER", ""},
 		{"UPDATE_POLICY_V2", object{"policyId": allow, "policyCondition": ""}, "FULL", "RULES_BROAD DANGER", `"before":{"id":"` + allow.(string) + `","name":"small","nameSource":"ORGANIZATION","effect":"EFFECT_ALLOW","condition":"eth.tx.value < 5"`},
@@ -179,7 +209,7 @@ func TestShownSignatures(t *testing.T) {
 	if d, err = documentOf(w, "ETH_SEND_TRANSACTION_V2", call); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"function":"relay(bytes,bytes)","functionSource":"ORGANIZATION"`, `"label":"Router","labelSource":"ORGANIZATION"`, `"sources":[{"source":"ORGANIZATION","record":"`} {
+	for _, want := range []string{`"function":"relay(bytes,bytes)","functionSource":"ORGANIZATION"`, `"label":"Router","labelSource":"INTERFACE","labelBy":{"userId":"` + w.User.String() + `","name":"Root","nameSource":"ORGANIZATION"}`, `{"source":"INTERFACE","record":"`, `{"source":"ORGANIZATION","record":"`, `"by":"` + w.User.String() + `"`} {
 		if !strings.Contains(string(d.Text()), want) {
 			t.Errorf("no %s in %s", want, d.Text())
 		}
@@ -225,6 +255,172 @@ func TestShownSignatures(t *testing.T) {
 	if err != nil || readDocument(t, d).Kind != "UNKNOWN_SIGNER" {
 		t.Errorf("%v: %s", err, d.Text())
 	}
+}
+
+// sendOf is what approvers are shown of 5 ether to an address.
+func sendOf(t *testing.T, w *world, from, to any) (shownDocument, string) {
+	t.Helper()
+	d, err := documentOf(w, "ETH_SEND_TRANSACTION_V2", object{"from": from, "caip2": "eip155:1", "calls": []any{object{"to": to, "value": "5000000000000000000"}},
+		"nonce": "7", "gasLimit": "21000", "maxFeePerGas": "20000000000", "maxPriorityFeePerGas": "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readDocument(t, d), string(d.Text())
+}
+
+// Whoever may upload interfaces cannot make his address one that approvers know.
+func TestLabelIsNoName(t *testing.T) {
+	const payroll, imitator = "0x1111aa0000000000000000000000000000002222", "0x1111bb0000000000000000000000000000002222"
+	labels := []struct{ label, want string }{
+		{"", "LOOKALIKE DANGER, ADDRESS_NEW INFO"},
+		{"Router", "LOOKALIKE DANGER, ADDRESS_NEW INFO"},
+		{"USDT", "LOOKALIKE DANGER, LABEL_CLASH WARN, ADDRESS_NEW INFO"},
+		{"Permit2", "LOOKALIKE DANGER, LABEL_CLASH WARN, ADDRESS_NEW INFO"},
+		{"PayroII", "LOOKALIKE DANGER, LABEL_CLASH WARN, ADDRESS_NEW INFO"},
+		{"Payro11", "LOOKALIKE DANGER, LABEL_CLASH WARN, ADDRESS_NEW INFO"},
+		{"treasury", "LOOKALIKE DANGER, LABEL_CLASH WARN, ADDRESS_NEW INFO"},
+		{"c0ld", "LOOKALIKE DANGER, LABEL_CLASH WARN, ADDRESS_NEW INFO"},
+		{"Your own account: verified safe", "LOOKALIKE DANGER, LABEL_CLAIM WARN, ADDRESS_NEW INFO"},
+		{payroll, "LOOKALIKE DANGER, LABEL_CLAIM WARN, ADDRESS_NEW INFO"},
+	}
+	for _, c := range labels {
+		w := activitytest.New(t)
+		from := activitytest.List(w.Run("CREATE_WALLET", object{"walletName": "Treasury", "accounts": []any{activitytest.EthAccount(0)}}), "addresses")[0]
+		w.Run("CREATE_PRIVATE_KEYS_V2", object{"privateKeys": []any{object{"privateKeyName": "Cold", "curve": "CURVE_SECP256K1", "privateKeyTags": []any{}, "addressFormats": []any{}}}})
+		w.Alter(func(tx *org.Tx) {
+			o, err := tx.Organization()
+			w.Must(err)
+			changed := *o
+			changed.Features = map[string]string{org.FeatureAddressBook: `[{"name":"Payroll","address":"` + payroll + `"}]`}
+			w.Must(tx.PutOrganization(&changed))
+		})
+		if c.label != "" {
+			w.Run("CREATE_SMART_CONTRACT_INTERFACE", object{"label": c.label, "smartContractAddress": imitator, "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "smartContractInterface": "[]"})
+		}
+		if read, text := sendOf(t, w, from, imitator); read.codes() != c.want || strings.Contains(text, `"labelSource":"INTERFACE"`) != (c.label != "") {
+			t.Errorf("%q: %s, want %s in %s", c.label, read.codes(), c.want, text)
+		}
+		// The address of the book stays what it is, and a label of its own changes nothing.
+		if c.label != "" {
+			w.Run("CREATE_SMART_CONTRACT_INTERFACE", object{"label": "Desk", "smartContractAddress": payroll, "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "smartContractInterface": "[]"})
+		}
+		if read, text := sendOf(t, w, from, payroll); read.codes() != "" || !strings.Contains(text, `"label":"Payroll","labelSource":"ORGANIZATION"`) ||
+			!strings.Contains(text, `"sources":[{"source":"ORGANIZATION","record":"FEATURE_NAME_ADDRESS_BOOK","sha256":"`) {
+			t.Errorf("%q: the address of the book: %s", c.label, text)
+		}
+	}
+}
+
+// A label of an own account may be the name of its wallet.
+func TestLabelOfOwnAccount(t *testing.T) {
+	w := activitytest.New(t)
+	addresses := activitytest.List(w.Run("CREATE_WALLET", object{"walletName": "Treasury", "accounts": []any{activitytest.EthAccount(0), activitytest.EthAccount(1)}}), "addresses")
+	w.Run("CREATE_SMART_CONTRACT_INTERFACE", object{"label": "treasury", "smartContractAddress": addresses[1], "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "smartContractInterface": "[]"})
+	if read, text := sendOf(t, w, addresses[0], addresses[1]); read.codes() != "" || !strings.Contains(text, `"label":"treasury","labelSource":"INTERFACE"`) {
+		t.Errorf("%s", text)
+	}
+}
+
+// A label whose maker is gone, or was never recorded, says so.
+func TestMakersOfLabels(t *testing.T) {
+	const router = "0x3e1AB7Aa0F90E8fBD92D11093B10Da6A627D48B6"
+	for name, c := range map[string]struct {
+		by        org.ID
+		has, lack string
+	}{
+		"gone":     {org.ID{7}, `"labelBy":{"userId":"` + org.ID{7}.String() + `"}`, `"nameSource":"ORGANIZATION"}`},
+		"recorded": {org.ID{}, `"labelSource":"INTERFACE"}`, `"labelBy"`},
+	} {
+		w := activitytest.New(t)
+		from := activitytest.List(w.Run("CREATE_WALLET", object{"walletName": "Treasury", "accounts": []any{activitytest.EthAccount(0)}}), "addresses")[0]
+		w.Alter(func(tx *org.Tx) {
+			w.Must(tx.PutInterface(&org.Interface{ID: w.NewID(), Address: router, Type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", Label: "Router", MadeBy: c.by}, "[]"))
+		})
+		if _, text := sendOf(t, w, from, router); !strings.Contains(text, c.has) || strings.Contains(text, c.lack) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// An own account is known without a warning only if nobody else has had its key.
+func TestOwnKeysOutside(t *testing.T) {
+	const warned = "OWN_KEY_OUTSIDE WARN"
+	w := activitytest.New(t)
+	accounts := func(name string, first int) (wallet string, addresses []string) {
+		made := w.Run("CREATE_WALLET", object{"walletName": name, "accounts": []any{activitytest.EthAccount(first), activitytest.EthAccount(first + 1)}})
+		return made["walletId"].(string), activitytest.List(made, "addresses")
+	}
+	_, signer := accounts("Treasury", 0)
+	otherID, other := accounts("Other", 0)
+	key := func(name string) (id, address any) {
+		made := w.Run("CREATE_PRIVATE_KEYS_V2", object{"privateKeys": []any{object{"privateKeyName": name, "curve": "CURVE_SECP256K1", "privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM"}}}})
+		k := made["privateKeys"].([]any)[0].(object)
+		return k["privateKeyId"], k["addresses"].([]any)[0].(object)["address"]
+	}
+	keyID, alone := key("Alone")
+	wallet := func(id string, change func(*org.Wallet)) {
+		w.Alter(func(tx *org.Tx) {
+			parsed, err := org.ParseID(id)
+			w.Must(err)
+			old, err := tx.Wallet(parsed)
+			w.Must(err)
+			changed := *old
+			changed.Imported, changed.Exported, changed.KeysOut = false, false, false
+			change(&changed)
+			w.Must(tx.PutWallet(&changed))
+		})
+	}
+	private := func(change func(*org.PrivateKey)) {
+		w.Alter(func(tx *org.Tx) {
+			parsed, err := org.ParseID(keyID.(string))
+			w.Must(err)
+			old, err := tx.PrivateKey(parsed)
+			w.Must(err)
+			changed := *old
+			changed.Imported, changed.Exported = false, false
+			change(&changed)
+			w.Must(tx.PutPrivateKey(&changed, []string{strings.ToLower(alone.(string))}))
+		})
+	}
+	shows := func(name string, from, to any, want string) {
+		t.Helper()
+		read, text := sendOf(t, w, from, to)
+		if read.codes() != want || strings.Contains(text, `"own":true,"keyOutside":true`) != (want != "") {
+			t.Errorf("%s: %q, want %q in %s", name, read.codes(), want, text)
+		}
+	}
+	shows("its own wallet", signer[0], signer[1], "")
+	shows("itself", signer[0], signer[0], "")
+	shows("another wallet", signer[0], other[0], "")
+	shows("a private key", signer[0], alone, "")
+	for name, change := range map[string]func(*org.Wallet){
+		"imported": func(w *org.Wallet) { w.Imported = true }, "exported": func(w *org.Wallet) { w.Exported = true }, "with an exported account": func(w *org.Wallet) { w.KeysOut = true },
+	} {
+		wallet(otherID, change)
+		shows("a wallet "+name, signer[0], other[0], warned)
+		shows("itself in a wallet "+name, other[0], other[0], "")
+		// Whoever has the words of the wallet has the signer's key. Whoever has one key of it has not.
+		within := ""
+		if name == "with an exported account" {
+			within = warned
+		}
+		shows("within a wallet "+name, other[0], other[1], within)
+		shows("from a wallet "+name, other[0], signer[0], "")
+	}
+	wallet(otherID, func(*org.Wallet) {})
+	for name, change := range map[string]func(*org.PrivateKey){"imported": func(k *org.PrivateKey) { k.Imported = true }, "exported": func(k *org.PrivateKey) { k.Exported = true }} {
+		private(change)
+		shows("a private key "+name, signer[0], alone, warned)
+		shows("from a private key "+name, alone, other[0], "")
+	}
+	private(func(*org.PrivateKey) {})
+	shows("as before", signer[0], alone, "")
+
+	// Exported by one account, deleted, and made again.
+	target, err := ecdh.P256().GenerateKey(w.Rand)
+	w.Must(err)
+	w.Run("EXPORT_WALLET_ACCOUNT", object{"address": other[1], "targetPublicKey": hex.EncodeToString(target.PublicKey().Bytes())})
+	shows("an exported account", signer[0], other[1], warned)
 }
 
 func readCodes(t *testing.T, d show.Document) string {

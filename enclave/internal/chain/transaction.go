@@ -140,9 +140,12 @@ func Invalid(format string, args ...any) error {
 	return f
 }
 
+// UnsupportedName is the name of errors by Unsupported.
+const UnsupportedName = "UNSUPPORTED_TRANSACTION_TYPE"
+
 // Unsupported refuses a transaction of a kind that is not read.
 func Unsupported(format string, args ...any) error {
 	f := fault.Field(unsignedTransaction, "unsupported transaction: "+format, args...)
-	f.Name = "UNSUPPORTED_TRANSACTION_TYPE"
+	f.Name = UnsupportedName
 	return f
 }

@@ -130,12 +130,12 @@ func known(t testing.TB, f *caseFile, c *approvalCase) *show.Known {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := map[string]bool{}
+	own := map[string]show.Ownership{}
 	for _, a := range f.Context.OwnAccounts {
-		own[chain.MatchKey(a.Address)] = true
+		own[chain.MatchKey(a.Address)] = show.Own
 	}
-	k := &show.Known{Now: time.UnixMilli(ms), Signer: signer(t, c.Input), Calls: eth.ShowCall,
-		Own: func(address string) (bool, error) { return own[chain.MatchKey(address)], nil }}
+	k := &show.Known{Now: time.UnixMilli(ms), Signer: signer(t, c.Input), Calls: eth.ShowCall, BuiltIn: decoded.Names(),
+		Own: func(address string) (show.Ownership, error) { return own[chain.MatchKey(address)], nil }}
 	var tokens []show.Token
 	for _, x := range f.Context.Tokens {
 		tokens = append(tokens, show.Token{Network: x.Chain, Address: x.Token, Symbol: x.Symbol, Decimals: x.Decimals})
@@ -159,6 +159,49 @@ func known(t testing.TB, f *caseFile, c *approvalCase) *show.Known {
 	}
 	k.Interface = func(address string) (show.Interface, error) { return interfaces[chain.MatchKey(address)], nil }
 	return k
+}
+
+// Change that goes to an own account whose key was outside is no change: it is marked, and counts as what leaves.
+func TestChangeToKeyOutside(t *testing.T) {
+	f := readCases(t)
+	c := &f.Cases[slices.IndexFunc(f.Cases, func(c approvalCase) bool { return c.ID == "btc-h02" })]
+	const change = "bc1qc5z5wvt6g3djznejpdccgceqeswdxhh53c5fee"
+	for _, w := range []struct {
+		is                   show.Ownership
+		spent, output, codes string
+	}{
+		{show.NotOwn, "50000000", `"own":false,"address":"` + change + `","claimsOwn":true`, "CHANGE_FALSE, ADDRESS_NEW"},
+		{show.Own, "30010000", `"own":true,"address":"` + change + `"}`, ""},
+		{show.OwnKeyOutside, "50000000", `"own":true,"address":"` + change + `","keyOutside":true}`, "OWN_KEY_OUTSIDE"},
+	} {
+		k := known(t, &f, c)
+		own := k.Own
+		k.Own = func(address string) (show.Ownership, error) {
+			if address == change {
+				return w.is, nil
+			}
+			return own(address)
+		}
+		v := show.New(k)
+		if _, err := decode(t, v, c.Input); err != nil {
+			t.Fatal(err)
+		}
+		d := v.Document(show.Header{})
+		var doc struct {
+			Warnings []struct{ Code string }
+			Parts    []struct{ Spent struct{ Value string } }
+		}
+		if err := json.Unmarshal(d.Text(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		var codes []string
+		for _, w := range doc.Warnings {
+			codes = append(codes, w.Code)
+		}
+		if got := strings.Join(codes, ", "); got != w.codes || doc.Parts[0].Spent.Value != w.spent || !strings.Contains(string(d.Text()), w.output) {
+			t.Errorf("%d: warnings %q, spent %s, want %q, %s and %s in %s", w.is, got, doc.Parts[0].Spent.Value, w.codes, w.spent, w.output, d.Text())
+		}
+	}
 }
 
 // listHash is that of the operator's list in the cases.

@@ -16,6 +16,7 @@ import (
 	"cloister/enclave/internal/chain/sol"
 	"cloister/enclave/internal/chain/tempo"
 	"cloister/enclave/internal/chain/tron"
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 )
 
@@ -87,6 +88,9 @@ const (
 	encodingAuthorization = "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION"
 )
 
+// kindAuthorization is the kind of documents about an authorization.
+const kindAuthorization = "EIP7702_AUTHORIZATION"
+
 // Payload shows a raw payload of an encoding and a hash function of the interface, and answers its kind. The errors are
 // *fault.Error, as for a request to sign it.
 func Payload(v *show.View, encoding, hash, payload string) (kind string, err error) {
@@ -107,7 +111,7 @@ func Payload(v *show.View, encoding, hash, payload string) (kind string, err err
 		}
 		o := begin(v, "JSON", []byte(payload), chain.Digest{Scheme: scheme, Message: bytesOf(a.Digest())})
 		a.Show(v, o, by.Public)
-		return "EIP7702_AUTHORIZATION", nil
+		return kindAuthorization, nil
 	}
 	b, err := keys.DecodePayload(encoding, payload)
 	if err != nil {
@@ -146,14 +150,22 @@ func raw(v *show.View, o *show.Object, h keys.HashFunction, b []byte) (kind stri
 		return "ETHEREUM_MESSAGE", nil
 	}
 	const kindRaw = "RAW_PAYLOAD"
+	if a, ok := authorizationOf(h, b); ok && by.Public.Curve() == chain.Secp256k1 {
+		o.Warn(show.MessageIsTransaction)
+		o.Plain("is", kindAuthorization)
+		v.Title("Sign an authorization as bytes")
+		of := o.Object("of")
+		of.Input("RLP", b)
+		a.Show(v, of, by.Public)
+		return kindRaw, nil
+	}
 	if tx, encoding := asTransaction(h, b, by); tx != nil {
 		o.Warn(show.MessageIsTransaction)
-		shown := tx.(show.Transaction)
-		o.Plain("is", shown.Kind())
+		o.Plain("is", tx.Kind())
 		v.Title("Sign a transaction as bytes")
 		of := o.Object("of")
 		of.Input(encoding, b)
-		return kindRaw, shown.Show(v, of)
+		return kindRaw, tx.Show(v, of)
 	}
 	v.Title("Sign bytes")
 	switch {
@@ -169,25 +181,69 @@ func raw(v *show.View, o *show.Object, h keys.HashFunction, b []byte) (kind stri
 	return kindRaw, nil
 }
 
+// authorizationOf reads bytes as what an authorization is hashed from.
+func authorizationOf(h keys.HashFunction, b []byte) (*eth.Authorization, bool) {
+	if h != keys.HashKeccak256 {
+		return nil, false
+	}
+	return eth.AuthorizationOf(b)
+}
+
 // asTransaction reads bytes as a transaction whose signature theirs would be.
-func asTransaction(h keys.HashFunction, b []byte, by chain.SigningKey) (chain.Transaction, string) {
+func asTransaction(h keys.HashFunction, b []byte, by chain.SigningKey) (show.Transaction, string) {
 	signer := chain.SigningKey{Public: by.Public} // whatever address was named: the signature is the key's
 	for _, c := range candidates(h, b) {
 		if c.chain == nil {
 			if tx, err := sol.ReadMessage(b, by.Public); err == nil {
+				return tx.(show.Transaction), c.encoding
+			}
+			continue
+		}
+		tx, err := c.chain.Read(b, signer)
+		if err == nil {
+			return tx.(show.Transaction), c.encoding
+		}
+		if c.unread != nil && by.Public.Curve() == chain.Secp256k1 {
+			if tx, ok := c.unread(b, err); ok {
 				return tx, c.encoding
 			}
-		} else if tx, err := c.chain.Read(b, signer); err == nil {
-			return tx, c.encoding
 		}
 	}
 	return nil, ""
 }
 
-// A candidate is a chain that bytes may be a transaction of, nil for Solana, of which the message alone is signed.
+// An unread is a transaction that its chain takes and that is not read: of a kind that is not known here, or in another form.
+type unread struct {
+	kind, contract string // contract is empty where there is none
+	content        []byte
+}
+
+func (t unread) Kind() string { return t.kind }
+
+func (t unread) Show(_ *show.View, o *show.Object) error {
+	if t.contract != "" {
+		o.Text("contract", t.contract)
+	}
+	o.Unreadable(show.UnknownInstruction, t.content)
+	return nil
+}
+
+func unreadTron(b []byte, _ error) (unread, bool) {
+	contract, parameter, ok := tron.ContractOf(b)
+	return unread{"TRON_TRANSACTION", contract, parameter}, ok
+}
+
+func unreadTempo(b []byte, err error) (unread, bool) {
+	f := fault.Of(err)
+	return unread{"TEMPO_TRANSACTION", "", b}, f != nil && f.Name == chain.UnsupportedName
+}
+
+// A candidate is a chain that bytes may be a transaction of, nil for Solana, of which the message alone is signed. unread tells a
+// transaction that Read refuses with an error; nil for none.
 type candidate struct {
 	chain    chain.Reader
 	encoding string
+	unread   func(b []byte, err error) (unread, bool)
 }
 
 // candidates are told by the hash function and the first bytes, so that nothing is read of what cannot be one.
@@ -195,13 +251,13 @@ func candidates(h keys.HashFunction, b []byte) []candidate {
 	switch {
 	case len(b) < 32:
 	case h == keys.HashKeccak256 && (b[0] >= 0xc0 || b[0] >= 1 && b[0] <= 4):
-		return []candidate{{eth.Chain{}, "RLP"}}
+		return []candidate{{eth.Chain{}, "RLP", nil}}
 	case h == keys.HashKeccak256 && b[0] == 0x76:
-		return []candidate{{tempo.Chain{}, "RLP"}}
+		return []candidate{{tempo.Chain{}, "RLP", unreadTempo}}
 	case h == keys.HashSHA256 && b[0] == 0x0a:
-		return []candidate{{tron.Chain{}, "PROTOBUF"}}
+		return []candidate{{tron.Chain{}, "PROTOBUF", unreadTron}}
 	case h == keys.HashNotApplicable && (b[0] == 0x80 || b[0] >= 1 && b[0] <= 19): // as many signatures fit
-		return []candidate{{nil, "SOLANA_MESSAGE"}}
+		return []candidate{{nil, "SOLANA_MESSAGE", nil}}
 	}
 	return nil
 }
@@ -214,7 +270,7 @@ const (
 	KindText        = "TEXT"        // any other text
 	KindBytes       = "BYTES"       // nothing that is known
 	KindDigest      = "DIGEST"      // 32 bytes, or what is hashed of typed data: nobody can tell of what
-	KindTransaction = "TRANSACTION" // a transaction of a chain whose transactions are read
+	KindTransaction = "TRANSACTION" // a transaction of a chain whose transactions are read, or the bytes of an authorization
 )
 
 var kindOrder = []string{KindDocument, KindMessage, KindText, KindBytes, KindDigest, KindTransaction}
@@ -232,16 +288,11 @@ func KindOf(h keys.HashFunction, b []byte) string {
 	if _, ok := eth.MessageOf(b); ok && h == keys.HashKeccak256 {
 		return KindMessage
 	}
-	for _, c := range candidates(h, b) {
-		if c.chain == nil && sol.IsMessage(b) {
-			return KindTransaction
-		}
-		if c.chain == nil {
-			continue
-		}
-		if _, err := c.chain.Read(b, chain.SigningKey{Public: anybody}); err == nil {
-			return KindTransaction
-		}
+	_, authorizes := authorizationOf(h, b)
+	tx, _ := asTransaction(h, b, chain.SigningKey{Public: anybody})
+	isSolana := func(c candidate) bool { return c.chain == nil && sol.IsMessage(b) }
+	if authorizes || tx != nil || slices.ContainsFunc(candidates(h, b), isSolana) {
+		return KindTransaction
 	}
 	switch {
 	case isDigest(h, b):
@@ -267,5 +318,5 @@ var anybody = func() chain.PublicKey {
 
 // isDigest tells a hash, and what typed data are hashed from.
 func isDigest(h keys.HashFunction, b []byte) bool {
-	return len(b) == digestSize || h == keys.HashKeccak256 && len(b) == 66 && b[0] == 0x19 && b[1] == 1
+	return len(b) == digestSize || h == keys.HashKeccak256 && eth.IsDigest(b)
 }

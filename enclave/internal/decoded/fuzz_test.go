@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/rlp"
 	"cloister/enclave/internal/chain/show"
+	"cloister/enclave/internal/chain/tron"
 	"cloister/enclave/internal/decoded"
 	"cloister/enclave/internal/keys"
 )
@@ -226,6 +229,102 @@ func TestBytesOfAnother(t *testing.T) {
 	}
 }
 
+// What an authorization for the account's code is hashed from, for Ethereum with the nonce 7.
+var authorization = "05" + hex.EncodeToString(rlp.AppendList(nil, rlp.AppendUint(nil, 1), rlp.AppendBytes(nil, bytes.Repeat([]byte{0xbb}, 20)), rlp.AppendUint(nil, 7)))
+
+// A transaction of Tempo that brings a list of authorizations, which is not read.
+var unreadTempo = func() string {
+	call := rlp.AppendList(nil, rlp.AppendBytes(nil, bytes.Repeat([]byte{0xbb}, 20)), rlp.AppendUint(nil, 0), rlp.AppendBytes(nil, nil))
+	var items []byte
+	for _, n := range []uint64{4217, 1, 2, 100_000} {
+		items = rlp.AppendUint(items, n)
+	}
+	items = append(append(items, rlp.AppendList(nil, call)...), rlp.AppendList(nil)...)
+	for range 6 { // nonces, times, token, fee payer
+		items = rlp.AppendUint(items, 0)
+	}
+	return "76" + hex.EncodeToString(rlp.AppendList(nil, items, rlp.AppendList(nil, rlp.AppendUint(nil, 1))))
+}()
+
+// tronOthers are transactions of tronweb with contracts that are not read.
+func tronOthers(t *testing.T) (raw map[string]string) {
+	t.Helper()
+	b, err := os.ReadFile("../chain/tron/testdata/tronweb.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Refused []struct {
+			Raw string `json:"raw_data_hex"`
+		}
+	}
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	raw = map[string]string{}
+	for _, v := range d.Refused {
+		b, err := hex.DecodeString(v.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := tron.ContractOf(b)
+		raw[name] = v.Raw
+	}
+	return raw
+}
+
+// What is signed as bytes and goes past the policies about it is told as what it is, though it is not read.
+func TestUnreadAsBytes(t *testing.T) {
+	file := readCases(t)
+	i := slices.IndexFunc(file.Cases, func(c approvalCase) bool { return c.ID == "msg-h04" })
+	c := file.Cases[i]
+	shown := func(hash, payload string) show.Document {
+		t.Helper()
+		view := show.New(known(t, &file, &c))
+		kind, err := decoded.Payload(view, "PAYLOAD_ENCODING_HEXADECIMAL", hash, payload)
+		if err != nil || kind != "RAW_PAYLOAD" {
+			t.Fatal(kind, err)
+		}
+		d := view.Document(show.Header{Kind: kind})
+		isDocument(t, d)
+		return d
+	}
+	holds := func(about string, d show.Document, severity show.Severity, all ...string) {
+		t.Helper()
+		if d.Severity() != severity {
+			t.Errorf("%s weighs %v", about, d.Severity())
+		}
+		for _, want := range all {
+			if !bytes.Contains(d.Text(), []byte(want)) {
+				t.Errorf("%s: %s lacks %s", about, d.Text(), want)
+			}
+		}
+	}
+	const keccak, sha = "HASH_FUNCTION_KECCAK256", "HASH_FUNCTION_SHA256"
+	to := chain.ChecksumAddress(bytes.Repeat([]byte{0xbb}, 20))
+	holds("an authorization", shown(keccak, authorization), show.Danger, `"title":"Sign an authorization as bytes"`, `"is":"EIP7702_AUTHORIZATION"`, `"code":"MESSAGE_IS_TRANSACTION"`,
+		`"code":"DELEGATION","severity":"DANGER","at":["parts.0.of.address"]`, `"of":{"input":{"encoding":"RLP"`, `"address":{"address":"`+to+`"},"chainId":"1","nonce":"7","authority":"`+c.Input.SignWith+`"`)
+	back := "05" + hex.EncodeToString(rlp.AppendList(nil, rlp.AppendUint(nil, 0), rlp.AppendBytes(nil, make([]byte, 20)), rlp.AppendUint(nil, 7)))
+	holds("one for no code, everywhere", shown(keccak, back), show.Danger, `"is":"EIP7702_AUTHORIZATION"`, `"code":"CHAIN_ANY"`, `"code":"MESSAGE_IS_TRANSACTION"`)
+	holds("under another hash", shown(sha, authorization), show.Danger, `"code":"BLIND"`, `"title":"Sign bytes"`)
+	holds("Tempo", shown(keccak, unreadTempo), show.Danger, `"is":"TEMPO_TRANSACTION"`, `"code":"MESSAGE_IS_TRANSACTION"`, `"code":"UNREAD"`, `"readable":"PARTIAL"`)
+	others := tronOthers(t)
+	if len(others) != 12 || others["TransferAssetContract"] == "" {
+		t.Fatal(len(others))
+	}
+	for name, raw := range others {
+		holds(name, shown(sha, raw), show.Danger, `"is":"TRON_TRANSACTION"`, `"contract":"`+name+`","unreadable":{"reason":"UNKNOWN_INSTRUCTION"`, `"code":"MESSAGE_IS_TRANSACTION"`, `"code":"UNREAD"`, `"readable":"PARTIAL"`)
+		holds(name+" under another hash", shown(keccak, raw), show.Danger, `"code":"BLIND"`)
+		b, err := hex.DecodeString(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decoded.KindOf(keys.HashSHA256, b); got != decoded.KindTransaction {
+			t.Errorf("%s is %s", name, got)
+		}
+	}
+}
+
 // What is signed as bytes is told to policies by its kind, whoever signs it. The cases' payloads have theirs.
 func TestKinds(t *testing.T) {
 	file := readCases(t)
@@ -260,6 +359,14 @@ func TestKinds(t *testing.T) {
 		{payloads["sol-01"], keys.HashNotApplicable, decoded.KindTransaction},
 		{payloads["sol-h05"], keys.HashNotApplicable, decoded.KindTransaction},
 		{"1901" + strings.Repeat("ab", 64), keys.HashKeccak256, decoded.KindDigest},
+		{authorization, keys.HashKeccak256, decoded.KindTransaction},
+		{authorization, keys.HashSHA256, decoded.KindBytes},
+		{authorization + "00", keys.HashKeccak256, decoded.KindBytes},
+		{"06" + authorization[2:], keys.HashKeccak256, decoded.KindBytes},
+		{unreadTempo, keys.HashKeccak256, decoded.KindTransaction},
+		{unreadTempo[:len(unreadTempo)-2], keys.HashKeccak256, decoded.KindBytes},
+		{hex.EncodeToString([]byte("vote for Ada, and for nobody else in the list")), keys.HashKeccak256, decoded.KindText},
+		{hex.EncodeToString([]byte("\n\nDear customer, pay at https://pay.example/protocol.TransferContract")), keys.HashSHA256, decoded.KindText},
 		{hex.EncodeToString([]byte("hello")), keys.HashKeccak256, decoded.KindText},
 		{hex.EncodeToString([]byte(strings.Repeat("\xff", 40))), keys.HashKeccak256, decoded.KindBytes},
 		{"", keys.HashKeccak256, decoded.KindText},

@@ -141,18 +141,23 @@ func (u *Unverified) Claims(nowMs uint64) (subject string, audiences []string, e
 	return i.Subject, i.Audiences, nil
 }
 
-// read reads the claims, proven or not, and checks the times.
-func (u *Unverified) read(nowMs uint64) (*Identity, error) {
+// Says is what the token says of itself, proven or not and whatever the time is: for readers.
+func (u *Unverified) Says() (*Identity, error) {
+	i, _, err := u.claims()
+	return i, err
+}
+
+// claims reads the claims, and the time before which the token is not valid.
+func (u *Unverified) claims() (who *Identity, notBefore uint64, err error) {
 	c := u.token.claims
 	i := &Identity{Issuer: u.issuer}
 	var ok bool
 	if i.Subject, ok = c.name("sub", maxSubject); !ok {
-		return nil, errOIDC(u.field, "it has no sub")
+		return nil, 0, errOIDC(u.field, "it has no sub")
 	}
 	if i.Audiences, ok = c.audiences(); !ok {
-		return nil, errOIDC(u.field, "it has no aud")
+		return nil, 0, errOIDC(u.field, "it has no aud")
 	}
-	var notBefore uint64
 	for _, at := range []struct {
 		name   string
 		wanted bool
@@ -160,13 +165,29 @@ func (u *Unverified) read(nowMs uint64) (*Identity, error) {
 	}{{"exp", true, &i.ExpiresMs}, {"iat", true, &i.IssuedMs}, {"nbf", false, &notBefore}} {
 		switch _, there := c[at.name]; {
 		case at.wanted && !c.hasMember(at.name):
-			return nil, errOIDC(u.field, "it has no "+at.name)
+			return nil, 0, errOIDC(u.field, "it has no "+at.name)
 		case !there:
 			continue
 		}
 		if *at.into, ok = c.seconds(at.name); !ok {
-			return nil, errOIDC(u.field, "its "+at.name+" is no number of seconds since 1970")
+			return nil, 0, errOIDC(u.field, "its "+at.name+" is no number of seconds since 1970")
 		}
+	}
+	for name, into := range map[string]*string{"nonce": &i.nonce, "tknonce": &i.tknonce} {
+		if *into, ok = c.text(name); !ok {
+			return nil, 0, errOIDC(u.field, "it has a bad "+name)
+		}
+	}
+	i.Email, _ = c.name("email", maxContact)
+	i.EmailVerified = i.Email != "" && string(c["email_verified"]) == "true"
+	return i, notBefore, nil
+}
+
+// read reads the claims, proven or not, and checks the times.
+func (u *Unverified) read(nowMs uint64) (*Identity, error) {
+	i, notBefore, err := u.claims()
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case nowMs >= i.ExpiresMs+Skew:
@@ -176,13 +197,6 @@ func (u *Unverified) read(nowMs uint64) (*Identity, error) {
 	case notBefore > nowMs+Skew:
 		return nil, errOIDC(u.field, "it is not valid yet")
 	}
-	for name, into := range map[string]*string{"nonce": &i.nonce, "tknonce": &i.tknonce} {
-		if *into, ok = c.text(name); !ok {
-			return nil, errOIDC(u.field, "it has a bad "+name)
-		}
-	}
-	i.Email, _ = c.name("email", maxContact)
-	i.EmailVerified = i.Email != "" && string(c["email_verified"]) == "true"
 	return i, nil
 }
 

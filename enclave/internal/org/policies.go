@@ -163,6 +163,8 @@ type Interface struct {
 	Parts     uint32 `cbor:"6,keyasint"`
 	CreatedMs uint64 `cbor:"7,keyasint"`
 	UpdatedMs uint64 `cbor:"8,keyasint"`
+	// MadeBy is the user who asked for it. Zero in interfaces of releases that did not record it.
+	MadeBy ID `cbor:"9,keyasint,omitzero"`
 }
 
 // partSize is the size of a part of the text, well below MaxValue.

@@ -12,7 +12,8 @@
 // reading: lex.go, parse.go and ast.go for the text; schema.go, the one table of what
 // can be read; check.go; eval.go and cron.go; decide.go and reach.go for decisions,
 // set.go for decisions by many policies; explain.go for people; narrow.go for what would
-// allow a refused request. lint.go is for package enclave/lint, and mistake.go, words.go,
+// allow a refused request; matched.go and broad.go for what a condition allows at all.
+// lint.go is for package enclave/lint, and mistake.go, words.go,
 // words_time.go, phrases.go and complete.go for package enclave/editor; the enclave links
 // none of them.
 package policy

@@ -158,8 +158,18 @@ func TestWallets(t *testing.T) {
 	if got := pick(w.get("list_wallets", nil)["wallets"], "walletName"); !reflect.DeepEqual(got, []string{"Wallet 2", "Wallet 1", "Wallet 3"}) {
 		t.Error(got)
 	}
-	if got := w.get("get_wallet", object{"walletId": id('W', 1).String()})["wallet"].(object); got["walletName"] != "Wallet 1" || got["exported"] != false {
+	if got := w.get("get_wallet", object{"walletId": id('W', 1).String()})["wallet"].(object); got["walletName"] != "Wallet 1" || got["exported"] != false || got["keysExported"] != nil {
 		t.Error(got)
+	}
+	w.change(func(tx *org.Tx) {
+		rec, err := tx.Wallet(id('W', 1))
+		w.must(err)
+		changed := *rec
+		changed.KeysOut = true
+		w.must(tx.PutWallet(&changed))
+	})
+	if got := w.get("get_wallet", object{"walletId": id('W', 1).String()})["wallet"].(object); got["exported"] != false || got["keysExported"] != true {
+		t.Errorf("an account's key was exported: %v", got)
 	}
 	w.refused("get_wallet", object{"walletId": id('W', 9).String()}, 5, "wallet not found: "+id('W', 9).String())
 }

@@ -68,5 +68,8 @@ func appendInterface(dst []byte, v *View, i *org.Interface) ([]byte, error) {
 	dst = text(dst, `,"type":`, i.Type)
 	dst = text(dst, `,"label":`, i.Label)
 	dst = text(dst, `,"notes":`, i.Notes)
+	if !i.MadeBy.Zero() {
+		dst = ident(dst, `,"createdBy":`, i.MadeBy) // ours
+	}
 	return append(appendTimes(dst, i.CreatedMs, i.UpdatedMs), '}'), nil
 }

@@ -66,7 +66,7 @@ func TestInterfaces(t *testing.T) {
 	w := newWorld(t)
 	long := "[" + strings.Repeat(" ", 250_000) + "]"
 	w.change(func(tx *org.Tx) {
-		w.must(tx.PutInterface(&org.Interface{ID: id('J', 1), Address: "0xAb", Type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", Label: "younger", Notes: "n", CreatedMs: 2000, UpdatedMs: 2000}, long))
+		w.must(tx.PutInterface(&org.Interface{ID: id('J', 1), Address: "0xAb", Type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", Label: "younger", Notes: "n", MadeBy: id('U', 1), CreatedMs: 2000, UpdatedMs: 2000}, long))
 		w.must(tx.PutInterface(&org.Interface{ID: id('J', 2), Address: "x", Type: "SMART_CONTRACT_INTERFACE_TYPE_SOLANA", Label: "older", CreatedMs: 1000, UpdatedMs: 1000}, "{}"))
 	})
 	got := w.get("list_smart_contract_interfaces", nil)["smartContractInterfaces"]
@@ -74,8 +74,11 @@ func TestInterfaces(t *testing.T) {
 		t.Error(pick(got, "label"))
 	}
 	one := w.get("get_smart_contract_interface", object{"smartContractInterfaceId": id('J', 1).String()})["smartContractInterface"].(object)
-	if one["smartContractInterface"] != long || one["smartContractAddress"] != "0xAb" || one["organizationId"] != w.id.String() || one["notes"] != "n" || one["type"] != "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM" {
+	if one["smartContractInterface"] != long || one["smartContractAddress"] != "0xAb" || one["organizationId"] != w.id.String() || one["notes"] != "n" || one["createdBy"] != id('U', 1).String() || one["type"] != "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM" {
 		t.Error(one["label"])
+	}
+	if old := w.get("get_smart_contract_interface", object{"smartContractInterfaceId": id('J', 2).String()})["smartContractInterface"].(object); old["createdBy"] != nil {
+		t.Errorf("who made it was not recorded: %v", old["createdBy"])
 	}
 	w.refused("get_smart_contract_interface", object{"smartContractInterfaceId": id('J', 3).String()}, 5, "smart contract interface not found")
 	// More than an answer can hold is refused, not cut.

@@ -80,6 +80,9 @@ var ownAnswers = []string{"organizations: unknown member", "total: unknown membe
 // explanations are members of ours in evaluations: why a policy decided so.
 var explanations = []string{"clause: unknown member", "policyName: unknown member", "position: unknown member", "values: unknown member"}
 
+// ownRecords are members of ours in records, with which documents for approvers are decoded elsewhere.
+var ownRecords = []string{"createdBy: unknown member", "keysExported: unknown member"}
+
 func TestRequestsFollowTheDescription(t *testing.T) {
 	found := map[string]bool{}
 	for op, q := range query.Live() {
@@ -281,6 +284,9 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	if !slices.Contains(query.Own, op) {
 		for _, wrong := range api.Check(endpoint(op).Response, b) {
 			if _, member, _ := strings.Cut(wrong, "."); request["includeDetails"] == true && slices.Contains(ownAnswers, member) {
+				continue
+			}
+			if slices.Contains(ownRecords, wrong[strings.LastIndexByte(wrong, '.')+1:]) {
 				continue
 			}
 			if op == "get_policy_evaluations" && slices.Contains(explanations, wrong[strings.LastIndexByte(wrong, '.')+1:]) {

@@ -128,6 +128,8 @@ All are optional. Clients that do not know them leave them out.
 - `+"`list_suborgs` and `list_verified_suborgs`: with `includeDetails` true, the answer also has `organizations` (`organizationId`,\n  `organizationName`, `createdAt`, of this page) and `total`, how many sub-organizations there are, whatever the filter"+`.
 - `+"`list_wallet_accounts`: `address` selects the account that has it, of any wallet or of `walletId`"+`.
 - `+"`list_activities`: `untilMs` leaves out activities that changed after this time in milliseconds"+`.
+- `+"`get_wallet`, `list_wallets` and `walletDetails`: `keysExported` is true of a wallet of which an account's key was exported"+`.
+- `+"`get_smart_contract_interface` and `list_smart_contract_interfaces`: `createdBy` is the user who asked for the interface. Those that an earlier\n  release stored have none"+`.
 - `+"`list_activities`: with `includeDecoded` true, each activity that waits has `decodedSummary` (`title`, `severity`, `readable`, as in\n  `decoded`), unless its body is longer than 8 KiB"+`.
 `, live, all, asked, askedLive, liveQueries, allQueries, types.String(), queries.String(), own.String())
 	kept, err := os.ReadFile(served)

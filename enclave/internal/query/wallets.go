@@ -56,6 +56,9 @@ func appendWallet(dst []byte, w *org.Wallet) []byte {
 	dst = text(dst, `,"walletName":`, w.Name)
 	dst = appendTimes(dst, w.CreatedMs, w.UpdatedMs)
 	dst = flag(dst, `,"exported":`, w.Exported)
+	if w.KeysOut {
+		dst = flag(dst, `,"keysExported":`, true) // ours
+	}
 	return append(flag(dst, `,"imported":`, w.Imported), '}')
 }
 

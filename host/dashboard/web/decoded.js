@@ -21,9 +21,12 @@ const scalar = (value) => (value === true ? "Yes" : value === false ? "No" : val
 
 const sources = {
   BYTES: "from the bytes themselves", BUILTIN: "built in", ORGANIZATION: "your organization's", OPERATOR_LIST: "from the operator's list",
-  REQUESTER: "the requester wrote it", HOST: "the server will say it",
+  REQUESTER: "the requester wrote it", HOST: "the server will say it", INTERFACE: "the label of an interface, which proves nothing",
 };
 const sourceText = (source) => sources[source] ?? `from ${scalar(source)}`;
+
+// labelSources say where the label of an address is from.
+const labelSources = { BUILTIN: "built in", OPERATOR_LIST: "on the operator's list", ORGANIZATION: "in the address book" };
 
 const reasons = {
   DIGEST: "It is a hash, and nobody can tell what it is the hash of.", ENCRYPTED: "It is encrypted for somebody else.",
@@ -36,10 +39,14 @@ const reasons = {
 const labels = {
   by: "Signed by", signs: "What is signed", input: "Bytes that were read", encodeType: "Types in full", domainHash: "Hash of the domain", messageHash: "Hash of the message",
   calldataDigest: "Hash of the call's data", maxFee: "Maximum fee", tokenFee: "Fee in the token", feePayer: "Who pays the fee", value: "Value", sha256: "SHA-256", hex: "Bytes (hexadecimal)",
-  txid: "Transaction id", vout: "Output number", own: "Yours", proven: "Proven by the bytes", claimsOwn: "Says that it is yours", chainId: "Chain id", uri: "Address (URI)",
+  mayBeSigned: "May be signed along", txid: "Transaction id", vout: "Output number", own: "Yours", proven: "Proven by the bytes", claimsOwn: "Says that it is yours", chainId: "Chain id", uri: "Address (URI)",
   unsigned: "Not signed: members that no signature covers", of: "The transaction", is: "Which is a", most: "At most", until: "Valid until", args: "Arguments", at: "At",
   intent: "The request, member by member", accountOwner: "Owner of the account", toOwner: "Owner of the receiving account", gives: "You give", gets: "You get", getsOthers: "Others get",
   lines: "Text", id: "Id", path: "Path", nonceKey: "Nonce key", root: "In the root quorum", selector: "Function selector", source: "Where it is from", undelegates: "Takes back",
+  labelBy: "Who gave it this label", keyOutside: "Others may have its key", atLeast: "There is more that only the chain knows",
+  means: "What it comes to", newEmail: "The new e-mail address", newPhone: "The new phone number", readBy: "Policies that read it", readByMore: "More policies that read it", waysIn: "Ways to act as this user", emailVerified: "E-mail proven", email: "E-mail",
+  phone: "Phone number", phoneVerified: "Phone number proven", behind: "Policies that no longer apply there", anyOf: "Any of these", required: "What is required", removedMore: "More that lose it",
+  tagsDeleted: "Tags that are deleted", ifAddressUnknown: "If the address is unknown", url: "URL", usdOfAll: "USD for all together", usdOfEachSubOrganization: "USD for each sub-organization",
   expires: "Expires", expiresAfterSeconds: "Expires after (seconds)", record: "Record", storageKeys: "Storage slots", organizationId: "Organization id", activityId: "Activity id",
 };
 
@@ -47,7 +54,8 @@ const labels = {
 const label = (key) => labels[key] ?? key.replace(/([a-z0-9])([A-Z])/g, "$1 $2").replace(/^./, (c) => c.toUpperCase()).replace(/ [A-Z](?=[a-z])/g, (c) => c.toLowerCase());
 
 // Values that the program has a name for, in words; the name stands beside them.
-const words = { EFFECT_ALLOW: "Allow", EFFECT_DENY: "Deny", API_KEY: "API key", PASSKEY: "Passkey", IDENTITY: "Identity at a provider", SPONSOR: "A sponsor", OTHER: "Somebody else" };
+const words = { EFFECT_ALLOW: "Allow", EFFECT_DENY: "Deny", API_KEY: "API key", PASSKEY: "Passkey", IDENTITY: "Identity at a provider", SPONSOR: "A sponsor", OTHER: "Somebody else",
+  AUTHENTICATION_TYPE_PASSKEY: "Passkey", AUTHENTICATION_TYPE_API_KEY: "API key", AUTHENTICATION_TYPE_SESSION: "Session", AUTHENTICATION_TYPE_EMAIL_OTP: "Code by e-mail", AUTHENTICATION_TYPE_SMS_OTP: "Code by text message", AUTHENTICATION_TYPE_OAUTH: "Identity at a provider" };
 
 const weights = { DANGER: ["Danger", "bad"], WARN: ["Warning", "wait"], INFO: ["Note", "neutral"], NONE: ["No warnings", "neutral"] };
 const weight = (severity) => weights[severity] ?? [scalar(severity), "wait"];
@@ -83,12 +91,24 @@ function amountText(amount, token) {
   return `${scaled ? text : value} ${name}`;
 }
 
+// calledText is what an address is called, and by whom in words of this program: a name may say anything of itself. Empty if nothing
+// is known. The organization's own words go before a label that somebody gave a contract with an interface.
+function calledText({ label, labelSource, labelBy, keyOutside }, mine) {
+  const outside = keyOutside === true ? ", whose key others may have" : "";
+  if (isText(label) && Object.hasOwn(labelSources, labelSource)) return `${labelSources[labelSource]} as ${quoted(label)}${outside}`;
+  if (isText(mine)) return `your wallet ${quoted(mine)}${outside}`;
+  if (outside) return `your account${outside}`;
+  if (!isText(label)) return "";
+  if (labelSource !== "INTERFACE") return `called ${quoted(label)}, ${sourceText(labelSource)}`;
+  return `labelled ${quoted(label)} by ${isText(labelBy?.name) ? quoted(labelBy.name) : isText(labelBy?.userId) ? `the user ${labelBy.userId}` : "somebody"}`;
+}
+
 // partyText is an address with what it is called.
 function partyText(at, own) {
   const address = isText(at) ? at : at?.address;
   if (!isText(address)) return isText(at?.table) ? `account ${at.index} of the table ${at.table}` : null;
-  const name = at.label ?? own?.get(address.toLowerCase());
-  return isText(name) ? `${quoted(name)} (${address})` : address;
+  const called = calledText(at, own?.get(address.toLowerCase()));
+  return called ? `${address} (${called})` : address;
 }
 
 const howMuch = (amount, token) => amountText(amount, token) ?? "an unknown amount";
@@ -108,18 +128,29 @@ const list = (all, most = 3) => [...all.slice(0, most), ...(all.length > most ? 
 
 const calling = (call) => (argument(call, "data") ? ", and call it with data" : "");
 
+// collectibles says how many tokens of a collection are sent, or if there are several numbers how many kinds.
+function collectibles(call) {
+  const kinds = argument(call, "ids")?.items;
+  if (Array.isArray(kinds)) {
+    const n = new Set(kinds.map((k) => k.value).filter(isText)).size;
+    return `${kinds.some((k) => isObject(k.unreadable)) ? "more than " : ""}${n} kind${n === 1 ? "" : "s"} of tokens`;
+  }
+  const count = argument(call, "value")?.value;
+  return !isText(count) || count === "1" ? "a token" : `${count} tokens`;
+}
+
 // The calls that a sentence can say whole, by what they mean.
 const sayings = {
   ERC20_TRANSFER: (c, own) => `Send ${howMuch(c.amount, c.to)} to ${whom(argument(c, "to"), own)}${calling(c)}`,
   ERC20_TRANSFER_FROM: (c, own) => `Move ${howMuch(c.amount, c.to)} from ${whom(argument(c, "from"), own)} to ${whom(argument(c, "to"), own)}`,
   ERC20_APPROVE: (c, own) => `Allow ${whom(argument(c, "spender"), own)} to take ${limit(c.amount, c.to)}${calling(c)}`,
   PERMIT2_APPROVE: (c, own) => sayings.ERC20_APPROVE(c, own),
-  NFT_TRANSFER: (c, own) => `Send a token of ${whom(c.to, own)} to ${whom(argument(c, "to"), own)}${calling(c)}`,
+  NFT_TRANSFER: (c, own) => `Send ${collectibles(c)} of ${whom(c.to, own)} to ${whom(argument(c, "to"), own)}${calling(c)}`,
   APPROVAL_FOR_ALL: (c, own) => `${argument(c, "approved")?.value === false ? "No longer allow" : "Allow"} ${whom(argument(c, "operator"), own)} to take every token of ${whom(c.to, own)}`,
 };
 
-// callText says what one call does.
-function callText(call, own) {
+// callText says what one call does, and of one that proposes others what these would do.
+function callText(call, own, isProposed = false) {
   if (Object.hasOwn(sayings, call.meaning ?? "")) return sayings[call.meaning](call, own);
   const to = partyText(call.to ?? call.program, own);
   const coins = isText(call.value?.value) && call.value.value !== "0" ? `, with ${howMuch(call.value)}` : "";
@@ -127,8 +158,12 @@ function callText(call, own) {
   const standard = call.functionSource === "BUILTIN";
   if (standard && isObject(call.amount) && isObject(receiver) && /^Transfer/.test(call.function ?? "")) return `Send ${howMuch(call.amount, call.mint)} to ${whom(receiver, own)}`;
   if (standard && isObject(call.amount) && call.delegate) return `Allow ${whom(call.delegate, own)} to take ${limit(call.amount, call.mint)}`;
+  if (standard && call.function === "CloseAccount" && call.to) return `Close the token account ${whom(call.account, own)} and send all SOL that it holds to ${whom(call.to, own)}`;
+  if (standard && call.function === "Withdraw" && isObject(call.amount) && call.to) return `Withdraw ${howMuch(call.amount)} from ${whom(call.from, own)} to ${whom(call.to, own)}`;
   if (standard && call.newAuthority) return `Give control (${call.authorityType ?? call.function}) of ${partyText(call.account, own) ?? "an account"} to ${whom(call.newAuthority, own)}`;
-  if (isText(call.function)) return `Call ${call.function}${to ? ` of ${to}` : ""}${coins}`;
+  const proposed = standard && !isProposed && isObject(call.program) && Array.isArray(call.calls) ? call.calls.filter(isObject) : [];
+  if (proposed.length > 0) return `Propose to a multisig${isObject(call.vault) ? ` with the vault ${whom(call.vault, own)}` : ""}: ${list(proposed.map((c) => callText(c, own, true)))}`;
+  if (isText(call.function)) return `Call ${call.function}${to ? ` of ${to}` : ""}${isObject(call.unreadable) ? " with something that cannot be read" : ""}${coins}`;
   if (call.kind === "CREATE") return "Create a contract";
   return `Call ${to ?? "code"} with something that cannot be read${coins}`;
 }
@@ -158,20 +193,27 @@ function deed(part, kind, title, own) {
     if (/^Send/.test(title) && to && isObject(part.value)) return `Send ${howMuch(part.value)} to ${to}`;
     return `${title}${value && `, ${value}`}${to ? `: ${to}` : ""}`;
   };
-  if (!lends) return `${says()}${on}`;
+  const may = isObject(part.authorization) ? `, and perhaps let code at ${whom(part.authorization.address, own)} act as the account` : "";
+  if (!lends) return `${says()}${may}${on}`;
   return `${lends}${calls.length || value ? `, and: ${calls.length ? says() : `Send ${value} to ${to}`}` : ""}${on}`;
 }
 
+const isId = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+
+// nameIn is what an object is called, or what it holds.
+const nameIn = (o) => (isText(o?.name) ? o.name : o?.name?.text ?? o?.user?.name ?? o?.tag?.name ?? o?.privateKey?.name ?? o?.secret?.name ?? o?.address ?? o?.label);
+
 // subjects are the names that an organization's change is about.
 function subjects(part) {
-  const name = (o) => (isText(o?.name) ? o.name : o?.name?.text ?? o?.user?.name ?? o?.address ?? o?.label);
-  const lists = ["users", "policies", "wallets", "privateKeys", "accounts"].flatMap((key) => (Array.isArray(part[key]) ? part[key] : [])).map(name);
-  const credentials = (Array.isArray(part.credentials) ? part.credentials : []).map(name);
-  const found = [...credentials, ...lists, ...[part.before, part.wallet, part.privateKey, part.interface, { ...part, user: null }].map(name)].filter(isText);
-  if (found.length) return found;
-  const texts = (Array.isArray(part.intent) ? part.intent : []).filter((m) => isText(m?.value) && m.value);
-  const names = texts.filter((m) => /name|label|url/i.test(m.name));
-  return (names.length ? names : texts).map((m) => m.value);
+  const lists = ["users", "policies", "wallets", "privateKeys", "accounts", "secrets", "tagsDeleted"].flatMap((key) => (Array.isArray(part[key]) ? part[key] : [])).map(nameIn);
+  const credentials = (Array.isArray(part.credentials) ? part.credentials : []).map(nameIn);
+  const single = [part.before, part.wallet, part.privateKey, part.interface, part.tag, part.policy, part.webhookEndpoint, part.invitation, part.credential, part.app, part.organization];
+  const found = [...credentials, ...lists, ...single.map(nameIn), nameIn({ ...part, user: null, tag: null, privateKey: null, secret: null })].filter(isText);
+  if (found.length) return [...new Set(found)];
+  const texts = (Array.isArray(part.intent) ? part.intent : []).filter((m) => isText(m?.value) && m.value && !isId(m.value));
+  const names = texts.filter((m) => /name|label|url|email|phone/i.test(m.name));
+  const said = isObject(part.before) || isText(part.means) || isObject(part.user); // by more than the request
+  return (names.length || said ? names : texts).map((m) => m.value);
 }
 
 const plain = (v) => (isText(v) ? v : isText(v?.text) ? v.text : JSON.stringify(v) ?? "");
@@ -191,9 +233,11 @@ function changeText(part, title) {
   const does = { EFFECT_ALLOW: "allows", EFFECT_DENY: "forbids" }[part.effect];
   const rule = does ? `, which ${does} ${part.condition ? `when ${quoted(plain(part.condition))}` : "everything"}` : "";
   const changes = isObject(before) && isObject(after) ? changedMembers(before, after).map((name) => label(name).toLowerCase()) : [];
-  const holder = isText(part.user?.name) ? ` for ${quoted(part.user.name)}` : "";
+  const holder = isText(part.user?.name) && !about.includes(part.user.name) ? ` for ${quoted(part.user.name)}` : "";
+  const names = (key) => (Array.isArray(part[key]) ? part[key] : Array.isArray(part[key]?.tags) ? part[key].tags : []).map(nameIn).filter(isText).map(quoted);
+  const sides = ["added", "removed"].map((key) => (names(key).length ? `; ${key}: ${list(names(key))}` : "")).join("");
   const to = isText(part.targetPublicKey?.value) ? ` to whoever holds the key ${part.targetPublicKey.value}` : "";
-  return `${title}${about.length ? `: ${list(about.map(quoted))}` : ""}${holder}${to}${rule}${changes.length ? `; changes: ${list(changes, 8)}` : ""}`;
+  return `${title}${about.length ? `: ${list(about.map(quoted))}` : ""}${holder}${to}${rule}${changes.length ? `; changes: ${list(changes, 8)}` : ""}${sides}`;
 }
 
 function typedText(part, title, own) {
@@ -208,7 +252,11 @@ function typedText(part, title, own) {
 }
 
 function partText(part, kind, title, own) {
-  if (isObject(part.of)) return `${title}: ${partText(part.of, part.is, part.of.contract && !/^Transfer/.test(part.of.contract) ? part.of.contract : "Send", own)}`;
+  if (isObject(part.of)) {
+    const unread = isObject(part.of.unreadable);
+    const named = isText(part.of.contract) && (unread || !/^Transfer/.test(part.of.contract));
+    return `${title}: ${partText(part.of, part.is, named ? part.of.contract : unread ? "something" : "Send", own)}`;
+  }
   if (isObject(part.unreadable) && !part.calls) return `${title}${part.unreadable.length ? `: ${part.unreadable.length} bytes` : ""} that cannot be read`;
   if (kind === "ORGANIZATION_CHANGE") return changeText(part, title);
   if (isText(part.primaryType)) return typedText(part, title, own);
@@ -220,7 +268,7 @@ function partText(part, kind, title, own) {
 }
 
 // partTitle is what one of several payloads is.
-const partTitle = (p) => (p.signIn ? "Sign in to a site" : p.primaryType ? "Sign typed data" : p.of ? "Sign a transaction as bytes" : p.lines ? "Sign a text" : "Sign bytes");
+const partTitle = (p) => (p.signIn ? "Sign in to a site" : p.primaryType ? "Sign typed data" : p.of ? `Sign ${p.is === "EIP7702_AUTHORIZATION" ? "an authorization" : "a transaction"} as bytes` : p.lines ? "Sign a text" : "Sign bytes");
 
 // headline is a document in one sentence. own has names of the organization's accounts by their addresses in small letters.
 export function headline(document, own = new Map()) {
@@ -297,9 +345,11 @@ function lead(o, key, d) {
   }
   if (isText(o.address)) {
     const named = isText(o.label);
-    const name = named ? o.label : d.own.get(o.address.toLowerCase());
+    const mine = d.own.get(o.address.toLowerCase());
+    const known = Object.hasOwn(labelSources, o.labelSource ?? "");
     return [["address", ...(named ? ["label", "labelSource"] : [])], [
-      name && h("p", null, h("span", { class: "strong wrap" }, name), named ? o.labelSource && note(o.labelSource) : h("span", { class: "note" }, " (your wallet, as it is named now)")),
+      named && h("p", null, h("span", { class: known ? "strong wrap" : "wrap" }, known ? o.label : quoted(o.label)), o.labelSource && h("span", { class: "note" }, ` (${labelSources[o.labelSource] ?? sourceText(o.labelSource)})`)),
+      mine && !(named && known) && h("p", null, h("span", { class: "strong wrap" }, mine), h("span", { class: "note" }, " (your wallet, as it is named now)")),
       copyable(o.address, "address", { whole: true })]];
   }
   if (isText(o.value) && (key === "amount" || ["unit", "symbol", "unlimited", "decimals", "text"].some((name) => has(o, name)))) {
@@ -334,6 +384,10 @@ function inside(o, path, key, d, depth, taken = []) {
     done.add("before").add("after");
     first.push(difference(o, path, d, depth));
   }
+  if (isText(o.means) && !done.has("means")) {
+    done.add("means");
+    first.unshift(h("p", { class: "strong wrap" }, o.means)); // the program's own sentence
+  }
   const names = Object.keys(o).filter((name) => !done.has(name) && !(name.endsWith("Source") && has(o, name.slice(0, -6)) && !done.has(name.slice(0, -6))));
   names.sort((a, b) => late.has(a) - late.has(b));
   const rows = names.map((name) => row(name, o[name], `${path}.${name}`, d, depth, o[`${name}Source`]));
@@ -355,7 +409,7 @@ function difference(o, path, d, depth) {
 }
 
 // A name in an entry is the payload's own; a member that is called so in a record has a source.
-const isEntry = (item) => isObject(item) && isText(item.name) && !has(item, "nameSource") && ["type", "value", "members", "items", "address"].some((name) => has(item, name));
+const isEntry = (item) => isObject(item) && isText(item.name) && !has(item, "nameSource") && ["type", "value", "members", "items", "address", "absent", "unreadable"].some((name) => has(item, name));
 
 function items(all, path, key, d, depth) {
   if (all.length === 0) return h("span", { class: "note" }, "none");
@@ -410,7 +464,8 @@ function safely(say) {
   }
 }
 
-const singulars = { addresses: "Address", policies: "Policy", accessList: "Address", inputs: "Input", signs: "Signature", gives: "You give", gets: "You get", getsOthers: "Others get" };
+const singulars = { addresses: "Address", policies: "Policy", accessList: "Address", inputs: "Input", signs: "Signature", gives: "You give", gets: "You get", getsOthers: "Others get",
+  readBy: "Policy", behind: "Policy", required: "Step", anyOf: "Factor", tagsDeleted: "Tag", properties: "Property", methods: "Way to log in" };
 const singular = (key) => singulars[key] ?? label(key.replace(/s$/, ""));
 
 function value(v, path, key, d, depth) {
@@ -433,7 +488,8 @@ function row(key, v, path, d, depth, source) {
   const paths = around([path], v, key, d);
   const content = key === "unreadable" ? unread(v, path, d, depth + 1) : value(v, path, key, d, depth + 1);
   const nested = key === "unreadable" || Array.isArray(v) && v.length > 0 || isObject(v) && (isObject(v.before) || Object.values(v).filter((x) => x !== null && typeof x === "object").length > 0 || Object.keys(v).length > 8);
-  return d.show(paths, h("div", { class: nested ? "wide" : null }, h("dt", null, label(key)), h("dd", null, d.marks(paths), content, source && note(source))));
+  const name = key === "by" && path.startsWith("sources.") ? "Put there by" : label(key);
+  return d.show(paths, h("div", { class: nested ? "wide" : null }, h("dt", null, name), h("dd", null, d.marks(paths), content, source && note(source))));
 }
 
 // ---- The whole

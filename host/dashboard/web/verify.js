@@ -124,7 +124,7 @@ function decodes(place) {
     fields: [
       field({ name: "saved", label: "File from an approval", kind: "file", accept: "application/json,.json", onchange: fromApproval, hint: "What “Save to check it elsewhere” saved. It fills the fields below, and is sent nowhere." }),
       area({ name: "activity", label: "Activity", required: true, hint: "JSON: the answer of get_activity. Its first vote has the body that was signed." }),
-      area({ name: "records", label: "Accounts and interfaces", rows: 3, hint: "JSON: answers of list_wallet_accounts, list_private_keys, list_smart_contract_interfaces and get_organization_configs (for the address book), in a list. What is false in them changes the view, and so its digest." }),
+      area({ name: "records", label: "Accounts and interfaces", rows: 3, hint: "JSON: answers of list_wallet_accounts (with includeWalletDetails), list_wallets, list_private_keys, list_smart_contract_interfaces, get_user and get_organization_configs (for the address book), in a list. What is false in them changes the view, and so its digest." }),
       area({ name: "tokens", label: "Tokens", rows: 3, hint: "JSON: the operator's list of tokens, or the answer of list_known_tokens." }),
     ],
     action: "Decode on this machine",

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as ethers from "ethers";
 import { createSiweMessage, parseSiweMessage } from "viem/siwe";
-import { abiValue, authorizationHash, callData, chainId, delegation, ethereum, ethereumAddress, ethereumShown, ethereumTransaction, ethereumView, networkOf, permit2, seaport, showCall, unlimited, until } from "./view-ethereum.mjs";
+import { abiValue, authorizationBytes, authorizationHash, callData, chainId, delegation, ethereum, ethereumAddress, ethereumShown, ethereumTransaction, ethereumView, networkOf, permit2, seaport, showCall, unlimited, until } from "./view-ethereum.mjs";
 import { amount, bytes, judged, payload, transaction } from "./view.mjs";
 
 test("ethers: transactions of all types", () =>
@@ -31,6 +31,7 @@ const typedStandards = {
   PERMIT2_SINGLE: ["PermitSingle", { PermitSingle: [["PermitDetails", "details"], ["address", "spender"], ["uint256", "sigDeadline"]], PermitDetails: permitDetails }],
   PERMIT2_BATCH: ["PermitBatch", { PermitBatch: [["PermitDetails[]", "details"], ["address", "spender"], ["uint256", "sigDeadline"]], PermitDetails: permitDetails }],
   PERMIT2_TRANSFER: ["PermitTransferFrom", { PermitTransferFrom: [["TokenPermissions", "permitted"], ["address", "spender"], ["uint256", "nonce"], ["uint256", "deadline"]], TokenPermissions: tokenPermissions }],
+  SAFE_MESSAGE: ["SafeMessage", { SafeMessage: [["bytes", "message"]] }],
   SAFE_TX: ["SafeTx", { SafeTx: [["address", "to"], ["uint256", "value"], ["bytes", "data"], ["uint8", "operation"], ["uint256", "safeTxGas"], ["uint256", "baseGas"], ["uint256", "gasPrice"], ["address", "gasToken"], ["address", "refundReceiver"], ["uint256", "nonce"]] }],
 };
 const listed = (types) => Object.fromEntries(Object.entries(types).map(([name, members]) => [name, members.map(([type, name]) => ({ type, name }))]));
@@ -66,6 +67,9 @@ function typedData(random, accounts) {
   const standard = random.is(50) && random.one(Object.keys(typedStandards));
   if (standard) [primaryType, types] = [typedStandards[standard][0], listed(typedStandards[standard][1])];
   const message = typedValue(random, accounts, types, primaryType);
+  if (standard === "SAFE_MESSAGE" && random.is(70)) {
+    message.message = ethers.hexlify(random.one([Buffer.from(random.text()), Buffer.from("I agree\n\tto it\r\n"), random.bytes(32), Buffer.concat([bytes("0x1901"), random.bytes(64)]), Buffer.from("\x19\x01" + "a".repeat(64))]));
+  }
   if (standard === "SAFE_TX") {
     if (random.is(60)) message.data = callData(random, accounts, 2);
     message.operation = random.one(["0", "0", "1"]);
@@ -128,7 +132,7 @@ function typedShown(accounts, text) {
   const amounts = (list, bits) => list.map(({ token, amount, expiration }, i) => ({
     token, ...allows(`parts.0.amounts.${i}`, BigInt(amount), bits), ...(expiration !== undefined && { until: until(view, `parts.0.amounts.${i}`, BigInt(expiration)) }),
   }));
-  if (meaning && meaning !== "SAFE_TX") {
+  if (meaning && !/^SAFE/.test(meaning)) {
     const to = meaning === "ERC3009_TRANSFER" ? "to" : "spender";
     view.warn("PERMIT", "parts.0");
     view.party(message[to], `parts.0.message.${to}`);
@@ -151,6 +155,19 @@ function typedShown(accounts, text) {
       if (view.part.meaning) view.part.amounts = amounts([message.permitted], 256);
       view.part.until = until(view, "parts.0", n("deadline"));
       break;
+    case "SAFE_MESSAGE": {
+      const signed = bytes(message.message);
+      const readable = signed.toString();
+      const isHash = signed.length === 32 || (signed.length === 66 && signed[0] === 0x19 && signed[1] === 1);
+      if (!isHash && signed.length && Buffer.from(readable).equals(signed) && !/(?![\t\r\n])\p{Cc}/u.test(readable)) {
+        Object.assign(view.part, view.lines("lines", readable, "parts.0"));
+        break;
+      }
+      view.blind("parts.0");
+      if (!isHash) view.warn("UNREAD", "parts.0");
+      Object.assign(view.part, { unreadable: { reason: isHash ? "DIGEST" : "DOES_NOT_DECODE", ...view.piece(signed) } });
+      break;
+    }
     case "SAFE_TX": {
       if (n("gasPrice")) {
         view.warn("SAFE_REFUND", "parts.0");
@@ -175,10 +192,19 @@ test("ethers: authorizations of EIP-7702", () =>
     const nonce = random.number(64) % ((1n << 64n) - 1n);
     const as = (n) => random.one([String(n), `0x${n.toString(16)}`]);
     const text = JSON.stringify({ address: ethereumAddress(random, accounts), chainId: as(random.one([0n, 1n, random.number(256)])), nonce: as(nonce) });
-    const view = ethereumView("EIP7702_AUTHORIZATION", accounts);
     const read = JSON.parse(text);
-    view.signed("JSON", Buffer.from(text), "ECDSA_SECP256K1", [authorizationHash(read)], accounts[0].address);
-    Object.assign(view.part, delegation(view, "parts.0", { ...read, chainId: BigInt(read.chainId) }), { nonce: String(BigInt(read.nonce)), authority: accounts[0].address });
+    const asBytes = random.is(40) && authorizationBytes(read);
+    const view = ethereumView(asBytes ? "RAW_PAYLOAD" : "EIP7702_AUTHORIZATION", accounts);
+    view.signed(asBytes ? "BYTES" : "JSON", asBytes ? bytes(asBytes) : Buffer.from(text), "ECDSA_SECP256K1", [authorizationHash(read)], accounts[0].address);
+    const at = asBytes ? "parts.0.of" : "parts.0";
+    const shown = { ...delegation(view, at, { ...read, chainId: BigInt(read.chainId) }), nonce: String(BigInt(read.nonce)), authority: accounts[0].address };
+    if (asBytes) {
+      view.warn("MESSAGE_IS_TRANSACTION", "parts.0");
+      view.title = "Sign an authorization as bytes";
+      Object.assign(view.part, { is: "EIP7702_AUTHORIZATION", of: { input: { ...view.part.input, encoding: "RLP" }, ...shown } });
+      return [payload(accounts[0].address, asBytes, "HEXADECIMAL", "KECCAK256"), view];
+    }
+    Object.assign(view.part, shown);
     return [payload(accounts[0].address, text, "EIP7702_AUTHORIZATION", "NO_OP"), view];
   }));
 
@@ -207,8 +233,7 @@ test("ethers: messages of EIP-191, some of which sign in", () =>
     if (message.length === 32 || !isText) {
       Object.assign(view.part, { unreadable: { reason: message.length === 32 ? "DIGEST" : "DOES_NOT_DECODE", ...view.piece(message) } });
       if (message.length !== 32) view.warn("UNREAD", "parts.0");
-      view.warn("BLIND", "parts.0");
-      view.degree = 2;
+      view.blind("parts.0");
     }
     if (isText) Object.assign(view.part, view.lines("lines", text, "parts.0"));
     const s = parseSiweMessage(text);

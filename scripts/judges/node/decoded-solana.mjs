@@ -1,8 +1,9 @@
-// Solana: what approvers are shown of transactions, held against @solana/web3.js and @solana/spl-token.
+// Solana: what approvers are shown of transactions, held against @solana/web3.js, @solana/spl-token and @sqds/multisig.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as spl from "@solana/spl-token";
 import * as web3 from "@solana/web3.js";
+import * as multisig from "@sqds/multisig";
 import { account } from "./setting.mjs";
 import { View, amount, bytes, judged, seconds, sha256, transaction } from "./view.mjs";
 
@@ -11,7 +12,7 @@ const programs = {
   "11111111111111111111111111111111": "System Program", TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA: "Token Program",
   TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb: "Token-2022", ComputeBudget111111111111111111111111111111: "Compute Budget",
   MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr: "Memo", ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL: "Associated Token Account",
-  Stake11111111111111111111111111111111111111: "Stake Program",
+  Stake11111111111111111111111111111111111111: "Stake Program", SQDS4ep65T869zMMBKyuUq6aD6EgTu8psMjkvj52pCf: "Squads Multisig v4",
 };
 const memo = new web3.PublicKey("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr");
 const sol = (lamports) => amount(lamports, "lamport", "SOL", 9);
@@ -19,8 +20,64 @@ const { StakeProgram, StakeInstruction, SystemProgram, SystemInstruction, Comput
 
 const others = Array.from({ length: 3 }, (_, i) => new PublicKey(bytes(sha256(`program ${i}`))));
 
+const messageOf = (random, payerKey, instructions) => new web3.TransactionMessage({ payerKey, recentBlockhash: new PublicKey(random.bytes(32)).toBase58(), instructions });
+
+// Tables on the chain that hold some of the accounts.
+const tablesOf = (random, accounts) => random.times(random.below(3), () => new web3.AddressLookupTableAccount({
+  key: new PublicKey(random.bytes(32)), state: { addresses: [...random.times(random.below(200), () => new PublicKey(random.bytes(32))), ...accounts.filter(() => random.is(50))], deactivationSlot: 0n, lastExtendedSlot: 0, lastExtendedSlotStartIndex: 0 },
+}));
+
+// An instruction of Squads. What a multisig is to run is of any kind, and of its vault.
+function squadsInstruction(random, self, pool) {
+  const p = pool;
+  const make = multisig.instructions;
+  const [multisigPda, vaultIndex] = [p(), random.below(256)];
+  const [transactionIndex, ephemeralSigners] = [random.number(64), random.below(256)];
+  const maybe = (value) => (random.is(50) ? value() : null);
+  const text = () => maybe(() => random.text().slice(0, 300)) ?? undefined;
+  const [memo, threshold, timeLock, amount] = [text(), random.below(65536), Number(random.number(32)), random.number(64)];
+  const keys = (n) => random.times(random.below(n), p);
+  const member = () => ({ key: p(), permissions: { mask: random.one([0, 1, 2, 3, 7, 255]) } });
+  const stored = () => {
+    const [vault] = multisig.getVaultPda({ multisigPda, index: vaultIndex });
+    const within = () => (random.is(20) ? vault : p());
+    const instructions = random.times(random.below(4), () => solanaInstruction(random, vault, within, new Set()));
+    const accounts = [...instructions.flatMap((i) => i.keys.map((k) => k.pubkey)), ...random.is(20) ? instructions.map((i) => i.programId) : []];
+    return { transactionMessage: messageOf(random, vault, instructions), addressLookupTableAccounts: tablesOf(random, accounts) };
+  };
+  const limit = () => ({ createKey: p(), vaultIndex, mint: random.one([PublicKey.default, p()]), amount, period: random.below(4), members: keys(3), destinations: keys(3) });
+  const common = { multisigPda, configAuthority: self, rentPayer: self, memo };
+  const action = () => random.one([
+    () => ({ __kind: "AddMember", newMember: member() }), () => ({ __kind: "RemoveMember", oldMember: p() }), () => ({ __kind: "ChangeThreshold", newThreshold: threshold }),
+    () => ({ __kind: "SetTimeLock", newTimeLock: timeLock }), () => ({ __kind: "AddSpendingLimit", ...limit() }), () => ({ __kind: "RemoveSpendingLimit", spendingLimit: p() }),
+    () => ({ __kind: "SetRentCollector", newRentCollector: maybe(p) }),
+  ])();
+  const create = () => make.vaultTransactionCreate({ multisigPda, transactionIndex, creator: self, rentPayer: p(), vaultIndex, ephemeralSigners, memo, ...stored() });
+  const proposal = { multisigPda, transactionIndex, member: self, memo };
+  return random.one([
+    create, create, create, create, create,
+    () => make.batchAddTransaction({ multisigPda, member: self, vaultIndex, batchIndex: transactionIndex, transactionIndex: threshold, ephemeralSigners, ...stored() }),
+    () => make.batchCreate({ multisigPda, creator: self, batchIndex: transactionIndex, vaultIndex, memo }),
+    () => make.multisigCreateV2({ treasury: p(), creator: self, multisigPda, configAuthority: maybe(p), threshold, members: random.times(random.below(4), member), timeLock, createKey: p(), rentCollector: maybe(p), memo }),
+    () => make.configTransactionCreate({ multisigPda, transactionIndex, creator: self, actions: random.times(random.below(4), action), memo }),
+    () => make.multisigAddSpendingLimit({ ...common, ...limit(), spendingLimit: p() }),
+    () => make.multisigRemoveSpendingLimit({ ...common, spendingLimit: p(), rentCollector: p() }),
+    () => make.multisigAddMember({ ...common, newMember: member() }),
+    () => make.multisigRemoveMember({ ...common, oldMember: p() }),
+    () => make.multisigChangeThreshold({ ...common, newThreshold: threshold }),
+    () => make.multisigSetTimeLock({ ...common, timeLock }),
+    () => make.multisigSetConfigAuthority({ ...common, newConfigAuthority: p() }),
+    () => make.multisigSetRentCollector({ ...common, newRentCollector: maybe(p) }),
+    () => make.proposalCreate({ multisigPda, creator: self, transactionIndex, isDraft: random.is(50) }),
+    () => make.proposalApprove(proposal), () => make.proposalReject(proposal), () => make.proposalCancel(proposal), () => make.proposalActivate(proposal),
+    () => multisig.generated.createVaultTransactionExecuteInstruction({ multisig: multisigPda, proposal: p(), transaction: p(), member: self }),
+    () => multisig.generated.createTransactionBufferCloseInstruction({ multisig: multisigPda, transactionBuffer: p(), creator: self }),
+  ])();
+}
+
 // One instruction of any kind. pool answers accounts, which come again and again.
 function solanaInstruction(random, self, pool, budgets) {
+  if (random.is(20)) return squadsInstruction(random, self, pool);
   const p = pool;
   const token = random.one([spl.TOKEN_PROGRAM_ID, spl.TOKEN_2022_PROGRAM_ID]);
   const [u64, u53, decimals] = [random.number(64), Number(random.number(53)), random.below(256)];
@@ -101,10 +158,7 @@ function solanaTransaction(random, accounts) {
   if (random.is(40)) {
     return new web3.Transaction({ feePayer: payer, recentBlockhash }).add(...instructions).serialize({ requireAllSignatures: false, verifySignatures: false });
   }
-  const tables = random.times(random.below(3), () => new web3.AddressLookupTableAccount({
-    key: new PublicKey(random.bytes(32)), state: { addresses: [...random.times(random.below(200), () => new PublicKey(random.bytes(32))), ...strangers.filter(() => random.is(50))], deactivationSlot: 0n, lastExtendedSlot: 0, lastExtendedSlotStartIndex: 0 },
-  }));
-  return new web3.VersionedTransaction(new web3.TransactionMessage({ payerKey: payer, recentBlockhash, instructions }).compileToV0Message(tables)).serialize();
+  return new web3.VersionedTransaction(new web3.TransactionMessage({ payerKey: payer, recentBlockhash, instructions }).compileToV0Message(tablesOf(random, strangers))).serialize();
 }
 
 // An address with the ends of another.
@@ -123,6 +177,24 @@ function solanaShown(accounts, wire) {
   view.signed("SOLANA_WIRE", wire, "EDDSA_ED25519", [sha256(message.serialize())], accounts[0].address);
   const signers = keys.slice(0, header.numRequiredSignatures).map((k) => k.toBase58());
   if (signers.some((signer) => !view.isOwn(signer))) view.warn("OTHER_PARTIES", "parts.0.signers");
+  Object.assign(view.part, {
+    version: String(message.version), feePayer: { address: signers[0] }, signers, recentBlockhash: message.recentBlockhash,
+    instructions: String(compiledInstructions.length),
+  });
+  let { calls, spent, units, price } = callsShown(view, message, "parts.0", [new PublicKey(view.own[0])]);
+  view.part.calls = calls;
+  if (units > 1_400_000n) units = 1_400_000n;
+  const fee = 5000n * BigInt(signers.length) + (units * price + 999_999n) / 1_000_000n;
+  if (fee > 100_000_000n) view.warn("FEE_HIGH", "parts.0.maxFee");
+  if (view.isOwn(signers[0])) spent += fee;
+  const empties = [...(view.warnings.get("WHOLE_BALANCE") ?? [])].some((at) => at.split(".calls.").length === 2); // not what is to run later
+  Object.assign(view.part, { maxFee: sol(fee), spent: { ...sol(spent), ...(empties && { atLeast: true }) } });
+  return view;
+}
+
+// The calls of a message, which stand in a place, with what they move and pay. Whose token accounts are known are owners.
+function callsShown(view, message, around, owners, depth = 1) {
+  const { staticAccountKeys: keys, compiledInstructions } = message;
   // What tables on the chain hold has the hash of its place for an address here.
   const places = new Map();
   const all = [...keys];
@@ -138,29 +210,30 @@ function solanaShown(accounts, wire) {
   const at = (key) => places.get(key.toBase58()) ?? view.address(key.toBase58());
   const party = (key, place) => places.has(key.toBase58()) || view.party(key.toBase58(), place);
   const own = (key) => view.isOwn(key.toBase58());
-  Object.assign(view.part, {
-    version: String(message.version), feePayer: { address: signers[0] }, signers, recentBlockhash: message.recentBlockhash,
-    instructions: String(compiledInstructions.length), calls: [],
-  });
+  const calls = [];
   let spent = 0n;
   let [units, price] = [200_000n * BigInt(compiledInstructions.length), 0n];
   for (const [i, compiled] of compiledInstructions.entries()) {
-    const path = `parts.0.calls.${i}`;
-    const programId = keys[compiled.programIdIndex];
+    const path = `${around}.calls.${i}`;
+    const programId = all[compiled.programIdIndex];
     const indexes = [...compiled.accountKeyIndexes];
     const instruction = new web3.TransactionInstruction({
       programId, data: Buffer.from(compiled.data),
       keys: indexes.map((k) => ({ pubkey: all[k], isSigner: message.isAccountSigner(k), isWritable: message.isAccountWritable(k) })),
     });
-    const shown = { program: view.address(programId.toBase58()) };
-    view.part.calls.push(shown);
-    if (indexes.some((k) => k >= keys.length)) view.warn("LOOKUP_ACCOUNTS", path);
+    const shown = { program: at(programId) };
+    calls.push(shown);
+    if ([compiled.programIdIndex, ...indexes].some((k) => k >= keys.length)) view.warn("LOOKUP_ACCOUNTS", path);
     const named = (name) => Object.assign(shown, { function: name, functionSource: "BUILTIN" });
     const list = () => instruction.keys.map(({ pubkey, isSigner, isWritable }) => ({ ...at(pubkey), ...(isSigner && { signer: true }), ...(isWritable && { writable: true }) }));
+    // What leaves by the word of an own account counts, whatever account it lies in.
+    const leaves = (to, lamports) => {
+      if (!own(to) && instruction.keys.some(({ pubkey }) => own(pubkey))) spent += lamports;
+    };
     const moves = (from, to, lamports) => {
       Object.assign(shown, { from: at(from), to: at(to), amount: sol(lamports) });
       party(to, `${path}.to`);
-      if (own(from) && !own(to)) spent += lamports;
+      leaves(to, lamports);
     };
     const hands = (authorityType, to) => {
       Object.assign(shown, { newAuthority: view.address(to.toBase58()), authorityType });
@@ -228,7 +301,7 @@ function solanaShown(accounts, wire) {
           case "AdvanceNonceAccount": {
             const d = SystemInstruction.decodeNonceAdvance(instruction);
             Object.assign(shown, { account: at(d.noncePubkey), args: [] });
-            if (i === 0) {
+            if (i === 0 && depth === 1) {
               const text = (key) => (places.has(key.toBase58()) ? "ADDRESS_TABLE_LOOKUP" : key.toBase58());
               view.part.nonce = { account: text(d.noncePubkey), authority: text(d.authorizedPubkey), value: message.recentBlockhash };
               view.warn("DURABLE_NONCE", "parts.0.nonce");
@@ -253,7 +326,10 @@ function solanaShown(accounts, wire) {
       }
       case "Token Program":
       case "Token-2022":
-        tokenShown(view, instruction, shown, path, { at, party, named, list, own, places });
+        tokenShown(view, instruction, shown, path, { at, party, named, list, own, places, owners });
+        break;
+      case "Squads Multisig v4":
+        squadsShown(view, instruction, shown, path, { named, list, places, owners, depth });
         break;
       case "Stake Program": {
         const type = StakeInstruction.decodeInstructionType(instruction);
@@ -274,6 +350,7 @@ function solanaShown(accounts, wire) {
         if (moving) {
           Object.assign(shown, { from: at(moving[0]), to: at(moving[1]), ...(d.lamports !== undefined && { amount: sol(BigInt(d.lamports)) }) });
           party(moving[1], `${path}.to`);
+          if (type === "Withdraw") leaves(d.toPubkey, BigInt(d.lamports));
         } else {
           shown.account = at(d.stakePubkey);
         }
@@ -315,16 +392,74 @@ function solanaShown(accounts, wire) {
         break;
       }
       default:
-        view.party(programId.toBase58(), `${path}.program`);
+        party(programId, `${path}.program`);
         Object.assign(shown, { accounts: list() }, view.unreadable("UNKNOWN_PROGRAM", instruction.data, path));
     }
   }
-  if (units > 1_400_000n) units = 1_400_000n;
-  const fee = 5000n * BigInt(signers.length) + (units * price + 999_999n) / 1_000_000n;
-  if (fee > 100_000_000n) view.warn("FEE_HIGH", "parts.0.maxFee");
-  if (view.isOwn(signers[0])) spent += fee;
-  Object.assign(view.part, { maxFee: sol(fee), spent: sol(spent) });
-  return view;
+  return { calls, spent, units, price };
+}
+
+// What instructions of Squads do that approvers must know.
+const squadsDoes = {
+  CONTROL_CHANGE: /^(Multisig|ConfigTransactionCreate$)/, BLIND: /^(ProposalApprove|(Config|Vault)TransactionExecute|BatchExecuteTransaction)$/,
+};
+
+function squadsShown(view, instruction, shown, path, { named, list, places, owners, depth }) {
+  const { data } = instruction;
+  const written = Object.entries(multisig.generated).find(([name, value]) => name.endsWith("InstructionDiscriminator") && data.subarray(0, 8).equals(Buffer.from(value)))[0].replace(/InstructionDiscriminator$/, "");
+  const name = written.replace(/^./, (c) => c.toUpperCase());
+  shown.accounts = list();
+  if (name === "TransactionBufferClose") return void Object.assign(shown, view.unreadable("UNKNOWN_INSTRUCTION", data, path));
+  named(name);
+  for (const [code, names] of Object.entries(squadsDoes)) if (names.test(name)) view.warn(code, path);
+  const [{ args }] = multisig.generated[`${written}Struct`].deserialize(data);
+  if (!args) return;
+  const read = args.transactionMessage && depth === 1;
+  const address = (key) => view.address(key.toBase58());
+  const member = (key, at) => (view.party(key.toBase58(), at), address(key));
+  const optional = (key, at) => (key ? member(key, at) : { absent: true });
+  const number = (n) => ({ value: String(n) });
+  const duration = (n) => ({ ...number(n), unit: "s" });
+  const fields = (values, at) => Object.entries(values).filter(([name]) => name !== "__kind").map(([name, value]) => ({ name, ...field(name, value, values, `${at}.${name}`) }));
+  const everybody = (list, at) => ({ items: list.map((m, i) => (m.permissions ? { members: fields(m, `${at}.items.${i}.members`) } : member(m, `${at}.items.${i}`))) });
+  const field = (name, value, { mint }, at) => ({
+    memo: () => (value === null ? { absent: true } : { value: view.text(value, `${at}.value`) }),
+    key: () => member(value, at),
+    permissions: () => ({ value: [...Object.entries(multisig.types.Permission).filter(([, bit]) => value.mask & bit).map(([may]) => may.toUpperCase()), ...(value.mask > 7 ? [value.mask & ~7] : value.mask ? [] : [0])].join(", ") }),
+    newMember: () => ({ members: fields(value, `${at}.members`) }),
+    oldMember: () => address(value), createKey: () => address(value), spendingLimit: () => address(value),
+    configAuthority: () => optional(value, at), rentCollector: () => optional(value, at), newRentCollector: () => optional(value, at),
+    members: () => everybody(value, at),
+    destinations: () => (value.length ? everybody(value, at) : { value: "ANY" }),
+    mint: () => ({ address: value.toBase58() }),
+    amount: () => {
+      if (mint.equals(PublicKey.default)) return sol(BigInt(value));
+      view.warn("TOKEN_UNKNOWN", at);
+      return number(value);
+    },
+    period: () => ({ value: multisig.generated.Period[value] }),
+    timeLock: () => duration(value), newTimeLock: () => duration(value),
+    draft: () => ({ value }),
+    actions: () => ({ items: value.map((action, i) => ({ members: [{ name: action.__kind, members: fields(action, `${at}.items.${i}.members.${action.__kind}.members`) }] })) }),
+    transactionMessage: () => (read ? { value: view.data(Buffer.from(value), at, true) } : view.unreadable("TOO_DEEP", Buffer.from(value), at)),
+  }[name] ?? (() => number(value)))();
+  shown.args = fields(args, `${path}.args`);
+  if (!read) return;
+  const [stored] = multisig.types.transactionMessageBeet.deserialize(Buffer.from(args.transactionMessage));
+  const { numSigners, numWritableSigners, numWritableNonSigners, accountKeys } = stored;
+  const message = new web3.MessageV0({
+    header: { numRequiredSignatures: numSigners, numReadonlySignedAccounts: numSigners - numWritableSigners, numReadonlyUnsignedAccounts: accountKeys.length - numSigners - numWritableNonSigners },
+    staticAccountKeys: accountKeys, recentBlockhash: PublicKey.default.toBase58(), addressTableLookups: stored.addressTableLookups,
+    compiledInstructions: stored.instructions.map((i) => ({ programIdIndex: i.programIdIndex, accountKeyIndexes: i.accountIndexes, data: Uint8Array.from(i.data) })),
+  });
+  const known = [...owners];
+  const { pubkey: multisigPda } = instruction.keys[0];
+  if (args.vaultIndex !== undefined && !places.has(multisigPda.toBase58())) {
+    const [vault] = multisig.getVaultPda({ multisigPda, index: args.vaultIndex });
+    Object.assign(shown, { vault: { address: vault.toBase58() }, vaultSource: "BUILTIN" });
+    known.push(vault);
+  }
+  shown.calls = callsShown(view, message, path, known, depth + 1).calls;
 }
 
 // An amount of tokens with the decimals that the bytes say.
@@ -337,7 +472,7 @@ function tokenAmount(value, decimals, { all = false, from = true } = {}) {
   };
 }
 
-function tokenShown(view, instruction, shown, path, { at, party, named, list, own, places }) {
+function tokenShown(view, instruction, shown, path, { at, party, named, list, own, places, owners }) {
   const { programId, data } = instruction;
   const name = spl.TokenInstruction[data[0]];
   const is2022 = programId.equals(spl.TOKEN_2022_PROGRAM_ID);
@@ -364,9 +499,8 @@ function tokenShown(view, instruction, shown, path, { at, party, named, list, ow
   }
   function moved(keys, data) {
     Object.assign(shown, { from: at(keys.source.pubkey), to: at(keys.destination.pubkey) });
-    const self = new PublicKey(view.own[0]);
-    const known = keys.mint && !places.has(keys.mint.pubkey.toBase58()) && spl.getAssociatedTokenAddressSync(keys.mint.pubkey, self, true, programId).equals(keys.destination.pubkey);
-    if (known) Object.assign(shown, { toOwner: { address: self.toBase58() }, toOwnerSource: "BUILTIN" });
+    const known = keys.mint && !places.has(keys.mint.pubkey.toBase58()) && owners.find((owner) => spl.getAssociatedTokenAddressSync(keys.mint.pubkey, owner, true, programId).equals(keys.destination.pubkey));
+    if (known) Object.assign(shown, { toOwner: { address: known.toBase58() }, toOwnerSource: "BUILTIN" });
     else party(keys.destination.pubkey, `${path}.to`);
     common(keys, data);
   }
@@ -391,6 +525,7 @@ function tokenShown(view, instruction, shown, path, { at, party, named, list, ow
       return common(d.keys, d.data);
     case "CloseAccount":
       Object.assign(shown, { account: at(d.keys.account.pubkey), to: at(d.keys.destination.pubkey) });
+      if (!own(d.keys.destination.pubkey)) view.warn("WHOLE_BALANCE", `${path}.to`);
       return party(d.keys.destination.pubkey, `${path}.to`);
     case "SetAuthority": {
       const snake = spl.AuthorityType[d.data.authorityType].replace("AmountConfig", "Amount").replace(/(?!^)([A-Z])/g, "_$1").toUpperCase();

@@ -62,8 +62,8 @@ const authorization = (random, address) => {
   return { ...tuple, yParity: recovery, r, s };
 };
 const number = (n) => (BigInt(n) === 0n ? "0x" : ethers.toBeHex(n));
-const authorizationHash = ({ chainId, address, nonce }) =>
-  ethers.keccak256(ethers.concat(["0x05", ethers.encodeRlp([number(chainId), address, number(nonce)])]));
+const authorizationBytes = ({ chainId, address, nonce }) => ethers.concat(["0x05", ethers.encodeRlp([number(chainId), address, number(nonce)])]);
+const authorizationHash = (authorization) => ethers.keccak256(authorizationBytes(authorization));
 
 // A transaction as ethers writes it; those of type 4 as viem does, since ethers 6.13 has no such type.
 function ethereumTransaction(random, accounts, type, to, data, value = random.number(256)) {
@@ -176,13 +176,14 @@ function delegation(view, at, { address, chainId }) {
 const standards = Object.fromEntries(
   [
     ["transfer(address to,uint256 value)", "ERC20_TRANSFER", ["to"], { moves: "value", alone: true, burns: true }],
-    ["approve(address spender,uint256 value)", "ERC20_APPROVE", ["spender"], { allows: "value", bits: 256, alone: true }],
+    ["approve(address spender,uint256 value)", "ERC20_APPROVE", ["spender"], { allows: "value", bits: 256, alone: true, number: true }],
     ["transferFrom(address from,address to,uint256 value)", "ERC20_TRANSFER_FROM", ["to"], { moves: "value", alone: true, burns: true }],
     ["increaseAllowance(address spender,uint256 addedValue)", "ERC20_APPROVE", ["spender"], { allows: "addedValue", bits: 256, alone: true }],
     ["decreaseAllowance(address spender,uint256 subtractedValue)", "ERC20_DECREASE", ["spender"], { moves: "subtractedValue", alone: true }],
     ["permit(address owner,address spender,uint256 value,uint256 deadline,uint8 v,bytes32 r,bytes32 s)", "ERC20_PERMIT", ["spender"], { allows: "value", bits: 256, alone: true }],
-    ["deposit()", "WRAP", []],
-    ["withdraw(uint256 value)", "UNWRAP", []],
+    // No list has these as wrapped coins, so they mean nothing.
+    ["deposit()", "", [], { collectible: true, alone: true }],
+    ["withdraw(uint256 value)", "", [], { collectible: true, alone: true }],
     ["safeTransferFrom(address from,address to,uint256 tokenId)", "NFT_TRANSFER", ["to"], { collectible: true, alone: true }],
     ["safeTransferFrom(address from,address to,uint256 tokenId,bytes data)", "NFT_TRANSFER", ["to"], { collectible: true, alone: true }],
     ["safeTransferFrom(address from,address to,uint256 id,uint256 value,bytes data)", "NFT_TRANSFER", ["to"], { collectible: true, alone: true }],
@@ -209,6 +210,32 @@ const standards = Object.fromEntries(
     return [fragment.selector, { fragment, meaning, parties, what }];
   }),
 );
+
+// What each may do at worst, where nobody can read the arguments.
+const dangers = {
+  ERC20_APPROVE: "APPROVAL_UNLIMITED", ERC20_PERMIT: "APPROVAL_UNLIMITED", PERMIT2_APPROVE: "APPROVAL_UNLIMITED", PERMIT2_PERMIT: "APPROVAL_UNLIMITED", APPROVAL_FOR_ALL: "APPROVAL_ALL",
+  CONTROL: "CONTROL_CHANGE", PROXY_UPGRADE: "UPGRADE", SAFE_EXEC: "DELEGATECALL", SAFE_MODULE_EXEC: "DELEGATECALL", SAFE_MULTI_SEND: "DELEGATECALL",
+};
+
+// The words in place of some arguments: a type each, none for an offset. Tuples without parts that move stand in place.
+const moves = (type) => /^(bytes|string)$/.test(type.type) || (type.isArray() && (type.arrayLength < 0 || moves(type.arrayChildren))) || (type.isTuple() && type.components.some(moves));
+const inPlace = (types) => types.flatMap((type) => (moves(type) ? [null] : type.isTuple() ? inPlace(type.components) : [type]));
+
+// masked is what contracts of older compilers read of arguments: of each word in place the bytes that its type uses, and zeros where
+// the data of a function end whose arguments all stand in place.
+function masked(types, rest) {
+  const words = inPlace(types);
+  const read = Buffer.concat([rest, Buffer.alloc(words.includes(null) ? 0 : Math.max(0, 32 * words.length - rest.length))]);
+  for (const [i, type] of words.entries()) {
+    const word = read.subarray(32 * i, 32 * i + 32);
+    if (!type || word.length < 32) continue;
+    const [, base, size] = /^(\D+)(\d*)$/.exec(type.type);
+    if (base === "bool") word.fill(0, 0, 31)[31] = Number(rest.subarray(32 * i, 32 * i + 32).some((b) => b));
+    else if (base === "bytes") word.fill(0, Number(size));
+    else word.fill(0, 0, 32 - (base === "address" ? 20 : Number(size) / 8));
+  }
+  return read;
+}
 
 // Everything that carries calls in its arguments, which are then shown beside them.
 const carriers = { SAFE_EXEC: ["data"], SAFE_MODULE_EXEC: ["data"], SAFE_MULTI_SEND: ["transactions"], PROXY_UPGRADE: ["data"], MULTICALL: ["data"], CALLS: ["calls"] };
@@ -261,6 +288,13 @@ function callData(random, accounts, depth = 1) {
     words.splice(fragment.inputs.length, 0, random.hex(32).slice(2));
     return fragment.selector + words.join("");
   }
+  const words = [...inPlace(fragment.inputs).entries()].filter(([, type]) => type);
+  if (random.is(10) && words.length) {
+    // A bit of a word that may be one that its type does not use.
+    const odd = bytes(data);
+    odd[4 + 32 * random.one(words)[0] + random.below(32)] ^= 1 << random.below(8);
+    return ethers.hexlify(odd) + (random.is(20) ? random.hex(random.between(1, 40)).slice(2) : "");
+  }
   if (random.is(4)) return data + random.hex(random.between(1, 300)).slice(2);
   if (random.is(4) && values.length) return data.slice(0, -64);
   return data;
@@ -303,29 +337,33 @@ function showCall(view, coin, list, path, call, depth) {
   const { fragment, meaning, parties, what } = standard;
   const rest = data.subarray(4);
   Object.assign(shown, { selector, function: fragment.format("sighash"), functionSource: "BUILTIN" });
+  const read = masked(fragment.inputs, rest);
   let values;
   try {
-    values = codec.decode(fragment.inputs, rest).toArray(true);
+    values = codec.decode(fragment.inputs, read).toArray(true);
   } catch {
+    view.blind(at);
+    if (dangers[meaning]) view.warn(dangers[meaning], at);
     return Object.assign(shown, { calldataDigest }, view.unreadable("DOES_NOT_DECODE", data, at));
   }
-  Object.assign(shown, { meaning, calldataDigest });
+  Object.assign(shown, meaning && { meaning }, { calldataDigest });
   const named = (name) => values[fragment.inputs.findIndex((input) => input.name === name)];
   shown.args = fragment.inputs.map((input, i) => argument(view, `${at}.args`, input, values[i], i, carriers[meaning]?.includes(input.name)));
   const again = bytes(codec.encode(fragment.inputs, values));
   if (!again.equals(rest)) {
-    if (again.equals(rest.subarray(0, again.length))) {
+    const odd = !again.equals(rest.subarray(0, again.length));
+    if (odd) view.warn("ENCODING_ODD", at);
+    if (!read.equals(rest)) view.partial();
+    if (rest.length > again.length && !(odd && fragment.inputs.some(moves))) {
       shown.trailing = view.piece(rest.subarray(again.length));
       view.warn("TRAILING_DATA", at);
-    } else {
-      view.warn("ENCODING_ODD", at);
     }
   }
   for (const name of parties) party(named(name), `${at}.args.${name}`);
   const token = () => view.warn("TOKEN_UNKNOWN", what.collectible ? at : `${at}.amount`);
   const allowed = (place, value, bits) => {
     if (unlimited(value, bits)) view.warn("APPROVAL_UNLIMITED", place);
-    else if (value) view.warn("APPROVAL", place);
+    else if (value || (what.number && named("spender") !== zero)) view.warn("APPROVAL", place);
     return { value: String(value), ...(unlimited(value, bits) && { unlimited: true }) };
   };
   if (what.moves) [shown.amount] = [{ value: String(named(what.moves)) }, token()];
@@ -398,4 +436,4 @@ function abiShown(view, at, type, value, elsewhere) {
   return { value: String(value) };
 }
 
-export { abiValue, accessList, authorizationHash, callData, chainId, delegation, ethereum, ethereumAddress, ethereumShown, ethereumTransaction, ethereumView, networkOf, permit2, seaport, showCall, unlimited, until, zero };
+export { abiValue, accessList, authorizationBytes, authorizationHash, callData, chainId, delegation, ethereum, ethereumAddress, ethereumShown, ethereumTransaction, ethereumView, networkOf, permit2, seaport, showCall, unlimited, until, zero };

@@ -11,6 +11,7 @@ import (
 	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -18,9 +19,12 @@ import (
 
 // AuthProxy are the kinds that enable, disable and configure an organization's auth proxy.
 var AuthProxy = activity.Family{
-	activity.Kind[activity.Nothing, user.UserID]{Name: "ENABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "CREATE", Run: enableAuthProxy},
-	activity.Kind[activity.Nothing, activity.Nothing]{Name: "DISABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "DELETE", Run: disableAuthProxy},
-	activity.Kind[UpdateAuthProxyConfig, AuthProxyConfigID]{Name: "UPDATE_AUTH_PROXY_CONFIG", Resource: "AUTH_PROXY", Action: "UPDATE", Run: updateAuthProxyConfig},
+	activity.Kind[activity.Nothing, user.UserID]{Name: "ENABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "CREATE", Run: enableAuthProxy,
+		Explain: func(tx *org.Tx, _ *activity.Nothing, o *show.Object) error { return explainEnable(tx, o) }},
+	activity.Kind[activity.Nothing, activity.Nothing]{Name: "DISABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "DELETE", Run: disableAuthProxy,
+		Explain: func(tx *org.Tx, _ *activity.Nothing, o *show.Object) error { return explainDisable(tx, o) }},
+	activity.Kind[UpdateAuthProxyConfig, AuthProxyConfigID]{Name: "UPDATE_AUTH_PROXY_CONFIG", Resource: "AUTH_PROXY", Action: "UPDATE", Run: updateAuthProxyConfig,
+		Explain: func(tx *org.Tx, in *UpdateAuthProxyConfig, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // Log-in methods that a configuration can name. Social is every enabled provider.

@@ -7,6 +7,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -16,6 +17,7 @@ import (
 var Mails = activity.Family{
 	activity.Kind[EmailAuth, MailedKey]{
 		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: mailKey,
+		Explain: func(tx *org.Tx, in *EmailAuth, o *show.Object) error { return in.explain(tx, o) },
 		Older: []activity.Older{
 			activity.Upgrade((*EmailAuthV1).upgrade),
 			activity.Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).upgrade() }),
@@ -24,6 +26,7 @@ var Mails = activity.Family{
 	},
 	activity.Kind[InitUserEmailRecovery, user.UserID]{
 		Name: "INIT_USER_EMAIL_RECOVERY", Resource: "RECOVERY", Action: "CREATE", ByParent: true, Run: initRecovery,
+		Explain: func(tx *org.Tx, in *InitUserEmailRecovery, o *show.Object) error { return in.explain(tx, o) },
 		Older: []activity.Older{activity.Upgrade(func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
 			return InitUserEmailRecovery{Email: v.Email, TargetPublicKey: v.TargetPublicKey, ExpirationSeconds: v.ExpirationSeconds,
 				EmailCustomization: v.EmailCustomization.upgrade(), MailSender: v.MailSender}
@@ -34,6 +37,9 @@ var Mails = activity.Family{
 	},
 	activity.Kind[RecoverUser, RecoveredUser]{
 		Name: "RECOVER_USER", Resource: "RECOVERY", Action: "UPDATE", Run: recoverUser,
+		Explain: func(tx *org.Tx, in *RecoverUser, o *show.Object) error {
+			return user.ExplainPasskeys(tx, o, in.UserID, in.Authenticator)
+		},
 		Self:     func(in *RecoverUser) string { return in.UserID },
 		OnlySelf: func(in *RecoverUser) string { return in.UserID },
 	},

@@ -6,16 +6,19 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
 // OauthLogins are the kinds that log in by an identity token.
 var OauthLogins = activity.Family{
-	activity.Kind[Oauth, SessionKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: oauthKey},
+	activity.Kind[Oauth, SessionKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: oauthKey,
+		Explain: func(tx *org.Tx, in *Oauth, o *show.Object) error { return in.explain(tx, o) }},
 	activity.Kind[OauthLogin, LoginSession]{
 		Name: "OAUTH_LOGIN", Resource: "AUTH", Action: "CREATE", ByParent: true, ByProxy: true, Run: oauthLogin,
-		Params: (*OauthLogin).params,
+		Explain: func(tx *org.Tx, in *OauthLogin, o *show.Object) error { return in.explain(tx, o) },
+		Params:  (*OauthLogin).params,
 	},
 }
 

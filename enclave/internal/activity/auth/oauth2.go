@@ -3,6 +3,7 @@ package auth
 import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -10,10 +11,21 @@ import (
 
 // OAuth2 are the kinds about OAuth 2.0 providers, whose codes the enclave exchanges for identity tokens of its own.
 var OAuth2 = activity.Family{
-	activity.Kind[CreateOAuth2Credential, OAuth2CredentialID]{Name: "CREATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "CREATE", Run: createOAuth2Credential},
-	activity.Kind[UpdateOAuth2Credential, OAuth2CredentialID]{Name: "UPDATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "UPDATE", Run: updateOAuth2Credential},
-	activity.Kind[OAuth2CredentialID, OAuth2CredentialID]{Name: "DELETE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "DELETE", Run: deleteOAuth2Credential},
-	activity.Kind[OAuth2Authenticate, OAuth2Identity]{Name: "OAUTH2_AUTHENTICATE", Resource: "AUTH", Action: "CREATE", ByProxy: true, Run: oauth2Authenticate},
+	activity.Kind[CreateOAuth2Credential, OAuth2CredentialID]{Name: "CREATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "CREATE", Run: createOAuth2Credential,
+		Explain: func(_ *org.Tx, in *CreateOAuth2Credential, o *show.Object) error {
+			in.explain(o)
+			return nil
+		}},
+	activity.Kind[UpdateOAuth2Credential, OAuth2CredentialID]{Name: "UPDATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "UPDATE", Run: updateOAuth2Credential,
+		Explain: func(tx *org.Tx, in *UpdateOAuth2Credential, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[OAuth2CredentialID, OAuth2CredentialID]{Name: "DELETE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "DELETE", Run: deleteOAuth2Credential,
+		Explain: func(tx *org.Tx, in *OAuth2CredentialID, o *show.Object) error {
+			return explainOAuth2Record(tx, o, in.OAuth2CredentialID)
+		}},
+	activity.Kind[OAuth2Authenticate, OAuth2Identity]{Name: "OAUTH2_AUTHENTICATE", Resource: "AUTH", Action: "CREATE", ByProxy: true, Run: oauth2Authenticate,
+		Explain: func(tx *org.Tx, in *OAuth2Authenticate, o *show.Object) error {
+			return explainOAuth2Record(tx, o, in.OAuth2CredentialID)
+		}},
 }
 
 // Limits of the credentials at providers, which are always in memory.

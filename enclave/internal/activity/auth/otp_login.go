@@ -3,6 +3,7 @@ package auth
 import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -12,6 +13,7 @@ import (
 var OTPLogins = activity.Family{
 	activity.Kind[OTPLogin, LoginSession]{
 		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", ByParent: true, ByProxy: true, Run: otpLogin,
+		Explain: func(tx *org.Tx, in *OTPLogin, o *show.Object) error { return in.explain(tx, o) },
 		Older: []activity.Older{activity.Upgrade(func(v *OTPLoginV1) OTPLogin {
 			in := OTPLogin{
 				VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, first: true, unsigned: v.ClientSignature == nil,

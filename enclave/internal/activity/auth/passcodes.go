@@ -6,6 +6,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -39,7 +40,8 @@ var Passcodes = activity.Family{
 			return activity.Param("otp_length", policy.Int(int64(in.length())))
 		},
 	},
-	activity.Kind[OTPAuth, SessionKey]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: otpAuth},
+	activity.Kind[OTPAuth, SessionKey]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", ByParent: true, Run: otpAuth,
+		Explain: func(tx *org.Tx, in *OTPAuth, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // Lifetimes of passcodes in seconds.

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -9,7 +10,11 @@ import (
 
 // SessionProfiles are the kinds about session profiles.
 var SessionProfiles = activity.Family{
-	activity.Kind[CreateSessionProfile, SessionProfileID]{Name: "CREATE_SESSION_PROFILE", Resource: "SESSION_PROFILE", Action: "CREATE", Run: createSessionProfile},
+	activity.Kind[CreateSessionProfile, SessionProfileID]{Name: "CREATE_SESSION_PROFILE", Resource: "SESSION_PROFILE", Action: "CREATE", Run: createSessionProfile,
+		Explain: func(_ *org.Tx, in *CreateSessionProfile, o *show.Object) error {
+			in.explain(o)
+			return nil
+		}},
 }
 
 // CreateSessionProfile creates a profile that restricts sessions. A top-level organization has it, and it never changes.

@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -20,8 +21,9 @@ import (
 var Sessions = activity.Family{
 	activity.Kind[StampLogin, LoginSession]{
 		Name: "STAMP_LOGIN", Resource: "AUTH", Action: "CREATE", ByCredential: true, Attested: true, Run: stampLogin,
-		Params: (*StampLogin).params,
-		Self:   func(*StampLogin) string { return "" },
+		Explain: func(tx *org.Tx, in *StampLogin, o *show.Object) error { return in.explain(tx, o) },
+		Params:  (*StampLogin).params,
+		Self:    func(*StampLogin) string { return "" },
 	},
 	activity.Kind[activity.Nothing, ReadOnlySession]{
 		Name: "CREATE_READ_ONLY_SESSION", Resource: "AUTH", Action: "CREATE", ByCredential: true, Run: createReadOnlySession,
@@ -29,6 +31,7 @@ var Sessions = activity.Family{
 	},
 	activity.Kind[CreateReadWriteSession, ReadWriteSession]{
 		Name: "CREATE_READ_WRITE_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadWriteSession, Results: []int{2},
+		Explain: func(tx *org.Tx, in *CreateReadWriteSession, o *show.Object) error { return in.explain(tx, o) },
 		Older: []activity.Older{activity.Upgrade(func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
 			return CreateReadWriteSession{TargetPublicKey: v.TargetPublicKey, email: v.Email, SealedSession: SealedSession{APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds}}
 		})},
@@ -57,6 +60,8 @@ func sessionSeconds(field string, text *string) (uint64, error) {
 type StampLogin struct {
 	PublicKey string `json:"publicKey" rule:"omitempty,hexadecimal"`
 	LoginTerms
+
+	initiator org.ID // see SetInitiator
 }
 
 func (in *StampLogin) Check() error { return in.read(in.PublicKey) }
@@ -293,7 +298,8 @@ type CreateReadWriteSession struct {
 	UserID          *string `json:"userId" rule:"omitempty,uuid"`
 	SealedSession
 
-	email string // of version 1, which has no userId
+	email     string // of version 1, which has no userId
+	initiator org.ID // see SetInitiator
 }
 
 func (in *CreateReadWriteSession) Check() error { return in.read(in.TargetPublicKey) }

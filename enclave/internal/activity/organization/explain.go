@@ -2,11 +2,11 @@ package organization
 
 import (
 	"slices"
-	"strings"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 // explain shows the root quorum as it is and as it would be.
@@ -47,38 +47,6 @@ func (in *UpdateRootQuorum) explain(tx *org.Tx, o *show.Object) error {
 	return nil
 }
 
-// explain shows, of an address book, which names come and which go.
-func (in *SetOrganizationFeature) explain(tx *org.Tx, o *show.Object) error {
-	if in.Name != org.FeatureAddressBook {
-		return nil
-	}
-	rec, err := tx.Organization()
-	if err != nil {
-		return err
-	}
-	var before []activity.AddressName
-	if text, on := rec.Features[org.FeatureAddressBook]; on {
-		before, _ = activity.ReadAddressBook("value", text) // one that today's rules refuse has no names
-	}
-	after, err := activity.ReadAddressBook("value", in.Value)
-	if err != nil {
-		return err
-	}
-	only := func(key string, these, without []activity.AddressName) {
-		list := o.List(key)
-		for _, e := range these {
-			if !slices.Contains(without, e) {
-				entry := list.Object()
-				entry.Text("name", e.Name)
-				entry.Text("address", e.Address)
-			}
-		}
-	}
-	only("added", after, before)
-	only("removed", before, after)
-	return nil
-}
-
 // A clauseSet is what a policy says, for approvers.
 type clauseSet struct{ effect, condition, consensus, time string }
 
@@ -91,10 +59,11 @@ func (c *clauseSet) set(o *show.Object) {
 	}
 }
 
-// isBroad tells a policy that allows everybody everything that it speaks of.
-func (c *clauseSet) isBroad() bool {
-	open := func(clause string) bool { clause = strings.TrimSpace(clause); return clause == "" || clause == "true" }
-	return c.effect == "EFFECT_ALLOW" && open(c.condition) && open(c.consensus)
+// warnIfBroad warns of a policy that allows too much, given its compiled condition.
+func (c *clauseSet) warnIfBroad(o *show.Object, condition *policy.Program) {
+	if c.effect == "EFFECT_ALLOW" && policy.IsBroad(condition) {
+		o.Warn(show.RulesBroad)
+	}
 }
 
 func (in *CreatePolicy) explain(o *show.Object) {
@@ -102,9 +71,7 @@ func (in *CreatePolicy) explain(o *show.Object) {
 	c := clauseSet{string(in.Effect), activity.TextOf(in.Condition), activity.TextOf(in.Consensus), activity.TextOf(in.Time)}
 	c.set(o)
 	activity.ExplainWord(o, "notes", in.Notes)
-	if c.isBroad() {
-		o.Warn(show.RulesBroad)
-	}
+	c.warnIfBroad(o, in.clauses.condition)
 }
 
 func explainPolicies(in *CreatePolicies, o *show.Object) {
@@ -146,9 +113,15 @@ func (in *UpdatePolicy) explain(tx *org.Tx, o *show.Object) error {
 		activity.ExplainWord(after, "name", name)
 	}
 	c.set(after)
-	if c.isBroad() {
-		after.Warn(show.RulesBroad)
+	condition := in.clauses.condition
+	if in.PolicyCondition == nil {
+		compiled, err := activity.CompiledPolicy(p)
+		if err != nil {
+			return err
+		}
+		condition = compiled.Condition
 	}
+	c.warnIfBroad(after, condition)
 	if was := (clauseSet{p.Effect, p.Condition, p.Consensus, p.Time}); p.Effect == "EFFECT_DENY" && c != was {
 		o.Warn(show.RulesDenyGone)
 	}

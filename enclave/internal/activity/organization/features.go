@@ -22,9 +22,11 @@ import (
 var FeatureSwitches = activity.Family{
 	activity.Kind[SetOrganizationFeature, Features]{Name: "SET_ORGANIZATION_FEATURE", RootQuorum: true, Run: setOrganizationFeature,
 		Explain: func(tx *org.Tx, in *SetOrganizationFeature, o *show.Object) error { return in.explain(tx, o) }},
-	activity.Kind[RemoveOrganizationFeature, Features]{Name: "REMOVE_ORGANIZATION_FEATURE", RootQuorum: true, Run: removeOrganizationFeature},
+	activity.Kind[RemoveOrganizationFeature, Features]{Name: "REMOVE_ORGANIZATION_FEATURE", RootQuorum: true, Run: removeOrganizationFeature,
+		Explain: func(tx *org.Tx, in *RemoveOrganizationFeature, o *show.Object) error { return in.explain(tx, o) }},
 	// It sets the feature WEBAUTHN_ORIGINS, which no policy can grant.
-	activity.Kind[UpdateAllowedOrigins, activity.Nothing]{Name: "UPDATE_ALLOWED_ORIGINS", Resource: "CONFIG", Action: "UPDATE", RootQuorum: true, Run: updateAllowedOrigins},
+	activity.Kind[UpdateAllowedOrigins, activity.Nothing]{Name: "UPDATE_ALLOWED_ORIGINS", Resource: "CONFIG", Action: "UPDATE", RootQuorum: true, Run: updateAllowedOrigins,
+		Explain: func(tx *org.Tx, in *UpdateAllowedOrigins, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // FeatureName is the interface's name of a feature.

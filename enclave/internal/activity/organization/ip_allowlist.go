@@ -11,14 +11,17 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
 // IPAllowlists are the kinds about IP allowlists: the networks from which keys may be used.
 var IPAllowlists = activity.Family{
-	activity.Kind[SetAllowlist, activity.Nothing]{Name: "SET_IP_ALLOWLIST", Resource: "CONFIG", Action: "UPDATE", Run: setAllowlist},
-	activity.Kind[RemoveAllowlist, activity.Nothing]{Name: "REMOVE_IP_ALLOWLIST", Resource: "CONFIG", Action: "DELETE", Run: removeAllowlist},
+	activity.Kind[SetAllowlist, activity.Nothing]{Name: "SET_IP_ALLOWLIST", Resource: "CONFIG", Action: "UPDATE", Run: setAllowlist,
+		Explain: func(tx *org.Tx, in *SetAllowlist, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[RemoveAllowlist, activity.Nothing]{Name: "REMOVE_IP_ALLOWLIST", Resource: "CONFIG", Action: "DELETE", Run: removeAllowlist,
+		Explain: func(tx *org.Tx, in *RemoveAllowlist, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // Limits of an allowlist.

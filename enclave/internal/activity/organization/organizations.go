@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/activity/wallet"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -19,6 +20,10 @@ var Organizations = activity.Family{
 	activity.Kind[CreateSubOrganization, SubOrganization]{
 		Name: "CREATE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "CREATE", ByProxy: true, Plans: true, Run: createSubOrganization,
 		Results: []int{1, 3, 4, 5, 6, 7, 8},
+		Explain: func(_ *org.Tx, in *CreateSubOrganization, o *show.Object) error {
+			in.explain(o)
+			return nil
+		},
 		Older: []activity.Older{
 			activity.Downgrade(activity.Upgrade(carryOrganizationV1), bareOrganization),
 			activity.Downgrade(activity.Upgrade(carryOrganizationV2), bareOrganization),
@@ -29,10 +34,18 @@ var Organizations = activity.Family{
 			activity.Upgrade(carryOrganizationV7),
 		},
 	},
-	activity.Kind[DeleteSubOrganization, DeletedSubOrganization]{Name: "DELETE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteSubOrganization},
-	activity.Kind[CreateOrganization, OrganizationID]{Name: "CREATE_ORGANIZATION", RootQuorum: true, Run: createOrganization, Older: []activity.Older{activity.Upgrade(carryTopV1)}},
-	activity.Kind[OrganizationID, OrganizationID]{Name: "DELETE_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteOrganization},
-	activity.Kind[UpdateOrganizationName, OrganizationName]{Name: "UPDATE_ORGANIZATION_NAME", RootQuorum: true, Run: updateOrganizationName},
+	activity.Kind[DeleteSubOrganization, DeletedSubOrganization]{Name: "DELETE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteSubOrganization,
+		Explain: func(tx *org.Tx, _ *DeleteSubOrganization, o *show.Object) error { return explainEnd(tx, o) }},
+	activity.Kind[CreateOrganization, OrganizationID]{Name: "CREATE_ORGANIZATION", RootQuorum: true, Run: createOrganization,
+		Explain: func(_ *org.Tx, in *CreateOrganization, o *show.Object) error {
+			in.explain(o)
+			return nil
+		},
+		Older: []activity.Older{activity.Upgrade(carryTopV1)}},
+	activity.Kind[OrganizationID, OrganizationID]{Name: "DELETE_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteOrganization,
+		Explain: func(tx *org.Tx, _ *OrganizationID, o *show.Object) error { return explainEnd(tx, o) }},
+	activity.Kind[UpdateOrganizationName, OrganizationName]{Name: "UPDATE_ORGANIZATION_NAME", RootQuorum: true, Run: updateOrganizationName,
+		Explain: func(tx *org.Tx, in *UpdateOrganizationName, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // CreateSubOrganizationV1 creates an organization with one passkey.

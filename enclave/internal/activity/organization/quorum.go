@@ -13,7 +13,11 @@ import (
 // RootQuorum are the kinds that only the root quorum may submit: to replace it, and to export the organization's
 // history.
 var RootQuorum = activity.Family{
-	activity.Kind[activity.Nothing, activity.Nothing]{Name: "EXPORT_HISTORY", RootQuorum: true, Run: exportHistory},
+	activity.Kind[activity.Nothing, activity.Nothing]{Name: "EXPORT_HISTORY", RootQuorum: true, Run: exportHistory,
+		Explain: func(_ *org.Tx, _ *activity.Nothing, o *show.Object) error {
+			explainHistory(o)
+			return nil
+		}},
 	activity.Kind[UpdateRootQuorum, activity.Nothing]{Name: "UPDATE_ROOT_QUORUM", RootQuorum: true, Run: updateRootQuorum, Explain: func(tx *org.Tx, in *UpdateRootQuorum, o *show.Object) error { return in.explain(tx, o) }},
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -13,17 +14,28 @@ import (
 
 // Webhooks are the kinds about webhook endpoints, which receive events.
 var Webhooks = activity.Family{
-	activity.Kind[CreateWebhookEndpoint, WebhookEndpointResult]{Name: "CREATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "CREATE", Run: createWebhookEndpoint},
+	activity.Kind[CreateWebhookEndpoint, WebhookEndpointResult]{Name: "CREATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "CREATE", Run: createWebhookEndpoint,
+		Explain: func(_ *org.Tx, in *CreateWebhookEndpoint, o *show.Object) error {
+			in.explain(o)
+			return nil
+		}},
 	activity.Kind[UpdateWebhookEndpoint, WebhookEndpointResult]{
 		Name: "UPDATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "UPDATE", Run: updateWebhookEndpoint,
-		Params: func(in *UpdateWebhookEndpoint) policy.Value { return endpointParams(in.EndpointID) },
+		Explain: func(tx *org.Tx, in *UpdateWebhookEndpoint, o *show.Object) error { return in.explain(tx, o) },
+		Params:  func(in *UpdateWebhookEndpoint) policy.Value { return endpointParams(in.EndpointID) },
 	},
 	activity.Kind[WebhookEndpointID, WebhookEndpointID]{
 		Name: "DELETE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "DELETE", Run: deleteWebhookEndpoint,
+		Explain: func(tx *org.Tx, in *WebhookEndpointID, o *show.Object) error {
+			return explainEndpointRecord(tx, o, in.EndpointID)
+		},
 		Params: func(in *WebhookEndpointID) policy.Value { return endpointParams(in.EndpointID) },
 	},
 	activity.Kind[ResendWebhookDeliveries, ResentWebhookDeliveries]{
 		Name: "RESEND_WEBHOOK_DELIVERIES", Resource: "WEBHOOK_ENDPOINT", Action: "UPDATE", Run: resendWebhookDeliveries,
+		Explain: func(tx *org.Tx, in *ResendWebhookDeliveries, o *show.Object) error {
+			return explainEndpointRecord(tx, o, in.EndpointID)
+		},
 		Params: func(in *ResendWebhookDeliveries) policy.Value { return endpointParams(in.EndpointID) },
 	},
 }

@@ -6,18 +6,37 @@ import (
 	"slices"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
 // Tags are the kinds about tags of users and of private keys.
 var Tags = activity.Family{
-	activity.Kind[CreateUserTag, NewUserTag]{Name: "CREATE_USER_TAG", Resource: "USER", Action: "CREATE", Run: createUserTag},
-	activity.Kind[UpdateUserTag, UserTagID]{Name: "UPDATE_USER_TAG", Resource: "USER", Action: "UPDATE", Run: updateUserTag},
-	activity.Kind[DeleteUserTags, GoneUserTags]{Name: "DELETE_USER_TAGS", Resource: "USER", Action: "DELETE", Run: deleteUserTags},
-	activity.Kind[CreatePrivateKeyTag, NewPrivateKeyTag]{Name: "CREATE_PRIVATE_KEY_TAG", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeyTag},
-	activity.Kind[UpdatePrivateKeyTag, PrivateKeyTagID]{Name: "UPDATE_PRIVATE_KEY_TAG", Resource: "PRIVATE_KEY", Action: "UPDATE", Run: updatePrivateKeyTag},
-	activity.Kind[DeletePrivateKeyTags, GonePrivateKeyTags]{Name: "DELETE_PRIVATE_KEY_TAGS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeyTags},
+	activity.Kind[CreateUserTag, NewUserTag]{Name: "CREATE_USER_TAG", Resource: "USER", Action: "CREATE", Run: createUserTag,
+		Explain: func(tx *org.Tx, in *CreateUserTag, o *show.Object) error {
+			return userTagging.explainNew(tx, o, in.UserTagName, in.UserIDs)
+		}},
+	activity.Kind[UpdateUserTag, UserTagID]{Name: "UPDATE_USER_TAG", Resource: "USER", Action: "UPDATE", Run: updateUserTag,
+		Explain: func(tx *org.Tx, in *UpdateUserTag, o *show.Object) error {
+			return userTagging.explainChange(tx, o, in.UserTagID, in.NewUserTagName, in.AddUserIDs, in.RemoveUserIDs)
+		}},
+	activity.Kind[DeleteUserTags, GoneUserTags]{Name: "DELETE_USER_TAGS", Resource: "USER", Action: "DELETE", Run: deleteUserTags,
+		Explain: func(tx *org.Tx, in *DeleteUserTags, o *show.Object) error {
+			return userTagging.explainGone(tx, o, in.UserTagIDs)
+		}},
+	activity.Kind[CreatePrivateKeyTag, NewPrivateKeyTag]{Name: "CREATE_PRIVATE_KEY_TAG", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeyTag,
+		Explain: func(tx *org.Tx, in *CreatePrivateKeyTag, o *show.Object) error {
+			return privateKeyTagging.explainNew(tx, o, in.PrivateKeyTagName, in.PrivateKeyIDs)
+		}},
+	activity.Kind[UpdatePrivateKeyTag, PrivateKeyTagID]{Name: "UPDATE_PRIVATE_KEY_TAG", Resource: "PRIVATE_KEY", Action: "UPDATE", Run: updatePrivateKeyTag,
+		Explain: func(tx *org.Tx, in *UpdatePrivateKeyTag, o *show.Object) error {
+			return privateKeyTagging.explainChange(tx, o, in.PrivateKeyTagID, in.NewPrivateKeyTagName, in.AddPrivateKeyIDs, in.RemovePrivateKeyIDs)
+		}},
+	activity.Kind[DeletePrivateKeyTags, GonePrivateKeyTags]{Name: "DELETE_PRIVATE_KEY_TAGS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeyTags,
+		Explain: func(tx *org.Tx, in *DeletePrivateKeyTags, o *show.Object) error {
+			return privateKeyTagging.explainGone(tx, o, in.PrivateKeyTagIDs)
+		}},
 }
 
 // Types of tags, by the objects that have them.

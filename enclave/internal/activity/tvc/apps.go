@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/shared/tvc"
@@ -20,9 +21,11 @@ import (
 
 // Apps are the kinds about apps and their operators.
 var Apps = activity.Family{
-	activity.Kind[CreateApp, AppResult]{Name: "CREATE_TVC_APP", Resource: "TVC_APP", Action: "CREATE", Run: createApp},
+	activity.Kind[CreateApp, AppResult]{Name: "CREATE_TVC_APP", Resource: "TVC_APP", Action: "CREATE", Run: createApp,
+		Explain: func(tx *org.Tx, in *CreateApp, o *show.Object) error { return in.explain(tx, o) }},
 	createOperatorKind,
-	activity.Kind[CreateQuorumKey, QuorumKeyResult]{Name: "CREATE_TVC_QUORUM_KEY", Resource: "TVC_QUORUM_KEY", Action: "CREATE", Run: createQuorumKey, Verify: verifyQuorumKey},
+	activity.Kind[CreateQuorumKey, QuorumKeyResult]{Name: "CREATE_TVC_QUORUM_KEY", Resource: "TVC_QUORUM_KEY", Action: "CREATE", Run: createQuorumKey, Verify: verifyQuorumKey,
+		Explain: func(tx *org.Tx, in *CreateQuorumKey, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // wellKnownQuorumKey is in the template of the hosted service's tool. Its private half is public.

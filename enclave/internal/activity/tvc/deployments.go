@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/program"
@@ -15,18 +16,33 @@ import (
 
 // Deployments are the kinds about deployments, except their approval.
 var Deployments = activity.Family{
-	activity.Kind[CreateDeployment, DeploymentResult]{Name: "CREATE_TVC_DEPLOYMENT", Resource: "TVC_DEPLOYMENT", Action: "CREATE", Run: createDeployment},
-	activity.Kind[DeploymentID, DeploymentID]{Name: "DELETE_TVC_DEPLOYMENT", Resource: "TVC_DEPLOYMENT", Action: "DELETE", Run: deleteDeployment},
-	activity.Kind[DeploymentID, DeploymentID]{Name: "RESTORE_TVC_DEPLOYMENT", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: restoreDeployment},
-	activity.Kind[AppID, AppID]{Name: "DELETE_TVC_APP_AND_DEPLOYMENTS", Resource: "TVC_APP", Action: "DELETE", Run: deleteApp},
+	activity.Kind[CreateDeployment, DeploymentResult]{Name: "CREATE_TVC_DEPLOYMENT", Resource: "TVC_DEPLOYMENT", Action: "CREATE", Run: createDeployment,
+		Explain: func(tx *org.Tx, in *CreateDeployment, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[DeploymentID, DeploymentID]{Name: "DELETE_TVC_DEPLOYMENT", Resource: "TVC_DEPLOYMENT", Action: "DELETE", Run: deleteDeployment,
+		Explain: func(tx *org.Tx, in *DeploymentID, o *show.Object) error {
+			return explainDeployment(tx, o, in.DeploymentID)
+		}},
+	activity.Kind[DeploymentID, DeploymentID]{Name: "RESTORE_TVC_DEPLOYMENT", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: restoreDeployment,
+		Explain: func(tx *org.Tx, in *DeploymentID, o *show.Object) error {
+			return explainDeployment(tx, o, in.DeploymentID)
+		}},
+	activity.Kind[AppID, AppID]{Name: "DELETE_TVC_APP_AND_DEPLOYMENTS", Resource: "TVC_APP", Action: "DELETE", Run: deleteApp,
+		Explain: func(tx *org.Tx, in *AppID, o *show.Object) error {
+			return explainDeletedApp(tx, o, in.AppID)
+		}},
 }
 
 // Approvals are the kinds that approve and unlock deployments.
 var Approvals = activity.Family{
-	activity.Kind[CreateApprovals, ApprovalIDs]{Name: "CREATE_TVC_MANIFEST_APPROVALS", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: createApprovals},
-	activity.Kind[PostShare, PostedShareID]{Name: "POST_TVC_QUORUM_KEY_SHARE", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: postShare},
+	activity.Kind[CreateApprovals, ApprovalIDs]{Name: "CREATE_TVC_MANIFEST_APPROVALS", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: createApprovals,
+		Explain: func(tx *org.Tx, in *CreateApprovals, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[PostShare, PostedShareID]{Name: "POST_TVC_QUORUM_KEY_SHARE", Resource: "TVC_DEPLOYMENT", Action: "UPDATE", Run: postShare,
+		Explain: func(tx *org.Tx, in *PostShare, o *show.Object) error { return in.explain(tx, o) }},
 	reEncryptShareKind,
-	activity.Kind[DeploymentID, activity.Nothing]{Name: "UPDATE_TVC_APP_LIVE_DEPLOYMENT", Resource: "TVC_APP", Action: "UPDATE", Run: setLive},
+	activity.Kind[DeploymentID, activity.Nothing]{Name: "UPDATE_TVC_APP_LIVE_DEPLOYMENT", Resource: "TVC_APP", Action: "UPDATE", Run: setLive,
+		Explain: func(tx *org.Tx, in *DeploymentID, o *show.Object) error {
+			return explainLive(tx, o, in.DeploymentID)
+		}},
 }
 
 // HealthCheck is the protocol by which the host checks a program's health.

@@ -5,6 +5,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/wallet"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -13,6 +14,7 @@ import (
 
 var createOperatorKind = activity.Kind[CreateOperator, OperatorResult]{
 	Name: "CREATE_TVC_OPERATOR", Resource: "TVC_OPERATOR", Action: "CREATE", Run: createOperator, Verify: verifyOperator,
+	Explain: func(tx *org.Tx, in *CreateOperator, o *show.Object) error { return in.explain(tx, o) },
 	Keys: func(_ *org.Tx, in *CreateOperator) ([]policy.Key, error) {
 		if id, err := org.ParseID(activity.TextOf(in.WalletID)); err == nil {
 			return []policy.Key{{Owner: id}}, nil

@@ -12,6 +12,7 @@ import (
 	"cloister/attestation/programs"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/wallet"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -21,6 +22,7 @@ import (
 
 var reEncryptShareKind = activity.Kind[ReEncryptShare, PostedShareID]{
 	Name: "RE_ENCRYPT_TVC_QUORUM_KEY_SHARE", Resource: "TVC_QUORUM_KEY", Action: keys.ActionEncrypt, Run: reEncryptShare, Verify: verifyReEncryptedShare,
+	Explain: func(tx *org.Tx, in *ReEncryptShare, o *show.Object) error { return in.explain(tx, o) },
 	Keys: func(tx *org.Tx, in *ReEncryptShare) ([]policy.Key, error) {
 		p, err := in.find(tx)
 		if err != nil || p.operator == nil {

@@ -23,7 +23,8 @@ var Authenticators = activity.Family{
 	},
 	activity.Kind[DeleteAuthenticators, AuthenticatorIDs]{
 		Name: "DELETE_AUTHENTICATORS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteAuthenticators,
-		Self: func(in *DeleteAuthenticators) string { return in.UserID },
+		Explain: func(tx *org.Tx, in *DeleteAuthenticators, o *show.Object) error { return in.explain(tx, o) },
+		Self:    func(in *DeleteAuthenticators) string { return in.UserID },
 	},
 }
 

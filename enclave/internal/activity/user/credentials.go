@@ -26,6 +26,7 @@ var APIKeys = activity.Family{
 	},
 	activity.Kind[DeleteAPIKeys, APIKeyIDs]{
 		Name: "DELETE_API_KEYS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteAPIKeys,
+		Explain: func(tx *org.Tx, in *DeleteAPIKeys, o *show.Object) error { return in.explain(tx, o) },
 		Params: func(in *DeleteAPIKeys) policy.Value {
 			return policy.Struct(policy.Member{Name: "user_id", Value: policy.LowerHex(in.UserID)},
 				policy.Member{Name: "api_key_ids", Value: policy.IDs(in.APIKeyIDs)})
@@ -46,6 +47,11 @@ var apiKeyCurves = map[APIKeyCurve]struct {
 	"API_KEY_CURVE_P256":      {chain.P256, 33, TypeP256Key},
 	"API_KEY_CURVE_SECP256K1": {chain.Secp256k1, 33, "CREDENTIAL_TYPE_API_KEY_SECP256K1"},
 	"API_KEY_CURVE_ED25519":   {chain.Ed25519, 32, "CREDENTIAL_TYPE_API_KEY_ED25519"},
+}
+
+// Curves are those of API keys.
+func Curves() []APIKeyCurve {
+	return []APIKeyCurve{CurveP256, "API_KEY_CURVE_SECP256K1", "API_KEY_CURVE_ED25519"}
 }
 
 // CurveP256 is the curve of the keys that the enclave creates.
@@ -147,7 +153,7 @@ func createAPIKeys(tx *activity.Tx, in *CreateAPIKeys) (*APIKeyIDs, error) {
 // IsKey reports whether a text is a public key of the organization on any curve. No text may be a key on two curves:
 // allowlists name keys by their text.
 func IsKey(tx *activity.Tx, public string) (bool, error) {
-	for _, curve := range []APIKeyCurve{CurveP256, "API_KEY_CURVE_SECP256K1", "API_KEY_CURVE_ED25519"} {
+	for _, curve := range Curves() {
 		c, err := tx.Credential(string(curve), public)
 		if c != nil || err != nil {
 			return c != nil, err

@@ -7,16 +7,23 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/tag"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
 // Invitations are the kinds that invite people to become users.
 var Invitations = activity.Family{
-	activity.Kind[CreateInvitations, InvitationIDs]{Name: "CREATE_INVITATIONS", Resource: "INVITATION", Action: "CREATE", Run: createInvitations},
-	activity.Kind[InvitationID, InvitationID]{Name: "DELETE_INVITATION", Resource: "INVITATION", Action: "DELETE", Run: deleteInvitation},
+	activity.Kind[CreateInvitations, InvitationIDs]{Name: "CREATE_INVITATIONS", Resource: "INVITATION", Action: "CREATE", Run: createInvitations,
+		Explain: func(tx *org.Tx, in *CreateInvitations, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[InvitationID, InvitationID]{Name: "DELETE_INVITATION", Resource: "INVITATION", Action: "DELETE", Run: deleteInvitation,
+		Explain: func(tx *org.Tx, in *InvitationID, o *show.Object) error {
+			_, err := explainInvitation(tx, o, in.InvitationID)
+			return err
+		}},
 	activity.Kind[AcceptInvitation, AcceptedInvitation]{
 		Name: "ACCEPT_INVITATION", Resource: "INVITATION", Action: "UPDATE", Run: acceptInvitation,
+		Explain: func(tx *org.Tx, in *AcceptInvitation, o *show.Object) error { return in.explain(tx, o) },
 		Older: []activity.Older{activity.Upgrade(func(v *AcceptInvitationV1) AcceptInvitation {
 			return AcceptInvitation{v.InvitationID, v.UserID, CarryAuthenticator(&v.Authenticator), !activity.SameID(v.Authenticator.UserID, v.UserID)}
 		})},

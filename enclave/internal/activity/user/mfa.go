@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -14,9 +15,12 @@ import (
 
 // MFAPolicies are the kinds about MFA policies of users.
 var MFAPolicies = activity.Family{
-	activity.Kind[CreateMFAPolicy, MFAPolicyID]{Name: "CREATE_MFA_POLICY", Resource: "MFA_POLICY", Action: "CREATE", Run: createMFAPolicy},
-	activity.Kind[UpdateMFAPolicy, MFAPolicyID]{Name: "UPDATE_MFA_POLICY", Resource: "MFA_POLICY", Action: "UPDATE", Run: updateMFAPolicy},
-	activity.Kind[DeleteMFAPolicy, MFAPolicyID]{Name: "DELETE_MFA_POLICY", Resource: "MFA_POLICY", Action: "DELETE", Run: deleteMFAPolicy},
+	activity.Kind[CreateMFAPolicy, MFAPolicyID]{Name: "CREATE_MFA_POLICY", Resource: "MFA_POLICY", Action: "CREATE", Run: createMFAPolicy,
+		Explain: func(tx *org.Tx, in *CreateMFAPolicy, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[UpdateMFAPolicy, MFAPolicyID]{Name: "UPDATE_MFA_POLICY", Resource: "MFA_POLICY", Action: "UPDATE", Run: updateMFAPolicy,
+		Explain: func(tx *org.Tx, in *UpdateMFAPolicy, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[DeleteMFAPolicy, MFAPolicyID]{Name: "DELETE_MFA_POLICY", Resource: "MFA_POLICY", Action: "DELETE", Run: deleteMFAPolicy,
+		Explain: func(tx *org.Tx, in *DeleteMFAPolicy, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // Limits of the MFA policies of one user, who is one record.

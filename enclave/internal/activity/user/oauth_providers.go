@@ -26,7 +26,8 @@ var OauthProviders = activity.Family{
 	},
 	activity.Kind[DeleteOauthProviders, ProviderIDs]{
 		Name: "DELETE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteOauthProviders,
-		Self: func(in *DeleteOauthProviders) string { return in.UserID },
+		Explain: func(tx *org.Tx, in *DeleteOauthProviders, o *show.Object) error { return in.explain(tx, o) },
+		Self:    func(in *DeleteOauthProviders) string { return in.UserID },
 	},
 }
 

@@ -19,21 +19,27 @@ import (
 var Users = activity.Family{
 	activity.Kind[CreateUsers, UserIDs]{
 		Name: "CREATE_USERS", Resource: "USER", Action: "CREATE", Run: createUsers,
-		Explain: func(_ *org.Tx, in *CreateUsers, o *show.Object) error {
-			explainUsers(in, o)
-			return nil
-		},
+		Explain: func(tx *org.Tx, in *CreateUsers, o *show.Object) error { return explainUsers(tx, o, in.Users) },
 		Older: []activity.Older{
 			activity.Upgrade(carryUsers(carryUserV1)),
 			activity.Upgrade(carryUsers(carryUserV2)),
 			activity.Upgrade(carryUsers(carryUserV3)),
 		},
 	},
-	activity.Kind[CreateAPIOnlyUsers, UserIDs]{Name: "CREATE_API_ONLY_USERS", Resource: "USER", Action: "CREATE", Run: createAPIOnlyUsers},
-	activity.Kind[UpdateUser, UserID]{Name: "UPDATE_USER", Resource: "USER", Action: "UPDATE", Run: updateUser},
-	activity.Kind[UpdateUserName, UserID]{Name: "UPDATE_USER_NAME", Resource: "USER", Action: "UPDATE", Run: updateUserName},
-	activity.Kind[UpdateUserEmail, UserID]{Name: "UPDATE_USER_EMAIL", Resource: "USER", Action: "UPDATE", Run: updateUserEmail},
-	activity.Kind[UpdateUserPhoneNumber, UserID]{Name: "UPDATE_USER_PHONE_NUMBER", Resource: "USER", Action: "UPDATE", Run: updateUserPhoneNumber},
+	activity.Kind[CreateAPIOnlyUsers, UserIDs]{Name: "CREATE_API_ONLY_USERS", Resource: "USER", Action: "CREATE", Run: createAPIOnlyUsers,
+		Explain: func(tx *org.Tx, in *CreateAPIOnlyUsers, o *show.Object) error { return explainUsers(tx, o, in.users()) }},
+	activity.Kind[UpdateUser, UserID]{Name: "UPDATE_USER", Resource: "USER", Action: "UPDATE", Run: updateUser,
+		Explain: func(tx *org.Tx, in *UpdateUser, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[UpdateUserName, UserID]{Name: "UPDATE_USER_NAME", Resource: "USER", Action: "UPDATE", Run: updateUserName,
+		Explain: func(tx *org.Tx, in *UpdateUserName, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[UpdateUserEmail, UserID]{Name: "UPDATE_USER_EMAIL", Resource: "USER", Action: "UPDATE", Run: updateUserEmail,
+		Explain: func(tx *org.Tx, in *UpdateUserEmail, o *show.Object) error {
+			return explainNewContact(tx, o, in.UserID, login.Email, in.UserEmail, in.VerificationToken)
+		}},
+	activity.Kind[UpdateUserPhoneNumber, UserID]{Name: "UPDATE_USER_PHONE_NUMBER", Resource: "USER", Action: "UPDATE", Run: updateUserPhoneNumber,
+		Explain: func(tx *org.Tx, in *UpdateUserPhoneNumber, o *show.Object) error {
+			return explainNewContact(tx, o, in.UserID, login.SMS, in.UserPhoneNumber, in.VerificationToken)
+		}},
 	activity.Kind[UserIDs, UserIDs]{
 		Name: "DELETE_USERS", Resource: "USER", Action: "DELETE", Run: deleteUsers,
 		Explain: func(tx *org.Tx, in *UserIDs, o *show.Object) error { return explainDeleted(tx, in, o) },

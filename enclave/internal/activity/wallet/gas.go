@@ -10,6 +10,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/chain/sol"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
@@ -17,7 +18,8 @@ import (
 
 // Gas are the kinds about sponsored transactions.
 var Gas = activity.Family{
-	activity.Kind[UpsertGasUsageConfig, GasUsageConfigID]{Name: "UPSERT_GAS_USAGE_CONFIG", Resource: "SPONSORSHIP", Action: "UPDATE", Plans: true, Run: upsertGasUsageConfig},
+	activity.Kind[UpsertGasUsageConfig, GasUsageConfigID]{Name: "UPSERT_GAS_USAGE_CONFIG", Resource: "SPONSORSHIP", Action: "UPDATE", Plans: true, Run: upsertGasUsageConfig,
+		Explain: func(tx *org.Tx, in *UpsertGasUsageConfig, o *show.Object) error { return in.explain(tx, o) }},
 }
 
 // UpsertGasUsageConfig sets the limits for sponsored transactions in any window of time: of the organization tree

@@ -57,8 +57,14 @@ func (in *CreateInterface) Check() error {
 	if wrong != nil {
 		return fault.Field("smartContractAddress", "invalid smart contract address")
 	}
-	if _, err := describers[in.Type].Describe(in.SmartContractInterface); err != nil {
+	described, err := describers[in.Type].Describe(in.SmartContractInterface)
+	if err != nil {
 		return fault.Field("smartContractInterface", "invalid smart contract interface: %s", err)
+	}
+	if i, ok := described.(*eth.Interface); ok {
+		if name, standard := i.FalseStandard(); name != "" {
+			return fault.Field("smartContractInterface", "invalid smart contract interface: %.80s has the selector of the built-in function %s", name, standard)
+		}
 	}
 	return activity.CheckNotes("notes", in.Notes)
 }
@@ -107,7 +113,7 @@ func findInterface(tx *org.Tx, reader chain.Describer, typ InterfaceType, addres
 	if err != nil {
 		return nil, fault.New(fault.FailedPrecondition, "the interface uploaded for %s cannot be read any more: delete it and upload it again: %v", address, err)
 	}
-	k := &kept{id, i.Address, d, sha256.Sum256([]byte(text)), len(text)}
+	k := &kept{id, i.MadeBy, i.Address, d, sha256.Sum256([]byte(text)), len(text)}
 	descriptions.put(k)
 	return k, nil
 }
@@ -129,7 +135,7 @@ type descriptionCache struct {
 
 // kept does not change.
 type kept struct {
-	id          org.ID
+	id, madeBy  org.ID
 	address     string
 	description chain.Description
 	hash        [32]byte // SHA-256 of the text
@@ -195,6 +201,7 @@ func createInterface(tx *activity.Tx, in *CreateInterface) (*InterfaceID, error)
 	}
 	i := &org.Interface{
 		ID: id, Address: in.SmartContractAddress, Type: string(in.Type), Label: in.Label, Notes: activity.TextOf(in.Notes), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		MadeBy: tx.User,
 	}
 	return &InterfaceID{id.String()}, PutInterface(tx.Tx, i, in.SmartContractInterface)
 }

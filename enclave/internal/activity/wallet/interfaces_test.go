@@ -108,6 +108,17 @@ func TestInterfacesRefuse(t *testing.T) {
 		`[{"type":"function","name":"f","inputs":[`+strings.Repeat(`{"type":"tuple","components":[`, 40)+strings.Repeat(`]}`, 40)+`]}]`) {
 		try(activitytest.ABI("a", contract, text), "invalid smart contract interface")
 	}
+	// A function that has the selector of a built-in one under another name is named.
+	for _, f := range [][2]string{{`workMyDirefulOwner(uint256,uint256)`, "transfer(address,uint256)"}, {`collate_propagate_storage(bytes16)`, "burn(uint256)"}} {
+		name, types, _ := strings.Cut(strings.TrimSuffix(f[0], ")"), "(")
+		var inputs []string
+		for _, typ := range strings.Split(types, ",") {
+			inputs = append(inputs, fmt.Sprintf(`{"name":"","type":%q}`, typ))
+		}
+		text := fmt.Sprintf(`[{"type":"function","name":%q,"inputs":[%s]}]`, name, strings.Join(inputs, ","))
+		try(activitytest.ABI("a", contract, text), "invalid smart contract interface: "+f[0]+" has the selector of the built-in function "+f[1])
+		w.Run("CREATE_SMART_CONTRACT_INTERFACE", activitytest.ABI(name, fmt.Sprintf("0x%040x", len(name)), strings.Replace(text, `"function"`, `"event"`, 1)))
+	}
 	for _, text := range append(rewritten(someIDL,
 		`"types":[`, `"type":[`, `"types":[`, `"types":7,"x":[`, `"instructions":[`, `"instruction":[`, `"instructions":[`, `"instructions":[7,`, `"name":"go",`, ``, `"name":"go"`, `"name":""`, `"name":"go"`, `"name":7`,
 		`[1,2,3,4,5,6,7,255]`, `[]`, `255]`, `256]`, `[1,2,`, `[-1,2,`, `[1,2,`, `["a",2,`, `[1,2,3,4,5,6,7,255]`, `"01020304"`,

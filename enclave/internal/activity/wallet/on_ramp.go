@@ -8,6 +8,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/onramp"
@@ -18,8 +19,12 @@ import (
 // OnRamps are the kinds about on-ramp providers: credentials at them, and purchases.
 var OnRamps = activity.Family{
 	activity.Kind[CreateOnRampCredential, OnRampCredentialID]{Name: "CREATE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "CREATE", Run: createOnRampCredential},
-	activity.Kind[UpdateOnRampCredential, OnRampCredentialID]{Name: "UPDATE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "UPDATE", Run: updateOnRampCredential},
-	activity.Kind[DeleteOnRampCredential, OnRampCredentialID]{Name: "DELETE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "DELETE", Run: deleteOnRampCredential},
+	activity.Kind[UpdateOnRampCredential, OnRampCredentialID]{Name: "UPDATE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "UPDATE", Run: updateOnRampCredential,
+		Explain: func(tx *org.Tx, in *UpdateOnRampCredential, o *show.Object) error { return in.explain(tx, o) }},
+	activity.Kind[DeleteOnRampCredential, OnRampCredentialID]{Name: "DELETE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "DELETE", Run: deleteOnRampCredential,
+		Explain: func(tx *org.Tx, in *DeleteOnRampCredential, o *show.Object) error {
+			return explainOnRampRecord(tx, o, in.OnRampCredentialID)
+		}},
 	activity.Kind[InitOnRamp, OnRampPage]{Name: "INIT_FIAT_ON_RAMP", Resource: "FIAT_TRANSACTION", Action: "CREATE", Run: initOnRamp},
 }
 

@@ -19,7 +19,8 @@ import (
 var Keys = activity.Family{
 	activity.Kind[CreatePrivateKeys, PrivateKeys]{
 		Name: "CREATE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeys, Verify: verifyPrivateKeys, Results: []int{1, 2},
-		Older: []activity.Older{activity.Downgrade(activity.Upgrade(func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), privateKeyIDs)},
+		Explain: func(tx *org.Tx, in *CreatePrivateKeys, o *show.Object) error { return in.explain(tx, o) },
+		Older:   []activity.Older{activity.Downgrade(activity.Upgrade(func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), privateKeyIDs)},
 	},
 	activity.Kind[PrivateKeyID, PrivateKeyID]{
 		Name: "DISABLE_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "DELETE", Run: disablePrivateKey,

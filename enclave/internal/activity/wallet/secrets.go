@@ -8,6 +8,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/chain/show"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -22,6 +23,10 @@ var Secrets = activity.Family{
 	},
 	activity.Kind[ImportSecrets, SecretIDs]{
 		Name: "IMPORT_SECRETS", Resource: "SECRET", Action: "IMPORT", Run: importSecrets,
+		Explain: func(_ *org.Tx, in *ImportSecrets, o *show.Object) error {
+			in.explain(o)
+			return nil
+		},
 		FillPolicyRequest: func(_ *org.Tx, in *ImportSecrets, q *policy.Request) error {
 			q.Payloads = activity.MapList(in.Secrets, func(s *ImportSecret) policy.Facts { return secretFacts(s.properties()) })
 			return nil
@@ -29,6 +34,7 @@ var Secrets = activity.Family{
 	},
 	activity.Kind[ExportSecrets, SecretPayloads]{
 		Name: "EXPORT_SECRETS", Resource: "SECRET", Action: "EXPORT", Run: exportSecrets,
+		Explain: func(tx *org.Tx, in *ExportSecrets, o *show.Object) error { return in.explain(tx, o) },
 		// A secret that does not exist is refused before policies decide: the batch is as allowed as its least allowed secret.
 		Examine:           func(tx *org.Tx, in *ExportSecrets) error { _, err := in.find(tx); return err },
 		FillPolicyRequest: func(tx *org.Tx, in *ExportSecrets, q *policy.Request) error { return in.ask(tx, q) },
@@ -38,6 +44,7 @@ var Secrets = activity.Family{
 	},
 	activity.Kind[DeleteSecrets, SecretIDs]{
 		Name: "DELETE_SECRETS", Resource: "SECRET", Action: "DELETE", Run: deleteSecrets,
+		Explain: func(tx *org.Tx, in *DeleteSecrets, o *show.Object) error { return in.explain(tx, o) },
 		Examine: func(tx *org.Tx, in *DeleteSecrets) error { _, err := in.find(tx); return err }, // as for an export
 		FillPolicyRequest: func(tx *org.Tx, in *DeleteSecrets, q *policy.Request) error {
 			found, err := in.find(tx)

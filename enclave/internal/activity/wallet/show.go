@@ -23,7 +23,7 @@ func knowSigner(tx *org.Tx, signWith string, speaks InterfaceType, known *show.K
 	if known.Signer, err = s.chainKey(); err != nil {
 		return false, err
 	}
-	known.Calls = eth.ShowCall
+	known.Calls, known.BuiltIn = eth.ShowCall, decoded.Names()
 	if speaks == "" {
 		return true, nil
 	}
@@ -37,8 +37,11 @@ func uploadedInterface(tx *org.Tx, typ InterfaceType, address string) (found sho
 	if k == nil || err != nil {
 		return found, err
 	}
-	return show.Interface{Description: k.description, Source: show.Source{
-		From: show.FromOrganization, Record: k.id.String(), Contract: k.address, SHA256: hex.EncodeToString(k.hash[:])}}, nil
+	source := show.Source{From: show.FromOrganization, Record: k.id.String(), Contract: k.address, SHA256: hex.EncodeToString(k.hash[:])}
+	if !k.madeBy.Zero() {
+		source.MadeBy = k.madeBy.String()
+	}
+	return show.Interface{Description: k.description, Source: source}, nil
 }
 
 // NoSigner is the kind of documents about what a key is to sign that does not exist, which Run refuses.
@@ -108,6 +111,7 @@ func (in *EthSendTransaction) show(tx *org.Tx, v *show.View, known *show.Known) 
 }
 
 func (in *EthSendRawTransaction) show(tx *org.Tx, v *show.View, known *show.Known) (kind string, err error) {
+	known.BuiltIn = decoded.Names()
 	known.Signer = chain.SigningKey{Public: in.signed.Key, Format: chain.Ethereum, Address: eth.AddressText(in.signed.From)}
 	known.Interface = func(address string) (show.Interface, error) { return uploadedInterface(tx, interfaceEthereum, address) }
 	return decoded.Transaction(v, "TRANSACTION_TYPE_ETHEREUM", in.signed.Unsigned)

@@ -19,6 +19,7 @@ import (
 var Transfer = activity.Family{
 	activity.Kind[InitImport, ImportBundle]{
 		Name: "INIT_IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: initImport(org.TargetWallet),
+		Explain:  func(tx *org.Tx, in *InitImport, o *show.Object) error { return in.explain(tx, o) },
 		OnlySelf: func(in *InitImport) string { return in.UserID },
 	},
 	activity.Kind[ImportWallet, WalletResult]{
@@ -30,6 +31,7 @@ var Transfer = activity.Family{
 	},
 	activity.Kind[InitImport, ImportBundle]{
 		Name: "INIT_IMPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "IMPORT", Run: initImport(org.TargetPrivateKey),
+		Explain:  func(tx *org.Tx, in *InitImport, o *show.Object) error { return in.explain(tx, o) },
 		OnlySelf: func(in *InitImport) string { return in.UserID },
 	},
 	activity.Kind[ImportPrivateKey, PrivateKeyResult]{

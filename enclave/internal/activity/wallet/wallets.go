@@ -26,13 +26,16 @@ var Wallets = activity.Family{
 	activity.Kind[CreateWallet, WalletResult]{Name: "CREATE_WALLET", Resource: "WALLET", Action: "CREATE", Run: createWallet, Verify: verifyWallet},
 	activity.Kind[CreateWalletAccounts, Addresses]{
 		Name: "CREATE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "CREATE", Run: createWalletAccounts, Verify: verifyAccounts,
-		Keys: func(_ *org.Tx, in *CreateWalletAccounts) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
+		Explain: func(tx *org.Tx, in *CreateWalletAccounts, o *show.Object) error { return in.explain(tx, o) },
+		Keys:    func(_ *org.Tx, in *CreateWalletAccounts) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
 	},
 	activity.Kind[UpdateWallet, WalletID]{
 		Name: "UPDATE_WALLET", Resource: "WALLET", Action: "UPDATE", Run: updateWallet,
-		Params: func(in *UpdateWallet) policy.Value { return activity.Param("wallet_id", policy.LowerHex(in.WalletID)) },
+		Explain: func(tx *org.Tx, in *UpdateWallet, o *show.Object) error { return in.explain(tx, o) },
+		Params:  func(in *UpdateWallet) policy.Value { return activity.Param("wallet_id", policy.LowerHex(in.WalletID)) },
 	},
-	activity.Kind[UpdateWalletAccountName, WalletAccountID]{Name: "UPDATE_WALLET_ACCOUNT_NAME", Resource: "WALLET", Action: "UPDATE", Run: updateWalletAccountName},
+	activity.Kind[UpdateWalletAccountName, WalletAccountID]{Name: "UPDATE_WALLET_ACCOUNT_NAME", Resource: "WALLET", Action: "UPDATE", Run: updateWalletAccountName,
+		Explain: func(tx *org.Tx, in *UpdateWalletAccountName, o *show.Object) error { return in.explain(tx, o) }},
 	activity.Kind[DeleteWallets, WalletIDs]{
 		Name: "DELETE_WALLETS", Resource: "WALLET", Action: "DELETE", Run: deleteWallets,
 		Explain: func(tx *org.Tx, in *DeleteWallets, o *show.Object) error { return in.explain(tx, o) },

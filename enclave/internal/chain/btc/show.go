@@ -68,14 +68,17 @@ func (t *transaction) id() (text string, fixed bool) {
 	return hex.EncodeToString(id[:]), true
 }
 
-// isOwn tells whether a script is the signer's or another account's of the organization.
-func (t *transaction) isOwn(v *show.View, script []byte, address string) bool {
+// ownershipOf tells whether a script is the signer's or another account's of the organization.
+func (t *transaction) ownershipOf(v *show.View, script []byte, address string) show.Ownership {
 	if k := kindOf(script); k != none {
 		if own, ok := scriptOf(k, t.by); ok && bytes.Equal(own, script) {
-			return true
+			return show.Own
 		}
 	}
-	return address != "" && v.IsOwn(address)
+	if address == "" {
+		return show.NotOwn
+	}
+	return v.OwnershipOf(address)
 }
 
 // showInputs answers how much the own inputs spend.
@@ -93,7 +96,7 @@ func (t *transaction) showInputs(v *show.View, o *show.Object) (own int64) {
 			in.Plain("address", address)
 			in.Label(listName, address, "")
 		}
-		mine := t.isOwn(v, spends.script, address)
+		mine := t.ownershipOf(v, spends.script, address) != show.NotOwn
 		if in.Bool("own", mine); mine {
 			own += spends.value
 		} else {
@@ -103,7 +106,7 @@ func (t *transaction) showInputs(v *show.View, o *show.Object) (own int64) {
 	return own
 }
 
-// showOutputs answers how much comes back to own outputs.
+// showOutputs answers how much comes back to own outputs. One whose key was outside is no safe change: what it gets counts as spent.
 func (t *transaction) showOutputs(v *show.View, o *show.Object) (own int64) {
 	list := o.List("outputs")
 	claims := t.claims()
@@ -111,15 +114,16 @@ func (t *transaction) showOutputs(v *show.View, o *show.Object) (own int64) {
 		out := list.Object()
 		t.net.amount(out, "value", x.value)
 		address, _ := t.net.address(x.script)
-		mine := t.isOwn(v, x.script, address)
-		if out.Bool("own", mine); mine {
+		whose := t.ownershipOf(v, x.script, address)
+		mine := whose != show.NotOwn
+		if out.Bool("own", mine); whose == show.Own {
 			own += x.value
 		}
 		switch {
 		case address != "":
 			out.Plain("address", address)
 			out.Label(listName, address, "")
-			if !mine {
+			if whose != show.Own {
 				out.Party(listName, address)
 			}
 		case len(x.script) > 0 && x.script[0] == opReturn:

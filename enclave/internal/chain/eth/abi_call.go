@@ -59,7 +59,8 @@ type decoder struct {
 	data   []byte // behind the selector; offsets of the outermost tuple count from its start
 	words  int    // that may still be read
 	values int    // that may still be made
-	whole  bool   // values as approvers see them: see whole
+	whole  bool   // values as approvers see them: see decodeWhole
+	masked bool   // with whole: bytes of a word that its type does not use are passed over
 }
 
 func newDecoder(data []byte) decoder {
@@ -126,7 +127,10 @@ func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	if d.whole {
+	switch {
+	case d.masked:
+		return t.readMasked(w)
+	case d.whole:
 		return t.readWhole(w)
 	}
 	return t.read(w)

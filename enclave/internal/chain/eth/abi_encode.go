@@ -1,6 +1,7 @@
 package eth
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/big"
 )
@@ -11,6 +12,32 @@ func decodeWhole(t *abiType, data []byte) ([]any, bool) {
 	d := newDecoder(data)
 	d.whole = true
 	return d.sequence(t, len(t.parts), 0)
+}
+
+// decodeMasked reads arguments as contracts do that check nothing: those that older compilers made look only at the bytes of a
+// word that its type uses, and read zeros where the data end. That holds for words in place: offsets and lengths that lead outside
+// stay errors.
+func decodeMasked(t *abiType, data []byte) ([]any, bool) {
+	if missing := int(t.head) - len(data); !t.dynamic && missing > 0 {
+		data = append(bytes.Clone(data), make([]byte, missing)...)
+	}
+	d := newDecoder(data)
+	d.whole, d.masked = true, true
+	return d.sequence(t, len(t.parts), 0)
+}
+
+func (t *abiType) readMasked(w []byte) (any, bool) {
+	switch t.kind {
+	case kindAddress:
+		return w[12:], true
+	case kindFixed:
+		return w[:t.size], true
+	case kindBool:
+		return !isZero(w), true
+	case kindUint:
+		return new(big.Int).SetBytes(w[wordSize-t.size/8:]), true
+	}
+	return t.readWhole(w) // no standard function has another
 }
 
 func (t *abiType) readWhole(w []byte) (any, bool) {

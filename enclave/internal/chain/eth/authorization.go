@@ -11,6 +11,9 @@ import (
 // maxAuthorization bounds the text of an authorization, in bytes.
 const maxAuthorization = 4096
 
+// authorizationMagic begins what is hashed of an authorization.
+const authorizationMagic = 5
+
 // Authorization is an authorization of EIP-7702 that has been read: an account
 // lends itself the code of a contract. It is immutable and safe for concurrent use.
 type Authorization struct {
@@ -24,7 +27,18 @@ func (a *Authorization) Digest() [32]byte {
 	items := rlp.AppendBig(nil, a.chainID)
 	items = rlp.AppendBytes(items, a.address)
 	items = rlp.AppendBig(items, a.nonce)
-	return chain.Keccak(rlp.AppendList([]byte{5}, items))
+	return chain.Keccak(rlp.AppendList([]byte{authorizationMagic}, items))
+}
+
+// AuthorizationOf reads what an authorization is hashed from, as bytes; ok is false for anything else.
+func AuthorizationOf(preimage []byte) (a *Authorization, ok bool) {
+	if len(preimage) == 0 || preimage[0] != authorizationMagic {
+		return nil, false
+	}
+	l := rlp.Open(preimage[1:])
+	a = &Authorization{chainID: l.Big("chainId"), address: l.FixedBytes("address", 20), nonce: new(big.Int).SetUint64(l.Uint64("nonce"))}
+	l.End("authorization")
+	return a, l.Err() == nil
 }
 
 // Facts are the members of eth.eip_7702_authorization.

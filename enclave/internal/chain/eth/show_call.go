@@ -90,13 +90,20 @@ func (r callReader) function(o *show.Object, to string, c shownCall, depth int) 
 	o.Text("function", s.signature)
 	o.Plain("functionSource", source.From)
 	r.view.Use(source)
-	if s.meaning != "" && values != nil {
+	if values != nil && r.means(s, to) {
 		o.Plain("meaning", s.meaning)
 		r.view.Title(titles[s.meaning])
 	}
 	o.Digest("calldataDigest", digest[:])
 	if values == nil {
 		o.Unreadable(show.DoesNotDecode, c.data)
+		if source.From == show.FromImage {
+			o.Warn(show.BlindSignature)
+			r.view.Blind()
+			for _, w := range dangers[s.meaning] {
+				o.Warn(w)
+			}
+		}
 		return nil
 	}
 	args := o.List("args")
@@ -105,39 +112,78 @@ func (r callReader) function(o *show.Object, to string, c shownCall, depth int) 
 		r.argument(args.Entry(name), s.inputs.parts[i], value, slices.Contains(carriers[s.meaning], name))
 	}
 	arguments := c.data[len(selector):]
-	if again := s.inputs.appendSequence(nil, values); !bytes.Equal(again, arguments) {
-		if bytes.HasPrefix(arguments, again) {
-			o.Trailing(arguments[len(again):])
-		} else {
-			o.Warn(show.EncodingOdd)
-		}
-	}
+	r.writing(o, s.inputs, values, arguments)
 	return r.effects(call{o, to, c.to, s, values}, c, depth)
 }
 
-// find is the function with a selector, and its arguments: a standard one whose arguments the data are, else the one of the
-// interface that the organization has uploaded for the contract, else the standard one all the same. The function is nil for
-// none, the arguments are for data that do not decode.
+// writing warns of arguments that no encoder writes so, and of bytes behind them.
+func (r callReader) writing(o *show.Object, inputs *abiType, values []any, arguments []byte) {
+	again := inputs.appendSequence(nil, values)
+	if bytes.Equal(again, arguments) {
+		return
+	}
+	odd := !bytes.HasPrefix(arguments, again)
+	if odd {
+		o.Warn(show.EncodingOdd)
+	}
+	if _, strict := decodeWhole(inputs, arguments); !strict {
+		r.view.MarkPartial() // bytes were passed over
+	}
+	if len(arguments) > len(again) && !(odd && inputs.dynamic) {
+		o.Trailing(arguments[len(again):])
+	}
+}
+
+// find is the function with a selector, and its arguments: a standard one whatever the organization has uploaded, so that no
+// interface gives it another name, else the one of the interface that is uploaded for the contract. The function is nil for none,
+// the arguments are for data that do not decode.
 func (r callReader) find(c shownCall, selector [4]byte) (s *standard, values []any, source show.Source, err error) {
 	arguments := c.data[len(selector):]
-	s, source = known()[selector], show.Source{From: show.FromImage}
-	if s != nil {
-		if values, ok := decodeWhole(s.inputs, arguments); ok {
-			return s, values, source, nil
+	if s := known()[selector]; s != nil {
+		values, ok := decodeWhole(s.inputs, arguments)
+		if !ok {
+			values, _ = decodeMasked(s.inputs, arguments)
 		}
+		return s, values, show.Source{From: show.FromImage}, nil
 	}
+	uploaded, i, err := r.interfaceOf(c.to)
+	if err != nil || i == nil || i.functions[selector] == nil {
+		return nil, nil, uploaded, err
+	}
+	s = &standard{function: *i.functions[selector]}
+	values, _ = decodeWhole(s.inputs, arguments)
+	return s, values, uploaded, nil
+}
+
+// interfaceOf is the interface that the organization has for a contract, nil if there is none.
+func (r callReader) interfaceOf(contract []byte) (show.Source, *Interface, error) {
 	if !r.at.described {
-		return s, nil, source, nil
+		return show.Source{}, nil, nil
 	}
-	uploaded, err := r.view.Interface(string(chain.ZeroX(c.to)))
-	if err != nil {
-		return nil, nil, source, err
+	uploaded, err := r.view.Interface(string(chain.ZeroX(contract)))
+	i, _ := uploaded.Description.(*Interface)
+	return uploaded.Source, i, err
+}
+
+// dangers are what a standard function may do at worst, by its meaning: of one whose arguments nobody can read.
+var dangers = map[string][]show.Warning{
+	"ERC20_APPROVE": {show.ApprovalUnlimited}, "ERC20_PERMIT": {show.ApprovalUnlimited}, "DAI_PERMIT": {show.ApprovalUnlimited},
+	"PERMIT2_APPROVE": {show.ApprovalUnlimited}, "PERMIT2_PERMIT": {show.ApprovalUnlimited}, "APPROVAL_FOR_ALL": {show.ApprovalAll},
+	"CONTROL": {show.ControlChange}, "PROXY_UPGRADE": {show.Upgrade}, "SAFE_SETUP": {show.ControlChange, show.DelegateCall},
+	"SAFE_EXEC": {show.DelegateCall}, "SAFE_MODULE_EXEC": {show.DelegateCall}, "SAFE_MULTI_SEND": {show.DelegateCall},
+}
+
+// means tells whether a standard function has its meaning at a contract. Coins are wrapped and unwrapped only by a contract that the
+// operator's list has under the name of the wrapped coin: any other may keep them.
+func (r callReader) means(s *standard, to string) bool {
+	switch s.meaning {
+	case "":
+		return false
+	case "WRAP", "UNWRAP":
+		t, ok := r.view.Token(r.at.caip2, to)
+		return ok && r.at.native.Symbol != "" && t.Symbol == "W"+r.at.native.Symbol
 	}
-	if i, ok := uploaded.Description.(*Interface); ok && i != nil && i.functions[selector] != nil {
-		s, source = &standard{function: *i.functions[selector]}, uploaded.Source
-		values, _ = decodeWhole(s.inputs, arguments)
-	}
-	return s, values, source, nil
+	return true
 }
 
 // carriers are the arguments that hold other calls, which are shown beside them.
@@ -261,8 +307,19 @@ func (r callReader) effects(c call, sent shownCall, depth int) error {
 			}
 		}
 		r.alone(c, sent)
+	case "WRAP", "UNWRAP":
+		if !r.means(c.function, c.to) {
+			r.token(c.out, c.to)
+			r.alone(c, sent)
+		}
 	case "ERC20_APPROVE", "ERC20_PERMIT":
-		r.amount(c.out.Object("amount"), c.to, c.number("value", "addedValue"), 256)
+		n := c.number("value", "addedValue")
+		r.amount(c.out.Object("amount"), c.to, n, 256)
+		if n.Sign() == 0 && c.function.name == "approve" && !isZero(c.bytes("spender")) {
+			if err := r.collectible(c); err != nil {
+				return err
+			}
+		}
 		r.alone(c, sent)
 	case "ERC20_DECREASE":
 		r.amount(c.out.Object("amount"), c.to, c.number("subtractedValue"), 0)
@@ -304,7 +361,7 @@ func argumentName(name string, i int) string {
 	return strconv.Itoa(i)
 }
 
-// alone warns of coins that go along to a function of a token, which takes none.
+// alone warns of coins that go along to a function of a token, which is not known to take any.
 func (r callReader) alone(c call, sent shownCall) {
 	if sent.value != nil && sent.value.Sign() > 0 {
 		c.out.Warn(show.ValueAlong)
@@ -324,6 +381,29 @@ func (r callReader) amount(o *show.Object, token string, n *big.Int, bits uint) 
 		o.Warn(show.Approval)
 	}
 }
+
+// collectible warns of an approval of 0 as a right: of a token that nobody knows it may be for the collectible with the number 0.
+// One on the operator's list is fungible, and so is one whose uploaded interface has decimals and no owners of collectibles.
+func (r callReader) collectible(c call) error {
+	if _, listed := r.at.token(r.view, c.to); listed {
+		return nil
+	}
+	source, i, err := r.interfaceOf(c.self)
+	if err != nil {
+		return err
+	}
+	if i != nil && i.functions[selectorDecimals] != nil && i.functions[selectorOwnerOf] == nil {
+		r.view.Use(source)
+		return nil
+	}
+	c.out.Warn(show.Approval, "amount")
+	return nil
+}
+
+var (
+	selectorDecimals = selector("decimals()")
+	selectorOwnerOf  = selector("ownerOf(uint256)")
+)
 
 // isUnlimited tells an amount that is no bound: half of what a narrower type can hold, from 2^127 of one with 256 bits, and
 // 2^96-1, which some tokens take for all.

@@ -114,6 +114,17 @@ var known = sync.OnceValue(func() map[[4]byte]*standard {
 	return all
 })
 
+// FalseStandard finds a function of an interface that has the selector of a standard function and is another: it would be called by
+// a name that nobody gave it. The answers are empty if there is none.
+func (i *Interface) FalseStandard() (signature, standard string) {
+	for selector, f := range i.functions {
+		if s := known()[selector]; s != nil && s.signature != f.signature && (signature == "" || f.signature < signature) {
+			signature, standard = f.signature, s.signature
+		}
+	}
+	return signature, standard
+}
+
 // parseTuple reads inputs as the table has them, and leaves what follows.
 func parseTuple(text *string) *abiType {
 	var parts []*abiType

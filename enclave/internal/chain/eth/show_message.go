@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"cloister/enclave/internal/chain"
@@ -28,8 +29,14 @@ func MessageOf(preimage []byte) (message []byte, ok bool) {
 	return nil, false
 }
 
-// digestSize is the size of a message that is taken for a hash, as owners of a Safe sign one: nobody can tell of what.
-const digestSize = 32
+// IsDigest tells bytes that are a hash, or what typed data are hashed from (EIP-191, version 1): nobody can tell of what.
+func IsDigest(b []byte) bool { return len(b) == 32 || len(b) == 66 && b[0] == 0x19 && b[1] == 1 }
+
+// isReadable tells a text that people can read: with nothing but line breaks and tabs in the place of letters.
+func isReadable(b []byte) bool {
+	control := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
+	return len(b) > 0 && utf8.Valid(b) && !bytes.ContainsFunc(b, control)
+}
 
 // ShowMessage shows a message as lines, or as bytes if it is no text or a hash, and the members of one that signs in (EIP-4361).
 func ShowMessage(v *show.View, o *show.Object, message []byte, by chain.PublicKey) {
@@ -41,7 +48,7 @@ func ShowMessage(v *show.View, o *show.Object, message []byte, by chain.PublicKe
 	v.Title("Sign a message")
 	text := utf8.Valid(message)
 	switch {
-	case len(message) == digestSize:
+	case IsDigest(message):
 		o.Unreadable(show.Digest, message)
 	case !text:
 		o.Unreadable(show.DoesNotDecode, message)

@@ -125,3 +125,16 @@ func (p place) party(o *show.Object, text string, member ...string) {
 		o.Party(p.caip2, text, member...)
 	}
 }
+
+// ContractNames are the names of contracts that are built in, by their addresses. Nobody may change them.
+func ContractNames() map[string]string { return contracts }
+
+// CoinNames are the coins of networks that are built in.
+func CoinNames() (all []string) {
+	for _, n := range networks {
+		if n.coin != "" {
+			all = append(all, n.coin)
+		}
+	}
+	return all
+}

@@ -46,6 +46,9 @@ func (s *Send) Show(v *show.View, o *show.Object) error {
 		v.Title("Take the account back from code")
 		return nil
 	}
+	if s.Delegated {
+		s.showAuthorization(o)
+	}
 	if len(s.Calls) == 1 && len(s.Calls[0].Data) == 0 {
 		c := &s.Calls[0]
 		to := p.address(o, "to", c.To[:])
@@ -74,6 +77,18 @@ func (s *Send) Show(v *show.View, o *show.Object) error {
 	err := callReader{view: v, at: p}.all(o.List("calls"), calls, depth)
 	v.Title("Call a contract")
 	return err
+}
+
+// showAuthorization shows the authorization that is signed along unless the account has the delegate's code, which the host says at
+// the vote.
+func (s *Send) showAuthorization(o *show.Object) {
+	a := o.Object("authorization")
+	a.Address("address", "", AddressText(Delegate), contracts[AddressText(Delegate)])
+	a.Warn(show.DelegationLent, "address")
+	a.Number("chainId", new(big.Int).SetUint64(s.ChainID))
+	a.Plain("authority", AddressText(s.From))
+	a.Bool("mayBeSigned", true)
+	a.Object("nonce").Plain("source", show.FromHost)
 }
 
 func (s *Send) showTerms(v *show.View, o *show.Object, p place) {

@@ -13,21 +13,6 @@ import (
 	"cloister/enclave/internal/chain/show"
 )
 
-// documentOf shows a call of an account by a transaction of type 2 on Ethereum.
-func documentOf(t *testing.T, to string, value int64, data []byte) string {
-	t.Helper()
-	account := [20]byte(unhex(t, to[2:]))
-	tx, err := eth.Chain{}.Read(eth.Unsigned1559(1, 1, big.NewInt(1), big.NewInt(2), 100_000, &account, big.NewInt(value), data), shownBy(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := shownView(t)
-	if err := tx.(show.Transaction).Show(v, v.Part()); err != nil {
-		t.Fatal(err)
-	}
-	return string(v.Document(show.Header{}).Text())
-}
-
 func shownBy(t *testing.T) chain.SigningKey {
 	t.Helper()
 	p, err := chain.NewPublicKey(chain.Secp256k1, unhex(t, "02796e6ba7d9179e83726def0418aa9a9522331c96338c0d1d06cb556f99027c35"))
@@ -35,6 +20,28 @@ func shownBy(t *testing.T) chain.SigningKey {
 		t.Fatal(err)
 	}
 	return chain.SigningKey{Public: p, Format: chain.Ethereum, Address: "0x5AF86b9c401983F0Ce23d27047fDDFA6c967965d"}
+}
+
+// documentOf shows a call of an account by a transaction of type 2 on Ethereum.
+func documentOf(t *testing.T, to string, value int64, data []byte) string {
+	t.Helper()
+	return documentBy(t, &show.Known{}, to, value, data)
+}
+
+// documentBy is documentOf with what is known of tokens and interfaces.
+func documentBy(t *testing.T, known *show.Known, to string, value int64, data []byte) string {
+	t.Helper()
+	account := [20]byte(unhex(t, to[2:]))
+	tx, err := eth.Chain{}.Read(eth.Unsigned1559(1, 1, big.NewInt(1), big.NewInt(2), 100_000, &account, big.NewInt(value), data), shownBy(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.Now, known.Signer, known.Calls = time.Unix(1767225600, 0), shownBy(t), eth.ShowCall
+	v := show.New(known)
+	if err := tx.(show.Transaction).Show(v, v.Part()); err != nil {
+		t.Fatal(err)
+	}
+	return string(v.Document(show.Header{}).Text())
 }
 
 func shownView(t *testing.T) *show.View {
@@ -92,7 +99,9 @@ func TestEffects(t *testing.T) {
 	}{
 		{"nobody's tokens", token, 0, "a9059cbb" + word("0") + word("5"), []string{"ADDRESS_BURN", "TOKEN_UNKNOWN"}, []string{"ADDRESS_NEW\",\"severity\":\"INFO\",\"at\":[\"parts.0.calls.0.args"}},
 		{"a bounded right", token, 0, "095ea7b3" + word(someone) + word("5"), []string{`"code":"APPROVAL",`}, []string{"UNLIMITED"}},
-		{"a right taken back", token, 0, "095ea7b3" + word(someone) + word("0"), nil, []string{"APPROVAL"}},
+		{"a right taken back, or the collectible with the number 0", token, 0, "095ea7b3" + word(someone) + word("0"), []string{`"code":"APPROVAL",`}, []string{"UNLIMITED"}},
+		{"nobody's right to it", token, 0, "095ea7b3" + word("0") + word("0"), nil, []string{"APPROVAL"}},
+		{"a right raised by nothing", token, 0, "39509351" + word(someone) + word("0"), nil, []string{`"code":"APPROVAL"`}},
 		{"2^96-1", token, 0, "095ea7b3" + word(someone) + word(strings.Repeat("f", 24)), []string{"APPROVAL_UNLIMITED"}, nil},
 		{"all of a collection", token, 0, "a22cb465" + word(someone) + word("1"), []string{"APPROVAL_ALL"}, nil},
 		{"none of a collection", token, 0, "a22cb465" + word(someone) + word("0"), nil, []string{"APPROVAL_ALL"}},
@@ -106,7 +115,7 @@ func TestEffects(t *testing.T) {
 		{"several by code that may do more", "0x" + someone, 0, exec(foreignCode, "1", send("00")), []string{`"DELEGATECALL","severity"`, "APPROVAL_UNLIMITED"}, nil},
 		{"what is packed ends too early", "0x" + someone, 0, "8d80ff0a" + word("20") + dynamic(packed("00")[:150]), []string{"TRAILING_DATA"}, nil},
 		{"and so do the arguments", "0x" + someone, 0, "8d80ff0a" + word("20") + dynamic(packed("00")[:150]) + "01", []string{`"transactions":{"trailing":{"hex":"0x00`, `"trailing":{"hex":"0x01"`}, nil},
-		{"arguments that are none", token, 0, "a9059cbb" + all + word("5"), []string{"DOES_NOT_DECODE", "UNREAD"}, []string{"ERC20_TRANSFER"}},
+		{"arguments that are none", token, 0, "8d80ff0a" + all + word("5"), []string{"DOES_NOT_DECODE", "UNREAD", `"code":"BLIND"`}, []string{"SAFE_MULTI_SEND"}},
 		{"two bytes", token, 0, "a905", []string{"UNKNOWN_FUNCTION"}, []string{"selector"}},
 		{"coins to nobody", "0x" + strings.Repeat("0", 40), 1, "", []string{"ADDRESS_BURN"}, []string{"ADDRESS_NEW"}},
 	} {

@@ -220,9 +220,7 @@ func (s *TypedMessage) effects(encoded string) error {
 		return s.safe()
 	case safeMessageTypes:
 		mean("SAFE_MESSAGE", "Sign a message as a Safe", true)
-		if message, _ := s.message["message"].([]byte); len(message) == 32 {
-			s.out.Warn(show.BlindSignature, "message.message")
-		}
+		s.safeMessage()
 	case executionTypes:
 		mean("DELEGATE_EXECUTION", "Several calls at once", s.reader.domainHash != [32]byte{} && s.reader.domainValues["name"] == "TKGasDelegate")
 		return s.execution()
@@ -291,6 +289,20 @@ func (s *TypedMessage) safe() error {
 	c.to, _ = s.message["to"].([]byte)
 	c.data, _ = s.message["data"].([]byte)
 	return s.calls.show(s.out.List("calls"), c, 2) // like one in a transaction: with its value
+}
+
+// safeMessage shows the text that owners of a Safe sign, and says so if it is none: what is hashed may be another signature of the Safe.
+func (s *TypedMessage) safeMessage() {
+	switch message, _ := s.message["message"].([]byte); {
+	case IsDigest(message):
+		s.out.Unreadable(show.Digest, message)
+	case isReadable(message):
+		s.out.Lines("lines", string(message))
+	default:
+		s.out.Unreadable(show.DoesNotDecode, message)
+		s.out.Warn(show.BlindSignature)
+		s.calls.view.Blind()
+	}
 }
 
 // execution shows the calls that an account lets its delegate make.

@@ -14,7 +14,8 @@ import (
 const (
 	FromBytes        = "BYTES"         // the bytes, where that is not plain
 	FromImage        = "BUILTIN"       // the program
-	FromOrganization = "ORGANIZATION"  // a record of the organization
+	FromOrganization = "ORGANIZATION"  // a record of the organization: of a label the address book, which the root quorum writes
+	FromInterface    = "INTERFACE"     // the label of an uploaded interface: what whoever uploaded it calls the contract
 	FromOperator     = "OPERATOR_LIST" // a list that the operator's configuration names by its hash
 	FromRequester    = "REQUESTER"     // whoever asked
 	FromHost         = "HOST"
@@ -39,9 +40,10 @@ func (s *Source) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// An Entry is an address that has a name.
+// An Entry is an address that has a name. Only a name that is not FromInterface makes an address known.
 type Entry struct {
 	Name, Address, From string
+	Source              *Source // the record that has the name; nil where documents name none
 }
 
 // A Token is one on the operator's list. Network is as CAIP-2 writes it for Ethereum's kin, such as eip155:1, and solana,
@@ -61,18 +63,21 @@ type Tokens struct {
 	all  []Token
 	by   map[string]*Token          // by network and match key
 	ends map[string]map[string]bool // match keys of those with the same ends
-	text []byte
-	hash string // SHA-256 of text, hexadecimal
+	// symbols has match keys of those with a symbol, by its skeleton.
+	symbols map[string]map[string]bool
+	text    []byte
+	hash    string // SHA-256 of text, hexadecimal
 }
 
 // NewTokens makes the list. Documents name it by the SHA-256 of its text.
 func NewTokens(all []Token, text []byte) *Tokens {
-	l := &Tokens{all, map[string]*Token{}, map[string]map[string]bool{}, text, hex.EncodeToString(Sum(text))}
+	l := &Tokens{all, map[string]*Token{}, map[string]map[string]bool{}, map[string]map[string]bool{}, text, hex.EncodeToString(Sum(text))}
 	for i := range all {
 		t := &all[i]
 		key := chain.MatchKey(t.Address)
 		l.by[t.Network+" "+key] = t
 		add(l.ends, ends(t.Address), key)
+		add(l.symbols, skeleton(t.Symbol), key)
 	}
 	return l
 }
@@ -98,6 +103,11 @@ func (l *Tokens) find(network, address string) (Token, bool) {
 
 // looksLike tells whether another address than that with a match key has the same ends.
 func (l *Tokens) looksLike(ends, key string) bool { return l != nil && others(l.ends[ends], key) }
+
+// isNamed tells whether another token than that with a match key has a symbol with a skeleton.
+func (l *Tokens) isNamed(skeleton, key string) bool {
+	return l != nil && others(l.symbols[skeleton], key)
+}
 
 func add(to map[string]map[string]bool, under, key string) {
 	if to[under] == nil {
@@ -129,29 +139,47 @@ type ContractCalls func(v *View, list *List, c ContractCall) error
 type Known struct {
 	Now       time.Time
 	Signer    chain.SigningKey
-	Own       func(address string) (bool, error) // whether an account is the organization's
+	Own       func(address string) (Ownership, error)
+	OwnNames  func() ([]string, error)        // of the organization's wallets and private keys
+	UserName  func(id string) (string, error) // of a user of the organization, empty if there is none
+	BuiltIn   *Names
 	Entries   []Entry
 	Tokens    *Tokens
 	Interface func(address string) (Interface, error) // nil where none has been uploaded
 	Calls     ContractCalls                           // nil where calls of contracts are not read
 }
 
+// Ownership is whose an account is.
+type Ownership uint8
+
+// The ownerships.
+const (
+	NotOwn        Ownership = iota
+	Own                     // the organization's, and nobody else has had its key
+	OwnKeyOutside           // the organization's, and its key was imported or exported: others may have it
+)
+
 // An index finds entries, of which there may be thousands, as fast as hundreds of addresses need it.
 type index struct {
-	entries map[string]*Entry          // the first of an address, by match key
-	holders map[string]map[string]bool // match keys of those who have a name, by the name in lower case
+	entries map[string]*Entry          // of an address the first that makes it known, or else its first, by match key
+	names   map[string]map[string]bool // match keys of those who have a name, by its skeleton
+	labels  map[string]map[string]bool // as names, of those whose name is FromInterface
 	ends    map[string]map[string]bool // match keys of those with the same ends
 }
 
 func newIndex(k *Known) *index {
-	x := &index{map[string]*Entry{}, map[string]map[string]bool{}, map[string]map[string]bool{}}
+	x := &index{map[string]*Entry{}, map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}}
 	for i := range k.Entries {
 		e := &k.Entries[i]
 		key := chain.MatchKey(e.Address)
-		if x.entries[key] == nil {
+		if there := x.entries[key]; there == nil || there.From == FromInterface && e.From != FromInterface {
 			x.entries[key] = e
 		}
-		add(x.holders, strings.ToLower(e.Name), key)
+		if e.From == FromInterface {
+			add(x.labels, skeleton(e.Name), key)
+		} else {
+			add(x.names, skeleton(e.Name), key)
+		}
 		add(x.ends, ends(e.Address), key)
 	}
 	if own := k.Signer.Address; own != "" {
@@ -179,23 +207,33 @@ func (v *View) Now() time.Time { return v.known.Now }
 // Signer is the key that will sign.
 func (v *View) Signer() chain.SigningKey { return v.known.Signer }
 
-// IsOwn tells whether the organization has the account. What cannot be found out is no account of it, and Err tells.
-func (v *View) IsOwn(address string) bool {
+// OwnershipOf tells whether the organization has the account, and alone. The signer's account is: what comes back to it is where
+// it was. What cannot be found out is no account of the organization, and Err tells.
+func (v *View) OwnershipOf(address string) Ownership {
 	k := v.known
 	if k.Signer.Address != "" && chain.MatchKey(k.Signer.Address) == chain.MatchKey(address) {
-		return true
+		return Own
 	}
 	if k.Own == nil {
-		return false
+		return NotOwn
 	}
 	own, err := k.Own(address)
+	if v.fail(err); err != nil {
+		return NotOwn
+	}
+	return own
+}
+
+// IsOwn tells whether the organization has the account, whoever else has its key.
+func (v *View) IsOwn(address string) bool { return v.OwnershipOf(address) != NotOwn }
+
+func (v *View) fail(err error) {
 	if v.err == nil {
 		v.err = err
 	}
-	return own && err == nil
 }
 
-// Err is the first error of Known.Own: the document is then not to be used.
+// Err is the first error of a function of Known: the document is then not to be used.
 func (v *View) Err() error { return v.err }
 
 // Interface is what the organization has uploaded for a contract; its Description is nil where there is none.
@@ -254,7 +292,10 @@ func (v *View) UseTokens() {
 }
 
 // A Name is what an address is called, and by whom.
-type Name struct{ Text, From string }
+type Name struct {
+	Text, From string
+	Source     *Source // the record that has it, nil where documents name none
+}
 
 // Address sets an address of a network, whole, with what it is called: by the program if builtin is not empty, else by the
 // operator's list, else by the organization.
@@ -265,10 +306,10 @@ func (o *Object) Address(key, network, address, builtin string) *Object {
 	return child
 }
 
-// Label sets what an address is called.
+// Label sets what an address is called, and of the label of an interface who made it.
 func (o *Object) Label(network, address, builtin string) {
 	v := o.view
-	name := Name{builtin, FromImage}
+	name := Name{Text: builtin, From: FromImage}
 	if name.Text == "" {
 		name = v.NameOf(network, address)
 	}
@@ -280,32 +321,87 @@ func (o *Object) Label(network, address, builtin string) {
 	if name.From == FromOperator {
 		v.UseTokens()
 	}
-	if others(v.find().holders[strings.ToLower(name.Text)], chain.MatchKey(address)) {
+	if name.Source != nil {
+		v.Use(*name.Source)
+	}
+	if name.From == FromInterface {
+		o.maker(name)
+		if claims(name.Text) {
+			o.Warn(LabelClaim, "label")
+		}
+	}
+	if v.clashes(name, address) {
 		o.Warn(LabelClash)
 	}
 }
 
-// NameOf is what the operator's list or the organization calls an address, empty if neither does.
+// maker sets who made a label, if that is recorded.
+func (o *Object) maker(name Name) {
+	v := o.view
+	if name.Source == nil || name.Source.MadeBy == "" {
+		return
+	}
+	by := o.Object("labelBy")
+	by.Plain("userId", name.Source.MadeBy)
+	if v.known.UserName == nil {
+		return
+	}
+	text, err := v.known.UserName(name.Source.MadeBy)
+	if v.fail(err); text != "" {
+		by.Text("name", text)
+		by.Plain("nameSource", FromOrganization)
+	}
+}
+
+// NameOf is what the operator's list, the organization or somebody in it calls an address, empty if nobody does.
 func (v *View) NameOf(network, address string) Name {
 	if t, ok := v.Token(network, address); ok {
-		return Name{t.Symbol, FromOperator}
+		return Name{Text: t.Symbol, From: FromOperator}
 	}
 	if e := v.find().entries[chain.MatchKey(address)]; e != nil {
-		return Name{e.Name, e.From}
+		return Name{e.Name, e.From, e.Source}
 	}
 	return Name{}
 }
 
-// Party warns of an address that receives something, gets a right, verifies or is called, and that nobody knows: it is
-// none of the organization's, on no list and has no name.
+// Party warns of an address that receives something, gets a right, verifies or is called, and that is not known: it is none of
+// the organization's and on no list. The label of an interface makes no address known, since others than the root quorum may give it.
+// An own account whose key was outside is marked: it may be somebody else's as well.
 func (o *Object) Party(network, address string, member ...string) {
 	v := o.view
-	if v.IsOwn(address) || v.NameOf(network, address).Text != "" {
+	name := v.NameOf(network, address)
+	known := name.Text != "" && name.From != FromInterface
+	switch v.OwnershipOf(address) {
+	case Own:
 		return
+	case OwnKeyOutside:
+		o.markOutside(member)
+		o.Warn(KeyOutside, member...)
+	case NotOwn:
+		if !known {
+			o.Warn(AddressNew, member...)
+		}
 	}
-	o.Warn(AddressNew, member...)
-	if v.looksLike(address) {
+	if !known && v.looksLike(address) {
 		o.Warn(Lookalike, member...)
+	}
+}
+
+// markOutside sets at an own account, which is the object or one of its members, that its key was outside.
+func (o *Object) markOutside(member []string) {
+	at := o
+	for _, key := range member {
+		child, ok := at.value(key).(*Object)
+		if !ok {
+			return // such as a text or a list, whose place the warning names
+		}
+		at = child
+	}
+	if at.value("own") == nil {
+		at.Bool("own", true)
+	}
+	if at.value("keyOutside") == nil {
+		at.Bool("keyOutside", true)
 	}
 }
 
@@ -330,11 +426,6 @@ func ends(address string) string {
 func (v *View) looksLike(address string) bool {
 	e, key := ends(address), chain.MatchKey(address)
 	return e != "" && (others(v.find().ends[e], key) || v.known.Tokens.looksLike(e, key))
-}
-
-// LooksLikeName tells whether a name is taken for another, and is not it.
-func LooksLikeName(name, other string) bool {
-	return name != other && skeleton(name) == skeleton(other)
 }
 
 // A Unit is what an amount counts, and the coin or token that many of them make. Symbol is empty where nobody knows it, and

@@ -47,7 +47,8 @@ const maxIndent = 8
 var unsaid = []string{"input", "encodeType", "domainHash", "messageHash", "calldataDigest", "selector", "version", "recentBlockhash", "txid", "digest", "scheme", "decimals"}
 
 // named are members whose names do not say what they are.
-var named = map[string]string{"by": "Signed by", "signs": "Signature", "lines": "Text", "args": "Arguments", "intent": "Request", "of": "Transaction", "most": "At most", "until": "Valid until"}
+var named = map[string]string{"by": "Signed by", "signs": "Signature", "lines": "Text", "args": "Arguments", "intent": "Request", "of": "Transaction", "most": "At most", "until": "Valid until",
+	"means": "What it comes to", "readBy": "Policies that read it", "readByMore": "More policies that read it", "waysIn": "Ways to act as this user", "behind": "Policies that no longer apply there"}
 
 // A lineWriter writes the lines of a document until they are enough.
 type lineWriter struct {
@@ -151,8 +152,8 @@ func (o *Object) short() (text string, taken []string) {
 		text = address
 		take("address")
 		if label := o.text("label"); label != "" {
-			text += " (" + label + ")"
-			take("label")
+			text += " (" + o.labelText(label) + ")"
+			take("label", "labelBy")
 		}
 	case hex != "":
 		text = hex[:min(len(hex), 66)]
@@ -195,6 +196,25 @@ func (o *Object) short() (text string, taken []string) {
 	}
 	take("source")
 	return text, taken
+}
+
+// labelSources say in lines where a label is from, so that none looks like the word of somebody else.
+var labelSources = map[string]string{FromImage: "built in", FromOperator: "on the operator's list", FromOrganization: "in the address book"}
+
+// labelText is a label between quotes that it cannot hold itself, with where it is from.
+func (o *Object) labelText(label string) string {
+	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\u{22}`) + `"` }
+	if from, ok := labelSources[o.text("labelSource")]; ok {
+		return from + " as " + quote(label)
+	}
+	by := "somebody"
+	if user, ok := o.value("labelBy").(*Object); ok {
+		by = "a user who is gone"
+		if name := user.text("name"); name != "" {
+			by = quote(name)
+		}
+	}
+	return "labelled " + quote(label) + " by " + by + " with an interface"
 }
 
 func (o *Object) value(key string) any {

@@ -51,7 +51,7 @@ func TestLinesOfDocument(t *testing.T) {
 	o.Warn(show.AddressNew)
 	d := v.Document(show.Header{Kind: "TEST"})
 	want := []string{
-		"Gas limit: 21000", "To: 0x01 (Somebody)", "Network: Ethereum", "  Chain id: 1", "Amount: 1.5 ETH", "All: UNLIMITED, everything now and later", "Own: no", "Data: none", "Valid until: 2026-01-01T00:00:00Z",
+		"Gas limit: 21000", `To: 0x01 (in the address book as "Somebody")`, "Network: Ethereum", "  Chain id: 1", "Amount: 1.5 ETH", "All: UNLIMITED, everything now and later", "Own: no", "Data: none", "Valid until: 2026-01-01T00:00:00Z",
 		"Max fee: the server will say it when it is approved", "  At most: 7", "Code: 0x" + strings.Repeat("0", 64) + "... (300 bytes in all)",
 		"Text", "  | Value: 40 ETH", "  | ", "  | last", "Arguments", "  spender: 0x02", "  nested", `    deep: x\u{A}y`, "Gets: none", "Calls", "  Kind: CALL",
 	}
@@ -60,13 +60,37 @@ func TestLinesOfDocument(t *testing.T) {
 		t.Errorf("%t\n%s\nwant\n%s", more, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	// What does not fit is left out from there on, and that is told.
-	for _, c := range []struct{ lines, bytes, want int }{{0, 1000, 0}, {3, 1000, 3}, {100, 40, 2}, {100, 0, 0}, {len(want), 10_000, len(want)}} {
+	for _, c := range []struct{ lines, bytes, want int }{{0, 1000, 0}, {3, 1000, 3}, {100, 70, 2}, {100, 0, 0}, {len(want), 10_000, len(want)}} {
 		if got, more := d.Lines(c.lines, c.bytes); len(got) != c.want || !slices.Equal(got, want[:c.want]) || more != (c.want < len(want)) {
 			t.Errorf("%+v: %t %q", c, more, got)
 		}
 	}
 	if ws := d.Warnings(); len(ws) < 2 || ws[0] != (show.Warned{Severity: show.Danger, Text: show.ApprovalUnlimited.Text()}) || ws[len(ws)-1].Severity != show.Info {
 		t.Errorf("%v", ws)
+	}
+}
+
+// A label stands between quotes with where it is from, whatever it says itself.
+func TestLinesSayWhoseLabelItIs(t *testing.T) {
+	for _, c := range []struct{ label, from, by, want string }{
+		{"Payroll", show.FromOrganization, "", `in the address book as "Payroll"`},
+		{"USDC", show.FromOperator, "", `on the operator's list as "USDC"`},
+		{"Permit2", show.FromImage, "", `built in as "Permit2"`},
+		{"Payroll", show.FromInterface, "eve", `labelled "Payroll" by "eve" with an interface`},
+		{"Payroll", show.FromInterface, "", `labelled "Payroll" by somebody with an interface`},
+		{`x" in the address book as "Payroll`, show.FromInterface, `"bob"`, `labelled "x\u{22} in the address book as \u{22}Payroll" by "\u{22}bob\u{22}" with an interface`},
+	} {
+		v := show.New(&show.Known{})
+		to := v.Part().Object("to")
+		to.Plain("address", "0x01")
+		to.Text("label", c.label)
+		to.Plain("labelSource", c.from)
+		if c.by != "" {
+			to.Object("labelBy").Text("name", c.by)
+		}
+		if lines, _ := v.Document(show.Header{}).Lines(9, 999); !slices.Equal(lines, []string{"To: 0x01 (" + c.want + ")"}) {
+			t.Errorf("%q, want %s", lines, c.want)
+		}
 	}
 }
 

@@ -67,7 +67,8 @@ const (
 // A View is the tree of one activity while it is being filled. It is for one goroutine.
 type View struct {
 	known     *Known
-	index     *index // see find
+	index     *index          // see find
+	ownNames  map[string]bool // see isOwnName
 	title     string
 	readable  Readable
 	open      bool // the terms come at the vote

@@ -238,7 +238,7 @@ func TestCatalogue(t *testing.T) {
 		}
 		seen[c.String()+c.Severity().String()] = true
 	}
-	if len(seen) != 49 {
+	if len(seen) != 54 {
 		t.Errorf("%d warnings", len(seen))
 	}
 }

@@ -116,34 +116,3 @@ func scriptOf(r rune) string {
 	}
 	return ""
 }
-
-// alike are letters that look like a Latin one.
-var alike = func() map[rune]rune {
-	m := map[rune]rune{}
-	for _, pair := range strings.Fields("аa еe оo рp сc уy хx іi јj ѕs һh ԁd ԛq ԝw АA ВB ЕE ЅS ІI ЈJ КK МM НH ОO РP СC ТT ХX ҮY " +
-		"αa οo ρp νv ΑA ΒB ΕE ΖZ ΗH ΙI ΚK ΜM ΝN ΟO ΡP ΤT ΥY ΧX ıi ɑa ɡg ｏo") {
-		r := []rune(pair)
-		m[r[0]] = r[1]
-	}
-	return m
-}()
-
-// skeleton is what a name looks like: names with one skeleton are taken for one another.
-func skeleton(name string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(name) {
-		if to, ok := alike[r]; ok {
-			r = to
-		}
-		switch {
-		case isHidden(r) || isTurning(r) || unicode.IsSpace(r) || unicode.Is(unicode.Mn, r):
-			continue
-		case r == '0':
-			r = 'o'
-		case r == '1' || r == 'i' || r == '|':
-			r = 'l'
-		}
-		b.WriteRune(r)
-	}
-	return strings.ToLower(b.String())
-}

@@ -65,22 +65,25 @@ func ShowOpen(v *show.View, unsigned []byte, open Open) (kind string, err error)
 	return t.Kind(), t.Show(v, o)
 }
 
-// A shower shows one transaction.
+// A shower shows one transaction, or the instructions that one stores on the chain to be run later.
 type shower struct {
 	*transaction
 	view   *show.View
 	out    *show.Object
 	self   string // the signer's address
+	depth  int    // layers of calls: 1 for the transaction's own
 	owners ownerTable
 
 	spent big.Int // lamports that leave own accounts; their sum may have more than 64 bits
+	more  bool    // and others, of which only the chain knows how many
 }
 
 // Show shows all instructions in their order: of the programs that are built in or that the organization has uploaded an
 // interface for what they do, of others the bytes.
 func (t *transaction) Show(v *show.View, o *show.Object) error {
-	s := shower{transaction: t, view: v, out: o, self: base58.Encode(v.Signer().Public.Bytes()), owners: ownerTable{view: v}}
-	s.owners.self = s.self
+	s := shower{transaction: t, view: v, out: o, self: base58.Encode(v.Signer().Public.Bytes()), depth: 1}
+	left := maxDerived
+	s.owners = ownerTable{view: v, owners: []string{s.self}, left: &left}
 	version := "legacy"
 	if t.bytes[0] >= versioned {
 		version = strconv.Itoa(int(t.bytes[0] - versioned))
@@ -108,7 +111,7 @@ func (t *transaction) Show(v *show.View, o *show.Object) error {
 	}
 	s.nonce()
 	o.Uint("instructions", uint64(len(t.instructions)))
-	if err := s.instructions(); err != nil {
+	if err := s.instructions(o.List("calls")); err != nil {
 		return err
 	}
 	s.fee(s.isOwn(payer))
@@ -117,6 +120,33 @@ func (t *transaction) Show(v *show.View, o *show.Object) error {
 }
 
 func (s *shower) isOwn(address string) bool { return address == s.self || s.view.IsOwn(address) }
+
+// keeps tells whether what an account gets stays the organization's alone.
+func (s *shower) keeps(address string) bool {
+	return address == s.self || s.view.OwnershipOf(address) == show.Own
+}
+
+// leaves counts lamports that an instruction moves to one of its accounts, if another of them is own: the payer, or who decides
+// about the payer, as about a nonce or a stake.
+func (s *shower) leaves(in *instruction, to int, amount uint64) {
+	if s.keeps(s.account(in, to)) {
+		return
+	}
+	for i := range in.accounts {
+		if i != to && s.isOwn(s.account(in, i)) {
+			s.spent.Add(&s.spent, new(big.Int).SetUint64(amount))
+			return
+		}
+	}
+}
+
+// empties warns that an account's lamports go to another, all of them: those of wrapped SOL among them.
+func (s *shower) empties(o *show.Object, to string, member ...string) {
+	if !s.keeps(to) {
+		o.Warn(show.WholeBalance, member...)
+		s.more = true
+	}
+}
 
 // nonce tells a transaction that stays good until its nonce is used.
 func (s *shower) nonce() {
@@ -137,7 +167,7 @@ func (s *shower) nonce() {
 // fee sets the most that is paid for the transaction itself, and what leaves own accounts in all.
 func (s *shower) fee(own bool) {
 	if s.open.Sponsor {
-		s.out.Amount("spent", &s.spent, lamports)
+		s.showSpent()
 		return
 	}
 	fee := s.maxFee()
@@ -148,7 +178,14 @@ func (s *shower) fee(own bool) {
 	if own {
 		s.spent.Add(&s.spent, fee)
 	}
-	s.out.Amount("spent", &s.spent, lamports)
+	s.showSpent()
+}
+
+func (s *shower) showSpent() {
+	spent := s.out.Amount("spent", &s.spent, lamports)
+	if s.more {
+		spent.Bool("atLeast", true)
+	}
 }
 
 // account is the text of one of an instruction's accounts; of one that a table on the chain holds, the table and the place.
@@ -177,14 +214,19 @@ func (s *shower) place(a int) (table string, index byte) {
 
 // setAccount sets one of an instruction's accounts as a member, and answers its address, empty if only the chain knows it.
 func (s *shower) setAccount(o *show.Object, key string, in *instruction, i int) string {
-	if a := int(in.accounts[i]); a >= len(s.keys) {
+	return s.setIndex(o, key, in.accounts[i])
+}
+
+// setIndex sets the account with an index as setAccount does.
+func (s *shower) setIndex(o *show.Object, key string, index byte) string {
+	if a := int(index); a >= len(s.keys) {
 		table, index := s.place(a)
 		child := o.Object(key)
 		child.Plain("table", table)
 		child.Uint("index", uint64(index))
 		return ""
 	}
-	text := s.account(in, i)
+	text := s.keys[index].String()
 	o.Address(key, listName, text, programNames[text])
 	return text
 }
@@ -197,19 +239,27 @@ func (s *shower) party(o *show.Object, address, member string) {
 }
 
 // instructions shows them in a row.
-func (s *shower) instructions() error {
-	list := s.out.List("calls")
+func (s *shower) instructions(list *show.List) error {
 	for i := range s.transaction.instructions {
-		if why := s.view.Call(1); why != "" {
+		if why := s.view.Call(s.depth); why != "" {
 			list.TooMany()
 			return nil
 		}
 		in := &s.transaction.instructions[i]
 		o := list.Object()
-		program := s.keys[in.program].String()
-		o.Address("program", listName, program, programNames[program])
-		if slices.ContainsFunc(in.accounts, func(a byte) bool { return int(a) >= len(s.keys) }) {
+		program := s.setIndex(o, "program", in.program)
+		if program == "" || slices.ContainsFunc(in.accounts, func(a byte) bool { return int(a) >= len(s.keys) }) {
 			o.Warn(show.LookupAccounts)
+		}
+		switch {
+		case program == "":
+			s.accountsOf(o, in, nil)
+			o.Unreadable(show.UnknownProgram, in.data)
+			continue
+		case s.depth > 1 && checkProgram(i, s.keys[in.program], in) != nil: // Read has checked the transaction's own
+			s.accountsOf(o, in, nil)
+			o.Unreadable(show.DoesNotDecode, in.data)
+			continue
 		}
 		if err := s.instruction(o, in, program); err != nil {
 			return err
@@ -250,8 +300,7 @@ func (s *shower) instruction(o *show.Object, in *instruction, program string) er
 		return nil
 	case squads:
 		if q := squadsInstructionOf(in); q != nil {
-			s.multisig(o, in, q)
-			return nil
+			return s.multisig(o, in, q)
 		}
 	}
 	return s.other(o, in, program)
@@ -284,19 +333,20 @@ var programNames = map[string]string{
 	"SQDS4ep65T869zMMBKyuUq6aD6EgTu8psMjkvj52pCf":  squads,
 }
 
+// ProgramNames are the names of programs that are built in, by their addresses. Nobody may change them.
+func ProgramNames() map[string]string { return programNames }
+
 // system shows an instruction of the System program, all of which Read knows.
 func (s *shower) system(o *show.Object, in *instruction) {
 	n := systemNumber(in)
 	what := &system[n]
 	name(o, what.name)
 	if from, to, amount, moves := moveOf(in); moves {
-		payer := s.setAccount(o, "from", in, from)
+		s.setAccount(o, "from", in, from)
 		receiver := s.setAccount(o, "to", in, to)
 		o.Amount("amount", new(big.Int).SetUint64(amount), lamports)
 		s.party(o, receiver, "to")
-		if s.isOwn(payer) && !s.isOwn(receiver) {
-			s.spent.Add(&s.spent, new(big.Int).SetUint64(amount))
-		}
+		s.leaves(in, to, amount)
 		s.view.Title("Send SOL")
 	} else if what.accounts > 0 {
 		s.setAccount(o, "account", in, 0)
@@ -359,7 +409,9 @@ func (s *shower) token(o *show.Object, in *instruction) {
 		return
 	case tokenCloses:
 		s.setAccount(o, "account", in, 0)
-		s.party(o, s.setAccount(o, "to", in, t.to), "to")
+		to := s.setAccount(o, "to", in, t.to)
+		s.party(o, to, "to")
+		s.empties(o, to, "to")
 		s.view.Title("Close a token account")
 		return
 	}
@@ -407,18 +459,12 @@ func (s *shower) receiver(o *show.Object, in *instruction, i int, mint string, p
 	}
 	o.Address("toOwner", listName, owner, "")
 	o.Plain("toOwnerSource", show.FromImage)
+	s.party(o, owner, "toOwner")
 }
 
 // tokenAmount sets an amount: with the decimals that the bytes say or the operator's list has.
 func (s *shower) tokenAmount(o *show.Object, in *instruction, t *tokenInstruction, mint string) {
-	var u show.Unit
-	n := new(big.Int).SetUint64(t.amountOf(in))
-	if listed, ok := s.view.Token(listName, mint); ok {
-		s.view.UseTokens()
-		u = listed.Unit()
-	} else {
-		o.Warn(show.TokenUnknown)
-	}
+	u, n := s.unitOf(o, mint), new(big.Int).SetUint64(t.amountOf(in))
 	if at := len(t.prefix) + 8; len(in.data) > at {
 		u.Decimals, u.DecimalsFrom, u.HasDecimals = int(in.data[at]), show.FromBytes, true
 	}
@@ -435,6 +481,17 @@ func (s *shower) tokenAmount(o *show.Object, in *instruction, t *tokenInstructio
 		u.DecimalsFrom = ""
 		o.Amount("tokenFee", new(big.Int).SetUint64(binary.LittleEndian.Uint64(in.data[at:])), u)
 	}
+}
+
+// unitOf is what amounts of a mint count by the operator's list. An object is warned of one that is not on it.
+func (s *shower) unitOf(o *show.Object, mint string) show.Unit {
+	listed, ok := s.view.Token(listName, mint)
+	if !ok {
+		o.Warn(show.TokenUnknown)
+		return show.Unit{}
+	}
+	s.view.UseTokens()
+	return listed.Unit()
 }
 
 // shownAuthorities are the kinds of authority as the token programs spell them, by number.
@@ -550,6 +607,9 @@ func (s *shower) loader(o *show.Object, in *instruction) {
 	case "SetAuthority", "SetAuthorityChecked", "Close":
 		o.Warn(show.ControlChange)
 		s.view.Title("Change who controls a program")
+		if n == "Close" && len(in.accounts) > 1 {
+			s.empties(o, s.account(in, 1), "accounts")
+		}
 	}
 	if rest := in.data[4:]; len(rest) > 0 {
 		o.Bytes("data", rest)
@@ -622,15 +682,19 @@ func (s *shower) other(o *show.Object, in *instruction, program string) error {
 	list := o.List("args")
 	fields := args.(chain.Map)
 	for i, name := range c.args.names {
-		showValue(list.Entry(name), c.args.elems[i], fields[name])
+		showValue(list.Entry(name), c.args.elems[i], fields[name], nil)
 	}
 	return nil
 }
 
-// showValue sets a value of an IDL's type.
-func showValue(o *show.Object, t *typ, value any) {
+// showValue sets a value of an IDL's type. Of a value, and of those in it, special may set what they mean to people instead, and
+// tells whether it has.
+func showValue(o *show.Object, t *typ, value any, special func(o *show.Object, t *typ, value any) bool) {
 	for t.kind == kindAlias || (t.kind == kindOption || t.kind == kindCOption) && value != nil {
 		t = t.elems[0]
+	}
+	if special != nil && special(o, t, value) {
+		return
 	}
 	switch value := value.(type) {
 	case nil:
@@ -661,13 +725,13 @@ func showValue(o *show.Object, t *typ, value any) {
 			if t.kind == kindTuple {
 				of = t.elems[i]
 			}
-			showValue(items.Object(), of, item)
+			showValue(items.Object(), of, item, special)
 		}
 	case chain.Map:
 		members := o.List("members")
 		for i, name := range t.names {
 			if part, there := value[name]; there {
-				showValue(members.Entry(name), t.elems[i], part)
+				showValue(members.Entry(name), t.elems[i], part, special)
 			}
 		}
 	}
@@ -676,13 +740,13 @@ func showValue(o *show.Object, t *typ, value any) {
 // An ownerTable finds whose an associated token account is: the address follows from owner, mint and token program.
 type ownerTable struct {
 	view    *show.View
-	self    string
+	owners  []string             // whose accounts are looked for first
 	derived map[string][2]string // owner and mint, by account
 	done    map[string]bool      // mints with their program
-	left    int
+	left    *int                 // addresses that may still be derived
 }
 
-// maxDerived bounds the addresses that are derived for one transaction.
+// maxDerived bounds the addresses that are derived for one transaction, with what it stores for later.
 const maxDerived = 2048
 
 // ownerOf finds the owner of an account of a mint among those who are known.
@@ -695,7 +759,7 @@ func (t *ownerTable) ownerOf(account, mint string, program key) (owner string, k
 	return found[0], known && found[1] == mint
 }
 
-// find finds whether an account is the signer's for a mint of the operator's list.
+// find finds whether an account is one of the owners' for a mint of the operator's list.
 func (t *ownerTable) find(account string, program key) (owner, mint string, known bool) {
 	for _, mint := range t.view.Mints(listName) {
 		t.derive(mint, program, false)
@@ -710,23 +774,23 @@ func (t *ownerTable) derive(mint string, program key, everybody bool) {
 		return
 	}
 	if t.done == nil {
-		t.done, t.derived, t.left = map[string]bool{}, map[string][2]string{}, maxDerived
+		t.done, t.derived = map[string]bool{}, map[string][2]string{}
 	}
 	t.done[done] = true
 	of, err := ParseAddress(mint)
 	if err != nil {
 		return
 	}
-	owners := []string{t.self}
+	owners := t.owners
 	if everybody {
-		owners = append(owners, t.view.Addresses()...)
+		owners = slices.Concat(owners, t.view.Addresses())
 	}
 	for _, owner := range owners {
 		who, err := ParseAddress(owner)
 		if err != nil {
 			continue
 		}
-		if t.left--; t.left < 0 {
+		if *t.left--; *t.left < 0 {
 			return
 		}
 		if account, ok := tokenAccountOf(who, program, of); ok {

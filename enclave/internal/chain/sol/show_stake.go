@@ -101,6 +101,9 @@ func (s *shower) stake(o *show.Object, in *instruction) {
 	switch {
 	case what.args == "u":
 		o.Amount("amount", new(big.Int).SetUint64(number(args[0])), lamports)
+		if what.name == "Withdraw" { // what is split stays under the same authorities
+			s.leaves(in, 1, number(args[0]))
+		}
 	case what.name == "Initialize":
 		s.right(o, "staker", args[0])
 		s.right(o, "withdrawer", args[1])

@@ -1,8 +1,11 @@
 package tron
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"math/big"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/mr-tron/base58"
@@ -27,6 +30,67 @@ var titles = map[string]string{
 	"FreezeBalanceV2Contract": "Stake TRX", "UnfreezeBalanceV2Contract": "Take staked TRX back", "DelegateResourceContract": "Lend resources to another account",
 	"UnDelegateResourceContract": "Take lent resources back",
 }
+
+// ContractOf finds in Transaction.raw the name of the contract that it is for, and the contract's parameter: of any contract, and in any
+// form that a node may take. ok is false for what is no transaction of Tron.
+func ContractOf(raw []byte) (name string, parameter []byte, ok bool) {
+	contract, ok := fieldOf(raw, 11)
+	if !ok {
+		return "", nil, false
+	}
+	any, ok := fieldOf(contract, 2)
+	if !ok {
+		return "", nil, false
+	}
+	url, _ := fieldOf(any, 1)
+	parameter, _ = fieldOf(any, 2)
+	name, ok = strings.CutPrefix(string(url[bytes.LastIndexByte(url, '/')+1:]), "protocol.")
+	return name, parameter, ok && name != ""
+}
+
+// fieldOf is the last field of bytes with a number, as nodes take it; ok is false too if the message is no protocol buffer.
+func fieldOf(message []byte, number uint64) (content []byte, ok bool) {
+	for len(message) > 0 {
+		tag, n := binary.Uvarint(message)
+		if n <= 0 {
+			return nil, false
+		}
+		message = message[n:]
+		size := uint64(0)
+		switch tag & (1<<wireBits - 1) {
+		case wireVarint:
+			if _, n = binary.Uvarint(message); n <= 0 {
+				return nil, false
+			}
+			size = uint64(n)
+		case wireFixed64:
+			size = 8
+		case wireFixed32:
+			size = 4
+		case wireBytes:
+			if size, n = binary.Uvarint(message); n <= 0 {
+				return nil, false
+			}
+			message = message[n:]
+		default:
+			return nil, false
+		}
+		if size > uint64(len(message)) {
+			return nil, false
+		}
+		if tag == number<<wireBits|wireBytes {
+			content, ok = message[:size], true
+		}
+		message = message[size:]
+	}
+	return content, ok
+}
+
+// Wire types of protocol buffers that transactions do not have, and unknown fields may.
+const (
+	wireFixed64 = 1
+	wireFixed32 = 5
+)
 
 // Show shows the one contract of the transaction.
 func (t *transaction) Show(v *show.View, o *show.Object) error {

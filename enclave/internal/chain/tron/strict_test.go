@@ -200,6 +200,46 @@ func TestRefused(t *testing.T) {
 }
 
 // TestUnusual reads what is rare and right.
+// The contract is found whatever it is, and however its transaction is written.
+func TestContractOf(t *testing.T) {
+	odd := func(fields ...any) []byte { return message(rawData(message(fields...))...) }
+	fixed := protowire.AppendFixed64(protowire.AppendTag(nil, 90, protowire.Fixed64Type), 7)
+	fixed = protowire.AppendFixed32(protowire.AppendTag(fixed, 91, protowire.Fixed32Type), 7)
+	for about, c := range map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"one that is read":                   {message(transfer()...), "TransferContract"},
+		"TRC-10":                             {inside(2, "TransferAssetContract", 1, "1000001", 2, ownerBytes, 3, otherBytes, 4, 5), "TransferAssetContract"},
+		"one in another order":               {inside(1, "TransferContract", 3, 100, 1, ownerBytes, 2, otherBytes), "TransferContract"},
+		"one with zeros written out":         {inside(1, "TransferContract", 1, ownerBytes, 2, otherBytes, 3, 0), "TransferContract"},
+		"with a provider and a name":         {odd(1, 1, 2, parameter("TransferContract", message(body...)), 3, "p", 4, "n"), "TransferContract"},
+		"of the first type":                  {odd(2, parameter("AccountCreateContract", message(body...))), "AccountCreateContract"},
+		"with another host in its URL":       {odd(1, 1, 2, message(1, "a.b/c/protocol.TransferContract", 2, message(body...))), "TransferContract"},
+		"with what nobody knows":             {append(message(transfer()...), fixed...), "TransferContract"},
+		"with a name of anybody's":           {inside(99, "Pay\nEve", 1, ownerBytes), "Pay\nEve"},
+		"no name":                            {inside(99, "", 1, ownerBytes), ""},
+		"another package":                    {odd(1, 1, 2, message(1, "x/other.TransferContract", 2, message(body...))), ""},
+		"no URL":                             {odd(1, 1, 2, message(2, message(body...))), ""},
+		"no parameter":                       {odd(1, 1), ""},
+		"no contract":                        {message(with(transfer(), 11, nil)...), ""},
+		"a contract that is a number":        {message(with(transfer(), 11, 7)...), ""},
+		"what ends too early":                {message(transfer()...)[:60], ""},
+		"a wire type that nobody writes":     {append(message(transfer()...), 0x5b), ""},
+		"a varint that never ends":           {append(message(transfer()...), bytes.Repeat([]byte{0xff}, 20)...), ""},
+		"a text that begins with a new line": {[]byte("\n\nDear customer, please pay at https://pay.example/protocol.TransferContract"), ""},
+		"nothing":                            {nil, ""},
+	} {
+		name, parameter, ok := tron.ContractOf(c.raw)
+		if name != c.want && ok || ok != (c.want != "") {
+			t.Errorf("%s: %q, %v", about, name, ok)
+		}
+		if ok && !bytes.Contains(c.raw, parameter) {
+			t.Errorf("%s: %x", about, parameter)
+		}
+	}
+}
+
 func TestUnusual(t *testing.T) {
 	key := message(1, ownerBytes, 2, 1)
 	for what, raw := range map[string][]byte{

@@ -144,7 +144,7 @@ function drawReply({ invitation, reply, code, directory, users }) {
     action: `Let ${name} in`,
     run: async () => {
       const activity = await acceptReply(invitation, reply);
-      done(activity, `${name} is a user now and can sign in.`);
+      done(activity, `${name} was added and can sign in.`);
       location.hash = waits(activity) ? path : "#/users";
     },
   })])];
