@@ -61,7 +61,8 @@ export async function sound(page, where) {
   const faults = await page.evaluate(() => {
     const found = [];
     const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-    if (wide > 0) found.push(`sticks out by ${wide} px`);
+    const widest = () => [...document.querySelectorAll("main *")].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth).at(-1)?.outerHTML.slice(0, 160);
+    if (wide > 0) found.push(`sticks out by ${wide} px: ${widest()}`);
     const seen = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && node.getClientRects().length > 0;
     const headings = [...document.querySelectorAll("h1")].filter(seen);
     if (headings.length !== 1) found.push(`${headings.length} first headings`);
@@ -110,7 +111,10 @@ const looks = [
   ["light", 1280, 860, "light"], ["dark", 1280, 860, "dark"], ["phone-light", 390, 844, "light"], ["phone-dark", 390, 844, "dark"],
 ];
 
-// picture looks at a page in both themes, wide and as on a phone, and at the narrowest width that browsers are asked to fit.
+// Widths at which a page is looked at without a picture: a tablet's, and the narrowest that browsers are asked to fit.
+const widths = [[900, 700], [320, 640]];
+
+// picture looks at a page in both themes, wide and as on a phone, and at other widths.
 // Of a part only that part is kept: a frame below the fold is not painted.
 export async function picture(page, name, part) {
   appendFileSync(join(screenshots, "pages.txt"), `${new URL(page.url()).hash || new URL(page.url()).pathname}\n`); // for pages.mjs
@@ -122,8 +126,10 @@ export async function picture(page, name, part) {
     await sound(page, `${name}, ${look}`);
     await accessible(page, `${name}, ${look}`);
   }
-  await page.setViewportSize({ width: 320, height: 640 });
-  await sound(page, `${name}, 320 px`);
+  for (const [width, height] of widths) {
+    await page.setViewportSize({ width, height });
+    await sound(page, `${name}, ${width} px`);
+  }
   await page.setViewportSize({ width: 1280, height: 860 });
   await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
 }

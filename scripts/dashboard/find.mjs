@@ -69,7 +69,7 @@ const panelOf = (name, at = page) => at.getByRole("region", { name, exact: true 
 
 // exported saves the list of the page and reads the file.
 async function exported(format, at = page) {
-  await click("Export", at);
+  await click("Export list", at);
   await at.getByLabel("Format").selectOption(format);
   const [file] = await Promise.all([at.waitForEvent("download"), click("Export", at.getByRole("dialog"))]);
   await at.getByRole("dialog").waitFor({ state: "detached" });
@@ -250,6 +250,19 @@ test("the box finds each kind of thing", async () => {
   await panelOf("Private keys").getByText("Hot key").waitFor();
   await found(bob.id);
   await picture(page, "find");
+  // A part of an address is enough, and so is what a page shows of an address or an id.
+  const [whole] = wallet.addresses;
+  for (const part of [whole.slice(0, 8), whole.slice(-6).toUpperCase(), `${whole.slice(0, 8)}…${whole.slice(-6)}`, `${whole.slice(0, 8)}...${whole.slice(-6)}`, whole.slice(0, 30)]) {
+    await found(part);
+    await panelOf("Accounts").getByRole("link", { name: "Treasury, main", exact: true }).first().waitFor();
+  }
+  await picture(page, "find-part");
+  await found(`${signed.id.slice(0, 8)}…${signed.id.slice(-6)}`);
+  assert.equal(await panelOf("Activities").getByRole("link").getAttribute("href"), `#/activities/${signed.id}`);
+  await found(`${bob.id.slice(0, 8)}…${bob.id.slice(-6)}`);
+  await panelOf("Users").getByRole("link").first().waitFor();
+  await found("0x000000…000000");
+  await page.getByText("Nothing was found.").waitFor();
   await found("nothing has this name");
   await page.getByText("Nothing was found.").waitFor();
   await page.getByText("Not searched: activities, which are found by id or fingerprint").waitFor();
@@ -303,7 +316,8 @@ test("activities are filtered by user and date, sorted, and their types are comp
     await page.getByRole("link", { name: "Clear" }).click();
     await page.locator("tbody tr").nth(24).waitFor();
   }
-  const day = (later) => { const d = new Date(Date.now() + later * 86_400_000); return `${d.getFullYear()}-${String(d.getMonth() + 1).padStart(2, "0")}-${String(d.getDate()).padStart(2, "0")}`; };
+  const days = new Intl.DateTimeFormat("sv-SE", { timeZone: "Europe/Zurich" }); // where the browser is
+  const day = (later) => days.format(Date.now() + later * 86_400_000);
   for (const [from, to, some] of [[-1, 1, true], [0, null, true], [1, null, false], [null, -2, false], [null, 0, true], [2, 1, false]]) {
     const search = new URLSearchParams({ ...(from !== null && { from: day(from) }), ...(to !== null && { to: day(to) }) });
     await go(`activities?${search}`, "Activities");
@@ -346,7 +360,7 @@ test("activities are filtered by user and date, sorted, and their types are comp
 
 test("lists are exported whole, and no cell is a formula", async () => {
   await go("users", "Users");
-  await click("Export");
+  await click("Export list");
   await picture(page, "export");
   await page.keyboard.press("Escape");
   const users = await exported("csv");
@@ -400,7 +414,7 @@ test("an export shows how far it is, can be cancelled, and says when it was cut"
     await held;
     return route.fulfill({ json: { activities: [] } });
   });
-  await click("Export");
+  await click("Export list");
   await click("Export", page.getByRole("dialog"));
   await page.getByText("1 so far…").waitFor();
   await click("Cancel", page.getByRole("dialog"));
@@ -409,7 +423,7 @@ test("an export shows how far it is, can be cancelled, and says when it was cut"
   const last = page.waitForResponse((r) => r.url().endsWith("/list_activities") && "before" in r.request().postDataJSON().paginationOptions);
   release();
   await last; // the end of the list: without the cancelling it would have been saved
-  await click("Export");
+  await click("Export list");
   const [file] = await Promise.all([page.waitForEvent("download"), click("Export", page.getByRole("dialog"))]);
   await page.getByRole("alert").filter({ hasText: "The file is incomplete: it has the first row." }).waitFor();
   assert.match(file.suggestedFilename(), /-incomplete\.csv$/);

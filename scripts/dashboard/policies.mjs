@@ -134,7 +134,7 @@ test("a policy is checked, shown in words, and put in force by a second press", 
   await click("Check");
   await click("Put in force", does());
   await heading("Policies");
-  await toast(`Policy "${html}" is in force.`);
+  await toast(`Policy “${html}” is in force.`);
   await card(html).getByText("Alice approves").first().waitFor();
   const { policyId, createdAt, updatedAt, ...made } = await named(html);
   assert.deepEqual(made, { policyName: html, effect: "EFFECT_ALLOW", condition: signTreasury(), consensus: byAlice(), notes: "Payments <i>only</i>." });
@@ -151,7 +151,7 @@ test("what makes, changes or deletes a policy can be undone", async () => {
   await page.keyboard.press("F8");
   assert.equal(await focused(), "Undo");
   await page.keyboard.press("Enter");
-  await toast(`Policy "${html}" was deleted again.`);
+  await toast(`Policy “${html}” was deleted again.`);
   await page.getByText("There is no policy yet").waitFor();
   assert.equal(await focused(), "Policies");
   assert.deepEqual(await policiesNow(), []);
@@ -170,10 +170,10 @@ test("what makes, changes or deletes a policy can be undone", async () => {
   await does().locator("dt", { hasText: "Name" }).waitFor();
   await picture(page, "policy-change");
   await click("Put in force", does());
-  await toast(`Policy "Sign together" was changed.`);
+  await toast(`Policy “Sign together” was changed.`);
   assert.equal((await named("Sign together")).time, "CronSpan('0 9 * * 1-5', '8h', 'Europe/Paris')");
-  await undo(`Policy "Sign together" was changed.`);
-  await toast(`Policy "Sign" is as it was before.`);
+  await undo(`Policy “Sign together” was changed.`);
+  await toast(`Policy “Sign” is as it was before.`);
   await heading("Sign");
   const { updatedAt, createdAt, ...now } = await named("Sign");
   assert.deepEqual({ ...now, time: now.time ?? "" }, { policyId, policyName: "Sign", effect: "EFFECT_ALLOW", condition: signTreasury(), consensus: byAlice(), time: "", notes: "" });
@@ -183,9 +183,9 @@ test("what makes, changes or deletes a policy can be undone", async () => {
   await fillIn({ notes: "First" });
   await click("Check");
   await click("Put in force", does());
-  await toast(`Policy "Sign" was changed.`);
+  await toast(`Policy “Sign” was changed.`);
   await root.submit("update_policy", "UPDATE_POLICY_V2", { policyId, policyNotes: "Second" });
-  await undo(`Policy "Sign" was changed.`);
+  await undo(`Policy “Sign” was changed.`);
   await toast("has been changed since. Nothing was undone.");
   assert.equal((await named("Sign")).notes, "Second");
 
@@ -193,19 +193,19 @@ test("what makes, changes or deletes a policy can be undone", async () => {
   await go("policies", "Policies");
   await click("Delete Sign");
   await click("Delete", dialog());
-  await toast(`Policy "Sign" was deleted.`);
+  await toast(`Policy “Sign” was deleted.`);
   await page.getByText("There is no policy yet").waitFor();
-  await undo(`Policy "Sign" was deleted.`);
-  await toast(`Policy "Sign" is in force again, with a new id.`);
+  await undo(`Policy “Sign” was deleted.`);
+  await toast(`Policy “Sign” is in force again, with a new id.`);
   await heading("Sign");
   assert.equal((await named("Sign")).consensus, byAlice());
 
   // Nothing to undo where it is no longer there.
   await write({ name: "Short-lived", condition: signTreasury(), consensus: byAlice() });
   await click("Put in force", does());
-  await toast(`Policy "Short-lived" is in force.`);
+  await toast(`Policy “Short-lived” is in force.`);
   await root.submit("delete_policy", "DELETE_POLICY", { policyId: (await named("Short-lived")).policyId });
-  await undo(`Policy "Short-lived" is in force.`);
+  await undo(`Policy “Short-lived” is in force.`);
   await toast("not found");
   calm();
 });
@@ -251,7 +251,7 @@ test("a policy that allows everything takes a tick and a second press", async ()
   assert.deepEqual(await policiesNow(), []);
   await box("I want every user to be able to do everything").check();
   await click("Put in force", does());
-  await toast(`Policy "Open" is in force.`);
+  await toast(`Policy “Open” is in force.`);
   await card("Open").getByText("Allows everything", { exact: true }).waitFor();
   await card("Open").getByText("2 warnings", { exact: true }).click();
   await card("Open").getByText("This policy allows signing with every key").waitFor();
@@ -280,7 +280,7 @@ test("a policy that allows everything takes a tick and a second press", async ()
   await discard();
   await click("Delete Narrow");
   await click("Delete", dialog());
-  await undo(`Policy "Narrow" was deleted.`);
+  await undo(`Policy “Narrow” was deleted.`);
   await dialog().getByText("This policy lets every user do everything").waitFor();
   assert(await button("Cancel", dialog()).evaluate((n) => n === document.activeElement));
   await page.keyboard.press("Enter");
@@ -338,7 +338,7 @@ test("the server's refusal stands in the field, with the caret at its place", as
   await fillIn({ condition: text.replace("valu ", "value "), consensus: byAlice() }, bare.page);
   await click("Check", bare.page);
   await click("Put in force", does(bare.page));
-  await toast(`Policy "Unchecked" is in force.`, bare.page);
+  await toast(`Policy “Unchecked” is in force.`, bare.page);
   // The list is as it is written.
   await bare.page.locator("article code", { hasText: "eth.tx.value < 5" }).waitFor();
   await sound(bare.page, "policies without the engine");
@@ -457,7 +457,7 @@ const samples = () => ({
     ["eth.tx.value <= 100000000000000001", `eth.tx.to in ['${recipient}', '${checksummed}']`, "eth.tx.chain_id == 8453", "eth.tx.data == '0x'", `user.tags.contains('${tagId}')`]],
   token: [{ Who: bob.userId, Wallet: "Treasury", Token: "USDC", Network: "Ethereum", "At most (tokens)": "250.5", "Decimals of the token": "6", "To these addresses": checksummed }, "ALLOW",
     ["eth.tx.to == '0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48'", "eth.tx.contract_call_args['value'] <= 250500000", `eth.tx.contract_call_args['to'] == '${checksummed.toLowerCase()}'`]],
-  two: [{ Team: "Operators", "How many must approve": "2", Wallet: "Treasury" }, "ALLOW", [`approvers.filter(user, user.tags.contains('${tagId}')).count() >= 2`]],
+  two: [{ Tag: "Operators", "How many must approve": "2", Wallet: "Treasury" }, "ALLOW", [`approvers.filter(user, user.tags.contains('${tagId}')).count() >= 2`]],
   block: [{ Addresses: recipient, Why: "Stolen funds" }, "DENY", [`eth.tx.to == '${recipient}'`]],
   hours: [{ Days: "Monday to Friday", From: "08:30", Until: "17:45", "Time zone": "Europe/Zurich" }, "DENY", ["!CronSpan('30 8 * * 1-5', '9h15m', 'Europe/Zurich')", "activity.action == 'SIGN'"]],
   wallets: [{ Who: alice.userId, "What they create": "Wallets only" }, "ALLOW", ["activity.kind == 'CREATE_WALLET'"]],
@@ -489,8 +489,8 @@ test("every task makes a policy that compiles and that nothing is to be said aga
     const written = await page.locator("main form [name]").evaluateAll((inputs) => Object.fromEntries(inputs.map((i) => [i.name, i.value])));
     assert.equal(written.effect, `EFFECT_${effect}`, name);
     for (const text of texts) assert([written.condition, written.consensus, written.time].some((t) => t.includes(text)), `${name}: ${text} in ${JSON.stringify(written)}`);
-    await click("Check");
-    await heading("What this policy does");
+    await heading("What this policy does"); // at once, with the expressions behind a fold
+    assert.equal(await page.getByLabel("Condition").first().isVisible(), false, name);
     assert.deepEqual(await does().locator(".warning").allInnerTexts(), [], name);
     await click("Put in force", does());
     await heading("Policies");
@@ -506,7 +506,25 @@ test("every task makes a policy that compiles and that nothing is to be said aga
   calm();
 });
 
-test("a task refuses what it cannot say exactly, and keeps what was filled in", async () => {
+test("a task offers the address book, and refuses what it cannot say exactly", async () => {
+  await root.submit("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_ADDRESS_BOOK", value: JSON.stringify([{ name: "Desk <b>1</b>", address: checksummed }, { name: "Solana", address: "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM" }]) });
+  await go("policies/new?task=pay", "Let them pay ether up to an amount, to known addresses");
+  assert.equal(await page.getByLabel("Solana").count(), 0);
+  await choose({ "At most (ETH)": "0.5" });
+  await click("Continue");
+  await page.locator(".field .error", { hasText: "Tick or write at least one address." }).waitFor();
+  await page.getByLabel("Desk <b>1</b>").check();
+  await picture(page, "policy-task-book");
+  await click("Continue");
+  await does().getByText(checksummed).first().waitFor();
+  await click("Back to editing");
+  assert((await page.getByLabel("Condition").first().inputValue()).includes(`eth.tx.to == '${checksummed}'`));
+  await page.goBack();
+  await heading("Let them pay ether up to an amount, to known addresses");
+  await settled();
+  assert(await page.getByLabel("Desk <b>1</b>").isChecked());
+  await root.submit("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_ADDRESS_BOOK" });
+  await go("policies/new", "New policy");
   await go("policies/new?task=pay", "Let them pay ether up to an amount, to known addresses");
   await choose({ Wallet: "Treasury", "To these addresses": recipient });
   for (const [amount, why] of [["0.1234567890123456789", "At most 18 decimals"], ["1e18", "Write a number"], ["0,1", "Write a number"], ["-1", "Write a number"], [".5", "Write a number"], ["999999999999999999999", "cannot compare numbers as large"]]) {
@@ -529,7 +547,6 @@ test("a task refuses what it cannot say exactly, and keeps what was filled in", 
   // An address with a letter of the wrong case is what the check warns of.
   await choose({ "To these addresses": checksummed.replace("E6D", "e6D") });
   await click("Continue");
-  await click("Check");
   await does().locator(".warning", { hasText: "In the condition, at" }).waitFor();
   await picture(page, "policy-warning");
   // What a task needs and is not there.
@@ -537,6 +554,16 @@ test("a task refuses what it cannot say exactly, and keeps what was filled in", 
   await go("policies/new?task=token", "Let them send a token up to an amount (ERC-20)");
   await page.getByText("without it a policy cannot read the amount of a token").waitFor();
   await page.unroute("**/list_smart_contract_interfaces");
+  await page.route("**/get_organization", async (route) => {
+    const answer = await (await route.fetch()).json();
+    answer.organizationData.tags = [];
+    await route.fulfill({ json: answer });
+  });
+  await go("policies", "Policies");
+  await page.goto(`${base}#/policies/new?task=two`);
+  await link("Create a tag").click();
+  await heading("Tags of users");
+  await page.unroute("**/get_organization");
   await go("policies/new?task=unknown", "New policy");
   assert.equal(await page.locator(".tasks a").count(), 9);
   calm();
@@ -626,6 +653,14 @@ test("what others must approve first is said, and there is nothing to undo yet",
   await write({ name: "Mine", condition: signTreasury(), consensus: byAlice() }, carol.page);
   await click("Put in force", does(carol.page));
   await does(carol.page).getByRole("alert").filter({ hasText: /not authorized|denied|No polic/i }).waitFor();
+  await carol.page.goto(`${base}#/policies`);
+  await click("Leave", dialog(carol.page));
+  await heading("Policies", carol.page);
+  await carol.page.getByText("Edit and Delete: only the root quorum can do this, and users whom a policy allows to.").waitFor();
+  for (const name of ["Edit Policies of Alice", "Delete Policies of Alice"]) await button(name, carol.page).click({ force: true });
+  assert.equal(await dialog(carol.page).count(), 0);
+  await heading("Policies", carol.page);
+  await picture(carol.page, "policies-limits");
   await carol.context.close();
   assert.deepEqual(theirs.complaints, []);
   await theirs.context.close();

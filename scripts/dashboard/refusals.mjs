@@ -322,7 +322,7 @@ test("what failed for another reason stays failed, and the list tells both apart
   const failed = got.details.find((d) => d.activityId).activityId;
   await go(`activities/${failed}`, "Create a wallet");
   await page.locator("dd .badge", { hasText: /^Failed$/ }).waitFor();
-  await page.locator(".state.bad", { hasText: "Wallet label must be unique" }).waitFor();
+  await page.locator(".state.bad", { hasText: "There is a wallet with this name already." }).waitFor();
   assert.equal(await verdict().count(), 0);
   await page.goto(base);
   await heading("Latest activities");
@@ -353,6 +353,11 @@ test("a form tells the reason first, and leads to the refused request", async ()
   const at = theirs.page;
   await policy("Small payments", { condition: "eth.tx.value < 5" });
   await go("wallets", "Wallets", at);
+  await at.getByText("Import wallet and New wallet: only the root quorum can do this, and users whom a policy allows to.").waitFor();
+  assert.equal(await button("New wallet", at).getAttribute("aria-disabled"), "true");
+  // Where it is not known before, the request itself is refused.
+  await at.route("**/evaluate_policies", (route) => route.fulfill({ status: 501, json: { code: 12, message: "not here" } }));
+  await at.reload();
   await button("New wallet", at).click();
   await dialog(at).getByLabel("Name").fill("Loot");
   await button("Create wallet", dialog(at)).click();
@@ -371,12 +376,13 @@ test("a form tells the reason first, and leads to the refused request", async ()
   await button("Create wallet", dialog(at)).click();
   await dialog(at).getByRole("alert").filter({ hasText: "Refused by the policy “No <i>wallets</i>”." }).waitFor();
   await at.keyboard.press("Escape");
+  await at.unroute("**/evaluate_policies");
   // A field at fault is told as before.
   await go("wallets", "Wallets");
   await button("New wallet").click();
   await dialog().getByLabel("Name").fill("Treasury");
   await button("Create wallet", dialog()).click();
-  await dialog().locator(".error", { hasText: "Wallet label must be unique" }).waitFor();
+  await dialog().locator(".error", { hasText: "There is a wallet with this name already." }).waitFor();
   assert.equal(await dialog().getByRole("link").count(), 0);
   await page.keyboard.press("Escape");
   await drop();

@@ -112,7 +112,7 @@ for (const hash of ["#/overview", "#/activities", "#/activities?type=CREATE_SUB_
 for (const [hash, name] of [["#/suborganizations", "sub-organizations"], ["#/activities", "activities"]]) {
   await shown(hash);
   const began = Date.now();
-  await page.getByRole("button", { name: "Export", exact: true }).click();
+  await page.getByRole("button", { name: "Export list", exact: true }).click();
   const [saved] = await Promise.all([page.waitForEvent("download", { timeout: 1_200_000 }), page.getByRole("dialog").getByRole("button", { name: "Export", exact: true }).click()]);
   console.log(`${((Date.now() - began) / 1000).toFixed(1)} s to export ${name}: ${(readFileSync(await saved.path()).length / 1e6).toFixed(1)} MB, ${saved.suggestedFilename()}`);
 }

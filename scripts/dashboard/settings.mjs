@@ -335,7 +335,7 @@ test("a session profile is made, and limits a session", async () => {
   await scope.fill("true");
   await page.getByText("A session with this profile may ask for:").waitFor();
   await click("Create session profile");
-  await faulty("must be unique");
+  await faulty("There is a session profile with this name already.");
   await page.getByLabel("Name").fill("Endless");
   await page.getByLabel("Longest session (seconds)").fill("2592001");
   assert.deepEqual(await asked(() => click("Create session profile")), []); // the browser says why

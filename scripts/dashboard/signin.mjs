@@ -397,7 +397,7 @@ test("a refusal is said once, beside the field, in words", async () => {
   await click("Edit");
   await dialog().getByLabel("Name").first().fill("Ada");
   await click("Save", dialog());
-  await once(dialog(), /unique|exists|another/i);
+  await once(dialog(), /unique|exists|another|already/i);
   await picture(page, "form-refused");
   await page.keyboard.press("Escape");
 

@@ -63,12 +63,47 @@ test("a request is tried as any user, not only as oneself", async () => {
   await picture(page, "try-another-user");
 });
 
+test("the common requests have fields, which write the JSON", async () => {
+  await openTest();
+  const type = page.locator("select[name=type]");
+  const parameters = page.locator("[name=parameters]");
+  const json = async () => JSON.parse(await parameters.inputValue());
+  assert.equal(await parameters.isVisible(), false);
+  await type.selectOption({ label: "Sign a transaction" });
+  await choose(agent.userId);
+  await page.getByRole("button", { name: "Evaluate" }).click();
+  await page.locator(".field .error", { hasText: "Write an Ethereum address" }).waitFor();
+  await page.getByLabel("To", { exact: true }).fill(`0x${recipient}`);
+  assert.deepEqual(await json(), { signWith: address, type: "TRANSACTION_TYPE_ETHEREUM", unsignedTransaction: `02f283aa36a78084773594008506fc23ac0082520894${recipient}872386f26fc1000080c0` });
+  await page.getByLabel("Network").selectOption("Ethereum");
+  await page.getByLabel("Amount").fill("1.5");
+  assert.equal((await json()).unsignedTransaction, `02f0018084773594008506fc23ac0082520894${recipient}8814d1120d7b16000080c0`);
+  await evaluate();
+  await outcome(page).getByText("Refused because there is no policy.").waitFor();
+  await advised(page).getByText("1.5 ETH").first().waitFor(); // the enclave reads what was written
+  await picture(page, "try-form");
+  await page.getByLabel("Amount").fill("1,5");
+  assert.equal(await parameters.inputValue(), "");
+  await page.getByRole("button", { name: "Evaluate" }).click();
+  await page.locator(".field .error", { hasText: "Write a number" }).waitFor();
+  for (const [label, field, value, member] of [["Sign a message", "Message", "A <b>word</b>", (p) => p.payload], ["Create a wallet", "Name", "Vault", (p) => p.walletName],
+    ["Create users", "Name", "Eve", (p) => p.users[0].userName], ["Create a policy", "Name", "More", (p) => p.policyName]]) {
+    await type.selectOption({ label });
+    await page.getByLabel(field, { exact: true }).fill(value);
+    assert.equal(member(await json()), value);
+    await choose(rootUserId);
+    await evaluate();
+    assert.deepEqual(await page.locator("form .alert p, .field .error:not(:empty)").allInnerTexts(), [], label);
+    await outcome(page).getByText("Allowed because you are in the root quorum").waitFor();
+  }
+});
+
 test("types are a list, and what the reader wrote stays", async () => {
   await openTest();
   const type = page.locator("select[name=type]");
-  const parameters = page.getByLabel("Parameters (JSON)");
-  await type.selectOption({ label: "Sign a transaction" });
-  assert.equal(JSON.parse(await parameters.inputValue()).signWith, address);
+  const parameters = page.locator("[name=parameters]");
+  await type.selectOption({ label: "Export a wallet" });
+  assert.match((await parameters.inputValue()), /targetPublicKey/);
   await choose(agent.userId);
   await evaluate();
   await outcome(page).getByText("Refused because there is no policy.").waitFor();
@@ -77,8 +112,13 @@ test("types are a list, and what the reader wrote stays", async () => {
   assert.equal(await parameters.inputValue(), "{\"mine\": 1}");
   await parameters.fill("{ not JSON");
   await page.getByRole("button", { name: "Evaluate" }).click();
-  await page.getByRole("alert").getByText("The parameters are not valid JSON.").waitFor();
+  await page.locator(".field .error", { hasText: "The parameters are not valid JSON: " }).waitFor();
+  assert.equal(await page.locator("form .alert p").count(), 0, "said twice");
   assert.equal(await page.evaluate(() => document.activeElement.name), "parameters");
+  await page.getByLabel("Name", { exact: true }).fill("Vault");
+  assert.equal(JSON.parse(await parameters.inputValue()).walletName, "Vault");
+  await type.selectOption({ label: "Delete wallets" });
+  assert.deepEqual(Object.keys(JSON.parse(await parameters.inputValue())), ["walletIds"]);
   const labels = await type.locator("option").allTextContents();
   assert.ok(labels.length > 80 && labels.includes("Sign a message") && !labels.includes("Approve an activity"), `${labels.length} types`);
 });
@@ -130,7 +170,6 @@ test("from a refusal to a policy that allows just that", async () => {
   await page.getByLabel("Submitted by").waitFor();
   assert.equal(await page.getByLabel("Submitted by").inputValue(), agent.userId);
   assert.equal(await page.getByLabel("Parameters (JSON)").count(), 0);
-  await evaluate();
   await outcome(page).getByText("Refused because no policy allows it.").waitFor();
   await advised(page).getByText(`0x${recipient}`).first().waitFor();
   await advised(page).getByText("0.01 ETH").first().waitFor();

@@ -134,7 +134,7 @@ test("what follows from another address is said before it is saved", async () =>
 test("an edit that is refused says why, and what was saved before is not asked for again", async () => {
   await go(`users/${ada.userId}`, "Ada");
   await edit({ Name: "Bob" });
-  await dialog().locator(".field .error", { hasText: "unique" }).waitFor();
+  await dialog().locator(".field .error", { hasText: "There is a user with this name already." }).waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.name), "userName");
   await labelled("Name").fill("Ada");
   await labelled("Phone").fill("12");
@@ -165,7 +165,7 @@ test("tags are made, given, taken, filtered by, renamed and deleted; a policy th
   await click("New tag");
   await labelled("Name").fill("Traders");
   await click("Create tag", dialog());
-  await dialog().locator(".field .error", { hasText: "unique" }).waitFor();
+  await dialog().locator(".field .error", { hasText: "with this name already." }).waitFor();
   await labelled("Name").fill(hostile);
   await dialog().getByLabel("Ada").check();
   await dialog().getByLabel("Bob").check();
@@ -251,7 +251,8 @@ test("who is in the root quorum is marked, and the quorum cannot be changed into
 
   await root.submit("enable_auth_proxy", "ENABLE_AUTH_PROXY", {});
   await go("users", "Users");
-  await page.getByRole("row").filter({ hasText: "Auth proxy" }).locator(".badge", { hasText: "Auth proxy" }).waitFor();
+  await page.getByRole("row").filter({ hasText: "Auth proxy" }).locator(".badge", { hasText: "Not a person" }).waitFor();
+  await page.getByRole("link", { name: "Auth proxy", exact: true }).waitFor();
   await picture(page, "users-proxy");
   await go("settings", "Features");
   await click("Change quorum");
@@ -271,6 +272,7 @@ test("who is in the root quorum is marked, and the quorum cannot be changed into
     assert.equal(await threshold.getAttribute("aria-invalid"), "true");
     await picture(page, "quorum-threshold");
     await dialog().getByLabel("Bob").uncheck();
+    assert.equal(await dialog().locator(".field .error", { hasText: "At most 2" }).count(), 0, "said of other members");
     await dialog().getByLabel("Root user").uncheck();
     await threshold.fill("1");
     await click("Change", dialog());
@@ -297,10 +299,24 @@ async function newKey(name) {
   await page.waitForFunction(() => document.querySelectorAll("dialog").length === 1);
 }
 
+test("a session is no API key that somebody made", async () => {
+  const { publicKey } = await makeOpenKey();
+  await ada.client.submit("stamp_login", "STAMP_LOGIN", { publicKey, expirationSeconds: "900" });
+  assert.equal((await user(ada.userId)).apiKeys.length, 2);
+  await go("users", "Users");
+  await page.getByRole("row").filter({ hasText: "Ada" }).getByText("1 API key", { exact: true }).waitFor();
+  await go(`users/${ada.userId}`, "Ada");
+  await page.getByRole("cell", { name: "Session", exact: true }).first().waitFor();
+});
+
 test("a new key is not lost by a slip of the finger", async () => {
   await go("users", "Users");
   await click("New user");
   await dialog().getByRole("link", { name: "invite them" }).waitFor();
+  assert.equal(await dialog().getByLabel("Public key").isVisible(), false);
+  await dialog().getByLabel("Key pair").selectOption("paste");
+  assert(await dialog().getByLabel("Public key").isVisible() && await dialog().getByLabel("Curve").isVisible());
+  await dialog().getByLabel("Key pair").selectOption("make");
   await picture(page, "user-new");
   await page.keyboard.press("Escape");
   await gone();
@@ -419,7 +435,7 @@ test("an invited person comes in with a passkey that nobody else has had", async
   await labelled("E-mail").fill("fay@example.com");
   await picture(page, "invitation-new");
   await click("Create invitation", dialog());
-  await dialog().locator(".field .error", { hasText: "unique" }).waitFor();
+  await dialog().locator(".field .error", { hasText: "with this name already." }).waitFor();
   await page.keyboard.press("Escape");
   await gone();
   const link = await invited("Fay", "fay@example.com");
@@ -669,7 +685,7 @@ test("MFA policies are made, read in words, changed and deleted", async () => {
   await dialog().getByLabel("An API key").check();
   await dialog().getByLabel("Order").fill("1");
   await click("Create MFA policy", dialog());
-  await dialog().locator(".field .error", { hasText: "unique" }).waitFor();
+  await dialog().locator(".field .error", { hasText: "must be unique" }).waitFor();
   await page.keyboard.press("Escape");
   await gone();
   await click("Delete Signing <b>twice</b>");
@@ -723,6 +739,19 @@ test("a quorum of two: what waits for others is told, and an invited person is l
   await gone();
   assert.equal((await user(ada.userId)).userName, "Ada");
   await agree();
+  // A key of a user who is none yet says so.
+  await go("users", "Users");
+  await newKey("Dora");
+  await dialog().getByText("This key does not work yet").waitFor();
+  await dialog().getByText("Dora is no user until then.").waitFor();
+  await picture(page, "user-new-waits");
+  await click("Copy private key", dialog());
+  await click("Done", dialog());
+  await gone();
+  assert.equal(await page.getByRole("link", { name: "Dora" }).count(), 0);
+  await agree();
+  await page.reload();
+  await page.getByRole("link", { name: "Dora" }).waitFor();
   await go("users/invitations", "Invitations");
   await click("Invite somebody");
   await labelled("Name").fill("Jo");

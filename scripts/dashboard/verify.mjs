@@ -193,6 +193,20 @@ test("files that are none, and a server that is away", async () => {
   calm();
 });
 
+test("in a tab of its own it does not lead to the sign-in", async () => {
+  const other = await open(browser);
+  await other.page.goto(`${base}verify`);
+  await other.page.getByRole("link", { name: "Dashboard", exact: true }).waitFor();
+  await other.page.goto("about:blank");
+  await other.page.goto(`${base}verify#tab`);
+  await other.page.getByText("You are still signed in, in the tab of the dashboard.").waitFor();
+  assert.equal(await other.page.getByRole("link", { name: "Dashboard", exact: true }).count(), 0);
+  assert.equal(await other.page.getByRole("link", { name: "Cloister", exact: true }).count(), 0);
+  await sound(other.page, "verify in a tab");
+  assert.deepEqual(other.complaints, []);
+  await other.context.close();
+});
+
 test("another verifier than promised shows, and so does none", async () => {
   const other = await open(browser);
   // One that does the same and is not the same: with a section more that means nothing.

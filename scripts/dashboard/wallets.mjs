@@ -103,10 +103,18 @@ async function exportedBy(operation, type, parameters, options) {
 test("the signer's key is shown at the first use and remembered", async () => {
   await newWallet("First");
   await go("wallets", "Wallets");
+  const { walletId } = await walletNamed("First");
+  const all = await accountsOf(walletId);
+  const cell = page.getByRole("row").filter({ hasText: "First" }).locator("[data-label=Addresses]");
+  await cell.locator(`code[title="${all[0].address}"]`).waitFor();
+  assert.equal(await cell.getByText("and ").count(), all.length > 1 ? 1 : 0);
   await click("Import wallet");
   await told("This browser sees this key for the first time");
   assert.equal(await dialog().locator("code[title]").first().getAttribute("title"), signer);
   await told("A server that serves this page could serve another page: for large values, import and export from a machine of yours with the SDK.");
+  // Its buttons are in view from the beginning.
+  const { y, height } = await dialog().getByRole("button", { name: "Import wallet", exact: true }).boundingBox();
+  assert(y + height < 860, `${y + height}`);
   await picture(page, "wallet-import");
   assert.equal(await page.evaluate(() => localStorage.getItem("cloister.signer")), null); // only once it is used
   await click("Cancel", dialog());
@@ -167,6 +175,8 @@ test("a wallet with a passphrase is imported and exported with it", async () => 
   await click("Export words");
   await click("Export", dialog());
   await heading("Words of With a passphrase");
+  await dialog().getByRole("button", { name: "I have written them down", exact: true }).click({ force: true }); // they were never shown
+  assert.equal(await dialog().getByRole("button", { name: "Done", exact: true }).getAttribute("aria-disabled"), "true");
   await click("Show", dialog());
   await told("TREZOR and more");
   await click("I have written them down", dialog());
@@ -590,8 +600,8 @@ test("buttons that policies deny say so", async () => {
   await enter(theirs.page, base, dan.file);
   await theirs.page.getByRole("link", { name: "Wallets", exact: true }).waitFor();
   await go(`wallets/${walletId}`, "First", theirs.page);
-  await theirs.page.getByText("Delete, Rename and Export words: only the root quorum can do this, and users whom a policy allows to.").waitFor();
-  for (const name of ["Export words", "Rename", "Delete"]) {
+  await theirs.page.getByText("Delete, Rename, Export words and Add accounts: only the root quorum can do this, and users whom a policy allows to.").waitFor();
+  for (const name of ["Export words", "Rename", "Delete", "Add accounts"]) {
     const button = theirs.page.getByRole("button", { name, exact: true });
     assert.equal(await button.getAttribute("aria-disabled"), "true", name);
     assert(await button.evaluate((b) => document.getElementById(b.getAttribute("aria-describedby")).textContent.includes("root quorum")));
@@ -656,6 +666,7 @@ test("an export that a lying server changed is refused in words, and opens later
   await click("Open the export");
   await click("Open the export", dialog());
   await heading("Words of Lied about");
+  await click("Show", dialog());
   await click("I have written them down", dialog());
   await click("Done", dialog());
   await closed();
@@ -722,6 +733,7 @@ test("another signer's key than before is refused until the reader accepts it", 
   await dialog().getByLabel("Expected key").fill(signer.toUpperCase());
   await click("Export", dialog());
   await heading("Words of First");
+  await click("Show", dialog());
   await click("I have written them down", dialog());
   await click("Done", dialog());
   assert.equal(await page.evaluate(() => localStorage.getItem("cloister.signer")), signer);

@@ -2,12 +2,14 @@
 // and what another organization may not do.
 import assert from "node:assert/strict";
 import { createPublicKey, verify } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, signIn, sound } from "./browser.mjs";
 import { Client } from "./client.mjs";
 import { controls } from "./controls.mjs";
-import { apiUrl, base, organizationId, root } from "./setting.mjs";
+import { apiUrl, base, organizationId, root, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
 let browser, page, complaints, keys, child;
@@ -220,6 +222,11 @@ test("an address at which nobody listens is shown as failing, and waits", async 
   await heading("Webhooks");
   await page.goto(`${base}#/webhooks/${endpointId}`);
   await page.getByText("There is no webhook with this id.").waitFor();
+  // How to check a message is said where webhooks are listed.
+  await page.goto(`${base}#/webhooks`);
+  const href = await page.getByRole("region", { name: "How to check a message" }).getByRole("link").getAttribute("href");
+  assert.deepEqual((await (await fetch(apiUrl + href)).json()).keys, keys);
+  await picture(page, "webhooks-check");
   calm();
 });
 
@@ -256,6 +263,20 @@ test("a paused webhook refuses a test with words, and sends nothing again", asyn
     const again = await resend(by, { endpointId: theirs, deliveryIds: [failed.deliveryId] });
     assert.equal(again.status, 404, again.message);
   }
+  // Who may not change webhooks is told, and presses nothing.
+  const pair = await makeOpenKey();
+  await root.submit("create_users", "CREATE_USERS_V4", { users: [{ userName: "Reader", apiKeys: [{ apiKeyName: "key", publicKey: pair.publicKey, curveType: "API_KEY_CURVE_P256" }], authenticators: [], oauthProviders: [], userTags: [] }] });
+  const file = join(scratch, "reader.json");
+  writeFileSync(file, JSON.stringify({ organizationId, ...pair }));
+  const reader = await open(browser);
+  await signIn(reader.page, base, file);
+  await reader.page.getByRole("link", { name: "Webhooks", exact: true }).click();
+  await reader.page.getByText("Edit, Delete and New webhook: only the root quorum can do this, and users whom a policy allows to.").waitFor();
+  for (const name of ["Edit Books", "Delete Books", "New webhook"]) await reader.page.getByRole("button", { name, exact: true }).click({ force: true });
+  assert.equal(await reader.page.getByRole("dialog").count(), 0);
+  await picture(reader.page, "webhooks-limits");
+  assert.deepEqual(reader.complaints, []);
+  await reader.context.close();
   receiver.status = 200;
   await click("Resume");
   await toast("The webhook is active again.");

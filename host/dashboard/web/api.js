@@ -47,9 +47,12 @@ function messageOf(type, failure, otherwise) {
   return denial ? reasonOf(type, denial) : sentence(failure?.message ?? otherwise);
 }
 
+// taken is what the server says of a name that something of the kind has already.
+const taken = /^(\w[\w ]*?) label must be unique$/i;
+
 // sentence is a server's message for readers: without the prefixes of the wire, with a capital letter unless it begins with a
 // field's name.
-export const sentence = (message) => message.replace(/^(rpc error: code = \w+ desc = |UNIMPLEMENTED: |invalid policy \w+: |Expression cannot be parsed: )+/i, "").replace(/^[a-z](?=[a-z]*[ :,])/, (first) => first.toUpperCase());
+export const sentence = (message) => message.replace(/^(rpc error: code = \w+ desc = |UNIMPLEMENTED: |invalid policy \w+: |Expression cannot be parsed: )+/i, "").replace(taken, (_, what) => `There is ${/^([aeio]|mfa)/i.test(what) ? "an" : "a"} ${what.toLowerCase().replace("mfa", "MFA")} with this name already.`).replace(/^[a-z](?=[a-z]*[ :,])/, (first) => first.toUpperCase());
 
 const away = "The server cannot be reached.";
 // signedOut is called when the server no longer knows the key.

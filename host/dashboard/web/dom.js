@@ -39,6 +39,7 @@ const drawings = {
   suborganizations: "M9 4h6v5H9zM3 15h6v5H3zM15 15h6v5h-6zM12 9v3M6 15v-3h12v3",
   wallets: "M4 7.500A2.500 2.500 0 0 1 6.500 5H18v3M4 7.500V18a2 2 0 0 0 2 2h14V8H5M16.500 14h.01",
   privatekeys: "M8 16a4 4 0 1 1 3.500-6L20 18.500V21h-3.500v-2.500H14V16h-2.500l-1-1M7.500 11.500h.01",
+  addressbook: "M6 3h13v18H6zM3.500 8h4M3.500 12h4M3.500 16h4M12.500 11a2 2 0 1 0 0-4 2 2 0 0 0 0 4zM9.500 16c.3-2 1.500-3 3-3s2.700 1 3 3",
   secrets: "M5 11h14v9H5zM8 11V8a4 4 0 0 1 8 0v3M12 14.500v2",
   policies: "M12 3l7 3v5c0 5-3 8-7 10-4-2-7-5-7-10V6zM9 12l2 2 4-4",
   webhooks: "M12 8a3 3 0 1 1 3 3M12 8l-4 8M5 14a3 3 0 1 0 3 4h8M15 11l3 5M18 16a3 3 0 1 1-2 4",

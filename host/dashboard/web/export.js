@@ -38,7 +38,7 @@ const number = new Intl.NumberFormat();
 
 // exportButton saves a list. what names it, and pages yields its rows a page at a time until it is aborted. JSON has the rows as the
 // interface answers them. In CSV, lines makes the lines of a row, if they are several, and columns are the names and values of a line.
-export const exportButton = (list) => button("Export", { onclick: () => start(list) });
+export const exportButton = (list) => button("Export list", { onclick: () => start(list) });
 
 function start(list) {
   const stop = new AbortController();

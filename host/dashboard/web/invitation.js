@@ -46,7 +46,7 @@ function showChoices(place, invited) {
     run: async () => {
       const pair = await makeOpenKey();
       showNewKey({
-        userName, organizationId, pair, intro: "Download this file now; it cannot be shown again. You sign in with it once you were let in.", lost: "You would make another key.",
+        userName, organizationId, pair, intro: h("p", null, "Download this file now; it cannot be shown again. You sign in with it once you were let in."), lost: "You would make another key.",
         then: (saved) => { if (saved) reply({ apiKey: { publicKey: pair.publicKey } }); },
       });
     },

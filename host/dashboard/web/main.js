@@ -35,6 +35,7 @@ const sections = {
   suborganizations: ["Sub-organizations", subOrganizations],
   wallets: ["Wallets", wallets],
   privatekeys: ["Private keys", privateKeys],
+  addressbook: ["Address book", addressBook],
   secrets: ["Secrets", secrets],
   policies: ["Policies", policies],
   webhooks: ["Webhooks", webhooks],
@@ -48,7 +49,7 @@ const sections = {
 const newTab = () => h("span", { class: "hidden" }, " (opens a new tab)");
 
 // pages are sections that the menu does not list.
-const pages = { find: ["Find", find], addressbook: ["Address book", addressBook] };
+const pages = { find: ["Find", find] };
 
 const app = document.getElementById("app");
 
@@ -82,7 +83,7 @@ function frame(current) {
   const menu = h("button", { type: "button", class: "plain menu", "aria-expanded": "false", "aria-controls": "side", "aria-label": "Menu" }, icon("menu"));
   const side = h("div", { id: "side" },
     findBox(current === "find" ? place().search.get("q") ?? "" : ""),
-    h("nav", { "aria-label": "Sections" }, h("ul", null, links, h("li", null, h("a", { href: "verify", target: "_blank", rel: "noopener" }, icon("verify"), "Verify", newTab())))),
+    h("nav", { "aria-label": "Sections" }, h("ul", null, links, h("li", null, h("a", { href: "verify#tab", target: "_blank", rel: "noopener" }, icon("verify"), "Verify", newTab())))),
     h("div", { class: "who" },
       h("p", null, h("span", { class: "strong" }, userName), h("span", { class: "note" }, kind === "passkey" ? "Signed in with a passkey" : "Signed in with an API key")),
       h("div", { class: "row" }, themeButton(), h("button", { type: "button", class: "plain", onclick: () => beforeLeaving(signOut) }, icon("out"), "Sign out"))));

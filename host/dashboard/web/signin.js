@@ -10,7 +10,7 @@ import { organizationIn } from "./userhandle.js";
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-const whereIdIs = "It is in your credentials file, and in Overview for anybody who is signed in.";
+const whereIdIs = "It is in your credentials file, and under Settings for anybody who is signed in.";
 
 const organizationField = (value) => field({ name: "organizationId", label: "Organization id", value, required: true, autocapitalize: "off", spellcheck: "false", hint: whereIdIs });
 

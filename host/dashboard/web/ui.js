@@ -290,7 +290,7 @@ export function tell(form, error) {
 }
 
 // clear removes an earlier error from a field.
-function clear(input) {
+export function clear(input) {
   input.removeAttribute("aria-invalid");
   const error = document.getElementById(`${input.id}-error`);
   if (error) error.textContent = "";

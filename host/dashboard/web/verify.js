@@ -195,8 +195,12 @@ function outcome(report) {
 
 async function draw() {
   const main = h("main", { id: "main", class: "verify", tabindex: "-1" });
-  fill(app, h("header", { class: "top" }, h("a", { class: "brand", href: "./" }, h("span", { class: "mark", "aria-hidden": "true" }), h("span", null, "Cloister")), themeButton()), main);
-  const head = title("Verify a proof", { back: { href: "./", text: "Dashboard" }, intro: "Check which program runs in the enclave, under which manifest, and what it signed. Everything is checked in this browser; what you paste here is sent nowhere." });
+  // The dashboard opens this page in a tab of its own, where nobody is signed in unless the key is remembered.
+  const ownTab = location.hash === "#tab";
+  const away = ownTab ? h("p", { class: "note row" }, "You are still signed in, in the tab of the dashboard.", button("Close this tab", { class: "button small", onclick: () => { window.close(); toast("The browser leaves closing this tab to you."); } })) : null;
+  fill(app, h("header", { class: "top" }, h(ownTab ? "span" : "a", { class: "brand", href: ownTab ? null : "./" }, h("span", { class: "mark", "aria-hidden": "true" }), h("span", null, "Cloister")), themeButton()), main);
+  const head = title("Verify a proof", { back: ownTab ? null : { href: "./", text: "Dashboard" }, intro: "Check which program runs in the enclave, under which manifest, and what it signed. Everything is checked in this browser; what you paste here is sent nowhere." });
+  if (away) head.prepend(away);
   if (!promised) {
     fill(main, head, absent(), doubts(""));
     return;

@@ -8,13 +8,17 @@ import { limitedToRoot } from "../may.js";
 import { sortable } from "../tables.js";
 import { confirm, copyable, dialog, done, empty, field, loadOne, title } from "../ui.js";
 
-const back = { href: "#/settings", text: "Settings" };
 const feature = "FEATURE_NAME_ADDRESS_BOOK";
+
+// entriesOf are the names and addresses in the features of an organization.
+export function entriesOf(features) {
+  const value = features.find((f) => f.name === feature)?.value;
+  return value ? JSON.parse(value) : [];
+}
 
 async function read() {
   const { configs } = await query("get_organization_configs");
-  const value = configs.features.find((f) => f.name === feature)?.value;
-  return { entries: value ? JSON.parse(value) : [], quorum: configs.quorum };
+  return { entries: entriesOf(configs.features), quorum: configs.quorum };
 }
 
 // same compares addresses as the enclave does: hex digits count in either case.
@@ -101,7 +105,7 @@ function draw({ entries, quorum }, again) {
   const small = (text, entry, act) => may.button(text, { class: "button small", "aria-label": `${text} ${entry.name}`, onclick: () => act(entry, again) });
   return [
     title("Address book", {
-      back, actions: more,
+      actions: more,
       intro: "What approvers see beside an address, instead of “not in your address book”. The enclave also warns of an address that begins and ends like one in here. Sub-organizations have their own.",
     }),
     may.why,
@@ -114,4 +118,4 @@ function draw({ entries, quorum }, again) {
   ];
 }
 
-export const addressBook = (main) => loadOne(main, "the address book", "Address book", back, read, draw);
+export const addressBook = (main) => loadOne(main, "the address book", "Address book", null, read, draw);

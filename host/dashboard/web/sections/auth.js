@@ -1,6 +1,6 @@
 // Auth: settings of the auth proxy, by which web pages sign their users up and in.
 
-import { query, submit } from "../api.js";
+import { query, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
 import { limitedByPolicies } from "../may.js";
 import { requireOrigins } from "../origins.js";
@@ -144,16 +144,37 @@ function enabled({ configId, config, limits }, again) {
   ];
 }
 
-function disabled({ limits }, again) {
-  const on = () => dialog({
+// turnOn asks for the origins too: without any, the server lets every page call the auth proxy.
+function turnOn(again) {
+  const warning = h("div", { role: "status" });
+  const origins = field({ name: "allowedOrigins", label: "Allowed origins", kind: "lines", class: "code", placeholder: "https://app.example.com", hint: "The web pages that may call it, one per line: scheme, host and port.", oninput: ({ target }) => warn(target.value) });
+  const warn = (text) => fill(warning, !text.trim() && h("div", { class: "unread" }, h("p", { class: "strong" }, "Without an origin, every web page may call it"), h("p", null, "Any page could then sign people up and in here. You can name your pages later, under Allowed callers.")));
+  warn("");
+  dialog({
     heading: "Turn on the auth proxy?",
     intro: "This creates a user whose key never leaves the enclave, and a policy that lets this user sign people up and in, and do nothing else.",
+    fields: [origins, warning],
     action: "Turn on",
-    run: async () => {
-      done(await submit("enable_auth_proxy", "ENABLE_AUTH_PROXY", {}), "The auth proxy is on.");
+    run: async ({ allowedOrigins }, node) => {
+      requireOrigins("allowedOrigins", node.elements.allowedOrigins.value.split("\n"), { any: true });
+      const activity = await submit("enable_auth_proxy", "ENABLE_AUTH_PROXY", {});
+      if (allowedOrigins.length === 0 || waits(activity)) {
+        done(activity, "The auth proxy is on.");
+        if (allowedOrigins.length > 0) toast("The origins are not set: name them once the auth proxy is on.");
+      } else {
+        try {
+          done(await submit("update_auth_proxy_config", "UPDATE_AUTH_PROXY_CONFIG", { allowedOrigins }), "The auth proxy is on.");
+        } catch (error) {
+          toast(`The auth proxy is on, but every page may call it: its origins were not set. ${error.message}`);
+        }
+      }
       again();
     },
   });
+}
+
+function disabled({ limits }, again) {
+  const on = () => turnOn(again);
   return h("div", { class: "state empty" }, h("p", { class: "strong" }, "The auth proxy is off"),
     h("p", null, "Turn it on so that your own web pages can sign users up and in by e-mail, SMS, passkey, wallet or social providers."), limits.button("Turn on", { class: "button primary", onclick: on }), limits.why);
 }

@@ -27,8 +27,11 @@ export async function loadDirectory() {
 
 export const isRoot = ({ rootQuorum }, userId) => rootQuorum.userIds.includes(userId);
 
+// userLabel is a user's name. That of the auth proxy's user ends with an id, which tells it from no other.
+export const userLabel = ({ proxy }, { userId, userName }) => (userId === proxy ? userName.replace(/ [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, "") : userName);
+
 // roleBadges mark members of the root quorum and the auth proxy's user.
-export const roleBadges = (directory, userId) => [isRoot(directory, userId) && badge("Root quorum", "root"), directory.proxy === userId && badge("Auth proxy")].filter(Boolean);
+export const roleBadges = (directory, userId) => [isRoot(directory, userId) && badge("Root quorum", "root"), directory.proxy === userId && badge("Not a person")].filter(Boolean);
 
 // tagList shows tags by their names.
 export const tagList = (ids, tagNames) => (ids.length === 0 ? "–"

@@ -17,8 +17,11 @@ export function showSecret({ secret, passphrase }, { form, name }, then) {
   let shown = false;
   const hidden = () => h("p", { class: "note" }, "Hidden. Look around before you show it.");
   const drawn = () => (isMnemonic ? [numbered(secret), passphrase && h("p", null, "Passphrase: ", h("code", { class: "wrap" }, passphrase))] : h("p", null, h("code", { class: "wrap" }, secret)));
+  let saved; // what saveFirst gives
+  const written = button(isMnemonic ? "I have written them down" : "I have written it down", { "aria-disabled": "true", "aria-describedby": place.id, onclick: () => written.hasAttribute("aria-disabled") || saved() });
   const toggle = button("Show", { class: "button primary", "aria-expanded": "false", "aria-controls": place.id, onclick: () => {
     shown = !shown;
+    for (const name of ["aria-disabled", "aria-describedby"]) written.removeAttribute(name); // nobody writes down what was never shown
     fill(place, shown ? drawn() : hidden());
     fill(toggle, shown ? "Hide" : "Show");
     toggle.setAttribute("aria-expanded", String(shown));
@@ -26,7 +29,9 @@ export function showSecret({ secret, passphrase }, { form, name }, then) {
   fill(place, hidden());
   saveFirst({
     heading: isMnemonic ? `Words of ${name}` : `Private key of ${name}`,
-    content: (markSaved) => [
+    content: (markSaved) => {
+      saved = markSaved;
+      return [
       h("p", null, isMnemonic ? "Whoever has these words can spend everything in this wallet, now and later. The policies of this organization do not hold there."
         : "Whoever has this key can spend everything at its addresses, now and later. The policies of this organization do not hold there."),
       passphrase && h("p", null, "The wallet was imported with a passphrase. Without it, the words give other keys."),
@@ -34,9 +39,10 @@ export function showSecret({ secret, passphrase }, { form, name }, then) {
       h("div", { class: "row" }, toggle,
         button("Copy", { "aria-label": `Copy the ${what}`, onclick: async () => { if (await copy(text, `the ${what}`)) markSaved(); } }),
         button("Download", { "aria-label": `Download the ${what}`, onclick: () => { download(`${fileName(isMnemonic ? "words" : "key", name)}.txt`, `${text}\n`, "text/plain"); markSaved(); } }),
-        button(isMnemonic ? "I have written them down" : "I have written it down", { onclick: markSaved })),
+        written),
       h("p", { class: "note" }, "Other programs can read the clipboard and your downloads. Remove it from there when it is in its place."),
-    ],
+      ];
+    },
     hint: `Copy, download or write down the ${what} first.`,
     question: { heading: `You have not saved the ${what}.`, text: "It is wiped from this page when you close, and the key that opens this export is gone: you would have to export again.", back: `Back to the ${what}`, close: "Close without saving" },
     focus: () => toggle, then,

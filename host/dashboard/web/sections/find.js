@@ -2,7 +2,7 @@
 
 import { query } from "../api.js";
 import { fill, h } from "../dom.js";
-import { activityPages } from "../pages.js";
+import { accountPages, activityPages } from "../pages.js";
 import { sortable } from "../tables.js";
 import { button, copyable, grown, panel, problem, table, title, when } from "../ui.js";
 import { typeText } from "./activities.js";
@@ -23,10 +23,12 @@ function recognized(text) {
   const id = uuid.test(text);
   const word = /^[\w:+/=-]{20,140}$/.test(text) && !id;
   const fingerprint = /^sha256:[0-9a-f]{64}$/i.test(text);
+  const ends = Boolean(endsOf(text));
   return {
-    id, fingerprint,
+    id, fingerprint, ends,
+    part: ends || /^[\w:+/=-]{5,19}$/.test(text) && /\d/.test(text) || /^0x[0-9a-f]{18,39}$/i.test(text), // of an address, which has digits
     bareHash: /^[0-9a-f]{64}$/i.test(text),
-    address: word && !fingerprint,
+    address: word && !fingerprint && !/^0x[0-9a-f]{18,39}$/i.test(text),
     publicKey: /^(0x)?([0-9a-f]{64}|0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i.test(text),
     mail: /^[^\s@]+@[^\s@]+$/.test(text),
     phone: /^\+?[\d\s().-]{6,22}$/.test(text) && /\d{6}/.test(text.replace(/\D/g, "")),
@@ -35,9 +37,19 @@ function recognized(text) {
 
 const digits = (text) => text.replace(/[\s().-]/g, "");
 
+// ends are the first and last characters of a value that a page has shortened, such as 1b2defc9…364015.
+function endsOf(text) {
+  const [, from, to] = /^([\w:+/=-]{3,})(?:…|\.\.\.)([\w:+/=-]{3,})$/.exec(text) ?? [];
+  return from && { from: from.toLowerCase(), to: to.toLowerCase() };
+}
+
+const isBetween = (ends, value) => value.startsWith(ends.from) && value.endsWith(ends.to);
+
 // matches gives the name of the first value that has the text, as a whole or in part.
 function matches(text, values) {
   const wanted = text.toLowerCase();
+  const ends = endsOf(text);
+  if (ends) return values.find(([, value]) => value && isBetween(ends, String(value).toLowerCase()))?.[0];
   const found = values.find(([, value]) => value && (String(value).toLowerCase().includes(wanted) || /^\+?\d{6,}$/.test(digits(text)) && digits(String(value)).includes(digits(text))));
   return found?.[0];
 }
@@ -75,6 +87,9 @@ async function findKind(kind, text) {
   return { count: found.length, content: found.length > 0 && resultTable(kind, found) };
 }
 
+const accountTable = (accounts) => grown(accounts, (some) => table("Accounts", ["Wallet", "Chain", "Address", "Path"], some.map((a) => [
+  h("a", { class: "strong", href: `#/wallets/${a.walletId}` }, a.walletDetails.walletName), formatOf(a), copyable(a.address, "address", { whole: true }), h("code", null, a.path)])));
+
 // accountWithId is a wallet's account, found by its neighbour in the list.
 async function accountWithId(walletAccountId) {
   const ask = async (more) => (await query("list_wallet_accounts", { includeWalletDetails: true, paginationOptions: { limit: "1", ...more } })).accounts;
@@ -87,12 +102,31 @@ async function accountWithId(walletAccountId) {
   }
 }
 
+const mostAccounts = 1000; // that are compared with a part of an address
+
+// accountsWithPart are accounts whose address has a part of text in it, or begins and ends with two.
+async function accountsWithPart(text) {
+  const wanted = text.toLowerCase();
+  const ends = endsOf(text);
+  const accounts = [];
+  let read = 0;
+  for await (const page of accountPages({ includeWalletDetails: true })) {
+    accounts.push(...page.filter(({ address }) => (ends ? isBetween(ends, address.toLowerCase()) : address.toLowerCase().includes(wanted))));
+    read += page.length;
+    if (read >= mostAccounts) return { accounts, left: true };
+  }
+  return { accounts, left: false };
+}
+
 async function findAccounts(text, is) {
+  if (is.part) {
+    const { accounts, left } = await accountsWithPart(text);
+    return { count: accounts.length, content: (accounts.length > 0 || left) && [accounts.length > 0 && accountTable(accounts), left && h("p", { class: "note" }, `The first ${mostAccounts} accounts were compared. Write the whole address to search all of them.`)] };
+  }
   const accounts = is.id ? await accountWithId(text.toLowerCase()) : (await query("list_wallet_accounts", { address: text, includeWalletDetails: true })).accounts;
   return {
     count: accounts.length,
-    content: accounts.length > 0 && table("Accounts", ["Wallet", "Chain", "Address", "Path"], accounts.map((a) => [
-      h("a", { class: "strong", href: `#/wallets/${a.walletId}` }, a.walletDetails.walletName), formatOf(a), copyable(a.address, "address", { whole: true }), h("code", null, a.path)])),
+    content: accounts.length > 0 && accountTable(accounts),
   };
 }
 
@@ -136,6 +170,21 @@ async function findActivity(text, here) {
     if (error.code === 5) return { count: 0 };
     throw error;
   }
+}
+
+const mostIds = 500; // of activities that are compared with a shortened one
+
+// findShortened compares the ids and fingerprints of the latest activities with one that a page has shortened.
+async function findShortened(text) {
+  const ends = endsOf(text);
+  const found = [];
+  let read = 0;
+  for await (const page of activityPages({})) {
+    found.push(...page.filter((a) => isBetween(ends, a.id) || isBetween(ends, a.fingerprint)));
+    read += page.length;
+    if (read >= mostIds) break;
+  }
+  return { count: found.length, content: found.length > 0 && h("ul", { class: "plainlist" }, found.map((a) => h("li", null, h("a", { class: "strong", href: `#/activities/${a.id}` }, typeText(a.type)), " ", copyable(a.id, "activity id"), " ", when(a.createdAt)))) };
 }
 
 // A stretch of activities that are compared with a fingerprint before the reader is asked whether to go on.
@@ -186,16 +235,19 @@ function searchesFor(text, is, here) {
   return [
     is.id && ["Activities", () => findActivity(text, here)],
     (is.fingerprint || is.bareHash) && ["Activities", () => findFingerprint(text, here)],
-    (is.address || is.id) && ["Accounts", () => findAccounts(text, is)],
+    is.ends && ["Activities", () => findShortened(text)],
+    (is.address || is.id || is.part) && ["Accounts", () => findAccounts(text, is)],
     ...(exact ? [] : kinds.map((kind) => [kind.name, () => findKind(kind, text)])),
-    !exact && ["Sub-organizations", () => findSubOrganizations(text, is)],
+    !exact && !is.ends && ["Sub-organizations", () => findSubOrganizations(text, is)],
   ].filter(Boolean);
 }
 
 // notSearched says what a search leaves out.
 const notSearched = (is) => [
-  !is.id && !is.fingerprint && !is.bareHash && "activities, which are found by id or fingerprint, and by user, type and date under Activities",
+  is.ends && `activities before the latest ${mostIds}`,
+  !is.id && !is.fingerprint && !is.bareHash && !is.ends && "activities, which are found by id or fingerprint, and by user, type and date under Activities",
   !is.fingerprint && !is.address && !is.id && "names of accounts",
+  !is.fingerprint && !is.address && !is.id && !is.part && "accounts, which are found by an address, or by a part of one with at least 5 characters",
   !is.fingerprint && "parts of names and values in sub-organizations, which are found by whole ones",
   !is.fingerprint && "secrets, webhooks and programs",
 ].filter(Boolean);
@@ -205,8 +257,8 @@ export function find(main, rest, search) {
   const is = recognized(text);
   const status = h("p", { role: "status", class: "note" });
   const results = h("div");
-  const tips = h("p", { class: "intro" }, "Type an address, an id, a fingerprint, an e-mail address, a phone number or a name into the box. The key / leads there.");
-  fill(main, title("Find", { intro: text && ["Results for ", h("strong", null, text), "."] }), text ? status : tips, results);
+  const tips = h("p", { class: "intro" }, "Type an address or a part of one, an id, a fingerprint, an e-mail address, a phone number or a name into the box. The key / leads there.");
+  fill(main, title("Find", { intro: text && ["Results for ", h("strong", { class: "wrap" }, text), "."] }), text ? status : tips, results);
   if (!text) return;
   const all = searchesFor(text, is, () => main.isConnected);
   let open = all.length;

@@ -1,4 +1,4 @@
-// Overview: what waits for the user, how much there is of each thing, the root quorum in a line, and what happened last.
+// Overview: what waits for the user, how much there is of each thing, the root quorum in a line, what happened last, and charts.
 
 import { query } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -21,8 +21,8 @@ function draw({ organization, waiting, more, recent, subOrganizations }) {
     h("div", { class: "counts" }, count(users.length, "user", "users", "#/users"), count(wallets.length, "wallet", "wallets", "#/wallets"), count(policies.length, "policy", "policies", "#/policies"),
       count(subOrganizations, "sub-organization", "sub-organizations", "#/suborganizations")),
     h("div", { class: "rootquorum" }, h("span", { class: "note" }, "Root quorum"), quorumPicture(membersOf(organization)), h("span", { class: "note" }, members(organization, mostNames)), h("a", { class: "note", href: "#/settings" }, "Settings")),
-    trends(),
     panel("Latest activities", recent.length ? activityTable("Latest activities", recent) : empty("No activities yet."), { actions: [h("a", { class: "button small", href: "#/activities" }, "All")] }),
+    trends(),
   ];
 }
 

@@ -3,6 +3,7 @@
 import { query } from "../api.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
+import { allowedByPolicies, limitedActions } from "../may.js";
 import { sorted } from "../tables.js";
 import { badge, button, confirm, copyable, empty, grown, load, loadOne, milliseconds, title, when } from "../ui.js";
 import { allowsEverything, answered, otherWarnings, remove, shownBy } from "./policychanges.js";
@@ -26,8 +27,23 @@ function described(policy, { words, warnings }) {
   ];
 }
 
+// mayChange asks whether the reader may edit and delete policies, by the first of them. A policy that names one of them, or a parameter of the
+// request, may allow it for others: then the request itself will tell.
+async function mayChange(policies) {
+  if (policies.length === 0) return limitedActions({});
+  const [{ policyId, policyName, notes }] = policies;
+  const special = policies.some((p) => /activity\.params|policy\.(id|label)/.test(p.condition) || policies.some((other) => p.condition.includes(other.policyId)));
+  const may = async (type, parameters) => special || allowedByPolicies(type, parameters);
+  return limitedActions({ edit: ["Edit", may("UPDATE_POLICY_V2", { policyId, policyName, policyNotes: notes })], remove: ["Delete", may("DELETE_POLICY", { policyId })] });
+}
+
+const editLink = ({ policyId, policyName }, { edit }) => {
+  const named = { class: "button small", "aria-label": `Edit ${policyName}` };
+  return edit === button ? h("a", { ...named, href: `#/policies/${policyId}/edit` }, "Edit") : edit("Edit", named);
+};
+
 // card is a policy. found is what the engine said of it, if it has.
-function card(policy, found, again, deleted = again) {
+function card(policy, found, limits, again, deleted = again) {
   const { policyName } = policy;
   const ask = () => confirm(`Delete the policy ${policyName}?`, "Requests are then decided by the other policies alone.", "Delete", async () => {
     if (await remove(policy)) deleted();
@@ -35,13 +51,13 @@ function card(policy, found, again, deleted = again) {
   const open = allowsEverything(policy, found);
   return h("article", { class: "card" },
     h("div", { class: "bar" }, h("div", { class: "row" }, effectBadge(policy), open && badge("Allows everything", "bad"), h("h2", null, policyName)),
-      h("div", { class: "actions" }, h("a", { class: "button small", href: `#/policies/${policy.policyId}/edit`, "aria-label": `Edit ${policyName}` }, "Edit"), button("Delete", { class: "button small", "aria-label": `Delete ${policyName}`, onclick: ask }))),
+      h("div", { class: "actions" }, editLink(policy, limits), limits.remove("Delete", { class: "button small", "aria-label": `Delete ${policyName}`, onclick: ask }))),
     h("div", { class: "does" }, found ? described(policy, found) : policyText(policy)),
     h("p", { class: "note row" }, copyable(policy.policyId, `id of ${policyName}`), "Last changed ", when(policy.updatedAt)));
 }
 
 // describer draws cards, and draws them again once the engine has put them in words. Only policies that are drawn are asked about.
-function describer(again, deleted) {
+function describer(limits, again, deleted) {
   const found = new Map();
   const ask = async (policies, nodes) => {
     const asked = policies.filter((p) => !found.has(p.policyId));
@@ -50,12 +66,12 @@ function describer(again, deleted) {
     for (const p of asked) if (got[p.policyId]) found.set(p.policyId, got[p.policyId]);
     policies.forEach((p, i) => {
       if (!got[p.policyId] || !nodes[i].isConnected) return;
-      const fresh = card(p, found.get(p.policyId), again, deleted);
+      const fresh = card(p, found.get(p.policyId), limits, again, deleted);
       for (const part of [".row", ".does"]) nodes[i].querySelector(part).replaceWith(fresh.querySelector(part)); // the buttons keep the focus
     });
   };
   return (policies) => {
-    const nodes = policies.map((p) => card(p, found.get(p.policyId), again, deleted));
+    const nodes = policies.map((p) => card(p, found.get(p.policyId), limits, again, deleted));
     ask(policies, nodes).catch((error) => console.debug(error)); // the expressions are there
     return nodes;
   };
@@ -67,12 +83,12 @@ const orders = {
 };
 
 // cards shows policies in an order that can be chosen.
-function cards(all, again) {
+function cards(all, limits, again) {
   const place = h("div");
-  const drawn = describer(again);
+  const drawn = describer(limits, again);
   const draw = (order) => fill(place, grown(sorted(all, ...orders[order].slice(1)), (some) => h("div", { class: "cards" }, drawn(some))));
   draw("created");
-  return [h("div", { class: "filters" }, h("label", null, "Order", h("select", { onchange: ({ target }) => draw(target.value) }, Object.entries(orders).map(([value, [text]]) => h("option", { value }, text))))), place];
+  return [limits.why, h("div", { class: "filters" }, h("label", null, "Order", h("select", { onchange: ({ target }) => draw(target.value) }, Object.entries(orders).map(([value, [text]]) => h("option", { value }, text))))), place];
 }
 
 const policyExport = () => exportButton({
@@ -89,23 +105,29 @@ function list(main) {
     intro: "Policies decide what users may do without the root quorum. A policy that denies overrides all that allow.",
     actions: [policyExport(), languageLink(), h("a", { class: "button", href: "#/policies/try" }, "Test a request"), h("a", { class: "button primary", href: "#/policies/new" }, "New policy")],
   }), place);
-  const again = load(place, "policies", async () => (await query("list_policies")).policies, (all) =>
+  const again = load(place, "policies", async () => {
+    const { policies: all } = await query("list_policies");
+    return { all, limits: await mayChange(all) };
+  }, ({ all, limits }) =>
     all.length === 0 ? empty("There is no policy yet: only the root quorum can sign, create or change anything.", h("a", { class: "button", href: "#/policies/new" }, "Create the first policy"))
-      : cards(all, again));
+      : cards(all, limits, again));
   shownBy(place, () => again());
 }
 
-const one = (main, policyId) => loadOne(main, "the policy", "Policy", back, async () => (await query("get_policy", { policyId })).policy,
-  (policy, again) => {
-    const nodes = describer(again, () => { location.hash = back.href; })([policy]);
+const one = (main, policyId) => loadOne(main, "the policy", "Policy", back, async () => {
+  const { policy } = await query("get_policy", { policyId });
+  return { policy, limits: await mayChange([policy]) };
+},
+  ({ policy, limits }, again) => {
+    const nodes = describer(limits, again, () => { location.hash = back.href; })([policy]);
     shownBy(nodes[0], again);
-    return [title("Policy", { back }), ...nodes];
+    return [title("Policy", { back }), limits.why, ...nodes];
   });
 
-// made shows the way to a new policy: a task, its fields, then the form.
+// made shows the way to a new policy: a task, its fields, then the check; or the form.
 function made(main, search) {
   const [task, draft] = [search.get("task"), search.get("draft")];
-  if (draft !== null || task === "own") write(main, draft);
+  if (draft !== null || task === "own") write(main, draft, search.has("check"));
   else if (task) fillTask(main, task, search);
   else chooseTask(main);
 }

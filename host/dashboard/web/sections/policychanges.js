@@ -52,10 +52,10 @@ async function putBack(policy, act) {
 }
 
 // create puts a policy in force. It gives back the activity.
-export async function create({ policyName, effect, condition, consensus, time, notes }, { message = `Policy "${policyName}" is in force.`, undo = true } = {}) {
+export async function create({ policyName, effect, condition, consensus, time, notes }, { message = `Policy “${policyName}” is in force.`, undo = true } = {}) {
   const activity = await submit("create_policy", "CREATE_POLICY_V3", { policyName, effect, condition, consensus, notes, ...(time && { time }) });
   const { policyId } = resultOf(activity);
-  done(activity, message, undo && { text: "Undo", run: async () => undone(await submit("delete_policy", "DELETE_POLICY", { policyId }), `Policy "${policyName}" was deleted again.`) });
+  done(activity, message, undo && { text: "Undo", run: async () => undone(await submit("delete_policy", "DELETE_POLICY", { policyId }), `Policy “${policyName}” was deleted again.`) });
   return activity;
 }
 
@@ -71,10 +71,10 @@ const update = (policyId, policy, names) => submit("update_policy", "UPDATE_POLI
 export async function change(before, after) {
   const names = differing(before, after);
   const { policyId } = before;
-  done(await update(policyId, after, names), `Policy "${after.policyName}" was changed.`, { text: "Undo", run: async () => {
+  done(await update(policyId, after, names), `Policy “${after.policyName}” was changed.`, { text: "Undo", run: async () => {
     const { policy } = await query("get_policy", { policyId });
-    if (differing(policy, after).length) toast(`Policy "${policy.policyName}" has been changed since. Nothing was undone.`);
-    else await putBack(before, async () => undone(await update(policyId, before, names), `Policy "${before.policyName}" is as it was before.`));
+    if (differing(policy, after).length) toast(`Policy “${policy.policyName}” has been changed since. Nothing was undone.`);
+    else await putBack(before, async () => undone(await update(policyId, before, names), `Policy “${before.policyName}” is as it was before.`));
   } });
 }
 
@@ -82,8 +82,8 @@ export async function change(before, after) {
 export async function remove(policy) {
   const { policyName } = policy;
   const activity = await submit("delete_policy", "DELETE_POLICY", { policyId: policy.policyId });
-  done(activity, `Policy "${policyName}" was deleted.`, { text: "Undo", run: () => putBack(policy, async () => {
-    await create(policy, { message: `Policy "${policyName}" is in force again, with a new id.`, undo: false });
+  done(activity, `Policy “${policyName}” was deleted.`, { text: "Undo", run: () => putBack(policy, async () => {
+    await create(policy, { message: `Policy “${policyName}” is in force again, with a new id.`, undo: false });
     refresh();
   }) });
   return !waits(activity);

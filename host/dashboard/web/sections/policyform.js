@@ -83,7 +83,7 @@ function saying(policy, result, before) {
   return [
     before && old ? comparison(old, words) : inWords(words),
     warnings.length > 0 && [h("h3", null, warnings.length === 1 ? "1 warning" : `${warnings.length} warnings`), warningList(policy, warnings)],
-    h("details", null, h("summary", null, "The expressions"), exact.length ? exact : h("p", { class: "note" }, openNote)),
+    h("details", null, h("summary", null, "Expressions"), exact.length ? exact : h("p", { class: "note" }, openNote)),
   ];
 }
 
@@ -113,8 +113,9 @@ function refused(node, error) {
 
 // ---- The page
 
-// page is the form, and the check in its place. before is the policy that is edited.
-function page(start, before, notice) {
+// page is the form, and the check in its place. before is the policy that is edited. checked begins with the check: the form comes only if
+// there is something against the policy, or to go back to.
+function page(start, before, notice, checked = false) {
   const place = h("div");
   const read = () => JSON.stringify(written(node));
   const edit = () => {
@@ -144,7 +145,7 @@ function page(start, before, notice) {
     run: async () => {
       const policy = written(node);
       if (before && differing(before, policy).length === 0) throw new Error("Nothing was changed.");
-      const result = await check(policy, before);
+      const result = await check(policy, before).finally(() => whole.hidden && edit());
       showProblems(node, result?.problems ?? [], result?.warnings ?? []);
       if (result?.problems.length) return;
       const shown = step(policy, result, { before, edit, run: put(policy) });
@@ -155,6 +156,11 @@ function page(start, before, notice) {
   });
   const whole = h("section", { class: "panel", "aria-label": "Policy" }, notice && h("p", { class: "note" }, notice), node);
   const saved = unsaved(node, read);
+  if (checked) {
+    whole.hidden = true;
+    fill(place, h("p", { class: "note", role: "status" }, "Checking the policy…"));
+    queueMicrotask(() => node.requestSubmit());
+  }
   return [whole, place];
 }
 
@@ -171,11 +177,11 @@ function draft(text) {
   return { ...taken, effect: effects.some(([effect]) => effect === taken.effect) ? taken.effect : blank.effect };
 }
 
-// write is the form of a new policy, with the draft of the address in it, if there is one.
-export function write(main, text) {
+// write is the form of a new policy, with the draft of the address in it, if there is one, which is checked at once if that is wished.
+export function write(main, text, checked = false) {
   const given = text && draft(text);
   fill(main, title("New policy", { back: { href: "#/policies/new", text: "Tasks" }, actions: [languageLink()] }),
-    page(given || blank, null, text && (given ? "The fields were filled in for you. Read them, and change what you like." : "The draft in the address of this page cannot be read.")));
+    page(given || blank, null, text && (given ? "The fields were filled in for you. Read them, and change what you like." : "The draft in the address of this page cannot be read."), checked && Boolean(given?.policyName)));
 }
 
 // edit is the form of a policy that there is.

@@ -2,8 +2,9 @@
 
 import { query } from "../api.js";
 import { fill, h } from "../dom.js";
-import { empty, field, form, loadOne, panel, title } from "../ui.js";
+import { choices, empty, field, form, loadOne, panel, title } from "../ui.js";
 import { unsaved } from "../unsaved.js";
+import { entriesOf } from "./addressbook.js";
 import { networks } from "./wallets.js";
 
 const back = { href: "#/policies", text: "Policies" };
@@ -26,8 +27,10 @@ export function units(name, text, decimals) {
   return amount;
 }
 
+export const isAddress = (text) => /^0x[0-9a-fA-F]{40}$/.test(text);
+
 function addresses(name, list) {
-  const bad = list.find((text) => !/^0x[0-9a-fA-F]{40}$/.test(text));
+  const bad = list.find((text) => !isAddress(text));
   if (bad) throw wrong(name, `“${bad}” is no Ethereum address: 0x and 40 hexadecimal digits.`);
   return [...new Set(list)];
 }
@@ -72,6 +75,22 @@ const walletsOf = (o) => o.wallets.map((w) => [w.walletId, w.walletName]);
 const who = (o, given) => pick("who", "Who", whoever(o), given);
 const wallet = (o, given) => pick("wallet", "Wallet", walletsOf(o), given);
 
+// receivers ask for addresses, of which those in the address book need only a tick.
+function receivers(o, given, { required = false, hint = "One per line." }) {
+  const book = entriesOf(o.features).filter((e) => isAddress(e.address));
+  return [
+    book.length > 0 && choices({ name: "book", legend: "From your address book", options: book.map((e) => [e.address, e.name]), value: given.book }),
+    field({ name: "to", label: book.length ? "Other addresses" : "To these addresses", kind: "lines", class: "code", required: required && book.length === 0, value: given.to, hint }),
+    book.length === 0 && h("p", { class: "note" }, "Addresses that you pay often can have names: ", h("a", { href: "#/addressbook" }, "Address book"), "."),
+  ];
+}
+
+// receiversIn are the addresses that were ticked and those that were written.
+function receiversIn({ book = [], to }, required = true) {
+  if (required && book.length + to.length === 0) throw wrong("to", "Tick or write at least one address.");
+  return addresses("to", [...book, ...to]);
+}
+
 const chains = networks.ADDRESS_FORMAT_ETHEREUM.map(([caip2, name]) => [caip2.replace("eip155:", ""), name]).filter(([, name]) => !name.startsWith("Tempo"));
 const withEther = chains.filter(([, name]) => /Ethereum|Base|Optimism|Arbitrum/.test(name));
 
@@ -101,7 +120,7 @@ const tokensOf = (o) => o.interfaces.filter((i) => i.type === "SMART_CONTRACT_IN
 // Each task has what must be there, its fields, and the policy that they make.
 const tasks = [
   {
-    name: "sign", title: "Let a person or a team sign with a wallet", about: "They sign alone, with every account of the wallet, and on every chain.", needs: ["wallets"],
+    name: "sign", title: "Let a user, or all with a tag, sign with a wallet", about: "They sign alone, with every account of the wallet, and on every chain.", needs: ["wallets"],
     fields: (o, given) => [who(o, given), wallet(o, given), pick("what", "What they sign", signs, given)],
     make: (all, o) => allow(`${whose(o, all)}: sign with ${nameOf(walletsOf(o), all.wallet)}`,
       both(all.what === messages ? "activity.kind == 'SIGN_RAW_PAYLOAD'" : among("activity.kind", signing), `wallet.id == ${quoted(all.wallet)}`, ...(all.what === messages ? ["activity.params.payload_kind == 'MESSAGE'"] : [])), approves(all.who)),
@@ -109,11 +128,11 @@ const tasks = [
   {
     name: "pay", title: "Let them pay ether up to an amount, to known addresses", about: "For each payment; there is no limit on how many. Calls of contracts are not allowed, and fees are not limited.", needs: ["wallets"],
     fields: (o, given) => [h("div", { class: "columns" }, who(o, given), wallet(o, given)),
-      field({ name: "to", label: "To these addresses", kind: "lines", class: "code", required: true, value: given.to, hint: "One per line." }),
+      receivers(o, given, { required: true }),
       h("div", { class: "columns" }, field({ name: "amount", label: "At most (ETH)", required: true, inputmode: "decimal", value: given.amount, placeholder: "0.1" }), pick("network", "Network", withEther, given))],
     make: (all, o) => {
       const wei = units("amount", all.amount, 18);
-      return allow(`${whose(o, all)}: up to ${all.amount} ETH`, both(among("activity.kind", paying), `wallet.id == ${quoted(all.wallet)}`, `eth.tx.chain_id == ${all.network}`, among("eth.tx.to", addresses("to", all.to)), `eth.tx.value <= ${wei}`, "eth.tx.data == '0x'"), approves(all.who));
+      return allow(`${whose(o, all)}: up to ${all.amount} ETH`, both(among("activity.kind", paying), `wallet.id == ${quoted(all.wallet)}`, `eth.tx.chain_id == ${all.network}`, among("eth.tx.to", receiversIn(all)), `eth.tx.value <= ${wei}`, "eth.tx.data == '0x'"), approves(all.who));
     },
   },
   {
@@ -122,21 +141,21 @@ const tasks = [
       h("div", { class: "columns" }, pick("token", "Token", tokensOf(o).map((i) => [i.smartContractInterfaceId, i.label]), given, "Tokens whose interface (ABI) is uploaded: without it a policy cannot read amounts."), pick("network", "Network", chains, given)),
       h("div", { class: "columns" }, field({ name: "amount", label: "At most (tokens)", required: true, inputmode: "decimal", value: given.amount, placeholder: "100" }),
         field({ name: "decimals", label: "Decimals of the token", kind: "number", min: 0, max: 36, step: 1, required: true, value: given.decimals, hint: "6 for USDC and USDT on most chains, 18 for most others." })),
-      field({ name: "to", label: "To these addresses", kind: "lines", class: "code", value: given.to, hint: "One per line. Empty: to anybody." })],
+      receivers(o, given, { hint: "One per line. None at all: to anybody." })],
     make: (all, o) => {
       const token = tokensOf(o).find((i) => i.smartContractInterfaceId === all.token);
       const { to, amount } = transferOf(token);
       const limit = units("amount", all.amount, Number(all.decimals));
-      const receivers = addresses("to", all.to).map((a) => a.toLowerCase());
+      const receiving = receiversIn(all, false).map((a) => a.toLowerCase());
       return allow(`${whose(o, all)}: up to ${all.amount} ${token.label}`, both(among("activity.kind", paying), `wallet.id == ${quoted(all.wallet)}`, `eth.tx.chain_id == ${all.network}`, `eth.tx.to == ${quoted(token.smartContractAddress)}`,
-        "eth.tx.function_signature == '0xa9059cbb'", `eth.tx.contract_call_args['${amount}'] <= ${limit}`, ...(receivers.length ? [among(`eth.tx.contract_call_args['${to}']`, receivers)] : [])), approves(all.who));
+        "eth.tx.function_signature == '0xa9059cbb'", `eth.tx.contract_call_args['${amount}'] <= ${limit}`, ...(receiving.length ? [among(`eth.tx.contract_call_args['${to}']`, receiving)] : [])), approves(all.who));
     },
   },
   {
-    name: "two", title: "Let a team sign with a wallet when enough of them approve", about: "A transaction waits until that many people with the tag have approved it. Who asks for it counts, with the tag.", needs: ["wallets", "tags"],
-    fields: (o, given) => [pick("team", "Team", userTags(o).map((t) => [t.tagId, t.tagName]), given), field({ name: "count", label: "How many must approve", kind: "number", min: 2, step: 1, required: true, value: given.count ?? 2, wide: false }), wallet(o, given)],
-    make: (all, o) => allow(`${all.count} of ${nameOf(userTags(o).map((t) => [t.tagId, t.tagName]), all.team)}: sign with ${nameOf(walletsOf(o), all.wallet)}`,
-      both(among("activity.kind", signing), `wallet.id == ${quoted(all.wallet)}`), `approvers.filter(user, user.tags.contains(${quoted(all.team)})).count() >= ${all.count}`),
+    name: "two", title: "Let users with a tag sign with a wallet when enough of them approve", about: "A transaction waits until that many users with the tag have approved it. Who asks for it counts, with the tag.", needs: ["wallets", "tags"],
+    fields: (o, given) => [pick("tag", "Tag", userTags(o).map((t) => [t.tagId, t.tagName]), given), field({ name: "count", label: "How many must approve", kind: "number", min: 2, step: 1, required: true, value: given.count ?? 2, wide: false }), wallet(o, given)],
+    make: (all, o) => allow(`${all.count} of ${nameOf(userTags(o).map((t) => [t.tagId, t.tagName]), all.tag)}: sign with ${nameOf(walletsOf(o), all.wallet)}`,
+      both(among("activity.kind", signing), `wallet.id == ${quoted(all.wallet)}`), `approvers.filter(user, user.tags.contains(${quoted(all.tag)})).count() >= ${all.count}`),
   },
   {
     name: "block", title: "Block an address", about: "Nobody but the root quorum can send ether to it or call it, on any EVM chain. A token can still be sent there: then the token's contract is what is called. And whoever may sign raw payloads can sign anything.",
@@ -155,7 +174,7 @@ const tasks = [
       `!CronSpan('${minutes(all.from) % 60} ${Math.floor(minutes(all.from) / 60)} * * ${all.days}', '${openFor(all.from, all.until)}', '${all.zone}')`),
   },
   {
-    name: "wallets", title: "Let a person or a team create wallets", about: "To create one is not to sign with it: that takes another policy.",
+    name: "wallets", title: "Let a user, or all with a tag, create wallets", about: "To create one is not to sign with it: that takes another policy.",
     fields: (o, given) => [who(o, given), pick("what", "What they create", [["both", "Wallets, and accounts in all wallets"], ["wallets", "Wallets only"]], given)],
     make: (all, o) => allow(`${whose(o, all)}: create wallets`, among("activity.kind", all.what === "both" ? ["CREATE_WALLET", "CREATE_WALLET_ACCOUNTS"] : ["CREATE_WALLET"]), approves(all.who)),
   },
@@ -169,13 +188,13 @@ const tasks = [
 // chooseTask offers the tasks.
 export function chooseTask(main) {
   const way = (href, text, about) => h("li", null, h("a", { class: "task", href }, h("span", { class: "strong" }, text), h("span", { class: "note" }, about)));
-  fill(main, title("New policy", { back, intro: "What should the policy do? You see the expressions afterwards, and can change them." }),
+  fill(main, title("New policy", { back, intro: "What should the policy do? You see it in words before it is in force, and can change its expressions." }),
     h("ul", { class: "tasks" }, tasks.map((t) => way(`#/policies/new?task=${t.name}`, t.title, t.about)), way("#/policies/new?task=own", "Write it yourself", "An empty form, with suggestions while you write.")));
 }
 
 const missing = {
   wallets: (o) => o.wallets.length === 0 && empty("There is no wallet yet.", h("a", { class: "button", href: "#/wallets" }, "Wallets")),
-  tags: (o) => userTags(o).length === 0 && empty("There is no user tag yet: a team is those who have the same tag. Tags are created by CREATE_USER_TAG of the interface."),
+  tags: (o) => userTags(o).length === 0 && empty("There is no tag of users yet. A tag names a group of users.", h("a", { class: "button", href: "#/users/tags" }, "Create a tag")),
   tokens: (o) => tokensOf(o).length === 0 && empty("No interface (ABI) with transfer(address,uint256) is uploaded: without it a policy cannot read the amount of a token. Interfaces are uploaded by CREATE_SMART_CONTRACT_INTERFACE of the interface."),
 };
 
@@ -188,7 +207,7 @@ function givenIn(search) {
   }
 }
 
-// fillTask shows the fields of a task, and leads to the form with the policy that they make.
+// fillTask shows the fields of a task, and leads to the check of the policy that they make.
 export function fillTask(main, name, search) {
   const task = tasks.find((t) => t.name === name);
   if (!task) {
@@ -204,7 +223,7 @@ export function fillTask(main, name, search) {
       const policy = task.make(all, o);
       saved();
       history.replaceState(history.state, "", `#/policies/new?${new URLSearchParams({ task: name, with: JSON.stringify(all) })}`); // to come back to
-      location.hash = `#/policies/new?draft=${encodeURIComponent(JSON.stringify({ ...policy, policyName: policy.policyName.slice(0, 255) }))}`;
+      location.hash = `#/policies/new?draft=${encodeURIComponent(JSON.stringify({ ...policy, policyName: policy.policyName.slice(0, 255) }))}&check=1`;
     };
     const head = title(task.title, { back: newPolicy, intro: task.about });
     if (lacks) return [head, lacks];

@@ -4,7 +4,7 @@ import { submit } from "../api.js";
 import { fill, h } from "../dom.js";
 import { limitedToRoot } from "../may.js";
 import { quorumPicture } from "../quorum.js";
-import { choices, dialog, done, facts, field, panel } from "../ui.js";
+import { choices, clear, dialog, done, facts, field, panel } from "../ui.js";
 import { unsaved } from "../unsaved.js";
 import { plural } from "./directory.js";
 
@@ -47,7 +47,10 @@ function changeQuorum(organization, proxy, again) {
     },
   });
   unsaved(node.querySelector("form"));
-  node.addEventListener("change", warn);
+  node.addEventListener("change", ({ target }) => {
+    warn();
+    if (target.type === "checkbox") clear(node.querySelector("[name=threshold]")); // it was about fewer members
+  });
   warn();
 }
 

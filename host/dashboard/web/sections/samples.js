@@ -8,6 +8,12 @@ const transfer = "02f283aa36a7808459682f00850165a0bc0082520894113e6debd9c0e655fe
 // A public key of P-256, to which something could be exported.
 const target = "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5";
 
+// newUser is a user with a key that stands for one that is made later: a user must have a credential.
+export const newUser = (userName, userTags = []) => ({
+  userName, userTags, authenticators: [], oauthProviders: [],
+  apiKeys: [{ apiKeyName: "API key", curveType: "API_KEY_CURVE_P256", publicKey: "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296" }],
+});
+
 // samples are parameters by type, without a version. Ids are of what the organization has, where it has one.
 export const samples = ({ address = "", walletId = "", userId }) => ({
   CREATE_WALLET: { walletName: "Trial", accounts: [key] },
@@ -17,7 +23,7 @@ export const samples = ({ address = "", walletId = "", userId }) => ({
   EXPORT_WALLET: { walletId, targetPublicKey: target },
   DELETE_WALLETS: { walletIds: [walletId] },
   UPDATE_WALLET: { walletId, walletName: "Trial" },
-  CREATE_USERS: { users: [{ userName: "Trial", apiKeys: [], authenticators: [], oauthProviders: [], userTags: [] }] },
+  CREATE_USERS: { users: [newUser("Trial")] },
   DELETE_USERS: { userIds: [userId] },
   UPDATE_USER_NAME: { userId, userName: "Trial" },
   CREATE_POLICY: { policyName: "Trial", effect: "EFFECT_ALLOW", condition: "activity.kind == 'CREATE_WALLET'", consensus: `approvers.any(user, user.id == '${userId}')`, notes: "" },

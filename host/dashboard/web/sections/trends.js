@@ -1,4 +1,4 @@
-// Trends: signatures, refusals, log-ins and answering times over a stretch of time, as charts.
+// Trends: signatures, refusals, sign-ins and answering times over a stretch of time, as charts.
 
 import { query } from "../api.js";
 import { barChart, rangeChart } from "../charts.js";
@@ -53,7 +53,7 @@ const charts = [
     { name: "Refused or failed", tone: 4, counts: ({ activityStatus }) => activityStatus === "ACTIVITY_STATUS_FAILED" },
     { name: "Rejected by approvers", tone: 1, counts: ({ activityStatus }) => activityStatus === "ACTIVITY_STATUS_REJECTED" },
   ] },
-  { label: "Log-ins", none: "There was no log-in", unit: plural("log-in", "log-ins"), filter: { type: "LOG_INS", status: "COMPLETED" }, series: partsOf("LOG_INS") },
+  { label: "Sign-ins", none: "There was no sign-in", unit: plural("sign-in", "sign-ins"), filter: { type: "LOG_INS", status: "COMPLETED" }, series: partsOf("LOG_INS") },
 ];
 
 // counted draws one chart of counts. Its bars lead to the list of activities, if there is one for the reader.

@@ -6,11 +6,12 @@ import { fill, h } from "../dom.js";
 import { expressionField } from "../editor.js";
 import { session } from "../session.js";
 import { types, versionsOf } from "../types.js";
-import { badge, button, field, form, load, panel, title, when, words } from "../ui.js";
+import { badge, button, field, form, load, panel, title, values, when, words } from "../ui.js";
 import { initiator, typeText } from "./activities.js";
 import { evaluations } from "./evaluations.js";
 import { effectBadge, effects, expressions, inWords } from "./policywords.js";
 import { samples } from "./samples.js";
+import { formFor } from "./tryforms.js";
 
 const back = { href: "#/policies", text: "Policies" };
 const noPolicy = "00000000-0000-0000-0000-000000000000"; // the id of a draft
@@ -65,33 +66,67 @@ function suggestion(policy, organization, test) {
   ];
 }
 
-// content reads the parameters in a form.
+// content reads parameters that are written as JSON.
 function content(text) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw Object.assign(new Error("The parameters are not valid JSON."), { fields: [{ field: "parameters", description: error.message }] });
+    const why = `The parameters are not valid JSON: ${error.message}.`;
+    throw Object.assign(new Error(why), { fields: [{ field: "parameters", description: why }] });
   }
 }
 
-// requestFields are those that say what is submitted: nothing to say for an activity that was submitted before.
-function requestFields({ activity, address, walletId }) {
-  if (activity) {
-    return [h("p", null, "The request: ", h("a", { class: "strong", href: `#/activities/${activity.id}` }, typeText(activity.type)), ", submitted by ", initiator(activity), " ", when(activity.createdAt), ". ",
-      h("a", { href: "#/policies/try" }, "Test another request"))];
-  }
-  const known = samples({ address, walletId, userId: session().userId });
+const bareType = (type) => type.replace("ACTIVITY_TYPE_", "").replace(/_V\d+$/, "");
+
+// submittedBefore names the activity that is tested.
+const submittedBefore = (activity) => [h("p", null, "The request: ", h("a", { class: "strong", href: `#/activities/${activity.id}` }, typeText(activity.type)), ", submitted by ", initiator(activity), " ", when(activity.createdAt), ". ",
+  h("a", { href: "#/policies/try" }, "Test another request"))];
+
+// requestFields ask for a type and its parameters: fields where there is a form for the type, and JSON, which the fields write, behind a
+// fold. What the reader writes into the JSON stays until a field above it is changed. read gives the parameters.
+function requestFields(has) {
+  const known = samples({ address: has.accounts[0]?.address, walletId: has.walletId, userId: has.userId });
   const newest = (type) => `ACTIVITY_TYPE_${versionsOf(type).at(-1)}`;
   const all = types.filter((t) => !/^(APPROVE|REJECT)_ACTIVITY$/.test(t)).map((t) => [newest(t), typeText(newest(t))]).sort((a, b) => a[1].localeCompare(b[1]));
-  const text = (type) => JSON.stringify(known[type.replace("ACTIVITY_TYPE_", "").replace(/_V\d+$/, "")] ?? {}, null, 2);
+  const place = h("div", { class: "items" });
+  const json = field({ name: "parameters", label: "Parameters (JSON)", kind: "textarea", class: "code", rows: 8, optional: false });
+  const area = json.querySelector("textarea");
+  const summary = h("summary");
+  const fold = h("details", { class: "fold" }, summary, json);
+  let form = null; // of the chosen type, if it has one
+  let byHand = false;
+  const write = (parameters) => { area.value = JSON.stringify(parameters, null, 2); };
+  const made = () => form.make(values(place));
+  // follow writes what the fields say, as far as they can be read.
+  function follow() {
+    byHand = false;
+    try {
+      write(made());
+    } catch {
+      area.value = ""; // why is said when it is evaluated
+    }
+  }
+  function choose(type) {
+    form = formFor(bareType(type), has);
+    fill(place, form?.fields);
+    fill(summary, form ? "The same as JSON" : "Parameters");
+    fold.open = !form || byHand;
+    if (byHand) return; // what the reader wrote stays
+    if (form) follow();
+    else write(known[bareType(type)] ?? {});
+  }
+  area.addEventListener("input", () => { byHand = true; });
+  place.addEventListener("input", follow);
   const first = newest("CREATE_WALLET");
-  let filled = text(first);
-  const parameters = field({ name: "parameters", label: "Parameters (JSON)", kind: "textarea", class: "code", rows: 8, required: true, value: filled });
-  const chosen = ({ target }) => {
-    const area = parameters.querySelector("textarea");
-    if (area.value === filled) area.value = filled = text(target.value); // what the reader wrote stays
+  choose(first);
+  return {
+    fields: [field({ name: "type", label: "Request", kind: "select", value: first, options: all, onchange: ({ target }) => choose(target.value) }), place, fold],
+    read() {
+      if (form && !byHand) return made();
+      fold.open = true; // what is wrong is said there
+      return content(area.value);
+    },
   };
-  return [field({ name: "type", label: "Request", kind: "select", value: first, options: all, onchange: chosen }), parameters];
 }
 
 // draftFields are those of a policy that is not saved.
@@ -123,23 +158,25 @@ function write(node, policy) {
   node.querySelector("details.draft").open = true;
 }
 
-function draw({ organizationData: organization, activity, address }) {
+function draw({ organizationData: organization, activity, accounts }) {
   const outcome = h("div", { "aria-live": "polite" });
   const { rootQuorum, users, wallets } = organization;
   const asked = activity?.votes[0]?.userId;
   const about = (u) => [u.userId === session().userId && "you", u.userId === asked && "who submitted it", rootQuorum.userIds.includes(u.userId) && "root quorum"].filter(Boolean).join(", ");
+  const request = activity ? { fields: submittedBefore(activity) }
+    : requestFields({ accounts, walletId: wallets?.[0]?.walletId, userId: session().userId, tags: organization.tags.filter((t) => t.tagType === "TAG_TYPE_USER") });
   const people = users.map((u) => [u.userId, about(u) ? `${u.userName} (${about(u)})` : u.userName]);
   const node = form({
     fields: [
       field({ name: "userId", label: "Submitted by", kind: "select", value: users.some((u) => u.userId === asked) ? asked : session().userId, options: people, hint: "Another user counts with all credentials that the user has, without MFA policies." }),
-      ...requestFields({ activity, address, walletId: wallets?.[0]?.walletId }), draftFields(organization),
+      ...request.fields, draftFields(organization),
     ],
     action: "Evaluate",
-    run: async ({ userId, type, parameters, useDraft, policyId, effect, condition, consensus, time }) => {
+    run: async ({ userId, type, useDraft, policyId, effect, condition, consensus, time }) => {
       fill(outcome);
       const policy = useDraft && { ...(policyId && { policyId }), policyName: "Your draft", effect, condition, consensus, time };
-      const request = activity ? { activityId: activity.id } : { activity: { type, parameters: content(parameters) } };
-      const got = await query("evaluate_policies", { ...request, userId, includeSuggestion: true, ...(policy && { policy }) });
+      const asked = activity ? { activityId: activity.id } : { activity: { type, parameters: request.read() } };
+      const got = await query("evaluate_policies", { ...asked, userId, includeSuggestion: true, ...(policy && { policy }) });
       const name = users.find((u) => u.userId === userId)?.userName ?? "the user";
       const [short, tone] = outcomes[got.status] ?? [words(got.outcome, "OUTCOME_"), "neutral"];
       const all = [...got.policyEvaluations].sort((a, b) => (b.outcome === "OUTCOME_ALLOW") - (a.outcome === "OUTCOME_ALLOW"));
@@ -154,6 +191,7 @@ function draw({ organizationData: organization, activity, address }) {
         }) : h("p", null, unsuggested(got))));
     },
   });
+  if (activity) queueMicrotask(() => node.requestSubmit()); // what is asked about is known
   return [panel("Request", node), outcome];
 }
 
@@ -164,7 +202,7 @@ export function tryPolicy(main, search) {
   fill(main, title("Test a request", { back, intro: "How a request would be decided if a user submitted it now, and what would allow just that. Nothing is executed." }), place);
   load(place, "the organization", async () => {
     const [{ organizationData }, { activity }, { accounts }] = await Promise.all([query("get_organization"), activityId ? query("get_activity", { activityId }) : {},
-      query("list_wallet_accounts", { paginationOptions: { limit: "1" } }).catch(() => ({ accounts: [] }))]);
-    return { organizationData, activity, address: accounts[0]?.address };
+      query("list_wallet_accounts", { includeWalletDetails: true, paginationOptions: { limit: "100" } }).catch(() => ({ accounts: [] }))]);
+    return { organizationData, activity, accounts };
   }, draw);
 }

@@ -9,7 +9,7 @@ import { badge, button, confirm, copyable, dialog, done, empty, facts, field, lo
 import { editUser } from "./edituser.js";
 import { mfaPanel } from "./mfa.js";
 import { keyFields, keyOf, showCredentials } from "./newkey.js";
-import { isRoot, loadDirectory, roleBadges, tagList } from "./directory.js";
+import { isRoot, loadDirectory, roleBadges, tagList, userLabel } from "./directory.js";
 
 function addKey(user, again) {
   dialog({
@@ -22,9 +22,10 @@ function addKey(user, again) {
     action: "Add key",
     run: async (all) => {
       const { apiKeys, pair } = await keyOf(all, all.apiKeyName, all.days ? { expirationSeconds: String(Number(all.days) * 86400) } : {});
-      done(await submit("create_api_keys", "CREATE_API_KEYS_V2", { userId: user.userId, apiKeys }), "The API key was added.");
+      const activity = await submit("create_api_keys", "CREATE_API_KEYS_V2", { userId: user.userId, apiKeys });
+      done(activity, "The API key was added.");
       again();
-      if (pair) queueMicrotask(() => showCredentials(user, pair));
+      if (pair) queueMicrotask(() => showCredentials(user, pair, activity));
     },
   });
 }
@@ -89,7 +90,7 @@ const membership = ({ threshold, userIds }) =>
 function draw({ user, directory }, again) {
   const mine = user.userId === session().userId;
   return [
-    title(user.userName, {
+    title(userLabel(directory, user), {
       back, intro: [mine && "This is you. ", ...roleBadges(directory, user.userId).flatMap((b) => [b, " "]), directory.proxy === user.userId && "Requests of the auth proxy come from this user. It is deleted when the auth proxy is turned off."].filter(Boolean),
       actions: [
         !mine && button("Delete user", { onclick: () => confirm(`Delete ${user.userName}?`, "The user and all their credentials are deleted for good. Their activities stay on record.", "Delete user", () => deleteUser(user)) }),

@@ -3,11 +3,13 @@
 import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
+import { allowedByPolicies, limitedActions } from "../may.js";
 import { sortable } from "../tables.js";
-import { badge, button, choices, copyable, dialog, done, empty, field, load, milliseconds, title, when } from "../ui.js";
+import { badge, choices, copyable, dialog, done, empty, field, load, milliseconds, title, when } from "../ui.js";
 import { invitations } from "./invitations.js";
 import { keyFields, keyOf, showCredentials } from "./newkey.js";
-import { loadDirectory, plural, roleBadges, tagList } from "./directory.js";
+import { newUser } from "./samples.js";
+import { loadDirectory, plural, roleBadges, tagList, userLabel } from "./directory.js";
 import { user } from "./user.js";
 import { userTags } from "./usertags.js";
 
@@ -15,7 +17,8 @@ const path = "#/users";
 
 const methods = (u) => {
   const count = (n, one, many) => n > 0 && badge(plural(n, one, many));
-  const all = [count(u.apiKeys.length, "API key"), count(u.authenticators.length, "passkey"), count(u.oauthProviders.length, "social identity", "social identities")].filter(Boolean);
+  const keys = u.apiKeys.filter((k) => k.credential.type !== "CREDENTIAL_TYPE_LOGIN"); // those are sessions, which end by themselves
+  const all = [count(keys.length, "API key"), count(u.authenticators.length, "passkey"), count(u.oauthProviders.length, "social identity", "social identities")].filter(Boolean);
   return all.length ? h("span", { class: "row" }, all) : badge("None", "wait");
 };
 
@@ -39,9 +42,10 @@ function createUser(directory, again) {
       const made = { userName: all.userName, apiKeys, authenticators: [], oauthProviders: [], userTags: all.userTags ?? [] };
       if (all.userEmail) made.userEmail = all.userEmail;
       if (all.userPhoneNumber) made.userPhoneNumber = all.userPhoneNumber.replaceAll(" ", "");
-      done(await submit("create_users", "CREATE_USERS_V4", { users: [made] }), `User ${all.userName} was created.`);
+      const activity = await submit("create_users", "CREATE_USERS_V4", { users: [made] });
+      done(activity, `User ${all.userName} was created.`);
       again();
-      if (pair) queueMicrotask(() => showCredentials(all, pair));
+      if (pair) queueMicrotask(() => showCredentials(all, pair, activity));
     },
   });
 }
@@ -49,7 +53,8 @@ function createUser(directory, again) {
 // nameCell is a user's name and roleBadges, without an element around them: the name leads to the user wherever the row is clicked.
 function nameCell(u, href, directory) {
   const cell = document.createDocumentFragment();
-  cell.append(href ? h("a", { class: "strong", href: href(u) }, u.userName) : h("span", { class: "strong" }, u.userName));
+  const name = directory ? userLabel(directory, u) : u.userName;
+  cell.append(href ? h("a", { class: "strong", href: href(u) }, name) : h("span", { class: "strong" }, name));
   for (const one of directory ? roleBadges(directory, u.userId) : []) cell.append(" ", one);
   return cell;
 }
@@ -99,12 +104,17 @@ function filtered(all, directory, search) {
 
 function list(main, search) {
   const place = h("div");
+  const [add, refused] = [h("div", { class: "row" }), h("div")];
   let again;
   let directory = { tags: [] };
   fill(main, title("Users", {
     intro: "People and programs that can sign in or send requests.",
-    actions: [userExport(), h("a", { class: "button", href: `${path}/tags` }, "Tags"), h("a", { class: "button", href: `${path}/invitations` }, "Invitations"), button("New user", { class: "button primary", onclick: () => createUser(directory, again) })],
-  }), place);
+    actions: [userExport(), h("a", { class: "button", href: `${path}/tags` }, "Tags"), h("a", { class: "button", href: `${path}/invitations` }, "Invitations"), add],
+  }), refused, place);
+  limitedActions({ make: ["New user", allowedByPolicies("CREATE_USERS_V4", { users: [newUser("Name")] })] }).then((limits) => {
+    fill(add, limits.make("New user", { class: "button primary", onclick: () => createUser(directory, again) }));
+    fill(refused, limits.why);
+  });
   again = load(place, "users", async () => {
     const [{ users: all }, others] = await Promise.all([query("list_users"), loadDirectory()]);
     directory = others;

@@ -62,7 +62,7 @@ function drawOne({ wallet, accounts, limits }, again) {
     title(wallet.walletName, { back, actions: [
       limits.remove("Delete", { onclick: () => remove(wallet) }), limits.rename("Rename", { onclick: () => rename(wallet, again) }),
       limits.words("Export words", { onclick: () => exportWords(wallet, again) }),
-      button("Add accounts", { class: "button primary", onclick: () => addAccounts(wallet, again) })] }),
+      limits.add("Add accounts", { class: "button primary", onclick: () => addAccounts(wallet, again) })] }),
     limits.why,
     panel("Accounts", [accounts.length ? paged(accounts, page, (last) => accountsAfter(wallet.walletId, last.walletAccountId), accountTable(wallet), (e) => fill(failed, e.message)) : empty("This wallet has no accounts."), failed]),
     panel("About", facts([["Wallet id", copyable(wallet.walletId, "wallet id", { whole: true })], ["Origin", flags(wallet)], ["Created", when(wallet.createdAt)]])),
@@ -71,7 +71,8 @@ function drawOne({ wallet, accounts, limits }, again) {
 
 const one = (main, walletId) => loadOne(main, "the wallet", "Wallet", back, async () => {
   const [{ wallet }, accounts, limits] = await Promise.all([query("get_wallet", { walletId }), accountsAfter(walletId), limitedActions({
-    remove: ["Delete", allowedByPolicies("DELETE_WALLETS", { walletIds: [walletId] })], rename: ["Rename", allowedByPolicies("UPDATE_WALLET", { walletId })], words: ["Export words", mayExport("EXPORT_WALLET", { walletId })] })]);
+    remove: ["Delete", allowedByPolicies("DELETE_WALLETS", { walletIds: [walletId] })], rename: ["Rename", allowedByPolicies("UPDATE_WALLET", { walletId })], words: ["Export words", mayExport("EXPORT_WALLET", { walletId })],
+    add: ["Add accounts", allowedByPolicies("CREATE_WALLET_ACCOUNTS", { walletId, accounts: [accountOf("ethereum", 1)] })] })]);
   return { wallet, accounts, limits };
 }, drawOne);
 

@@ -6,9 +6,10 @@ import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
 import { allowedByPolicies, limitedActions } from "../may.js";
 import { accountPages } from "../pages.js";
+import { inTurn } from "../waiting.js";
 import { session } from "../session.js";
 import { sortable } from "../tables.js";
-import { badge, button, choices, copyable, dialog, done, empty, field, load, milliseconds, show, table, title, when } from "../ui.js";
+import { badge, choices, copyable, dialog, done, empty, field, load, milliseconds, show, table, title, when } from "../ui.js";
 import { chainShares } from "./chainshares.js";
 import { importWallet } from "./importkey.js";
 
@@ -39,8 +40,50 @@ function createWallet(again) {
 
 export const flags = (w) => h("span", { class: "row" }, w.imported ? badge("Imported") : badge("Created in Cloister"), w.exported && badge("Exported", "wait"));
 
-const walletTable = (all) => sortable("Wallets", [
+const fewAccounts = 4; // of a wallet, of which the first is shown
+
+// addressFinder gives the addresses of wallets. One request has the accounts of the first wallets; the others are asked for when they are
+// drawn, and nothing is asked twice.
+function addressFinder() {
+  const found = new Map();
+  let first;
+  let last = Promise.resolve();
+  const read = async () => {
+    const { accounts } = await query("list_wallet_accounts", { paginationOptions: { limit: "100" } });
+    const whole = accounts.length < 100;
+    for (const a of accounts) found.set(a.walletId, { accounts: [...(found.get(a.walletId)?.accounts ?? []), a], more: false });
+    if (!whole) found.delete(accounts.at(-1).walletId); // it may have more
+    return whole;
+  };
+  return async ({ walletId }, wanted) => {
+    const whole = await (first ??= read());
+    if (found.has(walletId) || whole) return found.get(walletId) ?? { accounts: [] };
+    last = last.catch(() => {}).then(async () => {
+      if (found.has(walletId) || !wanted()) return;
+      const { accounts } = await query("list_wallet_accounts", { walletId, paginationOptions: { limit: String(fewAccounts) } });
+      found.set(walletId, { accounts, more: accounts.length === fewAccounts });
+    });
+    await last;
+    return found.get(walletId) ?? null;
+  };
+}
+
+function firstAddress(w, { accounts: [first, ...others], more }) {
+  if (!first) return "–";
+  return [h("span", { class: "note" }, `${formatOf(first)} `), copyable(first.address, `address of ${w.walletName}`),
+    others.length > 0 && h("span", { class: "note nowrap" }, ` and ${more ? `${others.length} or more` : others.length} ${others.length === 1 && !more ? "other" : "others"}`)];
+}
+
+// addressCell is a place for a wallet's first address.
+function addressCell(w, find) {
+  const place = h("div", null, h("span", { class: "note" }, "…"));
+  setTimeout(() => find(w, () => place.isConnected).then((got) => got && fill(place, firstAddress(w, got)), (error) => console.debug(error) ?? fill(place, "–")));
+  return place;
+}
+
+const walletTable = (all, find = addressFinder()) => sortable("Wallets", [
   { name: "Name", cell: (w) => h("a", { class: "strong", href: `#/wallets/${w.walletId}` }, w.walletName), key: (w) => w.walletName },
+  { name: "Addresses", cell: (w) => addressCell(w, find) },
   { name: "Origin", cell: flags, key: (w) => `${w.imported} ${w.exported}` },
   { name: "Created", cell: (w) => when(w.createdAt), key: (w) => milliseconds(w.createdAt) },
   { name: "Id", cell: (w) => copyable(w.walletId, `id of ${w.walletName}`) },
@@ -79,16 +122,19 @@ export function walletList(main) {
   const place = h("div");
   let again;
   const make = () => createWallet(again);
-  const bring = h("div"); // the button to import, once it is known whether policies allow that
-  const refused = h("div");
-  limitedActions({ bring: ["Import wallet", allowedByPolicies("INIT_IMPORT_WALLET", { userId: session().userId })] }).then((limits) => {
-    fill(bring, limits.bring("Import wallet", { onclick: () => importWallet({ then: opened(again) }) }));
+  const [buttons, refused] = [h("div", { class: "row" }), h("div")];
+  const limited = limitedActions({
+    bring: ["Import wallet", allowedByPolicies("INIT_IMPORT_WALLET", { userId: session().userId })],
+    make: ["New wallet", allowedByPolicies("CREATE_WALLET", { walletName: "Name", accounts: [accountOf("ethereum")], mnemonicLength: 12 })],
+  });
+  limited.then((limits) => {
+    fill(buttons, limits.bring("Import wallet", { onclick: () => importWallet({ then: opened(again) }) }), limits.make("New wallet", { class: "button primary", onclick: make }));
     fill(refused, limits.why);
   });
-  fill(main, title("Wallets", { intro: "Keys are created in the enclave and never leave it unencrypted.", actions: [walletExport(), bring, button("New wallet", { class: "button primary", onclick: make })] }), refused, place);
-  again = load(place, "wallets", async () => (await query("list_wallets")).wallets, (all) =>
-    all.length === 0 ? empty("There is no wallet yet.", button("Create the first wallet", { onclick: make }))
-      : [chainShares(), walletTable(all)]);
+  fill(main, title("Wallets", { intro: "Keys are created in the enclave and never leave it unencrypted.", actions: [walletExport(), buttons] }), refused, place);
+  again = load(place, "wallets", async () => ({ all: (await query("list_wallets")).wallets, limits: await limited }), ({ all, limits }) =>
+    (all.length === 0 ? empty("There is no wallet yet.", limits.make("Create the first wallet", { onclick: make }))
+      : [chainShares(), walletTable(all)]));
 }
 
 export const formatOf = (account) => formatName(account.addressFormat);
@@ -103,7 +149,28 @@ export const networks = {
 // A balance comes from the node in the host's configuration: nothing here can verify it.
 const sourceNote = (caip2) => h("p", { class: "note", title: caip2 }, `As reported by your node for ${Object.values(networks).flat().find(([id]) => id === caip2)[1]}, unverified.`);
 
-export function readBalances(address, options) {
+// Whether this server has a node for a network, once it was asked: that changes only with the server's start.
+const nodes = new Map();
+
+// hasNode asks for a network's assets: that reads no chain.
+const hasNode = (caip2) => query("list_supported_assets", { caip2 }).then(() => true, (error) => !/no node of \S+ is configured/i.test(error.message));
+
+// served are the networks for which there is a node.
+async function served(options) {
+  const known = await inTurn(options, async ([caip2]) => {
+    if (!nodes.has(caip2)) nodes.set(caip2, await hasNode(caip2));
+    return nodes.get(caip2);
+  }, 6);
+  return options.filter((_, i) => known[i]);
+}
+
+// readBalances asks for a network and shows what its node says of an address. all are the networks of the address's format.
+export async function readBalances(address, all) {
+  const options = await served(all);
+  if (options.length === 0) {
+    show("Balances", [h("p", null, `This server has no node for ${all[0][1]} or another network of this address, so it cannot look up balances.`), h("p", null, "Ask its operator to connect one.")]);
+    return;
+  }
   dialog({
     heading: "Balances",
     fields: [field({ name: "caip2", label: "Network", kind: "select", value: options[0][0], options })],

@@ -2,6 +2,7 @@
 
 import { query, resultOf, submit, waits } from "../api.js";
 import { fill, h, unique } from "../dom.js";
+import { allowedByPolicies, limitedActions } from "../may.js";
 import { session } from "../session.js";
 import { badge, button, choices, confirm, copyable, dialog, done, empty, facts, field, load, loadOne, milliseconds, panel, problem, show, table, title, toast, when, words } from "../ui.js";
 import { typeText } from "./activities.js";
@@ -298,19 +299,38 @@ function deliveryPanel(endpoint, renew, shows) {
   });
 }
 
+// limitsOf asks what the reader may do to webhooks, by one of them if there is one.
+const limitsOf = (endpoint) => limitedActions({
+  ...(endpoint && { edit: ["Edit", allowedByPolicies("UPDATE_WEBHOOK_ENDPOINT", { endpointId: endpoint.endpointId, name: endpoint.name })], remove: ["Delete", allowedByPolicies("DELETE_WEBHOOK_ENDPOINT", { endpointId: endpoint.endpointId })] }),
+  make: ["New webhook", allowedByPolicies("CREATE_WEBHOOK_ENDPOINT", { name: "Name", url: "https://hooks.example.com", subscriptions: [{ eventType: "ACTIVITY_UPDATES" }] })],
+});
+
+const keysAt = "/public/v1/discovery/webhooks/jwks";
+
+// howToCheck says how a receiver knows that a message is genuine.
+const howToCheck = () => panel("How to check a message", [
+  h("p", null, "Every message is signed by the enclave. Your server should check the signature before it believes what a message says."),
+  facts([
+    ["Public keys", h("a", { href: keysAt, target: "_blank", rel: "noopener" }, h("code", { class: "wrap" }, `${location.origin}${keysAt}`), h("span", { class: "hidden" }, " (opens a new tab)"))],
+    ["In Go", [h("code", { class: "wrap" }, "attestation.VerifyWebhook"), " checks a message with these keys."]],
+  ]),
+  h("p", { class: "note" }, "The keys at this address come from the server. If you do not trust it, compare them with the key in ", h("code", { class: "wrap" }, "/public/v1/discovery/keys"), ", which comes with a proof."),
+]);
+
 function one(main, endpointId) {
   const shows = { only: "" }; // what was chosen, when the page is drawn again
   loadOne(main, "webhook", "Webhook", back, async () => {
     const endpoint = (await endpointsOf()).find((e) => e.endpointId === endpointId);
     if (!endpoint) throw new Error("There is no webhook with this id.");
-    return endpoint;
-  }, (endpoint, again) => [
+    return { endpoint, limits: await limitsOf(endpoint) };
+  }, ({ endpoint, limits }, again) => [
     title(endpoint.name, { back, actions: [
-      button("Send a test event", { class: "button primary", onclick: () => sendTest(endpoint, again) }),
-      button("Edit", { onclick: () => edit(endpoint, again) }),
-      endpoint.isActive ? button("Pause", { onclick: () => pause(endpoint, again) }) : button("Resume", { onclick: () => resume(endpoint, again) }),
-      button("Delete", { onclick: () => remove(endpoint, () => { location.hash = back.href; }) }),
+      limits.edit("Send a test event", { class: "button primary", onclick: () => sendTest(endpoint, again) }),
+      limits.edit("Edit", { onclick: () => edit(endpoint, again) }),
+      endpoint.isActive ? limits.edit("Pause", { onclick: () => pause(endpoint, again) }) : limits.edit("Resume", { onclick: () => resume(endpoint, again) }),
+      limits.remove("Delete", { onclick: () => remove(endpoint, () => { location.hash = back.href; }) }),
     ] }),
+    limits.why,
     panel("About", facts([
       ["URL", h("code", { class: "wrap" }, endpoint.url)],
       ["Status", badge(endpoint.isActive ? "Active" : "Paused", endpoint.isActive ? "good" : "wait")],
@@ -322,13 +342,13 @@ function one(main, endpointId) {
   ]);
 }
 
-const row = (endpoint, again) => [
+const row = (endpoint, limits, again) => [
   h("a", { class: "strong wrap", href: `#/webhooks/${endpoint.endpointId}` }, endpoint.name),
   h("code", { class: "wrap" }, endpoint.url),
   badge(endpoint.isActive ? "Active" : "Paused", endpoint.isActive ? "good" : "wait"),
   health(endpoint),
-  h("div", { class: "row" }, button("Edit", { class: "button small", "aria-label": `Edit ${endpoint.name}`, onclick: () => edit(endpoint, again) }),
-    button("Delete", { class: "button small", "aria-label": `Delete ${endpoint.name}`, onclick: () => remove(endpoint, again) })),
+  h("div", { class: "row" }, limits.edit("Edit", { class: "button small", "aria-label": `Edit ${endpoint.name}`, onclick: () => edit(endpoint, again) }),
+    limits.remove("Delete", { class: "button small", "aria-label": `Delete ${endpoint.name}`, onclick: () => remove(endpoint, again) })),
 ];
 
 export function webhooks(main, [endpointId]) {
@@ -336,11 +356,14 @@ export function webhooks(main, [endpointId]) {
   const place = h("div");
   let again;
   const make = () => create(again);
-  const add = button("New webhook", { class: "button primary", onclick: make, hidden: true });
+  const add = h("div", { class: "row" });
   fill(main, title("Webhooks", { intro: "URLs that receive a message whenever an activity changes. Every message is signed.", actions: [add] }), place);
-  again = load(place, "webhooks", endpointsOf, (all) => {
-    add.hidden = false;
-    return all.length === 0 ? empty("There is no webhook yet.", button("Create the first webhook", { onclick: make }))
-      : table("Webhooks", ["Webhook", "URL", "Status", "Deliveries", ""], all.map((e) => row(e, again)));
+  again = load(place, "webhooks", async () => {
+    const all = await endpointsOf();
+    return { all, limits: await limitsOf(all[0]) };
+  }, ({ all, limits }) => {
+    fill(add, limits.make("New webhook", { class: "button primary", onclick: make }));
+    return [limits.why, all.length === 0 ? empty("There is no webhook yet.", limits.make("Create the first webhook", { onclick: make }))
+      : table("Webhooks", ["Webhook", "URL", "Status", "Deliveries", ""], all.map((e) => row(e, limits, again))), h("div", { class: "below" }, howToCheck())];
   });
 }
