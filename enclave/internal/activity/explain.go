@@ -8,8 +8,8 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// maxExplained is how many things that a change concerns, and that its intent does not name, approvers are shown by name.
-const maxExplained = 20
+// MaxExplained is how many things that a change concerns, and that its intent does not name, approvers are shown by name.
+const MaxExplained = 20
 
 // Changes shows members of something as they are and as they would be, side by side.
 type Changes struct {
@@ -53,13 +53,14 @@ func (c *Changes) Uint(key string, before, after uint64) {
 
 // Texts compares lists of texts, and tells whether the later one has something that the earlier one has not.
 func (c *Changes) Texts(key string, before, after []string) (more bool) {
-	explainTexts(c.before, key, before)
-	explainTexts(c.after, key, after)
+	ExplainList(c.before, key, before)
+	ExplainList(c.after, key, after)
 	c.Changed = c.Changed || !slices.Equal(before, after)
 	return slices.ContainsFunc(after, func(s string) bool { return !slices.Contains(before, s) })
 }
 
-func explainTexts(o *show.Object, key string, texts []string) {
+// ExplainList shows texts in their order.
+func ExplainList(o *show.Object, key string, texts []string) {
 	list := o.List(key)
 	for _, s := range texts {
 		list.Object().Text("value", s)
@@ -73,13 +74,18 @@ func ExplainMeaning(o *show.Object, sentence string) { o.Plain("means", sentence
 func ExplainRecord[T any](o *show.Object, key, text string, find func(org.ID) (*T, error), set func(*show.Object, *T)) (*T, error) {
 	child := o.Object(key)
 	child.Text("id", text)
+	return ExplainFound(child, text, find, set)
+}
+
+// ExplainFound shows what there is under an id: nothing of what is not there.
+func ExplainFound[T any](o *show.Object, text string, find func(org.ID) (*T, error), set func(*show.Object, *T)) (*T, error) {
 	id, err := org.ParseID(text)
 	if err != nil {
 		return nil, nil
 	}
 	found, err := find(id)
 	if found != nil && err == nil {
-		set(child, found)
+		set(o, found)
 	}
 	return found, err
 }
@@ -195,12 +201,12 @@ func explainReaders(o *show.Object, found []reader, listed bool) {
 		return
 	}
 	list := o.List("readBy")
-	for _, p := range found[:min(len(found), maxExplained)] {
+	for _, p := range found[:min(len(found), MaxExplained)] {
 		entry := list.Object()
 		ExplainName(entry, p.name)
 		entry.Plain("effect", p.effect)
 	}
-	if n := len(found) - maxExplained; n > 0 {
+	if n := len(found) - MaxExplained; n > 0 {
 		o.Uint("readByMore", uint64(n))
 	}
 }

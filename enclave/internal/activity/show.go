@@ -268,14 +268,9 @@ func ExplainUser(tx *org.Tx, o *show.Object, key, text string) (u *org.User, roo
 		return nil, false, err
 	}
 	root = organization.Root(id)
-	showUser(child, u)
+	ExplainName(child, u.Name)
 	child.Bool("root", root)
 	return u, root, nil
-}
-
-func showUser(o *show.Object, u *org.User) {
-	o.Text("name", u.Name)
-	o.Plain("nameSource", show.FromOrganization)
 }
 
 // ExplainUsers shows users by their ids.
@@ -288,7 +283,7 @@ func ExplainUsers(tx *org.Tx, list *show.List, ids []org.ID) error {
 			return err
 		}
 		if u != nil {
-			showUser(o, u)
+			ExplainName(o, u.Name)
 		}
 	}
 	return nil

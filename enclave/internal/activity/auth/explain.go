@@ -221,43 +221,20 @@ func explainProxyUsers(tx *org.Tx, o *show.Object) error {
 	if err != nil {
 		return err
 	}
-	var list *show.List
-	for _, id := range rec.RootUsers {
-		u, err := tx.User(id)
-		if err != nil {
-			return err
-		}
-		if u == nil || u.Email == "" && u.Phone == "" && len(u.OauthProviders) == 0 {
-			continue
-		}
-		if list == nil {
-			list = o.List("rootUsers")
-		}
-		entry := list.Object()
-		entry.Plain("id", id.String())
-		activity.ExplainName(entry, u.Name)
-		entry.Text("email", u.Email)
-		entry.Text("phone", u.Phone)
-	}
-	if list != nil {
-		o.Warn(show.RootCredentialAdded)
-	} else {
-		o.Warn(show.CredentialAdded)
-	}
-	return nil
+	root, err := user.ExplainRootUsers(tx, o, rec, func(u *org.User) bool { return u.Email != "" || u.Phone != "" || len(u.OauthProviders) > 0 },
+		func(entry *show.Object, u *org.User) {
+			entry.Text("email", u.Email)
+			entry.Text("phone", u.Phone)
+		})
+	user.WarnOfCredential(o, root)
+	return err
 }
 
 func explainEnable(tx *org.Tx, o *show.Object) error {
 	activity.ExplainMeaning(o, "Anybody can ask the proxy for a log-in: whoever reads a user's mail or messages, or has the user's identity at a provider, can act as that user. "+
 		"A new user and a new policy let the proxy start sessions, send codes and create sub-organizations without approvals.")
-	explainOrigins(o.List("origins"), []string{anyOrigin})
+	activity.ExplainList(o, "origins", []string{anyOrigin})
 	return explainProxyUsers(tx, o)
-}
-
-func explainOrigins(list *show.List, origins []string) {
-	for _, s := range origins {
-		list.Object().Text("value", s)
-	}
 }
 
 // explainDisable shows what goes with the proxy.

@@ -92,8 +92,7 @@ func explainOld(tx *org.Tx, o *show.Object, text string) (*org.Policy, error) {
 		return nil, err
 	}
 	o.Plain("id", text)
-	o.Text("name", p.Name)
-	o.Plain("nameSource", show.FromOrganization)
+	activity.ExplainName(o, p.Name)
 	(&clauseSet{p.Effect, p.Condition, p.Consensus, p.Time}).set(o)
 	return p, nil
 }

@@ -31,6 +31,9 @@ var featureWords = map[FeatureName]struct{ on, off string }{
 	FeatureFrozen:          {"", "The organization signs and exports again. Credentials that were revoked in the time that was lost are good again: look at the users first."},
 }
 
+// waysIn are the features by which whoever has a user's address or number can act as that user.
+var waysIn = []FeatureName{"FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY"}
+
 // explain shows what a feature is now and would be, and warns of what it makes less safe.
 func (in *SetOrganizationFeature) explain(tx *org.Tx, o *show.Object) error {
 	rec, err := tx.Organization()
@@ -54,12 +57,12 @@ func (in *SetOrganizationFeature) explain(tx *org.Tx, o *show.Object) error {
 	if !c.Changed {
 		return nil
 	}
-	switch in.Name {
-	case org.FeatureWebhook, org.FeatureApprovalMails:
+	switch {
+	case in.Name == org.FeatureWebhook, in.Name == org.FeatureApprovalMails:
 		if in.Value != "" {
 			o.Warn(show.DataLeaves)
 		}
-	case "FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY":
+	case slices.Contains(waysIn, in.Name):
 		return explainWaysIn(tx, o, rec, string(in.Name))
 	}
 	return nil
@@ -74,36 +77,19 @@ func explainWaysIn(tx *org.Tx, o *show.Object, rec *org.Organization, name strin
 	if name == "FEATURE_NAME_SMS_AUTH" {
 		contact = login.SMS
 	}
-	var list *show.List
-	for _, id := range rec.RootUsers {
-		u, err := tx.User(id)
-		if err != nil {
-			return err
-		}
-		if u == nil {
-			continue
-		}
-		text := u.Email
+	text := func(u *org.User) string {
 		if contact == login.SMS {
-			text = u.Phone
+			return u.Phone
 		}
-		if text == "" || len(user.WaysIn(&then, u, contact)) == len(user.WaysIn(rec, u, contact)) {
-			continue
-		}
-		if list == nil {
-			list = o.List("rootUsers")
-		}
-		entry := list.Object()
-		entry.Plain("id", id.String())
-		activity.ExplainName(entry, u.Name)
-		entry.Text("contact", text)
+		return u.Email
 	}
-	if list != nil || name == "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY" {
-		o.Warn(show.RootCredentialAdded)
-	} else {
-		o.Warn(show.CredentialAdded)
-	}
-	return nil
+	root, err := user.ExplainRootUsers(tx, o, rec,
+		func(u *org.User) bool {
+			return text(u) != "" && len(user.WaysIn(&then, u, contact)) > len(user.WaysIn(rec, u, contact))
+		},
+		func(entry *show.Object, u *org.User) { entry.Text("contact", text(u)) })
+	user.WarnOfCredential(o, root || name == "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY")
+	return err
 }
 
 // explain shows what ends with a feature.
@@ -358,7 +344,7 @@ func (in *CreateSubOrganization) explain(o *show.Object) {
 		in.RootUsers[i].ExplainNew(list.Object())
 	}
 	features := o.List("features")
-	for _, name := range []FeatureName{"FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY"} {
+	for _, name := range waysIn {
 		if _, on := in.features()[string(name)]; on {
 			features.Plain(string(name))
 		}

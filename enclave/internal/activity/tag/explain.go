@@ -6,9 +6,6 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// maxBearers is how many of those who have a tag are shown by name where it is deleted.
-const maxBearers = 20
-
 // explainBearer shows a user or a private key that gets or loses a tag.
 func (g *tagging) explainBearer(tx *org.Tx, o *show.Object, text string) error {
 	if g.typ == TypeUser {
@@ -84,8 +81,8 @@ func (g *tagging) explainGone(tx *org.Tx, o *show.Object, ids []string) error {
 	if err != nil {
 		return err
 	}
-	if n := len(bearers) - maxBearers; n > 0 {
+	if n := len(bearers) - activity.MaxExplained; n > 0 {
 		o.Uint("removedMore", uint64(n))
 	}
-	return g.explainBearers(tx, o, "removed", bearers[:min(len(bearers), maxBearers)])
+	return g.explainBearers(tx, o, "removed", bearers[:min(len(bearers), activity.MaxExplained)])
 }

@@ -233,9 +233,6 @@ func explainDeletedApp(tx *org.Tx, o *show.Object, text string) error {
 		}
 		return true
 	})
-	list := o.List("images")
-	for _, image := range images[:min(len(images), 20)] {
-		list.Object().Text("value", image)
-	}
+	activity.ExplainList(o, "images", images[:min(len(images), activity.MaxExplained)])
 	return err
 }

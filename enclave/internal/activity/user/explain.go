@@ -14,7 +14,7 @@ import (
 // explainHolder shows who gets ways to log in, and warns: the more if he is of the root quorum.
 func explainHolder(tx *org.Tx, o *show.Object, userID string) (*show.List, error) {
 	_, root, err := activity.ExplainUser(tx, o, "user", userID)
-	warnOfCredential(o, root)
+	WarnOfCredential(o, root)
 	return o.List("credentials"), err
 }
 
@@ -193,7 +193,7 @@ func explainContact(tx *org.Tx, o *show.Object, c *activity.Changes, u *org.User
 	default:
 		o.Plain("waysIn", strings.Join(ways, ", "))
 		activity.ExplainMeaning(o, "Whoever has the new one can act as this user.")
-		warnOfCredential(o, root)
+		WarnOfCredential(o, root)
 	}
 	return nil
 }
@@ -229,12 +229,35 @@ func WaysIn(o *org.Organization, u *org.User, t login.ContactType) (ways []strin
 	return ways
 }
 
-func warnOfCredential(o *show.Object, root bool) {
+// WarnOfCredential warns that somebody gets a way to act as a user, the more if that is a member of the root quorum.
+func WarnOfCredential(o *show.Object, root bool) {
 	if root {
 		o.Warn(show.RootCredentialAdded)
 	} else {
 		o.Warn(show.CredentialAdded)
 	}
+}
+
+// ExplainRootUsers lists the members of the root quorum whom a change concerns, each with what contacts adds, and tells whether there is one.
+func ExplainRootUsers(tx *org.Tx, o *show.Object, rec *org.Organization, concerns func(*org.User) bool, contacts func(*show.Object, *org.User)) (found bool, err error) {
+	var list *show.List
+	for _, id := range rec.RootUsers {
+		u, err := tx.User(id)
+		if err != nil {
+			return false, err
+		}
+		if u == nil || !concerns(u) {
+			continue
+		}
+		if list == nil {
+			list = o.List("rootUsers")
+		}
+		entry := list.Object()
+		entry.Plain("id", id.String())
+		activity.ExplainName(entry, u.Name)
+		contacts(entry, u)
+	}
+	return list != nil, nil
 }
 
 // ExplainSession shows a user for whom somebody gets a credential, nil if the user is not known before it is made.
@@ -244,7 +267,7 @@ func ExplainSession(tx *org.Tx, o *show.Object, u *org.User) error {
 		return nil
 	}
 	_, root, err := activity.ExplainUser(tx, o, "user", u.ID.String())
-	warnOfCredential(o, root)
+	WarnOfCredential(o, root)
 	return err
 }
 

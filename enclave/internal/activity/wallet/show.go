@@ -142,8 +142,7 @@ func (t *ExportTarget) explain(o *show.Object) {
 // explainWallet shows a wallet of the organization.
 func explainWallet(o *show.Object, w *org.Wallet) {
 	o.Plain("id", w.ID.String())
-	o.Text("name", w.Name)
-	o.Plain("nameSource", show.FromOrganization)
+	activity.ExplainName(o, w.Name)
 	o.Uint("accounts", w.Accounts)
 	o.Bool("exported", w.Exported)
 }
@@ -151,8 +150,7 @@ func explainWallet(o *show.Object, w *org.Wallet) {
 // explainPrivateKey shows a private key of the organization.
 func explainPrivateKey(o *show.Object, k *org.PrivateKey) {
 	o.Plain("id", k.ID.String())
-	o.Text("name", k.Name)
-	o.Plain("nameSource", show.FromOrganization)
+	activity.ExplainName(o, k.Name)
 	addresses := o.List("addresses")
 	for _, a := range k.Addresses {
 		addresses.Plain(a.Address)
@@ -162,14 +160,7 @@ func explainPrivateKey(o *show.Object, k *org.PrivateKey) {
 
 // explain shows what there is under an id: nothing that is not there, which Run refuses.
 func explain[T any](o *show.Object, find func(org.ID) (*T, error), text string, set func(*show.Object, *T)) error {
-	id, err := org.ParseID(text)
-	if err != nil {
-		return nil
-	}
-	found, err := find(id)
-	if found != nil && err == nil {
-		set(o, found)
-	}
+	_, err := activity.ExplainFound(o, text, find, set)
 	return err
 }
 

@@ -297,15 +297,7 @@ func TestSafeMessages(t *testing.T) {
 		{"text of other letters", hex.EncodeToString([]byte("Grüße")), "INFO", "FULL", `"lines":["Gr\\u{FC}\\u{DF}e"]`},
 	} {
 		text := `{"types":{"SafeMessage":[{"name":"message","type":"bytes"}]},"primaryType":"SafeMessage","domain":{"chainId":1,"verifyingContract":"0x` + someone + `"},"message":{"message":"0x` + c.message + `"}}`
-		typed, err := eth.ReadTypedMessage([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := shownView(t)
-		if err := typed.Show(v, v.Part()); err != nil {
-			t.Fatal(err)
-		}
-		document := string(v.Document(show.Header{}).Text())
+		document := shownTyped(t, text)
 		s := look(t, document)
 		if s.Severity != c.severity || s.Readable != c.readable || s.Title != "Sign a message as a Safe" || !strings.Contains(document, c.has) {
 			t.Errorf("%s: %s, %s: %s", c.about, s.Severity, s.Readable, document)

@@ -48,6 +48,20 @@ func shownView(t *testing.T) *show.View {
 	return show.New(&show.Known{Now: time.Unix(1767225600, 0), Signer: shownBy(t), Calls: eth.ShowCall})
 }
 
+// shownTyped is the document of typed data.
+func shownTyped(t *testing.T, text string) string {
+	t.Helper()
+	typed, err := eth.ReadTypedMessage([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := shownView(t)
+	if err := typed.Show(v, v.Part()); err != nil {
+		t.Fatal(err)
+	}
+	return string(v.Document(show.Header{}).Text())
+}
+
 const someone = "35cDF80606C5e1eFfE6Cb81d969f03f0c04deCC9"
 
 // word is an argument of 32 bytes.
@@ -253,15 +267,7 @@ func TestLongSafeTransaction(t *testing.T) {
 	data := "ac9650d8" + word("20") + word("4") + word("80") + word("100") + word("180") + word("200") + strings.Repeat(dynamic(approve), 4)
 	text := `{` + types + `,"primaryType":"SafeTx","domain":{"chainId":1,"verifyingContract":"0x` + someone + `"},"message":{"to":"0x` + someone + `","value":"0","data":"0x` + data +
 		`","operation":0,"safeTxGas":"0","baseGas":"0","gasPrice":"0","gasToken":"0x` + strings.Repeat("0", 40) + `","refundReceiver":"0x` + strings.Repeat("0", 40) + `","nonce":"1"}}`
-	typed, err := eth.ReadTypedMessage([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := shownView(t)
-	if err := typed.Show(v, v.Part()); err != nil {
-		t.Fatal(err)
-	}
-	s := string(v.Document(show.Header{}).Text())
+	s := shownTyped(t, text)
 	if strings.Contains(s, `"CUT"`) || strings.Count(s, `"meaning":"ERC20_APPROVE"`) != 4 || !strings.Contains(s, `"readable":"FULL"`) || !strings.Contains(s, `"code":"APPROVAL"`) {
 		t.Error(s)
 	}
