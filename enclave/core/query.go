@@ -190,14 +190,19 @@ type sources struct {
 // Activity reads the newest entry of an activity. For a waiting one only the entry named in the
 // state is accepted, for any other only the one that ended it: the host could return an
 // earlier entry of either.
-func (x sources) Activity(id org.ID) (e *org.Entry, err error) {
+func (x sources) Activity(id org.ID) (*org.Entry, error) { return x.activity(id, false) }
+
+// ActivityToDecode is Activity for a query that decodes the activity even if it is over.
+func (x sources) ActivityToDecode(id org.ID) (*org.Entry, error) { return x.activity(id, true) }
+
+func (x sources) activity(id org.ID, decodes bool) (e *org.Entry, err error) {
 	if seq, waits := x.pendingSeqs[id]; waits {
 		e, err = x.view.Entry(x.ctx, seq)
 	} else {
 		e, err = x.view.Activity(x.ctx, id)
 	}
 	if e != nil && err == nil {
-		if !e.Status.Terminal() { // it is decoded for approvers, as it is for policies
+		if decodes || !e.Status.Terminal() { // it is decoded for approvers, as it is for policies
 			x.readBytes += decodedBytes(kinds.Live[e.Type], int64(len(e.Body)))
 		}
 		err = x.countBytes(e)

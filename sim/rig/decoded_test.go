@@ -21,7 +21,12 @@ const unlimited = "02f86e0107843b9aca008506fc23ac00830186a094a0b86991c6218b36c1d
 // decodedOf is what an approver is shown of an activity: the bytes as they stand in the reply, and the digest of them.
 func decodedOf(by *client.User, id string) (text []byte, digest string) {
 	by.Test.Helper()
-	r := by.Query("get_activity", client.Object{"activityId": id})
+	return decodedBy(by, client.Object{"activityId": id})
+}
+
+func decodedBy(by *client.User, q client.Object) (text []byte, digest string) {
+	by.Test.Helper()
+	r := by.Query("get_activity", q)
 	var reply struct {
 		Activity struct {
 			Decoded       json.RawMessage
@@ -32,6 +37,12 @@ func decodedOf(by *client.User, id string) (text []byte, digest string) {
 		by.Test.Fatal(err, r)
 	}
 	return reply.Activity.Decoded, reply.Activity.DecodedDigest
+}
+
+// decodedWhenOver is what a reader who asks for it is shown of an activity that may be over.
+func decodedWhenOver(by *client.User, id string) (text []byte, digest string) {
+	by.Test.Helper()
+	return decodedBy(by, client.Object{"activityId": id, "includeDecoded": true})
 }
 
 // decodedClaims are what the app proofs of a reply say that approvers are shown.
@@ -171,7 +182,7 @@ func TestApproveWhatYouSee(t *testing.T) {
 	if got := listed.Get("activities", "0", "decodedSummary"); !reflect.DeepEqual(got, want) {
 		t.Errorf("listed as %v", got)
 	}
-	for name, q := range map[string]client.Object{"not asked for": {}, "of what is over": {"includeDecoded": true, "filterByStatus": []any{"ACTIVITY_STATUS_COMPLETED"}}} {
+	for name, q := range map[string]client.Object{"not asked for": {}, "of changes that are over": {"includeDecoded": true, "filterByStatus": []any{"ACTIVITY_STATUS_COMPLETED"}}} {
 		if got := second.Query("list_activities", q); got.Status != 200 || strings.Contains(got.String(), "decoded") {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -212,6 +223,9 @@ func TestApproveWhatYouSee(t *testing.T) {
 	}
 	if text, digest := decodedOf(second, id); text != nil || digest != "" {
 		t.Errorf("what is over is still shown: %s", text)
+	}
+	if text, again := decodedWhenOver(second, id); !bytes.Equal(text, named) || again != digest {
+		t.Errorf("what is over is shown otherwise than when it was approved: %s", text)
 	}
 	// What was shown is proven, whether the vote that decides names it or not.
 	root.Proofs = true
@@ -286,5 +300,106 @@ func TestCallsOfOtherChains(t *testing.T) {
 				t.Errorf("%s: no %s in %s", c.name, want, text)
 			}
 		}
+	}
+}
+
+// What is over can still be looked at, if its own bytes say what it was: signed, refused and rejected transactions and payloads. Replies
+// without the member of ours stay as they were, and nobody else is shown anything.
+func TestLookAtWhatIsOver(t *testing.T) {
+	r := rig.Start(t, rig.Options{})
+	root := r.Root()
+	other := root.NewUser("Other")
+	made := root.Do("CREATE_WALLET", client.Wallet("Treasury", client.Ethereum))
+	address := made["addresses"].([]any)[0]
+	sign := client.Object{"signWith": address, "unsignedTransaction": unlimited, "type": "TRANSACTION_TYPE_ETHEREUM"}
+	shown := func(by *client.User, id, want string) []byte {
+		t.Helper()
+		plain, none := by.Query("get_activity", client.Object{"activityId": id}), by.Query("get_activity", client.Object{"activityId": id, "includeDecoded": false})
+		if plain.Status != 200 || strings.Contains(plain.String(), `"decoded`) || !bytes.Equal(plain.Body, none.Body) {
+			t.Errorf("not asked for: %v", plain)
+		}
+		asked := by.Query("get_activity", client.Object{"activityId": id, "includeDecoded": true})
+		text, digest := decodedWhenOver(by, id)
+		if rest := strings.Replace(string(asked.Body), `,"decoded":`+string(text)+`,"decodedDigest":"`+digest+`"`, "", 1); rest != string(plain.Body) {
+			t.Errorf("the rest of the reply differs: %s", rest)
+		}
+		if sum := sha256.Sum256(append([]byte("cloister decoded 1\n"), text...)); hex.EncodeToString(sum[:]) != digest || !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %s in %s, %s", want, text, digest)
+		}
+		return text
+	}
+	signed := root.Submit("SIGN_TRANSACTION_V2", sign)
+	if signed.State() != "COMPLETED" {
+		t.Fatal(signed)
+	}
+	id := signed.Text("activity", "id")
+	before := shown(other, id, `"title":"Allow another to move tokens"`)
+	refused := other.Submit("SIGN_TRANSACTION_V2", sign)
+	if refused.Status != 403 {
+		t.Fatal(refused)
+	}
+	all := root.Read("list_activities", client.Object{"filterByStatus": []any{"ACTIVITY_STATUS_FAILED"}})
+	shown(other, client.Text(all, "activities", "0", "id"), `"code":"APPROVAL_UNLIMITED"`)
+	payload := root.Submit("SIGN_RAW_PAYLOAD_V2", client.Payload(address.(string), "414243", "SHA256"))
+	shown(other, payload.Text("activity", "id"), `"kind":`)
+
+	// Lists say it in short if asked.
+	listed := other.Read("list_activities", client.Object{"includeDecoded": true, "filterByType": []any{"ACTIVITY_TYPE_SIGN_TRANSACTION_V2"}})
+	for i := range 2 {
+		if got := client.Text(listed, "activities", string(rune('0'+i)), "decodedSummary", "title"); got != "Allow another to move tokens" {
+			t.Errorf("listed as %v", got)
+		}
+	}
+	// Changes of records are not decoded: what they changed is another by now.
+	quorum := root.Submit("UPDATE_ORGANIZATION_NAME", client.Object{"organizationName": "Renamed"})
+	if text, digest := decodedWhenOver(other, quorum.Text("activity", "id")); text != nil || digest != "" {
+		t.Errorf("%s", text)
+	}
+
+	// The names are those of today, and so is the key.
+	root.Do("CREATE_SMART_CONTRACT_INTERFACE", client.Object{"label": "Own token", "smartContractAddress": "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
+		"type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "smartContractInterface": "[]"})
+	if after := shown(other, id, `"label":"Own token"`); bytes.Equal(before, after) {
+		t.Error("the name of today is not shown")
+	}
+
+	// Who may not read the activity is shown nothing of it: users of sub-organizations, and of the parent other ones.
+	sub := root.NewSubOrganization("Customer")
+	theirs := sub.Do("CREATE_WALLET", client.Wallet("Savings", client.Ethereum))["addresses"].([]any)[0]
+	inside := sub.Submit("SIGN_TRANSACTION_V2", client.Object{"signWith": theirs, "unsignedTransaction": unlimited, "type": "TRANSACTION_TYPE_ETHEREUM"})
+	in := func(by *client.User, organization, id string) client.Reply {
+		return by.Query("get_activity", client.Object{"organizationId": organization, "activityId": id, "includeDecoded": true})
+	}
+	for name, got := range map[string]client.Reply{
+		"a sub-organization's user reads the parent": in(sub, root.Organization, id), "another sub-organization's user": in(root.NewSubOrganization("Stranger"), sub.Organization, inside.Text("activity", "id")),
+		"another organization's activity": in(sub, sub.Organization, id), "the parent's, in the sub-organization": in(root, sub.Organization, id),
+	} {
+		if got.Status == 200 || strings.Contains(got.String(), "decoded") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	// The parent reads what its sub-organizations signed, with their names and not with its own.
+	if got := in(root, sub.Organization, inside.Text("activity", "id")); got.Status != 200 || !strings.Contains(got.String(), `"decoded":{`) || strings.Contains(got.String(), "Own token") {
+		t.Errorf("%v", got)
+	}
+
+	root.Do("DELETE_WALLETS", client.Object{"walletIds": []any{made["walletId"]}, "deleteWithoutExport": true})
+	shown(other, id, `"kind":"UNKNOWN_SIGNER"`)
+}
+
+// A page of signed transactions costs little more to read with its summaries.
+func BenchmarkListWhatIsOver(b *testing.B) {
+	r := rig.Start(b, rig.Options{})
+	root := r.Root()
+	address := root.Do("CREATE_WALLET", client.Wallet("Treasury", client.Ethereum))["addresses"].([]any)[0]
+	for range 50 {
+		root.Do("SIGN_TRANSACTION_V2", client.Object{"signWith": address, "unsignedTransaction": unlimited, "type": "TRANSACTION_TYPE_ETHEREUM"})
+	}
+	for _, decoded := range []bool{false, true} {
+		b.Run(map[bool]string{false: "plain", true: "decoded"}[decoded], func(b *testing.B) {
+			for b.Loop() {
+				root.Read("list_activities", client.Object{"includeDecoded": decoded, "paginationOptions": client.Object{"limit": "50"}})
+			}
+		})
 	}
 }

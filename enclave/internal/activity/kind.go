@@ -401,6 +401,7 @@ type Version struct {
 	result            reflect.Type
 	newest            bool
 	secret            bool
+	showsBytes        bool // see Table.ShowsBytes
 	never             *fault.Error
 }
 
@@ -529,6 +530,7 @@ func (k Kind[I, R]) versions() []*Version {
 			}
 		}
 		v.secret = strictjson.Masks(v.intent)
+		v.showsBytes = k.Show != nil
 		v.show = func(tx *org.Tx, view *show.View, known *show.Known, in *Intent) (string, error) {
 			return k.show(tx, view, known, in, v.secret)
 		}

@@ -18,7 +18,7 @@ import (
 
 // Document is what approvers are shown of a waiting activity, decoded from the body in its newest entry. It depends on the
 // entry, on the organization's records and on the operator's list of tokens alone, and on the second in which the activity was made. A *fault.Error reports that
-// today's rules refuse an old body.
+// today's rules refuse an old body. Of an activity that is over it is only right if ShowsBytes, and with the names of today.
 func (t Table) Document(tx *org.Tx, e *org.Entry, tokens *show.Tokens) (d show.Document, err error) {
 	_, version, in, err := t.Reread(e)
 	if err != nil {
@@ -131,7 +131,14 @@ func (t Table) Title(typ string) string {
 	return titleOf(v.Kind.Name)
 }
 
-// AppendDecoded adds to the JSON of a waiting activity, which ends with its brace, what approvers are shown of it, and the digest
+// ShowsBytes reports whether approvers of a type are shown what its body says: a transaction or another payload. Of every other
+// type they are shown a difference to records, which are other ones as soon as the activity is over.
+func (t Table) ShowsBytes(typ string) bool {
+	v := t[typ]
+	return v != nil && v.showsBytes
+}
+
+// AppendDecoded adds to the JSON of an activity, which ends with its brace, what approvers are shown of it, and the digest
 // by which a vote can name that. An old body that today's rules refuse is not decoded: only the root quorum can end such an
 // activity.
 func (t Table) AppendDecoded(dst []byte, tx *org.Tx, e *org.Entry, tokens *show.Tokens) ([]byte, error) {

@@ -378,6 +378,11 @@ func (d *describer) special(a *node, o op, b *node) (phrase, bool) {
 		return phrase{text: moment(o, b.kids[0].lit.string)}, true
 	case a.root == rootKind && (o == opEq || o == opNe) && b.op == opString && kindNamed(b.lit.string) != nil:
 		return phrase{text: "the activity " + comparisons[o] + " " + kindPhrase(b.lit.string)}, true
+	case a.op != opSlice && b.op == opString && b.lit.string == "0x" && d.labels[d.path(a)].unit == "selector" && (o == opEq || o == opNe):
+		if o == opEq {
+			return phrase{text: "nothing is called (" + d.text(a) + " is 0x)"}, true
+		}
+		return phrase{text: "something is called (" + d.text(a) + " is not 0x)"}, true
 	case a.op == opCount && b.op == opInt:
 		return d.countPhrase(a.kids[0], o, b), true
 	case a.op == opSlice && b.op == opString && (o == opEq || o == opNe):

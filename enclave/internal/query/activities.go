@@ -12,13 +12,26 @@ import (
 )
 
 var activities = []*Query{
-	fetchQuery("get_activity", fetchActivity, answerActivity),
+	fetchQuery("get_activity", fetchOneActivity, answerActivity),
 	fetchQuery("list_activities", fetchActivities, answerActivities),
 }
 
 type activityRequest struct {
 	Head
 	ActivityID string `json:"activityId" rule:"required"`
+}
+
+type oneActivityRequest struct {
+	Head
+	ActivityID string `json:"activityId" rule:"required"`
+	// IncludeDecoded, which is ours, asks for decoded of an activity that is over too.
+	IncludeDecoded bool `json:"includeDecoded,omitempty"`
+}
+
+// oneActivity is an activity, and whether it is to be decoded although it is over.
+type oneActivity struct {
+	entry  *org.Entry
+	decode bool
 }
 
 // ActivityStatus is the interface's name of a status.
@@ -39,7 +52,7 @@ type activitiesRequest struct {
 	PaginationOptions *Pagination      `json:"paginationOptions"`
 	FilterByType      []ActivityType   `json:"filterByType,omitempty"`
 	UntilMs           *string          `json:"untilMs"` // ours: leaves out activities that changed later
-	// IncludeDecoded, which is ours, asks for decodedSummary of those that wait.
+	// IncludeDecoded, which is ours, asks for decodedSummary.
 	IncludeDecoded bool `json:"includeDecoded,omitempty"`
 }
 
@@ -53,13 +66,26 @@ func fetchActivity(in *activityRequest, s *sources) (*org.Entry, error) {
 	return findNamed("activity", "activityId", in.ActivityID, s.Activity)
 }
 
-func answerActivity(v *View, e *org.Entry) ([]byte, error) {
+func fetchOneActivity(in *oneActivityRequest, s *sources) (a oneActivity, err error) {
+	find := s.Activity
+	if a.decode = in.IncludeDecoded; a.decode {
+		find = s.ActivityToDecode
+	}
+	a.entry, err = findNamed("activity", "activityId", in.ActivityID, find)
+	return a, err
+}
+
+// decodable reports whether an activity can be decoded: of one that is over, the records that it was to change are gone.
+func decodable(e *org.Entry) bool { return !e.Status.Terminal() || kinds.Live.ShowsBytes(e.Type) }
+
+func answerActivity(v *View, a oneActivity) ([]byte, error) {
+	e := a.entry
 	w, err := newWriter(v)
 	if err != nil {
 		return nil, err
 	}
 	dst := w.write([]byte(`{"activity":`), e)
-	if w.err == nil && !e.Status.Terminal() {
+	if w.err == nil && decodable(e) && (a.decode || !e.Status.Terminal()) {
 		dst, w.err = kinds.Live.AppendDecoded(dst, v.Tx, e, v.Tokens)
 	}
 	return append(dst, '}'), w.err
@@ -105,10 +131,10 @@ func answerActivities(v *View, l activityList) ([]byte, error) {
 	return append(array(nil, `{"activities":`, l.entries, write), '}'), w.err
 }
 
-// writeSummary writes an activity, and of a waiting one what its document says first.
+// writeSummary writes an activity, and of one that can be decoded what its document says first.
 func (w *writer) writeSummary(dst []byte, e *org.Entry) []byte {
 	dst = w.write(dst, e)
-	if w.err != nil || e.Status.Terminal() || len(e.Body) > mostListed {
+	if w.err != nil || !decodable(e) || len(e.Body) > mostListed {
 		return dst
 	}
 	w.view.Tx.Pause()

@@ -337,6 +337,15 @@ func TestActivities(t *testing.T) {
 	if p := w.get("list_app_proofs", get)["appProofs"]; !reflect.DeepEqual(p, []any{object{"scheme": "SIGNATURE_SCHEME_EPHEMERAL_KEY_P256", "publicKey": "04", "proofPayload": "{}", "signature": "05"}}) {
 		t.Error(p)
 	}
+	// It changed records, which are others now: there is nothing to decode, whoever asks. Only who asks has memory reserved.
+	w.refused("get_activity", object{"activityId": id('A', 2).String(), "includeDecoded": "true"}, 3, "")
+	w.refused("get_activity", object{"activityId": id('A', 9).String(), "includeDecoded": true}, 5, "activity not found: "+id('A', 9).String())
+	if w.toDecode != 1 {
+		t.Errorf("decoded %d times", w.toDecode)
+	}
+	if got := w.get("get_activity", object{"activityId": id('A', 2).String(), "includeDecoded": true})["activity"]; !reflect.DeepEqual(got, any(a)) || w.toDecode != 2 {
+		t.Errorf("%v", got)
+	}
 	w.entries[0].Proofs = nil
 	if p := w.get("list_app_proofs", object{"activityId": id('A', 1).String()})["appProofs"].([]any); len(p) != 0 {
 		t.Error(p)

@@ -129,6 +129,8 @@ type Page struct {
 type History interface {
 	// Activity returns the newest entry of an activity, nil if there is none.
 	Activity(id org.ID) (*org.Entry, error)
+	// ActivityToDecode is Activity, and reserves the memory for decoding the body of an activity that is over too.
+	ActivityToDecode(id org.ID) (*org.Entry, error)
 	// Page returns the newest entry of each activity. An unknown cursor is a
 	// *fault.Error, InvalidArgument.
 	Page(Page) ([]*org.Entry, error)

@@ -71,7 +71,7 @@ func TestEveryQueryIsLiveOrUnimplemented(t *testing.T) {
 func endpoint(op string) apitest.Endpoint { return api.Endpoints["/public/v1/query/"+op] }
 
 // ownMembers are members of ours in requests of the interface. Clients that do not know them leave them out.
-var ownMembers = []string{"GetActivitiesRequest.includeDecoded: not in the description", "GetActivitiesRequest.untilMs: not in the description", "GetSubOrgIdsRequest.includeDetails: not in the description",
+var ownMembers = []string{"GetActivitiesRequest.includeDecoded: not in the description", "GetActivityRequest.includeDecoded: not in the description", "GetActivitiesRequest.untilMs: not in the description", "GetSubOrgIdsRequest.includeDetails: not in the description",
 	"GetVerifiedSubOrgIdsRequest.includeDetails: not in the description", "GetWalletAccountsRequest.address: not in the description"}
 
 // ownAnswers are members of ours in answers, which only a request with a member of ours gets.
@@ -107,6 +107,7 @@ type world struct {
 	counted   []uint64 // times of the last request for counts
 	later     uint64   // milliseconds, than usual
 	steps     int      // of a query; zero: as usual
+	toDecode  int      // how often an activity was asked for to be decoded
 	t         *testing.T
 	id        org.ID
 	state     *org.State
@@ -201,6 +202,11 @@ func (w *world) account(rec *org.Wallet, no uint64) *org.Account {
 }
 
 // Activity and Page are a history in memory.
+func (w *world) ActivityToDecode(id org.ID) (*org.Entry, error) {
+	w.toDecode++
+	return w.Activity(id)
+}
+
 func (w *world) Activity(id org.ID) (*org.Entry, error) {
 	for _, e := range w.entries {
 		if e.Activity == id {

@@ -130,7 +130,8 @@ All are optional. Clients that do not know them leave them out.
 - `+"`list_activities`: `untilMs` leaves out activities that changed after this time in milliseconds"+`.
 - `+"`get_wallet`, `list_wallets` and `walletDetails`: `keysExported` is true of a wallet of which an account's key was exported"+`.
 - `+"`get_smart_contract_interface` and `list_smart_contract_interfaces`: `createdBy` is the user who asked for the interface. Those that an earlier\n  release stored have none"+`.
-- `+"`list_activities`: with `includeDecoded` true, each activity that waits has `decodedSummary` (`title`, `severity`, `readable`, as in\n  `decoded`), unless its body is longer than 8 KiB"+`.
+- `+"`list_activities`: with `includeDecoded` true, each activity that waits, and each that signs or sends something,\n  has `decodedSummary` (`title`, `severity`, `readable`, as in `decoded`), unless its body is longer than 8 KiB"+`.
+- `+"`get_activity`: with `includeDecoded` true, an activity that is over has `decoded` and `decodedDigest` too, if it signs or sends\n  something: see [What approvers are shown](APPROVALS.md#what-was-approved-or-refused)"+`.
 `, live, all, asked, askedLive, liveQueries, allQueries, types.String(), queries.String(), own.String())
 	kept, err := os.ReadFile(served)
 	for line := range strings.Lines(string(kept)) {
