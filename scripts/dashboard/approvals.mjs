@@ -124,7 +124,7 @@ async function signIn(at, file) {
 
 async function look(id, at = page) {
   await at.goto(`${base}#/approvals/${id}`);
-  await at.locator(`.facts code[title="${id}"]`).first().waitFor();
+  await at.locator(`.facts code[title="${id}"] >> visible=true`).first().waitFor();
   await settled(at);
 }
 
@@ -139,7 +139,7 @@ async function approve(at = page) {
   await at.locator(".end-of-view").scrollIntoViewIfNeeded();
   for (const tick of await at.locator("fieldset.choices input").all()) await tick.check();
   await button("Approve", at).click();
-  await toast(/Approved|counted/, at);
+  await toast(/Approved|recorded/, at);
 }
 
 let nonce = 0;
@@ -281,13 +281,13 @@ test("every case that the enclave decodes is drawn with every member, whatever b
   assert.equal(await page.locator("tbody tr").count(), 10);
   await page.locator("tbody tr").first().getByText(`Send 1.5 ETH to ${deposit} on Ethereum, at most 0.00042 ETH of fees; from ${me} (your wallet “Treasury”)`).waitFor();
   assert.deepEqual(await page.locator("tbody a").evaluateAll((all) => all.map((a) => a.href.split("/").at(-1))), ids.slice(0, 10));
-  await page.getByRole("link", { name: `Approvals , ${ids.length} wait for you` }).waitFor();
+  await page.getByRole("link", { name: `Approvals , ${ids.length} requests to approve` }).waitFor();
   await picture(page, "approvals");
   await button("Show more").click();
   await page.locator("tbody tr").nth(19).waitFor();
   assert.equal(new Set(await page.locator("tbody tr").allInnerTexts()).size, 20, "two lines are alike");
   await go("overview", "Latest activities");
-  await page.getByRole("link", { name: `${ids.length} wait for you`, exact: true }).click();
+  await page.getByRole("link", { name: `${ids.length} requests to approve`, exact: true }).click();
   await heading("Approvals");
   for (const id of ["eth-h07", "eth-h09", "eth-h16", "typed-h05", "sol-h02", "sol-03", "sol-h08", "sol-h09", "tron-h01", "btc-h02", "msg-h04"]) {
     await look(ids[Object.keys(documents).indexOf(id) - 1]);
@@ -295,7 +295,7 @@ test("every case that the enclave decodes is drawn with every member, whatever b
   }
   await discard(ids.splice(0));
   await go("approvals", "Approvals");
-  await page.getByText("Nothing waits for you.").waitFor();
+  await page.getByText("No request waits for your approval.").waitFor();
   await picture(page, "approvals-empty");
   calm();
 });
@@ -312,6 +312,15 @@ async function approved(asked, name, words) {
   await picture(page, `approval-${name}`);
   await approve();
   await page.locator("dd", { hasText: "Completed" }).waitFor();
+  // What was signed is still there to be looked at, and that it is what was approved. What was changed is told as a table.
+  await page.getByText("The request as it was sent", { exact: true }).waitFor();
+  if (decoded.kind === "ORGANIZATION_CHANGE") await page.getByRole("region", { name: "Request" }).locator("dl").first().waitFor();
+  else {
+    await page.getByText("Decoded today: names may have changed since. This is exactly what Bea approved.").waitFor();
+    for (const text of words) await page.locator(".headline").filter({ hasText: text }).waitFor();
+    await heading(/^What was signed$|^Payload 1 of/);
+  }
+  if (["ethereum-2", "permit", "quorum"].includes(name)) await picture(page, `approved-${name}`);
   const done = await activity(asked.id);
   assert.equal(done.status, "ACTIVITY_STATUS_COMPLETED");
   // The vote names what was drawn.
@@ -442,6 +451,9 @@ test("what a policy asks for is told, and after a vote comes the next that waits
   const [first, second] = [await make("Petty cash"), await make("Rainy days")];
   await look(first.id);
   const asks = page.getByRole("region", { name: "What the policies ask for" });
+  await asks.getByText("Bea approves").waitFor();
+  await asks.getByText("at least 2 users approve").waitFor();
+  await asks.getByText("Expression", { exact: true }).click();
   await asks.getByText(`approvers.any(user, user.id == '${bea.userId}') && approvers.count() >= 2`).first().waitFor();
   await asks.getByText("2 of 2 must agree. Nobody has agreed yet.").waitFor();
   await picture(page, "approval-policy");
@@ -450,23 +462,93 @@ test("what a policy asks for is told, and after a vote comes the next that waits
   assert(page.url().endsWith(`#/approvals/${second.id}`));
   assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
   assert(await button("Approve").isVisible());
-  await page.locator(".toast", { hasText: "Approved." }).getByRole("link", { name: "See the activity" }).click();
+  await page.getByText("Approved: Create wallet: “Petty cash”. See it. Next: 1 of 1.").waitFor();
+  await picture(page, "approval-next");
+  await page.getByRole("status").getByRole("link", { name: "See it" }).click();
   await page.locator("dd", { hasText: "Completed" }).waitFor();
 
   // Rejected with a reason, which who asked can read.
   await look(second.id);
   await button("Reject").click();
+  await dialog().getByText("The request ends only if it cannot get enough approvals any more").waitFor();
+  await dialog().getByText("With your rejection, the root quorum cannot approve it any more. A policy may still allow it.").waitFor();
   await dialog().getByLabel("Reason").fill("Which days?\n<b>No</b>");
   await picture(page, "approval-reject");
   await button("Reject", dialog()).click();
-  await toast("Rejected.");
+  await toast("Rejected: Create wallet: “Rainy days”. The request has ended.");
   const theirs = await open(browser);
   await signIn(theirs.page, cyd.file);
   await go(`activities/${second.id}`, "Create a wallet", theirs.page);
   await theirs.page.getByRole("cell", { name: "Which days? <b>No</b>" }).waitFor();
+  const table = theirs.page.getByRole("region", { name: "Request" });
+  assert.deepEqual((await table.locator("dl > div").allInnerTexts()).map((row) => row.split("\n")), [["Wallet name", "Rainy days"], ["Accounts", "none"]]);
   await picture(theirs.page, "activity-rejected");
   assert.deepEqual(theirs.complaints, []);
   await theirs.context.close();
+  calm();
+});
+
+test("a rejection that does not end a request says so, and the request waits for its rejecter no more", async () => {
+  const policy = await root.submit("create_policy", "CREATE_POLICY_V3", { policyName: "Tags by two", effect: "EFFECT_ALLOW", condition: "activity.kind == 'CREATE_USER_TAG'", consensus: "approvers.count() >= 2", notes: "" });
+  await bea.client.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: policy.fingerprint });
+  const asked = await cyd.client.submit("create_user_tag", "CREATE_USER_TAG", { userTagName: "Clerks", userIds: [cyd.userId] });
+  await look(asked.id);
+  const asks = page.getByRole("region", { name: "What the policies ask for" });
+  await asks.getByText("at least 2 users approve").waitFor();
+  // A policy about wallets is not about this.
+  const verdicts = asks.getByRole("table", { name: "Policies", exact: true });
+  await verdicts.getByRole("row", { name: /Wallets of Cyd.*Is not about this/ }).waitFor();
+  await button("Reject").click();
+  await dialog().getByText("The request ends only if it cannot get enough approvals any more, or if whoever asked withdraws it. Until then others can still approve it.").waitFor();
+  await button("Reject", dialog()).click();
+  await toast("Your rejection is recorded: Create user tag: “Clerks”; added: “Cyd”. It has not ended, and others can still approve it.");
+  assert.equal((await activity(asked.id)).status, "ACTIVITY_STATUS_CONSENSUS_NEEDED");
+  // The page keeps the policy, and offers no vote that would not count.
+  await page.getByText("You rejected this. It has not ended: others can still approve it, and you cannot any more.").waitFor();
+  await asks.getByText("at least 2 users approve").waitFor();
+  await asks.getByText("The root quorum cannot approve it any more, as too many of its members have rejected it:").waitFor();
+  assert.deepEqual([await button("Approve").count(), await button("Reject").count()], [0, 0]);
+  await picture(page, "approval-rejected");
+  await go("approvals", "Approvals");
+  await page.getByText("No request waits for your approval.").waitFor();
+  await page.getByRole("table", { name: "You rejected these" }).getByRole("link", { name: /Create user tag/ }).waitFor();
+  assert.equal(await page.locator("nav [data-waiting]").innerText(), "");
+  await picture(page, "approvals-rejected");
+  await go("activities", "Activities");
+  await page.locator("tbody tr", { hasText: "You rejected this" }).first().waitFor();
+  // Who asked withdraws it at once.
+  const theirs = await open(browser);
+  await signIn(theirs.page, cyd.file);
+  await look(asked.id, theirs.page);
+  await button("Reject", theirs.page).click();
+  await dialog(theirs.page).getByText("You asked for this: your rejection withdraws it, and it ends at once.").waitFor();
+  await theirs.page.keyboard.press("Escape");
+  // And others approve what one has rejected.
+  const done = await root.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: asked.fingerprint });
+  assert.equal(done.status, "ACTIVITY_STATUS_COMPLETED");
+  assert.deepEqual(theirs.complaints, []);
+  await theirs.context.close();
+  // Names stand for ids in what is over.
+  await go(`activities/${asked.id}`, "Create a tag for users");
+  await page.getByRole("region", { name: "Request" }).locator("dl > div", { hasText: "Users" }).getByText("Cyd").waitFor();
+  await picture(page, "activity-over");
+  calm();
+});
+
+test("lists say what was signed, and a page of what is over shows it", async () => {
+  const asked = await send("99".repeat(20), 700000000000000000n);
+  const before = await bea.client.query("get_activity", { activityId: asked.id });
+  await bea.client.submit("reject_activity", "REJECT_ACTIVITY", { fingerprint: asked.fingerprint });
+  assert(!("decoded" in (await bea.client.query("get_activity", { activityId: asked.id })).activity));
+  await go("activities", "Activities");
+  await page.getByRole("link", { name: /^Send 0\.7 ETH to 0x9999999999999999999999999999999999999999 on Sepolia/ }).first().click();
+  await heading("Send ETH");
+  await page.locator(".headline", { hasText: "Send 0.7 ETH to 0x9999999999999999999999999999999999999999 on Sepolia" }).waitFor();
+  await page.getByText("Decoded today: names may have changed since.", { exact: true }).waitFor();
+  await heading("What was to be signed");
+  await settled(page);
+  assert.deepEqual((await bea.client.query("get_activity", { activityId: asked.id, includeDecoded: true })).activity.decoded, before.activity.decoded);
+  await picture(page, "activity-over-transaction");
   calm();
 });
 
@@ -490,6 +572,12 @@ test("nothing is approved by accident: not by Enter, not before the end was seen
   await page.getByText("Read to the end of the view before you approve.").waitFor();
   // By keyboard: the end comes into view, then the ticks, then the button.
   const danger = page.getByText("Confirm each danger first: 1 to go.");
+  // Who jumps past the end has not read it. The sentence leads to what was not on the screen.
+  await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
+  await button("Read to the end of the view before you approve.").click();
+  assert(await page.evaluate(() => document.activeElement.closest(".decoded") !== null), "the press leads out of the view");
+  assert(await button("Approve").isDisabled());
+  await page.evaluate(() => window.scrollTo(0, 0));
   for (let i = 0; i < 100 && !(await danger.isVisible()); i++) { // the page may still grow
     await page.keyboard.press("End");
     await page.evaluate(() => new Promise((drawn) => { requestAnimationFrame(() => requestAnimationFrame(drawn)); }));
@@ -503,7 +591,7 @@ test("nothing is approved by accident: not by Enter, not before the end was seen
   await page.keyboard.press("Tab");
   assert.equal(await active(), "Approve");
   await page.keyboard.press("Enter");
-  await toast("Approved.");
+  await toast(/^Approved: /);
   await page.locator("dd", { hasText: "Completed" }).waitFor();
 
   // In the dialog that rejects, Enter gives up.
@@ -617,6 +705,38 @@ test("a name that comes while somebody looks has him look again", async () => {
   await picture(page, "approval-again");
   await approve();
   await page.locator("dd", { hasText: "Completed" }).waitFor();
+  calm();
+});
+
+test("an approval of another view does not count, says so, and can be given again", async () => {
+  const named = async (label, address) => {
+    const asked = await root.submit("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", { label, smartContractAddress: `0x${address}`, type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", smartContractInterface: "[]" });
+    await bea.client.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: asked.fingerprint });
+  };
+  const policy = await root.submit("create_policy", "CREATE_POLICY_V3", { policyName: "Three for 0.77", effect: "EFFECT_ALLOW", condition: "eth.tx.value == 770000000000000000", consensus: "approvers.count() >= 3", notes: "" });
+  await bea.client.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: policy.fingerprint });
+  const to = "78".repeat(20);
+  const asked = await cyd.client.submit("sign_transaction", "SIGN_TRANSACTION_V2", { signWith: by("ETHEREUM").address, unsignedTransaction: sepolia(nonce++, to, 770000000000000000n), type: "TRANSACTION_TYPE_ETHEREUM" });
+  await look(asked.id);
+  await approve();
+  const votes = page.getByRole("table", { name: "Votes" });
+  await page.getByText("You have approved this. You can still reject it.").waitFor();
+  assert.equal(await votes.getByText("Approved", { exact: true }).count(), 1);
+
+  await named("Late name", to);
+  await page.reload();
+  await votes.getByText("Approved another view", { exact: true }).waitFor();
+  assert.equal(await votes.getByText("Approved", { exact: true }).count(), 0);
+  await page.getByText("Who approved another view was shown this differently.").waitFor();
+  await page.getByRole("region", { name: "What the policies ask for" }).getByText("3 users must agree. 1 has agreed: 2 more needed.").waitFor();
+  await page.getByText("You approved this when it was shown differently. Look at it again: your approval does not count until you give it again.").waitFor();
+  await settled(page);
+  await sound(page, "an approval of another view");
+  await picture(page, "approval-another-view");
+  await approve();
+  await page.getByText("You have approved this. You can still reject it.").waitFor();
+  assert.equal(await votes.getByText("Approved another view", { exact: true }).count(), 0);
+  assert.equal((await root.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: asked.fingerprint })).status, "ACTIVITY_STATUS_COMPLETED");
   calm();
 });
 

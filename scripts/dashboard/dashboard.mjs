@@ -478,7 +478,7 @@ test("what waits for approval is approved and rejected, by people who see what t
 
   await go("overview", "Latest activities");
   await picture(page, "overview");
-  await page.getByRole("link", { name: "2 wait for you", exact: true }).click();
+  await page.getByRole("link", { name: "2 requests to approve", exact: true }).click();
   await page.getByRole("link", { name: "Create wallet: “Good”" }).click();
   await heading("Create wallet");
   await page.locator(".headline", { hasText: "Create wallet: “Good”" }).waitFor();
@@ -487,10 +487,9 @@ test("what waits for approval is approved and rejected, by people who see what t
   await picture(page, "activity-waiting");
   await page.locator(".end-of-view").scrollIntoViewIfNeeded();
   await click("Approve");
-  await toast("Approved.");
-  // The next that waits comes by itself.
+  // The next that waits comes by itself, and says what was approved.
   await page.locator(".headline", { hasText: "Create wallet: “Bad”" }).waitFor();
-  await page.locator(".toast").getByRole("link", { name: "See the activity" }).click();
+  await page.getByText("Approved: Create wallet: “Good”. See it. Next: 1 of 1.").getByRole("link", { name: "See it" }).click();
   await page.getByText("Completed").first().waitFor();
   await heading("Result");
   await picture(page, "activity");
@@ -500,7 +499,7 @@ test("what waits for approval is approved and rejected, by people who see what t
   await page.locator(".headline", { hasText: "Create wallet: “Bad”" }).waitFor();
   await click("Reject");
   await click("Reject", dialog());
-  await toast("Rejected.");
+  await toast(/^Rejected: /);
   await page.locator("dd", { hasText: "Rejected" }).waitFor();
   const { wallets } = await root.query("list_wallets");
   assert.deepEqual(wallets.map((w) => w.walletName).sort(), ["Good", "Treasury"]);
@@ -514,14 +513,14 @@ test("typed data: what its types do not name is shown as not signed", async () =
   const order = { types: { Order: [{ name: "legs", type: "Leg[]" }], Leg: [{ name: "size", type: "uint256" }] }, primaryType: "Order", domain: { name: "Exchange" },
     message: { legs: [{ size: "1" }, { size: "2", note: "nobody signs this" }], signatureChainId: "0xa4b1" }, app: "Exchange" };
   const sign = (payload) => root.submit("sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", { signWith: ethereum.address, payload: JSON.stringify(payload), encoding: "PAYLOAD_ENCODING_EIP712", hashFunction: "HASH_FUNCTION_NO_OP" });
-  await go(`activities/${(await sign(order)).id}`, "Sign a message");
+  await go(`activities/${(await sign(order)).id}`, "Sign typed data");
   const note = page.getByRole("note").filter({ hasText: "Not signed" });
   await note.waitFor();
   assert.deepEqual(await note.locator("li").allInnerTexts(), ["app", "message.legs.1.note", "message.signatureChainId"]);
   await picture(page, "activity-unsigned");
   order.message = { legs: [] };
   delete order.app;
-  await go(`activities/${(await sign(order)).id}`, "Sign a message");
+  await go(`activities/${(await sign(order)).id}`, "Sign typed data");
   await page.getByRole("heading", { name: "Result", exact: true }).waitFor();
   assert.equal(await note.count(), 0);
   calm();

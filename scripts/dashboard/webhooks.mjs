@@ -215,7 +215,7 @@ test("an address at which nobody listens is shown as failing, and waits", async 
   await row.getByRole("link", { name: "Nowhere" }).click();
   await heading("Nowhere");
   await rows().getByText("Will be retried").waitFor();
-  await rows().getByText("so far, the next one").waitFor();
+  await rows().getByText("so far. The next attempt is").waitFor();
   await click("Delete");
   await click("Delete", dialog());
   await toast("The webhook was deleted.");

@@ -301,6 +301,11 @@ class Drawing {
     return [...new Set(paths.flatMap((path) => this.warned.get(path) ?? []))].map((w) => h("p", { class: `place-mark ${weight(w.severity)[1]}` }, h("span", { class: "strong" }, `${weight(w.severity)[0]}: `), scalar(w.text)));
   }
 
+  // warnedWithin tells whether a warning is about a place inside of one of these.
+  warnedWithin(paths) {
+    return [...this.warned.keys()].some((at) => paths.some((path) => scalar(at).startsWith(`${path}.`)));
+  }
+
   // show notes that an element is what paths lead to.
   show(paths, node) {
     for (const path of paths) if (!this.places.has(path)) this.places.set(path, node);
@@ -332,6 +337,9 @@ const note = (source) => h("span", { class: "note" }, ` (${sourceText(source)})`
 
 // Members that say something about the bytes stand last.
 const late = new Set(["input", "signs", "encodeType", "domainHash", "messageHash", "calldataDigest", "selector", "version", "recentBlockhash", "txid", "intent"]);
+
+// Members that only say of which bytes the rest was read, and what of them is signed, are folded unless a warning is about them.
+const folded = new Set(["input", "signs"]);
 
 // lead draws what an object is in the first place, and says which of its members that took.
 function lead(o, key, d) {
@@ -488,6 +496,9 @@ function row(key, v, path, d, depth, source) {
   const paths = around([path], v, key, d);
   const content = key === "unreadable" ? unread(v, path, d, depth + 1) : value(v, path, key, d, depth + 1);
   const nested = key === "unreadable" || Array.isArray(v) && v.length > 0 || isObject(v) && (isObject(v.before) || Object.values(v).filter((x) => x !== null && typeof x === "object").length > 0 || Object.keys(v).length > 8);
+  if (folded.has(key) && (isObject(v) || Array.isArray(v))) {
+    return d.show(paths, h("div", { class: "wide" }, h("dt", { class: "hidden" }, label(key)), h("dd", null, d.marks(paths), h("details", { class: "fold", open: d.warnedWithin(paths) }, h("summary", null, label(key)), content))));
+  }
   const name = key === "by" && path.startsWith("sources.") ? "Put there by" : label(key);
   return d.show(paths, h("div", { class: nested ? "wide" : null }, h("dt", null, name), h("dd", null, d.marks(paths), content, source && note(source))));
 }
@@ -509,10 +520,11 @@ function placeText(path) {
     } else if (byName.has(step) && i + 1 < steps.length) words.push(steps[++i]);
     else if (step !== "parts" && !(step === "value" && i > 0)) words.push(label(step).toLowerCase());
   }
-  return words.join(", ") || "all of it";
+  return words.length === 1 && words[0] === label("to").toLowerCase() ? "the receiver" : words.join(", ") || "the whole request";
 }
 
 function lookAt(node) {
+  for (let fold = node?.closest("details:not([open])"); fold; fold = fold.parentElement.closest("details:not([open])")) fold.open = true;
   if (!node?.hasAttribute("tabindex")) node?.setAttribute("tabindex", "-1");
   node?.scrollIntoView({ block: "center" });
   node?.focus({ preventScroll: true });
@@ -521,8 +533,8 @@ function lookAt(node) {
 function warningItem(w, d) {
   const at = Array.isArray(w.at) ? w.at : [];
   return h("li", { class: `warning ${weight(w.severity)[1]}` },
-    h("p", null, badge(...weight(w.severity)), " ", h("span", { class: "strong" }, scalar(w.text)), " ", h("code", { class: "note" }, scalar(w.code))),
-    h("div", { class: "row" }, at.map((path) => button(`Show: ${placeText(scalar(path))}`, { class: "button small place", title: scalar(path), onclick: () => lookAt(d.find(scalar(path))) })),
+    h("p", null, badge(...weight(w.severity)), " ", h("span", { class: "strong" }, scalar(w.text))),
+    h("div", { class: "row" }, at.map((path) => button(`Show ${placeText(scalar(path))}`, { class: "button small place", title: scalar(path), onclick: () => lookAt(d.find(scalar(path))) })),
       w.more && h("span", { class: "note" }, `and ${scalar(w.more)} more places`)),
     Object.entries(w).filter(([key]) => !["code", "severity", "text", "at", "more"].includes(key)).map(([key, v]) => h("p", null, `${label(key)}: `, text(isText(v) ? v : JSON.stringify(v), label(key)))));
 }
@@ -530,8 +542,13 @@ function warningItem(w, d) {
 const order = ["DANGER", "WARN", "INFO"];
 const rank = (w) => (order.includes(w?.severity) ? order.indexOf(w.severity) : -1);
 
-// drawn shows a document. Its last element is the end that a reader has to reach.
-export function drawn(document, own = new Map()) {
+// codesOf are the warnings under the names that the document has for them.
+const codesOf = (warnings) => warnings.length > 0 && h("div", { class: "wide" }, h("dt", null, "Warnings by their names"),
+  h("dd", null, h("ul", { class: "plainlist" }, warnings.map((w) => h("li", null, h("code", { class: "wrap" }, scalar(w.code)))))));
+
+// drawn shows a document: what would be signed or changed, then, folded, what a digest commits to besides. asked is what the parts of a
+// document that is looked at later are called.
+export function drawn(document, own = new Map(), { asked } = {}) {
   const d = new Drawing(document, own);
   const warnings = (Array.isArray(document.warnings) ? document.warnings : []).filter(isObject).sort((a, b) => rank(a) - rank(b));
   const parts = Array.isArray(document.parts) ? document.parts : [document.parts];
@@ -539,17 +556,18 @@ export function drawn(document, own = new Map()) {
   const blind = document.readable === "NONE";
   const panels = parts.map((part, i) => {
     const path = `parts.${i}`;
-    const heading = parts.length > 1 ? `Payload ${i + 1} of ${parts.length}` : document.kind === "ORGANIZATION_CHANGE" ? "What would change" : "What would be signed";
+    const heading = parts.length > 1 ? `Payload ${i + 1} of ${parts.length}` : asked ?? (document.kind === "ORGANIZATION_CHANGE" ? "What would change" : "What would be signed");
     return d.show([path], panel(heading, h("div", { class: "items" }, d.marks([path]), isObject(part) ? inside(part, path, "part", d, 0) : value(part, path, "part", d, 0))));
   });
   d.places.set("parts", panels[0]);
   return h("div", { class: "decoded" },
     h("p", { class: "headline", id: unique("headline") }, headline(document, own)),
-    blind && h("div", { class: "state bad", role: "note" }, h("p", { class: "strong" }, "This cannot be read: approving signs blindly"), h("p", null, "Nobody can tell what is signed. Approve only if you know from elsewhere what it is.")),
+    blind && h("div", { class: "state bad", role: "note" }, h("p", { class: "strong" }, asked ? "This cannot be read" : "This cannot be read: approving signs blindly"), h("p", null, "Nobody can tell what is signed.", !asked && " Approve only if you know from elsewhere what it is.")),
     document.readable === "PARTIAL" && h("div", { class: "state bad", role: "note" }, h("p", { class: "strong" }, "A part of this cannot be read, or is shown in part only")),
     document.readable !== "FULL" && !blind && document.readable !== "PARTIAL" && h("div", { class: "state bad", role: "note" }, h("p", { class: "strong" }, "It is not known how much of this can be read")),
     warnings.length > 0 ? panel("Warnings", h("ul", { class: "warnings" }, warnings.map((w) => warningItem(w, d)))) : h("p", { class: "note nowarnings" }, "There are no warnings."),
     panels,
     Array.isArray(document.sources) && panel("Where names and numbers are from", items(document.sources, "sources", "sources", d, 0)),
-    panel("The document", h("dl", { class: "facts" }, Object.keys(document).filter((key) => !known.has(key) || key === "title").map((key) => row(key, document[key], key, d, 0)))));
+    h("details", { class: "panel" }, h("summary", null, "The document"),
+      h("dl", { class: "facts" }, Object.keys(document).filter((key) => !known.has(key) || key === "title").map((key) => row(key, document[key], key, d, 0)), codesOf(warnings))));
 }

@@ -8,21 +8,30 @@ import { headline } from "./decoded.js";
 
 const mostPages = 10;
 
-// waitingForMe lists what the user can approve, oldest first. more tells that there may be others, which were not looked at.
+// rejectedByMe tells whether the user has rejected an activity. Such a user cannot approve it any more, though others can.
+export const rejectedByMe = ({ votes }) => votes.some((v) => v.userId === session()?.userId && v.selection === "VOTE_SELECTION_REJECTED");
+
+// waitingForMe lists what the user can approve, oldest first, and what the user has rejected and others can still approve. more tells
+// that there may be others, which were not looked at.
 export async function waitingForMe() {
   const all = [];
+  const rejected = [];
   let left = mostPages;
   for await (const activities of activityPages({ filterByStatus: ["ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED"] })) {
-    all.push(...activities.filter((a) => a.canApprove));
+    rejected.push(...activities.filter(rejectedByMe));
+    all.push(...activities.filter((a) => a.canApprove && !rejectedByMe(a)));
     if (--left === 0) break;
   }
   told(all.length);
-  return { waiting: all.reverse(), more: left === 0 };
+  return { waiting: all.reverse(), rejected: rejected.reverse(), more: left === 0 };
 }
+
+// requestsText says how many requests wait for the user's approval.
+export const requestsText = (n, more) => `${n}${more ? " or more" : ""} ${n === 1 ? "request" : "requests"} to approve`;
 
 // summaryOf says in a line what an activity of a list does. Lists do not tell it, so each is asked for.
 export async function summaryOf({ id, organizationId }, own) {
-  const { decoded } = (await query("get_activity", { organizationId, activityId: id })).activity;
+  const { decoded } = (await query("get_activity", { organizationId, activityId: id, includeDecoded: true })).activity;
   return decoded ? { title: decoded.title, headline: headline(decoded, own), severity: decoded.severity } : null;
 }
 
@@ -65,7 +74,7 @@ function told(n) {
 }
 
 const fillNumber = (place) => fill(place, number > 0 && [
-  h("span", { class: "badge wait", "aria-hidden": "true" }, String(number)), h("span", { class: "hidden" }, `, ${number} ${number === 1 ? "waits" : "wait"} for you`)]);
+  h("span", { class: "badge wait", "aria-hidden": "true" }, String(number)), h("span", { class: "hidden" }, `, ${requestsText(number)}`)]);
 
 // waitingNumber is a place that shows how many wait. It asks again unless it did a moment ago.
 export function waitingNumber() {

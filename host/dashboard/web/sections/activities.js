@@ -1,6 +1,7 @@
 // Activities: the list of requests, and one of them with its votes.
 
 import { query, sentence, waits } from "../api.js";
+import { digestOf, drawn } from "../decoded.js";
 import { fill, h } from "../dom.js";
 import { exportButton, moment } from "../export.js";
 import { filterText, groups, kindText, statusText, typesOf } from "../kinds.js";
@@ -12,9 +13,12 @@ import { badge, button, copyable, empty, facts, load, loadOne, milliseconds, pan
 import { unsigned } from "../typed.js";
 import { evaluations } from "./evaluations.js";
 import { loadDecision, showDecision } from "./decision.js";
+import { sentenceList } from "./directory.js";
 import { loadRefusal, showRefusal } from "./refusal.js";
 import { loadTransfer, transferPanel } from "./transferactivity.js";
-import { summaryOf } from "../waiting.js";
+import { intentTable, namesIn } from "./intent.js";
+import { bodyOf, ofAnotherView, reasonOf } from "../votes.js";
+import { ownNames, rejectedByMe, summaryOf } from "../waiting.js";
 
 const page = 25;
 const typePrefix = "ACTIVITY_TYPE_";
@@ -27,7 +31,8 @@ const shortStatus = (activity) => (isRefused(activity) ? "REFUSED" : activity.st
 
 export function statusBadge(activity) {
   const short = shortStatus(activity);
-  return badge(statusText(short), tones[short] ?? "neutral");
+  const status = badge(statusText(short), tones[short] ?? "neutral");
+  return waits(activity) && rejectedByMe(activity) ? h("span", { class: "row" }, status, badge("You rejected this")) : status;
 }
 
 export const typeText = kindText; // the name of its type, in any version
@@ -35,14 +40,14 @@ export const typeText = kindText; // the name of its type, in any version
 // The first vote is the requester's.
 export const initiator = (activity) => activity.votes[0]?.user?.userName ?? "–";
 
-// headlines are what waiting activities do, in a sentence, once that is fetched: one after the other.
+// headlines are what activities do, in a sentence, once that is fetched: one after the other.
 const headlines = new WeakMap();
 let last = Promise.resolve();
 
-// activityLink is an activity's name. One that waits says what it does.
-function activityLink(a, href) {
-  const link = h("a", { class: "strong wrap", href }, headlines.get(a) ?? typeText(a.type));
-  if (waits(a) && !headlines.has(a)) {
+// activityLink is an activity's name. One that can be decoded says what it does: lists tell the title, and the sentence is asked for.
+export function activityLink(a, href) {
+  const link = h("a", { class: "strong wrap", href }, headlines.get(a) ?? a.decodedSummary?.title ?? typeText(a.type));
+  if ((waits(a) || a.decodedSummary) && !headlines.has(a)) {
     last = last.then(async () => {
       const summary = link.isConnected && !headlines.has(a) && await summaryOf(a);
       if (summary) headlines.set(a, summary.headline);
@@ -105,12 +110,12 @@ const requestedBy = (by) => (activity) => activity.votes[0]?.userId === by.toLow
 
 // matching yields activities page by page, with those that a filter wants and how many were read. The server filters by status, type and the
 // end of the dates; the beginning ends the reading, as those that changed last come first.
-async function* matching({ status, type, by, from, to, organizationId }, more) {
+async function* matching({ status, type, by, from, to, organizationId, includeDecoded }, more) {
   const users = by ? requestedBy(by) : () => true;
   const mine = (a) => users(a) && (!bothFailed.includes(status) || shortStatus(a) === status);
   const start = from ? startOf(from) : 0;
   const parameters = {
-    ...(organizationId && { organizationId }), ...(status && { filterByStatus: servedStatuses(status).map((s) => statusPrefix + s) }), ...(type && { filterByType: typesOf(type).flatMap(versionsOf).map((t) => typePrefix + t) }),
+    ...(organizationId && { organizationId }), ...(includeDecoded && { includeDecoded }), ...(status && { filterByStatus: servedStatuses(status).map((s) => statusPrefix + s) }), ...(type && { filterByType: typesOf(type).flatMap(versionsOf).map((t) => typePrefix + t) }),
     ...(to && { untilMs: String(startOf(to, 1) - 1) }),
   };
   for await (const all of activityPages(parameters, more)) {
@@ -127,7 +132,7 @@ const chosenHere = ({ by, status }) => Boolean(by) || bothFailed.includes(status
 
 // activityList shows activities a page at a time.
 export function activityList(place, wanted, href = (a) => `#/activities/${a.id}`) {
-  const source = matching(wanted, { size: chosenHere(wanted) ? 100 : page });
+  const source = matching({ ...wanted, includeDecoded: true }, { size: chosenHere(wanted) ? 100 : page });
   // next reads until there is something to show, a thousand were read or there are no more.
   const next = async () => {
     const got = { rows: [], read: 0, full: false };
@@ -169,7 +174,7 @@ const activityExport = (wanted) => exportButton({
   what: "activities", id: (a) => a.id, intro: "The activities that the filters select, those that changed last first, with each request and its result.",
   pages: async function* (signal) { for await (const { rows } of matching(wanted, { signal })) yield rows; },
   columns: [
-    ["id", (a) => a.id], ["type", (a) => a.type], ["status", (a) => a.status], ["createdAt", (a) => moment(a.createdAt)], ["updatedAt", (a) => moment(a.updatedAt)],
+    ["id", (a) => a.id], ["type", (a) => a.type], ["status", (a) => a.status], ["shownAs", (a) => statusText(shortStatus(a))], ["createdAt", (a) => moment(a.createdAt)], ["updatedAt", (a) => moment(a.updatedAt)],
     ["requestedBy", (a) => a.votes[0]?.user?.userName], ["requestedById", (a) => a.votes[0]?.userId], ["fingerprint", (a) => a.fingerprint],
     ["approvals", (a) => a.votes.filter((v) => v.selection === "VOTE_SELECTION_APPROVED").length], ["rejections", (a) => a.votes.filter((v) => v.selection === "VOTE_SELECTION_REJECTED").length],
     ["failure", (a) => a.failure?.message], ["intent", (a) => a.intent], ["result", (a) => a.result], ["organizationId", (a) => a.organizationId],
@@ -191,46 +196,35 @@ const json = (content) => h("pre", { class: "json", tabindex: "0" }, h("code", n
 const inner = (one) => Object.values(one ?? {})[0];
 
 // asked shows what was asked for, and says what of it no signature will cover.
-function asked(intent) {
+const asked = (intent) => [json(inner(intent)), unsignedNote(intent)];
+
+function unsignedNote(intent) {
   const left = unsigned(inner(intent));
-  return [
-    json(inner(intent)),
-    left.length > 0 && h("div", { class: "state bad", role: "note" },
-      h("p", { class: "strong" }, "Not signed"),
-      h("p", null, "The types of the typed data do not name these members. They are in the text above and in no hash:"),
-      h("ul", null, left.map((path) => h("li", null, h("code", { class: "wrap" }, path))))),
-  ];
+  return left.length > 0 && h("div", { class: "state bad", role: "note" },
+    h("p", { class: "strong" }, "Not signed"),
+    h("p", null, "The types of the typed data do not name these members. They are in the text of the request and in no hash:"),
+    h("ul", null, left.map((path) => h("li", null, h("code", { class: "wrap" }, path)))));
 }
 
-// bodyOf is the body that somebody signed as a vote.
-function bodyOf({ message }) {
-  if (typeof message !== "string" || message.length > 65536) return null;
-  try {
-    return JSON.parse(message);
-  } catch {
-    return null; // not a body of this interface
-  }
-}
+const schemes = { API_P256: "API key, P-256", API_SECP256K1: "API key, secp256k1", API_SECP256K1_EIP191: "Ethereum key", API_ED25519: "API key, Ed25519", WEBAUTHN: "Passkey" };
 
-// reasonOf is why somebody rejected, which stands in the body that he signed.
-function reasonOf(vote) {
-  const reason = vote.selection === "VOTE_SELECTION_REJECTED" && bodyOf(vote)?.parameters?.reason;
-  return typeof reason === "string" && reason ? reason.slice(0, 2000) : null;
+// credentialText names what a vote was signed with. The key of a session looks like any other, so the user's keys tell.
+function credentialText({ scheme, publicKey, user }) {
+  const key = user?.apiKeys?.find((k) => k.credential.publicKey === publicKey);
+  return key?.credential.type === "CREDENTIAL_TYPE_LOGIN" ? "Session" : schemes[scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? scheme;
 }
-
-const credentials = { API_P256: "API key, P-256", API_SECP256K1: "API key, secp256k1", API_SECP256K1_EIP191: "Ethereum key", API_ED25519: "API key, Ed25519", WEBAUTHN: "Passkey" };
 
 // voteBadge says what somebody did. The first vote is the request itself, which counts as the requester's approval. The vote of a
 // deleted requester is gone.
-function voteBadge(vote, first) {
+function voteBadge(vote, first, old) {
   if (vote.selection !== "VOTE_SELECTION_APPROVED") return badge("Rejected", "bad");
+  if (old) return badge("Approved another view", "wait");
   return first && bodyOf(vote)?.type !== "ACTIVITY_TYPE_APPROVE_ACTIVITY" ? h("span", null, badge("Requested"), h("span", { class: "hidden" }, " and approved")) : badge("Approved", "good");
 }
 
-const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential", "Reason"], votes.map((v, i) => [
+const voteTable = (activity) => table("Votes", ["User", "Vote", "When", "Credential", "Reason"], activity.votes.map((v, i) => [
   h("a", { class: "strong", href: `#/users/${v.userId}` }, v.user?.userName ?? v.userId),
-  voteBadge(v, i === 0), when(v.createdAt, { both: true }),
-  credentials[v.scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? v.scheme, h("span", { class: "wrap" }, reasonOf(v) ?? "–")]));
+  voteBadge(v, i === 0, ofAnotherView(activity, v)), when(v.createdAt, { both: true }), credentialText(v), h("span", { class: "wrap" }, reasonOf(v) ?? "–")]));
 
 const about = (activity) => panel("About", facts([
   ["Status", statusBadge(activity)], ["Requested by", initiator(activity)], ["Created", when(activity.createdAt, { both: true })], ["Last change", when(activity.updatedAt, { both: true })],
@@ -238,21 +232,47 @@ const about = (activity) => panel("About", facts([
   activity.appProofs?.length && ["App proofs", String(activity.appProofs.length)],
 ]));
 
-const votes = (activity) => panel("Votes", activity.votes.length ? voteTable(activity.votes) : empty("No votes."));
+const votes = (activity) => panel("Votes", activity.votes.length ? voteTable(activity) : empty("No votes."),
+  { note: activity.votes.some((v) => ofAnotherView(activity, v)) && "Who approved another view was shown this differently. That approval does not count until it is given again." });
 
-function draw({ activity, said, decision, refusal, transfer }, back, again) {
+// loadOver fetches what the page of an activity that is over shows of its request: the view of what was signed or sent, as it is decoded
+// today, or else names for ids.
+export async function loadOver(activity, of) {
+  const { decoded } = activity;
+  if (!decoded) return { names: await namesIn(inner(activity.intent), of) };
+  const [digest, own] = await Promise.all([digestOf(decoded), of ? new Map() : ownNames()]);
+  const sawIt = activity.votes.filter((v) => bodyOf(v)?.parameters?.decodedDigest === digest).map((v) => v.user?.userName ?? v.userId);
+  return { decoded, own, sawIt, genuine: digest === activity.decodedDigest };
+}
+
+// lookedAt shows what was asked for: in words if it signed or sent something, and as a table otherwise.
+export function lookedAt(activity, { decoded, own, sawIt, genuine, names }) {
+  const sent = [unsignedNote(activity.intent), h("details", { class: "panel" }, h("summary", null, "The request as it was sent"), json(inner(activity.intent)))];
+  if (!decoded) return [panel("Request", intentTable(inner(activity.intent), names), { note: names.size > 0 && "Names are those of today." }), sent];
+  if (decoded.kind === "UNKNOWN_SIGNER") {
+    return [h("div", { class: "state", role: "note" }, h("p", { class: "strong" }, "This cannot be decoded any more"), h("p", null, "The key that was to sign is not in the organization.")), sent];
+  }
+  const done = activity.status === "ACTIVITY_STATUS_COMPLETED";
+  return [
+    !genuine && h("div", { class: "state bad", role: "alert" }, h("p", { class: "strong" }, "What the server shows is not what it says it shows"), h("p", null, "The digest of this view differs from the one that came with it.")),
+    h("p", { class: "note" }, "Decoded today: names may have changed since.", sawIt.length > 0 && ` This is exactly what ${sentenceList(sawIt)} approved.`),
+    drawn(decoded, own, { asked: done ? "What was signed" : "What was to be signed" }), sent,
+  ];
+}
+
+function draw({ activity, said, decision, over, refusal, transfer }, back, again) {
   const named = said.filter((e) => e.policyId || e.policyName);
-  const head = title(decision?.title ?? typeText(activity.type), { back });
   if (decision) {
-    return [head, showDecision(activity, decision, votes(activity), again), transferPanel(activity, transfer, again), about(activity),
+    return [title(decision.title ?? typeText(activity.type), { back }), showDecision(activity, decision, votes(activity), again), transferPanel(activity, transfer, again), about(activity),
       h("details", { class: "panel" }, h("summary", null, "The request as it was sent"), asked(activity.intent))];
   }
   return [
-    head,
+    title(over.decoded?.kind === "UNKNOWN_SIGNER" ? typeText(activity.type) : over.decoded?.title ?? typeText(activity.type), { back }),
+    h("p", { class: "row became" }, statusBadge(activity), h("span", { class: "note" }, `Requested by ${initiator(activity)}, `, when(activity.createdAt), ".")),
     refusal ? showRefusal(activity, refusal) : activity.failure && failed(activity),
     transferPanel(activity, transfer, again),
+    lookedAt(activity, over),
     about(activity),
-    panel("Request", asked(activity.intent)),
     inner(activity.result) && panel("Result", json(inner(activity.result))),
     votes(activity),
     !refusal && named.length > 0 && panel("Policies", evaluations(named)),
@@ -262,10 +282,12 @@ function draw({ activity, said, decision, refusal, transfer }, back, again) {
 // failed says why an activity failed that was allowed.
 export const failed = ({ failure }) => h("div", { class: "state bad" }, h("p", { class: "strong" }, sentence(failure.message)));
 
-// evaluationsOf are the newest evaluations of an activity; null if the reader may not see them.
+// evaluationsOf are the newest evaluations of an activity that name policies, as a rejection evaluates none; null if the reader may not
+// see them.
 async function evaluationsOf(activityId) {
   try {
-    return (await query("get_policy_evaluations", { activityId })).policyEvaluations.at(-1)?.policyEvaluations ?? [];
+    const all = (await query("get_policy_evaluations", { activityId })).policyEvaluations.map((e) => e.policyEvaluations ?? []);
+    return all.findLast((some) => some.some((e) => e.policyId)) ?? all.at(-1) ?? [];
   } catch (error) {
     if (error.code === 7) return null;
     throw error;
@@ -274,9 +296,12 @@ async function evaluationsOf(activityId) {
 
 // one shows an activity: while it waits, what approvers have to know and their vote, later what came of it.
 export const one = (main, activityId, back) => loadOne(main, "the activity", "Activity", back, async () => {
-  const [{ activity }, told] = await Promise.all([query("get_activity", { activityId }), evaluationsOf(activityId)]);
+  const [{ activity }, told] = await Promise.all([query("get_activity", { activityId, includeDecoded: true }), evaluationsOf(activityId)]);
   const said = told ?? [];
-  return { activity, said, decision: waits(activity) ? await loadDecision(activity, said) : null, refusal: isRefused(activity) ? await loadRefusal(activity, told) : null, transfer: await loadTransfer(activity) };
+  return {
+    activity, said, decision: waits(activity) ? await loadDecision(activity, told) : null, over: waits(activity) ? null : await loadOver(activity),
+    refusal: isRefused(activity) ? await loadRefusal(activity, told) : null, transfer: await loadTransfer(activity),
+  };
 }, (got, again) => draw(got, back, again));
 
 export const activities = (main, [id], search) => (id ? one(main, id, { href: "#/activities", text: "Activities" }) : list(main, search));

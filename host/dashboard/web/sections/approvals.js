@@ -2,9 +2,9 @@
 
 import { severityBadge } from "../decoded.js";
 import { fill, h } from "../dom.js";
-import { copyable, empty, load, paged, problem, table, title, toast, when } from "../ui.js";
+import { copyable, empty, load, paged, panel, problem, table, title, toast, when } from "../ui.js";
 import { cannotNotify, inTurn, notifies, ownNames, summaryOf, switchNotifications, waitingForMe } from "../waiting.js";
-import { initiator, one, typeText } from "./activities.js";
+import { activityLink, initiator, one, typeText } from "./activities.js";
 
 const page = 10;
 
@@ -13,6 +13,10 @@ const votesText = (activity) => {
   const rejected = activity.votes.length - approved;
   return `${approved} approved${rejected ? `, ${rejected} rejected` : ""}`;
 };
+
+// rejectedTable lists what the reader has rejected, and others can still approve.
+const rejectedTable = (all) => all.length > 0 && panel("You rejected these", table("You rejected these", ["Activity", "Requested by", "Votes"], all.map((a) => [
+  activityLink(a, `#/approvals/${a.id}`), [h("p", null, initiator(a)), h("p", { class: "note" }, when(a.createdAt))], h("span", { class: "nowrap" }, votesText(a))])), { note: "They do not wait for you any more. Others can still approve them." });
 
 const row = ([activity, summary]) => [
   [h("a", { class: "strong wrap", href: `#/approvals/${activity.id}` }, summary?.headline ?? `${typeText(activity.type)}, which cannot be shown`),
@@ -23,22 +27,23 @@ const row = ([activity, summary]) => [
 
 function list(main) {
   const place = h("div");
-  fill(main, title("Approvals", { intro: "What waits for you, oldest first." }), place, notificationSwitch());
+  fill(main, title("Approvals", { intro: "Requests that wait for your approval, oldest first." }), place, notificationSwitch());
   load(place, "what waits for you", async () => {
-    const { waiting, more } = await waitingForMe();
+    const { waiting, rejected, more } = await waitingForMe();
     const own = waiting.length ? await ownNames() : new Map();
     const told = async (all) => (await inTurn(all, (a) => summaryOf(a, own))).map((summary, i) => [all[i], summary]);
-    return { waiting, more, told, first: await told(waiting.slice(0, page)) };
-  }, ({ waiting, more, told, first }) => {
-    if (waiting.length === 0) return empty("Nothing waits for you.");
+    return { waiting, rejected, more, told, first: await told(waiting.slice(0, page)) };
+  }, ({ waiting, rejected, more, told, first }) => {
+    if (waiting.length === 0) return [empty("No request waits for your approval."), rejectedTable(rejected)];
     let shown = first.length;
     return [
       paged(first, page, async () => {
         const next = await told(waiting.slice(shown, shown + page));
         shown += next.length;
         return next;
-      }, (all) => table("What waits for you", ["What it does", "Warnings", "Requested by", "Votes"], all.map(row)), (error) => toast(error.message)),
+      }, (all) => table("Requests to approve", ["What it does", "Warnings", "Requested by", "Votes"], all.map(row)), (error) => toast(error.message)),
       more && h("p", { class: "note" }, "There may be more, which were not looked at."),
+      rejectedTable(rejected),
     ];
   });
 }

@@ -10,7 +10,17 @@ const verdicts = {
   OUTCOME_TIME_INACTIVE: ["Not in force now", "neutral"], OUTCOME_ERROR: ["Cannot be evaluated", "wait"], OUTCOME_REJECTED: ["Rejected", "bad"],
 };
 
-export function verdictBadge({ outcome, clause }) {
+// isAboutOthers tells whether a policy is not about requests of this kind: its condition names other kinds, or reads what such a
+// request does not have.
+export function isAboutOthers({ outcome, clause, values = [] }) {
+  if (values.length === 0) return false;
+  if (outcome === "OUTCOME_ERROR") return values.every((v) => v.value.startsWith(missing));
+  return clause === "condition" && outcome === "OUTCOME_DENY_IMPLICIT" && values.every((v) => /^activity\.(type|kind|resource|action)$/.test(v.expression));
+}
+
+export function verdictBadge(evaluation) {
+  const { outcome, clause } = evaluation;
+  if (isAboutOthers(evaluation)) return badge("Is not about this");
   if (outcome === "OUTCOME_DENY_IMPLICIT" && clause === "consensus") return badge("For other users");
   return badge(...verdicts[outcome] ?? [words(outcome, "OUTCOME_")]);
 }
@@ -26,8 +36,10 @@ const code = (text) => h("code", { class: "wrap" }, text);
 // valueText says what an expression came to in a request.
 export const valueText = ({ expression, value }) => [code(expression), " ", isProse(value) ? value : ["is ", code(value)]];
 
+const missing = "MissingField: ";
+
 // errorText says why an expression could not be evaluated.
-export const errorText = ({ value }) => value.replace(/^MissingField: /, "");
+export const errorText = ({ value }) => (value.startsWith(missing) ? value.slice(missing.length) : value);
 
 const because = ({ outcome, expression, values = [] }) => [
   expression && outcome !== "OUTCOME_ERROR" && h("p", { class: "note" }, "Looks at ", code(expression), "."),

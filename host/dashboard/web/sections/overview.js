@@ -5,7 +5,7 @@ import { fill, h } from "../dom.js";
 import { quorumPicture } from "../quorum.js";
 import { session, takeOrganizationName } from "../session.js";
 import { empty, load, panel, title } from "../ui.js";
-import { waitingForMe } from "../waiting.js";
+import { requestsText, waitingForMe } from "../waiting.js";
 import { activityTable } from "./activities.js";
 import { members, membersOf } from "./quorum.js";
 import { trends } from "./trends.js";
@@ -17,7 +17,7 @@ function draw({ organization, waiting, more, recent, subOrganizations }) {
   const { users, wallets, policies, rootQuorum } = organization;
   const count = (n, one, many, href) => h("a", { class: "count", href }, h("b", null, n), ` ${n === 1 ? one : many}`);
   return [
-    waiting.length > 0 && h("p", { class: "state waiting" }, h("a", { class: "strong", href: "#/approvals" }, `${waiting.length}${more ? " or more" : ""} ${waiting.length === 1 ? "waits" : "wait"} for you`)),
+    waiting.length > 0 && h("p", { class: "state waiting" }, h("a", { class: "strong", href: "#/approvals" }, requestsText(waiting.length, more))),
     h("div", { class: "counts" }, count(users.length, "user", "users", "#/users"), count(wallets.length, "wallet", "wallets", "#/wallets"), count(policies.length, "policy", "policies", "#/policies"),
       count(subOrganizations, "sub-organization", "sub-organizations", "#/suborganizations")),
     h("div", { class: "rootquorum" }, h("span", { class: "note" }, "Root quorum"), quorumPicture(membersOf(organization)), h("span", { class: "note" }, members(organization, mostNames)), h("a", { class: "note", href: "#/settings" }, "Settings")),
@@ -34,7 +34,7 @@ export function overview(main) {
     const [{ organizationData }, { waiting, more }, recent, { total }] = await Promise.all([
       query("get_organization"),
       waitingForMe(),
-      query("list_activities", { paginationOptions: { limit: "5" } }),
+      query("list_activities", { includeDecoded: true, paginationOptions: { limit: "5" } }),
       query("list_suborgs", { includeDetails: true, paginationOptions: { limit: "1" } }),
     ]);
     await takeOrganizationName(organizationData.name);

@@ -45,6 +45,9 @@ export function inWords(all, { other, mark = "ins", brief = false } = {}) {
   return [h("p", { class: "policy-sentence" }, all.sentence), rows.length > 0 && h("dl", { class: "facts" }, rows)];
 }
 
+// lineInWords draws one line of words and those below it.
+export const lineInWords = (one) => line(one);
+
 // whatInWords is what a policy is about, without who and when.
 export const whatInWords = ({ what }) => line(what);
 

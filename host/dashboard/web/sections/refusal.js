@@ -1,10 +1,11 @@
 // A refused activity: the reason in a sentence, the policy that decided or came closest, what to do next, and the other policies.
 
 import { query } from "../api.js";
-import { h, unique } from "../dom.js";
-import { bareType, denialOf, deniers, ownTypes, reasonOf, rootQuorumTypes, wantsOf } from "../refusals.js";
-import { grown } from "../ui.js";
-import { errorText, evaluations as evaluationTable, policyName, valueText } from "./evaluations.js";
+import { fill, h, unique } from "../dom.js";
+import { bareType, denialOf, deniers, isProse, ownTypes, reasonOf, rootQuorumTypes, wantsOf } from "../refusals.js";
+import { grown, when } from "../ui.js";
+import { errorText, evaluations as evaluationTable, isAboutOthers, policyName, valueText } from "./evaluations.js";
+import { meaningOf, organizationOf } from "./plainpolicies.js";
 
 const orNull = (asked) => asked.catch((error) => console.debug(error) ?? null);
 const secondsOf = (timestamp) => Number(timestamp.seconds);
@@ -17,7 +18,8 @@ export async function loadRefusal(activity, said, of = {}) {
   if (evaluations.length === 0) return { ...await withoutPolicies(activity, said, of), others: [] };
   // Without expressions the enclave has not sorted them.
   const sorted = evaluations.some((e) => e.expression);
-  const main = deniers(evaluations)[0] ?? (sorted ? evaluations[0] : null);
+  const first = sorted ? evaluations[0] : null;
+  const main = deniers(evaluations)[0] ?? (sorted ? evaluations.find((e) => !isAboutOthers(e)) ?? null : null);
   const names = main?.clause === "consensus" ? [...new Set([main.expression ?? "", ...(main.values ?? []).map((v) => v.value)].join(" ").match(ids))].slice(0, 4) : [];
   const present = new Set((said ?? []).filter((e) => e.policyName).map((e) => e.policyId));
   const [policy, ...users] = await Promise.all([
@@ -25,7 +27,8 @@ export async function loadRefusal(activity, said, of = {}) {
   ]);
   return {
     reason: reasonOf(activity.type, denialOf(activity.failure)), main, policy: policy ? policy.policy : null, of, mayAllow: true,
-    users: users.filter(Boolean).map(({ user }) => user), others: evaluations.filter((e) => e !== main),
+    users: users.filter(Boolean).map(({ user }) => user), others: evaluations.filter((e) => e !== main), skipped: main !== first,
+    text: sorted && !main ? "No policy is about requests of this kind." : undefined,
     exists: (e) => !of.organizationId && (present.has(e.policyId) || Boolean(policy) && policy.policy.policyId === e.policyId),
   };
 }
@@ -53,9 +56,6 @@ const nameOf = ({ main, exists }) => policyName({ ...main, policyName: main.poli
 // headline is the reason. A single policy that denied is a link in it.
 const headline = (refusal) => (refusal.main && isDenier(refusal.main) && !refusal.others.some(isDenier) ? ["Refused by the policy ", nameOf(refusal), "."] : refusal.reason);
 
-// isAboutOthers tells whether a policy is not about activities of this kind.
-const isAboutOthers = (e) => e.clause === "condition" && valuesOf(e).length > 0 && valuesOf(e).every((v) => /^activity\.(type|kind|resource|action)$/.test(v.expression));
-
 const valuesOf = (main) => main.values ?? [];
 
 const wanted = (main, wants) => {
@@ -74,17 +74,12 @@ function began({ main, policy, others }, name, time) {
   if (!main.expression) return [closest, " does not apply"];
   if (main.clause === "consensus") return [closest, " is for other users: it ", wanted(main, wants)];
   if (main.clause === "time") return [closest, " was not in force: it ", wanted(main, wants)];
-  if (isAboutOthers(main)) return [closest, " is about other activities: it ", wanted(main, wants)];
   return [closest, " ", wanted(main, wants)];
 }
 
-// sentences tell of the policy that decided or came closest: what it wants, and a line for each value in the request.
-function sentences(refusal, activity) {
-  const { main, policy, exists, users } = refusal;
-  const time = secondsOf(activity.createdAt);
-  const changed = policy && secondsOf(policy.updatedAt) > time;
-  // The enclave puts policies that could only deny behind those that could allow.
-  if (policy?.effect === "EFFECT_DENY" && !changed && !isDenier(main)) return h("p", null, "The policies only deny. There is none that allows anything.");
+// written tells of the policy that decided or came closest by its expressions: what it wants, and a line for each value in the request.
+function written(refusal, time) {
+  const { main, users } = refusal;
   const had = main.outcome === "OUTCOME_ERROR" ? [] : valuesOf(main);
   const one = had.length === 1;
   const line = (v) => ["in this request ", valueText(v)];
@@ -92,6 +87,54 @@ function sentences(refusal, activity) {
     h("p", null, began(refusal, nameOf(refusal), time), one && ["; ", line(had[0])], "."),
     !one && had.length > 0 && h("ul", { class: "plainlist" }, had.map((v) => h("li", null, "In this request ", valueText(v), "."))),
     users.map((u) => h("p", { class: "note" }, h("code", null, u.userId), " is ", h("bdi", null, u.userName), ".")),
+  ];
+}
+
+// alone makes an expression about one of the approvers, such as user.id == 'x', one that a policy could have.
+const alone = (expression, values) => {
+  const name = /^([a-z_]\w*)\./.exec(values[0]?.expression ?? expression)?.[1];
+  return name && !["approvers", "credentials"].includes(name) ? `approvers.any(${name}, ${expression})` : expression;
+};
+
+// inWords says the same in words; null if the engine has none for all of it.
+async function inWords(refusal, activity) {
+  const { main, policy, others, of } = refusal;
+  const { clause, expression } = main;
+  if (!expression || expression.endsWith("…") || !["OUTCOME_DENY_IMPLICIT", "OUTCOME_DENY_EXPLICIT", "OUTCOME_TIME_INACTIVE"].includes(main.outcome)) return null;
+  const organization = await organizationOf(of.organizationId ? of : {});
+  const wants = wantsOf(main, policy, secondsOf(activity.createdAt));
+  const values = valuesOf(main);
+  const whole = clause === "consensus" ? (text) => alone(text, values) : (text) => text;
+  const means = (text) => meaningOf(whole(text), clause, organization);
+  const meaning = await means(wants === false ? `!(${expression})` : expression);
+  if (!meaning) return null;
+  const name = nameOf(refusal);
+  if (isDenier(main)) return h("p", null, others.some(isDenier) ? [name, " denies this"] : "It denies this", wants === undefined ? [", looking at whether "] : " because ", meaning, ".");
+  const had = clause === "time" ? [] : await Promise.all(values.map((v) => (isProse(v.value) ? null : means(`${v.expression} == ${v.value}`))));
+  if (had.includes(null)) return null;
+  const begins = ["The policy ", name, others.length > 0 && " comes closest. It"];
+  const here = had.length > 0 && ["; in this request ", had.join(" and ")];
+  if (clause === "time") return h("p", null, begins, " was not in force: it is in force ", meaning, "; this request came ", when(activity.createdAt, { both: true }), ".");
+  if (clause === "consensus") return h("p", null, begins, " is for other users: it ", wants === undefined ? "depends on whether " : "allows this only if ", meaning, here, ".");
+  return h("p", null, begins, wants === undefined ? " depends on whether " : " allows this only if ", meaning, here, ".");
+}
+
+// sentences tell of the policy that decided or came closest: by its expressions, and in words as soon as there are any.
+function sentences(refusal, activity) {
+  const { main, policy, exists } = refusal;
+  const time = secondsOf(activity.createdAt);
+  const changed = policy && secondsOf(policy.updatedAt) > time;
+  // The enclave puts policies that could only deny behind those that could allow.
+  if (policy?.effect === "EFFECT_DENY" && !changed && !isDenier(main)) {
+    return h("p", null, refusal.skipped ? "No policy that allows is about requests of this kind." : "The policies only deny. There is none that allows anything.");
+  }
+  const exact = written(refusal, time);
+  const place = h("div", { class: "items", "aria-busy": "true" }, exact);
+  inWords(refusal, activity).then((said) => said && fill(place, said, h("details", { class: "fold" }, h("summary", null, "As the policy is written"), exact)))
+    .catch((error) => console.debug(error)) // the expressions are there
+    .finally(() => place.removeAttribute("aria-busy"));
+  return [
+    place,
     changed && h("p", { class: "note" }, "The policy has changed since."),
     !exists(main) && !refusal.of.organizationId && h("p", { class: "note" }, "The policy has been deleted since."),
     isDenier(main) && h("p", null, "A policy that denies overrides all that allow. Only the root quorum can do this in spite of it."),

@@ -10,7 +10,7 @@ import { isRefused } from "../refusals.js";
 import { session } from "../session.js";
 import { sortable } from "../tables.js";
 import { button, copyable, empty, facts, load, loadOne, milliseconds, panel, problem, table, title, when } from "../ui.js";
-import { activityList, failed, initiator, statusBadge, typeText } from "./activities.js";
+import { activityList, failed, initiator, loadOver, lookedAt, statusBadge, typeText } from "./activities.js";
 import { effectBadge, policyText } from "./policywords.js";
 import { loadRefusal, showRefusal } from "./refusal.js";
 import { trends } from "./trends.js";
@@ -172,16 +172,16 @@ const json = (content) => h("pre", { class: "json", tabindex: "0" }, h("code", n
 // activity shows one activity of a sub-organization.
 const activity = (main, organizationId, activityId) => loadOne(main, "the activity", "Activity", { href: `${path}/${organizationId}`, text: "Sub-organization" },
   async () => {
-    const { activity: a } = await readable(() => query("get_activity", { organizationId, activityId }));
-    return { a, refusal: isRefused(a) ? await loadRefusal(a, [], { organizationId }) : null };
-  }, ({ a, refusal }) => [
-    title(typeText(a.type), { back: { href: `${path}/${organizationId}`, text: "Sub-organization" }, intro: "Only the users of the sub-organization can approve or reject it." }),
+    const { activity: a } = await readable(() => query("get_activity", { organizationId, activityId, includeDecoded: true }));
+    return { a, over: await loadOver(a, { organizationId }), refusal: isRefused(a) ? await loadRefusal(a, [], { organizationId }) : null };
+  }, ({ a, over, refusal }) => [
+    title(over.decoded?.title ?? typeText(a.type), { back: { href: `${path}/${organizationId}`, text: "Sub-organization" }, intro: "Only the users of the sub-organization can approve or reject it." }),
     refusal ? showRefusal(a, refusal) : a.failure && failed(a),
     panel("About", facts([
       ["Status", statusBadge(a)], ["Requested by", initiator(a)], ["Created", when(a.createdAt, { both: true })], ["Last change", when(a.updatedAt, { both: true })],
       ["Activity id", copyable(a.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, a.type)], ["Fingerprint", copyable(a.fingerprint, "fingerprint")],
     ])),
-    panel("Request", json(a.intent)),
+    lookedAt(a, over),
     a.result && Object.keys(a.result).length > 0 && panel("Result", json(a.result)),
   ]);
 

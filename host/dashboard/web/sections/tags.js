@@ -79,7 +79,7 @@ function remove(kind, tag, again) {
 const columns = (kind, all, again) => [
   { name: "Name", cell: kind.name, key: (t) => t.tagName },
   { name: kind.column, cell: kind.holders, key: (t) => t.holders.length },
-  { name: "Named by", cell: (t) => (t.policies.length ? h("span", null, policyLinks(t.policies)) : "–"), key: (t) => t.policies.length },
+  { name: "In policies", cell: (t) => (t.policies.length ? h("span", null, policyLinks(t.policies)) : "–"), key: (t) => t.policies.length },
   { name: "Created", cell: (t) => when(t.createdAt), key: (t) => milliseconds(t.createdAt) },
   { name: "Id", cell: (t) => copyable(t.tagId, `id of ${t.tagName}`) },
   { name: "", cell: (t) => h("div", { class: "row" },

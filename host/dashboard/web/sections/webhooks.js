@@ -78,7 +78,7 @@ const statusText = (d) => {
   const tries = plural(d.attempts, "attempt", "attempts");
   if (is(d, "DELIVERED")) return d.attempts > 1 ? [`After ${tries}.`] : [];
   if (is(d, "WAITING") && d.attempts === 0) return ["Not tried yet."];
-  if (is(d, "WAITING")) return [errorText(d.lastError), ` ${tries} so far, the next one `, when(d.nextAttemptAt), "."];
+  if (is(d, "WAITING")) return [errorText(d.lastError), ` ${tries} so far. `, milliseconds(d.nextAttemptAt) > Date.now() ? ["The next attempt is ", when(d.nextAttemptAt), "."] : "The next attempt is due."];
   return [errorText(d.lastError), is(d, "FAILED") && ` Given up after ${tries}.`];
 };
 
