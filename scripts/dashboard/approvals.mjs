@@ -2,14 +2,14 @@
 // he has seen it; what a dishonest server or requester would try; and the drawing of all cases that the enclave decodes.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { createCipheriv, createECDH, createHash, createHmac } from "node:crypto";
+import { createECDH, createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
-import { Client } from "./client.mjs";
+import { account, apiKey, approve, drawings, look, newUser, sealed } from "./approver.mjs";
 import { controls } from "./controls.mjs";
-import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
+import { base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
 import { makeOpenKey } from "./stamp.mjs";
 
 const { cases, context: known, example } = JSON.parse(readFileSync("enclave/internal/decoded/testdata/cases.json", "utf8"));
@@ -56,25 +56,6 @@ const number = (n) => (n === 0n ? "" : n.toString(16).padStart(n.toString(16).le
 const sepolia = (nonce, to = "44".repeat(20), value = 500000000000000000n) => hex(Buffer.concat([Buffer.from([2]), rlp([number(11155111n), number(BigInt(nonce)), number(1000000000n), number(85714285714n), number(21000n), to, number(value), "", []])]));
 const tempo = hex(Buffer.concat([Buffer.from([0x76]), rlp([number(42431n), number(1000000n), number(20000000000n), number(200000n), [["fe".repeat(20), "", "deadbeef"], ["20c0" + "00".repeat(17) + "01", "", `a9059cbb${"00".repeat(12)}${"fe".repeat(20)}${number(2500000n).padStart(64, "0")}`]], [], "", number(3n), "", "", "", "", []])]));
 
-// sealed encrypts a text as clients do for an import: HPKE (RFC 9180) in base mode with P-256, HKDF-SHA256, AES-256-GCM.
-function sealed(target, text) {
-  const hmac = (key, ...data) => createHmac("sha256", key).update(Buffer.concat(data.map((d) => Buffer.from(d)))).digest();
-  const suite = (name) => ({
-    extract: (salt, label, ikm) => hmac(salt, "HPKE-v1", name, label, ikm),
-    expand: (prk, label, info, length) => hmac(prk, [0, length], "HPKE-v1", name, label, info, [1]).subarray(0, length),
-  });
-  const sender = createECDH("prime256v1");
-  const enc = sender.generateKeys();
-  const kem = suite(Buffer.from([0x4b, 0x45, 0x4d, 0, 0x10]));
-  const shared = kem.expand(kem.extract("", "eae_prk", sender.computeSecret(target)), "shared_secret", Buffer.concat([enc, target]), 32);
-  const all = suite(Buffer.from([0x48, 0x50, 0x4b, 0x45, 0, 0x10, 0, 1, 0, 2]));
-  const context = Buffer.concat([[0], all.extract("", "psk_id_hash", ""), all.extract("", "info_hash", "turnkey_hpke")].map((b) => Buffer.from(b)));
-  const secret = all.extract(shared, "secret", "");
-  const cipher = createCipheriv("aes-256-gcm", all.expand(secret, "key", context, 32), all.expand(secret, "base_nonce", context, 12));
-  cipher.setAAD(Buffer.concat([enc, target]));
-  return JSON.stringify({ encappedPublic: hex(enc), ciphertext: hex(Buffer.concat([cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()])) });
-}
-
 // ---- The organization: two people who decide together, and one who may ask for wallets.
 
 let browser, page, complaints, accounts, bundle, walletId, cyd, imitation, savings;
@@ -82,16 +63,6 @@ let browser, page, complaints, accounts, bundle, walletId, cyd, imitation, savin
 const labelled = `0xd167${"00".repeat(16)}8fb5`;
 const bea = {};
 const by = (format) => accounts.find((a) => a.addressFormat === `ADDRESS_FORMAT_${format}`);
-const account = (curve, path, format) => ({ curve: `CURVE_${curve}`, pathFormat: "PATH_FORMAT_BIP32", path, addressFormat: `ADDRESS_FORMAT_${format}` });
-const apiKey = (apiKeyName, publicKey) => ({ apiKeyName, publicKey, curveType: "API_KEY_CURVE_P256" });
-
-async function newUser(userName) {
-  const pair = await makeOpenKey();
-  const made = await root.submit("create_users", "CREATE_USERS_V3", { users: [{ userName, apiKeys: [apiKey("key", pair.publicKey)], authenticators: [], oauthProviders: [], userTags: [] }] });
-  writeFileSync(join(scratch, `${userName}.json`), JSON.stringify({ organizationId, ...pair }));
-  return { userId: Object.values(made.result)[0].userIds[0], file: join(scratch, `${userName}.json`), client: new Client({ apiUrl, organizationId, ...pair }) };
-}
-
 before(async () => {
   browser = await launch();
   ({ page, complaints } = await open(browser));
@@ -122,24 +93,10 @@ async function signIn(at, file) {
   await heading("Latest activities", at);
 }
 
-async function look(id, at = page) {
-  await at.goto(`${base}#/approvals/${id}`);
-  await at.locator(`.facts code[title="${id}"] >> visible=true`).first().waitFor();
-  await settled(at);
-}
-
 async function go(hash, name, at = page) {
   await at.goto(`${base}#/${hash}`);
   await heading(name, at);
   await settled(at);
-}
-
-// approve does what an approver has to: sees the end, confirms each danger, and presses.
-async function approve(at = page) {
-  await at.locator(".end-of-view").scrollIntoViewIfNeeded();
-  for (const tick of await at.locator("fieldset.choices input").all()) await tick.check();
-  await button("Approve", at).click();
-  await toast(/Approved|recorded/, at);
 }
 
 let nonce = 0;
@@ -157,86 +114,6 @@ const request = (input) => {
 };
 
 // ---- The drawing
-
-// inPage draws documents in the page and tells what is wrong with the drawings.
-const inPage = (documents) => page.evaluate(async (all) => {
-  const { drawn, headline, digestOf } = await import(document.querySelector("script[src$='main.js']").src.replace("main.js", "decoded.js"));
-  const sources = { BYTES: "from the bytes themselves", BUILTIN: "built in", ORGANIZATION: "your organization's", OPERATOR_LIST: "the operator's list", REQUESTER: "the requester wrote it", HOST: "server will say it" };
-  const weights = { DANGER: "Danger", WARN: "Warning", INFO: "Note" };
-  const labelSources = { ORGANIZATION: "in the address book", INTERFACE: "the label of an interface" };
-  const yes = { keyOutside: "Others may have its key", own: "Yours", proven: "Proven by the bytes", claimsOwn: "Says that it is yours", root: "In the root quorum", unlimited: "Unlimited", emailVerified: "E-mail proven" };
-  const faults = [];
-  const place = document.body.appendChild(document.createElement("div"));
-  const leaves = function* (value, key, holder) {
-    if (Array.isArray(value)) for (const item of value) yield* leaves(item, key, holder);
-    else if (value !== null && typeof value === "object") for (const [k, v] of Object.entries(value)) yield* leaves(v, k, value);
-    else yield [key, value, holder];
-  };
-  // A short text has to be a word of its own: it is in many others.
-  const count = (text, what) => (/^\w{1,7}$/.test(what) ? text.split(/\W+/).filter((word) => word === what) : text.split(what).slice(1)).length;
-  for (const [id, doc] of Object.entries(all)) {
-    const node = drawn(doc);
-    place.replaceChildren(node);
-    node.querySelector(".headline").remove(); // it says things again
-    const texts = [];
-    for (const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT); walker.nextNode();) texts.push(walker.currentNode.data);
-    const text = texts.join("\n");
-    const wanted = new Map();
-    for (const [key, leaf, holder] of leaves(doc)) {
-      let want = leaf === null ? "none" : String(leaf);
-      if (key === "labelSource" && labelSources[leaf] || leaf === "INTERFACE") want = labelSources[leaf];
-      else if (key === "source" || key.endsWith("Source")) want = sources[leaf];
-      else if (key === "severity") want = weights[leaf] ?? leaf;
-      else if (key === "at" && holder.code) {
-        if (![...node.querySelectorAll(".place")].some((b) => b.title === leaf)) faults.push(`${id}: no way to ${leaf}`);
-        continue;
-      } else if (typeof leaf === "boolean") {
-        const name = key === "value" ? holder.name : yes[key] ?? key;
-        const row = [...node.querySelectorAll("dl > div, tbody tr")].some((r) => r.querySelector("dt, td").textContent.toLowerCase().startsWith(name.toLowerCase()) && /Yes|No/.test(r.querySelector("dd, td:last-child").textContent));
-        if (!row && !(key === "unlimited" && text.includes("Unlimited"))) faults.push(`${id}: ${key} is ${leaf}, and no row says so`);
-        continue;
-      }
-      wanted.set(want, (wanted.get(want) ?? 0) + 1);
-    }
-    for (const [want, times] of wanted) if (want && count(text, want) < times) faults.push(`${id}: "${want}" is drawn ${count(text, want)} times instead of ${times}`);
-    for (const b of node.querySelectorAll(".place")) {
-      document.activeElement.blur();
-      b.click();
-      if (!node.contains(document.activeElement) || document.activeElement === b) faults.push(`${id}: ${b.title} leads nowhere`);
-      const marks = document.activeElement.textContent;
-      if (!/Danger|Warning|Note/.test(marks) && b.title !== "parts") faults.push(`${id}: ${b.title} has no mark`);
-    }
-    const said = headline(doc);
-    if (/undefined|null|\[object|NaN/.test(said + text)) faults.push(`${id}: ${/.{0,40}(undefined|null|\[object|NaN).{0,40}/.exec(said + text)[0]}`);
-    if (said.length < 8 || said.length > 700) faults.push(`${id}: the sentence is ${said}`);
-    if (await digestOf(doc) === "") faults.push(`${id}: no digest`);
-  }
-  // Other forms than these: each leaf becomes something else, and nothing of it may become an element.
-  const others = [null, 5, true, [], {}, [[{}]], { address: { label: {} } }, `<img src="x"><script>1</script>`];
-  let tried = 0;
-  for (const doc of Object.values(all)) {
-    const paths = [];
-    const walk = (value, at) => {
-      if (at.length) paths.push(at);
-      if (value !== null && typeof value === "object") for (const [k, v] of Object.entries(value)) walk(v, [...at, k]);
-    };
-    walk(doc, []);
-    for (const [i, path] of paths.entries().filter(([n]) => (n + tried) % 3 === 0)) {
-      const changed = structuredClone(doc);
-      const holder = path.slice(0, -1).reduce((at, k) => at[k], changed);
-      holder[path.at(-1)] = others[(i + tried) % others.length];
-      tried++;
-      try {
-        const node = drawn(changed);
-        if (node.querySelector("img, script") || typeof headline(changed) !== "string") faults.push(`${path.join(".")} became an element`);
-      } catch (error) {
-        faults.push(`${path.join(".")} as ${JSON.stringify(holder[path.at(-1)])}: ${error.stack.slice(0, 300)}`);
-      }
-    }
-  }
-  place.remove();
-  return { faults: faults.slice(0, 40), tried, said: Object.fromEntries(Object.entries(all).map(([id, doc]) => [id, headline(doc)])) };
-}, documents);
 
 test("every case that the enclave decodes is drawn with every member, whatever becomes of its form", async (t) => {
   const ids = [];
@@ -261,7 +138,7 @@ test("every case that the enclave decodes is drawn with every member, whatever b
   documents.open = structuredClone(documents["eth-01"]);
   Object.assign(documents.open, { fixed: false });
   Object.assign(documents.open.parts[0], { signs: [], nonce: { source: "HOST" }, gasLimit: { source: "HOST", most: "30000000" }, maxFee: { source: "HOST", most: "100000000000000000" } });
-  const { faults, tried, said } = await inPage(documents);
+  const { faults, tried, said } = await drawings(page, documents);
   assert.deepEqual(faults, []);
   assert(tried > 1000, `${tried} forms`);
   const deposit = "0xd1671C723014D3C03E3694A88Ce3F03750248FB5 (in the address book as “Exchange deposit”)";
@@ -290,7 +167,7 @@ test("every case that the enclave decodes is drawn with every member, whatever b
   await page.getByRole("link", { name: `${ids.length} requests to approve`, exact: true }).click();
   await heading("Approvals");
   for (const id of ["eth-h07", "eth-h09", "eth-h16", "typed-h05", "sol-h02", "sol-03", "sol-h08", "sol-h09", "tron-h01", "btc-h02", "msg-h04"]) {
-    await look(ids[Object.keys(documents).indexOf(id) - 1]);
+    await look(ids[Object.keys(documents).indexOf(id) - 1], page);
     await picture(page, `approval-${id}`);
   }
   await discard(ids.splice(0));
@@ -306,11 +183,11 @@ test("every case that the enclave decodes is drawn with every member, whatever b
 async function approved(asked, name, words) {
   assert.equal(asked.status, "ACTIVITY_STATUS_CONSENSUS_NEEDED");
   const { decoded } = await activity(asked.id, bea.client);
-  assert.deepEqual((await inPage({ [name]: decoded })).faults, []);
-  await look(asked.id);
+  assert.deepEqual((await drawings(page, { [name]: decoded })).faults, []);
+  await look(asked.id, page);
   for (const text of words) await page.locator(".headline").filter({ hasText: text }).waitFor();
   await picture(page, `approval-${name}`);
-  await approve();
+  await approve(page);
   await page.locator("dd", { hasText: "Completed" }).waitFor();
   // What was signed is still there to be looked at, and that it is what was approved. What was changed is told as a table.
   await page.getByText("The request as it was sent", { exact: true }).waitFor();
@@ -396,8 +273,8 @@ test("a sentence says whose word a name is, and which account may be somebody el
     ids.push(asked.id);
     const { decoded } = await activity(asked.id, bea.client);
     assert.deepEqual(decoded.warnings.map((w) => w.code), codes, name);
-    assert.deepEqual((await inPage({ [name]: decoded })).faults, []);
-    await look(asked.id);
+    assert.deepEqual((await drawings(page, { [name]: decoded })).faults, []);
+    await look(asked.id, page);
     await page.locator(".headline").filter({ hasText: `Send 0.5 ETH to 0x` }).filter({ hasText: said }).waitFor();
     await picture(page, `approval-name-${name}`);
     // What is saved has all that names are taken from.
@@ -419,13 +296,13 @@ test("what gives somebody a way in, or changes what policies say of him, is show
   assert.deepEqual((await activity(narrow.id, bea.client)).decoded.warnings, []);
   const { policyId } = await approved(narrow, "policy-narrow", ["Create policy: “Treasurers pay”"]);
   const broad = await make("create_policy", "CREATE_POLICY_V3", { ...policy, policyName: "Cyd alone", condition: "", consensus: `approvers.any(user, user.id == '${cyd.userId}')` });
-  await look(broad.id);
+  await look(broad.id, page);
   await page.getByText("This policy allows very much").first().waitFor();
   await discard([broad.id]);
 
   const tagged = await make("update_user_tag", "UPDATE_USER_TAG", { userTagId, addUserIds: [cyd.userId], removeUserIds: [] });
   assert.deepEqual((await activity(tagged.id, bea.client)).decoded.warnings.map((w) => w.code), ["CONTROL_CHANGE"]);
-  await look(tagged.id);
+  await look(tagged.id, page);
   await page.getByRole("term").filter({ hasText: "Policies that read it" }).waitFor();
   await page.getByText("Treasurers pay").first().waitFor();
   await approved(tagged, "tag-update", ["Update user tag: “Treasurers”; added: “Cyd”"]);
@@ -433,7 +310,7 @@ test("what gives somebody a way in, or changes what policies say of him, is show
   await approved(await make("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_OTP_EMAIL_AUTH", value: "" }), "feature-set", ["Set organization feature: “FEATURE_NAME_OTP_EMAIL_AUTH”; changes: on"]);
   const mail = await make("update_user_email", "UPDATE_USER_EMAIL", { userId: bea.userId, userEmail: "bea@example.com" });
   assert.deepEqual((await activity(mail.id, bea.client)).decoded.warnings.map((w) => [w.code, w.severity]), [["CREDENTIAL_ADDED", "DANGER"]]);
-  await look(mail.id);
+  await look(mail.id, page);
   await page.getByText("Whoever has the new one can act as this user.").waitFor();
   await approved(mail, "user-email", ["Update user e-mail: “bea@example.com” for “Bea”; changes: e-mail"]);
   await approved(await make("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_OTP_EMAIL_AUTH" }), "feature-remove", ["Remove organization feature: “FEATURE_NAME_OTP_EMAIL_AUTH”; changes: on"]);
@@ -449,7 +326,7 @@ test("what gives somebody a way in, or changes what policies say of him, is show
 test("what a policy asks for is told, and after a vote comes the next that waits", async () => {
   const make = (walletName) => cyd.client.submit("create_wallet", "CREATE_WALLET", { walletName, accounts: [] });
   const [first, second] = [await make("Petty cash"), await make("Rainy days")];
-  await look(first.id);
+  await look(first.id, page);
   const asks = page.getByRole("region", { name: "What the policies ask for" });
   await asks.getByText("Bea approves").waitFor();
   await asks.getByText("at least 2 users approve").waitFor();
@@ -457,7 +334,7 @@ test("what a policy asks for is told, and after a vote comes the next that waits
   await asks.getByText(`approvers.any(user, user.id == '${bea.userId}') && approvers.count() >= 2`).first().waitFor();
   await asks.getByText("2 of 2 must agree. Nobody has agreed yet.").waitFor();
   await picture(page, "approval-policy");
-  await approve();
+  await approve(page);
   await page.locator(".headline", { hasText: "Create wallet: “Rainy days”" }).waitFor();
   assert(page.url().endsWith(`#/approvals/${second.id}`));
   assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
@@ -468,7 +345,7 @@ test("what a policy asks for is told, and after a vote comes the next that waits
   await page.locator("dd", { hasText: "Completed" }).waitFor();
 
   // Rejected with a reason, which who asked can read.
-  await look(second.id);
+  await look(second.id, page);
   await button("Reject").click();
   await dialog().getByText("The request ends only if it cannot get enough approvals any more").waitFor();
   await dialog().getByText("With your rejection, the root quorum cannot approve it any more. A policy may still allow it.").waitFor();
@@ -492,7 +369,7 @@ test("a rejection that does not end a request says so, and the request waits for
   const policy = await root.submit("create_policy", "CREATE_POLICY_V3", { policyName: "Tags by two", effect: "EFFECT_ALLOW", condition: "activity.kind == 'CREATE_USER_TAG'", consensus: "approvers.count() >= 2", notes: "" });
   await bea.client.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: policy.fingerprint });
   const asked = await cyd.client.submit("create_user_tag", "CREATE_USER_TAG", { userTagName: "Clerks", userIds: [cyd.userId] });
-  await look(asked.id);
+  await look(asked.id, page);
   const asks = page.getByRole("region", { name: "What the policies ask for" });
   await asks.getByText("at least 2 users approve").waitFor();
   // A policy about wallets is not about this.
@@ -564,7 +441,7 @@ test("nothing is approved by accident: not by Enter, not before the end was seen
   await page.keyboard.press("Space");
   assert(!(await page.evaluate(() => document.activeElement.matches("button"))));
   assert.equal((await activity(asked.id)).status, "ACTIVITY_STATUS_CONSENSUS_NEEDED");
-  await look(asked.id);
+  await look(asked.id, page);
   await page.evaluate(() => window.scrollTo(0, 0));
   await page.reload();
   await page.locator(".headline").waitFor();
@@ -596,7 +473,7 @@ test("nothing is approved by accident: not by Enter, not before the end was seen
 
   // In the dialog that rejects, Enter gives up.
   const other = await send("55".repeat(20));
-  await look(other.id);
+  await look(other.id, page);
   await button("Reject").press("Enter");
   await dialog().waitFor();
   await page.keyboard.press("Enter");
@@ -615,7 +492,7 @@ test("a view that somebody changed on the way cannot be approved, and one that t
     await route.fulfill({ response: answer, json });
   });
   await changing((a) => { a.decoded.parts[0].to.address = `0x${"44".repeat(20)}`; });
-  await look(asked.id);
+  await look(asked.id, page);
   await page.getByRole("alert").filter({ hasText: "What the server shows is not what it says it shows" }).waitFor();
   assert.equal(await button("Approve").count(), 0);
   await picture(page, "approval-tampered");
@@ -651,7 +528,7 @@ test("a view that somebody changed on the way cannot be approved, and one that t
 
 test("what is saved is decoded again elsewhere, and a view that says something else is found", async () => {
   const asked = await send("88".repeat(20), 800000000000000000n);
-  await look(asked.id);
+  await look(asked.id, page);
   const [file] = await Promise.all([page.waitForEvent("download"), button("Save to check it elsewhere").click()]);
   const honest = join(scratch, "honest.json");
   await file.saveAs(honest);
@@ -694,7 +571,7 @@ test("what is saved is decoded again elsewhere, and a view that says something e
 
 test("a name that comes while somebody looks has him look again", async () => {
   const asked = await send("77".repeat(20));
-  await look(asked.id);
+  await look(asked.id, page);
   const named = await root.submit("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", { label: "New <i>name</i>", smartContractAddress: `0x${"77".repeat(20)}`, type: "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", smartContractInterface: "[]" });
   await bea.client.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: named.fingerprint });
   await page.locator(".end-of-view").scrollIntoViewIfNeeded();
@@ -703,7 +580,7 @@ test("a name that comes while somebody looks has him look again", async () => {
   await page.locator(".headline", { hasText: "(labelled “New <i>name</i>” by “Root user”)" }).waitFor();
   assert.equal(await page.locator(".decoded i, .decoded b").count(), 0);
   await picture(page, "approval-again");
-  await approve();
+  await approve(page);
   await page.locator("dd", { hasText: "Completed" }).waitFor();
   calm();
 });
@@ -717,8 +594,8 @@ test("an approval of another view does not count, says so, and can be given agai
   await bea.client.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: policy.fingerprint });
   const to = "78".repeat(20);
   const asked = await cyd.client.submit("sign_transaction", "SIGN_TRANSACTION_V2", { signWith: by("ETHEREUM").address, unsignedTransaction: sepolia(nonce++, to, 770000000000000000n), type: "TRANSACTION_TYPE_ETHEREUM" });
-  await look(asked.id);
-  await approve();
+  await look(asked.id, page);
+  await approve(page);
   const votes = page.getByRole("table", { name: "Votes" });
   await page.getByText("You have approved this. You can still reject it.").waitFor();
   assert.equal(await votes.getByText("Approved", { exact: true }).count(), 1);
@@ -733,7 +610,7 @@ test("an approval of another view does not count, says so, and can be given agai
   await settled(page);
   await sound(page, "an approval of another view");
   await picture(page, "approval-another-view");
-  await approve();
+  await approve(page);
   await page.getByText("You have approved this. You can still reject it.").waitFor();
   assert.equal(await votes.getByText("Approved another view", { exact: true }).count(), 0);
   assert.equal((await root.submit("approve_activity", "APPROVE_ACTIVITY", { fingerprint: asked.fingerprint })).status, "ACTIVITY_STATUS_COMPLETED");

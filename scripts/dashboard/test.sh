@@ -47,7 +47,7 @@ else
 		finish
 		exit
 	fi
-	CLOISTER_ORGANIZATIONS=13 CLOISTER_WEBHOOK_LOOPBACK=true start_sim "$work/sim"
+	CLOISTER_ORGANIZATIONS=14 CLOISTER_WEBHOOK_LOOPBACK=true start_sim "$work/sim"
 	export CLOISTER_SIM_CREDENTIALS=$work/sim/credentials.json CLOISTER_URL=http://localhost:$sim_port
 	while read -r file number name <&3; do
 		if [ $# = 0 ] || [[ " $* " == *" $file "* ]]; then
@@ -67,6 +67,7 @@ else
 		webhooks 10 dashboard: webhooks
 		signin 11 dashboard: sign-in
 		look 12 dashboard: charts and names
+		rights 13 dashboard: changes of rights
 		verify 0 dashboard: proofs verified in the browser
 	FLOWS
 	if [ $# = 0 ]; then

@@ -241,7 +241,10 @@ var titles = map[string]string{
 	"STAMP_LOGIN": "Start a session by a key", "CREATE_READ_ONLY_SESSION": "Start a session that only reads", "CREATE_READ_WRITE_SESSION": "Start a session by a new key",
 	"EMAIL_AUTH": "Mail a key that logs in", "INIT_USER_EMAIL_RECOVERY": "Mail a key that recovers a user", "RECOVER_USER": "Recover a user by a new passkey",
 	"OAUTH": "Log in by an identity", "OAUTH_LOGIN": "Log in by an identity", "OTP_AUTH": "Log in by a code", "OTP_LOGIN": "Log in by a proven address",
-	"EXPORT_HISTORY": "Export the whole history", "UPDATE_ALLOWED_ORIGINS": "Set where passkeys are good",
+	"INIT_OTP": "Send a code", "INIT_OTP_AUTH": "Send a code", "VERIFY_OTP": "Check a code", "OAUTH2_AUTHENTICATE": "Get a token of a provider",
+	"INIT_IMPORT_WALLET": "Begin to import a wallet", "INIT_IMPORT_PRIVATE_KEY": "Begin to import a private key", "INIT_IMPORT_SECRETS": "Begin to import secrets",
+	"CREATE_SUB_ORGANIZATION": "Create sub-organization", "DELETE_SUB_ORGANIZATION": "Delete sub-organization",
+	"EXPORT_HISTORY": "Export the whole history", "UPDATE_ALLOWED_ORIGINS": "Set where passkeys are good", "UPSERT_GAS_USAGE_CONFIG": "Set the limits of sponsored gas",
 }
 
 // titleOf makes words of the name of a kind: CREATE_API_KEYS is "Create API keys".

@@ -201,25 +201,35 @@ function deed(part, kind, title, own) {
 const isId = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 
 // nameIn is what an object is called, or what it holds.
-const nameIn = (o) => (isText(o?.name) ? o.name : o?.name?.text ?? o?.user?.name ?? o?.tag?.name ?? o?.privateKey?.name ?? o?.secret?.name ?? o?.address ?? o?.label);
+const nameIn = (o) => (isText(o?.name) ? o.name : o?.name?.text ?? o?.user?.name ?? o?.tag?.name ?? o?.privateKey?.name ?? o?.secret?.name ?? (isText(o?.label) ? o.label : o?.address ?? o?.clientId?.text ?? o?.clientId ?? o?.publishableApiKey));
 
 // subjects are the names that an organization's change is about.
 function subjects(part) {
   const lists = ["users", "policies", "wallets", "privateKeys", "accounts", "secrets", "tagsDeleted"].flatMap((key) => (Array.isArray(part[key]) ? part[key] : [])).map(nameIn);
   const credentials = (Array.isArray(part.credentials) ? part.credentials : []).map(nameIn);
-  const single = [part.before, part.wallet, part.privateKey, part.interface, part.tag, part.policy, part.webhookEndpoint, part.invitation, part.credential, part.app, part.organization];
-  const found = [...credentials, ...lists, ...single.map(nameIn), nameIn({ ...part, user: null, tag: null, privateKey: null, secret: null })].filter(isText);
+  const single = [isText(part.account) ? { address: part.account } : part.account, part.before, part.wallet, part.privateKey, part.interface, part.tag, part.policy, part.webhookEndpoint, part.invitation, part.credential, part.app, part.organization];
+  const found = [...credentials, ...lists, ...single.map(nameIn), nameIn({ ...part, user: null, tag: null, privateKey: null, secret: null })].filter((name) => isText(name) && name !== "");
   if (found.length) return [...new Set(found)];
   const texts = (Array.isArray(part.intent) ? part.intent : []).filter((m) => isText(m?.value) && m.value && !isId(m.value));
-  const names = texts.filter((m) => /name|label|url|email|phone/i.test(m.name));
+  const names = texts.filter((m) => /name|label|url|email|phone|contact|publishable/i.test(m.name));
   const said = isObject(part.before) || isText(part.means) || isObject(part.user); // by more than the request
-  return (names.length || said ? names : texts).map((m) => m.value);
+  return (names.length || said ? names : texts.filter((m) => !/^[A-Z0-9_]+$/.test(m.value))).map((m) => m.value);
 }
 
 const plain = (v) => (isText(v) ? v : isText(v?.text) ? v.text : JSON.stringify(v) ?? "");
 
 // changedMembers are the names of what would be another than before.
 const changedMembers = (before, after) => Object.keys(after).filter((name) => !name.endsWith("Source") && plain(before[name]) !== plain(after[name]));
+
+// Members that a sentence can say as they were and as they would be.
+const short = new Set(["name", "email", "phone", "url", "clientId", "senderName"]);
+
+// changeOf says which member would be another, and what it would become if that is short.
+function changeOf(name, before, after) {
+  const [was, is] = [plain(before[name]), plain(after[name])];
+  const what = label(name).replace(/^[A-Z](?![A-Z])/, (letter) => letter.toLowerCase());
+  return short.has(name) && was.length + is.length <= 120 ? `${what}${was && ` from ${quoted(was)}`} to ${is ? quoted(is) : "none"}` : what;
+}
 
 function changeText(part, title) {
   const { before, after } = part;
@@ -232,7 +242,7 @@ function changeText(part, title) {
   const about = subjects(part);
   const does = { EFFECT_ALLOW: "allows", EFFECT_DENY: "forbids" }[part.effect];
   const rule = does ? `, which ${does} ${part.condition ? `when ${quoted(plain(part.condition))}` : "everything"}` : "";
-  const changes = isObject(before) && isObject(after) ? changedMembers(before, after).map((name) => label(name).toLowerCase()) : [];
+  const changes = isObject(before) && isObject(after) ? changedMembers(before, after).map((name) => changeOf(name, before, after)) : [];
   const holder = isText(part.user?.name) && !about.includes(part.user.name) ? ` for ${quoted(part.user.name)}` : "";
   const names = (key) => (Array.isArray(part[key]) ? part[key] : Array.isArray(part[key]?.tags) ? part[key].tags : []).map(nameIn).filter(isText).map(quoted);
   const sides = ["added", "removed"].map((key) => (names(key).length ? `; ${key}: ${list(names(key))}` : "")).join("");

@@ -183,6 +183,7 @@ function votePanel(activity, decision, view, end, again) {
         return;
       }
       console.debug(error);
+      if (error.details?.some((d) => d.activityId === activity.id)) return again(); // it was approved, and is over: it failed
       fill(alert, h("p", { class: "strong" }, error.message));
       alert.focus();
     }
