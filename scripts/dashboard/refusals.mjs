@@ -5,6 +5,7 @@ import { createECDH } from "node:crypto";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, afterEach, before, test } from "node:test";
+import { newUser } from "./approver.mjs";
 import { launch, open, picture, sound, signIn as enter } from "./browser.mjs";
 import { Client } from "./client.mjs";
 import { controls } from "./controls.mjs";
@@ -15,14 +16,6 @@ const twos = `0x${"22".repeat(20)}`, threes = `0x${"33".repeat(20)}`;
 let browser, page, complaints, theirs, bot, bea, account;
 
 const apiKey = (publicKey) => ({ apiKeyName: "key", publicKey, curveType: "API_KEY_CURVE_P256" });
-
-async function newUser(userName) {
-  const pair = await makeOpenKey();
-  const made = await root.submit("create_users", "CREATE_USERS_V3", { users: [{ userName, apiKeys: [apiKey(pair.publicKey)], authenticators: [], oauthProviders: [], userTags: [] }] });
-  const file = join(scratch, `${userName}.json`);
-  writeFileSync(file, JSON.stringify({ organizationId, ...pair }));
-  return { userId: Object.values(made.result)[0].userIds[0], file, client: new Client({ apiUrl, organizationId, ...pair }) };
-}
 
 before(async () => {
   browser = await launch();

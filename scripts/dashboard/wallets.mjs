@@ -2,16 +2,14 @@
 // ethers; exports and imports that others must approve; and what a lying server would answer.
 import assert from "node:assert/strict";
 import { createECDH, createPrivateKey, createPublicKey, sign } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { decryptExportBundle, encryptWalletToBundle, generateP256KeyPair } from "@turnkey/crypto";
 import { HDNodeWallet, computeAddress, decodeBase58, encodeBase58 } from "ethers";
+import { newUser } from "./approver.mjs";
 import { launch, open, picture, signIn as enter, sound } from "./browser.mjs";
-import { Client } from "./client.mjs";
 import { controls } from "./controls.mjs";
-import { apiUrl, base, organizationId, root, rootUserId, scratch } from "./setting.mjs";
-import { makeOpenKey } from "./stamp.mjs";
+import { base, organizationId, root, rootUserId } from "./setting.mjs";
 
 const { signer } = JSON.parse(readFileSync(process.env.CLOISTER_SIM_CREDENTIALS)).keys; // the whole simulator's
 // From the test vectors of BIP-39, and a private key with its forms in both chains.
@@ -32,14 +30,6 @@ const solanaAddress = base58(ed25519(seed));
 let browser, page, context, complaints, cyd, dan;
 const ethereum = { curve: "CURVE_SECP256K1", pathFormat: "PATH_FORMAT_BIP32", path, addressFormat: "ADDRESS_FORMAT_ETHEREUM" };
 const solana = { curve: "CURVE_ED25519", pathFormat: "PATH_FORMAT_BIP32", path: "m/44'/501'/0'/0'", addressFormat: "ADDRESS_FORMAT_SOLANA" };
-
-async function newUser(userName) {
-  const pair = await makeOpenKey();
-  const made = await root.submit("create_users", "CREATE_USERS_V3", { users: [{ userName, apiKeys: [{ apiKeyName: "key", publicKey: pair.publicKey, curveType: "API_KEY_CURVE_P256" }], authenticators: [], oauthProviders: [], userTags: [] }] });
-  const file = join(scratch, `${userName}.json`);
-  writeFileSync(file, JSON.stringify({ organizationId, ...pair }));
-  return { userId: Object.values(made.result)[0].userIds[0], file, client: new Client({ apiUrl, organizationId, ...pair }) };
-}
 
 const newWallet = async (walletName, accounts = [ethereum, solana]) => (await root.submit("create_wallet", "CREATE_WALLET", { walletName, accounts })).result.createWalletResult;
 const newKey = async (privateKeyName, curve, format) => (await root.submit("create_private_keys", "CREATE_PRIVATE_KEYS_V2", { privateKeys: [{ privateKeyName, curve, privateKeyTags: [], addressFormats: [format] }] })).result.createPrivateKeysResultV2.privateKeys[0];
