@@ -266,7 +266,7 @@ var table = []row{
 	{"sim/backup", "", "", "host/... sim/client sim/laptop sim/rig"},
 	{"sim/crash", "", "", "attestation attestation/tlog host/... shared/wire sim/client sim/laptop sim/process sim/witness"},
 	{"sim/passcode", "", "", ""},
-	{"sim/handover", "", "", "attestation attestation/tlog enclave/core host/heads host/link host/store host/store/sqlite host/store/tree host/witness shared/wire sim/client sim/laptop sim/nsm sim/rig sim/witness"},
+	{"sim/handover", "", "", "attestation attestation/tlog enclave/core host/cosign host/heads host/link host/store host/store/sqlite host/store/tree host/witness shared/wire sim/client sim/laptop sim/nsm sim/rig sim/witness sim/witness/witnesstest"},
 	{"sim/leak", "", "", "attestation/tlog base58 bip39 cbor host/... secp256k1 shared/wire sim/client sim/inbox sim/laptop sim/passcode sim/process sim/rig"},
 	{"sim/authenticator", "", "cbor", ""},
 	{"sim/matrix", "", "", "attestation/request base58 secp256k1 shared/wire sim/authenticator sim/client sim/passcode sim/rig"},

@@ -214,11 +214,7 @@ func ask(t *testing.T, p *witnesstest.Program, l *tlog.Key, s step) answer {
 // policyOf is the policy of so many of some witnesses.
 func policyOf(t testing.TB, needed int, of ...*witnesstest.Program) *tlog.Policy {
 	t.Helper()
-	text, members := "", ""
-	for _, p := range of {
-		text, members = text+fmt.Sprintf("witness %s %s %s\n", p.Key.Name(), p.Key, p.URL), members+" "+p.Key.Name()
-	}
-	policy, err := tlog.ParsePolicy(fmt.Sprintf("%sgroup all %d%s\nquorum all\n", text, needed, members))
+	policy, err := tlog.ParsePolicy(witnesstest.Policy(needed, of...))
 	if err != nil {
 		t.Fatal(err)
 	}

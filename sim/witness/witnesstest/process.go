@@ -28,6 +28,7 @@ type Program struct {
 	address string
 	log     string
 	argv    []string
+	add     func([]*tlog.Key)
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when it has ended
 }
@@ -82,6 +83,15 @@ func (p *Program) Start() {
 			p.t.Fatalf("%s does not listen: %v", p.argv[0], err)
 		}
 	}
+}
+
+// AddLogs makes logs known to a Litewitness, while it runs, or to an Omniwitness, which is killed and started again.
+func (p *Program) AddLogs(logs ...*tlog.Key) {
+	p.t.Helper()
+	if p.add == nil {
+		p.t.Fatalf("%s knows the logs that it was started with", p.Key.Name())
+	}
+	p.add(logs)
 }
 
 // Kill ends it with SIGKILL.

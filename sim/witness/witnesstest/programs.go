@@ -136,6 +136,14 @@ func Litewitness(t testing.TB, name string, logs ...*tlog.Key) *Program {
 		return []string{program, "-name", name, "-db", file, "-listen", address, "-key", fingerprint, "-ssh-agent", socket}
 	})
 	// It makes its tables when it starts, and looks for logs at each request.
+	p.add = func(logs []*tlog.Key) { addRows(t, file, logs) }
+	p.AddLogs(logs...)
+	return p
+}
+
+// addRows adds logs without leaves to the database of a litewitness.
+func addRows(t testing.TB, file string, logs []*tlog.Key) {
+	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(60000)")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +158,6 @@ func Litewitness(t testing.TB, name string, logs ...*tlog.Key) *Program {
 			t.Fatal(err)
 		}
 	}
-	return p
 }
 
 // serveAgent is an agent with one key.
@@ -198,19 +205,38 @@ func Omniwitness(t testing.TB, name string, logs ...*tlog.Key) *Program {
 	if err != nil || len(raw) != 1+ed25519.PublicKeySize {
 		t.Fatal(public, err)
 	}
-	list := "Logs:\n"
-	for _, l := range logs {
-		list += fmt.Sprintf("  - Origin: %q\n    PublicKey: %q\n    URL: \"http://127.0.0.1:1\"\n", l.Name(), l.String())
-	}
-	key, known := filepath.Join(dir, "key"), filepath.Join(dir, "logs.yaml")
-	for file, text := range map[string]string{key: private, known: list} {
+	write := func(file, text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return run(t, dir, cosigner(t, name, ed25519.PublicKey(raw[1:])), func(address string) []string {
+	key, known, list := filepath.Join(dir, "key"), filepath.Join(dir, "logs.yaml"), "Logs:\n"
+	addToList := func(logs []*tlog.Key) {
+		for _, l := range logs {
+			list += fmt.Sprintf("  - Origin: %q\n    PublicKey: %q\n    URL: \"http://127.0.0.1:1\"\n", l.Name(), l.String())
+		}
+		write(known, list)
+	}
+	write(key, private)
+	addToList(logs)
+	p := run(t, dir, cosigner(t, name, ed25519.PublicKey(raw[1:])), func(address string) []string {
 		return []string{program, "-listen", address, "-metrics_listen", "", "-db_file", filepath.Join(dir, "db"), "-private_key_path", key, "-additional_logs", known}
 	})
+	p.add = func(logs []*tlog.Key) {
+		addToList(logs)
+		p.Kill()
+		p.Start()
+	}
+	return p
+}
+
+// Policy is the tlog-policy by which so many of some witnesses make a quorum.
+func Policy(needed int, of ...*Program) string {
+	text, members := "", ""
+	for _, p := range of {
+		text, members = text+fmt.Sprintf("witness %s %s %s\n", p.Key.Name(), p.Key, p.URL), members+" "+p.Key.Name()
+	}
+	return fmt.Sprintf("%sgroup all %d%s\nquorum all\n", text, needed, members)
 }
 
 // Torchwood verifies a proof of a leaf as filippo.io/torchwood does, by a policy that names the log. It gives the reason of
