@@ -172,7 +172,7 @@ var table = []row{
 		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/shamir enclave/internal/settings enclave/internal/strictjson " +
 		"enclave/internal/fault attestation attestation/commitment attestation/tlog shared/wire", "", ""},
 	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 -enclave/internal/guest attestation attestation/tlog shared/tvc shared/wire shared/pace", "",
-		"attestation/request host/store sim/client sim/laptop sim/nsm sim/rig"},
+		"attestation/request host/store/... sim/client sim/laptop sim/nsm sim/rig"},
 
 	// The enclave of a customer's program, which knows nothing of the signer's but how it boots and what a share is.
 	{"enclave/app", "attestation/commitment enclave/internal/secret enclave/internal/shamir enclave/internal/strictjson shared/tvc", "",
