@@ -32,6 +32,8 @@ operations:
   key-service-request  print what the key service must be asked
   key-service     give its answer to Decrypt: -in
   shares          print the newest share set of a root secret: -quorum-key
+  logs            how far each range's log is, which witnesses are missing, and what a
+                  starting range waits for
 
 `
 
@@ -103,7 +105,7 @@ func boot(ctx context.Context, w *world, args []string) error {
 
 func (f *bootFlags) body(w *world) ([]byte, error) {
 	switch f.op {
-	case wire.OpStatus, wire.OpKeyServiceRequest:
+	case wire.OpStatus, wire.OpLogs, wire.OpKeyServiceRequest:
 		return nil, nil
 	case wire.OpGenesis:
 		return f.genesis()

@@ -21,6 +21,7 @@ import (
 	"cloister/host/store/open"
 	"cloister/host/tail"
 	"cloister/host/witness"
+	"cloister/shared/wire"
 )
 
 const logUsage = `usage: cloister-host log [flags]
@@ -28,8 +29,10 @@ const logUsage = `usage: cloister-host log [flags]
        cloister-host log tail FROM [flags]
 
 Tells of each range's log, as the running host sees it: how many leaves it has,
-how many of them a quorum of witnesses has cosigned and when, and what each
-witness has cosigned. Fails where one lags.
+how many of them a quorum of witnesses has cosigned and when, what each witness
+has cosigned, and what the enclave that owns the range reports: whether it serves,
+and what a starting one waits for. Fails where a witness lags or a range is not
+served.
 
 heads needs no host and no enclave: it asks every witness what it remembers, and
 compares with the store. Ask before an enclave is started on a store that was
@@ -98,11 +101,20 @@ func askLogs(ctx context.Context, url string) ([]api.LogStatus, error) {
 
 func printLogs(w *world, all []api.LogStatus) (lag error) {
 	if len(all) == 0 {
-		fmt.Fprintln(w.stdout, "This host has brought no checkpoint to witnesses since it was started: no witness is named, or no enclave serves.")
+		fmt.Fprintln(w.stdout, "There is no log: no enclave serves, and this host has brought no checkpoint to witnesses since it was started.")
 	}
 	now := w.now()
 	for _, l := range all {
 		fmt.Fprintf(w.stdout, "range %d: %s, generation %d\n", l.Range, l.Origin, l.Generation)
+		if e := l.Enclave; e != nil {
+			fmt.Fprintf(w.stdout, "  the enclave: %s\n", enclaveText(e))
+			if !e.Serves() {
+				lag = errors.Join(lag, fmt.Errorf("range %d %s", l.Range, api.DescribeLog(e)))
+			}
+		}
+		if len(l.Witnesses) == 0 {
+			continue
+		}
 		cosigned := "none of them cosigned since this host was started"
 		if l.CosignedAt != nil {
 			cosigned = fmt.Sprintf("%d cosigned by a quorum of %d, %s ago", l.CosignedSize, l.Quorum, age(now, *l.CosignedAt))
@@ -119,6 +131,24 @@ func printLogs(w *world, all []api.LogStatus) (lag error) {
 		}
 	}
 	return lag
+}
+
+// enclaveText says what an enclave reports of a log.
+func enclaveText(l *wire.LogStatus) string {
+	text := fmt.Sprintf("%d leaves", l.Size)
+	if l.Quorum > 0 {
+		text += fmt.Sprintf(", %d of them without a quorum", l.Unwitnessed)
+		if l.QuorumAgeMs != nil {
+			text += fmt.Sprintf(", the last one %s ago", milliseconds(*l.QuorumAgeMs))
+		} else {
+			text += ", and none since its start"
+		}
+	}
+	return text + ". The range " + api.DescribeLog(l)
+}
+
+func milliseconds(n uint64) time.Duration {
+	return (time.Duration(min(n, 1<<40)) * time.Millisecond).Round(100 * time.Millisecond)
 }
 
 // lagSeconds is how long a witness may owe a cosignature that does not lag.

@@ -195,8 +195,33 @@ func TestLog(t *testing.T) {
 	if r := show(); r.code != exitFailed || !strings.Contains(r.stderr, "no quorum for 1h") {
 		t.Errorf("%+v", r)
 	}
+	all[0].CosignedAt = &before
+	ms := uint64(1500)
+	for _, c := range []struct {
+		name   string
+		report wire.LogStatus
+		code   int
+		says   string
+	}{
+		{"all well", wire.LogStatus{Size: 13, State: wire.LogServing, Quorum: 2, Unwitnessed: 1, UnwitnessedMs: 20, BoundMs: 2000, QuorumAgeMs: &ms}, exitDone,
+			"  the enclave: 13 leaves, 1 of them without a quorum, the last one 1.5s ago. The range is served\n  12 leaves, 10 cosigned"},
+		{"no quorum", wire.LogStatus{Size: 13, State: wire.LogStalled, Quorum: 2, Unwitnessed: 3, UnwitnessedMs: 9000, BoundMs: 2000, QuorumAgeMs: &ms, Missing: []string{"w1.example", "w2.example"}}, exitFailed,
+			"The range is refused: for 9s fewer than 2 witnesses have signed; missing: w1.example, w2.example\n"},
+		{"a boot waits for its quorum", wire.LogStatus{Size: 13, State: wire.LogStarting, WaitMs: 10_100, Quorum: 2, Unwitnessed: 3, UnwitnessedMs: 9000, BoundMs: 2000}, exitFailed,
+			"3 of them without a quorum, and none since its start. The range starts: waits for 2 witnesses to sign its first leaf, and then 10.1s until no earlier enclave may serve\n"},
+		{"a boot waits for the enclave before", wire.LogStatus{Size: 13, State: wire.LogWaiting, WaitMs: 700, Quorum: 2, QuorumAgeMs: &ms, BoundMs: 2000}, exitFailed, "The range starts: waits 700ms until no earlier enclave may serve\n"},
+	} {
+		all[0].Enclave = &c.report
+		if r := show(); r.code != c.code || !strings.Contains(r.stdout, c.says) || (c.code == exitFailed) != strings.Contains(r.stderr, "range 0 ") {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+	all = []api.LogStatus{{Origin: "cloister/00/0/1", Generation: 1, Enclave: &wire.LogStatus{Size: 3, State: wire.LogUnwitnessed}}}
+	if r := show(); r.code != exitDone || r.stdout != "range 0: cloister/00/0/1, generation 1\n  the enclave: 3 leaves. The range is served, by a log without witnesses\n" {
+		t.Errorf("%+v", r)
+	}
 	all = nil
-	if r := show(); r.code != exitDone || !strings.Contains(r.stdout, "no checkpoint") {
+	if r := show(); r.code != exitDone || !strings.Contains(r.stdout, "There is no log") {
 		t.Errorf("%+v", r)
 	}
 	for _, url := range []string{s.URL + "/x", "http://127.0.0.1:1", ":"} {

@@ -185,28 +185,44 @@ func (p *Policy) VerifyExactly(log *Key, cosignedNote []byte) (Checkpoint, []Cos
 // the order of the policy, as VerifyExactly takes it. Lines are untrusted: one that does not verify
 // is ignored. It returns nil if the lines make no quorum, or are more than 4 * MaxWitnesses.
 func (p *Policy) Collect(signed []byte, lines []string) []byte {
-	text, _, ok := strings.Cut(string(signed), "\n\n")
-	if !ok || len(lines) > 4*MaxWitnesses {
-		return nil
-	}
 	var cosigned []string
 	for _, k := range p.witnesses {
-		of := note.VerifierList(k)
-		i := slices.IndexFunc(lines, func(line string) bool {
-			if !strings.HasPrefix(line, "— "+k.name+" ") || strings.Count(line, "\n") != 1 {
-				return false
-			}
-			n, err := note.Open([]byte(text+"\n\n"+line), of)
-			return err == nil && len(n.Sigs) == 1 && "— "+n.Sigs[0].Name+" "+n.Sigs[0].Base64+"\n" == line
-		})
-		if i >= 0 {
-			cosigned = append(cosigned, lines[i])
+		if line, ok := k.lineOf(signed, lines); ok {
+			cosigned = append(cosigned, line)
 		}
 		if len(cosigned) == p.needed {
 			return []byte(string(signed) + strings.Join(cosigned, ""))
 		}
 	}
 	return nil
+}
+
+// Missing names the witnesses, in the order of the policy, without a line that Collect would take.
+func (p *Policy) Missing(signed []byte, lines []string) (names []string) {
+	for _, k := range p.witnesses {
+		if _, ok := k.lineOf(signed, lines); !ok {
+			names = append(names, k.name)
+		}
+	}
+	return names
+}
+
+// lineOf returns the first of the lines that is the witness's cosignature of a checkpoint that the log has signed.
+func (k *Key) lineOf(signed []byte, lines []string) (line string, ok bool) {
+	text, _, ok := strings.Cut(string(signed), "\n\n")
+	if !ok || len(lines) > 4*MaxWitnesses {
+		return "", false
+	}
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "— "+k.name+" ") || strings.Count(line, "\n") != 1 {
+			continue
+		}
+		n, err := note.Open([]byte(text+"\n\n"+line), note.VerifierList(k))
+		if err == nil && len(n.Sigs) == 1 && "— "+n.Sigs[0].Name+" "+n.Sigs[0].Base64+"\n" == line {
+			return line, true
+		}
+	}
+	return "", false
 }
 
 func (p *Policy) open(log *Key, cosignedNote []byte) (c Checkpoint, signed []Cosignature, n *note.Note, err error) {

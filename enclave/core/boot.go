@@ -55,6 +55,7 @@ func ignoringCall(f func(*Core) ([]byte, error)) bootHandler {
 var bootHandlers = map[string]bootHandler{
 	wire.OpStatus:             ignoringCall(func(c *Core) ([]byte, error) { return c.life.Status(c.counters()) }),
 	wire.OpRanges:             ignoringCall((*Core).rangeTable),
+	wire.OpLogs:               ignoringCall((*Core).logStatuses),
 	wire.OpTake:               movingRanges((*ranges.Ranges).Take),
 	wire.OpGive:               movingRanges((*ranges.Ranges).Give),
 	wire.OpRetire:             ignoringCall((*Core).retire),
@@ -107,6 +108,11 @@ func movingRanges(do func(*ranges.Ranges, context.Context, []byte) error) bootHa
 func (c *Core) retire() ([]byte, error) {
 	c.serving.Ranges.Retire()
 	return c.rangeTable()
+}
+
+// logStatuses returns the state of the log of each range. Unlike status it is not public: hosts show it to operators.
+func (c *Core) logStatuses() ([]byte, error) {
+	return json.Marshal(map[string][]wire.LogStatus{"logs": c.serving.Ranges.LogStatuses()})
 }
 
 // rangeTable returns the ranges that this enclave owns now, signed by its live key.

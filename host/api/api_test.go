@@ -405,14 +405,17 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// A standing is an enclave that only says how it is.
-type standing struct{ says string }
+// A standing is an enclave that only says how it is, and its logs.
+type standing struct{ says, logs string }
 
 func (s standing) Ready() error      { return nil }
 func (s standing) Stats() link.Stats { return link.Stats{} }
 func (s standing) Call(_ context.Context, c *wire.Call) (*wire.Reply, error) {
 	if s.says == "" {
 		return nil, link.ErrUnavailable
+	}
+	if c.Op == wire.OpLogs {
+		return &wire.Reply{Status: 200, Body: []byte(`{"logs":[` + s.logs + `]}`)}, nil
 	}
 	return &wire.Reply{Status: 200, Body: []byte(s.says)}, nil
 }
@@ -441,7 +444,7 @@ func TestReadinessOfSeveral(t *testing.T) {
 		{"both are away", []string{"", ""}, 503, "no status"},
 	} {
 		r := start(t, func(o *api.Options) {
-			o.Enclaves = []api.Watched{{Name: "vsock://16:5000", Enclave: standing{c.says[0]}}, {Name: "vsock://17:5000", Enclave: standing{c.says[1]}}}
+			o.Enclaves = []api.Watched{{Name: "vsock://16:5000", Enclave: standing{says: c.says[0]}}, {Name: "vsock://17:5000", Enclave: standing{says: c.says[1]}}}
 		})
 		if got := send(t, http.MethodGet, r.at+"/readyz", nil); got.status != c.want || !strings.Contains(got.body, c.why) {
 			t.Errorf("%s: %d %s", c.name, got.status, got.body)

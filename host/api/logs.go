@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +17,11 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// LogsPath is the operator's path for the state of all logs and witnesses: {"logs": [LogStatus]}.
+// LogsPath is the operator's path for the state of all logs, their witnesses and what enclaves wait for: {"logs": [LogStatus]}.
 const LogsPath = "/logz"
 
-// A LogStatus is the state of a range's log, as observed by this host since it started.
+// A LogStatus is the state of a range's log, as observed by this host since it started. If the enclave has given this host no
+// checkpoint of the log, only Range, Origin, Generation and Enclave are set.
 type LogStatus struct {
 	Range        uint16       `json:"range"`
 	Origin       string       `json:"origin"`
@@ -28,6 +31,8 @@ type LogStatus struct {
 	CosignedSize uint64       `json:"cosignedSize"`         // leaves in the newest with a quorum
 	CosignedAt   *time.Time   `json:"cosignedAt,omitempty"` // when the quorum was reached
 	Witnesses    []LogWitness `json:"witnesses"`            // in the order of the policy
+	// Enclave is the report of the enclave that owns the range, nil if there is none.
+	Enclave *wire.LogStatus `json:"enclave,omitempty"`
 }
 
 // A LogWitness is the state of one witness of a log.
@@ -39,8 +44,8 @@ type LogWitness struct {
 	Error        string     `json:"error,omitempty"`    // why it is missing
 }
 
-func (a *API) logStatuses(w http.ResponseWriter, _ *http.Request) {
-	all := []LogStatus{}
+func (a *API) logStatuses(w http.ResponseWriter, r *http.Request) {
+	all, reports := []LogStatus{}, logsOf(a.statuses(r.Context()))
 	if a.options.Logs != nil {
 		for _, s := range a.options.Logs() {
 			one := LogStatus{Range: uint16(s.Range), Origin: s.Origin, Generation: s.Generation, Quorum: s.Quorum, Size: s.Size, CosignedSize: s.Cosigned, CosignedAt: optionalTime(s.CosignedAt), Witnesses: []LogWitness{}}
@@ -51,14 +56,97 @@ func (a *API) logStatuses(w http.ResponseWriter, _ *http.Request) {
 				}
 				one.Witnesses = append(one.Witnesses, of)
 			}
+			if i := slices.IndexFunc(reports, func(l *wire.LogStatus) bool { return l.Origin == s.Origin }); i >= 0 {
+				one.Enclave = reports[i]
+				reports = slices.Delete(reports, i, i+1)
+			}
 			all = append(all, one)
 		}
 	}
+	for _, l := range reports {
+		all = append(all, LogStatus{Range: uint16(l.Range), Origin: l.Origin, Generation: l.Generation, Witnesses: []LogWitness{}, Enclave: l})
+	}
+	slices.SortStableFunc(all, func(a, b LogStatus) int { return int(a.Range) - int(b.Range) })
 	body, err := json.Marshal(map[string][]LogStatus{"logs": all})
 	if err != nil {
 		panic(err) // strings, numbers and times always encode
 	}
 	write(w, http.StatusOK, body)
+}
+
+// logsOf returns the logs in the statuses of enclaves, in the order of ranges.
+func logsOf(all []*status) (logs []*wire.LogStatus) {
+	for _, s := range all {
+		if s == nil {
+			continue
+		}
+		for i := range s.logs {
+			logs = append(logs, &s.logs[i])
+		}
+	}
+	slices.SortStableFunc(logs, func(a, b *wire.LogStatus) int { return int(a.Range) - int(b.Range) })
+	return logs
+}
+
+// maxDescribed is how many logs checkLogs describes, maxMissing how many witnesses DescribeLog names: all of a policy.
+const (
+	maxDescribed = 4
+	maxMissing   = 16
+)
+
+// checkLogs describes the logs whose range is not served, for /readyz; the text is empty if there are none. serves reports
+// whether the range of any other log is served.
+func checkLogs(logs []*wire.LogStatus) (text string, serves bool) {
+	var bad []string
+	for _, l := range logs {
+		if l.Serves() {
+			serves = true
+		} else {
+			bad = append(bad, fmt.Sprintf("range %d %s", l.Range, DescribeLog(l)))
+		}
+	}
+	if more := len(bad) - maxDescribed; more > 0 {
+		bad = append(bad[:maxDescribed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(bad, "; "), serves
+}
+
+// DescribeLog says whether an enclave serves the range of a log, and if not, what is missing. It is the predicate of a
+// sentence about the range.
+func DescribeLog(l *wire.LogStatus) (text string) {
+	switch l.State {
+	case wire.LogUnwitnessed:
+		return "is served, by a log without witnesses"
+	case wire.LogServing:
+		return "is served"
+	case wire.LogWaiting:
+		return fmt.Sprintf("starts: waits %s until no earlier enclave may serve", duration(l.WaitMs))
+	case wire.LogStarting:
+		text = fmt.Sprintf("starts: waits for %d witnesses to sign its first leaf", l.Quorum)
+		if l.WaitMs > 0 {
+			text += fmt.Sprintf(", and then %s until no earlier enclave may serve", duration(l.WaitMs))
+		}
+	case wire.LogStalled:
+		text = fmt.Sprintf("is refused: for %s fewer than %d witnesses have signed", duration(l.UnwitnessedMs), l.Quorum)
+	default:
+		return "is in state " + clip(string(l.State))
+	}
+	switch {
+	case len(l.Missing) > 0:
+		names := []string{}
+		for _, name := range l.Missing[:min(len(l.Missing), maxMissing)] {
+			names = append(names, clip(name))
+		}
+		return text + "; missing: " + strings.Join(names, ", ")
+	case l.State == wire.LogStalled:
+		return text + "; no host has brought an answer"
+	}
+	return text
+}
+
+// duration returns a duration for people.
+func duration(ms uint64) time.Duration {
+	return (time.Duration(min(ms, 1<<40)) * time.Millisecond).Round(100 * time.Millisecond)
 }
 
 // optionalTime returns a pointer to t, nil for the zero time.

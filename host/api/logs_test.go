@@ -42,6 +42,109 @@ func TestLogStatuses(t *testing.T) {
 	}
 }
 
+// TestReadinessOfLogs: a host is not ready when witnesses let no range be served, and names those that are missing.
+func TestReadinessOfLogs(t *testing.T) {
+	log := func(in int, rest string) string {
+		return fmt.Sprintf(`{"range":%d,"origin":"log.example/00/%d/1","generation":1,"size":9,%s}`, in, in, rest)
+	}
+	const (
+		none      = `"state":"unwitnessed","unwitnessed":0`
+		well      = `"state":"serving","quorum":3,"unwitnessed":0,"boundMs":2000,"quorumAgeMs":20`
+		lapse     = `"state":"serving","quorum":3,"unwitnessed":4,"unwitnessedMs":1900,"boundMs":2000,"quorumAgeMs":1950,"missing":["w0.example","w1.example"]`
+		stalled   = `"state":"stalled","quorum":3,"unwitnessed":4,"unwitnessedMs":12340,"boundMs":2000,"quorumAgeMs":13000,"missing":["w0.example","w1.example"]`
+		mute      = `"state":"stalled","quorum":3,"unwitnessed":4,"unwitnessedMs":12340,"boundMs":2000,"quorumAgeMs":13000`
+		starting  = `"state":"starting","waitMs":10100,"quorum":3,"unwitnessed":1,"unwitnessedMs":700,"boundMs":2000,"missing":["w3.example"]`
+		named     = `"state":"starting","quorum":3,"unwitnessed":1,"unwitnessedMs":700,"boundMs":2000`
+		namedLate = `"state":"starting","quorum":3,"unwitnessed":1,"unwitnessedMs":2100,"boundMs":2000`
+		waiting   = `"state":"waiting","waitMs":8240,"quorum":3,"unwitnessed":0,"boundMs":2000,"quorumAgeMs":1860`
+	)
+	for _, c := range []struct {
+		name string
+		logs []string // of one enclave each
+		want int
+		says string
+	}{
+		{"no log at all", []string{""}, 200, `"logs":"ok"`},
+		{"no witnesses", []string{log(0, none)}, 200, `"logs":"ok"`},
+		{"all well", []string{log(0, well)}, 200, `"logs":"ok"`},
+		{"a lapse that the enclave tolerates", []string{log(0, lapse)}, 200, `"logs":"ok"`},
+		{"fewer than a quorum", []string{log(0, stalled)}, 503, `"logs":"range 0 is refused: for 12.3s fewer than 3 witnesses have signed; missing: w0.example, w1.example"`},
+		{"no host brings an answer", []string{log(0, mute)}, 503, `"logs":"range 0 is refused: for 12.3s fewer than 3 witnesses have signed; no host has brought an answer"`},
+		{"a boot waits for its quorum", []string{log(0, starting)}, 503, `"logs":"range 0 starts: waits for 3 witnesses to sign its first leaf, and then 10.1s until no earlier enclave may serve; missing: w3.example"`},
+		{"a boot that was named", []string{log(0, named)}, 200, `"logs":"ok"`},
+		{"a boot that was named, for long", []string{log(0, namedLate)}, 503, `"logs":"range 0 starts: waits for 3 witnesses to sign its first leaf"`},
+		{"a boot waits for the enclave before", []string{log(0, waiting)}, 503, `"logs":"range 0 starts: waits 8.2s until no earlier enclave may serve"`},
+		{"one of two ranges", []string{log(0, well) + "," + log(1, stalled)}, 200, `"logs":"range 1 is refused: `},
+		{"one of two enclaves", []string{log(1, stalled), log(0, well)}, 200, `"logs":"range 1 is refused: `},
+		{"both of two enclaves", []string{log(1, stalled), log(0, waiting)}, 503, `"logs":"range 0 starts: waits 8.2s until no earlier enclave may serve; range 1 is refused: `},
+		{"many ranges", []string{log(5, stalled) + "," + log(4, stalled) + "," + log(3, stalled) + "," + log(2, stalled) + "," + log(1, stalled) + "," + log(0, stalled)}, 503, `w1.example; and 2 more"`},
+		{"a state of a later release", []string{log(0, `"state":"dreaming"`)}, 200, `"logs":"ok"`},
+	} {
+		r := start(t, func(o *api.Options) {
+			for i, logs := range c.logs {
+				o.Enclaves = append(o.Enclaves, api.Watched{Name: fmt.Sprint("vsock://16:", i), Enclave: standing{`{"state":"serving"}`, logs}})
+			}
+		})
+		got := send(t, http.MethodGet, r.at+"/readyz", nil)
+		if got.status != c.want || !strings.Contains(got.body, c.says) || !strings.Contains(got.body, fmt.Sprintf(`"ready":%t`, c.want == 200)) {
+			t.Errorf("%s: %d %s", c.name, got.status, got.body)
+		}
+	}
+
+	// What is no list of logs is no status. An enclave that does not serve is not asked, and one of an earlier release has no list.
+	for body, want := range map[string]int{`{"logs":7}`: 503, `nonsense`: 503, "": 200} {
+		r := start(t, nil)
+		r.peer.mu.Lock()
+		r.ranges = body
+		r.peer.mu.Unlock()
+		if got := send(t, http.MethodGet, r.at+"/readyz", nil); got.status != want {
+			t.Errorf("%q: %+v", body, got)
+		}
+	}
+	r := start(t, func(o *api.Options) {
+		o.Enclaves = []api.Watched{{Enclave: standing{`{"state":"recovering"}`, log(0, well)}}}
+	})
+	if got := send(t, http.MethodGet, r.at+"/readyz", nil); got.status != 503 || !strings.Contains(got.body, `"logs":"unknown"`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What enclaves report of their logs stands beside what the host has seen of them, and nobody else gets to see it.
+func TestLogStatusesOfEnclaves(t *testing.T) {
+	seen := []cosign.Status{{Range: 7, Origin: "log.example/00/7/2", Generation: 2, Quorum: 2, Size: 30, Cosigned: 30}, {Range: 9, Origin: "log.example/00/9/1", Generation: 1, Quorum: 2, Size: 5, Cosigned: 5}}
+	r := start(t, func(o *api.Options) {
+		o.Logs = func() []cosign.Status { return seen }
+		o.Enclaves = []api.Watched{
+			{Name: "a", Enclave: standing{`{"state":"serving"}`, `{"range":9,"origin":"log.example/00/9/2","generation":2,"size":6,"state":"starting","waitMs":5,"quorum":2,"unwitnessed":1,"unwitnessedMs":3,"boundMs":2000,"missing":["w0.example"]}`}},
+			{Name: "b", Enclave: standing{`{"state":"serving"}`, `{"range":7,"origin":"log.example/00/7/2","generation":2,"size":31,"state":"serving","quorum":2,"unwitnessed":1,"unwitnessedMs":3,"boundMs":2000,"quorumAgeMs":12}`}},
+			{Name: "c", Enclave: standing{}},
+		}
+	})
+	var got struct{ Logs []api.LogStatus }
+	if err := json.Unmarshal([]byte(send(t, http.MethodGet, r.at+"/logz", nil).body), &got); err != nil || len(got.Logs) != 3 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if l := got.Logs[0]; l.Range != 7 || l.Size != 30 || l.Enclave == nil || l.Enclave.Size != 31 || l.Enclave.State != wire.LogServing || *l.Enclave.QuorumAgeMs != 12 {
+		t.Errorf("%+v", l)
+	}
+	if l := got.Logs[1]; l.Origin != "log.example/00/9/1" || l.Enclave != nil { // nobody owns this generation any more
+		t.Errorf("%+v", l)
+	}
+	if l := got.Logs[2]; l.Origin != "log.example/00/9/2" || l.Generation != 2 || l.Quorum != 0 || len(l.Witnesses) != 0 || l.Enclave == nil || l.Enclave.Missing[0] != "w0.example" {
+		t.Errorf("%+v", l)
+	}
+	text := send(t, http.MethodGet, r.at+"/metrics", nil).body
+	for _, line := range []string{`cloister_enclave_log_state{enclave="a",range="9",state="starting"} 1`, `cloister_enclave_log_state{enclave="b",range="7",state="serving"} 1`} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no metric %s", line)
+		}
+	}
+	public := serve(t, r.api, r.api.Public(false))
+	isError(t, send(t, http.MethodGet, public+"/logz", nil), http.StatusNotFound, 5)
+	isError(t, send(t, http.MethodGet, public+"/readyz", nil), http.StatusNotFound, 5)
+	isError(t, post(t, public+"/boot/v1/logs", "{}"), http.StatusNotFound, 5)
+}
+
 // publicLog puts a log into the store of an API that shows it to everybody.
 func publicLog(t *testing.T) (*rig, *leavestest.History, string) {
 	t.Helper()

@@ -28,6 +28,7 @@ type peer struct {
 	calls  []wire.Call
 	answer func(context.Context, *wire.Call) *wire.Reply
 	status string // answer to the op status at the boot endpoint
+	ranges string // to the op logs; empty: it knows no such op
 	conns  []*wire.Conn
 	left   bool
 }
@@ -40,9 +41,14 @@ func (p *peer) handle(ctx context.Context, _ wire.Kind, b []byte) (wire.Kind, []
 	p.mu.Lock()
 	answer, status := p.answer, p.status
 	r := &wire.Reply{Status: 200, Body: []byte(`{"yes":true}`), Phases: []uint32{10, 20, 30, 40}}
-	if c.Endpoint == wire.EndpointBoot && c.Op == "status" {
+	switch {
+	case c.Endpoint == wire.EndpointBoot && c.Op == "status":
 		r.Body = []byte(status)
-	} else {
+	case c.Endpoint == wire.EndpointBoot && c.Op == "logs" && p.ranges == "":
+		r.Status, r.Body = http.StatusNotFound, []byte(`{"code":5,"message":"no such boot operation","details":[]}`)
+	case c.Endpoint == wire.EndpointBoot && c.Op == "logs":
+		r.Body = []byte(p.ranges)
+	default:
 		p.calls = append(p.calls, c)
 		p.mu.Unlock()
 		if answer != nil {

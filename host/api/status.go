@@ -32,6 +32,8 @@ type status struct {
 	Logs             []struct {
 		VKey string `json:"vkey"`
 	} `json:"logs"`
+	// logs is the reply to the operation logs, if the enclave serves and its release has that operation.
+	logs []wire.LogStatus
 }
 
 // waitsFor describes why the enclave does not serve yet, for /readyz.
@@ -87,29 +89,63 @@ func (k *statusCache) ask(ctx context.Context) (*status, error) {
 }
 
 func statusOf(ctx context.Context, enclave Enclave) (*status, error) {
-	reply, err := enclave.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: wire.OpStatus, Body: []byte("{}"), WithinMs: uint32(statusWait / time.Millisecond)})
-	if err != nil {
+	s := new(status)
+	if err := askBoot(ctx, enclave, wire.OpStatus, s); err != nil {
 		return nil, err
 	}
-	if reply.Status != http.StatusOK {
-		return nil, fmt.Errorf("enclave status: %d", reply.Status)
+	if s.State != wire.StateServing.String() {
+		return s, nil
 	}
-	s := new(status)
-	if err := json.Unmarshal(reply.Body, s); err != nil {
-		return nil, errors.New("enclave status: not readable")
+	var all struct {
+		Logs []wire.LogStatus `json:"logs"`
 	}
+	err := askBoot(ctx, enclave, wire.OpLogs, &all)
+	switch {
+	case errors.Is(err, errRefused): // it has ended meanwhile, or is of an earlier release
+		return s, nil
+	case err != nil:
+		return nil, err
+	}
+	s.logs = all.Logs
 	return s, nil
 }
 
-// bestStatus asks all enclaves in parallel and returns the status of the one that is nearest to
-// serving: while one enclave is unavailable, the host still serves the ranges of the others.
-func (a *API) bestStatus(ctx context.Context) (best *status, err error) {
-	all, errs := make([]*status, len(a.askers)), make([]error, len(a.askers))
+// errRefused is the error of an operation that the enclave refused.
+var errRefused = errors.New("refused")
+
+// askBoot calls an operation of the boot endpoint that takes no body, and decodes its reply.
+func askBoot(ctx context.Context, enclave Enclave, op string, reply any) error {
+	got, err := enclave.Call(ctx, &wire.Call{Endpoint: wire.EndpointBoot, Op: op, Body: []byte("{}"), WithinMs: uint32(statusWait / time.Millisecond)})
+	if err != nil {
+		return err
+	}
+	if got.Status != http.StatusOK {
+		return fmt.Errorf("enclave %s: %w with status %d", op, errRefused, got.Status)
+	}
+	if json.Unmarshal(got.Body, reply) != nil {
+		return fmt.Errorf("enclave %s: not readable", op)
+	}
+	return nil
+}
+
+// statuses asks all enclaves in parallel. The status of one that does not answer is nil.
+func (a *API) statuses(ctx context.Context) []*status {
+	all := make([]*status, len(a.askers))
 	var wait sync.WaitGroup
 	for i, k := range a.askers {
-		wait.Go(func() { all[i], errs[i] = k.ask(ctx) })
+		wait.Go(func() {
+			if s, err := k.ask(ctx); err == nil {
+				all[i] = s
+			}
+		})
 	}
 	wait.Wait()
+	return all
+}
+
+// best returns the status of the enclave that is nearest to serving, nil if none answers: while one
+// enclave is unavailable, the host still serves the ranges of the others.
+func (a *API) best(all []*status) (best *status) {
 	for _, s := range all {
 		switch {
 		case s == nil:
@@ -117,10 +153,7 @@ func (a *API) bestStatus(ctx context.Context) (best *status, err error) {
 			best = s
 		}
 	}
-	if best == nil {
-		return nil, errs[0]
-	}
-	return best, nil
+	return best
 }
 
 // isAttestationOld reports whether the attestation document is older than Options.AttestationAge.
@@ -145,7 +178,7 @@ func (a *API) pingStore(ctx context.Context) error {
 
 // ready serves /readyz: 200 if a request would be served, else 503; the body says what is missing.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) {
-	checks := map[string]string{"link": "ok", "store": "ok", "enclave": "ok", "attestation": "ok"}
+	checks := map[string]string{"link": "ok", "store": "ok", "enclave": "ok", "attestation": "ok", "logs": "ok"}
 	ok := true
 	missing := func(what, why string) { checks[what], ok = why, false }
 	if err := a.options.Enclave.Ready(); err != nil {
@@ -159,16 +192,25 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		missing("store", "not reached")
 	}
-	s, err := a.bestStatus(r.Context())
+	all := a.statuses(r.Context())
+	s := a.best(all)
 	switch {
-	case err != nil:
+	case s == nil:
 		missing("enclave", "no status")
 		missing("attestation", "unknown")
-	case s.State != "serving":
+		missing("logs", "unknown")
+	case s.State != wire.StateServing.String():
 		missing("enclave", s.waitsFor())
+		missing("logs", "unknown")
 	}
-	if err == nil && a.isAttestationOld(s) {
+	if s != nil && a.isAttestationOld(s) {
 		missing("attestation", "document is too old")
+	}
+	switch text, serves := checkLogs(logsOf(all)); {
+	case text != "" && serves: // of several ranges some are served, and a load balancer must not take those away
+		checks["logs"] = text
+	case text != "":
+		missing("logs", text)
 	}
 	body, err := json.Marshal(struct {
 		Ready  bool              `json:"ready"`

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"cloister/shared/wire"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -40,6 +42,7 @@ var (
 	infoDesc        = prometheus.NewDesc("cloister_enclave_info", "1, with the SHA-256 of the enclave's program and, once it serves, of the deployment's genesis record.", []string{"enclave", "application", "deployment"}, nil)
 	bootDesc        = prometheus.NewDesc("cloister_enclave_boot_number", "How many enclaves have taken the store, this one included; while it serves.", []string{"enclave"}, nil)
 	servingDesc     = prometheus.NewDesc("cloister_enclave_serving", "1 when the enclave says that it serves.", []string{"enclave"}, nil)
+	logStateDesc    = prometheus.NewDesc("cloister_enclave_log_state", "1 for the state of a range's log, by the word of the enclave that owns the range: whether its witnesses let it serve.", []string{"enclave", "range", "state"}, nil)
 	sharesDesc      = prometheus.NewDesc("cloister_enclave_shares", "While the enclave waits for operators: shares that it takes (threshold), that there are (operators), that were given (given).", []string{"enclave", "count"}, nil)
 	ageDesc         = prometheus.NewDesc("cloister_enclave_attestation_age_seconds", "Age of the enclave's attestation document.", []string{"enclave"}, nil)
 	ageLimitDesc    = prometheus.NewDesc("cloister_enclave_attestation_age_limit_seconds", "Age from which the host is not ready, if there is one.", nil, nil)
@@ -67,7 +70,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		alarmsDesc, counterDesc, upDesc, stateDesc, infoDesc, bootDesc, servingDesc, sharesDesc, ageDesc, ageLimitDesc, connectedDesc, wantedDesc, inFlightDesc,
+		alarmsDesc, counterDesc, upDesc, stateDesc, infoDesc, bootDesc, servingDesc, logStateDesc, sharesDesc, ageDesc, ageLimitDesc, connectedDesc, wantedDesc, inFlightDesc,
 		lateDesc, dialsDesc, breachesDesc, wrongDesc, storeDesc, waitingDesc, overdueDesc, deadDesc, certificateDesc,
 		logSizeDesc, cosignedDesc, witnessSizeDesc, signedDesc, owingDesc, refusesDesc, witnessTookDesc,
 	} {
@@ -182,6 +185,11 @@ func (k *statusCache) collect(ch chan<- prometheus.Metric) {
 	}
 	if e.BootNumber != nil {
 		gauge(ch, bootDesc, float64(*e.BootNumber), k.name)
+	}
+	for _, l := range e.logs {
+		if state := string(l.State); isID(state) && l.Range < wire.MaxRanges {
+			gauge(ch, logStateDesc, 1, k.name, strconv.Itoa(int(l.Range)), state)
+		}
 	}
 	if e.Shares != nil {
 		gauge(ch, sharesDesc, float64(e.Shares.Threshold), k.name, "threshold")

@@ -34,6 +34,7 @@ const (
 	OpHandOver           = "hand_over"
 	OpFarewell           = "farewell"
 	OpRanges             = "ranges"
+	OpLogs               = "logs"
 	OpTake               = "take"
 	OpGive               = "give"
 	OpRetire             = "retire"
@@ -100,6 +101,7 @@ var BootOperations = []BootOperation{
 	{Name: OpHandOver, States: inServing, Body: `{"nonce","setup":attestation.SetupAnswer}`, Reply: "attestation.HandOver", Does: "gives the keyring to the next enclave"},
 	{Name: OpFarewell, States: inServing, Reply: `{"state"}`, Does: "retires this enclave for good: its successor may then take any range"},
 	{Name: OpRanges, States: inServing, Looks: true, Reply: "wire.SignedTable", Does: "returns the ranges that it owns"},
+	{Name: OpLogs, States: inServing, Looks: true, Reply: `{"logs":[wire.LogStatus,…]}`, Does: "returns how far each range's log is, which witnesses are missing and what the enclave waits for"},
 	{Name: OpTake, States: inServing, Body: `{"ranges":[n,…],"handed":bool}`, Reply: "wire.SignedTable", Does: "takes ranges"},
 	{Name: OpGive, States: inServing, Body: `{"ranges":[n,…],"to":boot id}`, Reply: "wire.SignedTable", Does: "gives ranges away"},
 	{Name: OpRetire, States: inServing, Reply: "wire.SignedTable", Does: "asks the hosts to move all ranges to other enclaves"},

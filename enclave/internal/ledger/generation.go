@@ -61,7 +61,7 @@ func (l *Ledger) awaitFormerQuorum(ctx context.Context, at *log.Log, by *Terms) 
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	for pause := witnessPause; ; pause = min(2*pause, longWitnessPause) {
-		if l.askWitnesses(ctx, by, checkpoint) != nil {
+		if whole, _ := l.askWitnesses(ctx, by, checkpoint); whole != nil {
 			return nil
 		}
 		select {

@@ -122,7 +122,8 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 		return err
 	}
 	if l.cfg.Witnesses != nil {
-		if err := l.spawn(l.runWitnessRounds, func() { l.startServing(said, first.wait) }); err != nil {
+		l.witnesses.setWait(first.wait)
+		if err := l.spawn(l.runWitnessRounds, func() { l.startServing(said) }); err != nil {
 			return err
 		}
 	}

@@ -53,6 +53,8 @@ type witnesses struct {
 	newest        *cosigned     // result of the last round with a quorum
 	from          time.Time     // start of the right to serve; zero: not known yet
 	until         time.Time     // end of the right to serve
+	wait          time.Duration // from the quorum of the boot's first batch to from
+	missing       []string      // witnesses that the newest round lacks, if it has no quorum
 	heartbeatDue  bool          // a heartbeat is about to be appended
 	lastHeartbeat uint64        // number of the last heartbeat's batch
 	changed       chan struct{} // closed and replaced at each change
@@ -66,6 +68,7 @@ func newWitnesses(terms *Terms) *witnesses {
 type cosigned struct {
 	log        *log.Log
 	checkpoint []byte // with the cosignatures, in the form that Policy.VerifyExactly accepts
+	at         time.Time
 }
 
 // addStored notes a stored batch, which witnesses may now cosign.
@@ -86,12 +89,19 @@ func (w *witnesses) setNewest(newest *cosigned) {
 	w.newest = newest
 }
 
+// setMissing sets the witnesses that a round without a quorum lacks.
+func (w *witnesses) setMissing(names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.missing = names
+}
+
 // advance notes that a quorum has cosigned the log up to batch number, which was first sent at sent.
 func (w *witnesses) advance(number uint64, sent time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting = w.waiting[number-w.logged:]
-	w.logged = number
+	w.logged, w.missing = number, nil
 	if until := sent.Add(w.terms.Serve); until.After(w.until) {
 		w.until = until
 	}
@@ -103,11 +113,11 @@ func (w *witnesses) wakeLocked() {
 	w.changed = make(chan struct{})
 }
 
-// serveFrom sets the start of this boot's right to serve.
-func (w *witnesses) serveFrom(from time.Time) {
+// serveFrom sets the start of this boot's right to serve, after its wait.
+func (w *witnesses) serveFrom(quorum time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.from = from
+	w.from = quorum.Add(w.wait)
 	w.wakeLocked()
 }
 
@@ -237,19 +247,25 @@ func (l *Ledger) appendHeartbeat() {
 	l.witnesses.mu.Unlock()
 }
 
-// startServing sets the start of this boot's right to serve: wait after its first batch has a quorum. By then
-// earlier boots have lost theirs: each has it for at most wait after it sent its last batch with a quorum, which
-// was before this boot's first one, since no other batch gets a quorum after that. wait is 0 if the last owner has
-// named this boot. It is extended by a hundredth, the most by which two machines' clocks differ in rate.
-func (l *Ledger) startServing(first uint64, wait time.Duration) {
+// setWait sets how long this boot waits after its first batch has a quorum: as long as an earlier boot may serve,
+// 0 if the last owner has named this boot. It is extended by a hundredth, the most by which two machines' clocks
+// differ in rate.
+func (w *witnesses) setWait(serve time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !insecure.Skip(insecure.BootWait) {
+		w.wait = serve + serve/100
+	}
+}
+
+// startServing sets the start of this boot's right to serve: witnesses.wait after its first batch has a quorum. By
+// then earlier boots have lost theirs: each has it for at most that long after it sent its last batch with a
+// quorum, which was before this boot's first one, since no other batch gets a quorum after that.
+func (l *Ledger) startServing(first uint64) {
 	if l.witnesses.awaitQuorum(l.life, l, first) != nil {
 		return
 	}
-	from := l.cfg.Clock.Now()
-	if !insecure.Skip(insecure.BootWait) {
-		from = from.Add(wait + wait/100)
-	}
-	l.witnesses.serveFrom(from)
+	l.witnesses.serveFrom(l.cfg.Clock.Now())
 	if l.witnesses.awaitStart(l.life, l) == nil {
 		l.batchWriter.endWait()
 	}
@@ -298,23 +314,28 @@ func (l *Ledger) runWitnessRounds() {
 func (l *Ledger) witnessRound() bool {
 	at, number, sent := l.batchWriter.head()
 	checkpoint := at.Checkpoint()
-	whole := l.askWitnesses(l.life, l.cfg.Witnesses, checkpoint)
+	whole, missing := l.askWitnesses(l.life, l.cfg.Witnesses, checkpoint)
 	if whole == nil {
+		l.witnesses.setMissing(missing)
 		return false
 	}
-	l.witnesses.setNewest(&cosigned{at, whole})
+	l.witnesses.setNewest(&cosigned{at, whole, l.cfg.Clock.Now()})
 	l.witnesses.advance(number, sent)
 	return true
 }
 
 // askWitnesses has the host ask the witnesses of some terms to cosign a checkpoint. It returns the checkpoint with
-// the verified cosignatures of a quorum, or nil if there are too few.
-func (l *Ledger) askWitnesses(ctx context.Context, by *Terms, checkpoint []byte) []byte {
+// the verified cosignatures of a quorum, or nil if there are too few, and then the witnesses that are missing; none if the
+// host brought no answer.
+func (l *Ledger) askWitnesses(ctx context.Context, by *Terms, checkpoint []byte) (whole []byte, missing []string) {
 	got, err := askStore(ctx, l.cfg.Store.Witness, wire.Witness{Range: l.cfg.Range, Policy: by.Text, Checkpoint: checkpoint})
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return by.Policy.Collect(checkpoint, got.Lines)
+	if whole = by.Policy.Collect(checkpoint, got.Lines); whole == nil {
+		missing = by.Policy.Missing(checkpoint, got.Lines)
+	}
+	return whole, missing
 }
 
 // LogKey returns the public key that verifies the log's checkpoints, nil before Take has read the log.

@@ -268,6 +268,19 @@ func (s *Ranges) Logs() []Log {
 	return logs
 }
 
+// LogStatuses are the states of the logs of all ranges that this enclave owns, for the operator. A drill's logs have no
+// witnesses, so they are not in the list.
+func (s *Ranges) LogStatuses() []wire.LogStatus {
+	all := []wire.LogStatus{}
+	if s.cfg.Ledger.Drill {
+		return all
+	}
+	for _, o := range s.listOwned() {
+		all = append(all, o.ledger.LogStatus())
+	}
+	return all
+}
+
 // Publish says in a log that the keyring may go to an enclave under another manifest, and waits for
 // the witnesses. An enclave that owns no range has no log to say it in.
 func (s *Ranges) Publish(ctx context.Context, manifest [32]byte) error {
