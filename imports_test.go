@@ -203,7 +203,7 @@ var table = []row{
 	{"host/egress", "host/outage host/store shared/internet shared/wire", "base58 smtp sasl", "host/store/..."},
 	{"host/registry", "shared/tvc shared/wire", "containerregistry", ""},
 	{"host/api", "host/cosign host/link host/outage host/tiles shared/wire shared/commandline shared/pace", "mux prometheus", "host/leaves/leavestest host/store/... host/witness"},
-	{"host/backup", "host/store host/store/tree shared/wire", "minio", "host/store/..."},
+	{"host/backup", "host/leaves host/logcheck host/store host/store/tree shared/wire", "minio", "attestation/tlog attestation/tlog/tlogtest host/store/..."},
 	{"host/drill", "", "secp256k1 base58 x/crypto", ""}, // holds signatures against addresses
 	{"host/cert", "", "x/crypto", ""},
 	{"host/programs", "shared/wire host/link shared/tvc", "", "shared/tvc/tvctest"},
@@ -212,7 +212,8 @@ var table = []row{
 	{"host/leaves", "attestation/tlog host/store/tree shared/wire", "", "host/store/... host/leaves/leavestest merkle x/mod"},
 	{"host/leaves/leavestest", "attestation/tlog host/store host/store/tree shared/wire", "", ""},
 	{"host/heads", "attestation/tlog host/leaves host/store host/witness shared/wire", "", "host/store/... host/leaves/leavestest sim/witness/..."},
-	{"host/tail", "attestation/tlog host/leaves host/store host/store/tree host/witness shared/wire", "", "host/store/... sim/witness/witnesstest"},
+	{"host/logcheck", "attestation/tlog host/store host/store/tree host/witness shared/wire", "", "attestation/tlog/tlogtest"},
+	{"host/tail", "host/leaves host/logcheck host/store host/store/tree shared/wire", "", "attestation/tlog host/store/... sim/witness/witnesstest"},
 	{"host/tiles", "host/leaves host/store host/store/tree host/witness shared/wire", "", "attestation/tlog host/store/... host/leaves/leavestest sim/witness/... merkle x/mod"},
 	{"host/cosign", "attestation/tlog host/leaves host/store host/witness shared/wire", "", "host/store/... host/leaves/leavestest sim/witness/..."},
 	{"host", "attestation/request host/... shared/wire shared/commandline shared/collector shared/pace shared/slack shared/variables", "", "attestation/tlog sim/witness/..."},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloister/host/backup"
+	"cloister/host/logcheck"
 	"cloister/host/store/open"
 	"cloister/shared/commandline"
 	"cloister/shared/wire"
@@ -27,8 +28,11 @@ FOLDER or PREFIX and prints its name. Enclave and hosts go on meanwhile. It is
 ciphertext, or what the host sees anyway.
 
 verify reads a backup to the end: every hash, that every organization's entries
-are there without a gap and lead to the root of their tree, and that batches are
-numbered without a gap. It needs no enclave.
+are there without a gap and lead to the root of their tree, that batches are
+numbered without a gap, and that the headers of each range's log are a chain whose
+leaves lead to the log's newest checkpoints. Cosignatures are counted by the policy
+of -witnesses, else by that in the backup, which the host wrote. The log's own
+signature is verified with -log-key. It needs no enclave.
 
 A restored backup is an old state, and needs the root secret of its deployment:
 operators' shares, or a running enclave. Neither is in it.
@@ -57,6 +61,8 @@ type backupFlags struct {
 	Config           // of which -store and -data-dir
 	to, from         string
 	deployment       string
+	witnesses        string
+	logKeys          list
 	endpoint, region string
 	roots            string
 	plain, pathStyle bool
@@ -73,6 +79,9 @@ func (f *backupFlags) set(w *world, name, usage string, has ...string) *flag.Fla
 		case "from":
 			set.StringVar(&f.from, "from", "", "the `BACKUP`, as backup printed it")
 			set.StringVar(&f.deployment, "deployment", w.env("CLOISTER_DEPLOYMENT"), "refuse backups of another deployment than this `HASH`, which /boot/v1/status tells (CLOISTER_DEPLOYMENT)")
+		case "witnesses":
+			set.StringVar(&f.witnesses, "witnesses", "", "`FILE` with the policy of the manifest's member log: which witnesses must have cosigned")
+			set.Var(&f.logKeys, "log-key", "`VKEY` of a log, as boot status names it: its signature is verified (repeatable)")
 		case "store":
 			f.addStoreFlag(set)
 			set.StringVar(&f.DataDir, "data-dir", f.DataDir, "the host's data `FOLDER`, as in serve (CLOISTER_DATA_DIR)")
@@ -196,7 +205,7 @@ func printSummary(w *world, done string, from backup.Folder, s *backup.Summary, 
 // verifyBackup is the command backup verify.
 func verifyBackup(ctx context.Context, w *world, args []string) error {
 	f := new(backupFlags)
-	set := f.set(w, "backup verify", backupUsage, "from")
+	set := f.set(w, "backup verify", backupUsage, "from", "witnesses")
 	if err := parseOnlyFlags(set, args); err != nil {
 		return err
 	}
@@ -204,13 +213,63 @@ func verifyBackup(ctx context.Context, w *world, args []string) error {
 	if err != nil {
 		return err
 	}
+	by, err := f.trust()
+	if err != nil {
+		return err
+	}
 	started := w.now()
-	sum, err := backup.Verify(ctx, from, expected, open.Schema())
+	sum, err := backup.Verify(ctx, from, expected, open.Schema(), by)
 	if err != nil {
 		return err
 	}
 	printSummary(w, "whole:", from, sum, w.now().Sub(started))
+	for i := range sum.Logs {
+		l := &sum.Logs[i]
+		fmt.Fprintf(w.stdout, "  %-14s %s\n", fmt.Sprintf("log %d", l.Range), logText(l))
+	}
 	return nil
+}
+
+// trust is what -witnesses and -log-key name.
+func (f *backupFlags) trust() (by backup.Trust, err error) {
+	policy := []byte(nil)
+	if f.witnesses != "" {
+		if policy, err = bootFile(f.witnesses); err != nil {
+			return by, err
+		}
+		if len(policy) == 0 {
+			return by, fmt.Errorf("%s: it is empty", f.witnesses)
+		}
+	}
+	if by, err = logcheck.ParseTrust(string(policy), f.logKeys); err != nil {
+		return by, fmt.Errorf("%w: -witnesses, -log-key: %w", errUsage, err)
+	}
+	return by, nil
+}
+
+// logText says what a verified log was checked against.
+func logText(l *backup.LogSummary) string {
+	text := fmt.Sprintf("generation %d, %d leaves", l.Generation, l.Leaves)
+	switch {
+	case l.Origin == "":
+		return text + "; no checkpoint of it to check them against"
+	case l.Signed == 0:
+		return text + "; its checkpoint is too old to check them against"
+	}
+	text += fmt.Sprintf("; those of the log's checkpoint of %d", l.Signed)
+	if l.Verified {
+		text += ", signed by its key"
+	} else {
+		text += ", whose signature was not verified (-log-key)"
+	}
+	if l.Cosigned == 0 {
+		return text + "; no checkpoint with a quorum"
+	}
+	policy := "the policy in the backup"
+	if l.Given {
+		policy = "-witnesses"
+	}
+	return text + fmt.Sprintf("; %d of %d witnesses have cosigned the first %d, by %s", l.Cosignatures, l.Witnesses, l.Cosigned, policy)
 }
 
 func (f *backupFlags) source(w *world) (backup.Folder, *wire.Hash, error) {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"golang.org/x/mod/sumdb/note"
 )
 
 // Types of the signatures in a note that this package verifies. The formats also have
@@ -89,6 +91,15 @@ func (k *Key) Verify(text, signature []byte) bool {
 		return false
 	}
 	return ed25519.Verify(k.public, cosignedText(binary.BigEndian.Uint64(signature), text), signature[8:])
+}
+
+// Signed reports whether a note has a valid signature of this key, which is a log's. Other lines are ignored.
+func (k *Key) Signed(signed []byte) bool {
+	if k.kind != TypeLog || len(signed) > MaxNote {
+		return false
+	}
+	n, err := note.Open(signed, note.VerifierList(k))
+	return err == nil && len(n.Sigs) == 1
 }
 
 // cosignedText is the text that a cosignature of type 0x04 signs. The witness's name is not in it, so

@@ -207,6 +207,16 @@ func (p *Policy) Missing(signed []byte, lines []string) (names []string) {
 	return names
 }
 
+// Count is how many witnesses have validly cosigned a checkpoint: a note with the log's signature line first, which Count
+// does not verify, and then cosignatures, of which each that Collect would take counts.
+func (p *Policy) Count(cosignedNote []byte) int {
+	text, lines, ok := strings.Cut(string(cosignedNote), "\n\n")
+	if !ok || len(cosignedNote) > MaxNote {
+		return 0
+	}
+	return len(p.witnesses) - len(p.Missing([]byte(text+"\n\n"), strings.SplitAfter(lines, "\n")))
+}
+
 // lineOf returns the first of the lines that is the witness's cosignature of a checkpoint that the log has signed.
 func (k *Key) lineOf(signed []byte, lines []string) (line string, ok bool) {
 	text, _, ok := strings.Cut(string(signed), "\n\n")

@@ -6,12 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"cloister/attestation/tlog"
+	"cloister/attestation/tlog/tlogtest"
 )
 
 // A signer signs checkpoints as a log or witness does.
@@ -120,6 +122,51 @@ func TestVerify(t *testing.T) {
 }
 
 // Every single bit of a proof's checkpoint counts.
+// TestMissing: who has not cosigned is told of lines that make no quorum, and of a note.
+func TestMissing(t *testing.T) {
+	w := tlogtest.New("log.example", 3, 4).Grow(5)
+	policy, err := tlog.ParsePolicy(w.Policy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, other := w.Checkpoint(5), w.Checkpoint(4)
+	line := func(i int, note []byte) string {
+		text, _, _ := strings.Cut(string(note), "\n\n")
+		return w.Witnesses[i].Line(text + "\n")
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"no line":           {nil, "[w1.example w2.example w3.example w4.example]"},
+		"two":               {[]string{line(3, signed), line(1, signed)}, "[w1.example w3.example]"},
+		"one of them twice": {[]string{line(1, signed), line(1, signed)}, "[w1.example w3.example w4.example]"},
+		"of other leaves":   {[]string{line(1, other), line(2, signed)}, "[w1.example w2.example w4.example]"},
+		"two in one":        {[]string{line(1, signed) + line(2, signed)}, "[w1.example w2.example w3.example w4.example]"},
+		"too many":          {slices.Repeat([]string{line(1, signed)}, 4*tlog.MaxWitnesses+1), "[w1.example w2.example w3.example w4.example]"},
+	} {
+		if got := fmt.Sprint(policy.Missing(signed, c.lines)); got != c.want {
+			t.Errorf("%s: %s are missing", name, got)
+		}
+		if policy.Collect(signed, c.lines) != nil {
+			t.Errorf("%s: a quorum", name)
+		}
+	}
+	whole := w.Cosign(5)
+	if n := policy.Count(whole); n != 3 || policy.Missing(signed, []string{line(0, signed), line(1, signed), line(2, signed), line(3, signed)}) != nil {
+		t.Errorf("%d have cosigned", n)
+	}
+	for name, note := range map[string][]byte{"nothing": nil, "no line": []byte(strings.Split(string(whole), "\n\n")[0]), "only the log": signed, "other leaves": append(bytes.Clone(other), line(0, signed)...)} {
+		if n := policy.Count(note); n != 0 {
+			t.Errorf("%s: %d have cosigned", name, n)
+		}
+	}
+	another := tlogtest.NewSigner("log.example", tlog.TypeLog, "another")
+	if !w.Log.Signed(signed) || !w.Log.Signed(whole) || another.Signed(whole) || w.Witnesses[0].Signed(whole) || w.Log.Signed([]byte("note")) {
+		t.Error("who has signed")
+	}
+}
+
 func TestEveryBitCounts(t *testing.T) {
 	log, ws, text := world(t)
 	p, head := parsed(t, text), checkpoint(300)

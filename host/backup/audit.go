@@ -25,9 +25,10 @@ type Summary struct {
 	Organizations uint64
 	Entries       uint64
 	Batches       uint64
-	Sends         uint64 // rows of the outbox
-	Unsent        uint64 // rows of the outbox that have not ended
-	Epoch         uint64 // highest epoch of a range
+	Sends         uint64       // rows of the outbox
+	Unsent        uint64       // rows of the outbox that have not ended
+	Epoch         uint64       // highest epoch of a range
+	Logs          []LogSummary // set by Verify
 }
 
 // An audit checks the rows of a backup against each other.

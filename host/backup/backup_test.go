@@ -25,7 +25,7 @@ const nowMs = 1_700_000_000_000
 // filled is a store with something of everything in it.
 func filled(t *testing.T) store.Store {
 	t.Helper()
-	s := empty(t)
+	s := logged{empty(t)}
 	storetest.Full(t, s)
 	return s
 }
@@ -62,7 +62,7 @@ func deployment() *wire.Hash {
 func TestRoundTrip(t *testing.T) {
 	s := filled(t)
 	to := written(t, s)
-	sum, err := backup.Verify(t.Context(), to, deployment(), open.Schema())
+	sum, err := backup.Verify(t.Context(), to, deployment(), open.Schema(), backup.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestChunks(t *testing.T) {
 		}
 	}
 	to := written(t, s)
-	sum, err := backup.Verify(t.Context(), to, nil, open.Schema())
+	sum, err := backup.Verify(t.Context(), to, nil, open.Schema(), backup.Trust{})
 	if err != nil || sum.Chunks != 5 || sum.Entries != 316 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
@@ -117,7 +117,7 @@ func TestChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	swap(t, to, "chunk-00000001", "chunk-00000002")
-	if _, err := backup.Verify(t.Context(), to, nil, open.Schema()); !errors.Is(err, backup.ErrDamaged) {
+	if _, err := backup.Verify(t.Context(), to, nil, open.Schema(), backup.Trust{}); !errors.Is(err, backup.ErrDamaged) {
 		t.Fatalf("chunks in another order: %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestRefused(t *testing.T) {
 	} {
 		d := written(t, s)
 		c.change(t, d)
-		if _, err := backup.Verify(t.Context(), d, nil, open.Schema()); !errors.Is(err, c.want) {
+		if _, err := backup.Verify(t.Context(), d, nil, open.Schema(), backup.Trust{}); !errors.Is(err, c.want) {
 			t.Errorf("%s: verified: %v", name, err)
 		}
 		to := empty(t)
@@ -277,7 +277,7 @@ func TestForged(t *testing.T) {
 	} {
 		d := backup.Dir{Path: filepath.Join(t.TempDir(), "x")}
 		rewritten(t, d, c.header, c.rows)
-		if _, err := backup.Verify(t.Context(), d, deployment(), open.Schema()); !errors.Is(err, c.want) {
+		if _, err := backup.Verify(t.Context(), d, deployment(), open.Schema(), backup.Trust{}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -347,7 +347,7 @@ func TestLostEntry(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "root of their tree") {
 		t.Fatalf("backup of a damaged store: %v", err)
 	}
-	if _, err := backup.Verify(t.Context(), d, nil, open.Schema()); !errors.Is(err, backup.ErrDamaged) {
+	if _, err := backup.Verify(t.Context(), d, nil, open.Schema(), backup.Trust{}); !errors.Is(err, backup.ErrDamaged) {
 		t.Fatalf("what it left: %v", err)
 	}
 }

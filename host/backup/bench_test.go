@@ -38,7 +38,7 @@ func BenchmarkBackup(b *testing.B) {
 		return s
 	}
 	for _, from := range kinds {
-		s := opened(b, from.make(b))
+		s := logged{opened(b, from.make(b))}
 		storetest.Many(b, s, entries)
 		dir, n := b.TempDir(), 0
 		var to backup.Dir
@@ -55,7 +55,7 @@ func BenchmarkBackup(b *testing.B) {
 		})
 		b.Run("verify/"+from.name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := backup.Verify(b.Context(), to, nil, open.Schema()); err != nil {
+				if _, err := backup.Verify(b.Context(), to, nil, open.Schema(), backup.Trust{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -15,18 +15,26 @@ import (
 
 // Verify reads a whole backup and makes every check that needs no enclave: every hash, the limits
 // and order of every row, that each organization's entries have no gap and lead to the root of their
-// tree, and that batches are numbered without a gap. deployment is the expected one, nil for any.
-// Errors are ErrDamaged, ErrForeign, ErrLater or the folder's.
-func Verify(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) (*Summary, error) {
+// tree, that batches are numbered without a gap, and that the headers of each log are a chain whose
+// leaves lead to the log's checkpoints, with signatures by what is trusted. deployment is the
+// expected one, nil for any. Errors are ErrDamaged, ErrForeign, ErrLater or the folder's.
+func Verify(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64, by Trust) (*Summary, error) {
 	r, err := open(ctx, from, deployment, schema)
 	if err != nil {
 		return nil, err
 	}
+	all := newLogs(r.sum.Header.Deployment, by)
 	for {
-		if _, err := r.next(); err == io.EOF {
+		row, err := r.next()
+		if err == io.EOF {
+			r.sum.Logs = all.summaries()
 			return r.sum, nil
-		} else if err != nil {
+		}
+		if err != nil {
 			return nil, err
+		}
+		if err := all.follow(row); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 	}
 }

@@ -70,6 +70,12 @@ func parseHeader(b []byte) (*header, error) {
 	return &header{before: place{h.Epoch, h.Number}}, nil
 }
 
+// IsBeforeLogs reports whether a header is of a release without logs.
+func IsBeforeLogs(b []byte) bool {
+	h, err := parseHeader(b)
+	return err == nil && h.log == nil
+}
+
 // batchPlace is where its batch stands, as the leaf says.
 func (h *header) batchPlace() (place, error) {
 	if h.log == nil {

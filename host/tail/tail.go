@@ -18,11 +18,10 @@ import (
 	"fmt"
 	"slices"
 
-	"cloister/attestation/tlog"
 	"cloister/host/leaves"
+	"cloister/host/logcheck"
 	"cloister/host/store"
 	"cloister/host/store/tree"
-	"cloister/host/witness"
 	"cloister/shared/wire"
 )
 
@@ -83,23 +82,12 @@ type copying struct {
 
 // An extension is what a range gets.
 type extension struct {
-	in         wire.Range
-	start      *tree.Edge  // of the newest generation, as it is here
-	grown      []wire.Hash // its leaves that are not here
-	edge       *tree.Edge  // with them
-	generation uint32
-	last       wire.Hash       // of the newest header
-	at         place           // where that stands
-	common     *store.BatchRow // the last of the other copy that does not lie behind what is here
-	batches    []*batch
-	checks     []store.Checkpoint
-	given      Range
-}
-
-type place struct{ epoch, number uint64 }
-
-func (p place) less(q place) bool {
-	return p.epoch < q.epoch || p.epoch == q.epoch && p.number < q.number
+	in      wire.Range
+	log     *logcheck.Log   // what is here, and then the batches
+	common  *store.BatchRow // the last of the other copy that does not lie behind what is here
+	batches []*batch
+	checks  []store.Checkpoint
+	given   Range
 }
 
 // A batch is one of the tail.
@@ -171,7 +159,7 @@ func (c *copying) row(r store.Row) error {
 			l.sends[r.Seq] = append(l.sends[r.Seq], *r)
 		}
 	case *store.CheckpointRow:
-		if x := c.ranges[wire.Range(r.Range)]; x != nil && r.Generation == x.generation {
+		if x := c.ranges[wire.Range(r.Range)]; x != nil && r.Generation == x.log.Generation() {
 			x.checks = append(x.checks, *r.Checkpoint())
 		}
 	}
@@ -207,7 +195,7 @@ func (c *copying) extension(in wire.Range) (*extension, error) {
 	if err := x.read(c.ctx, c.to); err != nil {
 		return nil, fmt.Errorf("range %d: %w", in, err)
 	}
-	x.given = Range{Range: in, Before: x.edge.Size()}
+	x.given = Range{Range: in, Before: x.log.Size()}
 	c.ranges[in], c.order = x, append(c.order, x)
 	return x, nil
 }
@@ -219,10 +207,13 @@ func (x *extension) read(ctx context.Context, s store.Store) (err error) {
 		return err
 	}
 	var ask wire.LoadHeaders
+	var last wire.Hash
 	if kept, err := wire.ParseKeptTable(got.Table); err == nil {
-		ask.Epoch, ask.Number, x.last = kept.Epoch, kept.Number, kept.Previous
+		ask.Epoch, ask.Number, last = kept.Epoch, kept.Number, kept.Previous
 	}
 	ask.Range, ask.MaxBytes = x.in, 1<<20
+	var at logcheck.Place
+	var generation uint32
 	for {
 		got, err := s.LoadHeaders(ctx, ask)
 		if err != nil {
@@ -232,46 +223,28 @@ func (x *extension) read(ctx context.Context, s store.Store) (err error) {
 			break
 		}
 		for _, b := range got.Headers {
-			h, leaf, err := parse(b)
+			h, leaf, err := logcheck.Parse(b)
 			if err != nil {
-				return fmt.Errorf("what is here: %w", err)
+				return fmt.Errorf("%w: what is here: %w", ErrFit, err)
 			}
-			x.last, x.generation = sha256.Sum256(b), h.Generation
-			x.at = place{leaf.Epoch, leaf.Number}
+			last, generation = sha256.Sum256(b), h.Generation
+			at = logcheck.Place{Epoch: leaf.Epoch, Number: leaf.Number}
 		}
-		ask.Epoch, ask.Number = x.at.epoch, x.at.number+1
+		ask.Epoch, ask.Number = at.Epoch, at.Number+1
 	}
-	if x.start, err = tree.NewEdge(0, nil); err != nil {
-		return err
+	var edge *tree.Edge
+	if at != (logcheck.Place{}) { // else nothing is here
+		l := leaves.New(s, x.in, generation, false)
+		for more := true; more && err == nil; {
+			more, err = l.ReadOn(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		edge = l.Edge()
 	}
-	if x.edge = x.start.Clone(); x.at == (place{}) {
-		return nil // nothing is here
-	}
-	l := leaves.New(s, x.in, x.generation, false)
-	for more := true; more && err == nil; {
-		more, err = l.ReadOn(ctx)
-	}
-	if err == nil {
-		x.start = l.Edge()
-		x.edge = x.start.Clone()
-	}
+	x.log, err = logcheck.Resume(x.in, generation, edge, last, at)
 	return err
-}
-
-func parse(b []byte) (*wire.BatchHeader, *tlog.Leaf, error) {
-	h := new(wire.BatchHeader)
-	end := len(b) - sha256.Size
-	if end < 0 {
-		return nil, nil, fmt.Errorf("%w: a header of %d bytes", ErrFit, len(b))
-	}
-	if err := wire.Unmarshal(b[:end], h); err != nil {
-		return nil, nil, fmt.Errorf("%w: a header of a release without logs: %w", ErrFit, err)
-	}
-	leaf, err := tlog.ParseLeaf(h.Leaf)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrFit, err)
-	}
-	return h, leaf, nil
 }
 
 // batch takes one that is not here. Of those that are, the last must be the same.
@@ -280,38 +253,17 @@ func (c *copying) batch(r *store.BatchRow) error {
 	if err != nil {
 		return err
 	}
-	at := place{r.Epoch, r.Number}
-	if len(x.batches) == 0 && !x.at.less(at) {
+	if len(x.batches) == 0 && !x.log.At().Less(logcheck.Place{Epoch: r.Epoch, Number: r.Number}) {
 		x.common = r
 		return nil
 	}
-	h, leaf, err := parse(r.Header)
-	if err != nil {
-		return fmt.Errorf("range %d: batch %d of epoch %d: %w", x.in, r.Number, r.Epoch, err)
-	}
-	wrong := func(why string) error {
-		return fmt.Errorf("%w: range %d: batch %d of epoch %d %s", ErrFit, x.in, r.Number, r.Epoch, why)
-	}
-	if h.Generation != x.generation && h.Generation > 0 && h.Position == 0 {
-		if x.start, err = tree.NewEdge(0, nil); err != nil {
-			return err
-		}
-		x.edge, x.grown, x.generation = x.start.Clone(), nil, h.Generation
-	}
+	h, leaf, err := x.log.Follow(r)
 	switch {
-	case h.Previous != x.last:
-		return wrong("does not continue what is here: two histories, see the runbook")
-	case h.Range != x.in || h.Generation != x.generation || h.Position != x.edge.Size():
-		return wrong("stands elsewhere in the log")
-	case leaf.Epoch != r.Epoch || leaf.Number != r.Number:
-		return wrong("stands elsewhere in the store")
+	case errors.Is(err, logcheck.ErrChain) && len(x.batches) == 0:
+		return fmt.Errorf("%w: %w: two histories, see the runbook", ErrFit, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrFit, err)
 	}
-	hash := wire.Hash(tlog.HashLeaf(h.Leaf))
-	if _, err := x.edge.Append(hash); err != nil {
-		return err
-	}
-	x.grown = append(x.grown, hash)
-	x.last, x.at = sha256.Sum256(r.Header), at
 	one := &batch{wire: wire.Batch{Boot: wire.ID(leaf.Boot), Range: x.in, Epoch: r.Epoch, Number: r.Number, Header: r.Header}, tips: h.Tips}
 	x.batches = append(x.batches, one)
 	if c.bytes += len(r.Header); c.bytes > maxBytes || len(x.batches) > maxBatches {
@@ -319,7 +271,7 @@ func (c *copying) batch(r *store.BatchRow) error {
 	}
 	for _, tip := range h.Tips {
 		if err := c.noteTip(tip); err != nil {
-			return wrong(err.Error())
+			return fmt.Errorf("%w: range %d: batch %d of epoch %d %w", ErrFit, x.in, r.Number, r.Epoch, err)
 		}
 	}
 	return nil
@@ -399,9 +351,10 @@ func (c *copying) check() error {
 			continue
 		}
 		for i := range x.checks {
-			if err := x.checkCheckpoints(&x.checks[i]); err != nil {
-				return fmt.Errorf("%w: range %d: %w", ErrFit, x.in, err)
+			if _, err := x.log.Check(&x.checks[i], false, logcheck.Trust{}); err != nil {
+				return fmt.Errorf("%w: %w", ErrFit, err)
 			}
+			x.given.Signed, x.given.Cosigned = x.checks[i].Size, x.checks[i].CosignedSize
 		}
 	}
 	return nil
@@ -438,50 +391,10 @@ func (l *ledger) setLastEntry() {
 	last.Index = l.index[:min(len(l.index), wire.MaxIndex)]
 }
 
-// checkCheckpoints holds the leaves against checkpoints of the log.
-func (x *extension) checkCheckpoints(c *store.Checkpoint) error {
-	for _, note := range [][]byte{c.Signed, c.Cosigned} {
-		if len(note) == 0 {
-			continue
-		}
-		head, err := witness.ParseSigned(note)
-		if err != nil {
-			return err
-		}
-		if head.Size > x.edge.Size() {
-			return fmt.Errorf("it has %d leaves, and the log has signed %d", x.edge.Size(), head.Size)
-		}
-		root, known, err := x.rootAt(head.Size)
-		if err != nil {
-			return err
-		}
-		if known && root != head.Root {
-			return fmt.Errorf("its %d leaves are not those that the log has signed", head.Size)
-		}
-	}
-	x.given.Signed, x.given.Cosigned = c.Size, c.CosignedSize
-	return nil
-}
-
-// rootAt is the root of the first leaves of the newest generation. known is false of what was here before.
-func (x *extension) rootAt(size uint64) (root wire.Hash, known bool, err error) {
-	edge := x.start.Clone()
-	if size <= edge.Size() {
-		return root, false, nil
-	}
-	for _, leaf := range x.grown[:size-edge.Size()] {
-		if _, err := edge.Append(leaf); err != nil {
-			return root, false, err
-		}
-	}
-	root, err = edge.Root()
-	return root, true, err
-}
-
 // write stores it: objects first, since a boot reads them before all else, and a range's checkpoints behind its batches.
 func (c *copying) write() (all []Range, err error) {
 	newer := !slices.ContainsFunc(c.order, func(x *extension) bool {
-		return x.common != nil && x.at != place{x.common.Epoch, x.common.Number} && len(x.batches) == 0
+		return x.common != nil && x.log.At() != logcheck.Place{Epoch: x.common.Epoch, Number: x.common.Number} && len(x.batches) == 0
 	})
 	for _, name := range c.names {
 		here, err := c.to.LoadObject(c.ctx, wire.LoadObject{Name: name})
@@ -528,7 +441,7 @@ func (c *copying) extend(x *extension) error {
 		}
 		x.given.Batches, x.given.Entries = x.given.Batches+1, x.given.Entries+len(b.wire.Entries)
 	}
-	x.given.After = x.edge.Size()
+	x.given.After = x.log.Size()
 	for i := range x.checks {
 		if err := c.to.PutCheckpoint(c.ctx, x.checks[i]); err != nil {
 			return err

@@ -36,6 +36,7 @@ type enclave struct {
 	roots         []wire.Hash
 	trees         map[wire.ID]*tree.Builder
 	key           *witnesstest.Log
+	adopt         *tlog.Adopt // of the next leaf, the first of a generation
 	prior         map[wire.ID]uint64
 }
 
@@ -47,9 +48,17 @@ func begin(t *testing.T, in wire.Range) *enclave {
 
 // next begins a generation.
 func (e *enclave) next(generation uint32) {
+	if e.edge != nil {
+		e.adopt = &tlog.Adopt{How: tlog.HowMoved, Origin: e.key.Key.Name(), Size: e.edge.Size(), Root: must(e.edge.Root())(e.t)}
+	}
 	e.generation, e.edge = generation, must(tree.NewEdge(0, nil))(e.t)
 	e.roots = []wire.Hash{must(e.edge.Root())(e.t)}
-	e.key = witnesstest.NewLog(fmt.Sprintf("log.example/00/%d/%d", e.in, generation))
+	e.key = witnesstest.NewLog(origin(e.in, generation))
+}
+
+// origin is that of a log of the deployment in the headers.
+func origin(in wire.Range, generation uint32) string {
+	return tlog.Origin{Name: "log.example", Range: uint16(in), Generation: generation}.String()
 }
 
 func must[T any](v T, err error) func(testing.TB) T {
@@ -77,7 +86,8 @@ func (e *enclave) take(boot byte, all ...store.Store) {
 func (e *enclave) say(entries int, organizations []wire.ID, all ...store.Store) {
 	e.t.Helper()
 	e.number++
-	leaf := tlog.Leaf{Format: tlog.LeafFormat, Boot: e.boot, Epoch: e.epoch, Number: e.number}
+	leaf := tlog.Leaf{Format: tlog.LeafFormat, Boot: e.boot, Epoch: e.epoch, Number: e.number, Adopt: e.adopt}
+	e.adopt = nil
 	header := wire.BatchHeader{Format: 2, Range: e.in, Generation: e.generation, Position: e.edge.Size(), Previous: e.last, Leaf: must(leaf.Encode())(e.t)}
 	b := &wire.Batch{Boot: e.boot, Range: e.in, Epoch: e.epoch, Number: e.number}
 	for _, id := range organizations {
@@ -399,7 +409,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	note := func(size uint64) []byte {
-		c := tlog.Checkpoint{Origin: "log.example/00/2/1", Size: size, Root: [32]byte{1}}
+		c := tlog.Checkpoint{Origin: origin(2, 1), Size: size, Root: [32]byte{1}}
 		return witnesstest.NewLog(c.Origin).Sign(c.Text())
 	}
 	newest := at(store.KindBatch, 0)

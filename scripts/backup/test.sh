@@ -59,7 +59,9 @@ folder() {
 	backup=$(written)
 	deployment=$(sed -n 's/^  deployment *//p' "$work/out")
 	curl -fsS -d '{}' "$api/boot/v1/status" | grep -q "\"deployment\":\"$deployment\""
-	bin/cloister-host backup verify -from "$backup" -deployment "$deployment"
+	bin/cloister-host backup verify -from "$backup" -deployment "$deployment" | tee "$work/verified"
+	grep -q "^  log 0 .* those of the log's checkpoint of [0-9]*, .* [34] of 4 witnesses have cosigned the first [0-9]*, by the policy in the backup$" "$work/verified"
+	bin/cloister-host backup verify -from "$backup" -log-key "$(curl -fsS -d '{}' "$api/boot/v1/status" | sed -n 's/.*"vkey":"\([^"]*\)".*/\1/p')" | grep -q "signed by its key"
 	bin/cloister-sim drill -data-dir "$work/a" -from "$backup" -compare "$api" | tee "$work/drill"
 	grep -q "^2 addresses in 1 organizations, 100 signatures with 2 of them; 2 addresses computed anew" "$work/drill"
 	grep -q "^2 addresses and keys are the same" "$work/drill"

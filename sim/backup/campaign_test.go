@@ -155,7 +155,7 @@ func take(t *testing.T, s *source, steps *times) *taken {
 // restore brings a backup up on an empty machine and compares.
 func (b *taken) restore(t *testing.T, name string, steps *times) {
 	began := time.Now()
-	if _, err := backup.Verify(t.Context(), b.folder, &b.summary.Header.Deployment, open.Schema()); err != nil {
+	if _, err := backup.Verify(t.Context(), b.folder, &b.summary.Header.Deployment, open.Schema(), backup.Trust{}); err != nil {
 		t.Fatal(err)
 	}
 	steps.took("verify", began)
