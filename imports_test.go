@@ -276,7 +276,7 @@ var table = []row{
 	{"sim/policies", "", "", "attestation/request base58 bech32 enclave/core sim/authenticator sim/client sim/passcode sim/rig"},
 	{"sim/proxy", "", "", "enclave/core host/store host/store/sqlite shared/pace shared/wire sim/authenticator sim/client sim/hostile sim/inbox sim/passcode sim/rig"},
 	{"sim/shares", "", "", "attestation attestation/checks attestation/client attestation/monitor attestation/request attestation/tlog enclave/core host/... shared/wire sim/client sim/laptop sim/nsm sim/rig"},
-	{"sim/sending", "", "", "base58 enclave/decode host/egress host/store/... shared/wire sim/client sim/hostile sim/rig x/crypto"},
+	{"sim/sending", "", "", "attestation base58 enclave/decode host/egress host/store/... shared/wire sim/client sim/hostile sim/rig x/crypto"},
 	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/client sim/hostile sim/laptop sim/rig"},
 	{"sim", "enclave/core host/... attestation attestation/tlog shared/wire shared/commandline shared/collector shared/pace shared/slack shared/variables sim/...", "", ""},
 }
