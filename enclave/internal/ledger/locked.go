@@ -33,6 +33,7 @@ type organization struct {
 	dedup              *org.DedupWindow
 	lowWatermarkMs     uint64
 	lastBatch          uint64
+	lastSpend          uint64           // last batch with an entry that spends from a window, 0 if there is none since it was loaded
 	sinceSnapshot      int              // entries since the last snapshot
 	sinceSnapshotBytes int              // their bytes
 	snapshotCount      uint64           // entries that the stored snapshot covers, 0 if there is none
@@ -91,6 +92,14 @@ func (t *Locked) Tip() Tip { return t.organization.tip() }
 
 // Batch returns the number of the organization's last batch. A reply that depends on this state waits for it.
 func (t *Locked) Batch() uint64 { return t.organization.lastBatch }
+
+// SpendAwaitsQuorum reports whether an entry of the organization that spends from a window lacks a quorum of witnesses.
+// Until it has one, replies that depend on this state wait for a quorum in any mode: if the host could lose the spend
+// after the reply, the window would be free again.
+func (t *Locked) SpendAwaitsQuorum() bool {
+	o := t.organization
+	return o.lastSpend > 0 && !o.ledger.witnesses.hasQuorum(o.lastSpend)
+}
 
 // LowWatermarkMs returns the time at or before which no stamped body starts an activity. The ledger keeps the
 // fingerprints of later bodies only.
@@ -191,6 +200,7 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 			}
 		}
 	}
+	spends := slices.ContainsFunc(all, func(a Addition) bool { return a.Tx != nil && a.Tx.Spends() })
 	// Everything that can fail comes before the first effect.
 	as := make([]addition, len(all))
 	drafts := make([]draft, 0, len(all)) // one for each organization; they are few
@@ -202,7 +212,7 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 			drafts = append(drafts, draft{organization: o, tree: o.tree})
 		}
 		var err error
-		if as[i], err = drafts[at].sealNext(all[i].Entry, all[i].Tx, keys); err != nil {
+		if as[i], err = drafts[at].sealNext(all[i].Entry, all[i].Tx, keys, o.modeOf(spends)); err != nil {
 			return 0, err
 		}
 	}
@@ -232,7 +242,9 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	n := l.batchWriter.add(as...)
 	for i := range all {
 		o, _ := all[i].owner()
-		o.lastBatch = n
+		if o.lastBatch = n; spends {
+			o.lastSpend = n
+		}
 		if all[i].Child != nil {
 			l.install(o)
 		}
@@ -278,7 +290,7 @@ type draft struct {
 	last         []byte // the last sealed entry; nil: none yet
 }
 
-func (d *draft) sealNext(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a addition, err error) {
+func (d *draft) sealNext(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, mode tlog.Mode) (a addition, err error) {
 	if d.last != nil {
 		if d.edge == d.organization.edge {
 			if d.edge, err = log.EdgeFactory.NewRange(0, d.count, slices.Clone(d.edge.Hashes())); err != nil {
@@ -289,7 +301,7 @@ func (d *draft) sealNext(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a ad
 			return a, err
 		}
 	}
-	a, err = d.organization.seal(e, tx, keys, d.tip())
+	a, err = d.organization.seal(e, tx, keys, d.tip(), mode)
 	d.last = a.entry.Sealed
 	return a, err
 }
@@ -313,8 +325,8 @@ func checkFits(as []addition) error {
 	return nil
 }
 
-// seal makes the stored form of the entry that follows a tip. It doesn't change the organization.
-func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at Tip) (addition, error) {
+// seal makes the stored form of the entry that follows a tip, whose replies are in a mode. It doesn't change the organization.
+func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at Tip, mode tlog.Mode) (addition, error) {
 	l := o.ledger
 	e.Boot = l.cfg.BootNumber
 	e.Writes = nil // the stored writes are exactly those that the state applies
@@ -325,7 +337,7 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at
 		}
 		e.Writes = ws
 	}
-	sealed, err := o.sealEntry(at, e)
+	sealed, err := o.sealEntry(at, e, mode)
 	if err != nil {
 		return addition{}, err
 	}

@@ -22,8 +22,8 @@ import (
 // of the record's name, and that the commitment is to its parts.
 const entryCommits = tlog.EntryPrefix + 32
 
-// sealEntry makes the stored form of the entry that follows a tip.
-func (o *organization) sealEntry(at Tip, e *org.Entry) ([]byte, error) {
+// sealEntry makes the stored form of the entry that follows a tip, whose replies are in a mode.
+func (o *organization) sealEntry(at Tip, e *org.Entry, mode tlog.Mode) ([]byte, error) {
 	n := o.ledger.name(seal.KindEntry, o.id, o.keyID|tlog.EntryFormat2)
 	n.Place, n.Root = at.Count, at.Root
 	var seed [tlog.SeedSize]byte
@@ -33,7 +33,7 @@ func (o *organization) sealEntry(at Tip, e *org.Entry) ([]byte, error) {
 	b := make([]byte, entryCommits+seal.NonceSize, entryCommits+seal.Overhead+e.Size())
 	binary.BigEndian.PutUint32(b, n.KeyID)
 	copy(b[4:], at.Root[:])
-	b, commitment, err := e.Encode(b, seed, org.Place{Organization: o.id, Seq: at.Count, Mode: o.mode()})
+	b, commitment, err := e.Encode(b, seed, org.Place{Organization: o.id, Seq: at.Count, Mode: mode})
 	if err != nil {
 		return nil, fmt.Errorf("encoding an entry: %w", err)
 	}
@@ -41,12 +41,13 @@ func (o *organization) sealEntry(at Tip, e *org.Entry) ([]byte, error) {
 	return o.key.InPlace(b, entryCommits, o.ledger.cfg.Rand, n)
 }
 
-// mode is the log mode that holds at least for replies about the organization.
-func (o *organization) mode() tlog.Mode {
-	if o.strict {
+// modeOf is the log mode that holds at least for replies about a new entry of the organization.
+func (o *organization) modeOf(spends bool) tlog.Mode {
+	mode := o.ledger.mode()
+	if o.strict || spends && mode == tlog.ModeBounded {
 		return tlog.ModeStrict
 	}
-	return o.ledger.mode()
+	return mode
 }
 
 // mode is the deployment's log mode, ModeNone without witnesses.

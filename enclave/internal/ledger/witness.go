@@ -139,6 +139,16 @@ func (w *witnesses) lastVisible(stored uint64) uint64 {
 	return min(w.logged, stored)
 }
 
+// hasQuorum reports whether a batch has a quorum; without witnesses none needs one.
+func (w *witnesses) hasQuorum(number uint64) bool {
+	if w.terms == nil {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.logged >= number
+}
+
 // awaitQuorum waits until a batch has a quorum.
 func (w *witnesses) awaitQuorum(ctx context.Context, l *Ledger, number uint64) error {
 	return w.await(ctx, l, func(time.Time) (bool, time.Time) { return w.logged >= number, time.Time{} })

@@ -36,6 +36,9 @@ type GasSpend struct {
 	Micro        uint64 `cbor:"2,keyasint"`
 }
 
+// allGasSpends begins the keys of spends.
+const allGasSpends = string(rune(collectionGasSpends))
+
 // PutGasSpend stores what an activity spends now.
 func (t *Tx) PutGasSpend(activity ID, s *GasSpend) error {
 	return put(t, key(collectionGasSpends, bigEndian(t.NowMs), raw(activity)), s)

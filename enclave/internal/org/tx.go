@@ -98,6 +98,7 @@ type Tx struct {
 	order   []string // keys of changes as first written
 
 	policies bool // whether a policy is among changes
+	spends   bool // whether a GasSpend is among the records put
 }
 
 // Pause yields the processor if another goroutine is due. Every loop that may take more than some hundred microseconds must call it, outside
@@ -140,12 +141,15 @@ func (t *Tx) Put(ws ...Write) {
 
 // Replace replaces all writes of the transaction by ws.
 func (t *Tx) Replace(ws []Write) {
-	t.changes, t.order, t.policies = nil, nil, false
+	t.changes, t.order, t.policies, t.spends = nil, nil, false, false
 	t.Put(ws...)
 }
 
 // Changed reports whether any record was put or deleted.
 func (t *Tx) Changed() bool { return len(t.order) > 0 }
+
+// Spends reports whether the transaction adds to a spending window.
+func (t *Tx) Spends() bool { return t.spends }
 
 // Apply applies the transaction to its state. It must follow Writes, under the same lock.
 func (t *Tx) Apply() {
@@ -169,6 +173,7 @@ func (t *Tx) set(key string, v *record) {
 		t.order = append(t.order, key)
 	}
 	t.policies = t.policies || strings.HasPrefix(key, allPolicies)
+	t.spends = t.spends || v != nil && strings.HasPrefix(key, allGasSpends)
 	t.changes[key] = v
 }
 

@@ -23,7 +23,7 @@ type Access struct {
 	// What the call has cost so far.
 	Computed    time.Duration // processor time of its transactions
 	Stored      uint32        // bytes that the store needs for its entries; see ledger.Locked
-	awaitQuorum bool          // nothing leaves before witnesses have cosigned what was seen, since one of the organizations wants it so
+	awaitQuorum bool          // nothing leaves before witnesses have cosigned what was seen, since one of the organizations wants it so, or spent from a window
 }
 
 // NewAccess begins the access of a call.
@@ -84,9 +84,10 @@ func (v *Access) Transact(ctx context.Context, id org.ID, f func(t, parent *ledg
 		err := f(t, parent)
 		v.Computed += t.ProcessorTime()
 		v.Stored += uint32(t.StoreBytes())
-		v.Batch = max(v.Batch, t.Batch())
-		if parent != nil {
-			v.Batch = max(v.Batch, parent.Batch())
+		for _, seen := range []*ledger.Locked{t, parent} {
+			if seen != nil {
+				v.Batch, v.awaitQuorum = max(v.Batch, seen.Batch()), v.awaitQuorum || seen.SpendAwaitsQuorum()
+			}
 		}
 		return err
 	})
