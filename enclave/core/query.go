@@ -145,7 +145,7 @@ func (r *queryCall) pinView(t *ledger.Locked, tx *org.Tx) (err error) {
 func (r *queryCall) answer(ctx context.Context) (body []byte, err error) {
 	err = r.call.Transact(ctx, r.organization, func(t, parent *ledger.Locked) error {
 		tx := t.Begin(r.core.now())
-		v := &query.View{Tx: tx, Caller: r.caller.user, Credential: r.caller.credential, Home: r.caller.parent, Tariff: r.call, Steps: r.core.policySteps()}
+		v := &query.View{Tx: tx, Caller: r.caller.user, Credential: r.caller.credential, Home: r.caller.parent, Tariff: r.call, Steps: r.core.policySteps(), RecoveredMs: t.Ledger().RecoveredMs()}
 		v.Tokens = r.core.serving.providers.Capabilities.Tokens
 		v.Programs, v.Images = r.core.serving.providers.Capabilities.Programs, r.call.lookups
 		r.call.lookups.Tenant = r.record.Tenant()

@@ -12,6 +12,7 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/activity/wallet"
 	"cloister/enclave/internal/billing"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
@@ -79,10 +80,10 @@ var replayRules = map[string]replayRule{
 	"IMPORT_SECRETS":          {draws: "m"},
 	"EXPORT_SECRETS":          {results: []string{"secretPayloads"}},
 
-	"ETH_SEND_TRANSACTION":     {taken: "huyz", verified: true},
+	"ETH_SEND_TRANSACTION":     {taken: "huz", verified: true},
 	"ETH_UNDELEGATE_7702":      {taken: "hu", verified: true},
 	"ETH_SEND_RAW_TRANSACTION": {taken: "hu", verified: true},
-	"SOL_SEND_TRANSACTION":     {taken: "y", verified: true},
+	"SOL_SEND_TRANSACTION":     {taken: " ", verified: true},
 
 	"UPSERT_GAS_USAGE_CONFIG": {draws: "Y"},
 
@@ -207,10 +208,10 @@ func (r *Replay) perform(v *activity.Version, tx *activity.Tx, in *activity.Inte
 		if !rule.verified {
 			s.grade = ReplayTaken
 		}
-		return s.useRecordedResult(v, tx)
+		return s.useRecordedResult(v, tx, in)
 	}
 	tx.Boot = r.terms[term{tx.ID[0], s.main.Entry.Boot}]
-	tx.Opened = s.opener()
+	tx.Opened, tx.Recovered = s.opener(), signingSince(tx.ID, s.main.Entry.Writes)
 	if tx.Parent != nil {
 		tx.ParentVault = activity.VaultOf(blindVault{})
 	}
@@ -219,7 +220,10 @@ func (r *Replay) perform(v *activity.Version, tx *activity.Tx, in *activity.Inte
 		tx.NewOrganization = func() (*activity.Tx, error) {
 			child, err := more()
 			if err == nil {
-				child.Vault = activity.VaultOf(blindVault{})
+				child.Vault, child.Recovered = activity.VaultOf(blindVault{}), 0
+				if h := r.histories[child.ID]; h != nil && len(h.entries) > 0 {
+					child.Recovered = signingSince(child.ID, h.entries[0].Entry.Writes)
+				}
 			}
 			return child, err
 		}
@@ -234,6 +238,18 @@ func (r *Replay) perform(v *activity.Version, tx *activity.Tx, in *activity.Inte
 		err = s.unseen(f)
 	}
 	return result, err
+}
+
+// signingSince returns the generation of the log, after a recovery, in which an organization may sign as of recorded
+// writes; 0 if they do not change the organization.
+func signingSince(id org.ID, writes []org.Write) uint32 {
+	t := org.Begin(id, org.NewState(), 0)
+	t.Put(writes...)
+	o, err := t.Organization()
+	if err != nil || o == nil {
+		return 0
+	}
+	return o.Recovered
 }
 
 // platform reconstructs the platform for programs from a deployment's recorded manifest, nil if there is none: the measured
@@ -283,8 +299,83 @@ func hasToken(body []byte) bool {
 	return bytes.Contains(body, []byte(`"oidcToken":"`)) || bytes.Contains(body, []byte(`"verificationToken":"`))
 }
 
+// spendAgain counts the recorded cost of a sponsored transaction against the windows anew. The cost itself is in no
+// other record: it depends on the prices in the enclave's configuration.
+func (s *replayed) spendAgain(tx *activity.Tx, in *activity.Intent) error {
+	p := in.Payer()
+	if p == nil || p.SponsoredBy() == nil {
+		return nil
+	}
+	top, err := tx.Top()
+	if err != nil {
+		return err
+	}
+	e := s.main.Entry
+	if e.Status == org.StatusFailed {
+		return s.refuseAgain(tx, top, p.SponsoredBy())
+	}
+	spends := org.Begin(top.ID, org.NewState(), tx.NowMs) // with the recorded spends alone
+	writes := e.Writes
+	if top.ID != tx.ID {
+		writes = nil
+		if up := s.replay.histories[e.Other]; up != nil && e.Other == top.ID && e.OtherSeq < uint64(len(up.entries)) {
+			writes = up.entries[e.OtherSeq].Entry.Writes
+		}
+	}
+	for _, w := range writes {
+		if w.Key[0] == spent {
+			spends.Put(w)
+		}
+	}
+	var micro, count uint64
+	if err := spends.EachGasSpend(tx.NowMs, func(g *org.GasSpend) { micro, count = g.Micro, count+1 }); err != nil {
+		return err
+	}
+	if count != 1 {
+		return s.windowsFinding("1 cost of a sponsored transaction", fmt.Sprint(count))
+	}
+	tx.RecoveredMs = s.replay.recovered[tx.ID[0]]
+	if err = wallet.SpendGas(tx, top, p.SponsoredBy(), micro); fault.Of(err) != nil {
+		err = s.windowsFinding("refused ("+fault.Of(err).Message+")", "completed")
+	}
+	return err
+}
+
+// refuseAgain checks a recorded refusal because of a recovery, which no other record names. From then on the windows count
+// as used up in the replay, too.
+func (s *replayed) refuseAgain(tx *activity.Tx, top *org.Tx, c *org.GasConfig) error {
+	recorded, err := faultOf(s.main.Entry.Failure)
+	if err != nil {
+		return s.finding("failure", err.Error())
+	}
+	if tx.RecoveredMs = wallet.RecoveryIn(recorded.Message); tx.RecoveredMs == 0 {
+		return nil
+	}
+	f := fault.Of(wallet.SpendGas(tx, top, c, 0))
+	switch {
+	case f == nil:
+		return s.windowsFinding("not refused because of that recovery", recorded.Message)
+	case f.Message != recorded.Message:
+		return s.windowsFinding(f.Message, recorded.Message)
+	case tx.RecoveredMs < s.replay.recovered[tx.ID[0]]:
+		return s.windowsFinding("refused because of a later recovery", recorded.Message)
+	}
+	s.replay.recovered[tx.ID[0]] = tx.RecoveredMs
+	return nil
+}
+
+// checkWindows is the check of the windows in a ReplayFinding.
+const checkWindows = "spending windows"
+
+func (s *replayed) windowsFinding(want, got string) error {
+	return &ReplayFinding{Organization: s.main.Organization, Seq: s.main.Seq, Check: checkWindows, Want: want, Got: got}
+}
+
+// spent is the collection whose records spendAgain computes.
+const spent = 'y'
+
 // useRecordedResult applies the recorded changes in place of the activity's function.
-func (s *replayed) useRecordedResult(v *activity.Version, tx *activity.Tx) ([]byte, error) {
+func (s *replayed) useRecordedResult(v *activity.Version, tx *activity.Tx, in *activity.Intent) ([]byte, error) {
 	e := s.main.Entry
 	if e.Other == s.parent && !s.parent.Zero() && tx.Parent == nil {
 		return nil, activity.ErrNeedsParent
@@ -297,6 +388,8 @@ func (s *replayed) useRecordedResult(v *activity.Version, tx *activity.Tx) ([]by
 			switch c := w.Key[0]; {
 			case strings.IndexByte(never, c) >= 0:
 				counted = true // the next write is the engine's
+			case c == spent:
+				continue // spendAgain has counted
 			case c == 'A':
 				if counted {
 					continue
@@ -319,6 +412,9 @@ func (s *replayed) useRecordedResult(v *activity.Version, tx *activity.Tx) ([]by
 		return nil
 	}
 	if e.Status == org.StatusFailed {
+		if err := s.spendAgain(tx, in); err != nil {
+			return nil, err
+		}
 		f, err := faultOf(e.Failure)
 		if err != nil {
 			return nil, s.finding("failure", err.Error())
@@ -333,13 +429,16 @@ func (s *replayed) useRecordedResult(v *activity.Version, tx *activity.Tx) ([]by
 		return nil, f
 	}
 	return v.Take(tx, func() ([]byte, error) {
+		if err := s.spendAgain(tx, in); err != nil {
+			return nil, err
+		}
 		if err := put(tx.Tx); err != nil {
 			return nil, err
 		}
 		if up := s.replay.histories[e.Other]; up != nil && tx.Parent != nil && tx.Parent.ID == e.Other && e.OtherSeq < uint64(len(up.entries)) {
 			for _, w := range up.entries[e.OtherSeq].Entry.Writes {
-				// A token of the parent was spent, or the parent pays; all else follows from the child's users.
-				if w.Key[0] == 'k' || strings.IndexByte(may, w.Key[0]) >= 0 && strings.IndexByte("yz", w.Key[0]) >= 0 {
+				// A token of the parent was spent, or the parent's account has sent; all else follows from the child's users.
+				if w.Key[0] == 'k' || strings.IndexByte(may, w.Key[0]) >= 0 && w.Key[0] == 'z' {
 					tx.Parent.Put(w)
 				}
 			}

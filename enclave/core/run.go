@@ -124,7 +124,7 @@ func (s *attempt) activityTx(g *policy.Grant) *activity.Tx {
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: activity.VaultOf(c.vault(s.tx.ID, key, keyID)), Rand: mixed{c}, Keys: c.keys, User: s.pending.Initiator, Activity: s.entry.Activity, Grant: g,
 		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: func() (*activity.Tx, error) { return s.newOrganization(g) },
 		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.locked),
-		Seq: s.seq(), Recovered: s.locked.Ledger().LastRecovery(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacyTokens, PasscodeTargets: c.serving.passcodeTargets,
+		Seq: s.seq(), Recovered: s.locked.Ledger().LastRecovery(), RecoveredMs: s.locked.Ledger().RecoveredMs(), Drill: c.drillPrefix(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacyTokens, PasscodeTargets: c.serving.passcodeTargets,
 		ServiceKeys: c.serving.serviceKeys, Capabilities: c.serving.providers.Capabilities, Providers: v.lookups.For(s.entry.Activity),
 		StoredEvents: v.storedEvents,
 		Loopback:     c.cfg.Simulator && c.cfg.WebhookLoopback, From: s.request.from, Sender: v,

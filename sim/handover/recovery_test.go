@@ -119,6 +119,9 @@ func TestRecovery(t *testing.T) {
 		t.Skip("left to make campaign: a recovery that waits for real rights to serve")
 	}
 	w := newWorld(t)
+	w.configuration = []byte(`{"gas":{"prices":{"eip155:1":2500000000}}}`)
+	prices := sha256.Sum256(w.configuration)
+	w.manifest.ConfigurationSHA256 = hex.EncodeToString(prices[:])
 	first := w.serving()
 	var orgs []*organization
 	for range 6 {
@@ -129,6 +132,12 @@ func TestRecovery(t *testing.T) {
 		kept = append(kept, o.sign(fmt.Appendf(nil, "kept %d", i)))
 		send(t, first.link, kept[i])
 	}
+	address := client.Text(send(t, first.link, orgs[0].activity("CREATE_WALLET", client.Wallet("W", client.Ethereum))).Result(), "addresses", "0")
+	sponsored := func() *wire.Call {
+		return orgs[0].activity("ETH_SEND_TRANSACTION_V2", client.Object{"from": address, "caip2": "eip155:1", "calls": []client.Object{{"to": address, "value": "1"}}, "sponsor": true,
+			"gasLimit": "400000", "maxFeePerGas": "3000000000"})
+	}
+	send(t, first.link, orgs[0].activity("UPSERT_GAS_USAGE_CONFIG", client.Object{"orgWindowLimitUsd": "5", "subOrgWindowLimitUsd": "1", "windowDurationMinutes": "60"}))
 	first.stop()
 	old := w.copyOf(w.file)
 	second := w.serving()
@@ -203,6 +212,11 @@ func TestRecovery(t *testing.T) {
 			t.Errorf("%s: %d %q", what, status, code)
 		}
 	}
+	// What was spent in the lost time is not known.
+	usage, err := e.link.Call(t.Context(), o.query("get_gas_usage", nil))
+	if err != nil || usage.Status != 200 || !strings.Contains(string(usage.Body), `"usageUsd":"5"`) {
+		t.Errorf("the sponsor's window: %v, %s", err, usage.Body)
+	}
 	// What was decided before this generation of the log stands, and has its proof in the reply though its organization has decided
 	// nothing in it: to the caller it is at no time undone.
 	proven := *kept[2]
@@ -225,6 +239,10 @@ func TestRecovery(t *testing.T) {
 	if status, code := e.answer(frozen); status != 200 {
 		t.Errorf("signing the same body again: %d %s", status, code)
 	}
+	refused, err := e.link.Call(t.Context(), sponsored())
+	if err != nil || refused.Status != 429 || !strings.Contains(string(refused.Body), "orgWindowLimitUsd counts as used up until") {
+		t.Errorf("a sponsored transaction: %v, %s", err, refused.Body)
+	}
 	if status, _ := e.answer(thaw(o)); status == 200 {
 		t.Error("let sign twice")
 	}
@@ -234,6 +252,18 @@ func TestRecovery(t *testing.T) {
 	made := w.organization(e.link)
 	if status, code := e.answer(made.sign([]byte("new"))); status != 200 {
 		t.Errorf("an organization that was made after: %d %s", status, code)
+	}
+	e.stop()
+
+	// An hour after the recovery the window is free.
+	later := ahead{time.Since(began) + time.Hour}
+	e = w.start(newer, func(_ *nsm.Config, c *core.Config) { c.Clock = later })
+	w.times.Now = later.Now
+	e.must("manifest", w.submission(m, w.manifest, w.operators))
+	e.shares(m)
+	e.takeAll()
+	if status, code := e.answer(sponsored()); status != 200 {
+		t.Errorf("a sponsored transaction once the window has passed: %d %s", status, code)
 	}
 	e.stop()
 

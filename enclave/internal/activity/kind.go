@@ -132,13 +132,15 @@ type Tx struct {
 	// StoredEvents returns the events that stored sends hold, nil for each send that holds none. Those that must be read
 	// first are an *org.Retry.
 	StoredEvents func([]org.SendPlace) ([]*org.StoredEvent, error)
-	// Recovered is the newest log generation of the range that began with a recovery, if organizations then need their root
-	// quorum; 0: none.
-	Recovered uint32
 	// Drill, unless empty, is the required prefix of everything that is signed, before hashing.
 	Drill string
 	// Opened, in a replay, replaces the decryption with an import target's key; it returns the secret, or bundle.ErrOpen.
 	Opened func() (secret.Secret, error)
+	// RecoveredMs is the time of the range's last recovery, with which spends were lost that are not known; 0: there was none.
+	RecoveredMs uint64
+	// Recovered is the newest log generation of the range that began with a recovery, if organizations then need their root
+	// quorum; 0: none.
+	Recovered uint32
 	// Loopback allows webhooks to receivers on this machine.
 	Loopback bool
 	// Presented is the origin of the credentials and contacts that are added to users; zero: a user of the organization.

@@ -107,6 +107,8 @@ func (in *Intent) SetChainState(k *ChainState) {
 // records, which top returns: a *fault.Error refuses the request; other errors are those of top.
 type Payer interface {
 	LookUpPayer(top func() (*org.Tx, error)) error
+	// SponsoredBy returns the payer that LookUpPayer has found, nil if the organization itself pays.
+	SponsoredBy() *org.GasConfig
 }
 
 // Payer returns the intent as a Payer, nil if only its own organization can pay for it.

@@ -147,14 +147,18 @@ func (l *Ledger) LastRecovery() uint32 { return l.recovered.generation }
 // organizations that existed then; 0 if there was none.
 func (l *Ledger) RecoveryWatermark() uint64 { return l.recovered.watermarkMs }
 
+// RecoveredMs returns the time of the log's last recovery; 0 if there was none.
+func (l *Ledger) RecoveredMs() uint64 { return l.recovered.ms }
+
 // A lastRecovery is the log's last recovery.
 type lastRecovery struct {
 	generation  uint32
+	ms          uint64
 	watermarkMs uint64 // lower bound of the low watermarks of organizations that existed then; 0: there was no recovery
 }
 
 func lastRecoveryOf(f log.Force) (r lastRecovery) {
-	if r.generation = f.Recovered; f.RecoveredMs > 0 {
+	if r.generation, r.ms = f.Recovered, f.RecoveredMs; r.ms > 0 {
 		const minute = 60_000
 		r.watermarkMs = (f.RecoveredMs+uint64(recoveryMargin.Milliseconds()))/minute*minute + minute - 1
 	}

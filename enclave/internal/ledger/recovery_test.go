@@ -93,6 +93,10 @@ func TestRecovery(t *testing.T) {
 		if ms := uint64(before.Add(5 * time.Minute).UnixMilli()); floor < ms || floor > ms+2*60_000 || (floor+1)%60_000 != 0 {
 			t.Errorf("the floor is %d, recovered at %d", floor, before.UnixMilli())
 		}
+		if ms := uint64(before.UnixMilli()); r.l.RecoveredMs() < ms || r.l.RecoveredMs() > ms+60_000 {
+			t.Errorf("recovered at %d, the log says at %d", ms, r.l.RecoveredMs())
+		}
+		at := r.l.RecoveredMs()
 		if _, _, of := r.known(orgID(1), 1); of != floor || r.l.LastRecovery() != 2 {
 			t.Errorf("an organization's floor is %d, not %d; recovered %d", of, floor, r.l.LastRecovery())
 		}
@@ -119,7 +123,7 @@ func TestRecovery(t *testing.T) {
 			b.waitForCapacity(orgID(1))
 			b.mustRead(orgID(1), 1, "after")
 			b.tables(t, 2)
-			if b.l.RecoveryWatermark() != floor || b.l.LastRecovery() != 2 {
+			if b.l.RecoveryWatermark() != floor || b.l.LastRecovery() != 2 || b.l.RecoveredMs() != at {
 				t.Errorf("boot %d: floor %d, recovered %d", i, b.l.RecoveryWatermark(), b.l.LastRecovery())
 			}
 			b.quiet()
@@ -148,7 +152,7 @@ func TestRecovery(t *testing.T) {
 		known(t, b, all)
 		b.mustRead(orgID(1), 1, "after")
 		b.user(orgID(1), 1, "third")
-		if b.l.LastRecovery() != 3 || b.l.RecoveryWatermark() < floor {
+		if b.l.LastRecovery() != 3 || b.l.RecoveryWatermark() < floor || b.l.RecoveredMs() <= at {
 			t.Errorf("recovered %d, floor %d", b.l.LastRecovery(), b.l.RecoveryWatermark())
 		}
 		b.quiet()
@@ -224,7 +228,7 @@ func TestRecoveryUnderOtherTerms(t *testing.T) {
 		known(t, b, c.joining)
 		b.mustRead(orgID(1), 1, "before")
 		b.user(orgID(1), 1, "after")
-		if b.l.LastRecovery() != 0 || b.l.RecoveryWatermark() == 0 {
+		if b.l.LastRecovery() != 0 || b.l.RecoveryWatermark() == 0 || b.l.RecoveredMs() == 0 {
 			t.Errorf("organizations wait for %d, and their floor is %d", b.l.LastRecovery(), b.l.RecoveryWatermark())
 		}
 		b.quiet()

@@ -43,6 +43,9 @@ func getGasUsage(v *View, _ *gasUsageRequest) ([]byte, error) {
 	if top.ID != v.ID {
 		used, limit = each, c.EachLimit
 	}
+	if wallet.UsedUpUntil(c, v.RecoveredMs) > v.NowMs {
+		used = max(used, limit)
+	}
 	dst := []byte(`{"windowDurationMinutes":`)
 	dst = strconv.AppendUint(dst, c.WindowMinutes, 10)
 	dst = text(dst, `,"windowLimitUsd":`, wallet.FormatMicro(limit))

@@ -53,6 +53,8 @@ type View struct {
 	// Programs is the platform that runs customers' programs, nil for none.
 	Programs *program.Platform
 	Images   Images
+	// RecoveredMs is activity.Tx.RecoveredMs.
+	RecoveredMs uint64
 }
 
 // Images queries container registries and the host about programs. An answer that must be fetched first is an *org.Retry.

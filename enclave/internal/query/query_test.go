@@ -106,6 +106,7 @@ func TestRequestsFollowTheDescription(t *testing.T) {
 type world struct {
 	counted   []uint64 // times of the last request for counts
 	later     uint64   // milliseconds, than usual
+	recovered uint64   // query.View.RecoveredMs
 	steps     int      // of a query; zero: as usual
 	toDecode  int      // how often an activity was asked for to be decoded
 	t         *testing.T
@@ -279,7 +280,7 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	if err := r.Fetch(w, w, w, w, w, w, w, w); err != nil {
 		return nil, err
 	}
-	v := &query.View{Tx: w.tx(), Caller: caller, Home: home, Steps: cmp.Or(w.steps, policy.MaxDecisionSteps)}
+	v := &query.View{Tx: w.tx(), Caller: caller, Home: home, Steps: cmp.Or(w.steps, policy.MaxDecisionSteps), RecoveredMs: w.recovered}
 	if len(caller.APIKeys) > 0 {
 		v.Credential = activity.APIKeyCredential(&caller.APIKeys[0])
 	}

@@ -81,11 +81,13 @@ type World struct {
 	State  *org.State
 	Vault  *vault
 	Now    uint64
-	User   org.ID
-	Root   string // the root user's id
-	Parent *World // of a sub-organization; else nil
-	Subs   map[org.ID]*World
-	Last   *activity.Tx // the Tx of the last run
+	// RecoveredMs is activity.Tx.RecoveredMs.
+	RecoveredMs uint64
+	User        org.ID
+	Root        string // the root user's id
+	Parent      *World // of a sub-organization; else nil
+	Subs        map[org.ID]*World
+	Last        *activity.Tx // the Tx of the last run
 
 	Limits  org.Limits
 	Bundles *bundle.Signer
@@ -213,7 +215,7 @@ func (w *World) Try(typ string, params any) (map[string]any, error) {
 	}
 	var sub *World
 	var subTx *activity.Tx
-	tx := &activity.Tx{Tx: w.Tx(), Limits: w.Limits, Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.NewID(), WantsProofs: true}
+	tx := &activity.Tx{Tx: w.Tx(), Limits: w.Limits, Vault: activity.VaultOf(w.Vault), Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: w.NewID(), WantsProofs: true, RecoveredMs: w.RecoveredMs}
 	if w.Parent != nil {
 		tx.Parent, tx.ParentVault = w.Parent.Tx(), activity.VaultOf(w.Parent.Vault)
 	}

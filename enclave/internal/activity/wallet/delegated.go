@@ -39,6 +39,14 @@ func (in *EthSendTransaction) LookUpPayer(top func() (*org.Tx, error)) error {
 	return err
 }
 
+// SponsoredBy is part of activity.Payer.
+func (in *EthSendTransaction) SponsoredBy() *org.GasConfig {
+	if in.sponsor == nil {
+		return nil
+	}
+	return in.sponsor.config
+}
+
 // delegated reports whether the transaction needs an authorization or the delegate's code.
 func (in *EthSendTransaction) delegated() bool {
 	return in.undelegates || len(in.calls) > 1 || activity.IsOn(in.Sponsor)
@@ -300,7 +308,7 @@ func (in *EthSendTransaction) charge(tx *activity.Tx, o *outer) (err error) {
 	if base := new(big.Int).SetUint64(in.known.BaseFee); o.feeCap.Cmp(base) < 0 {
 		return fault.New(fault.FailedPrecondition, "maxFeePerGas: a unit of gas costs %s on %s now, and nobody else's transactions wait until it costs less", base, in.CAIP2)
 	}
-	if err := spendGas(tx, o.top, in.sponsor.config, micro); err != nil {
+	if err := SpendGas(tx, o.top, in.sponsor.config, micro); err != nil {
 		return err
 	}
 	o.from = in.sponsor.address

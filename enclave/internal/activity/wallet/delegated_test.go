@@ -490,3 +490,64 @@ func TestSubOrganizationsAreSponsored(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsAreUsedUpAfterARecovery: what was spent in the lost time is not known, so nothing is sponsored until it would have left the
+// window, in the whole tree.
+func TestWindowsAreUsedUpAfterARecovery(t *testing.T) {
+	w := activitytest.New(t)
+	w.Capabilities.GasPrices = map[string]uint64{"eip155:11155111": price}
+	chainSays(w, someChain)
+	from := ethAddress(w)
+	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("10", "10", "60"))
+	w.Run("ETH_SEND_TRANSACTION_V2", dear(from))
+	s := w.Sub(w.Run("CREATE_SUB_ORGANIZATION_V8", activitytest.SubOrganization("sub", 1, activitytest.RootUser("Root", activitytest.APIKey("r", w.FreshKey()))))["subOrganizationId"])
+	below := ethAddress(s)
+	const hour = 60 * 60 * 1000
+	w.Now += hour / 2
+	w.RecoveredMs, s.RecoveredMs = w.Now, w.Now
+	at := func(ms uint64) {
+		w.Now, s.Now = ms, ms
+		chainSays(w, someChain)
+		chainSays(s, someChain)
+	}
+	says := "orgWindowLimitUsd counts as used up until 2023-11-14T23:43:20.000Z: the store was recovered at 2023-11-14T22:43:20.000Z " +
+		"without what was written last, so what sponsored transactions cost before is not known; stamp the request again then"
+	for _, ms := range []uint64{w.RecoveredMs, w.RecoveredMs + hour/2, w.RecoveredMs + hour - 1} {
+		at(ms)
+		w.Refuse("ETH_SEND_TRANSACTION_V2", dear(from), 8, says)
+		s.Refuse("ETH_SEND_TRANSACTION_V2", dear(below), 8, says)
+	}
+	w.Run("ETH_SEND_TRANSACTION_V2", ethSend(from)) // which the organization pays for itself
+	// A longer window stays used up for longer.
+	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("10", "10", "120"))
+	at(w.RecoveredMs + hour)
+	w.Refuse("ETH_SEND_TRANSACTION_V2", dear(from), 8, "used up until 2023-11-15T00:43:20.000Z")
+	w.Run("UPSERT_GAS_USAGE_CONFIG", limits("10", "10", "60"))
+	for range 2 {
+		w.Run("ETH_SEND_TRANSACTION_V2", dear(from))
+	}
+	s.Run("ETH_SEND_TRANSACTION_V2", dear(below))
+	s.Refuse("ETH_SEND_TRANSACTION_V2", dear(below), 8, "9 are used")
+
+	// The key of a later configuration has signed nothing in the lost time.
+	later := activitytest.New(t)
+	later.Capabilities.GasPrices = w.Capabilities.GasPrices
+	chainSays(later, someChain)
+	from = ethAddress(later)
+	later.RecoveredMs = later.Now
+	later.Now++
+	later.Run("UPSERT_GAS_USAGE_CONFIG", limits("10", "10", "60"))
+	later.Run("ETH_SEND_TRANSACTION_V2", dear(from))
+}
+
+func TestRecoveryIn(t *testing.T) {
+	const said = "orgWindowLimitUsd counts as used up until 2023-11-14T23:43:20.000Z: the store was recovered at 2023-11-14T22:43:20.001Z without"
+	if ms := wallets.RecoveryIn(said); ms != 1_700_001_800_001 {
+		t.Error(ms)
+	}
+	for _, text := range []string{"", "orgWindowLimitUsd of 10 USD", ": the store was recovered at ", ": the store was recovered at 2023-11-14T22:43:20Z without what", ": the store was recovered at 1969-11-14T22:43:20.001Z"} {
+		if ms := wallets.RecoveryIn(text); ms != 0 {
+			t.Errorf("%q: %d", text, ms)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"time"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
@@ -217,8 +218,30 @@ func GasUsage(top *org.Tx, c *org.GasConfig, of org.ID) (tree, each uint64, coun
 	return tree, each, count, err
 }
 
-// spendGas adds the maximal cost of a transaction to the payer's usage, or refuses it if that exceeds a limit.
-func spendGas(tx *activity.Tx, top *org.Tx, c *org.GasConfig, micro uint64) error {
+// UsedUpUntil returns the time until which a configuration's windows count as used up because of a recovery at
+// recoveredMs, 0 for none. What was spent in the lost time is not known, but all of it was before the recovery.
+func UsedUpUntil(c *org.GasConfig, recoveredMs uint64) uint64 {
+	if recoveredMs == 0 || c.CreatedMs > recoveredMs { // no key of a later configuration signed anything before
+		return 0
+	}
+	return recoveredMs + c.WindowMinutes*60*1000
+}
+
+// recoveredAt precedes the recovery's time in the refusal for a window that counts as used up. Replays read it.
+const recoveredAt = ": the store was recovered at "
+
+// timeFormat is the format of times in refusals, in UTC.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+func formatTime(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format(timeFormat) }
+
+// SpendGas adds the maximal cost of a transaction to the payer's usage, or refuses it if that exceeds a limit. The
+// reply to an activity that spends waits for the log's witnesses in any mode, so no crash gives back what was spent.
+func SpendGas(tx *activity.Tx, top *org.Tx, c *org.GasConfig, micro uint64) error {
+	if until := UsedUpUntil(c, tx.RecoveredMs); until > tx.NowMs {
+		return fault.New(fault.ResourceExhausted, "orgWindowLimitUsd counts as used up until %s%s%s without what was written last, so what sponsored transactions cost before is not known; stamp the request again then",
+			formatTime(until), recoveredAt, formatTime(tx.RecoveredMs))
+	}
 	tree, each, count, err := GasUsage(top, c, tx.ID)
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
+	"time"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
@@ -272,6 +274,20 @@ func verifyAddresses(tx *org.Tx, recorded []string) error {
 		err = errors.New("the result has other addresses than the records")
 	}
 	return err
+}
+
+// RecoveryIn returns the time of the recovery that a recorded refusal names as the reason why a window counts as used
+// up, 0 for any other refusal.
+func RecoveryIn(refusal string) uint64 {
+	_, rest, found := strings.Cut(refusal, recoveredAt)
+	if !found || len(rest) < len(timeFormat) {
+		return 0
+	}
+	at, err := time.Parse(timeFormat, rest[:len(timeFormat)])
+	if err != nil || at.UnixMilli() <= 0 {
+		return 0
+	}
+	return uint64(at.UnixMilli())
 }
 
 // sentOf returns the one transaction that an activity has sent.

@@ -32,6 +32,9 @@ func (in *SolSendTransaction) LookUpPayer(top func() (*org.Tx, error)) (err erro
 	return err
 }
 
+// SponsoredBy is part of activity.Payer.
+func (in *SolSendTransaction) SponsoredBy() *org.GasConfig { return in.payer }
+
 // checkSponsored checks that every required signer signs: a signature from elsewhere would be of the message without the sponsor.
 func (in *SolSendTransaction) checkSponsored() (err error) {
 	if in.sponsorable, err = sol.ReadSponsorable(in.decoded); err != nil {
@@ -102,7 +105,7 @@ func (in *SolSendTransaction) sendSponsored(tx *activity.Tx, all []*signingKey) 
 	if err != nil {
 		return nil, err
 	}
-	if err := spendGas(tx, top, in.payer, micro); err != nil {
+	if err := SpendGas(tx, top, in.payer, micro); err != nil {
 		return nil, err
 	}
 	public, err := publicKey("CURVE_ED25519", in.payer.SolanaPublicKey)
