@@ -53,6 +53,7 @@ type batchWriter struct {
 	tableCovers uint64        // batches of the log that the newest tip table covers
 	tableDue    chan struct{} // signals makeTables to make another table
 	table       *tableCut     // the tip table that is being made, or nil
+	tableBegun  time.Time     // when the last tip table was begun, at first when this boot began
 	waitOver    bool          // a table is due because a wait for an enclave under earlier terms is over
 	sent        time.Time     // when the last stored batch first went to the store
 	wake        chan struct{}
@@ -67,7 +68,7 @@ func newBatchWriter(l *Ledger) *batchWriter {
 func (p *batchWriter) setLog(at *log.Log, covers uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log, p.tableCovers = at, covers
+	p.log, p.tableCovers, p.tableBegun = at, covers, p.ledger.cfg.Clock.Now()
 }
 
 func newBatch(n uint64) *batch {
@@ -195,7 +196,7 @@ func (p *batchWriter) beginTable() *tableCut {
 	if !p.isTableDueLocked() {
 		return nil
 	}
-	p.waitOver = false
+	p.waitOver, p.tableBegun = false, p.ledger.cfg.Clock.Now()
 	p.table = &tableCut{batch: p.closeLocked().number - 1, moved: p.ledger.tips.beginTable()}
 	if p.table.batch == p.stored {
 		p.table.log = p.log.Clone()
@@ -224,10 +225,15 @@ func (p *batchWriter) endWait() {
 	}
 }
 
-// isTableDueLocked reports whether a tip table should be begun. mu is held.
+// isTableDueLocked reports whether a tip table should be begun. mu is held. An old table is due only if a tip has
+// changed since: another one would name the same tips.
 func (p *batchWriter) isTableDueLocked() bool {
-	limits := &p.ledger.cfg.Limits
-	return p.table == nil && (p.waitOver || p.log.Size() >= p.tableCovers+limits.TableEvery || p.ledger.tips.count() >= limits.TableTips)
+	if p.table != nil {
+		return false
+	}
+	limits, changed := &p.ledger.cfg.Limits, p.ledger.tips.count()
+	return p.waitOver || p.log.Size() >= p.tableCovers+limits.TableEvery || changed >= limits.TableTips ||
+		changed > 0 && p.ledger.cfg.Clock.Now().Sub(p.tableBegun) >= limits.TableAge
 }
 
 // waitStored returns nil once batch n is stored. After an error the batch may or may not be stored.

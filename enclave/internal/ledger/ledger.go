@@ -121,14 +121,16 @@ func NewLoads() chan struct{} { return make(chan struct{}, maxLoads) }
 
 // Limits are a ledger's limits of memory and time. Zero fields take the defaults.
 type Limits struct {
-	StateBytes    int64  // memory for opened organizations with their recent fingerprints
-	UnstoredBytes int64  // bytes of sealed entries that the store has not confirmed
-	DedupEntries  int    // fingerprints of one organization
-	SnapshotEvery int    // entries between snapshots of an organization
-	SnapshotBytes int    // or sealed bytes between them, whichever comes first
-	RootBytes     int    // size of a snapshot's root
-	TableEvery    uint64 // batches between tip tables
-	TableTips     int    // or changed tips between them, whichever comes first
+	StateBytes    int64         // memory for opened organizations with their recent fingerprints
+	UnstoredBytes int64         // bytes of sealed entries that the store has not confirmed
+	DedupEntries  int           // fingerprints of one organization
+	SnapshotEvery int           // entries between snapshots of an organization
+	SnapshotBytes int           // or sealed bytes between them, whichever comes first
+	RootBytes     int           // size of a snapshot's root
+	TableEvery    uint64        // batches between tip tables
+	TableTips     int           // or changed tips between them, whichever comes first
+	TableAge      time.Duration // or time between them, if a tip has changed
+	MaxTips       int           // tips of a table
 	Lease         time.Duration
 }
 
@@ -228,6 +230,8 @@ func New(cfg Config) *Ledger {
 	l.RootBytes = cmp.Or(l.RootBytes, wire.MaxSnapshot)
 	l.TableEvery = cmp.Or(l.TableEvery, DefaultTableEvery)
 	l.TableTips = cmp.Or(l.TableTips, DefaultTableTips)
+	l.TableAge = cmp.Or(l.TableAge, DefaultTableAge)
+	l.MaxTips = cmp.Or(l.MaxTips, log.MaxTips)
 	l.Lease = cmp.Or(l.Lease, DefaultLease)
 	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: tips{moved: map[org.ID]Tip{}, restated: map[org.ID]*restated{}, table: new(log.Table)}, lru: list.New(), done: make(chan struct{}), loadSlots: cfg.Loads}
 	if led.loadSlots == nil {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -356,7 +357,8 @@ func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) 
 	return nil
 }
 
-// loadTips returns the tips of all organizations in the range, as the host claims them.
+// loadTips returns the tips of all organizations in the range, as the host claims them. It refuses a list that never
+// ends, that has an organization twice, or that no table has room for.
 func (l *Ledger) loadTips(ctx context.Context) (all []log.Tip, err error) {
 	keys := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
 	ask := wire.LoadTips{From: keys.From, To: keys.To, Limit: wire.MaxTipsPage}
@@ -364,6 +366,12 @@ func (l *Ledger) loadTips(ctx context.Context) (all []log.Tip, err error) {
 		got, err := askStore(ctx, l.cfg.Store.LoadTips, ask)
 		if err != nil {
 			return nil, err
+		}
+		if err := checkTips(got.Tips, ask); err != nil {
+			return nil, l.breach(fault.AlarmLog, "tips of a range without a log: %v", err)
+		}
+		if most := l.cfg.Limits.MaxTips; len(all)+len(got.Tips) > most {
+			return nil, l.breach(fault.AlarmLog, "tips of a range without a log: the host listed more than %d, and a tip table holds no more", most)
 		}
 		all = append(all, got.Tips...)
 		if len(got.Tips) < int(ask.Limit) {
@@ -375,6 +383,24 @@ func (l *Ledger) loadTips(ctx context.Context) (all []log.Tip, err error) {
 		}
 		ask.From = next
 	}
+}
+
+// checkTips refuses a page of tips that is no answer to ask. Every page must begin after the one before, so that the
+// host can't repeat one for ever.
+func checkTips(page []wire.Tip, ask wire.LoadTips) error {
+	if len(page) > int(ask.Limit) {
+		return fmt.Errorf("the host listed %d at once, asked for %d", len(page), ask.Limit)
+	}
+	for i := range page {
+		id := page[i].Organization
+		switch {
+		case i > 0 && bytes.Compare(id[:], page[i-1].Organization[:]) <= 0:
+			return fmt.Errorf("the host listed %x after %x", id, page[i-1].Organization)
+		case bytes.Compare(id[:], ask.From[:]) < 0, bytes.Compare(id[:], ask.To[:]) > 0:
+			return fmt.Errorf("the host listed %x, asked for %x to %x", id, ask.From, ask.To)
+		}
+	}
+	return nil
 }
 
 // nextID returns the id that follows id in order. more is false after the last one.
@@ -492,11 +518,18 @@ func (l *Ledger) tipOf(ctx context.Context, id org.ID) (tip Tip, exists bool, er
 	}
 }
 
-// Defaults of Limits.TableEvery and Limits.TableTips: a tip table is made when so many batches were stored or so
-// many tips have changed since the last one.
+// Defaults of Limits.TableEvery, Limits.TableTips and Limits.TableAge: a tip table is made when so many batches were
+// stored, so many tips have changed, or so much time has passed since the last one.
+//
+// The second bounds the memory of making a table, in each range: every changed tip can be on a page of its own, of some
+// 1,800 bytes, and the enclave has the pages as loaded, decoded and encoded at the same time. 25,000 pages are about
+// 135 MB. A table every 100,000 tips would need 540 MB, and only save the host some of the pages that it writes.
+//
+// The third bounds how long a slow range's changes stay outside of a table.
 const (
 	DefaultTableEvery = 1024
 	DefaultTableTips  = 25_000
+	DefaultTableAge   = time.Hour
 	tablePause        = time.Second // after a failure
 )
 
@@ -505,6 +538,7 @@ func (l *Ledger) makeTables() {
 	for {
 		select {
 		case <-l.batchWriter.tableDue:
+		case <-l.cfg.Clock.After(l.cfg.Limits.TableAge): // no batch may come to say that a table is due
 		case <-l.done:
 			return
 		}

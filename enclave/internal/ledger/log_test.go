@@ -3,12 +3,16 @@ package ledger_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
@@ -272,6 +276,131 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s: taken", what)
 		}
 	}
+}
+
+// numbered is the tip of the n-th organization by ascending id.
+func numbered(n int) (t wire.Tip) {
+	binary.BigEndian.PutUint32(t.Organization[:], uint32(n)<<8)
+	t.Organization[15], t.Count, t.Root = 1, 1, wire.Hash{1}
+	return t
+}
+
+// listing are count tips of a host that goes on where it was asked to.
+func listing(q wire.LoadTips, count int) (t wire.Tips) {
+	from := int(binary.BigEndian.Uint32(q.From[:])) >> 8
+	if q.From[15] > 1 {
+		from++
+	}
+	for n := range count {
+		t.Tips = append(t.Tips, numbered(from+n))
+	}
+	return t
+}
+
+// A host that lists the tips of a range without a log can't do so without end, or twice: it is refused at the first
+// page that can be no answer, and the error says what it did.
+func TestHostileTips(t *testing.T) {
+	const page, most = wire.MaxTipsPage, 2*wire.MaxTipsPage + 100
+	for name, c := range map[string]struct {
+		list  func(q wire.LoadTips, asked int) wire.Tips
+		asked int
+		says  string // empty: it is honest
+	}{
+		"as many as a table holds": {func(q wire.LoadTips, asked int) wire.Tips { return listing(q, min(page, most-(asked-1)*page)) }, 3, ""},
+		"a last page that is full": {func(q wire.LoadTips, asked int) wire.Tips { return listing(q, (2-asked)*page) }, 2, ""},
+		"no end":                   {func(q wire.LoadTips, _ int) wire.Tips { return listing(q, page) }, 3, "the host listed more than 8292"},
+		"one more than a table":    {func(q wire.LoadTips, asked int) wire.Tips { return listing(q, min(page, most+1-(asked-1)*page)) }, 3, "the host listed more than 8292"},
+		"a page again":             {func(wire.LoadTips, int) wire.Tips { return listing(wire.LoadTips{}, page) }, 2, "asked for 000fff"},
+		"a tip again": {func(q wire.LoadTips, asked int) wire.Tips {
+			got := listing(q, page)
+			if asked == 2 {
+				got.Tips[0] = numbered(page - 1)
+			}
+			return got
+		}, 2, "asked for 000fff"},
+		"one twice on a page": {func(q wire.LoadTips, _ int) wire.Tips {
+			got := listing(q, 10)
+			got.Tips[5] = got.Tips[4]
+			return got
+		}, 1, "the host listed 00000400000000000000000000000001 after 00000400000000000000000000000001"},
+		"descending": {func(q wire.LoadTips, _ int) wire.Tips {
+			got := listing(q, page)
+			slices.Reverse(got.Tips)
+			return got
+		}, 1, "the host listed 000ffe00000000000000000000000001 after 000fff00000000000000000000000001"},
+		"of another range": {func(q wire.LoadTips, _ int) wire.Tips {
+			got := listing(q, 10)
+			got.Tips[9].Organization[0] = 0x80
+			return got
+		}, 1, "the host listed 80000900000000000000000000000001, asked for 000000"},
+		"more than asked for": {func(q wire.LoadTips, _ int) wire.Tips { return listing(q, page+1) }, 1, "the host listed 4097 at once, asked for 4096"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, asked := newStore(), 0
+			s.lie(hooks{tips: func(q wire.LoadTips, _ wire.Tips) (wire.Tips, error) {
+				asked++
+				return c.list(q, asked), nil
+			}})
+			r := unstarted(t, s, func(cfg *ledger.Config) { nobody(cfg); cfg.Ranges, cfg.Limits.MaxTips = 2, most })
+			before := r.alarms.Counts()
+			err := r.l.Take(ctx(t), nil)
+			if asked != c.asked {
+				t.Errorf("asked %d times, not %d", asked, c.asked)
+			}
+			if c.says == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if wrong := r.breached(err, fault.AlarmLog, before); wrong != nil {
+				t.Error(wrong)
+			} else if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, not %s", err, c.says)
+			}
+		})
+	}
+}
+
+// A range makes a tip table an hour after the one before, however few batches it has stored since, and none that would
+// name the same tips.
+func TestTableByTheHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		r := start(t, s, nil)
+		tables := func(want uint64, when string) {
+			t.Helper()
+			if synctest.Wait(); r.l.Stats()["tip_tables"] != want {
+				t.Errorf("%s: %d tables, not %d", when, r.l.Stats()["tip_tables"], want)
+			}
+		}
+		r.found(orgID(1))
+		time.Sleep(ledger.DefaultTableAge - time.Second)
+		r.found(orgID(2))
+		tables(0, "within the hour")
+		time.Sleep(time.Second)
+		tables(1, "an hour after the boot, without another batch")
+		if n := r.l.Stats()["tips"]; n != 0 {
+			t.Errorf("%d tips outside of the table", n)
+		}
+		size := r.l.Stats()["log_size"]
+		time.Sleep(10 * ledger.DefaultTableAge)
+		tables(1, "hours without a change")
+		if r.l.Stats()["log_size"] != size {
+			t.Error("an idle range goes on with its log")
+		}
+		r.user(orgID(1), 1, "Ada")
+		tables(2, "a change after hours")
+		r.user(orgID(1), 1, "Grace")
+		tables(2, "a change right behind")
+		time.Sleep(ledger.DefaultTableAge)
+		tables(3, "an hour later")
+		r.quiet()
+		r.l.Close()
+		next := start(t, s, nil)
+		next.mustRead(orgID(1), 1, "Grace")
+		next.quiet()
+	})
 }
 
 // A host that shows a boot pages, or a table, that the log does not name is refused, and what

@@ -111,9 +111,13 @@ func loadKeys(ctx context.Context, store Store, ask wire.LoadKeys) (page []wire.
 		return nil, nil, fault.NewBreach(fault.AlarmKey, "data keys out of order")
 	}
 	if n := len(got.Keys); n == wire.MaxKeysPage {
-		last := got.Keys[n-1]
-		ask.From, ask.FromKey = last.Organization, last.KeyID+1
-		next = &ask
+		last, more := got.Keys[n-1], true
+		if ask.From, ask.FromKey = last.Organization, last.KeyID+1; ask.FromKey == 0 { // that was the last number of a key
+			ask.From, more = nextID(last.Organization)
+		}
+		if more {
+			next = &ask
+		}
 	}
 	return got.Keys, next, nil
 }

@@ -2,7 +2,9 @@ package ledger_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"cloister/enclave/internal/fault"
@@ -122,5 +124,30 @@ func TestRewrapFromALiar(t *testing.T) {
 	eventually(t, func() bool { return r.l.Stats()["data_keys_rewrapping"] == 0 }, func() string { return fmt.Sprint(r.l.Stats()) })
 	if r.alarms.Counts()[fault.AlarmKey.String()] != 1 {
 		t.Errorf("alarms: %v", r.alarms.Counts())
+	}
+}
+
+// A host can't have an organization's keys be read again and again by listing the last number that a key can have.
+func TestLastKeyNumber(t *testing.T) {
+	var last wire.ID
+	for i := range last {
+		last[i] = 0xff
+	}
+	for name, id := range map[string]wire.ID{"an organization": {1}, "the last organization": last} {
+		s, asked := newStore(), 0
+		s.lie(hooks{keys: func(q wire.LoadKeys, k wire.Keys) (wire.Keys, error) {
+			if asked++; asked > 2 {
+				return k, errors.New("asked again")
+			}
+			for n := range uint32(wire.MaxKeysPage) {
+				if bytes.Compare(q.From[:], id[:]) <= 0 {
+					k.Keys = append(k.Keys, wire.WrappedKey{Organization: id, KeyID: math.MaxUint32 - wire.MaxKeysPage + 1 + n})
+				}
+			}
+			return k, nil
+		}})
+		if unopened, all, err := ledger.CountUnopened(ctx(t), s, later(t), deployment); err != nil || unopened != wire.MaxKeysPage || all != unopened {
+			t.Errorf("%s: %d of %d, %v", name, unopened, all, err)
+		}
 	}
 }

@@ -46,6 +46,10 @@ const (
 // MaxPageBytes is the largest size of a page.
 const MaxPageBytes = maxTips * tipBytes
 
+// MaxTips is the largest number of tips in a table that can be stored: its page hashes and what else is kept of it, for
+// which 4 KiB are enough, must fit into wire.MaxTable.
+const MaxTips = (wire.MaxTable - 4<<10) / sha256.Size * perPage
+
 // NewTable returns the table with these page hashes and number of tips, as Hashes and Tips returned
 // them. The caller must compare its Root with the commitment to the table.
 func NewTable(pages [][32]byte, tips int) (*Table, error) {

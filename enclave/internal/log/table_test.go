@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"cloister/enclave/internal/log"
+	"cloister/shared/wire"
 )
 
 // A keeper is a host that keeps the pages.
@@ -144,6 +146,23 @@ func TestTableRefuses(t *testing.T) {
 	}
 	if _, exists, err := new(log.Table).Find(id, nil); err != nil || exists {
 		t.Error("an empty table holds something", err)
+	}
+}
+
+// The largest table fits into what is kept of it, however large everything else in there is.
+func TestLargestTable(t *testing.T) {
+	k := wire.KeptTable{Format: wire.KeptFormat, Covers: 1<<62 - 1, Previous: wire.Hash{1}, Edge: make([]byte, 62*32), Tips: log.MaxTips, Pages: make([]byte, log.MaxTips/32*32),
+		Epoch: math.MaxUint64, Number: math.MaxUint64, Policy: wire.Hash{1}, Mode: math.MaxUint8, Boots: math.MaxUint64, Generation: math.MaxInt32, Recovered: math.MaxUint32,
+		RecoveredMs: math.MaxUint64, ManifestNonce: math.MaxUint64, WaitMs: math.MaxUint64}
+	b, err := wire.Marshal(&k)
+	if err != nil || len(b) > wire.MaxTable {
+		t.Fatalf("%d bytes, %d are the most: %v", len(b), wire.MaxTable, err)
+	}
+	if wire.MaxTable-len(b) > 4<<10 {
+		t.Errorf("%d bytes are left", wire.MaxTable-len(b))
+	}
+	if _, table, _, _, err := log.Begin(newKeys(t, origin, 1), place, b); err != nil || table.Tips() != log.MaxTips {
+		t.Error(err)
 	}
 }
 
