@@ -28,6 +28,8 @@ const (
 	Forget
 	// Bring gives Boot the cosignatures of a quorum for Leaf.
 	Bring
+	// Store says that Leaf is stored, where StoredFirst is left out: else it is from the first.
+	Store
 	// AskQuery begins an answer of Boot that knows of Leaf, if that is not negative. It is given by the next Told with the
 	// same Other, from 0 to 63.
 	AskQuery
@@ -39,9 +41,9 @@ const (
 	Told
 )
 
-var actForms = [...]string{startsOn, decides, adopts, closesFor, "", signs, forgets, hasQuorum, answersQuery, answersBound, answersSubmit}
+var actForms = [...]string{startsOn, decides, adopts, closesFor, "", signs, forgets, hasQuorum, isStored, answersQuery, answersBound, answersSubmit}
 
-var actNames = [...]string{"start", "decision", "adoption", "close", "approval", "signature", "lost memory", "quorum", "query", "bounded answer", "submit", "answer"}
+var actNames = [...]string{"start", "decision", "adoption", "close", "approval", "signature", "lost memory", "quorum", "storing", "query", "bounded answer", "submit", "answer"}
 
 func (a Act) String() string { return actNames[a] }
 
@@ -204,6 +206,8 @@ func (f *follower) steps(p place, e Event) (all []state) {
 		m.start()
 	case e.Act == Sign || e.Act == Forget:
 		m.cosign()
+	case e.Act == Store:
+		m.store()
 	case e.Boot < 0 || e.Boot >= p.started:
 		return nil
 	case e.Act == Bring:
@@ -241,6 +245,8 @@ func (e Event) is(s *step) bool {
 		return s.args[0] == e.Leaf && s.args[1] == e.Other
 	case Forget:
 		return s.args[1] == e.Other
+	case Store:
+		return s.args[0] == e.Leaf
 	case AskQuery, AskBounded:
 		return e.Leaf < 0 || s.to.extends(s.args[1], e.Leaf)
 	}

@@ -73,6 +73,12 @@ func TestFollow(t *testing.T) {
 	moving, recovering := size, size
 	moving.Manifests = only(logmodel.Manifest{Terms: 1, Witness: 3}, logmodel.Manifest{Terms: 2, Witness: 6})
 	recovering.Manifests = then(only(logmodel.Manifest{Recovers: true}), logmodel.Manifest{})
+	honest := size
+	honest.Honest = true
+	unordered := honest
+	unordered.Without = logmodel.StoredFirst
+	stored := func(tick int, leaf int8) []logmodel.Event { return one(tick, logmodel.Store, 0, leaf, 0) }
+	begun, decided, signed := begins(0, 0, -1, 0, 0, 1), one(4, logmodel.Decide, 0, 1, 0), one(4, logmodel.Sign, 0, 1, 0)
 	const noStep = "there is no such step"
 	for _, row := range []struct {
 		name   string
@@ -128,6 +134,15 @@ func TestFollow(t *testing.T) {
 		{"a recovery, and a later manifest goes back", recovering, run(recovered(0, 1),
 			under(2, 5, 2, 1, 3, 0, 1), one(5, logmodel.Bring, 2, 3, 0), serves(9, 2, 4, 0, 1)),
 			"leaf 4 is of a generation that was recovered by manifest 1, which the boot knows"},
+		{"an honest host, and the next one", honest, run(begins(6, 1, 1, 2, 0, 1), serves(10, 1, 3, 0, 1)), ""},
+		{"an honest host, and the next one on an older leaf", honest, run(begins(6, 1, 0, 2)[:1]), noStep},
+		{"stored, where that is so from the first", honest, run(stored(5, 1)), noStep},
+		{"stored, then seen", unordered, slices.Concat(begun, stored(0, 0), decided, stored(4, 1), signed, begins(6, 1, 1, 2)[:1]), ""},
+		{"seen, then stored", unordered, slices.Concat(begun, stored(0, 0), decided, signed, stored(4, 1), begins(6, 1, 1, 2)[:1]), ""},
+		{"seen, and never stored", unordered, slices.Concat(begun, stored(0, 0), decided, signed, begins(6, 1, 0, 2)[:1]),
+			"a witness has seen leaf 1, which the store does not have"},
+		{"stored before what lies under it", unordered, slices.Concat(begun, decided, stored(4, 1)), noStep},
+		{"stored twice", unordered, slices.Concat(begun, stored(0, 0), stored(0, 0)), noStep},
 		{"no memory to lose", size, run(one(5, logmodel.Forget, 0, 0, 0)), noStep},
 	} {
 		err := logmodel.Follow(row.size, row.run)

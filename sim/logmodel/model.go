@@ -379,6 +379,7 @@ const (
 	answersSubmit = "boot %d answers what it decided in leaf %d"
 	signs         = "a witness signs leaf %d"
 	forgets       = "a witness forgets that it has seen leaf %d"
+	isStored      = "leaf %d is stored"
 )
 
 func (m *moment) off(r Rule) bool { return m.size.Without&r != 0 }
@@ -577,7 +578,7 @@ func (m *moment) append(b int8) {
 		to.boots[b].head = own
 		m.step(&to, "", decides, b, own)
 	}
-	if !is.quorum || is.wait > 0 && !m.off(CloseRight) {
+	if (!is.quorum || is.wait > 0) && !m.off(CloseRight) {
 		return
 	}
 	for next := m.started; next == m.started || int(next) < m.size.Boots; next++ {
@@ -635,7 +636,7 @@ func (m *moment) store() {
 			}
 			to := m.state
 			to.leaves[x].stored = true
-			m.step(&to, "", "leaf %d is stored", x)
+			m.step(&to, "", isStored, x)
 		}
 	}
 }

@@ -24,6 +24,11 @@
 // what was answered is recorded, and each log of it taken through the model in sim/logmodel: it must be one of the histories
 // in which that keeps its promises. The controls must break one of them. Logs that went on in another generation are beyond the model.
 //
+// Each rule of the log that the promises need has an attack that is refused by that rule alone: in a build with the tag
+// cloister_insecure it is made against enclaves that leave the rule out, and must succeed.
+//
+//	go test ./sim/restart -tags cloister_insecure -run TestWithout -v
+//
 // Every copy must serve untouched, and what was refused must be served once the host is honest again. Ids and
 // keys are not from the seed.
 package restart

@@ -29,6 +29,11 @@ func (w *attempt) after(change func(m *attestation.Manifest)) []byte { return w.
 
 // chain are manifests that an operator approves one after the other.
 func (w *attempt) chain(changes ...func(m *attestation.Manifest)) (all [][]byte) {
+	return w.chainAs((*attestation.Manifest).Encode, changes...)
+}
+
+// chainAs is chain with bytes that need not be Encode's.
+func (w *attempt) chainAs(encode func(*attestation.Manifest) ([]byte, error), changes ...func(m *attestation.Manifest)) (all [][]byte) {
 	before := must(attestation.ParseManifest(must(os.ReadFile(filepath.Join(w.dir.Path, "manifest.json")))))
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	point := must(key.PublicKey.Bytes())
@@ -38,7 +43,7 @@ func (w *attempt) chain(changes ...func(m *attestation.Manifest)) (all [][]byte)
 		next, hash := *before, attestation.Hash(was)
 		next.Predecessor, next.Nonce, next.Recover = hex.EncodeToString(hash[:]), before.Nonce+1, nil
 		change(&next)
-		raw := must(next.Encode())
+		raw := must(encode(&next))
 		approval := must(attestation.ApproveManifest(key, attestation.Hash(raw)))
 		all = append(all, must(json.Marshal(map[string]any{"manifest": base64.StdEncoding.EncodeToString(raw), "predecessor": base64.StdEncoding.EncodeToString(was),
 			"approvals": []attestation.ManifestApproval{approval}})))

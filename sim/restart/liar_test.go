@@ -43,9 +43,11 @@ type liar struct {
 	// honest tells who owns a range as it is. always says that whatever is written is stored, and that who
 	// last took a range owns it still.
 	honest, always bool
-	taken          map[wire.Range]wire.Owned
-	read           map[wire.Range]bool // whose headers were told
-	record         *recorder           // nil: none
+	// silent says nothing of what is written, though it is there.
+	silent bool
+	taken  map[wire.Range]wire.Owned
+	read   map[wire.Range]bool // whose headers were told
+	record *recorder           // nil: none
 }
 
 // pages are all pages of tip tables ever made in a history.
@@ -227,8 +229,30 @@ func (s *liar) Append(ctx context.Context, b *wire.Batch) (wire.Stored, error) {
 		return wire.Stored{Number: b.Number, Verdict: wire.VerdictStored}, nil
 	}
 	s.gate.RLock()
-	defer s.gate.RUnlock()
-	return s.Store.Append(ctx, b)
+	silent := s.isSilent()
+	got, err := s.Store.Append(ctx, b)
+	s.gate.RUnlock()
+	if silent {
+		<-ctx.Done()
+		return wire.Stored{}, ctx.Err()
+	}
+	if err == nil && got.Verdict == wire.VerdictStored {
+		s.record.stored(b)
+	}
+	return got, err
+}
+
+// silence makes the liar say nothing any more of what is written. Whoever holds the gate has copied the store before that.
+func (s *liar) silence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = true
+}
+
+func (s *liar) isSilent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.silent
 }
 
 func (s *liar) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done, error) {

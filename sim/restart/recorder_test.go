@@ -139,6 +139,7 @@ type recorder struct {
 	*witnessedHistory
 	to            *witnesses
 	liars, forgot int
+	honest        bool // the host
 
 	mu        sync.Mutex
 	leaves    recordedLeaves
@@ -167,7 +168,11 @@ func (r *recorder) boots(s *liar, given []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := &recordedManifest{hash: attestation.Hash(in.Manifest), is: must(attestation.ParseManifest(in.Manifest))}
+	is, err := attestation.ParseManifest(in.Manifest)
+	if err != nil {
+		return // nothing boots under it
+	}
+	m := &recordedManifest{hash: attestation.Hash(in.Manifest), is: is}
 	i := slices.IndexFunc(r.manifests, func(o *recordedManifest) bool { return o.hash == m.hash })
 	if r.told[s] = i + 1; i >= 0 {
 		return
@@ -218,6 +223,23 @@ func (r *recorder) sent(s *liar, b *wire.Batch) {
 		e.act = logmodel.Close
 	}
 	r.addLocked(l.of, e)
+}
+
+// stored is told of each batch that is.
+func (r *recorder) stored(b *wire.Batch) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := r.leaves[sha256.Sum256(b.Header)]; l != nil {
+		r.addLocked(l.of, recorded{act: logmodel.Store, leaf: l})
+	}
+}
+
+// isNowhere tells whether a leaf was sent to a store that an honest host has lost, and to nobody else.
+func (r *recorder) isNowhere(l *recordedLeaf) bool {
+	return r.honest && !slices.ContainsFunc(r.run[l.of], func(e recorded) bool { return e.leaf == l && (e.act == logmodel.Store || e.act == logmodel.Sign) })
 }
 
 // witness has a witness sign, and nothing else happens meanwhile.
@@ -318,11 +340,10 @@ func (r *recorder) follow(without logmodel.Rule) (done, beyond int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for of := range wire.Range(r.ranges) {
-		size, events := r.events(of)
+		size, events := r.events(of, without)
 		if size.Boots == 2 {
 			continue
 		}
-		size.Without = without
 		switch refused := logmodel.Follow(size, events); {
 		case errors.Is(refused, logmodel.ErrLong):
 			beyond++
@@ -337,8 +358,11 @@ func (r *recorder) follow(without logmodel.Rule) (done, beyond int, err error) {
 
 // events numbers what was recorded of a range; 2 boots if no enclave has begun there. Boot 0 has made all that was there before,
 // of which only those leaves are told that something goes on from.
-func (r *recorder) events(of wire.Range) (size logmodel.Size, events []logmodel.Event) {
-	run, head := r.run[of], r.witnessedHistory.leaves.of([]byte(r.heads[of]))
+func (r *recorder) events(of wire.Range, without logmodel.Rule) (size logmodel.Size, events []logmodel.Event) {
+	run := slices.DeleteFunc(slices.Clone(r.run[of]), func(e recorded) bool {
+		return e.act <= logmodel.Close && e.act != logmodel.Start && r.isNowhere(e.leaf)
+	})
+	head := r.witnessedHistory.leaves.of([]byte(r.heads[of]))
 	number, before := map[*recordedBoot]int8{}, []*recordedLeaf{head}
 	var made []*recordedLeaf
 	for _, e := range run {
@@ -360,7 +384,7 @@ func (r *recorder) events(of wire.Range) (size logmodel.Size, events []logmodel.
 	slices.SortFunc(before, func(a, b *recordedLeaf) int { return cmp.Compare(a.size, b.size) })
 	before = slices.Compact(before)
 	if size = (logmodel.Size{Boots: len(number) + 2, Leaves: 1 + len(before) + len(made), Witnesses: witnessCount, Needed: witnessQuorum,
-		Liars: r.liars, Amnesias: r.forgot, Right: rightTicks, Manifests: r.approved(of)}); len(number) == 0 || size.Leaves > math.MaxInt8 {
+		Liars: r.liars, Amnesias: r.forgot, Right: rightTicks, Honest: r.honest, Without: without, Manifests: r.approved(of)}); len(number) == 0 || size.Leaves > math.MaxInt8 {
 		return size, nil
 	}
 	place := map[*recordedLeaf]int8{nil: -1}
@@ -371,9 +395,16 @@ func (r *recorder) events(of wire.Range) (size logmodel.Size, events []logmodel.
 	add := func(tick int, act logmodel.Act, boot, leaf, other int8) {
 		events = append(events, logmodel.Event{Tick: tick, Act: act, Boot: boot, Leaf: leaf, Other: other, Under: int8(under)})
 	}
+	stored := func(tick int, leaf int8) {
+		if without&logmodel.StoredFirst != 0 {
+			add(tick, logmodel.Store, 0, leaf, 0)
+		}
+	}
 	add(0, logmodel.Start, 0, 0, -1)
+	stored(0, 0)
 	for i := range before {
 		add(0, logmodel.Decide, 0, int8(i)+1, 0)
+		stored(0, int8(i)+1)
 	}
 	for i := range witnessCount - r.liars {
 		add(0, logmodel.Sign, 0, place[head], int8(i))
@@ -401,6 +432,8 @@ func (r *recorder) events(of wire.Range) (size logmodel.Size, events []logmodel.
 				next = number[run[i+n].boot]
 			}
 			add(tick, e.act, number[e.boot], leaf, next)
+		case logmodel.Store:
+			stored(tick, leaf)
 		case logmodel.Sign:
 			if known { // else one that has forgotten sees again what was there before
 				add(tick, e.act, 0, leaf, int8(e.witness-r.liars))

@@ -4,6 +4,7 @@ package restart_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"cloister/attestation/tlog"
@@ -11,9 +12,11 @@ import (
 	"cloister/sim/logmodel"
 )
 
-// modelled are the checks that are one rule of the model. The right to serve is none of its rules: all others are about it.
+// modelled are the checks that are one rule of the model. The right to serve is none of its rules: all others are about it. Of its
+// rules TestWithoutChecks leaves out that for MACs, and that for what is known is a verifier's.
 var modelled = map[string]logmodel.Rule{
 	"quorum": logmodel.LoggedFirst, "bootwait": logmodel.BootWait, "closed": logmodel.Closed, "generation": logmodel.Generation, "recovered": logmodel.Recovered,
+	"policy": logmodel.Quorum, "stored": logmodel.StoredFirst, "sent": logmodel.SentRight, "closewait": logmodel.CloseRight,
 }
 
 // TestWithoutWitnesses makes the attacks that name a check of the right to serve against enclaves that leave it out: each
@@ -57,5 +60,11 @@ func TestWithoutWitnesses(t *testing.T) {
 			}
 			t.Errorf("never succeeded without %s", k.off)
 		})
+	}
+	for rule := logmodel.Quorum; rule <= logmodel.Known; rule <<= 1 {
+		attacked := slices.ContainsFunc(witnessedKinds, func(k witnessedKind) bool { return modelled[k.off] == rule })
+		if !attacked && rule != logmodel.MAC && rule != logmodel.Known {
+			t.Errorf("no attack is made without %v", rule)
+		}
 	}
 }

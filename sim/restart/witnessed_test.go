@@ -1,6 +1,7 @@
 package restart_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/attestation"
 	"cloister/attestation/tlog"
 	"cloister/enclave/core"
 	"cloister/host/store/sqlite"
@@ -46,6 +48,8 @@ var witnessedKinds = []witnessedKind{
 	{name: "a superseded enclave goes on", run: (*attempt).goesOn, off: "bootwait"},
 	{name: "boot leaf dropped", run: (*attempt).bootDropped, off: "right"},
 	{name: "cosignatures of a boot withheld and brought late", run: (*attempt).broughtLate, off: "right"},
+	{name: "cosignatures of a decision withheld and brought late", run: (*attempt).broughtLater, off: "sent"},
+	{name: "crash before the store has answered", run: (*attempt).unanswered, off: "stored"},
 	{name: "an older signed checkpoint for the witnesses", run: (*attempt).olderCheckpoint, off: "quorum"},
 	{name: "cosignature of another size", run: lines(otherSize)},
 	{name: "cosignature of another root", run: lines(otherRoot)},
@@ -57,10 +61,12 @@ var witnessedKinds = []witnessedKind{
 	{name: "one witness's line doubled", run: two(doubled)},
 	{name: "one liar on both branches", run: liars(1)},
 	{name: "two liars on both branches", run: liars(2), succeeds: true},
+	{name: "two liars whom the manifest tolerates", run: (*attempt).tolerated, off: "policy"},
 	{name: "one witness lost its memory", run: amnesia(1)},
 	{name: "two witnesses lost their memory", run: amnesia(2), succeeds: true},
 	{name: "close leaf for another boot", run: (*attempt).foreignClose, off: "bootwait"},
 	{name: "close leaf of an earlier hand-over", run: (*attempt).closeAgain},
+	{name: "close leaf of a boot that has not waited", run: (*attempt).earlyClose, off: "closewait"},
 	{name: "mode weakened", run: (*attempt).modeWeakened},
 	{name: "other witnesses in the manifest", run: (*attempt).otherWitnesses},
 	{name: "recovery of a backup", run: (*attempt).recovered},
@@ -423,6 +429,64 @@ func (w *attempt) broughtLate() {
 	w.refuses(first, a)
 }
 
+// broughtLater keeps the cosignatures of what an enclave has decided back while another one goes on from its store.
+func (w *attempt) broughtLater() {
+	a := w.some()
+	w.untabled = true // the decision stays the last leaf
+	first := w.boot(w.copyNewest(), nil)
+	if !w.serves(first, a) {
+		return
+	}
+	first.bringer.tell(func(b *bringer) { b.hold = true })
+	if w.perhaps[a] = 1; first.briefly(w.serve).tag(a, w.truth[a]+1).served() { // in bounded mode
+		w.truth[a]++
+		w.perhaps[a] = 0
+	}
+	if !first.bringer.heldAgain(a.of) {
+		w.otherwise("the decision is not signed")
+		return
+	}
+	first.bringer.only()
+	if !w.serves(w.boot(w.live(first), nil), a) {
+		return
+	}
+	before := 0
+	first.bringer.tell(func(b *bringer) { before, b.hold = b.brought[a.of], false })
+	if !soonSo(func() (so bool) {
+		first.bringer.tell(func(b *bringer) { so = b.brought[a.of] > before })
+		return so
+	}) {
+		w.otherwise("they were not brought")
+	}
+	w.refuses(first, a)
+}
+
+// unanswered is no attack: an enclave and its store crash while the store is at work, and what it was at is lost. Whoever boots then
+// must not be refused by witnesses that have seen that.
+func (w *attempt) unanswered() {
+	a := w.some()
+	w.sit.record.honest = true
+	first := w.boot(w.copyNewest(), nil)
+	if !w.serves(first, a) {
+		return
+	}
+	first.store.gate.Lock()
+	file := w.copyOf(first.file)
+	first.store.silence()
+	first.store.gate.Unlock()
+	if got := first.briefly(w.serve).tag(a, w.truth[a]+1); got.served() {
+		w.truth[a]++
+		w.wrongly("a submit is answered that is not stored")
+	}
+	first.end()
+	second := w.boot(file, nil)
+	if !soonSo(func() bool { _, got := second.tags(a, a); return got.served() }) {
+		w.wrongly("nobody serves any more")
+		return
+	}
+	w.serves(second, a)
+}
+
 // unreleased has an enclave that served release nothing, and then serve again.
 func (w *attempt) unreleased(e *witnessedEnclave, a *account, stop, mend func()) {
 	if !w.serves(e, a) {
@@ -593,6 +657,35 @@ func liars(n int) func(w *attempt) {
 	}
 }
 
+// tolerated has operators approve that two witnesses may lie, of whom three make a quorum. Two do.
+func (w *attempt) tolerated() {
+	a := w.some()
+	w.sit.record.liars = 2
+	for _, s := range w.sit.sit[:2] {
+		s.Lie(true)
+	}
+	manifest := w.chainAs(func(m *attestation.Manifest) ([]byte, error) {
+		raw, err := m.Encode()
+		return bytes.Replace(raw, []byte(`"tolerates":1`), []byte(`"tolerates":2`), 1), err
+	}, func(*attestation.Manifest) {})[0]
+	first, err := w.bootUnder(w.copyNewest(), manifest, patience, func(e *witnessedEnclave) { e.bringer.only(0, 1, 2) })
+	if err != nil {
+		if !strings.Contains(err.Error(), "do not tolerate 2") {
+			w.otherwise("refused otherwise: %v", err)
+		}
+		w.serves(w.boot(w.copyNewest(), nil), a)
+		return
+	}
+	if w.otherwise("it boots"); !w.serves(first, a) {
+		return
+	}
+	second, err := w.bootUnder(w.copyNewest(), manifest, patience, func(e *witnessedEnclave) { e.bringer.only(0, 1, 3) })
+	if err != nil {
+		w.otherwise("a boot: %v", err)
+	}
+	w.serves(second, a) // which knows nothing of what the first one has done
+}
+
 // amnesia has so many witnesses forget what they have signed.
 func amnesia(n int) func(w *attempt) {
 	return func(w *attempt) {
@@ -729,6 +822,35 @@ func (w *attempt) closeAgain() {
 	} else {
 		w.note = refused
 	}
+}
+
+// earlyClose has a boot give a range on before the one before it has lost the right to serve. Nothing that is asked of that one once
+// the third has answered gets an answer.
+func (w *attempt) earlyClose() {
+	a := w.some()
+	first := w.boot(w.copyNewest(), nil)
+	if !w.serves(first, a) {
+		return
+	}
+	first.bringer.only()
+	second := w.boot(w.live(first), nil)
+	third := w.boot(second.file, func(e *witnessedEnclave) { e.store.honest = true })
+	if refused := second.moved("give", a.of, third.to()); refused != "" {
+		w.otherwise("give: %s", refused)
+		return
+	}
+	if refused := third.moved("take", a.of, handed); refused != "" {
+		w.otherwise("take: %s", refused)
+		return
+	}
+	if !w.serves(third, a) {
+		return
+	}
+	if n, got := first.briefly(w.serve/10).tags(a, a); got.served() {
+		w.wrongly("a query is answered: %d tags, and there are %d", n, w.truth[a])
+	}
+	w.refuses(first, a)
+	w.serves(third, a)
 }
 
 // shotOf copies an enclave's store to read from it.

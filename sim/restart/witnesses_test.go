@@ -260,6 +260,16 @@ func (b *bringer) held(of wire.Range) bool {
 	})
 }
 
+// heldAgain waits until they have signed one that is kept back, and that was made after the call.
+func (b *bringer) heldAgain(of wire.Range) bool {
+	before := 0
+	b.tell(func(b *bringer) { before = b.keeping[of] })
+	return soonSo(func() (so bool) {
+		b.tell(func(b *bringer) { so = b.keeping[of] > before+1 }) // the first one may have been under way
+		return so
+	})
+}
+
 // soonSo waits for something that must come.
 func soonSo(so func() bool) bool {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {

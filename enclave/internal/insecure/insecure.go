@@ -36,11 +36,16 @@ const (
 	Closed                  // a log is adopted once its witnesses have seen it closed, for this manifest
 	Generation              // witnesses are not brought to a log of a generation that they are not for
 	Recovered               // a recovery begins with the head that operators named
+	Policy                  // a quorum is too large for faulty witnesses to give it twice (in attestation)
+	Stored                  // a batch is stored before a witness sees it
+	Sent                    // the right to serve counts from when a batch was sent
+	CloseWait               // a boot names its successor once it may serve itself
 	checks
 )
 
 var names = [checks]string{"release", "inclusion", "tip", "tag", "name", "root", "piece", "owner", "stamp", "path", "target", "answer", "frame", "cache", "unstored",
-	"late", "repeat", "mac", "chain", "believed", "page", "quorum", "right", "bootwait", "closed", "generation", "recovered"}
+	"late", "repeat", "mac", "chain", "believed", "page", "quorum", "right", "bootwait", "closed", "generation", "recovered",
+	"policy", "stored", "sent", "closewait"}
 
 // String is the name under which a check is switched off.
 func (c Check) String() string { return names[c] }
