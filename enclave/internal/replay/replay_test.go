@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -913,48 +914,90 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Of every kind of record any bit that is another one is noticed.
-func TestBits(t *testing.T) {
-	each := 3400
-	if testing.Short() {
-		each = 200
-	}
-	h := start(t)
-	h.scene()
-	trust, file := h.trust(), h.export(h.orgs[0])
+// A flippedFile is an exported history whose bits are changed.
+type flippedFile struct {
+	t     *testing.T
+	trust replay.Trust
+	file  []byte
+	bits  map[exported.Kind][]int // places, by the kind of record
+}
+
+// flipped is a file as it was exported, which holds.
+func flipped(t *testing.T, file []byte, trust replay.Trust) *flippedFile {
+	t.Helper()
 	if _, err := replay.Read(bytes.NewReader(file), trust); err != nil {
 		t.Fatal(err)
 	}
-	places := map[exported.Kind][]int{} // of the bits
+	f := &flippedFile{t, trust, file, map[exported.Kind][]int{}}
 	for at := len(exported.Magic); at < len(file); {
 		size := 5 + int(binary.BigEndian.Uint32(file[at+1:]))
 		kind := exported.Kind(file[at])
 		for bit := 8 * at; bit < 8*(at+size); bit++ {
-			places[kind] = append(places[kind], bit)
+			f.bits[kind] = append(f.bits[kind], bit)
 		}
 		at += size
 	}
-	flip := func(bit int) {
-		changed := bytes.Clone(file)
-		changed[bit/8] ^= 1 << (bit % 8)
-		if _, err := replay.Read(bytes.NewReader(changed), trust); err == nil {
-			t.Errorf("bit %d of byte %d: not noticed", bit%8, bit/8)
+	return f
+}
+
+// noticed reads the file with another bit, which must be refused.
+func (f *flippedFile) noticed(bit int) {
+	f.t.Helper()
+	changed := bytes.Clone(f.file)
+	changed[bit/8] ^= 1 << (bit % 8)
+	if _, err := replay.Read(bytes.NewReader(changed), f.trust); err == nil {
+		f.t.Errorf("bit %d of byte %d: not noticed", bit%8, bit/8)
+	}
+}
+
+// some changes as many bits of each kind of record, one in each file.
+func (f *flippedFile) some(r *rand.Rand, each int, kinds ...exported.Kind) {
+	f.t.Helper()
+	for _, kind := range kinds {
+		bits := f.bits[kind]
+		if len(bits) == 0 {
+			f.t.Fatalf("the file has no record of kind %q", kind)
 		}
-	}
-	for bit := range 8 * len(exported.Magic) {
-		flip(bit)
-	}
-	for kind, bits := range places {
 		for range each {
-			flip(bits[h.rand.IntN(len(bits))])
+			f.noticed(bits[r.IntN(len(bits))])
 		}
-		t.Logf("%v: %d of %d bits", kind, each, len(bits))
+		f.t.Logf("counted: %v: %d of %d bits changed, each noticed", kind, each, len(bits))
 	}
-	for cut := 0; cut < len(file); cut += 97 {
-		if _, err := replay.Read(bytes.NewReader(file[:cut]), trust); err == nil {
+}
+
+// bitsOfAKind is how many bits are changed of each kind of record.
+func bitsOfAKind() int {
+	if testing.Short() {
+		return 200
+	}
+	return 3400
+}
+
+// Of every kind of record any bit that is another one is noticed.
+func TestBits(t *testing.T) {
+	h := start(t)
+	h.scene()
+	f := flipped(t, h.export(h.orgs[0]), h.trust())
+	for bit := range 8 * len(exported.Magic) {
+		f.noticed(bit)
+	}
+	f.some(h.rand, bitsOfAKind(), exported.KindEntry, exported.KindPage, exported.KindLogged)
+	for cut := 0; cut < len(f.file); cut += 97 {
+		if _, err := replay.Read(bytes.NewReader(f.file[:cut]), f.trust); err == nil {
 			t.Errorf("a file cut at %d: not noticed", cut)
 		}
 	}
+}
+
+// The same of entries that a release before commitments has written, with later ones behind them: what those are the page says alone.
+func TestBitsOfOldEntries(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../../sim/testdata/releases/0.6")); err != nil {
+		t.Fatal(err)
+	}
+	h := begin(t, rig.Options{Dir: dir, Witnesses: rig.StartWitnesses(t, rig.WitnessOptions{})})
+	f := flipped(t, h.export(h.orgs[0]), h.trust())
+	f.some(h.rand, bitsOfAKind(), exported.KindOld, exported.KindEntry, exported.KindPage, exported.KindLogged)
 }
 
 // Time that passes raises floors, ends sessions and lets approvals lapse.
