@@ -13,7 +13,7 @@ import (
 func TestWithoutQuorum(t *testing.T) {
 	for name, off := range map[string]bool{"without the check": true, "control": false} {
 		t.Run(name, func(t *testing.T) {
-			l := newLoss(t)
+			l := newLoss(t, strictLoss)
 			defer l.end()
 			l.back("with four")
 			if !core.TestOnlySkip("quorum", off) {
