@@ -252,7 +252,7 @@ var table = []row{
 	{"sim/idp", "sim/loopback", "jose", ""},
 	{"sim/laptop", "attestation/request enclave/core attestation attestation/tlog shared/wire shared/yield sim/nsm sim/idp", "x/crypto", ""},
 	{"sim/script", "attestation/request sim/laptop sim/passcode", "secp256k1", "sim/client sim/rig"},
-	{"sim/rig", "attestation attestation/commitment attestation/tlog enclave/core host/... shared/tvc shared/wire sim/client sim/laptop sim/nsm sim/witness", "", "attestation/request base58 cbor containerregistry enclave/decode shared/pace sim/authenticator sim/client sim/inbox"},
+	{"sim/rig", "attestation attestation/commitment attestation/tlog enclave/core host/... shared/tvc shared/wire sim/client sim/laptop sim/nsm sim/witness", "", "attestation/request base58 containerregistry enclave/decode shared/pace sim/authenticator sim/client sim/inbox"},
 	{"sim/hostile", "host/... shared/wire", "", "enclave/core sim/client sim/laptop sim/rig"},
 	{"sim/logmodel", "", "", ""},
 	{"sim/witness", "attestation/tlog sim/loopback", "merkle x/mod", "attestation/tlog/tlogtest enclave/core host/store/tree host/tiles host/witness shared/wire sim/client sim/laptop sim/rig sim/witness/witnesstest"},

@@ -11,7 +11,6 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/core"
-	"cloister/host/link"
 	"cloister/shared/clocktest"
 	"cloister/sim/client"
 	"cloister/sim/nsm"
@@ -51,7 +50,7 @@ func TestHandOver(t *testing.T) {
 	body := o.sign([]byte("once"))
 	before := send(t, old.link, body)
 	next := w.waiting(after(t, w.manifest), w.manifest, nil)
-	must(t, link.Upgrade(t.Context(), old.asked, next.asked, time.Now, pause, told(t)))
+	w.upgrade(old, next)
 	if again := send(t, next.link, body); again.String() != before.String() {
 		t.Errorf("another answer to the same body:\n%s\n%s", before, again)
 	}

@@ -76,7 +76,7 @@ func TestWitnessReplacedUnderLoad(t *testing.T) {
 	all[0].Stop() // it is away, which is why it is replaced
 	w.signs(50)
 	began := time.Now()
-	must(t, link.Upgrade(t.Context(), old.asked, next.asked, time.Now, pause, told(t)))
+	w.upgrade(old, next)
 	took := time.Since(began)
 	w.signs(50)
 	stop.Store(true)

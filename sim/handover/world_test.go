@@ -392,6 +392,12 @@ func (w *world) waiting(m *attestation.Manifest, before *attestation.Manifest, c
 	return e
 }
 
+// upgrade has one enclave follow another, as the command does.
+func (w *world) upgrade(from, to *enclave) {
+	w.t.Helper()
+	must(w.t, link.Upgrade(w.t.Context(), from.asked, to.asked, time.Now, pause, told(w.t)))
+}
+
 // An organization is its root user, whose calls tests send to one enclave or another, and has one signing key.
 type organization struct {
 	*client.User
