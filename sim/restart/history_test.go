@@ -26,7 +26,7 @@ type history struct {
 	root    *rootSecret
 	pages   *pages
 	times   *client.Times
-	network *network   // nil: TCP, and real time
+	network *network
 	orgs    []*account // all, in the order in which they were made
 	shots   []*shot    // the last one is the newest
 	// fork is what another boot made of the store as it was at shots[at], which goes on otherwise.
@@ -65,6 +65,7 @@ func (h *history) shoot(e *enclave, name string, tags map[*account]int) *shot {
 	e.store.gate.Lock()
 	copyStore(h.storeFile(), s.file)
 	e.store.gate.Unlock()
+	fold(s.file)
 	for a, n := range tags {
 		s.tags[a] = n
 	}
@@ -86,8 +87,8 @@ func limits(r *rand.Rand) core.Limits {
 // newHistory makes the history of a seed.
 func newHistory(seed uint64, release bool) *history {
 	r := rand.New(rand.NewPCG(seed, 1))
-	h := &history{seed: seed, release: release, ranges: 2, root: new(rootSecret), times: new(client.Times), pages: &pages{byHash: map[wire.Hash][]byte{}}, controlled: map[*shot]bool{}}
-	h.dir = &laptop.Dir{Path: must(os.MkdirTemp(scratch, "history-")), APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Ranges: h.ranges}
+	h := &history{seed: seed, release: release, ranges: 2, root: new(rootSecret), times: new(client.Times), network: newNetwork(nil), pages: &pages{byHash: map[wire.Hash][]byte{}}, controlled: map[*shot]bool{}}
+	h.dir = &laptop.Dir{Dial: h.network.dial, Path: must(os.MkdirTemp(scratch, "history-")), APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Ranges: h.ranges}
 	if release {
 		h.ranges, h.dir.Ranges = 1, 0
 		if err := os.CopyFS(h.dir.Path, os.DirFS(oldRelease)); err != nil {
@@ -226,8 +227,8 @@ func (h *history) run(r *rand.Rand, e *enclave, tags map[*account]int, add func(
 
 // abroad makes another deployment under the same root secret.
 func (h *history) abroad() {
-	f := &history{ranges: h.ranges, root: h.root, times: h.times, pages: &pages{byHash: map[wire.Hash][]byte{}},
-		dir: &laptop.Dir{Path: must(os.MkdirTemp(scratch, "foreign-")), APIURL: h.dir.APIURL, AuthProxyURL: h.dir.AuthProxyURL, Ranges: h.dir.Ranges}}
+	f := &history{network: h.network, ranges: h.ranges, root: h.root, times: h.times, pages: &pages{byHash: map[wire.Hash][]byte{}},
+		dir: &laptop.Dir{Dial: h.network.dial, Path: must(os.MkdirTemp(scratch, "foreign-")), APIURL: h.dir.APIURL, AuthProxyURL: h.dir.AuthProxyURL, Ranges: h.dir.Ranges}}
 	e := must(f.open(f.storeFile(), core.Limits{TableEvery: 3, SnapshotEvery: 3}))
 	defer e.stop()
 	ctx, done := context.WithTimeout(context.Background(), patience)

@@ -26,13 +26,17 @@ func virtually(t *testing.T, f func()) {
 // everything takes a while, which is drawn: what overtakes what is another thing with every seed.
 type network struct {
 	mu    sync.Mutex
-	r     *rand.Rand
+	r     *rand.Rand // nil: time is real, and nothing takes longer than it does
 	there map[string]*listener
 	made  int
 }
 
 func newNetwork(r *rand.Rand) *network {
-	return &network{r: rand.New(rand.NewPCG(r.Uint64(), 4)), there: map[string]*listener{}}
+	n := &network{there: map[string]*listener{}}
+	if r != nil {
+		n.r = rand.New(rand.NewPCG(r.Uint64(), 4))
+	}
+	return n
 }
 
 // How long things take at most.
@@ -44,6 +48,9 @@ const (
 
 // lag is how long something takes, mostly a tenth of what it may.
 func (n *network) lag(most time.Duration) time.Duration {
+	if n.r == nil {
+		return 0
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.r.IntN(8) > 0 {
@@ -52,13 +59,12 @@ func (n *network) lag(most time.Duration) time.Duration {
 	return time.Duration(n.r.Int64N(int64(most)))
 }
 
-// takes waits for as long as something takes, in a network that is one. Who holds a lock must not: time stands still while
+// takes waits for as long as something takes. Who holds a lock must not: time stands still while
 // somebody waits for a lock.
 func (n *network) takes(ctx context.Context, most time.Duration) {
-	if n == nil {
-		return
+	if n.r != nil {
+		wait(ctx, n.lag(most))
 	}
-	wait(ctx, n.lag(most))
 }
 
 func (n *network) listen() *listener {

@@ -272,15 +272,17 @@ func (r *recorder) forget(i int, forget func() error) error {
 
 // brings is told of lines that an enclave gets.
 func (r *recorder) brings(s *liar, ask wire.Witness, lines []string) {
-	if r == nil || must(tlog.ParsePolicy(ask.Policy)).Collect(ask.Checkpoint, lines) == nil {
+	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l, b := r.leaves.of(ask.Checkpoint), r.bootLocked(s, ask.Range); l != nil && b != nil && !l.ends() && l.size > b.brought {
-		b.brought = l.size
-		r.addLocked(ask.Range, recorded{act: logmodel.Bring, boot: b, leaf: l})
+	l, b := r.leaves.of(ask.Checkpoint), r.bootLocked(s, ask.Range)
+	if l == nil || b == nil || l.ends() || l.size <= b.brought || must(tlog.ParsePolicy(ask.Policy)).Collect(ask.Checkpoint, lines) == nil {
+		return
 	}
+	b.brought = l.size
+	r.addLocked(ask.Range, recorded{act: logmodel.Bring, boot: b, leaf: l})
 }
 
 // asks is told of a question about an organization. What it returns is told of the answer, and of a query's, how many tags it knows.

@@ -15,12 +15,10 @@ const witnessedPerHistory = 5
 
 // TestWitnessedAttacks makes attacks that headers and tables cannot tell, since all of what the host shows is authentic.
 func TestWitnessedAttacks(t *testing.T) {
+	t.Parallel()
 	n, each := *seeds, witnessedPerHistory
 	if n == 0 {
 		n = 20
-	}
-	if testing.Short() {
-		each = 1 // of as many histories, so that both modes are there
 	}
 	var mu sync.Mutex
 	made, followed, beyond := make([]int, len(witnessedKinds)), make([]int, len(witnessedKinds)), make([]int, len(witnessedKinds))

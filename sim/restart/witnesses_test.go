@@ -184,8 +184,8 @@ func (r *reach) RoundTrip(ask *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// askAgain is how long a host waits before it asks a witness again that did not sign.
-func askAgain(ctx context.Context, d time.Duration) { wait(ctx, min(d, 20*time.Millisecond)) }
+// askAgain is how long a host waits before it asks a witness again that did not sign: several times before a right to serve runs out.
+func askAgain(ctx context.Context, d time.Duration) { wait(ctx, min(d, 100*time.Millisecond)) }
 
 // A bringer is who brings checkpoints to witnesses for one enclave: as a host does, but for what it is told.
 type bringer struct {
@@ -385,6 +385,7 @@ func (h *witnessedHistory) take(e *enclave, file string, tags map[*account]int) 
 	e.store.gate.Lock()
 	copyStore(file, s.file)
 	e.store.gate.Unlock()
+	fold(s.file)
 	return s
 }
 

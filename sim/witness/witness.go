@@ -57,6 +57,14 @@ type witnessed struct {
 
 	mu   sync.Mutex // from the check until the file is written
 	head head
+
+	opened atomic.Pointer[opened] // the last note that verified
+}
+
+// opened is a note and what it says.
+type opened struct {
+	note string
+	head head
 }
 
 // A head is a checkpoint, and the note in which the log signed it: none of a log without leaves.
@@ -193,8 +201,12 @@ func (w *Witness) add(ctx context.Context, body []byte) (string, error) {
 	return w.cosign(h.Text()), nil
 }
 
-// open verifies a note of the log. What others have signed in it is left out.
+// open verifies a note of the log, but not the last one again: whoever learns the size that was cosigned asks once more with the same
+// note. What others have signed in it is left out.
 func (l *witnessed) open(b []byte) (head, error) {
+	if last := l.opened.Load(); last != nil && last.note == string(b) {
+		return last.head, nil
+	}
 	n, err := note.Open(b, note.VerifierList(l.key))
 	_, unsigned := errors.AsType[*note.UnverifiedNoteError](err)
 	_, invalid := errors.AsType[*note.InvalidSignatureError](err)
@@ -208,7 +220,11 @@ func (l *witnessed) open(b []byte) (head, error) {
 	if err == nil && c.Origin != l.key.Name() {
 		err = errors.New("a checkpoint of another log")
 	}
-	return head{c, n}, err
+	h := head{c, n}
+	if err == nil {
+		l.opened.Store(&opened{string(b), h})
+	}
+	return h, err
 }
 
 // advance takes a head that the proof shows to follow on the one of the old size, if that is where the log stands.
