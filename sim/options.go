@@ -90,7 +90,7 @@ func parse(name string, args []string, env func(string) (string, bool), stdout i
 	f.StringVar(&o.inboxAddr, "inbox-addr", defaultInboxAddr, "address of the inbox and the identity provider, loopback only; the usual one gives way to any free port")
 	f.StringVar(&o.inboxSMTPAddr, "inbox-smtp-addr", defaultInboxSMTPAddr, "where the inbox takes mail, likewise")
 	f.BoolVar(&o.noInbox, "no-inbox", false, "start neither inbox nor identity provider")
-	f.StringVar(&o.log, "log", "", "what a reply waits for: strict (three of four witnesses on this machine must have cosigned), bounded (they may lag for two seconds) or none, without witnesses; none may become bounded, and that strict (default: as before, none at first)")
+	f.StringVar(&o.log, "log", "", "what a reply waits for: strict (three of four witnesses on this machine must have cosigned), bounded (they may lag for two seconds) or none, without witnesses; none may become bounded, and that strict (default: as before, bounded at first)")
 	f.DurationVar(&o.witnessDelay, "witness-delay", 0, "how much later these witnesses answer, as if they were as far away")
 	f.StringVar(&o.idpRedirects, "idp-redirect-uris", "", "where the identity provider may send people besides this machine, separated by commas")
 	f.StringVar(&o.idpClients, "idp-clients", "", "clients whose secret it checks, better as CLOISTER_IDP_CLIENTS: id=secret, separated by commas (others may bring any)")

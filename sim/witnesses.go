@@ -37,8 +37,10 @@ var (
 )
 
 // startWitnesses starts the laptop's witnesses, and gives what the manifest is to say of them: none and nil with -log none.
+// Without the flag, a new data directory gets witnesses in bounded mode, and an older one keeps what its manifest says: a
+// deployment gets witnesses when its operator asks for them.
 func (o *options) startWitnesses() (witness.Locals, *attestation.LogTerms, error) {
-	before, err := o.dir().LogTerms()
+	before, booted, err := o.dir().LogTerms()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,8 +48,10 @@ func (o *options) startWitnesses() (witness.Locals, *attestation.LogTerms, error
 	switch {
 	case name == "" && before != nil:
 		name = before.Mode
-	case name == "":
+	case name == "" && booted:
 		name = tlog.ModeNone.String()
+	case name == "":
+		name = tlog.ModeBounded.String()
 	}
 	mode, err := tlog.ParseMode(name)
 	if err != nil {

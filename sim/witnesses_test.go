@@ -57,10 +57,20 @@ func TestWitnesses(t *testing.T) {
 		}
 		before = terms
 	}
-	for _, args := range [][]string{{"-data-dir", dir}, {"-data-dir", dir, "-log", "none"}} {
-		if all, terms, err := sim.StartWitnesses(args...); err != nil || all != nil || terms != nil {
-			t.Errorf("%q without a manifest that names any: %v %v %v", args, all, terms, err)
-		}
+	if all, terms, err := sim.StartWitnesses("-data-dir", dir, "-log", "none"); err != nil || all != nil || terms != nil {
+		t.Errorf("-log none without a manifest that names any: %v %v %v", all, terms, err)
+	}
+	all, terms, err := sim.StartWitnesses("-data-dir", dir)
+	if err != nil || len(all) != 4 || terms == nil || terms.Mode != "bounded" {
+		t.Errorf("a new data directory: %v %+v %v", all, terms, err)
+	}
+	all.Stop()
+
+	// One from before there were witnesses keeps to what its manifest says.
+	old := t.TempDir()
+	rig.Start(t, rig.Options{Dir: old}).Kill()
+	if all, terms, err := sim.StartWitnesses("-data-dir", old); err != nil || all != nil || terms != nil {
+		t.Errorf("a data directory whose manifest names none: %v %v %v", all, terms, err)
 	}
 	if _, _, err := sim.StartWitnesses("-data-dir", dir, "-log", "open"); err == nil {
 		t.Error("a mode that there is not was taken")

@@ -28,7 +28,7 @@ trap 'stop_all; rm -rf "$work"' EXIT
 # start_again: by the environment alone, the way an operator runs a second instance, with the addresses that the first start
 # had: the measured configuration names those of the inbox. Waits up to five minutes.
 start_again() {
-	CLOISTER_AUTH_PROXY=false CLOISTER_LOG=bounded CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
+	CLOISTER_AUTH_PROXY=false CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
 		CLOISTER_API_ADDR=127.0.0.1:$api CLOISTER_AUTH_PROXY_ADDR=127.0.0.1:$proxy \
 		CLOISTER_CHAIN=eip155:11155111=http://127.0.0.1:$chain CLOISTER_INBOX_ADDR=127.0.0.1:$inbox CLOISTER_INBOX_SMTP_ADDR=127.0.0.1:$smtp \
 		"$bin/cloister-sim" >>"$data.log" 2>&1 &

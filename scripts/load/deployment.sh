@@ -34,10 +34,10 @@ postgres() {
 	store="postgres:///postgres?user=postgres&host=$tmp/pg"
 }
 
-# simulate PROGRAM PORT FLAG...: the simulator on CPU 0, with $tmp/data.
+# simulate PROGRAM PORT FLAG...: the simulator on CPU 0, with $tmp/data and no witnesses, which log.sh measures.
 simulate() {
 	mkdir -p "$tmp/data"
-	on 0 "$1" -data-dir "$tmp/data" -api-addr "127.0.0.1:$2" -auth-proxy-addr "127.0.0.1:$(($2 + 1))" -log-level warn "${@:3}" >"$tmp/sim.log" 2>&1 &
+	on 0 "$1" -data-dir "$tmp/data" -api-addr "127.0.0.1:$2" -auth-proxy-addr "127.0.0.1:$(($2 + 1))" -log none -log-level warn "${@:3}" >"$tmp/sim.log" 2>&1 &
 	sim=$!
 	until grep -q 'Cloister is running' "$tmp/sim.log"; do
 		kill -0 "$sim" || { cat "$tmp/sim.log" >&2; exit 1; }

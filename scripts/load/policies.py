@@ -21,7 +21,7 @@ class Sim:
         self.data = tmp + "/data"
         self.log = open(tmp + "/sim.log", "w")
         self.p = subprocess.Popen(on(0, [tmp + "/bin/cloister-sim", "-data-dir", self.data, "-api-addr", "127.0.0.1:%d" % port, "-auth-proxy-addr",
-                                         "127.0.0.1:%d" % (port + 1), "-log-level", "warn", "-organizations", "1", "-quotas", "policies=1000"]), stdout=self.log, stderr=self.log)
+                                         "127.0.0.1:%d" % (port + 1), "-log", "none", "-log-level", "warn", "-organizations", "1", "-quotas", "policies=1000"]), stdout=self.log, stderr=self.log)
         while "Cloister is running" not in open(self.log.name).read():
             if self.p.poll() is not None:
                 raise SystemExit("the simulator ended: " + open(self.log.name).read()[-2000:])

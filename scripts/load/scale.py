@@ -13,7 +13,7 @@ class Sim:
     def __init__(self, data, port, organizations=0):
         self.data, self.port = data, port
         self.cmd = ["taskset", "-c", "0", root + "/bin/cloister-sim", "-data-dir", data, "-api-addr", "127.0.0.1:%d" % port, "-auth-proxy-addr",
-                    "127.0.0.1:%d" % (port + 1), "-log-level", "warn", "-organizations", str(organizations)]
+                    "127.0.0.1:%d" % (port + 1), "-log", "none", "-log-level", "warn", "-organizations", str(organizations)]
 
     def start(self):
         self.began = time.time()

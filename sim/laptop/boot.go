@@ -344,7 +344,7 @@ func (d *Dir) manifest(quorum, admission string) ([]byte, map[string]string, err
 		m.ConfigurationSHA256 = hex.EncodeToString(sum[:])
 	}
 	if m.Log = d.Log; m.Log == nil {
-		if m.Log, err = d.LogTerms(); err != nil {
+		if m.Log, _, err = d.LogTerms(); err != nil {
 			return nil, nil, err
 		}
 	}

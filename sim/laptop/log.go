@@ -14,20 +14,21 @@ import (
 	"cloister/shared/wire"
 )
 
-// LogTerms are what the manifest of a data directory says of its logs; nil: nothing, or there is none yet.
-func (d *Dir) LogTerms() (*attestation.LogTerms, error) {
+// LogTerms are what the manifest of a data directory says of its logs; nil: nothing. Without a manifest, no enclave has
+// booted on the directory yet.
+func (d *Dir) LogTerms() (terms *attestation.LogTerms, booted bool, err error) {
 	b, err := os.ReadFile(d.file(fileManifest))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	m, err := attestation.ParseManifest(b)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return m.Log, nil
+	return m.Log, true, nil
 }
 
 // askAgain is the pause between questions about an enclave's logs. A boot waits for witnesses that do not know them yet.
