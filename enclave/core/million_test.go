@@ -130,11 +130,14 @@ func (w *writtenLog) append(leaf tlog.Leaf, tips []log.Tip, table *wire.TableHea
 func (w *writtenLog) putTable(tips []log.Tip) {
 	w.t.Helper()
 	change := must[*log.Change](w.t)(new(log.Table).Update(tips, nil))
-	kept := must[[]byte](w.t)(w.log.Keep(change.Table, w.epoch, w.number+1))
+	kept, blocks, err := w.log.Keep(change.Table, w.epoch, w.number+1)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	head := w.log.Head(change.Table)
 	w.append(tlog.Leaf{Table: &tlog.Table{Root: log.Commitment(head)}}, nil, head)
 	put := wire.PutTable{Boot: w.boot, Epoch: w.epoch}
-	for pages := range slices.Chunk(change.Pages, 256) {
+	for pages := range slices.Chunk(append(change.Pages, blocks...), 200) {
 		put.Pages = pages
 		w.put(put)
 	}

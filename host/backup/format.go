@@ -33,9 +33,9 @@ const Format = 1
 
 // Limits of a backup. They are part of the format.
 const (
-	MaxChunk   = 8 << 20               // bytes of one chunk
-	MaxChunks  = wire.MaxElements      // of one backup: 512 GiB
-	MaxRow     = wire.MaxTable + 1<<16 // bytes of one row: a tip table, or an entry with its metadata
+	MaxChunk   = 8 << 20          // bytes of one chunk
+	MaxChunks  = wire.MaxElements // of one backup: 512 GiB
+	MaxRow     = 7<<20 + 1<<16    // bytes of one row
 	MaxHeader  = 4 << 10
 	MaxIndex   = 4 << 20
 	maxRelease = 64

@@ -32,7 +32,7 @@ const (
 	MaxDeliveries = 100       // deliveries in an answer to Deliveries
 	MaxKeysPage   = 256       // data keys in one question or answer
 	MaxWrapped    = 1 << 10   // one wrapped data key
-	MaxTable      = 7 << 20   // the KeptTable of a range: 32 bytes a page, about 32 organizations on a page
+	MaxTable      = 256 << 10 // the KeptTable of a range: 32 bytes a block, about 32,768 organizations in a block
 	MaxPage       = 256 << 10 // a page of a tip table
 	MaxDropPages  = 1 << 14   // pages dropped by one PutTable
 	MaxTipsPage   = 4096      // tips in one answer

@@ -457,7 +457,7 @@ func forkLog(h *history, r *rand.Rand) *plan {
 // is behind every answer: without it nobody knows that there are none.
 func (h *history) onPages(s *shot, of wire.Range, c *choice, bad func(wire.Hash) bool) map[*account]bool {
 	since, is := moved(c.headers), map[wire.ID]bool{}
-	hashes := parseTable(c.table).PageHashes()
+	hashes := h.pageHashes(c.table)
 	plans := bad(hashes[pageOf(core.PlansID(of, h.ranges), len(hashes))])
 	for _, hash := range hashes {
 		for _, t := range parsePage(h.pages.page(hash)) {
@@ -480,8 +480,8 @@ func (h *history) mixed(r *rand.Rand, table, from func(all []choice) *choice) *p
 	if len(all) < 2 {
 		return nil
 	}
-	c, other := table(all), parseTable(from(all).table).PageHashes()
-	own := parseTable(c.table).PageHashes()
+	c, other := table(all), h.pageHashes(from(all).table)
+	own := h.pageHashes(c.table)
 	lies := c.lies(of)
 	lies.pages = func(ask []wire.Hash, honest [][]byte) [][]byte {
 		for i, hash := range ask {
@@ -568,13 +568,13 @@ func changedTable(h *history, r *rand.Rand) *plan {
 		return nil
 	}
 	k := parseTable(c.table)
-	if len(k.Edge) == 0 || len(k.Pages) == 0 {
+	if len(k.Edge) == 0 || len(k.Blocks) == 0 {
 		return nil
 	}
 	what := r.IntN(10)
 	switch what {
 	case 0:
-		k.Pages = flip(r, k.Pages)
+		k.Blocks = flip(r, k.Blocks)
 	case 1:
 		k.Edge = flip(r, k.Edge)
 	case 2:
@@ -586,7 +586,7 @@ func changedTable(h *history, r *rand.Rand) *plan {
 	case 5:
 		k.Format ^= 1 << r.IntN(8)
 	case 6:
-		k.Pages = append(k.Pages, random(r, 32)...)
+		k.Blocks = append(k.Blocks, random(r, 32)...)
 	case 7:
 		k.Edge = k.Edge[:len(k.Edge)-1]
 	case 8:
@@ -609,7 +609,7 @@ func (h *history) asOld(r *rand.Rand) (p *plan, c *choice, hash wire.Hash, page 
 		if _, since := moved(c.headers)[a.wid]; since || len(c.table) == 0 {
 			continue
 		}
-		for _, hash := range parseTable(c.table).PageHashes() {
+		for _, hash := range h.pageHashes(c.table) {
 			if page := withTip(h.pages.page(hash), old); page != nil {
 				return p, &c, hash, page
 			}
@@ -640,10 +640,15 @@ func madeUpTable(h *history, r *rand.Rand) *plan {
 	}
 	a, _ := p.lied(h)
 	k := parseTable(c.table)
-	sum := hashOf(page)
-	k.Pages = bytes.Replace(k.Pages, hash[:], sum[:], 1)
+	sum, at := hashOf(page), slices.Index(h.pageHashes(c.table), hash)
+	block := k.BlockHashes()[at/wire.BlockPages]
+	changed := bytes.Replace(h.pages.page(block), hash[:], sum[:], 1)
+	changedSum := hashOf(changed)
+	k.Blocks = bytes.Replace(k.Blocks, block[:], changedSum[:], 1)
 	p.lies.of, p.lies.table, p.comes = a.of, func([]byte) []byte { return must(wire.Marshal(k)) }, false
-	p.lies.pages = showing(sum, page)
+	p.lies.pages = func(ask []wire.Hash, honest [][]byte) [][]byte {
+		return showing(changedSum, changed)(ask, showing(sum, page)(ask, honest))
+	}
 	return p
 }
 
@@ -678,7 +683,7 @@ func alteredPage(alter func(*rand.Rand, []byte) []byte) func(*history, *rand.Ran
 		if c == nil {
 			return nil
 		}
-		all := parseTable(c.table).PageHashes()
+		all := h.pageHashes(c.table)
 		if len(all) == 0 { // of a range without organizations
 			return nil
 		}

@@ -123,11 +123,21 @@ func (s *shot) load(a *account) wire.Organization {
 	return must(s.read.LoadOrganization(context.Background(), wire.LoadOrganization{Organization: a.wid, MaxBytes: loadBytes}))
 }
 
+// pageHashes are the hashes of a table's pages, which its blocks have.
+func (h *history) pageHashes(table []byte) (all []wire.Hash) {
+	for _, block := range parseTable(table).BlockHashes() {
+		for b := h.pages.page(block); len(b) > 0; b = b[sha256.Size:] {
+			all = append(all, wire.Hash(b))
+		}
+	}
+	return all
+}
+
 // tips are where a table and the headers behind it say that organizations stand.
 func (h *history) tips(table []byte, headers [][]byte) map[wire.ID]tip {
 	all := map[wire.ID]tip{}
 	if len(table) > 0 {
-		for _, hash := range parseTable(table).PageHashes() {
+		for _, hash := range h.pageHashes(table) {
 			for _, t := range parsePage(h.pages.page(hash)) {
 				all[t.Organization] = t
 			}

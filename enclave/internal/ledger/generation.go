@@ -199,11 +199,11 @@ func (l *Ledger) adoptLog(ctx context.Context, next *log.Log, how tlog.Adopt) er
 	if err != nil {
 		return err
 	}
-	kept, err := empty.Keep(change.Table, l.batchWriter.epoch, first)
+	kept, blocks, err := empty.Keep(change.Table, l.batchWriter.epoch, first)
 	if err != nil {
 		return err
 	}
-	if err := l.keepTable(ctx, before, change, kept); err != nil {
+	if err := l.keepTable(ctx, before, change, kept, blocks); err != nil {
 		return err
 	}
 	l.tips.set(change.Table, map[org.ID]Tip{})

@@ -333,6 +333,18 @@ func TestMoveWaitsForTheLongest(t *testing.T) {
 	})
 }
 
+// blockOf is the hash of a tip table's only block.
+func blockOf(t testing.TB, table []byte) wire.Hash {
+	t.Helper()
+	k, err := wire.ParseKeptTable(table)
+	must(t, err)
+	if all := k.BlockHashes(); len(all) == 1 {
+		return all[0]
+	}
+	t.Fatal("it has more blocks than one")
+	return wire.Hash{}
+}
+
 // kept is what the store has of the tip table.
 func (s *memStore) kept(t testing.TB) *wire.KeptTable {
 	t.Helper()

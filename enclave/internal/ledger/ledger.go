@@ -130,7 +130,7 @@ type Limits struct {
 	TableEvery    uint64        // batches between tip tables
 	TableTips     int           // or changed tips between them, whichever comes first
 	TableAge      time.Duration // or time between them, if a tip has changed
-	MaxTips       int           // tips of a table
+	MaxTips       int           // tips that the host may list for the first table of a range
 	Lease         time.Duration
 }
 
@@ -142,6 +142,7 @@ const (
 	DefaultSnapshotEvery = 4096
 	DefaultLease         = 2 * time.Second
 	DefaultSnapshotBytes = 24 << 20
+	DefaultMaxTips       = 8 << 20
 	MaxReplay            = 10_000
 
 	loadBytes  = 4 << 20
@@ -231,7 +232,7 @@ func New(cfg Config) *Ledger {
 	l.TableEvery = cmp.Or(l.TableEvery, DefaultTableEvery)
 	l.TableTips = cmp.Or(l.TableTips, DefaultTableTips)
 	l.TableAge = cmp.Or(l.TableAge, DefaultTableAge)
-	l.MaxTips = cmp.Or(l.MaxTips, log.MaxTips)
+	l.MaxTips = cmp.Or(l.MaxTips, DefaultMaxTips)
 	l.Lease = cmp.Or(l.Lease, DefaultLease)
 	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: tips{moved: map[org.ID]Tip{}, restated: map[org.ID]*restated{}, table: new(log.Table)}, lru: list.New(), done: make(chan struct{}), loadSlots: cfg.Loads}
 	if led.loadSlots == nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,9 +35,10 @@ type tips struct {
 	table  *log.Table
 	// restated are the batches that this boot has appended to restate a tip.
 	restated map[org.ID]*restated
-	// kept is the SHA-256 of the KeptTable that the host stores, zero if it stores none. Only readLog
-	// and the makers of tables use it, one at a time.
-	kept wire.Hash
+	// kept is the SHA-256 of the KeptTable that the host stores, zero if it stores none, and blocks are those of
+	// its blocks. Only readLog and the makers of tables use them, one at a time.
+	kept   wire.Hash
+	blocks []wire.Hash
 }
 
 func (t *tips) set(table *log.Table, moved map[org.ID]Tip) {
@@ -151,9 +153,18 @@ func (l *Ledger) readLog(ctx context.Context) (first startPlan, err error) {
 	at, table, ask := log.Empty(keys, place), new(log.Table), wire.LoadHeaders{Range: l.cfg.Range, MaxBytes: loadBytes}
 	if len(kept.Table) > 0 {
 		l.tips.kept = sha256.Sum256(kept.Table)
-		if at, table, ask.Epoch, ask.Number, err = log.Begin(keys, place, kept.Table); err != nil {
+		var failed error
+		from, err := log.Begin(keys, place, kept.Table, func(blocks []wire.Hash) ([][]byte, error) {
+			got, err := askStore(ctx, l.cfg.Store.LoadPages, wire.LoadPages{Range: l.cfg.Range, Pages: blocks})
+			failed = err
+			return got.Pieces, err
+		})
+		if failed != nil {
+			return first, failed
+		} else if err != nil {
 			return first, l.breach(fault.AlarmLog, "tip table does not open")
 		}
+		at, table, ask.Epoch, ask.Number, l.tips.blocks = from.Log, from.Table, from.Epoch, from.Number, from.Blocks
 	}
 	covers, generation, named, moved := at.Size(), at.Generation(), false, map[org.ID]Tip{}
 	none, err := l.readHeaders(ctx, at, ask, func(h *wire.BatchHeader, leaf *tlog.Leaf) {
@@ -341,11 +352,11 @@ func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) 
 		if err != nil {
 			return l.breach(fault.AlarmLog, "tips of a range without a log: %v", err)
 		}
-		kept, err := at.Keep(change.Table, l.batchWriter.epoch, 1)
+		kept, blocks, err := at.Keep(change.Table, l.batchWriter.epoch, 1)
 		if err != nil {
 			return err
 		}
-		if err := l.putTable(ctx, change.Pages, kept); err != nil {
+		if _, err := l.putTable(ctx, change.Pages, kept, blocks); err != nil {
 			return err
 		}
 		table = change.Table
@@ -358,7 +369,7 @@ func (l *Ledger) beginLog(ctx context.Context, keys *log.Keys, place log.Place) 
 }
 
 // loadTips returns the tips of all organizations in the range, as the host claims them. It refuses a list that never
-// ends, that has an organization twice, or that no table has room for.
+// ends, that has an organization twice, or that is larger than the limit.
 func (l *Ledger) loadTips(ctx context.Context) (all []log.Tip, err error) {
 	keys := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
 	ask := wire.LoadTips{From: keys.From, To: keys.To, Limit: wire.MaxTipsPage}
@@ -371,7 +382,7 @@ func (l *Ledger) loadTips(ctx context.Context) (all []log.Tip, err error) {
 			return nil, l.breach(fault.AlarmLog, "tips of a range without a log: %v", err)
 		}
 		if most := l.cfg.Limits.MaxTips; len(all)+len(got.Tips) > most {
-			return nil, l.breach(fault.AlarmLog, "tips of a range without a log: the host listed more than %d, and a tip table holds no more", most)
+			return nil, l.breach(fault.AlarmLog, "tips of a range without a log: the host listed more than %d, the most for a first tip table", most)
 		}
 		all = append(all, got.Tips...)
 		if len(got.Tips) < int(ask.Limit) {
@@ -418,8 +429,15 @@ var errTableRefused = errors.New("the host keeps another tip table, or the range
 // tableBytes is about how many bytes of pages one PutTable has.
 const tableBytes = 1 << 20
 
-// putTable stores a table's new pages at the host, and then the table.
-func (l *Ledger) putTable(ctx context.Context, pages [][]byte, kept []byte) error {
+// putTable stores a table's new pages and blocks at the host, and then the table. It returns the hashes of
+// blocks that only the old table has.
+func (l *Ledger) putTable(ctx context.Context, pages [][]byte, kept []byte, blocks [][]byte) (drop []wire.Hash, err error) {
+	before, now := l.tips.blocks, make([]wire.Hash, len(blocks))
+	for i, b := range blocks {
+		if now[i] = sha256.Sum256(b); !slices.Contains(before, now[i]) {
+			pages = append(pages, b)
+		}
+	}
 	for len(pages) > 0 {
 		n, size := 0, 0
 		for n < len(pages) && (n == 0 || size+len(pages[n]) <= tableBytes) {
@@ -427,15 +445,20 @@ func (l *Ledger) putTable(ctx context.Context, pages [][]byte, kept []byte) erro
 			n++
 		}
 		if err := l.putPart(ctx, wire.PutTable{Pages: pages[:n]}); err != nil {
-			return err
+			return nil, err
 		}
 		pages = pages[n:]
 	}
 	if err := l.putPart(ctx, wire.PutTable{Table: kept, Over: l.tips.kept}); err != nil {
-		return err
+		return nil, err
 	}
-	l.tips.kept = sha256.Sum256(kept)
-	return nil
+	l.tips.kept, l.tips.blocks = sha256.Sum256(kept), now
+	for _, hash := range before {
+		if !slices.Contains(now, hash) {
+			drop = append(drop, hash)
+		}
+	}
+	return drop, nil
 }
 
 // dropPages asks the host to delete pages that no table names any more. Errors are ignored: the pages stay.
@@ -569,7 +592,7 @@ func (l *Ledger) makeTable(ctx context.Context, c *tableCut) error {
 		return err
 	}
 	head := c.log.Head(change.Table)
-	kept, err := c.log.Keep(change.Table, l.batchWriter.epoch, c.batch+1)
+	kept, blocks, err := c.log.Keep(change.Table, l.batchWriter.epoch, c.batch+1)
 	if err != nil {
 		return err
 	}
@@ -579,7 +602,7 @@ func (l *Ledger) makeTable(ctx context.Context, c *tableCut) error {
 		}
 		c.named = true
 	}
-	if err := l.keepTable(ctx, before, change, kept); err != nil {
+	if err := l.keepTable(ctx, before, change, kept, blocks); err != nil {
 		return err
 	}
 	l.batchWriter.noteTable(c)
@@ -608,7 +631,7 @@ func (l *Ledger) updateTable(ctx context.Context, before *log.Table, moved []log
 }
 
 // keepTable replaces the stored table at the host by the changed one, which the log has named.
-func (l *Ledger) keepTable(ctx context.Context, before *log.Table, change *log.Change, kept []byte) error {
+func (l *Ledger) keepTable(ctx context.Context, before *log.Table, change *log.Change, kept []byte, blocks [][]byte) error {
 	var drop []wire.Hash
 	var fresh [][]byte
 	for i, page := range change.Numbers {
@@ -619,11 +642,12 @@ func (l *Ledger) keepTable(ctx context.Context, before *log.Table, change *log.C
 			fresh = append(fresh, change.Pages[i])
 		}
 	}
-	if err := l.putTable(ctx, fresh, kept); err != nil {
+	left, err := l.putTable(ctx, fresh, kept, blocks)
+	if err != nil {
 		return err
 	}
 	l.tips.endTable(change.Table)
-	l.dropPages(ctx, drop) // nobody asks for them any more
+	l.dropPages(ctx, append(drop, left...)) // nobody asks for them any more
 	return nil
 }
 

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -72,9 +73,9 @@ func TestTipTables(t *testing.T) {
 			checkHeaders(t, s, epoch+1)
 		}
 	}
-	// What no table names was dropped: one page for each 32 organizations is left.
-	if n := len(s.pages); n != (made+31)/32 {
-		t.Errorf("%d pages are kept for %d organizations", n, made)
+	// What no table names was dropped: one page for each 32 organizations is left, and one block.
+	if n := len(s.pages); n != (made+31)/32+1 {
+		t.Errorf("%d pages and blocks are kept for %d organizations", n, made)
 	}
 }
 
@@ -427,9 +428,10 @@ func TestTableLies(t *testing.T) {
 		o.waitForCapacity(orgID(i))
 		o.mustRead(orgID(i), 1, "later")
 	}
+	block := blockOf(t, s.table)
 	for what, change := range map[string]func(*memStore){
 		"pages of another time": func(s *memStore) { s.pages = maps.Clone(pages[0]) },
-		"no pages":              func(s *memStore) { s.pages = nil },
+		"no pages":              func(s *memStore) { clear(s.pages) },
 		"empty pages": func(s *memStore) {
 			for h := range s.pages {
 				s.pages[h] = nil
@@ -444,6 +446,7 @@ func TestTableLies(t *testing.T) {
 	} {
 		lied := s.copy()
 		change(lied)
+		lied.pages[block] = s.pages[block] // what the pages are: a boot asks for it
 		b := start(t, lied, nil)
 		refused := 0
 		for i := range 80 {
@@ -460,8 +463,21 @@ func TestTableLies(t *testing.T) {
 	for what, change := range map[string]func(*memStore){
 		"a table that nobody made": func(s *memStore) { s.table[40] ^= 1 },
 		"a cut table":              func(s *memStore) { s.table = s.table[:len(s.table)-1] },
-		"a table without headers":  func(s *memStore) { s.batches = nil },
-		"headers up to the table":  func(s *memStore) { s.batches = s.batches[:len(s.batches)-30] },
+		"no block":                 func(s *memStore) { delete(s.pages, block) },
+		"a block of another time":  func(s *memStore) { s.pages[block] = pages[0][blockOf(t, tables[0])] },
+		"a changed block":          func(s *memStore) { s.pages[block] = bytes.Clone(s.pages[block]); s.pages[block][40] ^= 1 },
+		"a table and block that nobody made": func(s *memStore) {
+			k := s.kept(t)
+			b := bytes.Clone(s.pages[block])
+			b[40] ^= 1
+			sum := sha256.Sum256(b)
+			k.Blocks, s.pages[sum] = sum[:], b
+			var err error
+			s.table, err = wire.Marshal(k)
+			must(t, err)
+		},
+		"a table without headers": func(s *memStore) { s.batches = nil },
+		"headers up to the table": func(s *memStore) { s.batches = s.batches[:len(s.batches)-30] },
 		"an earlier table's headers left out": func(s *memStore) {
 			s.table = tables[0]
 			n := len(s.batches) - 40

@@ -138,13 +138,21 @@ func hashChildren(left, right []byte) []byte {
 
 var errKept = errors.New("log: what was kept of a tip table is none")
 
-// Begin decodes a wire.KeptTable. It returns the log as of the table, the table, and epoch and number of the
-// batch whose header is the first to follow. They are not authenticated before Believed returns true. keys and place
-// may be of any generation; the log has the table's.
-func Begin(keys *Keys, place Place, kept []byte) (l *Log, t *Table, epoch, number uint64, err error) {
+// A Start is what a log is read from: its state as of a stored table. It is not authenticated before the Log's Believed
+// returns true.
+type Start struct {
+	Log           *Log
+	Table         *Table
+	Blocks        []wire.Hash // of the stored table's blocks
+	Epoch, Number uint64      // of the batch whose header is the first to follow
+}
+
+// Begin decodes a wire.KeptTable. It calls ask for the table's blocks, at most wire.MaxPieces at a time, and verifies
+// them. keys and place may be of any generation; the log has the table's.
+func Begin(keys *Keys, place Place, kept []byte, ask func([]wire.Hash) ([][]byte, error)) (*Start, error) {
 	k, err := wire.ParseKeptTable(kept)
 	if err != nil {
-		return nil, nil, 0, 0, errKept
+		return nil, errKept
 	}
 	var hashes [][]byte
 	for _, h := range k.EdgeHashes() {
@@ -152,42 +160,85 @@ func Begin(keys *Keys, place Place, kept []byte) (l *Log, t *Table, epoch, numbe
 	}
 	edge, err := EdgeFactory.NewRange(0, k.Covers, hashes)
 	if err != nil {
-		return nil, nil, 0, 0, errKept
+		return nil, errKept
 	}
-	pages := make([][32]byte, 0, len(k.Pages)/32)
-	for _, h := range k.PageHashes() {
-		pages = append(pages, h)
+	s := &Start{Epoch: k.Epoch, Number: k.Number}
+	var pages []pageHash
+	if k.Format == wire.KeptFormat {
+		s.Blocks = k.BlockHashes()
+		if pages, err = loadBlocks(s.Blocks, pagesFor(int(k.Tips)), ask); err != nil {
+			return nil, err
+		}
+	} else {
+		pages = appendHashes(nil, k.Blocks)
 	}
-	if t, err = NewTable(pages, int(k.Tips)); err != nil {
-		return nil, nil, 0, 0, err
+	if s.Table, err = NewTable(pages, int(k.Tips)); err != nil {
+		return nil, err
 	}
 	if generation := max(k.Generation, tlog.FirstGeneration); generation != place.Generation {
 		if keys, err = keys.Of(keys.name, generation); err != nil {
-			return nil, nil, 0, 0, err
+			return nil, err
 		}
 		place.Generation = generation
 	}
-	l = &Log{keys: keys, place: place, size: k.Covers, last: k.Previous, edge: edge, force: Force{k.Policy, tlog.Mode(k.Mode), k.Boots, k.Recovered, k.RecoveredMs, k.ManifestNonce, k.WaitMs}}
-	l.expects = l.Head(t)
-	return l, t, k.Epoch, k.Number, nil
+	l := &Log{keys: keys, place: place, size: k.Covers, last: k.Previous, edge: edge, force: Force{k.Policy, tlog.Mode(k.Mode), k.Boots, k.Recovered, k.RecoveredMs, k.ManifestNonce, k.WaitMs}}
+	l.expects = l.Head(s.Table)
+	s.Log = l
+	return s, nil
 }
 
-// Keep encodes the wire.KeptTable of a table that covers the whole log. The next batch is
+// loadBlocks asks for the blocks with these hashes, verifies them, and returns the hashes of so many pages that are in them.
+func loadBlocks(blocks []wire.Hash, pages int, ask func([]wire.Hash) ([][]byte, error)) ([]pageHash, error) {
+	if len(blocks) != blocksFor(pages) {
+		return nil, errKept
+	}
+	all := make([]pageHash, 0, pages)
+	for some := range slices.Chunk(blocks, wire.MaxPieces) {
+		got, err := ask(some)
+		if err != nil {
+			return nil, err
+		}
+		if len(got) != len(some) {
+			return nil, errKept
+		}
+		for i, b := range got {
+			if len(b) != min(wire.BlockPages, pages-len(all))*sha256.Size || sha256.Sum256(b) != some[i] {
+				return nil, errKept
+			}
+			all = appendHashes(all, b)
+		}
+	}
+	return all, nil
+}
+
+func appendHashes(all []pageHash, b []byte) []pageHash {
+	for ; len(b) >= sha256.Size; b = b[sha256.Size:] {
+		all = append(all, pageHash(b))
+	}
+	return all
+}
+
+// Keep encodes the wire.KeptTable of a table that covers the whole log, and its blocks. The next batch is
 // stored under this epoch and number, or as the first one of a later epoch.
-func (l *Log) Keep(t *Table, epoch, number uint64) ([]byte, error) {
+func (l *Log) Keep(t *Table, epoch, number uint64) (kept []byte, blocks [][]byte, err error) {
 	k := wire.KeptTable{Format: wire.KeptFormat, Covers: l.size, Previous: l.last, Edge: slices.Concat(l.edge.Hashes()...), Tips: uint64(t.tips), Epoch: epoch, Number: number,
 		Policy: l.force.Policy, Mode: uint8(l.force.Mode), Boots: l.force.Boots, Recovered: l.force.Recovered, RecoveredMs: l.force.RecoveredMs, ManifestNonce: l.force.ManifestNonce, WaitMs: l.force.WaitMs}
 	if l.place.Generation != tlog.FirstGeneration {
 		k.Generation = l.place.Generation
 	}
-	for i := range t.pages {
-		k.Pages = append(k.Pages, t.pages[i][:]...)
+	for some := range slices.Chunk(t.pages, wire.BlockPages) {
+		b := make([]byte, 0, len(some)*sha256.Size)
+		for i := range some {
+			b = append(b, some[i][:]...)
+		}
+		hash := sha256.Sum256(b)
+		k.Blocks, blocks = append(k.Blocks, hash[:]...), append(blocks, b)
 	}
-	b, err := wire.Marshal(&k)
-	if err == nil && len(b) > wire.MaxTable {
+	kept, err = wire.Marshal(&k)
+	if err == nil && len(kept) > wire.MaxTable {
 		err = fmt.Errorf("log: a tip table of %d pages", len(t.pages))
 	}
-	return b, err
+	return kept, blocks, err
 }
 
 // Head returns the head of a table that covers the whole log.

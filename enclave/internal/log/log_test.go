@@ -2,6 +2,8 @@ package log_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"errors"
 	"slices"
 	"testing"
 
@@ -14,9 +16,37 @@ import (
 
 var place = log.Place{Deployment: [32]byte{1, 2}, Range: 3, Generation: 1}
 
+// A stored table is what a host stores of one.
+type stored struct {
+	table  []byte
+	blocks map[wire.Hash][]byte
+}
+
+// keep stores a table that covers a log.
+func keep(t testing.TB, l *log.Log, table *log.Table, epoch, number uint64) stored {
+	t.Helper()
+	kept, blocks, err := l.Keep(table, epoch, number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stored{kept, map[wire.Hash][]byte{}}
+	for _, b := range blocks {
+		s.blocks[sha256.Sum256(b)] = b
+	}
+	return s
+}
+
+// ask answers with blocks, and with nothing for those that there are not.
+func (s *stored) ask(hashes []wire.Hash) (got [][]byte, err error) {
+	for _, hash := range hashes {
+		got = append(got, s.blocks[hash])
+	}
+	return got, nil
+}
+
 // history appends n batches to a log, each moving one of seven organizations, and says that a table
 // was made where cut is. It returns the headers, the log, and what is kept of the table.
-func history(t testing.TB, k *log.Keys, place log.Place, n, cut int) (headers [][]byte, l *log.Log, kept []byte) {
+func history(t testing.TB, k *log.Keys, place log.Place, n, cut int) (headers [][]byte, l *log.Log, kept stored) {
 	t.Helper()
 	l = log.Empty(k, place)
 	add := func(leaf tlog.Leaf, tips []log.Tip, table *wire.TableHead) {
@@ -40,9 +70,7 @@ func history(t testing.TB, k *log.Keys, place log.Place, n, cut int) (headers []
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept, err = l.Keep(c.Table, 1, uint64(len(headers)+1)); err != nil {
-				t.Fatal(err)
-			}
+			kept = keep(t, l, c.Table, 1, uint64(len(headers)+1))
 			head := l.Head(c.Table)
 			add(tlog.Leaf{Table: &tlog.Table{Root: log.Commitment(head)}}, nil, head)
 		}
@@ -68,10 +96,7 @@ func BenchmarkBegin(b *testing.B) {
 		b.Fatal(err)
 	}
 	table, l := keeper.keep(change), log.Empty(k, place)
-	kept, err := l.Keep(table, 1, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	kept := keep(b, l, table, 1, 1)
 	var headers [][]byte
 	for i := range uint64(behind) {
 		leaf := tlog.Leaf{Epoch: 1, Number: i + 1, Boot: [16]byte{9}}
@@ -97,10 +122,11 @@ func BenchmarkBegin(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		from, table, _, _, err := log.Begin(k, place, kept)
+		start, err := log.Begin(k, place, kept.table, kept.ask)
 		if err != nil {
 			b.Fatal(err)
 		}
+		from, table := start.Log, start.Table
 		for _, header := range headers {
 			if _, _, err := from.Follow(header); err != nil {
 				b.Fatal(err)
@@ -131,10 +157,11 @@ func TestLogFollowed(t *testing.T) {
 	if whole.Size() != l.Size() || whole.Last() != l.Last() || whole.Root() != l.Root() || !bytes.Equal(whole.Checkpoint(), l.Checkpoint()) || [32]byte(rootOf(leaves)) != l.Root() {
 		t.Errorf("%d leaves with root %x, want %d with %x", whole.Size(), whole.Root(), l.Size(), l.Root())
 	}
-	from, table, epoch, number, err := log.Begin(k, place, kept)
-	if err != nil || from.Size() != 21 || epoch != 1 || number != 22 || table.Tips() != 7 || from.Believed() {
-		t.Fatalf("%+v, %+v, %d, %v", from, table, number, err)
+	start, err := log.Begin(k, place, kept.table, kept.ask)
+	if err != nil || start.Log.Size() != 21 || start.Epoch != 1 || start.Number != 22 || start.Table.Tips() != 7 || start.Log.Believed() {
+		t.Fatalf("%+v, %v", start, err)
 	}
+	from := start.Log
 	for _, header := range headers[from.Size():] {
 		if _, _, err := from.Follow(header); err != nil {
 			t.Fatal(err)
@@ -252,14 +279,12 @@ func TestGenerations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := empty.Keep(new(log.Table), 2, uint64(end+1))
-	if err != nil {
-		t.Fatal(err)
+	kept := keep(t, empty, new(log.Table), 2, uint64(end+1))
+	start, err := log.Begin(k, place, kept.table, kept.ask)
+	if err != nil || start.Log.Generation() != 2 || start.Epoch != 2 || start.Number != uint64(end+1) {
+		t.Fatalf("%+v: %v", start, err)
 	}
-	from, _, epoch, number, err := log.Begin(k, place, kept)
-	if err != nil || from.Generation() != 2 || epoch != 2 || number != uint64(end+1) {
-		t.Fatalf("generation %d from %d, %d: %v", from.Generation(), epoch, number, err)
-	}
+	from := start.Log
 	for _, header := range headers[end:] {
 		if _, _, err := from.Follow(header); err != nil {
 			t.Fatal(err)
@@ -328,13 +353,35 @@ func TestFollowRefuses(t *testing.T) {
 
 	// Another table than the log names is followed and never believed.
 	var made wire.KeptTable
-	if err := wire.Unmarshal(kept, &made); err != nil {
+	if err := wire.Unmarshal(kept.table, &made); err != nil {
 		t.Fatal(err)
 	}
+	// In format 1 pages follow without blocks.
+	pages := made
+	pages.Format, pages.Blocks = wire.KeptPages, bytes.Clone(kept.blocks[made.BlockHashes()[0]])
+	believed := func(table []byte) bool {
+		start, err := log.Begin(k, place, table, kept.ask)
+		if err != nil {
+			return false
+		}
+		for _, header := range headers[5:] {
+			if _, _, err := start.Log.Follow(header); err != nil {
+				break
+			}
+		}
+		return start.Log.Believed()
+	}
+	whole, err := wire.Marshal(&pages)
+	if err != nil || !believed(kept.table) || !believed(whole) {
+		t.Fatal("the table that the log names is not believed", err)
+	}
+	pages.Blocks[0] ^= 1
 	for what, change := range map[string]func(*wire.KeptTable){
 		"previous": func(k *wire.KeptTable) { k.Previous[0] ^= 1 },
 		"tips":     func(k *wire.KeptTable) { k.Tips-- },
-		"page":     func(k *wire.KeptTable) { k.Pages[0] ^= 1 },
+		"block":    func(k *wire.KeptTable) { k.Blocks[0] ^= 1 },
+		"page":     func(k *wire.KeptTable) { *k = pages },
+		"format":   func(k *wire.KeptTable) { k.Format = wire.KeptPages },
 		"edge":     func(k *wire.KeptTable) { k.Edge[0] ^= 1 },
 		"covers":   func(k *wire.KeptTable) { k.Covers += 1 << 10; k.Edge = append(k.Edge, k.Edge[:32]...) },
 		"policy":   func(k *wire.KeptTable) { k.Policy[0] ^= 1 },
@@ -345,38 +392,92 @@ func TestFollowRefuses(t *testing.T) {
 		"wait":     func(k *wire.KeptTable) { k.WaitMs++ },
 	} {
 		c := made
-		c.Pages, c.Edge = bytes.Clone(made.Pages), bytes.Clone(made.Edge)
+		c.Blocks, c.Edge = bytes.Clone(made.Blocks), bytes.Clone(made.Edge)
 		change(&c)
 		b, err := wire.Marshal(&c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, _, _, _, err := log.Begin(k, place, b)
-		if err != nil {
-			continue
-		}
-		for _, header := range headers[5:] {
-			if _, _, err := l.Follow(header); err != nil {
-				break
-			}
-		}
-		if l.Believed() {
+		if believed(b) {
 			t.Errorf("another %s is believed", what)
 		}
 	}
 }
 
+// A table of more pages than a block has hashes is read back block by block, and refused with any that is not its own.
+func TestBlocks(t *testing.T) {
+	k := newKeys(t, origin, 1)
+	var tips []log.Tip
+	for o := range uint64(3*wire.BlockPages*32 + 1) {
+		tips = append(tips, tip(o, 1))
+	}
+	keeper := &keeper{pages: map[int][]byte{}}
+	change, err := new(log.Table).Update(tips, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, l := keeper.keep(change), log.Empty(k, place)
+	kept := keep(t, l, table, 1, 1)
+	start, err := log.Begin(k, place, kept.table, kept.ask)
+	if err != nil || len(start.Blocks) != 4 || start.Table.Root() != table.Root() || start.Table.Tips() != len(tips) {
+		t.Fatal(start, err)
+	}
+
+	// A tip that moves changes one block.
+	change, err = table.Update([]log.Tip{tip(7, 2)}, keeper.ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := keep(t, l, change.Table, 1, 2)
+	for hash := range kept.blocks {
+		delete(again.blocks, hash)
+	}
+	if len(again.blocks) != 1 {
+		t.Errorf("%d blocks changed", len(again.blocks))
+	}
+
+	for what, lie := range map[string]func(got [][]byte) [][]byte{
+		"withheld": func(got [][]byte) [][]byte { got[1] = nil; return got },
+		"altered":  func(got [][]byte) [][]byte { got[1] = bytes.Clone(got[1]); got[1][5] ^= 1; return got },
+		"swapped":  func(got [][]byte) [][]byte { got[0], got[1] = got[1], got[0]; return got },
+		"shorter":  func(got [][]byte) [][]byte { got[3] = got[3][32:]; return got },
+		"longer":   func(got [][]byte) [][]byte { got[3] = append(got[3], got[3]...); return got },
+		"fewer":    func(got [][]byte) [][]byte { return got[:3] },
+		"more":     func(got [][]byte) [][]byte { return append(got, got[0]) },
+	} {
+		_, err := log.Begin(k, place, kept.table, func(hashes []wire.Hash) ([][]byte, error) {
+			got, err := kept.ask(hashes)
+			return lie(got), err
+		})
+		if err == nil {
+			t.Errorf("%s: it opens", what)
+		}
+	}
+	away := errors.New("the host is away")
+	if _, err := log.Begin(k, place, kept.table, func([]wire.Hash) ([][]byte, error) { return nil, away }); !errors.Is(err, away) {
+		t.Error(err)
+	}
+}
+
 func FuzzBegin(f *testing.F) {
 	k := newKeys(f, origin, 1)
-	headers, _, kept := history(f, k, place, 9, 4)
-	f.Add(kept, headers[5])
-	f.Add([]byte{}, headers[0])
-	f.Fuzz(func(t *testing.T, kept, header []byte) {
-		l, table, _, _, err := log.Begin(k, place, kept)
-		if err != nil {
-			l = log.Empty(k, place)
-		} else if again, err := l.Keep(table, 0, 0); err != nil || table.Page([16]byte{1}) >= table.Pages() {
-			t.Fatalf("%x: %v", again, err)
+	headers, _, good := history(f, k, place, 9, 4)
+	f.Add(good.table, []byte{}, headers[5])
+	f.Add(good.table, make([]byte, 32), headers[5])
+	f.Add([]byte{}, []byte{}, headers[0])
+	f.Fuzz(func(t *testing.T, kept, block, header []byte) {
+		l := log.Empty(k, place)
+		start, err := log.Begin(k, place, kept, func(hashes []wire.Hash) ([][]byte, error) {
+			if len(block) > 0 {
+				return slices.Repeat([][]byte{block}, len(hashes)), nil
+			}
+			return good.ask(hashes)
+		})
+		if err == nil {
+			l = start.Log
+			if again, _, err := l.Keep(start.Table, 0, 0); err != nil || start.Table.Page([16]byte{1}) >= start.Table.Pages() {
+				t.Fatalf("%x: %v", again, err)
+			}
 		}
 		if l.Believed() {
 			t.Fatal("believed before a header was followed")

@@ -46,9 +46,9 @@ const (
 // MaxPageBytes is the largest size of a page.
 const MaxPageBytes = maxTips * tipBytes
 
-// MaxTips is the largest number of tips in a table that can be stored: its page hashes and what else is kept of it, for
-// which 4 KiB are enough, must fit into wire.MaxTable.
-const MaxTips = (wire.MaxTable - 4<<10) / sha256.Size * perPage
+// MaxTips is the largest number of tips in a table that can be stored: its block hashes and what else is kept of it, for
+// which 4 KiB are enough, must fit into wire.MaxTable. The hashes of its pages then have 252 MiB of the enclave's memory.
+const MaxTips = (wire.MaxTable - 4<<10) / sha256.Size * wire.BlockPages * perPage
 
 // NewTable returns the table with these page hashes and number of tips, as Hashes and Tips returned
 // them. The caller must compare its Root with the commitment to the table.
@@ -61,6 +61,9 @@ func NewTable(pages [][32]byte, tips int) (*Table, error) {
 
 // pagesFor returns the number of pages of a table with that many tips.
 func pagesFor(tips int) int { return (tips + perPage - 1) / perPage }
+
+// blocksFor returns the number of blocks for the hashes of that many pages.
+func blocksFor(pages int) int { return (pages + wire.BlockPages - 1) / wire.BlockPages }
 
 // Pages returns the number of pages.
 func (t *Table) Pages() int { return len(t.pages) }

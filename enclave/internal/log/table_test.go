@@ -2,6 +2,7 @@ package log_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -151,9 +152,12 @@ func TestTableRefuses(t *testing.T) {
 
 // The largest table fits into what is kept of it, however large everything else in there is.
 func TestLargestTable(t *testing.T) {
-	k := wire.KeptTable{Format: wire.KeptFormat, Covers: 1<<62 - 1, Previous: wire.Hash{1}, Edge: make([]byte, 62*32), Tips: log.MaxTips, Pages: make([]byte, log.MaxTips/32*32),
+	k := wire.KeptTable{Format: wire.KeptFormat, Covers: 1<<62 - 1, Previous: wire.Hash{1}, Edge: make([]byte, 62*32), Tips: log.MaxTips,
 		Epoch: math.MaxUint64, Number: math.MaxUint64, Policy: wire.Hash{1}, Mode: math.MaxUint8, Boots: math.MaxUint64, Generation: math.MaxInt32, Recovered: math.MaxUint32,
 		RecoveredMs: math.MaxUint64, ManifestNonce: math.MaxUint64, WaitMs: math.MaxUint64}
+	block := make([]byte, wire.BlockPages*sha256.Size)
+	hash := sha256.Sum256(block)
+	k.Blocks = bytes.Repeat(hash[:], log.MaxTips/32/wire.BlockPages)
 	b, err := wire.Marshal(&k)
 	if err != nil || len(b) > wire.MaxTable {
 		t.Fatalf("%d bytes, %d are the most: %v", len(b), wire.MaxTable, err)
@@ -161,7 +165,10 @@ func TestLargestTable(t *testing.T) {
 	if wire.MaxTable-len(b) > 4<<10 {
 		t.Errorf("%d bytes are left", wire.MaxTable-len(b))
 	}
-	if _, table, _, _, err := log.Begin(newKeys(t, origin, 1), place, b); err != nil || table.Tips() != log.MaxTips {
+	start, err := log.Begin(newKeys(t, origin, 1), place, b, func(asked []wire.Hash) ([][]byte, error) {
+		return slices.Repeat([][]byte{block}, len(asked)), nil
+	})
+	if err != nil || start.Table.Tips() != log.MaxTips {
 		t.Error(err)
 	}
 }

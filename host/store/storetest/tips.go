@@ -218,7 +218,7 @@ func tableBounds(t *testing.T, s store.Store, w *writer) {
 		"many pages":       put(wire.PutTable{Pages: make([][]byte, store.MaxNewPages+1)}),
 		"many drops":       put(wire.PutTable{Table: large, Drop: make([]wire.Hash, wire.MaxDropPages+1)}),
 		"a larger table":   put(wire.PutTable{Table: append(large, 1)}),
-		"more than frames": put(wire.PutTable{Table: large, Pages: pages[:8]}),
+		"more than frames": put(wire.PutTable{Table: large, Pages: pages}),
 		"nobody's boot":    refusal(s.PutTable(t.Context(), wire.PutTable{Epoch: w.epoch, Pages: one})),
 		"no epoch":         refusal(s.PutTable(t.Context(), wire.PutTable{Boot: w.boot, Pages: one})),
 		"a far epoch":      refusal(s.PutTable(t.Context(), wire.PutTable{Boot: w.boot, Epoch: store.MaxEpoch + 1, Pages: one})),
