@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,23 +75,23 @@ func (j *judged) load() (end func() (again int)) {
 	}
 }
 
-// logsOf waits until an enclave tells of the log of every range in a generation.
-func (j *judged) logsOf(e *enclave, generation uint32) (keys []*tlog.Key) {
+// logsOf waits until an enclave tells of the log of every range, and of its next generation.
+func (j *judged) logsOf(e *enclave) (now, next []*tlog.Key) {
 	j.t.Helper()
-	clocktest.Until(j.t, fmt.Sprintf("%d logs of generation %d", ranges, generation), func() bool {
-		var logs []struct{ VKey string }
+	clocktest.Until(j.t, fmt.Sprintf("%d logs", ranges), func() bool {
+		var logs []struct{ VKey, NextVKey string }
 		must(j.t, json.Unmarshal(e.must("status", nil)["logs"], &logs))
-		keys = nil
+		now, next = nil, nil
 		for _, l := range logs {
-			k, err := tlog.ParseKey(l.VKey)
-			must(j.t, err)
-			if strings.HasSuffix(k.Name(), fmt.Sprint("/", generation)) {
-				keys = append(keys, k)
+			for vkey, keys := range map[string]*[]*tlog.Key{l.VKey: &now, l.NextVKey: &next} {
+				k, err := tlog.ParseKey(vkey)
+				must(j.t, err)
+				*keys = append(*keys, k)
 			}
 		}
-		return len(keys) == ranges
+		return len(now) == ranges
 	})
-	return keys
+	return now, next
 }
 
 // signedAgain waits until a witness has signed the newest checkpoint of every log, after it was away.
@@ -217,7 +216,7 @@ func TestWitnessesOfOthers(t *testing.T) {
 			j := &judged{world: newWorld(t), mode: mode}
 			j.manifest.Log = j.termsOf(first, 0)
 			e := j.serving() // and waits for witnesses, who do not know its logs yet
-			logs := j.logsOf(e, 1)
+			logs, _ := j.logsOf(e)
 			for _, p := range first {
 				p.AddLogs(logs...)
 			}
@@ -249,20 +248,13 @@ func TestWitnessesOfOthers(t *testing.T) {
 			next := j.waiting(m, j.manifest, nil)
 			end = j.load()
 			j.signs(20)
-			known := false
-			must(t, link.Upgrade(t.Context(), e.asked, next.asked, time.Now, pause, func(format string, args ...any) {
-				t.Logf(format, args...)
-				if known {
-					return
-				}
-				known = true
-				logs := j.logsOf(e, 2)
-				for _, p := range second {
-					p.AddLogs(logs...)
-					j.signedAgain(p)
-				}
-				j.ask(j.host(e, next)) // which moves ranges too
-			}))
+			_, logs = j.logsOf(e)
+			for _, p := range second {
+				p.AddLogs(logs...)
+				j.signedAgain(p)
+			}
+			j.ask(j.host(e, next)) // which moves ranges too
+			must(t, link.Upgrade(t.Context(), e.asked, next.asked, time.Now, pause, t.Logf))
 			first[0].Kill() // it is needed no more
 			j.signs(50)
 			j.killEach(second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"cloister/attestation"
 	"cloister/attestation/tlog"
 	"cloister/host/link"
+	"cloister/shared/wire"
 	"cloister/sim/rig"
 	"cloister/sim/witness"
 )
@@ -32,17 +34,68 @@ func termsOf(of witness.Locals, mode tlog.Mode, generation uint32) *attestation.
 	return l
 }
 
+// logKeys are the keys of an enclave's logs, and of their next generations.
+func (e *enclave) logKeys() (now, next []string) {
+	e.w.t.Helper()
+	var logs []struct{ VKey, NextVKey string }
+	must(e.w.t, json.Unmarshal(e.must("status", nil)["logs"], &logs))
+	for _, l := range logs {
+		now = append(now, l.VKey)
+		if l.NextVKey != "" {
+			next = append(next, l.NextVKey)
+		}
+	}
+	return now, next
+}
+
 // logs are the origins of an enclave's logs.
 func (e *enclave) logs() (origins []string) {
 	e.w.t.Helper()
-	var logs []struct{ VKey string }
-	must(e.w.t, json.Unmarshal(e.must("status", nil)["logs"], &logs))
-	for _, l := range logs {
-		k, err := tlog.ParseKey(l.VKey)
+	now, _ := e.logKeys()
+	for _, vkey := range now {
+		k, err := tlog.ParseKey(vkey)
 		must(e.w.t, err)
 		origins = append(origins, k.Name())
 	}
 	return origins
+}
+
+// An enclave tells the keys of the logs' next generations before the next manifest exists, so that new witnesses can know
+// them before a range moves. The next manifest may give the logs another name: they are told once it has the keyring.
+func TestNextLogsTold(t *testing.T) {
+	w := newWorld(t)
+	all := w.witnessedBy()
+	w.manifest.Log = termsOf(all[:4], tlog.ModeStrict, 0)
+	w.manifest.Log.ServeMs = 300 // nothing was before
+	first := w.serving()
+	_, told := first.logKeys()
+	m := after(t, w.manifest)
+	m.Log = termsOf(all[1:], tlog.ModeStrict, 2)
+	second := w.waiting(m, w.manifest, nil)
+	w.upgrade(first, second)
+	logs, next := second.logKeys()
+	if len(logs) != ranges || !slices.Equal(logs, told) {
+		t.Errorf("the logs are %q, told were %q", logs, told)
+	}
+	last := after(t, m)
+	last.Log = termsOf(all[1:], tlog.ModeStrict, 3)
+	last.Log.Name = "another.example"
+	third := w.waiting(last, m, nil)
+	second.must(wire.OpHandOver, w.documents(second, third).body())
+	_, told = second.logKeys()
+	w.upgrade(second, third)
+	if logs, _ := third.logKeys(); len(logs) != ranges || !slices.Equal(logs, told) || slices.Equal(told, next) {
+		t.Errorf("the logs are %q, told were %q, before the manifest %q", logs, told, next)
+	}
+}
+
+// Without witnesses nobody needs to know a key before the log begins.
+func TestNextLogsNone(t *testing.T) {
+	w := newWorld(t)
+	w.manifest.Log, w.manifest.Freshness.Mode = nil, attestation.FreshSinceBoot
+	if now, next := w.serving().logKeys(); len(now) != ranges || len(next) != 0 {
+		t.Errorf("logs %q, next %q", now, next)
+	}
 }
 
 // Under load one witness is replaced by another, and the mode becomes a weaker one: nobody is refused, and what was signed

@@ -34,8 +34,8 @@ func (d *Dir) LogTerms() (terms *attestation.LogTerms, booted bool, err error) {
 // askAgain is the pause between questions about an enclave's logs. A boot waits for witnesses that do not know them yet.
 const askAgain = 50 * time.Millisecond
 
-// FollowLogs asks the enclave at an address for its logs until it serves, and tells known of each at least once: what
-// operators of witnesses do by hand. An enclave that has no logs, or is not there, is asked again. It returns when ctx ends,
+// FollowLogs asks the enclave at an address for its logs until it serves, and tells known of each and of its next
+// generation at least once: what operators of witnesses do by hand. An enclave that has no logs, or is not there, is asked again. It returns when ctx ends,
 // and with an error when known does or a log's key cannot be read.
 func FollowLogs(ctx context.Context, address string, known func(*tlog.Key) error) error {
 	return new(Dir).FollowLogs(ctx, address, known)
@@ -66,19 +66,26 @@ func (d *Dir) askLogs(ctx context.Context, address string, known func(*tlog.Key)
 		var s struct {
 			State string `json:"state"`
 			Logs  []struct {
-				VKey string `json:"vkey"`
+				VKey     string `json:"vkey"`
+				NextVKey string `json:"nextVkey"` // empty without witnesses
 			} `json:"logs"`
 		}
 		if err := json.Unmarshal(r.Body, &s); err != nil {
 			return false, fmt.Errorf("status: %w", err)
 		}
 		for _, l := range s.Logs {
-			k, err := tlog.ParseKey(l.VKey) // whose name is the log's origin
-			if err == nil {
-				err = known(k)
+			keys := []string{l.VKey}
+			if l.NextVKey != "" {
+				keys = append(keys, l.NextVKey)
 			}
-			if err != nil {
-				return false, fmt.Errorf("the logs of the enclave: %w", err)
+			for _, vkey := range keys {
+				k, err := tlog.ParseKey(vkey) // whose name is the log's origin
+				if err == nil {
+					err = known(k)
+				}
+				if err != nil {
+					return false, fmt.Errorf("the logs of the enclave: %w", err)
+				}
 			}
 		}
 		if s.State == wire.StateServing.String() || !Pause(ctx, askAgain) {

@@ -97,15 +97,17 @@ func TestFollowLogs(t *testing.T) {
 		says []string
 		want string // what was told, without repeats; with ! an error
 	}{
-		"one that serves":           {[]string{status(t, "serving", one, two)}, "cloister/00/0/1 cloister/00/1/1"},
-		"one that recovers first":   {[]string{status(t, "hello"), status(t, "recovering", one), status(t, "recovering", one, two), status(t, "serving", one, two)}, "cloister/00/0/1 cloister/00/1/1"},
-		"one that breaks off":       {[]string{status(t, "recovering", one), "", status(t, "serving", one)}, "cloister/00/0/1"},
-		"one that knows no logs":    {[]string{`{"state":"hello"}`, `{"state":"serving","counters":{}}`}, ""},
-		"no key":                    {[]string{strings.Replace(status(t, "serving", one), one.String(), "", 1)}, "!"},
-		"another key than before":   {[]string{status(t, "recovering", one), status(t, "serving", one)}, "cloister/00/0/1!"},
-		"a status that is no JSON":  {[]string{"{"}, "!"},
-		"logs of another form":      {[]string{`{"state":"serving","logs":{"0":"key"}}`}, "!"},
-		"more than is known of yet": {[]string{strings.Replace(status(t, "serving", one), `"range":0`, `"range":0,"size":7`, 1)}, "cloister/00/0/1"},
+		"one that serves":            {[]string{status(t, "serving", one, two)}, "cloister/00/0/1 cloister/00/1/1"},
+		"one that recovers first":    {[]string{status(t, "hello"), status(t, "recovering", one), status(t, "recovering", one, two), status(t, "serving", one, two)}, "cloister/00/0/1 cloister/00/1/1"},
+		"one that breaks off":        {[]string{status(t, "recovering", one), "", status(t, "serving", one)}, "cloister/00/0/1"},
+		"one that knows no logs":     {[]string{`{"state":"hello"}`, `{"state":"serving","counters":{}}`}, ""},
+		"one with a next generation": {[]string{strings.Replace(status(t, "serving", one), `"range":0`, `"nextVkey":"`+two.String()+`","range":0`, 1)}, "cloister/00/0/1 cloister/00/1/1"},
+		"a next key that is none":    {[]string{strings.Replace(status(t, "serving", one), `"range":0`, `"nextVkey":"x","range":0`, 1)}, "cloister/00/0/1!"},
+		"no key":                     {[]string{strings.Replace(status(t, "serving", one), one.String(), "", 1)}, "!"},
+		"another key than before":    {[]string{status(t, "recovering", one), status(t, "serving", one)}, "cloister/00/0/1!"},
+		"a status that is no JSON":   {[]string{"{"}, "!"},
+		"logs of another form":       {[]string{`{"state":"serving","logs":{"0":"key"}}`}, "!"},
+		"more than is known of yet":  {[]string{strings.Replace(status(t, "serving", one), `"range":0`, `"range":0,"size":7`, 1)}, "cloister/00/0/1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &enclave{says: row.says}

@@ -132,7 +132,7 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	return json.Marshal(&h)
 }
 
-// nextLogs begins the origins of the logs that a manifest begins after the one before it, empty if it goes on with the
+// nextLogs returns the name of the logs that a manifest begins after the one before it, empty if it continues the
 // same ones.
 func nextLogs(before, next *attestation.Manifest) string {
 	if before.Log.Continues(next.Log) {

@@ -418,8 +418,7 @@ func (s *Ranges) PredecessorRetired(ctx context.Context) (bool, error) {
 }
 
 // MarkSucceeded marks that the keyring goes to a next enclave: this one takes no range any more. If the next
-// manifest has other terms of the logs, nextLogs is how the origins begin of the logs that the next enclave
-// will begin.
+// manifest has other terms of the logs, nextLogs is the name of the logs that the next enclave will begin.
 func (s *Ranges) MarkSucceeded(nextLogs string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,7 +40,7 @@ type Ranges struct {
 	retiring           bool   // hosts shall move all ranges elsewhere
 	predecessorRetired bool   // no enclave before this one may still serve
 	succeeded          bool   // the keyring went to a next enclave: nothing is taken any more
-	nextLogs           string // begins the origins of the logs that it begins; empty: none
+	nextLogs           string // name of its logs, if its manifest has other terms; otherwise empty
 }
 
 // Config is what ranges are made with.
@@ -239,31 +239,36 @@ func (s *Ranges) PageIndex(ctx context.Context, key org.Hash, limit int) ([]ledg
 // Witnessed tells whether witnesses cosign the logs.
 func (s *Ranges) Witnessed() bool { return s.cfg.Ledger.Witnesses != nil }
 
-// A Log is that of a range, as its witnesses are to know it.
+// A Log is the log of a range, with what its witnesses must be told.
 type Log struct {
 	Range wire.Range `json:"range"`
 	VKey  string     `json:"vkey"` // the name in it is the origin of the log's checkpoints
+	// NextVKey is the key of the log's next generation, so that operators can register it with witnesses before a manifest
+	// begins that generation. The origin has the same name; once this enclave has handed over, the name in the next manifest.
+	// It is absent without witnesses.
+	NextVKey string `json:"nextVkey,omitempty"`
 }
 
-// Logs are those of all ranges that this enclave owns, and, once it has handed over to an enclave with other
-// witnesses, those that the next enclave begins for them: whoever runs witnesses makes them known before the
-// ranges move.
+// Logs returns the logs of all ranges that this enclave owns.
 func (s *Ranges) Logs() []Log {
 	s.mu.Lock()
-	next := s.nextLogs
+	nextName := s.nextLogs
 	s.mu.Unlock()
+	if nextName == "" && s.Witnessed() {
+		nextName = s.cfg.Ledger.Witnesses.Name
+	}
 	logs := []Log{}
 	if s.cfg.Ledger.Drill {
 		return logs // no witness sees it
 	}
 	for _, o := range s.listOwned() {
-		logs = append(logs, Log{o.number, o.ledger.LogKey().String()})
-		if next == "" {
-			continue
+		l := Log{Range: o.number, VKey: o.ledger.LogKey().String()}
+		if nextName != "" {
+			if key, err := o.ledger.NextLogKey(nextName); err == nil {
+				l.NextVKey = key.String()
+			}
 		}
-		if key, err := o.ledger.NextLogKey(next); err == nil {
-			logs = append(logs, Log{o.number, key.String()})
-		}
+		logs = append(logs, l)
 	}
 	return logs
 }
