@@ -321,6 +321,19 @@ owns the store loses it.
 
 `
 
+// checkedAgainst names the checkpoint that a copied tail was checked against.
+func checkedAgainst(r tail.Range) string {
+	switch {
+	case r.Signed == 0:
+		return "no checkpoint: FROM has none"
+	case r.Signed <= r.Before && r.Before < r.After: // the tail is of the generation that was there
+		return fmt.Sprintf("no checkpoint: FROM's newest has %d leaves", r.Signed)
+	case r.Signed < r.After:
+		return fmt.Sprintf("FROM's checkpoint of %d leaves, which lacks the last ones", r.Signed)
+	}
+	return fmt.Sprintf("FROM's checkpoint of %d leaves", r.Signed)
+}
+
 // logTail is the command log tail.
 func logTail(ctx context.Context, w *world, args []string) (err error) {
 	f := new(backupFlags)
@@ -343,11 +356,7 @@ func logTail(ctx context.Context, w *world, args []string) (err error) {
 	defer func() { err = errors.Join(err, end()) }()
 	all, err := tail.Copy(ctx, st, rows)
 	for _, r := range all {
-		against := "against no checkpoint, since FROM has none"
-		if r.Signed > 0 {
-			against = fmt.Sprintf("against the log's checkpoint of %d leaves", r.Signed)
-		}
-		fmt.Fprintf(w.stdout, "range %d: %d batches with %d entries, from %d to %d leaves, held %s\n", r.Range, r.Batches, r.Entries, r.Before, r.After, against)
+		fmt.Fprintf(w.stdout, "range %d: %d batches with %d entries, from %d to %d leaves, checked against %s\n", r.Range, r.Batches, r.Entries, r.Before, r.After, checkedAgainst(r))
 	}
 	if err == nil && len(all) == 0 {
 		fmt.Fprintln(w.stdout, "FROM has nothing that the store lacks.")

@@ -20,6 +20,7 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/host/store/storetest"
+	"cloister/host/tail"
 	"cloister/shared/wire"
 	"cloister/sim/witness"
 	"cloister/sim/witness/witnesstest"
@@ -271,5 +272,20 @@ func TestDrillShowsNothing(t *testing.T) {
 	f := &drillFlags{wait: time.Minute}
 	if err := f.awaitServing(t.Context(), nil, n, wire.Hash{}); !errors.Is(err, errDrillWitnessed) || !strings.Contains(err.Error(), `"drill": true`) {
 		t.Error(err)
+	}
+}
+
+func TestCheckedAgainst(t *testing.T) {
+	for want, r := range map[string]tail.Range{
+		"no checkpoint: FROM has none":                             {Before: 5, After: 9},
+		"no checkpoint: FROM's newest has 5 leaves":                {Before: 5, After: 9, Signed: 5},
+		"FROM's checkpoint of 6 leaves, which lacks the last ones": {Before: 5, After: 9, Signed: 6},
+		"FROM's checkpoint of 9 leaves":                            {Before: 5, After: 9, Signed: 9},
+		"FROM's checkpoint of 3 leaves":                            {Before: 5, After: 3, Signed: 3}, // of the next generation
+		"FROM's checkpoint of 2 leaves, which lacks the last ones": {Before: 5, After: 3, Signed: 2},
+	} {
+		if got := checkedAgainst(r); got != want {
+			t.Errorf("%+v: %q, want %q", r, got, want)
+		}
 	}
 }

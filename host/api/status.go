@@ -47,7 +47,7 @@ func (s *status) waitsFor() string {
 		}
 		return fmt.Sprintf("waits for operators' shares: %d of %d given (cloister-host boot share)", len(s.Shares.Have), s.Shares.Threshold)
 	case "recovering":
-		return "reads the store, and serves soon"
+		return "reads the store and waits for a quorum of its logs' witnesses, if they have any; serves soon"
 	case "fenced":
 		return "ends: another enclave owns the store"
 	}

@@ -44,7 +44,7 @@ type Range struct {
 	Range            wire.Range
 	Before, After    uint64 // leaves of its newest generation, there and here afterwards
 	Batches, Entries int
-	Signed, Cosigned uint64 // size of the checkpoints that the leaves were held against; 0: the other copy has none
+	Signed, Cosigned uint64 // size of the other copy's newest checkpoints, which its leaves were checked against; 0: it has none
 }
 
 // Rows gives all rows of the other copy, as store.Archive's Export does.
