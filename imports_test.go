@@ -203,7 +203,7 @@ var table = []row{
 	{"host/egress", "host/outage host/store shared/internet shared/wire", "base58 smtp sasl", "host/store/..."},
 	{"host/registry", "shared/tvc shared/wire", "containerregistry", ""},
 	{"host/api", "host/cosign host/link host/outage host/tiles shared/wire shared/commandline shared/pace", "mux prometheus", "host/leaves/leavestest host/store/... host/witness"},
-	{"host/backup", "host/leaves host/logcheck host/store host/store/tree shared/wire", "minio", "attestation/tlog attestation/tlog/tlogtest host/store/..."},
+	{"host/backup", "host/leaves host/logcheck host/store host/store/tree shared/wire", "minio", "attestation/tlog attestation/tlog/tlogtest host/leaves/leavestest host/store/..."},
 	{"host/drill", "", "secp256k1 base58 x/crypto", ""}, // holds signatures against addresses
 	{"host/cert", "", "x/crypto", ""},
 	{"host/programs", "shared/wire host/link shared/tvc", "", "shared/tvc/tvctest"},

@@ -14,6 +14,7 @@ import (
 	"cloister/attestation/tlog"
 	"cloister/attestation/tlog/tlogtest"
 	"cloister/host/backup"
+	"cloister/host/leaves/leavestest"
 	"cloister/host/logcheck"
 	"cloister/host/store"
 	"cloister/host/store/open"
@@ -256,16 +257,7 @@ func TestDamagedLogs(t *testing.T) {
 func TestBeforeLogs(t *testing.T) {
 	rows := storetest.Rows(t, filled(t))
 	before := func(r *store.BatchRow) *store.BatchRow {
-		header, err := wire.Marshal(&struct {
-			Format     uint8     `cbor:"1,keyasint"`
-			Deployment wire.Hash `cbor:"2,keyasint"`
-			Boot       wire.ID   `cbor:"3,keyasint"`
-			BootNumber uint64    `cbor:"4,keyasint"`
-			Epoch      uint64    `cbor:"5,keyasint"`
-			Number     uint64    `cbor:"6,keyasint"`
-			Previous   wire.Hash `cbor:"7,keyasint"`
-			Tips       []string  `cbor:"8,keyasint"`
-		}{Format: 1, Epoch: r.Epoch, Number: r.Number})
+		header, err := wire.Marshal(&leavestest.HeaderBeforeLogs{Format: 1, Epoch: r.Epoch, Number: r.Number})
 		if err != nil {
 			t.Fatal(err)
 		}

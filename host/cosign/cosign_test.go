@@ -785,7 +785,7 @@ func testRangesAndGenerations(t *testing.T) {
 	for _, h := range all {
 		for i := range 5000 {
 			epoch, number := uint64(1+i/3000), uint64(1+i%3000)
-			b := must(wire.Marshal(&earlier{Format: 1, BootNumber: 1, Epoch: epoch, Number: number, Tips: make([]wire.Tip, i%4), Range: h.Range}))
+			b := must(wire.Marshal(&leavestest.HeaderBeforeLogs{Format: 1, BootNumber: 1, Epoch: epoch, Number: number, Tips: make([]wire.Tip, i%4), Range: h.Range}))
 			rows = append(rows, &store.BatchRow{Range: uint32(h.Range), Epoch: epoch, Number: number, Header: b})
 		}
 		moved := leavestest.New(h.Range, h.Generation)
@@ -827,19 +827,6 @@ func testRangesAndGenerations(t *testing.T) {
 	if len(got) != 3 || got[0].Size != 300 || got[1].Size != 10 || got[2].Size != 1 || got[0].Witnesses[0].Witness != "w4.example" {
 		t.Errorf("%+v", got)
 	}
-}
-
-// earlier is a header of a release before logs.
-type earlier struct {
-	Format     uint8      `cbor:"1,keyasint"`
-	Deployment wire.Hash  `cbor:"2,keyasint"`
-	Boot       wire.ID    `cbor:"3,keyasint"`
-	BootNumber uint64     `cbor:"4,keyasint"`
-	Epoch      uint64     `cbor:"5,keyasint"`
-	Number     uint64     `cbor:"6,keyasint"`
-	Previous   wire.Hash  `cbor:"7,keyasint"`
-	Tips       []wire.Tip `cbor:"8,keyasint"`
-	Range      wire.Range `cbor:"9,keyasint,omitempty"`
 }
 
 // Many ask at once about one log, newer and older sizes: nobody gets a line of another size, and the newest comes through.

@@ -401,19 +401,6 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// earlier is a header of a release before logs.
-type earlier struct {
-	Format     uint8      `cbor:"1,keyasint"`
-	Deployment wire.Hash  `cbor:"2,keyasint"`
-	Boot       wire.ID    `cbor:"3,keyasint"`
-	BootNumber uint64     `cbor:"4,keyasint"`
-	Epoch      uint64     `cbor:"5,keyasint"`
-	Number     uint64     `cbor:"6,keyasint"`
-	Previous   wire.Hash  `cbor:"7,keyasint"`
-	Tips       []wire.Tip `cbor:"8,keyasint"`
-	Range      wire.Range `cbor:"9,keyasint,omitempty"`
-}
-
 // FuzzHeader: whatever is a header to the enclave is the same one here, and nothing makes reading it fail otherwise.
 func FuzzHeader(f *testing.F) {
 	h := leavestest.New(1, 2)
@@ -421,10 +408,10 @@ func FuzzHeader(f *testing.F) {
 	for _, r := range h.Rows {
 		f.Add(r.Header)
 	}
-	f.Add(must(wire.Marshal(&earlier{Format: 1, BootNumber: 1, Epoch: 2, Number: 3, Tips: make([]wire.Tip, 2)}))(f))
+	f.Add(must(wire.Marshal(&leavestest.HeaderBeforeLogs{Format: 1, BootNumber: 1, Epoch: 2, Number: 3, Tips: make([]wire.Tip, 2)}))(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		leaf, epoch, number, err := leaves.ParseHeader(b)
-		if old := new(earlier); wire.Unmarshal(b, old) == nil && old.Format == 1 {
+		if old := new(leavestest.HeaderBeforeLogs); wire.Unmarshal(b, old) == nil && old.Format == 1 {
 			if err != nil || leaf != nil || old.Epoch != epoch || old.Number != number {
 				t.Error(err)
 			}

@@ -107,9 +107,7 @@ func TestOtherWitnesses(t *testing.T) {
 			t.Errorf("the log is %s, was to be %s", second.l.LogKey(), key)
 		}
 		// The witnesses before are not needed any more, and what they have seen is done for.
-		for _, w := range c.leaving {
-			w.leave(true)
-		}
+		leaveAll(c.leaving, true)
 		second.quiet()
 		second.l.Close()
 		c.next.Serve, c.left.Serve = 300*time.Millisecond, 300*time.Millisecond

@@ -159,9 +159,10 @@ func (l *Ledger) readLog(ctx context.Context) (first startPlan, err error) {
 			failed = err
 			return got.Pieces, err
 		})
-		if failed != nil {
+		switch {
+		case failed != nil:
 			return first, failed
-		} else if err != nil {
+		case err != nil:
 			return first, l.breach(fault.AlarmLog, "tip table does not open")
 		}
 		at, table, ask.Epoch, ask.Number, l.tips.blocks = from.Log, from.Table, from.Epoch, from.Number, from.Blocks

@@ -57,10 +57,7 @@ func TestLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, mode := range []tlog.Mode{tlog.ModeStrict, tlog.ModeBounded} {
 			w, all := terms(t, mode)
-			s := newStore()
-			s.witnesses = all
-			r := start(t, s, witnessed(w))
-			known(t, r, all)
+			s, r := serving(t, w, all)
 			for o := range 5 {
 				r.found(orgID(o))
 			}
@@ -108,10 +105,7 @@ func TestLoggedLies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, all := terms(t, tlog.ModeBounded)
 		w.Bound, w.Serve = time.Minute, time.Minute
-		s := newStore()
-		s.witnesses = all
-		r := start(t, s, witnessed(w))
-		known(t, r, all)
+		s, r := serving(t, w, all)
 		id, other := orgID(1), orgID(2)
 		r.found(id)
 		r.found(other)
@@ -144,9 +138,7 @@ func TestLoggedLies(t *testing.T) {
 			}
 		}
 		// A batch that the witnesses have not seen yet.
-		for _, w := range all {
-			w.leave(true)
-		}
+		leaveAll(all, true)
 		r.user(id, 5, "later")
 		s.mu.Lock()
 		later := s.loggedLocked(wire.ProveLogged{Generation: 1, Organization: wid(id), Seq: 5, Size: uint64(len(s.batches))})
@@ -215,9 +207,7 @@ func TestLoggedLies(t *testing.T) {
 		if _, _, err := r.view(id).LogProof(soon(t, 50*time.Millisecond), 5); !errors.Is(err, ledger.ErrLog) {
 			t.Errorf("without a quorum: %v", err)
 		}
-		for _, w := range all {
-			w.leave(false)
-		}
+		leaveAll(all, false)
 		shown(t, r.view(id), 5, w)
 		s.lie(hooks{logged: func(wire.ProveLogged, wire.Logged) (wire.Logged, error) { return wire.Logged{}, nil }})
 		if _, _, err := view.LogProof(ctx(t), seq); codeOf(err) != "LOG_EARLIER" {

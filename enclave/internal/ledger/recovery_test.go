@@ -218,9 +218,7 @@ func TestRecoveryUnderOtherTerms(t *testing.T) {
 		c := newChange(t)
 		s, r := c.served(t)
 		r.l.Close()
-		for _, w := range c.leaving {
-			w.leave(true)
-		}
+		leaveAll(c.leaving, true)
 		c.next.Mode = tlog.ModeBounded
 		recovery := recoveryOf(s, 0) // nothing is lost
 		recovery.Open = true

@@ -38,15 +38,10 @@ func TestSpendsAwaitQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, all := terms(t, tlog.ModeBounded)
 		w.Serve, w.Bound = time.Minute, time.Minute
-		s := newStore()
-		s.witnesses = all
-		r := start(t, s, witnessed(w))
-		known(t, r, all)
+		_, r := serving(t, w, all)
 		r.found(orgID(1))
 		r.found(orgID(2))
-		for _, w := range all {
-			w.leave(true)
-		}
+		leaveAll(all, true)
 		ordinary, err := r.step(orgID(1), &org.Entry{TimeMs: 1}, nil)
 		if err == nil {
 			err = r.l.Wait(ctx(t), ordinary)
@@ -71,9 +66,7 @@ func TestSpendsAwaitQuorum(t *testing.T) {
 		if err := r.l.AwaitQuorum(soon(t, time.Second), spent); !errors.Is(err, ledger.ErrLog) {
 			t.Errorf("released without witnesses: %v", err)
 		}
-		for _, w := range all {
-			w.leave(false)
-		}
+		leaveAll(all, false)
 		if err := r.l.AwaitQuorum(ctx(t), spent); err != nil {
 			t.Fatal(err)
 		}
@@ -99,10 +92,7 @@ func TestSpendsAwaitQuorum(t *testing.T) {
 func TestSpendOfParentAwaitsQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, all := terms(t, tlog.ModeBounded)
-		s := newStore()
-		s.witnesses = all
-		r := start(t, s, witnessed(w))
-		known(t, r, all)
+		_, r := serving(t, w, all)
 		parent, child := orgID(1), orgID(2)
 		r.found(parent)
 		c := r.child(child, parent)
@@ -113,9 +103,7 @@ func TestSpendOfParentAwaitsQuorum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, w := range all {
-			w.leave(true)
-		}
+		leaveAll(all, true)
 		err = r.l.Transact(ctx(t), child, ledger.Caller{Organization: child}, func(t, above *ledger.Locked) error {
 			if above == nil {
 				return &org.Retry{LockParent: true}
@@ -136,14 +124,10 @@ func TestSpendOfParentAwaitsQuorum(t *testing.T) {
 				t.Errorf("replies about organization %v do not wait", id)
 			}
 		}
-		for _, w := range all {
-			w.leave(false)
-		}
+		leaveAll(all, false)
 		// What is only deleted was spent before.
 		err = r.l.AwaitQuorum(ctx(t), n)
-		for _, w := range all {
-			w.leave(true)
-		}
+		leaveAll(all, true)
 		if err == nil {
 			_, err = r.step(parent, &org.Entry{TimeMs: 1}, func(tx *org.Tx) error {
 				tx.NowMs += 2 * org.MaxWindowMinutes * 60 * 1000
@@ -162,19 +146,14 @@ func TestSpendOfParentAwaitsQuorum(t *testing.T) {
 func TestSpendsAreNotWonBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, all := terms(t, tlog.ModeBounded)
-		s := newStore()
-		s.witnesses = all
-		r := start(t, s, witnessed(w))
-		known(t, r, all)
+		s, r := serving(t, w, all)
 		r.found(orgID(1))
 		r.user(orgID(1), 1, "before")
 		if err := r.l.AwaitQuorum(ctx(t), r.view(orgID(1)).Batch()); err != nil {
 			t.Fatal(err)
 		}
 		before := s.copy().witnessedBy(all)
-		for _, w := range all {
-			w.leave(true)
-		}
+		leaveAll(all, true)
 		spent := r.spend(orgID(1), 2)
 		if err := r.l.Wait(ctx(t), spent); err != nil { // it is stored, and ordinary replies leave
 			t.Fatal(err)
@@ -183,9 +162,7 @@ func TestSpendsAreNotWonBack(t *testing.T) {
 			t.Fatal("a spend that can be lost is released")
 		}
 		r.l.Close()
-		for _, w := range all {
-			w.leave(false)
-		}
+		leaveAll(all, false)
 		// The crash lost it: it is spent no more, and was never shown.
 		b := start(t, before.copy().witnessedBy(all), witnessed(w))
 		if err := b.l.Serving(ctx(t)); err != nil {

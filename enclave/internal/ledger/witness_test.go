@@ -44,6 +44,13 @@ func (w *seen) leave(away bool) {
 	w.away = away
 }
 
+// leaveAll makes all of some witnesses unreachable, or reachable again.
+func leaveAll(all []*seen, away bool) {
+	for _, w := range all {
+		w.leave(away)
+	}
+}
+
 // add brings a checkpoint to the witness, as a host does, and returns its line.
 func (w *seen) add(tree *testonly.Tree, size uint64, note []byte) string {
 	w.mu.Lock()
@@ -150,6 +157,16 @@ func known(t testing.TB, r *rig, all []*seen) {
 	}
 }
 
+// serving starts a ledger on a new store, under terms whose witnesses know its log.
+func serving(t *testing.T, w *ledger.Terms, all []*seen) (*memStore, *rig) {
+	t.Helper()
+	s := newStore()
+	s.witnesses = all
+	r := start(t, s, witnessed(w))
+	known(t, r, all)
+	return s, r
+}
+
 // soon is a context that ends before witnesses have answered that do not.
 func soon(t testing.TB, d time.Duration) context.Context {
 	c, cancel := context.WithTimeout(context.Background(), d)
@@ -160,10 +177,7 @@ func soon(t testing.TB, d time.Duration) context.Context {
 func TestStrict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, all := terms(t, tlog.ModeStrict)
-		s := newStore()
-		s.witnesses = all
-		r := start(t, s, witnessed(w))
-		known(t, r, all)
+		_, r := serving(t, w, all)
 		r.found(orgID(1)) // waits for the boot's turn, and for a quorum
 		all[0].leave(true)
 		r.user(orgID(1), 1, "three are enough")
@@ -204,9 +218,7 @@ func TestStrictKeeps(t *testing.T) {
 		r.found(orgID(1))
 		r.found(orgID(2))
 		r.waitForCapacity(orgID(1))
-		for _, w := range all {
-			w.leave(true)
-		}
+		leaveAll(all, true)
 		n, err := r.step(orgID(1), &org.Entry{TimeMs: 1}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -215,9 +227,7 @@ func TestStrictKeeps(t *testing.T) {
 		if err := r.l.TransactOne(ctx(t), orgID(2), func(*ledger.Locked) error { return nil }); !errors.Is(err, ledger.ErrBusy) {
 			t.Errorf("an organization whose entry has no quorum gives way: %v", err)
 		}
-		for _, w := range all {
-			w.leave(false)
-		}
+		leaveAll(all, false)
 		r.waitForCapacity(orgID(2))
 		r.quiet()
 	})
@@ -227,14 +237,9 @@ func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, all := terms(t, tlog.ModeBounded)
 		w.Serve = 2 * time.Second
-		s := newStore()
-		s.witnesses = all
-		r := start(t, s, witnessed(w))
-		known(t, r, all)
+		_, r := serving(t, w, all)
 		r.found(orgID(1))
-		for _, w := range all {
-			w.leave(true)
-		}
+		leaveAll(all, true)
 		n, err := r.step(orgID(1), &org.Entry{TimeMs: 1}, nil)
 		if err == nil {
 			err = r.l.Wait(ctx(t), n)
@@ -249,9 +254,7 @@ func TestBounded(t *testing.T) {
 		if _, err := r.step(orgID(1), &org.Entry{TimeMs: 1}, nil); !errors.Is(err, ledger.ErrLog) {
 			t.Fatalf("decided behind the bound: %v", err)
 		}
-		for _, w := range all {
-			w.leave(false)
-		}
+		leaveAll(all, false)
 		if err := r.l.Wait(ctx(t), n); err != nil {
 			t.Fatal(err)
 		}
@@ -263,10 +266,7 @@ func TestBounded(t *testing.T) {
 func TestRightToServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, all := terms(t, tlog.ModeBounded)
-		s := newStore()
-		s.witnesses = all
-		r := start(t, s, witnessed(w))
-		known(t, r, all)
+		s, r := serving(t, w, all)
 		r.found(orgID(1))
 		time.Sleep(2 * w.Serve)
 		size := s.head().Size
@@ -350,10 +350,7 @@ func TestBootWaits(t *testing.T) {
 func TestTwoStoresWitnessed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, all := terms(t, tlog.ModeStrict)
-		s := newStore()
-		s.witnesses = all
-		r := start(t, s, witnessed(w))
-		known(t, r, all)
+		s, r := serving(t, w, all)
 		r.found(orgID(1))
 		r.user(orgID(1), 1, "before")
 		old := s.copy()
@@ -423,10 +420,7 @@ func TestPolicyThatToleratesNobody(t *testing.T) {
 			if w.Policy.Tolerates(1) == c.forks {
 				t.Errorf("%d of %d tolerate one: %v", c.quorum, len(all), w.Policy.Tolerates(1))
 			}
-			s := newStore()
-			s.witnesses = all
-			r := start(t, s, witnessed(w))
-			known(t, r, all)
+			s, r := serving(t, w, all)
 			r.found(orgID(1))
 			some := func(places []int) (of []*seen) {
 				for _, i := range places {
@@ -499,10 +493,7 @@ func TestTermsInForce(t *testing.T) {
 // Lines of the host count for what they are.
 func TestLinesOfNobody(t *testing.T) {
 	w, all := terms(t, tlog.ModeStrict)
-	s := newStore()
-	s.witnesses = all
-	r := start(t, s, witnessed(w))
-	known(t, r, all)
+	s, r := serving(t, w, all)
 	r.found(orgID(1))
 	q := wire.Witness{Checkpoint: []byte(strings.Join([]string{r.l.LogKey().Name(), "1", base64.StdEncoding.EncodeToString(make([]byte, 32)), "", ""}, "\n"))}
 	good, err := s.Witness(ctx(t), q)

@@ -82,3 +82,16 @@ func (h *History) Table(size uint64) *store.TableRow {
 	return &store.TableRow{Range: uint32(h.Range), Table: must(wire.Marshal(&wire.KeptTable{Format: wire.KeptFormat, Covers: size, Edge: hashes,
 		Epoch: next.Epoch, Number: next.Number}))}
 }
+
+// A HeaderBeforeLogs is a header of a release before logs, of format 1.
+type HeaderBeforeLogs struct {
+	Format     uint8      `cbor:"1,keyasint"`
+	Deployment wire.Hash  `cbor:"2,keyasint"`
+	Boot       wire.ID    `cbor:"3,keyasint"`
+	BootNumber uint64     `cbor:"4,keyasint"`
+	Epoch      uint64     `cbor:"5,keyasint"`
+	Number     uint64     `cbor:"6,keyasint"`
+	Previous   wire.Hash  `cbor:"7,keyasint"`
+	Tips       []wire.Tip `cbor:"8,keyasint"`
+	Range      wire.Range `cbor:"9,keyasint,omitempty"`
+}
