@@ -45,6 +45,7 @@ func newRun(t *testing.T, boots, activities int) *run {
 	w := rig.StartWitnesses(t, rig.WitnessOptions{Mode: tlog.ModeStrict, Serve: 500 * time.Millisecond})
 	fronts := rig.NewFronts(t, w)
 	r := &run{terms: w.Terms.Policy, notes: map[uint64]string{}, heads: map[uint64]tlog.Checkpoint{}}
+	keys := map[string]*tlog.Key{} // by origin: the log's, and that of its next generation
 	dir := t.TempDir()
 	for boot := range boots {
 		s := rig.Start(t, rig.Options{Dir: dir, Witnesses: w, Limits: core.Limits{TableEvery: 64}, Quotas: core.Quotas{Tags: 1_000_000}, Organizations: 3})
@@ -65,7 +66,7 @@ func newRun(t *testing.T, boots, activities int) *run {
 			continue
 		}
 		r.store = s
-		if err := laptop.FollowLogs(t.Context(), s.Address, func(k *tlog.Key) error { r.key = k; return nil }); err != nil {
+		if err := laptop.FollowLogs(t.Context(), s.Address, func(k *tlog.Key) error { keys[k.Name()] = k; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,6 +81,9 @@ func newRun(t *testing.T, boots, activities int) *run {
 				t.Errorf("two heads of %d leaves", c.Size)
 			}
 			r.notes[c.Size], r.heads[c.Size] = note, c
+			if r.key = keys[c.Origin]; r.key == nil {
+				t.Fatalf("a checkpoint of %s, which status does not name", c.Origin)
+			}
 		}
 	}
 	r.sizes = slices.Sorted(maps.Keys(r.heads))
